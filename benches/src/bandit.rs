@@ -1,5 +1,5 @@
-//! Reading before running: `hotcell scan` beside Bandit, over Python's standard library without its tests, in turn and on one
-//! processor. What they find is not compared here.
+//! Compares `hotcell scan` with Bandit: both read Python's standard library without its tests, in turn and on
+//! one processor. Findings are not compared.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,11 +12,11 @@ use hotcell_guard::{Artifact, Limits, Pack, scan};
 
 use crate::Options;
 
-/// What the rows are called: a second is worth so many KiB.
+/// Name of the rows; rates are in KiB per second.
 const WHAT: &str = "KiB of the standard library";
-/// Bandit takes more than a minute for each.
+/// Number of rounds; Bandit takes more than a minute for each.
 const ROUNDS: usize = 3;
-/// How many times the throughput of Bandit.
+/// Target throughput as a multiple of Bandit's.
 const TARGET: f64 = 50.0;
 const PYTHON: &str = "/usr/bin/python3";
 
@@ -30,7 +30,7 @@ pub fn measure(options: &Options, report: &mut Report) -> Result<()> {
     };
     let hotcell =
         crate::start::whole_process(options)?.context("the guard needs the hotcell executable: --hotcell")?;
-    // In memory: the disk of the machine is not what is compared.
+    // In memory, so that the machine's disk is not measured.
     let work = tempfile::tempdir_in("/dev/shm")?;
     let folder = work.path().join("std");
     let files = standard_library(&folder)?;
@@ -59,7 +59,7 @@ pub fn measure(options: &Options, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Copies what the interpreter comes with, without tests and packages; the copies.
+/// Copies the interpreter's own modules, without tests and packages; returns the copies.
 fn standard_library(to: &Path) -> Result<Vec<PathBuf>> {
     let asked = Command::new(PYTHON)
         .args(["-I", "-c", "import sysconfig; print(sysconfig.get_path('stdlib'))"])
@@ -88,7 +88,8 @@ fn copy(from: &Path, to: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// Runs a scanner as a process on the first processor; microseconds. It may find something.
+/// Runs a scanner as a process on the first processor; returns microseconds. Findings do not count as a
+/// failure.
 fn on_one_processor(program: &Path, words: &[&str], folder: &Path) -> Result<f64> {
     let mut command = Command::new("taskset");
     command.args(["-c", "0"]).arg(program).args(words).arg(folder).stdin(Stdio::null()).stdout(Stdio::null());
@@ -100,7 +101,7 @@ fn on_one_processor(program: &Path, words: &[&str], folder: &Path) -> Result<f64
     Ok(us)
 }
 
-/// Reads them one after the other in this process, rules loaded anew; microseconds.
+/// Scans the files one after the other in this process, with freshly loaded rules; returns microseconds.
 fn in_this_process(files: &[PathBuf]) -> Result<f64> {
     let asked = Instant::now();
     let pack = Pack::builtin()?;

@@ -1,4 +1,5 @@
-//! What the guard's reading costs: an artifact of 16 KiB by a reader that is kept, and a tree that is known.
+//! Cost of the guard's scans: a 16 KiB artifact with a running scanner process, and a tree whose reports are
+//! cached.
 
 use std::fmt::Write;
 use std::time::Instant;
@@ -13,9 +14,9 @@ use hotcell_service::reading::Reading;
 
 use crate::Options;
 
-/// Bytes of the artifact.
+/// Size of the artifact in bytes.
 const BYTES: usize = 16 * 1024;
-/// Files of the tree.
+/// Number of files in the tree.
 const FILES: usize = 10_000;
 
 /// Measures the table.
@@ -28,7 +29,7 @@ pub fn measure(options: &Options, report: &mut Report) -> Result<()> {
     tree(work.path(), report)
 }
 
-/// Every artifact is a new one; look-up, process boundary, and what is remembered are included.
+/// Scans a new artifact each time; includes cache look-up, process boundary and cache update.
 fn warm(work: &std::path::Path, runs: u32, report: &mut Report) -> Result<()> {
     let reading = Reading::lasting(&work.join("warm"));
     let mut times = Samples::default();
@@ -39,7 +40,7 @@ fn warm(work: &std::path::Path, runs: u32, report: &mut Report) -> Result<()> {
         let verdict = scan.read(&artifact).verdict;
         scan.end().map_err(anyhow::Error::msg)?;
         ensure!(verdict == Verdict::Allow, "{verdict:?}");
-        // The first starts the reader.
+        // The first scan starts the scanner process.
         if number > 0 {
             times.push(micros(begin));
         }
@@ -59,7 +60,7 @@ fn tree(work: &std::path::Path, report: &mut Report) -> Result<()> {
         std::fs::write(sub.join(format!("m{number}.py")), source(number, 2048))?;
     }
     let reading = Reading::once(&work.join("once"));
-    let walk = Walk { gitignore: false, packages: false };
+    let walk = Walk { gitignore: false, packages: false, executed: None };
     let limits = Limits::default();
     for what in ["guard, 10,000 files, first", "guard, 10,000 files, unchanged"] {
         let begin = Instant::now();
@@ -76,7 +77,7 @@ fn tree(work: &std::path::Path, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Ordinary Python of about this many bytes, other for each number.
+/// Ordinary Python of about this size in bytes, different for each number.
 fn source(number: usize, bytes: usize) -> String {
     let mut text = format!("\"\"\"Module {number}.\"\"\"\n\nimport json\nfrom pathlib import Path\n\n");
     let mut at = 0;

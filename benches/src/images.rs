@@ -1,5 +1,5 @@
-//! Images: a run in one that is stored, beside one on the host's root; importing an OCI archive of 500 MB, beside what GNU
-//! tar takes to unpack its layer.
+//! Images: a run in a stored image beside one on the host's root; and the import of an OCI archive of 500 MB
+//! beside GNU tar unpacking its layer.
 
 use std::io::Write;
 use std::path::Path;
@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 
 use crate::Options;
 
-/// Files of the large layer, and bytes of each.
+/// Number of files in the large layer, and bytes of each.
 const FILES: usize = 5_000;
 const BYTES: usize = 100_000;
-/// Layers of the image that is run in.
+/// Number of layers of the image in the run benchmark.
 const LAYERS: usize = 6;
 const ROUNDS: usize = 5;
 
@@ -33,7 +33,8 @@ pub async fn measure(options: &Options, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// `/bin/true` on the host's root, in an image that the launcher has mounted, and in one that it mounts first.
+/// Runs `/bin/true` on the host's root, in an image that the launcher has already mounted, and in one that it
+/// mounts first.
 async fn runs(options: &Options, report: &mut Report, store: &Store, work: &Path) -> Result<()> {
     let busybox = ["/usr/bin/busybox", "/bin/busybox"].map(Path::new).into_iter().find(|p| p.exists());
     let busybox = std::fs::read(busybox.context("a static busybox is needed: install busybox-static")?)?;
@@ -59,7 +60,7 @@ async fn runs(options: &Options, report: &mut Report, store: &Store, work: &Path
             engine.run(policy).await;
             samples.push(micros(begin));
         }
-        // Places that no run had: the launcher makes a root for it.
+        // A mountpoint that no earlier run had, so the launcher makes a root for it.
         let new = inside.clone().read_only("/etc/hostname", format!("/mnt/{round}"));
         let begin = Instant::now();
         ensure!(engine.run(&new).await.success(), "a root of its own");
@@ -80,13 +81,13 @@ async fn runs(options: &Options, report: &mut Report, store: &Store, work: &Path
     Ok(())
 }
 
-/// An archive of 500 MB, imported and unpacked by tar in turn.
+/// Imports an archive of 500 MB, and unpacks it with tar, in turn.
 fn imports(report: &mut Report, store: &Store, work: &Path, compressed: bool) -> Result<()> {
     let mut noise = 0x9e37_79b9_7f4a_7c15_u64;
     let bytes: Vec<u8> = (0..BYTES * 2)
         .map(|_| {
             noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            // Text-like: it shrinks to about a half.
+            // Compresses like text, to about a half.
             b"etaoin shrdlu\nxyz"[(noise >> 60) as usize]
         })
         .collect();
@@ -131,7 +132,7 @@ fn imports(report: &mut Report, store: &Store, work: &Path, compressed: bool) ->
     Ok(())
 }
 
-/// What others left to be written is not in our times.
+/// Flushes data of other processes, so that writing it is not part of our times.
 fn settle() -> Result<()> {
     ensure!(Command::new("sync").status()?.success(), "sync failed");
     Ok(())
@@ -148,7 +149,7 @@ fn archive(files: &[(String, &[u8])]) -> Result<Vec<u8>> {
     Ok(out.into_inner()?)
 }
 
-/// Writes a layout; the file of its last layer.
+/// Writes a layout; returns the file of its last layer.
 fn layout(folder: &Path, layers: &[Vec<u8>], compressed: bool) -> Result<std::path::PathBuf> {
     std::fs::create_dir_all(folder.join("blobs/sha256"))?;
     let put = |bytes: &[u8]| -> Result<Value> {

@@ -1,4 +1,4 @@
-//! What work costs inside: one static program, run outside, inside without Landlock and inside with it, in turn.
+//! Cost of work inside: one static program, run outside, inside without Landlock and inside with it, in turn.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -8,7 +8,7 @@ use hotcell_bench::floor::PROBE;
 use hotcell_bench::{Report, Row, Samples};
 use hotcell_sandbox::{Engine, Layer, Policy, danger, temporary};
 
-/// The variants take turns this often; the probe itself takes the best of many batches.
+/// Number of turns of each variant; the probe itself takes the best of many batches.
 const ROUNDS: usize = 5;
 const WORK: [&str; 3] = ["computing", "getpid", "open+read+close"];
 const VARIANTS: [&str; 3] = ["outside", "seccomp", "seccomp+landlock"];
@@ -45,7 +45,7 @@ pub async fn measure(report: &mut Report) -> Result<()> {
     let least = |variant: usize, work: usize| numbers[variant][work].least();
     for (work, what) in WORK.into_iter().enumerate() {
         for (variant, name) in VARIANTS.into_iter().enumerate() {
-            // The first number is microseconds already.
+            // The first number is already in microseconds.
             let us = if work == 0 { least(variant, work) } else { least(variant, work) / 1000.0 };
             report.row(Row {
                 what: what.to_owned(),

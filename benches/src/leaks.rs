@@ -1,4 +1,4 @@
-//! What a thousand runs leave behind, and whether memory grows.
+//! Counts the leftovers of a thousand runs, and measures memory growth.
 
 use std::fs;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use hotcell_bench::{Report, Row};
 use hotcell_sandbox::{Engine, Policy};
 
 const RUNS: u32 = 1000;
-/// Runs before the first count: pools and buffers are filled then.
+/// Runs before the first count, which fill pools and buffers.
 const WARM: u32 = 50;
 
-/// Everything that a run could leave.
+/// Resources that a run could leak.
 #[derive(Debug)]
 struct Count {
     processes: usize,
@@ -25,7 +25,7 @@ struct Count {
     launcher_memory: u64,
 }
 
-/// Runs and counts.
+/// Runs sandboxes and counts leftovers.
 pub async fn measure(report: &mut Report) -> Result<()> {
     let engine = Engine::new();
     engine.keep_ready(2);
@@ -56,7 +56,7 @@ pub async fn measure(report: &mut Report) -> Result<()> {
     let kib = |before: u64, after: u64| (after as f64 - before as f64) / 1024.0;
     let (engine_grew, launcher_grew) =
         (kib(before.engine_memory, after.engine_memory), kib(before.launcher_memory, after.launcher_memory));
-    // The allocator's own noise; a leak of one kilobyte a run would show as a thousand.
+    // Above the allocator's noise; a leak of one kilobyte per run would show as a thousand.
     report.at_most(&format!("KiB that the engine grew in {RUNS} runs"), engine_grew, 256.0, " KiB");
     report.at_most(&format!("KiB that the launcher grew in {RUNS} runs"), launcher_grew, 0.0, " KiB");
     Ok(())
@@ -73,7 +73,7 @@ async fn run(engine: &Engine, runs: u32) -> Result<()> {
 
 async fn count(engine: &Engine) -> Result<Count> {
     ensure!(engine.settle(Duration::from_secs(30)).await, "sandboxes do not go away");
-    // Groups are made ahead in the background: wait until their number stays.
+    // Groups are made ahead in the background; wait until their number is stable.
     tokio::time::sleep(Duration::from_millis(200)).await;
     let launcher = engine.launcher_id().await.context("the engine has a launcher")?;
     let entries = |folder: String| fs::read_dir(folder).map_or(0, Iterator::count);

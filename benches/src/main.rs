@@ -1,7 +1,7 @@
-//! What a sandbox costs: hotcell beside a bare spawn, beside a C program that makes the same kernel calls
-//! (the floor), and beside bubblewrap, measured alternately in one run.
+//! Measures what a sandbox costs: hotcell beside a bare spawn, beside a C program that makes the same kernel
+//! calls (the floor), and beside bubblewrap, measured alternately in one run.
 //!
-//! It measures and compares with the targets; it judges nothing and changes nothing.
+//! Results are compared with the targets. The benchmark neither fails because of them nor changes anything.
 
 #![forbid(unsafe_code)]
 
@@ -32,7 +32,7 @@ struct Options {
     /// Print one JSON object (`hotcell.bench/1`) instead of tables.
     #[arg(long)]
     json: bool,
-    /// How often each row of the start-up table is measured.
+    /// Number of measurements of each row of the start-up table.
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(3..=100_000))]
     runs: u32,
     /// Measure only this part; may be given several times.
@@ -59,13 +59,13 @@ enum Part {
     Start,
     /// Sixteen starts in flight.
     Throughput,
-    /// What work inside costs.
+    /// Cost of work inside.
     Inside,
-    /// What is left after many runs.
+    /// Leftovers of many runs.
     Leaks,
     /// A project's tests inside and outside.
     Suite,
-    /// The guard's reading, by itself and beside Bandit.
+    /// Scans by the guard, and beside Bandit.
     Guard,
     /// Copy-on-write workspaces.
     Workspace,
@@ -75,9 +75,9 @@ enum Part {
     Mcp,
     /// Tools as components.
     Tools,
-    /// Where the time of a start goes.
+    /// Durations of the steps of a start.
     Steps,
-    /// What each step of the floor costs, found by leaving it out. Not part of a run without `--only`.
+    /// Cost of each step of the floor, measured by leaving it out. Not part of a run without `--only`.
     Without,
 }
 

@@ -1,4 +1,5 @@
-//! What the MCP server adds: a call beside the library's own run, in turn; its start; many callers; what calls leave.
+//! Cost of the MCP server: a call beside the library's own run, in turn; its start; many callers; leftovers
+//! of calls.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -20,15 +21,15 @@ use serde_json::{Value, json};
 
 use crate::Options;
 
-/// Until the next sandbox is ready.
+/// Time until the next sandbox is ready.
 const REFILL: Duration = Duration::from_millis(25);
-/// … with a Python that waits in it.
+/// Time until the next sandbox with a waiting Python is ready.
 const REFILL_PYTHON: Duration = Duration::from_millis(200);
-/// Starts of a server.
+/// Number of server starts.
 const STARTS: u32 = 20;
-/// Callers at once, and calls of each.
+/// Number of concurrent callers, and of calls by each.
 const CALLERS: (usize, usize) = (100, 5);
-/// Calls whose leavings are counted, and those before that fill what is kept on purpose.
+/// Number of calls whose leftovers are counted, and of earlier calls that fill caches.
 const CALLS: (u32, u32) = (5_000, 300);
 
 /// Measures the table.
@@ -85,7 +86,7 @@ impl Server {
         Ok(serde_json::from_str(&line)?)
     }
 
-    /// Microseconds until a tool has answered; whether the answer is an error's.
+    /// Calls a tool; returns the microseconds until its answer, and whether that was an error.
     fn call(&mut self, tool: &str, arguments: &Value) -> Result<(f64, bool)> {
         let asked = Instant::now();
         let answer = self.ask("tools/call", &json!({ "name": tool, "arguments": arguments }))?;
@@ -134,7 +135,7 @@ fn starts(hotcell: &Path, state: &Path, how: &str, report: &mut Report) -> Resul
     Ok(())
 }
 
-/// A call of a plugin's tool that adds two numbers, and one of a tool that finds no such run, in turn.
+/// Calls a plugin's tool that adds two numbers, and a tool that finds no such run, in turn.
 fn tool(hotcell: &Path, work: &Path, runs: u32, report: &mut Report) -> Result<()> {
     let state = work.join("tool");
     let component = work.join("add.wasm");
@@ -169,7 +170,7 @@ fn tool(hotcell: &Path, work: &Path, runs: u32, report: &mut Report) -> Result<(
     Ok(())
 }
 
-/// Adds every plugin of a folder; how many there are. A first start makes the cache.
+/// Adds every plugin of a folder, and fills the cache by a first start; returns their number.
 fn add_all(hotcell: &Path, state: &Path, folder: &Path) -> Result<usize> {
     let mut count = 0;
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
@@ -201,7 +202,8 @@ async fn beside_the_library(hotcell: &Path, state: &Path, runs: u32, report: &mu
         let outcome = pool.run(&policy).await;
         let ours = micros(asked);
         ensure!(outcome.success(), "{TRUE} inside: {:?}", outcome.reason);
-        // Both make the next sandbox in the background after a run; neither pays for the other's.
+        // Both make the next sandbox in the background after a run; the pause keeps each from slowing the
+        // other.
         tokio::time::sleep(REFILL).await;
         let asked = Instant::now();
         server.run()?;
@@ -224,7 +226,7 @@ async fn beside_the_library(hotcell: &Path, state: &Path, runs: u32, report: &mu
     Ok(())
 }
 
-/// A person's `python3 -c 'print(1)'` and an agent's `run_code` of the same, in turn.
+/// Measures `python3 -c 'print(1)'` on the command line and `run_code` of the same code over MCP, in turn.
 fn python(hotcell: &Path, state: &Path, runs: u32, report: &mut Report) -> Result<()> {
     const CODE: &str = "print(1)";
     let found = toolchain::find(OsStr::new("python3"), &Surroundings::of_this_process())?;
@@ -299,7 +301,7 @@ fn many_callers(hotcell: &Path, work: &Path, report: &mut Report) -> Result<()> 
     Ok(())
 }
 
-/// One run over a connection of its own; microseconds.
+/// Makes one run over a new connection; returns microseconds.
 fn over_http(address: &str, token: &str) -> Result<f64> {
     let asked = Instant::now();
     let meta = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {} });
@@ -319,7 +321,7 @@ fn over_http(address: &str, token: &str) -> Result<f64> {
     Ok(micros(asked))
 }
 
-/// Everything that calls could leave at a server.
+/// Resources that calls could leak in a server.
 struct Count {
     left: [(&'static str, usize); 4],
     memory: u64,
@@ -362,7 +364,7 @@ fn leavings(hotcell: &Path, state: &Path, report: &mut Report) -> Result<()> {
     }
     #[allow(clippy::cast_precision_loss)] // far below 2^52
     let kib = (after.memory as f64 - before.memory as f64) / 1024.0;
-    // A leak of one kilobyte a call would show as five thousand.
+    // A leak of one kilobyte per call would show as five thousand.
     report.at_most(&format!("KiB that the server grew in {} calls", CALLS.0), kib, 1024.0, " KiB");
     report.row(Row {
         what: format!("resident after {} calls", CALLS.0 + CALLS.1),

@@ -16,7 +16,7 @@ use crate::Options;
 
 /// Runs before the first measurement.
 const WARM: u32 = 5;
-/// Nobody waits for this.
+/// Time limit that is never reached.
 const LONG: Duration = Duration::from_secs(3600);
 const PROCESS: &str = "whole process";
 
@@ -73,7 +73,7 @@ fn hotcell_run(hotcell: &Path, state: &Path) -> Vec<OsString> {
     words
 }
 
-/// The executable that was named, else the one next to this program.
+/// The executable given by the option, else the one next to this program.
 pub fn whole_process(options: &Options) -> Result<Option<PathBuf>> {
     if let Some(named) = &options.hotcell {
         ensure!(named.is_file(), "{}: no such file", named.display());

@@ -1,5 +1,5 @@
-//! Where the time of a start goes: the steps that hotcell reports, the floor's, and what the floor saves
-//! without a step.
+//! Durations of the steps of a start: those that hotcell reports, the floor's, and how much time the floor
+//! saves without a step.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use hotcell_bench::floor::FloorFiles;
 use hotcell_bench::{Report, steps};
 use hotcell_sandbox::Engine;
 
-/// Nobody waits for these.
+/// Time limit that is never reached.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Medians of the steps of hotcell and of the floor.
+/// Measures the medians of the steps of hotcell and of the floor.
 pub async fn measure(files: &FloorFiles, runs: u32, report: &mut Report) -> Result<()> {
     let engine = Engine::new();
     engine.keep_ready(2);
@@ -22,7 +22,7 @@ pub async fn measure(files: &FloorFiles, runs: u32, report: &mut Report) -> Resu
     Ok(())
 }
 
-/// What the floor saves without each step, all variants in turn.
+/// Measures how much time the floor saves without each step, all variants in turn.
 pub fn leave_out(files: &FloorFiles, runs: u32, report: &mut Report) -> Result<()> {
     report.floor_without_us = steps::leave_out(files, runs, Instant::now() + LONG, &mut |_, _| {})?;
     Ok(())

@@ -1,4 +1,4 @@
-//! A project's tests inside and outside, in turn: `hotcell test` beside the same pytest started by hand.
+//! Runs a project's tests inside and outside, in turn: `hotcell test` beside the same pytest started by hand.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,7 +14,7 @@ use hotcell_testing::{Cancel, Event, Progress, Selection};
 
 use crate::Options;
 
-/// The two kinds of suite: what is in them, and how often they are measured.
+/// The two kinds of suite: name, content, and number of measurements.
 const SUITES: [(&str, &str, u32); 2] =
     [("suite of 30 short tests", SHORT, 15), ("suite of some seconds", LONG, 5)];
 
@@ -26,7 +26,7 @@ def test_short(n):
     assert n + 1 > n
 ";
 
-/// Computing, files, processes and threads, about as real suites mix them.
+/// Computation, files, processes and threads, roughly as mixed in real test suites.
 const LONG: &str = "
 import json, os, pathlib, re, subprocess, sys, threading
 import pytest
@@ -53,7 +53,7 @@ def test_threads(n):
     for t in threads: t.join()
 ";
 
-/// Each test says when it failed.
+/// Each test fails with the time of its failure.
 const TIMES: &str = "
 import time
 import pytest
@@ -72,7 +72,7 @@ pub async fn measure(options: &Options, report: &mut Report) -> Result<()> {
     };
     let hotcell =
         crate::start::whole_process(options)?.context("suites need the hotcell executable: --hotcell")?;
-    // In memory, where a sandbox has its files too: the disk of the machine is not what is compared.
+    // In memory, as the files of a sandbox are, so that the machine's disk is not measured.
     let work = tempfile::tempdir_in("/dev/shm")?;
     for (what, text, rounds) in SUITES {
         let project = project(work.path(), what, text)?;
@@ -80,7 +80,7 @@ pub async fn measure(options: &Options, report: &mut Report) -> Result<()> {
         for round in 0..=rounds {
             let bare = timed(by_hand(venv, &project, work.path()))?;
             let ours = timed(by_us(&hotcell, venv, &project, work.path()))?;
-            // The first round compiles what Python keeps beside its sources.
+            // The first round compiles the byte code that Python caches beside its sources.
             if round > 0 {
                 outside.push(bare);
                 inside.push(ours);
@@ -112,7 +112,7 @@ fn project(work: &Path, name: &str, text: &str) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// As a person would start it, with the report that we ask for too.
+/// pytest as started by hand, with the report that `hotcell test` also requests.
 fn by_hand(venv: &Path, project: &Path, work: &Path) -> Command {
     let mut command = Command::new(venv.join("bin/python3"));
     command.args(["-m", "pytest"]).arg(format!("--junitxml={}", work.join("bare.xml").display()));
@@ -131,7 +131,7 @@ fn path(venv: &Path) -> String {
     format!("{}/bin:/usr/bin:/bin", venv.display())
 }
 
-/// Runs a command that must succeed; microseconds.
+/// Runs a command that must succeed; returns microseconds.
 fn timed(mut command: Command) -> Result<f64> {
     let asked = std::time::Instant::now();
     let output = command.stdin(Stdio::null()).output()?;
@@ -140,7 +140,7 @@ fn timed(mut command: Command) -> Result<f64> {
     Ok(us)
 }
 
-/// How long it takes from a test to whoever follows it; microseconds.
+/// Measures the delay from the end of a test to its event at a follower, in microseconds.
 async fn latencies(venv: &Path, project: &Path) -> Result<Samples> {
     let request = TestRequest {
         coverage: false,
@@ -150,6 +150,7 @@ async fn latencies(venv: &Path, project: &Path) -> Result<Samples> {
         framework: Some("pytest".to_owned()),
         selection: Selection::default(),
         repeat: 1,
+        options: hotcell_service::test::TestOptions::default(),
         settings: Settings::default(),
     };
     let around = Surroundings { path: Some(path(venv).into()), ..Surroundings::of_this_process() };

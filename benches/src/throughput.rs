@@ -1,4 +1,4 @@
-//! Sixteen starts in flight: how many a second.
+//! Starts per second with sixteen in flight.
 
 use std::time::Duration;
 
@@ -9,10 +9,11 @@ use hotcell_bench::throughput::{self, Load, Stream};
 use hotcell_sandbox::Engine;
 
 const IN_FLIGHT: usize = 16;
-/// The variants take turns this often.
+/// Number of turns of each variant.
 const ROUNDS: u32 = 3;
 
-/// Measures the table; each variant in each round for as long as so many cold runs take on a slow machine.
+/// Measures the table; each variant runs in each round for as long as `runs` cold runs take on a slow
+/// machine.
 pub async fn measure(runs: u32, report: &mut Report) -> Result<()> {
     let engine = Engine::new();
     engine.keep_ready(IN_FLIGHT);

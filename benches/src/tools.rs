@@ -1,5 +1,6 @@
-//! Tools as components: a call in this process, through the confined process, and beside both a bare message to another
-//! process and back; bytes in and out; what many calls leave; how soon components are ready.
+//! Tools as components: a call in this process, one through the sandboxed process, and beside both a bare
+//! message to another process and back; throughput in bytes; leftovers of many calls; time until components
+//! are ready.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,20 +26,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Options;
 
-/// Adds two numbers. Its memory is as large as a small Rust program's.
+/// Component that adds two numbers, with as much memory as a small Rust program's.
 pub const ADD: &str = r#"(component
     (core module $m (memory 17) (data (i32.const 1024) "some data")
         (func (export "add") (param i32 i32) (result i32) (i32.add (local.get 0) (local.get 1))))
     (core instance $i (instantiate $m))
     (func (export "add") (param "a" u32) (param "b" u32) (result u32) (canon lift (core func $i "add"))))"#;
 const ARGUMENTS: &str = r#"{"a":40,"b":2}"#;
-/// As long as a small call's frame.
+/// Size of a small call's frame, in bytes.
 const MESSAGE: usize = 128;
-/// Before anything is measured.
+/// Calls before the measurement.
 const WARM: u32 = 200;
-/// Calls whose leavings are counted.
+/// Number of calls whose leftovers are counted.
 const CALLS: u32 = 10_000;
-/// Calls of each kind with a mebibyte.
+/// Number of calls of each kind with one mebibyte.
 const LARGE: u32 = 50;
 
 struct Nobody;
@@ -64,7 +65,7 @@ pub async fn measure(options: &Options, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// A small component: in this process, through the wall, and a bare message, in turn.
+/// Calls a small component in this process and in the sandboxed one, and sends a bare message, in turn.
 async fn small(hotcell: &Path, work: &Path, runs: u32, report: &mut Report) -> Result<()> {
     let wasm = wat::parse_str(ADD)?;
     let runtime = Runtime::new(&RuntimeOptions::default())?;
@@ -114,7 +115,7 @@ async fn small(hotcell: &Path, work: &Path, runs: u32, report: &mut Report) -> R
         " x",
     );
 
-    // In another process as well as in this one.
+    // Counts in the host process as well as in this one.
     let host = tool_host(hotcell).context("the tool host's process is not to be found")?;
     for (variant, process) in
         [("in this process", "self".to_owned()), ("the confined process", host.to_string())]
@@ -127,7 +128,7 @@ async fn small(hotcell: &Path, work: &Path, runs: u32, report: &mut Report) -> R
             } else {
                 call(&hosts, &plugin, "add", ARGUMENTS).await?;
             }
-            // A tool host is replaced after a thousand calls: what it had just before is what is asked for.
+            // A tool host is replaced after a thousand calls, so its last counts are read just before that.
             if number % 50 == 0 {
                 match resident(&process) {
                     0 => break,
@@ -144,7 +145,7 @@ async fn small(hotcell: &Path, work: &Path, runs: u32, report: &mut Report) -> R
     Ok(())
 }
 
-/// The nine plugins: ready from the cache, and a mebibyte through `files`.
+/// The nine plugins: ready from the cache, and one mebibyte through `files`.
 async fn with_plugins(hotcell: &Path, work: &Path, folder: &Path, report: &mut Report) -> Result<()> {
     let mut plugins = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
@@ -156,7 +157,7 @@ async fn with_plugins(hotcell: &Path, work: &Path, folder: &Path, report: &mut R
     }
     ensure!(!plugins.is_empty(), "{} has no plugins", folder.display());
     let cache = work.join("cache-of-plugins");
-    // The cache is filled.
+    // Fills the cache.
     let hosts = Hosts::new(HostsOptions::new(hotcell, &cache))?;
     for plugin in &plugins {
         hosts.prepare(plugin).await?;
@@ -239,7 +240,7 @@ async fn call(hosts: &Hosts, plugin: &Plugin, path: &str, arguments: &str) -> Re
     Ok(())
 }
 
-/// `cat` at the other end of a socket pair.
+/// A `cat` process at the other end of a socket pair.
 struct Peer {
     socket: UnixStream,
     child: std::process::Child,
@@ -267,7 +268,8 @@ impl Drop for Peer {
     }
 }
 
-/// The tool host that runs, by its command line. The program is this benchmark's own copy.
+/// Process id of the running tool host, found by its command line. `hotcell` is this benchmark's own copy of
+/// the program.
 fn tool_host(hotcell: &Path) -> Option<u32> {
     let mut all: Vec<u32> = fs::read_dir("/proc")
         .ok()?

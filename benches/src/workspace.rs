@@ -1,5 +1,5 @@
-//! Workspaces over a folder of 50,000 files: ready, changed by a run, diffed, forked, committed. `cp -a` of the same folder is
-//! the peer: what a copy would cost.
+//! Workspaces over a folder of 50,000 files: created, changed by a run, diffed, forked, committed. `cp -a` of
+//! the same folder shows the cost of a copy.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,11 +14,11 @@ use hotcell_workspace::{Folder, diff};
 
 use crate::Options;
 
-/// Folders, with a hundred files each.
+/// Number of folders, with a hundred files each.
 const FOLDERS: usize = 500;
-/// Files that a run changes before the diff.
+/// Number of files that a run changes before the diff.
 const DIFFED: usize = 100;
-/// Files that runs change before the commit.
+/// Number of files that runs change before the commit.
 const COMMITTED: usize = 1000;
 const ROUNDS: usize = 10;
 const LONGEST_DIFF: usize = 64 << 20;
@@ -89,7 +89,7 @@ pub async fn measure(_options: &Options, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Runs a script in a workspace and keeps what it changed.
+/// Runs a script in a workspace and adds its changes to it.
 async fn run(engine: &Engine, workspace: &mut Workspace<'_>, script: &str) -> Result<()> {
     let (folder, layers) = workspace.mount();
     let mut policy =

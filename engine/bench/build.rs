@@ -1,5 +1,6 @@
-//! Compiles the programs that are measured beside sandboxes: C, so that no runtime is measured. Where there is no compiler
-//! with the kernel's headers an empty file stands for a program, and what needs it says so.
+//! Compiles the C programs that are measured beside sandboxes; in C, so that no runtime is measured. Without
+//! a compiler and the kernel's headers an empty file takes a program's place, and the rows that need it say
+//! so.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -10,7 +11,8 @@ fn main() {
     for name in ["floor", "probe"] {
         let program = out.join(name);
         let source = Path::new("programs").join(format!("{name}.c"));
-        // Static, as hotcell's launcher is: a fork copies fewer mappings. Not every host has the static library.
+        // Static like hotcell's launcher, so that a fork copies fewer mappings. Not every host has the static
+        // library.
         if !compile(&source, &program, &["-static"]) && !compile(&source, &program, &[]) {
             println!(
                 "cargo::warning={} cannot be compiled (are the kernel's headers there?): hotcell bench will lack it",
@@ -22,7 +24,7 @@ fn main() {
 }
 
 fn compile(source: &Path, program: &Path, more: &[&str]) -> bool {
-    // The compiler for the target, also where that is another architecture.
+    // The compiler for the target, also when cross-compiling.
     let Ok(compiler) = cc::Build::new().opt_level(2).cargo_warnings(false).try_get_compiler() else {
         return false;
     };

@@ -1,5 +1,5 @@
-//! Compiles the hostile programs in C into one static executable that the library embeds, so that the host on which it
-//! proves itself needs no compiler.
+//! Compiles the hostile C programs into one static executable that the library embeds, so that a host needs
+//! no compiler to test itself.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,7 +12,7 @@ fn main() {
     let program = out.join("attack");
     println!("cargo::rustc-env=HOTCELL_ATTACK_PROGRAM={}", program.display());
     if let Err(why) = compile(&program) {
-        // Everything else of hotcell works without; what needs them refuses with the same words.
+        // The rest of hotcell works without the programs; the parts that need them refuse with this message.
         let lacks = format!(
             "{}; a C compiler (CC, else cc) and a static C library are needed, on Debian libc6-dev",
             why.trim()
@@ -26,7 +26,7 @@ fn main() {
 }
 
 fn compile(program: &PathBuf) -> Result<(), String> {
-    // A compiler for another machine is not known by any name.
+    // There is no standard name for a cross compiler.
     if env::var_os("CC").is_none() && env::var_os("TARGET") != env::var_os("HOST") {
         return Err("for another machine CC must name the compiler".to_owned());
     }

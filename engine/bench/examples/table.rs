@@ -1,4 +1,5 @@
-//! Starts of `/bin/true` in every way that this host offers, so many times each: `cargo run --release --example table -- 100`.
+//! Starts `/bin/true` in every way that this host offers, the given number of times: `cargo run --release
+//! --example table -- 100`.
 
 use hotcell_bench::{Options, Rows, bench};
 

@@ -286,7 +286,7 @@ static int run_runner(void *argument) {
     if (want(RLIMITS)) {
         const struct { int what; uint64_t soft, hard; } limits[] = {
             {RLIMIT_CORE, 0, 0}, {RLIMIT_NOFILE, 1024, 16384}, {RLIMIT_NPROC, 81, 81}, {RLIMIT_MEMLOCK, 8 << 20, 8 << 20},
-            {RLIMIT_MSGQUEUE, 819200, 819200}, {RLIMIT_SIGPENDING, 4096, 4096}, {RLIMIT_NICE, 0, 0},
+            {RLIMIT_MSGQUEUE, 204800, 204800}, {RLIMIT_SIGPENDING, 1024, 1024}, {RLIMIT_NICE, 0, 0},
             {RLIMIT_RTPRIO, 0, 0}, {RLIMIT_STACK, 8 << 20, RLIM_INFINITY}, {RLIMIT_CPU, 62, 63},
         };
         for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)

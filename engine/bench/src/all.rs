@@ -1,4 +1,4 @@
-//! The user's benchmark: what was asked for, one part after the other.
+//! The benchmark of `hotcell bench`: runs the requested parts one after the other.
 
 use std::time::{Duration, Instant};
 
@@ -14,16 +14,16 @@ use crate::throughput::{self, Load, Stream};
 use crate::ways::{Rounds, TRUE, Variant, Way, alternate};
 use crate::{Report, Row, Trouble, host, languages, memory, steps};
 
-/// What somebody asks for.
+/// Options of the benchmark.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Rounds of starts, at most: each part also has its time. 300.
+    /// Maximum number of rounds of starts; each part also has a time limit. Default 300.
     pub runs: u32,
-    /// A fifth of the time, for a first impression.
+    /// Takes a fifth of the time, for a first impression.
     pub quick: bool,
-    /// Which rows.
+    /// Rows to measure.
     pub rows: Rows,
-    /// Which other sandboxes.
+    /// Other sandboxes to measure.
     pub peers: Peers,
 }
 
@@ -33,10 +33,10 @@ impl Default for Options {
     }
 }
 
-/// Rounds before those that count.
+/// Warm-up rounds, which do not count.
 const WARM: u32 = 3;
 
-/// How long each part may take.
+/// Time limits and sizes of the parts.
 struct Times {
     starts: Duration,
     language: Duration,
@@ -72,10 +72,10 @@ const QUICK: Times = Times {
     without: Duration::from_millis(700),
 };
 
-/// Who is told how far it is: the part, what is done of it, and of how much.
+/// Progress callback: the part, the number of finished steps, and their total.
 pub type See<'a> = &'a mut dyn FnMut(&str, u32, u32);
 
-/// Measures what was asked for. What cannot be measured is a row with its reason.
+/// Measures the requested parts. A part that cannot be measured becomes a row with the reason.
 pub async fn bench(options: &Options, see: See<'_>) -> Report {
     let times = if options.quick { &QUICK } else { &USUAL };
     let rows = &options.rows;
@@ -98,7 +98,7 @@ pub async fn bench(options: &Options, see: See<'_>) -> Report {
     }
     if rows.has(RowName::Memory) {
         let see = &mut |done, of| see("memory", done, of);
-        // An engine of its own: nothing else waits in it.
+        // A separate engine, which has no idle sandboxes.
         match memory::measure(&Engine::new(), times.idle, times.idle_rounds, see).await {
             Ok(idle) => report.rows.extend(idle.rows()),
             Err(trouble) => report.row(failed(memory::IDLE, "hot", &trouble)),
@@ -131,7 +131,7 @@ fn look_for_peers(options: &Options, report: &mut Report, see: See<'_>) -> Found
     found
 }
 
-/// Measures variants in turn, as rows.
+/// Measures variants in turn, and returns their rows.
 async fn in_turn(variants: Vec<Variant>, runs: u32, time: Duration, part: &str, see: See<'_>) -> Vec<Row> {
     let rounds = Rounds { runs, warm: WARM, until: Instant::now() + time };
     let measured = alternate(variants, rounds, &mut |done, of| see(part, done, of)).await;
@@ -149,7 +149,7 @@ async fn starts(
 ) {
     let rows = &options.rows;
     let mut troubles = Vec::new();
-    // Everything else is compared with it.
+    // Rows are compared with the bare spawn.
     let mut variants = vec![Variant::new(START, "bare", Way::Bare)];
     if rows.has(RowName::Floor) {
         let floor = files.as_ref().map_err(ToString::to_string);
@@ -189,7 +189,7 @@ async fn starts(
     report.table(table);
 }
 
-/// A folder for a workspace: in memory, or among temporary files.
+/// A folder for a workspace: in memory, or in the temporary folder.
 fn project(row: RowName) -> std::io::Result<TempDir> {
     let folder = match row {
         RowName::Tmpfs => tempfile::Builder::new().prefix("hotcell-bench-").tempdir_in("/dev/shm")?,
@@ -202,7 +202,7 @@ fn project(row: RowName) -> std::io::Result<TempDir> {
 async fn throughput_rows(peers: &Found, times: &Times, report: &mut Report, see: See<'_>) {
     let mut in_flight = vec![1, 2, 8];
     in_flight.extend(LOADS);
-    // An engine of its own, with as many cgroups made ahead as a service would have.
+    // A separate engine that makes as many cgroups ahead as a service does.
     let engine = Engine::new();
     engine.keep_ready(64);
     let mut variants = vec![

@@ -1,4 +1,5 @@
-//! The floor: a C program that makes the same kernel calls as a run of hotcell, in the same processes, and nothing else.
+//! The floor: a C program that makes the same kernel calls as a run of hotcell, in the same processes, and
+//! nothing else.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -12,12 +13,13 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::Trouble;
 
-/// The program; empty where it could not be compiled.
+/// The floor's executable; empty where it could not be compiled.
 const FLOOR: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/floor"));
-/// A program that measures what work costs, for whoever runs it outside and inside; empty where it could not be compiled.
+/// Executable that measures the cost of work, to be run outside and inside; empty where it could not be
+/// compiled.
 pub const PROBE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/probe"));
 
-/// The floor's program, and the filters that hotcell would install, as files for it.
+/// The floor's executable and the filters that hotcell would install, as files.
 #[derive(Debug)]
 pub struct FloorFiles {
     program: File,
@@ -25,10 +27,11 @@ pub struct FloorFiles {
 }
 
 impl FloorFiles {
-    /// Makes them: a sealed memory file, and a private folder.
+    /// Writes the files: a sealed memory file, and a private folder.
     ///
     /// # Errors
-    /// When hotcell was built without the floor, or there is no room.
+    /// [`Trouble::Floor`] when hotcell was built without the floor; [`Trouble::File`] when a file cannot be
+    /// written.
     pub fn new() -> Result<Self, Trouble> {
         if FLOOR.is_empty() {
             let why = "this hotcell was built without it, on a host without the kernel's headers";
@@ -52,7 +55,7 @@ impl FloorFiles {
         Ok(Self { program, filters })
     }
 
-    /// The floor with these filters.
+    /// Command that runs the floor with these filters.
     #[must_use]
     pub fn command(&self) -> Command {
         let mut floor = Command::new(format!("/proc/self/fd/{}", self.program.as_raw_fd()));
@@ -62,12 +65,12 @@ impl FloorFiles {
     }
 }
 
-/// A memory file that nobody can change, executable also where `vm.memfd_noexec` is 1.
+/// A sealed memory file, executable also where `vm.memfd_noexec` is 1.
 fn sealed() -> std::io::Result<File> {
     const MFD_EXEC: MFdFlags = MFdFlags::from_bits_retain(0x10);
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
     let made = match memfd_create(c"hotcell-floor", flags | MFD_EXEC) {
-        // Kernels before 6.3 do not know the flag, and need none.
+        // Kernels before 6.3 neither know nor need the flag.
         Err(nix::errno::Errno::EINVAL) => memfd_create(c"hotcell-floor", flags),
         made => made,
     }?;
@@ -79,7 +82,7 @@ fn sealed() -> std::io::Result<File> {
     Ok(file)
 }
 
-/// A floor that makes one run when asked.
+/// A floor process that makes a run on request.
 #[derive(Debug)]
 pub struct Floor {
     child: Child,
@@ -88,7 +91,7 @@ pub struct Floor {
 }
 
 impl Floor {
-    /// Starts it, without these steps.
+    /// Starts the floor, which leaves out these steps.
     ///
     /// # Errors
     /// When it cannot be started.
@@ -99,7 +102,7 @@ impl Floor {
             command.arg("--without").arg(without.join(","));
         }
         let cannot = |e: std::io::Error| Trouble::Floor(format!("it cannot be started: {e}"));
-        // What it says when a call fails is told by `run`.
+        // `run` reports its error output when a call fails.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(cannot)?;
         let ask = child.stdin.take();
@@ -109,10 +112,10 @@ impl Floor {
         Ok(Self { child, ask, answers })
     }
 
-    /// One run; the microseconds that it measured itself.
+    /// Makes one run; returns the microseconds that the floor measured itself.
     ///
     /// # Errors
-    /// When a call of it failed, with its own words.
+    /// When one of its calls failed, with its message.
     pub fn run(&mut self) -> Result<f64, Trouble> {
         let mut line = String::new();
         let told = match &mut self.ask {
@@ -136,7 +139,7 @@ impl Floor {
 
 impl Drop for Floor {
     fn drop(&mut self) {
-        self.ask = None; // the end of its input ends it
+        self.ask = None; // closing its input ends the process
         let _ = self.child.wait();
     }
 }

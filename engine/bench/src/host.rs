@@ -1,33 +1,33 @@
-//! What the numbers were measured on.
+//! The machine on which the numbers were measured.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The machine, as far as it explains numbers.
+/// Facts about the machine that help to interpret the numbers.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct HostRow {
-    /// The processor's name.
+    /// Name of the processor.
     pub processor: String,
-    /// How many of them.
+    /// Number of processors.
     pub processors: usize,
-    /// The kernel's release.
+    /// Release of the kernel.
     pub kernel: String,
     /// `root` or `ordinary`.
     pub user: String,
-    /// Runnable tasks, averaged over the last minute, when the measuring began.
+    /// Load average of the last minute at the start of the measurement.
     pub load: f64,
 }
 
 impl HostRow {
-    /// Whether other work is likely to have slowed what was measured.
+    /// Whether other work is likely to have slowed the measurement.
     #[must_use]
-    #[allow(clippy::cast_precision_loss)] // processors are few
+    #[allow(clippy::cast_precision_loss)] // a small number
     pub fn is_busy(&self) -> bool {
         self.load > self.processors as f64 / 4.0
     }
 }
 
-/// Looks at this machine.
+/// Facts about this machine.
 #[must_use]
 pub fn look() -> HostRow {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Interpreters: as somebody starts them, and the same inside.
+//! Interpreters, started outside and inside.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -14,28 +14,28 @@ use crate::Row;
 use crate::selection::RowName;
 use crate::ways::{Variant, Way};
 
-/// An interpreter and what it is given.
+/// An interpreter, its arguments and its files.
 #[derive(Clone, Copy, Debug)]
 pub struct Language {
-    /// Its row.
+    /// Row of the interpreter.
     pub row: RowName,
-    /// What its rows say.
+    /// Label of its rows.
     pub what: &'static str,
-    /// The program.
+    /// Name of the program.
     pub program: &'static str,
-    /// What it is given; `@` is the folder of its files, outside and inside.
+    /// Arguments; `@` is the folder of its files, outside and inside.
     pub args: &'static [&'static str],
-    /// Its files, with their texts.
+    /// Names and contents of its files.
     pub files: &'static [(&'static str, &'static str)],
-    /// The test framework that it has to have, whose modules one that waits has imported.
+    /// Required test framework, whose modules are imported in a primed interpreter.
     pub framework: Option<&'static str>,
-    /// Primed, it may take at most this share of a start outside.
+    /// Target for a primed start, as a fraction of a start outside.
     pub target: f64,
 }
 
 const TWO_TESTS: &str = "def test_one():\n    assert 1 + 1 == 2\n\ndef test_two():\n    assert 'a' < 'b'\n";
 
-/// Those that are measured.
+/// The measured interpreters.
 pub const ALL: [Language; 3] = [
     Language {
         row: RowName::Python,
@@ -66,19 +66,19 @@ pub const ALL: [Language; 3] = [
     },
 ];
 
-/// What is measured of a language.
+/// Ways to start an interpreter.
 #[derive(Debug, Default)]
 pub struct Ways {
-    /// In turn, what is ready beforehand last.
+    /// Variants in the order of measurement, prewarmed ones last.
     pub variants: Vec<Variant>,
-    /// Rows of those that cannot be had.
+    /// Rows of variants that are not available, with reasons.
     pub missing: Vec<Row>,
-    /// What has its files; they are needed as long.
+    /// Folder of the files, which has to exist during the measurement.
     pub folder: Option<TempDir>,
 }
 
 impl Language {
-    /// All the ways in which it is started.
+    /// All variants in which the interpreter can be started.
     #[must_use]
     pub fn ways(self, engine: &Engine) -> Ways {
         self.try_ways(engine)

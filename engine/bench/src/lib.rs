@@ -1,9 +1,10 @@
-//! Measures what a sandbox costs on this host: starts beside a bare spawn, beside a C program that makes the same kernel
-//! calls (the floor) and beside other sandboxes that are installed; runs per second; memory of what waits; and where the
-//! time goes, step by step.
+//! Measures what a sandbox costs on this host: starts beside a bare spawn, beside a C program that makes the
+//! same kernel calls (the floor) and beside other installed sandboxes; runs per second; memory of idle
+//! sandboxes; and the duration of each step.
 //!
-//! It measures and compares with the targets; it changes nothing. All variants of a table take turns, so that whatever else
-//! the machine does meets all of them alike. Beside the user's whole benchmark ([`bench()`]) its parts are public.
+//! Results are compared with the targets; nothing is changed. All variants of a table take turns, so that
+//! other work on the machine affects all of them alike. The parts of the whole benchmark ([`bench()`]) are
+//! public too.
 //!
 //! ```no_run
 //! # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -17,17 +18,17 @@
 //! # }
 //! ```
 //!
-//! | module | idea |
+//! | module | purpose |
 //! | --- | --- |
-//! | [`selection`] | which rows and peers somebody asked for |
+//! | [`selection`] | requested rows and peers |
 //! | [`ways`] | ways to start a program, measured in turn |
-//! | [`floor`] | the C program and who drives it |
+//! | [`floor`] | the C program and its driver |
 //! | [`peers`] | other sandboxes: their commands, and why one cannot run here |
 //! | [`languages`] | interpreters outside and inside |
-//! | [`throughput`], [`memory`], [`steps`] | runs per second; what waiting costs; where the time goes |
-//! | [`targets`] | measured beside target |
-//! | [`report`], [`svg`] | `hotcell.bench/1`, tables, a picture |
-//! | [`stats`], [`host`], [`processes`] | percentiles; the machine; what processes use |
+//! | [`throughput`], [`memory`], [`steps`] | runs per second; memory of idle sandboxes; durations of steps |
+//! | [`targets`] | measured values and targets |
+//! | [`report`], [`svg`] | `hotcell.bench/1`, tables, a chart |
+//! | [`stats`], [`host`], [`processes`] | percentiles; the machine; processes and their memory |
 
 #![forbid(unsafe_code)]
 
@@ -52,38 +53,38 @@ pub use report::{Report, Row};
 pub use selection::{Peers, RowName, Rows};
 pub use stats::Samples;
 
-/// Why something could not be measured.
+/// Reason why a measurement failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
     /// A program outside could not be started, or failed.
     #[error("{0}")]
     Program(String),
-    /// A run inside did not end well.
+    /// A run inside failed.
     #[error("{program} inside: {why}")]
     Inside {
-        /// What was run.
+        /// The program.
         program: String,
-        /// The outcome's reason.
+        /// Reason from the outcome.
         why: String,
     },
     /// No sandbox became ready in time.
     #[error("no sandbox was ready within {seconds} s: {why}")]
     NotReady {
-        /// How long it was waited for.
+        /// Time waited, in seconds.
         seconds: u64,
-        /// What the engine says when it is asked for one.
+        /// The engine's error when a sandbox is requested directly.
         why: String,
     },
-    /// What was ready could not be used.
+    /// The ready sandbox could not be used.
     #[error("what was ready was not used: the run was served by something that was made or started for it")]
     NotHot,
-    /// The floor.
+    /// The floor failed.
     #[error("the floor: {0}")]
     Floor(String),
-    /// What is left of runs does not go away.
+    /// Leftovers of runs were not removed in time.
     #[error("a sandbox that has ended does not go away")]
     Unsettled,
-    /// A file or folder of ours.
+    /// A file or folder of ours could not be used.
     #[error("a temporary file: {0}")]
     File(#[from] std::io::Error),
 }

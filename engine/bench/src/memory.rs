@@ -1,4 +1,4 @@
-//! What a sandbox costs that waits: its processes' share of memory, and what the kernel holds for it.
+//! Memory of an idle sandbox: its processes' share, and the kernel's memory for it.
 
 use std::time::Duration;
 
@@ -9,27 +9,28 @@ use crate::processes::{children, kib, resident, share};
 use crate::ways::{TRUE, good, prime, ready, settle};
 use crate::{Row, Samples, Trouble};
 
-/// What the rows say.
+/// Label of the rows.
 pub const IDLE: &str = "memory of an idle sandbox";
-/// What of all memory is the kernel's, as /proc/meminfo names it.
+/// Fields of /proc/meminfo for memory of the kernel.
 const KERNEL: [&str; 6] =
     ["SReclaimable:", "SUnreclaim:", "KernelStack:", "PageTables:", "SecPageTables:", "Percpu:"];
-/// The kernel gives slabs back, and counts what each processor holds, with a delay.
+/// Delay after which the kernel has freed slabs and updated its per-processor counters.
 const QUIET: Duration = Duration::from_millis(300);
 
-/// Memory per sandbox, bytes.
+/// Memory per idle sandbox, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Idle {
-    /// Of its processes: their share (PSS) of what they have mapped.
+    /// Proportional set size (PSS) of its processes.
     pub processes: f64,
-    /// The share may not be read by this user; it is all that they have in memory (RSS), also what others have too.
+    /// Whether `processes` is resident memory (RSS) instead, which includes memory shared with other
+    /// processes, because this user may not read the PSS.
     pub resident: bool,
-    /// System-wide difference of what is the kernel's.
+    /// System-wide difference in kernel memory.
     pub kernel: f64,
 }
 
 impl Idle {
-    /// As rows.
+    /// The rows of the report.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // below 2^52, and never below 0
     pub fn rows(self) -> Vec<Row> {
@@ -48,10 +49,10 @@ impl Idle {
     }
 }
 
-/// Lets so many sandboxes wait, as often as said; the medians.
+/// Keeps `count` idle sandboxes, `rounds` times, and returns the medians.
 ///
 /// # Errors
-/// When they do not become ready.
+/// When the sandboxes do not become ready.
 pub async fn measure(
     engine: &Engine,
     count: u32,
@@ -59,7 +60,7 @@ pub async fn measure(
     see: &mut dyn FnMut(u32, u32),
 ) -> Result<Idle, Trouble> {
     let policy = Policy::new(TRUE);
-    // The launcher, its root and the pool of cgroups are there before anything is counted.
+    // Makes the launcher, its root and the pool of cgroups exist before the first count.
     for _ in 0..3 {
         good(&policy, &engine.run(&policy).await)?;
     }
@@ -82,7 +83,7 @@ pub async fn measure(
         tokio::time::sleep(QUIET).await;
         let after = kib("/proc/meminfo", &KERNEL);
         let launcher = engine.launcher_id().await.unwrap_or_default();
-        // The second process of each has no memory of its own until it runs a program.
+        // The second process of each sandbox has no memory of its own until it runs a program.
         let (used, is_resident) = used(&children(launcher));
         any_resident |= is_resident;
         #[allow(clippy::cast_precision_loss)] // far below 2^52
@@ -97,7 +98,7 @@ pub async fn measure(
     Ok(Idle { processes: processes.median(), resident: any_resident, kernel: kernel.median() })
 }
 
-/// What these processes use, and whether that is what is resident.
+/// Memory of these processes in bytes, and whether it is resident memory instead of the PSS.
 fn used(processes: &[u32]) -> (u64, bool) {
     let shares: Option<Vec<u64>> = processes.iter().map(|pid| share(*pid)).collect();
     match shares {

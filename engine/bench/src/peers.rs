@@ -1,7 +1,8 @@
-//! Other sandboxes: which there are, the exact command that starts `/bin/true` in each, and why one cannot run here.
+//! Other sandboxes: which exist, the exact command that starts `/bin/true` in each, and why one cannot run
+//! here.
 //!
-//! Each runs the same program with what it offers of the same: namespaces of its own, no network, a root of read-only
-//! system folders. None of them gets limits or a filter of ours; what it brings by itself it keeps.
+//! Each runs the same program with its own equivalent features: namespaces, no network, a root of read-only
+//! system folders. Limits and filters of ours are not added; its own defaults are kept.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use serde::Serialize;
 
 use crate::ways::TRUE;
 
-/// A sandbox of somebody else.
+/// Another sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// `bwrap`.
@@ -24,41 +25,41 @@ pub enum Peer {
     Firejail,
     /// `unshare` of util-linux: namespaces and nothing else.
     Unshare,
-    /// `podman`, with an image that is there.
+    /// `podman`, with a local image.
     Podman,
-    /// `docker`, with an image that is there.
+    /// `docker`, with a local image.
     Docker,
     /// `sandlock`.
     Sandlock,
 }
 
-/// What of this host a command depends on.
+/// Facts about this host that a command depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// Folders of the root beside `/usr`, and what those that are links say.
+    /// Folders of the root beside `/usr`, with the target of those that are links.
     pub folders: Vec<(&'static str, Option<PathBuf>)>,
-    /// The image for those who run images.
+    /// Image for sandboxes that run images.
     pub image: Option<String>,
 }
 
-/// What came of looking for one.
+/// Result of looking for a peer.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct PeerRow {
-    /// Its name.
+    /// Name of the peer.
     pub name: String,
-    /// What is measured, word by word; empty where there is no such program.
+    /// Measured command, word by word; empty where the program does not exist.
     pub command: Vec<String>,
-    /// Why it is not.
+    /// Reason why it is not measured.
     pub missing: Option<String>,
 }
 
-/// How long one may take for its first start.
+/// Timeout for the first start of a peer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// So many images are tried.
+/// Maximum number of images that are tried.
 const IMAGES: usize = 3;
 
 impl Peer {
-    /// All of them, in the order of the table.
+    /// All peers, in the order of the table.
     pub const ALL: [Self; 7] = [
         Self::Bubblewrap,
         Self::Nsjail,
@@ -69,7 +70,7 @@ impl Peer {
         Self::Sandlock,
     ];
 
-    /// Its name in the table.
+    /// Name in the table.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -83,7 +84,7 @@ impl Peer {
         }
     }
 
-    /// Its program.
+    /// Name of the program.
     #[must_use]
     pub const fn program(self) -> &'static str {
         match self {
@@ -96,7 +97,7 @@ impl Peer {
         matches!(self, Self::Podman | Self::Docker)
     }
 
-    /// The command that starts `/bin/true` in it.
+    /// Command that starts `/bin/true` in it.
     #[must_use]
     pub fn command(self, place: &Place) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec![self.program().into()];
@@ -179,7 +180,7 @@ impl Peer {
 }
 
 impl Place {
-    /// This host, without an image.
+    /// Facts about this host, without an image.
     #[must_use]
     pub fn look() -> Self {
         let names = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
@@ -234,14 +235,14 @@ fn is_on_path(program: &str) -> bool {
     })
 }
 
-/// The images that are there.
+/// The local images.
 fn images(peer: Peer) -> Result<Vec<String>, String> {
     let mut list = Command::new(peer.program());
     let text = within(list.args(["images", "--quiet"]).stdin(Stdio::null()))?;
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// Runs a command, but not for ever; what it printed, or the first line of its complaint.
+/// Runs a command with a timeout; returns its output, or the first line of its error output.
 fn within(command: &mut Command) -> Result<String, String> {
     let (mut out, mut err) = (tempfile()?, tempfile()?);
     let copies = out.try_clone().and_then(|out| Ok((out, err.try_clone()?))).map_err(|e| e.to_string())?;
@@ -266,7 +267,8 @@ fn within(command: &mut Command) -> Result<String, String> {
     Err(first.map_or_else(|| status.to_string(), |line| line.chars().take(200).collect()))
 }
 
-/// A file that nobody else sees: who is killed may leave others behind that hold a pipe open.
+/// A private file for output, instead of a pipe: processes that a killed command leaves behind could keep a
+/// pipe open.
 fn tempfile() -> Result<std::fs::File, String> {
     tempfile::tempfile().map_err(|e| format!("a temporary file: {e}"))
 }

@@ -1,9 +1,9 @@
-//! What processes there are, and what they use.
+//! Processes and their memory.
 
 use std::collections::HashMap;
 use std::fs;
 
-/// Every process with its parent, those that have ended and were not reaped included.
+/// Every process with its parent, including zombies.
 fn parents() -> HashMap<u32, u32> {
     fs::read_dir("/proc")
         .into_iter()
@@ -12,7 +12,7 @@ fn parents() -> HashMap<u32, u32> {
         .filter_map(|entry| {
             let pid = entry.file_name().to_str()?.parse().ok()?;
             let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-            // After the name in brackets: state, parent.
+            // After the name in parentheses: state, parent.
             let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
             Some((pid, parent))
         })
@@ -41,20 +41,20 @@ pub fn descendants(of: u32) -> Vec<u32> {
     parents.keys().copied().filter(|&pid| ours(pid)).collect()
 }
 
-/// Resident memory of a process (`self`, or its number), in bytes; 0 when it is gone.
+/// Resident memory of a process (`self`, or its id), in bytes; 0 when it is gone.
 #[must_use]
 pub fn resident(process: &str) -> u64 {
     kib(&format!("/proc/{process}/status"), &["VmRSS:"]) * 1024
 }
 
-/// A process's share of the memory that it has mapped (`Pss`), in bytes; `None` when it is gone or another user's.
+/// Proportional set size (`Pss`) of a process, in bytes; `None` when it is gone or belongs to another user.
 #[must_use]
 pub fn share(process: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?;
     Some(sum(&text, &["Pss:"]) * 1024)
 }
 
-/// The sum of these fields of a file in /proc, in KiB.
+/// Sum of these fields of a file in /proc, in KiB.
 pub(crate) fn kib(file: &str, fields: &[&str]) -> u64 {
     sum(&fs::read_to_string(file).unwrap_or_default(), fields)
 }

@@ -1,4 +1,4 @@
-//! What was measured, as `hotcell.bench/1` or as tables in Markdown.
+//! Results as `hotcell.bench/1` or as Markdown tables.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,65 +11,66 @@ use crate::host::HostRow;
 use crate::peers::{Peer, PeerRow};
 use crate::ways::Measured;
 
-/// The name of the form.
+/// Name of the report format.
 pub const SCHEMA: &str = "hotcell.bench/1";
 
-/// Everything that was measured.
+/// Results of a benchmark.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Report {
     /// Always `hotcell.bench/1`.
     pub schema: String,
     /// The machine.
     pub host: HostRow,
-    /// What was measured.
+    /// Rows of the tables.
     pub rows: Vec<Row>,
     /// Other sandboxes that were looked for.
     pub peers: Vec<PeerRow>,
-    /// Measured beside target.
+    /// Comparisons with targets.
     pub checks: Vec<Check>,
-    /// Medians of what a cold run records of itself, microseconds: phases in brackets, then the marked steps.
+    /// Median durations of the steps of a cold run in microseconds: phases in brackets, then the marked
+    /// steps.
     pub steps_us: BTreeMap<String, f64>,
-    /// The same of a hot run.
+    /// Like `steps_us`, for a hot run.
     pub hot_steps_us: BTreeMap<String, f64>,
-    /// Medians of the times since the request at which the floor had done a step, in order, microseconds.
+    /// Median times from the request to the end of each step of the floor, in order, in microseconds.
     pub floor_steps_us: Vec<(String, f64)>,
-    /// How much shorter the floor's median is without a step, microseconds.
+    /// Reduction of the floor's median without a step, in microseconds.
     pub floor_without_us: Vec<(String, f64)>,
-    /// Why there are no steps.
+    /// Reason why there are no steps.
     pub steps_failed: Option<String>,
 }
 
-/// One thing that was measured in one way.
+/// Result for one variant of a table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Row {
-    /// What was done.
+    /// Measured operation.
     pub what: String,
-    /// How: `bare`, `floor`, `cold`, `hot`, `primed` or a peer's name.
+    /// Variant: `bare`, `floor`, `cold`, `hot`, `primed` or a peer's name.
     pub variant: String,
-    /// How many were measured.
+    /// Number of measurements.
     pub runs: Option<u64>,
-    /// Microseconds.
+    /// Median in microseconds.
     pub p50_us: Option<f64>,
-    /// Microseconds.
+    /// 95th percentile in microseconds.
     pub p95_us: Option<f64>,
-    /// Microseconds.
+    /// 99th percentile in microseconds.
     pub p99_us: Option<f64>,
-    /// How many a second.
+    /// Rate per second.
     pub per_second: Option<f64>,
-    /// How many times as long as the bare one of the same table.
+    /// Duration as a multiple of the bare variant's in the same table.
     pub ratio_to_bare: Option<f64>,
-    /// … as the floor of the same table.
+    /// Duration as a multiple of the floor's in the same table.
     pub ratio_to_floor: Option<f64>,
-    /// … as each peer of the same table.
+    /// Durations as multiples of each peer's in the same table.
     pub ratio_to_peers: BTreeMap<String, f64>,
-    /// Memory.
+    /// Memory in bytes.
     pub memory_bytes: Option<u64>,
-    /// Why there is no number.
+    /// Reason why there is no number.
     pub failed: Option<String>,
 }
 
 impl Row {
-    /// A row of times of one after the other.
+    /// A row of sequential times.
     #[must_use]
     pub fn of_times(what: &str, variant: &str, times: &Samples) -> Self {
         Self {
@@ -84,7 +85,7 @@ impl Row {
         }
     }
 
-    /// The same without a number.
+    /// This row without times.
     #[cfg(test)]
     pub(crate) fn without_times(self) -> Self {
         Self { what: self.what, variant: self.variant, failed: self.failed, ..Self::default() }
@@ -102,29 +103,29 @@ impl From<Measured> for Row {
     }
 }
 
-/// One target.
+/// Comparison with one target.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Check {
-    /// What is compared.
+    /// Compared value.
     pub what: String,
-    /// What was measured.
+    /// Measured value.
     pub measured: Option<f64>,
-    /// The target, with its unit.
+    /// Target, with its unit.
     pub target: String,
-    /// Whether it was met; what could not be measured was not.
+    /// Whether the target was met; without a measurement it was not.
     pub met: bool,
-    /// Why nothing was measured.
+    /// Reason why there is no measurement.
     pub why: Option<String>,
 }
 
 impl Check {
-    /// Holds a number against the most that it should be.
+    /// Compares a value with a maximum.
     #[must_use]
     pub fn at_most(what: &str, measured: Result<f64, String>, most: f64, unit: &str) -> Self {
         Self::new(what, measured, format!("at most {most}{unit}"), |n| n <= most)
     }
 
-    /// Holds a number against the least that it should be.
+    /// Compares a value with a minimum.
     #[must_use]
     pub fn at_least(what: &str, measured: Result<f64, String>, least: f64, unit: &str) -> Self {
         Self::new(what, measured, format!("at least {least}{unit}"), |n| n >= least)
@@ -141,7 +142,7 @@ impl Check {
 }
 
 impl Report {
-    /// An empty one.
+    /// An empty report.
     #[must_use]
     pub fn new(host: HostRow) -> Self {
         Self {
@@ -158,13 +159,13 @@ impl Report {
         }
     }
 
-    /// Takes the rows of one table and fills in how they compare with each other.
+    /// Adds the rows of one table, and fills in their ratios.
     pub fn table(&mut self, mut rows: Vec<Row>) {
         let rate = |variant: &str| rows.iter().find(|r| r.variant == variant).and_then(|r| r.per_second);
         let (bare, floor) = (rate("bare"), rate("floor"));
         let peers: Vec<_> = Peer::ALL.map(Peer::name).into_iter().map(|name| (name, rate(name))).collect();
         for row in &mut rows {
-            // Where nothing was done in the time there is nothing to compare.
+            // No ratio when nothing was finished within the time.
             let ratio = |to: Option<f64>| Some(to? / row.per_second?).filter(|ratio| ratio.is_finite());
             let to_peers = peers.iter().filter_map(|(name, rate)| Some(((*name).to_owned(), ratio(*rate)?)));
             row.ratio_to_peers = to_peers.collect();
@@ -174,22 +175,22 @@ impl Report {
         self.rows.append(&mut rows);
     }
 
-    /// Takes a row that is compared with nothing.
+    /// Adds a row that is not compared.
     pub fn row(&mut self, row: Row) {
         self.rows.push(row);
     }
 
-    /// Holds a number against the most that it should be.
+    /// Adds a comparison with a maximum.
     pub fn at_most(&mut self, what: &str, measured: f64, most: f64, unit: &str) {
         self.checks.push(Check::at_most(what, Ok(measured), most, unit));
     }
 
-    /// Holds a number against the least that it should be.
+    /// Adds a comparison with a minimum.
     pub fn at_least(&mut self, what: &str, measured: f64, least: f64, unit: &str) {
         self.checks.push(Check::at_least(what, Ok(measured), least, unit));
     }
 
-    /// Everything as Markdown tables.
+    /// The report as Markdown tables.
     #[must_use]
     pub fn markdown(&self) -> String {
         let mut out = String::new();
@@ -276,7 +277,7 @@ mod tests {
         assert!(about(cold.ratio_to_peers.get("bubblewrap").copied(), 0.25), "{cold:?}");
         assert!(about(peer.ratio_to_bare, 12.0) && peer.ratio_to_floor.is_none());
         assert_eq!((hot.p50_us, hot.ratio_to_bare, hot.failed.as_deref()), (None, None, Some("lost")));
-        // Nothing was done in the time.
+        // Nothing was finished within the time.
         let mut none = row("floor", 1.0);
         none.per_second = Some(0.0);
         report.table(vec![none, row("bubblewrap", 6000.0)]);

@@ -1,23 +1,23 @@
-//! Which rows and peers somebody asked for.
+//! Selection of rows and peers.
 
 use crate::peers::Peer;
 
-/// A row, or a group of rows that belong together.
+/// A row, or a group of related rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowName {
     /// `posix_spawn` and wait.
     Bare,
-    /// The C program.
+    /// The floor, a C program.
     Floor,
-    /// A sandbox made for the run.
+    /// A cold start: a sandbox made for the run.
     Cold,
-    /// A sandbox that is ready.
+    /// A hot start: a sandbox that is ready.
     Hot,
-    /// … with a workspace that is bound from memory.
+    /// A hot start with a workspace that is bound from memory.
     Tmpfs,
-    /// … with a folder of the host that the program may write.
+    /// A hot start with a writable folder of the host.
     Bind,
-    /// … with a copy-on-write workspace.
+    /// A hot start with a copy-on-write workspace.
     Overlay,
     /// Python outside and inside.
     Python,
@@ -27,14 +27,14 @@ pub enum RowName {
     Node,
     /// Runs per second.
     Throughput,
-    /// What waits.
+    /// Memory of idle sandboxes.
     Memory,
-    /// Where the time goes.
+    /// Durations of the steps of a start.
     Steps,
 }
 
 impl RowName {
-    /// All of them, in the order of the report.
+    /// All rows, in the order of the report.
     pub const ALL: [Self; 13] = [
         Self::Bare,
         Self::Floor,
@@ -51,7 +51,7 @@ impl RowName {
         Self::Steps,
     ];
 
-    /// Its name.
+    /// Name of the row.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -71,7 +71,7 @@ impl RowName {
         }
     }
 
-    /// Whether it stands in the table of starts of `/bin/true`.
+    /// Whether the row is in the table of starts of `/bin/true`.
     #[must_use]
     pub const fn is_start(self) -> bool {
         matches!(
@@ -81,7 +81,7 @@ impl RowName {
     }
 }
 
-/// The rows that somebody asked for.
+/// The selected rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rows(Vec<RowName>);
 
@@ -92,10 +92,10 @@ impl Default for Rows {
 }
 
 impl Rows {
-    /// Names with commas between them.
+    /// Parses names separated by commas.
     ///
     /// # Errors
-    /// The name that there is none of, with the nearest.
+    /// A message with the unknown name and the nearest known one.
     pub fn parse(text: &str) -> Result<Self, String> {
         let row = |name: &str| named(name, "row", &RowName::ALL.map(|row| (row.name(), row)));
         names(text)
@@ -104,20 +104,20 @@ impl Rows {
             .and_then(|rows| if rows.is_empty() { Err("no row is named".to_owned()) } else { Ok(Self(rows)) })
     }
 
-    /// Whether this one was asked for.
+    /// Whether this row is selected.
     #[must_use]
     pub fn has(&self, row: RowName) -> bool {
         self.0.contains(&row)
     }
 
-    /// Whether any start was.
+    /// Whether any row of starts is selected.
     #[must_use]
     pub fn has_start(&self) -> bool {
         self.0.iter().any(|row| row.is_start())
     }
 }
 
-/// The peers that somebody asked for; all by default.
+/// The selected peers; all by default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peers(pub Vec<Peer>);
 
@@ -128,10 +128,10 @@ impl Default for Peers {
 }
 
 impl Peers {
-    /// `none`, or names with commas between them; a program's name counts too.
+    /// Parses `none`, or names separated by commas; names of programs are accepted too.
     ///
     /// # Errors
-    /// The name that there is none of, with the nearest.
+    /// A message with the unknown name and the nearest known one.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text == "none" {
             return Ok(Self(Vec::new()));

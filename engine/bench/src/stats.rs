@@ -5,24 +5,25 @@
 pub struct Samples(Vec<f64>);
 
 impl Samples {
-    /// Takes one more.
+    /// Adds a time.
     pub fn push(&mut self, us: f64) {
         self.0.push(us);
     }
 
-    /// How many there are.
+    /// Number of times.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no times.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The smallest value that at least this share of the samples do not exceed (nearest rank); 0 without samples.
+    /// Percentile by nearest rank: the smallest value that at least this percentage of the samples do not
+    /// exceed; 0 without samples.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
     #[must_use]
     pub fn percentile(&self, percent: f64) -> f64 {
@@ -32,13 +33,13 @@ impl Samples {
         sorted.get(rank.saturating_sub(1)).or(sorted.last()).copied().unwrap_or_default()
     }
 
-    /// The middle one.
+    /// Median.
     #[must_use]
     pub fn median(&self) -> f64 {
         self.percentile(50.0)
     }
 
-    /// The smallest one.
+    /// Minimum.
     #[must_use]
     pub fn least(&self) -> f64 {
         self.percentile(0.0)
@@ -56,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    #[allow(clippy::float_cmp)] // the values are the very ones that were put in
+    #[allow(clippy::float_cmp)] // the values are stored unchanged
     fn percentiles_are_nearest_ranks() {
         let hundred: Samples = (1..=100).rev().map(f64::from).collect();
         for (percent, want) in [(0.0, 1.0), (50.0, 50.0), (95.0, 95.0), (99.0, 99.0), (100.0, 100.0)] {

@@ -1,5 +1,5 @@
-//! Where the time of a start goes: the marks that hotcell records, the floor's marks, and what the floor saves without a
-//! step, which is the only one of the three that tells what a step costs those beside it.
+//! Durations of the steps of a start: the marks that hotcell records, the floor's marks, and the time that
+//! the floor saves without a step. Only the last one includes the effect of a step on other steps.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::floor::{Floor, FloorFiles};
 use crate::ways::{TRUE, Way, good, prime, ready, settle};
 use crate::{Samples, Trouble};
 
-/// The floor's steps that can be left out.
+/// Steps that the floor can leave out.
 pub const STEPS: [&str; 20] = [
     "user_ns",
     "pid_ns",
@@ -35,10 +35,10 @@ pub const STEPS: [&str; 20] = [
     "rlimits",
     "init_filter",
 ];
-/// Lets the kernel take namespaces down.
+/// Pause in which the kernel removes namespaces.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Medians of what `timings_us` says of cold runs, microseconds: phases in brackets, then the marked steps.
+/// Medians of `timings_us` of cold runs in microseconds: phases in brackets, then the marked steps.
 ///
 /// # Errors
 /// When a run fails.
@@ -58,7 +58,7 @@ pub async fn cold(engine: &Engine, runs: u32, until: Instant) -> Result<BTreeMap
     Ok(steps.medians())
 }
 
-/// The same of hot runs.
+/// Like [`cold`], for hot runs.
 ///
 /// # Errors
 /// When a run fails or no sandbox becomes ready.
@@ -107,10 +107,10 @@ impl Steps {
     }
 }
 
-/// Medians of the times since the request at which the floor had done each step, in its order.
+/// Median times from the request to the end of each step of the floor, in order, in microseconds.
 ///
 /// # Errors
-/// When it fails.
+/// When the floor fails.
 pub fn marks(files: &FloorFiles, runs: u32) -> Result<Vec<(String, f64)>, Trouble> {
     let mut floor = files.command();
     let told = floor.args(["--steps", "--runs"]).arg(runs.to_string()).output();
@@ -125,11 +125,11 @@ pub fn marks(files: &FloorFiles, runs: u32) -> Result<Vec<(String, f64)>, Troubl
     Ok(String::from_utf8_lossy(&told.stdout).lines().filter_map(mark).collect())
 }
 
-/// What the floor saves without each step, microseconds of its median, all variants in turn. The first is the whole one's
-/// median.
+/// Time that the floor's median saves without each step, in microseconds, all variants in turn. The first
+/// entry is the median with all steps.
 ///
 /// # Errors
-/// When it fails.
+/// When the floor fails.
 pub fn leave_out(
     files: &FloorFiles,
     runs: u32,

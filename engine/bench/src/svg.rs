@@ -1,5 +1,5 @@
-//! A picture of where the time goes: bars under one another, black on white, readable when printed. Text is escaped, and what
-//! is too long is cut, so that nothing leaves the page.
+//! A bar chart of the durations, black on white, suitable for printing. Text is escaped and cut to length, so
+//! that nothing exceeds the page.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,29 +9,29 @@ use crate::targets::START;
 
 const WIDTH: f64 = 800.0;
 const MARGIN: f64 = 24.0;
-/// Where bars begin; names stand before.
+/// Position at which bars begin, with names to the left.
 const BARS: f64 = 250.0;
-/// The longest bar; its number stands behind.
+/// Maximum length of a bar, with its number to the right.
 const LONGEST: f64 = 440.0;
 const LINE: f64 = 18.0;
-/// Characters of a name, and of a line across the page.
+/// Maximum characters of a name, and of a line across the page.
 const NAME: usize = 32;
 const ACROSS: usize = 108;
-/// Steps of one panel: the longest ones.
+/// Maximum number of steps in a panel; the longest are shown.
 const MOST: usize = 24;
 
-/// Bars that are compared with each other.
+/// A group of bars with one scale.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Panel {
-    /// What they show.
+    /// Title.
     pub title: String,
-    /// How it was found out.
+    /// How the values were measured.
     pub note: String,
-    /// Names with microseconds.
+    /// Names and microseconds.
     pub bars: Vec<(String, f64)>,
 }
 
-/// The panels of a report: starts, a cold run, a hot run, and what the floor saves without each step.
+/// The panels of a report: starts, a cold run, a hot run, and the floor without each step.
 #[must_use]
 pub fn panels(report: &Report) -> Vec<Panel> {
     let starts = report.rows.iter().filter(|row| row.what == START || row.what.starts_with('…'));
@@ -68,7 +68,7 @@ pub fn panels(report: &Report) -> Vec<Panel> {
     all.into_iter().filter(|panel| !panel.bars.is_empty()).collect()
 }
 
-/// Phases in their order, then steps, the longest first.
+/// Phases in order, then steps, the longest first.
 fn of_a_run(steps: &BTreeMap<String, f64>) -> Vec<(String, f64)> {
     let phases = ["queue", "setup", "exec", "run", "collect", "total"];
     let phase = |name: &str| Some((name.to_owned(), *steps.get(&format!("({name})"))?));
@@ -84,7 +84,7 @@ fn longest(mut bars: Vec<(String, f64)>) -> Vec<(String, f64)> {
     bars
 }
 
-/// The picture of a report.
+/// The chart of a report.
 #[must_use]
 pub fn picture(report: &Report) -> String {
     let h = &report.host;
@@ -93,7 +93,7 @@ pub fn picture(report: &Report) -> String {
     draw("hotcell bench: where the time goes", &about, &panels(report))
 }
 
-/// Draws panels under one another.
+/// Draws panels below each other.
 #[must_use]
 pub fn draw(title: &str, about: &str, panels: &[Panel]) -> String {
     let mut body = String::new();
@@ -142,7 +142,7 @@ fn cut(words: &str, most: usize) -> String {
     words.chars().take(most - 1).chain(['…']).collect()
 }
 
-/// Text as XML has it; what no XML may hold is replaced.
+/// Escapes text for XML, and replaces characters that XML does not allow.
 fn escape(words: &str) -> String {
     let mut out = String::with_capacity(words.len());
     for c in words.chars() {
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!((cut("abc", 3), cut("abcd", 3)), ("abc".to_owned(), "ab…".to_owned()));
     }
 
-    /// Walks a picture; every shape and every text has to lie on the page.
+    /// Checks that every shape and text of a chart lies on the page.
     fn check(picture: &str) -> usize {
         let mut reader = quick_xml::Reader::from_str(picture);
         let mut page = (0.0, 0.0);

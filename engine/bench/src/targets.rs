@@ -1,5 +1,5 @@
-//! What was measured beside what it should be. A pure judgement over rows: what was asked for and could not be measured is a
-//! miss with its reason.
+//! Compares measured values with targets. Pure: a value that was requested and could not be measured counts
+//! as a miss, with the reason.
 
 use crate::languages;
 use crate::memory::IDLE;
@@ -7,28 +7,28 @@ use crate::peers::{Peer, PeerRow};
 use crate::report::{Check, Row};
 use crate::throughput;
 
-/// What the rows of a start say.
+/// Label of the rows for starts.
 pub const START: &str = "start of /bin/true";
-/// … with a folder in memory as its workspace.
+/// Label for starts with a workspace in memory.
 pub const TMPFS: &str = "… tmpfs workspace";
-/// … with a folder of the host that the program may write.
+/// Label for starts with a writable folder of the host.
 pub const BIND: &str = "… bound workspace";
-/// … with a copy-on-write workspace.
+/// Label for starts with a copy-on-write workspace.
 pub const OVERLAY: &str = "… overlay workspace";
-/// Numbers in flight of which a target speaks.
+/// Numbers of runs in flight that have a target.
 pub const LOADS: [usize; 2] = [16, 64];
 
-/// A start's median against a bare one's.
+/// Maximum ratio of a start's median to the bare median, by label and variant.
 const STARTS: [(&str, &str, f64); 4] = [
     (START, "hot start / bare", 1.25),
     (TMPFS, "hot start, tmpfs workspace / bare", 1.3),
     (BIND, "hot start, bound workspace / bare", 1.3),
     (OVERLAY, "hot start, overlay workspace / bare", 1.6),
 ];
-/// Bytes.
+/// Maximum memory of an idle sandbox, in bytes.
 const MEMORY: f64 = 0.6 * 1024.0 * 1024.0;
 
-/// Holds the rows against the targets that they speak of.
+/// Compares the rows with the targets that apply to them.
 #[must_use]
 pub fn judge(rows: &[Row], peers: &[PeerRow]) -> Vec<Check> {
     let mut checks = Vec::new();

@@ -1,4 +1,4 @@
-//! How many runs a second while so many are always under way.
+//! Runs per second with a constant number in flight.
 
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,14 +11,15 @@ use tokio::task::JoinSet;
 use crate::ways::{self, TRUE, good, prime, settle, time};
 use crate::{Row, Samples, Trouble};
 
-/// How something is kept under way.
+/// A way to keep runs in flight.
 #[derive(Debug)]
 pub enum Stream {
-    /// A command, by as many threads.
+    /// A command, started by one thread per run in flight.
     Command(Vec<OsString>),
     /// Sandboxes made for each run.
     Cold(Engine),
-    /// A pool as large as what is under way. It makes sandboxes while others run: who finds none ready gets one made.
+    /// A pool as large as the number in flight. It makes sandboxes while others run; a run that finds none
+    /// ready gets a new one.
     Hot(Engine),
 }
 
@@ -29,7 +30,7 @@ impl Stream {
         Self::Command(vec![TRUE.into()])
     }
 
-    /// Runs a second.
+    /// Runs per second.
     async fn rate(&self, in_flight: usize, window: Duration) -> Result<f64, Trouble> {
         match self {
             Self::Command(words) => in_threads(words, in_flight, window),
@@ -58,24 +59,24 @@ impl Stream {
     }
 }
 
-/// What is measured for how long.
+/// Numbers in flight and measuring times.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// How many at once.
+    /// Numbers of runs in flight.
     pub in_flight: Vec<usize>,
-    /// How long each time.
+    /// Duration of each measurement.
     pub window: Duration,
-    /// How often the variants take turns.
+    /// Number of turns of each variant.
     pub rounds: u32,
 }
 
-/// What is done, as a row's name.
+/// Label of a row.
 #[must_use]
 pub fn what(in_flight: usize) -> String {
     format!("starts, {in_flight} in flight")
 }
 
-/// The rows of all variants for every number in flight.
+/// Measures all variants for every number in flight.
 pub async fn measure(variants: &[(&str, Stream)], load: &Load, see: &mut dyn FnMut(u32, u32)) -> Vec<Row> {
     let mut rows = Vec::new();
     let all = u32::try_from(load.in_flight.len()).unwrap_or(1) * load.rounds;

@@ -1,5 +1,5 @@
-//! Ways to start a program, measured one after the other: every one once, then every one again, so that whatever else the
-//! machine does meets all of them alike.
+//! Ways to start a program, measured in turn: every one once, then every one again, so that other work on the
+//! machine affects all of them alike.
 
 use std::ffi::{CStr, OsString};
 use std::process::{Command, Stdio};
@@ -13,53 +13,54 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use crate::floor::Floor;
 use crate::{Samples, Trouble};
 
-/// The program that does nothing.
+/// A program that does nothing.
 pub const TRUE: &str = "/bin/true";
-/// Between two measurements: the kernel takes namespaces down behind the answer, which would slow the next one.
+/// Pause between two measurements, since the kernel removes namespaces after a run and would slow the next
+/// one.
 const PAUSE: Duration = Duration::from_millis(3);
-/// How long the kernel may take for that.
+/// Timeout for the removal of leftovers.
 const SETTLE: Duration = Duration::from_secs(5);
-/// How long a pool may take to make a sandbox.
+/// Timeout for a pool to make a sandbox.
 const READY: Duration = Duration::from_secs(5);
-/// Who takes longer than this, and than twice the quickest, takes part in fewer rounds.
+/// A variant slower than this many microseconds, and than twice the fastest, takes part in fewer rounds.
 const LONG: f64 = 25_000.0;
-/// … but in one of so many at least.
+/// A slow variant takes part in at least every this many rounds.
 const SELDOM: u32 = 20;
 
-/// One way to start a program and wait for its end.
+/// A way to start a program and wait for its end.
 #[derive(Debug)]
 pub enum Way {
     /// `posix_spawn` and `waitpid` of [`TRUE`].
     Bare,
     /// The floor, which measures itself.
     Floor(Floor),
-    /// A command, its streams at `/dev/null`.
+    /// A command with its streams at `/dev/null`.
     Command(Vec<OsString>),
-    /// A command whose output is read, as a sandbox's is, with as few variables as a sandbox has: some make an interpreter read whole
-    /// files before it begins (`NODE_EXTRA_CA_CERTS`).
+    /// A command whose output is read, and which gets as few variables as in a sandbox: some make an
+    /// interpreter read whole files first (`NODE_EXTRA_CA_CERTS`).
     Read(Vec<OsString>),
-    /// In a sandbox made for it: `Engine::run`.
+    /// A run in a sandbox made for it: `Engine::run`.
     Cold(Engine, Policy),
-    /// In a sandbox that is ready: `Pool::run`.
+    /// A run in a sandbox that is ready: `Pool::run`.
     Hot(Pool, Policy),
-    /// By an interpreter that is ready in a sandbox: `Pool::run`.
+    /// A run by an interpreter that is ready in a sandbox: `Pool::run`.
     Primed(Pool, Policy),
 }
 
 impl Way {
-    /// In a sandbox that is ready, from a pool of its own.
+    /// Runs in ready sandboxes, from a separate pool.
     #[must_use]
     pub fn hot(engine: &Engine, policy: Policy) -> Self {
         Self::Hot(one(engine, false), policy)
     }
 
-    /// By an interpreter that is ready in a sandbox, from a pool of its own.
+    /// Runs by interpreters ready in sandboxes, from a separate pool.
     #[must_use]
     pub fn primed(engine: &Engine, policy: Policy) -> Self {
         Self::Primed(one(engine, true), policy)
     }
 
-    /// Asks for what is made ahead only for who asks again.
+    /// Makes the pool prewarm the policy, which takes repeated requests.
     async fn prime(&self) -> Result<(), Trouble> {
         match self {
             Self::Hot(pool, policy) | Self::Primed(pool, policy) => prime(pool, policy).await,
@@ -67,7 +68,7 @@ impl Way {
         }
     }
 
-    /// Does what has to be done before a start, outside of its time.
+    /// Prepares a start, outside of the measured time.
     async fn prepare(&self) -> Result<(), Trouble> {
         match self {
             Self::Hot(pool, policy) | Self::Primed(pool, policy) => ready(pool, policy, 1).await,
@@ -75,7 +76,7 @@ impl Way {
         }
     }
 
-    /// One start; its microseconds.
+    /// Starts the program once; returns the microseconds.
     ///
     /// # Errors
     /// When the program could not be started or failed, or no sandbox became ready.
@@ -116,61 +117,61 @@ impl Way {
     }
 }
 
-/// A pool of one.
+/// A pool of one sandbox.
 fn one(engine: &Engine, prime: bool) -> Pool {
     let idle = Duration::from_secs(3600);
     Pool::new(engine.clone(), PoolOptions { each: 1, all: 1, idle, prime, ..PoolOptions::default() })
 }
 
-/// How many runs were served by what was ready.
+/// Number of runs that a prewarmed sandbox served.
 fn served(pool: &Pool, primed: bool) -> u64 {
     let served = pool.served();
     if primed { served.primed } else { served.hot }
 }
 
-/// One row to be.
+/// A row to be measured.
 #[derive(Debug)]
 pub struct Variant {
-    /// What is started.
+    /// Measured operation.
     pub what: String,
-    /// Its name in the table.
+    /// Name in the table.
     pub name: String,
-    /// How.
+    /// Way to start it.
     pub way: Way,
 }
 
 impl Variant {
-    /// Names a way.
+    /// Makes a variant.
     pub fn new(what: &str, name: &str, way: Way) -> Self {
         Self { what: what.to_owned(), name: name.to_owned(), way }
     }
 }
 
-/// What came of one.
+/// Result for one variant.
 #[derive(Debug)]
 pub struct Measured {
-    /// What was started.
+    /// Measured operation.
     pub what: String,
-    /// The variant.
+    /// Name of the variant.
     pub name: String,
-    /// The times.
+    /// Measured times.
     pub times: Samples,
-    /// Why there are no more.
+    /// Reason why there are no further times.
     pub failed: Option<String>,
 }
 
-/// How often, and for how long at most.
+/// Number of rounds and time limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Rounds {
     /// Rounds that count.
     pub runs: u32,
-    /// Rounds before them.
+    /// Warm-up rounds.
     pub warm: u32,
-    /// No round begins later, but one is always measured.
+    /// No round begins after this time, except for the first.
     pub until: Instant,
 }
 
-/// Measures all of them in turn. Who fails takes no further part.
+/// Measures all variants in turn. One that fails is dropped.
 pub async fn alternate(
     variants: Vec<Variant>,
     rounds: Rounds,
@@ -209,14 +210,15 @@ pub async fn alternate(
     all.into_iter().map(|(_, measured, _)| measured).collect()
 }
 
-/// In which share of the rounds somebody takes part who took so long before they counted, and the quickest so long.
+/// Interval of the rounds in which a variant takes part, from its own warm-up time and the fastest one's in
+/// microseconds.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // clamped
 fn seldom(us: f64, quickest: f64) -> u32 {
     let long = if quickest.is_finite() { LONG.max(2.0 * quickest) } else { LONG };
     (us / long).ceil().clamp(1.0, f64::from(SELDOM)) as u32
 }
 
-/// Asks a pool twice: what was asked for twice is made ahead from then on.
+/// Runs a policy twice, after which the pool prewarms it.
 ///
 /// # Errors
 /// When a run fails.
@@ -227,10 +229,11 @@ pub async fn prime(pool: &Pool, policy: &Policy) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Waits until so many sandboxes of a [primed](prime) pool are ready.
+/// Waits until `count` sandboxes of a [primed](prime) pool are ready.
 ///
 /// # Errors
-/// When they are not within five seconds and a fifth more for each, with what the engine says when it is asked for one.
+/// [`Trouble::NotReady`] after five seconds plus 0.2 s per sandbox, with the engine's error when a sandbox is
+/// requested directly.
 pub async fn ready(pool: &Pool, policy: &Policy, count: usize) -> Result<(), Trouble> {
     let patience = READY + Duration::from_millis(200) * u32::try_from(count).unwrap_or(u32::MAX);
     let until = Instant::now() + patience;
@@ -244,23 +247,23 @@ pub async fn ready(pool: &Pool, policy: &Policy, count: usize) -> Result<(), Tro
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    // It is put away before its last steps are done where others work.
+    // A sandbox counts as ready before its last steps on other processors are done.
     tokio::time::sleep(PAUSE).await;
     Ok(())
 }
 
-/// Waits until nothing of finished runs is left.
+/// Waits until all leftovers of finished runs are removed.
 ///
 /// # Errors
-/// When it does not go away within five seconds.
+/// [`Trouble::Unsettled`] after five seconds.
 pub async fn settle(engine: &Engine) -> Result<(), Trouble> {
     if engine.settle(SETTLE).await { Ok(()) } else { Err(Trouble::Unsettled) }
 }
 
-/// Insists on an exit code of 0.
+/// Checks that the exit code is 0.
 ///
 /// # Errors
-/// Else, with the outcome's reason.
+/// [`Trouble::Inside`] with the outcome's reason when it is not.
 pub fn good(policy: &Policy, outcome: &Outcome) -> Result<(), Trouble> {
     if outcome.success() {
         return Ok(());
@@ -273,10 +276,10 @@ pub fn good(policy: &Policy, outcome: &Outcome) -> Result<(), Trouble> {
     Err(Trouble::Inside { program, why: outcome.reason.clone().unwrap_or_else(ending) })
 }
 
-/// Spawns and waits; microseconds.
+/// Spawns [`TRUE`] and waits for its end; returns the microseconds.
 ///
 /// # Errors
-/// When there is no such program.
+/// When the program cannot be started.
 pub fn spawn_bare() -> Result<f64, Trouble> {
     let cannot = |e: nix::errno::Errno| Trouble::Program(format!("{TRUE}: {e}"));
     let (actions, attributes) = (PosixSpawnFileActions::init(), PosixSpawnAttr::init());
@@ -292,7 +295,7 @@ pub fn spawn_bare() -> Result<f64, Trouble> {
     }
 }
 
-/// A command from its words, with nothing to read.
+/// A command from its words, with empty input.
 #[must_use]
 pub fn command(words: &[OsString]) -> Command {
     let mut command = Command::new(words.first().map_or("", |w| w.to_str().unwrap_or_default()));
@@ -300,7 +303,7 @@ pub fn command(words: &[OsString]) -> Command {
     command
 }
 
-/// Runs a command to its end, without its output; microseconds.
+/// Runs a command to its end without reading output; returns the microseconds.
 ///
 /// # Errors
 /// When it cannot be started, or fails.
@@ -316,7 +319,7 @@ pub fn time(command: &mut Command) -> Result<f64, Trouble> {
     }
 }
 
-/// The same with its output; microseconds.
+/// Runs a command to its end and reads its output; returns the microseconds.
 fn read(command: &mut Command) -> Result<f64, Trouble> {
     command.env_clear();
     for name in ["PATH", "HOME"] {
@@ -335,7 +338,7 @@ fn read(command: &mut Command) -> Result<f64, Trouble> {
     }
 }
 
-/// Microseconds since then.
+/// Microseconds since `since`.
 #[must_use]
 pub fn micros(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e6
@@ -368,7 +371,7 @@ mod tests {
             Variant::new("w", "true", Way::Command(vec![TRUE.into()])),
         ];
         let mut seen = Vec::new();
-        // Time is up at once: one round is measured all the same.
+        // The time limit has already passed; one round is measured all the same.
         let rounds = Rounds { runs: 5, warm: 1, until: Instant::now() };
         let measured = alternate(variants, rounds, &mut |done, of| seen.push((done, of))).await;
         let short: Vec<_> = measured.iter().map(|m| (m.times.len(), m.failed.is_some())).collect();

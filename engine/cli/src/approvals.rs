@@ -1,4 +1,4 @@
-//! `hotcell approvals`: what calls asked for, for a person who decides.
+//! `hotcell approvals`: requests of callers, for a person to decide.
 
 use hotcell_service::Approvals;
 use hotcell_service::approvals::{Approval, ApprovalList, State};
@@ -7,7 +7,7 @@ use hotcell_service::report::ErrorReport;
 use crate::args::{ApprovalsCommand, Common};
 use crate::{approvals_text, configuration, exit, notes, printed, usage};
 
-/// Runs the command; its exit status.
+/// Runs the command; returns its exit status.
 pub fn approvals(common: &Common, command: &ApprovalsCommand) -> u8 {
     match answer(common, command) {
         Ok(code) => code,
@@ -16,11 +16,18 @@ pub fn approvals(common: &Common, command: &ApprovalsCommand) -> u8 {
 }
 
 fn answer(common: &Common, command: &ApprovalsCommand) -> Result<u8, ErrorReport> {
+    if let Some(done) = crate::binaries::answer(common, command) {
+        return done;
+    }
     let desk = Approvals::of(&configuration(common, None)?)?;
     let (approvals, words) = match command {
+        // Answered above.
+        ApprovalsCommand::AllowBinary { .. }
+        | ApprovalsCommand::Binaries
+        | ApprovalsCommand::ForgetBinary { .. } => (Vec::new(), String::new()),
         ApprovalsCommand::List => {
             let all = desk.list()?;
-            // What is over is asked for by its id, or with -v.
+            // Closed requests are shown by id, or with -v.
             let counts =
                 |one: &&Approval| common.verbose > 0 || matches!(one.state, State::Pending | State::Approved);
             let shown: Vec<&Approval> = all.iter().filter(counts).collect();
@@ -30,9 +37,9 @@ fn answer(common: &Common, command: &ApprovalsCommand) -> Result<u8, ErrorReport
             let words = approvals_text::table(&shown);
             (all, words)
         }
-        ApprovalsCommand::Show { id } => {
+        ApprovalsCommand::Show { id, all } => {
             let approval = desk.show(id)?;
-            let words = approvals_text::page(&approval);
+            let words = approvals_text::page(&approval, *all);
             (vec![approval], words)
         }
         ApprovalsCommand::Approve { id, reason, expires } => {

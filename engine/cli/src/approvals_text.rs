@@ -1,11 +1,15 @@
-//! Requests as text for people. What a caller wrote stands behind a bar, with nothing in it that a terminal obeys.
+//! Requests as text for people. Text from a caller is shown behind a bar, without anything that a terminal
+//! interprets.
 
 use hotcell_service::approvals::{Approval, Kind, State};
-use hotcell_service::report::printable;
+use hotcell_service::report::{barred_within, printable};
 
-/// Columns of a caller's words: no terminal breaks a line of so few. What is not ASCII may take two.
+/// Columns for a caller's text: few enough that no terminal wraps a line. Characters beyond ASCII may take
+/// two.
 const NARROW: usize = 76;
-/// Columns of a table.
+/// Maximum number of characters of a caller's text that are shown by default.
+const PAGE: usize = 16_000;
+/// Width of a table in columns.
 const WIDTH: usize = 100;
 
 /// A table of requests.
@@ -35,43 +39,28 @@ fn short(text: &str, most: usize) -> String {
     }
 }
 
-/// A caller's line behind a bar, in as many pieces as a terminal has lines for it: what a terminal broke by itself would begin without
-/// the bar, as our own words do.
-fn barred(text: &mut String, bar: &str, line: &str) {
-    text.push_str(bar);
-    let mut column = bar.len();
-    for c in printable(line).chars().flat_map(visible) {
-        let width = if c.is_ascii() { 1 } else { 2 };
-        if column + width > NARROW {
-            text.push('\n');
-            text.push_str(bar);
-            column = bar.len();
-        }
-        text.push(c);
-        column += width;
-    }
-    text.push('\n');
-}
-
-/// A character, or its number where it has no width or looks like nothing.
-fn visible(c: char) -> Vec<char> {
-    let unseen = matches!(c,
-        '\u{ad}' | '\u{34f}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200d}'
-        | '\u{2060}'..='\u{2064}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{e0000}'..='\u{e0fff}');
-    if unseen { c.escape_unicode().collect() } else { vec![c] }
-}
-
-/// The page of a request.
-pub fn page(one: &Approval) -> String {
+/// The page of a request; with `all`, including the whole of the caller's text.
+pub fn page(one: &Approval, all: bool) -> String {
     let mut text = format!("{} asks to {}\n", printable(&one.asked_by), printable(&one.detail.sentence()));
+    let mut room = if all { usize::MAX } else { PAGE };
+    let mut left = 0;
     for line in one.detail.lines() {
-        barred(&mut text, "  | ", &line);
+        let characters = line.chars().count() + 1;
+        let shown: String = line.chars().take(room).collect();
+        left += characters.saturating_sub(room);
+        if room > 0 {
+            text.push_str(&barred_within(&shown, "  | ", NARROW));
+        }
+        room = room.saturating_sub(characters);
+    }
+    if left > 0 {
+        text.push_str(&format!("  {left} more characters: hotcell approvals show {} --all\n", one.id));
     }
     let times = if one.asked > 1 { format!(", {} times", one.asked) } else { String::new() };
     text.push_str(&format!("\nsha256   {}\n", one.digest));
     text.push_str(&format!("asked    {}{times}\n", one.created));
     if let Some(reason) = &one.reason {
-        barred(&mut text, "why      | ", reason);
+        text.push_str(&barred_within(reason, "why      | ", NARROW));
     }
     let until = match one.state {
         State::Pending | State::Approved => format!(", until {}", one.expires),
@@ -80,7 +69,8 @@ pub fn page(one: &Approval) -> String {
     text.push_str(&format!("state    {}{until}\n", one.state.name()));
     if let Some(word) = &one.decision {
         let reason = if word.reason.is_empty() { String::new() } else { format!(": {}", word.reason) };
-        text.push_str(&format!("decided  {} by {} ({}){reason}\n", word.time, word.by, word.channel));
+        let line = format!("decided  {} by {} ({}){reason}", word.time, word.by, word.channel);
+        text.push_str(&(printable(&line) + "\n"));
     }
     if let Some(look) = one.detail.look() {
         text.push_str(&format!("more     {look}\n"));
@@ -94,7 +84,7 @@ pub fn page(one: &Approval) -> String {
     text
 }
 
-/// What a yes means.
+/// Explains the effect of an approval.
 pub fn approved(one: &Approval) -> String {
     let what = match one.kind {
         Kind::Release => "run",
@@ -114,19 +104,13 @@ mod tests {
 
     #[test]
     fn a_caller_s_words_stay_behind_their_bar() {
-        let mut text = String::new();
-        barred(
-            &mut text,
-            "  | ",
-            &format!("{}state    approved\u{200b}\n{}", " ".repeat(76), "x".repeat(200)),
-        );
+        let words = format!("{}state    approved\u{200b}\n{}", " ".repeat(76), "x".repeat(200));
+        let text = barred_within(&words, "  | ", NARROW);
         assert!(
             text.lines().all(|line| line.starts_with("  | ") && line.chars().count() <= NARROW),
             "{text}"
         );
-        assert!(text.contains("\\u{200b}\\n"), "{text}");
-        let mut empty = String::new();
-        barred(&mut empty, "  | ", "");
-        assert_eq!(empty, "  | \n");
+        assert!(text.contains("\\u{200b}\n"), "{text}");
+        assert_eq!(barred_within("", "  | ", NARROW), "  | \n");
     }
 }

@@ -1,4 +1,4 @@
-//! The command line, as the contract says. Only what does something parses.
+//! The command line, as documented. Only options that have an effect are accepted.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -23,15 +23,19 @@ use hotcell_service::tools::ToolSettings;
 
 mod approvals;
 mod bench;
+mod cache;
 mod doctor;
 mod image;
+mod jobs;
 mod mcp;
 mod serve;
 mod tool;
 pub use approvals::ApprovalsCommand;
 pub use bench::BenchArgs;
+pub use cache::CacheCommand;
 pub use doctor::DoctorArgs;
 pub use image::ImageCommand;
+pub use jobs::{COBERTURA, JobArgs};
 pub use mcp::{CheckArgs, HttpAddress, InstallArgs, McpCommand, PlaceArgs, UninstallArgs};
 pub use serve::{ServeArgs, ServeCommand};
 pub use tool::ToolCommand;
@@ -39,7 +43,7 @@ pub use tool::ToolCommand;
 const STYLES: Styles =
     Styles::styled().header(AnsiColor::Yellow.on_default()).literal(AnsiColor::Green.on_default());
 
-/// `hotcell`.
+/// Arguments of `hotcell`.
 #[derive(Debug, Parser)]
 #[command(
     name = "hotcell",
@@ -59,11 +63,11 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The definitions as their pages are shown: those of `run` and `test`, which have the most of their own, name the options
-/// of every command in one line.
+/// The definitions as shown in help: the pages of `run` and `test`, which have the most options of their own,
+/// list the options common to all commands in one line.
 pub fn pages() -> clap::Command {
     let mut command = Cli::command();
-    // Options of every command stand in the others only from here on.
+    // The common options become part of the subcommands only when the command is built.
     command.build();
     for name in ["run", "test"] {
         command = command.mut_subcommand(name, |of| {
@@ -72,10 +76,16 @@ pub fn pages() -> clap::Command {
                 .fold(of, |of, id| of.mut_arg(id, |arg| arg.hide(true)))
         });
     }
-    command
+    // Because of its many options, this page has no room for those that `run` explains.
+    command.mut_subcommand("test", |of| {
+        of.mut_args(|arg| if arg.get_help_heading() == Some(LIMITS) { arg.hide(true) } else { arg })
+    })
 }
 
-/// Options of every command.
+/// Heading of the options that limit a run.
+const LIMITS: &str = "Limits";
+
+/// Options common to all commands.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Common options")]
 pub struct Common {
@@ -85,13 +95,13 @@ pub struct Common {
     /// State folder [default: $XDG_STATE_HOME/hotcell]
     #[arg(long, global = true, value_name = "DIR")]
     pub state: Option<PathBuf>,
-    /// Configuration in place of $XDG_CONFIG_HOME/hotcell/config.toml
+    /// Configuration file [default: $XDG_CONFIG_HOME/hotcell/config.toml]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Say nothing on stderr but errors
+    /// Print nothing but errors on stderr
     #[arg(long, global = true)]
     pub quiet: bool,
-    /// Say more on stderr; twice for more
+    /// Print more on stderr; twice for more
     #[arg(short = 'v', global = true, action = clap::ArgAction::Count, conflicts_with = "quiet")]
     pub verbose: u8,
 }
@@ -101,13 +111,13 @@ pub struct Common {
 pub enum Command {
     /// Run a command or a source file in a sandbox
     Run(Box<RunArgs>),
-    /// Run the tests of a project (DIR; never written), and say test by test what happened
+    /// Run a project's tests (DIR is never written), and report test by test
     Test(Box<TestArgs>),
-    /// Read files, folders or standard input, and say how dangerous they look
+    /// Scan files, folders or standard input, and report how dangerous they look
     Scan(Box<ScanArgs>),
-    /// Look at what was refused, and decide
+    /// Review refused artifacts, and decide
     Quarantine(QuarantineArgs),
-    /// Say yes or no to what calls of agents asked for
+    /// Approve or deny requests of agents
     #[command(
         arg_required_else_help = true,
         disable_help_subcommand = true,
@@ -124,23 +134,23 @@ pub enum Command {
         #[command(subcommand)]
         command: AuditCommand,
     },
-    /// Say what this host can enforce, found out by trying
+    /// Report what this host can enforce, determined by trying it
     Doctor(DoctorArgs),
-    /// Measure what a sandbox costs here, beside a bare process and other sandboxes
+    /// Measure the cost of a sandbox here, compared with a bare process and other sandboxes
     Bench(BenchArgs),
-    /// Project trees that stay between runs; the original is never written but by commit
+    /// Project trees that are kept between runs; only a commit writes to the original
     #[command(arg_required_else_help = true, disable_help_subcommand = true)]
     Workspace {
         #[command(subcommand)]
         command: WorkspaceCommand,
     },
-    /// What sandboxes have as their root in place of the host's /usr
+    /// Images that sandboxes can have as their root instead of the host's /usr
     #[command(arg_required_else_help = true, disable_help_subcommand = true)]
     Image {
         #[command(subcommand)]
         command: ImageCommand,
     },
-    /// Tools as components: add plugins, say what they may do, call them
+    /// Tools as components: add plugins, set their permissions, call them
     #[command(arg_required_else_help = true, disable_help_subcommand = true)]
     Tool {
         #[command(subcommand)]
@@ -152,9 +162,15 @@ pub enum Command {
         #[command(subcommand)]
         command: RunsCommand,
     },
+    /// Caches (installed dependencies, compiled code, scan results): show their sizes, make room
+    #[command(arg_required_else_help = true, disable_help_subcommand = true)]
+    Cache {
+        #[command(subcommand)]
+        command: CacheCommand,
+    },
     /// Print the JSON Schema of an output
     Schema {
-        /// Its name: outcome, test_report, scan … (a wrong one lists them)
+        /// Name of the output: outcome, test_report, scan … (a wrong name lists them all)
         name: String,
     },
     /// Let agents save, run and test code here: an MCP server
@@ -168,7 +184,7 @@ pub enum Command {
     },
 }
 
-/// `hotcell scan`.
+/// Arguments of `hotcell scan`.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Exit status: 0 all allowed; 1 something at review; 3 something quarantined, or not read whole; 125 a\n\
@@ -178,27 +194,27 @@ pub struct ScanArgs {
     /// Files or folders; - for stdin
     #[arg(value_name = "PATH", required = true, value_parser = OsStringValueParser::new().try_map(path))]
     pub paths: Vec<PathBuf>,
-    /// Rules of your own, beside those that come with hotcell
+    /// Your own rules, in addition to those of hotcell
     #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
     pub rules: Option<PathBuf>,
-    /// Read what .gitignore names, too
+    /// Also read files that .gitignore lists
     #[arg(long)]
     pub no_ignore: bool,
-    /// Go into virtual environments and node_modules
+    /// Also read virtual environments and node_modules
     #[arg(long)]
     pub packages: bool,
-    /// Hold what a run would refuse, for a review
+    /// Quarantine what a run would refuse, for review
     #[arg(long)]
     pub quarantine: bool,
     /// Print the report as SARIF 2.1.0, for code hosts and editors
     #[arg(long, conflicts_with = "json")]
     pub sarif: bool,
-    /// Read everything anew, also what did not change since it was read
+    /// Read everything again, including files that have not changed
     #[arg(long)]
     pub no_cache: bool,
 }
 
-/// `hotcell quarantine …`
+/// Arguments of `hotcell quarantine …`.
 #[derive(Args, Debug)]
 #[command(
     arg_required_else_help = true,
@@ -207,189 +223,189 @@ pub struct ScanArgs {
                   the rules in force, for a time and a number of runs. Exit status: 0 good, 125 refused."
 )]
 pub struct QuarantineArgs {
-    /// Rules of your own, as runs have them
+    /// Your own rules, as used for runs
     #[arg(long, global = true, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
     pub rules: Option<PathBuf>,
     #[command(subcommand)]
     pub command: QuarantineCommand,
 }
 
-/// The steps of an item.
+/// Commands on items in the quarantine.
 #[derive(Debug, Subcommand)]
 pub enum QuarantineCommand {
-    /// List what is held, what was refused last first
+    /// List the items, most recently refused last
     List,
-    /// Show an item: what was found, where, and who said what
+    /// Show an item: findings, locations, and decisions
     Show {
-        /// Its id, or the beginning of it
+        /// Id of the item, or its first characters
         id: String,
     },
     /// Ask for a release
     Request {
-        /// Its id, or the beginning of it
+        /// Id of the item, or its first characters
         id: String,
-        /// Why; it stays in the audit log
+        /// Reason; recorded in the audit log
         #[arg(long, value_name = "TEXT")]
         reason: String,
     },
-    /// Let it run
+    /// Allow the item to run
     Release {
-        /// Its id, or the beginning of it
+        /// Id of the item, or its first characters
         id: String,
-        /// Why; it stays in the audit log
+        /// Reason; recorded in the audit log
         #[arg(long, value_name = "TEXT")]
         reason: String,
-        /// How long it may [default: 1d]
+        /// Time for which it may run [default: 1d]
         #[arg(long, value_name = "TIME", value_parser = parse_duration)]
         expires: Option<Duration>,
-        /// How often it may [default: 1]
+        /// Number of times that it may run [default: 1]
         #[arg(long, allow_negative_numbers = true, value_name = "N")]
         uses: Option<u32>,
     },
-    /// Say no, or take a release back
+    /// Reject a request, or revoke a release
     Reject {
-        /// Its id, or the beginning of it
+        /// Id of the item, or its first characters
         id: String,
-        /// Why; it stays in the audit log
+        /// Reason; recorded in the audit log
         #[arg(long, value_name = "TEXT")]
         reason: String,
     },
-    /// Remove what is kept of an item; that it was here stays known
+    /// Remove the stored data of an item; the record of it is kept
     Purge {
-        /// Its id, or the beginning of it
+        /// Id of the item, or its first characters
         #[arg(required_unless_present = "expired", conflicts_with = "expired")]
         id: Option<String>,
-        /// Of all that nobody cared for long enough
+        /// All items whose retention time is over
         #[arg(long)]
         expired: bool,
     },
 }
 
-/// `hotcell audit …`
+/// Commands of `hotcell audit …`.
 #[derive(Debug, Subcommand)]
 pub enum AuditCommand {
-    /// Check that nothing was changed, taken out or put in
+    /// Check that no entry was changed, removed or inserted
     Verify {
-        /// A digest that an earlier check printed: it has to be in the log still
+        /// A digest printed by an earlier check, which the log must still contain
         #[arg(long, value_name = "DIGEST")]
         noted: Option<String>,
     },
     /// List the last entries, the newest last
     List {
-        /// How many
+        /// Number of entries
         #[arg(long, value_name = "N", default_value_t = 50)]
         last: u32,
     },
 }
 
-/// `hotcell workspace …`
+/// Commands of `hotcell workspace …`.
 #[derive(Debug, Subcommand)]
 pub enum WorkspaceCommand {
-    /// Make one: empty, over a folder, or from an archive or bundle; prints its id
+    /// Create a workspace: empty, over a folder, or from an archive or bundle; prints its id
     Create {
-        /// A folder, which stays as it is
+        /// A folder, which is never changed
         #[arg(value_name = "DIR", conflicts_with_all = ["archive", "bundle"], value_parser = OsStringValueParser::new().try_map(path))]
         folder: Option<PathBuf>,
         /// A tar (also compressed) or zip archive
         #[arg(long, value_name = "FILE", conflicts_with = "bundle")]
         archive: Option<PathBuf>,
-        /// What `git bundle create` wrote
+        /// A file written by `git bundle create`
         #[arg(long, value_name = "FILE")]
         bundle: Option<PathBuf>,
     },
     /// List workspaces, or the files of one
     List {
-        /// One of them
+        /// Id of a workspace
         id: Option<String>,
     },
     /// Write a file from standard input
     Write {
-        /// The workspace
+        /// Id of the workspace
         id: String,
-        /// Path below it
+        /// Path in the workspace
         path: PathBuf,
-        /// The file can be executed
+        /// Make the file executable
         #[arg(long)]
         executable: bool,
     },
     /// Print a file
     Read {
-        /// The workspace
+        /// Id of the workspace
         id: String,
-        /// Path below it
+        /// Path in the workspace
         path: PathBuf,
     },
     /// Delete a file or folder in the workspace
     Delete {
-        /// The workspace
+        /// Id of the workspace
         id: String,
-        /// Path below it
+        /// Path in the workspace
         path: PathBuf,
     },
-    /// Print what it changed
+    /// Print the changes in the workspace
     Diff {
-        /// The workspace
+        /// Id of the workspace
         id: String,
     },
-    /// Take its changes over into the folder that it was made from
+    /// Write the changes to the folder from which the workspace was made
     Commit {
-        /// The workspace
+        /// Id of the workspace
         id: String,
-        /// Also files that your other tools run or believe (.git/hooks, .vscode …)
+        /// Include git's own state, and files that other tools run or trust (.vscode, hidden files …)
         #[arg(long)]
         allow_protected: bool,
     },
-    /// Forget its changes
+    /// Discard the changes in the workspace
     Discard {
-        /// The workspace
+        /// Id of the workspace
         id: String,
-        /// Only those since this snapshot
+        /// Only changes since this snapshot
         #[arg(long, value_name = "SNAPSHOT")]
         to: Option<String>,
     },
-    /// Keep its present state under a name
+    /// Store the present state under a name
     Snapshot {
-        /// The workspace
+        /// Id of the workspace
         id: String,
-        /// The name
+        /// Name of the snapshot
         name: String,
     },
-    /// Make another that begins where this one is; prints its id
+    /// Create another workspace with the present state of this one; prints its id
     Fork {
-        /// The workspace
+        /// Id of the workspace
         id: String,
     },
-    /// Write its files as a tar archive
+    /// Write the files of the workspace as a tar archive
     Export {
-        /// The workspace
+        /// Id of the workspace
         id: String,
         /// A new file [default: stdout]
         file: Option<PathBuf>,
     },
-    /// Remove it; the folder that it was made from stays
+    /// Remove a workspace; the folder from which it was made is kept
     Remove {
-        /// The workspace
+        /// Id of the workspace
         id: String,
     },
 }
 
-/// `hotcell runs …`
+/// Commands of `hotcell runs …`.
 #[derive(Debug, Subcommand)]
 pub enum RunsCommand {
     /// List the runs, newest first
     List,
     /// Print the outcome of a run
     Show {
-        /// Its id, or the beginning of it
+        /// Id of the run, or its first characters
         id: String,
     },
 }
 
-/// `hotcell run`.
+/// Arguments of `hotcell run`.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "hotcell run [OPTIONS] -- PROGRAM [ARG…]\n       hotcell run [OPTIONS] --lang LANG FILE|- [-- ARG…]",
-    after_help = "Also: --json, --state DIR, --config FILE, --quiet, -v (see hotcell --help)\n\
+    after_help = "Also: --json, --state DIR, --config FILE, --quiet, -v (see hotcell --help); --no-history\n\
                   Languages: python bash javascript typescript go rust c cpp java sql postgresql\n\
                   Exit status: the program's own; 124 a limit ended it; 125 refused; 126 cannot be executed;\n\
                   127 not found; 128+N killed by signal N; 130 interrupted."
@@ -407,11 +423,14 @@ pub struct RunArgs {
     /// Do not use `hotcell serve`
     #[arg(long)]
     pub cold: bool,
+    /// Pass all output on to a terminal, not only text and colours
+    #[arg(long)]
+    pub raw: bool,
     #[command(flatten)]
     pub keep: KeepArgs,
     #[command(flatten)]
     pub sandbox: SandboxArgs,
-    /// The source, with --lang
+    /// Source file, with --lang
     #[arg(value_name = "FILE", hide = true)]
     pub file: Option<OsString>,
     /// The program and its arguments
@@ -419,25 +438,25 @@ pub struct RunArgs {
     pub program: Vec<OsString>,
 }
 
-/// What becomes of the changes in a workspace.
+/// Options for the changes in a workspace.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct KeepArgs {
-    /// Print what it changed in the workspace
+    /// Print the changes in the workspace
     #[arg(long)]
     pub diff: bool,
-    /// Take it over into DIR when it ends with 0 (--allow-protected: all of it)
+    /// Write them to DIR if it exits with 0 (--allow-protected: all of them)
     #[arg(long)]
     pub commit: bool,
-    /// With --commit: also what other tools run (.git/hooks, .vscode …)
+    /// With --commit: also git's own state and files that tools run (.vscode, hidden files …)
     #[arg(long, hide = true)]
     pub allow_protected: bool,
 }
 
 impl KeepArgs {
-    /// As the service takes them.
+    /// The policy for changes, for the service.
     ///
     /// # Errors
-    /// Options that mean nothing together.
+    /// [`ErrorReport`] when the options contradict each other.
     pub fn keep(self, workspace: bool) -> Result<Keep, ErrorReport> {
         let Self { diff, commit, allow_protected } = self;
         let bad = |option: &str, why: &str, hint: &str| {
@@ -454,30 +473,32 @@ impl KeepArgs {
     }
 }
 
-/// `hotcell test`.
+/// Arguments of `hotcell test`.
 #[derive(Args, Debug)]
-#[command(after_help = "Also: --json, --state DIR, --config FILE, --quiet, -v (see hotcell --help)\n\
-                  Exit status: 0 passed; 1 failed; 2 none, or contradicted; 3 quarantined; 124 limit; 125 refused.")]
+#[command(
+    after_help = "Also: --json, --state, --config, --quiet, -v, --cold; --memory and other limits (hotcell run --help)\n\
+                  Exit status: 0 passed; 1 failed; 2 none, or contradicted; 3 quarantined; 124 limit; 125 refused."
+)]
 pub struct TestArgs {
-    /// The project, mounted copy-on-write and never written; or a workspace that stays
+    /// Project, mounted copy-on-write and never written; or a stored workspace
     #[arg(value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
     pub project: PathBuf,
-    /// Which one, such as pytest or jest [default: what it looks like]
+    /// Framework, such as pytest or jest [default: detected]
     #[arg(long, value_name = "NAME")]
     pub framework: Option<String>,
-    /// Only these: an id of the report, a path, or what the framework takes (-k)
+    /// Only these tests: an id in a report, a path, or the framework's syntax (-k)
     #[arg(long, value_name = "WHAT")]
     pub filter: Option<String>,
     /// Stop at the first failure
     #[arg(long)]
     pub fail_fast: bool,
-    /// Measure which lines the tests run (not of every framework)
+    /// Measure which lines the tests run (not for every framework)
     #[arg(long)]
     pub coverage: bool,
-    /// Run this many at once [default: what the framework does, or one]
+    /// Number of parallel tests [default: the framework's, or one]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub jobs: Option<u32>,
-    /// Run them N times, and name those that fail only sometimes
+    /// Run the tests N times, and name those that fail only sometimes
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), hide_default_value = true)]
     pub repeat: u32,
     /// Write the results as JUnit XML
@@ -487,15 +508,17 @@ pub struct TestArgs {
     #[arg(long)]
     pub github: bool,
     /// Do not use `hotcell serve`
-    #[arg(long)]
+    #[arg(long, hide = true)]
     pub cold: bool,
+    #[command(flatten)]
+    pub jobs_of_ci: JobArgs,
     #[command(flatten)]
     pub keep: KeepArgs,
     #[command(flatten)]
     pub sandbox: SandboxArgs,
 }
 
-/// What a sandbox shows and allows: options of every command that makes one.
+/// Options of every command that makes a sandbox.
 #[derive(Args, Clone, Debug)]
 pub struct SandboxArgs {
     /// standard, strict, landlock-only or a FILE
@@ -504,10 +527,10 @@ pub struct SandboxArgs {
     /// Show a file or folder, read-only
     #[arg(long, value_name = "HOST[:INSIDE]", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(bind))]
     pub ro: Vec<PathBuf>,
-    /// Show a file or folder that it may change for real
+    /// Show a file or folder, writable on the host itself
     #[arg(long, value_name = "HOST[:INSIDE]", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(bind))]
     pub rw: Vec<PathBuf>,
-    /// Run in an image, not in the host's /usr (hotcell image list)
+    /// Run in an image instead of the host's /usr (hotcell image list)
     #[arg(long, value_name = "NAME", help_heading = "What it sees")]
     pub image: Option<String>,
     /// Show a toolchain's folder, and put it on PATH
@@ -516,60 +539,66 @@ pub struct SandboxArgs {
     /// Set a variable, or pass one through
     #[arg(long, value_name = "NAME[=VALUE]", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(|text| variable(&text)))]
     pub env: Vec<EnvSetting>,
-    /// Hosts that it may reach (*.NAME, NAME=ADDRESS) [default: none]
+    /// Reachable hosts (*.NAME, NAME=ADDRESS) [default: none]
     #[arg(long, value_name = "HOST:PORT,…", help_heading = "What it sees", value_parser = network)]
     pub network: Option<NetworkSetting>,
-    /// Install what lock files name, once, from their registries only
+    /// Install packages of lock files, once, from their registries only
     #[arg(long, help_heading = "What it sees")]
     pub deps: bool,
-    /// Read it first: enforce, report (run it anyway) or off [default: enforce]
+    /// Do not record this run in the history (hotcell runs list)
+    #[arg(long, hide = true)]
+    pub no_history: bool,
+    /// Scan it first: enforce, report (run it anyway) or off [default: enforce]
     #[arg(long, value_name = "MODE", value_parser = mode)]
     pub guard: Option<Mode>,
-    /// The guard's rules of your own
+    /// Your own rules for the guard
     #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
     pub rules: Option<PathBuf>,
     #[command(flatten)]
     pub limits: LimitArgs,
-    /// Refuse rather than run without these layers
+    /// Refuse to run without these layers
     #[arg(long, value_name = "LAYER,…", help_heading = "Limits", value_parser = parse_layers)]
     pub require: Vec<std::collections::BTreeSet<hotcell_sandbox::Layer>>,
 }
 
 /// Limits of a run.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Limits")]
+#[command(next_help_heading = LIMITS)]
 pub struct LimitArgs {
-    /// Of the whole tree, without scratch [default: 512M, test 2G]
+    /// Memory of all processes, without scratch [default: 512M, test 2G]
     #[arg(long, allow_negative_numbers = true, value_name = "SIZE")]
     memory: Option<Bytes>,
-    /// Wall clock [default: 60s, test 10m]
+    /// Wall-clock time [default: 60s, test 10m]
     #[arg(long, allow_negative_numbers = true, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
-    /// Of the whole tree; none for no limit [default: 60s, test none]
+    /// CPU time of all processes, or none [default: 60s, test none]
     #[arg(long, allow_negative_numbers = true, value_name = "TIME")]
     cpu_time: Option<Span>,
     /// Processes and threads [default: 64, test 512]
     #[arg(long, allow_negative_numbers = true, value_name = "N")]
     processes: Option<u32>,
-    /// Written to scratch [default: 256M, test 4G]
+    /// Bytes written to scratch [default: 256M, test 4G]
     #[arg(long, allow_negative_numbers = true, value_name = "SIZE")]
     disk: Option<Bytes>,
-    /// Made in scratch [default: 65536, test 1000000]
+    /// Files made in scratch [default: 65536, test 1000000]
     #[arg(long, allow_negative_numbers = true, value_name = "N")]
     files: Option<u64>,
-    /// Kept of each output stream [default: 1M, test 4M]
+    /// Captured bytes of each output stream [default: 1M, test 4M]
     #[arg(long, allow_negative_numbers = true, value_name = "SIZE")]
     capture: Option<Bytes>,
-    /// Of both output streams together [default: 64M, test 256M]
+    /// Bytes of both output streams together [default: 64M, test 256M]
     #[arg(long, allow_negative_numbers = true, value_name = "SIZE")]
     output: Option<Bytes>,
     /// Processors kept busy at once, such as 1.5
     #[arg(long, allow_negative_numbers = true, value_name = "N")]
     cpus: Option<f64>,
+    /// Descriptors per process [default: 1024, as ordinary user 768]
+    #[arg(long, allow_negative_numbers = true, value_name = "N")]
+    open_files: Option<u64>,
 }
 
 impl SandboxArgs {
-    /// What the options come to; relative paths count from `cwd`.
+    /// Converts the options to settings; relative paths are resolved against `cwd`.
     pub fn settings(&self, cwd: &Path) -> Settings {
         let l = self.limits.clone();
         let binds = [(&self.ro, false), (&self.rw, true)]
@@ -596,6 +625,7 @@ impl SandboxArgs {
                 capture: l.capture,
                 output: l.output,
                 cpus: l.cpus,
+                open_files: l.open_files,
             },
             env: self.env.clone(),
             image: self.image.clone(),
@@ -675,7 +705,7 @@ fn variable(text: &OsStr) -> Result<EnvSetting, String> {
     })
 }
 
-/// `hotcell mcp`.
+/// Arguments of `hotcell mcp`.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "hotcell mcp [--stdio | --http ADDR] [--metrics ADDR] [OPTIONS]\n       hotcell mcp install|uninstall|check [OPTIONS]",
@@ -686,25 +716,25 @@ fn variable(text: &OsStr) -> Result<EnvSetting, String> {
                   a signal, 125 refused."
 )]
 pub struct McpArgs {
-    /// Speak on standard input and output [the default]
+    /// Use standard input and output [the default]
     #[arg(long, conflicts_with = "http")]
     pub stdio: bool,
-    /// Speak streamable HTTP at ADDR, such as 127.0.0.1:8808, or systemd
+    /// Use streamable HTTP at ADDR, such as 127.0.0.1:8808, or systemd
     #[arg(long, value_name = "ADDR")]
     pub http: Option<HttpAddress>,
-    /// Let everybody in without a token; on loopback only
+    /// Accept clients without a token; on loopback only
     #[arg(long, requires = "http")]
     pub no_auth: bool,
-    /// A name by which clients call this server, besides localhost
+    /// A name by which clients call this server, in addition to localhost
     #[arg(long, value_name = "HOST", requires = "http")]
     pub allow_host: Vec<String>,
     /// Listen beyond loopback without TLS
     #[arg(long, requires = "http")]
     pub plain_http: bool,
-    /// Tell numbers for Prometheus at http://ADDR/metrics
+    /// Serve metrics for Prometheus at http://ADDR/metrics
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<std::net::SocketAddr>,
-    /// Log as text, or as json without what callers sent
+    /// Log as text, or as json without data sent by callers
     #[arg(long, value_enum, value_name = "FORM", default_value = "text", hide_possible_values = true)]
     pub log: crate::log::Form,
     /// Print the reference of the tools and end

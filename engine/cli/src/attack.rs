@@ -1,4 +1,5 @@
-//! `hotcell doctor --attack`: hostile programs against this host's sandboxes, with every wall knocked out in turn.
+//! `hotcell doctor --attack`: runs hostile programs against this host's sandboxes, with each layer removed in
+//! turn.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -14,14 +15,14 @@ use hotcell_service::time::{micros_since_1970, rfc3339};
 use crate::args::{Common, DoctorArgs};
 use crate::{exit, interrupted, printed, runtime, usage};
 
-/// Without a terminal, a line comes this often.
+/// Interval between progress lines without a terminal.
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// Something got through, or was not run.
+/// Exit status when an attack got through, or was not run.
 const NOT_GOOD: u8 = 1;
 
-/// Runs what was asked for and prints what came of it.
+/// Runs the selected attacks and prints the results.
 pub fn attack(common: &Common, args: &DoctorArgs) -> anyhow::Result<u8> {
-    // Known before a minute has gone by.
+    // Opened first, so that a failure is known before the attacks have run for a minute.
     let page = match &args.html {
         Some(path) => match std::fs::File::create(path) {
             Ok(file) => Some((path, file)),
@@ -53,7 +54,7 @@ pub fn attack(common: &Common, args: &DoctorArgs) -> anyhow::Result<u8> {
         }
         false
     });
-    // What is under way removes its arenas first.
+    // Attacks in progress remove their arenas first.
     stop.store(interrupted, Ordering::Relaxed);
     let found = worker.join().map_err(|_| anyhow::anyhow!("the attacks came to no end"))?;
     if interrupted {
@@ -96,7 +97,7 @@ fn no_arena(error: &io::Error) -> ErrorReport {
     .hint("an arena needs user namespaces; hotcell doctor says what this host lacks and what mends it")
 }
 
-/// What a person sees meanwhile.
+/// Progress display for a person.
 struct Show {
     terminal: bool,
     silent: bool,

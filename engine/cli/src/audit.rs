@@ -1,4 +1,4 @@
-//! `hotcell audit`: who decided what, and whether that record is whole.
+//! `hotcell audit`: who decided what, and whether the record is intact.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::args::{AuditCommand, Common};
 use crate::quarantine_text::runs;
 use crate::{configuration, exit, notes, printed, usage};
 
-/// Runs the command; its exit status.
+/// Runs the command; returns its exit status.
 pub fn audit(common: &Common, command: &AuditCommand) -> u8 {
     match answer(common, command) {
         Ok(code) => code,

@@ -1,19 +1,20 @@
-//! `hotcell tool new|build|test`: for those who write plugins.
+//! `hotcell tool new|build|test`: for authors of plugins.
 
 use std::path::{Path, PathBuf};
 
 use hotcell_service::report::{Code, ErrorReport, printable};
+use hotcell_service::tools::Caller;
 use hotcell_tools::author::{self, AuthorError, Cases, Language};
-use hotcell_tools::{Manifest, Runtime, RuntimeOptions, manifest};
+use hotcell_tools::{Description, LoadError, Manifest, Prepared, Runtime, RuntimeOptions, manifest};
 use serde_json::json;
 
 use crate::args::Common;
-use crate::{current_folder, exit, notes, printed, usage};
+use crate::{configuration, current_folder, exit, notes, printed, usage};
 
-/// A case did not come to what it expects.
+/// Exit status when a case does not give the expected result.
 const FAILED: u8 = 1;
 
-fn report(error: &AuthorError) -> ErrorReport {
+pub fn report(error: &AuthorError) -> ErrorReport {
     let report = |code| ErrorReport::new(code, error.to_string());
     match error {
         AuthorError::Name { .. } | AuthorError::Exists { .. } => report(Code::InvalidValue).field("NAME"),
@@ -27,7 +28,7 @@ fn report(error: &AuthorError) -> ErrorReport {
     }
 }
 
-/// Makes a folder to begin with.
+/// Creates a folder for a new plugin.
 pub fn new(common: &Common, folder: &Path, language: Language) -> u8 {
     let folder = current_folder().join(folder);
     let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -52,7 +53,7 @@ pub fn new(common: &Common, folder: &Path, language: Language) -> u8 {
     }
 }
 
-/// Where a plugin's component goes.
+/// Output folder for a plugin's component.
 fn out_of(folder: &Path, out: Option<&Path>) -> PathBuf {
     out.map_or_else(|| folder.join("out"), |out| current_folder().join(out))
 }
@@ -76,7 +77,30 @@ pub fn build(common: &Common, folder: &Path, compiled: Option<&Path>, out: Optio
     }
 }
 
-/// Calls a plugin's component with the cases beside it.
+/// A component by its compiled form, which `tool add` and `tool call` take too, and which is made where it is missing. Nothing where
+/// this host has no sandbox to compile in, or no room: it is compiled here then.
+pub async fn compiled(
+    common: &Common,
+    runtime: &Runtime,
+    wasm: &[u8],
+) -> Result<Option<(Description, Prepared)>, ErrorReport> {
+    let configuration = configuration(common, None)?;
+    let Ok(program) = std::env::current_exe() else { return Ok(None) };
+    let Ok(caller) = Caller::new(&configuration, program) else { return Ok(None) };
+    let described = caller.hosts().describe(wasm).await;
+    let form = caller.hosts().compiled_form(wasm);
+    caller.close().await;
+    match described {
+        Ok(description) => {
+            let prepared = form.and_then(|form| runtime.load_compiled(form).ok());
+            Ok(prepared.map(|prepared| (description, prepared)))
+        }
+        Err(LoadError::Host { .. } | LoadError::Compile { .. }) => Ok(None),
+        Err(error) => Err(report(&AuthorError::Load(error))),
+    }
+}
+
+/// Calls a plugin's component with its test cases.
 pub async fn test(common: &Common, folder: &Path, out: Option<&Path>) -> Result<u8, ErrorReport> {
     let folder = current_folder().join(folder);
     let bad = |path: &Path, e: std::io::Error| {
@@ -97,7 +121,13 @@ pub async fn test(common: &Common, folder: &Path, out: Option<&Path>) -> Result<
     let runtime = Runtime::new(&RuntimeOptions::default())
         .map_err(|e| ErrorReport::new(Code::Internal, e.to_string()))?;
     let scratch = tempfile::tempdir().map_err(|e| bad(&std::env::temp_dir(), e))?;
-    let tried = author::run(&runtime, &wasm, &cases, scratch.path()).await.map_err(|e| report(&e))?;
+    let tried = match compiled(common, &runtime, &wasm).await? {
+        Some((description, prepared)) => {
+            author::run_prepared(&runtime, &description, &prepared, &cases, scratch.path()).await
+        }
+        None => author::run(&runtime, &wasm, &cases, scratch.path()).await,
+    };
+    let tried = tried.map_err(|e| report(&e))?;
     let failed = tried.iter().filter(|case| !case.wrong.is_empty()).count();
     let code = if failed == 0 { 0 } else { FAILED };
     if common.json {

@@ -1,4 +1,4 @@
-//! `hotcell bench`: what a sandbox costs on this host.
+//! `hotcell bench`: measures the cost of a sandbox on this host.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -11,12 +11,12 @@ use hotcell_service::report::{Code, ErrorReport};
 use crate::args::{BenchArgs, Common};
 use crate::{bench_text, exit, interrupted, notes, printed, runtime, usage};
 
-/// A terminal's line changes at most this often.
+/// Minimum interval between updates of a terminal's line.
 const BLINK: Duration = Duration::from_millis(100);
 
-/// Measures, and prints what was measured.
+/// Measures, and prints the results.
 pub fn bench(common: &Common, args: &BenchArgs) -> anyhow::Result<u8> {
-    // Before a minute of measuring, not after it.
+    // Opened before measuring, so that a failure is known at once.
     let picture = args.svg.as_deref().map(|path| (path, File::create(path)));
     if let Some((path, Err(error))) = &picture {
         return Ok(usage::fail(&not_written(path, error), common.json));
@@ -48,7 +48,7 @@ pub fn bench(common: &Common, args: &BenchArgs) -> anyhow::Result<u8> {
     Ok(printed(result, status(&report)))
 }
 
-/// What of ours could not be measured is a failure; what somebody else's could not is news.
+/// Exit status: a failed measurement of hotcell is an error, that of another program is not.
 fn status(report: &Report) -> u8 {
     let ours = |row: &&hotcell_bench::Row| matches!(row.variant.as_str(), "cold" | "hot");
     if report.rows.iter().filter(ours).any(|row| row.failed.is_some()) { exit::REFUSED } else { 0 }
@@ -59,7 +59,7 @@ fn not_written(path: &Path, error: &io::Error) -> ErrorReport {
         .field("--svg")
 }
 
-/// One line on a terminal that says how far it is.
+/// A progress line on a terminal.
 struct Line {
     shown: bool,
     at: Instant,

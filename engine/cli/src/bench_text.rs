@@ -1,4 +1,4 @@
-//! What `hotcell bench` prints for people: at most a hundred columns.
+//! The output of `hotcell bench` for people: at most a hundred columns.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -6,9 +6,9 @@ use std::fmt::Write;
 use hotcell_bench::{Report, Row};
 use hotcell_sandbox::text::printable;
 
-/// Columns of a page.
+/// Width of a page in columns.
 const WIDTH: usize = 100;
-/// Steps that are shown.
+/// Maximum number of steps shown.
 const STEPS: usize = 8;
 
 /// The whole page.
@@ -41,7 +41,7 @@ pub fn page(report: &Report) -> String {
                 line(&mut out, &format!("{name:32} not measured: {why}"));
                 continue;
             }
-            // Between ways to start the same program only.
+            // Only compare ways to start the same program.
             let to_hot = hot
                 .filter(|_| row.what == hotcell_bench::targets::START)
                 .and_then(|hot| Some(row.p50_us? / hot));
@@ -83,7 +83,7 @@ pub fn page(report: &Report) -> String {
     out
 }
 
-/// Rows of one start after the other, and whatever else could not be measured.
+/// Whether a row is a series of single starts, or a failed measurement other than a rate.
 fn is_timed(row: &Row) -> bool {
     row.p50_us.is_some() || (row.failed.is_some() && in_flight(row).is_none())
 }
@@ -92,7 +92,7 @@ fn in_flight(row: &Row) -> Option<&str> {
     row.what.strip_prefix("starts, ")?.strip_suffix(" in flight")
 }
 
-/// Runs a second: a line for each number in flight, a column for each variant.
+/// Table of runs per second: a line for each number of concurrent runs, a column for each variant.
 fn rates(out: &mut String, rows: &[Row]) {
     let mut table: Vec<(&str, Vec<&Row>)> = Vec::new();
     for row in rows {
@@ -122,7 +122,7 @@ fn rates(out: &mut String, rows: &[Row]) {
     }
 }
 
-/// The longest steps, and the phases (in brackets) in any case.
+/// The longest steps, and always the phases (in brackets).
 fn steps(out: &mut String, title: &str, mut all: Vec<(String, f64)>) {
     if all.is_empty() {
         return;
@@ -166,7 +166,7 @@ fn number(n: Option<f64>, digits: usize) -> String {
     n.map_or_else(|| "-".to_owned(), |n| format!("{n:.digits$}"))
 }
 
-/// One line that fits; what somebody else's program said may hold anything.
+/// Appends one line of limited width; messages of other programs may contain anything.
 fn line(out: &mut String, text: &str) {
     let (first, text) = text.strip_prefix('\n').map_or(("", text), |rest| ("\n", rest));
     let _ = writeln!(out, "{first}{}", cut(&printable(text), WIDTH));

@@ -1,56 +1,113 @@
-//! What a run changed in its workspace, for people.
+//! The changes of a run in its workspace, for people.
 
-use std::io::{self, IsTerminal, Write};
+use std::collections::BTreeMap;
 
-use hotcell_sandbox::outcome::Outcome;
-use hotcell_service::report::printable;
+use hotcell_sandbox::outcome::{Commit, Mark, Outcome};
 
 use crate::args::Common;
-use crate::{exit, notes};
+use crate::{diff_text, exit, notes};
 
-/// Lines about what was left out before the rest is only counted.
+/// Maximum number of lines about omissions, and about changes to look at; further ones are only counted.
 const MOST: usize = 8;
 
-/// Prints the diff, and says what was taken over; an exit status of its own where that failed.
+/// Prints the diff, and reports the changes taken over; returns an exit status if that failed.
 pub fn show(outcome: &Outcome, common: &Common) -> Option<u8> {
     let mut status = None;
     if !common.json
         && let Some(diff) = outcome.diff.as_deref()
-        && let Err(error) = print(diff)
+        && let Err(error) = diff_text::print(diff)
     {
         status = Some(exit::of_write_error(&error));
     }
-    if let Some(kept) = outcome.kept.as_ref().filter(|kept| kept.error.is_some()) {
-        status = Some(exit::REFUSED);
+    if let Some(kept) = outcome.kept.as_ref() {
+        if kept.error.is_some() {
+            status = Some(exit::REFUSED);
+        }
         if !common.json {
-            notes::say(format!("not kept: {}", kept.error.as_deref().unwrap_or_default()));
-            list(kept.conflicts.iter().map(|path| format!("conflict: {path}")));
+            if let Some(error) = &kept.error {
+                notes::say(format!("not kept: {error}"));
+                list(kept.conflicts.iter().map(|path| format!("conflict: {path}")));
+            }
+            left_out(kept);
         }
     }
-    let Some(commit) = outcome.commit.as_ref() else { return status };
+    let Some(commit) = outcome.commit.as_ref() else {
+        if outcome.diff.is_some() && !common.json && !common.quiet {
+            let changes = outcome.changes.iter().flatten();
+            look_at(changes.map(|change| (change.path.as_str(), change.marks.as_slice())));
+        }
+        return status;
+    };
     if commit.error.is_some() {
         status = Some(exit::REFUSED);
     }
-    if common.json {
-        return status;
+    if !common.json {
+        committed(commit, common.quiet);
     }
-    if let Some(error) = &commit.error {
-        notes::say(format!("not taken over: {error}"));
-        list(commit.conflicts.iter().map(|path| format!("conflict: {path}")));
-    } else if !common.quiet {
-        taken_over(commit.done);
-    }
-    list(commit.left.iter().map(|left| format!("left out: {}: {}", left.path, left.why)));
     status
 }
 
-/// Says how much was taken over.
-pub fn taken_over(paths: u64) {
-    notes::say(format!("taken over: {paths} {}", if paths == 1 { "path" } else { "paths" }));
+/// Reports the changes that a commit took over and left out, and those that a person should look at.
+pub fn committed(commit: &Commit, quiet: bool) {
+    if let Some(error) = &commit.error {
+        notes::say(format!("not taken over: {error}"));
+        list(commit.conflicts.iter().map(|path| format!("conflict: {path}")));
+    } else if !quiet {
+        let paths = commit.done;
+        notes::say(format!("taken over: {paths} {}", if paths == 1 { "path" } else { "paths" }));
+    }
+    left_out(commit);
+    if !quiet {
+        look_at(commit.marked.iter().map(|one| (one.path.as_str(), one.marks.as_slice())));
+    }
 }
 
-/// Says the first lines, and how many more there are.
-pub fn list(lines: impl ExactSizeIterator<Item = String>) {
+fn left_out(commit: &Commit) {
+    list(commit.left.iter().map(|left| format!("left out: {}: {}", left.path, left.why)));
+}
+
+/// Reports entries that are new and hidden, newly executable, links, or have other permissions.
+pub fn look_at<'a>(marked: impl Iterator<Item = (&'a str, &'a [Mark])>) {
+    list(lines(marked).into_iter());
+}
+
+/// The lines of that report. Paths that are merely hidden, below one hidden folder, share a line.
+fn lines<'a>(marked: impl Iterator<Item = (&'a str, &'a [Mark])>) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut hidden: BTreeMap<&str, u64> = BTreeMap::new();
+    for (path, marks) in marked {
+        let has = |mark| marks.contains(&mark);
+        let words = match (has(Mark::Hidden), has(Mark::Executable), has(Mark::Link), has(Mark::Mode)) {
+            (true, false, false, _) => {
+                *hidden.entry(around(path)).or_default() += 1;
+                continue;
+            }
+            (true, true, ..) => "new hidden executable",
+            (false, true, _, false) => "new executable",
+            (false, true, _, true) => "executable now",
+            (true, _, true, _) => "new hidden link",
+            (false, _, true, _) => "new link",
+            (.., true) => "other permissions",
+            _ => continue,
+        };
+        lines.push(format!("{words}: {path}"));
+    }
+    lines.extend(hidden.into_iter().map(|(path, paths)| match paths {
+        1 => format!("new hidden: {path}"),
+        paths => format!("new hidden: {path} ({paths} paths)"),
+    }));
+    lines
+}
+
+/// The part of a path up to its first hidden component.
+fn around(path: &str) -> &str {
+    let start = if path.starts_with('.') { Some(0) } else { path.find("/.").map(|at| at + 1) };
+    let end = start.and_then(|start| path[start..].find('/').map(|at| start + at));
+    &path[..end.unwrap_or(path.len())]
+}
+
+/// Prints the first lines, and the number of the others.
+fn list(lines: impl ExactSizeIterator<Item = String>) {
     let all = lines.len();
     lines.take(MOST).for_each(notes::say);
     if all > MOST {
@@ -58,24 +115,31 @@ pub fn list(lines: impl ExactSizeIterator<Item = String>) {
     }
 }
 
-/// On a terminal in colour and without control characters of the program's; else as it is, for `git apply`.
-pub fn print(diff: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    if !out.is_terminal() {
-        out.write_all(diff.as_bytes())?;
-        return out.flush();
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_paths_are_told_by_their_folder() {
+        use Mark::{Executable, Hidden, Link, Mode};
+        let rows: [(&str, &[Mark]); 8] = [
+            ("a", &[]),
+            (".cache", &[Hidden]),
+            (".cache/x", &[Hidden]),
+            ("b/.c", &[Hidden]),
+            (".cache/run", &[Hidden, Executable]),
+            ("s.sh", &[Executable, Mode]),
+            ("l", &[Link]),
+            ("m", &[Mode]),
+        ];
+        let want = [
+            "new hidden executable: .cache/run",
+            "executable now: s.sh",
+            "new link: l",
+            "other permissions: m",
+            "new hidden: .cache (2 paths)",
+            "new hidden: b/.c",
+        ];
+        assert_eq!(lines(rows.into_iter()), want);
     }
-    let colour = notes::colour();
-    for line in diff.lines() {
-        let line_colour = match line.as_bytes().first() {
-            Some(b'+') => "32",
-            Some(b'-') => "31",
-            Some(b'@') => "36",
-            Some(b'd') => "1",
-            _ => "0",
-        };
-        let line = printable(line);
-        if colour { writeln!(out, "\x1b[{line_colour}m{line}\x1b[0m")? } else { writeln!(out, "{line}")? }
-    }
-    out.flush()
 }

@@ -1,4 +1,4 @@
-//! `--deps` of `run` and `test`.
+//! The option `--deps` of `run` and `test`.
 
 use std::path::Path;
 
@@ -6,13 +6,14 @@ use hotcell_sandbox::Engine;
 use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_service::deps::{self, DepsError, Purpose, Step};
 use hotcell_service::state::{StateChoice, StateFolder};
+use hotcell_service::test::{Interpreter, pythons};
 use hotcell_service::{Configuration, ErrorReport, Settings};
 use tokio::runtime::Runtime;
 
 use crate::args::Common;
 use crate::notes;
 
-/// What installs: a launcher and a place to wait in.
+/// Resources for installing dependencies: a launcher, and a runtime to wait on.
 #[derive(Debug)]
 pub struct Provider<'a> {
     pub common: &'a Common,
@@ -23,18 +24,20 @@ pub struct Provider<'a> {
 }
 
 impl Provider<'_> {
-    /// Adds what the lock files of a project name to the settings of a run; how many there are.
+    /// Adds the packages in a project's lock files to the settings of a run; returns the number of lock
+    /// files.
     pub fn provide(
         &self,
         project: &Path,
         settings: &mut Settings,
+        python: Option<&Interpreter>,
         purpose: Purpose<'_>,
     ) -> Result<usize, DepsError> {
         let opened = self.choice.path().map_err(|e| e.to_string());
         let state = opened.and_then(|path| StateFolder::open(path).map_err(|e| e.to_string()));
         let state = state
             .map_err(|why| DepsError::Wrong(ErrorReport::new(hotcell_service::report::Code::State, why)))?;
-        let around = Surroundings::of_this_process();
+        let around = pythons::surroundings(python, Surroundings::of_this_process());
         let say = &mut |step: Step<'_>| {
             if !self.common.json && !self.common.quiet {
                 notes::say(words(step));

@@ -1,16 +1,19 @@
-//! Exit status, as the contract says, and the last words on standard output.
+//! Exit statuses, as documented, and the final output on standard output.
 
 use std::io::{self, Write};
 
 use hotcell_sandbox::outcome::{Cause, Outcome};
+use hotcell_sandbox::text::is_shown;
 use nix::sys::signal::Signal;
 use serde::Serialize;
+
+use crate::screen;
 
 /// A usage error, a refusal, or a failure of hotcell itself.
 pub const REFUSED: u8 = 125;
 /// Interrupted.
 pub const INTERRUPTED: u8 = 130;
-/// Nobody reads standard output any more: as if `SIGPIPE` had ended us.
+/// Exit status when standard output was closed by its reader: as if `SIGPIPE` had ended the process.
 pub const UNHEARD: u8 = 128 + 13;
 
 /// The exit status of `run`.
@@ -32,16 +35,21 @@ fn signal_number(name: &str) -> u8 {
     known.or_else(|| name.strip_prefix("SIG")?.parse().ok()).filter(|n| *n < 128).unwrap_or(0)
 }
 
-/// The exit status when standard output cannot be written: quiet when nobody reads it, else with a line.
+/// The exit status when writing to standard output fails: silent if its reader closed it, otherwise with a
+/// message.
 pub fn of_write_error(error: &io::Error) -> u8 {
     if error.kind() == io::ErrorKind::BrokenPipe {
         return UNHEARD;
     }
-    let _ = writeln!(io::stderr(), "hotcell: error: standard output cannot be written: {error}");
+    let _ = writeln!(
+        io::stderr(),
+        "{}hotcell: error: standard output cannot be written: {error}",
+        screen::begin_line()
+    );
     REFUSED
 }
 
-/// Prints one JSON object: on a line, or readable on a terminal.
+/// Prints one JSON object: on one line, or indented on a terminal.
 pub fn print_json<T: Serialize>(value: &T) -> io::Result<()> {
     use io::IsTerminal;
     let mut text = if io::stdout().is_terminal() {
@@ -50,7 +58,26 @@ pub fn print_json<T: Serialize>(value: &T) -> io::Result<()> {
         serde_json::to_string(value)?
     };
     text.push('\n');
-    print_text(&text)
+    print_json_text(&text)
+}
+
+/// Prints JSON text. Characters that a terminal interprets or that are invisible can occur in strings only,
+/// and are escaped there as JSON allows, which keeps the meaning.
+pub fn print_json_text(text: &str) -> io::Result<()> {
+    use io::IsTerminal;
+    if io::stdout().is_terminal() { print_text(&with_escapes(text)) } else { print_text(text) }
+}
+
+fn with_escapes(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c == '\n' || is_shown(c) {
+            out.push(c);
+        } else {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+        }
+    }
+    out
 }
 
 /// Prints text.
@@ -63,6 +90,14 @@ pub fn print_text(text: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn json_on_a_terminal_says_the_same_in_what_is_seen() {
+        let value = serde_json::json!({ "a": "\u{9b}2J\u{7f}\u{202e}\u{e0041}é\u{1b}" });
+        let text = with_escapes(&serde_json::to_string_pretty(&value).unwrap());
+        assert!(text.chars().all(|c| c == '\n' || is_shown(c)), "{text:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+    }
 
     #[test]
     fn every_cause_has_its_status() {

@@ -1,4 +1,4 @@
-//! `hotcell image`: what sandboxes have as their root.
+//! `hotcell image`: the images that sandboxes can have as their root.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -12,13 +12,13 @@ use hotcell_service::state::{StateError, StateFolder};
 use crate::args::{Common, ImageCommand};
 use crate::{configuration, current_folder, exit, notes, printed, state, usage};
 
-/// Runs the command; its exit status.
+/// Runs the command; returns its exit status.
 pub fn image(common: &Common, command: &ImageCommand) -> u8 {
     let answered = open(common).and_then(|store| answer(&store, common, command));
     answered.unwrap_or_else(|report| usage::fail(&report, common.json))
 }
 
-/// The store of images of the state folder.
+/// Opens the store of images in the state folder.
 fn open(common: &Common) -> Result<Store, ErrorReport> {
     let configuration = configuration(common, None)?;
     let choice = state(common, &configuration);
@@ -67,7 +67,7 @@ fn answer(store: &Store, common: &Common, command: &ImageCommand) -> Result<u8, 
     Ok(printed(result, 0))
 }
 
-/// Shows on a terminal what is being done: one line that changes.
+/// Shows progress on a terminal: one line that is updated.
 struct Show(bool);
 
 impl Show {
@@ -99,7 +99,7 @@ fn table(list: &ImageList) -> String {
     text
 }
 
-/// An image for people, a line for each thing that there is to say.
+/// An image for people, with one line for each fact.
 fn told(row: &ImageReport) -> String {
     let mut lines = vec![
         ("name", row.name.clone()),

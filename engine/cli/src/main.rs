@@ -1,4 +1,5 @@
-//! The `hotcell` binary: it reads the command line, asks `hotcell-service`, and prints. Nothing is decided here.
+//! The `hotcell` binary: parses the command line, calls `hotcell-service`, and prints. No decisions are made
+//! here.
 
 #![forbid(unsafe_code)]
 
@@ -10,26 +11,38 @@ mod audit;
 mod author;
 mod bench;
 mod bench_text;
+mod binaries;
+mod cache;
 mod changes_text;
 mod clients;
 mod deps;
+mod dev;
+mod diff_text;
 mod exit;
+mod given;
 mod image;
 mod log;
+mod mask;
 mod mcp;
 mod notes;
+mod pairs;
 mod progress;
+mod publish;
 mod quarantine;
 mod quarantine_text;
 mod reload;
+mod result_file;
 mod run;
 mod runs;
 mod scan;
 mod scan_text;
+mod screen;
 mod serve;
+mod signals;
 mod streams;
 mod systemd;
 mod test;
+mod test_list;
 mod test_text;
 mod tool;
 mod usage;
@@ -55,6 +68,7 @@ use hotcell_service::workspaces;
 use nix::sys::resource::{Resource, getrlimit};
 
 use crate::args::{Cli, Command, Common};
+use crate::signals::interrupted;
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
@@ -83,16 +97,16 @@ fn main() -> ExitCode {
         }
         Err(code) => code,
     };
-    // A thread may still wait for standard input: nobody waits for it.
+    // A thread may still be blocked on standard input: exit without waiting for it.
     std::process::exit(code.into());
 }
 
-/// This program as the guard's reader, in its sandbox: no word for people, so it is in no help.
+/// Runs this program as the guard's reader, in its sandbox. An internal command, so it is not in the help.
 fn read() -> ExitCode {
     served(reader::serve(std::io::stdin(), std::io::stdout()))
 }
 
-/// How a program in a sandbox ends.
+/// Exit status of a program in a sandbox.
 fn served(result: std::io::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -103,7 +117,7 @@ fn served(result: std::io::Result<()>) -> ExitCode {
     }
 }
 
-/// This program as the host of tools, in its sandbox; in no help either.
+/// Runs this program as the host of tools, in its sandbox; not in the help either.
 fn host_tools() -> ExitCode {
     served(hotcell_tools::serve())
 }
@@ -115,6 +129,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Command::Test(args) => test::test(&common, &args),
         Command::Scan(args) => Ok(scan::scan(&common, &args)),
         Command::Quarantine(args) => Ok(quarantine::quarantine(&common, &args)),
+        Command::Cache { command } => Ok(cache::cache(&common, &command)),
         Command::Approvals { command } => Ok(approvals::approvals(&common, &command)),
         Command::Audit { command } => Ok(audit::audit(&common, &command)),
         Command::Doctor(args) if args.attack => attack::attack(&common, &args),
@@ -143,15 +158,16 @@ fn printed(result: std::io::Result<()>, code: u8) -> u8 {
     }
 }
 
-/// As many threads for work on files as tokio has by itself.
+/// Maximum number of threads for file operations; tokio's default.
 const FILE_THREADS: usize = 512;
 
-/// One thread: nothing here waits for a processor, and threads cost time at the start.
+/// Makes a runtime with one thread: nothing here is limited by the processor, and threads cost time at the
+/// start.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     runtime_with(FILE_THREADS)
 }
 
-/// The same, with at most so many threads for work on files.
+/// Like [`runtime`], with this maximum number of threads for file operations.
 fn runtime_with(file_threads: usize) -> anyhow::Result<tokio::runtime::Runtime> {
     enough_descriptors()?;
     tokio::runtime::Builder::new_current_thread()
@@ -161,7 +177,8 @@ fn runtime_with(file_threads: usize) -> anyhow::Result<tokio::runtime::Runtime> 
         .context("the event loop cannot be made")
 }
 
-/// What one run takes beside standard input, output and error is 25: with fewer it would fail somewhere on the way.
+/// Checks the limit of descriptors. One run needs 25 besides standard input, output and error; with fewer it
+/// would fail halfway.
 fn enough_descriptors() -> anyhow::Result<()> {
     const LEAST: u64 = 32;
     let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).context("RLIMIT_NOFILE")?;
@@ -172,23 +189,6 @@ fn enough_descriptors() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Listens from now on for somebody who wants an end, and waits: Ctrl-C, or a polite kill.
-fn interrupted() -> impl Future<Output = ()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
-    async {
-        match signals {
-            (Ok(mut interrupt), Ok(mut terminate)) => {
-                tokio::select! {
-                    _ = interrupt.recv() => {}
-                    _ = terminate.recv() => {}
-                }
-            }
-            _ => std::future::pending().await,
-        }
-    }
-}
-
 fn folder(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).map(PathBuf::from)
 }
@@ -197,7 +197,7 @@ fn current_folder() -> PathBuf {
     std::env::current_dir().unwrap_or_else(|_| "/".into())
 }
 
-/// Reads the configuration; `project` is the folder whose own file counts.
+/// Reads the configuration; `project` is the folder whose own file is included.
 fn configuration(common: &Common, project: Option<PathBuf>) -> Result<Configuration, ErrorReport> {
     let places = Places {
         named: common
@@ -218,7 +218,7 @@ fn configuration(common: &Common, project: Option<PathBuf>) -> Result<Configurat
     Ok(configuration)
 }
 
-/// Which state folder is meant: the option, the environment, the configuration, or the usual one.
+/// The state folder: from the option, the environment, the configuration, or the default.
 fn state(common: &Common, configuration: &Configuration) -> StateChoice {
     let named = common.state.clone().or_else(|| configuration.environment.state.clone());
     match named.or_else(|| configuration.user.state.clone()) {
@@ -227,7 +227,7 @@ fn state(common: &Common, configuration: &Configuration) -> StateChoice {
     }
 }
 
-/// `hotcell doctor`.
+/// Runs `hotcell doctor`.
 fn examine(common: &Common) -> anyhow::Result<u8> {
     let mut profiles = Vec::new();
     for name in Profile::names() {
@@ -252,12 +252,15 @@ fn examine(common: &Common) -> anyhow::Result<u8> {
 }
 
 /// Outputs with a JSON Schema.
-const SCHEMAS: [&str; 19] = [
+const SCHEMAS: [&str; 22] = [
     "outcome",
     "test_report",
+    "test_list",
     "scan",
     "quarantine",
     "approvals",
+    "binaries",
+    "cache",
     "audit",
     "runs",
     "workspace",
@@ -274,7 +277,7 @@ const SCHEMAS: [&str; 19] = [
     "error",
 ];
 
-/// `hotcell schema NAME`.
+/// Runs `hotcell schema NAME`.
 fn schema(name: &str, json: bool) -> u8 {
     let short = name.strip_prefix("hotcell.").unwrap_or(name);
     let short = short.strip_suffix("/1").unwrap_or(short);
@@ -283,6 +286,7 @@ fn schema(name: &str, json: bool) -> u8 {
         "test_report" => {
             (schemars::schema_for!(hotcell_testing::TestReport), hotcell_testing::report::SCHEMA)
         }
+        "test_list" => (schemars::schema_for!(test_list::TestList), test_list::SCHEMA),
         "scan" => (schemars::schema_for!(hotcell_guard::Report), hotcell_guard::SCHEMA),
         "quarantine" => {
             (schemars::schema_for!(hotcell_service::quarantine::Items), hotcell_service::quarantine::SCHEMA)
@@ -291,6 +295,12 @@ fn schema(name: &str, json: bool) -> u8 {
             schemars::schema_for!(hotcell_service::approvals::ApprovalList),
             hotcell_service::approvals::SCHEMA,
         ),
+        "binaries" => {
+            (schemars::schema_for!(hotcell_service::binaries::BinaryList), hotcell_service::binaries::SCHEMA)
+        }
+        "cache" => {
+            (schemars::schema_for!(hotcell_service::caches::CacheList), hotcell_service::caches::SCHEMA)
+        }
         "audit" => (schemars::schema_for!(hotcell_service::audit::AuditLog), hotcell_service::audit::SCHEMA),
         "runs" => (schemars::schema_for!(hotcell_service::RunList), hotcell_service::history::SCHEMA),
         "workspace" => (schemars::schema_for!(workspaces::WorkspaceReport), workspaces::SCHEMA),
@@ -314,9 +324,10 @@ fn schema(name: &str, json: bool) -> u8 {
         "error" => (schemars::schema_for!(ErrorReport), hotcell_service::report::SCHEMA),
         _ => {
             let near = nearest(short, SCHEMAS).unwrap_or("outcome");
-            let report = ErrorReport::new(Code::UnknownName, format!("there is no schema {name:?}"))
-                .field(name)
-                .hint(format!("did you mean {near}? there are {}", SCHEMAS.join(", ")));
+            let report =
+                ErrorReport::new(Code::UnknownName, format!("there is no schema {}", usage::quoted(name)))
+                    .field(name)
+                    .hint(format!("did you mean {near}? there are {}", SCHEMAS.join(", ")));
             return usage::fail(&report, json);
         }
     };

@@ -1,4 +1,4 @@
-//! `hotcell mcp`: a service, and the protocol in front of it.
+//! `hotcell mcp`: a service with the protocol in front of it.
 
 use std::sync::Arc;
 
@@ -8,18 +8,21 @@ use hotcell_sandbox::Engine;
 use hotcell_service::StateFolder;
 use hotcell_service::live::{Bounds, Live, Tokens};
 use hotcell_service::report::{Code, ErrorReport};
+use hotcell_service::state::StateChoice;
 
 use crate::args::{Common, HttpAddress, McpArgs, McpCommand};
 use crate::clients::{check, install};
 use crate::reload::{Hup, Watched};
+use crate::signals::server_interrupted;
 use crate::systemd::{self, Word};
-use crate::{configuration, exit, interrupted, notes, printed, runtime_with, state, usage};
+use crate::{configuration, exit, notes, printed, runtime_with, state, usage};
 
-/// Threads for work on files, in folders of ours. A thread keeps its stack and what its allocator has, a quarter of a MiB in all, for as
-/// long as there are many callers; more of them wait for the same disk.
+/// Maximum number of threads for file operations in hotcell's own folders. A thread keeps its stack and its
+/// allocator's memory, a quarter of a MiB in all, for as long as there are many callers; more threads would
+/// only wait for the same disk.
 const FILE_THREADS: usize = 48;
 
-/// Serves until nobody needs it; its exit status.
+/// Serves until the server is no longer needed; returns its exit status.
 pub fn mcp(common: &Common, args: McpArgs) -> anyhow::Result<u8> {
     if args.reference {
         return Ok(printed(exit::print_text(&reference::markdown()), 0));
@@ -34,14 +37,14 @@ pub fn mcp(common: &Common, args: McpArgs) -> anyhow::Result<u8> {
     }
     let runtime = runtime_with(FILE_THREADS)?;
     let served = runtime.block_on(serve(common, args));
-    // A thread may still wait for standard input.
+    // A thread may still be blocked on standard input.
     runtime.shutdown_background();
     Ok(served.map_or_else(|report| usage::fail(&report, common.json), |()| 0))
 }
 
 async fn serve(common: &Common, args: McpArgs) -> Result<(), ErrorReport> {
-    let (stop, hup) = (interrupted(), Hup::new());
-    // No project: what agents save brings no configuration of its own.
+    let (stop, hup) = (server_interrupted(), Hup::new());
+    // No project's configuration: files saved by agents must not configure the server.
     let configuration = configuration(common, None)?;
     let folder = || {
         let choice = state(common, &configuration);
@@ -51,6 +54,11 @@ async fn serve(common: &Common, args: McpArgs) -> Result<(), ErrorReport> {
         StateFolder::open(choice.path().map_err(bad)?).map_err(bad)
     };
     let state = folder()?;
+    // A user who is told to type a command may have another configuration than this server, or none.
+    let usual = StateChoice::usual(crate::folder("XDG_STATE_HOME"), crate::folder("HOME"));
+    if usual.path().ok() != Some(state.path()) {
+        hotcell_mcp::name_state(state.path());
+    }
     let unheard = |option: &'static str| {
         move |e: http::HttpError| ErrorReport::new(Code::InvalidValue, e.to_string()).field(option)
     };
@@ -102,7 +110,7 @@ async fn serve(common: &Common, args: McpArgs) -> Result<(), ErrorReport> {
     Ok(())
 }
 
-/// Until somebody wants an end.
+/// Waits for a request to end.
 async fn ended(stop: impl Future<Output = ()>, reloads: impl Future<Output = ()>) {
     tokio::select! {
         () = stop => {}
@@ -111,7 +119,7 @@ async fn ended(stop: impl Future<Output = ()>, reloads: impl Future<Output = ()>
     systemd::tell(Word::Stopping);
 }
 
-/// Listens for whoever watches, before anything else begins.
+/// Starts listening for metrics clients, before anything else.
 async fn watched(options: Option<MetricsOptions>) -> Result<Option<metrics::Listening>, http::HttpError> {
     match options {
         Some(options) => metrics::listen(options).await.map(Some),
@@ -119,7 +127,7 @@ async fn watched(options: Option<MetricsOptions>) -> Result<Option<metrics::List
     }
 }
 
-/// Answers whoever watches, until the program ends.
+/// Answers metrics clients until the program ends.
 fn watch(common: &Common, watched: Option<metrics::Listening>, live: &Live) {
     let Some(watched) = watched else { return };
     if !common.quiet {

@@ -1,53 +1,58 @@
-//! What hotcell says on standard error: one line each, short, without anything that could move a cursor.
+//! Messages on standard error: one short line each, without anything that could move a cursor.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 
 use hotcell_sandbox::Bytes;
-use hotcell_sandbox::outcome::{Cause, Outcome};
+use hotcell_sandbox::outcome::{Cause, Limit, Outcome};
 use hotcell_sandbox::units::format_duration;
 use hotcell_service::guard::Passed;
 use hotcell_service::report::printable;
 
 use crate::args::Common;
-use crate::log;
+use crate::{log, screen};
 
-/// Lines about denials before the rest is only counted.
+/// Maximum number of lines about denials; further ones are only counted.
 const MOST: usize = 8;
 
-/// Whether colour goes to standard error.
+/// Whether standard error gets colour.
 pub fn colour() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()) && io::stderr().is_terminal()
 }
 
-/// Says one line.
+/// Prints one line.
 pub fn say(line: impl fmt::Display) {
     if log::json::say("info", &line.to_string()) {
         return;
     }
-    let _ = writeln!(io::stderr(), "hotcell: {}", printable(&line.to_string()));
+    let _ = writeln!(io::stderr(), "{}hotcell: {}", screen::begin_line(), printable(&line.to_string()));
 }
 
 fn say_dim(line: &str) {
     let line = printable(line);
+    let begin = screen::begin_line();
     let _ = if colour() {
-        writeln!(io::stderr(), "\x1b[2mhotcell: {line}\x1b[0m")
+        writeln!(io::stderr(), "{begin}\x1b[2mhotcell: {line}\x1b[0m")
     } else {
-        writeln!(io::stderr(), "hotcell: {line}")
+        writeln!(io::stderr(), "{begin}hotcell: {line}")
     };
 }
 
-/// Says what the guard thinks of what is about to run.
+/// Reports the guard's verdict on the program that is about to run.
 pub fn guard(passed: Option<&Passed>, common: &Common) {
-    if let Some(line) = passed.and_then(|p| p.warning.as_deref()).filter(|_| !common.json && !common.quiet) {
+    let Some(passed) = passed.filter(|_| !common.json && !common.quiet) else { return };
+    if let Some(line) = &passed.warning {
         say(format!("guard: {line}"));
+    }
+    if let Some(line) = &passed.note {
+        say(line.clone());
     }
 }
 
-/// Says how a run ended.
+/// Reports how a run ended.
 pub fn after_run(outcome: &Outcome, id: &str, common: &Common) {
     if common.json {
-        // The object says it all.
+        // The JSON object contains all of it.
         return;
     }
     if let Some(line) = ending(outcome) {
@@ -56,7 +61,10 @@ pub fn after_run(outcome: &Outcome, id: &str, common: &Common) {
     if common.quiet {
         return;
     }
-    for line in denials(outcome) {
+    for line in limits(outcome).into_iter().chain(denials(outcome)) {
+        say(line);
+    }
+    if let Some(line) = screen::left_out() {
         say(line);
     }
     if common.verbose > 0 || (io::stderr().is_terminal() && ran(outcome)) {
@@ -68,11 +76,11 @@ fn ran(outcome: &Outcome) -> bool {
     outcome.usage.wall_us.is_some()
 }
 
-/// Why it ended, where that is not the program's own doing.
+/// The reason for the end, unless the program ended by itself.
 fn ending(outcome: &Outcome) -> Option<String> {
     let reason = outcome.reason.clone().unwrap_or_default();
     Some(match outcome.cause {
-        // Only a compiler that made nothing has a reason.
+        // An exit has a reason only if a compiler made no program.
         Cause::Exited if reason.is_empty() => return None,
         Cause::Signaled => format!("killed by {}", outcome.signal.as_deref().unwrap_or("a signal")),
         Cause::Refused => format!("refused: {reason}"),
@@ -84,12 +92,52 @@ fn ending(outcome: &Outcome) -> Option<String> {
     })
 }
 
-/// What the program tried and was not allowed to do, one line for each kind.
+/// Limits that were reached without ending the run: they are often the reason for messages of the program,
+/// such as "can't start new thread".
+fn limits(outcome: &Outcome) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for hit in outcome.limits_hit.iter().filter(|hit| cause_of(hit.limit) != outcome.cause) {
+        let line = limit_line(hit.limit, hit.value);
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+/// The cause of a run ended by this limit.
+const fn cause_of(limit: Limit) -> Cause {
+    match limit {
+        Limit::Memory => Cause::MemoryLimit,
+        Limit::CpuTime => Cause::CpuLimit,
+        Limit::Wall => Cause::WallLimit,
+        Limit::Processes => Cause::ProcessLimit,
+        Limit::Disk => Cause::DiskLimit,
+        Limit::Files => Cause::FileLimit,
+        Limit::Output => Cause::OutputLimit,
+    }
+}
+
+/// A limit, its value, and the option that raises it.
+fn limit_line(limit: Limit, value: u64) -> String {
+    let (text, option) = match limit {
+        Limit::Memory => (format!("memory limit {}", Bytes(value)), "--memory"),
+        Limit::CpuTime => (format!("CPU time limit {}", time(value)), "--cpu-time"),
+        Limit::Wall => (format!("time limit {}", time(value)), "--timeout"),
+        Limit::Processes => (format!("limit of {value} processes and threads"), "--processes"),
+        Limit::Disk => (format!("disk limit {}", Bytes(value)), "--disk"),
+        Limit::Files => (format!("limit of {value} files"), "--files"),
+        Limit::Output => (format!("output limit {}", Bytes(value)), "--output"),
+    };
+    format!("{text} reached; {option} raises it")
+}
+
+/// Operations that were denied, one line for each kind.
 fn denials(outcome: &Outcome) -> Vec<String> {
     let mut kinds: Vec<(String, &str, u64)> = Vec::new();
     for denial in &outcome.denials {
         let what = match denial.layer.as_str() {
-            // The raw arguments of a system call tell a person nothing.
+            // The raw arguments of a system call mean nothing to a person.
             "seccomp" => denial.operation.clone(),
             "network" => format!("{} to {}", denial.operation, denial.target),
             _ => format!("{} {}", denial.operation, denial.target),
@@ -113,7 +161,7 @@ fn denials(outcome: &Outcome) -> Vec<String> {
     lines
 }
 
-/// The one line after a run.
+/// The summary line after a run.
 pub fn summary(outcome: &Outcome, id: &str) -> String {
     let mut parts = vec![match (outcome.cause, outcome.exit_code) {
         (Cause::Exited, Some(code)) => format!("exited with {code}"),
@@ -140,13 +188,13 @@ pub fn summary(outcome: &Outcome, id: &str) -> String {
     parts.join(" · ")
 }
 
-/// A cause as the outcome writes it.
+/// The name of a cause, as in the outcome.
 pub fn name(cause: Cause) -> String {
     let value = serde_json::to_value(cause).unwrap_or_default();
     value.as_str().unwrap_or("internal").to_owned()
 }
 
-/// Microseconds for a person.
+/// Formats microseconds for a person.
 pub fn time(us: u64) -> String {
     if us < 10_000 {
         return format!("{}.{} ms", us / 1000, us % 1000 / 100);
@@ -157,7 +205,7 @@ pub fn time(us: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hotcell_sandbox::outcome::Denial;
+    use hotcell_sandbox::outcome::{Denial, Evidence, LimitHit};
 
     fn denial(layer: &str, operation: &str, target: &str, count: u64) -> Denial {
         let (layer, operation, target) = (layer.into(), operation.into(), target.into());
@@ -178,6 +226,26 @@ mod tests {
         );
         outcome.denials = (0..20).map(|n| denial("seccomp", &format!("call{n}"), "", 1)).collect();
         assert_eq!(denials(&outcome).len(), MOST + 1);
+    }
+
+    #[test]
+    fn reached_limits_name_their_option_once() {
+        let mut outcome = Outcome::without_a_run(Cause::WallLimit, "");
+        let hit = |limit, value| LimitHit { limit, value, at_us: 1, evidence: Evidence::Kernel };
+        outcome.limits_hit = vec![
+            hit(Limit::Processes, 4),
+            hit(Limit::Processes, 4),
+            hit(Limit::Disk, 256 << 20),
+            hit(Limit::Wall, 60_000_000),
+        ];
+        let want = [
+            "limit of 4 processes and threads reached; --processes raises it",
+            "disk limit 256 MiB reached; --disk raises it",
+        ];
+        assert_eq!(limits(&outcome), want);
+        outcome.cause = Cause::DiskLimit;
+        outcome.limits_hit.truncate(3);
+        assert_eq!(limits(&outcome), want[..1]);
     }
 
     #[test]

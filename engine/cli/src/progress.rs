@@ -1,28 +1,30 @@
-//! What a person sees while tests run: one line that changes on a terminal, and now and then a line where there is none.
+//! Progress while tests run: one updated line on a terminal, and occasional lines elsewhere.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use hotcell_sandbox::Chunk;
 use hotcell_sandbox::text::printable;
+use hotcell_testing::event::Ended;
 use hotcell_testing::{Event, Progress, Status};
 
 use crate::args::Common;
+use crate::mask::Masks;
 
-/// A terminal's line changes at most this often.
+/// Minimum interval between updates of a terminal's line.
 const BLINK: Duration = Duration::from_millis(50);
-/// Without a terminal, a line comes this often: whoever waits for us sees that we live.
+/// Interval between lines without a terminal, which show that hotcell is still running.
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// Characters of a test's name.
+/// Maximum number of characters of a test's name.
 const NAME: usize = 70;
-/// The longest line of a program's output that is kept together, bytes.
+/// Maximum length in bytes of a line of a program's output that is kept together.
 const LINE: usize = 4096;
 
-/// Shows what happens.
+/// The progress display.
 pub struct Show {
     terminal: bool,
     silent: bool,
-    /// With -v, what the framework prints.
+    /// With -v, whether to show the framework's output.
     raw: bool,
     github: bool,
     runs: u32,
@@ -31,12 +33,13 @@ pub struct Show {
     ended: u64,
     bad: u64,
     now: String,
-    shown: Instant,
+    drawn: Instant,
     pending: [Vec<u8>; 2],
+    masks: Masks,
 }
 
 impl Show {
-    /// For so many runs.
+    /// Makes a display for this number of runs.
     pub fn new(common: &Common, runs: u32, github: bool) -> Self {
         let terminal = io::stderr().is_terminal();
         Self {
@@ -50,12 +53,19 @@ impl Show {
             ended: 0,
             bad: 0,
             now: String::new(),
-            shown: Instant::now(),
+            drawn: Instant::now(),
             pending: [Vec::new(), Vec::new()],
+            masks: Masks::default(),
         }
     }
 
-    /// Something happened in the run of this number.
+    /// Hides these values in everything that is shown.
+    pub fn hiding(mut self, masks: &Masks) -> Self {
+        self.masks = masks.clone();
+        self
+    }
+
+    /// Handles an event of the run with this number.
     pub fn see(&mut self, number: u32, what: Progress<'_>) {
         if self.silent {
             return;
@@ -78,7 +88,10 @@ impl Show {
             Event::Ended(ended) => {
                 self.ended += 1;
                 self.bad += u64::from(!ended.status.is_good());
-                if self.terminal && matches!(ended.status, Status::Failed | Status::Errored) {
+                if self.raw {
+                    self.wipe();
+                    self.line(&told(ended));
+                } else if self.terminal && matches!(ended.status, Status::Failed | Status::Errored) {
                     self.wipe();
                     self.line(&format!("{}: {}", ended.status.name(), ended.id));
                 }
@@ -86,8 +99,8 @@ impl Show {
             _ => return,
         }
         let often = if self.terminal { BLINK } else { HEARTBEAT };
-        if self.shown.elapsed() >= often || (self.terminal && self.ended == 0) {
-            self.shown = Instant::now();
+        if self.drawn.elapsed() >= often || (self.terminal && self.ended == 0) {
+            self.drawn = Instant::now();
             self.draw();
         }
     }
@@ -101,13 +114,14 @@ impl Show {
             text = format!("run {} of {}: {text}", self.number, self.runs);
         }
         if self.terminal {
-            let _ = write!(io::stderr(), "\r\x1b[K{text} · {}", printable(&self.now));
+            let _ = write!(io::stderr(), "\r\x1b[K{text} · {}", printable(&self.masks.text(&self.now)));
         } else {
             self.line(&text);
         }
     }
 
-    /// Lines of theirs, each behind a mark, so that none of them is taken for ours or for a command of a workflow.
+    /// Prints lines of the tests, each behind a mark, so that none can be mistaken for hotcell's own or for a
+    /// workflow command.
     fn print(&mut self, chunk: &Chunk) {
         let (which, mark, bytes) = match chunk {
             Chunk::Stdout(bytes) => (0, '|', bytes),
@@ -119,24 +133,33 @@ impl Show {
             if *byte != b'\n' {
                 pending.push(*byte);
             }
-            if *byte == b'\n' || pending.len() >= LINE {
+            if *byte == b'\n' {
                 self.their_line(mark, &pending);
                 pending.clear();
+            } else if pending.len() >= LINE + 2 * self.masks.longest() {
+                // A hidden value may be completed by the next piece.
+                let text = self.masks.text(&String::from_utf8_lossy(&pending)).into_owned().into_bytes();
+                let shown = text.len().saturating_sub(self.masks.longest());
+                self.their_line(mark, &text[..shown]);
+                pending = text[shown..].to_vec();
             }
         }
         self.pending[which] = pending;
     }
 
     fn their_line(&self, mark: char, line: &[u8]) {
-        let mut text = printable(&String::from_utf8_lossy(line));
-        if self.github {
-            text = text.replace("##[", "# #[");
-        }
-        let _ = writeln!(io::stderr(), "{mark} {text}");
+        let _ = writeln!(io::stderr(), "{mark} {}", self.shown(&String::from_utf8_lossy(line)));
     }
 
     fn line(&self, text: &str) {
-        let _ = writeln!(io::stderr(), "hotcell: {}", printable(text));
+        let _ = writeln!(io::stderr(), "hotcell: {}", self.shown(text));
+    }
+
+    /// A text of the tests behind hotcell's own words: GitHub's runner recognizes one form of commands
+    /// anywhere in a line.
+    fn shown(&self, text: &str) -> String {
+        let text = printable(&self.masks.text(text));
+        if self.github { text.replace("##[", "# #[") } else { text }
     }
 
     fn wipe(&self) {
@@ -145,7 +168,7 @@ impl Show {
         }
     }
 
-    /// No more comes.
+    /// Ends the display.
     pub fn end(&mut self) {
         self.wipe();
         for (which, mark) in [(0, '|'), (1, '!')] {
@@ -155,4 +178,18 @@ impl Show {
             }
         }
     }
+}
+
+/// One line about a test that has ended.
+fn told(ended: &Ended) -> String {
+    let word = match ended.status {
+        Status::Passed => "PASS",
+        Status::Skipped => "SKIP",
+        Status::Failed => "FAIL",
+        Status::Errored => "ERROR",
+        Status::NotFinished => "UNFINISHED",
+    };
+    let time = Duration::try_from_secs_f64(ended.duration_ms / 1000.0).unwrap_or_default();
+    let time = crate::notes::time(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+    format!("{word}  {}  {time}", ended.id)
 }

@@ -1,4 +1,4 @@
-//! `hotcell quarantine`: what was refused, for a person who decides.
+//! `hotcell quarantine`: refused artifacts, for a person to decide.
 
 use std::io::{self, IsTerminal};
 
@@ -9,7 +9,7 @@ use hotcell_service::report::ErrorReport;
 use crate::args::{Common, QuarantineArgs, QuarantineCommand};
 use crate::{configuration, current_folder, exit, notes, printed, quarantine_text, usage};
 
-/// Runs the command; its exit status.
+/// Runs the command; returns its exit status.
 pub fn quarantine(common: &Common, args: &QuarantineArgs) -> u8 {
     match answer(common, args) {
         Ok(code) => code,
@@ -23,7 +23,7 @@ fn answer(common: &Common, args: &QuarantineArgs) -> Result<u8, ErrorReport> {
     let (items, words) = match &args.command {
         QuarantineCommand::List => {
             let items = office.list()?;
-            // What is gone is asked for by its id, or with -v.
+            // Purged items are shown by id, or with -v.
             let all = common.verbose > 0;
             let shown: Vec<&Item> = items.iter().filter(|item| all || item.state != State::Purged).collect();
             if shown.is_empty() && !common.json && !common.quiet {
@@ -68,7 +68,7 @@ fn answer(common: &Common, args: &QuarantineArgs) -> Result<u8, ErrorReport> {
     Ok(printed(result, 0))
 }
 
-/// The page of an item, with the lines that were kept.
+/// The page of an item, with the stored source lines.
 fn shown(office: &Office, item: &Item, common: &Common) -> String {
     let source = |file: &str| {
         let kept = item.files.iter().find(|kept| kept.part == file && kept.not_kept.is_none())?;

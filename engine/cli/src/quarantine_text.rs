@@ -1,4 +1,4 @@
-//! Items of the quarantine for people.
+//! Items in the quarantine, for people.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use hotcell_service::quarantine::item::Word;
 
 use crate::scan_text::{self, Source};
 
-/// Files that are named because they are not kept.
+/// Maximum number of names listed of files that were not kept.
 const NAMED: usize = 10;
 
 /// A list, one line each.
@@ -44,7 +44,7 @@ fn seconds(time: &str) -> String {
     format!("{}Z", time.split('.').next().unwrap_or_default())
 }
 
-/// An item: where it stands, what was found, what can be done.
+/// An item: its state, the findings, and the next steps.
 pub fn page(item: &Item, source: Source<'_>, colour: bool, verbose: bool) -> String {
     let mut out = format!("{}: {}\n", item.id, standing(item));
     let mut row = |name: &str, text: &str| {
@@ -96,7 +96,7 @@ pub fn page(item: &Item, source: Source<'_>, colour: bool, verbose: bool) -> Str
     out
 }
 
-/// The item's findings as a scan has them.
+/// The item's findings as a scan report.
 fn report(item: &Item) -> Report {
     Report {
         schema: hotcell_guard::SCHEMA.to_owned(),
@@ -118,7 +118,7 @@ fn standing(item: &Item) -> &'static str {
     }
 }
 
-/// What a person can do now.
+/// Next steps for a person.
 fn next(item: &Item) -> Option<String> {
     let id = &item.id;
     Some(match item.state {
@@ -132,7 +132,7 @@ fn next(item: &Item) -> Option<String> {
     })
 }
 
-/// After a release.
+/// Text after a release.
 pub fn released(item: &Item) -> String {
     let (uses, until) = item.release.as_ref().map_or((0, ""), |r| (r.uses, r.expires.as_str()));
     format!(
@@ -143,7 +143,7 @@ pub fn released(item: &Item) -> String {
     )
 }
 
-/// A number of runs.
+/// Formats a number of runs.
 pub fn runs(count: u32) -> String {
     if count == 1 { "one run".to_owned() } else { format!("{count} runs") }
 }

@@ -1,4 +1,5 @@
-//! SIGHUP to a server: its configuration and its tokens are read again, and count from then on; or all stays as it is.
+//! SIGHUP to a server: re-reads its configuration and its tokens and applies them, or leaves everything
+//! unchanged.
 
 use std::fs::File;
 use std::io;
@@ -11,19 +12,19 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args::Common;
 use crate::systemd::{self, Word};
-use crate::{configuration, notes};
+use crate::{configuration, notes, signals};
 
-/// The tokens of a server, and where they are read.
+/// The tokens of a server, and the file from which they are read.
 #[derive(Clone)]
 pub struct Watched {
     pub tokens: Tokens,
     pub state: Arc<StateFolder>,
 }
 
-/// Hears SIGHUP, from now on.
+/// Receives SIGHUP from its creation on.
 pub struct Hup {
     signal: io::Result<Signal>,
-    /// Whether it was started in a terminal, and ends with it.
+    /// Whether the server was started in a terminal, with which it ends.
     terminal: bool,
 }
 
@@ -32,14 +33,14 @@ fn has_terminal() -> bool {
 }
 
 impl Hup {
-    /// Hears it.
+    /// Starts receiving the signal.
     pub fn new() -> Self {
-        // Before it is heard: then it is ignored no more.
-        let terminal = has_terminal() && !is_ignored();
+        // Checked first, because installing a handler changes whether the signal is ignored.
+        let terminal = has_terminal() && !signals::is_ignored(nix::libc::SIGHUP);
         Self { signal: signal(SignalKind::hangup()), terminal }
     }
 
-    /// Reads again at each SIGHUP; ends when the terminal that it was started in is gone.
+    /// Reloads at each SIGHUP; returns when the terminal in which the server was started is gone.
     pub async fn reload(mut self, common: &Common, live: &Live, watched: Option<&Watched>) {
         let Ok(signal) = &mut self.signal else { return std::future::pending().await };
         while signal.recv().await.is_some() {
@@ -65,7 +66,7 @@ impl Hup {
     }
 }
 
-/// Everything is read before anything counts; but a token that was taken away does not wait for the rest to be mended.
+/// Reads everything before applying any of it; but a revoked token is dropped even if the rest is invalid.
 async fn again(
     common: &Common,
     live: &Live,
@@ -90,11 +91,4 @@ async fn again(
     let failed =
         |e| ErrorReport::new(hotcell_service::report::Code::Internal, format!("hotcell failed: {e}"));
     done.await.map_err(failed)?
-}
-
-/// Whether this process was told to ignore SIGHUP, as `nohup` does: it stays when its terminal goes.
-fn is_ignored() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    ignored.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).is_ok_and(|mask| mask & 1 == 1))
 }

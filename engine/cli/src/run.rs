@@ -1,4 +1,4 @@
-//! `hotcell run`: from options to an answer, and what is done behind it.
+//! `hotcell run`: from options to an answer, and the cleanup after it.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -19,26 +19,29 @@ use hotcell_service::config::{Configuration, Merged};
 use hotcell_service::deps::{self, DepsError, Purpose};
 use hotcell_service::history::{History, HistoryError, Stored};
 use hotcell_service::kept::Kept;
-use hotcell_service::report::{Code, ErrorReport, printable};
+use hotcell_service::report::{Code, ErrorReport, barred};
 use hotcell_service::request::{LONGEST_SOURCE, Prepared, RunRequest, Source, What};
 use hotcell_service::state::{StateChoice, StateFolder};
+use hotcell_service::typed;
+use hotcell_service::whole::Input;
 use hotcell_service::workspaces;
 
 use crate::args::{Common, RunArgs};
 use crate::deps::Provider;
+use crate::given::Given;
 use crate::way::Way;
 use crate::{
     changes_text, configuration, current_folder, exit, interrupted, notes, printed, runtime, scan_text,
     state, streams, usage, workspace,
 };
 
-/// How long the rest of a sandbox may take to go away after the answer.
+/// Maximum time for cleaning up a sandbox after the answer.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// Runs the command; its exit status.
+/// Runs the command; returns its exit status.
 pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
     let cwd = current_folder();
-    // A workspace that stays is as it is now until the run has ended, whatever others do with it.
+    // The stored workspace stays as it is now until the run has ended, whatever other processes do with it.
     let named = args.workspace.as_deref().filter(|w| workspaces::is_id(w)).and_then(Path::to_str);
     let store = match named.map(|_| workspace::open(common).map(Arc::new)).transpose() {
         Ok(store) => store,
@@ -52,27 +55,29 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
         Ok(begun) => begun,
         Err(report) => return Ok(usage::fail(&report, common.json)),
     };
-    let stored = Stored::begin(typed(args));
-    // Without a service, a launcher of its own sets itself up while the program is looked for.
+    let stored = (!args.sandbox.no_history).then(|| Stored::begin(typed(args)));
+    // Without a service, this process's own launcher is set up while the program is looked up.
     let several = args.sandbox.deps;
     let way = Way::open(args.cold, if several { Engine::new } else { Engine::for_one_run });
-    let provided = match args.sandbox.deps {
-        true => install(common, way.engine(), &mut begun)?,
-        false => Ok(()),
+    let provided = match (own_workspace(begun.request.workspace.as_deref(), &cwd), args.sandbox.deps) {
+        (Err(why), _) => Err(refused(why)),
+        (Ok(()), true) => install(common, way.engine(), &mut begun)?,
+        (Ok(()), false) => Ok(()),
     };
     let Begun { merged, request, choice, .. } = begun;
     let roots = [Some(Path::new("")), request.workspace.as_deref()].into_iter().flatten().collect::<Vec<_>>();
     let done = match named_state(&choice).map_err(|e| refused(e.to_string())).and_then(|()| {
         provided?;
-        let input = input.map_err(refused)?;
-        Ok((request.prepare(merged, Surroundings::of_this_process())?, input))
+        let mut input = input.map_err(refused)?.map(Given::new);
+        let ahead = input.as_mut().map(|given| given as &mut dyn Input);
+        Ok((request.prepare_with(merged, Surroundings::of_this_process(), ahead)?, input))
     }) {
         Err(outcome) => Done { outcome: *outcome, changed: None, code: None, way: None },
         Ok((prepared, input)) => {
             warn_unset(&prepared.unset);
             let runtime = runtime()?;
             notes::guard(prepared.scan.as_ref(), common);
-            let mut done = runtime.block_on(execute(way, &prepared, input, common));
+            let mut done = runtime.block_on(execute(way, &prepared, input, common, args.raw));
             prepared.sign(&mut done.outcome);
             let (changed, outcome) = (done.changed.take(), &mut done.outcome);
             if let Some(before) = prepared.before {
@@ -82,13 +87,13 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
                     done.code = Some(exit::REFUSED);
                 }
             }
-            return Ok(finish(common, &choice, &stored, done, &roots, Some(runtime)));
+            return Ok(finish(common, &choice, stored.as_ref(), done, &roots, Some(runtime)));
         }
     };
-    Ok(finish(common, &choice, &stored, done, &roots, None))
+    Ok(finish(common, &choice, stored.as_ref(), done, &roots, None))
 }
 
-/// What the command line and the configuration come to.
+/// The combined settings of command line and configuration.
 struct Begun {
     configuration: Configuration,
     merged: Merged,
@@ -96,7 +101,7 @@ struct Begun {
     choice: StateChoice,
 }
 
-/// What the workspace's lock files name, before it runs.
+/// Installs the packages in the workspace's lock files, before the run.
 fn install(common: &Common, engine: &Engine, begun: &mut Begun) -> anyhow::Result<Result<(), Box<Outcome>>> {
     let Some(workspace) = begun.request.workspace.clone() else {
         return Ok(Err(refused(
@@ -112,7 +117,7 @@ fn install(common: &Common, engine: &Engine, begun: &mut Begun) -> anyhow::Resul
         choice: &begun.choice,
     };
     let provided =
-        provider.provide(&workspace, &mut begun.request.settings, Purpose::Run).and_then(|locks| {
+        provider.provide(&workspace, &mut begun.request.settings, None, Purpose::Run).and_then(|locks| {
             if locks == 0 {
                 return Err(DepsError::Refused(Box::new(deps::no_lock_file(&workspace))));
             }
@@ -128,30 +133,38 @@ fn install(common: &Common, engine: &Engine, begun: &mut Begun) -> anyhow::Resul
 /// A run that has ended.
 struct Done {
     outcome: Outcome,
-    /// What it left of its workspace.
+    /// Changes in its workspace.
     changed: Option<Changed>,
-    /// An exit status that goes before the outcome's: nobody hears us.
+    /// An exit status that overrides the outcome's: standard output was closed.
     code: Option<u8>,
     way: Option<Way>,
 }
 
-/// Standard input, or why there is none.
-type Input = Result<Option<File>, String>;
+/// Standard input (`None` for an empty one), or the reason why it cannot be used.
+type Stream = Result<Option<File>, String>;
 
-/// Everything that can be wrong with command line and configuration.
+/// Checks command line and configuration, and prepares the run.
 fn begin(
     common: &Common,
     args: &RunArgs,
     kept: Option<Arc<Kept>>,
     cwd: &Path,
-) -> Result<(Begun, Input), ErrorReport> {
+) -> Result<(Begun, Stream), ErrorReport> {
     let what = what(args)?;
+    if args.raw && common.json {
+        let hint = "with --json the output stands in the object, where a terminal obeys nothing; take one of them out";
+        return Err(ErrorReport::new(Code::Usage, "--raw means nothing with --json")
+            .field("--raw")
+            .hint(hint));
+    }
     let workspace = match &kept {
         Some(kept) => Some(kept.mount().0),
         None => args.workspace.clone(),
     };
+    // A workspace that is a link in a clone is refused; before that, nothing at its target is read.
+    let own = own_workspace(workspace.as_deref(), cwd);
     let project = workspace.as_ref().map_or_else(|| cwd.to_owned(), |w: &PathBuf| cwd.join(w));
-    let configuration = configuration(common, Some(project))?;
+    let configuration = configuration(common, own.is_ok().then_some(project))?;
     let takes_source = matches!(what, What::Source(_, Source::Text(_), _));
     if takes_source && args.stdin.as_ref().is_some_and(|s| s == "-") {
         return Err(ErrorReport::new(
@@ -167,7 +180,12 @@ fn begin(
         }
         other => other,
     };
-    let input = if takes_source && args.stdin.is_none() { Ok(None) } else { input(args.stdin.as_ref()) };
+    let input = if takes_source && args.stdin.is_none() {
+        Ok(None)
+    } else {
+        let tree = workspace.as_ref().filter(|_| own.is_ok()).and_then(|w| cwd.join(w).canonicalize().ok());
+        input(args.stdin.as_ref(), cwd, tree.as_slice())
+    };
     let stdin = if matches!(input, Ok(Some(_))) { Stdin::Piped } else { Stdin::Null };
     let request = RunRequest {
         what,
@@ -181,6 +199,13 @@ fn begin(
     let merged = request.merge(&configuration)?;
     let choice = state(common, &configuration);
     Ok((Begun { configuration, merged, request, choice }, input))
+}
+
+/// Checks that no link in a clone leads the workspace out of that clone.
+fn own_workspace(workspace: Option<&Path>, cwd: &Path) -> Result<(), String> {
+    let Some(workspace) = workspace else { return Ok(()) };
+    let real = typed::real_from(cwd, workspace, &[]);
+    real.map(drop).map_err(|e| format!("the workspace {}: {e}", workspace.display()))
 }
 
 fn what(args: &RunArgs) -> Result<What, ErrorReport> {
@@ -211,7 +236,7 @@ fn typed(args: &RunArgs) -> Vec<String> {
         .collect()
 }
 
-/// A source from standard input.
+/// Reads a source from standard input.
 fn source() -> Result<Vec<u8>, ErrorReport> {
     let bad = |why: String| ErrorReport::new(Code::Usage, why).field("-");
     let mut bytes = Vec::new();
@@ -223,12 +248,13 @@ fn source() -> Result<Vec<u8>, ErrorReport> {
     Ok(bytes)
 }
 
-/// What the program reads; `None` for nothing.
-fn input(stdin: Option<&OsString>) -> Input {
+/// Opens the program's standard input; `None` when it is empty.
+fn input(stdin: Option<&OsString>, cwd: &Path, trees: &[PathBuf]) -> Stream {
     let file = match stdin {
         Some(word) if word == "null" => return Ok(None),
         Some(word) if word != "-" => {
             let path = Path::new(word);
+            typed::real_from(cwd, path, trees).map_err(|e| format!("--stdin {}: {e}", path.display()))?;
             let file = File::open(path).map_err(|e| {
                 format!("--stdin {}: {e}; name a file that can be read, - or null", path.display())
             })?;
@@ -243,13 +269,13 @@ fn input(stdin: Option<&OsString>) -> Input {
             Err(e) => return Err(format!("standard input cannot be read: {e}")),
         },
     };
-    // The usual input of a service: nothing to carry over.
+    // `/dev/null`, the usual input of a service: there is nothing to pass on.
     let null =
         file.metadata().is_ok_and(|m| m.file_type().is_char_device() && m.rdev() == nix::libc::makedev(1, 3));
     Ok((!null).then_some(file))
 }
 
-/// A state folder that somebody named must be usable before anything runs.
+/// Checks that a state folder given by the user is usable before anything runs.
 pub fn named_state(choice: &StateChoice) -> Result<(), HistoryError> {
     let StateChoice::Named(path) = choice else { return Ok(()) };
     let folder = StateFolder::open(path)?;
@@ -261,8 +287,8 @@ fn refused(reason: String) -> Box<Outcome> {
     Box::new(Outcome::without_a_run(Cause::Refused, reason))
 }
 
-/// Runs it, with the program's streams going through.
-async fn execute(way: Way, prepared: &Prepared, input: Option<File>, common: &Common) -> Done {
+/// Runs the program, passing its streams through.
+async fn execute(way: Way, prepared: &Prepared, input: Option<Given>, common: &Common, raw: bool) -> Done {
     let captured = common.json;
     let mut interrupt = std::pin::pin!(interrupted());
     let mut compiled = None;
@@ -276,9 +302,9 @@ async fn execute(way: Way, prepared: &Prepared, input: Option<File>, common: &Co
             Built::Ready(printed, compile) => (printed, Ok(compile)),
             Built::Failed(outcome) => (outcome.stderr.text.clone().unwrap_or_default(), Err(outcome)),
         };
-        // As the compiler would have, had it been called directly.
+        // The source influences the compiler's messages, which appear between hotcell's own lines.
         if !captured {
-            let _ = io::stderr().write_all(printable_lines(&printed).as_bytes());
+            let _ = io::stderr().write_all(barred(&printed, "| ").as_bytes());
         }
         match ready {
             Ok(compile) => compiled = Some(compile),
@@ -297,7 +323,7 @@ async fn execute(way: Way, prepared: &Prepared, input: Option<File>, common: &Co
     };
     let (Finished { mut outcome, changed, .. }, code) = match started {
         Err(refusal) => (Finished { outcome: refusal.into(), home: None, changed: None }, None),
-        Ok(running) => follow(running, input, captured, interrupt.as_mut()).await,
+        Ok(running) => follow(running, input, captured, raw, interrupt.as_mut()).await,
     };
     outcome.compile = compiled;
     Done { outcome, changed, code, way: Some(way) }
@@ -305,18 +331,19 @@ async fn execute(way: Way, prepared: &Prepared, input: Option<File>, common: &Co
 
 async fn follow(
     mut running: Running,
-    input: Option<File>,
+    input: Option<Given>,
     captured: bool,
+    raw: bool,
     mut interrupt: std::pin::Pin<&mut impl Future<Output = ()>>,
 ) -> (Finished, Option<u8>) {
     if let (Some(from), Some(to)) = (input, running.stdin()) {
-        streams::feed(from, to);
+        streams::feed(from.into_reader(), to);
     }
     let canceller = running.canceller();
     let chunks = if captured { None } else { running.output() };
-    let printing = chunks.map(|chunks| tokio::spawn(streams::print(chunks, canceller.clone())));
+    let printing = chunks.map(|chunks| tokio::spawn(streams::print(chunks, canceller.clone(), raw)));
     let mut ending = running.finish();
-    // Whatever the run came to then: it may have ended by itself meanwhile.
+    // Whatever the result is: the run may have ended by itself meanwhile.
     let mut interrupted = false;
     let finished = tokio::select! {
         finished = &mut ending => finished,
@@ -328,7 +355,7 @@ async fn follow(
     };
     let settles = interrupted || finished.outcome.cause == Cause::Cancelled;
     let Some(printing) = printing else { return (finished, None) };
-    // What was printed has to be read by somebody; Ctrl-C ends the wait.
+    // The remaining output must be read by the consumer; Ctrl-C ends the wait.
     let written = tokio::select! {
         written = printing => written.unwrap_or(Ok(())),
         () = interrupt, if !interrupted => return (finished, Some(exit::INTERRUPTED)),
@@ -337,16 +364,11 @@ async fn follow(
     (finished, written.err().map(|e| exit::of_write_error(&e)))
 }
 
-/// What a compiler printed, quoting what it read: its lines and tabs, and nothing else that moves a cursor.
-fn printable_lines(text: &str) -> String {
-    text.lines().map(|line| line.split('\t').map(printable).collect::<Vec<_>>().join("\t") + "\n").collect()
-}
-
-/// Gives the answer; then remembers the run while the rest of the sandbox goes away.
+/// Prints the answer; then stores the run while the rest of the sandbox is cleaned up.
 fn finish(
     common: &Common,
     choice: &StateChoice,
-    stored: &Stored,
+    stored: Option<&Stored>,
     done: Done,
     roots: &[&Path],
     runtime: Option<tokio::runtime::Runtime>,
@@ -356,14 +378,16 @@ fn finish(
     if common.json {
         code = printed(exit::print_json(&outcome), code);
     }
-    // Who no longer reads the output has left: nothing more to say.
+    // If the output is no longer read, there is nothing more to print.
     if code != exit::UNHEARD {
         scan_text::frames_of(&outcome, roots, common);
         code = changes_text::show(&outcome, common).unwrap_or(code);
-        notes::after_run(&outcome, &stored.id, common);
+        notes::after_run(&outcome, stored.map_or("", |stored| &stored.id), common);
     }
-    remember_or_warn(choice, stored, &outcome);
-    // What is left of the sandbox goes away behind us.
+    if let Some(stored) = stored {
+        remember_or_warn(choice, stored, &outcome);
+    }
+    // The rest of the sandbox is cleaned up after this process.
     if let Some(way) = way {
         way.leave();
     }
@@ -373,14 +397,14 @@ fn finish(
     code
 }
 
-/// Variables that were to be passed through and are not there.
+/// Warns of variables that were to be passed through but are not set.
 pub fn warn_unset(names: &[OsString]) {
     for name in names {
         tracing::warn!("--env {}: it is not set here, so it is not set inside", name.to_string_lossy());
     }
 }
 
-/// Adds a run to the history. A state folder that was refused is not written either.
+/// Adds a run to the history. Nothing is written to a state folder that was refused.
 pub fn remember_or_warn(choice: &StateChoice, stored: &Stored, outcome: &Outcome) {
     if let Err(error) = remember(choice, stored, outcome) {
         let refused = matches!(choice, StateChoice::Named(_)) && outcome.cause == Cause::Refused;

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use hotcell_sandbox::outcome::{Outcome, Output};
 use hotcell_service::history::{History, HistoryError, RunList, RunRow};
-use hotcell_service::report::{Code, ErrorReport, printable};
+use hotcell_service::report::{Code, ErrorReport, barred, printable};
 use hotcell_service::state::StateFolder;
 
 use crate::args::{Common, RunsCommand};
 use crate::{configuration, current_folder, exit, notes, printed, state, usage};
 
-/// Runs the command; its exit status.
+/// Runs the command; returns its exit status.
 pub fn runs(common: &Common, command: &RunsCommand) -> u8 {
     match answer(common, command) {
         Ok(code) => code,
@@ -59,7 +59,7 @@ fn open(common: &Common) -> Result<Option<History>, ErrorReport> {
     }
 }
 
-/// A failure of the history as a report.
+/// Converts a failure of the history to a report.
 pub fn of_history(error: &HistoryError) -> ErrorReport {
     match error {
         HistoryError::NoSuchRun(id) | HistoryError::Ambiguous { id, .. } => {
@@ -115,7 +115,7 @@ fn page(outcome: &Outcome) -> String {
     text
 }
 
-/// A stream with every line marked, so that no program can print what looks like ours.
+/// A stream with every line marked, so that no program can print lines that look like hotcell's.
 fn stream(text: &mut String, name: &str, output: &Output) {
     if output.bytes == 0 {
         return;
@@ -127,7 +127,5 @@ fn stream(text: &mut String, name: &str, output: &Output) {
         output.bytes,
         if output.truncated { ", the middle is gone" } else { "" }
     );
-    for line in String::from_utf8_lossy(&kept).lines() {
-        let _ = writeln!(text, "  | {}", printable(line));
-    }
+    text.push_str(&barred(&String::from_utf8_lossy(&kept), "  | "));
 }

@@ -4,7 +4,9 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use hotcell_guard::{Artifact, Held, Limits, Pack, Report, Verdict, Walk, merge, sarif, scan_path};
+use hotcell_guard::{
+    Artifact, Executions, Held, Limits, Pack, Report, Verdict, Walk, merge, sarif, scan_path,
+};
 use hotcell_sandbox::Confinement;
 use hotcell_sandbox::text::printable;
 use hotcell_service::Language;
@@ -17,10 +19,10 @@ use hotcell_service::report::{Code, ErrorReport};
 use crate::args::{Common, ScanArgs};
 use crate::{configuration, current_folder, exit, printed, scan_text, usage};
 
-/// How often the file that is being read is shown.
+/// Interval at which the name of the current file is shown.
 const PROGRESS: Duration = Duration::from_millis(100);
 
-/// Runs the command; its exit status.
+/// Runs the command; returns its exit status.
 pub fn scan(common: &Common, args: &ScanArgs) -> u8 {
     let report = match read(common, args) {
         Ok(report) => report,
@@ -44,7 +46,7 @@ pub fn scan(common: &Common, args: &ScanArgs) -> u8 {
         return printed(exit::print_json(&report), code);
     }
     let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    // With several paths, what was found is named by all of its path.
+    // With several paths, findings are listed by their full paths.
     let roots = if let [only] = &args.paths[..] { vec![only.clone()] } else { vec![PathBuf::new()] };
     printed(
         exit::print_text(&scan_text::page(&report, &scan_text::on_disk(&roots), colour, common.verbose > 0)),
@@ -52,7 +54,7 @@ pub fn scan(common: &Common, args: &ScanArgs) -> u8 {
     )
 }
 
-/// The quarantine, with the user's own rules: of the option, the environment, or the configuration.
+/// Opens the quarantine, with the user's own rules: from the option, the environment, or the configuration.
 fn office(common: &Common, args: &ScanArgs) -> Result<Office, ErrorReport> {
     let rules = args.rules.as_ref().map(|r| current_folder().join(r));
     Office::of(&configuration(common, None)?, rules.as_deref())
@@ -73,7 +75,7 @@ fn read(common: &Common, args: &ScanArgs) -> Result<Report, ErrorReport> {
     let confinements = [Confinement::Namespaces, Confinement::LandlockOnly];
     let mut scan = reading.begin(office.rules().clone(), &confinements);
     let limits = Limits::default();
-    let walk = Walk { gitignore: !args.no_ignore, packages: args.packages };
+    let walk = Walk { gitignore: !args.no_ignore, packages: args.packages, executed: None };
     let mut show = Show::new(common, args);
     let (mut reports, mut targets) = (Vec::new(), Vec::new());
     for path in &args.paths {
@@ -81,7 +83,10 @@ fn read(common: &Common, args: &ScanArgs) -> Result<Report, ErrorReport> {
             let artifact = Artifact::new("stdin", stdin(&limits)?);
             (scan.read(&artifact), Target::Source(artifact))
         } else {
-            (one(&mut scan, &limits, path, walk, &mut show)?, Target::Path(path.clone()))
+            (
+                one(&mut scan, &limits, path, walk, &mut show)?,
+                Target::Path(path.clone(), Executions::default()),
+            )
         };
         reports.push(report);
         targets.push(target);
@@ -94,7 +99,7 @@ fn read(common: &Common, args: &ScanArgs) -> Result<Report, ErrorReport> {
     for (report, target) in reports.iter_mut().zip(targets) {
         report.quarantine = hold(&office, report, target, args.quarantine)?;
     }
-    // A code host knows paths from the repository's root, where whoever asks usually stands.
+    // Code hosts expect paths from the repository's root, which is usually the current folder.
     if reports.len() > 1 || args.sarif {
         for (path, report) in args.paths.iter().zip(&mut reports).filter(|(path, _)| path.is_dir()) {
             let whole = |part: &mut String| *part = path.join(&*part).to_string_lossy().into_owned();
@@ -113,7 +118,8 @@ fn read(common: &Common, args: &ScanArgs) -> Result<Report, ErrorReport> {
     Ok(reports.remove(0))
 }
 
-/// Holds what a run would refuse, when that is asked for; else looks whether it is held.
+/// Quarantines artifacts that a run would refuse, if that was requested; otherwise checks whether they are in
+/// quarantine.
 fn hold(office: &Office, report: &Report, target: Target, asked: bool) -> Result<Option<Held>, ErrorReport> {
     if report.verdict < Verdict::Incomplete {
         return Ok(None);
@@ -129,19 +135,20 @@ fn hold(office: &Office, report: &Report, target: Target, asked: bool) -> Result
     Ok(item.map(|item| Held { id: item.id, state: item.state.name().to_owned() }))
 }
 
-/// A source file is held as what `run --lang` would run it as, so that its release is one of that.
+/// A source file is quarantined in the form in which `run --lang` would run it, so that a release applies to
+/// that.
 fn as_it_runs(target: Target) -> Target {
-    let Target::Path(path) = target else { return target };
+    let Target::Path(path, executed) = target else { return target };
     let Some(language) = path.extension().and_then(|end| Language::of_ending(end.to_str()?)) else {
-        return Target::Path(path);
+        return Target::Path(path, executed);
     };
     let mut bytes = Vec::new();
     let most = Limits::default().file_bytes as u64 + 1;
     let read = std::fs::File::open(&path).and_then(|file| file.take(most).read_to_end(&mut bytes));
     match read {
         Ok(_) => Target::Source(Artifact::new(path.to_string_lossy(), bytes).run_as(language.as_read())),
-        // A folder of that name, or a file that is gone.
-        Err(_) => Target::Path(path),
+        // A folder of that name, or a missing file.
+        Err(_) => Target::Path(path, executed),
     }
 }
 
@@ -149,7 +156,7 @@ fn one(
     scan: &mut Scan,
     limits: &Limits,
     path: &Path,
-    walk: Walk,
+    walk: Walk<'_>,
     show: &mut Show,
 ) -> Result<Report, ErrorReport> {
     let read = &mut |artifact: &Artifact| scan.read(artifact);

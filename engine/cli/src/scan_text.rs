@@ -1,34 +1,34 @@
-//! A scan's report for people: one line that says it all, then each place with its source, then what was not read.
+//! A scan report for people: a headline, then each place with its source, then the parts that were not read.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use hotcell_guard::{Finding, PartState, Report, Severity};
+use hotcell_guard::{Finding, Report, Severity};
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::text::printable;
 
 use crate::args::Common;
-use crate::notes;
+use crate::{notes, screen};
 
-/// Places that are shown with their source.
+/// Maximum number of places shown with their source.
 const FRAMES: usize = 20;
-/// The same where they only explain a refusal.
+/// Maximum number of places shown when they only explain a refusal.
 const FRAMES_OF_A_REFUSAL: usize = 3;
-/// Parts that were not read, by name.
+/// Maximum number of unread parts listed by name.
 const UNREAD: usize = 10;
-/// The longest line of source.
+/// Maximum width of a source line.
 const WIDTH: usize = 120;
-/// The most lines of source of a place.
+/// Maximum number of source lines for a place.
 const LINES: usize = 4;
-/// The largest file that is opened again for its lines.
+/// Maximum size in bytes of a file that is opened again for its lines.
 const LARGEST: u64 = 16 << 20;
 
-/// The text of a file of an artifact, by its path there.
+/// Returns the text of a file of an artifact, by its path in the artifact.
 pub type Source<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// What stands on standard output after a scan.
+/// The output on standard output after a scan.
 pub fn page(report: &Report, source: Source<'_>, colour: bool, verbose: bool) -> String {
     let mut out = headline(report);
     out.push('\n');
@@ -45,7 +45,7 @@ pub fn page(report: &Report, source: Source<'_>, colour: bool, verbose: bool) ->
     out
 }
 
-/// Each place with its source, then what was not read.
+/// Each place with its source, then the parts that were not read.
 pub fn body(report: &Report, source: Source<'_>, colour: bool, verbose: bool) -> String {
     let mut out = String::new();
     let least = if verbose { Severity::Note } else { Severity::Warning };
@@ -61,14 +61,8 @@ pub fn body(report: &Report, source: Source<'_>, colour: bool, verbose: bool) ->
         .coverage
         .parts
         .iter()
-        .filter_map(|part| match &part.state {
-            PartState::Skipped(why) => {
-                Some(format!("not read: {}: {}", printable(&part.path), printable(why)))
-            }
-            PartState::BytesOnly => {
-                Some(format!("not read: {}: {} is not read here", printable(&part.path), part.language))
-            }
-            _ => None,
+        .filter_map(|part| {
+            Some(format!("not read: {}: {}", printable(&part.path), printable(&part.why_not_read()?)))
         })
         .collect();
     if !unread.is_empty() {
@@ -83,26 +77,25 @@ pub fn body(report: &Report, source: Source<'_>, colour: bool, verbose: bool) ->
     out
 }
 
-/// The verdict and the counts behind it.
+/// The verdict, followed by the counts.
 fn headline(report: &Report) -> String {
     let count = |severity| report.findings.iter().filter(|f| f.severity == severity).count();
     let (critical, warnings, notes) =
         (count(Severity::Critical), count(Severity::Warning), count(Severity::Note));
     let verdict = report.verdict.name();
-    let parts = report.coverage.parts.len();
-    let unread = report
-        .coverage
-        .parts
-        .iter()
-        .filter(|p| matches!(p.state, PartState::Skipped(_) | PartState::BytesOnly))
-        .count();
     let mut line = format!(
         "{verdict}: {critical} critical, {warnings} warning{}, {notes} note{}",
         plural(warnings),
         plural(notes)
     );
-    let _ = write!(line, " · {parts} part{} ", plural(parts));
-    line.push_str(&if unread == 0 { "read".to_owned() } else { format!("of which {unread} not read") });
+    let mut coverage = report.coverage.clone();
+    coverage.count();
+    let _ = write!(line, " · {} part{} read", coverage.read, if coverage.read == 1 { "" } else { "s" });
+    for (count, what) in [(coverage.data, "data"), (coverage.not_read, "not read")] {
+        if count > 0 {
+            let _ = write!(line, ", {count} {what}");
+        }
+    }
     line
 }
 
@@ -110,7 +103,7 @@ fn plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-/// The first place of each rule in each part, and in how many more it matches there.
+/// The first place of each rule in each part, and the number of further places.
 fn places(report: &Report, least: Severity) -> Vec<(&Finding, usize)> {
     let mut shown: Vec<(&Finding, usize)> = Vec::new();
     for finding in report.findings.iter().filter(|f| f.severity >= least) {
@@ -122,7 +115,7 @@ fn places(report: &Report, least: Severity) -> Vec<(&Finding, usize)> {
     shown
 }
 
-/// One place: what was found, where, and by which rule.
+/// One place: the finding, the location, and the rule.
 fn frame(finding: &Finding, again: usize, source: Source<'_>, colour: bool) -> String {
     let level = match finding.severity {
         Severity::Critical => Level::ERROR.with_name("critical"),
@@ -158,7 +151,7 @@ fn frame(finding: &Finding, again: usize, source: Source<'_>, colour: bool) -> S
     text
 }
 
-/// The lines of a place, and which bytes of them are meant.
+/// The lines of a place, and the range of bytes to highlight in them.
 fn excerpt(finding: &Finding, source: Source<'_>) -> Option<(String, usize, usize)> {
     let file = finding.part.split('!').next().unwrap_or_default();
     if finding.line == 0 || file.len() != finding.part.len() {
@@ -168,7 +161,7 @@ fn excerpt(finding: &Finding, source: Source<'_>) -> Option<(String, usize, usiz
     let count = (finding.end_line.saturating_sub(finding.line) as usize + 1).min(LINES);
     let lines: Vec<&str> = source.lines().skip(finding.line as usize - 1).take(count).collect();
     let first = lines.first()?;
-    // A window of a long line, so that what is meant is in sight.
+    // Cut a window out of a long line, so that the finding is visible.
     let column =
         first.char_indices().nth(finding.column.max(1) as usize - 1).map_or(first.len(), |(at, _)| at);
     let start =
@@ -187,7 +180,7 @@ fn excerpt(finding: &Finding, source: Source<'_>) -> Option<(String, usize, usiz
     Some((text.clone(), from, end.max(from)))
 }
 
-/// Files below these folders, or these files themselves.
+/// Reads files below these folders, or these files themselves.
 pub fn on_disk(roots: &[PathBuf]) -> impl Fn(&str) -> Option<String> {
     move |file| {
         let path = roots
@@ -212,6 +205,7 @@ pub fn frames_of(outcome: &Outcome, roots: &[&Path], common: &Common) {
     };
     let roots: Vec<PathBuf> = roots.iter().map(|root| root.to_path_buf()).collect();
     let mut out = io::stderr().lock();
+    let _ = out.write_all(screen::begin_line().as_bytes());
     for (finding, again) in places(&report, Severity::Warning).into_iter().take(FRAMES_OF_A_REFUSAL) {
         let _ = writeln!(out, "{}", frame(finding, again, &on_disk(&roots), notes::colour()));
     }

@@ -12,21 +12,21 @@ use serde::Serialize;
 use crate::args::{Common, ServeArgs, ServeCommand};
 use crate::{configuration, exit, interrupted, notes, printed, runtime, usage, way};
 
-/// The form of `hotcell serve status --json`.
+/// Value of the `schema` field: name and version of this format.
 pub const SCHEMA: &str = "hotcell.serve/1";
 
-/// What `hotcell serve status` says.
+/// Output of `hotcell serve status`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Served {
     /// Always `hotcell.serve/1`.
     pub schema: String,
-    /// Its socket.
+    /// Path of the socket.
     pub socket: String,
-    /// How it is doing; `null` where none runs.
+    /// Status of the service; `null` if none is running.
     pub service: Option<Status>,
 }
 
-/// Runs the command; its exit status.
+/// Runs the command; returns its exit status.
 pub fn serve(common: &Common, args: &ServeArgs) -> anyhow::Result<u8> {
     let Some(folder) = way::place() else {
         let report = ErrorReport::new(Code::State, "there is no place for the socket: HOME is not set")
@@ -55,7 +55,7 @@ async fn until_the_end(
     folder: &std::path::Path,
 ) -> Result<u8, ErrorReport> {
     let stop = interrupted();
-    // Of the operator: a project has no say in it.
+    // Set by the operator only: a project has no influence.
     let hot = configuration(common, None)?.user.hot;
     let server = Server::listen(folder).map_err(|error| ErrorReport::new(Code::State, error.to_string()))?;
     let options = PoolOptions {

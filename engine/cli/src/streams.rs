@@ -1,6 +1,7 @@
-//! The program's streams and ours: what it prints goes out as it comes, what we are fed goes in.
+//! Connects the program's streams with hotcell's: output is passed on as it arrives, and so is input.
 //!
-//! Our streams belong to others as well, so they are never made non-blocking: a thread writes and a thread reads.
+//! hotcell's streams are shared with other processes, so they are never made non-blocking: one thread writes
+//! and one reads.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -12,19 +13,23 @@ use hotcell_sandbox::{Canceller, Chunk, StdinWriter};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::{mpsc, oneshot};
 
-/// Chunks (of at most 64 KiB) that wait here while nobody reads our output; then the program waits.
+use crate::screen::Screen;
+
+/// Maximum number of queued chunks (of at most 64 KiB each) while the output is not read; then the program
+/// waits.
 const BACKLOG: usize = 16;
-/// However slow our reader is, one more chunk is taken this often: the last output of a program that has ended is
-/// dropped by the engine when nobody takes it within a second.
+/// Interval at which one more chunk is taken, however slow the reader is: the engine drops the last output of
+/// a program that has ended if it is not taken within a second.
 const TRICKLE: Duration = Duration::from_millis(200);
 
-/// Writes chunks out until there are no more; cancels the run when standard output is broken.
-pub async fn print(mut chunks: mpsc::Receiver<Chunk>, canceller: Canceller) -> io::Result<()> {
+/// Writes chunks until there are no more, to a terminal through a [`Screen`]; cancels the run when standard
+/// output is closed.
+pub async fn print(mut chunks: mpsc::Receiver<Chunk>, canceller: Canceller, raw: bool) -> io::Result<()> {
     let Some(first) = chunks.recv().await else { return Ok(()) };
     let (sender, receiver) = mpsc::channel(1);
     let (done, finished) = oneshot::channel();
     let (out, err) = (duplicate(&io::stdout())?, duplicate(&io::stderr())?);
-    std::thread::spawn(move || done.send(write_out(receiver, out, err)));
+    std::thread::spawn(move || done.send(write_out(receiver, out, err, raw)));
     let mut backlog = VecDeque::from([first]);
     let mut open = true;
     while open || !backlog.is_empty() {
@@ -53,19 +58,21 @@ fn duplicate(stream: &impl AsFd) -> io::Result<File> {
     stream.as_fd().try_clone_to_owned().map(File::from)
 }
 
-fn write_out(mut chunks: mpsc::Receiver<Chunk>, mut out: File, mut err: File) -> io::Result<()> {
+fn write_out(mut chunks: mpsc::Receiver<Chunk>, mut out: File, mut err: File, raw: bool) -> io::Result<()> {
+    let (mut to_out, mut to_err) = (Screen::of(&out, raw), Screen::of(&err, raw));
     while let Some(chunk) = chunks.blocking_recv() {
         match chunk {
-            Chunk::Stdout(bytes) => out.write_all(&bytes)?,
-            // Nobody who closed standard error wants to hear of it.
-            Chunk::Stderr(bytes) => drop(err.write_all(&bytes)),
+            Chunk::Stdout(bytes) => out.write_all(to_out.pass(&bytes))?,
+            // An error is ignored: a caller who closed standard error does not want the output.
+            Chunk::Stderr(bytes) => drop(err.write_all(to_err.pass(&bytes))),
         }
     }
-    Ok(())
+    let _ = err.write_all(to_err.finish());
+    out.write_all(to_out.finish())
 }
 
 /// Feeds a program from a file, until the file ends or the program no longer reads.
-pub fn feed(mut from: File, mut to: StdinWriter) {
+pub fn feed(mut from: impl Read + Send + 'static, mut to: StdinWriter) {
     let (sender, mut receiver) = mpsc::channel::<Vec<u8>>(2);
     std::thread::spawn(move || {
         let mut piece = vec![0; 64 * 1024];

@@ -1,4 +1,4 @@
-//! What systemd is told of how the service stands, where it asks for that: `sd_notify(3)`, one datagram each.
+//! Notifies systemd of the state of the service, if systemd asks for that: `sd_notify(3)`, one datagram each.
 
 use std::ffi::{OsStr, OsString};
 use std::os::linux::net::SocketAddrExt;
@@ -7,18 +7,18 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use nix::time::{ClockId, clock_gettime};
 
-/// How the service stands.
+/// State of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// It answers; also after a reload.
+    /// Ready for requests; sent again after a reload.
     Ready,
-    /// It reads its configuration.
+    /// Reading its configuration.
     Reloading,
-    /// It ends.
+    /// Ending.
     Stopping,
 }
 
-/// Tells it, where somebody listens. Nothing depends on it.
+/// Sends the state if there is a listener. Errors are ignored: nothing depends on it.
 pub fn tell(word: Word) {
     let Some(address) = std::env::var_os("NOTIFY_SOCKET").as_deref().and_then(address) else { return };
     let told = UnixDatagram::unbound()
@@ -28,7 +28,7 @@ pub fn tell(word: Word) {
     }
 }
 
-/// The socket that a value of `NOTIFY_SOCKET` names.
+/// The socket address in the value of `NOTIFY_SOCKET`.
 fn address(value: &OsStr) -> Option<SocketAddr> {
     match value.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name).ok(),
@@ -40,7 +40,7 @@ fn address(value: &OsStr) -> Option<SocketAddr> {
 fn text(word: Word, micros: i64) -> String {
     match word {
         Word::Ready => "READY=1".to_owned(),
-        // By the time it knows to which reload a later READY belongs.
+        // systemd uses the time to match a later READY with its reload.
         Word::Reloading => format!("RELOADING=1\nMONOTONIC_USEC={micros}"),
         Word::Stopping => "STOPPING=1".to_owned(),
     }

@@ -1,6 +1,5 @@
 //! `hotcell test`: from options to a report for people, for programs and for a workflow.
 
-use std::fs::OpenOptions;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -14,54 +13,87 @@ use hotcell_service::kept::Kept;
 use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::state::StateChoice;
 use hotcell_service::suites::{Part, PreparedSuites};
-use hotcell_service::test::{TestRequest, Unready};
-use hotcell_service::workspaces;
-use hotcell_testing::{Cancel, Selection, TestReport, github, junit_out};
+use hotcell_service::test::{TestOptions, TestRequest, Unready};
+use hotcell_service::{typed, workspaces};
+use hotcell_testing::coverage::Coverage;
+use hotcell_testing::{Cancel, Selection, TestReport, Verdict, coverage_out, github, junit_out};
 
-use crate::args::{Common, TestArgs};
+use crate::args::{COBERTURA, Common, TestArgs};
 use crate::deps::Provider;
+use crate::mask::Masks;
 use crate::progress::Show;
+use crate::result_file::{Before, ResultFile};
 use crate::test_text::{Style, headline, page};
 use crate::way::Way;
 use crate::{
     changes_text, configuration, current_folder, exit, interrupted, notes, printed, run, runtime, scan_text,
-    state, usage, workspace,
+    state, test_list, usage, workspace,
 };
 
-/// Runs the command; its exit status.
+/// Runs the command; returns its exit status.
 pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
-    let stored = Stored::begin(typed(args));
-    // One run leaves the rest to its launcher; several clean up after each other.
-    let several = args.repeat > 1 || args.sandbox.deps;
-    let way = Way::open(args.cold, if several { Engine::new } else { Engine::for_one_run });
-    let (prepared, choice) = match begin(common, args, &way) {
-        Ok(begun) => begun,
+    let mut results = match Results::open(args) {
+        Ok(results) => results,
         Err(report) => return Ok(usage::fail(&report, common.json)),
+    };
+    let stored = (!args.sandbox.no_history).then(|| Stored::begin(typed(args)));
+    // The rest of a single run is left to its launcher; several runs clean up after each other.
+    let jobs = &args.jobs_of_ci;
+    let several = args.repeat > 1 || args.sandbox.deps || jobs.retry > 0 || jobs.shard.is_some();
+    let way = Way::open(args.cold, if several { Engine::new } else { Engine::for_one_run });
+    let (prepared, choice, masks) = match begin(common, args, &way) {
+        Ok(begun) => begun,
+        Err(report) => {
+            if let Some(file) = &mut results.junit {
+                // A consumer that reads only this file must not find an older, successful one.
+                let _ = file.write(&junit_out::failure(&report.message).unwrap_or_default());
+            }
+            return Ok(usage::fail(&report, common.json));
+        }
     };
     let way = if prepared.parts().len() > 1 { Way::open(args.cold, Engine::new) } else { way };
     let runtime = runtime()?;
-    let Some(report) = runtime.block_on(follow(common, args, &way, prepared)) else {
+    if jobs.list {
+        let code = runtime.block_on(test_list::list(common, &way, prepared, &masks));
+        way.leave();
+        runtime.shutdown_background();
+        return Ok(code);
+    }
+    let Some(report) = runtime.block_on(follow(common, args, &way, (prepared, &masks))) else {
         anyhow::bail!("no suite was prepared");
     };
-    let mut code = answer(common, args, &report);
-    // Who no longer reads the output has left: nothing more to say.
+    // From here on the values are hidden.
+    let report = masks.report(report);
+    let mut code = answer(common, args, &mut results, &report);
+    // If the output is no longer read, there is nothing more to print.
     if code != exit::UNHEARD {
         scan_text::frames_of(&report.outcome, &[&args.project], common);
         code = changes_text::show(&report.outcome, common).unwrap_or(code);
-        notes::after_run(&report.outcome, &stored.id, common);
+        let untaken =
+            args.keep.commit && report.verdict != Verdict::Passed && report.outcome.commit.is_none();
+        if untaken && !common.json && !common.quiet {
+            notes::say(format!(
+                "--commit took nothing over: the tests did not pass ({})",
+                report.verdict.words()
+            ));
+        }
+        notes::after_run(&report.outcome, stored.as_ref().map_or("", |stored| &stored.id), common);
     }
-    run::remember_or_warn(&choice, &stored, &report.outcome);
+    if let Some(stored) = &stored {
+        run::remember_or_warn(&choice, stored, &report.outcome);
+    }
     way.leave();
     runtime.shutdown_background();
     Ok(code)
 }
 
-/// Everything that can be wrong with command line and configuration.
-fn begin(common: &Common, args: &TestArgs, way: &Way) -> Result<(PreparedSuites, StateChoice), ErrorReport> {
+/// Checks command line and configuration, and prepares the runs.
+fn begin(
+    common: &Common,
+    args: &TestArgs,
+    way: &Way,
+) -> Result<(PreparedSuites, StateChoice, Masks), ErrorReport> {
     let cwd = current_folder();
-    if let Some(file) = &args.junit {
-        can_be_written(file)?;
-    }
     let id = Some(&args.project).filter(|p| workspaces::is_id(p)).and_then(|p| p.to_str());
     let kept = match id {
         Some(id) => {
@@ -71,18 +103,28 @@ fn begin(common: &Common, args: &TestArgs, way: &Way) -> Result<(PreparedSuites,
         None => None,
     };
     let project = kept.as_ref().map_or_else(|| args.project.clone(), |kept| kept.mount().0);
-    let configuration = configuration(common, Some(cwd.join(&project)))?;
+    // A project behind a link of a clone's is refused below: nothing there is looked at before.
+    let own = typed::real_from(&cwd, &project, &[]).is_ok();
+    let configuration = configuration(common, own.then(|| cwd.join(&project)))?;
     let choice = state(common, &configuration);
+    let env = [&configuration.user.env, &configuration.environment.env, &args.sandbox.env];
+    let masks = Masks::of(&args.jobs_of_ci.mask, &env.into_iter().flatten().cloned().collect::<Vec<_>>())?;
     run::named_state(&choice).map_err(|e| crate::runs::of_history(&e))?;
     let request = TestRequest {
         project,
         framework: args.framework.clone(),
-        selection: Selection { filter: args.filter.clone(), fail_fast: args.fail_fast, jobs: args.jobs },
-        coverage: args.coverage,
+        selection: Selection {
+            filter: args.filter.clone(),
+            fail_fast: args.fail_fast,
+            jobs: args.jobs,
+            ..Selection::default()
+        },
+        coverage: args.coverage || args.jobs_of_ci.coverage_files().next().is_some(),
         repeat: args.repeat,
         settings: args.sandbox.settings(&cwd),
-        keep: Keep { stay: kept.is_some() && args.repeat == 1, ..keep(args)? },
+        keep: Keep { stay: kept.is_some() && args.repeat == 1 && args.jobs_of_ci.retry == 0, ..keep(args)? },
         kept,
+        options: options(args)?,
     };
     let runtime = match args.sandbox.deps {
         true => Some(runtime().map_err(|e| ErrorReport::new(Code::Internal, e.to_string()))?),
@@ -104,46 +146,100 @@ fn begin(common: &Common, args: &TestArgs, way: &Way) -> Result<(PreparedSuites,
         match provider.provide(
             &request.project,
             &mut request.settings,
+            request.options.interpreter.as_ref(),
             Purpose::Tests(request.framework.as_deref()),
         ) {
             Ok(count) => locks += count,
             Err(DepsError::Wrong(report)) => return Err(Unready::Wrong(report)),
             Err(DepsError::Refused(outcome)) => return Err(answered(outcome)),
         }
-        // Of several suites, one may need nothing.
+        // Of several suites, some may need no packages.
         if locks == 0 { Err(answered(Box::new(deps::no_lock_file(&request.project)))) } else { Ok(()) }
     };
     match request.prepare_suites(&configuration, &Surroundings::of_this_process(), &mut ready) {
-        Ok(prepared) => Ok((prepared, choice)),
+        Ok(prepared) => Ok((prepared, choice, masks)),
         Err(Unready::Wrong(report)) => Err(report),
-        // What is known without a run is the answer of a suite.
+        // A result without a run is returned for its suite, so it is unexpected here.
         Err(Unready::Answered(report)) => {
             Err(ErrorReport::new(Code::Internal, report.reason.unwrap_or_default()))
         }
     }
 }
 
-/// What becomes of the changes: with several runs there is no one of them to take over.
+/// Options other than the selection of the tests themselves.
+fn options(args: &TestArgs) -> Result<TestOptions, ErrorReport> {
+    let jobs = &args.jobs_of_ci;
+    let mut shard = jobs.shard.clone();
+    if let (Some(shard), Some(file)) = (&mut shard, &jobs.shard_times) {
+        shard.times = Some(test_list::times(file)?);
+    }
+    Ok(TestOptions {
+        retry: jobs.retry,
+        shard,
+        list: jobs.list,
+        beside: jobs.beside(),
+        cache: jobs.cache.clone(),
+        build_args: jobs.build_arg.clone(),
+        pythons: jobs.python.clone().unwrap_or_default(),
+        deps: args.sandbox.deps,
+        interpreter: None,
+    })
+}
+
+/// The policy for changes: with several runs, there is no single one whose changes could be taken over.
 fn keep(args: &TestArgs) -> Result<Keep, ErrorReport> {
     let keep = args.keep.keep(true)?;
-    if keep != Keep::default() && args.repeat > 1 {
+    let several = [(args.repeat > 1, "--repeat"), (args.jobs_of_ci.retry > 0, "--retry")];
+    if let Some((_, option)) = several.into_iter().find(|(several, _)| keep != Keep::default() && *several) {
         return Err(ErrorReport::new(
             Code::Usage,
-            "--diff and --commit are for one run, and --repeat asks for several",
+            format!("--diff and --commit are for one run, and {option} asks for several"),
         )
-        .field("--repeat")
+        .field(option)
         .hint("take one of them out"));
     }
     Ok(keep)
 }
 
-/// A file that cannot be written is found out before the tests run.
-fn can_be_written(file: &Path) -> Result<(), ErrorReport> {
-    OpenOptions::new().write(true).create(true).truncate(false).open(file).map(drop).map_err(|e| {
-        ErrorReport::new(Code::InvalidValue, format!("--junit {}: {e}", file.display()))
-            .field("--junit")
-            .hint("name a file that can be written")
-    })
+/// The requested files of results, opened.
+struct Results {
+    junit: Option<ResultFile>,
+    /// Files of coverage, each with its option.
+    coverage: Vec<(&'static str, ResultFile)>,
+    /// Where a workflow shows its summary, with `--github`.
+    summary: Option<ResultFile>,
+}
+
+impl Results {
+    /// Opens the files before the tests run, so that one that cannot be written is detected in time.
+    fn open(args: &TestArgs) -> Result<Self, ErrorReport> {
+        let cwd = current_folder();
+        let trees: Vec<_> = match typed::real_from(&cwd, &args.project, &[]) {
+            Ok(_) => cwd.join(&args.project).canonicalize().into_iter().collect(),
+            Err(_) => Vec::new(),
+        };
+        let cannot = |option: &'static str, why: String, hint: &str| {
+            ErrorReport::new(Code::InvalidValue, format!("{option} {why}")).field(option).hint(hint)
+        };
+        let open = |option: &'static str, file: &Path| {
+            let opened = ResultFile::open(file, &trees, Before::Emptied);
+            opened.map_err(|why| cannot(option, why, "name a file that can be written"))
+        };
+        let junit = args.junit.as_deref().map(|file| open("--junit", file)).transpose()?;
+        let coverage = args.jobs_of_ci.coverage_files();
+        let coverage: Result<_, ErrorReport> =
+            coverage.map(|(option, file)| Ok((option, open(option, file)?))).collect();
+        let named = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|file| args.github && !file.is_empty());
+        if args.github && named.is_none() {
+            tracing::warn!("--github: GITHUB_STEP_SUMMARY is not set, so there is no summary");
+        }
+        let hint = "set GITHUB_STEP_SUMMARY to a file that can be written, or unset it";
+        let summary = named.map(|file| {
+            ResultFile::open(Path::new(&file), &trees, Before::Kept)
+                .map_err(|why| cannot("--github", why, hint))
+        });
+        Ok(Self { junit, coverage: coverage?, summary: summary.transpose()? })
+    }
 }
 
 /// The command as it was typed, for the history.
@@ -153,15 +249,25 @@ fn typed(args: &TestArgs) -> Vec<String> {
     words
 }
 
+/// The project's folder relative to the top of its repository, where GitHub looks for the files of
+/// annotations; empty for the top, and if no parent folder has a `.git`.
+fn folder_below_repository(project: &Path) -> String {
+    let Ok(project) = project.canonicalize() else { return String::new() };
+    let top = project.ancestors().find(|folder| folder.join(".git").symlink_metadata().is_ok());
+    let below = top.and_then(|top| project.strip_prefix(top).ok());
+    below.and_then(Path::to_str).unwrap_or_default().to_owned()
+}
+
 async fn follow(
     common: &Common,
     args: &TestArgs,
     engine: &dyn Spawn,
-    prepared: PreparedSuites,
+    (prepared, masks): (PreparedSuites, &Masks),
 ) -> Option<TestReport> {
     let cancel = Cancel::default();
     let several = prepared.parts().len() > 1;
-    let mut show = Show::new(common, args.repeat, args.github);
+    let mut show = Show::new(common, args.repeat.max(args.jobs_of_ci.retry.saturating_add(1)), args.github)
+        .hiding(masks);
     let report = {
         let begin = |part: &Part| {
             if let Ok(tests) = &part.tests {
@@ -169,7 +275,12 @@ async fn follow(
                 notes::guard(tests.scan.as_ref(), common);
                 if several && !common.json && !common.quiet {
                     let folder = if part.folder.is_empty() { "." } else { &part.folder };
-                    notes::say(format!("{} in {folder}", tests.framework_name()));
+                    let python = part.python.as_ref().map(|python| format!(" on python {}", python.name));
+                    notes::say(format!(
+                        "{} in {folder}{}",
+                        tests.framework_name(),
+                        python.unwrap_or_default()
+                    ));
                 }
             }
         };
@@ -187,8 +298,8 @@ async fn follow(
     report
 }
 
-/// Prints the report everywhere it was asked for; the exit status.
-fn answer(common: &Common, args: &TestArgs, report: &TestReport) -> u8 {
+/// Writes the report to every requested destination; returns the exit status.
+fn answer(common: &Common, args: &TestArgs, results: &mut Results, report: &TestReport) -> u8 {
     let mut code = report.verdict.exit_code();
     if common.json {
         code = printed(exit::print_json(report), code);
@@ -200,9 +311,18 @@ fn answer(common: &Common, args: &TestArgs, report: &TestReport) -> u8 {
         };
         code = printed(exit::print_text(&page(report, style)), code);
     }
+    for (option, file) in &mut results.coverage {
+        if let Some(Err(e)) =
+            report.coverage.as_ref().map(|all| write_coverage(option, file, all, &args.project))
+        {
+            notes::say(format!("error: {e}"));
+            code = exit::REFUSED;
+        }
+    }
     for written in [
-        args.junit.as_deref().map(|file| write_junit(file, report)),
-        args.github.then(|| annotate(common, report)),
+        results.junit.as_mut().map(|file| write_junit(file, report)),
+        args.github.then(|| annotate(common, report, &folder_below_repository(&args.project))),
+        results.summary.as_mut().map(|file| summarize(file, report)),
     ] {
         if let Some(Err(e)) = written {
             notes::say(format!("error: {e}"));
@@ -212,22 +332,36 @@ fn answer(common: &Common, args: &TestArgs, report: &TestReport) -> u8 {
     code
 }
 
-fn write_junit(file: &Path, report: &TestReport) -> Result<(), String> {
+fn write_junit(file: &mut ResultFile, report: &TestReport) -> Result<(), String> {
     let xml = junit_out::junit(report).map_err(|e| e.to_string())?;
-    std::fs::write(file, xml).map_err(|e| format!("--junit {}: {e}", file.display()))
+    file.write(&xml).map_err(|e| format!("--junit {}: {e}", file.named().display()))
 }
 
-/// Annotations go where GitHub reads them, and leave standard output to the one JSON object.
-fn annotate(common: &Common, report: &TestReport) -> Result<(), String> {
-    let lines = github::annotations(report);
-    let said = if common.json { io::stderr().write_all(lines.as_bytes()) } else { exit::print_text(&lines) };
-    said.map_err(|e| format!("--github: {e}"))?;
-    let Some(file) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|f| !f.is_empty()) else {
-        tracing::warn!("--github: GITHUB_STEP_SUMMARY is not set, so there is no summary");
-        return Ok(());
+/// Writes coverage with the project's paths on the host.
+fn write_coverage(
+    option: &str,
+    file: &mut ResultFile,
+    coverage: &Coverage,
+    project: &Path,
+) -> Result<(), String> {
+    let project = project.canonicalize().unwrap_or_else(|_| project.to_owned());
+    let bytes = match option {
+        COBERTURA => coverage_out::cobertura(coverage, &project),
+        _ => Ok(coverage_out::lcov(coverage, &project).into_bytes()),
     };
+    bytes
+        .and_then(|bytes| file.write(&bytes))
+        .map_err(|e| format!("{option} {}: {e}", file.named().display()))
+}
+
+/// Writes annotations to where GitHub reads them, so that standard output has only the one JSON object.
+fn annotate(common: &Common, report: &TestReport, folder: &str) -> Result<(), String> {
+    let lines = github::annotations(report, folder);
+    let said = if common.json { io::stderr().write_all(lines.as_bytes()) } else { exit::print_text(&lines) };
+    said.map_err(|e| format!("--github: {e}"))
+}
+
+fn summarize(file: &mut ResultFile, report: &TestReport) -> Result<(), String> {
     let text = github::summary(report, &headline(report));
-    let mut open = OpenOptions::new();
-    let written = open.append(true).create(true).open(&file).and_then(|mut f| f.write_all(text.as_bytes()));
-    written.map_err(|e| format!("--github: {}: {e}", file.display()))
+    file.write(text.as_bytes()).map_err(|e| format!("--github {}: {e}", file.named().display()))
 }

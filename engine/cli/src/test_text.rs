@@ -1,4 +1,5 @@
-//! A test report for people: what failed first, each with its place, its source line and what was wrong; then one line.
+//! A test report for people: failures first, each with its location, its source line and its message; then a
+//! summary line.
 
 use std::fmt::Write as _;
 
@@ -8,27 +9,28 @@ use hotcell_testing::coverage::{Coverage, FileCoverage};
 use hotcell_testing::report::Totals;
 use hotcell_testing::{Case, Status, TestReport, Verdict};
 
-/// Failures that are shown whole; of the others only the names.
+/// Maximum number of failures shown in full; of the others only the names.
 const WHOLE: usize = 10;
-/// Names beyond those.
+/// Maximum number of further names.
 const NAMES: usize = 40;
-/// Lines of a message.
+/// Maximum number of lines of a message.
 const MESSAGE_LINES: usize = 8;
-/// Lines of details, with -v.
+/// Maximum number of lines of details, with -v.
 const DETAIL_LINES: usize = 200;
 
-/// Files whose coverage is shown, those with the most missing lines, and stretches of each.
+/// Maximum number of files whose coverage is shown, those with the most missing lines first, and of ranges in
+/// each.
 const WORST_FILES: usize = 10;
 const STRETCHES: usize = 8;
 
-/// How a page looks.
+/// Style of a page.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Style {
-    /// With colour.
+    /// Use colour.
     pub colour: bool,
-    /// With tracebacks and what the tests printed.
+    /// Include tracebacks and the tests' output.
     pub verbose: bool,
-    /// A GitHub workflow reads it: nothing of a test's may look like a command.
+    /// For a GitHub workflow: no text of a test may look like a command.
     pub github: bool,
 }
 
@@ -37,14 +39,21 @@ impl Style {
         if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    /// A line that a test wrote.
+    /// A line written by a test.
     fn theirs(self, line: &str) -> String {
         let line = printable(line);
-        if self.github { line.replace("##[", "# #[") } else { line }
+        if !self.github {
+            return line;
+        }
+        // The runner recognizes one form of commands anywhere in a line, and the other after leading blanks.
+        let line = line.replace("##[", "# #[");
+        let blanks = line.len() - line.trim_start().len();
+        let (blank, words) = line.split_at(blanks);
+        if words.starts_with("::") { format!("{blank}: {}", &words[1..]) } else { line }
     }
 }
 
-/// What stands on standard output after a run.
+/// The output on standard output after a run.
 pub fn page(report: &TestReport, style: Style) -> String {
     let mut out = String::new();
     let bad: Vec<&Case> = report.bad().collect();
@@ -59,6 +68,11 @@ pub fn page(report: &TestReport, style: Style) -> String {
     }
     for flaky in report.flaky.iter().flatten() {
         let word = style.paint("33", "FLAKY");
+        if let Some(case) = report.cases.iter().find(|case| case.id == flaky.id && case.attempts.len() > 1) {
+            let attempts = attempts(case);
+            let _ = writeln!(out, "{word}   {}  {attempts}", style.theirs(&case.id));
+            continue;
+        }
         let _ = writeln!(
             out,
             "{word}   {}  passed {} times, failed {}",
@@ -67,7 +81,7 @@ pub fn page(report: &TestReport, style: Style) -> String {
             flaky.failed
         );
     }
-    // What ended a run from outside is said on standard error.
+    // The reason for a run that was ended from outside is printed on standard error.
     let theirs = matches!(report.outcome.cause, Cause::Exited | Cause::Signaled);
     if let Some(reason) = report.reason.as_deref().filter(|_| theirs) {
         let _ = writeln!(out, "{}", style.theirs(reason));
@@ -78,8 +92,12 @@ pub fn page(report: &TestReport, style: Style) -> String {
     for suite in report.suites.iter().flatten() {
         let folder = if suite.folder.is_empty() { "." } else { &suite.folder };
         let version = suite.framework_version.as_ref().map(|v| format!(" {v}")).unwrap_or_default();
-        let line =
-            format!("{folder}: {}{version}: {}", suite.framework, answer(suite.verdict, &suite.totals));
+        let python = suite.python.as_ref().map(|p| format!(" on python {p}")).unwrap_or_default();
+        let line = format!(
+            "{folder}: {}{version}{python}: {}",
+            suite.framework,
+            answer(suite.verdict, &suite.totals)
+        );
         let _ = writeln!(out, "{}", style.theirs(&line));
     }
     if report.suites.is_some() {
@@ -91,6 +109,15 @@ pub fn page(report: &TestReport, style: Style) -> String {
     let code = if report.verdict == Verdict::Passed { "1;32" } else { "1;31" };
     let _ = writeln!(out, "{}", style.paint(code, &style.theirs(&headline(report))));
     out
+}
+
+/// The result of each attempt at a test, and the first error.
+fn attempts(case: &Case) -> String {
+    let words: Vec<&str> = case.attempts.iter().map(|attempt| attempt.status.name()).collect();
+    let wrong = case.attempts.iter().find(|attempt| !attempt.status.is_good());
+    let why = wrong.and_then(|attempt| attempt.message.as_deref()?.lines().next());
+    let why = why.map(|why| format!(": {}", printable(why))).unwrap_or_default();
+    format!("{}{why}", words.join(", then "))
 }
 
 fn label(case: &Case, style: Style) -> String {
@@ -112,6 +139,9 @@ fn whole(out: &mut String, case: &Case, style: Style) {
     if let Some(source) = case.source.as_deref().filter(|s| !s.is_empty()) {
         let _ = writeln!(out, "    > {}", style.theirs(source));
     }
+    if case.attempts.len() > 1 {
+        let _ = writeln!(out, "    in none of {} attempts it passed", case.attempts.len());
+    }
     let cut_off = (case.status == Status::NotFinished).then_some("was running when the run ended");
     let message = case.message.as_deref().or(cut_off).unwrap_or_default();
     lines(out, message, "E", MESSAGE_LINES, style);
@@ -123,7 +153,7 @@ fn whole(out: &mut String, case: &Case, style: Style) {
     out.push('\n');
 }
 
-/// Lines of a test's, each behind a mark: none of them begins a line of ours.
+/// Appends lines of a test, each behind a mark, so that none looks like a line of hotcell's.
 fn lines(out: &mut String, text: &str, mark: &str, most: usize, style: Style) {
     let count = text.lines().count();
     for line in text.lines().take(most) {
@@ -134,7 +164,7 @@ fn lines(out: &mut String, text: &str, mark: &str, most: usize, style: Style) {
     }
 }
 
-/// The files with the most that did not run, and all of them together.
+/// The files with the most uncovered lines, and the total.
 fn covered(out: &mut String, coverage: &Coverage, style: Style) {
     let gap = |file: &FileCoverage| file.lines - file.covered;
     let mut files: Vec<_> = coverage.files.iter().filter(|file| gap(file) > 0).collect();
@@ -180,12 +210,12 @@ fn answer(verdict: Verdict, totals: &Totals) -> String {
     }
 }
 
-/// The one line that says it all.
+/// The summary line.
 pub fn headline(report: &TestReport) -> String {
     let totals = &report.totals;
     let mut line = match report.verdict {
         Verdict::Refused if report.outcome.cause == Cause::Refused => "refused: nothing was run".to_owned(),
-        // Others may have run.
+        // Other suites may have run.
         Verdict::Quarantined if report.suites.is_some() => {
             answer(Verdict::Passed, totals).replacen("passed", "quarantined in part", 1)
         }
@@ -200,12 +230,18 @@ pub fn headline(report: &TestReport) -> String {
     if let Some(runs) = &report.repeats {
         let _ = write!(line, " · the worst of {} runs", runs.len());
     }
+    if let Some(runs) = &report.retries {
+        let again = runs.len() - 1;
+        let _ = write!(line, " · failed ones run again {again} time{}", if again == 1 { "" } else { "s" });
+    }
     let framework = [Some(report.framework.as_str()), report.framework_version.as_deref()];
     let framework: Vec<&str> = framework.into_iter().flatten().filter(|word| !word.is_empty()).collect();
     if !framework.is_empty() {
         let _ = write!(line, " · {}", framework.join(" "));
     }
-    if let Some(interpreter) = &report.interpreter {
+    // Of several Pythons the suites are named.
+    let several = report.suites.iter().flatten().any(|suite| suite.python.is_some());
+    if let Some(interpreter) = report.interpreter.as_ref().filter(|_| !several) {
         let _ = write!(line, " · {} ({})", interpreter.path, interpreter.version);
     }
     line

@@ -1,27 +1,33 @@
-//! `hotcell tool`: plugins and what they may do, and their tools.
+//! `hotcell tool`: plugins with their permissions, and their tools.
 
 use std::ffi::OsStr;
 use std::io::{IsTerminal, Read};
 
-use hotcell_service::report::{Code, ErrorReport, printable};
+use hotcell_service::report::{Code, ErrorReport, barred, printable};
 use hotcell_service::tools::report::{State, Tool};
-use hotcell_service::tools::{AddOptions, Added, Caller, Inspection, Plugins, ToolList, Uncalled};
+use hotcell_service::tools::told::{exit_of, report_of};
+use hotcell_service::tools::{
+    AddOptions, Added, Beyond, Caller, Choice, Inspection, Plugins, ToolList, Uncalled,
+};
 use hotcell_tools::{Answer, CallError};
 
 use crate::args::{Common, ToolCommand};
-use crate::author;
+use crate::dev::{self, Dev};
+use crate::{author, pairs, publish};
 use crate::{configuration, current_folder, exit, interrupted, notes, printed, runtime, usage};
 
-/// The longest arguments, in bytes.
+/// Maximum size of the arguments in bytes.
 const LONGEST: u64 = 16 << 20;
-/// A tool answered with an error.
+/// Exit status when a tool answered with an error.
 const SAID_NO: u8 = 1;
-/// A limit.
-const LIMIT: u8 = 124;
+/// Maximum number of functions that `tool add` lists because they are not tools.
+const LEFT_OUT: usize = 10;
+/// Bytes of what a tool printed last that stand for a reason that it does not give.
+const PRINTED: usize = 2_000;
 /// Digits of a digest that people are shown.
 const DIGITS: usize = 12;
 
-/// Runs the command; its exit status.
+/// Runs the command; returns its exit status.
 pub fn tool(common: &Common, command: &ToolCommand) -> anyhow::Result<u8> {
     let runtime = runtime()?;
     let answered = runtime.block_on(async {
@@ -58,9 +64,7 @@ async fn answer(common: &Common, command: &ToolCommand) -> Result<u8, ErrorRepor
             let (name, added) = plugins.add(source, &cwd, &options, caller.hosts()).await?;
             caller.close().await;
             match added {
-                Added::New => say(&format!(
-                    "{name} is added and holds nothing; hotcell tool grant {name} … gives it something"
-                )),
+                Added::New => say(&fresh(&plugins, &name)),
                 Added::Updated => say(&format!("{name} is updated")),
                 Added::Same => say(&format!("{name} is there already, the same")),
                 Added::Waits => {
@@ -69,6 +73,7 @@ async fn answer(common: &Common, command: &ToolCommand) -> Result<u8, ErrorRepor
                     ));
                 }
             }
+            left_out(&plugins, &name).iter().for_each(|line| say(line));
             shown(common, &plugins.list_of(&name)?)
         }
         ToolCommand::Remove { plugin } => {
@@ -82,18 +87,37 @@ async fn answer(common: &Common, command: &ToolCommand) -> Result<u8, ErrorRepor
             caller.close().await;
             Ok(show(common, &page, &page_of(&page)))
         }
-        ToolCommand::Call { name, args } => {
-            let arguments = arguments(args)?;
+        ToolCommand::Call { name, args, pairs } => {
+            let arguments = match pairs.is_empty() {
+                true => arguments(args)?,
+                false => pairs::arguments(pairs, &schema_of(&plugins, name))?,
+            };
+            not_offered(&plugins, name)?;
             let caller = caller()?;
             let answer = caller.call(name, &arguments).await;
+            let failed = match &answer {
+                Ok(answer) => answer.is_error,
+                Err(uncalled) => matches!(uncalled, Uncalled::Call(CallError::Trap { .. })),
+            };
+            let beyond = if failed { caller.beyond(name, &arguments) } else { Beyond::default() };
             caller.close().await;
-            said(common, name, answer)
+            let code = said(common, name, answer)?;
+            lacking(name, &beyond).into_iter().for_each(|line| say(&line));
+            Ok(code)
         }
         ToolCommand::Grant { plugin, capabilities } => {
             shown(common, &plugins.grant(plugin, capabilities, &cwd)?)
         }
         ToolCommand::Revoke { plugin, capabilities, .. } => {
             shown(common, &plugins.revoke(plugin, capabilities, &cwd)?)
+        }
+        ToolCommand::Offer { plugin, only, hide, .. } => {
+            let choice = match (only.is_empty(), hide.is_empty()) {
+                (false, _) => Choice::Only(only.clone()),
+                (_, false) => Choice::Hide(hide.clone()),
+                _ => Choice::All,
+            };
+            shown(common, &plugins.offer(plugin, &choice)?)
         }
         ToolCommand::Accept { plugin, digest: Some(digest) } => {
             shown(common, &plugins.accept(plugin, digest)?)
@@ -103,12 +127,86 @@ async fn answer(common: &Common, command: &ToolCommand) -> Result<u8, ErrorRepor
             Ok(author::build(common, folder, component.as_deref(), out.as_deref()))
         }
         ToolCommand::Test { folder, out } => author::test(common, folder, out.as_deref()).await,
+        ToolCommand::Dev { folder, once, call, pairs } => {
+            let asked = Dev { folder, once: *once, call: call.as_deref(), pairs };
+            dev::dev(common, &asked).await
+        }
+        ToolCommand::Publish { source, reference, sign } => {
+            publish::publish(common, source, reference, sign.as_deref()).await
+        }
         ToolCommand::Accept { plugin, digest: None } => {
             let page = plugins.waiting(plugin)?;
             let text = waiting(&page);
             Ok(show(common, &page, &text))
         }
     }
+}
+
+/// The schema of a tool's arguments; null if there is no such tool, which the call will report.
+fn schema_of(plugins: &Plugins, name: &str) -> serde_json::Value {
+    let tools = plugins.list().map(|list| list.tools).unwrap_or_default();
+    tools.into_iter().find(|tool| tool.name == name).map(|tool| tool.input_schema).unwrap_or_default()
+}
+
+/// A person is told how a tool that is not offered comes to be; to everybody else there is no such tool.
+fn not_offered(plugins: &Plugins, name: &str) -> Result<(), ErrorReport> {
+    let tools = plugins.list().map(|list| list.tools).unwrap_or_default();
+    match tools.into_iter().find(|tool| tool.name == name && !tool.offered) {
+        None => Ok(()),
+        Some(tool) => {
+            let report = ErrorReport::new(Code::UnknownName, format!("the tool {name:?} is not offered"));
+            let hint = format!("hotcell tool offer {} --all offers all of its tools", tool.plugin);
+            Err(report.field("NAME").hint(hint))
+        }
+    }
+}
+
+/// A plugin that is new: whether there is anything to grant.
+fn fresh(plugins: &Plugins, name: &str) -> String {
+    let tools = plugins.list_of(name).map(|list| list.tools).unwrap_or_default();
+    let asks = tools.into_iter().next().map(|tool| tool.requested).unwrap_or_default();
+    if asks.is_empty() {
+        return format!("{name} is added; it asks for nothing and holds nothing");
+    }
+    let asks = asks.join(" ");
+    format!(
+        "{name} is added and holds nothing; it asks for {asks}: hotcell tool grant {name} … gives it that"
+    )
+}
+
+/// Exported functions that are not tools, with the reasons.
+fn left_out(plugins: &Plugins, name: &str) -> Vec<String> {
+    let left_out = plugins.left_out(name).unwrap_or_default();
+    let more = left_out.len().saturating_sub(LEFT_OUT);
+    let line = |(function, why): &(String, String)| {
+        format!("{} is no tool: {}", printable(function), printable(why))
+    };
+    let mut lines: Vec<String> = left_out.iter().take(LEFT_OUT).map(line).collect();
+    if more > 0 {
+        lines.push(format!("and {more} more; hotcell tool inspect {name} names all"));
+    }
+    lines
+}
+
+/// Advice on permissions, if a failed call named folders that its plugin may not access.
+fn lacking(name: &str, beyond: &Beyond) -> Option<String> {
+    let plugin = name.split('_').next().unwrap_or_default();
+    let words: Vec<String> = beyond.words.iter().map(|word| quoted(word)).collect();
+    if !words.is_empty() {
+        let words = words.join(" ");
+        return Some(format!(
+            "{name} named what lies in no folder that is granted to {plugin}: hotcell tool grant {plugin} {words}"
+        ));
+    }
+    beyond
+        .holds_none
+        .then(|| format!("no folder is granted to {plugin}: hotcell tool grant {plugin} read=DIR"))
+}
+
+/// Quotes a word for a shell.
+fn quoted(word: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"=:/@._-".contains(&b);
+    if word.bytes().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
 fn nowhere(error: &std::io::Error) -> ErrorReport {
@@ -123,7 +221,7 @@ fn shown(common: &Common, list: &ToolList) -> Result<u8, ErrorReport> {
     Ok(show(common, list, &plugin_text(list)))
 }
 
-/// What `--args` names.
+/// Reads the arguments given by `--args`.
 fn arguments(named: &OsStr) -> Result<String, ErrorReport> {
     let bad = |why: String| ErrorReport::new(Code::InvalidValue, why).field("--args");
     let mut text = String::new();
@@ -151,19 +249,15 @@ fn arguments(named: &OsStr) -> Result<String, ErrorReport> {
     }
 }
 
-/// What a call came to, printed.
-fn said(common: &Common, name: &str, answer: Result<Answer, Uncalled>) -> Result<u8, ErrorReport> {
+/// Prints the result of a call, and returns the exit status.
+pub fn said(common: &Common, name: &str, answer: Result<Answer, Uncalled>) -> Result<u8, ErrorReport> {
     let answer = match answer {
         Ok(answer) => answer,
         Err(Uncalled::Report(report)) => return Err(report),
         Err(Uncalled::Call(error)) => {
-            let code = if matches!(error, CallError::Limit { .. }) { LIMIT } else { exit::REFUSED };
-            let kind = match &error {
-                CallError::Unknown { .. } => Code::UnknownName,
-                CallError::Arguments { .. } => Code::InvalidValue,
-                _ => Code::Internal,
-            };
-            let mut report = ErrorReport::new(kind, format!("{name}: {error}"));
+            let code = exit_of(&error);
+            let mut report = report_of(&error);
+            report.message = format!("{name}: {}", report.message);
             if matches!(error, CallError::Arguments { .. }) {
                 report = report.field("--args").hint("hotcell tool inspect PLUGIN --json shows the schema");
             }
@@ -177,34 +271,43 @@ fn said(common: &Common, name: &str, answer: Result<Answer, Uncalled>) -> Result
         }
         if common.verbose > 0 {
             for line in answer.stdout.lines().chain(answer.stderr.lines()) {
-                notes::say(format!("{name}: {}", printable(line)));
+                notes::say(format!("{name}: {line}"));
             }
         }
     }
     let code = if answer.is_error { SAID_NO } else { 0 };
     if common.json {
-        return Ok(printed(exit::print_text(&format!("{}\n", answer.value.get())), code));
+        return Ok(printed(exit::print_json_text(&format!("{}\n", answer.value.get())), code));
     }
     let text = text_of(&answer);
     if answer.is_error {
-        eprintln!("hotcell: {name}: {}", printable(text.trim_end()));
+        notes::say(format!("{name}: {}", text.trim_end()));
         return Ok(code);
     }
-    // To a person's terminal no component sends what moves the cursor or colours.
+    // On a terminal, a component must not be able to move the cursor or set colours.
     let text = match std::io::stdout().is_terminal() {
-        true => text.lines().map(|line| printable(line) + "\n").collect(),
+        true => barred(&text, ""),
         false => text,
     };
     Ok(printed(exit::print_text(&text), code))
 }
 
-/// An answer for people: its one text as it is, else JSON on lines.
+/// An answer for people: its text if there is only one, otherwise JSON on several lines.
 fn text_of(answer: &Answer) -> String {
     let value: serde_json::Value = serde_json::from_str(answer.value.get()).unwrap_or_default();
     let alone =
         value.as_object().filter(|object| object.len() == 1).and_then(|object| object.values().next());
     let text = match (alone, answer.is_error) {
         (Some(serde_json::Value::String(text)), _) => text.clone(),
+        // `result<_, _>`: programs say on standard error why they fail.
+        (Some(serde_json::Value::Null), true) => match answer.stderr.trim() {
+            "" => "it says that it failed, and gives no reason".to_owned(),
+            printed => {
+                let from = printed.len().saturating_sub(PRINTED);
+                let from = (from..=printed.len()).find(|at| printed.is_char_boundary(*at)).unwrap_or(0);
+                format!("it says that it failed; it printed: {}", &printed[from..])
+            }
+        },
         (Some(alone), true) => alone.to_string(),
         _ => serde_json::to_string_pretty(&value).unwrap_or_default(),
     };
@@ -222,7 +325,9 @@ fn table(list: &ToolList) -> String {
     let width = list.tools.iter().map(|t| t.name.len()).max().unwrap_or(0).clamp(4, 40);
     let mut text = format!("{:<width$}  {:<12}  WHAT IT SAYS OF ITSELF\n", "NAME", "PLUGIN");
     for tool in &list.tools {
-        let line = format!("{:<width$}  {:<12}  {}", tool.name, tool.plugin, first_line(&tool.description));
+        let hidden = if tool.offered { "" } else { "(not offered) " };
+        let says = first_line(&tool.description);
+        let line = format!("{:<width$}  {:<12}  {hidden}{says}", tool.name, tool.plugin);
         text.push_str(printable(line.trim_end()).as_str());
         text.push('\n');
     }
@@ -234,7 +339,7 @@ fn lines(rows: impl IntoIterator<Item = (&'static str, String)>) -> String {
     rows.into_iter().filter(|(_, value)| !value.is_empty()).map(line).collect()
 }
 
-/// A plugin with its tools, a line for each thing that there is to say.
+/// A plugin with its tools, with one line for each fact.
 fn plugin_text(list: &ToolList) -> String {
     let Some(first) = list.tools.first() else { return String::new() };
     let Tool { plugin, digest, requested, granted, not_in_force, state, .. } = first;
@@ -247,12 +352,13 @@ fn plugin_text(list: &ToolList) -> String {
     }
     rows.extend(list.tools.iter().map(|tool| {
         let what = first_line(&tool.description);
-        ("tool", if what.is_empty() { tool.name.clone() } else { format!("{} – {what}", tool.name) })
+        let word = if tool.offered { "tool" } else { "not offered" };
+        (word, if what.is_empty() { tool.name.clone() } else { format!("{} – {what}", tool.name) })
     }));
     lines(rows)
 }
 
-/// A component's page.
+/// The page of a component.
 fn page_of(page: &Inspection) -> String {
     let mut rows = vec![
         ("plugin", page.plugin.clone()),
@@ -272,7 +378,7 @@ fn page_of(page: &Inspection) -> String {
     let at_most = page.capabilities_at_most.join(" ");
     rows.push(("can at most", if at_most.is_empty() { "compute".to_owned() } else { at_most }));
     for export in &page.exports {
-        rows.push(("tool", export.tool.clone()));
+        rows.push((if export.offered { "tool" } else { "not offered" }, export.tool.clone()));
         rows.extend(export.description.lines().map(|line| ("", format!("  {line}"))));
     }
     rows.extend(page.left_out.iter().map(|l| ("no tool", format!("{}: {}", l.function, l.message))));
@@ -280,8 +386,8 @@ fn page_of(page: &Inspection) -> String {
     lines(rows) + &changes(page)
 }
 
-/// What stands between the lines that two texts have in common at their beginnings and at their ends: also where lines only changed
-/// places, something is shown.
+/// The lines between the common beginning and the common end of two texts, so that something is shown even if
+/// lines were only reordered.
 fn between<'a>(before: &'a str, after: &'a str) -> impl Iterator<Item = String> + 'a {
     let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
     let same = |pairs: &mut dyn Iterator<Item = (&&str, &&str)>| pairs.take_while(|(a, b)| a == b).count();
@@ -306,11 +412,16 @@ fn changes(page: &Inspection) -> String {
     lines(rows)
 }
 
-/// What a person has to see before a version is accepted.
+/// Everything that a person has to see before a version is accepted.
 fn waiting(page: &Inspection) -> String {
     let Some(update) = &page.update else { return String::new() };
     let short: String = update.id.chars().take(DIGITS).collect();
-    let accept = format!("to accept it: hotcell tool accept {} {short}\n", page.plugin);
+    // The component's digest does not cover the manifest, the source and the signature, which are accepted
+    // too.
+    let accept = format!(
+        "to accept it: hotcell tool accept {} {short}\n({short}… is the digest of all that is shown here; \"its digest\" above is that of the component alone)\n",
+        page.plugin
+    );
     changes(page) + &accept
 }
 

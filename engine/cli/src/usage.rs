@@ -1,17 +1,17 @@
-//! Mistakes on the command line: one line with what to do, or `hotcell.error/1`; exit 125, never clap's 2.
+//! Errors on the command line: one line with advice, or `hotcell.error/1`; exit status 125, never clap's 2.
 
 use std::ffi::OsString;
 use std::io::Write;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::{likely, nearest};
 use hotcell_service::report::{Code, ErrorReport, printable};
 
 use crate::args::{Cli, pages};
-use crate::{exit, log};
+use crate::{exit, log, screen};
 
-/// Reads the command line, or ends with what is wrong with it.
+/// Parses the command line, or prints the error.
 pub fn parse() -> Result<Cli, u8> {
     let words: Vec<OsString> = std::env::args_os().collect();
     Cli::try_parse_from(&words).map_err(|error| {
@@ -35,7 +35,7 @@ pub fn parse() -> Result<Cli, u8> {
     })
 }
 
-/// Prints a report where it belongs; the exit status.
+/// Prints a report to the right stream; returns the exit status.
 pub fn fail(report: &ErrorReport, json: bool) -> u8 {
     if json {
         return match exit::print_json(report) {
@@ -44,17 +44,22 @@ pub fn fail(report: &ErrorReport, json: bool) -> u8 {
         };
     }
     if !log::json::say("error", &report.to_string()) {
-        let _ = writeln!(std::io::stderr(), "hotcell: error: {}", printable(&report.to_string()));
+        let _ = writeln!(
+            std::io::stderr(),
+            "{}hotcell: error: {}",
+            screen::begin_line(),
+            printable(&report.to_string())
+        );
     }
     exit::REFUSED
 }
 
-/// Whether JSON was asked for, on a command line that cannot be read otherwise.
+/// Whether JSON was requested on a command line that cannot be parsed otherwise.
 fn wants_json(words: &[OsString]) -> bool {
     words.iter().skip(1).take_while(|w| *w != "--").any(|w| w == "--json")
 }
 
-/// clap's error in our words.
+/// Converts clap's error to hotcell's wording.
 fn report(error: &clap::Error, words: &[OsString]) -> ErrorReport {
     let context = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
@@ -89,7 +94,7 @@ fn report(error: &clap::Error, words: &[OsString]) -> ErrorReport {
             let word = context(ContextKind::InvalidSubcommand).unwrap_or_default();
             let known = subcommands(command.as_deref());
             let near = nearest(&word, known.iter().map(String::as_str)).unwrap_or("run").to_owned();
-            ErrorReport::new(Code::UnknownCommand, format!("there is no command {word:?}"))
+            ErrorReport::new(Code::UnknownCommand, format!("there is no command {}", quoted(&word)))
                 .field(word)
                 .hint(format!("did you mean {near}? there are {}", known.join(", ")))
         }
@@ -101,16 +106,18 @@ fn report(error: &clap::Error, words: &[OsString]) -> ErrorReport {
                 Some(ContextValue::Strings(all)) => all.clone(),
                 _ => Vec::new(),
             };
-            let report = ErrorReport::new(Code::InvalidValue, format!("{option} {value:?} is not possible"))
-                .field(option);
-            match nearest(&value, known.iter().map(String::as_str)) {
+            let report =
+                ErrorReport::new(Code::InvalidValue, format!("{option} {} is not possible", quoted(&value)))
+                    .field(option);
+            match likely(&value, known.iter().map(String::as_str)) {
                 Some(near) => report.hint(format!("did you mean {near}? there are {}", known.join(", "))),
-                None => report.hint(help),
+                None if known.is_empty() => report.hint(help),
+                None => report.hint(format!("there are {}", known.join(", "))),
             }
         }
         ErrorKind::ValueValidation => {
             let why = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-            ErrorReport::new(Code::InvalidValue, format!("{option} {value:?}: {why}")).field(option)
+            ErrorReport::new(Code::InvalidValue, format!("{option} {}: {why}", quoted(&value))).field(option)
         }
         ErrorKind::InvalidUtf8 => {
             ErrorReport::new(Code::InvalidValue, "a name or a number on the command line is not UTF-8")
@@ -118,7 +125,7 @@ fn report(error: &clap::Error, words: &[OsString]) -> ErrorReport {
         }
         _ => {
             let text = error.render().to_string();
-            // The first paragraph; clap gives what is missing on lines of its own.
+            // Only the first paragraph; clap lists missing arguments on lines of their own.
             let lines: Vec<&str> = text.lines().take_while(|l| !l.trim().is_empty()).map(str::trim).collect();
             let message = lines.join(" ");
             let report =
@@ -128,14 +135,20 @@ fn report(error: &clap::Error, words: &[OsString]) -> ErrorReport {
     }
 }
 
-/// `run` with a program that does not stand behind `--`.
+/// Puts a word in quotation marks, without escaping quotes in it. Invisible characters are escaped when the
+/// report is shown; `Debug` here would escape them first, and its backslashes would be doubled.
+pub fn quoted(word: &str) -> String {
+    format!("\"{}\"", word.replace('"', "\\\""))
+}
+
+/// The error for `run` with a program that is not preceded by `--`.
 pub fn without_dashes(word: &str) -> ErrorReport {
-    ErrorReport::new(Code::Usage, format!("{word:?} is not an option"))
+    ErrorReport::new(Code::Usage, format!("{} is not an option", quoted(word)))
         .field(word)
         .hint("write -- before the program: hotcell run [OPTIONS] -- PROGRAM [ARG…], or name a language with --lang")
 }
 
-/// `--memory <SIZE>` without its value's name.
+/// Removes the value's name: `--memory` from `--memory <SIZE>`.
 fn name_of(argument: &str) -> String {
     argument.split([' ', '=']).next().unwrap_or(argument).to_owned()
 }
@@ -174,4 +187,22 @@ fn near_option(option: &str, command: Option<&str>) -> Option<String> {
 
 fn subcommands(command: Option<&str>) -> Vec<String> {
     with_command(command, |c| c.get_subcommands().map(|s| s.get_name().to_owned()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_written_out_once() {
+        for (word, want) in [
+            ("foo", "\"foo\" is not an option"),
+            ("fo\u{1b}]0", "\"fo\\u{1b}]0\" is not an option"),
+            ("a\nb\\c", "\"a\\nb\\c\" is not an option"),
+            ("a\" b", "\"a\\\" b\" is not an option"),
+        ] {
+            let shown = printable(&without_dashes(word).to_string());
+            assert!(shown.starts_with(want), "{shown}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Where a run gets its sandbox: of the service, where one runs and may be used; else of this process.
+//! Source of a run's sandbox: the service, if one is running and may be used; otherwise this process.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -13,7 +13,7 @@ pub fn place() -> Option<PathBuf> {
     place::usual(folder("XDG_RUNTIME_DIR"), folder("XDG_STATE_HOME"), folder("HOME"))
 }
 
-/// The sandboxes of one command.
+/// The source of sandboxes for one command.
 #[derive(Debug)]
 pub struct Way {
     client: Option<Client>,
@@ -22,7 +22,7 @@ pub struct Way {
 }
 
 impl Way {
-    /// Looks for the service, unless everything is to be `cold`. Without one, this process gets ready itself.
+    /// Looks for the service, unless `cold` is set. Without a service, this process starts its own launcher.
     pub fn open(cold: bool, make: fn() -> Engine) -> Self {
         let client = if cold { None } else { place().and_then(|folder| reach(&folder)) };
         let way = Self { client, engine: OnceLock::new(), make };
@@ -32,12 +32,12 @@ impl Way {
         way
     }
 
-    /// This process's own.
+    /// This process's own engine.
     pub fn engine(&self) -> &Engine {
         self.engine.get_or_init(self.make)
     }
 
-    /// Leaves what is left of its sandboxes to its launcher, where it had one.
+    /// Leaves the remains of its sandboxes to its launcher, if there is one.
     pub fn leave(self) {
         if let Some(engine) = self.engine.into_inner() {
             engine.leave();
@@ -48,7 +48,7 @@ impl Way {
 fn reach(folder: &std::path::Path) -> Option<Client> {
     match Client::reach(folder) {
         Ok(client) => Some(client),
-        // Most have none, and need not be told.
+        // Most users have no service, and need not be told.
         Err(Unreached::Place(why)) if why.is_absence() => None,
         Err(why) => {
             say(&why.to_string(), why.is_wrong());
@@ -57,7 +57,7 @@ fn reach(folder: &std::path::Path) -> Option<Client> {
     }
 }
 
-/// What is wrong is a warning; that there is none, or not for this run, is for those who ask.
+/// Reports a problem as a warning; that there is no service, or not for this run, is only logged.
 fn say(why: &str, wrong: bool) {
     if wrong {
         tracing::warn!("{why}; this run makes its own sandbox");
@@ -75,7 +75,7 @@ impl Spawn for Way {
                         tracing::info!("run by the service");
                         return Ok(running);
                     }
-                    // Nobody knows how far it came: it is not run twice.
+                    // How far the run came is unknown, so it must not be run twice.
                     Err(NotServed::Lost(refusal)) => return Err(refusal),
                     Err(NotServed::Cold { why, wrong }) => say(&why, wrong),
                 }

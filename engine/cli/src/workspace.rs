@@ -1,4 +1,4 @@
-//! `hotcell workspace`: project trees that stay between runs.
+//! `hotcell workspace`: project trees that are kept between runs.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -7,25 +7,29 @@ use std::path::Path;
 use hotcell_sandbox::{Bytes, Engine};
 use hotcell_service::report::{Code, ErrorReport, printable};
 use hotcell_service::state::StateFolder;
+use hotcell_service::typed;
 use hotcell_service::workspaces::{self, From, WorkspaceList, WorkspaceReport, report};
 use hotcell_workspace::store::{NewFile, Store, Workspace};
 use hotcell_workspace::{Kind, diff};
 
 use crate::args::{Common, WorkspaceCommand};
-use crate::{changes_text, configuration, current_folder, exit, notes, printed, runtime, state, usage};
+use crate::screen::Screen;
+use crate::{
+    changes_text, configuration, current_folder, diff_text, exit, notes, printed, runtime, state, usage,
+};
 
-/// The longest file that is read from standard input.
+/// Maximum size in bytes of a file read from standard input.
 const LONGEST: u64 = 1 << 30;
-/// The longest diff, in bytes.
+/// Maximum size of a diff in bytes.
 const LONGEST_DIFF: usize = 64 << 20;
 
-/// Runs the command; its exit status.
+/// Runs the command; returns its exit status.
 pub fn workspace(common: &Common, command: &WorkspaceCommand) -> u8 {
     let answered = open(common).and_then(|store| answer(&store, common, command));
     answered.unwrap_or_else(|report| usage::fail(&report, common.json))
 }
 
-/// The store of workspaces of the state folder.
+/// Opens the store of workspaces in the state folder.
 pub fn open(common: &Common) -> Result<Store, ErrorReport> {
     let configuration = configuration(common, None)?;
     let choice = state(common, &configuration);
@@ -50,10 +54,24 @@ fn answer(store: &Store, common: &Common, command: &WorkspaceCommand) -> Result<
     match command {
         WorkspaceCommand::Create { folder, archive, bundle } => {
             let cwd = current_folder();
+            let own = |what: &str, field: &str, path: &Path| {
+                let why = |e| format!("the {what} {}: {e}", path.display());
+                let real = typed::real_from(&cwd, path, &[]).map_err(why);
+                real.map_err(|why| ErrorReport::new(Code::InvalidValue, why).field(field))
+            };
             let from = match (folder, archive, bundle) {
-                (Some(folder), ..) => From::Folder(cwd.join(folder)),
-                (_, Some(archive), _) => From::Archive(cwd.join(archive)),
-                (_, _, Some(bundle)) => From::Bundle(cwd.join(bundle)),
+                (Some(folder), ..) => {
+                    own("folder", "DIR", folder)?;
+                    From::Folder(cwd.join(folder))
+                }
+                (_, Some(archive), _) => {
+                    own("archive", "--archive", archive)?;
+                    From::Archive(cwd.join(archive))
+                }
+                (_, _, Some(bundle)) => {
+                    own("bundle", "--bundle", bundle)?;
+                    From::Bundle(cwd.join(bundle))
+                }
                 _ => From::Empty,
             };
             let internal = |e: anyhow::Error| ErrorReport::new(Code::Internal, format!("{e:#}"));
@@ -122,19 +140,27 @@ fn answer(store: &Store, common: &Common, command: &WorkspaceCommand) -> Result<
             }
             let changes = workspace.changes().map_err(|e| report(&e))?;
             let text = workspace.with_view(|before, after| diff(before, after, &changes, LONGEST_DIFF));
-            Ok(printed(changes_text::print(&text.map_err(|e| report(&e))?), 0))
+            let result = diff_text::print(&text.map_err(|e| report(&e))?);
+            if !common.quiet {
+                let rows: Vec<_> =
+                    WorkspaceReport::of(&workspace.summary(), Some(&changes)).changes.unwrap_or_default();
+                changes_text::look_at(rows.iter().map(|row| (row.path.as_str(), row.marks.as_slice())));
+            }
+            Ok(printed(result, 0))
         }
         WorkspaceCommand::Commit { id, allow_protected } => {
             let mut workspace = take(id)?;
             let owner = workspace.owner_of_source();
             let committed = workspace.commit(*allow_protected, owner).map_err(|e| report(&e))?;
-            if !common.json && !common.quiet {
-                changes_text::taken_over(committed.done.len() as u64);
-                changes_text::list(
-                    committed.left.iter().map(|(path, why)| format!("left out: {}: {why}", path.display())),
-                );
+            let committed = hotcell_service::changes::told(Ok(committed));
+            if common.json {
+                let changes = workspace.changes().map_err(|e| report(&e))?;
+                let mut report = WorkspaceReport::of(&workspace.summary(), Some(&changes));
+                report.commit = Some(committed);
+                return Ok(printed(exit::print_json(&report), 0));
             }
-            told(&workspace, "")
+            changes_text::committed(&committed, common.quiet);
+            Ok(0)
         }
         WorkspaceCommand::Discard { id, to } => {
             let mut workspace = take(id)?;
@@ -175,7 +201,7 @@ fn answer(store: &Store, common: &Common, command: &WorkspaceCommand) -> Result<
     }
 }
 
-/// What is below a store's error, where it is the system's.
+/// The underlying error of a store's error, if it is the system's.
 fn cause(error: &hotcell_workspace::store::StoreError) -> String {
     use hotcell_workspace::store::StoreError;
     match error {
@@ -187,7 +213,15 @@ fn cause(error: &hotcell_workspace::store::StoreError) -> String {
 
 fn copy(mut file: File) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    io::copy(&mut file, &mut out)?;
+    let mut screen = Screen::of(&io::stdout(), false);
+    let mut piece = vec![0; 64 * 1024];
+    loop {
+        match file.read(&mut piece)? {
+            0 => break,
+            n => out.write_all(screen.pass(&piece[..n]))?,
+        }
+    }
+    out.write_all(screen.finish())?;
     out.flush()
 }
 

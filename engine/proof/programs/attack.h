@@ -1,7 +1,7 @@
 /* What every hostile program here shares: how it ends, and what it was told about its surroundings.
  *
- * Exit codes: 77 got through, 0 stopped as expected, 2 a precondition is missing, 38 the answer was ENOSYS (which is
- * "stopped" in a sandbox and "this kernel has no such call" outside of one), anything else: the program is broken. */
+ * Exit codes: 77 got through, 0 stopped as expected, 2 a precondition is missing, 38 the answer was ENOSYS, or that an
+ * option or a flag does not exist (which is "stopped" in a sandbox and "this kernel has no such call" outside of one), anything else: the program is broken. */
 #ifndef HOTCELL_ATTACK_H
 #define HOTCELL_ATTACK_H
 #define _GNU_SOURCE
@@ -42,7 +42,7 @@ struct attack {
 /* One table for each file, ended by a null name. */
 extern const struct attack files_attacks[], proc_attacks[], syscall_attacks[], namespace_attacks[], network_attacks[],
     process_attacks[], resource_attacks[], cgroup_attacks[], works_attacks[], race_attacks[], sharing_attacks[],
-    host_attacks[];
+    host_attacks[], spelling_attacks[], neighbour_attacks[];
 
 /* What a decoy process keeps in its memory, at the same address in every copy of this static program. */
 extern const char decoy_secret[32];

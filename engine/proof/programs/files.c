@@ -1,8 +1,10 @@
 /* Reading and changing files that were not granted. `secret=` is a denied file, `ro=` one granted read-only, both 0666. */
 #include "attack.h"
+#include <linux/fs.h>
 #include <linux/openat2.h>
 #include <sys/fanotify.h>
 #include <sys/inotify.h>
+#include <sys/ioctl.h>
 #include <sys/time.h>
 #include <sys/xattr.h>
 
@@ -161,12 +163,20 @@ static void change_attributes(void) {
     attempt(chown(ro, getuid(), getgid()), "chown");
     attempt(utimes(ro, NULL), "utimes");
     attempt(setxattr(ro, "user.hotcell", "x", 1, 0), "setxattr");
+    int fd = open(ro, O_RDONLY | O_CLOEXEC), flags;
+    if (fd < 0) attempt(-1, "open");
+    else if (!ioctl(fd, FS_IOC_GETFLAGS, &flags)) attempt(ioctl(fd, FS_IOC_SETFLAGS, &flags), "FS_IOC_SETFLAGS");
     all_stopped();
 }
 static void inotify_watch(void) {
     int fd = inotify_init1(IN_CLOEXEC);
     if (fd < 0) attempt(-1, "inotify_init1");
     else attempt(inotify_add_watch(fd, need("secret"), IN_ALL_EVENTS), "inotify_add_watch");
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof folder, "%s", need("secret"));
+    *strrchr(folder, '/') = 0;
+    int dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    attempt(dir < 0 ? -1 : fcntl(dir, F_NOTIFY, DN_ACCESS), "F_NOTIFY");
     all_stopped();
 }
 static void fanotify_watch(void) {

@@ -84,7 +84,7 @@ void attempt_or(long result, const char *what, const int *passed) {
     for (; passed && *passed; passed++)
         if (*passed == e) end(THROUGH, "through: %s was permitted (%s)", what, strerrorname_np(e));
     fprintf(stderr, "%s: %s; ", what, strerrorname_np(e));
-    if (e == ENOSYS) absences++;
+    if (e == ENOSYS || e == ENOPROTOOPT || e == EOPNOTSUPP) absences++;
     else if (is_refusal(e)) refusals++;
     else oddities++;
 }
@@ -108,7 +108,8 @@ int main(int argc, char **argv) {
     static const struct attack *const tables[] = {files_attacks,   proc_attacks,     syscall_attacks,
                                                   namespace_attacks, network_attacks, process_attacks,
                                                   resource_attacks, cgroup_attacks,  works_attacks,
-                                                  race_attacks,    sharing_attacks,  host_attacks};
+                                                  race_attacks,    sharing_attacks,  host_attacks,
+                                                  spelling_attacks, neighbour_attacks};
     if (argc < 2) end(BROKEN, "usage: attack NAME key=value…");
     arguments = argv + 2;
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)

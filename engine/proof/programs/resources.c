@@ -75,11 +75,18 @@ static void descriptors(void) {
 static void core_dump(void) {
     struct rlimit limit;
     getrlimit(RLIMIT_CORE, &limit);
-    if (limit.rlim_max > 0) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_CORE, &limit);
-        end(THROUGH, "through: a core of %llu bytes is allowed", (unsigned long long)limit.rlim_max);
-    }
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_CORE, &limit);
+    if (limit.rlim_max > 1) end(THROUGH, "through: a core of %llu bytes is allowed", (unsigned long long)limit.rlim_max);
+    if (limit.rlim_max < 1) end(THROUGH, "through: a handler that core_pattern names would be started");
+    char name[PATH_MAX];
+    if (chdir(home("."))) end(BROKEN, "%s: %s", home("."), strerrorname_np(errno));
+    pid_t child = fork();
+    if (child == 0) abort();
+    int status = 0;
+    if (waitpid(child, &status, 0) != child || !WIFSIGNALED(status)) end(BROKEN, "the child did not crash");
+    snprintf(name, sizeof name, "core.%d", child);
+    if (WCOREDUMP(status) || !access("core", F_OK) || !access(name, F_OK)) end(THROUGH, "through: a core was written");
     end(STOPPED, "stopped: no core");
 }
 static void *spin(void *unused) {

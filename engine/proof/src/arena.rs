@@ -1,14 +1,12 @@
-//! The arena: namespaces and ceilings around everything hostile, which no knock-out removes.
+//! The arena: namespaces and resource ceilings around all hostile programs, which no knock-out removes.
 //!
-//! It is entered by executing the present program again, stage by stage (`stages.rs`), so that no stage needs `fork`
-//! in a process with threads. A program that makes arenas therefore hands its arguments to [`crate::stage`] first of all.
+//! An arena is entered by executing the present program again, stage by stage (`stages.rs`), so that no stage
+//! needs `fork` in a process with threads. A program that makes arenas therefore passes its arguments to
+//! [`crate::stage`] first.
 //!
-//! 1. *outer*: makes a user namespace; the harness writes its id maps. Where the harness is root, the arena's root is an
-//!    unprivileged host id far above all real ones, so that it owns nothing of the host. Then the other namespaces.
-//! 2. *init*: process 1 of the arena. Makes everything of the host read-only, covers what may hold sockets or state, has
-//!    its own `/proc`, `/dev/pts`, `/tmp`, and dies with the harness.
-//! 3. *hop*: becomes the user for whom the row is run, and executes the driver, which thereby has no capability left
-//!    when that user is not root.
+//! 1. *outer*: makes a user namespace; the harness writes its id maps. Where the harness is root, the arena's
+//!    root is an unprivileged host id far above all real ones, so that it owns nothing of the host. Then it
+//!    makes the other namespaces.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -25,56 +23,59 @@ use crate::cgroups::Ceiling;
 use crate::run::User;
 use crate::{driver, programs};
 
-/// The first argument of a program that is a stage of an arena.
+/// First argument of a program that runs as a stage of an arena.
 pub const STAGE: &str = "--hotcell-arena-stage";
-/// The host id that is the arena's root where the harness is root: far above what a host or a range of sub-ids uses.
+/// Host id of the arena's root where the harness is root: far above the ids that a host or a range of sub-ids
+/// uses.
 const FIRST_HOST_ID: u32 = 1_000_000_000;
-/// How many ids an arena has, so that a sandbox inside finds its own unprivileged range mapped.
+/// Number of ids in an arena, so that a sandbox inside finds its own unprivileged range mapped.
 const IDS: u32 = 1_000_000_000;
-/// The ids that sandboxes get from an engine that may map any; they are nobody's outside as they are inside.
+/// First id that an engine with the right to map any id gives to sandboxes; no user has these ids, outside or
+/// inside.
 const SANDBOX_IDS: u32 = 2_000_000_000;
-/// The ordinary user of an arena.
+/// Id of the ordinary user of an arena.
 pub const ORDINARY: u32 = 1000;
 /// A supplementary group of the ordinary user, which a sandbox must not keep.
 pub const GROUP: u32 = 4242;
-/// Longest life of one arena: some rows run eight sandboxes that end at their wall clock.
+/// Maximum lifetime of an arena: some rows run eight sandboxes that end at their wall-clock limit.
 pub const LIFE: Duration = Duration::from_secs(180);
-/// Private data of one process. Not address space: a legitimate program reserves 64 GiB (row 117).
+/// Limit on the private data of one process, in bytes. Address space is not limited, since a legitimate
+/// program reserves 64 GiB (row 117).
 pub(crate) const DATA: u64 = 4 << 30;
 /// Size of each scratch file system of the arena.
 pub(crate) const SCRATCH: &str = "size=768m,nr_inodes=300k,mode=1777";
-/// The second address of the arena's loopback: one that nobody takes for a loopback's.
+/// Second address of the arena's loopback interface, which is not in 127.0.0.0/8.
 pub const SECOND_ADDRESS: std::net::Ipv4Addr = std::net::Ipv4Addr::new(10, 77, 0, 1);
-/// What an arena is called; a sandbox must not learn it.
+/// Host name of an arena; a sandbox must not learn it.
 pub const HOST_NAME: &str = "hotcell-arena-host";
 
-/// What an arena is for.
+/// Task of an arena.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
-    /// For whom.
+    /// User who starts the sandboxes.
     pub user: User,
-    /// What the driver does there.
+    /// Work of the driver.
     pub work: driver::Work,
-    /// The folder, empty in the arena before it is filled, that holds programs and decoys.
+    /// Folder for programs and decoys, empty in the arena before it is filled.
     pub base: PathBuf,
     /// Whether the harness itself is root.
     pub as_root: bool,
-    /// How often what needs repeating is repeated.
+    /// Number of repetitions.
     pub effort: Effort,
 }
 
-/// How often races, kills and series of runs are repeated, and how deep folders go.
+/// Number of repetitions of races, kills and series of runs, and nesting depth of folders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effort {
-    /// As the project's own suite does: minutes.
+    /// The full number, as in the project's own test suite; takes minutes.
     Thorough,
-    /// A quarter of it: for somebody who waits.
+    /// A quarter of it, for a user who waits.
     Quick,
 }
 
 impl Effort {
-    /// So often.
+    /// Scales a number of repetitions.
     #[must_use]
     pub const fn of(self, thorough: usize) -> usize {
         match self {
@@ -84,36 +85,37 @@ impl Effort {
     }
 }
 
-/// What became of a task: the lines that the driver printed and what all stages wrote to standard error.
+/// Result of a task: the lines that the driver printed, and everything that the stages wrote to standard
+/// error.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// The driver's lines.
     pub lines: Vec<String>,
     /// Standard error, for messages.
     pub errors: String,
-    /// Control groups that were left below the arena's own.
+    /// Number of cgroups left below the arena's own.
     pub cgroups_left: usize,
-    /// Whether its time was up, or somebody wanted an end, before it came to its own.
+    /// Whether the task was cut short, by its time limit or on request.
     pub cut: bool,
-    /// Whether the driver came to its end.
+    /// Whether the driver finished.
     pub ended_well: bool,
 }
 
-/// How long an arena may live.
+/// Limits on the lifetime of an arena.
 #[derive(Clone, Copy, Debug)]
 pub struct Until<'a> {
-    /// Then it ends.
+    /// Time at which the arena is ended.
     pub end: Instant,
-    /// And soon after this is set.
+    /// Flag that ends the arena soon after it is set.
     pub stop: &'a AtomicBool,
 }
 
-/// Nobody has asked for an end.
+/// A stop flag that is never set.
 pub static GO_ON: AtomicBool = AtomicBool::new(false);
-/// How soon an arena ends that somebody wants ended.
+/// Interval at which the stop flag is checked.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Runs one task in an arena of its own, and removes the arena.
+/// Runs one task in a new arena, and removes the arena.
 ///
 /// # Errors
 /// When the arena cannot be made; nothing hostile ran then.
@@ -192,7 +194,7 @@ pub fn run(user: User, work: driver::Work, effort: Effort, until: Until<'_>) -> 
             Err(mpsc::RecvTimeoutError::Timeout) => {}
         }
     }
-    // Ends what is left: process 1 of the arena dies with its standard input, and with its parent.
+    // Ends the remaining processes: process 1 of the arena dies with its standard input, and with its parent.
     drop(to);
     if !ended {
         let _ = outer.kill();
@@ -208,7 +210,7 @@ pub fn run(user: User, work: driver::Work, effort: Effort, until: Until<'_>) -> 
     Ok(report)
 }
 
-/// Who is who in the arena.
+/// Writes the id maps of the arena.
 fn map(outer: u32, as_root: bool) -> io::Result<()> {
     let [users, groups] = ["uid_map", "gid_map"].map(|file| format!("/proc/{outer}/{file}"));
     if as_root {

@@ -1,30 +1,31 @@
-//! Ceilings for an arena by cgroup, where the harness is root: a folder that the arena cannot change, and below it one
-//! that is the arena's own. Version 1 and 2. Best effort: the arena has limits by rlimit too.
+//! Resource ceilings of an arena by cgroup, where the harness is root: a folder that the arena cannot change,
+//! and below it the arena's own. Versions 1 and 2. Best effort, since the arena also has rlimits.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 
-/// Memory of all that an arena does.
+/// Memory limit of an arena, in bytes.
 const MEMORY: u64 = 3 << 30;
-/// Processes and threads of all that an arena does.
+/// Maximum number of processes and threads of an arena.
 const PROCESSES: u32 = 1500;
-/// The name below which every arena's folder is.
+/// Name of the folder that contains every arena's folder.
 const NAME: &str = "hotcell-arena";
 
-/// The folder below which an engine makes its groups.
+/// Name of the folder in which an engine makes its cgroups.
 const ENGINE_BASE: &str = "hotcell";
 
-/// The folders of one arena; removed on drop.
+/// Cgroup folders of one arena; removed on drop.
 #[derive(Debug, Default)]
 pub struct Ceiling {
-    /// One for each tree: the folder with the limits; the arena's own is `own` below it.
+    /// For each tree the folder with the limits; the arena's own is `own` below it.
     folders: Vec<PathBuf>,
 }
 
 impl Ceiling {
-    /// Makes the folders. `owner` is who may make groups below, in ids of the first user namespace.
+    /// Makes the folders. `owner` is the user who may make cgroups below them, as an id of the initial user
+    /// namespace.
     #[must_use]
     pub fn new(id: &str, owner: Option<u32>) -> Self {
         let mut ceiling = Self::default();
@@ -44,7 +45,7 @@ impl Ceiling {
                 Kind::Other => [("notify_on_release", "0".to_owned()), ("notify_on_release", "0".to_owned())],
             };
             for (file, value) in limits {
-                // A tree without the controller has no such file; the rlimits of the arena stand all the same.
+                // A tree without the controller has no such file; the rlimits of the arena apply in any case.
                 let _ = fs::write(folder.join(file), value);
             }
             if let Some(owner) = owner {
@@ -57,14 +58,14 @@ impl Ceiling {
         ceiling
     }
 
-    /// Puts a process into the arena's own groups.
+    /// Moves a process into the arena's own cgroups.
     pub fn add(&self, pid: u32) {
         for folder in &self.folders {
             let _ = fs::write(folder.join("own/cgroup.procs"), pid.to_string());
         }
     }
 
-    /// How many groups are below the arena's own: what sandboxes left behind.
+    /// Number of cgroups that sandboxes left below the arena's own.
     #[must_use]
     pub fn left_behind(&self) -> usize {
         self.folders.iter().map(|f| count_below(&f.join("own"))).sum()
@@ -74,7 +75,7 @@ impl Ceiling {
 impl Drop for Ceiling {
     fn drop(&mut self) {
         for folder in &self.folders {
-            // Processes of a namespace that was just killed may take a moment to go.
+            // Processes of a namespace that was just killed may take a moment to end.
             for _ in 0..50 {
                 if remove_tree(folder).is_ok() {
                     break;
@@ -88,7 +89,7 @@ impl Drop for Ceiling {
     }
 }
 
-/// Removes what harnesses left that were killed: their arenas died with them.
+/// Removes the folders of killed harnesses, whose arenas died with them.
 pub fn sweep() {
     for (_, here) in trees() {
         let folder = here.join(NAME);
@@ -96,7 +97,7 @@ pub fn sweep() {
             let name = entry.file_name();
             let harness = name.to_str().and_then(|name| name.split_once('-')).map(|(pid, _)| pid);
             if harness.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-                // Where a process is left after all, the kernel refuses.
+                // Fails harmlessly where a process is left.
                 let _ = remove_tree(&entry.path());
             }
         }
@@ -104,7 +105,7 @@ pub fn sweep() {
     }
 }
 
-/// What a tree counts.
+/// Resource that a tree controls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Memory,
@@ -113,14 +114,14 @@ enum Kind {
     Other,
 }
 
-/// The harness's own folder in each tree that it may write.
+/// The harness's own folder in each tree where it may write.
 fn trees() -> Vec<(Kind, PathBuf)> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     mounts.lines().filter_map(|line| tree(line, &own)).collect()
 }
 
-/// One line of mountinfo, with the contents of `/proc/self/cgroup`.
+/// Parses one line of mountinfo, with the content of `/proc/self/cgroup`.
 fn tree(line: &str, own: &str) -> Option<(Kind, PathBuf)> {
     let (left, right) = line.split_once(" - ")?;
     let mut left = left.split(' ').skip(3);
@@ -134,7 +135,7 @@ fn tree(line: &str, own: &str) -> Option<(Kind, PathBuf)> {
         "cgroup" if wanted("pids") => (Kind::Pids, "pids".to_owned()),
         "cgroup" => {
             let other = ["cpu", "cpuacct", "freezer", "cpuset"].into_iter().find(|c| wanted(c))?;
-            // A cpuset without processors takes no process; leave that tree alone.
+            // A cpuset without processors accepts no process; leave that tree alone.
             if other == "cpuset" {
                 return None;
             }
@@ -156,7 +157,7 @@ fn tree(line: &str, own: &str) -> Option<(Kind, PathBuf)> {
     Some((kind, Path::new(point).join(below)))
 }
 
-/// Groups below a folder, besides the engine's own base folder, which stays.
+/// Number of cgroups below a folder, not counting the engine's own base folder, which stays.
 pub(crate) fn count_below(folder: &Path) -> usize {
     fs::read_dir(folder)
         .map(|entries| {

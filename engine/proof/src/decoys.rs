@@ -1,4 +1,5 @@
-//! What an attack aims at: files, a process, sockets and objects that belong to nobody, made inside the arena.
+//! Targets of attacks, made inside the arena: files, a process, sockets and other objects that are not used
+//! for anything else.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -18,7 +19,7 @@ use nix::unistd::Pid;
 
 use crate::arena::{Effort, HOST_NAME};
 
-/// What marks a secret.
+/// Marker of a secret.
 pub const SECRET: &str = "HOTCELL-SECRET";
 /// Key of the System V objects.
 const KEY: i32 = 0x686f_7463;
@@ -26,7 +27,7 @@ const KEY: i32 = 0x686f_7463;
 const QUEUE: &str = "/hotcell-decoy";
 /// Name of the abstract sockets; the datagram one has `-d` after it.
 const ABSTRACT: &str = "hotcell-decoy";
-/// Name of processes that a program leaves behind; 15 bytes at most.
+/// Name of processes that a program leaves behind; at most 15 bytes.
 pub const MARKER: &str = "hotcell-left";
 
 /// The decoys of one arena.
@@ -36,19 +37,19 @@ pub struct Decoys {
     effort: Effort,
     process: Child,
     port: u16,
-    /// A folder that was left open for whoever is executed.
+    /// A folder left open, to leak to executed programs.
     _leak: OwnedFd,
 }
 
 impl Decoys {
-    /// Makes them below `base`.
+    /// Makes the decoys below `base`.
     ///
     /// # Errors
-    /// When one of them cannot be made.
+    /// When a decoy cannot be made.
     pub fn new(base: &Path, effort: Effort) -> io::Result<Self> {
         for folder in ["denied", "granted", "sockets", "home"] {
             fs::create_dir_all(base.join(folder))?;
-            // Owner and mode must be no wall: the rows are about the others.
+            // Owner and mode must not stop an attack: the rows test other defences.
             fs::set_permissions(base.join(folder), fs::Permissions::from_mode(0o777))?;
         }
         let process = Command::new(base.join("bin/attack"))
@@ -74,7 +75,7 @@ impl Decoys {
         Ok(decoys)
     }
 
-    /// Makes the files anew, as the last program may have changed them.
+    /// Makes the files anew, since the last program may have changed them.
     ///
     /// # Errors
     /// When a file cannot be made.
@@ -83,7 +84,7 @@ impl Decoys {
             for entry in fs::read_dir(self.base.join(folder))?.flatten() {
                 let path = entry.path();
                 if entry.file_type()?.is_dir() {
-                    // As deep as a hostile program may have made it.
+                    // The tree may be as deep as a hostile program could make it.
                     let _ = Command::new("rm").arg("-rf").arg(&path).status();
                 } else {
                     fs::remove_file(path)?;
@@ -104,13 +105,13 @@ impl Decoys {
         Ok(())
     }
 
-    /// An argument with the decoys' names in it.
+    /// Replaces placeholders in an argument by the names of decoys.
     #[must_use]
     pub fn fill(&self, argument: &str) -> String {
         let path = |p: &str| self.base.join(p).to_string_lossy().into_owned();
         let (root, groups) =
             (nix::unistd::geteuid().is_root(), nix::unistd::getgroups().map_or(0, |g| g.len()));
-        // Elsewhere its owner is nobody that is known here, and the kernel ignores the bit.
+        // On other hosts its owner is not mapped here, and the kernel ignores the bit.
         let suid = fs::metadata(self.base.join("bin/suid")).is_ok_and(|m| m.uid() == 0);
         [
             ("{base}", path("")),
@@ -123,7 +124,7 @@ impl Decoys {
             ("{groups}", if root { "1".to_owned() } else { groups.to_string() }),
             ("{pid}", self.process.id().to_string()),
             ("{super}", std::process::id().to_string()),
-            // Either is more than a path can say; Landlock looks at each folder on the way, of each.
+            // Either exceeds the length of a path; Landlock checks every folder on the way.
             ("{deep}", self.effort.of(10_000).to_string()),
             ("{port}", self.port.to_string()),
             ("{abstract}", ABSTRACT.to_owned()),
@@ -136,8 +137,8 @@ impl Decoys {
         .fold(argument.to_owned(), |text, (name, value)| text.replace(name, &value))
     }
 
-    /// Ends, and reports, what programs left behind and what is still there after `patience`: an engine may answer
-    /// before the last process is gone. Looks at every process of the arena, by its name.
+    /// Kills processes that programs left behind, and returns whether any was alive after `patience`, since
+    /// an engine may answer before the last process is gone. Checks every process of the arena by its name.
     #[must_use]
     pub fn end_survivors(patience: Duration) -> bool {
         let end = Instant::now() + patience;
@@ -153,7 +154,7 @@ impl Decoys {
     }
 }
 
-/// The processes that carry the marker.
+/// Processes with the marker as their name.
 fn marked() -> impl Iterator<Item = Pid> {
     fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
         let name = fs::read_to_string(entry.path().join("comm")).ok()?;
@@ -169,9 +170,9 @@ impl Drop for Decoys {
     }
 }
 
-/// A TCP listener for both versions of IP and a UDP responder, on one port.
+/// Starts a TCP listener for IPv4 and IPv6 and a UDP responder, on one port.
 fn listen_tcp_and_udp() -> io::Result<u16> {
-    // `[::]` takes IPv4 too, unless this host has no IPv6.
+    // `[::]` also accepts IPv4; the fallback is for hosts without IPv6.
     let tcp = TcpListener::bind("[::]:0").or_else(|_| TcpListener::bind("0.0.0.0:0"))?;
     let port = tcp.local_addr()?.port();
     let udp = UdpSocket::bind(("0.0.0.0", port))?;
@@ -189,7 +190,7 @@ fn listen_tcp_and_udp() -> io::Result<u16> {
     Ok(port)
 }
 
-/// A named socket, as a daemon's, and two abstract ones.
+/// Listens on a named socket, like a daemon's, and on two abstract ones.
 fn listen_unix(base: &Path) -> io::Result<()> {
     let path = base.join("sockets/daemon.sock");
     let named = UnixListener::bind(&path)?;
@@ -210,7 +211,7 @@ fn listen_unix(base: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads at most `most` bytes and drops the rest, so that a program that prints without end fills nothing.
+/// Reads at most `most` bytes and discards the rest, so that endless output cannot exhaust memory.
 pub(crate) fn read_bounded(mut from: impl Read, most: u64) -> Vec<u8> {
     let mut kept = Vec::new();
     let _ = from.by_ref().take(most).read_to_end(&mut kept);

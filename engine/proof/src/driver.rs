@@ -1,4 +1,5 @@
-//! What runs inside the arena: makes the decoys, runs the programs, and prints one line of JSON for each run.
+//! The driver inside the arena: makes the decoys, runs the programs, and prints one line of JSON for each
+//! run.
 
 use std::io;
 use std::path::Path;
@@ -15,37 +16,37 @@ use crate::run::{Ending, Run, Setting};
 use crate::table::{Expect, Probe, Row, Wall, rows};
 use crate::{engine, special};
 
-/// Longest life of a program without a sandbox.
+/// Time limit of a program without a sandbox.
 const BARE_LIFE: Duration = Duration::from_secs(30);
 
-/// How long after its answer a sandbox may take until its last process is gone.
+/// Time between a sandbox's answer and the end of its last process.
 const TEARDOWN: Duration = Duration::from_secs(2);
 
-/// What a line begins with that names the row of those behind it.
+/// Prefix of the line that names the row of the following lines.
 pub const ROW: &str = "row ";
 
-/// What to do in an arena.
+/// Work of the driver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
-    /// A row without a sandbox.
+    /// Runs a row without a sandbox.
     Bare(String),
-    /// A row without a sandbox, and then in every setting.
+    /// Runs a row without a sandbox, and then in every setting.
     Full(String),
-    /// Several rows as [`Work::Full`] has one, a line with [`ROW`] and the name before each.
+    /// Runs several rows like [`Work::Full`], each after a line with [`ROW`] and its name.
     Rows(Vec<String>),
-    /// A row in the weaker confinement, without namespaces.
+    /// Runs a row in the weaker confinement, without namespaces.
     LandlockOnly(String),
-    /// One of [`special::ALL`].
+    /// Runs one of [`special::ALL`].
     Special(String),
-    /// Nothing: whether an arena can be made.
+    /// Does nothing, to test whether an arena can be made.
     Nothing,
 }
 
-/// The driver stage.
+/// Entry point of the driver stage.
 ///
 /// # Errors
-/// When the decoys cannot be made or there is no such row.
+/// When the decoys cannot be made, or there is no such row.
 pub fn main(task: &Task) -> io::Result<i32> {
     let find = |name: &str| {
         rows()
@@ -89,7 +90,7 @@ pub fn main(task: &Task) -> io::Result<i32> {
     Ok(0)
 }
 
-/// A row without a sandbox, and then in every setting.
+/// Runs a row without a sandbox, and then in every setting.
 fn full(row: &Row, decoys: &Decoys, task: &Task) -> io::Result<()> {
     if !matches!(row.expect, Expect::Ends(_)) {
         print(&bare(row, decoys, &task.base)?)?;
@@ -108,7 +109,7 @@ fn print(run: &Run) -> io::Result<()> {
     Ok(())
 }
 
-/// Every setting of a row besides the bare one, with the walls that are out in it.
+/// Every setting of a row except the bare one, with the defences that are knocked out in it.
 fn settings(row: &Row, task: &Task) -> Vec<(Setting, Vec<Wall>)> {
     let mut settings = vec![(Setting::AllOn, Vec::new())];
     if row.expect == Expect::Stopped {
@@ -121,7 +122,7 @@ fn settings(row: &Row, task: &Task) -> Vec<(Setting, Vec<Wall>)> {
     settings
 }
 
-/// The command line of a row.
+/// Command line of a row.
 #[must_use]
 pub fn argv(row: &Row, decoys: &Decoys, base: &Path) -> Vec<String> {
     let bin = |name: &str| base.join("bin").join(name).to_string_lossy().into_owned();
@@ -134,13 +135,13 @@ pub fn argv(row: &Row, decoys: &Decoys, base: &Path) -> Vec<String> {
     argv
 }
 
-/// A row with nothing around it but the arena.
+/// Runs a row with no confinement but the arena.
 fn bare(row: &Row, decoys: &Decoys, base: &Path) -> io::Result<Run> {
     use std::os::unix::process::{CommandExt, ExitStatusExt};
     let start = Instant::now();
     let argv = argv(row, decoys, base);
     let mut command = if nix::unistd::geteuid().is_root() {
-        // With mounts of its own, so that what it mounts is nobody else's.
+        // In a separate mount namespace, so that its mounts do not affect others.
         let mut command = Command::new(base.join("bin/attack"));
         command.args(["own_mounts", "--"]).args(argv);
         command
@@ -176,7 +177,7 @@ fn bare(row: &Row, decoys: &Decoys, base: &Path) -> io::Result<Run> {
     };
     let survivor = Decoys::end_survivors(Duration::ZERO);
     if let Ok(group) = i32::try_from(child.id()) {
-        // What it started may still hold the pipes.
+        // Processes that it started may still hold the pipes.
         let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
     }
     let [_, note] = readers.map(|r| r.join().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! The sandbox engine, as the attacks use it: the only file here that knows its API.
+//! Interface to the sandbox engine. No other file of the attacks uses its API.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -12,15 +12,16 @@ use tokio::runtime::{Builder, Runtime};
 use crate::run::{Ending, Run, Setting};
 use crate::table::{Row, Set, Wall};
 
-/// Memory, where a row says nothing: enough for an interpreter, little enough for a machine of two cores.
+/// Default memory limit of a row in MiB: enough for an interpreter, small enough for a machine with two
+/// cores.
 const MEMORY_MIB: u64 = 256;
-/// Wall clock, where a row says nothing.
+/// Default wall-clock limit of a row.
 const WALL: Duration = Duration::from_secs(20);
 
-/// How long after its answer a sandbox may take to be gone.
+/// Time between a sandbox's answer and its removal.
 const TEARDOWN: Duration = Duration::from_secs(3);
 
-/// The policy of a row: its programs and one file are granted read-only, at the same paths inside, and nothing else.
+/// Policy of a row: grants its programs and one file read-only, at the same paths inside, and nothing else.
 #[must_use]
 pub fn policy(row: &Row, argv: &[String], base: &Path, without: &[Wall]) -> Policy {
     let (program, arguments) =
@@ -44,7 +45,8 @@ pub fn policy(row: &Row, argv: &[String], base: &Path, without: &[Wall]) -> Poli
     let policy = Policy::new(program).args(arguments).limits(limits);
     let mut policy = shown.iter().fold(policy, |policy, folder| policy.read_only(folder, folder));
     policy.shape.network = network;
-    // An own /proc needs an own pid namespace, so both go, and the program sees the arena's.
+    // A private /proc requires a private pid namespace, so both are removed, and the program sees the
+    // arena's.
     let proc = without.contains(&Wall::Layer(Layer::PidNs)).then_some(&Wall::Layer(Layer::MountNs));
     without.iter().chain(proc).fold(policy, |policy, wall| match wall {
         Wall::Layer(layer) => policy.without_layer(*layer, WeakensTheSandbox),
@@ -52,12 +54,12 @@ pub fn policy(row: &Row, argv: &[String], base: &Path, without: &[Wall]) -> Poli
     })
 }
 
-/// Runs a policy to its end, and waits until what is behind it is cleaned up.
+/// Runs a policy to its end, and waits until its cleanup is finished.
 ///
 /// All runs share one runtime: the engine's launcher belongs to the runtime in which it was started.
 ///
 /// # Errors
-/// When no runtime can be made.
+/// When the runtime cannot be made.
 pub fn outcome(policy: &Policy) -> std::io::Result<Outcome> {
     block_on(async {
         let outcome = hotcell_sandbox::run(policy).await;
@@ -66,10 +68,10 @@ pub fn outcome(policy: &Policy) -> std::io::Result<Outcome> {
     })
 }
 
-/// The same, with what the run left.
+/// Like [`outcome`], with the files that the run left.
 ///
 /// # Errors
-/// When no runtime can be made, or nothing began.
+/// When the runtime cannot be made, or the run did not start.
 pub fn finished(policy: &Policy) -> std::io::Result<Finished> {
     block_on(async {
         let running = hotcell_sandbox::spawn(policy).await.map_err(|e| std::io::Error::other(e.message))?;
@@ -79,10 +81,10 @@ pub fn finished(policy: &Policy) -> std::io::Result<Finished> {
     })?
 }
 
-/// Waits for something of the engine.
+/// Blocks on a future of the engine.
 ///
 /// # Errors
-/// When no runtime can be made.
+/// When the runtime cannot be made.
 pub fn block_on<T>(what: impl Future<Output = T>) -> std::io::Result<T> {
     static RUNTIME: OnceLock<std::io::Result<Runtime>> = OnceLock::new();
     let runtime = RUNTIME.get_or_init(|| Builder::new_current_thread().enable_all().build());
@@ -90,7 +92,7 @@ pub fn block_on<T>(what: impl Future<Output = T>) -> std::io::Result<T> {
     Ok(runtime.block_on(what))
 }
 
-/// Runs a row with some walls out.
+/// Runs a row with some defences knocked out.
 #[must_use]
 pub fn run(row: &Row, argv: &[String], base: &Path, setting: Setting, without: &[Wall]) -> Run {
     let start = Instant::now();
@@ -111,7 +113,7 @@ pub fn run(row: &Row, argv: &[String], base: &Path, setting: Setting, without: &
     Run { setting, ending, survivor: false, in_force, note, milliseconds }
 }
 
-/// How an outcome says that the program ended.
+/// Converts an outcome to the ending of a run.
 #[must_use]
 pub fn ending(outcome: &Outcome) -> Ending {
     let reason = || outcome.reason.clone().unwrap_or_default();
@@ -130,7 +132,7 @@ pub fn ending(outcome: &Outcome) -> Ending {
     }
 }
 
-/// The program's last line, or the engine's reason.
+/// Last line of the program, or the engine's reason.
 fn note(outcome: &Outcome) -> String {
     let errors = outcome.stderr.to_bytes();
     let text = String::from_utf8_lossy(&errors[errors.len().saturating_sub(600)..]).trim().to_owned();

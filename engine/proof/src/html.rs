@@ -1,11 +1,13 @@
-//! A report to be filed: one page of HTML that needs nothing else and prints well. Pure.
+//! A report as a single HTML page without external resources, suitable for printing. Pure.
 
 use std::fmt::Write;
+
+use hotcell_sandbox::text::is_shown;
 
 use crate::report::{AttackReport, Report, RowReport, Seen, Standing, TestReport};
 use crate::text::{WALLS, explained, sign, sum, version};
 
-/// Colours are for the eye; each cell has its word or sign too.
+/// Colours are redundant: each cell also has a word or sign.
 const STYLE: &str = "body{font:14px/1.4 system-ui,sans-serif;margin:2em;color:#111;background:#fff}\
     table{border-collapse:collapse;margin:1em 0}th,td{border:1px solid #bbb;padding:2px 6px;text-align:left;vertical-align:top}\
     th{background:#eee}thead{display:table-header-group}tr{break-inside:avoid}td.w{text-align:center}\
@@ -13,7 +15,7 @@ const STYLE: &str = "body{font:14px/1.4 system-ui,sans-serif;margin:2em;color:#1
     .absent,.never{background:#eee}code{font-family:ui-monospace,monospace}@page{size:landscape;margin:1cm}\
     @media print{body{margin:0;font-size:9px}th,td{padding:1px 3px}*{print-color-adjust:exact;-webkit-print-color-adjust:exact}}";
 
-/// The page.
+/// Formats the page.
 #[must_use]
 pub fn html(report: &Report) -> String {
     let mut page = String::from("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
@@ -143,7 +145,7 @@ const fn class(standing: Standing) -> &'static str {
     }
 }
 
-/// Text that HTML takes for nothing else, without control characters.
+/// Escapes text for HTML, and makes invisible characters visible.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -154,7 +156,7 @@ fn escaped(text: &str) -> String {
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
             '\n' => out.push('\n'),
-            c if c.is_control() => out.push('\u{fffd}'),
+            c if !is_shown(c) => out.extend(c.escape_unicode()),
             c => out.push(c),
         }
     }
@@ -185,6 +187,6 @@ mod tests {
 
     #[test]
     fn every_character_with_a_meaning_is_taken_away() {
-        assert_eq!(escaped("<a href=\"x\">'&\u{1b}\n"), "&lt;a href=&quot;x&quot;&gt;&#39;&amp;\u{fffd}\n");
+        assert_eq!(escaped("<a href=\"x\">'&\u{1b}\n"), "&lt;a href=&quot;x&quot;&gt;&#39;&amp;\\u{1b}\n");
     }
 }

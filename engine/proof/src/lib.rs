@@ -1,13 +1,15 @@
-//! Hostile programs against the sandbox: does each wall hold alone, on this host?
+//! Runs hostile programs against the sandbox: does each defence hold alone, on this host?
 //!
-//! A row of [`table`] is one attack: a small program, the walls that should stop it, and for whom. Each
-//! row runs inside an [`arena`], first with nothing around it (it must get through, or it proves nothing), then with
-//! every layer on, then with each wall knocked out, then with all of them out; [`verdict`] decides, as a pure function,
-//! what those runs come to. [`special`] holds what no exit code can answer, [`coverage`] says which number of the project's list
-//! of attacks is shown by what, [`suite`] runs all of it within a time and [`report`] says what came of it.
+//! A row of [`table`] is one attack: a small program, the defences that should stop it, and the users who
+//! start it. Each row runs inside an [`arena`], first without a sandbox (where it must get through, or it
+//! proves nothing), then with every layer on, then with each defence knocked out, then with all of them out.
+//! [`verdict`] judges these runs as a pure function. [`special`] has the tests that an exit code cannot
+//! decide, [`coverage`] maps the project's list of attacks to its tests, [`suite`] runs everything within a
+//! time limit, and [`report`] has the results.
 //!
-//! Nothing here decides what a sandbox is made of, and nothing hostile runs outside an arena. A program that uses this
-//! crate calls [`stage`] before anything else, and ends with what it gives: arenas are made by executing the program again.
+//! This crate does not decide how a sandbox is made, and nothing hostile runs outside an arena. A program
+//! that uses it calls [`stage`] first, and exits with the code that it returns: arenas are made by executing
+//! the program again.
 //!
 //! ```no_run
 //! use hotcell_proof::{report, stage, suite};

@@ -1,13 +1,13 @@
-//! The hostile programs, as the build made them: whoever uses this crate carries them along and needs no compiler.
+//! The hostile programs, embedded at build time, so that users of this crate need no compiler.
 
 use std::io;
 
-/// The static multi-call program; empty where the build could not make it.
+/// The static multi-call program; empty when it could not be built.
 const ATTACK: &[u8] = include_bytes!(env!("HOTCELL_ATTACK_PROGRAM"));
-/// What was missing then.
+/// Reason why it could not be built.
 const LACKS: Option<&str> = option_env!("HOTCELL_ATTACK_LACKS");
 
-/// The scripts, by the names that rows have for them.
+/// The scripts, by the names that rows use.
 pub(crate) const SCRIPTS: &[(&str, &[u8])] = &[
     ("asyncio_wakeup.py", include_bytes!("../programs/asyncio_wakeup.py")),
     ("dev_tcp.sh", include_bytes!("../programs/dev_tcp.sh")),
@@ -16,10 +16,10 @@ pub(crate) const SCRIPTS: &[(&str, &[u8])] = &[
     ("through_proxy.py", include_bytes!("../programs/through_proxy.py")),
 ];
 
-/// The static multi-call program of all attacks in C.
+/// The static multi-call program with all attacks in C.
 ///
 /// # Errors
-/// When this build has none, and what it lacked.
+/// When this build has no such program, with the reason.
 pub fn attack() -> io::Result<&'static [u8]> {
     match LACKS {
         Some(why) => Err(io::Error::other(format!("this build has no hostile programs: {why}"))),

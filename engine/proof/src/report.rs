@@ -1,4 +1,5 @@
-//! What a host came to: `hotcell.attacks/1`. Pure; [`crate::suite`] makes it, [`text`] and [`html`] show it.
+//! Results of the attacks on a host: `hotcell.attacks/1`. Pure; [`crate::suite`] makes reports, [`text`] and
+//! [`html`] show them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,49 +18,49 @@ use crate::verdict::{Proven, Shown, Verdict, shown};
 pub use crate::html::html;
 pub use crate::text::text;
 
-/// The name of this form in its `schema` field.
+/// Name of the report format, in its `schema` field.
 pub const SCHEMA: &str = "hotcell.attacks/1";
 
-/// What came of the attacks on a host.
+/// Results of the attacks on a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// Always `hotcell.attacks/1`.
     pub schema: String,
     /// The version of hotcell.
     pub hotcell: String,
-    /// When it began, RFC 3339.
+    /// Start time, RFC 3339.
     pub date: String,
-    /// Which host this is.
+    /// Facts about the host.
     pub host: Host,
-    /// For whom rows and tests ran.
+    /// Users who started the sandboxes.
     pub users: Vec<User>,
-    /// How long all of it took, milliseconds.
+    /// Total duration in milliseconds.
     pub duration_ms: u64,
-    /// How many attacks came to what.
+    /// Number of attacks by result.
     pub summary: Summary,
-    /// Each number of the list that was asked for, in order.
+    /// The requested attacks of the list, in order.
     pub attacks: Vec<AttackReport>,
 }
 
-/// Facts about a host, for the reader: no verdict depends on them.
+/// Facts about a host, for the reader; no verdict depends on them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Host {
     /// The kernel's release.
     pub kernel: String,
-    /// The machine.
+    /// Machine architecture.
     pub arch: String,
-    /// The kind of container that this seems to be; `null` for none.
+    /// Probable kind of container; `null` outside of containers.
     pub container: Option<String>,
-    /// Whose rights hotcell has.
+    /// User of the hotcell process.
     pub user: String,
-    /// Version of Landlock; 0 for none.
+    /// Version of Landlock; 0 where it is unavailable.
     pub landlock_abi: u32,
-    /// Version of the control groups that can be used; 0 for none.
+    /// Version of the usable cgroups; 0 without any.
     pub cgroup_version: u32,
 }
 
 impl Host {
-    /// This one.
+    /// Facts about this host.
     #[must_use]
     pub fn look() -> Self {
         let engine = Engine::new();
@@ -71,30 +72,31 @@ impl Host {
     }
 }
 
-/// What an attack, or a row or test of one, came to. The later ones are what an attack with several comes to.
+/// Result of an attack, or of one of its rows or tests. For an attack with several, the variant that comes
+/// last here counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
-    /// Nothing here can try it, as the list says.
+    /// Nothing here can attempt it; the list has the reason.
     Never,
-    /// It says nothing here: this kernel has no such call, or this host lacks what it needs.
+    /// Not applicable: this kernel has no such call, or the host lacks a requirement.
     Absent,
-    /// A test that counts no walls holds, or what must work works.
+    /// A test that does not count defences passed, or an operation that must work does.
     Holds,
-    /// Stopped, and still stopped without any one wall: two hold, each without the other.
+    /// Stopped, and still stopped without any single defence: at least two hold independently.
     TwoWalls,
-    /// Stopped by a single wall, and the list says why there is no other.
+    /// Stopped by a single defence; the list has the reason why there is no other.
     OneWall,
-    /// Stopped by a single wall on this host, which lacks the others that the list knows.
+    /// Stopped by a single defence on this host, which lacks the others of the list.
     Thin,
-    /// It was not run, or not to its end.
+    /// Not run, or not to its end.
     NotRun,
-    /// It got through, or what must work does not, or the row proves nothing.
+    /// Got through; or an operation that must work does not; or the row proves nothing.
     Failed,
 }
 
 impl Standing {
-    /// In words.
+    /// The result in words.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -110,117 +112,119 @@ impl Standing {
     }
 }
 
-/// How many attacks came to what.
+/// Number of attacks by result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
-    /// All that were asked for.
+    /// All requested attacks.
     pub attacks: usize,
-    /// Held by two walls or more.
+    /// Stopped by two defences or more.
     pub two_walls: usize,
-    /// Held by one, and the list says why.
+    /// Stopped by one; the list has the reason.
     pub one_wall: usize,
-    /// Held in a test that counts no walls, or works.
+    /// Passed a test that does not count defences, or works.
     pub holds: usize,
-    /// Not there on this kernel or host.
+    /// Not applicable on this kernel or host.
     pub absent: usize,
-    /// Held by one wall, since this host lacks the others.
+    /// Stopped by one defence, because this host lacks the others.
     pub thin: usize,
     /// Not run for lack of time or of an arena.
     pub not_run: usize,
-    /// That nothing here can try; the list says why.
+    /// Not testable here; the list has the reason.
     pub never: usize,
-    /// That got through or could not be judged.
+    /// Got through, or could not be judged.
     pub failed: usize,
-    /// Whether something was run, all of it held, and nothing is left to run.
+    /// Whether something was run, all of it passed, and nothing is left to run.
     pub good: bool,
 }
 
-/// One number of the list.
+/// Result of one numbered attack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AttackReport {
-    /// 1 to 142.
+    /// Number in the list, 1 to 149.
     pub number: u16,
-    /// What is tried.
+    /// The attempted attack.
     pub title: String,
-    /// What it came to.
+    /// Result.
     pub standing: Standing,
-    /// Why nothing tried it; `null` where something did.
+    /// Reason why nothing attempted it; `null` where something did.
     pub why: Option<String>,
-    /// Programs, each with walls knocked out.
+    /// Results of programs, each also run with defences knocked out.
     pub rows: Vec<RowReport>,
-    /// Tests that are no rows.
+    /// Results of special tests.
     pub tests: Vec<TestReport>,
-    /// Tests of other suites of the project, `file::name`. They are not run here.
+    /// Tests of other suites of the project, as `file::name`. They are not run here.
     pub elsewhere: Vec<String>,
 }
 
-/// A row for one user.
+/// Result of a row for one user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RowReport {
-    /// Its name, with the number.
+    /// Name of the row, with its number.
     pub name: String,
-    /// For whom.
+    /// User who started the sandboxes.
     pub user: User,
-    /// What it came to.
+    /// Result.
     pub standing: Standing,
-    /// Why it is not two walls.
+    /// Reason why fewer than two defences hold.
     pub why: Option<String>,
-    /// Why it could not be shown that it gets through where nothing stops it; `null` where that was shown.
+    /// Reason why the attack could not be shown to get through where nothing stops it; `null` where that was
+    /// shown.
     pub unproven: Option<String>,
-    /// Its walls, by name, and what it came to without each; `always` where nothing switches that wall off.
+    /// The row's defences by name, with the result without each; `always` where a defence cannot be switched
+    /// off.
     pub walls: BTreeMap<String, Without>,
-    /// Without a sandbox.
+    /// Result without a sandbox.
     pub bare: Option<Seen>,
-    /// With everything on.
+    /// Result with all defences.
     pub all_on: Option<Seen>,
-    /// Without all of its walls that can be switched off.
+    /// Result without all of its defences that can be switched off.
     pub all_out: Option<Seen>,
-    /// How long it took, milliseconds.
+    /// Duration in milliseconds.
     pub duration_ms: u64,
 }
 
-/// A test that is no row, for one user.
+/// Result of a special test for one user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TestReport {
-    /// Its name, with the number.
+    /// Name of the test, with its number.
     pub name: String,
-    /// For whom.
+    /// User who started the sandboxes.
     pub user: User,
-    /// What it came to.
+    /// Result.
     pub standing: Standing,
-    /// What it said.
+    /// Message of the test.
     pub said: String,
-    /// How long it took, milliseconds.
+    /// Duration in milliseconds.
     pub duration_ms: u64,
 }
 
-/// What an attack did in one run.
+/// Result of an attack in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Seen {
-    /// It got through.
+    /// The attack got through.
     Through,
-    /// It was stopped, or what must work worked.
+    /// The attack was stopped, or an operation that must work worked.
     Stopped,
     /// There is no such call or file.
     Absent,
-    /// It could not be tried.
+    /// The attack could not be attempted.
     Untried,
 }
 
-/// What became of an attack without one wall.
+/// Result of an attack without one defence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Without {
-    /// Still stopped: another wall holds.
+    /// The attack was still stopped: another defence holds.
     Stopped,
-    /// It got through: this wall alone held.
+    /// The attack got through: only this defence stopped it.
     Through,
-    /// It could not be tried.
+    /// The attack could not be attempted.
     Untried,
-    /// No policy switches this wall off.
+    /// No policy switches this defence off.
     Always,
-    /// This wall was not run without.
+    /// The attack was not run without this defence.
     NotRun,
 }
 
@@ -369,7 +373,7 @@ fn row_report(row: &Row, done: &Done) -> RowReport {
     }
 }
 
-/// Layers among a row's walls that are not in force on this host.
+/// Layers among a row's defences that are not in force on this host.
 fn lacking(row: &Row, user: User, runs: &[Run]) -> String {
     let all_on = runs.iter().find(|run| run.setting == Setting::AllOn);
     let missing = row.walls_for(user).filter(|wall| match wall {
@@ -379,7 +383,7 @@ fn lacking(row: &Row, user: User, runs: &[Run]) -> String {
     missing.map(|wall| wall.to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// Of a row that held: by how many walls, and why not by more.
+/// For a row that was stopped: the result by the number of defences, and the reason why there are not more.
 fn walls_that_held(
     row: &Row,
     walls: &BTreeMap<String, Without>,
@@ -418,7 +422,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A row of two walls, mount_ns and landlock.
+    /// Result of a row with two defences, mount_ns and landlock.
     fn came(without_mount: i32, in_force: &[Layer], user: User) -> Done {
         let row = rows().next().expect("a row");
         let without = |layer| Setting::Without(Wall::Layer(layer));

@@ -1,34 +1,34 @@
-//! What one run of one attack came to, as data that crosses from the arena to the harness.
+//! Result of one run of an attack, as data that is passed from the arena to the harness.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::table::{Layer, Wall};
 
-/// The exit code by which a program says that it got through.
+/// Exit code of a program that got through.
 pub const THROUGH: i32 = 77;
-/// The exit code by which a program says that it was stopped as expected, or that what must work works.
+/// Exit code of a program that was stopped as expected, or whose operation worked as it must.
 pub const STOPPED: i32 = 0;
-/// The exit code by which a program says that a precondition is missing.
+/// Exit code of a program that lacks a precondition.
 pub const MISSING: i32 = 2;
-/// The exit code by which a program says that the kernel, or a filter, knows no such call.
+/// Exit code of a program that found no such call in the kernel, or behind a filter.
 pub const ABSENT: i32 = 38;
 
-/// Who starts the sandbox.
+/// User who starts the sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum User {
-    /// Root of the arena's user namespace, which is nobody outside of it.
+    /// Root of the arena's user namespace, an unused id outside of it.
     Root,
     /// An ordinary user of the arena.
     User,
 }
 
 impl User {
-    /// Both.
+    /// Both users.
     pub const ALL: [Self; 2] = [Self::Root, Self::User];
 
-    /// The name in a test's name.
+    /// The name of the user in a test's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -38,19 +38,19 @@ impl User {
     }
 }
 
-/// What stood around a program in a run.
+/// Confinement of a program in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Setting {
-    /// Nothing but the arena; the sandbox engine is not involved.
+    /// The arena only; the sandbox engine is not involved.
     Bare,
-    /// The sandbox as everybody gets it.
+    /// The sandbox with its default layers.
     AllOn,
-    /// The weaker sandbox without namespaces, everything else on.
+    /// The weaker sandbox without namespaces, with everything else on.
     LandlockOnly,
-    /// The sandbox without this wall.
+    /// The sandbox without this defence.
     Without(Wall),
-    /// The sandbox without any of the row's walls that can be switched off.
+    /// The sandbox without any of the row's defences that can be switched off.
     AllOut,
 }
 
@@ -58,32 +58,32 @@ pub enum Setting {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// The program ended by itself with this code.
+    /// The program exited with this code.
     Exited(i32),
-    /// A signal ended it.
+    /// The program was ended by this signal.
     Signaled(String),
-    /// A limit ended it; the name of the cause in the outcome, such as `memory_limit`.
+    /// A limit ended the program; the name of the cause in the outcome, such as `memory_limit`.
     Limit(String),
-    /// The engine would not run it like this.
+    /// The engine refused to run it like this; with the reason.
     Refused(String),
-    /// Something else, such as a failure of the harness.
+    /// Another ending, such as a failure of the harness.
     Other(String),
 }
 
 /// One run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    /// What stood around it.
+    /// Confinement of the program.
     pub setting: Setting,
-    /// How it ended.
+    /// How the run ended.
     pub ending: Ending,
-    /// Whether a process that it left behind was alive afterwards.
+    /// Whether a process that the program left behind was alive afterwards.
     pub survivor: bool,
-    /// The layers that the outcome says were in force.
+    /// Layers that the outcome reports as in force.
     #[serde(default)]
     pub in_force: Vec<Layer>,
-    /// The program's own line, or the engine's reason.
+    /// Message of the program, or the engine's reason.
     pub note: String,
-    /// Wall clock in milliseconds, as the harness saw it.
+    /// Wall-clock duration in milliseconds, measured by the harness.
     pub milliseconds: u64,
 }

@@ -1,5 +1,5 @@
-//! The stages of an arena: the present program, executed again. No way in for anybody: each refuses where the one before it
-//! has not been.
+//! The stages of an arena: the present program, executed again. They cannot be entered directly: each refuses
+//! to run when the stage before it has not.
 
 use std::ffi::OsString;
 use std::fs;
@@ -22,8 +22,8 @@ use crate::arena::{DATA, GROUP, HOST_NAME, ORDINARY, SCRATCH, SECOND_ADDRESS, ST
 use crate::run::User;
 use crate::{driver, programs, special, unsafe_calls};
 
-/// Carries out a stage if the arguments (the program's name is the first) ask for one, and gives its exit code: `None` when
-/// this is an ordinary start of the program.
+/// Runs a stage if the arguments (the first is the program's name) name one, and returns its exit code;
+/// `None` for an ordinary start of the program.
 #[must_use]
 pub fn stage(arguments: &[OsString]) -> Option<i32> {
     if arguments.get(1).is_none_or(|a| a != STAGE) {
@@ -50,12 +50,13 @@ pub fn stage(arguments: &[OsString]) -> Option<i32> {
     })
 }
 
-/// Whether this process is inside an arena: what follows would be an attack on the machine anywhere else.
+/// Checks that this process is inside an arena: outside, the next steps would attack the machine.
 fn inside() -> io::Result<()> {
     if is_ours()? && has_scratch("/tmp")? { Ok(()) } else { Err(io::Error::other("this is no arena")) }
 }
 
-/// Whether this process is the first of an arena that is being made: what follows changes every mount that it sees.
+/// Checks that this process is the first of an arena that is being made: the next steps change every mount
+/// that it sees.
 fn beginning() -> io::Result<()> {
     let parts = ["/srv", "/opt", "/mnt", "/media"];
     let scratch = parts.into_iter().any(|p| has_scratch(p).unwrap_or(false));
@@ -66,13 +67,13 @@ fn beginning() -> io::Result<()> {
     }
 }
 
-/// An arena's name and ids.
+/// Whether this process has an arena's host name and ids.
 fn is_ours() -> io::Result<bool> {
     let ids = fs::read_to_string("/proc/self/uid_map")?;
     Ok(nix::unistd::gethostname()? == HOST_NAME && ids.split_whitespace().nth(2) != Some("4294967295"))
 }
 
-/// Whether an arena's own file system is mounted there.
+/// Whether an arena's own file system is mounted at a path.
 fn has_scratch(at: &str) -> io::Result<bool> {
     Ok(fs::read_to_string("/proc/self/mountinfo")?.lines().any(|l| {
         l.split(' ').nth(4) == Some(at)
@@ -85,7 +86,7 @@ fn task(rest: &[OsString]) -> io::Result<Task> {
     Ok(serde_json::from_str(text)?)
 }
 
-/// This program again, as the next stage.
+/// Command that executes this program as the next stage.
 fn next(stage: &str, task: &Task, program: &Path) -> io::Result<Command> {
     let mut command = Command::new(program);
     command.args([STAGE, stage, &serde_json::to_string(task)?]);
@@ -97,20 +98,21 @@ fn die_with_parent() -> io::Result<()> {
     Ok(())
 }
 
-/// The file of this program, held so that it can be shown where its folder is closed or covered.
+/// The file of this program, kept so that it can be mounted where its folder is closed or covered.
 enum Own {
-    /// To be shown in place, without a copy: it may have hundreds of megabytes.
+    /// A descriptor for mounting the file without a copy: it may have hundreds of megabytes.
     Held(OwnedFd),
-    /// It is gone, or not for everybody to execute.
+    /// A copy, because the file is gone or not executable by all users.
     Copied(Vec<u8>),
 }
 
-/// A descriptor of a path, to be mounted elsewhere; its mount must be of the present namespace.
+/// Opens a descriptor of a path, to be bind-mounted elsewhere; its mount must belong to the present
+/// namespace.
 fn hold(path: &Path) -> io::Result<OwnedFd> {
     Ok(fs::OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(path)?.into())
 }
 
-/// Shows what is held at a place, read-only.
+/// Bind-mounts a held file at a path, read-only.
 fn show(held: &OwnedFd, at: &Path) -> io::Result<()> {
     fs::write(at, "")?;
     let from = format!("/proc/self/fd/{}", held.as_raw_fd());
@@ -118,7 +120,7 @@ fn show(held: &OwnedFd, at: &Path) -> io::Result<()> {
     unsafe_calls::set_read_only(&at.to_string_lossy(), true, false)
 }
 
-/// The path of this program, where it is still the same file and who is in the arena may execute it.
+/// Path of this program, if it is still the same file and users in the arena may execute it.
 fn own_path(as_root: bool) -> Option<PathBuf> {
     let path = fs::read_link("/proc/self/exe").ok()?;
     let (there, own) = (fs::metadata(&path).ok()?, fs::metadata("/proc/self/exe").ok()?);
@@ -126,8 +128,9 @@ fn own_path(as_root: bool) -> Option<PathBuf> {
     (same && (!as_root || own.mode() & 0o5 == 0o5)).then_some(path)
 }
 
-/// Looked for while this process is still who it was outside: the folder may be closed to others. As root the mount is made
-/// in a namespace of root's own, so that nobody in the arena can make it writable.
+/// Makes the program available while this process still has its outside user, since the folder may be closed
+/// to others. As root, the mount is made in a namespace owned by root, so that no process in the arena can
+/// make it writable.
 fn own_program(task: &Task, over: &Path) -> io::Result<Option<PathBuf>> {
     let Some(path) = own_path(task.as_root) else { return Ok(None) };
     if !task.as_root {
@@ -163,7 +166,7 @@ fn outer(task: &Task) -> io::Result<i32> {
         setgroups(&[])?;
         setresgid(Gid::from_raw(0), Gid::from_raw(0), Gid::from_raw(0))?;
         setresuid(Uid::from_raw(0), Uid::from_raw(0), Uid::from_raw(0))?;
-        // A change of ids cleared it.
+        // The change of ids has cleared the setting.
         die_with_parent()?;
     }
     private_mounts()?;
@@ -176,7 +179,7 @@ fn outer(task: &Task) -> io::Result<i32> {
     unsafe_calls::loopback_up(SECOND_ADDRESS)?;
     nix::unistd::sethostname(HOST_NAME)?;
 
-    // Programs and decoys live on a file system of their own.
+    // Programs and decoys are on a separate file system.
     let own = match path {
         Some(path) => Own::Held(hold(&path)?),
         None => Own::Copied(copy),
@@ -207,7 +210,7 @@ fn executable(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
 fn init(task: &Task) -> io::Result<i32> {
     die_with_parent()?;
     std::thread::spawn(|| {
-        // The harness holds the other end for as long as it wants an arena.
+        // The harness keeps the other end open as long as it needs the arena.
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
         std::process::exit(1);
     });
@@ -235,7 +238,7 @@ fn init(task: &Task) -> io::Result<i32> {
     mount(Some("/dev/pts/ptmx"), "/dev/ptmx", none, MsFlags::MS_BIND, none)?;
     setrlimit(Resource::RLIMIT_DATA, DATA, DATA)?;
     setrlimit(Resource::RLIMIT_NPROC, 1500, 1500)?;
-    // High enough numbers that no process of a sandbox has the same by chance.
+    // High numbers, so that no process of a sandbox has the same id by chance.
     let _ = fs::write("/proc/sys/kernel/ns_last_pid", "20000");
 
     let mut child = next("hop", task, &task.base.join("bin/driver"))?.stdin(Stdio::null()).spawn()?;
@@ -258,14 +261,14 @@ fn init(task: &Task) -> io::Result<i32> {
 fn hop(task: &Task) -> io::Result<i32> {
     if task.user == User::User && task.as_root {
         for entry in ["", "bin", "bin/attack", "bin/victim"] {
-            // What the ordinary user runs is their own, as it would be on a host.
+            // The ordinary user owns its programs, as on a host.
             chown(task.base.join(entry), Some(ORDINARY), Some(ORDINARY))?;
         }
         setgroups(&[Gid::from_raw(GROUP)])?;
         setresgid(Gid::from_raw(ORDINARY), Gid::from_raw(ORDINARY), Gid::from_raw(ORDINARY))?;
         setresuid(Uid::from_raw(ORDINARY), Uid::from_raw(ORDINARY), Uid::from_raw(ORDINARY))?;
     } else if task.user == User::User {
-        // A second user namespace: its user is not root, and the arena's mounts are locked for it.
+        // A second user namespace whose user is not root, and which has the arena's mounts locked.
         unshare(CloneFlags::CLONE_NEWUSER)?;
         fs::write("/proc/self/setgroups", "deny")?;
         fs::write("/proc/self/uid_map", format!("{ORDINARY} 0 1\n"))?;
@@ -274,6 +277,6 @@ fn hop(task: &Task) -> io::Result<i32> {
     if task.user == User::Root {
         return driver::main(task);
     }
-    // The execution drops what capabilities a user who is not root still has.
+    // The exec drops the capabilities that a non-root user still has.
     Err(next("driver", task, &task.base.join("bin/driver"))?.exec())
 }

@@ -1,4 +1,4 @@
-//! All of it on this host, within a time: what `hotcell doctor --attack` does.
+//! Runs everything on this host within a time limit: `hotcell doctor --attack`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -16,25 +16,26 @@ use crate::special::{self, Said, Special};
 use crate::table::{Row, rows};
 use crate::verdict::{Verdict, verdict};
 
-/// What is left of the time for the last arenas to be removed.
+/// Time reserved for the removal of the last arenas.
 const TEARDOWN: Duration = Duration::from_secs(2);
-/// The longest that a single row or test may take of it.
+/// Time limit of a single row or test.
 const EACH: Duration = Duration::from_secs(40);
-/// Rows that share an arena: making one takes as long as a row.
+/// Number of rows that share an arena, since making one takes as long as a row.
 const TOGETHER: usize = 6;
-/// Most arenas at once: each may use as much memory as its ceiling says.
+/// Maximum number of concurrent arenas: each may use as much memory as its ceiling.
 const MOST: usize = 8;
 
-/// What to prove, and how.
+/// Options of a run of the suite.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Only these numbers of the list; empty for all.
+    /// Numbers of the attacks to run; empty for all.
     pub only: Vec<u16>,
-    /// The moment that the report bears, as RFC 3339 writes it.
+    /// Start time for the report, RFC 3339.
     pub date: String,
-    /// What is not done by then is named as not run. 60 s.
+    /// Time limit; attacks that are not finished by then count as not run. Default 60 s.
     pub within: Duration,
-    /// How many arenas at once. Three times the processors, since most of an arena's time is waiting; 8 at most.
+    /// Number of concurrent arenas. Default three times the processors, since an arena mostly waits; at most
+    /// 8.
     pub at_once: usize,
 }
 
@@ -50,16 +51,16 @@ impl Default for Options {
     }
 }
 
-/// How far it is.
+/// Progress of the suite.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
-    /// Rows and tests that are done.
+    /// Number of finished rows and tests.
     pub done: usize,
-    /// All of them.
+    /// Total number.
     pub of: usize,
-    /// The one that was done last.
+    /// Name of the row or test that finished last.
     pub name: &'a str,
-    /// Whether it holds, as far as can be said.
+    /// Whether that one passed, as far as known.
     pub good: bool,
 }
 
@@ -68,7 +69,7 @@ pub struct Progress<'a> {
 pub enum Item {
     /// A row.
     Row(&'static Row),
-    /// A test that is no row.
+    /// A special test.
     Test(&'static Special),
 }
 
@@ -85,7 +86,8 @@ impl Item {
             Self::Test(test) => test.name.to_owned(),
         }
     }
-    /// Whether it takes seconds. One after the other, from the beginning: the last to begin would be what everything waits for.
+    /// Whether the item takes seconds. Slow items run first, one after the other, or the suite would wait for
+    /// the last of them.
     fn is_slow(self) -> bool {
         match self {
             Self::Row(row) => matches!(row.number, 27 | 105 | 106 | 112 | 116 | 124 | 125),
@@ -94,7 +96,7 @@ impl Item {
             }
         }
     }
-    /// The row, if it may share an arena with others: not where it uses up what is bounded.
+    /// The row, if it may share an arena with others: not when it exhausts a limited resource.
     fn shares(self) -> Option<&'static Row> {
         match self {
             Self::Row(row) if !self.is_slow() && row.set.is_empty() && row.number < 102 => Some(row),
@@ -103,27 +105,27 @@ impl Item {
     }
 }
 
-/// What came of a row or a test for one user.
+/// Result of a row or a test for one user.
 #[derive(Clone, Debug)]
 pub struct Done {
-    /// Which.
+    /// The row or test.
     pub item: Item,
-    /// For whom.
+    /// User who started the sandboxes.
     pub user: User,
-    /// What came of it.
+    /// Result.
     pub came: Came,
-    /// How long it took, with its arena.
+    /// Duration, including its arena.
     pub took: Duration,
 }
 
-/// What came of it.
+/// Result of a row or a test.
 #[derive(Clone, Debug)]
 pub enum Came {
-    /// A row's runs, and what they come to.
+    /// The runs of a row, and their verdict.
     Runs(Vec<Run>, Verdict),
-    /// What a test says.
+    /// Result of a special test.
     Said(Said),
-    /// It was not run, or not to its end, and why.
+    /// Not run, or not to its end, with the reason.
     NotRun(String),
 }
 
@@ -133,10 +135,11 @@ impl Came {
     }
 }
 
-/// Runs rows and tests, each in an arena of its own, for each user that the caller can be. Ends soon after `stop` is set.
+/// Runs rows and tests, each in a separate arena, for each user that the caller can be. Ends soon after
+/// `stop` is set.
 ///
 /// # Errors
-/// When there is no arena to be had for one of them; nothing hostile ran then.
+/// When no arena can be made for any of them; nothing hostile ran then.
 pub fn prove(
     options: &Options,
     stop: &AtomicBool,
@@ -185,7 +188,7 @@ pub fn prove(
     Ok(Report::new(options, users, Host::look(), &done, start.elapsed()))
 }
 
-/// What is to be run, in this order.
+/// The items to run, in order.
 fn items(only: &[u16], users: &[User]) -> Vec<(Item, User)> {
     let all = rows().map(Item::Row).chain(special::ALL.iter().map(Item::Test));
     all.filter(|item| only.is_empty() || only.contains(&item.number()))
@@ -194,12 +197,12 @@ fn items(only: &[u16], users: &[User]) -> Vec<(Item, User)> {
         .collect()
 }
 
-/// What runs in one arena, for whom.
+/// Items that run in one arena, for one user.
 type Job = (Vec<Item>, User);
 const QUICK: usize = 0;
 const SLOW: usize = 1;
 
-/// Quick jobs, of which one may be several rows, and slow ones.
+/// Splits the items into quick jobs, which may have several rows each, and slow ones.
 fn lanes(todo: &[(Item, User)]) -> [VecDeque<Job>; 2] {
     let mut lanes = [VecDeque::new(), VecDeque::new()];
     let mut open: BTreeMap<User, Vec<Item>> = BTreeMap::new();
@@ -219,8 +222,8 @@ fn lanes(todo: &[(Item, User)]) -> [VecDeque<Job>; 2] {
     lanes
 }
 
-/// Runs a job. What does not hold among several rows is run again in an arena of its own, and that counts: another row may have been
-/// in its way.
+/// Runs a job. A row that fails among several is run again in a separate arena, and that result counts, since
+/// another row may have interfered.
 fn together(items: &[Item], user: User, end: Instant, stop: &AtomicBool) -> Vec<Done> {
     let mut runs = match items {
         [_, _, ..] if !stop.load(Ordering::Relaxed) && Instant::now() < end => {
@@ -250,7 +253,7 @@ fn together(items: &[Item], user: User, end: Instant, stop: &AtomicBool) -> Vec<
     done.collect()
 }
 
-/// The runs of each row that came to its end.
+/// Runs of each row that finished.
 fn runs_of(report: &arena::Report) -> BTreeMap<String, Vec<Run>> {
     let mut rows: Vec<(String, Vec<Run>)> = Vec::new();
     for line in &report.lines {

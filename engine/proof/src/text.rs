@@ -1,4 +1,4 @@
-//! A report for a terminal. Pure.
+//! Formats a report for a terminal. Pure.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use crate::report::{AttackReport, Report, RowReport, Standing, Without};
 use crate::run::User;
 use crate::table::{Layer, Wall};
 
-/// The walls, in the order of the columns, and what stands over each.
+/// The defences in the order of the columns, with the column headings.
 pub(crate) const WALLS: [(Wall, &str); 15] = [
     (Wall::Layer(Layer::UserNs), "us"),
     (Wall::Layer(Layer::MountNs), "mn"),
@@ -28,10 +28,10 @@ pub(crate) const WALLS: [(Wall, &str); 15] = [
     (Wall::Supervisor, "su"),
     (Wall::Launcher, "la"),
 ];
-/// Columns of a row's name.
+/// Width of a row's name, in columns.
 const NAME: usize = 41;
 
-/// What stands in a cell.
+/// Content of a cell.
 pub(crate) const fn sign(without: Option<Without>) -> &'static str {
     match without {
         None => "·",
@@ -42,7 +42,7 @@ pub(crate) const fn sign(without: Option<Without>) -> &'static str {
     }
 }
 
-/// A row's or a test's standing.
+/// A line with the result of a row or test.
 struct Line<'a> {
     name: &'a str,
     users: Vec<User>,
@@ -50,7 +50,8 @@ struct Line<'a> {
     walls: Option<&'a BTreeMap<String, Without>>,
 }
 
-/// The table of attacks and walls, then whatever needs a reason, then the sum. With `colour`, standings have ANSI colours.
+/// Formats the table of attacks and defences, then explanations, then the summary. With `colour`, results
+/// have ANSI colours.
 #[must_use]
 pub fn text(report: &Report, colour: bool) -> String {
     let mut text = head(report);
@@ -101,12 +102,12 @@ fn head(report: &Report) -> String {
     )
 }
 
-/// A version, or none.
+/// A version number, or "none" for 0.
 pub(crate) fn version(number: u32) -> String {
     if number == 0 { "none".to_owned() } else { number.to_string() }
 }
 
-/// What is the same for both users is one line.
+/// Lines of an attack; equal results of both users share one line.
 fn lines(attack: &AttackReport) -> Vec<Line<'_>> {
     let mut lines: Vec<Line<'_>> = Vec::new();
     let rows = attack.rows.iter().map(|r| (r.name.as_str(), r.user, r.standing, Some(&r.walls)));
@@ -130,7 +131,7 @@ fn painted(standing: Standing, colour: bool) -> String {
     if colour { format!("\u{1b}[{code}m{}\u{1b}[0m", standing.words()) } else { standing.words().to_owned() }
 }
 
-/// Reasons, each once, with the names that it is the reason of.
+/// Reasons, each once, with the names to which it applies.
 pub(crate) type Reasons = Vec<(String, Vec<String>)>;
 
 fn add(found: &mut Reasons, why: &str, name: String) {
@@ -141,10 +142,10 @@ fn add(found: &mut Reasons, why: &str, name: String) {
     }
 }
 
-/// What heads [`unproven`].
+/// Heading of [`unproven`].
 const UNPROVEN: &str = "Stopped, but not shown to be an attack on this host";
 
-/// Why rows could not be shown to get through where nothing stops them.
+/// Reasons why rows could not be shown to get through where nothing stops them.
 fn unproven(report: &Report) -> Reasons {
     let mut found = Vec::new();
     for row in report.attacks.iter().flat_map(|attack| &attack.rows) {
@@ -158,7 +159,7 @@ fn unproven(report: &Report) -> Reasons {
     found
 }
 
-/// Why attacks have this standing.
+/// Reasons why attacks have this result.
 fn reasons_of(report: &Report, wanted: Standing) -> Reasons {
     let mut found = Vec::new();
     for attack in &report.attacks {
@@ -178,7 +179,7 @@ fn reasons_of(report: &Report, wanted: Standing) -> Reasons {
     found
 }
 
-/// The user is named where it is not everybody.
+/// A name, with the user unless all users have the same result.
 fn named(name: &str, user: User, report: &Report) -> String {
     let of = |attack: &AttackReport| {
         let rows = attack.rows.iter().filter(|r| r.name == name).map(|r| (r.standing, r.why.clone()));
@@ -195,7 +196,7 @@ fn named(name: &str, user: User, report: &Report) -> String {
     }
 }
 
-/// Standings that want a reason, and how each is headed.
+/// Results that need an explanation, with their headings.
 const EXPLAINED: [(Standing, &str); 6] = [
     (Standing::Failed, "Got through, or cannot be judged"),
     (Standing::NotRun, "Not run"),
@@ -205,7 +206,7 @@ const EXPLAINED: [(Standing, &str); 6] = [
     (Standing::Never, "Never run"),
 ];
 
-/// All that wants a reason, with its heading.
+/// All results that need an explanation, with their headings.
 pub(crate) fn explained(report: &Report) -> impl Iterator<Item = (&'static str, Reasons)> {
     let standings = EXPLAINED.into_iter().map(|(standing, head)| (head, reasons_of(report, standing)));
     standings.chain([(UNPROVEN, unproven(report))])
@@ -223,7 +224,7 @@ fn reasons(text: &mut String, report: &Report) {
     }
 }
 
-/// Words on lines of 100 columns.
+/// Wraps words at 100 columns.
 fn wrapped(text: &mut String, indent: &str, words: &str) {
     let mut line = indent.to_owned();
     for word in words.split_whitespace() {
@@ -239,7 +240,7 @@ fn wrapped(text: &mut String, indent: &str, words: &str) {
     text.push('\n');
 }
 
-/// The sum in a line or two.
+/// The summary in a line or two.
 #[must_use]
 pub(crate) fn sum(report: &Report) -> String {
     let s = &report.summary;

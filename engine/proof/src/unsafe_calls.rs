@@ -1,4 +1,4 @@
-//! The system calls that no safe wrapper offers. The only module here with `unsafe`.
+//! System calls without a safe wrapper. The only module here with `unsafe`.
 
 use std::ffi::CString;
 use std::io;
@@ -8,7 +8,7 @@ use nix::libc;
 
 const MOUNT_ATTR_RDONLY: u64 = 1;
 
-/// The argument of `mount_setattr(2)`.
+/// Argument of `mount_setattr(2)`.
 #[repr(C)]
 struct MountAttr {
     set: u64,
@@ -17,7 +17,7 @@ struct MountAttr {
     user_ns: u64,
 }
 
-/// Makes a mount, and everything below it if wanted, read-only, or writable again.
+/// Makes a mount, and all mounts below it if `below`, read-only or writable.
 pub(crate) fn set_read_only(path: &str, read_only: bool, below: bool) -> io::Result<()> {
     let path = CString::new(path)?;
     let attr = MountAttr {
@@ -26,8 +26,8 @@ pub(crate) fn set_read_only(path: &str, read_only: bool, below: bool) -> io::Res
         propagation: 0,
         user_ns: 0,
     };
-    // SAFETY: `path` is a terminated string and `attr` a structure of the size that is passed; both outlive the call,
-    // which only reads them.
+    // SAFETY: `path` is a NUL-terminated string and `attr` a structure of the passed size; both outlive the
+    // call, which only reads them.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -41,7 +41,8 @@ pub(crate) fn set_read_only(path: &str, read_only: bool, below: bool) -> io::Res
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Brings the loopback interface of the present network namespace up, and gives it a second address that is not a loopback's.
+/// Brings up the loopback interface of the present network namespace, and adds a second address outside
+/// 127.0.0.0/8.
 pub(crate) fn loopback_up(second: std::net::Ipv4Addr) -> io::Result<()> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
     // SAFETY: an `ifreq` of zeros is a valid value.
@@ -50,7 +51,8 @@ pub(crate) fn loopback_up(second: std::net::Ipv4Addr) -> io::Result<()> {
         *to = from.cast_signed();
     }
     request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP | libc::IFF_RUNNING).unwrap_or(1);
-    // SAFETY: the descriptor is open and the request is an `ifreq` that outlives the call, as SIOCSIFFLAGS expects.
+    // SAFETY: the descriptor is open and the request is an `ifreq` that outlives the call, as SIOCSIFFLAGS
+    // expects.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
     if result != 0 {
         return Err(io::Error::last_os_error());

@@ -1,29 +1,29 @@
-//! What the runs of a row come to: a pure function, tested as a table.
+//! Judges the runs of a row: a pure function, tested as a table.
 
 use serde::{Deserialize, Serialize};
 
 use crate::run::{ABSENT, Ending, MISSING, Run, STOPPED, Setting, THROUGH, User};
 use crate::table::{Expect, Proof, Row, Wall};
 
-/// What one run showed.
+/// Result of one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shown {
     /// The attack got through.
     Through,
-    /// It was stopped.
+    /// The attack was stopped.
     Stopped,
-    /// The kernel, or a filter, knows no such call.
+    /// The kernel, or a filter, reports that there is no such call.
     Absent,
     /// A precondition is missing.
     Missing(String),
-    /// The engine refuses to run without that wall.
+    /// The engine refuses to run without that defence.
     Refused(String),
-    /// The program, not the attack, failed.
+    /// The program failed, not the attack.
     Broken(String),
 }
 
-/// What one run showed, for this row.
+/// Result of one run of this row.
 #[must_use]
 pub fn shown(row: &Row, run: &Run) -> Shown {
     if run.survivor {
@@ -47,19 +47,19 @@ pub fn shown(row: &Row, run: &Run) -> Shown {
     }
 }
 
-/// What a row came to for one user.
+/// Verdict on a row for one user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Every wall holds; how it was shown that the attack is one.
+    /// Every defence holds; with how it was shown that the attack is real.
     Held(Proven),
-    /// What must work works.
+    /// An operation that must work does.
     Works,
-    /// It gets through, or does not work, as the row says, for this reason.
+    /// The attack gets through, or the operation does not work, as the row declares, for this reason.
     Open(String),
-    /// Nothing can be said here, and why.
+    /// Nothing can be concluded here, with the reason.
     Skipped(String),
-    /// The row fails, and each reason.
+    /// The row fails, with the reasons.
     Failed(Vec<String>),
 }
 
@@ -67,19 +67,20 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Proven {
-    /// In the sandbox with all the row's walls out.
+    /// The attack got through in the sandbox with all the row's defences out.
     WallsOut,
-    /// In the arena without a sandbox.
+    /// The attack got through in the arena without a sandbox.
     Bare,
-    /// Not at all, for this reason.
+    /// Not shown, for this reason.
     Not(String),
 }
 
-/// What `runs` say about `row` when `user` starts the sandbox.
+/// Judges the `runs` of `row` when `user` starts the sandbox.
 ///
-/// Rules: without a layer that the row needs it says nothing; with everything on it is stopped; without any one wall it is still stopped, unless the row says why only one
-/// wall exists or knocking it out took the others with it; with all walls out, or bare where the row says so, it gets
-/// through. A refusal to run without a wall is a failure, since the other walls were not tried.
+/// Without a layer that the row needs, nothing is concluded. With everything on the attack has to be stopped;
+/// without any single defence too, unless the row gives the reason why only one defence exists, or the
+/// knock-out took the others with it. With all defences out, or bare where the row says so, it has to get
+/// through. A refusal to run without a defence is a failure, since the other defences were not tested.
 #[must_use]
 pub fn verdict(row: &Row, user: User, runs: &[Run]) -> Verdict {
     let find = |setting: Setting| runs.iter().find(|r| r.setting == setting).map(|r| shown(row, r));
@@ -150,7 +151,8 @@ pub fn verdict(row: &Row, user: User, runs: &[Run]) -> Verdict {
         },
         Proof::WallsOut => match find(Setting::AllOut) {
             Some(Shown::Through) => Proven::WallsOut,
-            // Something that no policy switches off still stands there, or the engine refuses to run with so little.
+            // A defence that no policy switches off still stops it, or the engine refuses to run with so few
+            // layers.
             Some(Shown::Refused(_)) if bare == Some(Shown::Through) => Proven::Bare,
             Some(Shown::Stopped | Shown::Absent)
                 if bare == Some(Shown::Through) && row.has_lasting_wall(user) =>
@@ -166,7 +168,7 @@ pub fn verdict(row: &Row, user: User, runs: &[Run]) -> Verdict {
     if failures.is_empty() { Verdict::Held(proven) } else { Verdict::Failed(failures) }
 }
 
-/// The part that needs no sandbox: whether the attack, alone in the arena, is one.
+/// The part that needs no sandbox: whether the attack works alone in the arena.
 #[must_use]
 pub fn bare_verdict(row: &Row, user: User, bare: &Run) -> Verdict {
     match (row.expect, shown(row, bare)) {
@@ -188,8 +190,8 @@ pub fn bare_verdict(row: &Row, user: User, bare: &Run) -> Verdict {
     }
 }
 
-/// What a run in the confinement without namespaces says. A row that says why it is open there must be: the reason
-/// would be out of date otherwise.
+/// Judges a run in the confinement without namespaces. A row that declares a reason for being open there has
+/// to be open, or the reason would be outdated.
 #[must_use]
 pub fn landlock_only_verdict(row: &Row, user: User, run: &Run) -> Verdict {
     let shown = shown(row, run);
@@ -213,8 +215,8 @@ fn is_stopped(shown: &Shown) -> bool {
     matches!(shown, Shown::Stopped | Shown::Absent)
 }
 
-/// Whether another wall of the row was in force in this run: knocking a layer out removes what needs it, and a host may
-/// lack one. What no policy switches off always counts.
+/// Whether another defence of the row was in force in this run: knocking out a layer removes those that
+/// depend on it, and a host may lack one. A defence that no policy switches off always counts.
 fn has_other_wall(row: &Row, user: User, wall: Wall, run: &Run) -> bool {
     row.walls_for(user).any(|other| match other {
         Wall::Layer(layer) => other != wall && run.in_force.contains(&layer),

@@ -1,36 +1,57 @@
 //! `hotcell approvals …`
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Subcommand;
 use hotcell_sandbox::units::parse_duration;
 
-/// Requests of callers, and a person's word on them.
+/// Commands on requests of callers, for a person to decide.
 #[derive(Debug, Subcommand)]
 pub enum ApprovalsCommand {
-    /// List what waits, the newest first; with -v also what is over
+    /// List pending requests, the newest first; with -v also closed ones
     List,
     /// Show a request: exactly what is asked, by whom, for which digest
     Show {
-        /// Its id, or the beginning of it
+        /// Id of the request, or its first characters
         id: String,
+        /// Show all of it, however long it is
+        #[arg(long)]
+        all: bool,
     },
-    /// Say yes: the same call works once, exactly so
+    /// Approve a request: exactly this call works once
     Approve {
-        /// Its id, or the beginning of it
+        /// Id of the request, or its first characters
         id: String,
-        /// Why; it stays in the audit log
+        /// Reason; recorded in the audit log
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
-        /// How long the yes counts [default: 1d]
+        /// Time for which the approval is valid [default: 1d]
         #[arg(long, value_name = "TIME", value_parser = parse_duration)]
         expires: Option<Duration>,
     },
+    /// Let machine code run unread, by its bytes: a file's, or all below a folder, for your runs on the command line
+    AllowBinary {
+        /// A file or a folder
+        #[arg(required = true, value_name = "PATH")]
+        paths: Vec<PathBuf>,
+        /// Why; it stays in the audit log
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+    /// List what may run unread: what was allowed, and what earlier runs wrote and a commit took over
+    Binaries,
+    /// Take that back
+    ForgetBinary {
+        /// The beginning of its digest (at least 8 digits), or a file or folder
+        #[arg(required = true, value_name = "DIGEST|PATH")]
+        which: Vec<PathBuf>,
+    },
     /// Say no, or take back a yes that was not used
     Deny {
-        /// Its id, or the beginning of it
+        /// Id of the request, or its first characters
         id: String,
-        /// Why; the caller is told, and it stays in the audit log
+        /// Reason; the caller is told, and it is recorded in the audit log
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },

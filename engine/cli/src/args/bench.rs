@@ -1,4 +1,4 @@
-//! The words of `hotcell bench`.
+//! Options of `hotcell bench`.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use hotcell_bench::{Options, Peers, Rows};
 
-/// `hotcell bench`.
+/// Arguments of `hotcell bench`.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Rows: bare, floor, cold, hot, tmpfs, bind, overlay, python, node, throughput, memory, steps. Peers:\n\
@@ -15,25 +15,25 @@ use hotcell_bench::{Options, Peers, Rows};
                   hotcell itself could not be; 130 interrupted."
 )]
 pub struct BenchArgs {
-    /// Rounds of starts, at most: each part also has its time [default: 300]
+    /// Maximum rounds of starts; each part also has a time limit [default: 300]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub runs: Option<u32>,
-    /// A quarter of the time, for a first impression
+    /// Take a quarter of the time, for a first impression
     #[arg(long)]
     pub quick: bool,
     /// Measure only these rows (names with commas between them)
     #[arg(long, value_name = "ROWS", value_parser = Rows::parse)]
     pub only: Option<Rows>,
-    /// Beside these other sandboxes, or none [default: all that are on PATH]
+    /// Compare with these other sandboxes, or none [default: all that are on PATH]
     #[arg(long, value_name = "PEERS|none", value_parser = Peers::parse)]
     pub peers: Option<Peers>,
-    /// Draw where the time goes, as a picture in SVG
+    /// Draw where the time goes, as an SVG picture
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(super::path))]
     pub svg: Option<PathBuf>,
 }
 
 impl BenchArgs {
-    /// What is measured.
+    /// The options of the measurement.
     pub fn options(&self) -> Options {
         let usual = Options::default();
         Options {

@@ -8,7 +8,9 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use hotcell_proof::coverage::LIST;
 use hotcell_sandbox::units::parse_duration;
 
-/// `hotcell doctor`.
+use crate::usage::quoted;
+
+/// Arguments of `hotcell doctor`.
 #[derive(Args, Debug)]
 #[command(
     after_help = "--attack runs in an arena that no knock-out touches; as root for an ordinary user too.\n\
@@ -16,16 +18,16 @@ use hotcell_sandbox::units::parse_duration;
                   time; 125 refused: without an arena nothing runs; 130 interrupted."
 )]
 pub struct DoctorArgs {
-    /// Attack this host's sandboxes: 142 attacks, each wall out in turn
+    /// Attack this host's sandboxes: 158 attacks, each layer removed in turn
     #[arg(long)]
     pub attack: bool,
-    /// Also write what came of it as a page that can be filed
+    /// Also write the results as a page that can be filed
     #[arg(long, value_name = "FILE", requires = "attack", value_parser = OsStringValueParser::new().try_map(super::path))]
     pub html: Option<PathBuf>,
     /// Only these attacks, such as 31,45-50
     #[arg(long, value_name = "NUMBERS", requires = "attack", value_parser = numbers)]
     pub only: Option<Numbers>,
-    /// Name what is not done by then as not run [default: 60s]
+    /// Report attacks that are not done by then as not run [default: 60s]
     #[arg(long, value_name = "TIME", requires = "attack", value_parser = parse_duration)]
     pub within: Option<Duration>,
 }
@@ -36,9 +38,10 @@ pub struct Numbers(pub Vec<u16>);
 
 fn numbers(text: &str) -> Result<Numbers, String> {
     let last = LIST.last().map_or(0, |attack| attack.number);
+    let is_one = |number: &u16| LIST.iter().any(|attack| attack.number == *number);
     let known = |word: &str| match word.trim().parse::<u16>() {
-        Ok(number) if (1..=last).contains(&number) => Ok(number),
-        _ => Err(format!("{:?} is no attack; they are 1 to {last}, such as 31,45-50", word.trim())),
+        Ok(number) if is_one(&number) => Ok(number),
+        _ => Err(format!("{} is no attack; they are 1 to {last}, such as 31,45-50", quoted(word.trim()))),
     };
     let mut all = Vec::new();
     for part in text.split(',') {
@@ -48,7 +51,7 @@ fn numbers(text: &str) -> Result<Numbers, String> {
                 if from > to {
                     return Err(format!("{} ends before it begins; write {to}-{from}", part.trim()));
                 }
-                all.extend(from..=to);
+                all.extend((from..=to).filter(is_one));
             }
             None => all.push(known(part)?),
         }
@@ -67,9 +70,9 @@ mod tests {
         for (text, want) in [
             ("31", Some(vec![31])),
             ("45-47, 31,46", Some(vec![31, 45, 46, 47])),
-            ("1-142", Some((1..=142).collect())),
+            ("1-149", Some((1..=149).collect())),
             ("0", None),
-            ("143", None),
+            ("9999", None),
             ("9-5", None),
             ("5-", None),
             ("-5", None),

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::Subcommand;
 
-/// The commands about images.
+/// Commands on images.
 #[derive(Debug, Subcommand)]
 pub enum ImageCommand {
     /// List the images on this host
@@ -20,28 +20,28 @@ pub enum ImageCommand {
         #[arg(value_name = "NAME|FILE")]
         definition: OsString,
     },
-    /// Add one from a folder, an OCI layout, what `docker save` writes, or a registry
+    /// Add an image from a folder, an OCI layout, the output of `docker save`, or a registry
     #[command(
         after_help = "SOURCE is the folder of a root file system, an OCI layout (a folder, or a tar archive of it), what\n\
                       `docker save` writes, or oci://HOST[:PORT]/NAME[:TAG|@sha256:…]; behind a # stands which image\n\
                       of several in a file. Every digest is checked."
     )]
     Import {
-        /// Where it is
+        /// Location of the image
         #[arg(value_name = "SOURCE")]
         source: OsString,
-        /// Its name here [default: by its source]
+        /// Name of the image here [default: from its source]
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
     },
-    /// Show what an image consists of, and what of it is left out
+    /// Show the parts of an image, and what is left out of it
     Inspect {
-        /// Its name
+        /// Name of the image
         name: String,
     },
-    /// Remove an image, and the layers that no other has
+    /// Remove an image, and the layers that no other image uses
     Remove {
-        /// Its name
+        /// Name of the image
         name: String,
     },
 }

@@ -11,10 +11,10 @@ use hotcell_sandbox::units::parse_duration;
 
 use crate::clients::Client;
 
-/// Where HTTP is spoken.
+/// Address for HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HttpAddress {
-    /// Here.
+    /// At this address.
     At(SocketAddr),
     /// On the socket that systemd passed.
     Passed,
@@ -30,7 +30,7 @@ impl FromStr for HttpAddress {
     }
 }
 
-/// Setting a client up.
+/// Commands to set up a client.
 #[derive(Debug, Subcommand)]
 pub enum McpCommand {
     /// Add this server to the configuration of a client
@@ -41,9 +41,9 @@ pub enum McpCommand {
                       says so. Exit status: 0 done, or it was so already; 125 refused."
     )]
     Install(InstallArgs),
-    /// Take it out again
+    /// Remove the entry again
     Uninstall(UninstallArgs),
-    /// Start the server as a client would, and say what it offers
+    /// Start the server as a client would, and show what it offers
     #[command(
         after_help = "Without --client it is this program. Nothing is run in a sandbox, but the server says what it could\n\
                       enforce. Exit status: 0 it answers; 125 it does not, and why."
@@ -51,60 +51,66 @@ pub enum McpCommand {
     Check(CheckArgs),
 }
 
-/// Which entry of which file.
+/// Options to select an entry of a file.
 #[derive(Args, Debug)]
 pub struct PlaceArgs {
-    /// The project's own file in the current folder, which others may share
+    /// Use the project's own file in the current folder, which others may share
     #[arg(long)]
     pub project: bool,
-    /// Another file of the same client
+    /// Use another file of the same client
     #[arg(long, value_name = "FILE", conflicts_with = "project", value_parser = OsStringValueParser::new().try_map(super::path))]
     pub file: Option<PathBuf>,
-    /// The server's name there
+    /// Name of the server in the file
     #[arg(long, value_name = "NAME", default_value = "hotcell", value_parser = name)]
     pub name: String,
 }
 
-/// `hotcell mcp install`.
+/// Arguments of `hotcell mcp install`.
 #[derive(Args, Debug)]
 pub struct InstallArgs {
-    /// claude-code, claude-desktop, cursor, vscode, codex, gemini-cli, opencode, zed
+    /// Client, such as claude-code; a wrong name lists them all
     #[arg(long, value_enum, value_name = "NAME", hide_possible_values = true)]
     pub client: Client,
     #[command(flatten)]
     pub place: PlaceArgs,
-    /// Only print what belongs into the file
+    /// Only print the text for the file
     #[arg(long)]
     pub print: bool,
-    /// In place of another entry of that name
+    /// Replace another entry of that name
     #[arg(long, alias = "force", conflicts_with = "print")]
     pub replace: bool,
+    /// Also let callers make workspaces over DIR (mcp.folders of your configuration)
+    #[arg(long, value_name = "DIR", conflicts_with = "print", value_parser = OsStringValueParser::new().try_map(super::path))]
+    pub folder: Option<PathBuf>,
 }
 
-/// `hotcell mcp uninstall`.
+/// Arguments of `hotcell mcp uninstall`.
 #[derive(Args, Debug)]
 pub struct UninstallArgs {
-    /// claude-code, claude-desktop, cursor, vscode, codex, gemini-cli, opencode, zed
+    /// Client, such as claude-code; a wrong name lists them all
     #[arg(long, value_enum, value_name = "NAME", hide_possible_values = true)]
     pub client: Client,
     #[command(flatten)]
     pub place: PlaceArgs,
+    /// Remove even an entry that starts another program
+    #[arg(long)]
+    pub any: bool,
 }
 
-/// `hotcell mcp check`.
+/// Arguments of `hotcell mcp check`.
 #[derive(Args, Debug)]
 pub struct CheckArgs {
-    /// Whose entry [default: none, this program]
+    /// Client whose entry is checked [default: none, this program]
     #[arg(long, value_enum, value_name = "NAME", hide_possible_values = true)]
     pub client: Option<Client>,
     #[command(flatten)]
     pub place: PlaceArgs,
-    /// How long each answer may take
+    /// Time limit for each answer
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub within: Duration,
 }
 
-/// A name that every client takes.
+/// Parses a name that every client accepts.
 fn name(text: &str) -> Result<String, String> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"_-".contains(&b);
     if (1..=64).contains(&text.len()) && text.bytes().all(plain) {

@@ -1,11 +1,11 @@
-//! The words of `hotcell serve`.
+//! Options of `hotcell serve`.
 
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use hotcell_sandbox::units::parse_duration;
 
-/// `hotcell serve`.
+/// Arguments of `hotcell serve`.
 #[derive(Args, Debug)]
 #[command(
     disable_help_subcommand = true,
@@ -15,21 +15,21 @@ use hotcell_sandbox::units::parse_duration;
                   Exit status: 0 ended, or status: it runs; 1 status: it does not; 125 refused."
 )]
 pub struct ServeArgs {
-    /// Runs at once; one more makes its own sandbox [default: 32]
+    /// Maximum concurrent runs; further ones make their own sandbox [default: 32]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub runs: Option<u32>,
-    /// End when nobody used it for so long [default: never]
+    /// End after this time without use [default: never]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub idle_exit: Option<Duration>,
     #[command(subcommand)]
     pub command: Option<ServeCommand>,
 }
 
-/// What else can be done with it.
+/// Commands on a running service.
 #[derive(Clone, Copy, Debug, Subcommand)]
 pub enum ServeCommand {
-    /// Say how the service is doing
+    /// Show the status of the service
     Status,
-    /// End the service, and the runs that it has
+    /// End the service and its runs
     Stop,
 }

@@ -1,4 +1,4 @@
-//! A configuration file that belongs to somebody else: read as it is, replaced whole or not at all, kept beside itself.
+//! A configuration file of another program: left as it is, or replaced as a whole, with a backup beside it.
 
 use std::ffi::OsString;
 use std::fs::{File, Metadata, OpenOptions, Permissions};
@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use hotcell_service::report::{Code, ErrorReport};
 use nix::fcntl::OFlag;
 use nix::unistd::{AccessFlags, access};
+use similar::TextDiff;
 
-/// The longest file that is worked on, in bytes. Settings of people have a hundredth of it.
+/// Maximum size of a file in bytes. Real settings have a hundredth of it.
 const LONGEST: u64 = 16 << 20;
-/// Copies that are kept beside a file.
+/// Maximum number of backups beside a file.
 const COPIES: u32 = 1_000;
 
 /// A file as it was read.
@@ -23,7 +24,7 @@ pub struct Original {
 }
 
 impl Original {
-    /// What stands in it.
+    /// The contents of the file.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
@@ -41,13 +42,14 @@ fn failed(path: &Path, what: &str, why: &io::Error) -> ErrorReport {
         .field(path.display().to_string())
 }
 
-/// Reads a file; `None` when there is none. No link is followed: who looks at the words that this prints would not see
-/// which file it was.
+/// Reads a file; `None` if it does not exist. Links are not followed: the user could not tell from the
+/// messages which file it was.
 ///
 /// # Errors
-/// A link, something that is no file, what is too long or no text, what cannot be read.
+/// [`ErrorReport`] when the path is a link or not a regular file, or the file is too long, is not text, or
+/// cannot be read.
 pub fn read(path: &Path) -> Result<Option<Original>, ErrorReport> {
-    // Neither a link nor a pipe that nobody writes to.
+    // Neither follow a link nor block on a pipe without a writer.
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     let file = match OpenOptions::new().read(true).custom_flags(flags.bits()).open(path) {
         Ok(file) => file,
@@ -78,10 +80,118 @@ pub fn read(path: &Path) -> Result<Option<Original>, ErrorReport> {
     }
 }
 
-/// Refuses folders of a project that lead elsewhere: what belongs to a project comes with code that nobody has read.
+/// Reads a file as its client does: links are followed, and nothing is written.
 ///
 /// # Errors
-/// The first link between the project and the file.
+/// [`ErrorReport`] when it is not a regular file, is too long, or is not text.
+pub fn seen(path: &Path) -> Result<Option<String>, ErrorReport> {
+    match std::fs::canonicalize(path) {
+        Ok(real) => Ok(read(&real)?.map(|original| original.text)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(failed(path, "read", &e)),
+    }
+}
+
+/// The backups beside a file, the oldest first.
+#[must_use]
+pub fn copies(path: &Path) -> Vec<PathBuf> {
+    (0..COPIES)
+        .map(|number| copy_of(path, number))
+        .take_while(|copy| copy.symlink_metadata().is_ok())
+        .collect()
+}
+
+/// Removes a file that has not changed since it was read.
+///
+/// # Errors
+/// [`ErrorReport`] when another program changed the file, or it cannot be removed.
+pub fn remove(path: &Path, original: &Original) -> Result<(), ErrorReport> {
+    match read(path) {
+        Ok(Some(now)) if now.text == original.text => {}
+        _ => return Err(refused(path, "was changed by another program meanwhile", "try again")),
+    }
+    std::fs::remove_file(path).map_err(|e| failed(path, "removed", &e))
+}
+
+/// A change of a file: it is shown before it is made, and can be taken back.
+#[derive(Debug)]
+pub struct Change {
+    /// The file.
+    pub path: PathBuf,
+    /// Its former contents; `None` when the file did not exist.
+    pub original: Option<Original>,
+    /// Its new contents.
+    pub new: String,
+    /// Whether users other than its owner may read a newly created file.
+    pub shared: bool,
+}
+
+impl Change {
+    fn old(&self) -> &str {
+        self.original.as_ref().map(Original::text).unwrap_or_default()
+    }
+
+    /// Whether nothing changes.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        self.original.is_some() && self.old() == self.new
+    }
+
+    /// The change as a unified diff with one line of context: people keep secrets in these files.
+    #[must_use]
+    pub fn diff(&self) -> String {
+        let name = self.path.display().to_string();
+        let diff = TextDiff::from_lines(self.old(), self.new.as_str());
+        diff.unified_diff().context_radius(1).header(&name, &name).to_string()
+    }
+
+    /// Writes the change. Returns the path of the copy of the former text, if one was kept.
+    ///
+    /// # Errors
+    /// See [`replace`].
+    pub fn make(&self) -> Result<Option<PathBuf>, ErrorReport> {
+        if self.is_nothing() {
+            return Ok(None);
+        }
+        replace(&self.path, self.original.as_ref(), &self.new, self.shared)
+    }
+
+    /// Takes back what [`Self::make`] did, where nobody changed the file since; `kept` is what that gave.
+    ///
+    /// # Errors
+    /// The file is another one by now, or cannot be written.
+    pub fn take_back(&self, kept: Option<&Path>) -> Result<(), ErrorReport> {
+        let now = read(&self.path)?.filter(|now| now.text == self.new);
+        let now =
+            now.ok_or_else(|| refused(&self.path, "was changed by another program meanwhile", "look at it"))?;
+        match &self.original {
+            _ if self.is_nothing() => {}
+            None => remove(&self.path, &now)?,
+            Some(original) => {
+                let second = replace(&self.path, Some(&now), original.text(), self.shared)?;
+                for copy in second.as_deref().into_iter().chain(kept) {
+                    let _ = std::fs::remove_file(copy);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where a copy is kept.
+fn copy_of(path: &Path, number: u32) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(".hotcell-backup");
+    if number > 0 {
+        name.push(format!(".{number}"));
+    }
+    PathBuf::from(name)
+}
+
+/// Refuses folders of a project that are links: the project comes with unreviewed code.
+///
+/// # Errors
+/// [`ErrorReport`] about the first link between the project and the file.
 pub fn inside(project: &Path, path: &Path) -> Result<(), ErrorReport> {
     let mut at = project.to_owned();
     for part in path.strip_prefix(project).ok().and_then(Path::parent).into_iter().flatten() {
@@ -94,13 +204,15 @@ pub fn inside(project: &Path, path: &Path) -> Result<(), ErrorReport> {
     Ok(())
 }
 
-/// Replaces a file, or makes it: wholly, or not at all. Its mode and owner stay, and what was in it is kept beside it.
+/// Replaces or creates a file atomically. Its mode and owner are kept, and a backup of the old contents is
+/// made beside it.
 ///
 /// # Errors
-/// A file that is read-only, or that another program changed since it was read; a folder that cannot be written.
+/// [`ErrorReport`] when the file is read-only, another program changed it since it was read, or the folder
+/// cannot be written.
 ///
 /// # Returns
-/// Where the former text is kept.
+/// Path of the backup.
 pub fn replace(
     path: &Path,
     original: Option<&Original>,
@@ -110,7 +222,7 @@ pub fn replace(
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let Some(original) = original else {
         std::fs::create_dir_all(folder).map_err(|e| failed(folder, "made", &e))?;
-        // What is one person's own may come to hold secrets.
+        // A user's own file may later contain secrets.
         let mode = if shared { 0o644 } else { 0o600 };
         let written = written(folder, path, new, mode, None)?;
         written.persist_noclobber(path).map_err(|e| failed(path, "written", &e.error))?;
@@ -118,7 +230,7 @@ pub fn replace(
         return Ok(None);
     };
     let mode = original.about.mode() & 0o7777;
-    // A rename would replace it all the same.
+    // A rename would replace even a read-only file, so check.
     if mode & 0o200 == 0 || access(path, AccessFlags::W_OK).is_err() {
         return Err(refused(path, "is read-only", "let it be written (chmod u+w), or see --print"));
     }
@@ -126,7 +238,7 @@ pub fn replace(
     let owner = (original.about.uid(), original.about.gid());
     let written =
         written(folder, path, new, mode, Some(owner)).inspect_err(|_| drop(std::fs::remove_file(&kept)))?;
-    // Clients write to these files themselves.
+    // Clients also write to these files.
     match read(path) {
         Ok(Some(now)) if now.text == original.text => {}
         _ => {
@@ -139,7 +251,7 @@ pub fn replace(
     Ok(Some(kept))
 }
 
-/// A new file beside the one that it shall replace, on the disk.
+/// Writes the new file beside the one that it will replace, and syncs it to disk.
 fn written(
     folder: &Path,
     path: &Path,
@@ -162,15 +274,10 @@ fn written(
     Ok(new)
 }
 
-/// Keeps what was in a file beside it, under a name that nothing has yet.
+/// Makes a backup of a file beside it, under an unused name.
 fn keep(path: &Path, original: &Original) -> Result<PathBuf, ErrorReport> {
     for number in 0..COPIES {
-        let mut name = OsString::from(path);
-        name.push(".hotcell-backup");
-        if number > 0 {
-            name.push(format!(".{number}"));
-        }
-        let copy = PathBuf::from(name);
+        let copy = copy_of(path, number);
         let mode = original.about.mode() & 0o7777;
         let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&copy) {
             Ok(file) => file,
@@ -196,7 +303,7 @@ fn keep(path: &Path, original: &Original) -> Result<PathBuf, ErrorReport> {
     ))
 }
 
-/// The new name is on the disk, where the file system can say so.
+/// Syncs the rename to disk, if the file system supports that.
 fn durable(folder: &Path) {
     let _ = File::open(folder).and_then(|f| f.sync_all());
 }

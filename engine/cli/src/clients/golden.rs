@@ -1,4 +1,4 @@
-//! What each client's file looks like with the entry in it, and what must not happen to one.
+//! Golden tests: each client's file with the entry in it, and edits that must not happen.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ fn all() -> &'static [Client] {
     Client::value_variants()
 }
 
-/// A file as its owner has it, and as it is afterwards.
-const FILES: [(Client, &str, &str); 10] = [
+/// Files before and after the edit.
+const FILES: [(Client, &str, &str); 16] = [
     (
         Client::ClaudeCode,
         r#"{
@@ -164,6 +164,36 @@ model = "o3"
         "// Zed settings\n{\n  \"theme\": \"One\", // dark\n  \"vim_mode\": true\n}\n",
         "// Zed settings\n{\n  \"theme\": \"One\", // dark\n  \"vim_mode\": true,\n  \"context_servers\": {\n    \"hotcell\": {\n      \"command\": \"/usr/bin/hotcell\",\n      \"args\": [\"mcp\", \"--stdio\"]\n    }\n  }\n}\n",
     ),
+    (
+        Client::Copilot,
+        "{\n  \"mcpServers\": {}\n}\n",
+        "{\n  \"mcpServers\": {\n    \"hotcell\": {\n      \"type\": \"local\",\n      \"command\": \"/usr/bin/hotcell\",\n      \"args\": [\"mcp\", \"--stdio\"],\n      \"tools\": [\"*\"]\n    }\n  }\n}\n",
+    ),
+    (
+        Client::Cline,
+        "{\n  \"mcpServers\": {\n    \"a\": {\n      \"command\": \"a\"\n    }\n  }\n}\n",
+        "{\n  \"mcpServers\": {\n    \"a\": {\n      \"command\": \"a\"\n    },\n    \"hotcell\": {\n      \"command\": \"/usr/bin/hotcell\",\n      \"args\": [\"mcp\", \"--stdio\"]\n    }\n  }\n}\n",
+    ),
+    (
+        Client::Continue,
+        "{\n  \"mcpServers\": {}\n}\n",
+        "{\n  \"mcpServers\": {\n    \"hotcell\": {\n      \"command\": \"/usr/bin/hotcell\",\n      \"args\": [\"mcp\", \"--stdio\"]\n    }\n  }\n}\n",
+    ),
+    (
+        Client::QwenCode,
+        "{\n  // mine\n  \"mcpServers\": {}\n}\n",
+        "{\n  // mine\n  \"mcpServers\": {\n    \"hotcell\": {\n      \"command\": \"/usr/bin/hotcell\",\n      \"args\": [\"mcp\", \"--stdio\"]\n    }\n  }\n}\n",
+    ),
+    (
+        Client::Goose,
+        "# mine\nGOOSE_MODE: auto\n\nextensions:\n    # theirs\n    developer:\n        enabled: true\n        type: builtin\n",
+        "# mine\nGOOSE_MODE: auto\n\nextensions:\n    hotcell:\n      enabled: true\n      type: stdio\n      name: \"hotcell\"\n      cmd: \"/usr/bin/hotcell\"\n      args: [\"mcp\", \"--stdio\"]\n      envs: {}\n      timeout: 300\n    # theirs\n    developer:\n        enabled: true\n        type: builtin\n",
+    ),
+    (
+        Client::Goose,
+        "GOOSE_MODE: auto",
+        "GOOSE_MODE: auto\nextensions:\n  hotcell:\n    enabled: true\n    type: stdio\n    name: \"hotcell\"\n    cmd: \"/usr/bin/hotcell\"\n    args: [\"mcp\", \"--stdio\"]\n    envs: {}\n    timeout: 300\n",
+    ),
 ];
 
 #[test]
@@ -172,7 +202,7 @@ fn an_entry_changes_nothing_else() {
         let new = client.with(Some(old), "hotcell", &ours(), false).unwrap();
         assert_eq!(new, want, "{client:?}\n{new}");
         assert_eq!(client.read(&new, "hotcell"), Ok(Found::Program(ours())), "{client:?}");
-        // Once more changes nothing.
+        // A second time changes nothing.
         assert_eq!(client.with(Some(&new), "hotcell", &ours(), false).as_ref(), Ok(&new), "{client:?}");
     }
     for client in all() {
@@ -225,7 +255,7 @@ fn an_entry_that_is_there_is_only_replaced_when_asked() {
         assert_eq!(refused, Err(Problem::Exists("hotcell".to_owned())), "{client:?}");
         let new = client.with(Some(with), "hotcell", &other, true).unwrap();
         assert_eq!(client.read(&new, "hotcell"), Ok(Found::Program(other)), "{new}");
-        // And back again.
+        // Removing the entry restores the file.
         assert_eq!(client.with(Some(&new), "hotcell", &ours(), true).as_deref(), Ok(with), "{client:?}");
     }
 }
@@ -308,14 +338,14 @@ fn files_that_cannot_be_worked_on_say_why() {
 
 #[test]
 fn unusual_files_stay_as_they_are() {
-    // Ends of lines and a mark of the byte order.
+    // Line endings and a byte order mark.
     let old = "\u{feff}{\r\n  \"mcpServers\": {\r\n    \"a\": {}\r\n  }\r\n}\r\n";
     let new = Client::Cursor.with(Some(old), "hotcell", &ours(), false).unwrap();
     assert!(
         new.starts_with("\u{feff}{\r\n") && new.matches('\n').count() == new.matches("\r\n").count(),
         "{new:?}"
     );
-    // Servers on one line, and keys as TOML also has them.
+    // Servers on one line, and other spellings of keys in TOML.
     for old in [
         "mcp_servers = { a = { command = \"a\" } } # one\nz = 1\n",
         "mcp_servers.a.command = \"a\" # one\nz = 1\n",
@@ -325,7 +355,7 @@ fn unusual_files_stay_as_they_are() {
         assert_eq!(Client::Codex.read(&new, "hotcell"), Ok(Found::Program(ours())), "{new}");
         assert!(Client::Codex.read(&new, "a").is_ok(), "{new}");
     }
-    // Numbers that no program holds.
+    // Numbers that do not fit into any numeric type.
     let old = "{\"n\": 123456789012345678901234567890.5, \"mcpServers\": {}}";
     let new = Client::Cursor.with(Some(old), "hotcell", &ours(), false).unwrap();
     assert!(new.contains("123456789012345678901234567890.5"), "{new}");
@@ -337,12 +367,12 @@ fn entries_of_other_forms_are_understood() {
         (
             Client::Cursor,
             r#"{"mcpServers":{"hotcell":{"url":"http://a/mcp"}}}"#,
-            Found::Address("http://a/mcp".into()),
+            Found::Address(Address { url: "http://a/mcp".into(), ..Address::default() }),
         ),
         (
             Client::GeminiCli,
             r#"{"mcpServers":{"hotcell":{"httpUrl":"http://b"}}}"#,
-            Found::Address("http://b".into()),
+            Found::Address(Address { url: "http://b".into(), ..Address::default() }),
         ),
         (
             Client::Cursor,
@@ -384,12 +414,16 @@ fn files_are_where_the_clients_look() {
         config: None,
         codex: None,
         claude: None,
+        cline: None,
+        copilot: None,
         project: "/src/p".into(),
     };
     let moved = Places {
         config: Some("/c".into()),
         codex: Some("/x".into()),
         claude: Some("/l".into()),
+        cline: Some("/n/servers.json".into()),
+        copilot: Some("/o".into()),
         ..places.clone()
     };
     let none = |_: &Path| false;
@@ -432,6 +466,21 @@ fn files_are_where_the_clients_look() {
             "/c/zed/settings.json",
             Some("/src/p/.zed/settings.json"),
         ),
+        (Client::Copilot, "/home/me/.copilot/mcp-config.json", "/o/mcp-config.json", None),
+        (Client::Cline, "/home/me/.cline/data/settings/cline_mcp_settings.json", "/n/servers.json", None),
+        (
+            Client::Continue,
+            "/home/me/.continue/mcpServers/hotcell.json",
+            "/home/me/.continue/mcpServers/hotcell.json",
+            Some("/src/p/.continue/mcpServers/hotcell.json"),
+        ),
+        (
+            Client::QwenCode,
+            "/home/me/.qwen/settings.json",
+            "/home/me/.qwen/settings.json",
+            Some("/src/p/.qwen/settings.json"),
+        ),
+        (Client::Goose, "/home/me/.config/goose/config.yaml", "/c/goose/config.yaml", None),
     ] {
         assert_eq!(client.file(false, &places, none), Some(PathBuf::from(user)));
         assert_eq!(client.file(false, &moved, none), Some(PathBuf::from(elsewhere)));
@@ -448,7 +497,7 @@ fn files_are_where_the_clients_look() {
 }
 
 proptest::proptest! {
-    /// Whatever stands in a file: an entry is added and nothing else is different, or nothing is written.
+    /// For any text: either the entry is added and nothing else changes, or nothing is written.
     #[test]
     fn no_text_is_damaged(text in "[\\{\\}\\[\\]\",:/*#\\\\ \na-c=0-9]{0,60}") {
         for client in all() {

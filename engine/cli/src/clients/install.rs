@@ -4,68 +4,86 @@ use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-use hotcell_sandbox::layer::nearest;
-use hotcell_service::report::{Code, ErrorReport, printable};
+use hotcell_sandbox::layer::likely;
+use hotcell_service::report::{Code, ErrorReport, printable_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use similar::TextDiff;
 
-use super::{Client, Entry, Places, Problem, file};
+use super::file::Change;
+use super::{Client, Entry, Places, Problem, file, folder};
 use crate::args::{Common, InstallArgs, PlaceArgs, UninstallArgs};
 use crate::{current_folder, exit, notes, printed};
 
-/// The name of this form in its `schema` field.
+/// Value of the `schema` field: name and version of this format.
 pub const SCHEMA: &str = "hotcell.mcp_install/1";
 
-/// What became of a client's file.
+/// Result of changing a client's file.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Installed {
     /// Always `hotcell.mcp_install/1`.
     pub schema: String,
-    /// Whose file it is.
+    /// Client to which the file belongs.
     pub client: Client,
-    /// The file.
+    /// Path of the file.
     pub file: String,
-    /// The entry's name in it.
+    /// Name of the entry in it.
     pub name: String,
-    /// What was done.
+    /// The change that was made.
     pub action: Action,
     /// How the client starts the server; null when the entry was removed.
     pub entry: Option<Entry>,
-    /// What was changed, as a unified diff; with `printed` the text itself.
+    /// The change as a unified diff; with `printed`, the text itself.
     pub text: String,
-    /// Where the former file is; null when there was none, or nothing was changed.
+    /// Path of the backup; null if there was no file, or nothing was changed.
     pub backup: Option<String>,
-    /// What makes the client see it.
+    /// How to make the client read the change.
     pub next: String,
-    /// The page of the client's own documentation that says what its file looks like.
+    /// Page of the client's own documentation that describes the file.
     pub page: String,
+    /// The folder that `--folder` allows, in the operator's configuration; null without it.
+    #[serde(default)]
+    pub allowed: Option<Allowed>,
 }
 
-/// What was done with an entry.
+/// A folder that the operator's configuration allows callers to read.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Allowed {
+    /// The folder.
+    pub folder: String,
+    /// The configuration.
+    pub file: String,
+    /// The change to it, as a unified diff; empty where it already listed the folder.
+    pub text: String,
+    /// Where the former configuration is; null when there was none, or nothing was changed.
+    pub backup: Option<String>,
+}
+
+/// The change that was made to an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// It was not there.
+    /// The entry is new.
     Added,
-    /// Another one of that name was.
+    /// Another entry of that name was replaced.
     Replaced,
-    /// It was there already, and still is.
+    /// The entry was already there.
     Unchanged,
-    /// It is gone.
+    /// The entry was removed.
     Removed,
-    /// Nothing was touched.
+    /// Nothing was changed.
     Printed,
 }
 
-/// `hotcell mcp install`; its exit status.
+/// Runs `hotcell mcp install`; returns its exit status.
 ///
 /// # Errors
-/// A file that cannot or must not be changed.
+/// [`ErrorReport`] when the file cannot or must not be changed.
 pub fn install(common: &Common, args: &InstallArgs) -> Result<u8, ErrorReport> {
     let (client, name) = (args.client, args.place.name.as_str());
     let entry = ours(common, args.place.project)?;
     let place = place(client, &args.place)?;
+    let allowing = args.folder.as_ref().map(|folder| folder::allowing(common, folder)).transpose()?;
     let mut done = Installed {
         schema: SCHEMA.to_owned(),
         client,
@@ -77,36 +95,98 @@ pub fn install(common: &Common, args: &InstallArgs) -> Result<u8, ErrorReport> {
         backup: None,
         next: client.kind().then.to_owned(),
         page: client.kind().page.to_owned(),
+        allowed: None,
     };
     if args.print {
-        done.text = client.with(None, name, &entry, false).map_err(|p| told(&p, client, &place.path))?;
-        return Ok(say(common, &done));
+        done.text =
+            client.with(None, name, &entry, false).map_err(|p| told(&p, client, &place.path, &args.place))?;
+        return Ok(say(common, &done, &args.place));
     }
     let original = place.read()?;
     let old = original.as_ref().map(file::Original::text);
-    let new = client.with(old, name, &entry, args.replace).map_err(|p| told(&p, client, &place.path))?;
+    let new = client
+        .with(old, name, &entry, args.replace)
+        .map_err(|p| told(&p, client, &place.path, &args.place))?;
     let was = old.is_some_and(|old| client.read(old, name).is_ok());
     done.action = match was {
         _ if old == Some(new.as_str()) => Action::Unchanged,
         true => Action::Replaced,
         false => Action::Added,
     };
-    place.replace(&mut done, original.as_ref(), &new)?;
-    Ok(say(common, &done))
+    let change = Change { path: place.path.clone(), original, new, shared: args.place.project };
+    done.text = if change.is_nothing() { String::new() } else { change.diff() };
+    done.allowed = allowing.as_ref().map(|allowing| Allowed {
+        folder: allowing.folder.clone(),
+        file: allowing.change.path.display().to_string(),
+        text: if allowing.change.is_nothing() { String::new() } else { allowing.change.diff() },
+        backup: None,
+    });
+    // Nothing is written that a person could not see.
+    if !common.json {
+        let allowed = done.allowed.as_ref().map_or("", |allowed| allowed.text.as_str());
+        show(&(done.text.clone() + allowed), true).map_err(|e| unseen(&e))?;
+    }
+    let kept = change.make()?;
+    done.backup = kept.as_ref().map(|p| p.display().to_string());
+    let back = || drop(change.take_back(kept.as_deref()));
+    if let (Some(allowing), Some(allowed)) = (&allowing, &mut done.allowed) {
+        // Both or nothing.
+        let kept = allowing.change.make().inspect_err(|_| back())?;
+        allowed.backup = kept.map(|p| p.display().to_string());
+    }
+    if common.json {
+        exit::print_json(&done).map_err(|e| {
+            if let (Some(allowing), Some(allowed)) = (&allowing, &done.allowed) {
+                let _ = allowing.change.take_back(allowed.backup.as_deref().map(Path::new));
+            }
+            back();
+            unseen(&e)
+        })?;
+    } else if !common.quiet {
+        if args.place.project && !on_path() {
+            notes::say(
+                "there is no hotcell on your PATH, by which this entry starts it: put a link to it into a folder of PATH",
+            );
+        }
+        tell(&done, &args.place);
+        if let (Some(allowing), Some(allowed)) = (&allowing, &done.allowed) {
+            folder::tell(allowing, allowed.backup.as_deref());
+        }
+    }
+    Ok(0)
 }
 
-/// `hotcell mcp uninstall`; its exit status.
+/// A change that nobody could read is not made.
+fn unseen(why: &std::io::Error) -> ErrorReport {
+    ErrorReport::new(Code::Internal, format!("what changes cannot be shown: {why}"))
+        .field("standard output")
+        .hint("let standard output be read; nothing was changed")
+}
+
+/// Runs `hotcell mcp uninstall`; returns its exit status.
 ///
 /// # Errors
-/// A file that cannot or must not be changed; no such entry.
+/// [`ErrorReport`] when the file cannot or must not be changed, or has no such entry.
 pub fn uninstall(common: &Common, args: &UninstallArgs) -> Result<u8, ErrorReport> {
     let (client, name) = (args.client, args.place.name.as_str());
-    let place = place(client, &args.place)?;
+    let place = having(client, &args.place)?;
     let Some(original) = place.read()? else {
         let why = format!("there is no {}", place.path.display());
         return Err(ErrorReport::new(Code::UnknownName, why).field(name));
     };
-    let new = client.without(original.text(), name).map_err(|p| told(&p, client, &place.path))?;
+    let problem = |p: Problem| told(&p, client, &place.path, &args.place);
+    let found = client.read(original.text(), name).map_err(problem)?;
+    if !args.any && !matches!(&found, super::Found::Program(entry) if entry.is_ours()) {
+        let why = format!("{}: the entry {name} does not start hotcell", place.path.display());
+        return Err(ErrorReport::new(Code::InvalidValue, why)
+            .field(name)
+            .hint("nothing was changed; --any removes it all the same, --name names another"));
+    }
+    let new = client.without(original.text(), name).map_err(problem)?;
+    let former = match &found {
+        super::Found::Program(entry) => place.former(client, original.text(), name, entry),
+        _ => None,
+    };
     let mut done = Installed {
         schema: SCHEMA.to_owned(),
         client,
@@ -118,29 +198,92 @@ pub fn uninstall(common: &Common, args: &UninstallArgs) -> Result<u8, ErrorRepor
         backup: None,
         next: client.kind().then.to_owned(),
         page: client.kind().page.to_owned(),
+        allowed: None,
     };
-    place.replace(&mut done, Some(&original), &new)?;
-    Ok(say(common, &done))
+    match former {
+        Some(former) => place.undo(&mut done, &original, &former)?,
+        None => place.replace(&mut done, Some(&original), &new)?,
+    }
+    Ok(say(common, &done, &args.place))
 }
 
-/// The file that is meant.
+/// State of a file before an entry was added to it.
+enum Former {
+    /// There was no file.
+    Nothing,
+    /// A file with this text; with the path of its backup.
+    Copy(PathBuf, String),
+}
+
+/// The file to be changed.
 pub struct Place {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// The project's folder, when it is a project's file.
+    /// The project's folder, if the file belongs to a project.
     project: Option<PathBuf>,
 }
 
 impl Place {
-    /// What is in it; see [`file::read`].
+    /// Reads the file; see [`file::read`].
     ///
     /// # Errors
-    /// See there.
+    /// [`ErrorReport`] as for [`file::read`].
     pub fn read(&self) -> Result<Option<file::Original>, ErrorReport> {
         if let Some(project) = &self.project {
             file::inside(project, &self.path)?;
         }
         file::read(&self.path)
+    }
+
+    /// The state before the entry, if adding the entry to it gives the present file: then nothing else has
+    /// changed since.
+    fn former(&self, client: Client, text: &str, name: &str, entry: &Entry) -> Option<Former> {
+        let mut copies = file::copies(&self.path).into_iter().rev();
+        let made = |old: Option<&str>| client.with(old, name, entry, true).is_ok_and(|new| new == text);
+        if let Some((path, copy)) = copies.find_map(|path| {
+            let copy = file::read(&path).ok()??.text().to_owned();
+            (made(Some(&copy)) && client.read(&copy, name).is_err()).then_some((path, copy))
+        }) {
+            return Some(Former::Copy(path, copy));
+        }
+        (file::copies(&self.path).is_empty() && made(None)).then_some(Former::Nothing)
+    }
+
+    /// Restores the former state of a file, and removes the backup.
+    fn undo(
+        &self,
+        done: &mut Installed,
+        original: &file::Original,
+        former: &Former,
+    ) -> Result<(), ErrorReport> {
+        match former {
+            Former::Nothing => {
+                file::remove(&self.path, original)?;
+                let name = self.path.display().to_string();
+                let diff = TextDiff::from_lines(original.text(), "");
+                done.text = diff.unified_diff().context_radius(1).header(&name, &name).to_string();
+                // Remove folders that were made for the file; a folder with other contents stays.
+                let places = Places::here();
+                let stays = [self.project.as_deref(), places.home.as_deref()];
+                let config = places.config();
+                let above = self.path.ancestors().skip(1).take(3);
+                for folder in
+                    above.take_while(|f| !stays.contains(&Some(*f)) && config.as_deref() != Some(*f))
+                {
+                    if std::fs::remove_dir(folder).is_err() {
+                        break;
+                    }
+                }
+            }
+            Former::Copy(copy, text) => {
+                self.replace(done, Some(original), text)?;
+                let kept = done.backup.take().map(PathBuf::from);
+                for path in kept.into_iter().chain([copy.clone()]) {
+                    let _ = std::fs::remove_file(path);
+                }
+            }
+        }
+        Ok(())
     }
 
     fn replace(
@@ -157,16 +300,16 @@ impl Place {
         done.backup = kept.map(|p| p.display().to_string());
         let name = self.path.display().to_string();
         let diff = TextDiff::from_lines(old, new);
-        // Little of what stands around it: people keep secrets in these files.
+        // Little context: people keep secrets in these files.
         done.text = diff.unified_diff().context_radius(1).header(&name, &name).to_string();
         Ok(())
     }
 }
 
-/// Which file these options mean.
+/// The file selected by these options.
 ///
 /// # Errors
-/// A client without a file of projects; no home folder.
+/// [`ErrorReport`] when the client has no project files, or there is no home folder.
 pub fn place(client: Client, args: &PlaceArgs) -> Result<Place, ErrorReport> {
     let places = Places::here();
     if let Some(file) = &args.file {
@@ -186,9 +329,44 @@ pub fn place(client: Client, args: &PlaceArgs) -> Result<Place, ErrorReport> {
     }
 }
 
-/// A problem of a file, with what to do.
+/// The file that has the entry: if the client merges two files, the one with the entry.
+///
+/// # Errors
+/// [`ErrorReport`] as for [`place`].
+pub fn having(client: Client, args: &PlaceArgs) -> Result<Place, ErrorReport> {
+    let first = place(client, args)?;
+    let has = |path: &Path| {
+        let text = std::fs::read_to_string(path).ok();
+        text.is_some_and(|text| !matches!(client.read(&text, &args.name), Err(Problem::Missing(..))))
+    };
+    match client.beside(&first.path).filter(|_| args.file.is_none()) {
+        Some(second) if !has(&first.path) && has(&second) => Ok(Place { path: second, ..first }),
+        _ => Ok(first),
+    }
+}
+
+/// Command-line options that select the same file again.
 #[must_use]
-pub fn told(problem: &Problem, client: Client, path: &Path) -> ErrorReport {
+pub fn again(args: &PlaceArgs) -> String {
+    let mut options = String::new();
+    if args.name != "hotcell" {
+        options.push_str(&format!(" --name {}", args.name));
+    }
+    if args.project {
+        options.push_str(" --project");
+    }
+    if let Some(file) = &args.file {
+        let text = file.display().to_string();
+        let plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"/._-+@:".contains(&b));
+        let quoted = format!("'{}'", text.replace('\'', "'\\''"));
+        options.push_str(&format!(" --file {}", if plain { &text } else { &quoted }));
+    }
+    options
+}
+
+/// A report about a problem with a file, with advice.
+#[must_use]
+pub fn told(problem: &Problem, client: Client, path: &Path, args: &PlaceArgs) -> ErrorReport {
     let shown = path.display();
     let title = client.kind().title;
     let report = |code| ErrorReport::new(code, format!("{shown}: {problem}"));
@@ -204,13 +382,15 @@ pub fn told(problem: &Problem, client: Client, path: &Path) -> ErrorReport {
         ),
         Problem::Missing(name, all) => {
             let missing = report(Code::UnknownName).field(name);
-            match nearest(name, all.iter().map(String::as_str)) {
+            match likely(name, all.iter().map(String::as_str)) {
                 Some(near) => {
                     missing.hint(format!("did you mean --name {near}? there are {}", all.join(", ")))
                 }
-                None if all.is_empty() => {
-                    missing.hint(format!("hotcell mcp install --client {} adds it", client.name()))
-                }
+                None if all.is_empty() => missing.hint(format!(
+                    "hotcell mcp install --client {}{} adds it",
+                    client.name(),
+                    again(args)
+                )),
                 None => missing.hint(format!("there are {}", all.join(", "))),
             }
         }
@@ -220,10 +400,10 @@ pub fn told(problem: &Problem, client: Client, path: &Path) -> ErrorReport {
     }
 }
 
-/// How a client shall start this program.
+/// The entry with which a client starts this program.
 ///
 /// # Errors
-/// A path that is not UTF-8: no client's file can have it.
+/// [`ErrorReport`] when the program's path is not UTF-8, since no client's file can contain it.
 pub fn ours(common: &Common, shared: bool) -> Result<Entry, ErrorReport> {
     let text = |path: OsString, what: &str| {
         path.into_string().map_err(|_| {
@@ -231,7 +411,7 @@ pub fn ours(common: &Common, shared: bool) -> Result<Entry, ErrorReport> {
                 .field(what)
         })
     };
-    // A file that others share has no path of this host.
+    // A shared file must not contain a path of this host.
     let command = if shared {
         "hotcell".to_owned()
     } else {
@@ -247,7 +427,14 @@ pub fn ours(common: &Common, shared: bool) -> Result<Entry, ErrorReport> {
     Ok(Entry { command, args, env: Default::default() })
 }
 
-/// This program by the name under which `PATH` has it: that one stays when a newer release takes its place. Else its path.
+/// Whether a shell finds a program named hotcell.
+fn on_path() -> bool {
+    let path = std::env::var_os("PATH");
+    path.iter().flat_map(std::env::split_paths).any(|folder| folder.join("hotcell").is_file())
+}
+
+/// Path of this program by the name that is on `PATH`, which stays valid after an upgrade; otherwise its own
+/// path.
 fn program(path: Option<&OsStr>) -> PathBuf {
     let this = std::env::current_exe().unwrap_or_else(|_| "hotcell".into());
     let real = |p: &Path| std::fs::canonicalize(p).ok();
@@ -260,20 +447,28 @@ fn program(path: Option<&OsStr>) -> PathBuf {
         .unwrap_or(this)
 }
 
-fn say(common: &Common, done: &Installed) -> u8 {
+fn say(common: &Common, done: &Installed, args: &PlaceArgs) -> u8 {
     if common.json {
         return printed(exit::print_json(done), 0);
     }
-    let text = if std::io::stdout().is_terminal() {
-        let plain = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
-        shown(&done.text, !plain && done.action != Action::Printed)
-    } else {
-        done.text.clone()
-    };
-    let code = printed(exit::print_text(&text), 0);
-    if code != 0 || common.quiet {
-        return code;
+    let code = printed(show(&done.text, done.action != Action::Printed), 0);
+    if code == 0 && !common.quiet {
+        tell(done, args);
     }
+    code
+}
+
+/// Prints a text, on a terminal without what could move its cursor, and a diff there in colours.
+fn show(text: &str, diff: bool) -> std::io::Result<()> {
+    if !std::io::stdout().is_terminal() {
+        return exit::print_text(text);
+    }
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+    exit::print_text(&shown(text, !plain && diff))
+}
+
+/// Says what was done, and what is next.
+fn tell(done: &Installed, args: &PlaceArgs) {
     let (title, name, file) = (done.client.kind().title, &done.name, &done.file);
     notes::say(match done.action {
         Action::Added => format!("added {name} to {title}, in {file}"),
@@ -287,20 +482,19 @@ fn say(common: &Common, done: &Installed) -> u8 {
     }
     match done.action {
         Action::Added | Action::Replaced => {
-            let named = if name == "hotcell" { String::new() } else { format!(" --name {name}") };
             notes::say(format!(
-                "next: {}; hotcell mcp check --client {}{named} tries it",
+                "next: {}; hotcell mcp check --client {}{} tries it",
                 done.next,
-                done.client.name()
+                done.client.name(),
+                again(args)
             ));
         }
         Action::Removed => notes::say(format!("next: {}", done.next)),
         Action::Unchanged | Action::Printed => {}
     }
-    code
 }
 
-/// A text for a terminal, without anything that could move its cursor; a diff in colours.
+/// A text for a terminal, without anything that could move its cursor; a diff in colour.
 fn shown(text: &str, colours: bool) -> String {
     let mut shown = String::new();
     for line in text.lines() {
@@ -311,8 +505,7 @@ fn shown(text: &str, colours: bool) -> String {
             _ => "",
         };
         let end = if colour.is_empty() { "" } else { "\x1b[0m" };
-        let parts: Vec<String> = line.split('\t').map(printable).collect();
-        shown.push_str(&format!("{colour}{}{end}\n", parts.join("\t")));
+        shown.push_str(&format!("{colour}{}{end}\n", printable_line(line)));
     }
     shown
 }

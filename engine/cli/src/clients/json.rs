@@ -1,4 +1,5 @@
-//! Entries in JSON, with comments where the client has them. Pure; what is not the entry stays byte for byte.
+//! Entries in JSON, with comments if the client supports them. Pure; everything except the entry is kept byte
+//! for byte.
 
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstNode, CstObject, CstRootNode};
@@ -6,12 +7,12 @@ use serde_json::{Map, Value, json};
 
 use super::{Entry, Form, Found, Kind, Problem, understood};
 
-/// What a new file of opencode begins with, as its documentation has it.
+/// Schema URL at the beginning of a new file of opencode, from its documentation.
 const OPENCODE_SCHEMA: &str = "https://opencode.ai/config.json";
-/// Keys in which the second version of opencode keeps what the first kept one level higher.
+/// Key under which version 2 of opencode keeps what version 1 kept one level higher.
 const INNER: &str = "servers";
 
-/// What the client writes for a server.
+/// The value for a server in the client's format.
 fn said(form: Form, entry: &Entry) -> Value {
     let mut fields = Map::new();
     match form {
@@ -24,22 +25,27 @@ fn said(form: Form, entry: &Entry) -> Value {
                 fields.insert("environment".to_owned(), json!(entry.env));
             }
         }
-        Form::Plain | Form::Typed | Form::Table => {
-            if form == Form::Typed {
-                fields.insert("type".to_owned(), json!("stdio"));
+        Form::Plain | Form::Typed | Form::Tools | Form::Table | Form::Mapping => {
+            match form {
+                Form::Typed => drop(fields.insert("type".to_owned(), json!("stdio"))),
+                Form::Tools => drop(fields.insert("type".to_owned(), json!("local"))),
+                _ => {}
             }
             fields.insert("command".to_owned(), json!(entry.command));
             fields.insert("args".to_owned(), json!(entry.args));
             if !entry.env.is_empty() {
                 fields.insert("env".to_owned(), json!(entry.env));
             }
+            if form == Form::Tools {
+                fields.insert("tools".to_owned(), json!(["*"]));
+            }
         }
     }
     Value::Object(fields)
 }
 
-/// The order in which fields are written.
-const ORDER: [&str; 5] = ["type", "command", "args", "env", "environment"];
+/// Order in which fields are written.
+const ORDER: [&str; 6] = ["type", "command", "args", "env", "environment", "tools"];
 
 fn input(value: &Value) -> CstInputValue {
     match value {
@@ -57,7 +63,7 @@ fn input(value: &Value) -> CstInputValue {
     }
 }
 
-/// JSON as clients read it: comments where the client has them, and none of the freedoms of JSON5.
+/// JSON as clients read it: with comments if the client supports them, but without the extensions of JSON5.
 fn options(kind: &Kind) -> ParseOptions {
     ParseOptions {
         allow_comments: kind.comments,
@@ -77,7 +83,7 @@ fn parsed(kind: &Kind, text: &str) -> Result<CstRootNode, Problem> {
     if !kind.comments
         && let Err(e) = serde_json::from_str::<serde::de::IgnoredAny>(text)
     {
-        // Whether a comment is the reason, the other parser knows.
+        // Parse again with comments allowed, to find out whether a comment is the reason.
         let commented = CstRootNode::parse(
             text,
             &ParseOptions { allow_comments: true, allow_trailing_commas: true, ..options(kind) },
@@ -97,13 +103,13 @@ fn parsed(kind: &Kind, text: &str) -> Result<CstRootNode, Problem> {
     })
 }
 
-/// What is wrong, without the place that stands before it already.
+/// The error message without the position, which is shown separately.
 fn plain(error: &serde_json::Error) -> String {
     let why = error.to_string();
     why.split(" at line ").next().unwrap_or_default().to_owned()
 }
 
-/// The value of a key. Readers differ in which of two they take: neither is touched.
+/// The value of a key. Parsers differ on which of two duplicates counts, so duplicates are an error.
 fn only(object: &CstObject, key: &str) -> Result<Option<CstNode>, Problem> {
     let mut all = object.properties().into_iter().filter(|p| p.decoded_name().as_deref() == Some(key));
     let first = all.next();
@@ -113,7 +119,7 @@ fn only(object: &CstObject, key: &str) -> Result<Option<CstNode>, Problem> {
     Ok(first.and_then(|p| p.value()))
 }
 
-/// An object below another, under a key.
+/// The object under a key of another object.
 fn below(object: &CstObject, key: &str) -> Result<Option<CstObject>, Problem> {
     match only(object, key)? {
         None => Ok(None),
@@ -124,18 +130,18 @@ fn below(object: &CstObject, key: &str) -> Result<Option<CstObject>, Problem> {
     }
 }
 
-/// The object of the whole text.
+/// The top-level object.
 fn whole(root: &CstRootNode) -> Result<CstObject, Problem> {
     root.object_value().ok_or_else(|| Problem::Form("the file".to_owned(), "an object"))
 }
 
-/// The keys that lead to the servers of this text.
+/// Keys that lead to the servers in this text.
 fn path(kind: &Kind, top: &CstObject) -> Result<Vec<&'static str>, Problem> {
     let mut path = vec![kind.key];
     if kind.form == Form::Local
         && let Some(servers) = below(top, kind.key)?
         && let Some(inner) = only(&servers, INNER)?.and_then(|n| n.as_object())
-        // A server of the first version may itself be called so.
+        // In version 1, a server itself may have this name.
         && only(&inner, "type")?.is_none_or(|t| t.as_string_lit().is_none())
     {
         path.push(INNER);
@@ -143,7 +149,7 @@ fn path(kind: &Kind, top: &CstObject) -> Result<Vec<&'static str>, Problem> {
     Ok(path)
 }
 
-/// The servers of a text, if there are any, and where they are.
+/// The servers in a text, if there are any, with the keys that lead to them.
 fn servers(kind: &Kind, root: &CstRootNode) -> Result<(Vec<&'static str>, Option<CstObject>), Problem> {
     let mut at = whole(root)?;
     let path = path(kind, &at)?;
@@ -156,7 +162,7 @@ fn servers(kind: &Kind, root: &CstRootNode) -> Result<(Vec<&'static str>, Option
     Ok((path, Some(at)))
 }
 
-/// A node as a value; `None` for what has none, such as a number that is none.
+/// Converts a node to a value; `None` if it has none, such as an invalid number.
 fn value(node: &CstNode) -> Option<Value> {
     if let Some(object) = node.as_object() {
         let fields = object.properties().into_iter();
@@ -171,14 +177,14 @@ fn value(node: &CstNode) -> Option<Value> {
     if let Some(text) = node.as_string_lit() {
         return text.decoded_value().ok().map(Value::String);
     }
-    // Words and numbers are JSON as they stand.
+    // Keywords and numbers are valid JSON by themselves.
     serde_json::from_str(node.to_string().trim()).ok()
 }
 
-/// See [`super::Client::with`].
+/// Implements [`super::Client::with`].
 ///
 /// # Errors
-/// [`Problem`].
+/// [`Problem`] when the text cannot be parsed, or the entry cannot be added safely.
 pub fn with(
     kind: &Kind,
     old: Option<&str>,
@@ -190,7 +196,7 @@ pub fn with(
     let Some(old) = old.filter(|old| !bare(old).trim().is_empty()) else {
         return Ok(alone(kind, name, &said));
     };
-    // A mark of the byte order is no JSON, but files have it; it stays.
+    // A byte order mark is not JSON, but some files have one; it is kept.
     let (mark, text) = old.split_at(old.len() - bare(old).len());
     let root = parsed(kind, text)?;
     let (path, found) = servers(kind, &root)?;
@@ -230,10 +236,10 @@ pub fn with(
     Ok(format!("{mark}{new}"))
 }
 
-/// See [`super::Client::without`].
+/// Implements [`super::Client::without`].
 ///
 /// # Errors
-/// [`Problem`].
+/// [`Problem`] when the text cannot be parsed, there is no such entry, or it cannot be removed safely.
 pub fn without(kind: &Kind, old: &str, name: &str) -> Result<String, Problem> {
     let (mark, text) = old.split_at(old.len() - bare(old).len());
     let root = parsed(kind, text)?;
@@ -248,10 +254,10 @@ pub fn without(kind: &Kind, old: &str, name: &str) -> Result<String, Problem> {
     Ok(format!("{mark}{new}"))
 }
 
-/// See [`super::Client::read`].
+/// Implements [`super::Client::read`].
 ///
 /// # Errors
-/// [`Problem`].
+/// [`Problem`] when the text cannot be parsed, or there is no such entry.
 pub fn read(kind: &Kind, text: &str, name: &str) -> Result<Found, Problem> {
     if bare(text).trim().is_empty() {
         return Err(Problem::Missing(name.to_owned(), Vec::new()));
@@ -265,16 +271,22 @@ pub fn read(kind: &Kind, text: &str, name: &str) -> Result<Found, Problem> {
     }
 }
 
+/// Parses a whole text; `None` if it is invalid.
+#[must_use]
+pub fn whole_value(kind: &Kind, text: &str) -> Option<Value> {
+    value(&parsed(kind, bare(text)).ok()?.value()?)
+}
+
 fn names(servers: &CstObject) -> Vec<String> {
     servers.properties().iter().filter_map(jsonc_parser::cst::CstObjectProp::decoded_name).collect()
 }
 
-/// Text without a mark of its byte order.
+/// Text without its byte order mark.
 fn bare(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-/// A file with nothing but the entry.
+/// A file with only the entry.
 fn alone(kind: &Kind, name: &str, said: &Value) -> String {
     let mut top = Vec::new();
     if kind.form == Form::Local {
@@ -287,7 +299,7 @@ fn alone(kind: &Kind, name: &str, said: &Value) -> String {
     format!("{root}\n")
 }
 
-/// Compares both texts as values: the new one has the entry, and nothing else is different.
+/// Compares both texts as values, to prove that the new one has the entry and nothing else differs.
 fn proved(
     kind: &Kind,
     old: &str,
@@ -304,7 +316,7 @@ fn proved(
         return Err(Problem::Unsafe);
     }
     taken(&mut old);
-    // What was made to hold the entry is empty now.
+    // Objects created for the entry are empty now: remove them.
     for depth in (1..=path.len()).rev() {
         let pointer: String = path[..depth].iter().map(|key| format!("/{key}")).collect();
         let above: String = path[..depth - 1].iter().map(|key| format!("/{key}")).collect();

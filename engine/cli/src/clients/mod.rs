@@ -1,21 +1,25 @@
-//! MCP clients: where each keeps its servers, and in which form.
+//! MCP clients: where each keeps its servers, and in which format.
 //!
 //! | module | idea |
 //! | --- | --- |
 //! | this | the clients, as a table |
-//! | [`json`], [`toml`] | an entry put into a text, read from it, taken out; pure, everything else stays byte for byte |
-//! | [`mod@file`] | reading and replacing a configuration file without losing anything |
+//! | [`json`], [`toml`], [`yaml`] | add, read and remove an entry in a text; pure, everything else is kept byte for byte |
+//! | [`mod@file`] | reads and replaces a configuration file without losing anything |
 //! | [`install`], [`check`] | the commands |
+//! | [`folder`] | adds a folder that callers may read to the operator's configuration |
 //!
-//! It stands in the command line's crate: no other part of hotcell has to do with what belongs to other programs.
+//! This module is in the command line's crate because no other part of hotcell touches files of other
+//! programs.
 
 pub mod check;
 pub mod file;
+pub mod folder;
 #[cfg(test)]
 mod golden;
 pub mod install;
 pub mod json;
 pub mod toml;
+pub mod yaml;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -44,107 +48,143 @@ pub enum Client {
     Opencode,
     /// Zed
     Zed,
+    /// Copilot CLI
+    Copilot,
+    /// Cline
+    Cline,
+    /// Continue
+    Continue,
+    /// Qwen Code
+    QwenCode,
+    /// Goose
+    Goose,
 }
 
-/// How a program is started, as a client's file says it.
+/// Command that starts a server, from a client's file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Entry {
-    /// A name that is looked up on `PATH`, or a path.
+    /// Program: a path, or a name that is looked up on `PATH`.
     pub command: String,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Vec<String>,
-    /// Variables beside the client's own.
+    /// Environment variables in addition to the client's own.
     pub env: BTreeMap<String, String>,
 }
 
-/// What an entry of a file says.
+/// Contents of an entry in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// A program to start.
     Program(Entry),
-    /// A server that is there already, at this address.
-    Address(String),
-    /// An entry of another form: why it is none that starts a program.
+    /// A server that is there already.
+    Address(Address),
+    /// An entry of another form, with the reason why it does not start a program.
     Other(String),
+}
+
+/// Where a server is that no command starts, as a client's file says it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Address {
+    /// `http://` or `https://`.
+    pub url: String,
+    /// Headers of every request.
+    pub headers: BTreeMap<String, String>,
+    /// Headers whose values the client takes from variables of the environment, with the names of these.
+    pub from_variables: BTreeMap<String, String>,
+    /// The older transport, in which answers come by another connection.
+    pub older: bool,
+    /// A program that gives the client further headers.
+    pub helper: bool,
 }
 
 /// Why a text cannot be worked on. Nothing is changed then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// It is not of the form that the client reads.
+    /// The text is not in the format that the client reads.
     #[error("line {line}, column {column}: {why}")]
     Broken {
-        /// From 1.
+        /// Line number, from 1.
         line: usize,
-        /// From 1, in characters.
+        /// Column, from 1, in characters.
         column: usize,
-        /// What is wrong there.
+        /// Description of the error.
         why: String,
     },
-    /// What should hold others does not.
+    /// A value that should be a container is not.
     #[error("{0} is not {1}")]
     Form(String, &'static str),
-    /// The same key stands there several times; readers disagree which counts.
+    /// A key occurs several times; parsers disagree on which one counts.
     #[error("{0} stands there more than once")]
     Twice(String),
-    /// There is an entry of this name already, and it says something else.
+    /// A different entry of this name exists.
     #[error("there is an entry {0} already")]
     Exists(String),
-    /// There is no entry of this name; those that there are.
+    /// There is no entry of this name; with the names of existing entries.
     #[error("there is no entry {0}")]
     Missing(String, Vec<String>),
-    /// The text would not be what it was with the entry, and nothing else.
+    /// The result would differ from the original in more than the entry.
     #[error("it cannot be changed without changing other parts of it")]
     Unsafe,
 }
 
-/// How a client writes a server down.
+/// Format of a server's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// `command`, `args` and `env`.
     Plain,
-    /// The same with `"type": "stdio"`.
+    /// Like [`Self::Plain`], with `"type": "stdio"`.
     Typed,
     /// `"type": "local"`, `command` as a list, `environment`.
     Local,
+    /// `"type": "local"` with `command`, `args`, and a selection of its tools.
+    Tools,
     /// A table of TOML.
     Table,
+    /// A mapping of YAML, with `cmd` and `envs`.
+    Mapping,
 }
 
-/// What makes a client's file its own.
+/// Properties of a client's file.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
-    /// The client's name for people.
+    /// Display name of the client.
     pub title: &'static str,
-    /// The key above all servers.
+    /// Key that contains all servers.
     pub key: &'static str,
-    /// How one is written.
+    /// Format of an entry.
     pub form: Form,
-    /// Comments, and commas behind the last: clients with plain JSON cannot read a file that has them.
+    /// Whether comments and trailing commas are allowed: clients with plain JSON cannot read a file that has
+    /// them.
     pub comments: bool,
-    /// The page of the client's own documentation that says so.
+    /// Page of the client's own documentation that describes the file.
     pub page: &'static str,
-    /// What makes the client read the file again.
+    /// How to make the client read the file again.
     pub then: &'static str,
+    /// Other settings that decide whether the client starts the server, and that cannot be seen from here.
+    pub unseen: Option<&'static str>,
 }
 
-/// Folders of the person who types.
+/// Folders of the user.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
     /// `$HOME`.
     pub home: Option<PathBuf>,
-    /// `$XDG_CONFIG_HOME`, where it is set.
+    /// `$XDG_CONFIG_HOME`, if it is set.
     pub config: Option<PathBuf>,
     /// `$CODEX_HOME`.
     pub codex: Option<PathBuf>,
     /// `$CLAUDE_CONFIG_DIR`.
     pub claude: Option<PathBuf>,
+    /// `$CLINE_MCP_SETTINGS_PATH`, a file.
+    pub cline: Option<PathBuf>,
+    /// `$COPILOT_HOME`.
+    pub copilot: Option<PathBuf>,
     /// The current folder.
     pub project: PathBuf,
 }
 
 impl Places {
-    /// Those of the environment.
+    /// Folders from the environment.
     #[must_use]
     pub fn here() -> Self {
         let folder = |name| crate::folder(name).filter(|p| p.is_absolute());
@@ -153,6 +193,8 @@ impl Places {
             config: folder("XDG_CONFIG_HOME"),
             codex: folder("CODEX_HOME"),
             claude: folder("CLAUDE_CONFIG_DIR"),
+            cline: folder("CLINE_MCP_SETTINGS_PATH"),
+            copilot: folder("COPILOT_HOME"),
             project: crate::current_folder(),
         }
     }
@@ -162,8 +204,19 @@ impl Places {
     }
 }
 
+impl Entry {
+    /// Whether the entry starts a server of hotcell's.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        let name = Path::new(&self.command).file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let this = std::env::current_exe().ok();
+        let is_this = this.is_some_and(|this| this == Path::new(&self.command));
+        (name == "hotcell" || is_this) && self.args.first().is_some_and(|first| first == "mcp")
+    }
+}
+
 impl Client {
-    /// The name by which the command line knows it.
+    /// Name of the client on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -175,10 +228,15 @@ impl Client {
             Self::GeminiCli => "gemini-cli",
             Self::Opencode => "opencode",
             Self::Zed => "zed",
+            Self::Copilot => "copilot",
+            Self::Cline => "cline",
+            Self::Continue => "continue",
+            Self::QwenCode => "qwen-code",
+            Self::Goose => "goose",
         }
     }
 
-    /// What its file looks like.
+    /// Properties of the client's file.
     #[must_use]
     pub fn kind(self) -> Kind {
         let servers = "mcpServers";
@@ -190,6 +248,7 @@ impl Client {
                 comments: false,
                 page: "https://code.claude.com/docs/en/mcp",
                 then: "start a new session; /mcp shows it",
+                unseen: Some("a project's own entry, which you approve once (/mcp)"),
             },
             Self::ClaudeDesktop => Kind {
                 title: "Claude Desktop",
@@ -198,6 +257,7 @@ impl Client {
                 comments: false,
                 page: "https://modelcontextprotocol.io/docs/develop/connect-local-servers",
                 then: "quit it and start it again",
+                unseen: None,
             },
             Self::Cursor => Kind {
                 title: "Cursor",
@@ -206,6 +266,7 @@ impl Client {
                 comments: true,
                 page: "https://cursor.com/docs/mcp",
                 then: "start it again, and switch the server on where it lists them",
+                unseen: Some("the switch in its list of servers"),
             },
             Self::Vscode => Kind {
                 title: "VS Code",
@@ -214,6 +275,7 @@ impl Client {
                 comments: true,
                 page: "https://code.visualstudio.com/docs/copilot/reference/mcp-configuration",
                 then: "MCP: List Servers starts it, after asking whether you trust it",
+                unseen: Some("whether you trust the server (MCP: List Servers)"),
             },
             Self::Codex => Kind {
                 title: "Codex",
@@ -222,6 +284,7 @@ impl Client {
                 comments: true,
                 page: "https://developers.openai.com/codex/mcp",
                 then: "start a new session; /mcp shows it",
+                unseen: None,
             },
             Self::GeminiCli => Kind {
                 title: "Gemini CLI",
@@ -230,6 +293,7 @@ impl Client {
                 comments: true,
                 page: "https://geminicli.com/docs/tools/mcp-server",
                 then: "start a new session; /mcp shows it",
+                unseen: Some("whether the folder is trusted (/permissions): in others it starts no server"),
             },
             Self::Opencode => Kind {
                 title: "opencode",
@@ -238,6 +302,7 @@ impl Client {
                 comments: true,
                 page: "https://opencode.ai/docs/mcp-servers",
                 then: "start a new session; opencode mcp list shows it",
+                unseen: None,
             },
             Self::Zed => Kind {
                 title: "Zed",
@@ -246,12 +311,59 @@ impl Client {
                 comments: true,
                 page: "https://zed.dev/docs/ai/mcp",
                 then: "Zed reads it at once; the settings of its agent panel show it",
+                unseen: None,
+            },
+            Self::Copilot => Kind {
+                title: "Copilot CLI",
+                key: servers,
+                form: Form::Tools,
+                comments: false,
+                page: "https://docs.github.com/en/copilot/how-tos/copilot-cli/customize-copilot/add-mcp-servers",
+                then: "start a new session; /mcp show shows it",
+                unseen: None,
+            },
+            Self::Cline => Kind {
+                title: "Cline",
+                key: servers,
+                form: Form::Plain,
+                comments: false,
+                page: "https://docs.cline.bot/mcp/configuring-mcp-servers",
+                then: "start a new session; cline mcp list shows it",
+                unseen: None,
+            },
+            Self::Continue => Kind {
+                title: "Continue",
+                key: servers,
+                form: Form::Plain,
+                comments: false,
+                page: "https://docs.continue.dev/customize/deep-dives/mcp",
+                then: "start a new session; its list of tools shows it",
+                unseen: Some("an entry of the same name in config.yaml, which counts in place of this one"),
+            },
+            Self::QwenCode => Kind {
+                title: "Qwen Code",
+                key: servers,
+                form: Form::Plain,
+                comments: true,
+                page: "https://qwenlm.github.io/qwen-code-docs/en/users/features/mcp",
+                then: "start a new session; /mcp shows it",
+                unseen: Some("whether the folder is trusted: in others it may start no server"),
+            },
+            Self::Goose => Kind {
+                title: "Goose",
+                key: "extensions",
+                form: Form::Mapping,
+                comments: true,
+                page: "https://block.github.io/goose/docs/guides/config-files",
+                then: "start a new session; goose configure lists it",
+                unseen: None,
             },
         }
     }
 
-    /// Where its file is: for one person, or for the project in the current folder. `None` where there is no such file, or
-    /// no home folder to look in. `exists` says whether a file is there: one client has a choice of two.
+    /// Path of the client's file: the user's own, or that of the project in the current folder. `None` if
+    /// there is no such file, or no home folder. `exists` tells whether a path exists: one client has a
+    /// choice of two.
     #[must_use]
     pub fn file(self, project: bool, places: &Places, exists: impl Fn(&Path) -> bool) -> Option<PathBuf> {
         let either = |folder: PathBuf| {
@@ -269,6 +381,9 @@ impl Client {
                 Self::GeminiCli => inside(".gemini/settings.json"),
                 Self::Opencode => Some(either(places.project.clone())),
                 Self::Zed => inside(".zed/settings.json"),
+                Self::Copilot | Self::Cline | Self::Goose => None,
+                Self::Continue => inside(".continue/mcpServers/hotcell.json"),
+                Self::QwenCode => inside(".qwen/settings.json"),
             };
         }
         let home = |name: &str| Some(places.home.as_ref()?.join(name));
@@ -288,13 +403,35 @@ impl Client {
             Self::GeminiCli => home(".gemini/settings.json"),
             Self::Opencode => config("opencode").map(either),
             Self::Zed => config("zed/settings.json"),
+            Self::Copilot => match &places.copilot {
+                Some(folder) => Some(folder.join("mcp-config.json")),
+                None => home(".copilot/mcp-config.json"),
+            },
+            Self::Cline => match &places.cline {
+                Some(file) => Some(file.clone()),
+                None => home(".cline/data/settings/cline_mcp_settings.json"),
+            },
+            Self::Continue => home(".continue/mcpServers/hotcell.json"),
+            Self::QwenCode => home(".qwen/settings.json"),
+            Self::Goose => config("goose/config.yaml"),
         }
     }
 
-    /// A text with an entry: in `old`, or alone. The same entry again changes nothing.
+    /// Another file in the same folder that the client also reads and merges with the first.
+    #[must_use]
+    pub fn beside(self, file: &Path) -> Option<PathBuf> {
+        let name = file.file_name()?.to_str()?;
+        match (self, name) {
+            (Self::Opencode, "opencode.jsonc") => Some(file.with_file_name("opencode.json")),
+            (Self::Opencode, "opencode.json") => Some(file.with_file_name("opencode.jsonc")),
+            _ => None,
+        }
+    }
+
+    /// Adds an entry to the text `old`, or makes a new text. Adding the same entry again changes nothing.
     ///
     /// # Errors
-    /// [`Problem`]: nothing is replaced unless `replace` says so.
+    /// [`Problem`] when the text cannot be edited; a different entry is replaced only with `replace`.
     pub fn with(
         self,
         old: Option<&str>,
@@ -304,46 +441,49 @@ impl Client {
     ) -> Result<String, Problem> {
         match self.kind().form {
             Form::Table => toml::with(self.kind().key, old, name, entry, replace),
+            Form::Mapping => yaml::with(self.kind().key, old, name, entry, replace),
             _ => json::with(&self.kind(), old, name, entry, replace),
         }
     }
 
-    /// The text without an entry.
+    /// Removes an entry from a text.
     ///
     /// # Errors
-    /// [`Problem`], also when there is none.
+    /// [`Problem`] when the text cannot be edited, or there is no such entry.
     pub fn without(self, old: &str, name: &str) -> Result<String, Problem> {
         match self.kind().form {
             Form::Table => toml::without(self.kind().key, old, name),
+            Form::Mapping => yaml::without(self.kind().key, old, name),
             _ => json::without(&self.kind(), old, name),
         }
     }
 
-    /// What an entry says.
+    /// Reads an entry.
     ///
     /// # Errors
-    /// [`Problem`], also when there is none.
+    /// [`Problem`] when the text cannot be parsed, or there is no such entry.
     pub fn read(self, text: &str, name: &str) -> Result<Found, Problem> {
         match self.kind().form {
             Form::Table => toml::read(self.kind().key, text, name),
+            Form::Mapping => yaml::read(self.kind().key, text, name),
             _ => json::read(&self.kind(), text, name),
         }
     }
 }
 
-/// An entry as the client would understand it, from what a file says of it in either form.
+/// Interprets an entry as the client would, from its value in either format.
 fn understood(said: &serde_json::Value) -> Found {
     use serde_json::Value;
     let Value::Object(fields) = said else { return Found::Other("it is not a table of settings".to_owned()) };
-    for key in ["url", "httpUrl", "serverUrl"] {
-        if let Some(address) = fields.get(key).and_then(Value::as_str) {
-            return Found::Address(address.to_owned());
-        }
-    }
     let off = fields.get("enabled") == Some(&Value::Bool(false))
         || fields.get("disabled") == Some(&Value::Bool(true));
     if off {
         return Found::Other("it is switched off there".to_owned());
+    }
+    if let Some(url) =
+        ["url", "httpUrl", "serverUrl", "uri"].iter().find_map(|key| fields.get(*key)?.as_str())
+    {
+        return Found::Address(address(url, fields));
     }
     let words = |value: Option<&Value>| -> Option<Vec<String>> {
         match value {
@@ -357,6 +497,9 @@ fn understood(said: &serde_json::Value) -> Found {
     };
     let command = match fields.get("command") {
         Some(Value::String(command)) => command.clone(),
+        None if fields.get("cmd").is_some_and(Value::is_string) => {
+            fields["cmd"].as_str().unwrap_or_default().to_owned()
+        }
         Some(list @ Value::Array(_)) => match words(Some(list)) {
             Some(mut all) if !all.is_empty() => {
                 args = all.split_off(1);
@@ -370,6 +513,7 @@ fn understood(said: &serde_json::Value) -> Found {
     for (name, value) in fields
         .get("env")
         .or_else(|| fields.get("environment"))
+        .or_else(|| fields.get("envs"))
         .and_then(Value::as_object)
         .into_iter()
         .flatten()
@@ -380,4 +524,25 @@ fn understood(said: &serde_json::Value) -> Found {
         env.insert(name.clone(), value.to_owned());
     }
     Found::Program(Entry { command, args, env })
+}
+
+/// The address of an entry with its headers, by whatever names the clients have for them.
+fn address(url: &str, fields: &serde_json::Map<String, serde_json::Value>) -> Address {
+    use serde_json::Value;
+    let texts = |value: Option<&Value>| {
+        let all = value.and_then(Value::as_object).into_iter().flatten();
+        all.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
+            .collect::<BTreeMap<_, _>>()
+    };
+    let within = fields.get("requestOptions").or_else(|| fields.get("requestInit"));
+    let mut headers = texts(within.and_then(|options| options.get("headers")));
+    headers.extend(["headers", "http_headers"].iter().flat_map(|key| texts(fields.get(*key))));
+    let mut from_variables = texts(fields.get("env_http_headers"));
+    if let Some(variable) = fields.get("bearer_token_env_var").and_then(Value::as_str) {
+        from_variables.insert("Authorization".to_owned(), variable.to_owned());
+    }
+    let kind = fields.get("type").or_else(|| fields.get("transport")).and_then(Value::as_str);
+    let older = kind.is_some_and(|kind| kind == "sse");
+    let helper = fields.contains_key("headersHelper");
+    Address { url: url.to_owned(), headers, from_variables, older, helper }
 }

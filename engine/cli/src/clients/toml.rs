@@ -1,4 +1,4 @@
-//! Entries in TOML. Pure; what is not the entry stays byte for byte.
+//! Entries in TOML. Pure; everything except the entry is kept byte for byte.
 
 use serde_json::{Map, Value};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, value};
@@ -15,7 +15,7 @@ fn parsed(text: &str) -> Result<DocumentMut, Problem> {
     })
 }
 
-/// The table that holds the servers, in either spelling.
+/// The table of servers, in either notation.
 fn servers<'a>(document: &'a DocumentMut, key: &str) -> Result<Option<&'a dyn TableLike>, Problem> {
     match document.get(key) {
         None => Ok(None),
@@ -30,7 +30,7 @@ fn words(all: &[String]) -> Array {
     all.iter().map(String::as_str).collect()
 }
 
-/// The entry as a table.
+/// Makes a table from the entry.
 fn table(entry: &Entry) -> Table {
     let mut table = Table::new();
     table["command"] = value(&entry.command);
@@ -42,7 +42,7 @@ fn table(entry: &Entry) -> Table {
     table
 }
 
-/// TOML as the same values of JSON; dates and the like as texts.
+/// Converts TOML to JSON values; dates and similar types become strings.
 fn plain(item: &Item) -> Value {
     match item {
         Item::None => Value::Null,
@@ -68,10 +68,10 @@ fn fields(table: &dyn TableLike) -> Value {
     Value::Object(table.iter().map(|(name, item)| (name.to_owned(), plain(item))).collect::<Map<_, _>>())
 }
 
-/// See [`super::Client::with`].
+/// Implements [`super::Client::with`].
 ///
 /// # Errors
-/// [`Problem`].
+/// [`Problem`] when the text cannot be parsed, or the entry cannot be added safely.
 pub fn with(
     key: &str,
     old: Option<&str>,
@@ -94,7 +94,7 @@ pub fn with(
     let ours = table(entry);
     let item = document.entry(key).or_insert_with(|| {
         let mut above = Table::new();
-        // Only the servers have headings.
+        // Only the servers get headings.
         above.set_implicit(true);
         Item::Table(above)
     });
@@ -102,7 +102,7 @@ pub fn with(
         Item::Table(table) => {
             let mut ours = ours;
             match table.get(name) {
-                // The comments above its heading, and its place in the file, stay.
+                // Keep the comments above the heading, and the position in the file.
                 Some(Item::Table(there)) => {
                     *ours.decor_mut() = there.decor().clone();
                     ours.set_position(there.position());
@@ -122,10 +122,10 @@ pub fn with(
     Ok(new)
 }
 
-/// See [`super::Client::without`].
+/// Implements [`super::Client::without`].
 ///
 /// # Errors
-/// [`Problem`].
+/// [`Problem`] when the text cannot be parsed, there is no such entry, or it cannot be removed safely.
 pub fn without(key: &str, old: &str, name: &str) -> Result<String, Problem> {
     let mut document = parsed(old)?;
     let before = fields(document.as_table());
@@ -143,10 +143,10 @@ pub fn without(key: &str, old: &str, name: &str) -> Result<String, Problem> {
     Ok(new)
 }
 
-/// See [`super::Client::read`].
+/// Implements [`super::Client::read`].
 ///
 /// # Errors
-/// [`Problem`].
+/// [`Problem`] when the text cannot be parsed, or there is no such entry.
 pub fn read(key: &str, text: &str, name: &str) -> Result<Found, Problem> {
     let document = parsed(text)?;
     let table = servers(&document, key)?.ok_or_else(|| Problem::Missing(name.to_owned(), Vec::new()))?;
@@ -159,7 +159,7 @@ pub fn read(key: &str, text: &str, name: &str) -> Result<Found, Problem> {
     }
 }
 
-/// Compares both texts as values: the new one has the entry, and nothing else is different.
+/// Compares both texts as values, to prove that the new one has the entry and nothing else differs.
 fn proved(mut old: Value, new: &str, key: &str, name: &str, entry: Option<&Entry>) -> Result<(), Problem> {
     let mut new = fields(parsed(new).map_err(|_| Problem::Unsafe)?.as_table());
     let taken = |of: &mut Value| of.get_mut(key)?.as_object_mut()?.remove(name);
@@ -169,7 +169,7 @@ fn proved(mut old: Value, new: &str, key: &str, name: &str, entry: Option<&Entry
         _ => false,
     };
     taken(&mut old);
-    // What was made to hold the entry is empty now, and a heading without servers may be gone.
+    // Tables created for the entry are empty now, and a heading without servers may be gone.
     for of in [&mut old, &mut new] {
         if of.get(key).and_then(Value::as_object).is_some_and(Map::is_empty)
             && let Some(fields) = of.as_object_mut()

@@ -1,4 +1,4 @@
-//! The log of a server as JSON lines, for whoever collects logs. What callers sent is not in them.
+//! A server's log as JSON lines, for log collectors. Data sent by callers is left out.
 
 use std::fmt::{self, Debug, Write as _};
 use std::io::Write as _;
@@ -15,24 +15,24 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::LONGEST;
 
-/// The target of events that may have what a caller sent, or a program or plugin said.
+/// Target of events that may contain data sent by a caller, or messages of a program or plugin.
 const CONTENTS: &str = "hotcell_contents";
-/// What stands in their place.
+/// Replacement for their message.
 const LEFT_OUT: &str = "left out: it may have what a caller sent";
 
 static ON: AtomicBool = AtomicBool::new(false);
 
-/// Everything is said in JSON from now on.
+/// Switches all output on standard error to JSON.
 pub fn begin() {
     ON.store(true, Ordering::Relaxed);
-    // What failed may have in its words what it failed at.
+    // The message of a panic may contain the data on which it failed.
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         say("error", &format!("hotcell failed: panicked at {place}"));
     }));
 }
 
-/// Says a line of ours, where lines are JSON; whether they are.
+/// Prints one of hotcell's lines, if the log is JSON; returns whether it is.
 pub fn say(level: &str, message: &str) -> bool {
     if !ON.load(Ordering::Relaxed) {
         return false;
@@ -46,7 +46,7 @@ fn now() -> String {
     rfc3339(micros_since_1970(SystemTime::now()))
 }
 
-/// Whether an event may be in such a log at all: only those of hotcell's own are known to be without contents.
+/// Whether an event may be in such a log: only hotcell's own events are known to contain no callers' data.
 pub fn is_ours(metadata: &Metadata<'_>) -> bool {
     metadata.target().starts_with("hotcell")
 }
@@ -64,7 +64,7 @@ fn shortened(text: &str) -> String {
     text.chars().take(LONGEST).collect()
 }
 
-/// `{"time":…,"level":…,"target":…,"message":…}`
+/// Formats events as `{"time":…,"level":…,"target":…,"message":…}`.
 pub struct Json;
 
 impl<S, N> FormatEvent<S, N> for Json
@@ -94,7 +94,7 @@ where
     }
 }
 
-/// Fields of an event.
+/// Collects the fields of an event.
 #[derive(Default)]
 struct Fields(Map<String, Value>);
 

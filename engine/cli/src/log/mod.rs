@@ -1,4 +1,5 @@
-//! Warnings of the libraries on standard error, in the form of our own lines. `-v` shows more of them.
+//! Warnings of the libraries on standard error, in the format of hotcell's own lines. `-v` shows more of
+//! them.
 
 pub mod json;
 
@@ -13,19 +14,20 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::args::Common;
+use crate::screen;
 use hotcell_service::report::printable;
 
-/// The form of the log.
+/// Format of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Form {
-    /// Lines for people.
+    /// Lines for people
     #[default]
     Text,
-    /// JSON lines without what callers sent.
+    /// JSON lines without data sent by callers
     Json,
 }
 
-/// Begins to listen.
+/// Starts logging.
 pub fn start(common: &Common, form: Form) {
     let level = match (common.quiet, common.verbose) {
         (true, _) => Level::ERROR,
@@ -45,7 +47,7 @@ pub fn start(common: &Common, form: Form) {
             .try_init();
         return;
     }
-    // The protocol's library complains of what clients do wrong or leave open; they are told, and the log is not theirs.
+    // The protocol's library logs errors of clients; they are told directly, and this log is not for them.
     let protocol = if level <= Level::WARN { LevelFilter::OFF } else { level.into() };
     let _ = tracing_subscriber::fmt()
         .with_max_level(level)
@@ -56,10 +58,10 @@ pub fn start(common: &Common, form: Form) {
         .try_init();
 }
 
-/// The longest line, in characters.
+/// Maximum length of a line in characters.
 const LONGEST: usize = 2_000;
 
-/// `hotcell: warning: …`
+/// Formats events as `hotcell: warning: …`.
 struct Line;
 
 impl<S, N> FormatEvent<S, N> for Line
@@ -83,6 +85,6 @@ where
             Level::TRACE => "trace",
         };
         let shown: String = printable(&fields.fields).chars().take(LONGEST).collect();
-        writeln!(out, "hotcell: {word}: {shown}")
+        writeln!(out, "{}hotcell: {word}: {shown}", screen::begin_line())
     }
 }

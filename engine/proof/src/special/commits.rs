@@ -1,5 +1,5 @@
-//! What a program left in a workspace, taken over into the original: what is hostile about it stays out. Each time a collector
-//! that trusts what it finds is fooled by the same, or the test proves nothing.
+//! Commits a workspace with hostile content: nothing dangerous reaches the original. Each test also shows
+//! that a naive collector is fooled by the same content, or it would prove nothing.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
@@ -18,7 +18,7 @@ use crate::engine;
 
 const MOST: usize = 10_000;
 
-/// Runs a policy and gives what it changed in its workspace.
+/// Runs a policy and returns the changes in its workspace.
 fn changed_by(policy: &Policy) -> Result<Changed, String> {
     let finished = engine::finished(policy).map_err(io_error)?;
     let text = finished.outcome.stdout.text.clone().unwrap_or_default();
@@ -45,15 +45,15 @@ fn take_over(
         &before.with(layer),
         &original,
         &found,
-        &Terms { since, allow_protected, owner: None, most: 1 << 30 },
+        &Terms { since, allow: allow_protected.into(), owner: None, most: 1 << 30 },
     ))
 }
 
-/// A collector that trusts: what `cp -a` makes of the same folder.
+/// A naive collector: copies the folder with `cp -a`.
 fn trusted(changed: &Changed, to: &Path) -> Result<(), String> {
     use std::os::fd::AsRawFd;
     let from = format!("/proc/{}/fd/{}/.", std::process::id(), changed.folder.as_raw_fd());
-    // It may not make devices here; the rest is what matters.
+    // Copying devices may fail here; the rest is what matters.
     Command::new("cp").args(["-a", &from]).arg(to).output().map(drop).map_err(io_error)
 }
 
@@ -73,7 +73,7 @@ fn original(place: &Place<'_>, name: &str) -> Result<std::path::PathBuf, String>
     Ok(project)
 }
 
-/// Links, pipes, devices, setuid bits and second names, committed.
+/// Commits links, pipes, devices, setuid bits and hard links.
 pub(super) fn planted(place: &Place<'_>) -> Result<Said, String> {
     let mut fooled = 0;
     for (number, confinement) in BOTH.into_iter().enumerate() {
@@ -97,7 +97,8 @@ pub(super) fn planted(place: &Place<'_>) -> Result<Said, String> {
     good(format!("files came out, and nothing else; a collector that trusts was fooled {fooled} times"))
 }
 
-/// What file systems that fold names, or drop what nobody sees, read as names that a tool of the host would follow.
+/// Spellings that some file system, by folding names or dropping invisible characters, reads as names that
+/// tools of the host follow.
 const OTHER_LETTERS: [&str; 7] = [
     ".GIT/hooks/pre-commit",
     ".Git/Config",
@@ -108,10 +109,11 @@ const OTHER_LETTERS: [&str; 7] = [
     ".ENVRC.",
 ];
 
-/// Protected names as others spell them. That the spelling is no wall is shown by taking them over where a person allows it.
+/// Commits protected names in other spellings. Committing them with permission shows that the check, and not
+/// the spelling itself, stops them.
 pub(super) fn other_letters(place: &Place<'_>) -> Result<Said, String> {
     let script =
-        "for n; do mkdir -p \"$(dirname \"$n\")\"; echo evil > \"$n\"; done; echo fine > .gitty; echo done";
+        "for n; do mkdir -p \"$(dirname \"$n\")\"; echo evil > \"$n\"; done; echo fine > gitty; echo done";
     for (number, confinement) in BOTH.into_iter().enumerate() {
         let project = original(place, &format!("letters-{number}"))?;
         let since = moment();
@@ -121,7 +123,7 @@ pub(super) fn other_letters(place: &Place<'_>) -> Result<Said, String> {
         for name in OTHER_LETTERS {
             check(!project.join(name).exists(), || format!("{name:?} was taken over"))?;
         }
-        check(project.join(".gitty").exists(), || {
+        check(project.join("gitty").exists(), || {
             "what is like no protected name did not come out".to_owned()
         })?;
         take_over(&changed, &project, moment(), true)?.map_err(|e| e.to_string())?;
@@ -132,13 +134,22 @@ pub(super) fn other_letters(place: &Place<'_>) -> Result<Said, String> {
     good(format!("{} spellings stay out until a person allows them", OTHER_LETTERS.len()))
 }
 
-/// Names that a tool of the host would follow.
+/// Commits names that tools of the host follow.
 pub(super) fn names(place: &Place<'_>) -> Result<Said, String> {
     for (number, confinement) in BOTH.into_iter().enumerate() {
         let project = original(place, &format!("named-{number}"))?;
         let since = moment();
         let changed = changed_by(&confined(shell(NAMES).workspace(&project), confinement))?;
-        let all = [".git/hooks/pre-commit", ".mcp.json", ".vscode/tasks.json", ".envrc"];
+        let all = [
+            ".git/hooks/pre-commit",
+            ".git/index",
+            ".git/objects/aa/bb",
+            ".mcp.json",
+            ".vscode/tasks.json",
+            ".envrc",
+            ".unheard-of",
+            "rust-toolchain.toml",
+        ];
         take_over(&changed, &project, since, false)?.map_err(|e| e.to_string())?;
         for name in all {
             check(!project.join(name).exists(), || format!("{name} was taken over"))?;
@@ -151,7 +162,7 @@ pub(super) fn names(place: &Place<'_>) -> Result<Said, String> {
     good("protected names stay out until a person allows them")
 }
 
-/// The original's folder is exchanged for a link that leads out while changes are taken over.
+/// Swaps a folder of the original for a link that leads out, during commits.
 pub(super) fn swapped_while_committed(place: &Place<'_>) -> Result<Said, String> {
     const TIMES: usize = 300;
     let project = original(place, "taken")?;
@@ -163,7 +174,7 @@ pub(super) fn swapped_while_committed(place: &Place<'_>) -> Result<Said, String>
     let changed = changed_by(&shell(script).workspace(&project))?;
     let folder = project.join("folder");
     let _racer = Racer::start(folder.clone(), side.join("link"));
-    // Who looks whether it is a folder, and then writes by its name, is fooled.
+    // A naive program that checks for a folder and then writes by its path is fooled.
     let naive = || {
         folder.symlink_metadata().is_ok_and(|m| m.is_dir())
             && fs::write(folder.join("naive"), "").is_ok()
@@ -174,7 +185,7 @@ pub(super) fn swapped_while_committed(place: &Place<'_>) -> Result<Said, String>
     }
     let (mut whole, mut not) = (0, 0);
     for _ in 0..TIMES {
-        // Whatever it finds in between is an error or a conflict; what counts is what is written where.
+        // Errors and conflicts are expected here; it matters only where data is written.
         match take_over(&changed, &project, (i64::MAX, 0), false) {
             Ok(Ok(_)) => whole += 1,
             Ok(Err(_)) | Err(_) => not += 1,
@@ -187,7 +198,8 @@ pub(super) fn swapped_while_committed(place: &Place<'_>) -> Result<Said, String>
     good(format!("{whole} times taken over, {not} times refused, never behind the link"))
 }
 
-/// A workspace that stays holds links out, pipes and endless files: reading and exporting neither hangs nor follows.
+/// A persistent workspace contains links out of it, pipes and endless files: reading and exporting it neither
+/// hangs nor follows links.
 pub(super) fn copied_out(place: &Place<'_>) -> Result<Said, String> {
     let project = original(place, "exported")?;
     let secret = place.base.join("denied/readable");

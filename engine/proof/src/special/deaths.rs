@@ -1,4 +1,5 @@
-//! Who dies with whom: nothing of a run outlives what started it, and nothing passes while nobody answers.
+//! Process lifetimes: nothing of a run outlives the process that started it, and no call passes without a
+//! supervisor.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -10,9 +11,9 @@ use nix::sys::signal::Signal;
 
 use super::{Place, Process, Said, after_kills, check, good, groups, io_error, run, shell, wait_until};
 
-/// How long the last process of a run may take to go.
+/// Time limit for the end of a run's last process.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Kills at ever later moments of a start, which takes a few milliseconds here.
+/// Number of kills, at increasing delays during a start, which takes a few milliseconds here.
 const KILLS: usize = 60;
 
 pub(super) fn supervisor_killed(place: &Place<'_>) -> Result<Said, String> {
@@ -37,18 +38,18 @@ fn sleeping(place: &Place<'_>, confinement: Confinement) -> Policy {
     policy
 }
 
-/// What is left of sandboxes of other supervisors.
+/// Processes left by sandboxes of other supervisors.
 fn remains() -> Vec<Process> {
     let mut all = Process::with_word("sleep_long");
     all.extend(Process::all().filter(|p| p.name == "hotcell-init" || p.name == "hotcell-launch"));
     all
 }
 
-/// Hotcell, its launcher, or both are killed at every moment of a start.
+/// Kills hotcell, its launcher, or both at every moment of a start.
 pub(super) fn killed_while_it_starts(place: &Place<'_>) -> Result<Said, String> {
     let mut seen = 0;
     let kills = place.effort.of(KILLS);
-    // From the beginning of a start to after it, however many they are.
+    // Spread over the whole start, whatever their number.
     for (number, turn) in (0..KILLS as u64).step_by(KILLS / kills).enumerate() {
         let confinement = if number % 5 == 4 { Confinement::LandlockOnly } else { Confinement::Namespaces };
         let mut supervisor = place.start(&sleeping(place, confinement))?;
@@ -59,7 +60,7 @@ pub(super) fn killed_while_it_starts(place: &Place<'_>) -> Result<Said, String> 
             launcher.signal(Signal::SIGKILL);
         }
         if number % 3 == 1 {
-            // It may start another launcher meanwhile.
+            // Another launcher may be started meanwhile.
             std::thread::sleep(Duration::from_millis(turn % 7));
         }
         supervisor.kill().map_err(io_error)?;
@@ -74,14 +75,14 @@ pub(super) fn killed_while_it_starts(place: &Place<'_>) -> Result<Said, String> 
     good(format!("{kills} kills, {seen} of them when the program ran already"))
 }
 
-/// With its supervisor gone, and launcher and process 1 stopped so that they end nothing, a program can go on for as
-/// long as it likes: no call that the filter refuses may pass then, nor one that the supervisor is to hear of.
+/// Kills the supervisor, and stops the launcher and process 1 so that they cannot end the program, which then
+/// runs on: no call may pass that the filter refuses, or that has to be reported to the supervisor.
 pub(super) fn supervisor_killed_while_asked(place: &Place<'_>) -> Result<Said, String> {
     let path = place.base.join("granted/log");
     fs::write(&path, [0; 4096]).map_err(io_error)?;
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).map_err(io_error)?;
     let log = File::open(&path).map_err(io_error)?;
-    // Refused, passed, refused because nobody answers, and let through with a remark.
+    // Refused; passed; refused because the supervisor is gone; and allowed but reported.
     let counts = || -> [u64; 4] {
         let mut bytes = [0; 32];
         let _ = log.read_exact_at(&mut bytes, 0);
@@ -115,13 +116,13 @@ pub(super) fn supervisor_killed_while_asked(place: &Place<'_>) -> Result<Said, S
     good(format!("{} calls failed with nobody to answer, none passed", second[2]))
 }
 
-/// Without end, in little memory: the preprocessor expands 2^40 nothings.
+/// Takes forever in little memory: the preprocessor expands 2^40 empty macros.
 const ENDLESS: &str = "#define A0\n#define A1 A0 A0 A0 A0\n#define A2 A1 A1 A1 A1\n#define A3 A2 A2 A2 A2\n\
     #define A4 A3 A3 A3 A3\n#define A5 A4 A4 A4 A4\n#define A6 A5 A5 A5 A5\n#define A7 A6 A6 A6 A6\n\
     #define A8 A7 A7 A7 A7\n#define A9 A8 A8 A8 A8\n#define B0 A9 A9 A9 A9\n#define B1 B0 B0 B0 B0\n\
     #define B2 B1 B1 B1 B1\n#define B3 B2 B2 B2 B2\n#define B4 B3 B3 B3 B3\n#define B5 B4 B4 B4 B4\nB5 int x;\n";
 
-/// A compiler is a tree of programs with temporary files: all of it ends with the time.
+/// A compiler is a tree of processes with temporary files: all of it ends at the time limit.
 pub(super) fn compiler(_: &Place<'_>) -> Result<Said, String> {
     if !Path::new("/usr/bin/cc").exists() {
         return Ok(Said::Skipped("no C compiler here".to_owned()));

@@ -1,7 +1,8 @@
-//! The way out: what is asked of the proxy, and what goes around it.
+//! Network access through the proxy, and attempts to bypass it.
 //!
-//! Two walls stand behind each question: the list and the check of the address. Each is shown to hold alone: the list, while
-//! another rule lets the address pass; the check, while the list lets the name pass. Without both the attack gets through.
+//! Two defences apply to each request: the allow-list and the check of the address. Each is shown to hold
+//! alone: the list, while another rule allows the address; the check, while the list allows the name. Without
+//! both the attack gets through.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -22,10 +23,10 @@ use crate::engine;
 use crate::run::THROUGH;
 
 const PROGRAM: &str = include_str!("../../programs/through_proxy.py");
-/// [`SECOND_ADDRESS`], where the servers are.
+/// [`SECOND_ADDRESS`], the address of the servers.
 const ADDRESS: &str = "10.77.0.1";
 
-/// The proxy behind a sandbox's sockets, as the service has it.
+/// The proxy behind a sandbox's sockets, as the service sets it up.
 #[derive(Debug)]
 struct Way(Egress);
 
@@ -33,8 +34,8 @@ struct Open(hotcell_egress::Serving);
 
 impl Proxy for Way {
     fn serve(&self, sockets: Sockets) -> io::Result<Box<dyn Serving>> {
-        let Sockets { proxy, names, names_by_stream } = sockets;
-        let serving = self.0.serve(hotcell_egress::Sockets { proxy, names, names_by_stream })?;
+        let Sockets { proxy, names, names_by_stream, relays } = sockets;
+        let serving = self.0.serve(hotcell_egress::Sockets { proxy, names, names_by_stream, relays })?;
         Ok(Box::new(Open(serving)))
     }
 }
@@ -53,7 +54,7 @@ impl Serving for Open {
     }
 }
 
-/// Names with what they lead to, answer by answer; whoever is asked remembers for what.
+/// A resolver with successive answers for each name, which records the names that it was asked for.
 #[derive(Clone, Debug, Default)]
 struct Names {
     answers: Arc<Mutex<HashMap<String, Vec<Vec<IpAddr>>>>>,
@@ -76,7 +77,7 @@ impl Resolver for Names {
     fn resolve<'a>(&'a self, name: &'a str) -> Lookup<'a> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(name.to_owned());
         let mut names = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whatever is not known leads where an attacker wants it.
+        // Unknown names resolve to the attacker's server.
         let answer = match names.get_mut(name) {
             Some(answers) if answers.len() > 1 => answers.remove(0),
             Some(answers) => answers[0].clone(),
@@ -86,7 +87,7 @@ impl Resolver for Names {
     }
 }
 
-/// A web server beyond the sandbox, and what it was sent.
+/// A web server outside the sandbox, and the data that it received.
 struct Server {
     port: u16,
     heard: Arc<Mutex<String>>,
@@ -101,7 +102,7 @@ fn server(answer: impl Fn(&str) -> String + Send + 'static) -> Result<Server, St
         for mut stream in listener.incoming().flatten() {
             let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
             let mut bytes = [0; 4096];
-            // The first piece is a whole request, or a first message of TLS.
+            // The first read returns a whole request, or a TLS ClientHello.
             let length = stream.read(&mut bytes).unwrap_or(0);
             let text = String::from_utf8_lossy(&bytes[..length]).into_owned();
             let _ = stream.write_all(answer(&text).as_bytes());
@@ -124,7 +125,7 @@ fn way(rules: &str, names: &Names) -> Result<SharedProxy, String> {
     Ok(SharedProxy::new(Way(Egress::new(list).resolver(names.clone()))))
 }
 
-/// Asks for these hosts; whether one was reached.
+/// Requests these hosts through the proxy; returns whether one was reached.
 fn reached(rules: &str, names: &Names, port: u16, hosts: &[&str]) -> Result<(bool, Outcome), String> {
     let port = port.to_string();
     let arguments = [&[port.as_str()], hosts].concat();
@@ -136,7 +137,8 @@ fn reached(rules: &str, names: &Names, port: u16, hosts: &[&str]) -> Result<(boo
     }
 }
 
-/// Each of the settings, with whether the attack gets through; `PORT` in rules stands for the port.
+/// Checks whether the attack gets through with each of the rule lists. `PORT` in rules is replaced by the
+/// port.
 fn expect(names: &Names, port: u16, hosts: &[&str], settings: &[(&str, bool)]) -> Result<(), String> {
     for (rules, through) in settings {
         let rules = rules.replace("PORT", &port.to_string());
@@ -175,7 +177,7 @@ pub(super) fn spellings(_: &Place<'_>) -> Result<Said, String> {
         "[::]",
         "localhost",
     ];
-    // The list alone: the address is allowed, by another name.
+    // The list alone: the address is allowed under another name.
     expect(&names, server.port, &spelled, &[("", false), ("other.test=10.77.0.1:PORT", false)])?;
     // The check alone.
     let led = ["mapped.test.org", "compatible.test.org", "translated.test.org", "zero.test.org"];
@@ -220,7 +222,7 @@ pub(super) fn suffixes(_: &Place<'_>) -> Result<Said, String> {
     expect(&names, server.port, &hosts, &[(list, false)])?;
     check(names.asked().is_empty(), || format!("these were looked up: {:?}", names.asked()))?;
     expect(&names, server.port, &["GOOD.Test.org."], &[(list, true)])?;
-    // The check alone: every one of these leads to a private address.
+    // The check alone: every one of these names resolves to a private address.
     expect(
         &names,
         server.port,
@@ -247,6 +249,65 @@ pub(super) fn relay(_: &Place<'_>) -> Result<Said, String> {
     good("TLS with another server than the connection's gets no byte out")
 }
 
+/// A server that takes a header of the PROXY protocol believes whom it names as the client: what begins with one goes no further.
+pub(super) fn another_client(_: &Place<'_>) -> Result<Said, String> {
+    const SAY: &str = r"
+import socket, sys
+host, port, through, first = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4].encode().decode('unicode_escape').encode('latin-1')
+try:
+    if through == 'proxy':
+        to = socket.create_connection(('127.0.0.1', 888), 10)
+        to.sendall(b'CONNECT %s:%d HTTP/1.1\r\nHost: %s\r\n\r\n' % (host.encode(), port, host.encode()))
+        assert b' 200' in to.recv(4096)
+    else:
+        to = socket.create_connection((host, port), 10)
+    for piece in ((first[:3], first[3:]) if through == 'proxy' else (first,)):
+        to.sendall(piece)
+    to.shutdown(socket.SHUT_WR)
+    answer = b''
+    while piece := to.recv(4096):
+        answer += piece
+except OSError:
+    sys.exit(0)
+sys.exit(77 if b'HOTCELL-SECRET' in answer else 3 if b'403' in answer else 0)
+";
+    // It shows its own page only to a client at this address.
+    let server = server(|text| {
+        let is_theirs = text.starts_with("PROXY TCP4 10.9.9.9 ") || text.starts_with("\r\n\r\n\0\r\nQUIT\n");
+        if is_theirs { secret("") } else { "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n".to_owned() }
+    })?;
+    let port = server.port.to_string();
+    let request = r"GET / HTTP/1.1\r\nHost: good.test:PORT\r\n\r\n".replace("PORT", &port);
+    let headers = [
+        r"PROXY TCP4 10.9.9.9 10.77.0.1 1 2\r\n",
+        r"\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\x0a\x09\x09\x09\x0a\x4d\x00\x01\x00\x01\x00\x02",
+    ];
+    let ask = |first: &str| -> Result<Outcome, String> {
+        let rules = format!("good.test=10.77.0.1:{port}");
+        Ok(run(&python(SAY, &["good.test", &port, "proxy", first]).proxy(way(&rules, &Names::default())?))?.0)
+    };
+    for header in headers {
+        let first = format!("{header}{request}");
+        // It is an attack: the server believes it.
+        let bare =
+            Command::new("/usr/bin/python3").args(["-c", SAY, ADDRESS, &port, "direct", &first]).status();
+        let code = bare.map_err(io_error)?.code();
+        check(code == Some(THROUGH), || format!("bare, it does not get through: {code:?}"))?;
+        let outcome = ask(&first)?;
+        check(outcome.exit_code == Some(0), || {
+            format!("{header}: {:?} {:?}", outcome.exit_code, outcome.stderr)
+        })?;
+        let is_told = outcome.denials.iter().any(|d| d.target.contains("PROXY"));
+        check(is_told, || format!("no denial is told: {:?}", outcome.denials))?;
+    }
+    // Without such a header, the request is answered.
+    let outcome = ask(&request)?;
+    check(outcome.exit_code == Some(3), || {
+        format!("an ordinary request: {:?} {:?}", outcome.exit_code, outcome.stderr)
+    })?;
+    good(format!("{} headers that name another client go no further", headers.len()))
+}
+
 pub(super) fn redirect(_: &Place<'_>) -> Result<Said, String> {
     const FOLLOW: &str = "import sys,urllib.request,urllib.error\n\
         r=urllib.request.Request(sys.argv[1],headers={'Authorization':'Bearer KEY','Proxy-Authorization':'KEY2'})\n\
@@ -262,7 +323,7 @@ pub(super) fn redirect(_: &Place<'_>) -> Result<Said, String> {
         let rules = format!("good.test=10.77.0.1:{}{more}", good_server.port);
         let (outcome, _) = run(&python(FOLLOW, &[&url]).proxy(way(&rules, &Names::default())?))?;
         let heard = evil.heard.lock().map(|h| h.clone()).unwrap_or_default();
-        // Shown to be an attack: this client takes its key along.
+        // Shows that this is an attack: the client sends its key along.
         check(heard.contains("Bearer KEY") == through, || {
             format!("{through}: {heard:?} {:?}", outcome.stdout)
         })?;
@@ -303,7 +364,7 @@ for stream in (False, True):
     let (told, outcome) = asked("evil.test.org")?;
     check(told.is_empty(), || format!("the world was asked for {told:?}"))?;
     check(outcome.denials.iter().any(|d| d.operation == "dns"), || "no denial is told".to_owned())?;
-    // Below an allowed suffix: by address only, one short name. That is what a suffix gives away.
+    // Below an allowed suffix only addresses of one short label can be requested. A suffix permits this much.
     let (told, _) = asked("data.test.org")?;
     check(told.iter().all(|name| name == "secret.data.test.org") && !told.is_empty(), || {
         format!("the world was asked for {told:?}")
@@ -329,7 +390,7 @@ pub(super) fn one_list_a_run(_: &Place<'_>) -> Result<Said, String> {
     let narrow = way("other.test:1", &names)?;
     let wide = way(&format!("10.77.0.1:{port}"), &names)?;
     let ask = |proxy: &SharedProxy| python(PROGRAM, &[&port, "10.77.0.1"]).proxy(proxy.clone());
-    // One after the other and at the same time, in one engine: nobody gets another's list.
+    // In sequence and concurrently in one engine: no run gets the list of another.
     let (first, second) = (ask(&narrow), ask(&wide));
     let both =
         engine::block_on(async { tokio::join!(hotcell_sandbox::run(&first), hotcell_sandbox::run(&second)) });
@@ -349,13 +410,13 @@ pub(super) fn around_the_proxy(_: &Place<'_>) -> Result<Said, String> {
     let row =
         outcome.denials.iter().find(|d| d.operation == "connect" && d.target == format!("{ADDRESS}:{port}"));
     check(row.is_some(), || format!("no denial is told: {:?}", outcome.denials))?;
-    // Without the network namespace there is no such sandbox.
+    // A sandbox with a proxy cannot run without the network namespace.
     let without = python(PROGRAM, &[&port, hosts[0]])
         .proxy(way(&rules, &names)?)
         .without_layer(Layer::NetNs, WeakensTheSandbox);
     let refused = engine::outcome(&without).map_err(io_error)?;
     check(refused.cause == hotcell_sandbox::Cause::Refused, || format!("{:?}", refused.cause))?;
-    // It is an attack: whoever has the host's network gets through.
+    // Shows that this is an attack: a program with the host's network gets through.
     let bare =
         Command::new("/usr/bin/python3").args(["-c", PROGRAM, &port, hosts[0]]).status().map_err(io_error)?;
     check(bare.code() == Some(THROUGH), || "bare, it does not get through".to_owned())?;

@@ -1,4 +1,4 @@
-//! What is left after runs, or passes from one to the next.
+//! Leftovers of runs, and data that passes from one run to the next.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use hotcell_sandbox::{Outcome, Policy};
 
 use super::{Place, Said, check, good, groups, run};
 
-/// How many runs the leak tests make: more than any pool or cache holds, and a few seconds.
+/// Number of runs of the leak tests: more than any pool or cache holds; takes a few seconds.
 const RUNS: usize = 200;
 
 fn many_runs(runs: usize) -> Result<Outcome, String> {
@@ -25,7 +25,7 @@ pub(super) fn no_cgroup(place: &Place<'_>) -> Result<Said, String> {
     let (runs, before) = (place.effort.of(RUNS), groups());
     many_runs(runs)?;
     let after = groups();
-    // A pool keeps some ready; it must not grow with the runs.
+    // A pool keeps some ready; their number must not grow with the runs.
     check(after <= before + 8, || format!("{before} cgroups before, {after} after {runs} runs"))?;
     good(format!("{before} cgroups before, {after} after {runs} runs"))
 }

@@ -1,4 +1,4 @@
-//! Memory: whose end is whose cause, and no swap.
+//! Memory limits: the reported cause when the kernel kills a process, and swap.
 
 use std::fs;
 use std::path::Path;
@@ -20,17 +20,18 @@ pub(super) fn cause(place: &Place<'_>) -> Result<Said, String> {
     good(format!("{:?} after {} ms", outcome.cause, took.as_millis()))
 }
 
-/// Runs of each kind of leader: whether a look falls between a child's end and its leader's is chance.
+/// Number of runs of each kind of leader, since it is random whether a sample falls between the end of a
+/// child and that of its leader.
 const RUNS: usize = 8;
 
 fn killed_by_kernel(outcome: &Outcome) -> bool {
     outcome.limits_hit.iter().any(|h| h.limit == Limit::Memory && h.evidence == Evidence::Kernel)
 }
 
-/// The kernel ends a child for memory. A leader that ends by itself has exited, and the hit is told; one that stays is
-/// ended, since the limit kills.
+/// The kernel kills a child for memory. A leader that then exits counts as exited, with the limit reported as
+/// hit; one that stays is killed by the limit.
 pub(super) fn child(place: &Place<'_>) -> Result<Said, String> {
-    // Little scratch: the kernel's own limit is hardly above the one that is sampled.
+    // Little scratch space, so that the kernel's own limit is hardly above the sampled one.
     let limits = Limits { memory: Bytes::mib(64), disk: Bytes::mib(1), ..Limits::default() };
     let leader = |more: &[&str]| {
         let mut arguments = vec!["child_out_of_memory", "mib=400"];
@@ -70,7 +71,7 @@ pub(super) fn child(place: &Place<'_>) -> Result<Said, String> {
     good(format!("{exited} of {RUNS} leaders exited, with the hit told; one that stayed was ended"))
 }
 
-/// Nothing of a run is swapped, and swap does not lengthen its memory.
+/// Memory of a run is not swapped, and swap does not extend its memory limit.
 pub(super) fn no_swap(_: &Place<'_>) -> Result<Said, String> {
     let limits = Limits { memory: Bytes::mib(64), disk: Bytes::mib(8), ..Limits::default() };
     let policy = Policy::new("/bin/sleep").arg("1").limits(limits);
@@ -85,7 +86,7 @@ pub(super) fn no_swap(_: &Place<'_>) -> Result<Said, String> {
             for folder in fs::read_dir(base).into_iter().flatten().flatten() {
                 let (name, folder) = (folder.file_name(), folder.path());
                 let (v1, v2) = (read(&folder, "memory.limit_in_bytes"), read(&folder, "memory.max"));
-                // Only the group of this run: others are of other sizes, or not limited yet.
+                // Only the cgroup of this run: others have other sizes, or no limit yet.
                 let size = (72u64 << 20).to_string();
                 if !name.to_string_lossy().starts_with(&own)
                     || (v1.as_ref() != Some(&size) && v2.as_ref() != Some(&size))
@@ -98,7 +99,7 @@ pub(super) fn no_swap(_: &Place<'_>) -> Result<Said, String> {
                     ("memory.swappiness", "0"),
                     ("memory.memsw.limit_in_bytes", &size),
                 ] {
-                    // A kernel without accounting for swap has no such file.
+                    // A kernel without swap accounting has no such file.
                     if let Some(value) = read(&folder, file).filter(|v| v != wanted) {
                         wrong.push(format!("{file} is {value}"));
                     }
@@ -109,7 +110,7 @@ pub(super) fn no_swap(_: &Place<'_>) -> Result<Said, String> {
     });
     let (outcome, _) = worker.join().map_err(|_| "the run panicked".to_owned())??;
     if outcome.layers.cgroup_version == 0 {
-        // What is swapped out is resident no more: then the limit of a process's data holds, which counts it.
+        // Swapped pages are not resident; the limit on a process's data applies then, which counts them.
         return Ok(Said::Skipped("no cgroup here".to_owned()));
     }
     check(looked > 0, || "the run's group was not found".to_owned())?;

@@ -1,10 +1,12 @@
-//! Rows that no exit code can answer: they look at the outcome, or at the host, around one run or many.
+//! Special tests, which an exit code cannot decide: they examine the outcome, or the host, around one run or
+//! many.
 
 mod commits;
 mod deaths;
 mod egress;
 mod leaks;
 mod memory;
+mod neighbours;
 mod outcomes;
 mod pool;
 mod poor_hosts;
@@ -28,40 +30,40 @@ use crate::cgroups::count_below;
 use crate::decoys::Decoys;
 use crate::engine;
 
-/// Where a special test finds its things.
+/// Environment of a special test.
 #[derive(Debug)]
 pub struct Place<'a> {
-    /// The arena's folder.
+    /// Folder of the arena.
     pub base: &'a Path,
-    /// What is to be aimed at.
+    /// Targets of the attacks.
     pub decoys: &'a Decoys,
-    /// How often what needs repeating is repeated.
+    /// Number of repetitions.
     pub effort: Effort,
 }
 
-/// What a special test says.
+/// Result of a special test.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Said {
-    /// It holds; a number or two for the reader.
+    /// Passed, with a number or two for the reader.
     Good(String),
-    /// It cannot be said here, and why.
+    /// Not applicable here, with the reason.
     Skipped(String),
-    /// It does not hold.
+    /// Failed, with the reason.
     Bad(String),
 }
 
 /// One special test.
 #[derive(Debug)]
 pub struct Special {
-    /// Its name, with the number, as for rows.
+    /// Name of the test, with the attack's number, as for rows.
     pub name: &'static str,
     /// The test, run inside the arena.
     pub run: fn(&Place<'_>) -> Result<Said, String>,
 }
 
 impl Special {
-    /// The attack's number.
+    /// Number of the attack.
     #[must_use]
     pub fn number(&self) -> u16 {
         self.name.get(1..4).and_then(|digits| digits.parse().ok()).unwrap_or_default()
@@ -72,7 +74,7 @@ const fn special(name: &'static str, run: fn(&Place<'_>) -> Result<Said, String>
     Special { name, run }
 }
 
-/// All of them.
+/// All special tests.
 pub const ALL: &[Special] = &[
     special("a010_parent_swapped_while_it_is_bound", sources::swapped),
     special("a012_nul_is_refused_and_never_cuts", sources::nul),
@@ -96,6 +98,7 @@ pub const ALL: &[Special] = &[
     special("a085_names_like_an_allowed_one", egress::suffixes),
     special("a086_an_empty_list_denies_all", egress::empty_list),
     special("a087_tls_through_an_allowed_relay", egress::relay),
+    special("a087_header_of_the_proxy_protocol", egress::another_client),
     special("a088_redirect_carries_no_secret", egress::redirect),
     special("a089_tunnel_of_names", egress::names),
     special("a090_nobody_serves_the_proxy", egress::nobody_serves),
@@ -128,10 +131,11 @@ pub const ALL: &[Special] = &[
     special("a139_no_cgroup_delegation", poor_hosts::no_cgroups),
     special("a140_in_a_container", poor_hosts::container),
     special("a142_no_notifications", poor_hosts::no_notifications),
+    special("a143_what_is_left_for_a_neighbour", neighbours::while_a_run_holds_everything),
 ];
 
 impl Place<'_> {
-    /// One of the hostile programs.
+    /// Policy that runs one of the hostile programs.
     fn attack(&self, arguments: &[&str]) -> Policy {
         let bin = self.base.join("bin");
         Policy::new(bin.join("attack"))
@@ -139,7 +143,7 @@ impl Place<'_> {
             .read_only(&bin, &bin)
     }
 
-    /// A folder of the arena, empty.
+    /// Makes an empty folder in the arena.
     fn folder(&self, name: &str) -> Result<PathBuf, String> {
         let path = self.base.join(name);
         let _ = fs::remove_dir_all(&path);
@@ -147,14 +151,15 @@ impl Place<'_> {
         Ok(path)
     }
 
-    /// A process of its own that runs a policy and prints the outcome, as [`once`] does; `around` is put before it.
+    /// Command of a separate process that runs a policy and prints the outcome, as [`once`] does. `around`, if
+    /// not empty, are arguments of the attack program, which then starts the process.
     fn other(&self, around: &[&str], policy: &Policy, without: &[Layer]) -> Result<Command, String> {
         let task = Once { policy: policy.clone(), without: without.to_vec() };
         let task = serde_json::to_string(&task).map_err(|e| e.to_string())?;
         Ok(self.stage(around, &["once", &task]))
     }
 
-    /// A stage of the arena as a process of its own.
+    /// Command of a stage of the arena in a separate process.
     fn stage(&self, around: &[&str], stage: &[&str]) -> Command {
         let driver = self.base.join("bin/driver");
         let mut command = match around.split_first() {
@@ -169,12 +174,12 @@ impl Place<'_> {
         command
     }
 
-    /// Starts it and does not wait.
+    /// Starts a separate process that runs a policy, without waiting for it.
     fn start(&self, policy: &Policy) -> Result<Child, String> {
         self.other(&[], policy, &[])?.spawn().map_err(io_error)
     }
 
-    /// Waits for it.
+    /// Runs a policy in a separate process and waits for its outcome.
     fn outcome_of_other(
         &self,
         around: &[&str],
@@ -185,7 +190,7 @@ impl Place<'_> {
     }
 }
 
-/// What a process prints as JSON.
+/// Parses the output of a process as JSON.
 fn told<T: serde::de::DeserializeOwned>(mut command: Command) -> Result<T, Missed> {
     let output = command
         .stdout(Stdio::piped())
@@ -200,26 +205,27 @@ fn told<T: serde::de::DeserializeOwned>(mut command: Command) -> Result<T, Misse
     }
 }
 
-/// Why another process told no outcome.
+/// Reason why another process printed no outcome.
 #[derive(Debug)]
 enum Missed {
-    /// The host that was to be imitated cannot be had here.
+    /// The host cannot be imitated here.
     Precondition(String),
-    /// Something else.
+    /// Another reason.
     Failed(String),
 }
 
-/// What [`once`] runs.
+/// Task of [`once`].
 #[derive(Debug, Serialize, Deserialize)]
 struct Once {
     policy: Policy,
     without: Vec<Layer>,
 }
 
-/// A stage of the arena: runs one policy, as a program that uses the library does, and prints its outcome as JSON.
+/// A stage of the arena: runs one policy like a program that uses the library, and prints its outcome as
+/// JSON.
 ///
 /// # Errors
-/// When the argument says no policy.
+/// When the argument is not a valid task.
 pub fn once(task: &str) -> io::Result<i32> {
     let Once { policy, without } = serde_json::from_str(task)?;
     let policy = without
@@ -229,12 +235,12 @@ pub fn once(task: &str) -> io::Result<i32> {
     Ok(0)
 }
 
-/// What a killed supervisor leaves (groups, scratch folders) is removed by the next start of an engine.
+/// Starts an engine, which removes the leftovers of killed supervisors (cgroups, scratch folders).
 fn after_kills() {
     drop(hotcell_sandbox::Engine::new());
 }
 
-/// Runs a policy; an outcome that says that nothing ran is an error.
+/// Runs a policy; an outcome without a run is an error.
 fn run(policy: &Policy) -> Result<(Outcome, Duration), String> {
     let start = Instant::now();
     let outcome = engine::outcome(policy).map_err(io_error)?;
@@ -244,13 +250,13 @@ fn run(policy: &Policy) -> Result<(Outcome, Duration), String> {
     Ok((outcome, start.elapsed()))
 }
 
-/// The same, and its standard output.
+/// Runs a policy; returns its standard output.
 fn printed(policy: &Policy) -> Result<String, String> {
     let (outcome, _) = run(policy)?;
     Ok(String::from_utf8_lossy(&outcome.stdout.to_bytes()).into_owned())
 }
 
-/// A shell script as a policy.
+/// Policy that runs a shell script.
 fn shell(script: &str) -> Policy {
     Policy::new("/bin/sh").args(["-c", script])
 }
@@ -263,12 +269,12 @@ fn good(text: impl Into<String>) -> Result<Said, String> {
     Ok(Said::Good(text.into()))
 }
 
-#[allow(clippy::needless_pass_by_value)] // the shape that map_err wants
+#[allow(clippy::needless_pass_by_value)] // the signature that map_err needs
 fn io_error(error: io::Error) -> String {
     error.to_string()
 }
 
-/// A process that can be seen from here.
+/// A process that is visible from here.
 #[derive(Debug)]
 struct Process {
     pid: Pid,
@@ -288,12 +294,12 @@ impl Process {
             let parent = fields.next()?.parse().ok()?;
             let name = left.split_once('(')?.1.to_owned();
             let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            // What has ended and waits for its parent does nothing any more.
+            // Zombies are inactive.
             (state != "Z" && state != "X").then_some(Self { pid: Pid::from_raw(pid), parent, name, command })
         })
     }
 
-    /// Those that have this word on their command line, the harness's own left out.
+    /// Processes with this word on their command line, except for the harness's own.
     fn with_word(word: &str) -> Vec<Self> {
         Self::all()
             .filter(|p| p.command.windows(word.len()).any(|w| w == word.as_bytes()))
@@ -306,12 +312,12 @@ impl Process {
     }
 
     fn signal(&self, signal: Signal) {
-        // It may be gone already.
+        // The process may be gone already.
         let _ = kill(self.pid, signal);
     }
 }
 
-/// Waits until something holds; false when it does not for `patience`.
+/// Waits until a condition holds; returns false when it does not within `patience`.
 fn wait_until(patience: Duration, mut what: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + patience;
     loop {
@@ -325,7 +331,7 @@ fn wait_until(patience: Duration, mut what: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// All control groups that can be seen from here.
+/// Number of visible cgroups.
 fn groups() -> usize {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     own.lines()
@@ -333,7 +339,7 @@ fn groups() -> usize {
             let mut parts = line.splitn(3, ':').skip(1);
             let (controller, path) = (parts.next()?, parts.next()?.trim_start_matches('/'));
             let root = Path::new("/sys/fs/cgroup");
-            // Only the arena's own folder: others' groups come and go.
+            // Only the arena's own folder, since other cgroups come and go.
             path.contains("hotcell-arena").then(|| {
                 count_below(&root.join(if controller.is_empty() { "unified" } else { controller }).join(path))
                     + count_below(&root.join(path))

@@ -1,4 +1,4 @@
-//! What the outcome says: output, causes, the environment.
+//! Contents of the outcome: output, causes, the environment.
 
 use std::fs;
 use std::time::Duration;
@@ -7,9 +7,9 @@ use hotcell_sandbox::{Bytes, Cause, Limits, Policy};
 
 use super::{Place, Said, check, good, run};
 
-/// How far the supervisor's memory may move during an output bomb of [`BOMB_MIB`].
+/// Tolerated growth of the supervisor's memory during an output bomb of [`BOMB_MIB`], in KiB.
 const FLAT_KIB: u64 = 24 << 10;
-/// Printed by the output bomb of row 122; far above [`FLAT_KIB`].
+/// Output of the bomb of row 122, in MiB; far above [`FLAT_KIB`].
 const BOMB_MIB: u64 = 512;
 
 pub(super) fn held_output(place: &Place<'_>) -> Result<Said, String> {
@@ -47,7 +47,7 @@ pub(super) fn flat_memory(place: &Place<'_>) -> Result<Said, String> {
     good(format!("grew by {grown} KiB while {BOMB_MIB} MiB were printed"))
 }
 
-/// The highest resident memory of this process so far.
+/// Peak resident memory of this process, in KiB.
 fn own_memory_kib() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     status.lines().find_map(|l| l.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse().ok())

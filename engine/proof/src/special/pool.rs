@@ -1,4 +1,4 @@
-//! Sandboxes that were made ahead: one may have been made while another's program ran, and still nothing passes between them.
+//! Prewarmed sandboxes: even if one was made while another's program ran, nothing passes between them.
 
 use std::time::{Duration, Instant};
 
@@ -9,18 +9,19 @@ use super::{Place, Said, check, good, io_error};
 use crate::engine;
 use crate::run::THROUGH;
 
-/// Of one shape.
+/// Number of ready sandboxes of one shape.
 const READY: usize = 2;
-/// How long a pool may take to be full.
+/// Time limit for a pool to fill up.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Of what is left there must be found, where all of it is in one sandbox.
+/// Minimum number of kinds of leftovers that are found within one sandbox.
 const KINDS: usize = 8;
 
 pub(super) fn nothing_passes(place: &Place<'_>) -> Result<Said, String> {
     good(engine::block_on(passing(place)).map_err(io_error)??)
 }
 
-/// Leaves everything in one sandbox, and looks for it in one that was made before, one made meanwhile, and one made after.
+/// Leaves every kind of leftover in one sandbox, and looks for them in sandboxes made before, meanwhile and
+/// afterwards.
 async fn passing(place: &Place<'_>) -> Result<String, String> {
     let attack = |arguments: &[&str]| {
         let granted = place.base.join("granted");
@@ -30,7 +31,7 @@ async fn passing(place: &Place<'_>) -> Result<String, String> {
     let (look, leave) = (attack(&["find_left"]), attack(&["leave_all", "seconds=30"]));
     let pool = Pool::new(Engine::new(), PoolOptions { each: READY, ..PoolOptions::default() });
 
-    // That it can be found: in one and the same sandbox.
+    // Shows that leftovers are found within one sandbox.
     let same = pool.run(&attack(&["leave_all", "seconds=0", "find=1"])).await;
     let note = said(&same);
     let found =
@@ -44,7 +45,7 @@ async fn passing(place: &Place<'_>) -> Result<String, String> {
     let running = pool.spawn(&leave).await.map_err(|refusal| refusal.message)?;
     check(pool.ready() < READY, || "the program that leaves things did not get one made ahead".to_owned())?;
     full(&pool).await?;
-    // Both that wait now: one was made before the program left anything, one while it ran.
+    // Both ready sandboxes: one was made before the program left anything, one while it ran.
     for _ in 0..READY {
         clean(&pool, &look, "meanwhile").await?;
     }
@@ -55,7 +56,7 @@ async fn passing(place: &Place<'_>) -> Result<String, String> {
     for _ in 0..READY {
         clean(&pool, &look, "afterwards").await?;
     }
-    // Nothing is being made any more, which would come after what is cleared.
+    // Waits for sandboxes that are still being made, which would otherwise appear after the pool is cleared.
     full(&pool).await?;
     pool.clear();
     check(pool.engine().settle(PATIENCE).await, || "what waited is not gone".to_owned())?;
@@ -66,7 +67,7 @@ fn said(outcome: &Outcome) -> String {
     String::from_utf8_lossy(&outcome.stderr.to_bytes()).trim().to_owned()
 }
 
-/// Nothing is found in the next sandbox of the pool.
+/// Checks that the next sandbox of the pool has no leftovers.
 async fn clean(pool: &Pool, look: &Policy, when: &str) -> Result<(), String> {
     let outcome = pool.run(look).await;
     check(outcome.cause == Cause::Exited && outcome.exit_code == Some(0), || {
@@ -74,7 +75,7 @@ async fn clean(pool: &Pool, look: &Policy, when: &str) -> Result<(), String> {
     })
 }
 
-/// Waits until the pool has as many as it keeps.
+/// Waits until the pool is full.
 async fn full(pool: &Pool) -> Result<(), String> {
     let begun = Instant::now();
     while pool.ready() < READY {

@@ -1,4 +1,5 @@
-//! Poorer hosts, imitated inside the arena: what is missing is refused or told by its name, and what is left still holds.
+//! Restricted hosts, imitated inside the arena: a missing feature is refused or reported by its name, and the
+//! remaining defences hold.
 
 use std::time::Duration;
 
@@ -7,10 +8,10 @@ use hotcell_sandbox::{Bytes, Cause, Confinement, Layer, Outcome, Policy};
 
 use super::{Missed, Place, Said, check, good, run};
 
-/// Every Landlock version that this project knows of, and two that no kernel has yet.
+/// Every Landlock version that this project knows, and two that no kernel has yet.
 const LANDLOCK: std::ops::RangeInclusive<u32> = 0..=9;
 
-/// What a run on such a host came to; a host that cannot be imitated here ends the test with its reason.
+/// Outcome of a run on such a host. A host that cannot be imitated here ends the test with the reason.
 macro_rules! on_host {
     ($place:expr, $around:expr, $policy:expr, $without:expr) => {
         match $place.outcome_of_other($around, $policy, $without) {
@@ -26,7 +27,7 @@ fn plain(mut policy: Policy) -> Policy {
     policy
 }
 
-/// Nothing ran, and the reason names the layer and tells more than that.
+/// Checks that nothing ran, and that the reason names the layer and has further details.
 fn refused_for(outcome: &Outcome, layer: Layer, word: &str) -> Result<(), String> {
     let reason = outcome.reason.clone().unwrap_or_default();
     check(outcome.cause == Cause::Refused && outcome.stdout.bytes == 0, || {
@@ -37,7 +38,7 @@ fn refused_for(outcome: &Outcome, layer: Layer, word: &str) -> Result<(), String
     check(reason.contains(word), || format!("the reason does not say {word:?}: {reason}"))
 }
 
-/// The weaker confinement, which a caller may ask for by its name, runs and says what it lacks.
+/// Checks that the weaker confinement, which a caller may request, runs and reports its missing layers.
 fn weaker_runs(outcome: &Outcome) -> Result<(), String> {
     check(outcome.success(), || {
         format!("without namespaces: {:?} {:?} {:?}", outcome.cause, outcome.reason, outcome.stderr)
@@ -55,7 +56,7 @@ pub(super) fn no_user_namespaces(place: &Place<'_>) -> Result<Said, String> {
     for (kind, word) in [("no_user_namespaces", "namespaces"), ("forbidden_user_namespaces", "namespaces")] {
         let around = ["poor", &format!("kind={kind}")];
         if kind == "forbidden_user_namespaces" && nix::unistd::geteuid().is_root() {
-            // Root needs the call itself, not the permission; what it is told then is row 140's.
+            // Root needs the call itself, not the permission; row 140 covers its error.
             continue;
         }
         let outcome = on_host!(place, &around, &look(), &[]);
@@ -68,7 +69,7 @@ pub(super) fn no_user_namespaces(place: &Place<'_>) -> Result<Said, String> {
 pub(super) fn landlock_versions(place: &Place<'_>) -> Result<Said, String> {
     let (outcome, _) = run(&Policy::new("/bin/true"))?;
     let real = outcome.layers.landlock_abi;
-    // Landlock alone before the file: whether it is in force is shown, not told.
+    // Landlock is the only protection of the file here, so the test shows whether it is in force.
     let look = || place.attack(&["read_denied", "secret={secret}", "ro={ro}"]);
     let without = [Layer::MountNs];
     let mut told = Vec::new();
@@ -113,7 +114,8 @@ pub(super) fn landlock_versions(place: &Place<'_>) -> Result<Said, String> {
 pub(super) fn no_cgroups(place: &Place<'_>) -> Result<Said, String> {
     let around = ["poor", "kind=no_cgroups"];
     let bomb = |policy: Policy| policy.memory(Bytes::mib(64)).wall(Duration::from_secs(20));
-    // More at once than the data of one process may be is refused; what is not, is sampled.
+    // A single process that allocates more than its data limit is refused memory; slower growth is found by
+    // sampling.
     let outcome = on_host!(place, &around, &bomb(place.attack(&["memory_in_children", "mib=400"])), &[]);
     let state = outcome.layers.states.get(&Layer::Cgroup);
     check(matches!(state, Some(LayerState::Unavailable(why)) if !why.is_empty()), || format!("{state:?}"))?;
@@ -129,8 +131,8 @@ pub(super) fn no_cgroups(place: &Place<'_>) -> Result<Said, String> {
     good("told by its name, refused where it is required, and memory is held by sampling")
 }
 
-/// Without a cgroup and a user namespace the kernel counts the program's processes with the user's others: the limit is
-/// higher by them and some slack, and it is one.
+/// Without a cgroup and a user namespace, the kernel counts the program's processes together with the user's
+/// others. The limit is higher by these and some slack, but still effective.
 pub(super) fn bomb_without_a_cgroup(place: &Place<'_>) -> Result<Said, String> {
     let mut policy = plain(place.attack(&["fork_bomb", "processes=250"]));
     policy.job.limits.processes = 32;
@@ -160,8 +162,8 @@ pub(super) fn no_notifications(place: &Place<'_>) -> Result<Said, String> {
     check(rich.success() && rich.denials.iter().any(|d| d.operation == "bpf"), || {
         format!("the denial is not told here: {:?} {:?}", rich.cause, rich.denials)
     })?;
-    // A kernel that has none, or somebody outside who has taken the only listener: refused calls are still refused, and the
-    // outcome says that they are not told.
+    // A kernel without notifications, or an outer process that holds the only listener: refused calls are
+    // still refused, and the outcome says that they are not reported.
     for kind in ["no_notifications", "listener_taken"] {
         let outcome = on_host!(place, &["poor", &format!("kind={kind}")], &ask(), &[]);
         check(outcome.success(), || {

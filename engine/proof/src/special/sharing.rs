@@ -1,4 +1,4 @@
-//! What two runs, or a run and its host, could share.
+//! Resources that two runs, or a run and its host, could share.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -30,8 +30,8 @@ pub(super) fn listening(_: &Place<'_>) -> Result<Said, String> {
     good("a port inside is not reachable from outside")
 }
 
-/// Programs written on the host and executed at once, while other sandboxes are made: no fork of theirs keeps the file open
-/// for writing.
+/// Programs are written on the host and executed immediately, while other sandboxes are made: no fork of the
+/// engine keeps the file open for writing.
 pub(super) fn busy(place: &Place<'_>) -> Result<Said, String> {
     const TIMES: usize = 40;
     let times = place.effort.of(TIMES);
@@ -39,7 +39,7 @@ pub(super) fn busy(place: &Place<'_>) -> Result<Said, String> {
     let content = fs::read(place.base.join("bin/attack")).map_err(io_error)?;
     let others = std::thread::spawn(move || {
         for _ in 0..times {
-            // Each with an engine of its own: its launcher is forked from this process.
+            // Each with a separate engine, whose launcher is forked from this process.
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let Ok(runtime) = runtime else { return };
             runtime.block_on(async {
@@ -65,7 +65,8 @@ pub(super) fn busy(place: &Place<'_>) -> Result<Said, String> {
     good(format!("{times} programs were written and executed while {times} engines started"))
 }
 
-/// What one run locks in a folder that it may read, or has a copy of, nobody else feels: neither another run nor the host.
+/// Locks that one run takes in a folder that it can read, or has a copy of, affect neither another run nor
+/// the host.
 pub(super) fn locks(place: &Place<'_>) -> Result<Said, String> {
     let folder = place.folder("locked")?;
     let file = folder.join("file");
@@ -88,7 +89,7 @@ pub(super) fn locks(place: &Place<'_>) -> Result<Said, String> {
     let grants: [(&str, Grant<'_>, &str, &[&str], bool); 3] = [
         ("a read-only folder", &read_only, "file=/shared/file", &[], false),
         ("a workspace", &workspace, &copy, &["writable=1"], false),
-        // Shown here to be real locks: what may be written for real is the host's own.
+        // Shows that the locks are real: a writable folder is the host's own.
         ("a writable folder", &writable, "file=/shared/file", &["writable=1"], true),
     ];
     let mut told = Vec::new();
@@ -98,7 +99,7 @@ pub(super) fn locks(place: &Place<'_>) -> Result<Said, String> {
             .other(&[], &grant(&arguments("hold_locks")).wall(Duration::from_secs(30)), &[])?
             .spawn()
             .map_err(io_error)?;
-        // It holds them a moment after it is there.
+        // The program holds its locks a moment after it has started.
         let there = wait_until(Duration::from_secs(5), || !Process::with_word("hold_locks").is_empty());
         std::thread::sleep(Duration::from_millis(300));
         let felt = run(&grant(&arguments("feel_locks"))).map(|(o, _)| o);
@@ -119,7 +120,7 @@ pub(super) fn locks(place: &Place<'_>) -> Result<Said, String> {
     good(told.join(", "))
 }
 
-/// A daemon's socket under another name: in a folder that is shown, in a workspace, and as a file.
+/// A daemon's socket under another path: in a folder that is mounted, in a workspace, and as a file.
 pub(super) fn sockets_in_folders(place: &Place<'_>) -> Result<Said, String> {
     let folder = place.folder("with_socket")?;
     let path = folder.join("daemon.sock");
@@ -141,7 +142,7 @@ pub(super) fn sockets_in_folders(place: &Place<'_>) -> Result<Said, String> {
         ("read-only at its own place", connect(&at).read_only(&folder, &folder), false),
         ("workspace", connect(PROJECT).workspace(&folder), false),
         ("read-only without namespaces", plain, false),
-        // The attack is one: what may be written for real is the host's own, and its sockets are.
+        // Shows that this is an attack: a writable folder is the host's own, including its sockets.
         ("writable", connect("/data").read_write(&folder, "/data"), true),
     ] {
         let (outcome, _) = run(&policy)?;
@@ -158,8 +159,8 @@ pub(super) fn sockets_in_folders(place: &Place<'_>) -> Result<Said, String> {
     good("reached through a writable folder only; as a file it is refused")
 }
 
-/// hotcell in the background of a terminal that stops whoever reads or writes there: it is not stopped, and its program
-/// has no terminal.
+/// hotcell runs in the background of a terminal that stops processes which read or write there: it is not
+/// stopped, and its program has no terminal.
 pub(super) fn background_of_a_terminal(place: &Place<'_>) -> Result<Said, String> {
     let policy = place.attack(&["no_terminal"]);
     match place.outcome_of_other(&["in_background_of_terminal"], &policy, &[]) {

@@ -1,4 +1,4 @@
-//! What a policy names on the host: swapped while it is bound, cut by a NUL, left behind, or told inside.
+//! Host paths in a policy: swapped while being mounted, cut at a NUL, left behind, or visible inside.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,16 +17,17 @@ use super::{Place, Said, check, good, io_error, printed, run, shell};
 use crate::engine;
 use crate::run::THROUGH;
 
-/// Runs of each kind in a race, with an exchange ever later: from before a policy is looked at to after its program runs.
+/// Number of runs of each kind in a race. The swap comes later in each, from before a policy is checked to
+/// after its program runs.
 const RACES: usize = 80;
-/// Microseconds before the first exchange, and by how much each is later than the one before: the last comes after 24 ms.
+/// Delay of the first swap in microseconds; each delay is longer than the one before, and the last is 24 ms.
 const FIRST_US: u64 = 10;
 const PER_MILLE: u32 = 1102;
 
-/// How long each state of a race lasts, in turns: shorter than a system call, and longer.
+/// Durations of each state of a race in microseconds, in turn: from shorter than a system call to longer.
 const PAUSES_US: [u64; 5] = [0, 5, 20, 50, 100];
 
-/// Exchanges two names without end, until it is dropped.
+/// Swaps two names continuously until it is dropped.
 pub(super) struct Racer(Arc<AtomicBool>, Option<std::thread::JoinHandle<()>>);
 
 impl Racer {
@@ -46,7 +47,7 @@ impl Racer {
     }
 }
 
-/// Exchanges two names once, `delay` after something began, and again when it has ended.
+/// Swaps two names once, `delay` after the operation has begun, and back when it has ended.
 fn exchanged<T>(one: &Path, other: &Path, delay: Duration, what: impl FnOnce() -> T) -> T {
     let exchange = || renameat2(AT_FDCWD, one, AT_FDCWD, other, RenameFlags::RENAME_EXCHANGE);
     std::thread::scope(|scope| {
@@ -71,8 +72,8 @@ impl Drop for Racer {
     }
 }
 
-/// What is looked at, and what is then opened, is not the same file. The folder `race/parent/shown` holds a file; its
-/// parent is exchanged for a link without end, and behind that link `shown` leads to `/`, which is never mounted.
+/// The checked and the opened file differ. The folder `race/parent/shown` holds a file; its parent is
+/// continuously swapped for a link, and behind that link `shown` leads to `/`, which is never mounted.
 pub(super) fn swapped(place: &Place<'_>) -> Result<Said, String> {
     let race = place.folder("race")?;
     let (parent, link, elsewhere) = (race.join("parent"), race.join("link"), race.join("elsewhere"));
@@ -85,7 +86,8 @@ pub(super) fn swapped(place: &Place<'_>) -> Result<Said, String> {
     std::os::unix::fs::symlink(&elsewhere, &link).map_err(io_error)?;
     let racer = Racer::start(parent.clone(), link.clone());
 
-    // That the race is one: who checks a path and then opens it gets what it has refused.
+    // Shows that this is a race: a naive program that checks a path and then opens it gets the folder that it
+    // refused.
     let is_root = |path: &Path| path.join("usr").is_dir();
     let naive = || {
         let checked = shown.canonicalize().is_ok_and(|p| p != Path::new("/") && p.is_dir());
@@ -104,7 +106,7 @@ pub(super) fn swapped(place: &Place<'_>) -> Result<Said, String> {
 
     let secret = place.base.join("denied/readable");
     let probe = |inside: &Path| {
-        // Below what is shown, and at its own place where nothing is mounted.
+        // Below the mounted folder, and at the file's own path where nothing is mounted.
         shell("cat \"$0/$1\" \"$1\" 2>/dev/null; ls \"$0\"; :").arg(inside).arg(&secret)
     };
     let plain = |mut policy: Policy| {
@@ -138,8 +140,8 @@ pub(super) fn swapped(place: &Place<'_>) -> Result<Said, String> {
                 format!("{what}: the link's target was shown: {text}")
             })?;
             let reason = outcome.reason.unwrap_or_default();
-            // A copy that was begun is refused as well, since the host's whole file system is no workspace; what is not
-            // begun says so (ELOOP).
+            // A copy that was begun is refused too, since the host's whole file system is not a workspace. A
+            // copy that was not begun fails with ELOOP.
             check(!reason.contains("cannot be copied") || reason.contains("os error 40"), || {
                 format!("{what}: the link's target was copied: {reason}")
             })?;
@@ -156,7 +158,7 @@ pub(super) fn swapped(place: &Place<'_>) -> Result<Said, String> {
     ))
 }
 
-/// A NUL ends a C string: what stands behind it must not be lost in silence.
+/// A NUL ends a C string: the rest of it must not be dropped silently.
 pub(super) fn nul(place: &Place<'_>) -> Result<Said, String> {
     let granted = place.base.join("granted");
     let cut =
@@ -192,14 +194,14 @@ pub(super) fn nul(place: &Place<'_>) -> Result<Said, String> {
             })?;
         }
     }
-    // As data: a policy that came as JSON, and a profile.
+    // As data: a policy in JSON, and a profile.
     let json = serde_json::to_string(&ran().arg("a\0b")).map_err(|e| e.to_string())?;
     let read: Policy = serde_json::from_str(&json).map_err(|e| e.to_string())?;
     let outcome = engine::outcome(&read).map_err(io_error)?;
     check(outcome.cause == Cause::Refused, || format!("JSON: {:?}", outcome.cause))?;
     for text in ["ro = [\"/usr\\u0000x:/data\"]", "[env]\nA = \"b\\u0000c\"", "[env]\n\"A\\u0000B\" = \"c\""]
     {
-        // Refused when it is read, or when it is run.
+        // Refused either when parsed or when run.
         let Ok(profile) = Profile::parse(text, Path::new("p.toml"), "p") else { continue };
         let mut policy = profile.policy();
         policy.job.argv = vec!["/bin/true".into()];
@@ -213,7 +215,7 @@ pub(super) fn nul(place: &Place<'_>) -> Result<Said, String> {
     good(format!("{} places refused it", policies.len()))
 }
 
-/// Every name below the folders in which a mountpoint could be made, one level deep for the host's own.
+/// Every name below the folders in which a mountpoint could be made; one level deep for the host's own.
 fn names(place: &Place<'_>) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for top in [
@@ -235,7 +237,7 @@ fn names(place: &Place<'_>) -> Vec<PathBuf> {
     all
 }
 
-/// Mountpoints are made inside only, wherever a policy puts something.
+/// Mountpoints are made only inside the sandbox, wherever a policy mounts something.
 pub(super) fn ghosts(place: &Place<'_>) -> Result<Said, String> {
     let (folder, writable) = (place.folder("ghosts/shown")?, place.base.join("ghosts/writable"));
     fs::create_dir_all(&writable).map_err(io_error)?;
@@ -254,7 +256,7 @@ pub(super) fn ghosts(place: &Place<'_>) -> Result<Said, String> {
             .workspace(&folder)
             .read_only(&file, inside(PROJECT).join("new/place")),
         shell("true").workspace(&folder).read_write(&writable, inside(PROJECT).join("out")),
-        // Below a folder that is the host's own.
+        // Below a writable folder of the host.
         shell("true").read_write(&writable, "/out").read_only(&folder, "/out/ghost/place"),
         shell("true")
             .read_write(&writable, inside(HOME).join("out"))
@@ -263,6 +265,8 @@ pub(super) fn ghosts(place: &Place<'_>) -> Result<Said, String> {
         shell("true").read_only(&folder, "/usr/hotcell-ghost/x"),
         shell("true").toolchain(&folder),
     ];
+    // The first run after a boot makes the file of the host ids.
+    engine::outcome(&shell("true")).map_err(io_error)?;
     let before = names(place);
     let mut refused = 0;
     for policy in &policies {
@@ -280,9 +284,9 @@ pub(super) fn ghosts(place: &Place<'_>) -> Result<Said, String> {
     good(format!("{} policies, {refused} runs of them refused, no name made on the host", policies.len()))
 }
 
-/// A word that stands in a host path must not be told inside, by `/proc` above all. A toolchain's prefix is there at the
-/// same path by contract, so it is no secret; a file, and a folder for writing, are told by the kernel in mountinfo, relative to
-/// their file system, which no mount can hide.
+/// A word in a host path must not be visible inside, in particular in `/proc`. A toolchain's prefix is at the
+/// same path by contract, so it is not secret. For a file, and for a writable folder, the kernel shows the
+/// path in mountinfo, relative to its file system, which no mount can hide.
 pub(super) fn host_paths(place: &Place<'_>) -> Result<Said, String> {
     const WORD: &str = "customer-4711";
     let folder = place.folder(WORD)?;
@@ -306,7 +310,7 @@ pub(super) fn host_paths(place: &Place<'_>) -> Result<Said, String> {
             format!("{what}: {:?} {}", outcome.exit_code, String::from_utf8_lossy(&outcome.stderr.to_bytes()))
         })?;
     }
-    // What a program is told when it is started.
+    // Places where a program sees paths when it starts.
     let text = printed(&shell("pwd; cat /proc/self/cgroup; cat /proc/self/maps; env").workspace(&project))?;
     check(!text.contains(WORD), || text.clone())?;
     good("workspaces and read-only folders tell nothing of where they are")

@@ -1,5 +1,5 @@
-//! Workspaces and folders for writing: what hostile content does to the host, during a run and after it. What is taken over
-//! is in `commits.rs`.
+//! Workspaces and writable folders: effects of hostile content on the host, during a run and after it.
+//! Commits are in `commits.rs`.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -42,11 +42,12 @@ fn snapshot(folder: &Path) -> Vec<(PathBuf, u32, u32, Vec<u8>)> {
     all
 }
 
-/// What must not be carried out of a workspace.
+/// Script that plants content which must not leave a workspace.
 pub(super) const PLANT: &str = "ln -s /etc/shadow link; ln -s / root; mkfifo pipe; cp /bin/sh suid; chmod 6777 suid; mknod device c 1 3; \
     echo changed > kept; ln kept hard; rm -r folder; ln -s ../.. folder; echo done";
-/// Names that a tool of the host would follow, made where they did not exist.
-pub(super) const NAMES: &str = "mkdir -p .git/hooks .vscode; echo evil > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit; \
+/// Script that makes names that tools of the host follow, where they did not exist.
+pub(super) const NAMES: &str = "mkdir -p .git/hooks .git/objects/aa .vscode; echo evil > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit; \
+    echo evil > .git/index; echo evil > .git/objects/aa/bb; echo evil > .unheard-of; echo evil > rust-toolchain.toml; \
     echo evil > .mcp.json; echo evil > .vscode/tasks.json; echo evil > .envrc; echo done";
 
 pub(super) fn uncommitted(place: &Place<'_>) -> Result<Said, String> {
@@ -57,7 +58,7 @@ pub(super) fn later_names(place: &Place<'_>) -> Result<Said, String> {
     stays_inside(place, NAMES)
 }
 
-/// Nothing of what a program does to its workspace is there afterwards.
+/// Checks that nothing that a program does to its workspace remains afterwards.
 fn stays_inside(place: &Place<'_>, script: &str) -> Result<Said, String> {
     let project = place.folder("planted")?;
     fs::create_dir(project.join("folder")).map_err(io_error)?;
@@ -74,7 +75,8 @@ fn stays_inside(place: &Place<'_>, script: &str) -> Result<Said, String> {
     good("the workspace is as it was")
 }
 
-/// A workspace that holds links out, pipes, sockets and endless files: it neither hangs the run nor leads anywhere.
+/// A workspace contains links out of it, pipes, sockets and endless files: the run neither hangs nor follows
+/// links.
 pub(super) fn links_and_pipes(place: &Place<'_>) -> Result<Said, String> {
     let project = place.folder("trapped")?;
     let secret = place.base.join("denied/readable");
@@ -97,8 +99,8 @@ pub(super) fn links_and_pipes(place: &Place<'_>) -> Result<Said, String> {
     good("no link leads out, nothing hangs")
 }
 
-/// Files of a workspace are exchanged for links while a run copies it (where it is a copy): the copy never holds what a link
-/// leads to.
+/// Swaps files of a workspace for links while a run copies it (where it is a copy): the copy never has the
+/// content of a link's target.
 pub(super) fn swapped_while_copied(place: &Place<'_>) -> Result<Said, String> {
     const TIMES: usize = 60;
     let project = place.folder("copied")?;
@@ -108,7 +110,7 @@ pub(super) fn swapped_while_copied(place: &Place<'_>) -> Result<Said, String> {
     let secret = place.base.join("denied/readable");
     std::os::unix::fs::symlink(&secret, &link).map_err(io_error)?;
     let _racer = Racer::start(file.clone(), link);
-    // Who looks whether it is a file, and then opens it by its name, is fooled.
+    // A naive program that checks for a file and then opens it by its path is fooled.
     let naive = || {
         file.symlink_metadata().is_ok_and(|m| m.is_file())
             && fs::read_to_string(&file).is_ok_and(|t| t.contains(SECRET))
@@ -127,7 +129,7 @@ pub(super) fn swapped_while_copied(place: &Place<'_>) -> Result<Said, String> {
     good(format!("{own} times the file itself, {not} times a link that leads nowhere or a refusal"))
 }
 
-/// A read-only folder within one for writing, and the reverse: the inner grant counts for what lies in it, and no other.
+/// A read-only folder within a writable one, and the reverse: the inner grant applies to its content only.
 pub(super) fn nested_grants(place: &Place<'_>) -> Result<Said, String> {
     let top = place.folder("nested")?;
     for folder in ["out/inner", "in/inner"] {
@@ -167,7 +169,8 @@ pub(super) fn nested_grants(place: &Place<'_>) -> Result<Said, String> {
     good("the inner grant counts, both ways")
 }
 
-/// What a program leaves in a folder for writing belongs to the folder's owner, and lends nobody any right.
+/// Files that a program leaves in a writable folder belong to the folder's owner, and grant no one any
+/// rights.
 pub(super) fn owners(place: &Place<'_>) -> Result<Said, String> {
     const OTHER: u32 = 4321;
     let folder = place.folder("written")?;

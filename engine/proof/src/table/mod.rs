@@ -5,9 +5,11 @@ mod files;
 mod kernel_files;
 mod leaks;
 mod namespaces;
+mod neighbours;
 mod network;
 mod processes;
 mod resources;
+mod spellings;
 
 use std::fmt;
 
@@ -27,7 +29,8 @@ pub enum Wall {
     Kernel,
     /// The supervisor: sampled limits, the wall clock, the sweep of descriptors, what it hands over and what not.
     Supervisor,
-    /// The launcher: it sits in an empty network namespace, cannot be dumped, and runs from a sealed memory file.
+    /// The launcher: it sits in an empty network namespace, cannot be dumped, runs from a sealed memory file, and has ceilings of its own
+    /// for what all its sandboxes come to.
     Launcher,
 }
 
@@ -53,7 +56,7 @@ pub enum Probe {
     Shell(&'static str, &'static [&'static str]),
 }
 
-/// What should come of a row.
+/// Expected result of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// It is an attack, and it is stopped.
@@ -128,13 +131,13 @@ pub struct Row {
     pub name: &'static str,
     /// The program.
     pub probe: Probe,
-    /// What should stop it, each alone.
+    /// Walls that should stop it, each alone.
     pub walls: &'static [Wall],
     /// Who starts the sandbox.
     pub users: Users,
     /// Layers without which the row says nothing.
     pub needs: &'static [Layer],
-    /// What should come of it.
+    /// Expected result.
     pub expect: Expect,
     /// Why only one wall can exist.
     pub single_wall: Option<&'static str>,
@@ -350,6 +353,8 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
         processes::ROWS,
         resources::ROWS,
         leaks::ROWS,
+        neighbours::ROWS,
+        spellings::ROWS,
     ]
     .into_iter()
     .flatten()

@@ -1,6 +1,6 @@
 //! Resources.
 
-use super::{CGROUP, Layer, RLIMITS, Row, SECCOMP, SUPERVISOR, Set, Users, a, c};
+use super::{CGROUP, LAUNCHER, Layer, RLIMITS, Row, SECCOMP, SUPERVISOR, Set, Users, a, c};
 
 pub(super) const ROWS: &[Row] = &[
     a(116, "memory_touched", c("memory_touched", &["mib=200"]), &[CGROUP, RLIMITS, SUPERVISOR])
@@ -42,7 +42,7 @@ pub(super) const ROWS: &[Row] = &[
         // On a busy host a second of processor time comes late.
         .set(&[Set::CpuSeconds(1), Set::WallSeconds(60)]),
     Row::ends(125, "sleep", c("sleep_long", &[]), "wall_limit").set(&[Set::WallSeconds(1)]),
-    a(126, "core_dump", c("core_dump", &[]), &[RLIMITS]).single("only the limit decides the size of a core"),
-    a(127, "descriptors", c("descriptors", &["descriptors=17000"]), &[RLIMITS])
+    a(126, "core_dump", c("core_dump", &[]), &[RLIMITS, LAUNCHER]),
+    a(127, "descriptors", c("descriptors", &["descriptors=1100"]), &[RLIMITS])
         .single("the kernel counts descriptors by this limit only; their memory is the cgroup's"),
 ];

@@ -1,0 +1,108 @@
+//! A diff for people, in which every character is visible. A part with only visible characters is left
+//! unchanged, for `git apply`. In any other part the invisible characters are written as `\u{…}`, and its
+//! header is removed, so that `git apply` rejects it instead of taking the escapes for the file's text.
+
+use std::io::{self, IsTerminal, Write};
+
+use hotcell_sandbox::text::{is_shown, printable_line};
+
+use crate::{notes, screen};
+
+/// Beginning of a part.
+const PART: &str = "diff --git ";
+
+/// Prints a diff, in colour on a terminal.
+pub fn print(diff: &str) -> io::Result<()> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    if !io::stdout().is_terminal() {
+        out.write_all(text(diff).as_bytes())?;
+        return out.flush();
+    }
+    let colour = notes::colour();
+    out.write_all(screen::begin_line_on(&io::stdout()).as_bytes())?;
+    for line in diff.split_terminator('\n') {
+        let line_colour = match line.as_bytes().first() {
+            Some(b'+') => "32",
+            Some(b'-') => "31",
+            Some(b'@') => "36",
+            Some(b'd') => "1",
+            _ => "0",
+        };
+        let line = printable_line(line);
+        if colour { writeln!(out, "\x1b[{line_colour}m{line}\x1b[0m")? } else { writeln!(out, "{line}")? }
+    }
+    out.flush()
+}
+
+/// The diff for a file or a pipe. Pure.
+fn text(diff: &str) -> String {
+    if diff.lines().all(is_plain) {
+        return diff.to_owned();
+    }
+    let mut text = String::with_capacity(diff.len());
+    for part in parts(diff) {
+        if part.lines().all(is_plain) {
+            text.push_str(part);
+            continue;
+        }
+        text.push_str("# characters that cannot be seen stand as \\u{..}; git apply refuses this part, and takes the diff of --json\n");
+        let mut in_hunks = false;
+        for line in part.split_terminator('\n') {
+            in_hunks = in_hunks || line.starts_with("@@ ");
+            let bar = if in_hunks || line.starts_with('#') { "" } else { "# " };
+            text.push_str(&format!("{bar}{}\n", printable_line(line)));
+        }
+    }
+    text
+}
+
+/// Whether every character of a line is visible; tabs, and a carriage return at its end, are allowed in a
+/// text file.
+fn is_plain(line: &str) -> bool {
+    line.trim_end_matches('\r').chars().all(|c| c == '\t' || is_shown(c))
+}
+
+/// Splits a diff into parts that begin with a file's header. No line of a file's contents begins like that in
+/// a diff.
+fn parts(diff: &str) -> impl Iterator<Item = &str> {
+    let mut rest = diff;
+    std::iter::from_fn(move || {
+        let after = rest.find('\n').map_or(rest.len(), |at| at + 1);
+        let end = rest[after..].match_indices(PART).map(|(at, _)| after + at);
+        let end = end.into_iter().find(|at| rest[..*at].ends_with('\n')).unwrap_or(rest.len());
+        let (part, more) = rest.split_at(end);
+        rest = more;
+        (!part.is_empty()).then_some(part)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: &str = "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-\tx\r\n+diff --git \u{e9}\r\n";
+
+    #[test]
+    fn what_is_seen_stays_as_it_is() {
+        assert_eq!(text(PLAIN), PLAIN);
+        assert_eq!(parts(&PLAIN.repeat(3)).collect::<Vec<_>>(), [PLAIN; 3]);
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_written_out_and_not_applied() {
+        for odd in ['\u{202e}', '\u{3164}', '\u{200b}', '\u{1b}', '\u{8}', '\u{feff}', '\u{2028}'] {
+            let part = format!("diff --git a/b b/b\n--- a/b\n+++ b/b\n@@ -1 +1 @@\n-x\n+a\t{odd}b\n# note\n");
+            let shown = text(&format!("{PLAIN}{part}{PLAIN}"));
+            let code = u32::from(odd);
+            let want = format!(
+                "# diff --git a/b b/b\n# --- a/b\n# +++ b/b\n@@ -1 +1 @@\n-x\n+a\t\\u{{{code:x}}}b\n# note\n{PLAIN}"
+            );
+            assert!(shown.starts_with(PLAIN) && shown.ends_with(&want), "{shown}");
+        }
+        // Carriage returns at line ends are part of the change, and are visible in a part with escapes.
+        let ends = text("diff --git a/b b/b\n@@ -1 +1 @@\n-x\u{200b}\n+x\u{200b}\r\n+y\r\n");
+        assert!(ends.ends_with("-x\\u{200b}\n+x\\u{200b}\\r\n+y\\r\n"), "{ends}");
+        // A carriage return within a line would hide the text before it.
+        assert!(text("diff --git a/b b/b\n@@ -1 +1 @@\n+evil\rgood\n").contains("+evil\\rgood"));
+    }
+}
