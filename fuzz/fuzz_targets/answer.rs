@@ -1,4 +1,4 @@
-//! What a reader that was taken over could answer, and what its caller makes of that.
+//! Answers that a compromised reader could send, and how its caller handles them.
 #![no_main]
 
 use hotcell_fuzz::PACK;

@@ -1,4 +1,5 @@
-//! What a program says to its proxy: rules, requests and answers of HTTP, SOCKS, questions about names, first messages of TLS.
+//! Input of a program to its proxy: rules, requests and answers of HTTP, SOCKS, DNS queries, first messages
+//! of TLS.
 #![no_main]
 
 use hotcell_egress::{AllowList, Host, dns, http, socks5, tls};
@@ -6,13 +7,13 @@ use hotcell_egress::{AllowList, Host, dns, http, socks5, tls};
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let host = Host::parse(b"a.com").expect("a host");
     for tunnel in [None, Some((&host, 80))] {
-        // What is sent on is one request to the same host, for whoever reads it next.
+        // The next reader of a forwarded request also finds exactly one request, to the same host.
         if let Ok(Some((http::Asked::Forward(forward), _))) = http::request(bytes, tunnel) {
             match http::request(&forward.head, Some((&forward.host, forward.port))) {
                 Ok(Some((http::Asked::Forward(again), used))) => {
                     assert_eq!((used, again.body), (forward.head.len(), forward.body));
                 }
-                // A head at the limits is beyond them with the headers of our own.
+                // The proxy's own headers may take a head at the limits beyond them.
                 Err(http::Bad::Malformed) => {}
                 again => panic!("{again:?}"),
             }

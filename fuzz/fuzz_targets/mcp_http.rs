@@ -1,4 +1,5 @@
-//! What comes on a connection of the HTTP front, in pieces as the first byte says: answered, or closed, and always to an end.
+//! Bytes on a connection of the HTTP front, in pieces whose size the first byte sets: the connection is
+//! answered or closed, and always ends.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

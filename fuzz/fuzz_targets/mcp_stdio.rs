@@ -1,4 +1,5 @@
-//! What a client says on standard input, in pieces as the first byte says: answered line by line, and always to an end.
+//! Input of a client on standard input, in pieces whose size the first byte sets: answered line by line, and
+//! always to an end.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

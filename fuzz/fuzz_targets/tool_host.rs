@@ -1,4 +1,5 @@
-//! What a tool host that a component has taken over says to its parent: frames, cut as the first byte says, and all that is in them.
+//! Messages of a compromised tool host to its parent: frames, in pieces whose size the first byte sets, and
+//! all their contents.
 #![no_main]
 
 use hotcell_tools::protocol::{FromHost, Incoming, ToHost};
@@ -15,7 +16,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
             match incoming.frame() {
                 Ok(Some(frame)) => match FromHost::decode(frame) {
                     Ok(message) => taken(message, &limits),
-                    // With the first of these the process is ended.
+                    // The parent ends the process at the first such error.
                     Err(_) => return,
                 },
                 Ok(None) => break,
@@ -25,9 +26,9 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// What is taken is passed on as it is, so it has to be what the other side will read again.
+/// Checks that an accepted message can be encoded and read again: it is passed on unchanged.
 fn taken(message: FromHost, limits: &Limits) {
-    // As the other side's it is read as well.
+    // The frame is also read as one of the other direction.
     let frame = message.encode().expect("what was read can be said");
     let mut incoming = Incoming::new(usize::MAX >> 8);
     incoming.room().extend_from_slice(&frame);

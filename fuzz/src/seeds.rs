@@ -190,6 +190,14 @@ fn write(folder: PathBuf) -> Anything<()> {
     ] {
         seeds.add("egress", &[text])?;
     }
+    for text in [
+        &b"\x1b[1;38;5;8mred\x1b[0m\x1b[K\r"[..],
+        b"\x1b]52;c;eA==\x07\x1b]0;t\x1b\\\x1b[?1049h\x1b[8m",
+        "\u{9b}2J\u{9d}0;t\u{9c}\u{202e}".as_bytes(),
+        b"\x1bPtmux;\x1b\x1b]52;c;eA==\x07\x1b\\\x9b6n\xc0\x9b",
+    ] {
+        seeds.add("terminal", &[text])?;
+    }
     let junit = "<testsuites><testsuite name=\"pytest\" tests=\"1\"><testcase classname=\"a\" name=\"b\" time=\"0.1\">\
                  <failure message=\"m\">t&amp;</failure><system-out>o</system-out></testcase></testsuite></testsuites>";
     seeds.add("junit", &[junit.as_bytes()])?;

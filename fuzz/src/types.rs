@@ -13,26 +13,26 @@ use wasmtime::component::Component;
 use wit_component::{ComponentEncoder, StringEncoding, dummy_module, embed_component_metadata};
 use wit_parser::{ManglingAndAbi, Resolve};
 
-/// Types that are kept.
+/// Maximum number of types that are kept.
 const KEPT: usize = 400;
-/// How deep they nest.
+/// Maximum depth of their nesting.
 const DEEP: u32 = 4;
 
 /// Functions of one type: `echo: func(p: T) -> tuple<T>` and `plain: func() -> T`.
 pub struct Types {
-    /// Takes one and gives it back.
+    /// Takes a value of the type and returns it.
     pub echo: Signature,
-    /// Gives one.
+    /// Returns a value of the type.
     pub plain: Signature,
-    /// What the published schemas say of the arguments of `echo`, its answer, and that of `plain`.
+    /// Judge by the published schema of the arguments of `echo`.
     pub input: Judge,
-    /// Its answer.
+    /// Judge by the schema of the answer of `echo`.
     pub output: Judge,
-    /// That of `plain`.
+    /// Judge by the schema of the answer of `plain`.
     pub alone: Judge,
 }
 
-/// A checker of schemas that knows nothing of ours.
+/// A checker of schemas that is independent of hotcell's code.
 pub struct Judge(Schemas, SchemaIndex);
 
 impl Judge {

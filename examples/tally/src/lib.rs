@@ -19,7 +19,7 @@ pub fn words(text: &str) -> BTreeMap<String, usize> {
 /// The word that comes most often.
 ///
 /// # Panics
-/// When there is none.
+/// When the text has no words.
 pub fn most(text: &str) -> String {
     let counts = words(text);
     counts.into_iter().max_by_key(|(_, count)| *count).expect("a text with words").0

@@ -18,9 +18,9 @@ use crate::markdown::{Line, markdown};
 
 type Lines = Arc<Mutex<BTreeMap<String, Line>>>;
 
-/// Runs the tests, or the stage of an arena that the arguments ask for.
+/// Runs the tests, or the stage of an arena that the arguments request.
 ///
-/// Besides libtest's arguments it knows `--table`: print the table of attacks and layers after the run.
+/// Besides libtest's arguments it accepts `--table`: print the table of attacks and layers after the run.
 #[must_use]
 pub fn main() -> i32 {
     let arguments: Vec<_> = std::env::args_os().collect();
@@ -30,7 +30,7 @@ pub fn main() -> i32 {
     let table = arguments.iter().any(|a| a == "--table");
     let mut known = Arguments::from_iter(arguments.into_iter().filter(|a| a != "--table"));
     if known.test_threads.is_none() {
-        // Limits by time and memory are among what is tested: too many arenas at once disturb each other.
+        // Time and memory limits are among the tested layers: too many arenas at once disturb each other.
         known.test_threads = Some(2);
     }
     let lines = Lines::default();
@@ -72,7 +72,7 @@ pub fn main() -> i32 {
     conclusion.exit_code().into_code()
 }
 
-/// `ExitCode` has no number; only whether it is good counts.
+/// `ExitCode` gives no access to its number; only success or failure counts.
 trait IntoCode {
     fn into_code(self) -> i32;
 }
@@ -82,12 +82,12 @@ impl IntoCode for std::process::ExitCode {
     }
 }
 
-/// Runs `work` in an arena; a host that offers none is a named skip, never a pass.
+/// Runs `work` in an arena; a host that cannot provide one is a named skip, never a pass.
 fn in_arena(user: User, root: bool, work: Work) -> Result<Result<arena::Report, Completion>, Failed> {
     if user == User::Root && !root {
         return Ok(Err(Completion::ignored_with("needs root")));
     }
-    // Not for lack of a host: this very build is not what it should be.
+    // Not a shortcoming of the host: this very build is broken.
     programs::attack().map_err(|e| Failed::from(e.to_string()))?;
     match arena::run(user, work, Effort::Thorough, Until { end: Instant::now() + LIFE, stop: &GO_ON }) {
         Ok(report) => Ok(Ok(report)),
@@ -100,7 +100,7 @@ fn in_arena(user: User, root: bool, work: Work) -> Result<Result<arena::Report, 
     }
 }
 
-/// The order of the table.
+/// Sort key of a row in the table.
 fn key(row: &Row, user: User) -> String {
     format!("{} {}", row.test_name(), user.name())
 }
@@ -164,7 +164,7 @@ fn bare_trial(row: &'static Row, user: User, root: bool, lines: &Lines) -> Trial
         let verdict = bare_verdict(row, user, bare);
         let completion = complete(&verdict, &runs);
         if let Ok(mut lines) = lines.lock() {
-            // The full run of the row says more, where there is one.
+            // A full run of the row says more, if there was one.
             let line = lines.entry(key(row, user)).or_insert_with(|| Line::new(row, user));
             if line.verdict.is_none() {
                 (line.runs, line.verdict) = (runs, Some(verdict));

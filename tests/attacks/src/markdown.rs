@@ -6,30 +6,30 @@ use hotcell_proof::run::{Run, Setting, User};
 use hotcell_proof::table::{Row, Wall};
 use hotcell_proof::verdict::{Proven, Shown, Verdict, shown};
 
-/// One row for one user, and what came of it.
+/// One row for one user, with its results.
 #[derive(Clone, Debug)]
 pub struct Line {
     /// The row.
     pub row: &'static Row,
-    /// For whom.
+    /// User that the row ran for.
     pub user: User,
-    /// Its runs.
+    /// Runs of the row.
     pub runs: Vec<Run>,
-    /// What they come to; none before the first of them.
+    /// Verdict over the runs; `None` before the first of them.
     pub verdict: Option<Verdict>,
-    /// What a run in the confinement without namespaces came to.
+    /// Verdict of a run in the confinement without namespaces.
     pub landlock_only: Option<Verdict>,
 }
 
 impl Line {
-    /// A row of which nothing is known yet.
+    /// A row without results yet.
     #[must_use]
     pub const fn new(row: &'static Row, user: User) -> Self {
         Self { row, user, runs: Vec::new(), verdict: None, landlock_only: None }
     }
 }
 
-/// The table: each wall with what happened without it.
+/// The table: each layer with the result without it.
 #[must_use]
 pub fn markdown(lines: &[Line]) -> String {
     let mut text = String::from(

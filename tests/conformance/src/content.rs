@@ -1,4 +1,4 @@
-//! The fixed contents: tools, resources and prompts by name.
+//! Fixed contents: tools, resources and prompts by name.
 
 use rmcp::model::{
     CallToolResult, ContentBlock, JsonObject, Prompt, PromptArgument, PromptMessage, Resource,
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 /// One red pixel.
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8Dwn4EIwDiqkL4KAdjrAv5UHHlsAAAAAElFTkSuQmCC";
-/// No sound at all.
+/// A WAV file without samples.
 const WAV: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA=";
 
 pub fn object(value: Value) -> JsonObject {
@@ -18,7 +18,7 @@ pub fn object(value: Value) -> JsonObject {
     }
 }
 
-/// The tools that only take and give; the rest is in [`crate::input`] and [`crate::server`].
+/// Tools that only take arguments and answer; the others are in [`crate::input`] and [`crate::server`].
 const PLAIN: [&str; 25] = [
     "test_simple_text",
     "test_image_content",
@@ -88,7 +88,7 @@ pub fn tools() -> Vec<Tool> {
     tools
 }
 
-/// The answer of a tool that only gives.
+/// Answer of a tool with a fixed answer.
 pub fn answer(name: &str) -> Option<CallToolResult> {
     let embedded = |uri: &str, kind: &str, text: &str| {
         ContentBlock::resource(ResourceContents::text(text, uri).with_mime_type(kind))

@@ -1,5 +1,5 @@
-//! Tools and a prompt that ask the client for something: by a request of their own in revision 2025-11-25, by an
-//! answer that says what is wanted in 2026-07-28.
+//! Tools and a prompt that ask the client for input: by a request of their own in revision 2025-11-25, by an
+//! answer that names the input in 2026-07-28.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -8,15 +8,15 @@ use rmcp::ErrorData;
 use rmcp::model::{ClientCapabilities, InputRequest, InputRequiredResult, InputResponses};
 use serde_json::{Value, json};
 
-/// What becomes of a call.
+/// Next step of a call.
 pub enum Next {
-    /// It is answered.
+    /// The call is answered.
     Done(String),
-    /// The client has to say something first.
+    /// The client has to provide input first.
     Ask(InputRequiredResult),
 }
 
-/// The states that were given out: another one was tampered with.
+/// States that were given out: any other one was tampered with.
 #[derive(Debug, Default)]
 pub struct States(Mutex<(u64, HashSet<String>)>);
 
@@ -66,13 +66,13 @@ fn ask(requests: &[(&str, Value)], state: Option<String>) -> Result<Next, ErrorD
     Ok(Next::Ask(InputRequiredResult::new(Some(all), state)))
 }
 
-/// What the user wrote into a field, when that is a text that was accepted.
+/// Text that the user entered in a field, if the question was accepted.
 fn written<'a>(responses: &'a InputResponses, name: &str, field: &str) -> Option<&'a Value> {
     let response = responses.get(name)?;
     (response["action"] == "accept").then(|| &response["content"][field]).filter(|v| !v.is_null())
 }
 
-/// A tool's or prompt's next step; `None` for one that asks for nothing.
+/// Next step of a tool or prompt; `None` for one that needs no input.
 pub fn step(
     name: &str,
     responses: &InputResponses,
@@ -170,7 +170,7 @@ pub fn step(
     })
 }
 
-/// What a tool of revision 2025-11-25 asks a person for.
+/// Question of a tool of revision 2025-11-25 to a person.
 pub fn question(name: &str, message: &str) -> Option<Value> {
     let (message, properties, required) = match name {
         "test_elicitation" => (

@@ -1,7 +1,7 @@
-//! A server with the tools, resources and prompts that the MCP conformance suite asks for, on the HTTP transport of
-//! hotcell-mcp: what is tested is everything between a socket and a handler. None of this is in the product.
+//! A server with the tools, resources and prompts that the MCP conformance suite needs, on the HTTP transport
+//! of hotcell-mcp: this tests everything between a socket and a handler. None of this is in the product.
 //!
-//! It prints its address and serves until its standard input ends.
+//! The server prints its address and serves until its standard input ends.
 
 #![forbid(unsafe_code)]
 #![allow(deprecated, reason = "logging, sampling and roots are tested because revision 2025-11-25 has them")]

@@ -1,4 +1,4 @@
-//! The handler: what the suite asks for, answered.
+//! The handler: answers the suite's requests.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::content;
 use crate::input::{self, Next, States};
 use crate::tasks;
 
-/// The server of one session or request; all of them share what was given out.
+/// Server of one session or request; all of them share their state.
 #[derive(Clone, Default)]
 pub struct Fixtures(Arc<States>, TaskManager);
 
@@ -34,14 +34,14 @@ fn text(text: impl Into<String>) -> CallToolResult {
 }
 
 impl Fixtures {
-    /// Tools that say something on the way.
+    /// Tools that send notifications before they answer.
     async fn talking(&self, name: &str, context: &Context) -> Option<CallToolResult> {
         let pause = || tokio::time::sleep(Duration::from_millis(50));
         match name {
             "test_tool_with_logging" | "test_logging_tool" => {
                 let stateless = context.meta.protocol_version().is_some();
                 for line in ["Tool execution started", "Tool processing data", "Tool execution completed"] {
-                    // Since 2026-07-28 only whoever asks for log lines gets them.
+                    // Since 2026-07-28 only clients that ask for log lines get them.
                     if !stateless || context.meta.log_level().is_some() {
                         let line = LoggingMessageNotificationParam::new(LoggingLevel::Info, json!(line));
                         let _ = context.peer.notify_logging_message(line).await;

@@ -1,5 +1,5 @@
-//! Tools that go on behind a task: the tasks extension as the suite wants it, on the library's own keeper of tasks. Those of the
-//! product are its runs.
+//! Tools that continue behind a task: the tasks extension as the suite needs it, on the library's own task
+//! manager. The product's tasks are its runs.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub const TOOLS: [(&str, &[&str]); 7] = [
     ("multi_input", &[]),
     ("test_tool_with_task", &[]),
 ];
-/// Those that cannot be answered without a task.
+/// Tools that cannot be answered without a task.
 const REQUIRED: [&str; 2] = ["failing_job", "test_tool_with_task"];
 
 fn text(text: impl Into<String>) -> CallToolResult {
@@ -43,7 +43,7 @@ async fn sleep(context: &TaskContext, time: Duration) -> Result<(), TaskExit> {
     }
 }
 
-/// What a tool does, behind a task.
+/// Work of a tool behind a task.
 async fn work(name: String, arguments: JsonObject, context: TaskContext) -> Result<CallToolResult, TaskExit> {
     match name.as_str() {
         "slow_compute" => {
@@ -78,7 +78,7 @@ async fn work(name: String, arguments: JsonObject, context: TaskContext) -> Resu
     }
 }
 
-/// A tool's answer; `None` for one of others.
+/// Answer of a tool; `None` for other tools.
 pub async fn call(
     tasks: &TaskManager,
     name: &str,

@@ -1,4 +1,4 @@
-//! Images made by hand from the host's static busybox: a layout as the OCI specification has it.
+//! Images built by hand from the host's static busybox: a layout as in the OCI specification.
 
 use std::path::{Path, PathBuf};
 
@@ -7,14 +7,14 @@ use sha2::{Digest, Sha256};
 
 use crate::find;
 
-/// `sha256:` and the digits.
+/// `sha256:` and the hexadecimal digest.
 #[must_use]
 pub fn digest(bytes: &[u8]) -> String {
     let hex: String = Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect();
     format!("sha256:{hex}")
 }
 
-/// The architecture of this machine as images name it.
+/// Architecture of this machine, as images name it.
 #[must_use]
 pub fn architecture() -> &'static str {
     match std::env::consts::ARCH {
@@ -24,18 +24,18 @@ pub fn architecture() -> &'static str {
     }
 }
 
-/// What an archive has at a name.
+/// An entry of an archive.
 #[derive(Clone, Debug)]
 pub enum Entry<'a> {
     /// A program or file with its mode.
     File(u32, &'a [u8]),
     /// A folder.
     Folder,
-    /// A link, and what it says.
+    /// A symbolic link with its target.
     Link(&'a str),
 }
 
-/// An archive of these.
+/// An archive with these entries.
 #[must_use]
 pub fn archive(entries: &[(&str, Entry<'_>)]) -> Vec<u8> {
     let mut out = tar::Builder::new(Vec::new());
@@ -64,8 +64,8 @@ pub fn archive(entries: &[(&str, Entry<'_>)]) -> Vec<u8> {
     out.into_inner().expect("written")
 }
 
-/// Two layers: a shell with its commands and a file that the second one deletes and replaces. `None` without a static
-/// busybox.
+/// Two layers: a shell with its commands, and a file that the second layer deletes and replaces. `None`
+/// without a static busybox.
 #[must_use]
 pub fn layers() -> Option<[Vec<u8>; 2]> {
     let busybox = std::fs::read(find("busybox")?).ok()?;
@@ -89,7 +89,7 @@ pub fn layers() -> Option<[Vec<u8>; 2]> {
     Some([archive(&entries), archive(&upper)])
 }
 
-/// Writes a layout of these layers into a folder; the name of its manifest's file.
+/// Writes a layout of these layers into a folder; returns the path of its manifest.
 pub fn layout(folder: &Path, layers: &[Vec<u8>]) -> PathBuf {
     std::fs::create_dir_all(folder.join("blobs/sha256")).expect("made");
     let put = |bytes: &[u8]| -> Value {
@@ -116,7 +116,7 @@ pub fn layout(folder: &Path, layers: &[Vec<u8>]) -> PathBuf {
     name
 }
 
-/// The file of a blob.
+/// Path of a blob.
 #[must_use]
 pub fn blob(folder: &Path, digest: &str) -> PathBuf {
     folder.join("blobs/sha256").join(digest.trim_start_matches("sha256:"))

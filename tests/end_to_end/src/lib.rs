@@ -1,8 +1,8 @@
-//! Drives the `hotcell` binary as a person would: words in, streams and an exit status out.
+//! Drives the `hotcell` binary as a person would: arguments in, streams and an exit status out.
 //!
-//! The binary is `$HOTCELL_BIN`, or the one that cargo builds beside the tests. Every test has folders of its own and
-//! an environment with nothing of the caller's but `PATH`. As root, [`everyone`] runs a test a second time as an
-//! ordinary user, with a copy of the binary in a place that everybody can read.
+//! The binary is `$HOTCELL_BIN`, or the one that cargo builds beside the tests. Every test has folders of its
+//! own and an environment with nothing of the caller's but `PATH`. As root, [`everyone`] runs a test a second
+//! time as an ordinary user, with a copy of the binary in a world-readable folder.
 
 pub mod image;
 pub mod mcp;
@@ -25,7 +25,7 @@ pub use node_modules::node_modules;
 pub use rust::rust;
 pub use venv::venv;
 
-/// The ordinary user's id, when the tests run as root.
+/// User id of the ordinary user, when the tests run as root.
 const ORDINARY: u32 = 65_534;
 
 /// The binary under test.
@@ -58,18 +58,19 @@ pub fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
-/// Somebody who uses the binary, with folders of their own.
+/// A user of the binary, with folders of their own.
 #[derive(Debug)]
 pub struct User {
     folder: tempfile::TempDir,
     binary: PathBuf,
     ordinary: bool,
-    /// Holds the folder of the binary for as long as anyone has it.
+    /// Keeps the folder of the binary for as long as any user needs it.
     lent: Option<Arc<tempfile::TempDir>>,
 }
 
-/// A folder that everyone can read, with the binary in it: the one that other users of this process have just now, or a new
-/// one. It goes with the last of them: a static one would stay on the disk after every run of the tests.
+/// A world-readable folder with the binary in it: the one that other users of this process share just now, or
+/// a new one. It is removed with the last of them: a static one would stay on the disk after every run of the
+/// tests.
 fn lent_binary() -> Arc<tempfile::TempDir> {
     static LENT: Mutex<sync::Weak<tempfile::TempDir>> = Mutex::new(sync::Weak::new());
     let mut lent = LENT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -79,7 +80,7 @@ fn lent_binary() -> Arc<tempfile::TempDir> {
     let folder = tempfile::tempdir().expect("a folder for the binary");
     open_to_all(folder.path());
     let to = folder.path().join("hotcell");
-    // A link costs no room, but there is none from one file system to another.
+    // A hard link takes no space, but does not work across file systems.
     if std::fs::hard_link(binary(), &to).is_err() {
         std::fs::copy(binary(), &to).expect("the binary can be copied");
     }
@@ -89,13 +90,13 @@ fn lent_binary() -> Arc<tempfile::TempDir> {
 }
 
 impl User {
-    /// The user that runs the tests.
+    /// User that runs the tests.
     #[must_use]
     pub fn me() -> Self {
         Self::new(binary().to_owned(), false)
     }
 
-    /// An ordinary user; `None` when the tests are not run by root, or `setpriv` is missing.
+    /// An ordinary user; `None` when root does not run the tests, or `setpriv` is missing.
     #[must_use]
     pub fn ordinary() -> Option<Self> {
         if !is_root() || find("setpriv").is_none() {
@@ -117,7 +118,7 @@ impl User {
         user
     }
 
-    /// The binary that this user has.
+    /// Path of the binary for this user.
     #[must_use]
     pub fn binary(&self) -> &Path {
         &self.binary
@@ -145,14 +146,14 @@ impl User {
         path
     }
 
-    /// The same, executable.
+    /// Like [`Self::write`], but makes the file executable.
     pub fn write_program(&self, name: impl AsRef<Path>, text: &str) -> PathBuf {
         let path = self.write(name, text);
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("a program");
         path
     }
 
-    /// Gives a path to this user.
+    /// Changes the owner of a path to this user.
     pub fn own(&self, path: &Path) {
         if self.ordinary {
             std::os::unix::fs::lchown(path, Some(ORDINARY), Some(ORDINARY))
@@ -170,7 +171,7 @@ impl User {
         }
     }
 
-    /// A project of `examples/`, as this user's own.
+    /// Copies a project of `examples/` for this user.
     #[must_use]
     pub fn example(&self, name: &str) -> PathBuf {
         let to = self.path(name);
@@ -178,7 +179,7 @@ impl User {
         to
     }
 
-    /// A program of the host, started by this user.
+    /// Command for a program of the host, run as this user.
     #[must_use]
     pub fn program(&self, program: &Path) -> Command {
         if !self.ordinary {
@@ -190,18 +191,18 @@ impl User {
         command
     }
 
-    /// Whether root's rights do not apply.
+    /// Whether the user lacks root's rights.
     #[must_use]
     pub fn is_ordinary(&self) -> bool {
         self.ordinary || !is_root()
     }
 
-    /// `hotcell` with these words, in this user's folder `work`.
+    /// `hotcell` with these arguments, in this user's folder `work`.
     pub fn hotcell<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, words: I) -> Call {
         self.hotcell_on(&Weak::default(), words)
     }
 
-    /// The same on a host that lacks something.
+    /// Like [`Self::hotcell`], but on a host that lacks something.
     pub fn hotcell_on<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, host: &Weak, words: I) -> Call {
         let id = ORDINARY.to_string();
         let hop = ["setpriv", "--reuid", &id, "--regid", &id, "--clear-groups", "--"];
@@ -236,7 +237,7 @@ impl User {
     }
 }
 
-/// What makes a host of this one that lacks something: programs that start others.
+/// Simulates a host that lacks something, by programs that start the binary.
 #[derive(Clone, Debug, Default)]
 pub struct Weak {
     outside: Vec<String>,
@@ -244,7 +245,8 @@ pub struct Weak {
 }
 
 impl Weak {
-    /// A shell script that the tests' own user runs first, in a mount namespace of its own; only root can make one.
+    /// A shell script that runs first, as the tests' own user, in a mount namespace of its own; only root can
+    /// make one.
     #[must_use]
     pub fn mounts(mut self, script: &str) -> Self {
         let script = format!("set -e; {script}; exec \"$@\"");
@@ -259,15 +261,15 @@ impl Weak {
         self
     }
 
-    /// Under one of the filters of `outer_filter.py`.
+    /// Runs under one of the filters of `outer_filter.py`.
     #[must_use]
     pub fn filter(self, name: &str) -> Self {
         self.within(&["/usr/bin/python3", "-I", "-c", include_str!("outer_filter.py"), name])
     }
 }
 
-/// Runs a test as whoever runs the tests, and as an ordinary user; only as the first where `HOTCELL_TEST_ONLY_ME` says that an
-/// ordinary user runs all tests anyhow.
+/// Runs a test as the current user, and as an ordinary user; only as the current one if
+/// `HOTCELL_TEST_ONLY_ME` says that an ordinary user runs all tests anyway.
 pub fn everyone(test: impl Fn(&User)) {
     if std::env::var_os("HOTCELL_TEST_ONLY_ME").is_some() {
         return test(&User::me());
@@ -275,7 +277,7 @@ pub fn everyone(test: impl Fn(&User)) {
     root_and_another(test);
 }
 
-/// The same for a test that only root can make ready, for whichever user.
+/// Like [`everyone`], but for a test whose setup needs root, whatever user it runs as.
 pub fn root_and_another(test: impl Fn(&User)) {
     test(&User::me());
     match User::ordinary() {
@@ -289,13 +291,13 @@ fn open_to_all(folder: &Path) {
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).expect("our own folder");
 }
 
-/// A program of the host.
+/// Path of a program of the host.
 #[must_use]
 pub fn find(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?).map(|f| f.join(program)).find(|p| p.is_file())
 }
 
-/// The binary with its words, not yet started.
+/// The binary with its arguments, not yet started.
 #[derive(Debug)]
 pub struct Call {
     command: Command,
@@ -303,48 +305,48 @@ pub struct Call {
 }
 
 impl Call {
-    /// Sets a variable.
+    /// Sets an environment variable.
     #[must_use]
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
         self
     }
 
-    /// Adds words.
+    /// Adds arguments.
     pub fn add<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&mut self, words: I) -> &mut Self {
         self.command.args(words);
         self
     }
 
-    /// The same, in a chain.
+    /// Adds arguments, for method chains.
     #[must_use]
     pub fn words(mut self, words: &[&str]) -> Self {
         self.add(words);
         self
     }
 
-    /// Starts in this folder.
+    /// Sets the working folder.
     #[must_use]
     pub fn cwd(mut self, folder: impl AsRef<Path>) -> Self {
         self.command.current_dir(folder);
         self
     }
 
-    /// Feeds standard input.
+    /// Provides standard input.
     #[must_use]
     pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.input = Some(bytes.into());
         self
     }
 
-    /// Standard input stays open.
+    /// Keeps standard input open.
     #[must_use]
     pub fn piped(mut self) -> Self {
         self.command.stdin(Stdio::piped());
         self
     }
 
-    /// Starts it and leaves it running, its streams piped. Its input has to fit a pipe.
+    /// Starts the command and leaves it running, its streams piped. Its input must fit into a pipe.
     #[must_use]
     pub fn start(mut self) -> Child {
         if self.input.is_some() {
@@ -360,7 +362,22 @@ impl Call {
         child
     }
 
-    /// Runs it to its end.
+    /// Runs the command to its end in a terminal of its own; returns everything that it shows there.
+    #[must_use]
+    pub fn in_a_terminal(mut self) -> String {
+        let terminal = nix::pty::openpty(None, None).expect("a pseudo terminal");
+        let side = || Stdio::from(terminal.slave.try_clone().expect("a descriptor"));
+        self.command.env("TERM", "xterm-256color").stdin(Stdio::null()).stdout(side()).stderr(side());
+        let mut child = self.command.spawn().expect("hotcell starts");
+        drop((self.command, terminal.slave));
+        let (mut shown, mut reader) = (Vec::new(), std::fs::File::from(terminal.master));
+        // EIO means that the other side is closed.
+        let _ = std::io::Read::read_to_end(&mut reader, &mut shown);
+        child.wait().expect("hotcell ends");
+        String::from_utf8_lossy(&shown).into_owned()
+    }
+
+    /// Runs the command to its end.
     #[must_use]
     pub fn end(mut self) -> Ended {
         let shown = format!("{:?}", self.command);
@@ -373,7 +390,7 @@ impl Call {
         let input = self.input;
         let feeding = std::thread::spawn(move || {
             if let (Some(mut stdin), Some(input)) = (stdin, input) {
-                // Who does not read is not fed.
+                // A program that does not read its input closes the pipe.
                 let _ = stdin.write_all(&input);
             }
         });
@@ -389,18 +406,18 @@ impl Call {
     }
 }
 
-/// What a call came to.
+/// Result of a call.
 #[derive(Clone)]
 pub struct Ended {
-    /// What was called.
+    /// Command line of the call.
     pub shown: String,
-    /// The exit status.
+    /// Exit status.
     pub code: Option<i32>,
-    /// The signal that ended `hotcell` itself.
+    /// Signal that ended `hotcell` itself.
     pub signal: Option<i32>,
-    /// All of standard output.
+    /// Complete standard output.
     pub stdout: Vec<u8>,
-    /// All of standard error.
+    /// Complete standard error.
     pub stderr: String,
 }
 
@@ -418,28 +435,28 @@ impl Ended {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
-    /// Insists on an exit status.
+    /// Asserts the exit status.
     #[track_caller]
     pub fn code(&self, want: i32) -> &Self {
         assert_eq!(self.code, Some(want), "{self:#?}");
         self
     }
 
-    /// Insists on standard output.
+    /// Asserts standard output.
     #[track_caller]
     pub fn prints(&self, want: &str) -> &Self {
         assert_eq!(self.text(), want, "{self:#?}");
         self
     }
 
-    /// Insists on words on standard error.
+    /// Asserts that standard error contains a text.
     #[track_caller]
     pub fn says(&self, word: &str) -> &Self {
         assert!(self.stderr.contains(word), "no {word:?} in {self:#?}");
         self
     }
 
-    /// Insists on exactly one line on standard error, and on its words.
+    /// Asserts that standard error is exactly one line, which contains a text.
     #[track_caller]
     pub fn says_one_line(&self, word: &str) -> &Self {
         self.says(word);
@@ -448,14 +465,14 @@ impl Ended {
         self
     }
 
-    /// Insists on an empty standard error.
+    /// Asserts that standard error is empty.
     #[track_caller]
     pub fn silent(&self) -> &Self {
         assert_eq!(self.stderr, "", "{self:#?}");
         self
     }
 
-    /// The one JSON object on standard output, which matches the schema that its name promises.
+    /// The single JSON object on standard output, checked against the schema that its name promises.
     #[track_caller]
     pub fn json(&self) -> Value {
         let value: Value = match serde_json::from_slice(&self.stdout) {

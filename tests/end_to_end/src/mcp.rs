@@ -1,4 +1,4 @@
-//! A client of `hotcell mcp` that speaks the protocol by hand, so that a test can also speak it wrongly.
+//! A client of `hotcell mcp` that speaks the protocol by hand, so that a test can also violate it.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 
 use crate::{User, Weak};
 
-/// The newest revision: every request says which it is of.
+/// The newest revision, which every request names.
 pub const STATELESS: &str = "2026-07-28";
-/// The one before: a session begins with `initialize`.
+/// The revision before: a session begins with `initialize`.
 pub const SESSIONS: &str = "2025-11-25";
-/// How long an answer may take on a busy machine.
+/// Time limit for an answer on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What every request of the newest revision carries.
+/// Metadata that every request of the newest revision carries.
 #[must_use]
 pub fn meta() -> Value {
     json!({
@@ -37,7 +37,7 @@ pub fn initialize(id: u64) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": "initialize", "params": params })
 }
 
-/// Processes of this host whose command line has this mark.
+/// Number of processes on this host whose command line contains this mark.
 #[must_use]
 pub fn marked(mark: &str) -> usize {
     let all = std::fs::read_dir("/proc").expect("/proc").flatten();
@@ -45,7 +45,8 @@ pub fn marked(mark: &str) -> usize {
     lines.filter(|l| String::from_utf8_lossy(l).contains(mark)).count()
 }
 
-/// A script whose tree has three processes with this mark: a plain child, one that ignores SIGTERM, one of another session.
+/// A script whose tree has three processes with this mark: a plain child, one that ignores SIGTERM, and one
+/// in another session.
 #[must_use]
 pub fn tree(mark: &str) -> Value {
     let script = format!(
@@ -55,7 +56,7 @@ pub fn tree(mark: &str) -> Value {
     json!({ "argv": ["bash", "-c", script] })
 }
 
-/// Waits until something is so; how long that took.
+/// Waits until a condition holds; returns the time that took.
 #[track_caller]
 pub fn until(what: &str, mut is: impl FnMut() -> bool) -> Duration {
     let begin = Instant::now();
@@ -66,7 +67,7 @@ pub fn until(what: &str, mut is: impl FnMut() -> bool) -> Duration {
     begin.elapsed()
 }
 
-/// A server with two callers; their tokens.
+/// A server with two callers, and their tokens.
 #[must_use]
 pub fn two_callers(user: &User) -> (Http, [String; 2]) {
     let tokens = ["a".repeat(40), "b".repeat(40)];
@@ -87,7 +88,7 @@ pub fn resident(pid: u32) -> u64 {
     line.split_whitespace().nth(1).expect("it is there").parse::<u64>().expect("it is there") * 1024
 }
 
-/// The header of a token.
+/// Authorization header of a token.
 #[must_use]
 pub fn bearer(token: &str) -> String {
     format!("Bearer {token}")
@@ -101,7 +102,7 @@ fn read_errors(mut stderr: impl Read + Send + 'static) -> std::thread::JoinHandl
     })
 }
 
-/// A server on standard input and output that nobody listens to.
+/// A server on standard input and output whose output is not read.
 #[must_use]
 pub fn unheard(user: &User) -> (Child, ChildStdin) {
     let mut call = user.hotcell(["mcp"]);
@@ -117,17 +118,17 @@ pub struct Local {
     stdin: Option<ChildStdin>,
     lines: Receiver<Value>,
     errors: Option<std::thread::JoinHandle<String>>,
-    /// Notifications that came, in order.
+    /// Received notifications, in order.
     pub news: Vec<Value>,
     revision: &'static str,
-    /// What it says that it can.
+    /// Capabilities that the client announces.
     able: Value,
     id: u64,
     schemas: HashMap<String, Value>,
 }
 
 impl Local {
-    /// Starts a server that nothing has been said to.
+    /// Starts a server without sending it anything.
     pub fn silent(user: &User, options: &[&str]) -> Self {
         Self::silent_on(user, &Weak::default(), options)
     }
@@ -155,17 +156,17 @@ impl Local {
         Self { child, stdin, lines, errors, news, revision: STATELESS, able: json!({}), id: 0, schemas }
     }
 
-    /// Starts a server and begins as a revision wants it.
+    /// Starts a server and opens the connection as the revision requires.
     pub fn start(user: &User, revision: &'static str) -> Self {
         Self::able(user, revision, json!({}))
     }
 
-    /// The same on a host that lacks something.
+    /// Like [`Self::start`], but on a host that lacks something.
     pub fn start_on(user: &User, host: &Weak, options: &[&str], revision: &'static str) -> Self {
         Self::able_on(user, host, options, revision, json!({}))
     }
 
-    /// The same, for a client that says that it can do something.
+    /// Like [`Self::start`], for a client that announces capabilities.
     pub fn able(user: &User, revision: &'static str, able: Value) -> Self {
         Self::able_on(user, &Weak::default(), &[], revision, able)
     }
@@ -184,7 +185,7 @@ impl Local {
         client
     }
 
-    /// The server's process.
+    /// Process id of the server.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -197,7 +198,7 @@ impl Local {
         }
     }
 
-    /// How a server ended that should not have.
+    /// Describes the end of a server that should not have ended.
     fn gone(&mut self) -> String {
         let status = self.child.wait();
         format!(
@@ -211,14 +212,14 @@ impl Local {
         self.send_bytes(format!("{message}\n").as_bytes());
     }
 
-    /// Sends a request; its id.
+    /// Sends a request; returns its id.
     pub fn ask(&mut self, method: &str, params: Value) -> u64 {
         let message = self.next_request(method, params);
         self.send(&message);
         self.id
     }
 
-    /// The next request, as this revision wants it.
+    /// Builds the next request, as this revision requires.
     fn next_request(&mut self, method: &str, mut params: Value) -> Value {
         self.id += 1;
         if self.revision == STATELESS {
@@ -242,7 +243,7 @@ impl Local {
         }
     }
 
-    /// The next message, which must come.
+    /// Receives the next message; fails at the end of the output.
     #[track_caller]
     pub fn said(&mut self) -> Value {
         match self.message() {
@@ -251,7 +252,7 @@ impl Local {
         }
     }
 
-    /// The answer of this id; what comes before it is kept in `news`.
+    /// Receives the answer with this id; notifications before it are kept in `news`.
     #[track_caller]
     pub fn answer(&mut self, id: &Value) -> Value {
         loop {
@@ -263,14 +264,14 @@ impl Local {
         }
     }
 
-    /// A request and its answer.
+    /// Sends a request and receives its answer.
     #[track_caller]
     pub fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.ask(method, params);
         self.answer(&id.into())
     }
 
-    /// A tool's result, good or bad.
+    /// Result of a tool, good or bad.
     #[track_caller]
     pub fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         let mut answer = self.request("tools/call", json!({ "name": tool, "arguments": arguments }));
@@ -279,7 +280,7 @@ impl Local {
         result
     }
 
-    /// A tool's result, or how the server ended instead.
+    /// Result of a tool, or a description of the server's end.
     #[track_caller]
     pub fn call_or_end(&mut self, tool: &str, arguments: &Value) -> Result<Value, String> {
         let message = self.next_request("tools/call", json!({ "name": tool, "arguments": arguments }));
@@ -295,7 +296,7 @@ impl Local {
         Err(self.gone())
     }
 
-    /// The structured content of a good result; it is what the tool's output schema says.
+    /// Structured content of a good result, checked against the tool's output schema.
     #[track_caller]
     pub fn good(&mut self, tool: &str, arguments: &Value) -> Value {
         let mut result = self.call(tool, arguments);
@@ -315,7 +316,7 @@ impl Local {
         content
     }
 
-    /// The sentence of a result that says what was wrong.
+    /// Error text of a bad result.
     #[track_caller]
     pub fn bad(&mut self, tool: &str, arguments: &Value) -> String {
         let result = self.call(tool, arguments);
@@ -323,7 +324,7 @@ impl Local {
         result["content"][0]["text"].as_str().expect("a text").to_owned()
     }
 
-    /// Closes the server's input and waits: exit status, time, standard error.
+    /// Closes the server's input and waits for its end: exit status, time, standard error.
     #[track_caller]
     pub fn end(mut self) -> (Option<i32>, Duration, String) {
         drop(self.stdin.take());
@@ -348,9 +349,9 @@ impl Drop for Local {
 pub struct Http {
     child: Child,
     errors: Option<std::thread::JoinHandle<String>>,
-    /// Where it listens.
+    /// Address that it listens on.
     pub address: SocketAddr,
-    /// The first caller's token; empty with `--no-auth`.
+    /// Token of the first caller; empty with `--no-auth`.
     pub token: String,
 }
 
@@ -374,13 +375,13 @@ impl Http {
         Self { child, errors: Some(read_errors(stderr)), address, token }
     }
 
-    /// The server's process.
+    /// Process id of the server.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends a whole request with these headers and leaves the connection open.
+    /// Sends a complete request with these headers and leaves the connection open.
     pub fn open(&self, headers: &[(&str, &str)], body: &str) -> std::io::Result<TcpStream> {
         let mut text = format!("POST /mcp HTTP/1.1\r\nContent-Length: {}\r\n", body.len());
         let usual = [
@@ -421,20 +422,20 @@ impl Http {
         self.open(&headers, &body)
     }
 
-    /// A request with these headers, and its reply.
+    /// Sends a request with these headers, and reads its reply.
     #[track_caller]
     pub fn post(&self, headers: &[(&str, &str)], body: &str) -> Reply {
         reply(self.open(headers, body).expect("it listens"))
     }
 
-    /// A request of the newest revision, and the last message of its reply.
+    /// Sends a request of the newest revision, and returns the last message of its reply.
     #[track_caller]
     pub fn request(&self, token: &str, method: &str, params: Value) -> Value {
         let reply = reply(self.ask(token, method, params).expect("it listens"));
         reply.messages.last().cloned().unwrap_or_else(|| panic!("no message: {reply:?}"))
     }
 
-    /// A tool's result.
+    /// Result of a tool.
     #[track_caller]
     pub fn call(&self, token: &str, tool: &str, arguments: &Value) -> Value {
         let mut answer = self.request(token, "tools/call", json!({ "name": tool, "arguments": arguments }));
@@ -443,7 +444,7 @@ impl Http {
         result
     }
 
-    /// Asks the server to end and waits: exit status, time, standard error.
+    /// Asks the server to end and waits for that: exit status, time, standard error.
     pub fn end(mut self) -> (Option<i32>, Duration, String) {
         let pid = nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).expect("a process id"));
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("it lives");
@@ -464,21 +465,21 @@ impl Drop for Http {
     }
 }
 
-/// What a server replied.
+/// Reply of a server.
 #[derive(Debug)]
 pub struct Reply {
-    /// The status.
+    /// HTTP status.
     pub status: u16,
     /// Status line and headers.
     pub head: String,
-    /// The body.
+    /// Body of the reply.
     pub body: String,
-    /// The messages in it.
+    /// Messages in the body.
     pub messages: Vec<Value>,
 }
 
 impl Reply {
-    /// A header's value.
+    /// Value of a header.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         let all = self.head.lines().filter_map(|l| l.split_once(": "));
@@ -489,7 +490,7 @@ impl Reply {
 /// Reads a reply to its end.
 pub fn reply(mut stream: TcpStream) -> Reply {
     let mut bytes = Vec::new();
-    // Whoever is refused early may be reset.
+    // A connection that is refused early may be reset.
     let _ = stream.read_to_end(&mut bytes);
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let (head, rest) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));

@@ -1,10 +1,10 @@
-//! A Rust toolchain that everybody may read: rustup's own lies below a home folder.
+//! A world-readable Rust toolchain: rustup's own is below a home folder.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The folder above `bin/cargo`; `None` where there is none that the ordinary user could start, which is said.
+/// The folder above `bin/cargo`; `None`, with a message, if the ordinary user could not start any.
 pub fn rust() -> Option<&'static Path> {
     static RUST: OnceLock<Option<PathBuf>> = OnceLock::new();
     RUST.get_or_init(|| match find() {
@@ -30,7 +30,7 @@ fn find() -> Result<PathBuf, String> {
         None => {
             let own = output("rustc", &["--print", "sysroot"])?;
             if crate::is_root() {
-                // As in scripts/test: links where both lie on one file system. The next process finds it.
+                // As in scripts/test: hard links if both are on one file system. The next process reuses it.
                 let copy = std::env::temp_dir().join("hotcell-rust-0");
                 let text = copy.to_str().ok_or("its path is not UTF-8")?;
                 let script = "test -e $1/ready || { rm -rf $1 && mkdir -m 755 $1 && { cp -al $0/bin $0/lib $1 2>/dev/null || cp -a $0/bin $0/lib $1; } && touch $1/ready; }";

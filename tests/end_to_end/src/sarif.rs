@@ -1,15 +1,15 @@
-//! The schema of SARIF 2.1.0, out of a package of its makers.
+//! The schema of SARIF 2.1.0, from a package of its authors.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
-/// The package of npm; `scripts/test` unpacks the same for `$HOTCELL_TEST_SARIF`.
+/// Package in the npm registry; `scripts/test` unpacks the same one for `$HOTCELL_TEST_SARIF`.
 const PACKAGE: &str = "@microsoft/jest-sarif@1.0.0-beta.0";
 const FILE: &str = "package/lib/schemas/sarif-2.1.0-rtm.5.json";
 
-/// The schema; `None` where it cannot be had, which is said.
+/// The schema; `None`, with a message, if it is not available.
 pub fn schema() -> Option<Value> {
     let found = match std::env::var_os("HOTCELL_TEST_SARIF") {
         Some(path) => std::fs::read(PathBuf::from(path)).map_err(|e| e.to_string()),

@@ -1,20 +1,20 @@
-//! A virtual environment with a real pytest, made by our own hands from PyPI.
+//! A virtual environment with a real pytest, installed from PyPI.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// What is installed; `scripts/test` installs the same into `$HOTCELL_TEST_VENV`.
+/// Packages to install; `scripts/test` installs the same ones into `$HOTCELL_TEST_VENV`.
 const PACKAGES: [&str; 3] = ["pytest==9.2.0", "pytest-xdist==3.8.0", "pytest-cov==7.1.0"];
 
-/// The environment's folder, which everybody may read; `None` where it cannot be made, which is said.
+/// World-readable folder of the environment; `None`, with a message, if it cannot be made.
 pub fn venv() -> Option<&'static Path> {
     static VENV: OnceLock<Option<PathBuf>> = OnceLock::new();
     VENV.get_or_init(|| {
         if let Some(path) = std::env::var_os("HOTCELL_TEST_VENV") {
             return Some(path.into());
         }
-        // Not removed at the end: a static is never dropped. The next process finds it.
+        // Not removed at the end, since a static is never dropped. The next process reuses it.
         let folder = std::env::temp_dir().join(format!("hotcell-venv2-{}", nix::unistd::geteuid()));
         if folder.join("ready").is_file() {
             return Some(folder);

@@ -1,4 +1,5 @@
-//! What calls of agents ask for, from the call to a person's word and the call that works once: `hotcell approvals`.
+//! Requests of agents, from the call to a person's decision and the one call that it allows: `hotcell
+//! approvals`.
 
 use std::sync::atomic::Ordering;
 
@@ -28,14 +29,14 @@ fn states(user: &User) -> Vec<(String, String)> {
     list(user).iter().map(|row| (text(row, "kind"), text(row, "state"))).collect()
 }
 
-/// The id in a sentence that says what a person types.
+/// Extracts the id from a message that says which command to type.
 #[track_caller]
 pub fn id_in(said: &str) -> String {
     let id = said.split("hotcell approvals approve ").nth(1).and_then(|rest| rest.get(..8));
     id.unwrap_or_else(|| panic!("no id is named: {said}")).to_owned()
 }
 
-/// A client of a server whose operator names this site: the rule, and the client.
+/// A client of a server whose operator gives this site an address: the rule, and the client.
 fn with_site(user: &User, site: &Server) -> (String, Local) {
     let rule = format!("site.test={}:{}", site.at, site.port);
     configure(user, &format!("[mcp]\nhosts = [\"{rule}\"]\n"));
@@ -47,7 +48,7 @@ pub fn audit_is_good(user: &User) {
     assert!(text.starts_with("good: "), "{text}");
 }
 
-/// Channels and actions of the log, the oldest first.
+/// Channels and actions of the audit log, the oldest first.
 pub fn log(user: &User) -> Vec<(String, String)> {
     let log = user.hotcell(["audit", "list", "--json"]).end().code(0).json();
     let text = |row: &Value, field: &str| row[field].as_str().expect("a text").to_owned();
@@ -82,7 +83,7 @@ fn a_release_that_an_agent_asked_for() {
             "{page}"
         );
         assert!(page.contains("hotcell quarantine show"), "{page}");
-        // No tool approves, whatever it is called.
+        // No tool approves, whatever its name.
         for tool in ["approvals_approve", "approve", "quarantine_release", "approvals"] {
             let answer = client.request("tools/call", json!({ "name": tool, "arguments": { "id": id } }));
             assert_eq!(answer["error"]["code"], -32602, "{answer:#}");
@@ -97,7 +98,7 @@ fn a_release_that_an_agent_asked_for() {
         for (again, why) in [("approve", "used already; nothing was allowed"), ("deny", "nothing to deny")] {
             approvals(user, &[again, &id]).code(125).says(why);
         }
-        // A person said no: that stands, and cannot be asked again.
+        // A person has refused: that is final, and cannot be requested again.
         let asked = client.good("quarantine_request", &ask);
         let next = id_in(asked["hint"].as_str().unwrap());
         assert_ne!(next, id);
@@ -145,7 +146,7 @@ fn hosts_are_reached_once_a_person_approved_exactly_that_run() {
         let page = approvals(user, &["show", &id]).code(0).text();
         assert!(page.contains("  |     import urllib.request\n"), "{page}");
         approvals(user, &["approve", &id]).code(0);
-        // Another program, other hosts: another request.
+        // Another program or other hosts make another request.
         let other = client.bad("run_code", &call(&format!("{code}#")));
         assert_ne!(id_in(&other), id);
         let mut more = call(&code);
@@ -155,14 +156,14 @@ fn hosts_are_reached_once_a_person_approved_exactly_that_run() {
         let ran = client.good("run_code", &call(&code));
         assert_eq!((&ran["stdout"]["text"], reached()), (&json!("reached\n"), 1), "{ran:#}");
         assert_ne!(id_in(&client.bad("run_code", &call(&code))), id, "once");
-        // Wrong hosts are a mistake and ask for nothing.
+        // Invalid hosts are an error and request nothing.
         let asked = list(user).len();
         for wrong in [json!(["site.test"]), json!(["http://x:1"]), json!([""]), json!(vec!["a.org:1"; 17])] {
             let mut call = call(&code);
             call["network"] = wrong;
             assert!(client.bad("run_code", &call).contains("network"), "{call}");
         }
-        // Where a name is says the operator, and which private addresses there are.
+        // Only the operator decides on the address of a name, and on private addresses.
         let elsewhere = format!("pypi.org={}:{}", server.at, server.port);
         for wrong in [elsewhere.as_str(), "site.test=10.9.8.7:80", "192.168.0.1:80", "169.254.169.254:80"] {
             let mut call = call(&code);
@@ -170,7 +171,7 @@ fn hosts_are_reached_once_a_person_approved_exactly_that_run() {
             assert!(client.bad("run_code", &call).contains("network"), "{call}");
         }
         assert_eq!((list(user).len(), reached()), (asked, 1));
-        // What a workspace has belongs to the run.
+        // The files of a workspace are part of the run's identity.
         let made =
             client.good("workspace_create", &json!({ "files": [{ "path": "a.py", "content": code }] }));
         let mut call =
@@ -185,7 +186,7 @@ fn hosts_are_reached_once_a_person_approved_exactly_that_run() {
         let good =
             json!({ "workspace_id": made["workspace_id"], "files": [{ "path": "a.py", "content": code }] });
         client.good("workspace_write", &good);
-        // A call with a key is the same run however often it comes.
+        // A call with an idempotency key is one run, however often it is sent.
         call["idempotency_key"] = "k".into();
         let ran = client.good("run_command", &call);
         assert_eq!(ran["stdout"]["text"], "reached\n", "{ran:#}");
@@ -209,7 +210,7 @@ fn tests_reach_hosts_once_a_person_approved_exactly_those() {
         );
         let file = |path: &str, text: &str| json!({ "path": path, "content": text });
         let alone = json!({ "files": [file("test_a.py", &test)], "network": [host] });
-        // A suite in a folder of its own goes another way.
+        // A suite in a folder of its own takes another path.
         let apart = json!({ "files": [file("a/test_a.py", &test), file("a/pyproject.toml", "[project]\nname = \"a\"\n"),
             file("b/pyproject.toml", "[project]\nname = \"b\"\n"), file("b/test_b.py", &test)], "network": [host] });
         for (call, many) in [(alone, 1), (apart, 2)] {
@@ -233,7 +234,7 @@ fn tests_reach_hosts_once_a_person_approved_exactly_those() {
         }
         let wrong = json!({ "files": [file("test_a.py", &test)], "network": ["192.168.0.1:80"] });
         assert!(client.bad("run_tests", &wrong).contains("network"));
-        // What the workspace has belongs to it.
+        // The files of the workspace are part of the request.
         let made = client.good("workspace_create", &json!({ "files": [file("test_a.py", &test)] }));
         let call = json!({ "workspace_id": made["workspace_id"], "network": [host] });
         let id = id_in(&client.bad("run_tests", &call));
@@ -246,6 +247,29 @@ fn tests_reach_hosts_once_a_person_approved_exactly_those() {
         assert_eq!(client.good("run_tests", &call)["verdict"], "passed");
         audit_is_good(user);
     });
+}
+
+#[test]
+fn all_that_is_approved_can_be_read_and_what_cannot_is_not_asked_for() {
+    let user = User::me();
+    let mut client = Local::start(&user, STATELESS);
+    let call = |code: String| json!({ "language": "python", "code": code, "network": ["pypi.org:443", "*.co.uk:443"] });
+    let long = format!("{}import os; os.system('LAST')\u{3164}\n", "# harmless\n".repeat(1_500));
+    let id = id_in(&client.bad("run_code", &call(long)));
+    let page = approvals(&user, &["show", &id]).code(0).text();
+    assert!(
+        !page.contains("LAST")
+            && page.contains(&format!("more characters: hotcell approvals show {id} --all")),
+        "{page}"
+    );
+    assert!(page.contains("  | *.co.uk:443: every name below that, whoever has it\n"), "{page}");
+    let all = approvals(&user, &["show", "--all", &id]).code(0).text();
+    assert!(all.contains("os.system('LAST')\\u{3164}\n") && !all.contains("more characters"), "{all}");
+    approvals(&user, &["approve", &id]).code(0);
+    let before = list(&user).len();
+    let said = client.bad("run_code", &call(format!("{}\n", "# 0123456789\n".repeat(25_000))));
+    assert!(said.contains("at most 256 KiB are shown; nobody was asked"), "{said}");
+    assert_eq!(list(&user).len(), before);
 }
 
 #[test]
@@ -289,7 +313,7 @@ fn a_plugin_has_what_was_approved_for_one_call() {
         assert_eq!(client.good("asks_ask", &json!({}))["result"], 10, "once");
         let tools = user.hotcell(["tool", "list", "--json"]).end().json();
         assert_eq!(tools["tools"][0]["granted"], json!([]), "nothing is granted for good");
-        // Another component: the yes is for the one that asked.
+        // Another component: the approval is for the one that requested it.
         let waits = list(user).into_iter().find(|row| row["state"] == "pending").expect("it asked again");
         write(user, "asks.wasm", &ASKS.replace("(i32.const 10)", "(i32.const 20)"));
         user.hotcell(["tool", "add", "asks.wasm"]).end().code(0);
@@ -315,7 +339,7 @@ fn protected_names_are_committed_once_a_person_approved_exactly_these() {
         assert!(project.join("a.txt").exists() && !project.join(".vscode/tasks.json").exists());
         let page = approvals(user, &["show", &id]).code(0).text();
         assert!(page.contains("| .vscode/tasks.json") && page.contains("+{\"a\": 1}"), "{page}");
-        // Other bytes: another request, and nothing is taken over.
+        // Other bytes make another request, and nothing is committed.
         let rewrite = |text: &str| json!({ "workspace_id": made["workspace_id"], "files": files(text) });
         client.good("workspace_write", &rewrite("{\"a\": 2}\n"));
         approvals(user, &["approve", &id]).code(0);
@@ -347,7 +371,7 @@ fn a_yes_is_for_the_caller_who_asked() {
     let ran = http.call(&one, "run_command", &call);
     assert_eq!(ran["isError"], false, "{ran:#}");
     assert_eq!(http.call(&one, "run_command", &call)["isError"], true);
-    // The same bytes of another caller are refused still.
+    // Equal bytes from another caller are still refused.
     let code = json!({ "language": "python", "code": HOSTILE });
     let cause = |token: &str| http.call(token, "run_code", &code)["structuredContent"].clone();
     let refused = cause(&one);
@@ -388,7 +412,7 @@ fn mistakes_of_a_person_are_named() {
     let report = approvals(&user, &["show", &wrong, "--json"]).code(125).json();
     assert_eq!(report["schema"], "hotcell.error/1");
     assert_eq!(list(&user)[0]["state"], "pending");
-    // What has expired allows nothing.
+    // An expired approval allows nothing.
     approvals(&user, &["approve", &id, "--expires", "1ms"]).code(0);
     assert_ne!(id_in(&client.bad("run_command", &call)), id);
     approvals(&user, &["approve", &id]).code(125).says("it has expired; nothing was allowed");

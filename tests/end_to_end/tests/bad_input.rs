@@ -1,4 +1,4 @@
-//! Wrong input of every kind: one clear line with what to do, exit 125, 126 or 127, nothing half-done.
+//! Invalid input of every kind: one clear line that says what to do, exit 125, 126 or 127, nothing half-done.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -99,7 +99,7 @@ fn policies_that_cannot_be_met() {
 #[test]
 fn a_missing_layer_is_a_refusal_that_names_it() {
     let user = User::me();
-    // landlock-only makes no namespaces, so it cannot meet this on any host.
+    // landlock-only makes no namespaces, so it cannot satisfy this on any host.
     let ended =
         user.hotcell(["run", "--profile", "landlock-only", "--require", "pid_ns", "--", "true"]).end();
     ended.code(125).prints("").says_one_line("pid_ns");
@@ -135,14 +135,14 @@ fn strange_names() {
 #[test]
 fn arguments_beyond_the_kernel_s() {
     let user = User::me();
-    // One argument of the longest kind that the kernel gives us, and many short ones.
+    // One argument of the maximum length that the kernel allows, and many short ones.
     let long = "x".repeat(131_000);
     user.run(["printf", "%s", &long]).end().code(0).prints(&long);
     let mut words: Vec<String> = ["run", "--", "true"].map(String::from).into();
     words.extend(std::iter::repeat_n("y".repeat(100_000), 19));
     let ended = user.hotcell(&words).end();
     assert!(matches!(ended.code, Some(0 | 125)), "{:?}", ended.code);
-    // Beyond: a configured variable, which no kernel checked.
+    // Beyond that: a configured variable, whose length no kernel checked.
     let config = user.write("work/config.toml", format!("env = {{ LONG = \"{}\" }}\n", "z".repeat(50_000)));
     user.hotcell(["run", "--config", config.to_str().unwrap(), "--", "sh", "-c", "echo ${#LONG}"])
         .end()

@@ -1,4 +1,4 @@
-//! `hotcell bench`: every row has its name, whatever this host lacks; mistakes; the picture.
+//! `hotcell bench`: every row is named, whatever this host lacks; errors; the picture.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ fn rows(report: &Value) -> &Vec<Value> {
     report["rows"].as_array().expect("rows")
 }
 
-/// 125 and a row of hotcell's own without a number come together.
+/// Asserts that the exit status is 125 exactly if a row of hotcell's own has no number.
 fn exit_status_fits(report: &Value, code: Option<i32>) {
     let ours = |row: &&Value| row["variant"] == "cold" || row["variant"] == "hot";
     let failed: Vec<&Value> =
@@ -68,7 +68,7 @@ fn every_row_is_measured_or_says_why_not() {
             let measured = named.contains(&(start, peer["name"].as_str().expect("a name")));
             assert!(measured != peer["missing"].is_string(), "{peer:#}");
         }
-        // A target that was not reached is there all the same.
+        // Targets that were missed are listed too.
         let checks = report["checks"].as_array().expect("checks");
         assert!(checks.len() >= 6, "{checks:#?}");
         for check in checks {
@@ -142,7 +142,7 @@ fn a_host_that_lacks_something_is_measured_without_it() {
         println!("skipped: only root can make a mount namespace");
         return;
     }
-    // Nobody else's sandbox, no interpreter, no memory file system to bind from.
+    // Without other sandboxes, without an interpreter, and without a memory file system to bind from.
     let user = User::me();
     let folder = user.make_folder("programs");
     for name in ["unshare", "sh", "mount"] {

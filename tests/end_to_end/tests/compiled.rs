@@ -1,4 +1,4 @@
-//! `hotcell test` on the examples in other languages than Python, with the toolchains of this machine.
+//! `hotcell test` on the examples in languages other than Python, with the toolchains of this machine.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -42,7 +42,7 @@ fn a_crate_with_a_bug_and_a_test_that_never_ends() {
         let report = test(user, &path, &folder, &["--filter", want[1].0], 1);
         assert_eq!(results(&report), [want[1]].into(), "{report:#}");
         assert_eq!(report["cases"][0]["source"], "assert_eq!(words(\"The the\")[\"the\"], 2);");
-        // Its examples too, and nothing that fails.
+        // Includes its examples, and no failures.
         let report = test(user, &path, &folder, &["--filter", "words"], 0);
         let want =
             [("src/lib.rs - words (line 7)", "passed"), ("src/lib.rs::tests::words_are_counted", "passed")];
@@ -172,7 +172,7 @@ fn nodes_own_runner_with_a_bug_an_early_end_and_a_test_that_never_ends() {
         let report = test(user, "/usr/bin:/bin", &folder, &["--timeout", "15s"], 124);
         assert_eq!(report["framework"], "node");
         let want = [
-            // Which node alone has for passed.
+            // Only node itself reports this one as passed.
             ("test/early.test.js", "errored"),
             ("test/scale.test.js::scale::doubles", "passed"),
             ("test/scale.test.js::scale::goes to the next five grams", "failed"),

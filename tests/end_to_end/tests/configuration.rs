@@ -1,4 +1,4 @@
-//! Configuration: whose word counts, and mistakes that name file, line and nearest key.
+//! Configuration: precedence of its sources, and errors that name file, line and nearest key.
 
 use hotcell_end_to_end::{User, everyone};
 
@@ -7,9 +7,9 @@ fn the_later_source_wins() {
     everyone(|user| {
         let config = user.make_folder("home/.config/hotcell").join("config.toml");
         std::fs::write(&config, "[limits]\ntimeout = \"0\"\n").unwrap();
-        // The user's file is read: its limit refuses.
+        // The user's file is read: its limit refuses the run.
         user.run(["true"]).end().code(125).says("timeout is 0");
-        // The environment goes before it, and options before both.
+        // The environment overrides the file, and options override both.
         user.run(["true"]).env("HOTCELL_TIMEOUT", "10s").end().code(0);
         let words = ["run", "--timeout", "10s", "--", "true"];
         user.hotcell(words).env("HOTCELL_TIMEOUT", "0").end().code(0);
@@ -44,12 +44,12 @@ fn a_project_can_only_tighten() {
             run().code(125).says_one_line(&format!("hotcell.toml:{line}: {key}")).says("only tighten");
             let error = user.hotcell(["run", "--json", "--", "true"]).cwd(&project).end().code(125).json();
             assert_eq!((&error["code"], &error["field"]), (&"configuration".into(), &key.into()));
-            // The same file, found in the workspace.
+            // That file, found in the workspace.
             let workspace = ["run", "--workspace", project.to_str().unwrap(), "--", "true"];
             user.hotcell(workspace).end().code(125).says(key);
         }
         assert!(!project.join("here").exists());
-        // What the user says on the command line is the user's.
+        // Options on the command line are the user's own, so a project's file does not limit them.
         file("[limits]\nmemory = \"16M\"\n");
         user.hotcell(["run", "--memory", "1G", "--", "true"]).cwd(&project).end().code(0);
     });

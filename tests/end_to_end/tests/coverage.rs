@@ -1,4 +1,4 @@
-//! `hotcell test --coverage`: which lines ran, by each framework's own tool.
+//! `hotcell test --coverage`: the lines that ran, by each framework's own tool.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,12 +19,12 @@ fn test(user: &User, path: &str, folder: &str, options: &[&str]) -> Value {
     report
 }
 
-/// A change that measuring made: there must be none.
+/// Whether a change comes from measuring: there must not be any.
 fn measured(change: &Value) -> bool {
     change["path"].as_str().is_some_and(|path| path.contains("cov"))
 }
 
-/// What a report says of one file.
+/// The report's entry for one file.
 fn file<'a>(report: &'a Value, path: &str) -> &'a Value {
     let files = report["coverage"]["files"].as_array().unwrap_or_else(|| panic!("{report:#}"));
     files.iter().find(|file| file["path"] == path).unwrap_or_else(|| panic!("{path}: {report:#}"))
@@ -55,7 +55,7 @@ fn python_by_both_of_its_frameworks() {
         }
         let report = test(user, &path, "pytest", &["--jobs", "2"]);
         assert_eq!(file(&report, "m.py")["covered"], 3, "{report:#}");
-        // Said to people too.
+        // Also shown to people.
         let call = user.hotcell(["test", "--coverage"]).env("PATH", &path);
         let words = [user.path("pytest").to_str().unwrap().to_owned()];
         call.words(&[&words[0]])
@@ -175,7 +175,7 @@ fn rust_by_llvm_with_a_program_that_a_test_starts() {
         let end = ".status().unwrap();\n    assert!(made.success());\n}\n";
         for (config, more, missing) in [
             ("", "", json!([[3, 3]])),
-            // Flags of its own stay, for all programs and for a target's.
+            // The project's own flags are kept, for all programs and for a target's.
             ("[build]\nrustflags = [\"--cfg\", \"own\"]\n", ".arg(\"x\")", json!([])),
             ("[build]\nrustflags = \"--cfg own\"\n", ".arg(\"x\")", json!([])),
             ("[target.'cfg(unix)']\nrustflags = [\"--cfg\", \"own\"]\n", ".arg(\"x\")", json!([])),
@@ -190,7 +190,7 @@ fn rust_by_llvm_with_a_program_that_a_test_starts() {
             let all = report["coverage"]["files"].as_array().map(Vec::len);
             assert_eq!((all, &report["totals"]["passed"]), (Some(2), &json!(2)), "{report:#}");
         }
-        // One that ends before it has written its counts takes nobody else's away.
+        // A test program that ends before it has written its counts does not affect the counts of others.
         user.write("crate/tests/aborts.rs", "#[test]\nfn aborts() {\n    std::process::abort();\n}\n");
         let call = user.hotcell(["test", "--json", "--coverage"]).env("PATH", &path);
         let report = call.words(&[user.path("crate").to_str().unwrap()]).end().code(2).json();

@@ -1,4 +1,5 @@
-//! `--deps`: lock files' packages from the real registries, once, read-only, and from nowhere else.
+//! `--deps`: packages of lock files from the real registries, fetched once, read-only, and from no other
+//! hosts.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::Command;
@@ -8,7 +9,7 @@ use serde_json::Value;
 
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Rules for where these registries are on this machine: behind a company's proxy they may be at private addresses.
+/// Rules for the addresses of these registries on this machine: behind a company's proxy they may be private.
 fn places(hosts: &[&str]) -> Option<String> {
     let place = |host: &&str| -> Option<String> {
         let all: Vec<SocketAddr> = (*host, 443).to_socket_addrs().ok()?.collect();
@@ -51,7 +52,7 @@ fn wheels_of_the_index_are_installed_once() {
             assert_eq!(kept(user), 1);
         }
         assert!(!user.path("work/project/.hotcell-deps").exists(), "the project is as it was");
-        // Where nothing may be reached but the lock's registries.
+        // Only the lock's registries may be reached.
         let outcome = run(
             user,
             &path,
@@ -61,7 +62,8 @@ fn wheels_of_the_index_are_installed_once() {
         );
         assert!(outcome["stderr"]["text"].as_str().unwrap().contains("Error"), "{outcome:#}");
 
-        // What is not locked is not installed, and neither is what would run its own code.
+        // Packages that are not locked are not installed, and neither are those that would run code of their
+        // own.
         user.write("work/project/requirements.txt", "idna>=3\n");
         let outcome = run(user, &path, &places, &["true"], 125);
         assert!(outcome["reason"].as_str().unwrap().contains("idna>=3 is not one version"), "{outcome:#}");
@@ -78,7 +80,7 @@ fn wheels_of_the_index_are_installed_once() {
     });
 }
 
-/// From PyPI: the wheel of idna 3.10.
+/// Wheel of idna 3.10 on PyPI.
 const IDNA: &str = "946d195a0d259cbba61165e88e65941f16e9b36ea6ddb97f00452bae8b1287d3";
 
 #[test]
@@ -118,11 +120,11 @@ lock-version = "2.1"
         user.make_folder("state");
         for (file, lock) in [("uv.lock", uv), ("poetry.lock", poetry), ("Pipfile.lock", pipenv)] {
             user.make_folder("work/project");
-            // What somebody exported, and the lock does not say, counts for nothing.
+            // An exported requirements file that differs from the lock has no effect.
             user.write("work/project/requirements.txt", "idna>=2\n");
             user.make_folder("work/project/src");
             user.write("work/project/src/own.py", "import idna\nprint(idna.__version__)\n");
-            // Pipenv knows of no project of its own.
+            // Pipenv does not install the project itself.
             let import =
                 if file == "Pipfile.lock" { "import idna; print(idna.__version__)" } else { "import own" };
             let command = ["python3", "-c", import];
@@ -131,7 +133,7 @@ lock-version = "2.1"
             let outcome = run(user, &path, &places, &command, 0);
             assert_eq!(outcome["stdout"]["text"], "3.10\n", "{file}: {outcome:#}");
 
-            // Other bytes than the lock says.
+            // Other bytes than in the lock.
             user.write(format!("work/project/{file}"), lock.replace("IDNA", &IDNA.replacen('9', "8", 1)));
             let outcome = run(user, &path, &places, &command, 125);
             assert!(outcome["reason"].as_str().unwrap().contains("DO NOT MATCH"), "{file}: {outcome:#}");
@@ -163,7 +165,7 @@ fn packages_of_npm_without_their_scripts() {
         assert_eq!(outcome["stdout"]["text"], "1.1.1 false\n", "{outcome:#}");
         assert!(!user.path("work/project/node_modules/picocolors").exists());
 
-        // Other bytes than the lock says.
+        // Other bytes than in the lock.
         let other = PICOCOLORS.replacen('x', "y", 1);
         user.write("work/project/package-lock.json", lock.replace("INTEGRITY", &other));
         let outcome = run(user, PATH, &places, &["true"], 125);
@@ -176,7 +178,7 @@ fn packages_of_npm_without_their_scripts() {
 const PICOCOLORS: &str =
     "sha512-xceH2snhtb5M9liqDsmEw56le376mTZkEX/jEb/RxNFyegNul7eNslCXP9FDj/Lcu0X8KEyMceP2ntpaHrDEVA==";
 
-/// Tests of a project, with what was kept for it; what cargo or go printed, and what hotcell said.
+/// Tests of a project, with its cache; the output of cargo or go, and hotcell's own messages.
 fn tested(call: hotcell_end_to_end::Call, user: &User, code: i32) -> (Value, String) {
     let state = user.path("state");
     let ended = call.words(&["--state", state.to_str().unwrap(), "--timeout", "300s"]).end();
@@ -192,7 +194,7 @@ fn what_tests_in_rust_depend_on_is_compiled_once() {
     let path = format!("{}/bin:{PATH}", rust.display());
     let lock = "version = 4\n[[package]]\nname = \"own\"\nversion = \"0.1.0\"\ndependencies = [\"paste\"]\n[[package]]\nname = \"paste\"\n\
                 version = \"1.0.15\"\nsource = \"registry+https://github.com/rust-lang/crates.io-index\"\nchecksum = \"PASTE\"\n";
-    // What one run leaves beside what was compiled is gone in the next.
+    // Files that a run adds next to the compiled ones are gone in the next run.
     let source = "paste::paste! { pub fn [<for ty>]() -> u32 { 40 } }\n#[test]\nfn adds() {\n    assert_eq!(forty() + NUMBER, 42);\n    \
                   let kept = std::env::var(\"HOME\").unwrap() + \"/.hotcell-target/debug/deps/mark\";\n    \
                   assert!(!std::path::Path::new(&kept).exists());\n    std::fs::write(kept, \"\").unwrap();\n}\n";
@@ -207,7 +209,7 @@ fn what_tests_in_rust_depend_on_is_compiled_once() {
             let call = user.hotcell(["test", "crate", "--deps", "--json"]);
             tested(call.env("PATH", &path).env("HOTCELL_DEPS_HOSTS", &places), user, code).0
         };
-        // The project's own code is compiled from what it is now.
+        // The project's own code is always compiled from its current state.
         for (number, code) in [(2, 0), (3, 1), (2, 0)] {
             let report = test(number, code);
             let said = report["outcome"]["stderr"]["text"].as_str().unwrap_or_default();
@@ -216,14 +218,14 @@ fn what_tests_in_rust_depend_on_is_compiled_once() {
             assert_eq!(kept(user), 2);
         }
         assert!(!user.path("work/crate/target").exists(), "the project is as it was");
-        // Another toolchain's, or flags' of the project's own, are others'.
+        // Another toolchain, or flags of the project's own, use another cache.
         user.make_folder("work/crate/.cargo");
         user.write("work/crate/.cargo/config.toml", "[build]\nrustflags = [\"--cfg\", \"other\"]\n");
         let report = test(2, 0);
         let said = report["outcome"]["stderr"]["text"].as_str().unwrap_or_default();
         assert!(!said.contains("Compiling paste"), "{report:#}");
         assert_eq!(kept(user), 3);
-        // What would start the project's own programs is for the run, which is guarded, to start.
+        // Settings that would start the project's own programs are left to the run, which is guarded.
         let wrapped = "[build]\nrustc-wrapper = \"/bin/sh\"\n";
         user.write("work/crate/.cargo/config.toml", wrapped);
         let state = user.path("state");
@@ -233,7 +235,7 @@ fn what_tests_in_rust_depend_on_is_compiled_once() {
         assert_ne!(ended.code, Some(0), "{ended:#?}");
         assert_eq!(kept(user), 3);
         std::fs::remove_dir_all(user.path("work/crate/.cargo")).unwrap();
-        // Other bytes than the lock says.
+        // Other bytes than in the lock.
         user.write("work/crate/Cargo.lock", lock.replace("PASTE", &PASTE.replacen('5', "6", 1)));
         assert!(test(2, 125)["reason"].as_str().unwrap().contains("checksum"));
         assert_eq!(kept(user), 3);
@@ -243,7 +245,8 @@ fn what_tests_in_rust_depend_on_is_compiled_once() {
 /// From crates.io.
 const PASTE: &str = "57c0d7b74b563b49d38dae00a0c37d4d6de9b432382b2892f0574ddcae73fd0a";
 
-/// Go's module proxy, as it answers, on a network of its own: it has one module. It ends with the program beside it.
+/// A stand-in for Go's module proxy, on a network of its own, with one module. It ends with the program
+/// beside it.
 const PROXY: &str = r#"
 import fcntl, http.server, io, os, socket, ssl, struct, sys, threading, time, zipfile
 address, cert, key = sys.argv[1:]
@@ -279,7 +282,7 @@ while os.getppid() == parent:
     time.sleep(0.1)
 "#;
 
-/// A host on which that proxy is, at this address, trusted for its name.
+/// A host with that proxy at this address, trusted for its name.
 fn with_proxy(user: &User, address: &str) -> Weak {
     let made = Command::new("openssl")
         .args([
@@ -335,7 +338,7 @@ fn modules_of_go_by_their_digests() {
             let call = user.hotcell_on(host, ["test", "p", "--deps", "--json"]);
             tested(call.env("PATH", PATH).env("HOTCELL_DEPS_HOSTS", places), user, code).0
         };
-        // Neither a digest in the lock file nor anybody to ask for one.
+        // Without a digest in the lock file, and without a server to ask for one.
         user.write("work/p/go.sum", "");
         let report = test(&host, 125);
         assert!(report["reason"].as_str().is_some_and(|why| why.contains("sum.golang.org")), "{report:#}");
@@ -345,7 +348,7 @@ fn modules_of_go_by_their_digests() {
         assert_eq!(kept(user), 0);
         user.write("work/p/go.sum", sum);
         assert_eq!(test(&host, 0)["totals"]["passed"], 1);
-        // It is there, whoever is gone.
+        // The module is cached, even when the proxy is gone.
         let alone = Weak::default();
         assert_eq!(test(&alone, 0)["totals"]["passed"], 1);
         assert_eq!(kept(user), 1);

@@ -1,11 +1,12 @@
-//! `hotcell doctor --attack`: this host attacked inside an arena, as text, as JSON and as a page.
+//! `hotcell doctor --attack`: attacks on this host inside an arena, reported as text, as JSON and as a page.
 
 use std::fs;
 
 use hotcell_end_to_end::{Ended, User, everyone};
 use serde_json::Value;
 
-/// A few that take no time: files, the program that started it, tracing; a test that is no row; and one that cannot be had.
+/// A few quick ones: files, the program that started it, tracing; a test that is not a row; and one that is
+/// not available.
 const FEW: &str = "1,31,45,24,141";
 
 fn attacked(user: &User, words: &[&str]) -> Option<Ended> {
@@ -60,7 +61,7 @@ fn as_json_and_as_a_page_it_says_the_same() {
             attacks.iter().map(|a| a["number"].as_u64()).collect::<Vec<_>>(),
             [1, 24, 31, 45, 141].map(Some)
         );
-        // Root's sandbox and an ordinary user's where the caller is root.
+        // Root's sandbox and an ordinary user's if the caller is root.
         let users = report["users"].as_array().expect("users").len();
         assert_eq!(users, if user.is_ordinary() || !hotcell_end_to_end::is_root() { 1 } else { 2 });
         let row = &attacks[0]["rows"][0];
@@ -83,8 +84,8 @@ fn as_json_and_as_a_page_it_says_the_same() {
 fn what_cannot_be_asked_for_is_refused_before_anything_runs() {
     let user = User::me();
     for (words, line) in [
-        (&["doctor", "--attack", "--only", "0"][..], "they are 1 to 142"),
-        (&["doctor", "--attack", "--only", "143"], "they are 1 to 142"),
+        (&["doctor", "--attack", "--only", "0"][..], "they are 1 to 168"),
+        (&["doctor", "--attack", "--only", "169"], "they are 1 to 168"),
         (&["doctor", "--attack", "--only", "9-5"], "write 5-9"),
         (&["doctor", "--attack", "--only", "a031"], "is no attack"),
         (&["doctor", "--attack", "--only"], "--only"),
@@ -98,7 +99,7 @@ fn what_cannot_be_asked_for_is_refused_before_anything_runs() {
     ] {
         user.hotcell(words).end().code(125).prints("").says_one_line(line);
     }
-    // What there is no time for is named, and is no success.
+    // Attacks for which there is no time are named, and do not count as success.
     let late = user.hotcell(["doctor", "--attack", "--only", "1", "--within", "0s"]).end();
     if late.code != Some(125) {
         assert!(late.code(1).text().contains("1 not run"), "{late:#?}");

@@ -1,4 +1,5 @@
-//! A person who is asked through the client: clients that answer by themselves, that lie, replay, answer for others or say nonsense.
+//! Questions to a person through the client: clients that answer by themselves, lie, replay, answer for
+//! others or send nonsense.
 
 use hotcell_end_to_end::User;
 use hotcell_end_to_end::mcp::{Local, SESSIONS, STATELESS, two_callers};
@@ -21,7 +22,8 @@ fn yes() -> Value {
     json!({ "action": "accept", "content": { "allow": true } })
 }
 
-/// Calls, and answers each question of a session's server with this; the result, and how often it was asked.
+/// Calls the tool, and gives each question of a session's server this answer; returns the result, and the
+/// number of questions.
 fn answering(client: &mut Local, arguments: &Value, answer: &Value) -> (Value, usize) {
     let id = client.ask("tools/call", json!({ "name": "run_command", "arguments": arguments }));
     let mut asked = 0;
@@ -41,7 +43,7 @@ fn answering(client: &mut Local, arguments: &Value, answer: &Value) -> (Value, u
     }
 }
 
-/// The first answer of the newest revision: a question and a state.
+/// First answer of the newest revision: a question and a state.
 fn question(client: &mut Local, arguments: &Value) -> Value {
     let mut answer = client.request("tools/call", json!({ "name": "run_command", "arguments": arguments }));
     answer["result"].take()
@@ -72,12 +74,12 @@ fn a_client_that_answers_by_itself_does_not_help_where_it_is_off() {
         id_in(result["content"][0]["text"].as_str().unwrap());
         assert_eq!(result["resultType"], if revision == STATELESS { json!("complete") } else { Value::Null });
     }
-    // A state that nobody gave out is refused.
+    // A forged state is refused.
     let mut client = Local::able(&user, STATELESS, able());
     let forged = again(&mut client, &call("a.org:1"), &json!("x.y.z"), &yes());
     assert_eq!(forged["error"]["code"], -32602, "{forged:#}");
     assert!(list(&user).iter().all(|row| row["state"] == "pending"));
-    // Nor does a project's file switch it on.
+    // A project's file cannot switch it on either.
     user.write("work/hotcell.toml", ON);
     user.hotcell(["run", "--workspace", ".", "--", "true"]).end().code(125).says("approvals");
 }
@@ -164,7 +166,7 @@ fn a_no_and_nonsense_approve_nothing() {
 fn a_client_that_cannot_ask_gets_the_words_for_a_person() {
     let user = User::me();
     configure(&user, ON);
-    // It says nothing, or only what is of no use here.
+    // The client announces nothing, or only capabilities that do not help here.
     for able in [json!({}), json!({ "sampling": {} }), json!({ "elicitation": { "url": {} } })] {
         for revision in [SESSIONS, STATELESS] {
             let mut client = Local::able(&user, revision, able.clone());
@@ -200,13 +202,13 @@ fn a_state_is_for_one_caller_one_call_and_one_answer() {
     assert!(list(&user).iter().all(|row| row["state"] == "pending"));
     let done = again(&mut client, &arguments, &state, &yes());
     assert_eq!(done["result"]["isError"], false, "{done:#}");
-    // Once more: the state is spent, the approval is used, and the call asks anew.
+    // Again: the state is spent, the approval is used, and the call asks anew.
     let replayed = again(&mut client, &arguments, &state, &yes());
     assert_eq!(replayed["result"]["isError"], true, "{replayed:#}");
     let said = replayed["result"]["content"].to_string();
     assert!(said.contains("nothing was approved"), "{said}");
     assert_eq!(list(&user).iter().filter(|row| row["state"] == "approved").count(), 0);
-    // After a question that was closed, its state answers nothing.
+    // After a question was closed, its state answers nothing.
     let closed = question(&mut client, &other);
     again(&mut client, &other, &closed["requestState"], &json!({ "action": "cancel" }));
     let late = again(&mut client, &other, &closed["requestState"], &yes());

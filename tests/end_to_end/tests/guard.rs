@@ -97,13 +97,47 @@ fn what_cannot_be_read_is_said() {
 #[test]
 fn installed_packages_are_named_as_unread() {
     let user = User::me();
-    user.make_folder("work/p/.venv/lib");
+    let site = "work/p/.venv/lib/python3.11/site-packages";
+    user.make_folder(site);
+    user.make_folder("work/p/.venv/bin");
     user.write("work/p/.venv/pyvenv.cfg", "home = /usr/bin\n");
-    user.write("work/p/.venv/lib/x.py", HOSTILE);
+    user.write("work/p/.venv/bin/python", "");
+    user.write(format!("{site}/x.py"), HOSTILE);
     user.write("work/p/good.py", HARMLESS);
     let report = scan(&user, &["--json", "p"]).code(1).json();
     assert_eq!(rules(&report), ["guard.packages_unread"]);
     scan(&user, &["--packages", "p"]).code(3);
+    // In a folder that no package manager installed, code is the project's own.
+    user.write("work/p/.venv/lib/x.py", HOSTILE);
+    scan(&user, &["p"]).code(3);
+}
+
+#[test]
+fn what_is_not_read_is_named_and_never_allowed() {
+    everyone(|user| {
+        user.make_folder("work/p/.git/objects");
+        user.write("work/p/.git/HEAD", "ref: refs/heads/main\n");
+        user.write("work/p/good.py", HARMLESS);
+        user.write("work/p/data.csv", "a,b\n");
+        let clean = scan(user, &["p"]).code(0).text();
+        assert!(clean.starts_with("allow: ") && clean.contains("1 part read, 2 data\n"), "{clean}");
+        user.write("work/p/x.pl", "system('id');\n");
+        let named = scan(user, &["p"]).code(1).text();
+        assert!(
+            named.contains("1 not read") && named.contains("not read: x.pl: perl is not read here"),
+            "{named}"
+        );
+        // The file is there, but is not run.
+        let run = user.hotcell(["run", "-v", "--workspace", "p", "--", "true"]).end();
+        run.code(0).says("x.pl: perl is not read here");
+        let run = user.hotcell(["run", "--workspace", "p", "--", "true"]).end();
+        assert!(!run.code(0).stderr.contains("x.pl"), "{run:?}");
+        user.write("work/p/picture.py", format!("RIFF=0\n{HOSTILE}"));
+        scan(user, &["p"]).code(3);
+        std::fs::remove_file(user.path("work/p/picture.py")).expect("a file");
+        user.write("work/p/.git/objects/evil.py", HOSTILE);
+        scan(user, &["p"]).code(3);
+    });
 }
 
 #[test]
@@ -124,7 +158,7 @@ fn nothing_dangerous_runs_unless_the_user_says_so() {
             (&outcome["scan"]["verdict"], &outcome["usage"]["wall_us"]),
             (&"quarantine".into(), &Value::Null)
         );
-        // The same through standard input, and whatever it is called.
+        // Also through standard input, and whatever the file's name.
         user.hotcell(["run", "--lang", "python", "-"]).input(HOSTILE).end().code(125).says("quarantined");
         user.write("work/bad.txt", HOSTILE);
         run(&["bad.txt"]).code(125).says("quarantined");
@@ -138,7 +172,7 @@ fn nothing_dangerous_runs_unless_the_user_says_so() {
         let off = user.hotcell(workspace).words(&["--json", "--guard", "off", "--", "true"]).end();
         assert_eq!(off.code(0).json()["scan"], Value::Null);
         user.hotcell(workspace).words(&["--", "true"]).env("HOTCELL_GUARD", "off").end().code(0);
-        // The project's own word counts only where it is stricter.
+        // The project's own setting counts only if it is stricter.
         user.write("work/project/hotcell.toml", "guard = \"off\"\n");
         user.hotcell(workspace).words(&["--", "true"]).end().code(125).says("guard");
         user.write("work/project/hotcell.toml", "guard = \"enforce\"\n");
@@ -179,11 +213,17 @@ fn byte_code_beside_a_source_is_not_used() {
     let user = User::me();
     user.make_folder("work/p/__pycache__");
     user.write("work/p/m.py", "x = 1\n");
-    user.write("work/p/__pycache__/m.cpython-311.pyc", b"\xa7\x0d\x0d\x0a\x01\0\0\0 not what m.py says");
+    user.write("work/p/__pycache__/m.cpython-311.pyc", b"\xa7\x0d\x0d\x0a\0\0\0\0 not what m.py says");
     let script = "printf %s \"$PYTHONPYCACHEPREFIX\"";
-    let inside = user.hotcell(["run", "--workspace", "p", "--", "sh", "-c", script]).end();
-    inside.code(0).prints("/tmp/.python-cache");
-    // Without a source beside it, it is all there is to run.
+    let inside = user.hotcell(["run", "-v", "--workspace", "p", "--", "sh", "-c", script]).end();
+    inside.code(0).prints("/tmp/.python-cache").says("__pycache__/m.cpython-311.pyc");
+    // Bytecode that Python uses without checking the source is treated like other machine code.
+    user.write("work/p/__pycache__/m.cpython-311.pyc", b"\xa7\x0d\x0d\x0a\x01\0\0\0 not what m.py says");
+    user.hotcell(["run", "--workspace", "p", "--", "true"])
+        .end()
+        .code(125)
+        .says("could not be read completely");
+    // Without a source beside it, the bytecode is all there is to run.
     user.write("work/p/__pycache__/other.cpython-311.pyc", b"\xa7\x0d\x0d\x0a\0\0\0\0\0\0\0\0\0\0\0\0\xe3");
     user.hotcell(["run", "--workspace", "p", "--", "true"])
         .end()
@@ -207,7 +247,7 @@ fn rules_of_one_s_own_have_to_prove_themselves() {
     let report = scan(&user, &["--json", "--rules", "rules", "x.py"]).code(3).json();
     assert_eq!(rules(&report), ["own.zz"]);
     user.hotcell(["run", "--rules", "rules", "--lang", "python", "x.py"]).end().code(125).says("own.zz");
-    // Pinned: as they were, and not otherwise.
+    // Pinned rules are accepted unchanged, and refused otherwise.
     let told = scan(&user, &["-v", "--rules", "rules", "x.py"]);
     told.code(3);
     let digest =
@@ -231,7 +271,7 @@ fn rules_of_one_s_own_have_to_prove_themselves() {
     assert!(Path::new(&folder).is_dir());
 }
 
-/// Parsers of hostile bytes have nothing in their hands, and do not outlive who asked them.
+/// Parsers of hostile bytes have no capabilities, and do not outlive the process that asked them.
 #[test]
 fn what_is_read_is_read_in_a_sandbox() {
     everyone(|user| {
@@ -255,7 +295,7 @@ fn what_is_read_is_read_in_a_sandbox() {
         for line in ["NoNewPrivs:\t1", "Seccomp:\t2", "CapEff:\t0000000000000000"] {
             assert!(status.contains(line), "{line} in {status}");
         }
-        // Of an ordinary user's sandbox the kernel tells another ordinary user nothing.
+        // The kernel tells an ordinary user nothing about the sandbox of another.
         if let Ok(theirs) = std::fs::read_link(format!("/proc/{reader}/ns/net")) {
             assert_ne!(ours, theirs);
         }
@@ -265,7 +305,7 @@ fn what_is_read_is_read_in_a_sandbox() {
     });
 }
 
-/// All processes below one.
+/// All descendants of a process.
 fn descendants(of: u32) -> Vec<u32> {
     let mut all = vec![of];
     let mut at = 0;

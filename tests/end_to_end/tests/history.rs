@@ -46,12 +46,33 @@ fn runs_are_remembered_and_shown() {
 }
 
 #[test]
+fn without_a_history_nothing_of_a_run_is_kept() {
+    everyone(|user| {
+        user.run(["echo", "before"]).end().code(0);
+        user.make_folder("work/suite");
+        user.write("work/suite/test_a.py", "def test_it():\n    print('SECRETWORD')\n");
+        let script = "echo SECRETWORD; exit 3";
+        user.shell(["--no-history"], script).end().code(3).prints("SECRETWORD\n");
+        user.shell(["--no-history", "-v"], script).end().code(3).says("exited with 3");
+        user.hotcell(["test", "--no-history", "suite", "--framework", "SECRETWORD"]).end().code(125);
+        user.hotcell(["run", "--no-history", "--", "SECRETWORD"]).end().code(127);
+        assert_eq!(list(user, &[]).len(), 1);
+        let state = user.path("home/.local/state/hotcell");
+        for file in std::fs::read_dir(&state).unwrap() {
+            let path = file.unwrap().path();
+            let bytes = if path.is_file() { std::fs::read(&path).unwrap() } else { Vec::new() };
+            assert!(!bytes.windows(10).any(|w| w == b"SECRETWORD"), "{}", path.display());
+        }
+    });
+}
+
+#[test]
 fn an_ambiguous_beginning_is_said() {
     let user = User::me();
     for _ in 0..17 {
         user.run(["true"]).end().code(0);
     }
-    // Seventeen names over sixteen first digits.
+    // Seventeen ids with sixteen possible first digits.
     let ids: Vec<String> = list(&user, &[]).iter().map(|r| r["id"].as_str().unwrap().to_owned()).collect();
     let first = |id: &str| id[..1].to_owned();
     let twice = ids.iter().find(|a| ids.iter().filter(|b| first(a) == first(b)).count() > 1).unwrap();
@@ -95,7 +116,7 @@ fn a_usual_state_folder_that_cannot_be_used_is_a_warning() {
         user.hotcell(["run", "--quiet", "--", "echo", "answer"]).end().code(0).prints("answer\n").silent();
         let json = user.hotcell(["run", "--json", "--", "true"]).end();
         assert_eq!(json.code(0).json()["cause"], "exited");
-        // No home at all.
+        // Without a home folder.
         let ended = user.run(["echo", "answer"]).env("HOME", "").end();
         ended.code(0).prints("answer\n").says_one_line("HOME");
     });
@@ -167,7 +188,7 @@ fn full_and_read_only_file_systems() {
         .says_one_line("is full");
     let ended = user.run(["echo", "answer"]).env("HOME", &home).end();
     ended.code(0).prints("answer\n").says("not in the history");
-    // What is there can still be read.
+    // Existing history can still be read.
     assert_eq!(list(&user, &["--state", state]).len(), 1);
     unmount();
     if mount("size=1m,mode=0700") {

@@ -1,4 +1,4 @@
-//! Images built from Debian's archive: by anybody, once, and good to run in.
+//! Images built from Debian's archive: by any user, once, and usable for runs.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ fn an_image_is_built_from_a_file_and_run_in() {
         assert_eq!(row["details"]["prime"], serde_json::json!(["csv"]));
         let notes = row["details"]["notes"].to_string();
         assert!(notes.contains("scripts of packages that were not run"), "{notes}");
-        // What the archive gives did not change meanwhile, so nothing is made again.
+        // The archive has not changed meanwhile, so nothing is built again.
         image(user, &["build", "small.toml"]).code(0).says("nothing to do");
         assert_eq!(image(user, &["--json", "list"]).code(0).json()["images"][0]["digest"], row["digest"]);
 
@@ -50,7 +50,7 @@ fn an_image_is_built_from_a_file_and_run_in() {
         let script = "import re, sys; print(sys.prefix, re.__cached__.startswith('/usr/lib'))";
         let said = user.hotcell(["run", "--image", "small", "--", "python3", "-c", script]).end();
         assert_eq!(said.code(0).text(), "/usr True\n");
-        // A service's Python of it has imported what it names, once one waits.
+        // In a service, the image's Python has imported its preloaded modules once an interpreter is ready.
         let service = Service::start(user, &[]);
         let asked =
             ["run", "--image", "small", "--", "python3", "-c", "import sys; print('csv' in sys.modules)"];
@@ -58,7 +58,7 @@ fn an_image_is_built_from_a_file_and_run_in() {
             service.with(user.hotcell(asked)).end().code(0).text() == "True\n"
         });
         service.stop(user);
-        // Compiled ahead of time, where a sandbox could be had.
+        // Compiled ahead of time, if a sandbox was available.
         if !notes.contains("not compiled ahead") {
             let script = "import re, os, sys; sys.exit(not os.path.exists(re.__cached__))";
             user.hotcell(["run", "--image", "small", "--", "python3", "-c", script]).end().code(0);

@@ -1,4 +1,4 @@
-//! Images: imported from every kind of source, verified, run in, shared and removed.
+//! Images: imported from every kind of source, verified, used for runs, shared and removed.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ fn image(user: &User, words: &[&str]) -> Ended {
     user.hotcell(["image"]).words(words).end()
 }
 
-/// Everybody, with a layout of two layers in `work/layout`.
+/// Runs a test as each user, with a layout of two layers in `work/layout`.
 fn everyone_with_a_layout(test: impl Fn(&User, &[Vec<u8>; 2])) {
     let Some(layers) = layers() else {
         println!("skipped: no busybox; install busybox-static");
@@ -44,7 +44,7 @@ fn a_layout_is_imported_and_run_in() {
         let want: Vec<String> = layers.iter().rev().map(|l| digest(l)).collect();
         assert_eq!(row["details"]["layers"], serde_json::json!(want));
         assert!(row["details"]["notes"][0].as_str().is_some_and(|n| n.contains("setuid")), "{row}");
-        // Nothing of the host: its own programs are not there.
+        // Without the host's files: its own programs are not there.
         user.hotcell(["run", "--image", "made", "--", "/usr/bin/env"]).end().code(0);
         user.hotcell(["run", "--image", "made", "--", "python3", "-c", "1"]).end().code(127);
     });
@@ -84,7 +84,7 @@ fn archives_of_a_layout_and_of_docker_are_the_same_image() {
         user.write("work/saved.tar", saved);
         image(user, &["import", "saved.tar"]).code(0);
         assert_eq!(user.shell(["--image", "saved"], "cat /etc/which").end().code(0).text(), "upper\n");
-        // The layers are there once, and stay while an image has them.
+        // Each layer is stored once, and stays while an image uses it.
         let kept = user.path("home/.local/state/hotcell/images/layers");
         let count = || {
             std::fs::read_dir(&kept).expect("there").filter(|e| e.as_ref().unwrap().path().is_dir()).count()
@@ -130,7 +130,7 @@ fn a_folder_is_an_image_and_a_workspace_is_shown_in_it() {
         let run = user.shell(["--image", "root", "--workspace", "p", "--diff"], "cat a; echo new > b").end();
         let text = run.code(0).text();
         assert!(text.starts_with("mine\n") && text.contains("+new"), "{text}");
-        // A run is configured to have it, unless a project's own file says so.
+        // The image may come from the configuration, but not from a project's own file.
         let configured = user.shell([], "ls /").env("HOTCELL_IMAGE", "root").end();
         assert!(configured.code(0).text().contains("bin\n"));
         user.write("work/p/hotcell.toml", "image = \"root\"\n");
@@ -180,7 +180,7 @@ fn what_cannot_be_says_why() {
     });
 }
 
-/// The image's own `/etc/passwd`, loader settings and devices are its own business, and change nothing outside.
+/// The image's own `/etc/passwd`, loader settings and devices have no effect outside.
 #[test]
 fn an_image_that_lies_is_only_read() {
     everyone_with_a_layout(|user, layers| {

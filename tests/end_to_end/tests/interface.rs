@@ -1,4 +1,4 @@
-//! Help, schemas, completions and `doctor`: what a person meets first.
+//! Help, schemas, completions and `doctor`: the first things that a person meets.
 
 use std::time::{Duration, Instant};
 
@@ -42,6 +42,8 @@ fn every_schema_is_printed_and_names_itself() {
         "test_report",
         "scan",
         "quarantine",
+        "binaries",
+        "cache",
         "audit",
         "runs",
         "doctor",
@@ -53,7 +55,7 @@ fn every_schema_is_printed_and_names_itself() {
         let schema: serde_json::Value = serde_json::from_slice(&ended.code(0).stdout).unwrap();
         assert_eq!(schema["properties"]["schema"]["const"], format!("hotcell.{name}/1"));
         jsonschema::validator_for(&schema).unwrap();
-        // By its whole name too.
+        // By its full name too.
         user.hotcell(["schema", &format!("hotcell.{name}/1")]).end().code(0);
     }
 }
@@ -93,6 +95,6 @@ fn common_options_stand_before_or_after_the_command() {
     }
     let rows = user.hotcell(["runs", "--state", state, "list", "--json"]).end().code(0).json();
     assert_eq!(rows["runs"].as_array().unwrap().len(), 2);
-    // Behind --, they are the program's.
+    // After --, options belong to the program.
     user.run(["echo", "--json"]).end().code(0).prints("--json\n");
 }

@@ -4,14 +4,14 @@ use hotcell_end_to_end::mcp::{Local, STATELESS};
 use hotcell_end_to_end::{User, everyone, rust};
 use serde_json::{Value, json};
 
-/// A language as a user has it.
+/// A language to try.
 struct Tried {
     name: &'static str,
-    /// The program without which it cannot be tried, and Debian's package of it.
+    /// Program that the language needs, and Debian's package of it.
     needs: (&'static str, &'static str),
-    /// Prints `LANGUAGE ARGUMENT` and ends with 3.
+    /// Prints `LANGUAGE ARGUMENT` and exits with 3.
     good: &'static str,
-    /// Does not compile; the line on which that shows. 0 where nothing is compiled.
+    /// Does not compile, and the line of the error; 0 if nothing is compiled.
     bad: (&'static str, u64),
 }
 
@@ -132,7 +132,8 @@ fn without_a_root_of_its_own_too() {
     }
 }
 
-/// From Go 1.20 on its library comes as source: it is compiled once, and no run changes what the next one gets.
+/// From Go 1.20 on its library is delivered as source: it is compiled once, and a run cannot change it for
+/// the next one.
 #[test]
 fn the_library_of_go_is_compiled_once() {
     let Some(go) = std::env::var_os("HOTCELL_TEST_GO").map(std::path::PathBuf::from) else {
@@ -162,7 +163,7 @@ fn the_library_of_go_is_compiled_once() {
             assert!(mounts.iter().any(|m| m["inside"] == CACHE && m["writable"] == true), "{report:#}");
             assert_eq!(kept(), 1);
         }
-        // As newer ones say it: what fails, what ends a program, and what does not build.
+        // Like newer versions: a failure, a panic, and code that does not build.
         for folder in ["q", "q/panics", "q/broken", "q/far"] {
             user.make_folder(&format!("work/{folder}"));
         }
@@ -195,7 +196,7 @@ fn the_library_of_go_is_compiled_once() {
             ["q::TestIt/sub", "failed", 8, "got 3"]
         ]);
         assert_eq!(json!(told), want, "{report:#}");
-        // What a person says about its cache goes before that.
+        // A person's own setting for the cache takes precedence.
         let words = ["test", "--json", "--state", &state, "--ro", "/srv:/home/sandbox/.cache", "p"];
         let report = user.hotcell(words).env("PATH", &path).end().json();
         let mounts = report["outcome"]["mounts"].as_array().expect("rows");
@@ -231,7 +232,7 @@ fn sql_by_sqlite() {
         user.hotcell(["run", "--lang", "sql", "q.sql"]).end().code(0).prints("42\n");
         user.write("work/bad.sql", "select 1;\nselect * frm t;\n");
         user.hotcell(["run", "--lang", "sql", "bad.sql"]).end().code(1).prints("1\n").says("syntax error");
-        // A database of the workspace, by an argument.
+        // A database in the workspace, by an argument.
         user.make_folder("work/data");
         user.write("work/data/make.sql", "create table t(a); insert into t values (7);\n");
         let words =
@@ -252,7 +253,7 @@ fn has_postgresql() -> bool {
     has
 }
 
-/// What it says of a source is data for a model too, to whom the output itself is kept.
+/// Messages about a source are data for a model too, which also gets the output itself.
 #[test]
 fn sql_by_postgresql_over_mcp() {
     if !has_postgresql() {
@@ -286,7 +287,7 @@ fn sql_by_postgresql() {
         );
         let words = ["run", "--lang", "postgresql", "q.sql", "--", "-v", "who=me"];
         user.hotcell(words).end().code(0).prints("[\"y\", \"x\"]\nsandbox|me\n");
-        // Nothing of it stays for the next.
+        // Nothing of it stays for the next run.
         user.hotcell(words).end().code(0);
         user.write(
             "work/bad.sql",
@@ -310,7 +311,7 @@ fn sql_by_postgresql() {
         ];
         assert_eq!(rows, want, "{outcome:#}");
         assert_eq!(outcome["compile"]["done"], true, "it ran: {outcome:#}");
-        // What it wrote before its error counts as for every program.
+        // Files written before the error count as for every program.
         user.make_folder("work/kept");
         user.write("work/kept/a.sql", "\\! echo 1 >made\nselect nope;\n");
         let words =
@@ -318,7 +319,7 @@ fn sql_by_postgresql() {
         let outcome = user.hotcell(words).end().code(3).json();
         assert_eq!(outcome["changes"][0]["path"], "made", "{outcome:#}");
         assert_eq!(outcome["compile"]["diagnostics"][0]["line"], 2, "{outcome:#}");
-        // One that a caller has beside it is not seen: neither its settings nor its server.
+        // The caller's own installation is not seen: neither its settings nor its server.
         user.hotcell([
             "run",
             "--lang",
@@ -363,14 +364,14 @@ fn a_compiler_has_limits_of_its_own() {
         return;
     }
     everyone(|user| {
-        // An array in the program is its bytes in the file.
+        // An array in the program takes its bytes in the file.
         let source = "char big[64 << 20] = { 1 };\nint main(void) { return big[0] - 1; }\n";
         let outcome = run(user, PATH, &["--disk", "8M"], "c", source, 1);
         assert_eq!(outcome["compile"]["done"], false, "{outcome:#}");
-        // A limit that nobody named is that of compile steps: this needs more than a program's 256 MiB.
+        // The default memory limit is that of compile steps: this needs more than a program's 256 MiB.
         let outcome = run(user, PATH, &[], "c", &source.replace("64", "300"), 0);
         assert_eq!(outcome["compile"]["done"], true, "{outcome:#}");
-        // More than a compiler does in a moment.
+        // Takes a compiler longer than the limit.
         let source = "#include <regex>\nint main() { return std::regex_match(\"a\", std::regex(\"b\")); }\n";
         let outcome = run(user, PATH, &["--timeout", "50ms"], "cpp", source, 124);
         assert_eq!(outcome["compile"]["done"], false, "{outcome:#}");

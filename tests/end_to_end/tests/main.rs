@@ -1,8 +1,10 @@
-//! Everything that the contract promises of the command line, tried through the binary.
+//! All that the contract promises of the command line, tested through the binary.
 
 mod approvals;
 mod bad_input;
 mod bench;
+mod binaries;
+mod command;
 mod compiled;
 mod configuration;
 mod coverage;
@@ -15,6 +17,7 @@ mod history;
 mod image_build;
 mod images;
 mod interface;
+mod jobs;
 mod languages;
 mod mcp;
 mod mcp_attacks;
@@ -28,13 +31,18 @@ mod network;
 mod operation;
 mod pressure;
 mod projects;
+mod pythons;
 mod quarantine;
 mod serve;
 mod streams;
 mod surroundings;
 mod tasks;
+mod terminal;
 mod testing;
 mod tools;
 mod tools_mcp;
+mod tools_offer;
+mod tools_publish;
+mod trust;
 mod weak;
 mod workspace;

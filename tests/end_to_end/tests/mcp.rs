@@ -11,14 +11,20 @@ fn text_of(result: &Value) -> &str {
 #[test]
 fn a_line_of_code_runs_in_every_revision() {
     everyone(|user| {
-        for revision in ["2025-06-18", SESSIONS, STATELESS] {
+        for revision in ["2024-11-05", "2025-03-26", "2025-06-18", SESSIONS, STATELESS] {
             let mut client = Local::start(user, revision);
             let content = client.good("run_code", &json!({ "language": "python", "code": "print(6 * 7)" }));
             assert_eq!(content["stdout"], json!({ "text": "42\n", "bytes": 3, "truncated": false }));
             assert_eq!(
-                (&content["status"], &content["cause"], &content["exit_code"], &content["schema"]),
-                (&"finished".into(), &"exited".into(), &0.into(), &"hotcell.outcome/1".into())
+                (&content["status"], &content["cause"], &content["exit_code"]),
+                (&"finished".into(), &"exited".into(), &0.into())
             );
+            // Usual values are left out, and are there on request.
+            assert_eq!((&content["layers"], &content["schema"]), (&Value::Null, &Value::Null));
+            let asked = json!({ "run_id": content["run_id"], "verbose": true });
+            let whole = client.good("run_status", &asked);
+            assert_eq!((&whole["schema"], &whole["exit_code"]), (&"hotcell.outcome/1".into(), &0.into()));
+            assert!(whole["layers"].is_object() && whole["usage"].is_object(), "{whole:#}");
             assert!(content["run_id"].as_str().is_some_and(|id| id.len() > 30));
             let (code, _, errors) = client.end();
             assert_eq!((code, errors.as_str()), (Some(0), ""));
@@ -125,10 +131,7 @@ fn failing_tests_are_read_mended_and_pass() {
         );
         let id = made["workspace_id"].clone();
         let report = client.good("run_tests", &json!({ "workspace_id": id }));
-        assert_eq!(
-            (&report["schema"], &report["verdict"]),
-            (&"hotcell.test_report/1".into(), &"failed".into())
-        );
+        assert_eq!((&report["framework"], &report["verdict"]), (&"unittest".into(), &"failed".into()));
         assert_eq!((&report["totals"]["failed"], &report["totals"]["passed"]), (&1.into(), &1.into()));
         let case = &report["cases"][0];
         assert_eq!((&case["status"], &case["line"]), (&"failed".into(), &5.into()), "bad ones come first");
@@ -174,7 +177,7 @@ fn suites_in_folders_are_one_report() {
             assert_eq!((&case["file"], &case["line"]), (&"api/test_one.py".into(), &5.into()), "{case:#}");
             assert_eq!(case["source"], "self.assertEqual(one(), 1)");
         }
-        // One of them by its folder; what it left is gone with it.
+        // One of them by its folder; its leftovers are gone with it.
         let nightly = json!({ "workspace_id": id, "filter": "jobs/nightly" });
         for _ in 0..2 {
             let report = client.good("run_tests", &nightly);
@@ -191,7 +194,7 @@ fn suites_in_folders_are_one_report() {
         let refused = client.call("run_tests", &json!({ "workspace_id": id, "keep": true }));
         let words = text_of(&refused);
         assert!(refused["isError"] == true && words.contains("unittest in jobs/nightly"), "{refused:#}");
-        // With its framework's name the project is one.
+        // With a named framework the project counts as one suite.
         let one = json!({ "workspace_id": id, "framework": "unittest", "keep": true });
         assert!(client.good("run_tests", &one)["suites"].is_null());
     });
@@ -241,7 +244,7 @@ fn suites_in_folders_tell_nothing_of_the_host_and_share_one_time() {
         assert!(suites[0]["totals"]["not_finished"] == 1, "{report:#}");
         assert!(suites[2]["reason"].as_str().is_some_and(|r| r.contains("was over before")), "{report:#}");
 
-        // A copy can be removed, whatever its folders allow.
+        // A copy can be removed, whatever its folders' modes.
         let made = client.good(
             "workspace_create",
             &json!({ "files": [
@@ -288,7 +291,7 @@ fn progress_comes_to_whoever_asks_for_it() {
     let words: Vec<_> =
         client.news.drain(..).map(|n| n["params"]["message"].as_str().unwrap().to_owned()).collect();
     assert!(words.iter().any(|w| w.ends_with("| step 1")), "{words:?}");
-    // Without a token there are none.
+    // Without a token there are no notifications.
     client.good("run_command", &json!({ "argv": ["sleep", "0.6"] }));
     assert!(client.news.is_empty());
 }
@@ -338,6 +341,22 @@ fn workspaces_hold_files_within_quotas() {
         assert_eq!((&file["text"], &file["bytes"]), (&"ä".into(), &2.into()), "what a run writes is gone");
         let file = client.good("workspace_read", &json!({ "workspace_id": id, "path": "bytes" }));
         assert_eq!(file["base64"], "/wA=");
+        // A picture is content of its own: by its bytes, not by its name.
+        let dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+        let files = json!([{ "path": "dot", "base64": dot }, { "path": "not.png", "content": "text" }]);
+        client.good("workspace_write", &json!({ "workspace_id": id, "files": files }));
+        let shown = client.call("workspace_image", &json!({ "workspace_id": id, "path": "dot" }));
+        assert_eq!(shown["content"][1], json!({ "type": "image", "data": dot, "mimeType": "image/png" }));
+        assert_eq!(shown["content"][0]["text"], "dot, image/png, 1 by 1 points, 70 bytes", "{shown:#}");
+        assert!(shown.get("structuredContent").is_none(), "{shown:#}");
+        let uri = format!("hotcell://workspaces/{}/dot", id.as_str().unwrap());
+        let read = client.request("resources/read", json!({ "uri": uri }));
+        assert_eq!(read["result"]["contents"][0]["mimeType"], "image/png", "{read:#}");
+        let why = client.bad("workspace_image", &json!({ "workspace_id": id, "path": "not.png" }));
+        assert!(why.starts_with("not.png is neither a PNG nor a JPEG"), "{why}");
+        for path in ["dot", "not.png"] {
+            client.good("workspace_remove", &json!({ "workspace_id": id, "path": path }));
+        }
         let uri = format!("hotcell://workspaces/{}/src%2Fa.txt", id.as_str().unwrap());
         let read = client.request("resources/read", json!({ "uri": uri }));
         assert_eq!(read["result"]["contents"][0]["text"], "ä", "{read:#}");
@@ -372,8 +391,12 @@ fn a_mistake_is_answered_with_its_field_and_range() {
     };
     let none = format!("run_{}", "0".repeat(32));
     for (tool, arguments, words) in [
-        ("run_code", json!({ "language": "python" }), "code: missing field"),
-        ("run_code", json!({ "language": "cobol", "code": "" }), "language: unknown variant `cobol`"),
+        ("run_code", json!({ "language": "python" }), "code is missing; wanted is a text"),
+        (
+            "run_code",
+            json!({ "language": "cobol", "code": "" }),
+            "language is the text \"cobol\"; wanted is one of python, bash",
+        ),
         ("run_code", python(json!({ "files": [{ "path": "a" }] })), "give either files[0].content or base64"),
         ("run_code", python(json!({ "files": [{ "path": "/etc/x", "content": "" }] })), "absolute"),
         (
@@ -382,15 +405,20 @@ fn a_mistake_is_answered_with_its_field_and_range() {
             "limits.memory_mib is 513; allowed is 1 to 512",
         ),
         ("run_code", python(json!({ "limits": { "timeout_seconds": 61 } })), "allowed is 0.01 to 60"),
-        ("run_code", python(json!({ "limits": { "cores": 1 } })), "unknown field `cores`"),
+        ("run_code", python(json!({ "limits": { "cores": 1 } })), "there is no argument limits.cores"),
         ("run_code", python(json!({ "wait_ms": 600_001 })), "wait_ms is 600001; allowed is 0 to 600000"),
-        ("run_code", python(json!({ "wait_ms": "long" })), "wait_ms: invalid type"),
         (
             "run_code",
-            python(json!({ "idempotency_key": "" })),
-            "idempotency_key has 0 bytes; allowed is 1 to 128",
+            python(json!({ "wait_ms": "long" })),
+            "wait_ms is the text \"long\"; wanted is a whole number",
         ),
-        ("run_command", json!({ "argv": [] }), "argv names no program"),
+        (
+            "run_code",
+            python(json!({ "idempotency_key": "x".repeat(129) })),
+            "idempotency_key has 129 bytes; allowed is 1 to 128",
+        ),
+        ("run_code", python(json!({ "limits": { "memory_mib": "256" } })), "is the text \"256\""),
+        ("run_command", json!({ "argv": [] }), "argv has 0 items; wanted is a list of at least 1"),
         ("run_command", json!({ "argv": ["/root/x"] }), "/root/x"),
         ("run_command", json!({ "argv": ["true"], "env": { "A=B": "" } }), "env"),
         (
@@ -406,10 +434,10 @@ fn a_mistake_is_answered_with_its_field_and_range() {
         ),
         ("run_status", json!({ "run_id": none }), "no run of that run_id"),
         ("run_output", json!({ "run_id": none, "stream": "stdout" }), "no run of that run_id"),
-        ("run_output", json!({ "run_id": none, "stream": "stdin" }), "stream: unknown variant"),
+        ("run_output", json!({ "run_id": none, "stream": "stdin" }), "wanted is one of stdout, stderr"),
         ("run_cancel", json!({ "run_id": none }), "no run of that run_id"),
         ("workspace_read", json!({ "workspace_id": "x", "path": "y" }), "no workspace of that workspace_id"),
-        ("doctor", json!({ "deep": true }), "unknown field `deep`"),
+        ("doctor", json!({ "deep": true }), "there is no argument deep; this tool takes none"),
     ] {
         let said = client.bad(tool, &arguments);
         assert!(said.contains(words), "{tool} {arguments}: {said}");
@@ -439,14 +467,14 @@ fn a_mistake_in_the_protocol_has_the_protocol_s_code() {
     let uri = json!({ "uri": "hotcell://runs/run_1" });
     assert_eq!(new.request("resources/read", uri.clone())["error"]["code"], -32602);
     assert_eq!(old.request("resources/read", uri)["error"]["code"], -32002);
-    // What a request of the newest revision must carry.
+    // A request of the newest revision must carry its metadata.
     new.send(&json!({ "jsonrpc": "2.0", "id": 900, "method": "tools/list", "params": {} }));
     assert_eq!(new.answer(&900.into())["error"]["code"], -32602);
     let unknown = json!({ "_meta": { "io.modelcontextprotocol/protocolVersion": "2099-01-01" } });
     let answer = new.request("tools/list", unknown);
     assert_eq!(answer["error"]["code"], -32022, "{answer}");
     assert!(answer["error"]["data"]["supported"].as_array().is_some_and(|s| s.contains(&STATELESS.into())));
-    // An unknown revision of a session is answered with one that is served.
+    // An unknown revision of a session is answered with a supported one.
     let mut client = Local::silent(&user, &[]);
     let mut first = initialize(1);
     first["params"]["protocolVersion"] = "1999-01-01".into();
@@ -477,7 +505,7 @@ fn resources_are_listed_templated_and_completed() {
         assert_eq!(read["result"]["contents"][0]["uri"], uri.as_str(), "{read}");
     }
     let templates = client.request("resources/templates/list", json!({}));
-    assert_eq!(templates["result"]["resourceTemplates"].as_array().map(Vec::len), Some(5));
+    assert_eq!(templates["result"]["resourceTemplates"].as_array().map(Vec::len), Some(6));
     for (uri, name, value, context, want) in [
         ("hotcell://runs/{id}", "id", "run_", json!({}), run),
         ("hotcell://workspaces/{id}/{path}", "id", "ws_", json!({}), workspace),
@@ -575,7 +603,7 @@ fn what_a_run_changes_is_kept_shown_and_taken_back() {
         client.good("workspace_snapshot", &with(json!({ "name": "begin" })));
         let kept = client.good("run_command", &run(&format!("{change}; exit 3"), json!({ "keep": true })));
         assert_eq!((&kept["kept"]["done"], &kept["exit_code"]), (&2.into(), &3.into()), "{kept:#}");
-        // What a run made can be run, read, listed and scanned.
+        // Files that a run made can be run, read, listed and scanned.
         let made = client.good("run_command", &with(json!({ "argv": ["./tool"] })));
         assert_eq!(made["stdout"]["text"], "made\n", "{made:#}");
         let read = client.good("workspace_read", &with(json!({ "path": "src/a.txt" })));
@@ -594,7 +622,7 @@ fn what_a_run_changes_is_kept_shown_and_taken_back() {
         let archive = client.request("resources/read", json!({ "uri": exported["uri"] }));
         assert_eq!(archive["result"]["contents"][0]["blob"], exported["base64"], "{archive:#}");
         assert!(exported["bytes"].as_u64().is_some_and(|bytes| bytes > 1024));
-        // A link that a program made is listed, and leads nowhere.
+        // A link that a program made is listed, but not followed.
         client.good("run_command", &run("ln -s /etc/passwd out; ln -s / root", json!({ "keep": true })));
         let listed = client.good("workspace_list", &named);
         assert!(
@@ -603,7 +631,7 @@ fn what_a_run_changes_is_kept_shown_and_taken_back() {
         for path in ["out", "root/etc/passwd"] {
             client.bad("workspace_read", &with(json!({ "path": path })));
         }
-        // What looks dangerous is not run, whoever wrote it.
+        // Code that looks dangerous is not run, even if a program wrote it.
         let evil = "echo 'import shutil; shutil.rmtree(\"/home\")' > evil.py";
         client.good("run_command", &run(evil, json!({ "keep": true })));
         assert_eq!(client.good("scan_artifact", &named)["verdict"], "quarantine");
@@ -615,7 +643,7 @@ fn what_a_run_changes_is_kept_shown_and_taken_back() {
         ] {
             assert!(client.bad(tool, &arguments).contains("needs workspace_id"));
         }
-        // It stays for the next server, to whoever has its name.
+        // The workspace stays for the next server, for clients that know its name.
         client.end();
         let mut next = Local::start(user, SESSIONS);
         assert_eq!(next.good("workspace_list", &json!({}))["workspaces"], json!([]));
@@ -648,7 +676,7 @@ fn tests_of_a_workspace_see_and_keep_what_runs_left() {
                 assert!(source.contains("assertEqual"), "the line is shown: {report:#}");
             }
         }
-        // The same by a person.
+        // A person can do this too.
         let id = id.as_str().unwrap();
         let run = || user.hotcell(["test", id, "--toolchain", "/usr"]).end();
         run().code(1);
@@ -660,4 +688,102 @@ fn tests_of_a_workspace_see_and_keep_what_runs_left() {
         user.hotcell(["workspace", "write", id, "evil.py"]).input(evil).end().code(0);
         run().code(3).says("evil.py");
     });
+}
+
+#[test]
+fn arguments_are_taken_as_clients_send_them() {
+    let user = User::me();
+    let mut client = Local::start(&user, SESSIONS);
+    for nothing in [json!(null), json!("")] {
+        let limits = json!({ "timeout_seconds": nothing, "memory_mib": 256.0, "processes": 0 });
+        let arguments = json!({
+            "language": "py", "code": "print(6 * 7)", "files": nothing, "args": nothing, "stdin": nothing, "image": nothing,
+            "network": nothing, "limits": limits, "wait_ms": 60000.0, "idempotency_key": nothing, "verbose": nothing,
+        });
+        assert_eq!(client.good("run_code", &arguments)["stdout"]["text"], "42\n");
+        let files = json!([{ "path": "a.txt", "content": "", "base64": nothing, "executable": nothing }]);
+        let made = client.good("workspace_create", &json!({ "files": files, "folder": nothing }));
+        let arguments = json!({
+            "argv": ["cat", "a.txt"], "workspace_id": made["workspace_id"], "env": nothing, "keep": nothing, "diff": nothing,
+        });
+        assert_eq!(client.good("run_command", &arguments)["exit_code"], 0);
+        assert_eq!(client.good("quarantine_list", &json!({}))["items"], json!([]));
+    }
+}
+
+#[test]
+fn edits_of_one_call_are_all_done_or_none() {
+    everyone(|user| {
+        let mut client = Local::start(user, STATELESS);
+        let files = json!([
+            { "path": "a.sh", "content": "#!/bin/sh\necho one\necho two\n", "executable": true }, { "path": "b.txt", "content": "x x\n" }
+        ]);
+        let id = client.good("workspace_create", &json!({ "files": files }))["workspace_id"].clone();
+        let edit = |path: &str, old: &str, new: &str, all: bool| json!({ "path": path, "old": old, "new": new, "all": all });
+        let call = |edits: Vec<Value>| json!({ "workspace_id": id, "edits": edits });
+        for (edits, words) in [
+            (
+                vec![edit("a.sh", "one", "1", false), edit("a.sh", "three", "3", false)],
+                "edits[1].old is not in a.sh",
+            ),
+            (vec![edit("b.txt", "x", "y", false)], "stands 2 times in b.txt"),
+            (vec![edit("c.txt", "x", "y", false)], "it is not there"),
+            (vec![edit("../b.txt", "x", "y", false)], "path"),
+            (vec![], "at least 1"),
+        ] {
+            let said = client.bad("workspace_edit", &call(edits));
+            assert!(said.contains(words), "{said}");
+        }
+        let read = |client: &mut Local, path: &str| {
+            client.good("workspace_read", &json!({ "workspace_id": id, "path": path }))["text"].clone()
+        };
+        assert_eq!(read(&mut client, "a.sh"), "#!/bin/sh\necho one\necho two\n", "nothing was changed");
+        let edits = vec![
+            edit("a.sh", "one", "1", false),
+            edit("a.sh", "echo 1\n", "echo eins\n", false),
+            edit("b.txt", "x", "y", true),
+        ];
+        let done = client.good("workspace_edit", &call(edits));
+        assert_eq!(
+            done["files"],
+            json!([{ "path": "a.sh", "replaced": 2 }, { "path": "b.txt", "replaced": 2 }])
+        );
+        assert_eq!(read(&mut client, "a.sh"), "#!/bin/sh\necho eins\necho two\n");
+        assert_eq!(read(&mut client, "b.txt"), "y y\n");
+        let ran = client.good("run_command", &json!({ "workspace_id": id, "argv": ["./a.sh"] }));
+        assert_eq!(ran["stdout"]["text"], "eins\ntwo\n", "it can still be executed: {ran:#}");
+    });
+}
+
+#[test]
+fn runs_of_a_server_that_has_ended_are_found_by_the_next() {
+    everyone(|user| {
+        let mut first = Local::start(user, SESSIONS);
+        let done = first.good("run_code", &json!({ "language": "python", "code": "print('kept')" }));
+        let sleep = json!({ "language": "python", "code": "import time; time.sleep(100)", "wait_ms": 0 });
+        let cut = first.good("run_code", &sleep);
+        first.end();
+        let mut second = Local::start(user, STATELESS);
+        let status = second.good("run_status", &json!({ "run_id": done["run_id"] }));
+        assert_eq!((&status["stdout"]["text"], &status["exit_code"]), (&json!("kept\n"), &json!(0)));
+        let output = second.good("run_output", &json!({ "run_id": done["run_id"], "stream": "stdout" }));
+        assert_eq!((&output["text"], &output["end"]), (&json!("kept\n"), &json!(true)));
+        let said = second.bad("run_status", &json!({ "run_id": cut["run_id"] }));
+        assert!(said.contains("the server that had this run has ended"), "{said}");
+    });
+}
+
+#[test]
+fn a_call_waits_as_long_as_the_operator_says() {
+    let user = User::me();
+    let sleep = json!({ "language": "python", "code": "import time; time.sleep(20)" });
+    user.make_folder("home/.config/hotcell");
+    user.write("home/.config/hotcell/config.toml", "[mcp]\ndefault_wait = \"200ms\"\n");
+    let mut client = Local::start(&user, STATELESS);
+    let begun = client.good("run_code", &sleep);
+    assert_eq!(begun["status"], "running", "{begun:#}");
+    for wrong in ["\"2 weeks\"", "\"11m\"", "5", "\"-1s\""] {
+        user.write("home/.config/hotcell/config.toml", format!("[mcp]\ndefault_wait = {wrong}\n"));
+        user.hotcell(["mcp"]).end().code(125).says("config.toml:2: ");
+    }
 }

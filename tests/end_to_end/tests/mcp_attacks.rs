@@ -1,4 +1,5 @@
-//! Attacks on `hotcell mcp`: from a browser's page, from a stranger, from one caller on another, from a model.
+//! Attacks on `hotcell mcp`: from a browser's page, from a stranger, from one caller on another, from a
+//! model.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -37,7 +38,7 @@ fn another_name_or_origin_is_refused() {
     assert_eq!(post("Origin", &format!("http://localhost:{port}")).status, 200);
     let open = Http::start(&user, &["--no-auth"]);
     assert_eq!(open.post(&[("Host", "evil.example")], &initialize(1).to_string()).status, 403);
-    // A name of the operator's own is let in.
+    // A host name that the operator allows is accepted.
     let named = Http::start(&user, &["--allow-host", "cell.example"]);
     let token = bearer(&named.token);
     let named =
@@ -111,6 +112,11 @@ fn one_caller_s_handles_mean_nothing_to_another() {
                 json!({ "workspace_id": workspace, "path": "f" }),
                 json!({ "workspace_id": "w", "path": "f" }),
             ),
+            (
+                "workspace_image",
+                json!({ "workspace_id": workspace, "path": "f" }),
+                json!({ "workspace_id": "w", "path": "f" }),
+            ),
             ("workspace_list", json!({ "workspace_id": workspace }), json!({ "workspace_id": "w" })),
             ("workspace_remove", json!({ "workspace_id": workspace }), json!({ "workspace_id": "w" })),
             ("workspace_diff", json!({ "workspace_id": workspace }), json!({ "workspace_id": "w" })),
@@ -154,7 +160,7 @@ fn one_caller_s_handles_mean_nothing_to_another() {
             server.call(&two, "run_command", &json!({ "argv": ["echo", "other"], "idempotency_key": "k" }));
         assert_eq!(keyed["structuredContent"]["stdout"]["text"], "other\n");
 
-        // Nor does a session.
+        // A session does not help either.
         let begun = server.post(&[("Authorization", &bearer(&one))], &initialize(1).to_string());
         let session = begun.header("mcp-session-id").unwrap().to_owned();
         let list = r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#;
@@ -211,11 +217,11 @@ fn bodies_and_lines_are_bounded_while_they_are_read() {
             server.token
         )
     };
-    // It says that it is 1 GiB: refused before any of it is sent.
+    // Announces 1 GiB: refused before any of it is sent.
     let mut stream = TcpStream::connect(server.address).unwrap();
     stream.write_all(head("Content-Length: 1073741824").as_bytes()).unwrap();
     assert_eq!(reply(stream).status, 413);
-    // It does not say: refused when it is too long.
+    // Announces no length: refused when it is too long.
     let mut stream = TcpStream::connect(server.address).unwrap();
     stream.write_all(head("Transfer-Encoding: chunked").as_bytes()).unwrap();
     let piece = [b"100000\r\n".as_slice(), &vec![b' '; 1 << 20], b"\r\n"].concat();
@@ -275,7 +281,7 @@ fn what_is_no_message_is_answered_and_nothing_breaks() {
     }
     client.send_bytes(b"{\"a\":\"\xff\xfe\"}\n");
     assert_eq!(client.said()["error"]["code"], -32700);
-    // Deep arguments of a call.
+    // Deeply nested arguments of a call.
     let deep: Value = (0..100).fold(json!(1), |inner, _| json!([inner]));
     assert!(client.bad("run_command", &json!({ "argv": deep })).contains("argv"));
     client.good("run_command", &json!({ "argv": ["true"] }));
@@ -286,7 +292,7 @@ fn what_is_no_message_is_answered_and_nothing_breaks() {
 fn ten_thousand_open_requests_of_one_caller_do_not_shut_another_out() {
     let user = User::me();
     let (server, [one, two]) = two_callers(&user);
-    // As many as this process may hold.
+    // Raises this process's limit of descriptors.
     let limit = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE).unwrap();
     let _ = nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE, limit.1, limit.1);
     let many = usize::try_from(limit.1.saturating_sub(200).min(10_000)).unwrap();
@@ -325,14 +331,14 @@ fn who_reads_slowly_or_writes_slowly_holds_nobody_up() {
     let flood = json!({ "argv": ["bash", "-c", "yes | head -c 1000000"] });
     let begin = Instant::now();
     server.call(&two, "run_command", &json!({ "argv": ["true"] }));
-    // A busy machine is slow without them.
+    // The limits allow for a busy machine, which is slow even without the attackers.
     let patience = Duration::from_secs(30) + 10 * begin.elapsed();
     let run = server.call(&one, "run_command", &flood)["structuredContent"]["run_id"].clone();
     let uri = format!("hotcell://runs/{}/stdout", run.as_str().unwrap());
-    // 50 readers of 1 MB that never read.
+    // 50 clients that request 1 MB and never read it.
     let slow: Vec<_> =
         (0..50).map(|_| server.ask(&one, "resources/read", json!({ "uri": uri })).unwrap()).collect();
-    // Senders of half a request.
+    // Clients that send half a request.
     let mut halves = Vec::new();
     for _ in 0..100 {
         let mut half = TcpStream::connect(server.address).unwrap();
@@ -347,13 +353,13 @@ fn who_reads_slowly_or_writes_slowly_holds_nobody_up() {
     }
     assert!(resident(server.pid()) < 1 << 30, "{}", resident(server.pid()));
     drop(slow);
-    // Who never ends the headers is hung up on.
+    // A client that never ends the headers is disconnected.
     let mut last = halves.pop().unwrap();
     last.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let mut rest = Vec::new();
     assert!(last.read_to_end(&mut rest).is_ok(), "closed by the server");
 
-    // A client on standard input that asks and does not read.
+    // A client on standard input that sends requests and does not read.
     let mut client = Local::start(&user, STATELESS);
     for _ in 0..50 {
         client.ask("tools/list", json!({}));
@@ -376,7 +382,7 @@ fn a_progress_token_is_good_for_its_own_request_only() {
         });
         calls.push((word, server.ask(token, "tools/call", params).unwrap()));
     }
-    // News that a client makes up about somebody's run.
+    // A forged notification about another client's run.
     let forged = json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": { "progressToken": "same", "progress": 99 } });
     let status = server.post(&[("Authorization", &bearer(&one))], &forged.to_string()).status;
     assert!((200..500).contains(&status), "{status}");
@@ -408,6 +414,10 @@ fn no_path_leaves_the_workspace() {
                 ("run_code", json!({ "language": "bash", "code": "", "files": file })),
                 ("run_tests", json!({ "files": file })),
             ] {
+                // Without a path it is about the whole workspace.
+                if path.is_empty() && tool == "workspace_list" {
+                    continue;
+                }
                 let said = client.bad(tool, &arguments);
                 assert!(said.contains("path"), "{tool} {path:?}: {said}");
             }
@@ -426,7 +436,7 @@ fn no_path_leaves_the_workspace() {
                 .request("resources/read", json!({ "uri": format!("hotcell://workspaces/{id}/{uri}") }));
             assert_eq!(answer["error"]["code"], -32602, "{uri}: {answer}");
         }
-        for id in ["..", "../..", ".", "", "lock", "incoming"] {
+        for id in ["..", "../..", ".", "lock", "incoming"] {
             assert!(client.bad("workspace_list", &json!({ "workspace_id": id })).contains("no workspace"));
         }
         // A link that a program makes in its view of the workspace is gone with the view.
@@ -486,7 +496,7 @@ fn a_model_reaches_no_folder_that_the_operator_did_not_name_and_no_protected_nam
         }
         said.dedup();
         assert!(said.len() == 1 && said[0].contains("operator"), "nothing is learned of the host: {said:#?}");
-        // What may be seen may not be changed.
+        // A folder that may be read may not be changed.
         let make = |client: &mut Local, name: &str| {
             client.good("workspace_create", &json!({ "folder": at(name) }))["workspace_id"].clone()
         };
@@ -497,7 +507,7 @@ fn a_model_reaches_no_folder_that_the_operator_did_not_name_and_no_protected_nam
         let ran = client.good("run_command", &run(&seen));
         assert_eq!(ran["kept"]["error"], Value::Null, "{ran:#}");
         assert!(client.bad("workspace_commit", &json!({ "workspace_id": seen })).contains("does not allow"));
-        // What may be changed takes no protected names, links or hooks, and nothing says otherwise.
+        // A writable folder takes no protected names, links or hooks, and nothing overrides that.
         let allowed = make(&mut client, "allowed");
         client.good("run_command", &run(&allowed));
         let arguments = json!({ "workspace_id": allowed, "allow_protected": true });
@@ -505,7 +515,7 @@ fn a_model_reaches_no_folder_that_the_operator_did_not_name_and_no_protected_nam
         let done = client.good("workspace_commit", &json!({ "workspace_id": allowed }));
         let left: Vec<_> =
             done["left"].as_array().expect("left").iter().map(|row| row["path"].clone()).collect();
-        assert_eq!(left, [".git/hooks/pre-commit", ".mcp.json", ".vscode", ".vscode/tasks.json", "passwd"]);
+        assert_eq!(left, [".git", ".mcp.json", ".vscode", ".vscode/tasks.json", "passwd"]);
         assert_eq!(done["done"], 3, "{done:#}");
         let read = |name: &str| std::fs::read_to_string(at(name)).unwrap_or_default();
         assert_eq!([read("allowed/f"), read("allowed/n/n"), read("seen/f")], ["new\n", "n\n", "old\n"]);

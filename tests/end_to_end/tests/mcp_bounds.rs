@@ -1,4 +1,5 @@
-//! What `hotcell mcp` holds for one caller, and for strangers, has bounds; none of them is another caller's.
+//! Resources that `hotcell mcp` holds for one caller, and for strangers, are limited, and one caller cannot
+//! use another's.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -21,7 +22,7 @@ fn one_caller_s_sessions_leave_room_for_another_s() {
     for token in [&one, &two] {
         assert_eq!(server.call(token, "run_command", &json!({ "argv": ["true"] }))["isError"], false);
     }
-    // Who ends one may begin another.
+    // A caller that ends a session may begin another.
     let session = begun[0].header("mcp-session-id").unwrap();
     let end = format!(
         "DELETE /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: {}\r\nMcp-Session-Id: {session}\r\nConnection: close\r\n\r\n",
@@ -31,6 +32,29 @@ fn one_caller_s_sessions_leave_room_for_another_s() {
     stream.write_all(end.as_bytes()).unwrap();
     assert!((200..300).contains(&reply(stream).status));
     assert_eq!((begin(&one).status, begin(&one).status), (200, 429));
+}
+
+#[test]
+fn silent_connections_hold_up_no_caller() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    // The limit of this process; the server has its own.
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).unwrap();
+    let user = User::me();
+    let server = Http::start(&user, &[]);
+    let strangers: Vec<TcpStream> = (0..1_100)
+        .map(|_| {
+            let mut stream = TcpStream::connect(server.address).unwrap();
+            // Half of a request: the server would wait for the rest.
+            stream.write_all(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\n").unwrap();
+            stream
+        })
+        .collect();
+    assert_eq!(server.call(&server.token, "run_command", &json!({ "argv": ["true"] }))["isError"], false);
+    // The strangers were not gone: the last of them is still connected, and is told what its request lacks.
+    let mut last = strangers.into_iter().next_back().unwrap();
+    last.write_all(b"Connection: close\r\n\r\n").unwrap();
+    assert_eq!(reply(last).status, 401);
 }
 
 #[test]
@@ -101,7 +125,7 @@ fn open_requests_on_standard_input_are_bounded_and_their_ids_are_single() {
         }
         let over = client.ask("tools/call", wait);
         assert!(client.answer(&over.into())["error"]["message"].as_str().unwrap().contains("too many"));
-        // What is cancelled makes room.
+        // A cancelled call makes room.
         let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": first } });
         client.send(&cancel);
         let stop = json!({ "name": "run_cancel", "arguments": { "run_id": run } });

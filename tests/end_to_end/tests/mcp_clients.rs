@@ -1,4 +1,4 @@
-//! Setting clients up, as a new user does it: in a home folder of their own.
+//! Setup of clients, as a new user does it: in a home folder of their own.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use hotcell_end_to_end::{Call, User, everyone};
 
-/// Each client's file below the home folder, and what is in it already.
+/// Each client's file below the home folder, and its contents before.
 const CLIENTS: [(&str, &str, &str); 8] = [
     ("claude-code", ".claude.json", "{\n  \"userID\": \"1\"\n}\n"),
     ("claude-desktop", ".config/Claude/claude_desktop_config.json", "{ \"mcpServers\": {} }"),
@@ -30,7 +30,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// A client's file in this user's home, with this text.
+/// Writes a client's file with this text in the user's home.
 fn file(user: &User, name: &str, text: &str) -> PathBuf {
     let path = user.path("home").join(name);
     let mut made = user.path("home");
@@ -42,7 +42,7 @@ fn file(user: &User, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// Names of what lies in a folder, sorted.
+/// Names of the entries of a folder, sorted.
 fn names(folder: &Path) -> Vec<String> {
     let all = std::fs::read_dir(folder).expect("a folder").flatten();
     let mut names: Vec<_> = all.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
@@ -72,12 +72,12 @@ fn a_newcomer_adds_it_to_every_client_and_takes_it_out_again() {
             }
             assert_eq!(read(&backup), text);
 
-            // What it was installed for works.
+            // The installed server works.
             let checked = mcp(user, &["check", "--client", client, "--json"]).end().code(0).json();
             assert_eq!((&checked["server"], &checked["client"]), (&"hotcell".into(), &client.into()));
             assert!(checked["tools"].as_array().expect("a list").contains(&"run_tests".into()));
 
-            // Once more does nothing, and keeps nothing.
+            // A second install does nothing, and makes no backup.
             install(user, client, &[]).end().code(0).prints("").says_one_line("nothing was changed");
             assert_eq!(read(&path), with);
             let kept = names(path.parent().expect("a folder"));
@@ -89,7 +89,7 @@ fn a_newcomer_adds_it_to_every_client_and_takes_it_out_again() {
             assert_eq!(read(&path).contains("mine"), text.contains("mine"));
             mcp(user, &["uninstall", "--client", client]).end().code(125).says_one_line("no entry hotcell");
         }
-        // Without a file, one is made; what is one person's own is theirs alone.
+        // A missing file is created; a personal one is readable by its owner only.
         for (client, name, _) in CLIENTS {
             let path = home.join(name);
             std::fs::remove_dir_all(&home).expect("ours");
@@ -151,7 +151,7 @@ fn nothing_is_written_where_it_should_not_be() {
         refused.code(125).says_one_line("/.vscode is a link to");
         assert!(names(&user.path("work/elsewhere")).is_empty());
 
-        // Files that are read-only, broken, no files, or no text.
+        // Files that are read-only, broken, not regular files, or not text.
         let path = file(user, ".gemini/settings.json", "{}\n");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o444)).expect("ours");
         install(user, "gemini-cli", &[]).end().code(125).says_one_line("is read-only");
@@ -177,7 +177,7 @@ fn nothing_is_written_where_it_should_not_be() {
         user.own(&home.join(".codex/config.toml"));
         install(user, "codex", &[]).end().code(125).says_one_line("config.toml is not a file");
 
-        // A folder that nothing can be written to.
+        // A folder that cannot be written to.
         if user.is_ordinary() {
             let path = file(user, ".config/zed/settings.json", "{}\n");
             let folder = path.parent().expect("a folder");
@@ -202,6 +202,11 @@ fn printing_touches_nothing_and_wrong_words_are_told() {
         assert!(names(&user.path("home")).is_empty());
         for (words, why) in [
             (&["install", "--client", "cursr"][..], "did you mean cursor?"),
+            (&["install", "--client", "claude"], "did you mean claude-code?"),
+            (
+                &["install", "--client", "windsurf"],
+                "--client \"windsurf\" is not possible; there are claude-code",
+            ),
             (&["install"], "--client"),
             (&["instal", "--client", "zed"], "did you mean install?"),
             (&["install", "--client", "zed", "--name", "a b"], "letters, digits, _ and -"),
@@ -307,7 +312,12 @@ fn a_server_that_does_not_work_is_told_apart() {
             assert_eq!(json.code(125).json()["schema"], "hotcell.error/1");
         }
         for (entry, why) in [
-            ("{ \"url\": \"http://127.0.0.1:1/mcp\" }", "is a server at http://127.0.0.1:1/mcp"),
+            ("{ \"url\": \"http://127.0.0.1:1/mcp?k=s3cret\" }", "http://127.0.0.1:1/mcp cannot be used: "),
+            (
+                "{ \"url\": \"http://a/\", \"type\": \"sse\" }",
+                "of the older transport (SSE), which is not checked",
+            ),
+            ("{ \"url\": \"http://a/\", \"disabled\": true }", "it is switched off there"),
             ("{ \"args\": [] }", "it has no command"),
             ("{ \"command\": \"a\", \"args\": [1] }", "its args are not a list of texts"),
             ("7", "not a table of settings"),
@@ -318,5 +328,38 @@ fn a_server_that_does_not_work_is_told_apart() {
         file(user, ".cursor/mcp.json", "{ \"mcpServers\": { \"hotcel\": {} } }\n");
         let near = mcp(user, &["check", "--client", "cursor"]).end();
         near.code(125).says_one_line("did you mean --name hotcel?");
+    });
+}
+
+#[test]
+fn a_folder_is_allowed_with_the_entry_or_neither_is_written() {
+    everyone(|user| {
+        let project = user.make_folder("project");
+        let folder = ["--folder", project.to_str().expect("UTF-8"), "--config"];
+        let entry = user.path("home/.cursor/mcp.json");
+        for (text, mode, why) in [
+            ("guard = \"report\"\n", 0o444, "is read-only"),
+            ("mcp = 1\n", 0o644, "mcp is not a table"),
+            ("[mcp\n", 0o644, "c.toml"),
+        ] {
+            user.write("home/c.toml", text);
+            let config = user.path("home/c.toml");
+            std::fs::set_permissions(&config, std::fs::Permissions::from_mode(mode)).expect("ours");
+            for before in [None, Some("{ \"mcpServers\": {} }\n")] {
+                let _ = std::fs::remove_dir_all(user.path("home/.cursor"));
+                before.map(|text| file(user, ".cursor/mcp.json", text));
+                let words = [&folder[..], &[config.to_str().expect("UTF-8")]].concat();
+                install(user, "cursor", &words).end().code(125).says_one_line(why);
+                assert_eq!(std::fs::read_to_string(&entry).ok().as_deref(), before, "{why}");
+                assert!(names(&user.path("home")).iter().all(|name| !name.contains("backup")));
+            }
+            let _ = std::fs::remove_file(&config);
+        }
+        let config = user.path("home/c.toml");
+        let words = [&folder[..], &[config.to_str().expect("UTF-8"), "--json"]].concat();
+        let _ = std::fs::remove_dir_all(user.path("home/.cursor"));
+        let done = install(user, "cursor", &words).end().code(0).json();
+        assert_eq!(done["allowed"]["folder"], folder[1]);
+        assert!(read(&config).contains(folder[1]) && read(&entry).contains("--stdio"));
     });
 }

@@ -1,4 +1,4 @@
-//! Cancelled, hung up, gone: the whole process tree of a run dies. What is looked at is `/proc`.
+//! Cancelled, hung up, gone: the whole process tree of a run dies, as seen in `/proc`.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-/// Well above the 200 ms that are promised: other programs run beside the tests.
+/// Far above the promised 200 ms: other programs run alongside the tests.
 const CEILING: Duration = Duration::from_secs(5);
 
 fn mark(name: &str) -> String {
@@ -42,7 +42,7 @@ fn a_cancelled_request_ends_its_tree() {
             until("the tree", || marked(&mark) >= 3);
             client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } }));
             dies("notifications/cancelled", &mark);
-            // It serves on.
+            // The server keeps serving.
             client.good("run_command", &json!({ "argv": ["true"] }));
         }
     });
@@ -61,7 +61,7 @@ fn a_run_of_two_requests_ends_with_the_last() {
             &json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } }),
         );
     };
-    // Whoever asks again after a broken line must not be hurt by its end.
+    // A client that asks again after a broken connection must not be affected by its end.
     let argv = json!(["sh", "-c", "sleep 1; echo done"]);
     let (first, second) = (ask(&mut client, &argv), ask(&mut client, &argv));
     std::thread::sleep(Duration::from_millis(200));

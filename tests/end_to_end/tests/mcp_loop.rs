@@ -1,4 +1,5 @@
-//! An agent's whole way with everything switched on: the guard, tools of plugins, and a person's word.
+//! An agent's whole workflow with everything switched on: the guard, tools of plugins, and a person's
+//! approval.
 
 use hotcell_end_to_end::everyone;
 use hotcell_end_to_end::mcp::{Local, STATELESS};
@@ -17,7 +18,7 @@ fn what_is_dangerous_waits_and_the_rest_is_mended_tested_and_taken_over() {
         user.hotcell(["tool", "add", "asks.wasm"]).end().code(0);
         let mut client = Local::start(user, STATELESS);
 
-        // What it writes first would remove the user's files; nothing of it runs.
+        // The first version would remove the user's files; nothing of it runs.
         let test = |first: &str| {
             format!(
                 "import os, unittest\nfrom calc import add\n{first}\nclass T(unittest.TestCase):\n    \
@@ -39,7 +40,7 @@ fn what_is_dangerous_waits_and_the_rest_is_mended_tested_and_taken_over() {
         let item = &held["outcome"]["scan"]["quarantine"]["id"];
         assert_eq!(client.good("quarantine_show", &json!({ "id": item }))["state"], "held");
 
-        // Without that it runs, fails, is mended, and passes.
+        // Without that it runs, fails, is fixed, and passes.
         let write = |client: &mut Local, files: Value| {
             client.good("workspace_write", &json!({ "workspace_id": id, "files": files }));
         };
@@ -59,13 +60,14 @@ fn what_is_dangerous_waits_and_the_rest_is_mended_tested_and_taken_over() {
             "{report:#}"
         );
 
-        // A plugin has its setting once a person says so.
+        // A plugin gets its setting once a person approves.
         let asked = client.call("asks_ask", &json!({}));
         let approval = asked["_meta"]["hotcell/approval"]["id"].as_str().expect("it asks").to_owned();
         approvals(user, &["approve", &approval]).code(0);
         assert_eq!(client.good("asks_ask", &json!({}))["result"], 400);
 
-        // What is mended goes into the project; what its editor would run, once a person has seen it.
+        // The fix is committed to the project; files that its editor would run, only after a person has seen
+        // them.
         write(&mut client, json!([file(".vscode/tasks.json", "{}\n")]));
         let first = client.good("workspace_commit", &in_it);
         let read = |name: &str| std::fs::read_to_string(project.join(name)).ok();

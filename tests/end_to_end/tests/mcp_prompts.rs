@@ -102,7 +102,7 @@ fn the_organisations_rules_come_from_the_operators_folder() {
             (&rules["source"], &rules["rules"][1]),
             (&"file".into(), &json!({ "title": "Files", "text": "Below 600 lines." }))
         );
-        // It is read at each call, and a slip is not answered by the baseline.
+        // The file is read at each call, and an error in it does not fall back to the baseline.
         user.write("work/rules/security.md", "## Ours\n\nAsk Ada.\n");
         let rules = client.good("read_org_policies", &json!({ "policy_type": "security" }));
         assert_eq!(rules["rules"], json!([{ "title": "Ours", "text": "Ask Ada." }]));
@@ -110,7 +110,7 @@ fn the_organisations_rules_come_from_the_operators_folder() {
         assert!(wrong.contains("cannot be read") && !wrong.contains("/work/"), "{wrong}");
         drop(client);
 
-        // A project's own file has no say.
+        // A project's own file has no effect.
         let project = user.make_folder("work/project");
         user.write("work/project/hotcell.toml", "policies_path = \"rules\"\n");
         let refused = user.hotcell(["run", "--", "true"]).cwd(&project).end();

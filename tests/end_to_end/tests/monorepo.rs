@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 const GOOD: &str = "import unittest\nclass T(unittest.TestCase):\n    def test_good(self):\n        pass\n";
 const BAD: &str = "def test_bad():\n    assert 1 == 2\n";
 
-/// Two suites of Python in folders of their own, and tests of neither.
+/// Two Python suites in folders of their own, and tests outside both.
 fn project(user: &User) -> Option<String> {
     let venv = venv()?;
     for folder in ["repo", "repo/api", "repo/tool", "repo/checks"] {
@@ -49,19 +49,19 @@ fn each_suite_runs_in_its_folder_and_there_is_one_report() {
         assert_eq!(rows, [("", "passed"), ("api", "failed"), ("tool", "passed")]);
         assert_eq!((&report["totals"]["passed"], &report["totals"]["failed"]), (&json!(2), &json!(1)));
 
-        // An id of the report finds its test again, and a folder its suite.
+        // An id in the report selects its test again, and a folder its suite.
         let report = test(user, &path, &["--filter", "api/test_api.py::test_bad"], 1);
         assert_eq!(ids(&report), ["api/test_api.py::test_bad"]);
         let report = test(user, &path, &["--filter", "tool"], 0);
         assert_eq!(ids(&report), ["tool/test_tool.T.test_good"]);
-        // A framework that is named takes the project as one.
+        // A named framework treats the project as one suite.
         let report = test(user, &path, &["--framework", "pytest"], 1);
         assert_eq!((ids(&report).len(), &report["suites"]), (3, &Value::Null), "{report:#}");
 
         let folder = user.path("repo");
         let call = user.hotcell(["test", "--commit"]).env("PATH", &path).words(&[folder.to_str().unwrap()]);
         call.end().code(125).says("for one suite, and there are 3");
-        // For people: each suite's line, and all together.
+        // For people: a line for each suite, and a total.
         let text =
             user.hotcell(["test"]).env("PATH", &path).words(&[folder.to_str().unwrap()]).end().code(1).text();
         for words in ["api: pytest", "tool: unittest: passed: 1 passed", "failed: 1 failed, 2 passed"] {

@@ -1,4 +1,4 @@
-//! `--network`: hosts that are allowed are reached, by clients that know of a proxy; nothing else is, by anybody.
+//! `--network`: clients that support a proxy reach the allowed hosts; no program reaches any other.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, UdpSocket};
@@ -10,7 +10,7 @@ use hotcell_end_to_end::mcp::{Local, STATELESS};
 use hotcell_end_to_end::{everyone, find};
 use serde_json::{Value, json};
 
-/// A web server on an address of this host that is not its loopback.
+/// A web server on an address of this host other than loopback.
 pub struct Server {
     pub at: IpAddr,
     pub port: u16,
@@ -53,7 +53,7 @@ fn denials(outcome: &Value) -> Vec<(String, String)> {
     network.map(|row| (text(row, "operation"), text(row, "target"))).collect()
 }
 
-/// Tries what a program can try; prints one line for each.
+/// Tries all ways that a program has; prints one line for each.
 const CLIENT: &str = r#"
 import os, socket, sys, urllib.error, urllib.request
 name, address, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -64,7 +64,7 @@ def show(what, try_it):
 def get(host): return lambda: urllib.request.urlopen(f'http://{host}:{port}/', timeout=20).read().decode()
 def direct(to):
     def go():
-        s = socket.create_connection((to, port), 5); s.sendall(b'GET / HTTP/1.1\r\n\r\n'); return s.recv(99)
+        s = socket.create_connection((to, port), 5); s.sendall(f'GET / HTTP/1.1\r\nHost: {to}:{port}\r\n\r\n'.encode()); return s.recv(15)
     return go
 show('allowed', get(name))
 show('other', get('other.test'))
@@ -97,10 +97,8 @@ fn an_allowed_host_is_reached_and_nothing_else() {
             &port,
         ];
         let outcome = user.hotcell(words).end().code(0).json();
-        let want = format!(
-            "allowed reached\nother 403\naddress 403\nmetadata 403\nname {at}\nother-name failed\ndirect failed\n\
-             direct-name failed\ndns-beyond failed\n"
-        );
+        let want = "allowed reached\nother 403\naddress 403\nmetadata 403\nname 127.0.0.2\nother-name failed\ndirect failed\n\
+             direct-name b'HTTP/1.1 200 OK'\ndns-beyond failed\n";
         assert_eq!(outcome["stdout"]["text"], want, "{outcome:#}");
         let rows = denials(&outcome);
         for (operation, target) in [
@@ -113,11 +111,140 @@ fn an_allowed_host_is_reached_and_nothing_else() {
         ] {
             assert!(rows.contains(&(operation.to_owned(), target.clone())), "{operation} {target}: {rows:?}");
         }
-        // A server of its own still listens, beside the proxy.
+        // The program's own server still works beside the proxy.
         let own = "import socket,os\ns=socket.create_server(('127.0.0.1',0))\n\
                    c=socket.create_connection(s.getsockname())\nprint('own', os.environ['NO_PROXY'])";
         let words = ["run", "--network", &rule, "--", "/usr/bin/python3", "-c", own];
         user.hotcell(words).end().code(0).prints("own localhost,127.0.0.1,::1\n");
+    });
+}
+
+/// A Redis server on an address of this host that is not its loopback; it ends with the test.
+struct Redis {
+    child: std::process::Child,
+    at: IpAddr,
+    port: u16,
+    _folder: tempfile::TempDir,
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn redis(at: IpAddr, port: Option<u16>) -> Option<Redis> {
+    let Some(program) = find("redis-server") else {
+        println!("skipped: no redis-server");
+        return None;
+    };
+    let free = || TcpListener::bind((at, 0)).expect("a port").local_addr().expect("bound").port();
+    let port = port.unwrap_or_else(free);
+    let folder = tempfile::tempdir().expect("a folder");
+    let child = std::process::Command::new(program)
+        .args(["--bind", &at.to_string(), "--port", &port.to_string(), "--protected-mode", "no"])
+        .args(["--save", "", "--appendonly", "no", "--dir"])
+        .arg(folder.path())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("redis-server starts");
+    let server = Redis { child, at, port, _folder: folder };
+    for _ in 0..400 {
+        if std::net::TcpStream::connect((at, port)).is_ok() {
+            return Some(server);
+        }
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    panic!("redis-server does not listen");
+}
+
+/// Speaks Redis's protocol over a plain socket: writes by the first name, reads by the second.
+const RESP: &str = "
+import socket, sys
+def ask(host, port, *words):
+    s = socket.create_connection((host, int(port)), 20)
+    s.sendall(b''.join([b'*%d\\r\\n' % len(words)] + [b'$%d\\r\\n%s\\r\\n' % (len(w), w.encode()) for w in words]))
+    return s.recv(99)
+first, second, port, value = sys.argv[1:]
+print(ask(first, port, 'SET', 'key', value), ask(second, port, 'GET', 'key'), ask(first, port, 'PING'))
+";
+
+#[test]
+fn a_database_is_reached_by_clients_that_know_of_no_proxy() {
+    let Some(web) = server() else { return };
+    let Some(redis) = redis(web.at, None) else { return };
+    let (at, port) = (redis.at, redis.port.to_string());
+    everyone(|user| {
+        let (db, cache) = (format!("db.internal={at}:{port}"), format!("cache={at}:{port}"));
+        let both = format!("{db},{cache}");
+        let program = ["--", "/usr/bin/python3", "-c", RESP];
+        let words =
+            [&["run", "--network", &both], &program[..], &["db.internal", "Cache", &port, "v1"]].concat();
+        user.hotcell(words).end().code(0).prints("b'+OK\\r\\n' b'$2\\r\\nv1\\r\\n' b'+PONG\\r\\n'\n");
+        // Two names with one port have two addresses, and names that are not granted have none.
+        let hosts =
+            "getent hosts db.internal cache | cut -d' ' -f1; getent hosts other.internal || echo none";
+        let words = ["run", "--network", &both, "--", "/bin/sh", "-c", hosts];
+        user.hotcell(words).end().code(0).prints("127.0.0.2\n127.0.0.3\nnone\n");
+        // Neither the address itself, nor another port of the name, nor anything without the option.
+        let connect = "import socket, sys\ntry: socket.create_connection((sys.argv[1], int(sys.argv[2])), 5); print('there')\n\
+                       except OSError as e: print(e.strerror or e)";
+        let other = web.port.to_string();
+        for (network, host, port, want) in [
+            (db.as_str(), at.to_string().as_str(), port.as_str(), "Network is unreachable"),
+            (&db, "db.internal", &other, "Connection refused"),
+            (&db, "cache", &port, "Name or service not known"),
+            ("", "db.internal", &port, "Name or service not known"),
+            ("none", "127.0.0.2", &port, "Connection refused"),
+        ] {
+            let words = ["run", "--network", network, "--", "/usr/bin/python3", "-c", connect, host, port];
+            let ended = user.hotcell(words).end();
+            let said = ended.code(0).text();
+            assert!(said.contains(want), "{network} {host}:{port}: {said}");
+        }
+        if find("redis-cli").is_some() {
+            let words =
+                ["run", "--network", &db, "--", "redis-cli", "-h", "db.internal", "-p", &port, "PING"];
+            user.hotcell(words).end().code(0).prints("PONG\n");
+        }
+        // As the documentation has it, and by a configuration file.
+        let project = user.make_folder("work/database");
+        let test = format!(
+            "import socket, unittest\nclass T(unittest.TestCase):\n    def test_ping(self):\n        \
+             s = socket.create_connection(('db.internal', {port}), 20); s.sendall(b'PING\\r\\n')\n        \
+             self.assertEqual(s.recv(9), b'+PONG\\r\\n')\n"
+        );
+        std::fs::write(project.join("test_db.py"), test).unwrap();
+        let test = |more: &[&str]| {
+            let all = [
+                &["test", "--framework", "unittest", "--toolchain", "/usr"],
+                more,
+                &[project.to_str().unwrap()],
+            ];
+            user.hotcell(all.concat()).end()
+        };
+        test(&["--network", &db]).code(0);
+        test(&[]).code(1);
+        let config = user.make_folder("home/.config/hotcell").join("config.toml");
+        std::fs::write(&config, format!("network = [\"{db}\"]\n")).unwrap();
+        test(&[]).code(0);
+        std::fs::remove_file(config).unwrap();
+    });
+}
+
+#[test]
+fn a_database_that_does_not_answer_is_named() {
+    let Some(web) = server() else { return };
+    let port = TcpListener::bind((web.at, 0)).unwrap().local_addr().unwrap().port();
+    everyone(|user| {
+        let rule = format!("db.internal={}:{port}", web.at);
+        let ask = format!("import socket; print(socket.create_connection(('db.internal', {port})).recv(9))");
+        let words = ["run", "--network", &rule, "--", "/usr/bin/python3", "-c", &ask];
+        let ended = user.hotcell(words).end();
+        ended
+            .code(0)
+            .says(&format!("db.internal:{port} (it is allowed, and not reached: Connection refused"));
     });
 }
 
@@ -174,7 +301,7 @@ fn a084_a_name_that_leads_to_this_host_is_not_followed() {
     let port = listener.local_addr().unwrap().port();
     listener.set_nonblocking(true).unwrap();
     everyone(|user| {
-        // Allowed by name; the host's resolver says that it is the loopback.
+        // Allowed by name, although the host's resolver gives a loopback address.
         let rule = format!("localhost:{port}");
         let connect = format!(
             "import socket\ns=socket.create_connection(('127.0.0.1',888))\n\
@@ -223,7 +350,7 @@ fn a091_a_run_keeps_the_list_with_which_it_began() {
         write(&format!("\"api.test={at}:{port}\""));
         assert!(run().contains("reached"), "{}", run());
 
-        // A file that changes while it runs changes nothing.
+        // Changing the file during the run has no effect.
         write("\"other.test:80\"");
         let wait = format!(
             "for n in 1 2 3 4 5 6 7 8; do curl -sS http://api.test:{port}/ && echo; sleep 0.25; done; true"
@@ -236,7 +363,7 @@ fn a091_a_run_keeps_the_list_with_which_it_began() {
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(!text.contains("reached"), "{text}");
 
-        // And a project's own file can only take away.
+        // A project's own file can only take hosts away.
         let project = user.make_folder("work/project");
         let tighten = |text: &str| std::fs::write(project.join("hotcell.toml"), text).unwrap();
         let words = ["run", "--config", config.to_str().unwrap(), "--", "/bin/sh", "-c", &script];

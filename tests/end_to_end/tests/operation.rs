@@ -1,4 +1,5 @@
-//! What an operator has: numbers, logs without contents, a configuration that is read again, sockets that somebody else opened.
+//! Features for operators: metrics, logs without contents, configuration reload, sockets that another process
+//! opened.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -19,12 +20,12 @@ use serde_json::{Value, json};
 
 use super::approvals::{approvals, id_in};
 
-/// How long anything may take on a busy machine.
+/// Time limit for anything on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// So many connections are served at once where the numbers are.
+/// Maximum number of connections that the metrics endpoint serves at once.
 const CONNECTIONS: usize = 8;
 
-/// A server with its lines.
+/// A server with its log lines.
 struct Server {
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,
@@ -48,7 +49,7 @@ impl Server {
         Self::of(user.hotcell(["mcp"]).words(words).piped().start())
     }
 
-    /// Waits until it has ended and all its lines are there; its exit status.
+    /// Waits until it has ended and all its lines are read; returns its exit status.
     fn over(&mut self) -> Option<i32> {
         let status = self.child.wait().expect("it ends");
         if let Some(reader) = self.reader.take() {
@@ -61,7 +62,7 @@ impl Server {
         self.lines.lock().expect("nobody panicked").join("\n")
     }
 
-    /// Waits for a line with this; the line.
+    /// Waits for a line with this text, and returns it.
     #[track_caller]
     fn says(&self, word: &str) -> String {
         let found = || {
@@ -72,7 +73,7 @@ impl Server {
         found().expect("it was there")
     }
 
-    /// The address in a line such as `metrics at http://ADDRESS/metrics`.
+    /// Address in a line such as `metrics at http://ADDRESS/metrics`.
     #[track_caller]
     fn address(&self, word: &str) -> SocketAddr {
         let line = self.says(word);
@@ -88,12 +89,12 @@ impl Drop for Server {
     }
 }
 
-/// A server over HTTP that tells numbers, each at a port that it took itself.
+/// A server over HTTP with metrics, each at a port that it chose itself.
 struct Served {
     server: Server,
     at: SocketAddr,
     metrics: SocketAddr,
-    /// The first caller's.
+    /// Token of the first caller.
     token: String,
 }
 
@@ -110,7 +111,7 @@ impl Served {
         Self { server, at, metrics, token }
     }
 
-    /// A request with these headers, and its reply.
+    /// Sends a request with these headers, and reads its reply.
     #[track_caller]
     fn post(&self, headers: &[(&str, &str)], body: &str) -> Reply {
         let mut text = format!(
@@ -124,7 +125,7 @@ impl Served {
         send(self.at, &format!("{text}\r\n{body}"))
     }
 
-    /// A request of the newest revision, and the last message of its reply.
+    /// Sends a request of the newest revision, and returns the last message of its reply.
     #[track_caller]
     fn request(&self, method: &str, mut params: Value) -> Value {
         let name = params["name"].as_str().unwrap_or_default().to_owned();
@@ -141,7 +142,7 @@ impl Served {
         reply.messages.last().cloned().unwrap_or_else(|| panic!("no message: {reply:?}"))
     }
 
-    /// A tool's result.
+    /// Result of a tool.
     #[track_caller]
     fn call(&self, tool: &str, arguments: &Value) -> Value {
         let mut answer = self.request("tools/call", json!({ "name": tool, "arguments": arguments }));
@@ -150,7 +151,8 @@ impl Served {
         result
     }
 
-    /// Waits until the numbers are these: a count may come a moment after the answer. All of them, as text.
+    /// Waits until the metrics have these values, since a count may follow a moment after the answer. Returns
+    /// all of them as text.
     #[track_caller]
     fn counts(&self, wants: &[(&str, f64)]) -> String {
         let began = Instant::now();
@@ -167,7 +169,7 @@ impl Served {
         }
     }
 
-    /// Lets it read its configuration again, and waits until it has, with this result.
+    /// Makes it reload its configuration, and waits until it has, with this result.
     #[track_caller]
     fn reload(&self, result: &str) {
         let name = format!("hotcell_config_reloads_total{{result=\"{result}\"}}");
@@ -177,7 +179,7 @@ impl Served {
         until(&name, || read() > before);
     }
 
-    /// Asks it to end and waits; its exit status and all that it said.
+    /// Asks it to end and waits for that; returns its exit status and all its lines.
     #[track_caller]
     fn end(mut self) -> (Option<i32>, String) {
         signal(self.server.child.id(), Signal::SIGTERM);
@@ -186,7 +188,7 @@ impl Served {
     }
 }
 
-/// Sends a whole request; what is replied until the connection is closed.
+/// Sends a complete request; returns the reply, read until the connection is closed.
 #[track_caller]
 fn send(address: SocketAddr, text: &str) -> Reply {
     let mut stream = TcpStream::connect(address).expect("it listens");
@@ -195,7 +197,7 @@ fn send(address: SocketAddr, text: &str) -> Reply {
     reply(stream)
 }
 
-/// Asks for a page; its status and all that came.
+/// Requests a page; returns its status and the whole reply.
 #[track_caller]
 fn get(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> (u16, String) {
     let mut text = format!("GET {path} HTTP/1.1\r\nConnection: close\r\n");
@@ -209,7 +211,7 @@ fn get(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> (u16, Strin
     (reply.status, reply.body)
 }
 
-/// The numbers, by name and labels.
+/// Metrics by name and labels.
 fn numbers(text: &str) -> BTreeMap<String, f64> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let number = |line: &str| {
@@ -248,7 +250,7 @@ fn numbers_are_told_and_have_no_contents() {
     for word in [secret, &server.token, "default", "/tmp", "/home"] {
         assert!(!text.contains(word), "{word}\n{text}");
     }
-    // What is refused over HTTP counts, too.
+    // Refusals over HTTP count, too.
     assert_eq!(server.post(&[], &initialize(1).to_string()).status, 401);
     server.counts(&[("hotcell_http_responses_total{class=\"4xx\"}", 1.0)]);
     assert_eq!(server.end().0, Some(0));
@@ -273,7 +275,7 @@ fn the_chapter_has_every_name() {
     let typed = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
     let told: Vec<_> = typed.map(|(name, kind)| [name.to_owned(), kind.to_owned()]).collect();
     assert!(told.len() > 20, "{text}");
-    // Without a call there is no line of it.
+    // Without a call there is no line for it.
     said.retain(|[name, _]| name != "hotcell_tool_calls_total");
     assert_eq!(said, told);
 }
@@ -295,7 +297,7 @@ fn only_who_may_hears_the_numbers() {
     ] {
         assert_eq!(get(at, path, &headers).0, want, "{path} {headers:?}");
     }
-    // Whoever says nothing has its place for ten seconds only: also when all are taken, others are served.
+    // A silent client keeps its connection for ten seconds only: even when all are taken, others are served.
     let _silent: Vec<_> = (0..CONNECTIONS).map(|_| TcpStream::connect(at).expect("it listens")).collect();
     assert_eq!(get(at, "/metrics", &[]).0, 200);
 }
@@ -342,7 +344,7 @@ fn signal(pid: u32, signal: Signal) {
     kill(Pid::from_raw(i32::try_from(pid).expect("a pid")), signal).expect("it is there");
 }
 
-/// Where the usual configuration is.
+/// Writes the configuration to its usual path.
 fn configure(user: &User, text: &str) {
     user.make_folder("home/.config/hotcell");
     user.write("home/.config/hotcell/config.toml", text);
@@ -357,7 +359,7 @@ fn a_configuration_that_is_read_again_counts_for_what_begins() {
     assert_eq!(call(asks.clone())["isError"], json!(false));
     let slow = json!({ "argv": ["bash", "-c", "echo up; sleep 15; exit 7"], "wait_ms": 0 });
     let running = call(slow)["structuredContent"]["run_id"].clone();
-    // What still waits for its turn would begin under the new one.
+    // A run that still waits for its turn would begin under the new limit.
     let printed = json!({ "run_id": running, "stream": "stdout" });
     until("its beginning", || server.call("run_output", &printed)["structuredContent"]["text"] == "up\n");
 
@@ -369,12 +371,12 @@ fn a_configuration_that_is_read_again_counts_for_what_begins() {
     let longer = call(json!({ "argv": ["sleep", "60"] }));
     assert_eq!(longer["structuredContent"]["cause"], "wall_limit", "{longer:#}");
 
-    // What ran keeps what it had: its time is longer than the new one.
+    // A running run keeps its limits: it takes longer than the new one allows.
     let status = json!({ "run_id": running, "wait_ms": 50_000 });
     let ended = server.call("run_status", &status);
     assert_eq!(ended["structuredContent"]["exit_code"], 7, "{ended:#}");
 
-    // Nothing of a broken file counts, whatever is wrong with it.
+    // Nothing of an invalid file takes effect, whatever the fault.
     for broken in [
         "[limits]\nmemory = \"1G\"\ntimeout = \"soon\"",
         "limit = 1",
@@ -415,12 +417,12 @@ fn a_token_that_is_taken_away_opens_nothing() {
     std::fs::write(&file, format!("two {two}\nthree {three}\n")).expect("a file");
     server.reload("ok");
     assert_eq!((list(&one), list(&two), list(&three)), (401, 200, 200));
-    // A file that others can read counts for nothing.
+    // A file that others can read is ignored.
     std::fs::write(&file, format!("one {one}\n")).expect("a file");
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).expect("it is there");
     server.reload("error");
     assert_eq!((list(&one), list(&two), list(&three)), (401, 200, 200));
-    // What is taken away does not wait for the rest; what is new does.
+    // Removed tokens are refused even if the rest of the reload fails; new ones wait for a successful reload.
     std::fs::write(&file, format!("one {one}\nthree {three}\n")).expect("a file");
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).expect("it is there");
     configure(&user, "rules = \"/nowhere/at/all\"\n");
@@ -506,14 +508,15 @@ fn the_log_as_json_has_no_contents() {
         assert!(["time", "level", "target", "message"].into_iter().all(has), "{line}");
         assert!(!line.contains(secret), "{line}");
     }
-    // The same in words has some of it: the test would see it.
+    // The text log contains the secret, so the check above would detect it.
     let mut client = Local::start_on(&user, &Weak::default(), &["-vvv"], SESSIONS);
     client.call("run_command", &json!({ "argv": [format!("no-{secret}")] }));
     let (_, _, log) = client.end();
     assert!(log.contains(secret), "{log}");
 }
 
-/// Starts its arguments with a socket as descriptor 3, as systemd does; the first word says what is wrong with it.
+/// Starts its arguments with a socket as descriptor 3, as systemd does; the first argument says what is wrong
+/// with the socket.
 const PASSES: &str = "
 import os, socket, sys
 how = sys.argv[1]
@@ -572,7 +575,7 @@ fn a_wrong_socket_starts_nothing() {
 #[test]
 fn a_network_that_is_withdrawn_ends_the_run_that_has_it() {
     let user = User::me();
-    // Longer than the program: nothing else ends it.
+    // Longer than the program runs: nothing else ends it.
     configure(&user, "[limits]\ntimeout = \"10m\"\n");
     let mut client = Local::start(&user, SESSIONS);
     let call = |tool: &mut Local, network: Value| {
@@ -586,7 +589,7 @@ fn a_network_that_is_withdrawn_ends_the_run_that_has_it() {
     let with = call(&mut client, json!(["pypi.org:443"]))["structuredContent"]["run_id"].clone();
     let without = call(&mut client, json!([]))["structuredContent"]["run_id"].clone();
     assert!(with.is_string() && without.is_string());
-    // It has begun when it prints; a run that waits is refused instead.
+    // Both have begun when they print; a waiting run is refused instead.
     until("both run", || {
         [&with, &without].iter().all(|run| {
             let printed = json!({ "run_id": run, "stream": "stdout" });

@@ -1,5 +1,5 @@
-//! A host that runs out of something while hotcell works: a full disk below the state folder and for temporary files, few descriptors, and little
-//! memory for the service.
+//! A host that runs out of resources while hotcell works: a full disk below the state folder and for
+//! temporary files, few descriptors, and little memory for the service.
 
 use hotcell_end_to_end::mcp::{Local, SESSIONS};
 use hotcell_end_to_end::{User, Weak, everyone, is_root, root_and_another};
@@ -8,7 +8,7 @@ use serde_json::json;
 /// Dangerous on the face of it, and harmless in a sandbox.
 const HOSTILE: &str = "import os\nprint('ran')\nos.system('rm -rf /home/')\n";
 
-/// A host on which a folder of the user is on a small file system, and that is full but for `free` KiB.
+/// A host on which a folder of the user is on a small file system with only `free` KiB left.
 fn full(user: &User, folder: &str, free: u32) -> Option<Weak> {
     if !is_root() {
         println!("skipped: only root can mount a small file system");
@@ -29,7 +29,7 @@ fn a_full_state_folder_changes_no_answer() {
             let Some(host) = full(user, "full", free) else { return };
             let state = user.path("full").display().to_string();
             let run = |words: &[&str]| user.hotcell_on(&host, ["run", "--state", &state]).words(words).end();
-            // What ran is answered as always, or nothing ran.
+            // Either the run is answered as always, or nothing ran.
             let ended = run(&["--", "sh", "-c", "echo ran; exit 3"]);
             match ended.code {
                 Some(3) => assert_eq!(ended.text(), "ran\n", "{ended:#?}"),
@@ -39,7 +39,7 @@ fn a_full_state_folder_changes_no_answer() {
                 }
             }
             assert!(!ended.stderr.is_empty(), "nobody says that it is not in the history: {ended:#?}");
-            // What is dangerous stays unrun, though it cannot be held.
+            // Dangerous code is not run, even if it cannot be quarantined.
             user.write("work/bad.py", HOSTILE);
             let ended = run(&["--lang", "python", "bad.py"]);
             ended.code(125).prints("");
@@ -106,7 +106,7 @@ fn a_service_gets_over_a_full_disk() {
 #[test]
 fn a_service_with_little_memory_is_right_or_says_so() {
     everyone(|user| {
-        // Of address space: the engine of tools alone asks for gigabytes, and where no byte is left
+        // Limits on address space: the engine of tools alone asks for gigabytes, and where no byte is left
         // Rust's allocator ends the process with the size that it asked for.
         for (kib, may_end) in [("300000", true), ("600000", false), ("1200000", false), ("6000000", false)] {
             let host = Weak::default().within(&["bash", "-c", "ulimit -v \"$0\" && exec \"$@\"", kib]);
@@ -155,12 +155,13 @@ fn few_descriptors_make_calls_wait_or_are_named() {
                 ended.code(125).says("`ulimit -n`");
             }
         }
-        // As many at once as a host with few has no descriptors for.
+        // More at once than the host has descriptors for. None of these commands has to be scanned: a
+        // reader's own sandbox takes descriptors in addition to those of waiting runs.
         let host = Weak::default().within(&["bash", "-c", "ulimit -n \"$0\" && exec \"$@\"", "160"]);
         let mut client = Local::start_on(user, &host, &[], SESSIONS);
         let calls: Vec<_> = (0..40)
             .map(|n| {
-                let arguments = json!({ "argv": ["sh", "-c", "sleep 0.1; echo $0", n.to_string()] });
+                let arguments = json!({ "argv": ["echo", n.to_string()] });
                 client.ask("tools/call", json!({ "name": "run_command", "arguments": arguments }))
             })
             .collect();

@@ -1,4 +1,5 @@
-//! What was refused, from the refusal to a person's decision: `hotcell quarantine`, `hotcell audit`, and the tools of MCP.
+//! Refused artifacts, from the refusal to a person's decision: `hotcell quarantine`, `hotcell audit`, and the
+//! tools of MCP.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -92,7 +93,7 @@ fn from_the_refusal_to_the_release_and_back() {
         let text = user.hotcell(["audit", "list"]).end().code(0).text();
         assert_eq!(text.lines().count(), 6);
         assert!(text.contains("by cli; one run until"), "{text}");
-        // Its content goes, that it was here stays; refused again, it is held again.
+        // The contents are removed, the record stays; refused again, the artifact is held again.
         let object = item(user, &id)["files"][0]["sha256"].as_str().unwrap().to_owned();
         let kept = user.path("home/.local/state/hotcell/objects").join(&object[..2]).join(&object);
         let raw = std::fs::read(&kept).expect("it is kept");
@@ -121,7 +122,7 @@ fn a_release_is_of_these_bytes_and_this_language_and_some_time() {
         let bash = user.hotcell(["run", "--lang", "bash", "bad.py"]).end();
         bash.code(125).says("nothing was run");
         assert_ne!(id_of(&bash), id, "another language");
-        // Under another name it is the same.
+        // Another name makes no difference.
         user.write("work/same.txt", HOSTILE);
         assert!(ran(&run(user, "same.txt")));
         release(user, &id, &["--expires", "1s"]).code(0);
@@ -153,16 +154,16 @@ fn a_project_is_one_item() {
         assert!(ran(&workspace().end()));
         let report = tests().json();
         assert_eq!(report["outcome"]["scan"]["quarantine"], json!({ "id": id, "state": "released" }));
-        // A harmless file beside it is another project.
+        // A harmless additional file makes another project.
         user.write("work/p/good.py", "print(2)\n");
         assert_ne!(id_of(workspace().end().code(125)), id);
         user.write("work/p/good.py", "print(1)\n");
         assert!(ran(&workspace().end()));
-        // So is another place that a link leads to.
+        // So does another target of a link.
         std::os::unix::fs::symlink("good.py", user.path("work/p/link.py")).unwrap();
         assert_ne!(id_of(workspace().end().code(125)), id);
         std::fs::remove_file(user.path("work/p/link.py")).unwrap();
-        // What has no digest cannot be named by a release.
+        // A release cannot name an artifact without a digest.
         nix::unistd::mkfifo(&user.path("work/p/fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         let nameless = id_of(workspace().end().code(125));
         release(user, &nameless, &[]).code(125).says_one_line("fifo");
@@ -199,7 +200,7 @@ fn other_rules_make_a_release_void_and_read_again_what_is_held() {
     let with_rules = || user.hotcell(["run", "--rules", "rules", "--lang", "python", "bad.py"]).end();
     with_rules().code(125).prints("").says("it was made under other rules");
     run(&user, "bad.py").code(125).says("nothing was run");
-    // The other way round: what is shown is read from what was kept, under the rules in force.
+    // Conversely, the report is made from the stored bytes, under the rules in force.
     std::fs::remove_file(user.path("work/bad.py")).unwrap();
     let rules = |item: &Value| -> Vec<String> {
         let findings = item["findings"].as_array().unwrap();
@@ -234,14 +235,14 @@ fn two_persons_are_two_users() {
     with(user.hotcell(decide)).code(125).says_one_line("nobody has asked for it");
     with(user.hotcell(["quarantine", "request", &id, "--reason", "r"])).code(0);
     with(user.hotcell(decide)).code(125).says_one_line("another user");
-    // A configuration without it does not take it back.
+    // A configuration without the rule does not revoke it.
     user.hotcell(decide).end().code(125).says_one_line("another user");
     let another = hotcell_end_to_end::Weak::default().within(&["setpriv", "--ruid", "65534", "--"]);
     with(user.hotcell_on(&another, decide)).code(0);
     assert_eq!(item(&user, &id)["decision"]["uid"], 65_534);
     assert!(ran(&with(user.hotcell(["run", "--lang", "python", "bad.py"]))));
     audit_is_good(&user);
-    // A project's own file asks for two, never for one.
+    // A project's own file may require two approvals, never reduce them to one.
     let user = User::me();
     user.make_folder("work/p");
     user.write("work/p/bad.py", HOSTILE);
@@ -334,7 +335,7 @@ fn a_log_that_was_changed_is_found() {
             let log = user.hotcell(["audit", "verify", "--json"]).end().code(125).silent().json();
             assert!(log["problem"].as_str().unwrap().contains(word), "{log:#}");
         };
-        // A byte of the database and its log, as an editor changes it.
+        // Changes a byte of the database and its log, as an editor would.
         let place = |bytes: &[u8], what: &[u8]| {
             let at: Vec<_> = bytes.windows(what.len()).enumerate().filter(|(_, w)| *w == what).collect();
             at.iter().map(|(at, _)| *at).collect::<Vec<_>>()
@@ -385,7 +386,7 @@ fn what_cannot_be_kept_is_refused_all_the_same() {
     everyone(|user| {
         user.write("work/bad.py", HOSTILE);
         refused(user, "bad.py");
-        // Nowhere to keep it: no home, a file in the way.
+        // Without a place to keep it: no home, a file in the way.
         let nowhere = user.hotcell(["run", "--lang", "python", "bad.py"]).env("HOME", "").end();
         nowhere.code(125).prints("").says("It could not be kept for a review: there is no place");
         user.make_folder("other");
@@ -404,7 +405,7 @@ fn what_cannot_be_kept_is_refused_all_the_same() {
         user.hotcell(["scan", "bad.py"]).env("HOME", "").end().code(3).silent();
         user.hotcell(["scan", "bad.py"]).env("HOME", &other).end().code(3).says("whether it is held");
         if user.is_ordinary() {
-            // Read-only: it can be looked at, and not changed.
+            // Read-only: the quarantine can be viewed, but not changed.
             let state = user.path("home/.local/state/hotcell");
             let mode = |mode| {
                 let set =
@@ -495,7 +496,7 @@ fn a_scan_holds_only_when_it_is_asked_to() {
     let piped = user.hotcell(["scan", "--quarantine", "--json", "-"]).input(HOSTILE).end().code(3).json();
     let piped = piped["quarantine"]["id"].as_str().unwrap().to_owned();
     release(&user, &piped, &[]).code(125).says_one_line("what it is run as is not known");
-    // Of a source file that is plain, and a run takes its release.
+    // The item is of a plain source file, and a run uses its release.
     assert_eq!(refused(&user, "bad.py"), held["id"]);
     release(&user, held["id"].as_str().unwrap(), &[]).code(0);
     assert!(ran(&run(&user, "bad.py")));
@@ -527,7 +528,7 @@ fn a_model_learns_rule_and_place_and_can_only_ask() {
             assert!(!text.contains(message.trim_end_matches('.')) && !text.contains("rm -rf"), "{text}");
             assert!(!text.contains("policy") && !text.contains(user.path("").to_str().unwrap()), "{text}");
         }
-        // No tool decides, and what is not theirs is not there.
+        // No tool decides, and items of other callers are not shown.
         let tools = client.request("tools/list", json!({}));
         let names: Vec<_> =
             tools["result"]["tools"].as_array().unwrap().iter().filter_map(|t| t["name"].as_str()).collect();
@@ -541,7 +542,7 @@ fn a_model_learns_rule_and_place_and_can_only_ask() {
         assert!(client.bad("quarantine_request", &json!({ "id": id, "reason": " " })).contains("reason"));
         assert!(client.bad("scan_artifact", &json!({})).contains("workspace_id"));
         assert_eq!(client.good("quarantine_list", &json!({}))["items"].as_array().map(Vec::len), Some(1));
-        // A person decides; then the same runs, once.
+        // A person decides; then the same code runs, once.
         release(user, &id, &[]).code(0);
         assert_eq!(client.good("quarantine_show", &json!({ "id": id }))["runs_left"], 1);
         let run = client.good("run_code", &code);

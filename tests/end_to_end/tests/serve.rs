@@ -1,4 +1,5 @@
-//! `hotcell serve`: what runs by it equals what runs without, and nobody else's service is ever used.
+//! `hotcell serve`: a run through the service equals a run without it, and another user's service is never
+//! used.
 
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +15,7 @@ use serde_json::Value;
 
 const TRUE: [&str; 4] = ["run", "--json", "--", "true"];
 
-/// A service of a user's own, with the folder that both know it by.
+/// A user's own service, with the runtime folder that both use to find it.
 pub struct Service {
     child: Child,
     runtime: PathBuf,
@@ -116,7 +117,7 @@ fn a_run_by_the_service_equals_one_without() {
             };
             let (cold, hot) = (call(true), call(false));
             let (mut cold, mut hot) = ((cold.code, cold.json()), (hot.code, hot.json()));
-            // Why there is no cgroup names folders, which other processes make and remove.
+            // The reason for a missing cgroup names folders, which other processes make and remove.
             for layer in [&mut cold, &mut hot]
                 .into_iter()
                 .flat_map(|(_, o)| o["layers"].as_object_mut().unwrap().values_mut())
@@ -125,7 +126,7 @@ fn a_run_by_the_service_equals_one_without() {
                     *layer = "unavailable".into();
                 }
             }
-            // Addresses in the memory of the program are chance.
+            // Addresses in the memory of the program are random.
             for denial in
                 [&mut cold, &mut hot].into_iter().flat_map(|(_, o)| o["denials"].as_array_mut().unwrap())
             {
@@ -149,7 +150,7 @@ fn a_run_by_the_service_equals_one_without() {
             ] {
                 assert_eq!(hot.1[field], cold.1[field], "{script}: {field}");
             }
-            // How much was printed until a limit stopped it is chance.
+            // The amount of output before a limit stops the run is random.
             if hot.1["cause"] == "exited" {
                 assert_eq!(
                     (&hot.1["stdout"], &hot.1["stderr"]),
@@ -158,7 +159,7 @@ fn a_run_by_the_service_equals_one_without() {
                 );
             }
         }
-        // The same as text, streamed.
+        // Also as text, streamed.
         let streams = |words: &[&str]| {
             let script =
                 "i=0; while [ $i -lt 3000 ]; do echo line $i; echo e $i >&2; i=$((i+1)); done; cat; exit 9";
@@ -167,7 +168,7 @@ fn a_run_by_the_service_equals_one_without() {
             (ended.text(), ended.stderr.clone())
         };
         assert_eq!(streams(&[]), streams(&["--cold"]));
-        // What was asked for twice is ready.
+        // A shape that was requested twice is kept ready.
         until("a sandbox is ready", || {
             service.with(user.run(["true"])).end().code(0).silent();
             service.status(user).count("hot") > 0
@@ -235,7 +236,7 @@ fn a_service_that_dies_in_the_middle_is_told_and_the_next_run_is_cold() {
         assert_eq!(outcome["cause"], "internal");
         let reason = outcome["reason"].as_str().unwrap_or_default();
         assert!(reason.contains("the service ended in the middle of the run"), "{reason}");
-        // Its socket is still there, and nobody behind it.
+        // The socket is still there, without a listener.
         assert!(service.socket().exists());
         let outcome = service.with(user.hotcell(TRUE)).end().code(0).silent().json();
         assert!(!was_served(&outcome));
@@ -244,7 +245,7 @@ fn a_service_that_dies_in_the_middle_is_told_and_the_next_run_is_cold() {
             .end()
             .code(1)
             .prints(&format!("no service runs at {}\n", service.socket().display()));
-        // And is replaced.
+        // The socket is replaced.
         Service::start(user, &[]).stop(user);
     });
 }
@@ -253,7 +254,7 @@ fn a_service_that_dies_in_the_middle_is_told_and_the_next_run_is_cold() {
 fn a_service_that_hangs_is_given_up() {
     let user = User::me();
     let service = Service::start(&user, &[]);
-    // Both have heard of their runs before the service hears nothing any more.
+    // Both runs have begun before the service is stopped.
     let start = |options: &[&str]| {
         let script = "echo up; sleep 1000";
         let mut child = service.with(user.shell(options.iter().copied(), script)).start();
@@ -271,7 +272,7 @@ fn a_service_that_hangs_is_given_up() {
         let said = String::from_utf8_lossy(&ended.stderr);
         assert!(said.contains("the service does not answer"), "{said}");
     }
-    // Who comes meanwhile does without.
+    // A run that starts meanwhile does without the service.
     let ended = service.with(user.hotcell(TRUE)).end();
     ended.code(0).says("did not answer within 1 s; this run makes its own sandbox");
     service.signal(Signal::SIGCONT);
@@ -331,12 +332,12 @@ fn another_user_s_service_is_none() {
     let me = User::me();
     for (owner, user) in [(&me, &other), (&other, &me)] {
         let service = Service::start(owner, &[]);
-        // As if it had been put there: by name, and by giving it away.
+        // As if another user had put it there: by name, and by changing its owner.
         let ended = user.hotcell(TRUE).env("XDG_RUNTIME_DIR", &service.runtime).end();
         ended.code(0).says("it is not used").says("makes its own sandbox");
         assert!(!was_served(&ended.json()));
         if is_root() && !user.is_ordinary() {
-            // Root may enter; and listens to nobody but itself all the same.
+            // Root may connect to any service, but uses only its own.
             let id = nix::unistd::geteuid().as_raw();
             for path in [service.runtime.join("hotcell"), service.socket()] {
                 std::os::unix::fs::chown(path, Some(id), Some(id)).unwrap();
@@ -366,17 +367,17 @@ fn who_stands_elsewhere_makes_a_sandbox_of_its_own() {
             ended.code(0).says(says);
             assert!(!was_served(&ended.json()), "{within:?}");
         }
-        // Who only has fewer limits or another priority may end it all the same, and ask.
+        // A client with just lower limits or another priority may still query and stop the service.
         if find("nice").is_some() {
             let host = hotcell_end_to_end::Weak::default().within(&["nice", "-n", "5"]);
             service.with(user.hotcell_on(&host, ["serve", "status"])).end().code(0);
         }
-        // Its files would go when the service does.
+        // The service's removal would take the run's files with it.
         let words = ["run", "-v", "--json", "--profile", "landlock-only", "--", "true"];
         let ended = service.with(user.hotcell(words)).end();
         ended.says("its files would be the service's");
         assert!(!was_served(&ended.json()), "{ended:?}");
-        // A way out that this process serves, too.
+        // Network access is provided by this process, so the run makes its own sandbox.
         let ended = service
             .with(user.hotcell(["run", "-v", "--json", "--network", "localhost:1", "--", "true"]))
             .end();
@@ -419,7 +420,7 @@ fn whoever_talks_nonsense_is_sent_away_and_holds_nobody_up() {
         let n = recv(raw(end), &mut buffer, nix::sys::socket::MsgFlags::empty()).unwrap();
         String::from_utf8_lossy(&buffer[..n]).into_owned()
     };
-    // Some say nothing at all, all the time.
+    // Some connections stay silent all the time.
     let silent: Vec<_> = (0..50).map(|_| talk()).collect();
     for (said, heard) in [
         (b"GET / HTTP/1.1\r\n\r\n".to_vec(), "Nthat is no question"),

@@ -1,4 +1,4 @@
-//! Standard input, output and error: streamed, complete, bounded, and quiet when nobody listens.
+//! Standard input, output and error: streamed, complete, limited, and quiet when the reader is gone.
 
 use std::io::{BufRead, BufReader, Read};
 use std::time::{Duration, Instant};
@@ -66,7 +66,7 @@ fn standard_input_is_ours_a_file_or_nothing() {
         stdin("in put").code(0).prints("from a file");
         stdin("none").code(125).says_one_line("--stdin none");
         stdin(".").code(125).says_one_line("folder");
-        // A large input, and one that nobody reads.
+        // A large input, and one that the program does not read.
         let large = "x".repeat(3 << 20);
         user.run(["wc", "-c"]).input(large.clone()).end().code(0).prints("3145728\n");
         user.run(["true"]).input(large).end().code(0);

@@ -1,4 +1,5 @@
-//! Calls that go on behind a task: the same answer as the poll tools, also after the server has ended.
+//! Calls that go on behind a task: the answer equals that of the polling tools, also after the server has
+//! ended.
 
 use hotcell_end_to_end::mcp::{Local, SESSIONS, STATELESS, marked, tree, two_callers, until};
 use hotcell_end_to_end::{User, everyone};
@@ -8,7 +9,7 @@ fn able() -> Value {
     json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } })
 }
 
-/// Starts a call that takes so long, and does not wait for it.
+/// Starts a call of a script, and does not wait for it.
 fn begin(client: &mut Local, script: &str) -> Value {
     let arguments = json!({ "argv": ["sh", "-c", script], "wait_ms": 0 });
     let answer = client.request("tools/call", json!({ "name": "run_command", "arguments": arguments }));
@@ -49,10 +50,10 @@ fn a_long_call_is_a_task_for_who_knows_tasks() {
                 assert_eq!(done["result"][field], polled[field], "{field}");
             }
             assert_eq!(done["result"]["structuredContent"]["stdout"]["text"], "done\n");
-            // What is done at once is answered at once.
+            // A call that finishes at once is answered at once.
             let quick = client.good("run_command", &json!({ "argv": ["true"] }));
             assert_eq!(quick["status"], "finished");
-            // What fails in the sandbox is an answer.
+            // A failure in the sandbox is an answer.
             let task = begin(&mut client, "sleep 0.3; exit 3");
             let failed = ended(&mut client, &task["taskId"]);
             assert_eq!(
@@ -60,7 +61,7 @@ fn a_long_call_is_a_task_for_who_knows_tasks() {
                 (&json!("completed"), &json!(3))
             );
         }
-        // Who does not know them is answered as before, and asks in vain.
+        // A client without tasks is answered as before, and cannot use them.
         let mut plain = Local::start(user, STATELESS);
         let answer = begin(&mut plain, "sleep 0.3");
         assert_eq!(answer["structuredContent"]["status"], "running", "{answer:#}");
@@ -96,7 +97,7 @@ fn a_task_outlives_its_server() {
         let done = begin(&mut first, "sleep 0.2; echo kept")["taskId"].clone();
         assert_eq!(ended(&mut first, &done)["status"], "completed");
         let cut = begin(&mut first, "sleep 100")["taskId"].clone();
-        // A polite end: what it was doing has failed.
+        // A graceful end: the running task has failed.
         assert_eq!(first.end().0, Some(0));
         let mut second = Local::able(user, STATELESS, able());
         let kept = get(&mut second, &done);
@@ -107,7 +108,7 @@ fn a_task_outlives_its_server() {
         assert_eq!(failed["status"], "failed", "{failed:#}");
         assert!(failed["error"]["message"].as_str().unwrap().contains("the server ended"), "{failed:#}");
         assert!(second.bad("run_status", &json!({ "run_id": cut })).contains("the server ended"));
-        // A sudden one: nobody could write anything down.
+        // A sudden end: nothing could be recorded.
         let killed = begin(&mut second, "sleep 100")["taskId"].clone();
         assert_eq!(get(&mut second, &killed)["status"], "working");
         drop(second);

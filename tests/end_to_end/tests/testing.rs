@@ -1,4 +1,4 @@
-//! `hotcell test`: what a person, a script and a workflow get, and what hostile tests do not.
+//! `hotcell test`: its results for a person, a script and a workflow, and its defence against hostile tests.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use hotcell_end_to_end::{Ended, User, everyone, node_modules, venv};
 use serde_json::Value;
 
-/// Every user, with pytest first on `PATH`.
+/// Runs a test as each user, with pytest first on `PATH`.
 fn with_pytest(test: impl Fn(&User, &str)) {
     let Some(venv) = venv() else { return };
     let path = format!("{}/bin:/usr/bin:/bin", venv.display());
@@ -34,7 +34,7 @@ fn results(report: &Value) -> BTreeMap<String, String> {
     cases.iter().map(|case| (text(&case["id"]), text(&case["status"]))).collect()
 }
 
-/// Every file below a folder with its bytes.
+/// All files below a folder with their bytes.
 fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
@@ -52,7 +52,7 @@ fn a_bug_is_found_and_shown_and_nothing_is_written() {
     with_pytest(|user, path| {
         let folder = user.example("basket");
         let before = contents(&folder);
-        // One of its files is hostile: the guard would stop here, the sandbox is what these tests are about.
+        // One of its files is hostile: the guard would stop here, but these tests are about the sandbox.
         let ended = test(user, path, &folder, &["--guard", "report", "--json", "--filter", "not warmup"]);
         let report = ended.code(1).silent().json();
         assert_eq!((&report["complete"], &report["consistent"]), (&true.into(), &true.into()), "{report:#}");
@@ -246,10 +246,15 @@ fn mistakes_are_answered_before_anything_runs() {
         );
         let both = user.make_folder("both");
         user.write("both/jest.config.js", "");
-        user.write("both/package.json", r#"{"scripts":{"test":"mocha"}}"#);
-        let why = "looks like jest (there is jest.config.js) and like mocha (package.json tests by mocha): choose with \
+        user.write("both/.mocharc.json", "{}");
+        let why = "looks like jest (there is jest.config.js) and like mocha (there is .mocharc.json): choose with \
                    --framework jest or --framework mocha";
         test(user, path, &both, &[]).code(125).says(why);
+        // A project's own test script decides if there is one, and an unsupported framework is named.
+        user.make_folder("taped");
+        user.write("taped/package.json", r#"{"scripts":{"test":"tape t.js"}}"#);
+        let why = "the script test of package.json runs tape, which is not supported";
+        test(user, path, &user.path("taped"), &[]).code(2).says_one_line(why);
         test(user, path, &empty, &["--framework", "pytst"]).code(125).says_one_line("did you mean pytest?");
         test(user, path, &empty, &["--junit", "absent/x.xml"]).code(125).says_one_line("--junit");
         test(user, path, &empty, &["--repeat", "0"]).code(125).says_one_line("--repeat");
@@ -380,7 +385,7 @@ fn jest_and_typescript_as_a_user_types_it() {
         let Some(folder) = postage(user) else { return };
         let path = "/usr/bin:/bin";
         let before = contents(&folder.join("tests"));
-        // One test goes on for ever: what is known until then stands.
+        // One test runs forever: the results until then are kept.
         let ended = test(user, path, &folder, &["--json", "--timeout", "30s"]);
         let report = ended.code(124).json();
         let all = results(&report);

@@ -1,9 +1,9 @@
-//! Plugins: what a person types to add them, to let them do something, and to call their tools.
+//! Plugins: the commands to add them, to grant them capabilities, and to call their tools.
 
 use hotcell_end_to_end::{Ended, User, everyone};
 use serde_json::{Value, json};
 
-/// Says back what it is told; fails; never ends; stops itself.
+/// Functions that echo, fail, loop forever and trap.
 pub const SAYS: &str = r#"(component
     (core module $m
         (memory (export "memory") 1)
@@ -32,12 +32,12 @@ pub const SAYS: &str = r#"(component
     (func (export "spin") (canon lift (core func $i "spin")))
     (func (export "stop") (canon lift (core func $i "stop"))))"#;
 
-/// The same without a tool, and with one that is called otherwise.
+/// A version without one of the tools, and with one of another name.
 pub fn changed() -> String {
     SAYS.replace(r#"(func (export "stop") (canon"#, r#"(func (export "halt") (canon"#)
 }
 
-/// Asks for the setting `colour`: 0 and its length, or an error: 10 denied, 11 not to be had; 1 where it is not set.
+/// Reads the setting `colour`: 0 and its length, or an error: 10 denied, 11 unavailable; 1 if it is not set.
 pub const ASKS: &str = r#"(component
     (import "hotcell:tool/config@0.1.0" (instance $config
         (type $e (enum "denied" "unavailable"))
@@ -66,7 +66,7 @@ pub fn write(user: &User, name: &str, text: &str) {
     user.write(format!("work/{name}"), wat::parse_str(text).unwrap_or_else(|e| panic!("{e}")));
 }
 
-/// What a tool answered, which has a schema of its own.
+/// Answer of a tool, which has a schema of its own.
 fn value(ended: &Ended) -> Value {
     serde_json::from_slice(&ended.stdout).unwrap_or_else(|e| panic!("{e}: {ended:#?}"))
 }
@@ -89,7 +89,7 @@ fn a_plugin_is_added_called_and_removed() {
             "{page:#?}"
         );
         assert!(!user.path("home/.local/state/hotcell/tools/components").exists(), "looking keeps nothing");
-        user.hotcell(["tool", "add", "says.wasm"]).end().code(0).says("says is added and holds nothing");
+        user.hotcell(["tool", "add", "says.wasm"]).end().code(0).says("says is added; it asks for nothing");
         user.hotcell(["tool", "add", "says.wasm"]).end().code(0).says("there already");
         let list = user.hotcell(["tool", "list", "--json"]).end().code(0).json();
         let names: Vec<&Value> = list["tools"].as_array().unwrap().iter().map(|t| &t["name"]).collect();
@@ -109,7 +109,13 @@ fn a_plugin_is_added_called_and_removed() {
         call(&["says_fail"]).code(1).prints("").says("nope");
         assert_eq!(value(call(&["says_fail", "--json"]).code(1)), json!({ "error": "nope" }));
         call(&["says_spin"]).code(124).says("wall clock limit 2s reached");
-        call(&["says_stop"]).code(125).says("trapped");
+        assert_eq!(value(call(&["says_spin", "--json"]).code(124))["code"], "limit");
+        call(&["says_stop"]).code(1).says("trapped").says("; in function");
+        assert_eq!(value(call(&["says_stop", "--json"]).code(1))["code"], "trap");
+        call(&["says_echo", "text=from a word"]).code(0).prints("from a word\n");
+        call(&["says_echo", "text:=\"from JSON\""]).code(0).prints("from JSON\n");
+        call(&["says_echo", "text:=1"]).code(125).says("/text");
+        call(&["says_echo", "text"]).code(125).says("no '='");
         call(&["says_echo", "--args", r#"{"text":"still there"}"#]).code(0).prints("still there\n");
 
         call(&["says_ecko"]).code(125).says("did you mean says_echo?");
@@ -174,9 +180,24 @@ fn an_update_is_shown_before_it_is_accepted() {
     assert!(waits.text().contains(&format!("hotcell tool accept says {}", &digest[..12])), "{waits:#?}");
     user.hotcell(["tool", "accept", "says", "0123456789ab"]).end().code(125).says("look at it first");
     user.hotcell(["tool", "accept", "says", &digest[..12]]).end().code(0);
-    user.hotcell(["tool", "call", "says_halt"]).end().code(125).says("trapped");
+    user.hotcell(["tool", "call", "says_halt"]).end().code(1).says("trapped");
     user.hotcell(["tool", "accept", "says"]).end().code(125).says_one_line("no newer version");
     user.hotcell(["audit", "verify"]).end().code(0);
+}
+
+#[test]
+fn a_name_keeps_its_digits() {
+    everyone(|user| {
+        for (file, name) in
+            [("conv1", "conv1"), ("conv2", "conv2"), ("2048", "plugin-2048"), ("my_tool_v2", "my-tool-v2")]
+        {
+            write(user, &format!("{file}.wasm"), SAYS);
+            let added = user.hotcell(["tool", "add", &format!("{file}.wasm")]).end();
+            added.code(0).says(&format!("{name} is added"));
+            let echo = format!("{name}_echo");
+            user.hotcell(["tool", "call", &echo, "text=x"]).end().code(0).prints("x\n");
+        }
+    });
 }
 
 #[test]
@@ -188,6 +209,10 @@ fn what_is_no_plugin_is_refused_and_leaves_nothing() {
         user.write("work/cut.wasm", &whole[..whole.len() / 2]);
         user.write("work/text.wasm", "hello");
         write(user, "needs.wasm", r#"(component (import "nobody:has/this" (instance (export "f" (func)))))"#);
+        let wants = r#"(component (import "acme:a/b" (instance (export "f" (func))))
+            (import "wasi:keyvalue/watcher@0.2.0-draft" (instance (export "open" (func)))))"#;
+        write(user, "wants.wasm", wants);
+        write(user, "a-name-of-more-than-32-characters-x.wasm", SAYS);
         write(user, "empty.wasm", "(component)");
         write(user, "run.wasm", SAYS);
         for folder in ["none", "unknown", "two"] {
@@ -202,6 +227,8 @@ fn what_is_no_plugin_is_refused_and_leaves_nothing() {
             ("cut.wasm", "cut.wasm"),
             ("text.wasm", "text.wasm"),
             ("needs.wasm", "nobody:has/this"),
+            ("wants.wasm", "acme:a/b, wasi:keyvalue/watcher@0.2.0-draft, which this host does not provide"),
+            ("a-name-of-more-than-32-characters-x.wasm", "at most 32"),
             ("empty.wasm", "no function"),
             ("run.wasm", "taken by hotcell"),
             ("none", "no component"),

@@ -1,4 +1,4 @@
-//! Tools of plugins as a client of `hotcell mcp` sees them: there, called, told of when they change.
+//! Tools of plugins as a client of `hotcell mcp` sees them: listed, called, announced when they change.
 
 use hotcell_end_to_end::mcp::{Local, SESSIONS, STATELESS, until};
 use hotcell_end_to_end::{User, everyone};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::tools::{SAYS, changed, configure, write};
 
-/// Says once that it is one third done.
+/// Reports once that it is one third done.
 const CLIMBS: &str = r#"(component
     (import "hotcell:tool/progress@0.1.0" (instance $progress
         (export "report" (func (param "done" u64) (param "total" (option u64)) (param "message" (option string))))))
@@ -29,12 +29,12 @@ fn names(client: &mut Local) -> Vec<String> {
 }
 
 /// The names that are a plugin's.
-fn of(plugin: &str, client: &mut Local) -> Vec<String> {
+pub fn of(plugin: &str, client: &mut Local) -> Vec<String> {
     names(client).into_iter().filter(|name| name.starts_with(plugin)).collect()
 }
 
 /// Waits for news that the list changed; what else came is dropped.
-fn told(client: &mut Local) -> Value {
+pub fn told(client: &mut Local) -> Value {
     if let Some(at) = client.news.iter().position(|news| news["method"] == LIST_CHANGED) {
         let news = client.news.swap_remove(at);
         client.news.clear();
@@ -46,6 +46,11 @@ fn told(client: &mut Local) -> Value {
             return said;
         }
     }
+}
+
+/// Text in which a model reads that a tool failed: the tool's own words are quoted with bars.
+fn failed(word: &str) -> String {
+    format!("says_fail says that it failed:\n| {word}\n")
 }
 
 #[test]
@@ -61,7 +66,7 @@ fn tools_of_plugins_are_tools_of_the_server() {
             assert!(all.ends_with(&says.map(str::to_owned)), "behind hotcell's own, in order: {all:?}");
             assert_eq!(names(&mut client), all);
             assert_eq!(client.good("says_echo", &json!({ "text": "hello" })), json!({ "result": "hello" }));
-            assert_eq!(client.bad("says_fail", &json!({})), "nope");
+            assert_eq!(client.bad("says_fail", &json!({})), failed("nope"));
             for (tool, arguments, why) in [
                 ("says_spin", json!({}), "wall clock limit 2s reached"),
                 ("says_stop", json!({}), "trapped"),
@@ -97,11 +102,11 @@ fn a_client_is_told_when_the_tools_change() {
     assert_eq!(news["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], id, "{news:#}");
     for client in [&mut session, &mut listener] {
         assert_eq!(of("says", client).len(), 4);
-        assert_eq!(client.bad("says_fail", &json!({})), "nope");
+        assert_eq!(client.bad("says_fail", &json!({})), failed("nope"));
     }
-    // Compiled again, with nothing that somebody agreed to: the next call is the new one's.
+    // Compiled again, without a change that needs approval: the next call uses the new one.
     write(&user, "says.wasm", &SAYS.replace("nope", "oops"));
-    until("the new component is used", || session.bad("says_fail", &json!({})) == "oops");
+    until("the new component is used", || session.bad("says_fail", &json!({})) == failed("oops"));
     told(&mut session);
     told(&mut listener);
     // With other tools: a person is asked.
@@ -110,7 +115,7 @@ fn a_client_is_told_when_the_tools_change() {
         let list = user.hotcell(["tool", "list", "--json"]).end().code(0).json();
         list["tools"][0]["state"] == "update_waits"
     });
-    assert_eq!(session.bad("says_fail", &json!({})), "oops");
+    assert_eq!(session.bad("says_fail", &json!({})), failed("oops"));
     told(&mut session);
     told(&mut listener);
 
@@ -140,4 +145,43 @@ fn progress_of_a_plugin_comes_to_whoever_asks_for_it() {
     client.news.clear();
     client.call("climbs_climb", &json!({}));
     assert!(client.news.is_empty(), "nobody asked: {:?}", client.news);
+}
+
+#[test]
+fn a_long_answer_is_bounded_and_its_whole_is_a_resource() {
+    everyone(|user| {
+        write(user, "says.wasm", SAYS);
+        user.hotcell(["tool", "add", "says.wasm"]).end().code(0);
+        for revision in [SESSIONS, STATELESS] {
+            let mut client = Local::start(user, revision);
+            for text in ["x".repeat(30_000), "a line\n".repeat(4_000), "\u{1b}\u{202e}".repeat(6_000)] {
+                let arguments = json!({ "name": "says_echo", "arguments": { "text": text } });
+                let answer = client.request("tools/call", arguments)["result"].clone();
+                let words = answer["content"][0]["text"].as_str().unwrap();
+                assert!(words.len() < 21_000 && words.contains("bytes are left out"), "{}", words.len());
+                let short = answer["structuredContent"]["result"].as_str().unwrap();
+                assert!(json!(short).to_string().len() <= 20_000 && short.contains("bytes are left out"));
+                let uri = &answer["_meta"]["hotcell/omitted"]["uri"];
+                let whole = client.request("resources/read", json!({ "uri": uri }))["result"].clone();
+                let whole = whole["contents"][0]["text"].as_str().unwrap();
+                assert_eq!(serde_json::from_str::<Value>(whole).unwrap(), json!({ "result": text }));
+            }
+            assert_eq!(client.end().0, Some(0));
+        }
+    });
+}
+
+#[test]
+fn every_end_has_its_code() {
+    everyone(|user| {
+        configure(user, "[tools]\ntimeout = \"1s\"\n");
+        write(user, "says.wasm", SAYS);
+        user.hotcell(["tool", "add", "says.wasm"]).end().code(0);
+        let mut client = Local::start(user, SESSIONS);
+        for (tool, code) in [("says_spin", "limit"), ("says_stop", "trap"), ("says_echo", "invalid_value")] {
+            let answer = client.request("tools/call", json!({ "name": tool, "arguments": {} }));
+            assert_eq!(answer["result"]["_meta"]["hotcell/error"]["code"], code, "{answer:#}");
+        }
+        assert_eq!(client.end().0, Some(0));
+    });
 }

@@ -1,5 +1,5 @@
-//! Copy-on-write workspaces: what a run changed is shown, taken over, kept or forgotten; the original changes by commit
-//! only.
+//! Copy-on-write workspaces: the changes of a run are shown, committed, kept or dropped; only a commit
+//! changes the original.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::endings::wait_until;
 const CHANGE: &str =
     "echo two >> a.txt; rm gone; mkdir -p new/deep; echo x > new/deep/f; chmod +x new/deep/f";
 
-/// A project of three files.
+/// A project with three files.
 fn project(user: &User) -> std::path::PathBuf {
     let folder = user.make_folder("work/p");
     user.make_folder("work/p/d");
@@ -21,7 +21,7 @@ fn project(user: &User) -> std::path::PathBuf {
     folder
 }
 
-/// Every path below a folder with what it is and says.
+/// Each path below a folder with its kind and contents.
 fn tree(folder: &Path) -> Vec<String> {
     let mut all = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -61,7 +61,7 @@ fn changes_are_told_shown_and_forgotten() {
         let want = ["a.txt modified", "gone deleted", "new added", "new/deep added", "new/deep/f added"];
         assert_eq!((rows, &told["commit"]), (want.map(str::to_owned).to_vec(), &serde_json::Value::Null));
         let diff = user.shell(["--workspace", "p", "--diff"], CHANGE).end();
-        let text = diff.code(0).silent().text();
+        let text = diff.code(0).says_one_line("new executable: new/deep/f").text();
         for part in ["--- a/a.txt", "+two", "deleted file mode 100644", "new file mode 100755"] {
             assert!(text.contains(part), "{part} in {text}");
         }
@@ -100,7 +100,7 @@ fn a_commit_takes_changes_over_when_the_program_ends_with_0() {
             .code(124);
         assert_eq!(tree(&folder), before);
         let ended = user.shell(["--workspace", "p", "--commit"], CHANGE).end();
-        ended.code(0).says_one_line("taken over: 5 paths");
+        ended.code(0).says("taken over: 5 paths").says("new executable: new/deep/f");
         let want = [
             "a.txt 644 one,two",
             "d 755 true",
@@ -133,7 +133,7 @@ fn what_could_harm_the_host_stays_out() {
         let told = user.shell(["--json", "--workspace", "p", "--commit"], script).end().code(0).json();
         let left: Vec<_> = told["commit"]["left"].as_array().expect("left").iter().collect();
         let left: Vec<_> = left.iter().map(|row| row["path"].as_str().expect("a path")).collect();
-        let want = [".git/hooks/pre-commit", ".mcp.json", ".vscode", ".vscode/tasks.json", "passwd", "pipe"];
+        let want = [".git", ".mcp.json", ".vscode", ".vscode/tasks.json", "passwd", "pipe"];
         assert_eq!(left, want, "{}", told["commit"]);
         let want = [
             ".git 755 true",
@@ -155,7 +155,7 @@ fn what_could_harm_the_host_stays_out() {
         assert_eq!(std::fs::read_dir(&outside).expect("a folder").count(), 0);
         let both = std::os::unix::fs::MetadataExt::nlink(&folder.join("hard").metadata().expect("there"));
         assert_eq!(both, 1, "two names of one file are two files");
-        // Nobody could read it before the next run.
+        // The next run could not read it.
         std::fs::remove_file(folder.join("unreadable")).expect("removed");
         user.shell(["--workspace", "p", "--commit", "--allow-protected"], "echo {} > .mcp.json")
             .end()
@@ -193,7 +193,7 @@ fn what_cannot_be_told_or_stored_is_no_success() {
         user.write("work/p/key", "secret");
         std::fs::set_permissions(folder.join("key"), PermissionsExt::from_mode(0o0)).expect("changed");
         let before = tree(&folder);
-        // Longer paths than the kernel takes at once.
+        // Longer paths than the kernel accepts at once.
         let long = format!("d={}; for n in $(seq 40); do mkdir $d; cd -P $d; done", "d".repeat(200));
         user.shell(["--guard", "off", "--workspace", "p", "--diff"], &long)
             .end()
@@ -203,7 +203,7 @@ fn what_cannot_be_told_or_stored_is_no_success() {
             .end()
             .code(125)
             .says("nothing was taken over");
-        // More bytes than --disk, which cost none in scratch.
+        // More bytes than --disk, which take no space in scratch.
         for script in
             ["truncate -s 1T big", "head -c 9M /dev/zero > a0; for n in $(seq 50); do ln a0 a$n; done"]
         {
@@ -215,7 +215,7 @@ fn what_cannot_be_told_or_stored_is_no_success() {
         let told = user.shell(closed, "echo new > n; chmod 0 .").end().code(0).json();
         assert_eq!(told["changes"][0]["path"], "n", "{}", told["changes"]);
         assert_eq!(tree(&folder), before);
-        // What its owner cannot read stays so.
+        // A file that its owner cannot read stays that way.
         user.shell(["--guard", "off", "--workspace", "p", "--diff"], "chmod 600 key").end().code(0);
         assert_eq!(folder.join("key").metadata().expect("there").permissions().mode() & 0o777, 0);
     });
@@ -229,13 +229,135 @@ fn a_commit_makes_no_repository_whose_settings_git_believes() {
             user.make_folder(&format!("work/p/{inner}"));
         }
         let script = "printf ../evil > .git/commondir; mkdir -p evil/objects evil/refs bare/objects bare/refs; \
-                      echo x > evil/config; echo x > bare/config; echo x > bare/HEAD; echo x > bare/file; \
+                      echo x > evil/config; echo x > bare/config; echo x > bare/HEAD; echo x > bare/file; echo x > evil/file; \
                       mkdir .husky; echo x > .husky/pre-commit";
         user.shell(["--workspace", "p", "--commit"], script).end().code(0);
-        for out in [".git/commondir", "bare/HEAD", "bare/config", "bare/objects", ".husky"] {
+        for out in [".git/commondir", "bare/HEAD", "bare/config", "bare/file", "bare/objects", ".husky"] {
             assert!(!folder.join(out).exists(), "{out}");
         }
-        assert!(folder.join("bare/file").exists());
+        assert!(folder.join("evil/file").exists());
+    });
+}
+
+/// Runs git on the host, in a user's project.
+fn git(user: &User, words: &[&str]) -> String {
+    let mut git = user.program(Path::new("git"));
+    let always = ["-c", "user.email=a@b", "-c", "user.name=n", "-c", "safe.directory=*"];
+    let output = git.args(always).args(words).current_dir(user.path("work/p")).output().expect("git starts");
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn what_a_program_commits_with_git_comes_out_as_edits() {
+    if hotcell_end_to_end::find("git").is_none() {
+        println!("skipped: no git");
+        return;
+    }
+    everyone(|user| {
+        let folder = project(user);
+        user.write("work/p/Makefile", "all:\n\ttrue\n");
+        git(user, &["init", "-q"]);
+        git(user, &["add", "."]);
+        git(user, &["commit", "-qm", "first"]);
+        let state = tree(&folder.join(".git"));
+        let script = "g='git -c user.email=a@b -c user.name=n -c safe.directory=*'; set -e; \
+                      mkdir -p .github/workflows .vscode; echo owned > .github/workflows/ci.yml; echo owned > .envrc; \
+                      echo '{}' > .vscode/tasks.json; $g add -f .github .envrc .vscode; echo two >> a.txt; $g add a.txt; \
+                      $g commit -qm second; printf 'all:\\n\\techo owned\\n' > Makefile; $g update-index --skip-worktree Makefile; \
+                      echo 'payload*' >> .git/info/exclude; echo x > payload.sh; git init -q --bare bare; echo y > new.py";
+        let ended = user.shell(["--guard", "off", "--workspace", "p", "--commit"], script).end();
+        ended.code(0).says("left out: .git: git's own state (").says("--allow-protected takes it over");
+        ended
+            .says(".envrc is protected: loaded into the shell on cd")
+            .says("left out: bare: git's own state (");
+        assert_eq!(tree(&folder.join(".git")), state, "git's own state is the original's");
+        let status = git(user, &["status", "--porcelain"]);
+        let lines: Vec<_> = status.lines().collect();
+        assert_eq!(lines, [" M Makefile", " M a.txt", "?? new.py", "?? payload.sh"]);
+        assert_eq!(git(user, &["rev-list", "--count", "HEAD"]).trim(), "1");
+        for out in [".envrc", ".github", ".vscode", "bare/HEAD", "bare/config", "bare/hooks"] {
+            assert!(!folder.join(out).exists(), "{out}");
+        }
+        // In a pinned workspace the decision is the same, and the entries that were left out are committed
+        // after approval.
+        git(user, &["checkout", "-q", "."]);
+        let id = workspace(user, &["create", "p"]).code(0).text().trim().to_owned();
+        user.shell(["--guard", "off", "--workspace", &id], script).end().code(0);
+        let told = workspace(user, &["commit", &id, "--json"]).code(0).json();
+        let left = told["commit"]["left"].as_array().expect("left");
+        assert!(
+            left.iter().any(|row| row["path"] == ".git") && tree(&folder.join(".git")).len() >= state.len()
+        );
+        assert_eq!(git(user, &["rev-list", "--count", "HEAD"]).trim(), "1");
+        workspace(user, &["commit", &id, "--allow-protected"]).code(0);
+        assert_eq!(git(user, &["rev-list", "--count", "HEAD"]).trim(), "2");
+        assert!(folder.join(".envrc").exists() && folder.join("bare/HEAD").exists());
+    });
+}
+
+#[test]
+fn what_a_person_should_look_at_is_named() {
+    everyone(|user| {
+        let folder = project(user);
+        let script = "echo 'docs/' > .gitignore; mkdir .pytest_cache; echo 1 > .pytest_cache/a; echo x > .unheard-of; \
+                      printf '#!/bin/sh\\necho \\000 hidden\\n' > build.sh; chmod +x build.sh a.txt; printf 'x\\342\\200\\256y\\n' > d/x; \
+                      head -c 3000 /dev/urandom > bin; echo '*.config' > vite.config.ts; mkfifo pipe";
+        let ended = user.shell(["--guard", "off", "--workspace", "p", "--diff"], script).end();
+        let text = ended.code(0).text();
+        for part in [
+            "# b/build.sh: 24 bytes, can be executed; ",
+            "# +echo \\x00 hidden\n",
+            "# b/bin: 3000 bytes; it begins with\n# | ",
+            "old mode 100644\nnew mode 100755\n",
+            "+x\\u{202e}y\n",
+            "# b/pipe is a device, a pipe or a socket",
+        ] {
+            assert!(text.contains(part), "{part:?} in {text}");
+        }
+        assert!(!text.contains(['\0', '\u{202e}']) && !text.contains("\ndiff --git a/d/x"), "{text}");
+        ended
+            .says("new executable: build.sh")
+            .says("executable now: a.txt")
+            .says("new hidden: .pytest_cache (2 paths)");
+        let told = user
+            .shell(["--guard", "off", "--json", "--workspace", "p", "--diff"], script)
+            .end()
+            .code(0)
+            .json();
+        assert!(told["diff"].as_str().expect("a diff").contains("+x\u{202e}y\n"), "exact");
+        let ended = user.shell(["--guard", "off", "--workspace", "p", "--commit"], script).end();
+        ended
+            .code(0)
+            .says("left out: .unheard-of: a hidden name is protected")
+            .says("left out: vite.config.ts: ");
+        ended
+            .says("left out: pipe: devices, pipes and sockets")
+            .says("new hidden: .gitignore")
+            .says("new executable: build.sh");
+        assert!(folder.join(".pytest_cache/a").exists() && !folder.join(".unheard-of").exists());
+        // A pinned workspace cannot hold pipes, and says so.
+        let id = workspace(user, &["create", "p"]).code(0).text().trim().to_owned();
+        let ended = user.shell(["--guard", "off", "--workspace", &id], "mkfifo d/f; echo 1 > ordinary").end();
+        ended.code(0).says_one_line("left out: d/f: devices, pipes and sockets are not kept");
+        workspace(user, &["commit", &id]).code(0);
+        assert!(folder.join("ordinary").exists() && !folder.join("d/f").exists());
+    });
+}
+
+#[test]
+fn where_a_protected_name_leads_is_protected() {
+    everyone(|user| {
+        let folder = project(user);
+        user.make_folder("work/p/scripts");
+        user.write("work/p/scripts/check", "exit 0\n");
+        symlink("scripts/check", folder.join(".envrc")).expect("a link");
+        user.own(&folder.join(".envrc"));
+        let script = "echo owned > scripts/check; echo 1 > scripts/other; ln -s .vscode l; mkdir .vscode; echo owned > l/tasks.json";
+        let ended = user.shell(["--guard", "off", "--workspace", "p", "--commit"], script).end();
+        ended.code(0).says("left out: scripts/check: .envrc leads there");
+        assert_eq!(std::fs::read_to_string(folder.join("scripts/check")).expect("there"), "exit 0\n");
+        assert!(folder.join("scripts/other").exists() && !folder.join(".vscode").exists());
     });
 }
 
@@ -364,7 +486,7 @@ fn a_run_holds_nobody_up_and_what_is_killed_leaves_nothing() {
         user.write("work/signs/go", "");
         let mut all = [ends(one), ends(two)];
         all.sort();
-        // Both saw their beginning; the second of those that changed the same is told.
+        // Both started from the same state; the second one to change the same file is told.
         let [(kept, first, _), (refused, second, errors)] = all;
         assert_eq!(
             (kept, refused, first.as_str(), second.as_str()),
@@ -422,7 +544,7 @@ fn without_mounts_a_workspace_that_stays_is_copied() {
 #[test]
 fn a_hostile_archive_writes_nothing_outside() {
     everyone(|user| {
-        // Entries that lead out: by dots, by a root, through a link.
+        // Entries that lead outside: by dots, by an absolute path, through a link.
         let script = "import tarfile,io\nt=tarfile.open('evil.tar','w')\n\
                       def add(name,**k):\n i=tarfile.TarInfo(name); i.size=4\n for a,b in k.items(): setattr(i,a,b)\n \
                       t.addfile(i,io.BytesIO(b'evil'))\n\
@@ -436,7 +558,7 @@ fn a_hostile_archive_writes_nothing_outside() {
             .current_dir(user.path("work"))
             .status();
         assert!(made.expect("python starts").success());
-        // tar itself refuses some of it and ends with an error; then there is no workspace.
+        // tar itself refuses some of it and exits with an error; then there is no workspace.
         let ended = workspace(user, &["create", "--archive", "evil.tar"]);
         ended.code(125).says_one_line("cannot be unpacked");
         for name in ["out1", "out2", "out3"] {
@@ -487,7 +609,7 @@ fn a_release_is_for_a_workspace_as_it_is_and_for_nothing_else() {
             "ln -sf evil.py new; rm link",
             "ln -s d link",
         ] {
-            // The state before was released.
+            // The earlier state was released.
             run(change).code(0);
             let item = held();
             assert!(!all.contains(&item), "{change}");

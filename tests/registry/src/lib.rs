@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The registry, which ends with this.
+/// A running registry, which is stopped on drop.
 #[derive(Debug)]
 pub struct Registry {
     child: Child,
-    /// Where it listens: `127.0.0.1:PORT`.
+    /// Address that it listens on: `127.0.0.1:PORT`.
     pub address: String,
     dir: tempfile::TempDir,
 }
@@ -22,10 +22,10 @@ impl Drop for Registry {
 }
 
 impl Registry {
-    /// Starts one; none where there is no such program, which is said.
+    /// Starts a registry; `None`, with a message, if the program is not installed.
     ///
     /// # Panics
-    /// When it does not start.
+    /// When the registry does not start.
     #[must_use]
     pub fn start() -> Option<Self> {
         let program =
@@ -34,7 +34,7 @@ impl Registry {
             println!("skipped: no docker-registry; install it");
             return None;
         };
-        // A port that somebody takes meanwhile is tried again.
+        // Retries if another process takes the port meanwhile.
         for _ in 0..10 {
             let dir = tempfile::tempdir().expect("a folder");
             let listener = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
@@ -61,7 +61,7 @@ impl Registry {
         panic!("the registry does not start");
     }
 
-    /// The file in which it keeps what has this SHA-256, in hexadecimal.
+    /// Path of the blob with this SHA-256 digest, in hexadecimal.
     #[must_use]
     pub fn file(&self, hex: &str) -> PathBuf {
         self.dir.path().join(format!("data/docker/registry/v2/blobs/sha256/{}/{hex}/data", &hex[..2]))

@@ -1,5 +1,5 @@
-//! What callers over HTTP do that they should not, and what has to come of it: calls that are cancelled, connections that break off,
-//! answers that nobody reads, bytes that are no request.
+//! Misbehaviour of callers over HTTP, and the required results: calls that are cancelled, connections that
+//! break off, answers that are not read, bytes that are not a request.
 
 use std::io::{BufReader, Write};
 use std::net::Shutdown;
@@ -14,21 +14,21 @@ use crate::dice::Dice;
 use crate::rates::Times;
 use crate::web::{Pace, Trouble, Web, answered};
 
-/// How long a call that was cancelled may hold its stream: a run of a caller that is gone ends in the meantime.
+/// Time limit for the stream of a cancelled call: the run of a caller that is gone ends in the meantime.
 const HELD: Duration = Duration::from_secs(30);
-/// How long a server may take to answer what is no request; it waits ten seconds for headers.
+/// Time limit for the answer to bytes that are not a request; the server waits ten seconds for headers.
 const NO_REQUEST: Duration = Duration::from_secs(40);
-/// At most so long after the beginning a call is cancelled or left, milliseconds.
+/// Maximum time after the beginning at which a call is cancelled or left, in milliseconds.
 const WITHIN: u64 = 600;
 
-/// Something that a caller does.
+/// One kind of misbehaviour.
 pub struct Abuse {
     pub name: &'static str,
     pub weight: u64,
     pub does: fn(&mut Asked<'_>, &Web) -> Result<(), Judged>,
 }
 
-/// All of it.
+/// All kinds of misbehaviour.
 pub const ALL: [Abuse; 7] = [
     Abuse { name: "cancelled (notification)", weight: 20, does: by_notification },
     Abuse { name: "cancelled (run_cancel)", weight: 20, does: by_tool },
@@ -39,7 +39,7 @@ pub const ALL: [Abuse; 7] = [
     Abuse { name: "left its session", weight: 5, does: left },
 ];
 
-/// A tree of processes that would not end for ten minutes.
+/// A process tree that would not end for ten minutes.
 fn lasting(mark: &str) -> Value {
     let script = "sleep 600 & (trap '' TERM; sleep 600) & setsid sleep 600 & wait";
     json!({ "argv": ["sh", "-c", script, mark], "wait_ms": 60_000 })
@@ -57,7 +57,7 @@ fn by_notification(asked: &mut Asked<'_>, web: &Web) -> Result<(), Judged> {
     let word =
         json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } });
     if web.is_stateless() {
-        // Whoever hangs up has cancelled: there is nothing else.
+        // Hanging up is the only way to cancel.
         return hung_up(asked, web);
     }
     let (sent, came) = thread::scope(|scope| {
@@ -67,7 +67,7 @@ fn by_notification(asked: &mut Asked<'_>, web: &Web) -> Result<(), Judged> {
     });
     sent.map_err(|why| trouble("a cancellation", &why))?;
     match came {
-        // No answer, or that it was cancelled, or that it failed before.
+        // No answer, or that the call was cancelled, or that it failed before.
         Ok(Ok(_)) => Ok(()),
         Ok(Err(why)) => Err(trouble("a call that was cancelled", &why)),
         Err(_) => Err(Judged::Wrong("a caller failed".to_owned())),
@@ -86,7 +86,7 @@ fn by_tool(asked: &mut Asked<'_>, _: &Web) -> Result<(), Judged> {
     ended(&answer, &["cancelled"])
 }
 
-/// Sends a whole call and hangs up before its answer.
+/// Sends a complete call and hangs up before its answer.
 fn hung_up(asked: &mut Asked<'_>, web: &Web) -> Result<(), Judged> {
     web.begin(HELD).map_err(|why| trouble("a session", &why))?;
     let text = web.text(web.number(), "run_command", &lasting(&asked.mark));
@@ -94,7 +94,7 @@ fn hung_up(asked: &mut Asked<'_>, web: &Web) -> Result<(), Judged> {
     stream.write_all(text.as_bytes()).map_err(|e| trouble("a request", &e.into()))?;
     thread::sleep(asked.dice.time(WITHIN));
     if asked.dice.chance(30) {
-        // As whoever sends no more, and would read on for a while.
+        // As a client that sends no more, and would still read for a while.
         let _ = stream.shutdown(Shutdown::Write);
         thread::sleep(Duration::from_millis(20));
     }
@@ -111,7 +111,7 @@ fn broke_off(asked: &mut Asked<'_>, web: &Web) -> Result<(), Judged> {
     Ok(())
 }
 
-/// Takes its time to read a long answer.
+/// Reads a long answer slowly.
 fn slowly(asked: &mut Asked<'_>, web: &Web) -> Result<(), Judged> {
     let slow = web.slowly(Pace::Slow(50 + u32::try_from(asked.dice.below(200)).unwrap_or(0)));
     let script = "i=0; while [ $i -lt 3000 ]; do echo $0; i=$((i+1)); done";
@@ -123,12 +123,12 @@ fn slowly(asked: &mut Asked<'_>, web: &Web) -> Result<(), Judged> {
     ended(&answer?, &["exited"])
 }
 
-/// Bytes that are no request, or one whose body is none.
+/// Bytes that are not a request, or a request whose body is not valid.
 fn garbage(asked: &mut Asked<'_>, web: &Web) -> Result<(), Judged> {
     let dice = &mut asked.dice;
     let mut bytes: Vec<u8> = (0..dice.below(400)).map(|_| dice.roll().to_le_bytes()[0]).collect();
     if dice.chance(60) {
-        // Half of a call's text is as good as any.
+        // The headers of a real call, before a random body.
         let text = web.text(1, "run_command", &json!({}));
         let (head, _) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let head = head.replace("Content-Length", "X-Was");
@@ -141,26 +141,27 @@ fn garbage(asked: &mut Asked<'_>, web: &Web) -> Result<(), Judged> {
     match answered(&mut BufReader::new(stream), Pace::Quick).map_err(Trouble::from) {
         Ok(answer) if answer.status >= 400 => Ok(()),
         Ok(answer) => Err(Judged::Wrong(format!("what is no request was answered: {answer:?}"))),
-        // It may be closed without a word.
+        // The server may close the connection without an answer.
         Err(Trouble::Lost(_)) => Ok(()),
         Err(why) => Err(trouble("what is no request", &why)),
     }
 }
 
-/// Ends its session, and sometimes just forgets it.
+/// Ends its session, or sometimes abandons it.
 fn left(asked: &mut Asked<'_>, web: &Web) -> Result<(), Judged> {
     let properly = asked.dice.chance(80);
     web.leave(properly).map_err(|why| trouble("the end of a session", &why))
 }
 
-/// How long it takes from `run_cancel` until the last process of a run's tree is gone, over and over for so long.
+/// Measures the time from `run_cancel` until the last process of a run's tree is gone, repeatedly for
+/// `length`.
 pub fn cancelling(web: &Web, mark: &str, dice: &mut Dice, length: Duration) -> Result<Times, String> {
     let (mut times, began) = (Times::default(), Instant::now());
     while began.elapsed() < length {
         let mark = format!("{mark}-{:x}", dice.roll());
         let mut call = lasting(&mark);
         call["wait_ms"] = json!(0);
-        // The names of its processes, by which they are found from here.
+        // Names of its processes, by which they are found from here.
         call["argv"][2] = json!(format!(
             "(exec -a {mark} sleep 600) & (trap '' TERM; exec -a {mark} sleep 600) & \
              setsid bash -c 'exec -a {mark} sleep 600' & wait"
@@ -172,7 +173,7 @@ pub fn cancelling(web: &Web, mark: &str, dice: &mut Dice, length: Duration) -> R
         };
         let tree = tree(&mark)?;
         let sent = Instant::now();
-        // The last process may be gone before the answer comes, and may not be after it: both are awaited.
+        // The last process may be gone before the answer arrives, but must not outlive it: both are awaited.
         let gone = thread::scope(|scope| {
             let gone = scope.spawn(|| {
                 while tree.iter().any(|(pid, start)| lives(*pid, *start)) {
@@ -200,7 +201,7 @@ fn lives(pid: i32, start: u64) -> bool {
     crate::processes::read(pid).is_some_and(|now| now.start == start && now.state != 'Z')
 }
 
-/// The processes with this name, once all three of them are there, and the one that started them.
+/// Processes with this name, once all three of them are there, and the one that started them.
 fn tree(mark: &str) -> Result<Vec<(i32, u64)>, String> {
     let began = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! What a server is asked for under chaos, and the only answers that are right.
+//! Calls to a server under chaos, and their only correct answers.
 
 use std::time::{Duration, Instant};
 
@@ -8,13 +8,13 @@ use crate::client::{Calls, Reply};
 use crate::dice::Dice;
 use crate::kinds::Place;
 
-/// The longest that any answer may take: a guard's reader or a tool host that was killed is started again meanwhile.
+/// Time limit for any answer: a guard's reader or a tool host that was killed is restarted meanwhile.
 const HUNG: Duration = Duration::from_secs(90);
 
 /// Dangerous on the face of it, and harmless in a sandbox.
 const HOSTILE: &str = "import os\nprint('ran')\nos.system('rm -rf /home/')\n";
 
-/// A tool that says what it is told.
+/// A tool that echoes its argument.
 pub const ECHO: &str = r#"(component
     (core module $m
         (memory (export "memory") 1)
@@ -31,15 +31,15 @@ pub const ECHO: &str = r#"(component
     (func (export "echo") (param "text" string) (result string)
         (canon lift (core func $i "echo") (memory (core memory $i "memory")) (realloc (core func $i "realloc")))))"#;
 
-/// What came of a call.
+/// Verdict on a call.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Judged {
     Right,
-    /// It says that it failed, and why: right for one that was struck.
+    /// The answer reports a failure with a reason: correct if a blow struck.
     Failed(String),
-    /// Its program was killed, and it says that: right where somebody did.
+    /// The answer reports that its program was killed: correct if the soak did that.
     Killed,
-    /// The server went away.
+    /// The server ended.
     Lost,
     Wrong(String),
 }
@@ -47,7 +47,7 @@ pub enum Judged {
 /// One kind of call.
 pub struct Kind {
     pub name: &'static str,
-    /// Its share of all.
+    /// Relative frequency.
     pub weight: u64,
     call: fn(&mut Asked<'_>) -> Result<(), Judged>,
 }
@@ -100,7 +100,7 @@ static KINDS: [Kind; 10] = [
         let verdict = answer["verdict"].as_str().unwrap_or_default();
         match (bad, verdict) {
             (true, "quarantine") | (false, "allow") => Ok(()),
-            // What its reader was lost over is not read, and not run.
+            // A file whose reader was killed counts as unread, and is not run.
             (_, "incomplete") if answer["unread"].as_array().is_some_and(|u| !u.is_empty()) => {
                 Err(Judged::Failed(format!("unread: {}", answer["unread"])))
             }
@@ -113,7 +113,7 @@ static KINDS: [Kind; 10] = [
         let made = asked.ask("workspace_create", &files)?;
         let id = made["workspace_id"].clone();
         let kept = keeps(asked, &id, &mark);
-        // Also what a blow kept from its end: a caller has room for so many only.
+        // Also after a blow that kept the run from its end: a caller has a limited number of workspaces.
         let removed = asked.ask("workspace_remove", &json!({ "workspace_id": id }));
         kept.and(removed.map(drop))
     }),
@@ -134,7 +134,7 @@ static KINDS: [Kind; 10] = [
                 if right { Ok(()) } else { Err(Judged::Wrong(format!("totals of {report}"))) }
             }
             "unusable" if report["outcome"]["signal"] == "SIGKILL" => Err(Judged::Killed),
-            // Its reader was lost over it: it is held, and not run.
+            // Its reader was killed: it is held, and not run.
             "quarantined" if report["outcome"]["scan"]["verdict"] == "incomplete" => {
                 Err(explained("tests: quarantined", &report))
             }
@@ -151,7 +151,7 @@ static KINDS: [Kind; 10] = [
     }),
 ];
 
-/// Those that this host can have.
+/// Kinds that this host supports.
 pub fn here(place: &Place, has_tool: bool) -> Vec<&'static Kind> {
     let node = std::path::Path::new("/usr/bin/node").exists();
     let can = |kind: &&Kind| match kind.name {
@@ -161,22 +161,22 @@ pub fn here(place: &Place, has_tool: bool) -> Vec<&'static Kind> {
     KINDS.iter().filter(can).collect()
 }
 
-/// A run that was answered, and has to be in the history.
+/// An answered run, which must be in the history.
 #[derive(Clone, Debug)]
 pub struct Answered {
-    /// Its last word.
+    /// Last argument of the run.
     pub mark: String,
     pub cause: String,
     pub at: Instant,
 }
 
-/// A call that is under way.
+/// A running call.
 pub struct Asked<'a> {
     pub client: &'a dyn Calls,
     pub dice: Dice,
-    /// A word of its own.
+    /// Unique argument of the call.
     pub mark: String,
-    /// Runs that were answered, by their last words, with their causes.
+    /// Answered runs, by their last arguments, with their causes.
     pub answered: Vec<Answered>,
 }
 
@@ -200,7 +200,7 @@ impl Asked<'_> {
         }
     }
 
-    /// As [`Self::ask`], of a run, which has to be in the history afterwards.
+    /// Like [`Self::ask`], for a run, which must be in the history afterwards.
     pub fn run(&mut self, tool: &str, arguments: &Value) -> Result<Value, Judged> {
         let mut arguments = arguments.clone();
         arguments["wait_ms"] = json!(60_000);
@@ -219,12 +219,12 @@ impl Asked<'_> {
     }
 }
 
-/// A run whose changes the workspace has afterwards.
+/// A run whose changes are kept in the workspace.
 fn keeps(asked: &mut Asked<'_>, id: &Value, mark: &str) -> Result<(), Judged> {
     let script = "cat file; echo $0 >file; mkdir new; echo x >new/y";
     let argv = json!({ "workspace_id": id, "keep": true, "argv": ["sh", "-c", script, mark] });
     exited(&asked.run("run_command", &argv)?, 0, "original\n")?;
-    // Nobody strikes what is no run: this is what it kept.
+    // Reading is not a run, so no blow explains a fault: this is the kept file.
     let read = asked.ask("workspace_read", &json!({ "workspace_id": id, "path": "file" }))?;
     if read.to_string().contains(mark) {
         return Ok(());
@@ -236,7 +236,7 @@ fn same(what: &str, is: &Value, want: &Value) -> Result<(), Judged> {
     if is == want { Ok(()) } else { Err(Judged::Wrong(format!("{what} {is}, not {want}"))) }
 }
 
-/// A failure that says why; one that does not is wrong.
+/// A failure that gives a reason; one that does not is wrong.
 fn explained(what: &str, answer: &Value) -> Judged {
     let reason = answer["reason"].as_str().or_else(|| answer["outcome"]["reason"].as_str());
     match reason.filter(|reason| !reason.trim().is_empty()) {
@@ -245,7 +245,7 @@ fn explained(what: &str, answer: &Value) -> Judged {
     }
 }
 
-/// Whether the cause is one of these, or an honest failure.
+/// Checks that the cause is one of these, or an honest failure.
 pub fn ended(answer: &Value, causes: &[&str]) -> Result<(), Judged> {
     let cause = answer["cause"].as_str().unwrap_or_default();
     if causes.contains(&cause) {
@@ -253,9 +253,9 @@ pub fn ended(answer: &Value, causes: &[&str]) -> Result<(), Judged> {
     }
     match cause {
         "internal" | "refused" => Err(explained(cause, answer)),
-        // What its reader was lost over is held, and not run.
+        // An artifact whose reader was killed is held, and not run.
         "quarantined" if answer["scan"]["verdict"] == "incomplete" => Err(explained(cause, answer)),
-        // It was the program itself that was killed: that is what happened to it.
+        // The program itself was killed, as the answer says.
         "signaled" if answer["signal"] == "SIGKILL" => Err(Judged::Killed),
         _ => Err(Judged::Wrong(format!("{cause:?}, not {causes:?}: {answer}"))),
     }
@@ -267,7 +267,7 @@ pub fn exited(answer: &Value, code: i64, printed: &str) -> Result<(), Judged> {
     if right { Ok(()) } else { Err(Judged::Wrong(format!("not {code} and {printed:?}: {answer}"))) }
 }
 
-/// A program that a signal ended: its own, or what was sent to any process of ours.
+/// Checks for a program that ended by a signal: its own, or one that was sent to any process of ours.
 fn signaled(answer: &Value, signal: &str) -> Result<(), Judged> {
     ended(answer, &["signaled"])?;
     if answer["signal"] == "SIGKILL" && signal != "SIGKILL" {

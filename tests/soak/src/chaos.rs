@@ -1,9 +1,10 @@
-//! `--chaos MINUTES`: two servers under load, and somebody who kills a part of them every few moments, beside the runs of the
-//! program and of the library with their own blows.
+//! `--chaos MINUTES`: two servers under load, parts of which are killed every few moments, alongside runs of
+//! the program and of the library with blows of their own.
 //!
-//! One server may be killed and is started again; the other never is, and loses everything below it, again and again:
-//! its memory, descriptors and threads have to stay what they are. An answer is right, or says that it failed, which
-//! only a call may during whose life something was killed below its server. Every few seconds nothing is killed for a while.
+//! One server may be killed and is started again; the other never is, and loses everything below it, again
+//! and again: its memory, descriptors and threads must stay constant. An answer is correct, or reports a
+//! failure, which is allowed only if something below its server was killed during the call. Every few seconds
+//! there is a pause without blows.
 
 use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
@@ -27,36 +28,38 @@ use crate::processes::{Children, all};
 use crate::service::{Use, slope, uses};
 use crate::victims::{PARTS, Part, of};
 
-/// How long something is killed, and how long nothing is.
+/// Duration of a period with blows, and of the pause after it.
 const STORM: Duration = Duration::from_secs(4);
 const CALM: Duration = Duration::from_secs(2);
-/// Between two blows, at most, milliseconds.
+/// Maximum time between two blows, in milliseconds.
 const BETWEEN: u64 = 400;
-/// What was asked for so soon after a blow may still suffer from it: whoever was killed takes a moment to be gone.
+/// A call that starts within this time after a blow may still suffer from it: a killed process takes a moment
+/// to be gone.
 pub const ECHO: Duration = Duration::from_millis(500);
-/// A server answers first and writes its history a moment later, several rows together: rows of answers that came so
-/// shortly before it was killed may be missing.
+/// A server answers first and writes its history a moment later, several rows together: rows of answers
+/// within this time before it was killed may be missing.
 const UNWRITTEN: Duration = Duration::from_millis(1500);
-/// So long after its last failure a tool's process may not be started again: five in a minute, and a minute's pause.
+/// Time after a failure in which a tool's process may not be restarted: five failures in a minute cause a
+/// pause of a minute.
 pub const REST: Duration = Duration::from_secs(125);
-/// Calls at once for each server.
+/// Simultaneous calls per server.
 const AT_ONCE: u64 = 3;
-/// Runs of the program and of the library in one batch.
+/// Runs of the program and of the library per batch.
 const BATCH: u64 = 40;
-/// A leak of one page for each call would be 4,000 KiB for each 1,000 calls.
+/// Maximum growth of memory, in KiB per 1,000 calls. A leak of one page per call would be 4,000 KiB.
 const STEEPEST_KIB: f64 = 600.0;
-/// A shorter time says nothing about growth.
+/// Minimum duration for judging growth.
 const FOR_GROWTH: Duration = Duration::from_secs(120);
-/// Fewer calls say nothing about a slope: the last 128 runs are kept.
+/// Minimum number of calls for judging a slope: the last 128 runs are kept.
 const CALLS_FOR_SLOPE: u64 = 1000;
 
-/// A server, whoever it is just now.
+/// A server slot, whose current process changes.
 struct Slot {
     client: RwLock<Arc<Client>>,
     state: PathBuf,
     said: PathBuf,
     mortal: bool,
-    /// When a part of it was killed.
+    /// Times at which parts of it were killed.
     blows: Mutex<Vec<(Instant, Part)>>,
 }
 
@@ -64,15 +67,15 @@ struct Slot {
 struct Tally {
     calls: u64,
     right: u64,
-    /// By the beginning of what they said.
+    /// Number of failures, by the beginning of their messages.
     failed: BTreeMap<String, u64>,
     lost: u64,
     kinds: BTreeMap<&'static str, u64>,
     killed: BTreeMap<Part, u64>,
     wrong: Vec<String>,
-    /// Of each server, by its state folder: runs that have to be in its history, the last ones.
+    /// Per server, by its state folder: the last runs that must be in its history.
     answered: BTreeMap<PathBuf, Vec<Answered>>,
-    /// Of the server that is never killed: its calls, and then its memory.
+    /// For the server that is never killed: its number of calls, and its resource use over them.
     spared: u64,
     uses: Vec<(u64, Use)>,
 }
@@ -97,7 +100,7 @@ impl Slot {
         Arc::clone(&self.client.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether one of these was killed so late that a call of this time may suffer from it.
+    /// Whether one of these parts was killed so late that a call begun at `since` may suffer from it.
     fn was_struck(&self, since: Instant, echo: Duration, parts: &[Part]) -> bool {
         lock(&self.blows).iter().any(|(at, part)| *at + echo >= since && parts.contains(part))
     }
@@ -128,12 +131,12 @@ impl Chaos {
             place,
             children,
         };
-        // Each kind once in peace: what cannot be had here shows now, and what is kept has its size.
+        // Each kind once in peace: a kind that does not work here shows now, and caches reach their size.
         for slot in &chaos.slots {
             for (n, kind) in (0..).zip(calls::here(&chaos.place, true)) {
                 match chaos.call(slot, kind, &mut Dice::new(chaos.seed, n)).0 {
                     Judged::Right => {}
-                    // A host may be too weak for tools: their wall wants namespaces.
+                    // The host may be too weak for tools, whose hosts need namespaces.
                     Judged::Failed(why) if kind.name == "tool" => {
                         has_tool = false;
                         println!("skipped: no tools here: {why}");
@@ -146,7 +149,7 @@ impl Chaos {
         Ok(chaos)
     }
 
-    /// A call, whatever is killed meanwhile, and the runs that it had answered.
+    /// Makes a call despite any blows; returns the verdict and the runs that were answered.
     fn call(&self, slot: &Slot, kind: &calls::Kind, dice: &mut Dice) -> (Judged, Vec<Answered>) {
         let client = slot.client();
         let mark = format!("{}-chaos-{:x}", self.mark, dice.roll());
@@ -161,7 +164,7 @@ impl Chaos {
         let (judged, mut new) = self.call(slot, kind, dice);
         let took = began.elapsed();
         let any = PARTS.map(|part| part.0);
-        // Whose process failed five times in a minute rests for one.
+        // A tool whose process failed five times in a minute rests for a minute.
         let rests = kind.name == "tool" && slot.was_struck(began, REST, &any);
         let judged = match judged {
             Judged::Failed(why) if !rests && !slot.was_struck(began, ECHO, &any) => {
@@ -198,7 +201,7 @@ impl Chaos {
         judged
     }
 
-    /// One caller of a server, until it is over.
+    /// One caller of a server, until the end.
     fn calls(&self, slot: usize, number: u64) {
         let kinds = calls::here(&self.place, self.has_tool);
         let mut dice = Dice::new(self.seed, u64::MAX / 2 + number);
@@ -242,7 +245,7 @@ impl Chaos {
                 continue;
             }
             let victim = found[usize::try_from(choice % found.len() as u64).unwrap_or(0)];
-            // Before it, so that nobody suffers from what is not noted yet.
+            // Recorded before the blow, so that no call suffers from an unrecorded one.
             let struck = Instant::now();
             lock(&slot.blows).push((struck, part));
             if self.children.signal_found(victim, Signal::SIGKILL) {
@@ -255,7 +258,7 @@ impl Chaos {
         }
     }
 
-    /// The next server in the place of one that was killed.
+    /// Starts the next server in place of one that was killed.
     fn again(&self, slot: &Slot, old: &Client, struck: Instant) {
         let status = self.children.wait(old.pid, Duration::from_secs(30));
         let killed = matches!(status, Some(WaitStatus::Signaled(_, Signal::SIGKILL, _)));
@@ -273,7 +276,7 @@ impl Chaos {
         }
     }
 
-    /// Ends the servers, and says what is wrong with what they kept.
+    /// Ends the servers, and checks their history.
     fn end(&self) {
         for slot in &self.slots {
             let client = slot.client();
@@ -331,7 +334,8 @@ impl Soak {
             let mut next = self.arguments.first;
             let mut done = Ok(());
             while done.is_ok() && storm.elapsed() < length {
-                // Of the last batch all rows are in the history; of earlier ones it may have forgotten some.
+                // All rows of the last batch are in the history; some of earlier batches may have been
+                // dropped.
                 done = self.runs(next, next + BATCH).map(|last| answered = last);
                 next += BATCH;
             }
@@ -339,7 +343,7 @@ impl Soak {
             done
         })?;
         thread::sleep(ECHO);
-        // And once more in peace: all of it works.
+        // Again in peace: everything works.
         for (n, kind) in (0..).zip(calls::here(&chaos.place, chaos.has_tool)) {
             for slot in 0..2 {
                 chaos.one(slot, kind, &mut Dice::new(chaos.seed, u64::MAX / 5 + n));
@@ -358,8 +362,8 @@ impl Soak {
 impl Chaos {
     fn report(&self, before: &Use, after: &Use, took: Duration) {
         let mut tally = lock(&self.tally);
-        // Launchers, interpreters and readers come and go, and a caller's runs are kept up to a number: so the end is
-        // compared with a time at which all of that had its size.
+        // Launchers, interpreters and readers come and go, and a limited number of a caller's runs is kept:
+        // so the end is compared with a time at which all of that had its size.
         let third = tally.uses.len() / 3;
         let most = |uses: &[(u64, Use)]| {
             let of = |get: fn(&Use) -> u64| uses.iter().map(|(_, uses)| get(uses)).max().unwrap_or_default();

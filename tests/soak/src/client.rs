@@ -1,4 +1,5 @@
-//! A server, `hotcell mcp`, and the client's end of it: several calls at once, each answered by its number.
+//! A server, `hotcell mcp`, and the client's end of it: several simultaneous calls, each answered by its
+//! number.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -29,26 +30,26 @@ pub struct Client {
     next: AtomicU64,
 }
 
-/// What came of a call.
+/// Reply to a call.
 #[derive(Debug)]
 pub enum Reply {
     /// The structured content.
     Good(Value),
-    /// An answer with `isError`, or an error of the protocol: its words.
+    /// Message of an answer with `isError`, or of a protocol error.
     Bad(String),
     /// The server has ended.
     Lost,
-    /// It lives and says nothing.
+    /// The server is alive but did not answer in time.
     Silent,
 }
 
-/// Whoever can call a tool, by whatever transport.
+/// A client that can call tools, over any transport.
 pub trait Calls {
     /// Calls a tool.
     fn call(&self, tool: &str, arguments: &Value, patience: Duration) -> Reply;
 }
 
-/// What an answer of `tools/call` says.
+/// Converts an answer to `tools/call`.
 pub fn reply(answer: &Value) -> Reply {
     let result = &answer["result"];
     if result["isError"] == true || result.is_null() {
@@ -69,7 +70,7 @@ impl Calls for Client {
 }
 
 impl Client {
-    /// Starts a server with a state folder of its own; what it says on standard error goes to `said`.
+    /// Starts a server with a state folder of its own; its standard error goes to `said`.
     pub fn start(children: &Children, place: &Place, state: &Path, said: &Path) -> io::Result<Self> {
         let mut command = Command::new(&place.hotcell);
         command.arg("mcp").arg("--state").arg(state);
@@ -116,7 +117,7 @@ impl Client {
         writeln!(input, "{message}")
     }
 
-    /// Lets it end.
+    /// Closes the server's input, so that it ends.
     pub fn hang_up(&self) {
         *self.input.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }

@@ -1,4 +1,4 @@
-//! Random choices that a seed repeats: SplitMix64, one stream for each run, whatever the other runs do.
+//! Random choices that a seed repeats: SplitMix64, with one stream per run, independent of the other runs.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct Dice(u64);
 
 impl Dice {
-    /// The stream of one run of a seed.
+    /// Stream of one run of a seed.
     pub fn new(seed: u64, run: u64) -> Self {
         let mut dice = Self(seed ^ run.wrapping_mul(0xd134_2543_de82_ef95));
         dice.roll();
@@ -28,18 +28,18 @@ impl Dice {
         self.roll() % end
     }
 
-    /// Whether one of `percent` cases in a hundred came.
+    /// Returns `true` in `percent` of a hundred cases.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    /// One of these.
+    /// Picks one of these.
     pub fn pick<'a, T>(&mut self, among: &'a [T]) -> &'a T {
         let index = self.below(among.len() as u64);
         &among[usize::try_from(index).unwrap_or(0)]
     }
 
-    /// One of these by weight.
+    /// Picks one of these by weight.
     pub fn weighted<'a, T>(&mut self, among: &'a [T], weight: impl Fn(&T) -> u64) -> &'a T {
         let mut at = self.below(among.iter().map(&weight).sum());
         let found = among.iter().find(|one| match at.checked_sub(weight(one)) {

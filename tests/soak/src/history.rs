@@ -1,4 +1,4 @@
-//! Whether the history is whole and knows every run that was answered.
+//! Checks that the history is intact and contains every answered run.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -14,7 +14,7 @@ use crate::kinds::Place;
 use crate::processes::Children;
 use crate::run::surroundings;
 
-/// Runs that the history keeps.
+/// Maximum number of runs in the history.
 const KEPT: usize = 1000;
 
 /// The database of a state folder.
@@ -25,8 +25,9 @@ pub struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// What is wrong with it. `answered` are marks of runs of which at most [`KEPT`] were started since the first of
-    /// them, with the causes that are right for each; `total` is how many were answered since the beginning.
+    /// Faults of the program's history. `answered` are marks of runs of which at most [`KEPT`] were started
+    /// since the first of them, with the correct causes of each; `total` is the number of answered runs since
+    /// the beginning.
     pub fn of_program(&self, answered: &HashMap<String, Vec<&'static str>>, total: usize) -> Vec<String> {
         let rows = match self.all() {
             Ok(rows) => rows,
@@ -57,7 +58,7 @@ impl Rows<'_> {
         wrong
     }
 
-    /// The same of a server's, and of its audit log: `answered` are among its last [`KEPT`] runs.
+    /// Faults of a server's history, and of its audit log: `answered` are among its last [`KEPT`] runs.
     pub fn of_server(&self, answered: &[Answered]) -> Vec<String> {
         let rows = match self.all() {
             Ok(rows) => rows,
@@ -84,7 +85,7 @@ impl Rows<'_> {
         list["runs"].as_array().cloned().ok_or_else(|| format!("the history has no runs: {list}"))
     }
 
-    /// What hotcell says of it.
+    /// Runs hotcell and parses its output.
     fn asked(&self, words: &[&str]) -> Result<Value, String> {
         let mut command = Command::new(&self.place.hotcell);
         command.args(words).arg("--state").arg(self.state);
@@ -106,7 +107,7 @@ impl Rows<'_> {
         if said != "ok" {
             return Err(format!("the history is broken: {said}"));
         }
-        // A row is written whole or not at all: what it holds can be read.
+        // A row is written completely or not at all, so its contents can be read.
         let half = "SELECT count(*) FROM runs WHERE NOT (json_valid(command) AND json_valid(usage) \
                     AND json_valid(outcome) AND json_extract(outcome, '$.cause') = cause)";
         let half: u64 = database.query_row(half, [], |row| row.get(0)).map_err(bad)?;
@@ -114,7 +115,7 @@ impl Rows<'_> {
     }
 }
 
-/// The last word of a run.
+/// Last argument of a run.
 fn mark(row: &Value) -> &str {
     row["command"].as_array().and_then(|words| words.last()?.as_str()).unwrap_or_default()
 }

@@ -1,4 +1,5 @@
-//! `--hot COUNT`: sandboxes that are made ahead, used one after the other. The last hundred have to be as fast as the first.
+//! `--hot COUNT`: prewarmed sandboxes, used one after the other. The last hundred must be as fast as the
+//! first.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -6,12 +7,12 @@ use std::time::{Duration, Instant};
 use hotcell_sandbox::pool::{Pool, PoolOptions};
 use hotcell_sandbox::{Engine, Policy};
 
-/// How much slower the last hundred may be.
+/// Maximum ratio of the last hundred times to the first.
 const MOST: f64 = 1.2;
-/// How long one may take until it is ready.
+/// Time limit for a sandbox to become ready.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Measures, prints, and says whether it holds.
+/// Measures, prints, and returns whether the limit holds.
 pub fn measure(count: usize) -> Result<bool, Box<dyn Error>> {
     // Before anything else: it may move this process to a cgroup of its own.
     let engine = Engine::new();
@@ -38,7 +39,7 @@ fn middle(times: &[Duration]) -> Duration {
 
 async fn times(pool: &Pool, count: usize) -> Result<Vec<Duration>, Box<dyn Error>> {
     let policy = Policy::new("/bin/true");
-    // It is asked for often enough, and what is kept has its size.
+    // After these runs the shape is pooled, and caches have their size.
     for _ in 0..20 {
         pool.run(&policy).await;
     }
@@ -57,7 +58,7 @@ async fn times(pool: &Pool, count: usize) -> Result<Vec<Duration>, Box<dyn Error
         if !outcome.success() {
             return Err(serde_json::to_string(&outcome)?.into());
         }
-        // One that had ended meanwhile is none of these.
+        // A prewarmed sandbox that had ended meanwhile does not count.
         if pool.served().hot > hot {
             times.push(took);
         }

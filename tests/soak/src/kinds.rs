@@ -1,4 +1,4 @@
-//! What is run: every kind with its weight, and the only endings that are right.
+//! Kinds of runs with their weights, and their only correct endings.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,67 +7,67 @@ use nix::sys::signal::Signal;
 
 use crate::dice::Dice;
 
-/// Where runs happen.
+/// Surroundings of the runs.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// Holds everything of this soak.
+    /// Folder with everything of this soak.
     pub work: PathBuf,
-    /// The program under test.
+    /// Program under test.
     pub hotcell: PathBuf,
-    /// Limits are held and observed by cgroups.
+    /// Whether limits are enforced and observed by cgroups.
     pub cgroups: bool,
-    /// There is `/usr/bin/python3`.
+    /// Whether `/usr/bin/python3` exists.
     pub python: bool,
 }
 
 /// One kind of run.
 pub struct Kind {
     pub name: &'static str,
-    /// Its share of all.
+    /// Relative frequency.
     pub weight: u64,
-    /// About how long it takes on an idle machine, milliseconds: kills come within it.
+    /// Approximate duration on an idle machine, in milliseconds: blows fall within it.
     pub span: u64,
     make: fn(&mut Dice, &Place, &str) -> Case,
 }
 
 impl Kind {
-    /// A run of this kind. Its command line holds `mark`.
+    /// A run of this kind. Its command line contains `mark`.
     pub fn case(&self, dice: &mut Dice, place: &Place, mark: &str) -> Case {
         let mut case = (self.make)(dice, place, mark);
-        // Everything whose output is read to its end can also be asked for as JSON.
+        // A run whose output is read to its end may also be requested as JSON.
         let json = case.reader != Reader::Closes && dice.chance(25);
         case.json = case.verb == Verb::Test || case.verb == Verb::Run && json;
         case
     }
 }
 
-/// How our end of its standard output behaves.
+/// Behaviour of the reader of its standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
     /// Reads at once.
     Quick,
     /// Reads a little at a time.
     Slow,
-    /// Reads a little and goes away.
+    /// Reads a little and closes its end.
     Closes,
 }
 
-/// What has to be on standard output.
+/// Expected standard output.
 #[derive(Clone, Debug)]
 pub enum Printed {
-    /// This.
+    /// Exactly this text.
     Exactly(String),
-    /// A great deal of nothing but this.
+    /// A large output that consists only of this text.
     Only(&'static str),
-    /// Whatever was printed before it was ended.
+    /// Any output before the end of the run.
     Anything,
-    /// A test report with so many.
+    /// A test report with these totals.
     Tests { passed: u64, failed: u64 },
     /// The report of [`crate::library`], without a wrong run.
     Report,
 }
 
-/// A right ending.
+/// A correct ending.
 #[derive(Clone, Debug)]
 pub struct Ending {
     pub code: i32,
@@ -75,21 +75,21 @@ pub struct Ending {
     pub printed: Printed,
 }
 
-/// Ctrl-C, or a polite kill.
+/// Ctrl-C, or SIGTERM.
 #[derive(Clone, Copy, Debug)]
 pub struct Interrupt {
     pub signal: Signal,
-    /// As a terminal sends it: to hotcell and all that it started.
+    /// Sent as by a terminal: to hotcell and all that it started.
     pub group: bool,
     pub after: Duration,
 }
 
-/// What is started.
+/// Program to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// `hotcell run`.
     Run,
-    /// `hotcell test` of a project, which has no place for a mark.
+    /// `hotcell test` of a project, whose command line has no place for a mark.
     Test,
     /// Not the program: runs through the library in a process of their own.
     Library,
@@ -98,14 +98,14 @@ pub enum Verb {
 /// One run.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Options and words behind the verb; the mark is the last.
+    /// Options and arguments after the verb; the mark is the last.
     pub words: Vec<String>,
-    /// What it reads on standard input.
+    /// Standard input.
     pub stdin: String,
     pub reader: Reader,
     pub interrupt: Option<Interrupt>,
     pub endings: Vec<Ending>,
-    /// A file outside that holds the mark afterwards.
+    /// A file outside that contains the mark afterwards.
     pub writes: Option<PathBuf>,
     pub json: bool,
     pub verb: Verb,
@@ -136,7 +136,8 @@ impl Case {
     }
 }
 
-/// Without a user namespace the limit counts all processes of an ordinary user, also those of other runs.
+/// Without a user namespace the limit counts all processes of an ordinary user, including those of other
+/// runs.
 const LANDLOCK_ONLY: [&str; 4] = ["--profile", "landlock-only", "--processes", "4096"];
 const PYTHON: &str = "/usr/bin/python3";
 
@@ -148,18 +149,18 @@ fn stopped(cause: &'static str, printed: Printed) -> Ending {
     Ending { code: 124, cause, printed }
 }
 
-/// A limit that is reached before anything is printed.
+/// A limit that is reached before any output.
 fn quietly(cause: &'static str) -> Ending {
     stopped(cause, Printed::Exactly(String::new()))
 }
 
-/// Those that this host can run.
+/// Kinds that this host supports.
 pub fn here(place: &Place) -> Vec<&'static Kind> {
     let needs_python = |k: &Kind| k.name.ends_with("(python)");
     KINDS.iter().filter(|k| place.python || !needs_python(k)).collect()
 }
 
-/// The most ordinary run.
+/// The simplest run.
 pub fn plain(mark: &str) -> Case {
     Case::of(&[], &["echo", "plain"], mark, exits(0, format!("plain {mark}\n")))
 }
@@ -170,7 +171,7 @@ const fn kind(name: &'static str, weight: u64, span: u64, make: fn(&mut Dice, &P
 
 static KINDS: [Kind; 28] = [
     kind("plain", 12, 20, |_, _, m| plain(m)),
-    // Lost once in 250 runs on a busy machine, long ago.
+    // Output was lost once in 250 runs on a busy machine, long ago.
     kind("last words", 12, 20, |dice, _, m| {
         let text = format!("{:x}", dice.roll()).repeat(1 + usize::try_from(dice.below(200)).unwrap_or(0));
         Case::of(&[], &["printf", "%s %s", &text], m, exits(0, format!("{text} {m}")))
@@ -234,13 +235,13 @@ static KINDS: [Kind; 28] = [
         Case::shell(&options, "cat file; echo $0 >file; cat file", m, exits(0, format!("original\n{m}\n")))
     }),
     kind("memory", 3, 80, |_, _, m| {
-        // It looks for an end of line. One process: of two, one may see the other's end and print.
+        // tail looks for a line end. A single process: with two, one may see the other's end and print.
         Case::shell(&["--memory", "32M"], "tail /dev/zero", m, quietly("memory_limit"))
     }),
     kind("wall clock", 4, 150, |dice, _, m| {
         let limit = format!("{}ms", 50 + dice.below(150));
         let script = "echo $0; trap '' TERM INT; sleep 600 & sleep 600; :";
-        // On a busy machine its time may be over before its first word.
+        // On a busy machine its time may be over before its first output.
         Case::shell(&["--timeout", &limit], script, m, stopped("wall_limit", Printed::Anything))
     }),
     kind("processor time", 2, 350, |_, _, m| {
@@ -258,7 +259,7 @@ static KINDS: [Kind; 28] = [
     }),
     kind("files", 3, 30, |_, _, m| {
         let script = "i=0; while [ $i -lt 99 ]; do : >/tmp/$i; i=$((i + 1)); done; echo all";
-        // The shell ends when it cannot make a file for `:`.
+        // The shell ends when it cannot create a file for `:`.
         Case::shell(&["--files", "50"], script, m, exits(2, ""))
     }),
     kind("processes (python)", 3, 60, |_, _, m| {
@@ -271,7 +272,7 @@ static KINDS: [Kind; 28] = [
         Case::python(&["--processes", "8", "--timeout", "3s"], script, m, quietly(cause))
     }),
     kind("queues (python)", 3, 80, |_, _, m| {
-        // The key is looked for outside afterwards; so is the name.
+        // The key and the name are searched for outside afterwards.
         let script = format!(
             "import ctypes, mmap, os, sys\nlibc = ctypes.CDLL(None)\nname = '/' + sys.argv[1]\n\
              print(libc.shmget({key}, 4096, 0o1600) >= 0, libc.mq_open(name.encode(), 0o102, 0o600, None) >= 0)\n\
@@ -312,7 +313,7 @@ static KINDS: [Kind; 28] = [
     }),
 ];
 
-/// Of shared memory that programs make and leave: this soak's own.
+/// Key of shared memory that programs make and leave: unique to this soak.
 pub fn ipc_key() -> u32 {
     0x5000_0000 | std::process::id()
 }

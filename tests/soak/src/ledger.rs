@@ -1,5 +1,5 @@
-//! Runs that each write a line to the same file: whatever happens to the server's parts, none writes two, and none that was answered
-//! wrote none.
+//! Runs that each append a line to one file: whatever happens to the server's parts, no run appends two
+//! lines, and every answered run appends one.
 
 use std::collections::HashMap;
 
@@ -7,24 +7,24 @@ use serde_json::{Value, json};
 
 use crate::calls::{Asked, Judged, exited};
 
-/// Lines until the next file.
+/// Number of lines before the next file.
 const LINES: usize = 60;
 
-/// A workspace with a file, and what has to be in it.
+/// A workspace with a file, and its expected contents.
 #[derive(Debug, Default)]
 pub struct Ledger {
     workspace: Option<Value>,
-    /// The marks of its runs, and whether each ended as it should.
+    /// Marks of its runs, and whether each ended correctly.
     runs: Vec<(String, bool)>,
 }
 
 impl Ledger {
-    /// One more run, which writes a line.
+    /// Makes another run, which appends a line.
     pub fn add(&mut self, asked: &mut Asked<'_>) -> Judged {
         self.try_add(asked).err().unwrap_or(Judged::Right)
     }
 
-    /// Looks whether all is right, and removes it.
+    /// Checks the file, and removes the workspace.
     pub fn close(&mut self, asked: &mut Asked<'_>) -> Judged {
         self.look(asked).err().unwrap_or(Judged::Right)
     }
@@ -66,7 +66,7 @@ impl Ledger {
     }
 }
 
-/// Whether each run that ended as it should is there once, and each other at most once.
+/// Checks that each run that ended correctly is listed once, and each other one at most once.
 fn wrong(text: &str, runs: &[(String, bool)]) -> Result<(), String> {
     let mut counts: HashMap<&str, u32> = HashMap::new();
     text.lines().for_each(|line| *counts.entry(line).or_default() += 1);

@@ -1,5 +1,5 @@
-//! What is left of runs that have ended: nothing, or a list of it. Only this soak's own is counted, since others may use
-//! hotcell on the same machine.
+//! Leftovers of runs that have ended, which must be an empty list. Only those of this soak count, since
+//! others may use hotcell on the same machine.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,24 +8,24 @@ use std::path::{Path, PathBuf};
 use crate::kinds::{Place, ipc_key};
 use crate::processes::{Children, all, descendants};
 
-/// What was there before, and where to look.
+/// State before the first run, and the places to search.
 #[derive(Debug)]
 pub struct Ground {
     work: PathBuf,
-    /// In every command line, and in every name that a program makes.
+    /// Text in every command line, and in every name that a program makes.
     mark: String,
     mounts: BTreeSet<String>,
     cgroup_folders: Vec<PathBuf>,
 }
 
 impl Ground {
-    /// Looks at what is there before the first run.
+    /// Records the state before the first run.
     pub fn before(place: &Place, mark: &str, cgroup_folders: Vec<PathBuf>) -> Self {
         Self { work: place.work.clone(), mark: mark.to_owned(), mounts: mounts(), cgroup_folders }
     }
 
-    /// What is there and should not be. `living` is a process that goes on: it may have two launchers, and a cgroup
-    /// made ahead of time and one in the making.
+    /// Lists leftovers. `living` is a process that goes on: it may have two launchers, one prewarmed cgroup
+    /// and one in the making.
     pub fn left(&self, children: &Children, living: Option<i32>) -> Vec<String> {
         let mut left = self.processes(living);
         left.extend(self.cgroups(children, living));
@@ -50,7 +50,7 @@ impl Ground {
             }
             left.push(format!("process {process:?}"));
         }
-        // The same by another way: whoever got away from us has our mark.
+        // Also searched by command line: a process that escaped still has our mark.
         for process in all.iter().filter(|p| p.pid != own && !ours.contains(p)) {
             let words = fs::read(format!("/proc/{}/cmdline", process.pid)).unwrap_or_default();
             if words.split(|b| *b == 0).any(|word| word.starts_with(self.mark.as_bytes())) {
@@ -60,7 +60,7 @@ impl Ground {
         left
     }
 
-    /// Groups are called `PID-START-NAMESPACE-N` after the process that made them.
+    /// Cgroups are named `PID-START-NAMESPACE-N` after the process that made them.
     fn cgroups(&self, children: &Children, living: Option<i32>) -> Vec<String> {
         let mut left = Vec::new();
         for folder in &self.cgroup_folders {
@@ -81,7 +81,7 @@ impl Ground {
         let in_state = in_state
             .filter(|n| !n.starts_with("hotcell.db") && !n.starts_with("readings.db"))
             .map(|n| format!("file state/{n}"));
-        // Folders that runs could see and not change, and one that they could.
+        // Folders that runs could read but not change, and one that they could change.
         let project = fs::read_to_string(self.work.join("project/file")).unwrap_or_default();
         let changed = project != "original\n"
             || names(&self.work.join("project")) != ["file", "sub"]
@@ -125,7 +125,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Id and starting time of the process that made a cgroup.
+/// Id and start time of the process that made a cgroup.
 fn maker(name: &str) -> Option<(i32, u64)> {
     let parts: Vec<&str> = name.split('-').collect();
     let [pid, start, _, _] = parts.as_slice() else { return None };
@@ -187,7 +187,7 @@ mod tests {
         assert!(children.signal(pid, Signal::SIGKILL, false));
         assert!(children.wait(pid, Duration::from_secs(60)).is_some());
         assert_eq!(ground.processes(None), nothing);
-        // Nothing can be mounted here: what is there counts as new.
+        // This test cannot mount anything, so it treats existing mounts as new.
         (ground.mounts, ground.work) = (BTreeSet::new(), "/".into());
         assert!(!ground.mounts().is_empty());
     }

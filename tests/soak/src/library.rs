@@ -1,7 +1,8 @@
-//! `hotcell-soak library MARK`: runs through the library in one process with one engine, as a service would do it.
+//! `hotcell-soak library MARK`: runs through the library in one process with one engine, as in a service.
 //!
-//! Each line on standard input, `SEED COUNT`, is answered with one line of JSON. A round is either peaceful, and then
-//! every run of it must be right, or its launcher is killed, and then each is right or says so; the next must work.
+//! Each line on standard input, `SEED COUNT`, is answered with one line of JSON. In a peaceful round every
+//! run must be correct; in the others the launcher is killed, and each run is correct or reports a failure;
+//! the next one must work.
 
 use std::io::{BufRead, Write};
 use std::time::{Duration, Instant};
@@ -14,16 +15,16 @@ use tokio::task::JoinSet;
 
 use crate::dice::Dice;
 
-/// How long what is left of the runs may take to go away.
+/// Time limit for leftovers of the runs to disappear.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// What came of one order.
+/// Result of one order.
 #[derive(Debug, Default)]
 struct Report {
     runs: u64,
-    /// Launchers.
+    /// Number of killed launchers.
     killed: u64,
-    /// Runs that nobody waited for.
+    /// Number of runs whose future was dropped.
     given_up: u64,
     wrong: Vec<String>,
 }
@@ -55,7 +56,7 @@ async fn order(engine: &Engine, seed: u64, count: u64, mark: &str) -> Report {
     let mut dice = Dice::new(seed, 0);
     while report.runs < count {
         let violent = dice.chance(15);
-        // None: the launcher is killed between runs.
+        // With 0, the launcher is killed between runs.
         let at_once = if violent { dice.below(4) } else { 1 + dice.below(4) }.min(count - report.runs);
         let mut round = JoinSet::new();
         for n in 0..at_once {
@@ -67,7 +68,7 @@ async fn order(engine: &Engine, seed: u64, count: u64, mark: &str) -> Report {
             let launcher = engine.launcher_id().await.and_then(|id| i32::try_from(id).ok());
             if let Some(id) = launcher.filter(|id| kill(Pid::from_raw(*id), Signal::SIGKILL).is_ok()) {
                 report.killed += 1;
-                // The kernel takes a moment; a run that is asked for meanwhile belongs to the killed ones.
+                // The kernel takes a moment; a run that is requested meanwhile belongs to the killed ones.
                 while crate::processes::read(id).is_some_and(|p| p.state != 'Z') {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
@@ -85,7 +86,7 @@ async fn order(engine: &Engine, seed: u64, count: u64, mark: &str) -> Report {
         }
     }
     let began = Instant::now();
-    // Those that were given up end behind our back; only then do they count as finished.
+    // Dropped runs end in the background; only then do they count as finished.
     tokio::time::sleep(Duration::from_millis(100)).await;
     if !engine.settle(PATIENCE).await {
         report.wrong.push(format!("not settled {} s after the last run", began.elapsed().as_secs()));
@@ -93,11 +94,11 @@ async fn order(engine: &Engine, seed: u64, count: u64, mark: &str) -> Report {
     report
 }
 
-/// What came of one run.
+/// Result of one run.
 enum Done {
     Right,
     GivenUp,
-    /// It says that it failed: right only for one whose launcher was killed.
+    /// The run reports a failure: correct only if its launcher was killed.
     Lost(String),
     Wrong(String),
 }
@@ -116,7 +117,7 @@ fn sh(script: &str, mark: &str) -> Policy {
     Policy::new("sh").args(["-c", script, mark])
 }
 
-/// Stays until it is ended, with a daemon of its own.
+/// Runs until it is ended, with a daemon of its own.
 fn stays(mark: &str) -> Policy {
     sh("setsid sh -c 'sleep 600; :' $0 & echo $0; sleep 600; :", mark)
 }
@@ -144,7 +145,7 @@ async fn one(engine: Engine, mut dice: Dice, mark: String) -> Done {
         5 => {
             let mut policy = sh("echo $0 >$HOME/x; cat $HOME/x", &mark);
             policy.shape.confinement = Confinement::LandlockOnly;
-            // Without a user namespace it counts all processes of an ordinary user.
+            // Without a user namespace the limit counts all processes of an ordinary user.
             policy.job.limits.processes = 4096;
             judge("landlock only", &engine.run(&policy).await, Cause::Exited, Some(&line))
         }
@@ -164,7 +165,7 @@ async fn one(engine: Engine, mut dice: Dice, mark: String) -> Done {
             }
             Err(refusal) => Done::Lost(refusal.message),
         },
-        // Dropped half-way, followed or not.
+        // Dropped half-way, with its output followed or not.
         8 => match engine.spawn(&stays(&mark)).await {
             Ok(mut running) => {
                 let output = if dice.chance(50) { running.output() } else { None };
@@ -174,12 +175,12 @@ async fn one(engine: Engine, mut dice: Dice, mark: String) -> Done {
             }
             Err(refusal) => Done::Lost(refusal.message),
         },
-        // Given up at any step of its making.
+        // Dropped at any step of its creation.
         9 => {
             let _ = tokio::time::timeout(dice.time(25), engine.run(&stays(&mark))).await;
             Done::GivenUp
         }
-        // Made ahead of time, and used or not.
+        // Prewarmed, and used or not.
         10 => match engine.acquire(&Shape::default()).await {
             Ok(sandbox) => {
                 tokio::time::sleep(dice.time(20)).await;
@@ -193,7 +194,7 @@ async fn one(engine: Engine, mut dice: Dice, mark: String) -> Done {
             }
             Err(refusal) => Done::Lost(refusal.message),
         },
-        // Its output is asked for and not read.
+        // Its output is requested but not read.
         _ => match engine.spawn(&sh("seq 1 20000; echo $0", &mark)).await {
             Ok(mut running) => {
                 drop(running.output());

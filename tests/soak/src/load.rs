@@ -1,8 +1,9 @@
-//! `--load MINUTES`: many callers over HTTP at one server. First in peace, where nothing may fail and nobody waits much longer than
-//! the others; then with cancelled calls, connections that break off, slow readers, and parts of the server killed.
+//! `--load MINUTES`: many callers over HTTP at one server. First in peace, where nothing may fail and no
+//! caller waits much longer than the others; then with cancelled calls, connections that break off, slow
+//! readers, and parts of the server killed.
 //!
-//! Every run that was answered stands once in the history and did its work once; what was not answered stands there at
-//! most once. Afterwards nothing is left, and the server uses what it used before.
+//! Every answered run is in the history once and did its work once; an unanswered one is in the history at
+//! most once. Afterwards nothing is left, and the server uses as much as before.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -32,41 +33,45 @@ use crate::service::{Use, slope, uses};
 use crate::victims::{PARTS, Part, of};
 use crate::web::{Server, Web};
 
-/// Callers of one token.
+/// Number of callers per token.
 const FOR_ONE_TOKEN: usize = 25;
-/// Calls at once of the noisy caller.
+/// Simultaneous calls of the noisy caller.
 const NOISY: usize = 64;
-/// How much longer than the middle the slowest of a hundred calls may take in peace.
+/// Maximum ratio in peace of the 99th percentile of call times to the median.
 const SPREAD: u32 = 10;
-/// The longest from a cancellation to the end of the last process, at the 99th percentile.
+/// Maximum time from a cancellation to the end of the last process, at the 99th percentile.
 const GONE: Duration = Duration::from_millis(200);
-/// Fewer times say nothing about the slowest of a hundred.
+/// Minimum number of times for judging a 99th percentile.
 const FOR_PERCENTILES: usize = 100;
-/// Between two blows, at most, milliseconds.
+/// Maximum time between two blows, in milliseconds.
 const BETWEEN: u64 = 400;
-/// How long something is killed, and how long nothing is: longer than its echo, or nothing would be judged.
+/// Duration of a period with blows, and of the pause after it: longer than `ECHO`, or nothing would be
+/// judged.
 const STORM: Duration = Duration::from_secs(6);
 const CALM: Duration = Duration::from_secs(5);
-/// What was asked for so soon after a blow may still suffer from it: among so many callers whoever was killed takes its time to be
-/// gone, and the server to see it.
+/// A call that starts within this time after a blow may still suffer from it: with many callers a killed
+/// process takes longer to be gone, and the server to notice.
 const ECHO: Duration = Duration::from_secs(2);
-/// A shorter storm says nothing about growth of descriptors and threads.
+/// Minimum duration of a storm for judging growth of descriptors and threads.
 const FOR_GROWTH: Duration = Duration::from_secs(100);
-/// Nor a shorter one than this about memory: what the server remembers, outputs, readings and sessions, is full after some 200 s.
+/// Minimum duration for judging memory: the server's caches (outputs, scan reports and sessions) are full
+/// after some 200 s.
 const FOR_MEMORY: Duration = Duration::from_secs(290);
-/// By how much all that it remembers may grow.
+/// Maximum growth of all caches, in KiB.
 const REMEMBERED_KIB: u64 = 96 << 10;
-/// A shorter load says nothing about speed: a single pause of the machine would be a large part of it.
+/// Minimum duration of a load for judging speed: in a shorter one, a single pause of the machine would be a
+/// large part.
 const FOR_SPEED: Duration = Duration::from_secs(120);
-/// Fewer times say nothing about their middle.
+/// Minimum number of times for judging a median.
 const FOR_MIDDLE: usize = 20;
-/// How long the server may take to end.
+/// Time limit for the server to end.
 const END: Duration = Duration::from_secs(120);
-/// A leak of one page for each call would be 4,000 KiB for each 1,000 calls.
+/// Maximum growth of memory, in KiB per 1,000 calls. A leak of one page per call would be 4,000 KiB.
 const STEEPEST_KIB: f64 = 600.0;
-/// The server's threads: 48 for work on files, and a few. Without a bound there were 220.
+/// Maximum number of the server's threads: 48 for file access, and a few others. Without a limit there were
+/// 220.
 const MOST_THREADS: u64 = 64;
-/// How often what is new in the history is taken.
+/// Interval at which new rows of the history are read.
 const LOOK: Duration = Duration::from_millis(300);
 
 #[derive(Default)]
@@ -78,7 +83,7 @@ struct Tally {
     killed: BTreeMap<Part, u64>,
     wrong: Vec<String>,
     answered: Vec<Answered>,
-    /// Calls, and what the server used then.
+    /// Number of calls, and the server's resource use at that time.
     uses: Vec<(u64, Use)>,
 }
 
@@ -91,10 +96,10 @@ struct Load {
     said: PathBuf,
     seed: u64,
     has_tool: bool,
-    /// Whether it is long enough to judge how fast things are.
+    /// Whether the load is long enough to judge speed.
     judges_speed: bool,
     mark: String,
-    /// Each thing that is asked for has a mark of its own.
+    /// Number of the next mark: each request has a mark of its own.
     next: AtomicU64,
     over: AtomicBool,
     blows: Mutex<Vec<(Instant, Part)>>,
@@ -113,7 +118,7 @@ impl Load {
         std::fs::set_permissions(&state, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
         add_tool(&place, &children, &state)?;
         let mut dice = Dice::new(soak.arguments.seed, u64::MAX / 7);
-        // Two more, for the quiet one and the noisy one.
+        // Two more, for the quiet and the noisy caller.
         let tokens: Vec<String> = (0..callers.div_ceil(FOR_ONE_TOKEN) + 2)
             .map(|_| format!("{:016x}{:016x}", dice.roll(), dice.roll()))
             .collect();
@@ -134,7 +139,7 @@ impl Load {
             state,
             said,
         };
-        // Each kind once in peace, in a session and without: what cannot be had here shows now.
+        // Each kind once in peace, with and without a session: a kind that does not work here shows now.
         for stateless in [false, true] {
             let web = load.web(0, stateless);
             for (n, kind) in (0..).zip(calls::here(&load.place, load.has_tool)) {
@@ -157,7 +162,7 @@ impl Load {
         Web::new(self.server.address, &self.tokens[token], stateless)
     }
 
-    /// A caller whose session has begun: its first call is like the others.
+    /// A caller whose session has begun, so that its first call is like the others.
     fn begun(&self, token: usize) -> Web {
         let web = self.web(token, false);
         if let Err(why) = web.begin(REST) {
@@ -166,12 +171,12 @@ impl Load {
         web
     }
 
-    /// What is said of a speed beside the numbers.
+    /// Note printed next to a speed's numbers.
     fn verdict(&self) -> &'static str {
         if self.judges_speed { "" } else { " (not judged: the load is too short)" }
     }
 
-    /// Something that is asked for, and the runs that it had answered.
+    /// Makes a request, and records the runs that were answered.
     fn call(&self, web: &Web, dice: &mut Dice, does: impl FnOnce(&mut Asked<'_>) -> Judged) -> Judged {
         let mark = format!("{}-{}", self.mark, self.next.fetch_add(1, Ordering::Relaxed));
         let mut asked = Asked { client: web, dice: dice.clone(), mark, answered: Vec::new() };
@@ -180,18 +185,18 @@ impl Load {
         judged
     }
 
-    /// Whether one of these was killed so late that a call of this time may suffer from it.
+    /// Whether one of these parts was killed so late that a call begun at `since` may suffer from it.
     fn was_struck(&self, since: Instant, echo: Duration, parts: &[Part]) -> bool {
         lock(&self.blows).iter().rev().any(|(at, part)| *at + echo >= since && parts.contains(part))
     }
 
-    /// Judges what came of something, by what was killed meanwhile.
+    /// Judges a result, given the blows during the request.
     fn note(&self, what: &'static str, began: Instant, judged: Judged) {
         let took = began.elapsed();
         let any = PARTS.map(|part| part.0);
         let rests = what == "tool" && self.was_struck(began, REST, &any);
         let judged = match judged {
-            // No blow to a part explains what HTTP says.
+            // A blow to a part does not explain an HTTP error.
             Judged::Failed(why) if why.contains("HTTP ") || why.contains("the connection:") => {
                 Judged::Wrong(why)
             }
@@ -223,13 +228,14 @@ impl Load {
         lock(&self.tally).wrong.push(why);
     }
 
-    /// So many callers at once, each over and over, until the time is over; how long each call took.
+    /// Lets callers make requests concurrently, each in a loop, until the time is over; returns the times of
+    /// the calls.
     fn crowd(&self, webs: &[Web], length: Duration, does: impl Fn(&Web, &mut Dice) + Sync) -> Times {
         let began = Instant::now();
         self.crowd_while(webs, |_| began.elapsed() < length, does)
     }
 
-    /// The same, as long as this says that a caller with so many calls goes on.
+    /// Like [`Self::crowd`], but each caller goes on while `goes_on` returns `true` for its number of calls.
     fn crowd_while(
         &self,
         webs: &[Web],
@@ -255,7 +261,7 @@ impl Load {
         times.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A small run, which has to be right.
+    /// A small run, which must be correct.
     fn small(&self, web: &Web, dice: &mut Dice) {
         let began = Instant::now();
         let judged = self.call(web, dice, |asked| {
@@ -266,7 +272,7 @@ impl Load {
         self.note("a small run", began, judged);
     }
 
-    /// In peace: nothing fails, and nobody waits much longer than the others.
+    /// Load in peace: nothing fails, and no caller waits much longer than the others.
     fn peace(&self, webs: &[Web], length: Duration) {
         let judge = |what: &str, times: &Times| {
             println!("in peace, {} callers, {what}: {times}{}", webs.len(), self.verdict());
@@ -275,7 +281,7 @@ impl Load {
                 self.wrong(format!("{what}: p99 is more than {SPREAD} times p50: {times}"));
             }
         };
-        // Sessions, interpreters and what the first calls make.
+        // Lets sessions, interpreters and caches of the first calls be made.
         self.crowd(webs, length / 10, |web, dice| self.small(web, dice));
         judge("small runs", &self.crowd(webs, length / 3, |web, dice| self.small(web, dice)));
         if self.has_tool {
@@ -308,18 +314,19 @@ impl Load {
         let alone = self.crowd(&own, length, |web, dice| self.small(web, dice));
         println!("a quiet caller alone: {alone}");
         for (who, token) in [("another caller", noisy), ("another session of its own", quiet)] {
-            // One session with many requests at once.
+            // One session with many simultaneous requests.
             let first = self.begun(token);
             let loud: Vec<Web> = (0..NOISY).map(|_| first.beside()).collect();
             let (began, is_done) = (Instant::now(), AtomicBool::new(false));
             let (beside, theirs) = thread::scope(|scope| {
-                // As long as the quiet one is there, which is bounded: it may have failed.
+                // As long as the quiet caller is there, but with a limit, since it may have failed.
                 let goes_on = |_: usize| !is_done.load(Ordering::Relaxed) && began.elapsed() < length + REST;
                 let theirs =
                     scope.spawn(move || self.crowd_while(&loud, goes_on, |web, dice| self.small(web, dice)));
                 thread::sleep(length / 10);
                 let begins = Instant::now();
-                // Whoever waits long has few calls in the time: some more, so that there is something to judge.
+                // Slow callers make few calls in the time: they make some more, so that there is enough to
+                // judge.
                 let goes_on = |calls: usize| {
                     begins.elapsed() < length * 8 / 10 || self.judges_speed && calls < FOR_MIDDLE
                 };
@@ -331,7 +338,7 @@ impl Load {
                 "the same beside {who} with {NOISY} calls at once: {beside}; theirs: {theirs}{}",
                 self.verdict()
             );
-            // Whoever asks for one thing at a time does not stand in the line of who asks for many.
+            // A caller with one request at a time does not queue behind the many requests of another.
             if self.judges_speed && beside.at(50) * 2 > theirs.at(50) {
                 self.wrong(format!("a quiet caller waits beside {who}: {beside}; theirs: {theirs}"));
             }
@@ -340,7 +347,7 @@ impl Load {
         let _ = own[0].leave(true);
     }
 
-    /// How long a cancelled run's processes live.
+    /// Measures how long the processes of a cancelled run live.
     fn cancelling(&self, length: Duration) {
         let web = self.web(self.tokens.len() - 1, false);
         match abuse::cancelling(&web, &self.mark, &mut Dice::new(self.seed, 3), length) {
@@ -393,7 +400,7 @@ impl Load {
         }
     }
 
-    /// Kills a part every few moments, and looks at what the server uses.
+    /// Kills a part every few moments, and records the server's resource use.
     fn strike(&self) {
         let mut dice = Dice::new(self.seed, u64::MAX / 3);
         let (mut since, mut sampled) = (Instant::now(), Instant::now());
@@ -420,7 +427,7 @@ impl Load {
                 continue;
             }
             let victim = found[usize::try_from(choice % found.len() as u64).unwrap_or(0)];
-            // Before it, so that nobody suffers from what is not noted yet.
+            // Recorded before the blow, so that no call suffers from an unrecorded one.
             lock(&self.blows).push((Instant::now(), part));
             if self.children.signal_found(victim, Signal::SIGKILL) {
                 lock(&self.blows).push((Instant::now(), part));
@@ -429,7 +436,7 @@ impl Load {
         }
     }
 
-    /// Counts the rows of the history as they come.
+    /// Counts the rows of the history as they are written.
     fn watch(&self, done: &AtomicBool) -> Seen {
         let mut seen = Seen::of(&self.state);
         loop {
@@ -445,7 +452,7 @@ impl Load {
         }
     }
 
-    /// Ends the server, and says what is wrong with what it kept.
+    /// Ends the server, and checks its history.
     fn end(&self) {
         self.children.signal(self.server.pid, Signal::SIGTERM, false);
         let status = self.children.wait(self.server.pid, END);
@@ -461,7 +468,7 @@ impl Load {
         rows.of_server(&[]).into_iter().for_each(|why| self.wrong(why));
     }
 
-    /// What it used: at rest, before and after; and while it was under load.
+    /// Judges the growth of its resource use: at rest, before and after; and under load.
     fn growth(&self, before: &Use, after: &Use, length: Duration) {
         let tally = lock(&self.tally);
         let memory: Vec<(u64, u64)> =
@@ -503,7 +510,7 @@ impl Load {
 }
 
 impl Soak {
-    /// So many callers for so long.
+    /// Runs the load with this number of callers for this long.
     pub fn load(self, length: Duration, callers: usize) -> Result<bool, Box<dyn Error>> {
         let began = Instant::now();
         let load = Load::new(&self, length, callers)?;
@@ -522,7 +529,7 @@ impl Soak {
             let storm = length / 2;
             load.storm(&webs, storm);
             webs.iter().for_each(Web::hang_up);
-            // Whatever was left behind ends by itself meanwhile.
+            // Leftovers end by themselves meanwhile.
             thread::sleep(ECHO * 2);
             load.growth(&before, &uses(load.server.pid), storm);
             done.store(true, Ordering::Relaxed);
@@ -531,7 +538,7 @@ impl Soak {
         load.end();
         match seen {
             Ok(mut seen) => {
-                // What was written as it ended.
+                // Rows that were written as it ended.
                 seen.look().err().into_iter().for_each(|why| load.wrong(why));
                 let answered = std::mem::take(&mut lock(&load.tally).answered);
                 let wrong = seen.wrong(&load.mark, &answered);

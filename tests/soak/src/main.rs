@@ -1,21 +1,23 @@
-//! `hotcell-soak [RUNS | --chaos MINUTES | --load MINUTES [--callers N] | --hot COUNT] [--seed N] [--first N] [--hotcell PATH]`: mixed runs of the hotcell program and of the library,
-//! in part killed at random moments, and what they leave behind.
+//! `hotcell-soak [RUNS | --chaos MINUTES | --load MINUTES [--callers N] | --hot COUNT] [--seed N] [--first N]
+//! [--hotcell PATH]`: mixed runs of the hotcell program and of the library, some of them killed at random
+//! moments, and a check for their leftovers.
 //!
-//! Runs come in batches of 1 to 6 at once. Each answer is judged; after each batch, and one more ordinary run (the next
-//! start removes what a dead one left), nothing may be left: no process, mount, cgroup, file, shared memory. The same
-//! seed and number of runs repeat all choices, though not the machine's timing; `--first` begins with a later run.
+//! Runs come in batches of 1 to 6 at once. Each answer is judged; after each batch, and one more ordinary run
+//! (the next start removes the leftovers of a dead one), nothing may be left: no process, mount, cgroup,
+//! file, shared memory. A seed and a number of runs repeat all choices, though not the machine's timing;
+//! `--first` begins with a later run.
 //!
 //! | module | idea |
 //! | --- | --- |
-//! | [`kinds`] | what is run, and how it has to end |
+//! | [`kinds`] | kinds of runs, and how they must end |
 //! | [`run`] | one run: started, struck, judged |
-//! | [`library`], [`service`] | runs through the library, in a process that lives long |
+//! | [`library`], [`service`] | runs through the library, in a long-lived process |
 //! | [`chaos`], [`victims`] | servers under load of which parts are killed |
-//! | [`client`], [`calls`] | a server and what it is asked for, and how that has to end |
-//! | [`load`], [`abuse`], [`ledger`] | many callers over HTTP, and what they do that they should not |
-//! | [`web`], [`rates`], [`seen`] | a server over HTTP and one caller of it; times; what the history has had |
-//! | [`hot`] | whether the thousandth sandbox that was made ahead is as fast as the first |
-//! | [`leftovers`], [`history`] | what has to be true after each batch |
+//! | [`client`], [`calls`] | a server, calls to it, and how they must end |
+//! | [`load`], [`abuse`], [`ledger`] | many callers over HTTP, and their misbehaviour |
+//! | [`web`], [`rates`], [`seen`] | a server over HTTP and one caller of it; times; rows of the history |
+//! | [`hot`] | whether the thousandth prewarmed sandbox is as fast as the first |
+//! | [`leftovers`], [`history`] | conditions after each batch |
 //! | [`processes`], [`dice`] | children and their killing; choices that repeat |
 
 #![forbid(unsafe_code)]
@@ -61,11 +63,12 @@ use crate::service::{Service, Use, slope};
 const USAGE: &str = "usage: hotcell-soak [RUNS | --chaos MINUTES | --load MINUTES [--callers N] | --hot COUNT] [--seed N] \
                      [--first N] [--hotcell PATH]   (200 runs; 200 callers; a new seed; from the first run; the hotcell \
                      beside this program)";
-/// How long what is left may take to go away.
+/// Time limit for leftovers to disappear.
 const SETTLE: Duration = Duration::from_secs(8);
-/// A leak of one page for each run would be 4,000 KiB for each 1,000 runs.
+/// Maximum growth of memory, in KiB per 1,000 runs. A leak of one page per run would be 4,000 KiB.
 const STEEPEST_KIB: f64 = 400.0;
-/// Fewer runs of the service say nothing about a slope: its memory still finds its size.
+/// Minimum number of the service's runs for judging a slope: before that its memory is still reaching its
+/// size.
 const RUNS_FOR_SLOPE: u64 = 500;
 
 struct Arguments {
@@ -73,12 +76,12 @@ struct Arguments {
     seed: u64,
     first: u64,
     hotcell: PathBuf,
-    /// How long parts of servers are killed, in place of a number of runs.
+    /// Duration of the chaos with servers, in place of a number of runs.
     chaos: Option<Duration>,
-    /// How long many callers ask a server, in place of a number of runs; and how many.
+    /// Duration of the load with many callers, in place of a number of runs; and the number of callers.
     load: Option<Duration>,
     callers: usize,
-    /// So many sandboxes that are made ahead, used one after the other, in place of all else.
+    /// Number of prewarmed sandboxes, used one after the other, in place of everything else.
     hot: Option<usize>,
 }
 
@@ -140,17 +143,17 @@ fn main() -> ExitCode {
     }
 }
 
-/// What has happened so far.
+/// Results so far.
 #[derive(Debug, Default)]
 struct Tally {
     runs: u64,
-    /// Runs that were meant to be struck.
+    /// Number of runs that were planned to be struck.
     planned: u64,
-    /// Processes that were killed or paused.
+    /// Number of processes that were killed or paused.
     struck: u64,
-    /// Runs that ended without an answer because hotcell was killed.
+    /// Number of runs that ended without an answer because hotcell was killed.
     killed: u64,
-    /// In the history.
+    /// Number of runs in the history.
     answered: usize,
     library_runs: u64,
     library_launchers: u64,
@@ -159,7 +162,7 @@ struct Tally {
     wrong: Vec<String>,
     left: Vec<String>,
     slowest_settling: Duration,
-    /// Of the service: runs so far and memory.
+    /// The service's number of runs and memory over time.
     memory: Vec<(u64, u64)>,
     uses: Vec<Use>,
 }
@@ -188,7 +191,7 @@ impl Soak {
         };
         let children = Children::collect()?;
         let mut service = Service::start(&children, &place, &mark)?;
-        // Its first runs fill what it keeps.
+        // Its first runs fill its caches.
         service.order(arguments.seed, 20)?;
         let report = service.report()?;
         let folders = Service::cgroup_folders(&report);
@@ -229,8 +232,8 @@ impl Soak {
         self.finish(began)
     }
 
-    /// Runs `from` to `to`, a quarter of them through the library. Marks and right causes of those of the program that
-    /// were answered.
+    /// Runs `from` to `to`, a quarter of them through the library. Returns marks and correct causes of the
+    /// program's answered runs.
     fn runs(&mut self, from: u64, to: u64) -> Result<HashMap<String, Vec<&'static str>>, Box<dyn Error>> {
         let mut dice = Dice::new(self.arguments.seed, u64::MAX - from);
         let at_once = 1 + dice.below(6);
@@ -260,7 +263,7 @@ impl Soak {
         Ok(answered.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// How far it is.
+    /// Prints the progress.
     fn say(&self, runs: u64, began: Instant) {
         let tally = self.tally();
         println!(
@@ -274,7 +277,7 @@ impl Soak {
         );
     }
 
-    /// One run of the program; its mark and right causes when it gave an answer.
+    /// One run of the program; returns its mark and correct causes when it was answered.
     fn one(&self, number: u64, said: &Path) -> Option<(String, Vec<&'static str>)> {
         let mut dice = Dice::new(self.arguments.seed, number);
         let kinds = kinds::here(&self.place);
@@ -316,7 +319,7 @@ impl Soak {
         }
     }
 
-    /// One more ordinary run, and a little patience: then nothing may be left.
+    /// Makes one more ordinary run, and waits a little: then nothing may be left.
     fn settle(&self, mut answered: HashMap<String, Vec<&'static str>>) {
         answered.extend(self.ordinary_run());
         let (left, took) = self.left(Some(self.service.pid));
@@ -362,7 +365,7 @@ impl Soak {
         }
     }
 
-    /// The service ends as well: then nothing at all is left.
+    /// Ends the service as well: then nothing at all is left.
     fn finish(mut self, began: Instant) -> Result<bool, Box<dyn Error>> {
         let pid = self.service.pid;
         self.service.hang_up();
@@ -403,7 +406,7 @@ impl Soak {
             tally.wrong.len(),
             self.arguments.seed
         );
-        // As the other tests say it, for `scripts/test`: all runs together are one test.
+        // In the format of the other tests, for `scripts/test`: all runs together are one test.
         let ok = failed == 0;
         println!(
             "test result: {}. {} passed; {} failed; 0 ignored;",
@@ -415,12 +418,12 @@ impl Soak {
     }
 }
 
-/// Descriptors, threads and memory of the service do not grow; the memory's slope, leaving the first third out, where
-/// there were enough runs.
+/// Checks that descriptors, threads and memory of the service do not grow. Returns the slope of its memory
+/// without the first third, if there were enough runs.
 fn judge_growth(tally: &mut Tally) -> Option<f64> {
     let first = tally.uses.first().copied().unwrap_or_default();
     let last = tally.uses.last().copied().unwrap_or_default();
-    // Two launchers at most, each with a socket, a process and a cgroup's files come and go.
+    // Two launchers at most, each with a socket, a process and a cgroup's files, come and go.
     if last.descriptors > first.descriptors + 8 || last.threads > first.threads + 1 {
         tally.wrong.push(format!("the service grew: {first:?} became {last:?}"));
         println!("WRONG    {:?}", tally.wrong.last());
@@ -436,7 +439,8 @@ fn judge_growth(tally: &mut Tally) -> Option<f64> {
     Some(slope)
 }
 
-/// The folders of a soak. An ordinary id inside has to reach the scratch of `landlock-only`.
+/// Prepares the folders of a soak. An ordinary user id inside must be able to reach the scratch of
+/// `landlock-only`.
 fn prepare(work: &Path) -> std::io::Result<()> {
     fs::set_permissions(work, fs::Permissions::from_mode(0o755))?;
     for name in ["home", "tmp", "state", "out", "project/sub"] {

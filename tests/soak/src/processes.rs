@@ -1,8 +1,8 @@
-//! Processes: those that we started, those that they left to us, and what `/proc` says of all.
+//! Processes: our children, their orphans that we adopted, and the contents of `/proc`.
 //!
-//! This process is a "subreaper": whatever a killed hotcell leaves behind becomes our child, so that nothing of ours
-//! can hide from a look at parents. One thread collects the dead of both sorts; a process id is never signalled after
-//! it was collected, when it could be somebody else's.
+//! This process is a "subreaper": any process that a killed hotcell leaves behind becomes our child, so that
+//! none of ours can hide from a search by parents. One thread reaps both sorts; a process id is never
+//! signalled after it was reaped, when it could belong to another process.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -15,42 +15,42 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
-/// What the launcher calls itself (a name has 15 letters at most).
+/// Name of the launcher (a name has 15 letters at most).
 const LAUNCHER: &str = "hotcell-launch";
 
-/// A process as `/proc/PID/stat` tells.
+/// A process as in `/proc/PID/stat`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
     pub pid: i32,
     pub parent: i32,
-    /// `R`, `S`, `Z` …
+    /// State: `R`, `S`, `Z` …
     pub state: char,
-    /// When it started, in ticks since the machine did: with the id it names one process for good.
+    /// Start time in ticks since boot: together with the id it identifies one process permanently.
     pub start: u64,
     pub name: String,
 }
 
 impl Process {
-    /// Whether it is a launcher of hotcell.
+    /// Whether the process is a launcher of hotcell.
     pub fn is_launcher(&self) -> bool {
         self.name == LAUNCHER
     }
 }
 
-/// All processes that can be seen.
+/// All visible processes.
 pub fn all() -> Vec<Process> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok());
     numbers.filter_map(read).collect()
 }
 
-/// One of them.
+/// Reads one process.
 pub fn read(pid: i32) -> Option<Process> {
     parse(pid, &std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
 fn parse(pid: i32, stat: &str) -> Option<Process> {
-    // The name may hold anything, also spaces and parentheses.
+    // The name may contain anything, including spaces and parentheses.
     let (front, fields) = stat.rsplit_once(')')?;
     let (_, name) = front.split_once('(')?;
     let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
@@ -82,15 +82,15 @@ pub fn descendants(all: &[Process], of: i32) -> Vec<&Process> {
 /// The children of this process.
 #[derive(Debug, Default)]
 pub struct Children {
-    /// How each of those that we started ended; `None` while it lives.
+    /// End of each child that we started; `None` while it lives.
     table: Mutex<HashMap<i32, Option<WaitStatus>>>,
     changed: Condvar,
-    /// Ids and starting times of all that we ever started.
+    /// Ids and start times of all children that we ever started.
     ever: Mutex<HashSet<(i32, u64)>>,
 }
 
 impl Children {
-    /// Adopts orphans from now on, and collects the dead in a thread that ends with the process.
+    /// Adopts orphans from now on, and reaps the dead in a thread that ends with the process.
     pub fn collect() -> io::Result<Arc<Self>> {
         nix::sys::prctl::set_child_subreaper(true)?;
         let children = Arc::new(Self::default());
@@ -111,7 +111,7 @@ impl Children {
     fn take(&self, pid: Pid) {
         let mut table = self.lock();
         let status = waitpid(pid, Some(WaitPidFlag::WNOHANG));
-        // Those that we did not start are orphans: nobody asks how they ended.
+        // Others are orphans, whose exit status is not needed.
         if let (Ok(status), Some(entry)) = (status, table.get_mut(&pid.as_raw())) {
             *entry = Some(status);
             self.changed.notify_all();
@@ -122,12 +122,12 @@ impl Children {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a command. Only its streams are the caller's; it ends by [`Children::wait`].
+    /// Starts a command. The caller gets its streams only; [`Children::wait`] returns its end.
     pub fn start(&self, command: &mut Command) -> io::Result<(i32, Child)> {
         let mut table = self.lock();
         let child = command.spawn()?;
         let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
-        // It cannot be collected before the lock is gone.
+        // It cannot be reaped before the lock is released.
         if let Some(process) = read(pid) {
             self.ever.lock().unwrap_or_else(PoisonError::into_inner).insert((pid, process.start));
         }
@@ -135,7 +135,7 @@ impl Children {
         Ok((pid, child))
     }
 
-    /// Waits for the end of one; `None` when it lives longer than this.
+    /// Waits for the end of a child; `None` when it lives longer than this.
     pub fn wait(&self, pid: i32, patience: Duration) -> Option<WaitStatus> {
         let until = Instant::now() + patience;
         let mut table = self.lock();
@@ -149,7 +149,7 @@ impl Children {
         }
     }
 
-    /// Whether one that we started is still there after so long.
+    /// Whether a child is still there after this time.
     pub fn lives(&self, pid: i32, after: Duration) -> bool {
         let table = self.lock();
         let alive = |table: &mut HashMap<i32, Option<WaitStatus>>| table.get(&pid) == Some(&None);
@@ -157,7 +157,7 @@ impl Children {
         waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
-    /// Sends a signal to one that we started, or to its whole process group, if it still lives.
+    /// Sends a signal to a child, or to its whole process group, if it still lives.
     pub fn signal(&self, pid: i32, signal: Signal, group: bool) -> bool {
         let table = self.lock();
         let alive = table.get(&pid) == Some(&None);
@@ -165,25 +165,25 @@ impl Children {
         alive && sent(Pid::from_raw(pid), signal) == Ok(())
     }
 
-    /// The living launcher whose parent this is.
+    /// The living launcher with this parent.
     pub fn launcher_of(&self, parent: i32) -> Option<Process> {
         all().into_iter().find(|p| p.parent == parent && p.is_launcher() && p.state != 'Z')
     }
 
-    /// The same of a hotcell that has ended: a launcher that is an orphan.
+    /// The launcher of a hotcell that has ended, which is an orphan.
     pub fn heir(&self) -> Option<Process> {
         self.launcher_of(std::process::id().cast_signed())
     }
 
-    /// Sends a signal to a process that was found in `/proc`, if it is still the same.
+    /// Sends a signal to a process that was found in `/proc`, if the id still belongs to it.
     pub fn signal_found(&self, process: &Process, signal: Signal) -> bool {
-        // Nobody collects an orphan while the table is held, so that its id stays its own.
+        // Orphans are not reaped while the table is locked, so the id stays valid.
         let _table = self.lock();
         let same = read(process.pid).is_some_and(|now| now.start == process.start && now.state != 'Z');
         same && kill(Pid::from_raw(process.pid), signal) == Ok(())
     }
 
-    /// Whether we ever started the process with this id that started at this time.
+    /// Whether we ever started the process with this id and start time.
     pub fn started(&self, pid: i32, start: u64) -> bool {
         self.ever.lock().unwrap_or_else(PoisonError::into_inner).contains(&(pid, start))
     }

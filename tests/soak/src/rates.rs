@@ -1,19 +1,19 @@
-//! How long calls took: percentiles by the nearest rank.
+//! Durations of calls: percentiles by the nearest rank.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Times of calls.
+/// Durations of calls.
 #[derive(Clone, Debug, Default)]
 pub struct Times(Vec<Duration>);
 
 impl Times {
-    /// One more.
+    /// Adds a duration.
     pub fn add(&mut self, took: Duration) {
         self.0.push(took);
     }
 
-    /// Those of another as well.
+    /// Adds all durations of another.
     pub fn join(&mut self, other: Self) {
         self.0.extend(other.0);
     }
@@ -22,7 +22,7 @@ impl Times {
         self.0.len()
     }
 
-    /// What `percent` of all did not exceed; zero of none.
+    /// The duration that `percent` of all do not exceed; zero without any durations.
     pub fn at(&self, percent: usize) -> Duration {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();

@@ -15,15 +15,15 @@ use crate::dice::Dice;
 use crate::kinds::{Case, Ending, Kind, Place, Printed, Reader, Verb};
 use crate::processes::Children;
 
-/// The longest that any run may take: the slowest kind takes three seconds on an idle machine.
+/// Time limit for any run: the slowest kind takes three seconds on an idle machine.
 const HUNG: Duration = Duration::from_secs(60);
 
-/// What is done to a run.
+/// Disturbance of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blow {
     /// SIGKILL of hotcell.
     Hotcell,
-    /// SIGKILL of its launcher: hotcell has to say so, or to be right all the same.
+    /// SIGKILL of its launcher: hotcell must report that, or be correct all the same.
     Launcher,
     /// SIGKILL of both, the launcher first or last.
     Both { launcher_first: bool },
@@ -33,11 +33,11 @@ pub enum Blow {
     StoppedHeir,
     /// SIGKILL of a launcher that outlives its hotcell for a moment to clean up.
     Heir,
-    /// SIGSTOP, and SIGCONT later: nothing may come of it.
+    /// SIGSTOP, and SIGCONT later: this must have no effect.
     Pause { launcher: bool },
 }
 
-/// A blow, when it comes, and how long the second half of it waits.
+/// A blow, its time, and the delay of its second half.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     pub blow: Blow,
@@ -46,10 +46,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What is done to a run of this kind, if anything. Half of the blows fall while the sandbox is made.
+    /// Draws a blow for a run of this kind, or none. Half of the blows fall while the sandbox is made.
     pub fn draw(dice: &mut Dice, kind: &Kind, case: &Case) -> Option<Self> {
         let mut blows = vec![(Blow::Hotcell, 35), (Blow::StoppedFirst { launcher: false }, 5)];
-        // A service judges its own runs, which would suffer.
+        // A service judges its own runs, and blows would disturb them.
         if case.verb != Verb::Library {
             blows.extend([
                 (Blow::Launcher, 18),
@@ -69,7 +69,7 @@ impl Plan {
         hit.then_some(Self { blow, after, gap })
     }
 
-    /// Whether hotcell itself may have died of it.
+    /// Whether the blow may have killed hotcell itself.
     fn kills_hotcell(self) -> bool {
         !matches!(
             self.blow,
@@ -77,7 +77,7 @@ impl Plan {
         )
     }
 
-    /// Whether its launcher may have died of it while hotcell waited for an answer.
+    /// Whether the blow may have killed its launcher while hotcell waited for an answer.
     fn kills_launcher(self) -> bool {
         matches!(
             self.blow,
@@ -85,7 +85,7 @@ impl Plan {
         )
     }
 
-    /// Strikes; how many of the processes that were meant were there.
+    /// Strikes; returns how many of the intended processes were there.
     fn strike(self, children: &Children, pid: i32) -> u64 {
         thread::sleep(self.after);
         let rest = || thread::sleep(self.gap);
@@ -119,22 +119,22 @@ impl Plan {
                 one(is_launcher, Signal::SIGCONT);
                 was_there
             }
-            // Nothing before its end.
+            // Nothing before the end of hotcell.
             Blow::Heir => 0,
         }
     }
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Done {
-    /// Processes that were killed or paused.
+    /// Number of processes that were killed or paused.
     pub struck: u64,
-    /// Hotcell was killed before its end.
+    /// Whether hotcell was killed before its end.
     pub killed: bool,
-    /// Hotcell gave an answer: there has to be a row in the history, with one of these causes.
+    /// Possible causes, if hotcell gave an answer: the history must have a row with one of them.
     pub answered: Option<Vec<&'static str>>,
-    /// What is wrong.
+    /// Description of the fault.
     pub wrong: Option<String>,
 }
 
@@ -159,8 +159,8 @@ pub fn run(children: &Children, place: &Place, case: &Case, plan: Option<Plan>, 
         if let Some(interrupt) = case.interrupt {
             scope.spawn(move || {
                 thread::sleep(interrupt.after);
-                // Who was interrupted before it listened is gone, or did not hear of it: a shell's background jobs
-                // ignore SIGINT, and so does what they start, until it says otherwise.
+                // A process that was interrupted before its handler was set is gone, or did not notice: a
+                // shell's background jobs ignore SIGINT, and so do their children until they change that.
                 while children.signal(pid, interrupt.signal, interrupt.group)
                     && children.lives(pid, Duration::from_secs(1))
                 {}
@@ -173,7 +173,7 @@ pub fn run(children: &Children, place: &Place, case: &Case, plan: Option<Plan>, 
             children.wait(pid, HUNG);
         }
         if plan.is_some_and(|p| p.blow == Blow::Heir) {
-            // Of this hotcell or of another that has just ended: all are this soak's.
+            // An orphan of this hotcell or of another one that has just ended: all belong to this soak.
             let heir = children.heir();
             struck += u64::from(heir.is_some_and(|heir| children.signal_found(&heir, Signal::SIGKILL)));
         }
@@ -197,12 +197,12 @@ pub fn run(children: &Children, place: &Place, case: &Case, plan: Option<Plan>, 
         Some(WaitStatus::Signaled(_, Signal::SIGKILL, _)) if plan.is_some_and(Plan::kills_hotcell) => {
             done.killed = true;
         }
-        // Before it listens, a signal does what it does to everybody.
+        // Before its handler is set, a signal has its default effect.
         Some(WaitStatus::Signaled(_, signal, _)) if case.interrupt.is_some_and(|i| i.signal == signal) => {}
         Some(WaitStatus::Exited(_, code)) => {
             let mut endings = case.endings.clone();
             if plan.is_some_and(Plan::kills_launcher) {
-                // Nobody reads: that is its exit status, whatever ended the run.
+                // With a closed reader the exit status is the same, whatever ended the run.
                 let code = if case.reader == Reader::Closes { code } else { 125 };
                 let lost = |cause| Ending { code, cause, printed: Printed::Anything };
                 endings.extend([lost("internal"), lost("refused")]);
@@ -213,7 +213,7 @@ pub fn run(children: &Children, place: &Place, case: &Case, plan: Option<Plan>, 
                     if case.verb == Verb::Run {
                         done.answered = Some(right.iter().map(|e| e.cause).collect());
                     }
-                    // A file outside is written when the program ended well.
+                    // A file outside is written if the program ended well.
                     let holds =
                         |path| std::fs::read_to_string(path).is_ok_and(|t| t.trim_end() == last(case));
                     if code == 0 && case.writes.as_ref().is_some_and(|path| !holds(path)) {
@@ -231,7 +231,7 @@ pub fn run(children: &Children, place: &Place, case: &Case, plan: Option<Plan>, 
     done
 }
 
-/// The mark.
+/// Mark of the run.
 fn last(case: &Case) -> &str {
     case.words.last().map_or("", String::as_str)
 }
@@ -262,7 +262,7 @@ fn command(place: &Place, case: &Case, said: &Path) -> std::io::Result<Command> 
     Ok(command)
 }
 
-/// Everything that hotcell writes goes to a folder of this soak.
+/// Sets the environment, so that hotcell writes only to folders of this soak.
 pub fn surroundings(command: &mut Command, place: &Place) {
     command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("LANG", "C.UTF-8");
     command.env("HOME", place.work.join("home")).env("TMPDIR", place.work.join("tmp"));
@@ -290,7 +290,7 @@ fn read(mut stdout: ChildStdout, reader: Reader) -> Vec<u8> {
     text
 }
 
-/// Whether this is the ending that was seen. Without JSON, the cause is in the history.
+/// Whether the run had this ending. Without JSON, the cause is in the history.
 fn is_right(ending: &Ending, case: &Case, code: i32, read: &[u8]) -> bool {
     if code != ending.code {
         return false;

@@ -1,4 +1,4 @@
-//! Which runs the history has had: it keeps a thousand, and here all of them are counted as they come.
+//! All rows that the history ever had: it keeps a thousand, so they are counted here as they are written.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::calls::Answered;
 
-/// Rows by the last word of their command: how many, and the cause of the last.
+/// Rows by the last argument of their command: their number, and the cause of the last one.
 #[derive(Debug, Default)]
 pub struct Seen {
     database: PathBuf,
@@ -18,12 +18,12 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Of a state folder's history.
+    /// For the history of a state folder.
     pub fn of(state: &Path) -> Self {
         Self { database: state.join("hotcell.db"), ..Self::default() }
     }
 
-    /// Takes what is new; at least once for each thousand runs.
+    /// Reads new rows; needed at least once per thousand runs.
     pub fn look(&mut self) -> Result<(), String> {
         let bad = |e: rusqlite::Error| format!("the history cannot be read: {e}");
         let database =
@@ -52,12 +52,13 @@ impl Seen {
         *row = (row.0 + 1, cause);
     }
 
-    /// How many rows there were.
+    /// Number of rows so far.
     pub fn rows(&self) -> i64 {
         self.last
     }
 
-    /// What is wrong with them: a run of ours (its mark begins so) that stands there twice, one that was answered and does not.
+    /// Faults: a run of ours (whose mark begins with `ours`) that is listed twice, or an answered one that is
+    /// missing.
     pub fn wrong(&self, ours: &str, answered: &[Answered]) -> Vec<String> {
         let twice = self.rows.iter().filter(|(mark, (count, _))| mark.starts_with(ours) && *count > 1);
         let mut wrong: Vec<String> =

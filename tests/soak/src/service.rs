@@ -1,4 +1,4 @@
-//! The long-lived process: its end that this program holds, and what it uses.
+//! The long-lived process: this program's end of its streams, and its resource use.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
@@ -19,17 +19,17 @@ pub struct Service {
     reports: BufReader<ChildStdout>,
 }
 
-/// What it uses while nothing runs.
+/// Resource use of a process while nothing runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Use {
     pub descriptors: u64,
     pub threads: u64,
-    /// Anonymous memory that is resident: what would grow with a leak.
+    /// Resident anonymous memory, in KiB: a leak would make it grow.
     pub memory_kib: u64,
 }
 
 impl Service {
-    /// Starts it.
+    /// Starts the service.
     pub fn start(children: &Children, place: &Place, mark: &str) -> io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["library", mark]);
@@ -55,24 +55,24 @@ impl Service {
         serde_json::from_str(&line).map_err(|e| io::Error::other(format!("the service said {line:?}: {e}")))
     }
 
-    /// The folders below which it makes cgroups; none where it has none.
+    /// Folders below which it makes cgroups; empty without cgroups.
     pub fn cgroup_folders(report: &Value) -> Vec<PathBuf> {
         let folders = report["cgroup_folders"].as_array().into_iter().flatten();
         folders.filter_map(|folder| folder.as_str().map(PathBuf::from)).collect()
     }
 
-    /// What it uses now.
+    /// Current resource use.
     pub fn uses(&self) -> Use {
         uses(self.pid)
     }
 
-    /// Lets it end.
+    /// Closes its input, so that it ends.
     pub fn hang_up(&mut self) {
         self.orders = None;
     }
 }
 
-/// What a process uses now.
+/// Current resource use of a process.
 pub fn uses(pid: i32) -> Use {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let field = |name: &str| {
@@ -83,7 +83,7 @@ pub fn uses(pid: i32) -> Use {
     Use { descriptors, threads: field("Threads:"), memory_kib: field("RssAnon:") }
 }
 
-/// KiB for each 1,000 runs, by least squares over `(runs, KiB)`; 0 for fewer than three points.
+/// Slope in KiB per 1,000 runs, by least squares over `(runs, KiB)`; 0 for fewer than three points.
 pub fn slope(points: &[(u64, u64)]) -> f64 {
     #[allow(clippy::cast_precision_loss)] // far below 2^52
     let points: Vec<(f64, f64)> = points.iter().map(|(x, y)| (*x as f64 / 1000.0, *y as f64)).collect();

@@ -1,8 +1,9 @@
-//! Who can be killed below a server, by what it is: found through `/proc` by parents, and killed by id and starting time.
+//! Processes below a server that can be killed, by their role: found through `/proc` by parents, and killed
+//! by id and start time.
 
 use crate::processes::{Process, descendants};
 
-/// A part of hotcell that can be lost.
+/// A part of hotcell that can be killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// `hotcell mcp` itself.
@@ -12,15 +13,15 @@ pub enum Part {
     Init,
     /// An interpreter that waits for a job.
     Interpreter,
-    /// Who runs tools.
+    /// The process that runs tools.
     ToolHost,
     /// The guard's reader of hostile bytes.
     Reader,
-    /// What was to be run.
+    /// The program of a run.
     Program,
 }
 
-/// All parts with how often they are meant.
+/// All parts with their relative frequency.
 pub const PARTS: [(Part, u64); 7] = [
     (Part::Server, 5),
     (Part::Launcher, 14),
@@ -31,7 +32,7 @@ pub const PARTS: [(Part, u64); 7] = [
     (Part::Program, 9),
 ];
 
-/// The processes below `server` that are this part.
+/// Processes below `server` that are this part.
 pub fn of(all: &[Process], server: i32, part: Part) -> Vec<&Process> {
     let below = descendants(all, server);
     let is_init = |pid: i32| {
@@ -51,7 +52,7 @@ pub fn of(all: &[Process], server: i32, part: Part) -> Vec<&Process> {
             Part::Server => false,
             Part::Launcher => launcher,
             Part::Init => child_of_launcher,
-            // Whatever of a sandbox is no part of hotcell.
+            // The first process below a sandbox's init, by its role.
             Part::Interpreter | Part::ToolHost | Part::Reader | Part::Program => {
                 first && role(process.pid) == Some(part)
             }
@@ -63,7 +64,8 @@ pub fn of(all: &[Process], server: i32, part: Part) -> Vec<&Process> {
     below.into_iter().filter(meant).collect()
 }
 
-/// By its command line, which the kernel shows. None for one that has not executed its program yet.
+/// Role by the command line, as the kernel shows it. `None` for a process that has not executed its program
+/// yet.
 fn role(pid: i32) -> Option<Part> {
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     part_of(&line)
@@ -72,7 +74,7 @@ fn role(pid: i32) -> Option<Part> {
 fn part_of(line: &[u8]) -> Option<Part> {
     let words: Vec<&[u8]> = line.split(|b| *b == 0).collect();
     let second: &[u8] = words.get(1).copied().unwrap_or_default();
-    // What waits has room for the arguments of its job behind its own.
+    // A waiting interpreter reserves space for the arguments of its job after its own.
     let waits = words.get(3).is_some_and(|room| room.len() > 1000 && room.iter().all(|b| *b == b' '));
     Some(match second {
         b"python" | b"node" if waits => Part::Interpreter,

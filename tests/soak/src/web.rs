@@ -1,5 +1,6 @@
-//! A server over HTTP, `hotcell mcp --http`, and one caller's end of it: in a session of the revision that has them, or without
-//! one. It speaks HTTP by hand, so that it can also read slowly, hang up and break off.
+//! A server over HTTP, `hotcell mcp --http`, and one caller's end of it: in a session of the revision that
+//! has them, or without one. It implements HTTP by hand, so that it can also read slowly, hang up and break
+//! off.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -20,19 +21,21 @@ use crate::kinds::Place;
 use crate::processes::Children;
 use crate::run::surroundings;
 
-/// The revision in which every request stands for itself.
+/// The revision without sessions.
 const STATELESS: &str = "2026-07-28";
-/// The one with sessions.
+/// The revision with sessions.
 const SESSIONS: &str = "2025-11-25";
-/// A connection that nobody used for longer is not used again: the server closes idle ones.
+/// Maximum idle time of a connection that is reused: the server closes idle ones.
 const IDLE: Duration = Duration::from_secs(3);
-/// The server closes a connection ten seconds after its last answer; somewhat less, so that no clock's steps count.
+/// The server closes a connection ten seconds after its last answer; this is somewhat less, to allow for the
+/// clock's resolution.
 const CLOSED: Duration = Duration::from_secs(9);
-/// How long a connection may take, and whatever is answered at once.
+/// Time limit for a connection, and for requests that are answered at once.
 const CONNECT: Duration = Duration::from_secs(60);
-/// Sessions of a token that are just forgotten: the server keeps each for an hour, and has 128 places for a token.
+/// Maximum number of abandoned sessions per token: the server keeps each for an hour, and allows 128 per
+/// token.
 const FORGOTTEN: u32 = 64;
-/// The longest answer that is read.
+/// Maximum size of an answer, in bytes.
 const LONGEST: u64 = 16 << 20;
 
 /// A server on any port of loopback.
@@ -43,7 +46,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one with these tokens, of callers called `t0`, `t1` …; what it says on standard error goes to `said`.
+    /// Starts a server with these tokens, of callers named `t0`, `t1` …; its standard error goes to `said`.
     pub fn start(
         children: &Children,
         place: &Place,
@@ -76,14 +79,14 @@ impl Server {
     }
 }
 
-/// Why there is no answer.
+/// Reasons there is no answer.
 #[derive(Debug)]
 pub enum Trouble {
-    /// HTTP's status and the line that came with it.
+    /// HTTP status, with its text.
     Refused(u16, String),
-    /// The connection.
+    /// The connection failed.
     Lost(io::Error),
-    /// Nothing came in time.
+    /// No answer in time.
     Silent,
 }
 
@@ -96,21 +99,21 @@ impl From<io::Error> for Trouble {
     }
 }
 
-/// How an answer is read.
+/// Speed of reading an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
     Quick,
-    /// A few bytes at a time, with pauses, for about so many of them.
+    /// Reads a few bytes at a time, with pauses, for about this number of pauses.
     Slow(u32),
 }
 
-/// A connection that nobody uses just now.
+/// An idle connection.
 #[derive(Debug)]
 struct Idle {
     stream: BufReader<TcpStream>,
-    /// When the last request was about to be sent on it.
+    /// Time just before the last request was sent on it.
     asked: Instant,
-    /// When its answer was there.
+    /// Time at which its answer was complete.
     since: Instant,
 }
 
@@ -131,7 +134,7 @@ fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Web {
-    /// A caller with this token; a session is begun with the first call.
+    /// A caller with this token; the first call begins its session.
     pub fn new(address: SocketAddr, token: &str, stateless: bool) -> Self {
         Self {
             address,
@@ -144,31 +147,31 @@ impl Web {
         }
     }
 
-    /// The same caller, at another pace and in a session of its own.
+    /// A copy of the caller, at another pace and in a session of its own.
     pub fn slowly(&self, pace: Pace) -> Self {
         Self { pace, ..Self::new(self.address, &self.token, self.stateless) }
     }
 
-    /// The same caller in the same session, for one more call at once.
+    /// A copy of the caller in its session, for another simultaneous call.
     pub fn beside(&self) -> Self {
-        // Numbers of a session's requests are never the same.
+        // Request numbers in a session must be unique.
         static FROM: AtomicU64 = AtomicU64::new(1);
         let next = AtomicU64::new(FROM.fetch_add(1, Ordering::Relaxed) << 32);
         let session = Mutex::new(lock(&self.session).clone());
         Self { session, next, ..Self::new(self.address, &self.token, self.stateless) }
     }
 
-    /// Whether its calls stand for themselves: who hangs up has cancelled.
+    /// Whether its calls need no session: hanging up cancels them.
     pub fn is_stateless(&self) -> bool {
         self.stateless
     }
 
-    /// The number of the next request.
+    /// Number of the next request.
     pub fn number(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A call of a tool as it is sent.
+    /// Text of a tool call as it is sent.
     pub fn text(&self, id: u64, tool: &str, arguments: &Value) -> String {
         let mut params = json!({ "name": tool, "arguments": arguments });
         if self.stateless {
@@ -198,14 +201,14 @@ impl Web {
         text + "\r\n" + body
     }
 
-    /// Another connection.
+    /// Opens another connection.
     pub fn connect(&self) -> io::Result<TcpStream> {
         let stream = TcpStream::connect_timeout(&self.address, CONNECT)?;
         stream.set_nodelay(true)?;
         Ok(stream)
     }
 
-    /// Begins a session where one is needed and there is none.
+    /// Begins a session if one is needed and has not begun.
     pub fn begin(&self, patience: Duration) -> Result<(), Trouble> {
         if self.stateless || lock(&self.session).is_some() {
             return Ok(());
@@ -219,7 +222,8 @@ impl Web {
         self.tell(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))
     }
 
-    /// Ends its session, or just forgets it, unless its token has forgotten so many that there would be no place for more.
+    /// Ends its session, or abandons it, unless its token has abandoned so many that there would be no place
+    /// for more.
     pub fn leave(&self, properly: bool) -> Result<(), Trouble> {
         let text = self.whole("DELETE", None, "");
         if lock(&self.session).take().is_some() && (properly || !self.may_forget()) {
@@ -228,7 +232,7 @@ impl Web {
         Ok(())
     }
 
-    /// Whether one more session may be forgotten, which then counts.
+    /// Whether another session may be abandoned; if so, counts it.
     fn may_forget(&self) -> bool {
         static ALL: Mutex<Option<HashMap<String, u32>>> = Mutex::new(None);
         let mut all = lock(&ALL);
@@ -243,7 +247,7 @@ impl Web {
         self.exchange(&self.whole("POST", None, &message.to_string()), CONNECT).map(drop)
     }
 
-    /// Sends a whole request and reads the whole answer; the connection is used again.
+    /// Sends a complete request and reads the complete answer; the connection is reused.
     pub fn exchange(&self, text: &str, patience: Duration) -> Result<Answered, Trouble> {
         let idle = lock(&self.idle).take().filter(|idle| idle.since.elapsed() < IDLE);
         let mut asked = Instant::now();
@@ -270,7 +274,7 @@ impl Web {
         Ok(answered)
     }
 
-    /// Closes the connection that it has.
+    /// Closes its idle connection.
     pub fn hang_up(&self) {
         *lock(&self.idle) = None;
     }
@@ -304,9 +308,10 @@ fn send(stream: &mut BufReader<TcpStream>, text: &str, patience: Duration) -> io
     stream.get_mut().write_all(text.as_bytes())
 }
 
-/// Sends a request on a connection that was used before, and waits for the first byte of its answer. `None` when the server had closed
-/// the connection meanwhile because it was idle: then it has not taken the request, and it may be sent again. It can have done
-/// so only if this thread was kept from sending for seconds; whatever is lost sooner is lost.
+/// Sends a request on a reused connection, and waits for the first byte of its answer. `None` when the server
+/// had closed the connection meanwhile because it was idle: then it has not received the request, which may
+/// be sent again. That can happen only if this thread was kept from sending for seconds; an earlier loss
+/// counts as lost.
 fn again(idle: Idle, text: &str, patience: Duration) -> io::Result<Option<BufReader<TcpStream>>> {
     let Idle { mut stream, asked, .. } = idle;
     let sent = send(&mut stream, text, patience);
@@ -320,7 +325,7 @@ fn again(idle: Idle, text: &str, patience: Duration) -> io::Result<Option<BufRea
     }
 }
 
-/// Whether a byte of an answer came, and not the end.
+/// Whether a byte of an answer arrived, and not the end.
 fn begins(stream: &mut BufReader<TcpStream>) -> io::Result<bool> {
     loop {
         match stream.fill_buf() {
@@ -331,12 +336,12 @@ fn begins(stream: &mut BufReader<TcpStream>) -> io::Result<bool> {
     }
 }
 
-/// Whether this is what somebody hears who sends to a connection that was closed.
+/// Whether this is the error of sending to a closed connection.
 fn is_closed(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
 }
 
-/// What the server answered.
+/// Answer of the server.
 #[derive(Debug)]
 pub struct Answered {
     pub status: u16,
