@@ -47,6 +47,7 @@ has() {
     cmake | make | openssl) command -v "$1" >/dev/null ;;
     g++) command -v c++ >/dev/null ;;
     default-jdk-headless) command -v javac >/dev/null ;;
+    redis-server) command -v redis-server >/dev/null ;;
     postgresql) compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null ;;
     pgtap) compgen -G '/usr/share/postgresql/*/extension/pgtap.control' >/dev/null ;;
     npm) command -v npm >/dev/null ;;
