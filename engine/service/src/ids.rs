@@ -1,6 +1,9 @@
-//! Short ids as people type them: an unambiguous prefix is enough, and a mistyped id yields the nearest one.
+//! Ids: short ones as people type them, where an unambiguous prefix is enough and a mistyped id yields the nearest
+//! one, and unguessable names.
 
 use hotcell_sandbox::layer::nearest;
+
+use crate::report::{Code, ErrorReport};
 
 /// Maximum number of candidates listed for an ambiguous prefix.
 const AMONG: usize = 6;
@@ -28,6 +31,26 @@ pub(crate) fn meant(typed: &str, ids: &[String]) -> Meant {
     }
 }
 
+/// `bytes` random bytes from the kernel, in hexadecimal.
+///
+/// # Errors
+/// A report when the kernel provides none.
+pub(crate) fn random_hex(bytes: usize) -> Result<String, ErrorReport> {
+    use std::fmt::Write;
+    let mut random = vec![0; bytes];
+    getrandom::fill(&mut random)
+        .map_err(|e| ErrorReport::new(Code::Internal, format!("the kernel gives no random numbers: {e}")))?;
+    Ok(random.iter().fold(String::with_capacity(bytes * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    }))
+}
+
+/// An unguessable name of 128 bits.
+pub(crate) fn handle(prefix: &str) -> Result<String, ErrorReport> {
+    Ok(format!("{prefix}{}", random_hex(16)?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,5 +70,12 @@ mod tests {
         }
         assert_eq!(meant("ab", &[]), Meant::None(None));
         assert!(matches!(meant("", &ids), Meant::None(Some(_))));
+    }
+
+    #[test]
+    fn handles_are_long_and_never_the_same() {
+        let all: std::collections::HashSet<_> = (0..1000).map(|_| handle("run_").unwrap()).collect();
+        assert_eq!(all.len(), 1000);
+        assert!(all.iter().all(|h| h.len() == 4 + 32));
     }
 }

@@ -23,6 +23,7 @@ use crate::images;
 use crate::kept::Kept;
 pub use crate::language::Language;
 use crate::language::{self, Places, Steps};
+use crate::limits;
 use crate::outer_git;
 use crate::report::{Code, ErrorReport};
 use crate::typed;
@@ -76,12 +77,6 @@ pub struct RunRequest {
     pub stdin: Stdin,
     /// Treatment of the changes in the workspace.
     pub keep: Keep,
-}
-
-/// Default limits of test suites and compilers on this machine.
-pub(crate) fn limits_for_tests() -> Limits {
-    let limits = Limits::for_tests();
-    hotcell_sandbox::host::memory().map_or(limits.clone(), |memory| limits.at_most(memory))
 }
 
 /// A request that is ready to run.
@@ -205,7 +200,7 @@ impl RunRequest {
             // Merges the same sources for the compile step, whose default limits are those of compilers.
             let over = config::merge(
                 &base,
-                &limits_for_tests(),
+                &limits::for_tests(),
                 user,
                 environment,
                 project_settings,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
+use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
 use hotcell_sandbox::{Bytes, FileId};
 use nix::errno::Errno;
 use nix::fcntl::AtFlags;
@@ -220,6 +220,16 @@ impl StateFolder {
             return Err(StateError::Full { path: self.path.clone(), free });
         }
         Ok(())
+    }
+}
+
+/// Creates a folder that only this user can enter, unless it exists.
+pub(crate) fn make_private(dir: &Dir, name: &str) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.mode(0o700);
+    match dir.create_dir_with(name, &builder) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
     }
 }
 

@@ -165,7 +165,7 @@ impl TestRequest {
             what: What::Program(command.argv.clone()),
             workspace: Some(self.project.clone()),
             settings: self.settings.clone(),
-            limits: crate::request::limits_for_tests(),
+            limits: crate::limits::for_tests(),
             stdin: Stdin::Null,
         };
         let merged = request.merge(configuration).map_err(Unready::Wrong)?;

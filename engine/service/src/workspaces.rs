@@ -173,7 +173,7 @@ async fn unpack(
     }
     let file = file.canonicalize().map_err(|e| unreadable(file, &e))?;
     let (base, layers) = made.mount();
-    let limits = Limits { wall: Duration::from_secs(600), ..crate::request::limits_for_tests() };
+    let limits = Limits { wall: Duration::from_secs(600), ..crate::limits::for_tests() };
     let mut policy =
         Policy::new(command[0]).args(&command[1..]).workspace(base).read_only(&file, INSIDE).limits(limits);
     policy.shape.ceilings = policy.job.limits.clone();

@@ -135,7 +135,7 @@ fn has_archives(root: &Path) -> bool {
 }
 
 async fn compile(engine: &dyn Spawn, policy: &Policy, place: &Path) -> Result<(), String> {
-    let mut limits = crate::request::limits_for_tests();
+    let mut limits = crate::limits::for_tests();
     limits.wall = LONGEST;
     let (most, go) = (limits.disk, policy.job.argv.first().cloned().unwrap_or_default());
     let path = policy.job.env.iter().filter(|(name, _)| name == "PATH").cloned();

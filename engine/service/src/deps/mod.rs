@@ -239,7 +239,7 @@ fn request(scene: &Scene<'_>, argv: Vec<OsString>, folder: &Path, settings: Sett
             guard: Some(Mode::Off),
             ..settings
         },
-        limits: crate::request::limits_for_tests(),
+        limits: crate::limits::for_tests(),
         stdin: Stdin::Null,
         keep: Keep::default(),
     }

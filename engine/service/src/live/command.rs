@@ -8,21 +8,21 @@ use std::sync::Arc;
 use hotcell_egress::AllowList;
 use hotcell_sandbox::outcome::{Cause, Outcome, Output};
 use hotcell_sandbox::policy::{PROJECT, Stdin};
-use hotcell_sandbox::toolchain::{Asks, Foreign, Surroundings};
+use hotcell_sandbox::toolchain::{Asks, Surroundings};
 use hotcell_sandbox::{Bytes, Changed, Chunk, Finished, Limits, Running};
-use hotcell_workspace::protected;
 
 use super::asked::AskedLimits;
-use super::caller::Caller;
 use super::leave::{Leave, WITHDRAWN};
 use super::registry::{Live, Work};
 use super::run::{Answer, Desk, Progress, Stream};
 use super::workspaces::Place;
+use crate::caller::Caller;
 use crate::changes::Keep;
 use crate::compile::Built;
 use crate::config::{Configuration, EnvSetting, Merged, Settings};
 use crate::images::Wanted;
 use crate::network::NetworkSetting;
+use crate::plantable::without_plantable;
 use crate::report::{Code, ErrorReport};
 use crate::request::{Language, Prepared, RunRequest, Source, What};
 
@@ -212,29 +212,6 @@ pub(super) fn surroundings(workspace: Option<&Place>, commit: &[PathBuf]) -> Sur
     let cwd = workspace.map_or_else(|| PathBuf::from("/nonexistent"), Place::folder);
     let around = Surroundings { cwd, asks: Asks::Caller, ..Surroundings::of_this_process() };
     without_plantable(around, commit)
-}
-
-/// Takes out what names a place at which a commit to one of these folders may put a file without a person's yes, and says which these are:
-/// nothing that is found in another way may lie there either.
-pub(crate) fn without_plantable(mut around: Surroundings, commit: &[PathBuf]) -> Surroundings {
-    if commit.is_empty() {
-        return around;
-    }
-    around.foreign = Foreign::new(commit, |path| protected(path).is_some());
-    let is_free = |path: &Path| {
-        let real = path.canonicalize().ok();
-        around.foreign.holds(path) || real.is_some_and(|real| around.foreign.holds(&real))
-    };
-    if let Some(path) = around.path.take() {
-        let kept = std::env::split_paths(&path).filter(|folder| !is_free(folder));
-        // An empty one would stand for the current folder.
-        around.path = std::env::join_paths(kept).ok().filter(|kept| !kept.is_empty());
-    }
-    around.virtual_env = around.virtual_env.take().filter(|folder| !is_free(folder));
-    let mut env = std::mem::take(&mut around.env);
-    env.retain(|_, value| !Path::new(value).is_absolute() || !is_free(Path::new(value)));
-    around.env = env;
-    around
 }
 
 /// Merges a request, with the caller's limits tightening the operator's.
@@ -459,34 +436,6 @@ fn check_stdin(stdin: &[u8]) -> Result<(), ErrorReport> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_a_commit_can_plant_is_no_word_of_the_operators() {
-        let dir = tempfile::tempdir().unwrap();
-        let top = dir.path().canonicalize().unwrap();
-        let at = |below: &str| top.join(below);
-        for folder in ["work/tool/bin", "work/.venv/bin", "own/bin"] {
-            std::fs::create_dir_all(at(folder)).unwrap();
-        }
-        std::os::unix::fs::symlink("../work/tool", at("own/link")).unwrap();
-        let around = |folders: &[&str], root: &str| Surroundings {
-            path: Some(std::env::join_paths(folders.iter().map(|f| at(f))).unwrap()),
-            virtual_env: Some(at(root)),
-            env: [(OsString::from("PYENV_ROOT"), at(root).into()), ("PYENV_VERSION".into(), "3".into())]
-                .into(),
-            ..Surroundings::default()
-        };
-        let commit = [at("work")];
-        let all = ["work/tool/bin", "own/bin", "own/link/bin", "work/.venv/bin", "work", "work/not/there"];
-        let kept = without_plantable(around(&all, "own/link"), &commit);
-        assert_eq!(kept.path, Some(std::env::join_paths([at("own/bin"), at("work/.venv/bin")]).unwrap()));
-        assert_eq!((kept.virtual_env, kept.env.len()), (None, 1));
-        assert_eq!(without_plantable(around(&["work/tool/bin"], "work/tool"), &commit).path, None);
-        assert!(kept.foreign.holds(&at("work/x")) && !kept.foreign.holds(&at("work/.venv/x")));
-        let own = around(&all, "own");
-        assert_eq!(without_plantable(own.clone(), &[]), own);
-        assert_eq!(without_plantable(own.clone(), &commit).virtual_env, own.virtual_env);
-    }
 
     #[test]
     fn programs_are_named_inside_only() {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use super::caller::Caller;
+use crate::caller::Caller;
 
 /// Limits of the memory of finished runs.
 #[derive(Clone, Copy, Debug)]

@@ -4,12 +4,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, OpenOptions, OpenOptionsExt};
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use nix::fcntl::{Flock, FlockArg};
 
-use super::caller::random_hex;
+use crate::ids::random_hex;
 use crate::report::{Code, ErrorReport};
-use crate::state::StateFolder;
+use crate::state::{StateFolder, make_private};
 
 /// Folder of all services in the state folder.
 const ALL: &str = "live";
@@ -75,16 +75,6 @@ impl Drop for ServiceFolder {
         if let Err(error) = self.all.remove_dir_all(&self.name) {
             tracing::warn!("{} is left behind: {error}", self.path.display());
         }
-    }
-}
-
-/// Creates a folder that only this user can enter, unless it exists.
-pub(crate) fn make_private(dir: &Dir, name: &str) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    builder.mode(0o700);
-    match dir.create_dir_with(name, &builder) {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        other => other,
     }
 }
 

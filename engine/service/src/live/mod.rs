@@ -6,7 +6,6 @@
 //!
 //! | module | idea |
 //! | --- | --- |
-//! | `caller` | callers; unguessable names |
 //! | [`asked`] | limits that a caller requests, checked against the operator's |
 //! | [`retained`] | stored output: beginning and end, read by offset |
 //! | [`queue`] | fair queue |
@@ -28,7 +27,6 @@
 
 pub mod asked;
 pub mod asking;
-mod caller;
 pub mod command;
 mod current;
 mod finished;
@@ -46,8 +44,8 @@ pub mod tests;
 pub mod tokens;
 pub mod workspaces;
 
+pub use crate::caller::Caller;
 pub use asked::AskedLimits;
-pub use caller::{Caller, random_hex};
 pub use command::CommandRequest;
 pub use queue::Lane;
 pub use registry::{Bounds, Live, Order, Work};

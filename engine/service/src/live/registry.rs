@@ -13,7 +13,6 @@ use hotcell_sandbox::profile::Profile;
 use hotcell_sandbox::{BoxFuture, Engine};
 use tokio::task::JoinHandle;
 
-use super::caller::{Caller, handle};
 use super::current::{self, Current};
 use super::finished::{Finished, Memory};
 use super::queue::{Full, Lane, Places, Queue};
@@ -22,8 +21,10 @@ use super::scribe::Scribe;
 use super::tasks::Tasks;
 use super::workspaces::{Folders, Quotas, Workspaces};
 use crate::approvals::Approvals;
+use crate::caller::Caller;
 use crate::config::{Configuration, HotSettings};
 use crate::history::Stored;
+use crate::ids::handle;
 use crate::metrics::{Metrics, Now};
 use crate::quarantine::Office;
 use crate::reader::program;

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
 
-use super::caller::Caller;
 use super::folder;
+use crate::caller::Caller;
 use crate::database::{self, Lent, patiently};
 use crate::report::{Code, ErrorReport};
 use crate::state::StateFolder;

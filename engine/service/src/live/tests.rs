@@ -11,13 +11,13 @@ use hotcell_testing::{Cancel, Event, Selection, TestReport, Verdict};
 
 use super::asked::AskedLimits;
 use super::asking::Approved;
-use super::caller::Caller;
 use super::command::{surroundings, there, without_host_paths};
 use super::leave::{Leave, WITHDRAWN};
 use super::registry::{Live, Work};
 use super::run::{Answer, Desk, Progress, Stream};
 use super::suites;
 use super::workspaces::Place;
+use crate::caller::Caller;
 use crate::changes::Keep;
 use crate::config::{Configuration, Merged, Settings};
 use crate::network::NetworkSetting;
@@ -160,7 +160,7 @@ impl Live {
     #[must_use]
     pub fn most(&self, tests: bool) -> Option<Limits> {
         let configuration = self.configuration();
-        let defaults = if tests { crate::request::limits_for_tests() } else { Limits::default() };
+        let defaults = if tests { crate::limits::for_tests() } else { Limits::default() };
         let merged = merged_from(&Settings::default(), &configuration, defaults).ok()?;
         Some(merged.policy.job.limits)
     }
@@ -168,7 +168,7 @@ impl Live {
 
 /// Merges some tests' settings with the configuration.
 fn merged(settings: &Settings, configuration: &Configuration) -> Result<Merged, ErrorReport> {
-    merged_from(settings, configuration, crate::request::limits_for_tests())
+    merged_from(settings, configuration, crate::limits::for_tests())
 }
 
 fn merged_from(

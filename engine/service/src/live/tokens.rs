@@ -10,7 +10,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use cap_std::fs::{OpenOptions, OpenOptionsExt};
 use nix::fcntl::{Flock, FlockArg};
 
-use super::caller::{Caller, random_hex};
+use crate::caller::Caller;
+use crate::ids::random_hex;
 use crate::report::{Code, ErrorReport};
 use crate::state::StateFolder;
 

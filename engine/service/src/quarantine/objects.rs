@@ -11,8 +11,7 @@ use std::io::{self, Read, Write};
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use sha2::{Digest, Sha256};
 
-use crate::live::folder::make_private;
-use crate::state::StateFolder;
+use crate::state::{StateFolder, make_private};
 
 const FOLDER: &str = "objects";
 const MAGIC: &[u8] = b"hotcell-object/1\n";
@@ -43,7 +42,7 @@ impl Objects {
         getrandom::fill(&mut nonce).map_err(io::Error::other)?;
         let mut body = bytes.to_vec();
         mask(&nonce, &mut body);
-        let unfinished = format!("{UNFINISHED}{}", crate::live::random_hex(8).map_err(io::Error::other)?);
+        let unfinished = format!("{UNFINISHED}{}", crate::ids::random_hex(8).map_err(io::Error::other)?);
         let written = (|| {
             let mut options = OpenOptions::new();
             options.write(true).create_new(true).mode(0o400);

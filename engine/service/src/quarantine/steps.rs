@@ -463,7 +463,7 @@ fn keep(database: &Connection, objects: &Objects, found: &Identified) -> Done<Ve
 
 fn fresh_id(database: &Connection) -> Done<String> {
     loop {
-        let id = crate::live::random_hex(4)
+        let id = crate::ids::random_hex(4)
             .map_err(|e| io("an id cannot be made")(io::Error::other(e.to_string())))?;
         if rows::by_id(database, &id)?.is_none() {
             return Ok(id);

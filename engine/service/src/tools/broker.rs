@@ -29,8 +29,8 @@ use super::secrets::{self, Placeholders};
 use super::values::Values;
 use crate::changes::Keep;
 use crate::config::{Configuration, EnvSetting, Settings};
-use crate::live::command::without_plantable;
 use crate::network::NetworkSetting;
+use crate::plantable::without_plantable;
 use crate::report::ErrorReport;
 use crate::request::{Language, RunRequest, What};
 

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::live::{Caller, random_hex};
+use crate::caller::Caller;
+use crate::ids::random_hex;
 
 /// Maximum total size of all answers, in bytes.
 const BYTES: usize = 32 << 20;

@@ -185,9 +185,9 @@ impl Plugins {
     /// A report when it cannot be created.
     pub fn cache(&self) -> Done<PathBuf> {
         let folder = self.folder()?;
-        crate::live::folder::make_private(folder.dir(), FOLDER).map_err(|e| self.of_io(&e))?;
+        crate::state::make_private(folder.dir(), FOLDER).map_err(|e| self.of_io(&e))?;
         let tools = folder.dir().open_dir(FOLDER).map_err(|e| self.of_io(&e))?;
-        crate::live::folder::make_private(&tools, "compiled").map_err(|e| self.of_io(&e))?;
+        crate::state::make_private(&tools, "compiled").map_err(|e| self.of_io(&e))?;
         Ok(folder.path().join(FOLDER).join("compiled"))
     }
 

@@ -80,7 +80,7 @@ impl Placeholders {
         if self.names.len() >= MOST {
             return Err(format!("a call has at most {MOST} secrets"));
         }
-        let random = crate::live::random_hex(16).map_err(|e| format!("there is no randomness: {e}"))?;
+        let random = crate::ids::random_hex(16).map_err(|e| format!("there is no randomness: {e}"))?;
         let placeholder = format!("{PREFIX}{random}");
         self.names.insert(placeholder.clone(), name.to_owned());
         Ok(placeholder)

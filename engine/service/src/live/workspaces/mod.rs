@@ -33,8 +33,8 @@ pub use files::NewFile;
 pub use one::{Entry, EntryKind, Taken, Used, Workspace};
 pub use temporary::Temporary;
 
-use super::caller::Caller;
 use super::folder::ServiceFolder;
+use crate::caller::Caller;
 use crate::kept::Kept;
 use crate::report::{Code, ErrorReport};
 use crate::state::StateFolder;

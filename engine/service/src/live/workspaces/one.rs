@@ -15,8 +15,8 @@ use super::protected;
 use super::told::{cannot, failed, in_the_way, of_store, over};
 use super::{NewFile, PATIENCE, Shared};
 use crate::approvals::{Approvals, Standing};
+use crate::caller::Caller;
 use crate::kept::Kept;
-use crate::live::caller::Caller;
 use crate::live::paths::relative;
 use crate::report::{Code, ErrorReport};
 

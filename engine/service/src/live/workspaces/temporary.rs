@@ -10,7 +10,7 @@ use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, OpenOptions, OpenOptionsExt, P
 
 use super::NewFile;
 use super::told::failed;
-use crate::live::caller::handle;
+use crate::ids::handle;
 use crate::live::folder::ServiceFolder;
 use crate::report::ErrorReport;
 
