@@ -3,6 +3,7 @@
 use hotcell_service::Approvals;
 use hotcell_service::approvals::{Approval, ApprovalList, State};
 use hotcell_service::report::ErrorReport;
+use hotcell_service::tools::grant_check;
 
 use crate::args::{ApprovalsCommand, Common};
 use crate::{approvals_text, configuration, exit, notes, printed, usage};
@@ -19,7 +20,8 @@ fn answer(common: &Common, command: &ApprovalsCommand) -> Result<u8, ErrorReport
     if let Some(done) = crate::binaries::answer(common, command) {
         return done;
     }
-    let desk = Approvals::of(&configuration(common, None)?)?;
+    let configuration = configuration(common, None)?;
+    let desk = Approvals::of(&configuration)?;
     let (approvals, words) = match command {
         // Answered above.
         ApprovalsCommand::AllowBinary { .. }
@@ -43,7 +45,7 @@ fn answer(common: &Common, command: &ApprovalsCommand) -> Result<u8, ErrorReport
             (vec![approval], words)
         }
         ApprovalsCommand::Approve { id, reason, expires } => {
-            let approval = desk.approve(id, reason.as_deref(), *expires)?;
+            let approval = desk.approve(id, reason.as_deref(), *expires, &grant_check(&configuration))?;
             let words = approvals_text::approved(&approval);
             (vec![approval], words)
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use hotcell_service::binaries::{Binary, BinaryList, found};
+use hotcell_service::binaries::{self, Binary, BinaryList, found};
 use hotcell_service::quarantine::Keep;
 use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::time::rfc3339;
@@ -25,7 +25,7 @@ pub fn answer(common: &Common, command: &ApprovalsCommand) -> Option<Result<u8, 
 }
 
 fn keep(common: &Common) -> Result<Keep, ErrorReport> {
-    let keep = configuration(common, None)?.keep();
+    let keep = Keep::of(&configuration(common, None)?);
     keep.ok_or_else(|| ErrorReport::new(Code::Internal, "nobody asks for the binaries"))
 }
 
@@ -54,13 +54,13 @@ fn allow(common: &Common, paths: &[PathBuf], reason: Option<&str>) -> Result<u8,
     for path in paths {
         all.extend(found_in(path)?);
     }
-    keep.allow_binaries(all.clone(), reason.map(str::to_owned)).map_err(|e| failed(&e))?;
-    let now = keep.binaries().map_err(|e| failed(&e))?;
+    binaries::allow(&keep, all.clone(), reason.map(str::to_owned)).map_err(|e| failed(&e))?;
+    let now = binaries::allowed(&keep).map_err(|e| failed(&e))?;
     told(common, now.into_values().filter(|binary| all.contains_key(&binary.sha256)).collect())
 }
 
 fn list(common: &Common) -> Result<u8, ErrorReport> {
-    let all: Vec<Binary> = keep(common)?.binaries().map_err(|e| failed(&e))?.into_values().collect();
+    let all: Vec<Binary> = binaries::allowed(&keep(common)?).map_err(|e| failed(&e))?.into_values().collect();
     if all.is_empty() && !common.json && !common.quiet {
         notes::say("nothing runs unread by its digest");
     }
@@ -69,7 +69,7 @@ fn list(common: &Common) -> Result<u8, ErrorReport> {
 
 fn forget(common: &Common, which: &[PathBuf]) -> Result<u8, ErrorReport> {
     let keep = keep(common)?;
-    let known = keep.binaries().map_err(|e| failed(&e))?;
+    let known = binaries::allowed(&keep).map_err(|e| failed(&e))?;
     let mut all = BTreeMap::new();
     for one in which {
         let text = one.to_string_lossy().to_ascii_lowercase();
@@ -97,7 +97,7 @@ fn forget(common: &Common, which: &[PathBuf]) -> Result<u8, ErrorReport> {
             return Err(ErrorReport::new(Code::InvalidValue, why));
         }
     }
-    keep.forget_binaries(all.values().map(|b| (b.sha256.clone(), b.name.clone())).collect())
+    binaries::forget(&keep, all.values().map(|b| (b.sha256.clone(), b.name.clone())).collect())
         .map_err(|e| failed(&e))?;
     told(common, all.into_values().collect())
 }

@@ -15,7 +15,7 @@ use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_sandbox::{Changed, Engine, Finished, Limits, Running, Spawn};
 use hotcell_service::changes::Keep;
 use hotcell_service::compile::Built;
-use hotcell_service::config::{Configuration, Merged};
+use hotcell_service::config::Configuration;
 use hotcell_service::deps::{self, DepsError, Purpose};
 use hotcell_service::history::{History, HistoryError, Stored};
 use hotcell_service::kept::Kept;

@@ -10,11 +10,12 @@ use hotcell_guard::{
 use hotcell_sandbox::Confinement;
 use hotcell_sandbox::text::printable;
 use hotcell_service::Language;
-use hotcell_service::guard::{RulesDigest, Target};
+use hotcell_service::config::RulesDigest;
 use hotcell_service::quarantine::Office;
 use hotcell_service::reader::Rules;
 use hotcell_service::reading::{Reading, Scan};
 use hotcell_service::report::{Code, ErrorReport};
+use hotcell_service::target::Target;
 
 use crate::args::{Common, ScanArgs};
 use crate::{configuration, current_folder, exit, printed, scan_text, usage};

@@ -16,6 +16,7 @@ use hotcell_service::live::asking::sorted;
 use hotcell_service::live::{Caller, Live};
 use hotcell_service::report::{Code, ErrorReport, barred_within, printable};
 use hotcell_service::time::micros_since_1970;
+use hotcell_service::tools::grant_check;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ElicitRequestParams, InputRequest,
     InputRequiredResult, ProtocolVersion,
@@ -236,7 +237,9 @@ const UNCLEAR: &str = "the client's answer is neither yes nor no";
 
 fn decide(desk: &Approvals, id: &str, word: Word) -> Result<Word, ErrorReport> {
     match word {
-        Word::Yes => desk.approve(id, None, None).map(drop)?,
+        Word::Yes => {
+            desk.approve(id, None, None, &grant_check(desk.configuration()))?;
+        }
         Word::No => desk.deny(id, None).map(drop)?,
         Word::Nothing(_) => {}
     }

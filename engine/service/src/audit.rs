@@ -6,7 +6,6 @@
 //! truncated log, and the last entry of each item is compared with the item. A user who can write the state
 //! folder can still forge all of it: only a head digest noted elsewhere reveals that.
 
-use std::collections::HashMap;
 use std::io::{self, Read, Write};
 
 use cap_std::fs::{OpenOptions, OpenOptionsExt};
@@ -49,71 +48,20 @@ impl AuditLog {
     }
 }
 
-/// State of an item after a step; the entry's `detail`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct After {
-    pub id: String,
-    /// Language that the item runs as, as in its row.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub language: String,
-    pub state: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub policy: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expires_us: Option<i64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub uses: Option<u32>,
-    /// Channel that a release is limited to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub only: Option<String>,
+/// A table whose rows are in the log at each step.
+pub trait Subject {
+    /// Takes an entry when its `detail` is about a row of this table; false for another's.
+    fn take(&mut self, entry: &Entry) -> bool;
+
+    /// Compares each row with its last entry.
+    ///
+    /// # Errors
+    /// [`Problem`] when a row differs from its last entry, is missing, or has no entry.
+    fn compare(&mut self, database: &Connection) -> Result<(), Problem>;
 }
 
-impl After {
-    /// The fields that must equal those of the item's row: all but the reason.
-    fn stands(&self) -> Self {
-        Self { reason: None, ..self.clone() }
-    }
-}
-
-/// State of a plugin after a step; the entry's `detail`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct AfterTool {
-    pub plugin: String,
-    /// Digest of its component.
-    pub digest: String,
-    /// Digest of everything that a person agreed to: also its manifest, its source, its signer.
-    #[serde(default)]
-    pub agreed: String,
-    /// Digest of the version that waits for a person's agreement, computed like `agreed`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pending: Option<String>,
-    /// Granted capabilities, in order.
-    pub granted: Vec<String>,
-    /// Which of its tools are offered, where not all are.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub offer: Option<crate::tools::offer::Offer>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub removed: bool,
-}
-
-/// State of an approval after a step; the entry's `detail`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct AfterApproval {
-    /// Id of the approval.
-    pub approval: String,
-    pub kind: String,
-    pub asked_by: String,
-    /// Digest of the whole request.
-    pub ask: String,
-    pub state: String,
-    pub expires_us: i64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-}
+/// Makes a [`Subject`] that took nothing yet.
+pub type NewSubject = fn() -> Box<dyn Subject>;
 
 /// Appends an entry; call this within the step's own transaction.
 pub(crate) fn append(
@@ -189,19 +137,22 @@ pub(crate) fn last(database: &Connection, most: u64) -> rusqlite::Result<AuditLo
 }
 
 /// Checks the whole log: the chain, its head against the file's and against `noted`, the triggers, and every
-/// item against its last entry. A problem that was found is in the `problem` field of the result.
+/// row of these subjects against its last entry. An entry is taken by the first subject that knows it. A problem that was found is in the `problem` field of the result.
 pub(crate) fn verify(
     database: &Connection,
     folder: &StateFolder,
     noted: Option<&str>,
+    subjects: &[NewSubject],
 ) -> rusqlite::Result<AuditLog> {
     let mut log = last(database, 0)?;
     log.head = head(database)?;
-    log.problem = problem(database, folder, noted, log.total).err().map(|Problem(why)| why);
+    log.problem = problem(database, folder, noted, log.total, subjects).err().map(|Problem(why)| why);
     Ok(log)
 }
 
-struct Problem(String);
+/// Why the log is not as it was written.
+#[derive(Debug)]
+pub struct Problem(pub(crate) String);
 
 impl From<Broken> for Problem {
     fn from(broken: Broken) -> Self {
@@ -220,6 +171,7 @@ fn problem(
     folder: &StateFolder,
     noted: Option<&str>,
     total: u64,
+    subjects: &[NewSubject],
 ) -> Result<(), Problem> {
     let mut triggers = database.prepare(
         "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'audit' ORDER BY name",
@@ -234,18 +186,13 @@ fn problem(
         Ok(None) => return Err(Problem(format!("the file {HEAD} with the log's end is gone"))),
         Err(e) => return Err(Problem(format!("the file {HEAD} with the log's end cannot be read: {e}"))),
     };
-    let (mut last_of, mut plugins, mut approvals) = (HashMap::new(), HashMap::new(), HashMap::new());
+    let mut subjects: Vec<Box<dyn Subject>> = subjects.iter().map(|new| new()).collect();
     let (mut unreadable, mut seen) = (None, noted.is_none());
     let mut statement = database.prepare(&format!("SELECT {COLUMNS} FROM audit ORDER BY seq"))?;
     let entries = statement.query_map([], entry)?.map_while(|entry| match entry {
         Ok(entry) => {
-            if let Ok(after) = serde_json::from_str::<AfterTool>(&entry.detail) {
-                plugins.insert(after.plugin.clone(), after);
-            } else if let Ok(after) = serde_json::from_str::<AfterApproval>(&entry.detail) {
-                approvals.insert(after.approval.clone(), (entry.subject.clone(), after));
-            } else if let Ok(after) = serde_json::from_str::<After>(&entry.detail) {
-                last_of.insert(after.id.clone(), (entry.subject.clone(), after));
-            }
+            // Entries of no subject tell of steps without a row.
+            let _known = subjects.iter_mut().any(|subject| subject.take(&entry));
             seen |= noted.is_some_and(|noted| noted.eq_ignore_ascii_case(&entry.hash));
             Some(entry)
         }
@@ -263,77 +210,7 @@ fn problem(
         let why = "the digest that was noted is not in the log: it was made anew, or it is another log's";
         return Err(Problem(why.to_owned()));
     }
-    agree(database, &last_of)?;
-    plugins_agree(database, plugins)?;
-    approvals_agree(database, approvals)
-}
-
-/// Checks that every approval matches its last entry, and that no pending or approved one is missing.
-fn approvals_agree(
-    database: &Connection,
-    mut last_of: HashMap<String, (String, AfterApproval)>,
-) -> Result<(), Problem> {
-    for row in crate::approvals::rows::all(database, None)? {
-        let stands = Some((row.what.digest().to_owned(), row.after()));
-        if last_of.remove(&row.id) != stands {
-            let why = "was changed past the log: it does not stand as its last entry says";
-            return Err(Problem(format!("the approval {} {why}", row.id)));
-        }
-    }
-    // Closed approvals are deleted after a while.
-    let counts = |(_, after): &(String, AfterApproval)| ["pending", "approved"].contains(&&*after.state);
-    match last_of.values().find(|one| counts(one)) {
-        Some((_, after)) => {
-            Err(Problem(format!("the approval {}, which the log knows, is gone", after.approval)))
-        }
-        None => Ok(()),
-    }
-}
-
-/// Checks that every plugin matches its last entry, and that there are no others.
-fn plugins_agree(database: &Connection, mut last_of: HashMap<String, AfterTool>) -> Result<(), Problem> {
-    last_of.retain(|_, after| !after.removed);
-    for row in crate::tools::rows::all(database)? {
-        let stands = row.after(database)?;
-        if last_of.remove(&row.name) != Some(stands) {
-            let why = "was changed past the log: it does not stand as its last entry says";
-            return Err(Problem(format!("the plugin {} {why}", row.name)));
-        }
-    }
-    match last_of.into_keys().min() {
-        Some(name) => Err(Problem(format!("the plugin {name}, which the log knows, is gone"))),
-        None => Ok(()),
-    }
-}
-
-/// Checks that every item matches its last entry.
-fn agree(database: &Connection, last_of: &HashMap<String, (String, After)>) -> Result<(), Problem> {
-    // A database of an older hotcell lacks this column, and is read as it is.
-    let only = if crate::approvals::rows::there(database)? { "release_for" } else { "NULL" };
-    let mut items = database.prepare(&format!(
-        "SELECT id, sha256, language, state, release_policy, release_expires, release_uses, {only}
-         FROM quarantine ORDER BY seq"
-    ))?;
-    let rows = items.query_map([], |row| {
-        let (id, language, state) = (row.get(0)?, row.get(2)?, row.get(3)?);
-        let (policy, expires_us, uses, only) = (row.get(4)?, row.get(5)?, row.get(6)?, row.get(7)?);
-        let after = After { id, language, state, reason: None, policy, expires_us, uses, only };
-        Ok((row.get::<_, String>(1)?, after))
-    })?;
-    let mut items = 0;
-    for row in rows {
-        let (subject, row) = row?;
-        items += 1;
-        let same = |(of, last): &(String, After)| *of == subject && last.stands() == row.stands();
-        if !last_of.get(&row.id).is_some_and(same) {
-            let why = "was changed past the log: it does not stand as its last entry says";
-            return Err(Problem(format!("the item {} {why}", row.id)));
-        }
-    }
-    if items != last_of.len() {
-        return Err(Problem("an item that the log knows is gone".to_owned()));
-    }
-    Ok(())
+    subjects.iter_mut().try_for_each(|subject| subject.compare(database))
 }
 
 /// Head of the log in the file.

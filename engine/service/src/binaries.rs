@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::audit;
-use crate::guard::Target;
 use crate::quarantine::{Keep, Quarantine, QuarantineError};
 use crate::state::StateFolder;
+use crate::target::Target;
 use crate::time::micros_since_1970;
 use crate::view;
 
@@ -174,68 +174,66 @@ pub(crate) fn written(project: &Path, paths: impl Iterator<Item = PathBuf>) -> B
     paths.filter_map(|path| read(&path)).take(MOST).collect()
 }
 
-impl Keep {
-    fn step(
-        &self,
-        action: &str,
-        binaries: BTreeMap<String, String>,
-        reason: Option<String>,
-    ) -> Result<(), QuarantineError> {
-        let now_us = micros_since_1970(SystemTime::now());
-        let quarantine = self.open()?;
-        // Of one its digest, of several that of the list of them.
-        let subject = match binaries.keys().collect::<Vec<_>>().as_slice() {
-            [one] => (*one).clone(),
-            all => digest(all.iter().flat_map(|key| key.bytes()).collect::<Vec<_>>().as_slice()),
-        };
-        let after = AfterBinaries { binaries, reason };
-        let actor = self.actor();
-        quarantine.step(|database| {
-            audit::append(database, now_us, &actor, action, &subject, &after)?;
-            Ok::<(), QuarantineError>(())
-        })
-    }
+fn step(
+    keep: &Keep,
+    action: &str,
+    binaries: BTreeMap<String, String>,
+    reason: Option<String>,
+) -> Result<(), QuarantineError> {
+    let now_us = micros_since_1970(SystemTime::now());
+    let quarantine = keep.open()?;
+    // Of one its digest, of several that of the list of them.
+    let subject = match binaries.keys().collect::<Vec<_>>().as_slice() {
+        [one] => (*one).clone(),
+        all => digest(all.iter().flat_map(|key| key.bytes()).collect::<Vec<_>>().as_slice()),
+    };
+    let after = AfterBinaries { binaries, reason };
+    let actor = keep.actor();
+    quarantine.step(|database| {
+        audit::append(database, now_us, &actor, action, &subject, &after)?;
+        Ok::<(), QuarantineError>(())
+    })
+}
 
-    /// Lets these run.
-    ///
-    /// # Errors
-    /// [`QuarantineError`].
-    pub fn allow_binaries(
-        &self,
-        binaries: BTreeMap<String, String>,
-        reason: Option<String>,
-    ) -> Result<(), QuarantineError> {
-        self.step(ALLOW, binaries, reason)
-    }
+/// Lets binaries run: names by digests.
+///
+/// # Errors
+/// [`QuarantineError`] when the log cannot be written.
+pub fn allow(
+    keep: &Keep,
+    binaries: BTreeMap<String, String>,
+    reason: Option<String>,
+) -> Result<(), QuarantineError> {
+    step(keep, ALLOW, binaries, reason)
+}
 
-    /// Takes it back.
-    ///
-    /// # Errors
-    /// [`QuarantineError`].
-    pub fn forget_binaries(&self, binaries: BTreeMap<String, String>) -> Result<(), QuarantineError> {
-        self.step(FORGET, binaries, None)
-    }
+/// Takes the permission back.
+///
+/// # Errors
+/// [`QuarantineError`] when the log cannot be written.
+pub fn forget(keep: &Keep, binaries: BTreeMap<String, String>) -> Result<(), QuarantineError> {
+    step(keep, FORGET, binaries, None)
+}
 
-    /// Notes what a run wrote and a commit took over.
-    pub(crate) fn note_written(&self, binaries: BTreeMap<String, String>) {
-        if binaries.is_empty() || self.channel != Channel::Cli {
-            return;
-        }
-        if let Err(error) = self.step(WROTE, binaries, None) {
-            tracing::warn!("which binaries the run wrote cannot be noted: {error}");
-        }
+/// Records the binaries that a run wrote and a commit took over.
+pub(crate) fn note_written(keep: &Keep, binaries: BTreeMap<String, String>) {
+    if binaries.is_empty() || keep.channel != Channel::Cli {
+        return;
     }
+    if let Err(error) = step(keep, WROTE, binaries, None) {
+        tracing::warn!("which binaries the run wrote cannot be noted: {error}");
+    }
+}
 
-    /// Those that may run.
-    ///
-    /// # Errors
-    /// [`QuarantineError`].
-    pub fn binaries(&self) -> Result<BTreeMap<String, Binary>, QuarantineError> {
-        let folder = StateFolder::open(self.state.path()?)?;
-        match Quarantine::open_to_read(folder)? {
-            Some(quarantine) => Ok(known(&quarantine.database)?),
-            None => Ok(BTreeMap::new()),
-        }
+/// Binaries that may run, by their digests.
+///
+/// # Errors
+/// [`QuarantineError`] when the log cannot be read.
+pub fn allowed(keep: &Keep) -> Result<BTreeMap<String, Binary>, QuarantineError> {
+    let folder = StateFolder::open(keep.state.path()?)?;
+    match Quarantine::open_to_read(folder)? {
+        Some(quarantine) => Ok(known(&quarantine.database)?),
+        None => Ok(BTreeMap::new()),
     }
 }
 
@@ -370,13 +368,13 @@ mod tests {
         let of = |names: &[&str]| -> BTreeMap<String, String> {
             names.iter().map(|name| (digest(name.as_bytes()), (*name).to_owned())).collect()
         };
-        assert!(keep.binaries().unwrap().is_empty());
-        keep.allow_binaries(of(&["a", "b"]), Some("ours".to_owned())).unwrap();
-        keep.note_written(of(&["b", "c"]));
-        keep.forget_binaries(of(&["a"])).unwrap();
+        assert!(allowed(&keep).unwrap().is_empty());
+        allow(&keep, of(&["a", "b"]), Some("ours".to_owned())).unwrap();
+        note_written(&keep, of(&["b", "c"]));
+        forget(&keep, of(&["a"])).unwrap();
         let model = Keep { channel: Channel::Model("mcp:stdio".to_owned()), ..keep.clone() };
-        model.note_written(of(&["d"]));
-        let all = keep.binaries().unwrap();
+        note_written(&model, of(&["d"]));
+        let all = allowed(&keep).unwrap();
         let mut told: Vec<_> = all.values().map(|b| (b.name.as_str(), b.because.as_str())).collect();
         told.sort_unstable();
         assert_eq!(told, [("b", "allowed"), ("c", "written")]);

@@ -153,7 +153,10 @@ impl Before {
             let terms = Terms { since: self.since, allow, owner, most: self.most };
             let committed = commit(&after, &original, &all, &terms);
             if let (Ok(committed), Some(noted)) = (&committed, &self.noted) {
-                noted.note_written(binaries::written(&self.original, committed.done.iter().cloned()));
+                binaries::note_written(
+                    noted,
+                    binaries::written(&self.original, committed.done.iter().cloned()),
+                );
             }
             told(committed)
         });

@@ -3,93 +3,22 @@
 //! The guard is triage; the sandbox is the protection. The guard refuses code that is plainly dangerous or
 //! could not be read, and leaves its report in the outcome.
 
-use std::fmt;
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use std::path::Path;
 
-use hotcell_guard::{
-    Artifact, Executions, Held, Limits, PYTHON_CACHE, PartState, Report, Severity, Verdict, Walk, merge,
-    unread,
-};
+use hotcell_guard::{Held, Limits, PYTHON_CACHE, PartState, Report, Severity, Verdict, Walk, merge, unread};
 use hotcell_sandbox::Confinement;
-use hotcell_sandbox::layer::nearest;
 use hotcell_sandbox::outcome::{Cause, Outcome};
-use serde::Deserialize;
-use sha2::{Digest, Sha256};
 
-use crate::quarantine::Keep;
+use crate::config::{GuardSettings, Mode, RulesDigest};
 use crate::reader::Rules;
 use crate::reading::{Reading, Scan};
 use crate::report::{Code, ErrorReport};
+use crate::target::Target;
 use crate::view;
 use crate::whole::{Done, Whole};
 
 /// Maximum number of findings in an answer to a model.
 const MOST_PLACES: usize = 20;
-
-/// Action of the guard before a run, from strict to lax.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// Refuses code that is quarantined or could not be read; warns about code that needs review.
-    #[default]
-    Enforce,
-    /// Scans and reports; refuses nothing.
-    Report,
-    /// Scans nothing.
-    Off,
-}
-
-impl Mode {
-    /// Name in configuration and on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Enforce => "enforce",
-            Self::Report => "report",
-            Self::Off => "off",
-        }
-    }
-}
-
-impl FromStr for Mode {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        let all = [Self::Enforce, Self::Report, Self::Off];
-        all.into_iter().find(|mode| mode.name() == text).ok_or_else(|| {
-            let near = nearest(text, all.map(Self::name)).unwrap_or("enforce");
-            format!("did you mean {near}? there are enforce, report and off")
-        })
-    }
-}
-
-/// Settings of the guard.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Guard {
-    /// Mode.
-    pub mode: Mode,
-    /// Folder with the user's own rules.
-    pub rules: Option<PathBuf>,
-    /// Required digest of these rules.
-    pub digest: Option<RulesDigest>,
-    /// Where refused code is held. Without it, code is only refused.
-    pub keep: Option<Keep>,
-    /// State kept between scans.
-    pub reading: Reading,
-}
-
-/// Code to be run.
-#[derive(Debug)]
-pub enum Target {
-    /// A file or a folder, and which of its files the command executes.
-    Path(PathBuf, Executions),
-    /// A folder with layers over it, topmost first, and which of its files the command executes.
-    View(PathBuf, Vec<PathBuf>, Executions),
-    /// A source that will be run as a certain language.
-    Source(Artifact),
-    /// Code that is executed but cannot be read before it runs: its name, and the reason.
-    Unread(String, String),
-}
 
 /// Result of the gate for a run that may begin.
 #[derive(Clone, Debug)]
@@ -111,24 +40,42 @@ impl Passed {
     }
 }
 
+/// The guard: its settings, and the state that it keeps between scans.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Guard {
+    /// Settings.
+    pub settings: GuardSettings,
+    /// State kept between scans.
+    pub reading: Reading,
+}
+
+/// Result of scanning a command.
+#[derive(Debug)]
+pub(crate) struct Scanned {
+    /// Report on the whole command.
+    pub(crate) report: Report,
+    /// Targets that a release has to name.
+    pub(crate) targets: Vec<Target>,
+}
+
 impl Guard {
-    /// Scans the code to be run.
+    /// Scans the code to be run; `None` when the guard is off or there is nothing to scan.
     ///
     /// # Errors
-    /// The outcome of the refused run: quarantined, or refused because the rules cannot be loaded or the code
-    /// cannot be read.
-    pub(crate) fn check(
+    /// The outcome of the refused run, when the rules cannot be loaded or the code cannot be read.
+    pub(crate) fn scan(
         &self,
         mut whole: Whole<'_>,
         confinement: Confinement,
-    ) -> Result<Option<Passed>, Box<Outcome>> {
-        whole.own_rules = self.rules.is_some();
-        if self.mode == Mode::Off || whole.is_empty() {
+    ) -> Result<Option<Scanned>, Box<Outcome>> {
+        let GuardSettings { mode, rules: folder, digest } = &self.settings;
+        whole.own_rules = folder.is_some();
+        if *mode == Mode::Off || whole.is_empty() {
             return Ok(None);
         }
         let refused = |why: String| Box::new(Outcome::without_a_run(Cause::Refused, why));
-        let rules = rules(self.rules.as_deref(), self.digest.as_ref())
-            .map_err(|report| refused(report.to_string()))?;
+        let rules =
+            rules(folder.as_deref(), digest.as_ref()).map_err(|report| refused(report.to_string()))?;
         let mut scan = self.reading.begin(rules, &[confinement]);
         let read = whole.read(&mut |target| read(&mut scan, target).map_err(refused));
         let ended = scan.end();
@@ -143,7 +90,7 @@ impl Guard {
             outcome.scan = serde_json::to_value(&report).ok();
             return Err(outcome);
         }
-        self.decide(report, &targets).map(Some)
+        Ok(Some(Scanned { report, targets }))
     }
 }
 
@@ -162,48 +109,6 @@ fn read(scan: &mut Scan, target: &Target) -> Result<Report, String> {
             hotcell_guard::scan_path(&limits, path, walk, &mut |file| scan.read(file), &mut |_| ())
                 .map_err(|e| format!("{} cannot be scanned: {e}", path.display()))
         }
-    }
-}
-
-/// Digest that pins a folder of rules: sha256, in hexadecimal, over the names and texts of its rule files in
-/// the order of their names, each preceded by its length in bytes (64 bits, little-endian).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RulesDigest(String);
-
-impl RulesDigest {
-    /// Digest of these rules. The path of their folder does not count.
-    #[must_use]
-    pub fn of(rules: &Rules) -> Self {
-        let mut hash = Sha256::new();
-        for field in rules.iter().flat_map(|(name, text)| [name.rsplit('/').next().unwrap_or(name), text]) {
-            hash.update((field.len() as u64).to_le_bytes());
-            hash.update(field);
-        }
-        Self(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
-    }
-}
-
-impl fmt::Display for RulesDigest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl FromStr for RulesDigest {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return Ok(Self(text.to_ascii_lowercase()));
-        }
-        Err(format!(
-            "{text:?} is not a digest, which is 64 hexadecimal digits; hotcell scan -v --rules DIR says it"
-        ))
-    }
-}
-
-impl<'de> Deserialize<'de> for RulesDigest {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -330,36 +235,12 @@ pub fn places_of(report: &Report) -> Vec<serde_json::Value> {
 
 #[cfg(test)]
 mod tests {
+    use hotcell_guard::Artifact;
+
     use super::*;
 
-    #[test]
-    fn modes_decide_what_is_refused() {
-        let source = |text: &str| Whole::of_source(Artifact::new("x.py", text));
-        let hostile = "import shutil\nshutil.rmtree('/home')\n";
-        let cause = |mode, text: &str| {
-            let guard = Guard { mode, ..Guard::default() };
-            guard
-                .check(source(text), Confinement::Namespaces)
-                .map(|passed| passed.map(|p| p.report.verdict))
-                .map_err(|o| o.cause)
-        };
-        assert_eq!(cause(Mode::Enforce, hostile), Err(Cause::Quarantined));
-        assert_eq!(cause(Mode::Report, hostile), Ok(Some(Verdict::Quarantine)));
-        assert_eq!(cause(Mode::Off, hostile), Ok(None));
-        assert_eq!(cause(Mode::Enforce, "print(1)\n"), Ok(Some(Verdict::Allow)));
-        assert_eq!(cause(Mode::Enforce, &"(".repeat(1000)), Err(Cause::Quarantined));
-    }
-
-    #[test]
-    fn a_model_is_told_rule_and_place() {
-        let hostile = Whole::of_source(Artifact::new("x.py", "import shutil\nshutil.rmtree('/home')\n"));
-        let guard = Guard::default();
-        let mut outcome = *guard.check(hostile, Confinement::Namespaces).unwrap_err();
-        let message = outcome.scan.as_ref().unwrap()["findings"][0]["message"].as_str().unwrap().to_owned();
-        for_a_model(&mut outcome);
-        let told = serde_json::to_string(&outcome).unwrap();
-        assert!(told.contains("x.py:2") && !told.contains(message.trim_end_matches('.')), "{told}");
-        assert_eq!(outcome.scan.unwrap()["findings"][0]["line"], 2);
+    fn of(settings: GuardSettings) -> Guard {
+        Guard { settings, ..Guard::default() }
     }
 
     #[test]
@@ -379,7 +260,7 @@ mod tests {
         );
         let elsewhere = |folder: &str, first: &str| {
             let file = |name: &str, text: &str| (format!("{folder}/{name}"), text.to_owned());
-            RulesDigest::of(&vec![file("a.yaml", first), file("b.yml", "b")])
+            RulesDigest::of(&[file("a.yaml", first), file("b.yml", "b")])
         };
         assert_eq!(elsewhere("/x", "a"), pinned, "the folder does not count");
         assert_ne!(elsewhere("/x", "ab"), pinned);
@@ -395,18 +276,22 @@ mod tests {
             );
         }
         assert!(rules(None, Some(&pinned)).unwrap_err().to_string().contains("no folder of rules is named"));
-        let guard = Guard { rules: Some(folder.path().into()), digest: Some(pinned), ..Guard::default() };
+        let guard = of(GuardSettings {
+            rules: Some(folder.path().into()),
+            digest: Some(pinned),
+            ..GuardSettings::default()
+        });
         let outcome =
-            guard.check(Whole::of_source(Artifact::new("x.py", "1")), Confinement::Namespaces).unwrap_err();
+            guard.scan(Whole::of_source(Artifact::new("x.py", "1")), Confinement::Namespaces).unwrap_err();
         assert_eq!(outcome.cause, Cause::Refused);
         assert!(outcome.reason.unwrap_or_default().contains("not the pinned ones"));
     }
 
     #[test]
     fn rules_that_are_not_there_are_refused() {
-        let guard = Guard { rules: Some("/nowhere/at/all".into()), ..Guard::default() };
+        let guard = of(GuardSettings { rules: Some("/nowhere/at/all".into()), ..GuardSettings::default() });
         let outcome =
-            guard.check(Whole::of_source(Artifact::new("x.py", "1")), Confinement::Namespaces).unwrap_err();
+            guard.scan(Whole::of_source(Artifact::new("x.py", "1")), Confinement::Namespaces).unwrap_err();
         assert_eq!(outcome.cause, Cause::Refused);
         assert!(outcome.reason.unwrap_or_default().contains("/nowhere/at/all"));
     }

@@ -4,7 +4,7 @@
 //! The command line is one such front end: it translates to and from this crate. The crate joins the parts:
 //! profile, configuration and request become a policy ([`config`]), the program is found ([`request`]), the
 //! sandbox runs it, and the history records it ([`history`]) in the state folder ([`state`]). Code that the
-//! gate ([`guard`]) refuses is held ([`quarantine`]) until a person decides; any other permission that a call
+//! gate ([`gate`]) refuses is held ([`quarantine`]) until a person decides; any other permission that a call
 //! needs waits as a request ([`approvals`]). Each of these steps is recorded in the log ([`audit`]). For
 //! long-running front ends, [`live`] keeps runs, their output and callers' workspaces, and [`metrics`] counts.
 //!
@@ -26,6 +26,7 @@ pub mod compile;
 pub mod config;
 mod database;
 pub mod deps;
+pub mod gate;
 pub mod guard;
 pub mod history;
 mod ids;
@@ -39,6 +40,7 @@ pub mod live;
 pub mod metrics;
 pub mod network;
 mod outer_git;
+pub mod permission;
 mod plantable;
 pub mod policies;
 pub mod quarantine;
@@ -48,6 +50,7 @@ pub mod report;
 pub mod request;
 pub mod state;
 pub mod suites;
+pub mod target;
 pub mod test;
 pub mod time;
 pub mod tools;
@@ -67,6 +70,6 @@ pub use language::Language;
 pub use live::Live;
 pub use quarantine::Quarantine;
 pub use report::ErrorReport;
-pub use request::{Prepared, RunRequest, Source, What};
+pub use request::{Merged, Prepared, RunRequest, Source, What};
 pub use state::{StateChoice, StateFolder};
 pub use test::{PreparedTest, TestRequest, Unready};

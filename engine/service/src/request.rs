@@ -17,15 +17,19 @@ use crate::below;
 use crate::build_folders::{self, Hidden};
 use crate::changes::{Before, Keep};
 use crate::compile::Build;
-use crate::config::{self, Configuration, EnvSetting, Merged, Settings};
-use crate::guard::{Mode, Passed, Target};
-use crate::images;
+use crate::config::{self, Configuration, EnvSetting, Mode, Settings};
+use crate::gate::Gate;
+use crate::guard::{Guard, Passed};
+use crate::images::{self, Wanted};
 use crate::kept::Kept;
 pub use crate::language::Language;
 use crate::language::{self, Places, Steps};
 use crate::limits;
 use crate::outer_git;
+use crate::quarantine::Keep as Holding;
 use crate::report::{Code, ErrorReport};
+use crate::state::StateChoice;
+use crate::target::Target;
 use crate::typed;
 use crate::variables;
 use crate::whole::{Feed, Input, Whole};
@@ -77,6 +81,23 @@ pub struct RunRequest {
     pub stdin: Stdin,
     /// Treatment of the changes in the workspace.
     pub keep: Keep,
+}
+
+/// A request merged with its configuration; the policy does not name the program yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Merged {
+    /// Policy.
+    pub policy: Policy,
+    /// Environment variables, in order: fixed values, and variables passed through from hotcell's environment.
+    pub env: Vec<EnvSetting>,
+    /// Gate that scans the code before the run.
+    pub gate: Gate,
+    /// Limits of a compile step before the run; `None` when nothing is compiled.
+    pub compile: Option<Limits>,
+    /// Image in place of the host's `/usr`.
+    pub image: Option<Wanted>,
+    /// State folder for the data that compilers need again.
+    pub state: Option<StateChoice>,
 }
 
 /// A request that is ready to run.
@@ -195,8 +216,8 @@ impl RunRequest {
                 );
             in_file(path, text, widening.key, &report)
         });
-        let mut merged = joined?;
-        if self.compiles() {
+        let config::Merged { policy, env, guard, image } = joined?;
+        let compile = if self.compiles() {
             // Merges the same sources for the compile step, whose default limits are those of compilers.
             let over = config::merge(
                 &base,
@@ -206,15 +227,15 @@ impl RunRequest {
                 project_settings,
                 &self.settings,
             );
-            merged.compile = over.map(|m| m.policy.job.limits).ok();
-        }
-        merged.guard.keep = configuration.keep();
-        merged.guard.reading = configuration.reading();
-        if let (Some(image), Some((_, state))) = (&mut merged.image, &configuration.asker) {
-            image.state = state.clone();
-        }
-        merged.state = configuration.asker.as_ref().map(|(_, state)| state.clone());
-        Ok(merged)
+            over.map(|m| m.policy.job.limits).ok()
+        } else {
+            None
+        };
+        let state = configuration.asker.as_ref().map(|(_, state)| state.clone());
+        let image = image.map(|name| Wanted { name, state: state.clone().unwrap_or(StateChoice::Nowhere) });
+        let guard = Guard { settings: guard, reading: configuration.reading() };
+        let gate = Gate { guard, keep: Holding::of(configuration) };
+        Ok(Merged { policy, env, gate, compile, image, state })
     }
 
     /// Finds the program and its dependencies, and completes the policy.
@@ -259,7 +280,7 @@ impl RunRequest {
         input: Option<&'i mut dyn Input>,
         beside: &[(&str, &str)],
     ) -> Result<Prepared, Box<Outcome>> {
-        let Merged { mut policy, env, guard, compile: most, image, state } = merged;
+        let Merged { mut policy, env, gate, compile: most, image, state } = merged;
         let refused = |message: String| Box::new(Outcome::without_a_run(Cause::Refused, message));
         let image = image.map(|wanted| wanted.hold()).transpose().map_err(|e| refused(e.to_string()))?;
         policy.shape.image = image.as_ref().map(images::root);
@@ -288,8 +309,8 @@ impl RunRequest {
 
         let mut folders: Vec<tempfile::TempDir> = Vec::new();
         folders.extend(self.show_around(&mut policy, &around).map_err(&refused)?);
-        let hidden = self.hide(&mut policy, guard.mode, &mut folders);
-        let noted = guard.keep.clone().filter(|_| guard.mode == Mode::Enforce);
+        let hidden = self.hide(&mut policy, gate.guard.settings.mode, &mut folders);
+        let noted = gate.keep.clone().filter(|_| gate.guard.settings.mode == Mode::Enforce);
         let before = Before::of(&policy, since, self.keep, self.kept.clone());
         let before = before.map(|before| before.noting(noted));
         let before = before.map(|before| before.without(hidden.iter().map(|hidden| hidden.path.clone())));
@@ -351,7 +372,7 @@ impl RunRequest {
         whole.beside =
             beside.iter().map(|(option, text)| ((*option).to_owned(), (*text).to_owned())).collect();
         whole.hidden = hidden.iter().map(|hidden| hidden.path.clone()).collect();
-        let mut scan = guard.check(whole, policy.shape.confinement)?;
+        let mut scan = gate.check(whole, policy.shape.confinement)?;
         if let Some(passed) = &mut scan {
             passed.note = build_folders::sentence(&hidden);
         }
@@ -551,8 +572,9 @@ impl RunRequest {
         };
         let env = merged.env.iter().map(set).collect();
         let mut whole = self.whole(Path::new("/"), None, env, None);
-        whole.own_rules = merged.guard.rules.is_some();
-        merged.guard.mode == Mode::Off || whole.is_empty()
+        let settings = &merged.gate.guard.settings;
+        whole.own_rules = settings.rules.is_some();
+        settings.mode == Mode::Off || whole.is_empty()
     }
 
     /// File name for a source from standard input.

@@ -16,7 +16,7 @@ use hotcell_guard::{
 };
 use hotcell_workspace::{Folder, Kind, Layer, Stack};
 
-use crate::guard::Target;
+use crate::target::Target;
 use reach::Reach;
 
 /// Maximum number of rounds: longer chains of files that execute one another are not read.

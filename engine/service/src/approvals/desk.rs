@@ -7,20 +7,17 @@ use hotcell_tools::sources::sha256;
 use rusqlite::Connection;
 
 use super::error::ApprovalError;
-use super::report::Approval;
-use super::rows::{self, Row, now};
-use super::state::{AskedBy, By, Illegal, State, Step, next};
-use super::what::What;
-use super::{LASTS, LONGEST, WAITING, WAITING_FOR_ONE};
 use crate::actor::Actor;
-use crate::config::Configuration;
+use crate::config::{AskedBy, Configuration};
 use crate::database::patiently;
 use crate::ids::{Meant, meant, random_hex};
+use crate::permission::rows::{self, Row, now};
+use crate::permission::state::{By, Illegal, Step, next};
+use crate::permission::{Approval, LASTS, LONGEST, State, WAITING, WAITING_FOR_ONE, What};
 use crate::quarantine::office::{of_quarantine, reasoned};
 use crate::quarantine::{Office, Quarantine, QuarantineError};
 use crate::report::{Code, ErrorReport};
 use crate::state::StateFolder;
-use crate::tools::Plugins;
 
 /// Maximum length of a caller's reason, in characters; the rest is cut off.
 const REASON: usize = 1000;
@@ -29,6 +26,9 @@ const LISTED: usize = 1000;
 
 type Done<T> = Result<T, ErrorReport>;
 type Within<T> = Result<T, ApprovalError>;
+
+/// Check that a plugin's component may be granted capabilities: their parameters in this order.
+pub type GrantCheck<'a> = dyn Fn(&str, &str, &[String]) -> Done<()> + 'a;
 
 /// State of a caller's request.
 #[derive(Clone, Debug)]
@@ -82,6 +82,12 @@ impl Approvals {
             }
             own
         })
+    }
+
+    /// The configuration in force for these steps.
+    #[must_use]
+    pub const fn configuration(&self) -> &Configuration {
+        &self.configuration
     }
 
     /// True when the operator allows clients to ask a person.
@@ -186,13 +192,19 @@ impl Approvals {
     }
 
     /// Approves a request: exactly this request may be carried out once, by the caller who asked, within
-    /// `lasts` (default: one day). The usual checks of a release or a grant still apply: an approval does not
+    /// `lasts` (default: one day). `check` is the check of a grant to a plugin. The usual checks of a release or a grant still apply: an approval does not
     /// override them.
     ///
     /// # Errors
     /// A report when the request is not found, the step is not allowed, or `lasts` is too long; nothing is
     /// approved then.
-    pub fn approve(&self, id: &str, reason: Option<&str>, lasts: Option<Duration>) -> Done<Approval> {
+    pub fn approve(
+        &self,
+        id: &str,
+        reason: Option<&str>,
+        lasts: Option<Duration>,
+        check: &GrantCheck<'_>,
+    ) -> Done<Approval> {
         let lasts = lasts.unwrap_or(LASTS);
         if lasts.is_zero() || lasts > LONGEST {
             let why = "an approval lasts longer than nothing and at most 30d";
@@ -211,8 +223,7 @@ impl Approvals {
                 Some(office)
             }
             What::Grant { plugin, component, capabilities, .. } => {
-                let plugins = Plugins::of(&self.configuration)?;
-                plugins.may_be_granted(plugin, component, capabilities)?;
+                check(plugin, component, capabilities)?;
                 None
             }
             What::Network { .. } | What::Protected { .. } => None,

@@ -1,7 +1,7 @@
 //! Errors of approvals, and their conversion to reports.
 
-use super::state::{Illegal, Step};
-use super::{WAITING, WAITING_FOR_ONE};
+use crate::permission::state::{Illegal, Step};
+use crate::permission::{WAITING, WAITING_FOR_ONE};
 use crate::quarantine::QuarantineError;
 use crate::quarantine::office::of_quarantine;
 use crate::report::{Code, ErrorReport};

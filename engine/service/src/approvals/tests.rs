@@ -7,7 +7,8 @@ use rusqlite::Connection;
 
 use super::*;
 use crate::Configuration;
-use crate::approvals::state::AskedBy;
+use crate::config::AskedBy;
+use crate::permission::{LONGEST, WAITING_FOR_ONE};
 use crate::quarantine::Quarantine;
 use crate::report::Code;
 use crate::state::{StateChoice, StateFolder};
@@ -44,7 +45,7 @@ impl Place {
 
     fn problem(&self) -> Option<String> {
         let folder = StateFolder::open(&self.state()).unwrap();
-        Quarantine::open(folder).unwrap().verify(None).unwrap().problem
+        Quarantine::open(folder).unwrap().verify(None, crate::tools::audited).unwrap().problem
     }
 
     fn actions(&self) -> Vec<(String, String)> {
@@ -52,6 +53,11 @@ impl Place {
         let log = Quarantine::open(folder).unwrap().audit(100).unwrap();
         log.entries.into_iter().map(|entry| (entry.action, entry.channel)).collect()
     }
+}
+
+/// No test here asks for a grant.
+fn plugins(_: &str, _: &str, _: &[String]) -> Result<(), crate::ErrorReport> {
+    unreachable!("no grant was asked for")
 }
 
 fn what(content: &str) -> What {
@@ -83,16 +89,16 @@ fn what_is_approved_is_for_one_caller_one_digest_and_one_use() {
     assert!(me.take(&what("a")).unwrap().is_none(), "nobody decided");
     // Only a person decides: not even the caller who asked.
     for desk in [&me, &you] {
-        assert!(desk.approve(&asked.id, None, None).is_err());
+        assert!(desk.approve(&asked.id, None, None, &plugins).is_err());
         assert!(desk.deny(&asked.id, None).is_err());
     }
-    person.approve(&asked.id, Some("looked at it"), None).unwrap();
+    person.approve(&asked.id, Some("looked at it"), None, &plugins).unwrap();
     assert!(you.take(&what("a")).unwrap().is_none(), "another caller");
     assert!(me.take(&what("b")).unwrap().is_none(), "another digest");
     assert!(matches!(me.ask(&what("a"), None).unwrap(), Standing::Approved(_)));
     assert_eq!(me.take(&what("a")).unwrap().unwrap().state, State::Used);
     assert!(me.take(&what("a")).unwrap().is_none(), "used");
-    let again = person.approve(&asked.id, None, None).unwrap_err();
+    let again = person.approve(&asked.id, None, None, &plugins).unwrap_err();
     assert!(again.message.contains("it was used already; nothing was allowed"), "{again}");
     assert_ne!(waits(me.ask(&what("a"), None).unwrap()).id, asked.id, "it asks anew");
     let actions = place.actions();
@@ -111,7 +117,7 @@ fn what_is_approved_is_for_one_caller_one_digest_and_one_use() {
 fn of_one_use_there_is_one() {
     let place = Place::new();
     let asked = waits(place.caller("me").ask(&what("a"), None).unwrap());
-    place.person().approve(&asked.id, None, None).unwrap();
+    place.person().approve(&asked.id, None, None, &plugins).unwrap();
     let taken = std::thread::scope(|scope| {
         let take = || place.caller("me").take(&what("a")).unwrap().is_some();
         let all: Vec<_> = (0..6).map(|_| scope.spawn(take)).collect();
@@ -126,11 +132,11 @@ fn what_is_over_allows_nothing_and_says_so() {
     let (me, person) = (place.caller("me"), place.person());
     let asked = waits(me.ask(&what("a"), None).unwrap());
     let past = "DROP TRIGGER audit_no_update; UPDATE approvals SET expires = 1";
-    person.approve(&asked.id, None, Some(Duration::from_millis(1))).unwrap();
+    person.approve(&asked.id, None, Some(Duration::from_millis(1)), &plugins).unwrap();
     std::thread::sleep(Duration::from_millis(5));
     assert!(me.take(&what("a")).unwrap().is_none(), "expired");
     assert_eq!(person.show(&asked.id).unwrap().state, State::Expired);
-    let late = person.approve(&asked.id, None, None).unwrap_err();
+    let late = person.approve(&asked.id, None, None, &plugins).unwrap_err();
     assert!(late.message.contains("it has expired; nothing was allowed"), "{late}");
     let next = waits(me.ask(&what("a"), None).unwrap());
     person.deny(&next.id, Some("no \u{1b}[31mway")).unwrap();
@@ -139,17 +145,22 @@ fn what_is_over_allows_nothing_and_says_so() {
         (denied.id.as_str(), denied.decision.unwrap().reason.as_str()),
         (&*next.id, "no \\u{1b}[31mway")
     );
-    assert!(person.approve(&next.id, None, None).unwrap_err().message.contains("it was denied"));
+    assert!(person.approve(&next.id, None, None, &plugins).unwrap_err().message.contains("it was denied"));
     assert!(person.deny(&next.id, None).unwrap_err().message.contains("nothing to deny"));
     // An unused approval can be revoked.
     let third = waits(me.ask(&what("b"), None).unwrap());
-    person.approve(&third.id, None, None).unwrap();
-    assert!(person.approve(&third.id, None, None).unwrap_err().message.contains("approved already"));
+    person.approve(&third.id, None, None, &plugins).unwrap();
+    assert!(
+        person.approve(&third.id, None, None, &plugins).unwrap_err().message.contains("approved already")
+    );
     person.deny(&third.id, None).unwrap();
     assert!(me.take(&what("b")).unwrap().is_none());
     assert_eq!(place.problem(), None);
     for wrong in [Duration::ZERO, LONGEST + Duration::from_secs(1)] {
-        assert_eq!(person.approve("x", None, Some(wrong)).unwrap_err().field.as_deref(), Some("--expires"));
+        assert_eq!(
+            person.approve("x", None, Some(wrong), &plugins).unwrap_err().field.as_deref(),
+            Some("--expires")
+        );
     }
     // Changes past the log are detected.
     place.sql(past);
@@ -189,13 +200,15 @@ fn wrong_ids_name_the_nearest() {
     wrong.replace_range(7.., if id.ends_with('0') { "1" } else { "0" });
     let person = place.person();
     for wrong in [&wrong, "", "%", "'; --", &"é".repeat(2000)] {
-        for error in [person.show(wrong).map(drop), person.approve(wrong, None, None).map(drop)] {
+        for error in [person.show(wrong).map(drop), person.approve(wrong, None, None, &plugins).map(drop)] {
             let error = error.unwrap_err().to_string();
             assert!(error.contains(&format!("did you mean {id}")), "{error}");
         }
     }
     assert_eq!(person.show(&id).unwrap().state, State::Pending);
-    assert!(person.approve(&id, Some("  "), None).unwrap_err().field.as_deref() == Some("--reason"));
+    assert!(
+        person.approve(&id, Some("  "), None, &plugins).unwrap_err().field.as_deref() == Some("--reason")
+    );
 }
 
 #[test]
@@ -204,10 +217,10 @@ fn through_a_client_only_where_the_operator_allows_it_and_for_that_caller() {
     let asked = waits(place.caller("me").ask(&what("a"), None).unwrap());
     assert!(place.caller("me").through_the_client().is_none(), "the default is the command line");
     let forged = place.of(Channel::Elicited("me".to_owned()), AskedBy::Cli);
-    assert!(forged.approve(&asked.id, None, None).unwrap_err().message.contains("elicitation"));
+    assert!(forged.approve(&asked.id, None, None, &plugins).unwrap_err().message.contains("elicitation"));
     let of = |name: &str| place.of(Channel::Model(name.to_owned()), AskedBy::Elicitation);
     let other = of("you").through_the_client().unwrap();
-    assert!(other.approve(&asked.id, None, None).is_err(), "another caller's is not there");
+    assert!(other.approve(&asked.id, None, None, &plugins).is_err(), "another caller's is not there");
     let mine = of("me").through_the_client().unwrap();
     // Only the latest ticket is valid, and only once.
     let first = mine.ticket(&asked.id).unwrap();
@@ -215,7 +228,7 @@ fn through_a_client_only_where_the_operator_allows_it_and_for_that_caller() {
     assert!(mine.redeem(&asked.id, &first).is_err());
     mine.redeem(&asked.id, &second).unwrap();
     assert!(mine.redeem(&asked.id, &second).is_err());
-    mine.approve(&asked.id, None, None).unwrap();
+    mine.approve(&asked.id, None, None, &plugins).unwrap();
     assert!(mine.ticket(&asked.id).is_err(), "it is decided");
     assert!(of("me").take(&what("a")).unwrap().is_some());
     let channels: Vec<_> = place.actions().into_iter().map(|(_, channel)| channel).collect();
@@ -236,7 +249,7 @@ fn a_database_of_an_older_form_is_read_and_gets_the_table() {
     let person = place.person();
     assert!(person.list().unwrap().is_empty() && person.show("ab").is_err());
     let read = Quarantine::open_to_read(folder).unwrap().unwrap();
-    assert_eq!(read.verify(None).unwrap().problem, None);
+    assert_eq!(read.verify(None, crate::tools::audited).unwrap().problem, None);
     waits(place.caller("me").ask(&what("a"), None).unwrap());
     assert_eq!((person.list().unwrap().len(), place.problem()), (1, None));
 }
@@ -247,7 +260,7 @@ fn what_still_counts_is_found_behind_a_thousand_that_are_over() {
     let (caller, person) = (place.caller("agent"), place.person());
     let pending = waits(caller.ask(&what("a"), None).unwrap());
     let given = waits(caller.ask(&what("b"), None).unwrap());
-    person.approve(&given.id, None, None).unwrap();
+    person.approve(&given.id, None, None, &plugins).unwrap();
     // Newer ones, all of them used.
     place.sql(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200)

@@ -7,15 +7,12 @@ use hotcell_sandbox::Limits;
 use hotcell_sandbox::policy::{Confinement, Network, OPEN_FILES, Policy, ProcView};
 use hotcell_sandbox::profile::Profile;
 
-use crate::approvals::state::AskedBy;
-use crate::guard::{Guard, Mode};
-use crate::images::Wanted;
 use crate::network::{self, NetworkSetting};
-use crate::reading::Reading;
-use crate::state::StateChoice;
-use crate::tools::ToolSettings;
 
+use super::asked_by::AskedBy;
+use super::guard::{GuardSettings, Mode};
 use super::settings::{EnvSetting, HotSettings, McpSettings, Settings};
+use super::tools::ToolSettings;
 
 /// Result of merging; the policy does not name the program yet.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,14 +22,10 @@ pub struct Merged {
     /// Environment variables, in order: fixed values, and variables passed through from hotcell's
     /// environment.
     pub env: Vec<EnvSetting>,
-    /// Guard that scans the code before the run.
-    pub guard: Guard,
-    /// Limits of a compile step before the run; `None` when nothing is compiled.
-    pub compile: Option<Limits>,
-    /// Image in place of the host's `/usr`; the request fills in where it is.
-    pub image: Option<Wanted>,
-    /// State folder for the data that compilers need again; filled in by the request.
-    pub state: Option<StateChoice>,
+    /// Settings of the guard that scans the code before the run.
+    pub guard: GuardSettings,
+    /// Name of the image in place of the host's `/usr`.
+    pub image: Option<String>,
 }
 
 /// A key of a project's file that would widen what the user allows, or hosts for a profile without sockets.
@@ -71,12 +64,10 @@ pub fn merge(
     let mut policy = base.policy_over(limits);
     let mut env = Vec::new();
     let trusted = [request, environment, user];
-    let guard = Guard {
+    let guard = GuardSettings {
         mode: trusted.iter().find_map(|s| s.guard).unwrap_or_default(),
         rules: trusted.iter().find_map(|s| s.rules.clone()),
         digest: trusted.iter().find_map(|s| s.rules_digest.clone()),
-        keep: None,
-        reading: Reading::default(),
     };
     apply(&mut policy, &mut env, user);
     apply(&mut policy, &mut env, environment);
@@ -94,8 +85,7 @@ pub fn merge(
     let asked = project.and_then(|(settings, _)| settings.guard).filter(|_| request.guard.is_none());
     let mode = asked.map_or(guard.mode, |asked| asked.min(guard.mode));
     let image = trusted.iter().find_map(|s| s.image.clone());
-    let image = image.map(|name| Wanted { name, state: StateChoice::Nowhere });
-    Ok(Merged { policy, env, guard: Guard { mode, ..guard }, compile: None, image, state: None })
+    Ok(Merged { policy, env, guard: GuardSettings { mode, ..guard }, image })
 }
 
 /// Applies the settings of a trusted source.

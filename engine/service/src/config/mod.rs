@@ -8,14 +8,23 @@
 //! | module | idea |
 //! | --- | --- |
 //! | [`settings`] | settings of one source |
+//! | [`guard`] | the guard's mode and rules |
+//! | `asked_by` | who is asked for approvals |
+//! | [`tools`] | upper limits for plugins |
 //! | [`sources`] | where the sources are read |
 //! | [`mod@merge`] | all sources merged into one policy, a pure function |
 
+mod asked_by;
+pub mod guard;
 pub mod merge;
 pub mod settings;
 pub mod sources;
+pub mod tools;
 
+pub use asked_by::AskedBy;
+pub use guard::{GuardSettings, Mode, RulesDigest};
 pub use merge::{Merged, Widening, merge};
 pub(crate) use settings::SECRET;
 pub use settings::{EnvSetting, HotSettings, McpSettings, QuarantineSettings, Settings, parse_layers};
 pub use sources::{Configuration, PROJECT_FILE, Places, ProjectFile, find_profile, of_file, of_profile};
+pub use tools::ToolSettings;

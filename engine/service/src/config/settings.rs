@@ -12,11 +12,12 @@ use hotcell_sandbox::profile::{self, FileError, Key, LIMIT_KEYS, LimitSettings, 
 use hotcell_sandbox::{Bytes, Layer};
 use serde::Deserialize;
 
-use crate::approvals::state::AskedBy;
-use crate::guard::{Mode, RulesDigest};
 use crate::network::NetworkSetting;
 use crate::report::{Code, ErrorReport};
-use crate::tools::{self, ToolSettings};
+
+use super::asked_by::AskedBy;
+use super::guard::{Mode, RulesDigest};
+use super::tools::{self, ToolSettings};
 
 /// One environment variable of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -201,7 +202,7 @@ const KEYS: &[Key] = &[
         "mcp",
         &[Key::value("folders"), Key::value("commit"), Key::value("hosts"), Key::value("default_wait")],
     ),
-    Key::table("tools", tools::settings::KEYS),
+    Key::table("tools", tools::KEYS),
     Key::value("policies_path"),
 ];
 

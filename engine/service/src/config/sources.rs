@@ -9,13 +9,12 @@ use hotcell_egress::AllowList;
 use hotcell_guard::quarantine::Channel;
 use hotcell_sandbox::profile::{self, FileError, Profile, ProfileError};
 
-use crate::approvals::state::AskedBy;
 use crate::network::NetworkSetting;
-use crate::quarantine::{Keep, RETENTION};
 use crate::reading::Reading;
 use crate::report::{Code, ErrorReport};
 use crate::state::StateChoice;
 
+use super::asked_by::AskedBy;
 use super::settings::{Settings, is_file};
 
 /// File name of the project's file.
@@ -139,19 +138,6 @@ impl Configuration {
             Some((Channel::Model(caller) | Channel::Elicited(caller), _)) => self.reading.of_caller(caller),
             Some((Channel::Cli | Channel::Own, _)) | None => self.reading.clone(),
         }
-    }
-
-    /// Where and for whom refused code is held. A project's file can only require a second person.
-    #[must_use]
-    pub fn keep(&self) -> Option<Keep> {
-        let (channel, state) = self.asker.clone()?;
-        let of_project = self.project.as_ref().and_then(|file| file.settings.quarantine.two_persons);
-        Some(Keep {
-            state,
-            channel,
-            two_persons: self.user.quarantine.two_persons == Some(true) || of_project == Some(true),
-            retention: self.user.quarantine.retention.unwrap_or(RETENTION),
-        })
     }
 }
 

@@ -30,11 +30,10 @@ use hotcell_workspace::{Folder, Layer, Stack, changes, layer};
 
 use crate::builds::{self, UNFINISHED, is_folder};
 use crate::changes::Keep;
-use crate::config::{Configuration, EnvSetting, Merged, Settings};
-use crate::guard::Mode;
+use crate::config::{Configuration, EnvSetting, Mode, Settings};
 use crate::network::NetworkSetting;
 use crate::report::ErrorReport;
-use crate::request::{Prepared, RunRequest, What};
+use crate::request::{Merged, Prepared, RunRequest, What};
 use crate::state::StateFolder;
 use cargo::Ahead;
 use lock::{Installer, Plan};

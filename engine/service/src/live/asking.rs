@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::workspaces::Place;
 use crate::approvals::content::Content;
-use crate::approvals::what::{MAX_SHOWN, What, readable, whole};
+use crate::permission::what::{MAX_SHOWN, What, readable, whole};
 use crate::report::{Code, ErrorReport};
 
 /// Maximum number of hosts per run.

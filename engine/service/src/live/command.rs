@@ -19,12 +19,12 @@ use super::workspaces::Place;
 use crate::caller::Caller;
 use crate::changes::Keep;
 use crate::compile::Built;
-use crate::config::{Configuration, EnvSetting, Merged, Settings};
+use crate::config::{Configuration, EnvSetting, Settings};
 use crate::images::Wanted;
 use crate::network::NetworkSetting;
 use crate::plantable::without_plantable;
 use crate::report::{Code, ErrorReport};
-use crate::request::{Language, Prepared, RunRequest, Source, What};
+use crate::request::{Language, Merged, Prepared, RunRequest, Source, What};
 
 /// System folders from which a program may be named by its path.
 const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/alternatives"];

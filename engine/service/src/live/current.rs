@@ -64,7 +64,8 @@ pub fn check(configuration: &Configuration) -> Result<(), ErrorReport> {
         stdin: Stdin::Null,
     };
     let merged = run.merge(configuration)?;
-    guard::rules(merged.guard.rules.as_deref(), merged.guard.digest.as_ref())?;
+    let settings = &merged.gate.guard.settings;
+    guard::rules(settings.rules.as_deref(), settings.digest.as_ref())?;
     let bad = |why: String| ErrorReport::new(Code::InvalidValue, why).field("tools.signed_by");
     configuration.user.tools.required().map(drop).map_err(|e| bad(e.to_string()))
 }

@@ -9,8 +9,8 @@ use hotcell_sandbox::pool::Pool;
 use hotcell_testing::{Case, TestReport};
 use tokio::sync::watch;
 
-use super::caller::Caller;
 use super::retained::{Piece, Retained};
+use crate::caller::Caller;
 
 /// Maximum length of a progress message, in bytes.
 const LONGEST_MESSAGE: usize = 300;

@@ -19,9 +19,10 @@ use super::suites;
 use super::workspaces::Place;
 use crate::caller::Caller;
 use crate::changes::Keep;
-use crate::config::{Configuration, Merged, Settings};
+use crate::config::{Configuration, Settings};
 use crate::network::NetworkSetting;
 use crate::report::{Code, ErrorReport};
+use crate::request::Merged;
 use crate::request::{RunRequest, What};
 use crate::test::{TestOptions, TestRequest, Unready};
 

@@ -3,8 +3,8 @@
 use hotcell_guard::quarantine::State;
 use rusqlite::Connection;
 
-use crate::approvals::rows as approvals;
 use crate::database::patiently;
+use crate::permission::rows as approvals;
 use crate::quarantine::{Quarantine, QuarantineError};
 use crate::state::StateFolder;
 use crate::time::micros_since_1970;

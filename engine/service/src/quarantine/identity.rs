@@ -13,7 +13,7 @@ use hotcell_guard::{
 };
 
 use super::objects::hex_digest;
-use crate::guard::Target;
+use crate::target::Target;
 use crate::view;
 
 /// Maximum number of files kept for an item, and their maximum total size in bytes.

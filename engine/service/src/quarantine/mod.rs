@@ -13,13 +13,13 @@
 //! | [`error`] | conditions and errors of a step |
 //! | [`store`] | the open quarantine: one change at a time |
 //! | `steps` | the steps, each one transaction |
-//! | [`gate`] | handling of refused code at the gate |
+//! | `keep` | where and for whom refused code is held |
 //! | [`office`] | the steps as front ends take them: items scanned under other rules are scanned again first |
 
 pub mod error;
-pub mod gate;
 pub mod identity;
 pub mod item;
+mod keep;
 mod objects;
 pub mod office;
 mod rows;
@@ -29,9 +29,10 @@ pub mod store;
 mod tests;
 
 pub use error::{QuarantineError, Terms};
-pub use gate::Keep;
 pub use item::{Item, Items, SCHEMA};
+pub use keep::Keep;
 pub use office::Office;
+pub(crate) use steps::Judged;
 pub use store::Quarantine;
 
 use std::time::Duration;

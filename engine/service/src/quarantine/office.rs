@@ -11,20 +11,20 @@ use hotcell_guard::{
 use hotcell_sandbox::Confinement;
 
 use super::error::{QuarantineError, Terms};
-use super::gate::Keep;
 use super::identity::{Identified, identify};
 use super::item::Item;
+use super::keep::Keep;
 use super::rows::is_serious;
 use super::steps::Judged;
 use super::store::Quarantine;
 use super::{LONGEST_RELEASE, RELEASE};
-use crate::audit::AuditLog;
+use crate::audit::{AuditLog, NewSubject};
 use crate::config::Configuration;
-use crate::guard::Target;
 use crate::reader::Rules;
 use crate::reading::Reading;
 use crate::report::{Code, ErrorReport, printable};
 use crate::state::{StateChoice, StateFolder};
+use crate::target::Target;
 
 /// Maximum number of items scanned again for one list; the others are marked as not current.
 const REREAD: usize = 100;
@@ -65,7 +65,7 @@ impl Office {
             || configuration.environment.rules.as_deref().or(configuration.user.rules.as_deref());
         let pinned = [&configuration.environment, &configuration.user].map(|s| s.rules_digest.as_ref());
         let rules = crate::guard::rules(rules.or_else(configured), pinned.into_iter().flatten().next())?;
-        let keep = configuration.keep();
+        let keep = Keep::of(configuration);
         let keep = keep.ok_or_else(|| ErrorReport::new(Code::Internal, "nobody asks for the quarantine"))?;
         Ok(Self::new(keep, rules, configuration.reading()))
     }
@@ -316,13 +316,14 @@ impl Office {
         }
     }
 
-    /// Checks the audit log. A problem that was found is in the result.
+    /// Checks the audit log; `plugins` are the rows of plugins ([`crate::tools::audited`]). A problem that was found is
+    /// in the result.
     ///
     /// # Errors
     /// A report when it cannot be read.
-    pub fn verify(&self, noted: Option<&str>) -> Done<AuditLog> {
+    pub fn verify(&self, noted: Option<&str>, plugins: NewSubject) -> Done<AuditLog> {
         match self.open_to_read()? {
-            Some(quarantine) => quarantine.verify(noted).map_err(|e| of_quarantine(&e)),
+            Some(quarantine) => quarantine.verify(noted, plugins).map_err(|e| of_quarantine(&e)),
             None => {
                 let folder =
                     StateFolder::open_existing(self.keep.state.path().map_err(|e| of_quarantine(&e.into()))?);

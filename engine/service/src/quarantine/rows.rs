@@ -1,12 +1,15 @@
 //! An item as it is stored: one row, and the rows of its files.
 
-use hotcell_guard::quarantine::{Release, State};
+use std::collections::HashMap;
+
+use hotcell_guard::quarantine::{Entry, Release, State};
 use hotcell_guard::{Kind, Language, PartState, Report, Severity};
 use rusqlite::{Connection, OptionalExtension, Row as Columns, params};
+use serde::{Deserialize, Serialize};
 
 use super::error::Terms;
 use super::item::{Item, Kept, Terms as Shown, Word};
-use crate::audit::After;
+use crate::audit::{Problem, Subject};
 use crate::time::{micros_since_1970, rfc3339};
 
 /// Maximum number of findings stored per item.
@@ -49,7 +52,7 @@ const COLUMNS: &str = "seq, id, sha256, language, state, policy, report, names, 
 
 /// The columns, for a database of any schema version.
 fn columns(database: &Connection) -> rusqlite::Result<String> {
-    let newest = crate::approvals::rows::there(database)?;
+    let newest = crate::permission::rows::there(database)?;
     Ok(if newest { COLUMNS.to_owned() } else { COLUMNS.replace("release_for", "NULL") })
 }
 
@@ -385,4 +388,78 @@ pub(super) fn count(database: &Connection) -> rusqlite::Result<u64> {
 /// Current time, in microseconds since 1970.
 pub(super) fn now() -> i64 {
     micros_since_1970(std::time::SystemTime::now())
+}
+
+/// State of an item after a step; the entry's `detail`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct After {
+    pub id: String,
+    /// Language that the item runs as, as in its row.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub language: String,
+    pub state: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_us: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uses: Option<u32>,
+    /// Channel that a release is limited to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only: Option<String>,
+}
+
+impl After {
+    /// The fields that must equal those of the item's row: all but the reason.
+    fn stands(&self) -> Self {
+        Self { reason: None, ..self.clone() }
+    }
+}
+
+/// Items as the log knows them: the subject and the last state of each, by ids.
+#[derive(Default)]
+struct Audited(HashMap<String, (String, After)>);
+
+/// Items, for a check of the log.
+pub(super) fn audited() -> Box<dyn Subject> {
+    Box::new(Audited::default())
+}
+
+impl Subject for Audited {
+    fn take(&mut self, entry: &Entry) -> bool {
+        let Ok(after) = serde_json::from_str::<After>(&entry.detail) else { return false };
+        self.0.insert(after.id.clone(), (entry.subject.clone(), after));
+        true
+    }
+
+    fn compare(&mut self, database: &Connection) -> Result<(), Problem> {
+        // A database of an older hotcell lacks this column, and is read as it is.
+        let only = if crate::permission::rows::there(database)? { "release_for" } else { "NULL" };
+        let mut items = database.prepare(&format!(
+            "SELECT id, sha256, language, state, release_policy, release_expires, release_uses, {only}
+             FROM quarantine ORDER BY seq"
+        ))?;
+        let rows = items.query_map([], |row| {
+            let (id, language, state) = (row.get(0)?, row.get(2)?, row.get(3)?);
+            let (policy, expires_us, uses, only) = (row.get(4)?, row.get(5)?, row.get(6)?, row.get(7)?);
+            let after = After { id, language, state, reason: None, policy, expires_us, uses, only };
+            Ok((row.get::<_, String>(1)?, after))
+        })?;
+        let mut items = 0;
+        for row in rows {
+            let (subject, row) = row?;
+            items += 1;
+            let same = |(of, last): &(String, After)| *of == subject && last.stands() == row.stands();
+            if !self.0.get(&row.id).is_some_and(same) {
+                let why = "was changed past the log: it does not stand as its last entry says";
+                return Err(Problem(format!("the item {} {why}", row.id)));
+            }
+        }
+        if items != self.0.len() {
+            return Err(Problem("an item that the log knows is gone".to_owned()));
+        }
+        Ok(())
+    }
 }

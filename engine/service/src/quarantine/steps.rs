@@ -14,9 +14,9 @@ use super::objects::Objects;
 use super::rows::{self, File, Row};
 use super::store::Quarantine;
 use crate::actor::Actor;
-use crate::approvals::State as Becomes;
-use crate::approvals::rows as approvals;
 use crate::audit;
+use crate::permission::State as Becomes;
+use crate::permission::rows as approvals;
 use crate::time::rfc3339;
 
 /// Maximum total size of all stored files, in bytes.

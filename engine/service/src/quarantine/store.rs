@@ -12,9 +12,10 @@ use super::error::{Done, QuarantineError, Terms, io};
 use super::item::Item;
 use super::objects::Objects;
 use super::rows::{self, File, Row};
-use crate::audit::{self, AuditLog};
+use crate::audit::{self, AuditLog, NewSubject};
 use crate::database::{self, Lent, patiently, transaction};
 use crate::ids::{Meant, meant};
+use crate::permission;
 use crate::state::StateFolder;
 
 /// Lock file held during a step, so that the head file is never older than that of the step before.
@@ -183,13 +184,16 @@ impl Quarantine {
         Ok(patiently(|| audit::last(&self.database, most))?)
     }
 
-    /// Checks the audit log; with a head digest noted earlier, also that the log still contains it.
+    /// Checks the audit log; with a head digest noted earlier, also that the log still contains it. `plugins` are the
+    /// rows of plugins, which lie above this module.
     ///
     /// # Errors
     /// [`QuarantineError`] when the log cannot be read; a problem that was found is in the result.
-    pub fn verify(&self, noted: Option<&str>) -> Done<AuditLog> {
+    pub fn verify(&self, noted: Option<&str>, plugins: NewSubject) -> Done<AuditLog> {
         // Waits until no step is half done, if possible.
         let _turn = self.turn().ok();
-        Ok(patiently(|| audit::verify(&self.database, &self.folder, noted))?)
+        // Details of plugins and approvals have no unknown fields; those of items are the least strict.
+        let subjects = [plugins, permission::rows::audited, rows::audited];
+        Ok(patiently(|| audit::verify(&self.database, &self.folder, noted, &subjects))?)
     }
 }

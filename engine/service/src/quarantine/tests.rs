@@ -10,8 +10,8 @@ use super::identity::identify;
 use super::steps::Judged;
 use super::*;
 use crate::actor::Actor;
-use crate::guard::Target;
 use crate::state::StateFolder;
+use crate::target::Target;
 use hotcell_guard::quarantine::Channel;
 
 const HOSTILE: &str = "import shutil\nshutil.rmtree('/home')\n";
@@ -36,7 +36,7 @@ impl Place {
     }
 
     fn problem(&self) -> Option<String> {
-        self.open().verify(None).unwrap().problem
+        self.open().verify(None, crate::tools::audited).unwrap().problem
     }
 }
 
@@ -271,9 +271,9 @@ fn what_was_done_past_the_log_is_found() {
         assert!(database.execute_batch(sql).unwrap_err().to_string().contains("only added to"));
     }
     // A forged log is detected with a head noted earlier.
-    let noted = place.open().verify(None).unwrap().head.unwrap().hash;
-    assert_eq!(place.open().verify(Some(&noted)).unwrap().problem, None);
-    assert!(begun().open().verify(Some(&noted)).unwrap().problem.is_some());
+    let noted = place.open().verify(None, crate::tools::audited).unwrap().head.unwrap().hash;
+    assert_eq!(place.open().verify(Some(&noted), crate::tools::audited).unwrap().problem, None);
+    assert!(begun().open().verify(Some(&noted), crate::tools::audited).unwrap().problem.is_some());
 }
 
 #[test]

@@ -9,8 +9,9 @@ use super::beyond::Beyond;
 use super::caller::{Caller, Uncalled};
 use super::plugins::{Done, Ready};
 use super::progress::Watch;
-use crate::approvals::what::{readable, whole};
-use crate::approvals::{Approvals, Standing, What};
+use crate::approvals::{Approvals, Standing};
+use crate::permission::What;
+use crate::permission::what::{readable, whole};
 use crate::report::{Code, ErrorReport};
 
 /// An answer, and the state of the request for denied capabilities.

@@ -6,7 +6,6 @@
 //!
 //! | module | idea |
 //! | --- | --- |
-//! | [`settings`] | the operator's table `tools` |
 //! | `rows` | a plugin as it is stored |
 //! | [`report`] | plugins and tools as they are shown |
 //! | [`plugins`] | installed plugins, and their grants in force |
@@ -39,13 +38,13 @@ pub mod progress;
 pub mod report;
 pub(crate) mod rows;
 mod secrets;
-pub mod settings;
 mod steps;
 #[cfg(test)]
 mod tests;
 pub mod told;
 mod values;
 
+pub use crate::config::ToolSettings;
 pub use asking::Asked;
 pub use beyond::Beyond;
 pub use caller::{Caller, Uncalled};
@@ -54,5 +53,6 @@ pub use offer::Choice;
 pub use plugins::{Plugins, Ready};
 pub use progress::Watch;
 pub use report::{Inspection, Tool, ToolList};
-pub use settings::ToolSettings;
+pub use rows::audited;
 pub use steps::Added;
+pub use steps::grant_check;

@@ -1,8 +1,9 @@
 //! A plugin as it is stored.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
+use hotcell_guard::quarantine::Entry;
 use hotcell_sandbox::FileId;
 use hotcell_tools::sources::sha256;
 use hotcell_tools::{Capability, Description, Held, Manifest, Request};
@@ -10,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 
 use super::offer::Offer;
-use crate::audit::AfterTool;
+use crate::audit::{Problem, Subject};
 
 /// One version of a plugin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -267,6 +268,61 @@ impl Plugin {
             offer: Some(self.offer(database)?).filter(|offer| !offer.is_all()),
             removed: false,
         })
+    }
+}
+
+/// State of a plugin after a step; the entry's `detail`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AfterTool {
+    pub plugin: String,
+    /// Digest of its component.
+    pub digest: String,
+    /// Digest of everything that a person agreed to: also its manifest, its source, its signer.
+    #[serde(default)]
+    pub agreed: String,
+    /// Digest of the version that waits for a person's agreement, computed like `agreed`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending: Option<String>,
+    /// Granted capabilities, in order.
+    pub granted: Vec<String>,
+    /// Which of its tools are offered, where not all are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offer: Option<Offer>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub removed: bool,
+}
+
+/// Plugins as the log knows them: the last state of each, by names.
+#[derive(Default)]
+struct Audited(HashMap<String, AfterTool>);
+
+/// Plugins, for a check of the log.
+#[must_use]
+pub fn audited() -> Box<dyn Subject> {
+    Box::new(Audited::default())
+}
+
+impl Subject for Audited {
+    fn take(&mut self, entry: &Entry) -> bool {
+        let Ok(after) = serde_json::from_str::<AfterTool>(&entry.detail) else { return false };
+        self.0.insert(after.plugin.clone(), after);
+        true
+    }
+
+    fn compare(&mut self, database: &Connection) -> Result<(), Problem> {
+        self.0.retain(|_, after| !after.removed);
+        for row in all(database)? {
+            let stands = row.after(database)?;
+            if self.0.remove(&row.name) != Some(stands) {
+                let why = "was changed past the log: it does not stand as its last entry says";
+                return Err(Problem(format!("the plugin {} {why}", row.name)));
+            }
+        }
+        match self.0.keys().cloned().min() {
+            Some(name) => Err(Problem(format!("the plugin {name}, which the log knows, is gone"))),
+            None => Ok(()),
+        }
     }
 }
 

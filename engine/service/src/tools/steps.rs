@@ -18,9 +18,11 @@ use super::http::unreachable;
 use super::offer::{Choice, Offer};
 use super::plugins::{Done, Failed, Plugins, Shelved, find};
 use super::report::{Inspection, SCHEMA, ToolList, difference};
-use super::rows::{self, Granted, Plugin};
+
+use super::rows::{self, AfterTool, Granted, Plugin};
 use crate::actor::Actor;
-use crate::audit::{self, AfterTool};
+use crate::audit;
+use crate::config::Configuration;
 use crate::report::{Code, ErrorReport};
 use crate::time::micros_since_1970;
 
@@ -404,6 +406,15 @@ impl Plugins {
 
     fn log(&self, database: &Connection, action: &str, plugin: &Plugin) -> Result<(), Failed> {
         append(database, &self.actor, action, &plugin.after(database)?)
+    }
+}
+
+/// The check of a grant for [`crate::Approvals::approve`]: the plugin's component and its capabilities may be granted now.
+pub fn grant_check(
+    configuration: &Configuration,
+) -> impl Fn(&str, &str, &[String]) -> Result<(), ErrorReport> + '_ {
+    |plugin, component, capabilities| {
+        Plugins::of(configuration)?.may_be_granted(plugin, component, capabilities)
     }
 }
 

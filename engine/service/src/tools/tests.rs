@@ -96,7 +96,7 @@ impl Place {
     }
 
     fn problem(&self) -> Option<String> {
-        Office::of(&self.configuration, None).unwrap().verify(None).unwrap().problem
+        Office::of(&self.configuration, None).unwrap().verify(None, crate::tools::audited).unwrap().problem
     }
 
     fn actions(&self) -> Vec<String> {
@@ -529,7 +529,7 @@ fn a_choice_among_tools_holds_until_another_is_made() {
     plugins.offer("files", &Choice::All).unwrap();
     assert_eq!(offered().len(), 4);
     assert!(place.actions().iter().any(|action| action == "tool_offer"));
-    Office::of(&place.configuration, None).unwrap().verify(None).unwrap();
+    Office::of(&place.configuration, None).unwrap().verify(None, crate::tools::audited).unwrap();
     plugins.offer("files", &Choice::Hide(words("read"))).unwrap();
     plugins.remove("files").unwrap();
     place.add("files.wasm").unwrap();

@@ -10,7 +10,7 @@ use hotcell_guard::command::{self, As, Command, Item};
 use hotcell_guard::{HOLE, PartState, Report, Verdict, unread};
 
 use super::{Feed, From, Round};
-use crate::guard::Target;
+use crate::target::Target;
 
 /// Maximum number of files that one path may lead to; beyond it the run counts as not read.
 const MAX_WIDE: usize = 512;

@@ -8,7 +8,7 @@ use hotcell_workspace::{Allow, Folder, Judge, diff};
 
 use super::told::of_store;
 use crate::approvals::content::Content;
-use crate::approvals::what::{MAX_SHOWN, What, whole};
+use crate::permission::what::{MAX_SHOWN, What, whole};
 use crate::report::ErrorReport;
 
 /// Maximum number of names listed.

@@ -199,7 +199,7 @@ fn a_commit_goes_where_the_operator_allows_it_and_never_to_protected_names() {
     assert_eq!(std::fs::read_to_string(at("write/f")).unwrap(), "new\n");
     assert!(!at("write/.mcp.json").exists());
     // The approval is for these bytes: others need a new request, and these are committed once.
-    person.approve(&asked.id, None, None).unwrap();
+    person.approve(&asked.id, None, None, &|_, _, _| Ok(())).unwrap();
     write.write(&[file(".mcp.json", b"{1}")]).unwrap();
     let other = write.commit(&desk).unwrap();
     assert!(matches!(other.standing, Some(Ok(Standing::Waits(ref again))) if again.id != asked.id));

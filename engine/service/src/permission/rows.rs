@@ -1,14 +1,17 @@
 //! A request as it is stored: one row.
 
-use hotcell_guard::quarantine::Channel;
+use std::collections::HashMap;
+
+use hotcell_guard::quarantine::{Channel, Entry};
 use rusqlite::{Connection, OptionalExtension, Row as Columns, params};
+use serde::{Deserialize, Serialize};
 
 use super::report::{Approval, Decision};
 use super::state::{Kind, State};
 use super::what::What;
 use super::{LASTS, REMEMBERED, WAITING};
 use crate::actor::Actor;
-use crate::audit::{self, AfterApproval};
+use crate::audit::{self, Problem, Subject};
 use crate::time::{micros_since_1970, rfc3339};
 
 /// A row of the table `approvals`.
@@ -323,4 +326,55 @@ pub(crate) fn of_item(
         }
     }
     Ok(())
+}
+
+/// State of an approval after a step; the entry's `detail`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AfterApproval {
+    /// Id of the approval.
+    pub approval: String,
+    pub kind: String,
+    pub asked_by: String,
+    /// Digest of the whole request.
+    pub ask: String,
+    pub state: String,
+    pub expires_us: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Approvals as the log knows them: the subject and the last state of each, by ids.
+#[derive(Default)]
+struct Audited(HashMap<String, (String, AfterApproval)>);
+
+/// Approvals, for a check of the log.
+pub(crate) fn audited() -> Box<dyn Subject> {
+    Box::new(Audited::default())
+}
+
+impl Subject for Audited {
+    fn take(&mut self, entry: &Entry) -> bool {
+        let Ok(after) = serde_json::from_str::<AfterApproval>(&entry.detail) else { return false };
+        self.0.insert(after.approval.clone(), (entry.subject.clone(), after));
+        true
+    }
+
+    fn compare(&mut self, database: &Connection) -> Result<(), Problem> {
+        for row in all(database, None)? {
+            let stands = Some((row.what.digest().to_owned(), row.after()));
+            if self.0.remove(&row.id) != stands {
+                let why = "was changed past the log: it does not stand as its last entry says";
+                return Err(Problem(format!("the approval {} {why}", row.id)));
+            }
+        }
+        // Closed approvals are deleted after a while.
+        let counts = |(_, after): &(String, AfterApproval)| ["pending", "approved"].contains(&&*after.state);
+        match self.0.values().find(|one| counts(one)) {
+            Some((_, after)) => {
+                Err(Problem(format!("the approval {}, which the log knows, is gone", after.approval)))
+            }
+            None => Ok(()),
+        }
+    }
 }

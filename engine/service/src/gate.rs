@@ -1,73 +1,54 @@
-//! Handling of refused code at the gate: it is held, or a release lets it run once.
+//! The gate: code is scanned before it runs, and whatever the guard refuses is held, or runs once by a release.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use hotcell_guard::quarantine::{Channel, State, policy_digest};
-use hotcell_guard::{Held, Limits, Report, Verdict};
+use hotcell_guard::quarantine::{Channel, State};
+use hotcell_guard::{Held, Report, Verdict};
+use hotcell_sandbox::Confinement;
 use hotcell_sandbox::outcome::{Cause, Outcome};
 
-use super::error::{QuarantineError, Terms};
-use super::identity::identify;
-use super::item::Item;
-use super::rows;
-use super::steps::Judged;
-use super::store::Quarantine;
-use crate::actor::Actor;
 use crate::binaries::{self, Weighed};
-use crate::guard::{Guard, Passed, Target, rules, sentence};
-use crate::reader::Rules;
-use crate::state::{StateChoice, StateFolder};
+use crate::config::Mode;
+use crate::guard::{Guard, Passed, Scanned, is_only_there, rules, sentence};
+use crate::quarantine::identity::identify;
+use crate::quarantine::{Item, Judged, Keep};
+use crate::target::Target;
+use crate::whole::Whole;
 
-/// Where and for whom refused code is held.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Keep {
-    /// State folder.
-    pub state: StateChoice,
-    /// Channel of the caller. The user is looked up when needed.
-    pub channel: Channel,
-    /// An item must be released by another person than the one who asked.
-    pub two_persons: bool,
-    /// Retention of items that no user handles.
-    pub retention: Duration,
+/// The guard, and the place where refused code is held.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gate {
+    /// Guard that scans the code.
+    pub guard: Guard,
+    /// Where refused code is held. Without it, code is only refused.
+    pub keep: Option<Keep>,
 }
 
-impl Keep {
-    /// The actor who asks.
-    #[must_use]
-    pub fn actor(&self) -> Actor {
-        Actor::here(self.channel.clone())
-    }
-
-    /// Current conditions under these rules.
-    #[must_use]
-    pub fn terms(&self, rules: &Rules) -> Terms {
-        Terms {
-            two_persons: self.two_persons,
-            retention: self.retention,
-            policy: policy_digest(rules, &Limits::default()),
-            now_us: rows::now(),
+impl Gate {
+    /// Scans the code to be run, and decides by the report; `None` when the guard is off or there is nothing to scan.
+    ///
+    /// # Errors
+    /// The outcome of the refused run: quarantined, or refused because the rules cannot be loaded or the code cannot be
+    /// read.
+    pub(crate) fn check(
+        &self,
+        whole: Whole<'_>,
+        confinement: Confinement,
+    ) -> Result<Option<Passed>, Box<Outcome>> {
+        match self.guard.scan(whole, confinement)? {
+            Some(Scanned { report, targets }) => self.decide(report, &targets).map(Some),
+            None => Ok(None),
         }
     }
 
-    /// Opens the quarantine for writing.
-    ///
-    /// # Errors
-    /// [`QuarantineError`] when the state folder or the database cannot be used.
-    pub fn open(&self) -> Result<Quarantine, QuarantineError> {
-        Quarantine::open(StateFolder::open(self.state.path()?)?)
-    }
-}
-
-impl Guard {
     /// Decides by the report: the code passes, or it is held and the outcome says that nothing ran.
-    pub(crate) fn decide(&self, mut report: Report, targets: &[Target]) -> Result<Passed, Box<Outcome>> {
+    fn decide(&self, mut report: Report, targets: &[Target]) -> Result<Passed, Box<Outcome>> {
         let line = sentence(&report);
-        if report.verdict < Verdict::Incomplete || self.mode != crate::guard::Mode::Enforce {
+        if report.verdict < Verdict::Incomplete || self.guard.settings.mode != Mode::Enforce {
             let said =
                 (report.verdict != Verdict::Allow).then(|| format!("{}: {line}", report.verdict.name()));
             // Every run would repeat this warning about files that lie in the project and are not executed.
-            let warning = if crate::guard::is_only_there(&report) {
+            let warning = if is_only_there(&report) {
                 said.iter().for_each(|line| tracing::info!("guard: {line}"));
                 None
             } else {
@@ -120,7 +101,7 @@ impl Guard {
         if report.verdict != Verdict::Incomplete {
             return None;
         }
-        let allowed = keep.binaries().unwrap_or_else(|error| {
+        let allowed = binaries::allowed(keep).unwrap_or_else(|error| {
             tracing::warn!("which binaries may run cannot be read: {error}");
             BTreeMap::new()
         });
@@ -130,9 +111,10 @@ impl Guard {
     /// Holds it or lets it run; `None` where whoever embeds this library keeps no quarantine.
     fn judge(&self, report: &mut Report, targets: &[Target]) -> Option<Result<Judged, String>> {
         let keep = self.keep.as_ref()?;
+        let settings = &self.guard.settings;
         let judged = (|| {
-            let rules =
-                rules(self.rules.as_deref(), self.digest.as_ref()).map_err(|report| report.message)?;
+            let rules = rules(settings.rules.as_deref(), settings.digest.as_ref())
+                .map_err(|report| report.message)?;
             let found = identify(targets, report).map_err(|e| format!("it cannot be read again: {e}"))?;
             (report.artifact.sha256, report.artifact.bytes) = (found.sha256.clone(), found.bytes);
             let quarantine = keep.open().map_err(|e| e.to_string())?;
@@ -158,4 +140,44 @@ fn held(item: &Item, ended: Option<&str>) -> String {
         _ => format!("It is held as {id}"),
     };
     format!("{what}: hotcell quarantine show {id} shows it, --guard report runs it all the same")
+}
+
+#[cfg(test)]
+mod tests {
+    use hotcell_guard::Artifact;
+
+    use super::*;
+    use crate::config::GuardSettings;
+    use crate::guard::for_a_model;
+
+    #[test]
+    fn modes_decide_what_is_refused() {
+        let source = |text: &str| Whole::of_source(Artifact::new("x.py", text));
+        let hostile = "import shutil\nshutil.rmtree('/home')\n";
+        let cause = |mode, text: &str| {
+            let settings = GuardSettings { mode, ..GuardSettings::default() };
+            let guard = Guard { settings, ..Guard::default() };
+            let gate = Gate { guard, keep: None };
+            gate.check(source(text), Confinement::Namespaces)
+                .map(|passed| passed.map(|p| p.report.verdict))
+                .map_err(|o| o.cause)
+        };
+        assert_eq!(cause(Mode::Enforce, hostile), Err(Cause::Quarantined));
+        assert_eq!(cause(Mode::Report, hostile), Ok(Some(Verdict::Quarantine)));
+        assert_eq!(cause(Mode::Off, hostile), Ok(None));
+        assert_eq!(cause(Mode::Enforce, "print(1)\n"), Ok(Some(Verdict::Allow)));
+        assert_eq!(cause(Mode::Enforce, &"(".repeat(1000)), Err(Cause::Quarantined));
+    }
+
+    #[test]
+    fn a_model_is_told_rule_and_place() {
+        let hostile = Whole::of_source(Artifact::new("x.py", "import shutil\nshutil.rmtree('/home')\n"));
+        let gate = Gate::default();
+        let mut outcome = *gate.check(hostile, Confinement::Namespaces).unwrap_err();
+        let message = outcome.scan.as_ref().unwrap()["findings"][0]["message"].as_str().unwrap().to_owned();
+        for_a_model(&mut outcome);
+        let told = serde_json::to_string(&outcome).unwrap();
+        assert!(told.contains("x.py:2") && !told.contains(message.trim_end_matches('.')), "{told}");
+        assert_eq!(outcome.scan.unwrap()["findings"][0]["line"], 2);
+    }
 }

@@ -1,0 +1,31 @@
+//! Requests for a permission that only a person can give: their subject, their states, and their rows in the database.
+//!
+//! | module | idea |
+//! | --- | --- |
+//! | [`state`] | the states of a request and who may take which step; pure |
+//! | [`what`] | the subject of a request, and its digest |
+//! | [`report`] | a request as it is shown |
+//! | `rows` | a request as it is stored |
+
+pub mod report;
+pub(crate) mod rows;
+pub mod state;
+pub mod what;
+
+pub use report::{Approval, ApprovalList, SCHEMA};
+pub use state::{Kind, State};
+pub use what::What;
+
+use std::time::Duration;
+
+/// Default lifetime of a pending request, and of an approval or denial: one day.
+pub const LASTS: Duration = Duration::from_secs(86_400);
+/// Maximum lifetime of an approval: 30 days.
+pub const LONGEST: Duration = Duration::from_secs(30 * 86_400);
+/// Maximum number of pending requests of one caller. A caller that exceeds it gets an error, and nothing is
+/// recorded.
+pub const WAITING_FOR_ONE: u64 = 16;
+/// Maximum number of pending requests of all callers.
+pub const WAITING: u64 = 256;
+/// Retention of closed requests: 30 days.
+pub const REMEMBERED: Duration = Duration::from_secs(30 * 86_400);

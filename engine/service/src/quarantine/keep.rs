@@ -1,0 +1,70 @@
+//! Where and for whom refused code is held.
+
+use std::time::Duration;
+
+use hotcell_guard::Limits;
+use hotcell_guard::quarantine::{Channel, policy_digest};
+
+use super::RETENTION;
+use super::error::{QuarantineError, Terms};
+use super::rows;
+use super::store::Quarantine;
+use crate::actor::Actor;
+use crate::config::Configuration;
+use crate::reader::Rules;
+use crate::state::{StateChoice, StateFolder};
+
+/// Where and for whom refused code is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// State folder.
+    pub state: StateChoice,
+    /// Channel of the caller. The user is looked up when needed.
+    pub channel: Channel,
+    /// An item must be released by another person than the one who asked.
+    pub two_persons: bool,
+    /// Retention of items that no user handles.
+    pub retention: Duration,
+}
+
+impl Keep {
+    /// The settings of a configuration; `None` when the configuration has no caller. A project's file can only require
+    /// a second person.
+    #[must_use]
+    pub fn of(configuration: &Configuration) -> Option<Self> {
+        let (channel, state) = configuration.asker.clone()?;
+        let own = &configuration.user.quarantine;
+        let of_project = configuration.project.as_ref().and_then(|file| file.settings.quarantine.two_persons);
+        Some(Self {
+            state,
+            channel,
+            two_persons: own.two_persons == Some(true) || of_project == Some(true),
+            retention: own.retention.unwrap_or(RETENTION),
+        })
+    }
+
+    /// The actor who asks.
+    #[must_use]
+    pub fn actor(&self) -> Actor {
+        Actor::here(self.channel.clone())
+    }
+
+    /// Current conditions under these rules.
+    #[must_use]
+    pub fn terms(&self, rules: &Rules) -> Terms {
+        Terms {
+            two_persons: self.two_persons,
+            retention: self.retention,
+            policy: policy_digest(rules, &Limits::default()),
+            now_us: rows::now(),
+        }
+    }
+
+    /// Opens the quarantine for writing.
+    ///
+    /// # Errors
+    /// [`QuarantineError`] when the state folder or the database cannot be used.
+    pub fn open(&self) -> Result<Quarantine, QuarantineError> {
+        Quarantine::open(StateFolder::open(self.state.path()?)?)
+    }
+}
