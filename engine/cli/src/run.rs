@@ -7,20 +7,19 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::policy::Stdin;
 use hotcell_sandbox::toolchain::Surroundings;
-use hotcell_sandbox::{Changed, Engine, Finished, Limits, Running, Spawn};
+use hotcell_sandbox::{BoxFuture, Engine, Limits, Running};
 use hotcell_service::changes::Keep;
-use hotcell_service::compile::Built;
 use hotcell_service::config::Configuration;
 use hotcell_service::deps::{self, DepsError, Purpose};
+use hotcell_service::execute::{Observer, execute};
 use hotcell_service::history::{History, HistoryError, Stored};
 use hotcell_service::kept::Kept;
 use hotcell_service::report::{Code, ErrorReport, barred};
-use hotcell_service::request::{LONGEST_SOURCE, Prepared, RunRequest, Source, What};
+use hotcell_service::request::{LONGEST_SOURCE, Merged, RunRequest, Source, What};
 use hotcell_service::state::{StateChoice, StateFolder};
 use hotcell_service::typed;
 use hotcell_service::whole::Input;
@@ -34,9 +33,6 @@ use crate::{
     changes_text, configuration, current_folder, exit, interrupted, notes, printed, runtime, scan_text,
     state, streams, usage, workspace,
 };
-
-/// Maximum time for cleaning up a sandbox after the answer.
-const SETTLE: Duration = Duration::from_secs(2);
 
 /// Runs the command; returns its exit status.
 pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
@@ -66,31 +62,39 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
     };
     let Begun { merged, request, choice, .. } = begun;
     let roots = [Some(Path::new("")), request.workspace.as_deref()].into_iter().flatten().collect::<Vec<_>>();
-    let done = match named_state(&choice).map_err(|e| refused(e.to_string())).and_then(|()| {
+    let prepared = named_state(&choice).map_err(|e| refused(e.to_string())).and_then(|()| {
         provided?;
         let mut input = input.map_err(refused)?.map(Given::new);
         let ahead = input.as_mut().map(|given| given as &mut dyn Input);
         Ok((request.prepare_with(merged, Surroundings::of_this_process(), ahead)?, input))
-    }) {
-        Err(outcome) => Done { outcome: *outcome, changed: None, code: None, way: None },
-        Ok((prepared, input)) => {
-            warn_unset(&prepared.unset);
-            let runtime = runtime()?;
-            notes::guard(prepared.scan.as_ref(), common);
-            let mut done = runtime.block_on(execute(way, &prepared, input, common, args.raw));
-            prepared.sign(&mut done.outcome);
-            let (changed, outcome) = (done.changed.take(), &mut done.outcome);
-            if let Some(before) = prepared.before {
-                let success = outcome.success();
-                if let Err(error) = runtime.block_on(before.collect(changed, outcome, success)) {
-                    notes::say(format!("what it changed in the workspace cannot be told: {error}"));
-                    done.code = Some(exit::REFUSED);
-                }
-            }
-            return Ok(finish(common, &choice, stored.as_ref(), done, &roots, Some(runtime)));
-        }
+    });
+    let answer = |outcome: &Outcome, code| answer(common, &choice, stored.as_ref(), (outcome, code), &roots);
+    let (mut prepared, input) = match prepared {
+        Err(outcome) => return Ok(answer(&outcome, None)),
+        Ok(ready) => ready,
     };
-    Ok(finish(common, &choice, stored.as_ref(), done, &roots, None))
+    warn_unset(&prepared.unset);
+    let runtime = runtime()?;
+    notes::guard(prepared.scan.as_ref(), common);
+    let mut passed = Passed { common, raw: args.raw, input, written: Ok(()) };
+    let stop = async {
+        interrupted().await;
+        None
+    };
+    let report = runtime.block_on(execute(&way, &mut prepared, &mut passed, stop));
+    let mut code = passed.written.err().map(|e| exit::of_write_error(&e));
+    if report.abandoned {
+        code = Some(exit::INTERRUPTED);
+    }
+    if let Some(error) = report.changes_error {
+        notes::say(format!("what it changed in the workspace cannot be told: {error}"));
+        code = Some(exit::REFUSED);
+    }
+    let code = answer(&report.outcome, code);
+    // The rest of the sandbox is cleaned up after this process.
+    way.leave();
+    runtime.shutdown_background();
+    Ok(code)
 }
 
 /// The combined settings of command line and configuration.
@@ -128,16 +132,6 @@ fn install(common: &Common, engine: &Engine, begun: &mut Begun) -> anyhow::Resul
         DepsError::Refused(outcome) => outcome,
         DepsError::Wrong(report) => refused(report.message),
     }))
-}
-
-/// A run that has ended.
-struct Done {
-    outcome: Outcome,
-    /// Changes in its workspace.
-    changed: Option<Changed>,
-    /// An exit status that overrides the outcome's: standard output was closed.
-    code: Option<u8>,
-    way: Option<Way>,
 }
 
 /// Standard input (`None` for an empty one), or the reason why it cannot be used.
@@ -287,112 +281,65 @@ fn refused(reason: String) -> Box<Outcome> {
     Box::new(Outcome::without_a_run(Cause::Refused, reason))
 }
 
-/// Runs the program, passing its streams through.
-async fn execute(way: Way, prepared: &Prepared, input: Option<Given>, common: &Common, raw: bool) -> Done {
-    let captured = common.json;
-    let mut interrupt = std::pin::pin!(interrupted());
-    let mut compiled = None;
-    if let Some(build) = &prepared.build {
-        let mut say = |what: &str| {
-            if !captured && !common.quiet {
-                notes::say(what);
-            }
-        };
-        let (printed, ready) = match build.run(&way, interrupt.as_mut(), &mut say).await {
-            Built::Ready(printed, compile) => (printed, Ok(compile)),
-            Built::Failed(outcome) => (outcome.stderr.text.clone().unwrap_or_default(), Err(outcome)),
-        };
-        // The source influences the compiler's messages, which appear between hotcell's own lines.
-        if !captured {
-            let _ = io::stderr().write_all(barred(&printed, "| ").as_bytes());
-        }
-        match ready {
-            Ok(compile) => compiled = Some(compile),
-            Err(outcome) => {
-                return Done { outcome: *outcome, changed: None, code: None, way: Some(way) };
-            }
-        }
-    }
-    let started = tokio::select! {
-        biased;
-        () = &mut interrupt => {
-            let outcome = Outcome::without_a_run(Cause::Cancelled, "stopped: cancelled");
-            return Done { outcome, changed: None, code: None, way: Some(way) };
-        }
-        started = way.spawn(&prepared.policy) => started,
-    };
-    let (Finished { mut outcome, changed, .. }, code) = match started {
-        Err(refusal) => (Finished { outcome: refusal.into(), home: None, changed: None }, None),
-        Ok(running) => follow(running, input, captured, raw, interrupt.as_mut()).await,
-    };
-    outcome.compile = compiled;
-    Done { outcome, changed, code, way: Some(way) }
-}
-
-async fn follow(
-    mut running: Running,
-    input: Option<Given>,
-    captured: bool,
+/// Passes the streams of a run through.
+struct Passed<'a> {
+    common: &'a Common,
     raw: bool,
-    mut interrupt: std::pin::Pin<&mut impl Future<Output = ()>>,
-) -> (Finished, Option<u8>) {
-    if let (Some(from), Some(to)) = (input, running.stdin()) {
-        streams::feed(from.into_reader(), to);
-    }
-    let canceller = running.canceller();
-    let chunks = if captured { None } else { running.output() };
-    let printing = chunks.map(|chunks| tokio::spawn(streams::print(chunks, canceller.clone(), raw)));
-    let mut ending = running.finish();
-    // Whatever the result is: the run may have ended by itself meanwhile.
-    let mut interrupted = false;
-    let finished = tokio::select! {
-        finished = &mut ending => finished,
-        () = interrupt.as_mut() => {
-            interrupted = true;
-            canceller.cancel();
-            ending.await
-        }
-    };
-    let settles = interrupted || finished.outcome.cause == Cause::Cancelled;
-    let Some(printing) = printing else { return (finished, None) };
-    // The remaining output must be read by the consumer; Ctrl-C ends the wait.
-    let written = tokio::select! {
-        written = printing => written.unwrap_or(Ok(())),
-        () = interrupt, if !interrupted => return (finished, Some(exit::INTERRUPTED)),
-        () = tokio::time::sleep(SETTLE), if settles => Ok(()),
-    };
-    (finished, written.err().map(|e| exit::of_write_error(&e)))
+    input: Option<Given>,
+    /// Result of writing the output.
+    written: io::Result<()>,
 }
 
-/// Prints the answer; then stores the run while the rest of the sandbox is cleaned up.
-fn finish(
+impl Observer for Passed<'_> {
+    // Its output tells a person as much.
+    fn compiles(&mut self, _compiler: &str) {}
+
+    fn prepares(&mut self, what: &str) {
+        if !self.common.json && !self.common.quiet {
+            notes::say(what);
+        }
+    }
+
+    fn compiler_printed(&mut self, printed: &str) {
+        // The source influences the compiler's messages, which appear between hotcell's own lines.
+        if !self.common.json {
+            let _ = io::stderr().write_all(barred(printed, "| ").as_bytes());
+        }
+    }
+
+    fn follow<'a>(&'a mut self, running: &mut Running) -> BoxFuture<'a, ()> {
+        if let (Some(from), Some(to)) = (self.input.take(), running.stdin()) {
+            streams::feed(from.into_reader(), to);
+        }
+        let canceller = running.canceller();
+        let chunks = if self.common.json { None } else { running.output() };
+        Box::pin(async move {
+            let Some(chunks) = chunks else { return };
+            self.written = streams::print(chunks, canceller, self.raw).await;
+        })
+    }
+}
+
+/// Prints the answer and stores the run; returns the exit status. `code` overrides that of the outcome.
+fn answer(
     common: &Common,
     choice: &StateChoice,
     stored: Option<&Stored>,
-    done: Done,
+    (outcome, code): (&Outcome, Option<u8>),
     roots: &[&Path],
-    runtime: Option<tokio::runtime::Runtime>,
 ) -> u8 {
-    let Done { outcome, code, way, .. } = done;
-    let mut code = code.unwrap_or_else(|| exit::of_outcome(&outcome));
+    let mut code = code.unwrap_or_else(|| exit::of_outcome(outcome));
     if common.json {
-        code = printed(exit::print_json(&outcome), code);
+        code = printed(exit::print_json(outcome), code);
     }
     // If the output is no longer read, there is nothing more to print.
     if code != exit::UNHEARD {
-        scan_text::frames_of(&outcome, roots, common);
-        code = changes_text::show(&outcome, common).unwrap_or(code);
-        notes::after_run(&outcome, stored.map_or("", |stored| &stored.id), common);
+        scan_text::frames_of(outcome, roots, common);
+        code = changes_text::show(outcome, common).unwrap_or(code);
+        notes::after_run(outcome, stored.map_or("", |stored| &stored.id), common);
     }
     if let Some(stored) = stored {
-        remember_or_warn(choice, stored, &outcome);
-    }
-    // The rest of the sandbox is cleaned up after this process.
-    if let Some(way) = way {
-        way.leave();
-    }
-    if let Some(runtime) = runtime {
-        runtime.shutdown_background();
+        remember_or_warn(choice, stored, outcome);
     }
     code
 }

@@ -9,7 +9,7 @@ use hotcell_egress::AllowList;
 use hotcell_sandbox::outcome::{Cause, Outcome, Output};
 use hotcell_sandbox::policy::{PROJECT, Stdin};
 use hotcell_sandbox::toolchain::{Asks, Surroundings};
-use hotcell_sandbox::{Bytes, Changed, Chunk, Finished, Limits, Running};
+use hotcell_sandbox::{BoxFuture, Bytes, Chunk, Limits, Running, Spawn};
 
 use super::asked::AskedLimits;
 use super::leave::{Leave, WITHDRAWN};
@@ -18,13 +18,13 @@ use super::run::{Answer, Desk, Progress, Stream};
 use super::workspaces::Place;
 use crate::caller::Caller;
 use crate::changes::Keep;
-use crate::compile::Built;
 use crate::config::{Configuration, EnvSetting, Settings};
+use crate::execute::{Observer, execute};
 use crate::images::Wanted;
 use crate::network::NetworkSetting;
 use crate::plantable::without_plantable;
 use crate::report::{Code, ErrorReport};
-use crate::request::{Language, Merged, Prepared, RunRequest, Source, What};
+use crate::request::{Language, Merged, RunRequest, Source, What};
 
 /// System folders from which a program may be named by its path.
 const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/alternatives"];
@@ -184,16 +184,18 @@ impl CommandRequest {
                         if prepared.reads_errors() {
                             prepared.policy.job.limits.capture = READ;
                         }
-                        let (mut outcome, changed) = perform(&desk, &prepared, &leave).await;
-                        prepared.sign(&mut outcome);
+                        if keep == Keep::default() {
+                            prepared.before = None;
+                        }
+                        let spawn: &dyn Spawn = &desk.pool;
+                        let stop = stopped(&desk, &leave);
+                        let report = execute(spawn, &mut prepared, &mut Shown(&desk), stop).await;
+                        if let Some(error) = report.changes_error {
+                            tracing::info!(target: "hotcell_contents", "what a run changed cannot be told: {error}");
+                        }
+                        let mut outcome = report.outcome;
                         // The registry has the output.
                         (outcome.stdout, outcome.stderr) = (Output::default(), Output::default());
-                        if let Some(before) = prepared.before.take().filter(|_| keep != Keep::default()) {
-                            let success = outcome.success();
-                            if let Err(error) = before.collect(changed, &mut outcome, success).await {
-                                tracing::info!(target: "hotcell_contents", "what a run changed cannot be told: {error}");
-                            }
-                        }
                         outcome
                     }
                 };
@@ -227,77 +229,43 @@ fn joined(
     Ok(merged)
 }
 
-async fn perform(desk: &Desk, prepared: &Prepared, leave: &Leave) -> (Outcome, Option<Changed>) {
-    let mut compiled = None;
-    if let Some(build) = &prepared.build {
-        desk.progressed(Progress {
-            message: format!("{} compiles", build.compiler()),
-            ..Progress::default()
-        });
-        let mut say = |what: &str| {
-            desk.progressed(Progress { message: what.to_owned(), ..Progress::default() });
-        };
-        match build.run(desk.pool.engine(), desk.cancelled(), &mut say).await {
-            Built::Ready(printed, compile) => {
-                desk.wrote(Stream::Stderr, printed.as_bytes());
-                compiled = Some(compile);
-            }
-            Built::Failed(outcome) => {
-                desk.wrote(Stream::Stderr, &outcome.stderr.to_bytes());
-                return (*outcome, None);
-            }
-        }
+/// Shows a run to those who follow it.
+struct Shown<'a>(&'a Desk);
+
+impl Observer for Shown<'_> {
+    fn compiles(&mut self, compiler: &str) {
+        self.prepares(&format!("{compiler} compiles"));
     }
-    let started = tokio::select! {
-        biased;
-        () = desk.cancelled() => return (super::run::never_ran(), None),
-        started = desk.pool.spawn(&prepared.policy) => started,
-    };
-    let (mut outcome, changed): (Outcome, _) = match started {
-        Ok(running) => follow(desk, running, leave.withdrawn()).await,
-        Err(refusal) => (refusal.into(), None),
-    };
-    outcome.compile = compiled;
-    (outcome, changed)
+
+    fn prepares(&mut self, what: &str) {
+        self.0.progressed(Progress { message: what.to_owned(), ..Progress::default() });
+    }
+
+    fn compiler_printed(&mut self, printed: &str) {
+        self.0.wrote(Stream::Stderr, printed.as_bytes());
+    }
+
+    fn follow<'a>(&'a mut self, running: &mut Running) -> BoxFuture<'a, ()> {
+        let chunks = running.output();
+        Box::pin(async move {
+            let Some(mut chunks) = chunks else { return };
+            while let Some(chunk) = chunks.recv().await {
+                match chunk {
+                    Chunk::Stdout(bytes) => self.0.wrote(Stream::Stdout, &bytes),
+                    Chunk::Stderr(bytes) => self.0.wrote(Stream::Stderr, &bytes),
+                }
+            }
+        })
+    }
 }
 
-/// Follows a run to its end, or until its network is `withdrawn`.
-async fn follow(
-    desk: &Desk,
-    mut running: Running,
-    withdrawn: impl Future<Output = ()>,
-) -> (Outcome, Option<Changed>) {
-    let canceller = running.canceller();
-    let chunks = running.output();
-    let reading = async {
-        let Some(mut chunks) = chunks else { return };
-        while let Some(chunk) = chunks.recv().await {
-            match chunk {
-                Chunk::Stdout(bytes) => desk.wrote(Stream::Stdout, &bytes),
-                Chunk::Stderr(bytes) => desk.wrote(Stream::Stderr, &bytes),
-            }
-        }
-    };
-    let ending = async {
-        let mut ending = running.finish();
-        tokio::select! {
-            finished = &mut ending => finished,
-            () = desk.cancelled() => {
-                canceller.cancel();
-                ending.await
-            }
-            () = withdrawn => {
-                canceller.cancel();
-                let mut finished = ending.await;
-                if finished.outcome.cause == Cause::Cancelled {
-                    finished.outcome.reason = Some(WITHDRAWN.to_owned());
-                }
-                finished
-            }
-        }
-    };
-    let ((), Finished { outcome, changed, .. }) = tokio::join!(reading, ending);
-    (outcome, changed)
+/// Resolves when the run is cancelled, or when the operator withdraws its network.
+async fn stopped(desk: &Desk, leave: &Leave) -> Option<&'static str> {
+    tokio::select! {
+        biased;
+        () = desk.cancelled() => None,
+        () = leave.withdrawn() => Some(WITHDRAWN),
+    }
 }
 
 /// Outcome for a caller when a language cannot be run, without host paths.

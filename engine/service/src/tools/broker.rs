@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use hotcell_egress::{Resolver, System};
 use hotcell_guard::{Artifact, Severity};
-use hotcell_sandbox::outcome::{Cause, Outcome};
+use hotcell_sandbox::outcome::Cause;
 use hotcell_sandbox::policy::Stdin;
 use hotcell_sandbox::toolchain::{Asks, Surroundings};
 use hotcell_sandbox::{Bytes, Confinement, Engine, Limits};
@@ -29,6 +29,7 @@ use super::secrets::{self, Placeholders};
 use super::values::Values;
 use crate::changes::Keep;
 use crate::config::{Configuration, EnvSetting, Settings};
+use crate::execute::{Unobserved, execute};
 use crate::network::NetworkSetting;
 use crate::plantable::without_plantable;
 use crate::report::ErrorReport;
@@ -255,14 +256,9 @@ impl CallBroker {
         .await??;
         let outcome = match prepared {
             Err(outcome) => *outcome,
-            Ok(prepared) => {
+            Ok(mut prepared) => {
                 let engine = self.means.engine.get_or_init(Engine::new);
-                let mut outcome: Outcome = match engine.spawn(&prepared.policy).await {
-                    Ok(running) => running.finish().await.outcome,
-                    Err(refusal) => refusal.into(),
-                };
-                prepared.sign(&mut outcome);
-                outcome
+                execute(engine, &mut prepared, &mut Unobserved, std::future::pending()).await.outcome
             }
         };
         drop(folder);
