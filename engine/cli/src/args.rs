@@ -12,10 +12,10 @@ use hotcell_sandbox::Bytes;
 use hotcell_sandbox::profile::{LimitSettings, Span, parse_bind};
 use hotcell_sandbox::units::parse_duration;
 use hotcell_service::changes::Keep;
+use hotcell_service::config::Mode;
 use hotcell_service::config::{
     EnvSetting, HotSettings, McpSettings, QuarantineSettings, Settings, parse_layers,
 };
-use hotcell_service::guard::Mode;
 use hotcell_service::network::NetworkSetting;
 use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::request::Language;
@@ -486,7 +486,7 @@ pub struct TestArgs {
     /// Framework, such as pytest or jest [default: detected]
     #[arg(long, value_name = "NAME")]
     pub framework: Option<String>,
-    /// Only these tests: an id in a report, a path, or the framework's syntax (-k)
+    /// Only these tests: an id in a report, a path, or framework syntax (-k)
     #[arg(long, value_name = "WHAT")]
     pub filter: Option<String>,
     /// Stop at the first failure

@@ -40,7 +40,7 @@ pub struct JobArgs {
     /// Run Python's tests with each: 3.10,3.12 or paths
     #[arg(long, help_heading = "Jobs", value_name = "VERSION,…", value_parser = pythons)]
     pub python: Option<Pythons>,
-    /// Keep what cargo or go compiled for the next run of it; NAME:ro only reads
+    /// Keep compiled parts for the next run of NAME (NAME:ro only reads)
     #[arg(long, help_heading = "Jobs", value_name = "NAME", conflicts_with_all = ["list"], value_parser = |text: &str| text.parse::<CacheName>())]
     pub cache: Option<CacheName>,
     /// For the tool that builds them: -DX_BUILD_TESTS=ON of CMake
