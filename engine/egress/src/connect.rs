@@ -7,6 +7,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::address::{Reach, reach};
+use crate::error::ConnectError;
 use crate::host::Host;
 use crate::ledger::Operation;
 use crate::proxy::Shared;
@@ -14,17 +15,6 @@ use crate::rule::Place;
 
 /// Maximum number of addresses of one name that are checked.
 const MOST_ADDRESSES: usize = 16;
-
-/// Reason why a connection failed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoWay {
-    /// The connection is not allowed, and was counted as a denial.
-    #[error("{0}")]
-    Denied(String),
-    /// The connection is allowed, but the host cannot be reached.
-    #[error("{0}")]
-    Unreachable(String),
-}
 
 /// Checks whether an address may be connected to. `named`: a rule names the address itself. `own`: the
 /// address belongs to this host.
@@ -51,15 +41,15 @@ impl Shared {
         host: &Host,
         place: Place,
         target: &str,
-    ) -> Result<Vec<IpAddr>, NoWay> {
+    ) -> Result<Vec<IpAddr>, ConnectError> {
         let (found, named) = match (place, host) {
             (Place::At(address), _) | (Place::Resolve, &Host::Address(address)) => (vec![address], true),
             (Place::Resolve, Host::Name(name)) => {
                 self.may_resolve(name).map_err(|why| self.deny(operation, target, Some(why)))?;
                 let looked_up = timeout(self.limits.connect, self.resolver.resolve(name)).await;
-                let found =
-                    looked_up.map_err(|_| NoWay::Unreachable(format!("{name}: no name server answers")))?;
-                (found.map_err(|e| NoWay::Unreachable(format!("{name} has no address: {e}")))?, false)
+                let found = looked_up
+                    .map_err(|_| ConnectError::Unreachable(format!("{name}: no name server answers")))?;
+                (found.map_err(|e| ConnectError::Unreachable(format!("{name} has no address: {e}")))?, false)
             }
         };
         let mut good = Vec::new();
@@ -75,16 +65,21 @@ impl Shared {
             (true, Some((address, what))) => {
                 Err(self.deny(operation, target, Some(format!("it is at {address}, {what}"))))
             }
-            (true, None) => Err(NoWay::Unreachable(format!("{host} has no address"))),
+            (true, None) => Err(ConnectError::Unreachable(format!("{host} has no address"))),
         }
     }
 
     /// Connects to a host if a rule allows it.
-    pub async fn connect(&self, operation: Operation, host: &Host, port: u16) -> Result<TcpStream, NoWay> {
+    pub async fn connect(
+        &self,
+        operation: Operation,
+        host: &Host,
+        port: u16,
+    ) -> Result<TcpStream, ConnectError> {
         let target = format!("{host}:{port}");
         let place = self.allow.find(host, port).ok_or_else(|| self.deny(operation, &target, None))?;
         let addresses = self.addresses(operation, host, place, &target).await?;
-        let unreachable = |why: String| NoWay::Unreachable(format!("{target}: {why}"));
+        let unreachable = |why: String| ConnectError::Unreachable(format!("{target}: {why}"));
         let each = async {
             let mut last = None;
             for address in addresses {

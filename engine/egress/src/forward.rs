@@ -6,7 +6,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::connect::NoWay;
+use crate::error::ConnectError;
 use crate::http::{self, Asked, Bad, Forward};
 use crate::ledger::{Operation, UNREADABLE};
 use crate::proxy::Shared;
@@ -29,13 +29,13 @@ impl Shared {
                         back.write_all(http::CONNECTED).await?;
                         self.tunnel(client, back, server, &host, port).await
                     }
-                    Err(no_way) => say(&no_way, &mut back).await,
+                    Err(error) => say(&error, &mut back).await,
                 }
             }
             Some(Ok(Asked::Forward(forward))) => {
                 match self.connect(Operation::Http, &forward.host, forward.port).await {
                     Ok(server) => self.forward(client, back, server, &forward).await,
-                    Err(no_way) => say(&no_way, &mut back).await,
+                    Err(error) => say(&error, &mut back).await,
                 }
             }
         }
@@ -96,10 +96,10 @@ impl Shared {
     }
 }
 
-async fn say(no_way: &NoWay, back: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
-    let status = match no_way {
-        NoWay::Denied(_) => "403 Forbidden",
-        NoWay::Unreachable(_) => "502 Bad Gateway",
+async fn say(error: &ConnectError, back: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+    let status = match error {
+        ConnectError::Denied(_) => "403 Forbidden",
+        ConnectError::Unreachable(_) => "502 Bad Gateway",
     };
-    back.write_all(&http::refusal(status, &no_way.to_string())).await
+    back.write_all(&http::refusal(status, &error.to_string())).await
 }

@@ -4,6 +4,7 @@
 pub mod address;
 mod connect;
 pub mod dns;
+mod error;
 mod forward;
 mod host;
 pub mod http;

@@ -16,8 +16,8 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::connect::NoWay;
 use crate::dns::{self, Answer, Kind};
+use crate::error::ConnectError;
 use crate::host::Host;
 use crate::ledger::{Denied, Ledger, Operation, UNREADABLE};
 use crate::pace::{Pace, Rate};
@@ -267,14 +267,14 @@ async fn questions(socket: UdpSocket, shared: Arc<Shared>) {
 
 impl Shared {
     /// Counts a denial, and returns the error for the client.
-    pub(crate) fn deny(&self, operation: Operation, target: &str, why: Option<String>) -> NoWay {
+    pub(crate) fn deny(&self, operation: Operation, target: &str, why: Option<String>) -> ConnectError {
         let (row, text) = match why {
             Some(why) => (format!("{target} ({why})"), format!("{target} is not allowed: {why}")),
             None => (target.to_owned(), format!("{target} is not in the list of --network")),
         };
         tracing::info!(target: "hotcell_contents", "{operation}: {text}");
         self.note(operation, row);
-        NoWay::Denied(text)
+        ConnectError::Denied(text)
     }
 
     /// Counts a row of the report.
@@ -331,8 +331,8 @@ impl Shared {
                 back.write_all(&Reply::Connected.bytes()).await?;
                 self.tunnel(client, back, server, &host, port).await
             }
-            Err(NoWay::Denied(_)) => back.write_all(&Reply::NotAllowed.bytes()).await,
-            Err(NoWay::Unreachable(_)) => back.write_all(&Reply::HostUnreachable.bytes()).await,
+            Err(ConnectError::Denied(_)) => back.write_all(&Reply::NotAllowed.bytes()).await,
+            Err(ConnectError::Unreachable(_)) => back.write_all(&Reply::HostUnreachable.bytes()).await,
         }
     }
 
@@ -384,8 +384,8 @@ impl Shared {
         }
         Some(match self.addresses(Operation::Dns, name, place, &target).await {
             Ok(addresses) => question.answer(Answer::Addresses(&addresses)),
-            Err(NoWay::Denied(_)) => question.answer(Answer::NoName),
-            Err(NoWay::Unreachable(_)) => question.answer(Answer::Failed),
+            Err(ConnectError::Denied(_)) => question.answer(Answer::NoName),
+            Err(ConnectError::Unreachable(_)) => question.answer(Answer::Failed),
         })
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 
 use tokio::net::TcpStream;
 
-use crate::connect::NoWay;
+use crate::error::ConnectError;
 use crate::host::Host;
 use crate::ledger::Operation;
 use crate::proxy::Shared;
@@ -22,9 +22,9 @@ impl Shared {
                 let (from, back) = client.into_split();
                 self.tunnel(Input::new(from), back, server, &host, port).await
             }
-            Err(NoWay::Denied(_)) => Ok(()),
+            Err(ConnectError::Denied(_)) => Ok(()),
             // The program has been connected already and sees an end: the reason is nowhere but here.
-            Err(NoWay::Unreachable(why)) => {
+            Err(ConnectError::Unreachable(why)) => {
                 let target = format!("{host}:{port}");
                 let why = why.strip_prefix(&format!("{target}: ")).unwrap_or(&why);
                 self.note(Operation::Connect, format!("{target} (it is allowed, and not reached: {why})"));

@@ -40,7 +40,6 @@ pub fn sarif(report: &Report, pack: &Pack) -> Value {
     let mut driver = json!({
         "name": "hotcell",
         "semanticVersion": env!("CARGO_PKG_VERSION"),
-        "informationUri": env!("CARGO_PKG_REPOSITORY"),
         "rules": rules.iter().map(|(id, says)| rule(id, says, &weaknesses)).collect::<Vec<_>>(),
         "notifications": [{
             "id": UNREAD,

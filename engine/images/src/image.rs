@@ -9,6 +9,17 @@ use crate::stream::Digest;
 use crate::tree::Kind;
 use crate::view::View;
 
+/// Architecture of the host, as images name it.
+pub const HOST_ARCHITECTURE: &str = match std::env::consts::ARCH.as_bytes() {
+    b"x86_64" => "amd64",
+    b"aarch64" => "arm64",
+    _ => std::env::consts::ARCH,
+};
+
+/// Maximum number of layers of an image: an overlay's mount options have to fit into one page, which has room
+/// for these and one layer of ours.
+pub const MOST_LAYERS: usize = 127;
+
 /// Maximum length of an image name.
 const LONGEST_NAME: usize = 100;
 

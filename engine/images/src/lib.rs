@@ -11,6 +11,7 @@
 //! | [`bytecode`] | compiles Python's modules ahead of time, in a sandbox |
 //! | [`build`](mod@build) | builds layers from a definition |
 //! | [`source`] | imports images: folders, OCI layouts, `docker save`, registries |
+//! | `error` | errors of sources and of the store |
 //! | [`image`] | the record of an image |
 //! | [`store`] | images on this host: layers by digest, records by name |
 
@@ -20,6 +21,7 @@ pub mod build;
 pub mod bytecode;
 pub mod debian;
 pub mod definition;
+mod error;
 pub mod image;
 pub mod npm;
 mod pipe;
@@ -34,9 +36,10 @@ pub mod unpack;
 mod view;
 
 pub use definition::{Definition, DefinitionError};
+pub use error::{SourceError, StoreError};
 pub use image::{Config, Image, Top};
 pub use source::{Source, import};
-pub use store::{Held, Import, Named, Store, StoreError};
+pub use store::{Held, Import, Named, Store};
 pub use stream::Digest;
 pub use unpack::{Limits, UnpackError, Unpacked, unpack};
 

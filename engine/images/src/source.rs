@@ -11,55 +11,16 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
+use crate::error::{SourceError, StoreError};
 use crate::image::Image;
-use crate::store::{Named, Store, StoreError};
+use crate::store::{Named, Store};
 use crate::stream::{Compression, Digest};
 use crate::unpack::Limits;
 
+pub use crate::image::HOST_ARCHITECTURE;
+pub use oci::Manifest;
 use oci::{Blobs, Resolved};
-pub use oci::{HOST_ARCHITECTURE, Manifest};
 pub use registry::SCHEME;
-
-/// Reason why a source cannot be imported.
-#[derive(Debug, thiserror::Error)]
-pub enum SourceError {
-    /// A file or folder of the source cannot be read.
-    #[error("{path} cannot be read: {error}", path = .path.display())]
-    Unreadable {
-        /// Path.
-        path: PathBuf,
-        /// Error of the system call.
-        error: io::Error,
-    },
-    /// The format is not known.
-    #[error("{0} is neither a folder, an OCI layout nor what `docker save` writes")]
-    NoImage(String),
-    /// The source lacks a part that its index names.
-    #[error("{0} is not in it")]
-    Missing(String),
-    /// A document of the source is not valid.
-    #[error("{what} cannot be understood: {why}")]
-    Document {
-        /// The document.
-        what: String,
-        /// The problem.
-        why: String,
-    },
-    /// The source has no image for this host. With the platforms that it has.
-    #[error("it has no image for {HOST_ARCHITECTURE} Linux, only for {0}")]
-    Platform(String),
-    /// A registry request failed.
-    #[error("{name}: {why}")]
-    Registry {
-        /// The requested name.
-        name: String,
-        /// The problem.
-        why: String,
-    },
-    /// The source has several images, and none was chosen. With their names.
-    #[error("it has several images for this host: {0}; name one behind a #, as FILE#NAME")]
-    Several(String),
-}
 
 /// Source of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]

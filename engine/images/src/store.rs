@@ -25,11 +25,11 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::image::{self, Config, Image, Top, TopKind};
-use crate::source::SourceError;
+use crate::error::StoreError;
+use crate::image::{self, Config, Image, MOST_LAYERS, Top, TopKind};
 use crate::stream::Digest;
 use crate::tree::Kind;
-use crate::unpack::{Limits, Recorded, UnpackError, Unpacked, unpack};
+use crate::unpack::{Limits, Recorded, Unpacked, unpack};
 use crate::view::View;
 
 const LAYERS: &str = "layers";
@@ -40,58 +40,6 @@ const UNFINISHED: &str = "unfinished-";
 const MOST_TOP: usize = 1000;
 /// Maximum size of a record, in bytes.
 const LONGEST_ROW: u64 = 4 << 20;
-/// Maximum number of layers of an image: an overlay's mount options have to fit into one page, which has room
-/// for these and one layer of ours.
-pub const MOST_LAYERS: usize = 127;
-
-/// Errors of a store.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The image exceeds a limit of runs.
-    #[error("the image has {0}; make a smaller one")]
-    Large(String),
-    /// There is no such image.
-    #[error("there is no image {0:?}")]
-    Unknown(String),
-    /// The name is not valid for an image.
-    #[error("{0:?} cannot be the name of an image: letters, digits and ._:- between them, at most 100")]
-    Name(String),
-    /// The record of an image cannot be parsed.
-    #[error("the image {0:?} is damaged ({1}); remove it and import it again")]
-    Damaged(String, String),
-    /// The source cannot be read or used.
-    #[error(transparent)]
-    Source(#[from] SourceError),
-    /// A layer was refused.
-    #[error("the layer {layer}: {error}")]
-    Layer {
-        /// The layer: a digest, or a file name.
-        layer: String,
-        /// The problem.
-        error: UnpackError,
-    },
-    /// The data has another digest than expected.
-    #[error(
-        "{what} has the digest {found}, and should have {promised}: it is damaged, or was changed on its way"
-    )]
-    Digest {
-        /// The data.
-        what: String,
-        /// Expected digest.
-        promised: Digest,
-        /// Digest of the data.
-        found: Digest,
-    },
-    /// The image has more layers than an overlay can have.
-    #[error(
-        "the image has {0} layers, and at most {MOST_LAYERS} can be mounted; make it again with fewer steps"
-    )]
-    Layers(usize),
-    /// An operation on the store's own files failed.
-    #[error("the store of images: {0}")]
-    Io(#[from] io::Error),
-}
-
 type Result<T> = std::result::Result<T, StoreError>;
 
 /// Facts about a layer.

@@ -9,9 +9,10 @@ use std::path::{Component, Path, PathBuf};
 
 use tar::EntryType;
 
+use super::compression;
 use super::oci::Blobs;
-use super::{SourceError, compression};
-use crate::store::{Store, StoreError};
+use crate::error::{SourceError, StoreError};
+use crate::store::Store;
 use crate::stream::{Compression, Plain};
 use crate::unpack::Limits;
 

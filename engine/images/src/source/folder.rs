@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 
-use super::SourceError;
-use crate::store::StoreError;
+use crate::error::{SourceError, StoreError};
 
 /// Maximum nesting depth of folders.
 const DEEPEST: usize = 128;

@@ -12,22 +12,16 @@ use rustix::fs::{self, Mode, OFlags, ResolveFlags};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::SourceError;
+use crate::error::{SourceError, StoreError};
 use crate::image::Config;
-use crate::store::StoreError;
+use crate::image::HOST_ARCHITECTURE;
+
 use crate::stream::Digest;
 
 /// Maximum size of a document, in bytes.
 pub(crate) const LONGEST: u64 = 8 << 20;
 /// Maximum nesting depth of indexes.
 const DEEPEST: usize = 4;
-
-/// Architecture of the host, as images name it.
-pub const HOST_ARCHITECTURE: &str = match std::env::consts::ARCH.as_bytes() {
-    b"x86_64" => "amd64",
-    b"aarch64" => "arm64",
-    _ => std::env::consts::ARCH,
-};
 
 /// Reference to a blob by its digest.
 #[derive(Clone, Debug, Deserialize)]

@@ -17,10 +17,11 @@ use oci_client::manifest::OciDescriptor;
 use oci_client::secrets::RegistryAuth;
 use oci_client::{Client, Reference};
 
+use super::add;
 use super::oci::{Descriptor, LONGEST, Layout, Manifest, blob, choose, configuration, of_manifest, parse};
-use super::{SourceError, add};
+use crate::error::{SourceError, StoreError};
 use crate::image::Image;
-use crate::store::{Import, Store, StoreError};
+use crate::store::{Import, Store};
 use crate::stream::Digest;
 use crate::unpack::Limits;
 

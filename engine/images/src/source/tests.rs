@@ -1,5 +1,5 @@
 use super::*;
-use crate::store::StoreError;
+use crate::error::StoreError;
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt, symlink};
 
