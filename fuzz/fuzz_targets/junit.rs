@@ -1,6 +1,22 @@
-//! Final reports of test suites, which the tests themselves can write.
+//! Final reports of test suites, which the tests themselves can write: JUnit XML, and what programs print as TAP.
 #![no_main]
+
+use hotcell_testing::live::LiveLog;
+use hotcell_testing::tap::tree::{Style, Tree};
+use hotcell_testing::tap::{Tap, diagnostics};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let _ = hotcell_testing::junit::parse(bytes);
+    let _ = hotcell_testing::tap_program::parse(bytes, &LiveLog::default());
+    let text = String::from_utf8_lossy(bytes);
+    let _ = (diagnostics::message(&text), diagnostics::place(&text, "/p"));
+    let mut flat = Tap::default();
+    text.lines().for_each(|line| drop(flat.line(line)));
+    for (nested, headings) in [(false, false), (false, true), (true, false), (true, true)] {
+        let (mut tree, mut found) = (Tree::new(Style { nested, headings }), Vec::new());
+        text.lines().for_each(|line| tree.line(line, &mut found));
+        let ended = tree.end(&mut found);
+        // A failure is not forgotten at the end.
+        assert!(ended.bad || found.iter().all(|found| found.status.is_good()));
+    }
 });

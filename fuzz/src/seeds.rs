@@ -200,7 +200,14 @@ fn write(folder: PathBuf) -> Anything<()> {
     }
     let junit = "<testsuites><testsuite name=\"pytest\" tests=\"1\"><testcase classname=\"a\" name=\"b\" time=\"0.1\">\
                  <failure message=\"m\">t&amp;</failure><system-out>o</system-out></testcase></testsuite></testsuites>";
-    seeds.add("junit", &[junit.as_bytes()])?;
+    let tap = "TAP version 14\n1..3\n# Subtest: a.js\n    ok 1 - x # time=1ms\n    not ok 2 - y # TODO later\n      ---\n      at:\n        fileName: a.js\n        lineNumber: 3\n      ...\n    1..2\nok 1 - a.js\nok 2 - b {\n    1..0 # SKIP none\n}\nnot ok 3 - c\n  ---\n    expected: |-\n      1\n    stack: x (/p/a.js:1:2)\n  ...\nBail out! no\n";
+    let printed = format!(
+        "{{\"program\":\"tap\",\"nested\":true,\"top\":\"/p\",\"code\":1,\"size\":{}}}\n{tap}",
+        tap.len()
+    );
+    for text in [junit, tap, &printed] {
+        seeds.add("junit", &[text.as_bytes()])?;
+    }
     let mut layer = tar::Builder::new(Vec::new());
     for (kind, name, says) in [
         (tar::EntryType::Directory, "usr/", ""),

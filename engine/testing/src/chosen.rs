@@ -133,6 +133,8 @@ pub fn again(
     let name = framework.name();
     let is_test = |case: &&Case| match name {
         "pytest" => case.id.contains("::"),
+        // These run whole files.
+        "tape" | "tap" => false,
         // A case that could not be run was a file, a class, a package or a command.
         _ => case.status != Status::Errored,
     };

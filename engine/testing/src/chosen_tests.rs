@@ -59,7 +59,7 @@ fn ids_become_the_words_of_their_framework() {
         assert!(!words(&chosen).contains("./..."), "{name}: {}", words(&chosen));
         assert!(listing(framework(name).unwrap(), &Selection::default(), &Nothing).is_some(), "{name}");
     }
-    for name in ["mocha", "vitest", "junit", "pgtap", "nextest", "karma", "jasmine", "node"] {
+    for name in ["mocha", "vitest", "junit", "pgtap", "nextest", "karma", "jasmine", "node", "ava"] {
         assert_eq!(part(framework(name).unwrap(), &Selection::default(), &Nothing, &[]), None, "{name}");
         assert_eq!(listing(framework(name).unwrap(), &Selection::default(), &Nothing), None, "{name}");
     }
@@ -79,6 +79,8 @@ fn failed_tests_are_started_together_one_by_one_or_as_the_whole_suite() {
         ("mocha", vec![("a.js::x", Failed), ("a.js::y", Failed), ("b.js::z", Failed)], 3),
         ("mocha", vec![("a.js::x", Failed); 9], 0),
         ("mocha", vec![("package.json::npm run lint", Errored)], 0),
+        ("tape", vec![("a.js::x::1", Failed)], 0),
+        ("ava", vec![("a.js::x", Failed)], 1),
         ("pytest", vec![], 0),
     ] {
         let cases: Vec<Case> = cases.into_iter().map(|(id, status)| case(id, status)).collect();

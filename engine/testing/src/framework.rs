@@ -10,7 +10,7 @@ use crate::event::EventReader;
 use crate::jest;
 use crate::live::LiveLog;
 use crate::project::Project;
-use crate::{cargo, django, golang, gtest, java, nextest, node, pgtap};
+use crate::{cargo, django, golang, gtest, java, nextest, node, pgtap, tap_program};
 use crate::{pytest, unittest};
 
 /// Folder inside that contains hotcell's reporters, below the home folder.
@@ -251,6 +251,9 @@ pub fn frameworks() -> &'static [&'static dyn Framework] {
         &node::MOCHA,
         &node::JASMINE,
         &node::NODE,
+        &tap_program::TAPE,
+        &tap_program::TAP,
+        &tap_program::AVA,
         &cargo::Cargo,
         &nextest::Nextest,
         &golang::Go,

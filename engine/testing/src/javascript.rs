@@ -54,17 +54,13 @@ impl Package {
             .flatten()
             .filter_map(|(name, text)| Some((name.clone(), text.as_str()?.to_owned())))
             .collect();
-        let is_test = |path: &str| {
-            is_script(path)
-                && project.read(path).is_some_and(|text| {
-                    String::from_utf8_lossy(&text[..text.len().min(READ)]).contains("node:test")
-                })
-        };
+        let depends: Vec<String> = names.flat_map(|all| all.keys().cloned()).collect();
+        let tests_of = |path: &str| tests_of(project, path, &depends);
         Self {
             script: scripts.get("test").cloned().unwrap_or_default(),
-            plan: script::plan(script::Scripts { scripts: &scripts, is_test: &is_test }),
+            plan: script::plan(script::Scripts { scripts: &scripts, tests_of: &tests_of }),
             jest: json["jest"].is_object(),
-            depends: names.flat_map(|all| all.keys().cloned()).collect(),
+            depends,
         }
     }
 
@@ -87,6 +83,32 @@ impl Package {
             None => other,
         }
     }
+}
+
+/// Framework of the tests in a file that node runs by itself: by what it imports, or for a file of tests, which may
+/// only load the others, by the one package of tests that there is.
+fn tests_of(project: &dyn Project, path: &str, depends: &[String]) -> Option<&'static str> {
+    let index = || ["index.js", "index.mjs", "index.cjs"].map(|name| format!("{path}/{name}"));
+    let file = match is_script(path) {
+        true => path.to_owned(),
+        false => [format!("{path}.js")].into_iter().chain(index()).find(|file| project.has(file))?,
+    };
+    let text = project.read(&file)?;
+    let text = String::from_utf8_lossy(&text[..text.len().min(READ)]);
+    let imports =
+        |name: &str| ['\'', '"'].iter().any(|quote| text.contains(&format!("{quote}{name}{quote}")));
+    if text.contains("node:test") {
+        return Some("node");
+    }
+    let printers = [("tape", "tape"), ("tap", "tap"), ("zora", "tap")];
+    if let Some((_, framework)) = printers.into_iter().find(|(name, _)| imports(name)) {
+        return Some(framework);
+    }
+    let others = ["ava", "jest", "mocha", "vitest", "jasmine", "karma", "qunit", "uvu"];
+    let mut known = printers.into_iter().filter(|(name, _)| depends.iter().any(|has| has == name));
+    let (_, framework) = known.next()?;
+    let alone = known.next().is_none() && !depends.iter().any(|has| others.contains(&has.as_str()));
+    (alone && like_tests(&file)).then_some(framework)
 }
 
 /// True for JavaScript and TypeScript, except files that only declare types.

@@ -25,6 +25,7 @@
 //! | [`gtest`], [`native`], [`programs`] | Google Test; following programs that a script starts |
 //! | [`node`] | node's own runner, mocha, jasmine, karma, vitest |
 //! | [`pgtap`], [`tap`] | tests in SQL; the Test Anything Protocol |
+//! | [`tap_program`] | tape, node-tap, ava, and other programs in JavaScript that print TAP |
 //! | [`java`] | JUnit, driven by a hotcell program in Java |
 //! | [`project`], [`python`] | reading a hostile project to find its framework |
 //! | [`javascript`], [`jest`], [`jest_report`] | reading JavaScript projects; jest and its report |
@@ -78,6 +79,7 @@ pub mod session;
 pub mod shard;
 pub mod suites;
 pub mod tap;
+pub mod tap_program;
 pub mod text;
 pub mod unittest;
 

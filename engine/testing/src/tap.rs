@@ -1,4 +1,13 @@
-//! The Test Anything Protocol, version 12, as written by pgTAP. Any line may come from a test itself.
+//! The Test Anything Protocol: version 12 as written by pgTAP, and the lines that all versions share. Any line
+//! may come from a test itself.
+//!
+//! | module | idea |
+//! | --- | --- |
+//! | [`tree`] | nested documents of versions 12 to 14, as JavaScript's programs print them |
+//! | [`diagnostics`] | message and place in a block of diagnostics |
+
+pub mod diagnostics;
+pub mod tree;
 
 use std::collections::HashSet;
 
@@ -43,17 +52,10 @@ impl Tap {
             }
             return None;
         }
-        let (good, rest) = match (line.strip_prefix("ok"), line.strip_prefix("not ok")) {
-            (Some(rest), _) => (true, rest),
-            (_, Some(rest)) => (false, rest),
-            _ => {
-                self.planned(line);
-                return None;
-            }
-        };
-        if !(rest.is_empty() || rest.starts_with(' ')) {
+        let Some(point) = spoken(line) else {
+            self.planned(line);
             return None;
-        }
+        };
         let before = self.last.take();
         self.ran += 1;
         // Further tests are not read, but counted as a fault.
@@ -61,33 +63,23 @@ impl Tap {
             self.faults += 1;
             return before;
         }
-        let rest = rest.trim_start();
-        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let (number, rest) = rest.split_at(digits);
-        self.faults += u64::from(!number.is_empty() && number.parse() != Ok(self.ran));
-        let (text, directive) =
-            match rest.rsplit_once(" # ").or_else(|| rest.strip_prefix("# ").map(|d| ("", d))) {
-                Some((text, word)) if is(word, "skip") || is(word, "todo") => (text, Some(word)),
-                _ => (rest, None),
-            };
-        let text = text.trim().strip_prefix('-').unwrap_or(text).trim();
+        self.faults += u64::from(!point.number.is_empty() && point.number.parse() != Ok(self.ran));
         let number = self.ran;
-        let mut name = if text.is_empty() {
+        let mut name = if point.name.is_empty() {
             format!("test {number}")
         } else {
-            clip(&text.replace("\\#", "#"), NAME / 2)
+            clip(&point.name.replace("\\#", "#"), NAME / 2)
         };
         if !self.names.insert(name.clone()) {
             name = format!("{name} ({number})");
         }
-        let status = match directive {
+        let status = match point.directive {
             Some(_) => Status::Skipped,
-            None if good => Status::Passed,
+            None if point.good => Status::Passed,
             None => Status::Failed,
         };
-        let reason = directive.map(|word| word[4..].trim_start_matches([':', ' ']).to_owned());
-        self.last =
-            Some(Point { name, status, reason: reason.filter(|r| !r.is_empty()), details: String::new() });
+        let reason = point.reason().map(str::to_owned);
+        self.last = Some(Point { name, status, reason, details: String::new() });
         before
     }
 
@@ -118,20 +110,97 @@ impl Tap {
 
     /// `1..3`, `1..0 # SKIP why`
     fn planned(&mut self, line: &str) {
-        let Some(rest) = line.strip_prefix("1..") else { return };
-        let (count, why) = rest.split_once('#').unwrap_or((rest, ""));
-        let Ok(count) = count.trim().parse() else { return };
+        let Some((count, why)) = plan(line) else { return };
         self.faults += u64::from(self.plan.replace(count).is_some());
-        let why = why.trim();
         if count == 0 {
             self.skipped = Some(why.get(4..).unwrap_or_default().trim().to_owned());
         }
     }
 }
 
-/// True when a directive begins with this word.
-fn is(text: &str, word: &str) -> bool {
-    text.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word))
+/// A line about a test: `not ok 2 - name # SKIP why`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spoken<'a> {
+    pub good: bool,
+    /// Number, or empty text.
+    pub number: &'a str,
+    /// Description, with its escapes, or empty text.
+    pub name: &'a str,
+    /// Text of a directive: the test was skipped, or is expected to fail.
+    pub directive: Option<&'a str>,
+    /// Duration in milliseconds (`# time=1.5ms`).
+    pub ms: Option<f64>,
+    /// True when a subtest follows in braces.
+    pub opens: bool,
+}
+
+impl<'a> Spoken<'a> {
+    /// Reason of a directive.
+    pub fn reason(&self) -> Option<&'a str> {
+        let word = self.directive?;
+        let text = word.trim_start_matches(|c: char| c.is_ascii_alphabetic()).trim_start_matches([':', ' ']);
+        Some(text).filter(|text| !text.is_empty())
+    }
+}
+
+/// Parses a line about a test.
+pub(crate) fn spoken(line: &str) -> Option<Spoken<'_>> {
+    let (good, rest) = match (line.strip_prefix("ok"), line.strip_prefix("not ok")) {
+        (Some(rest), _) => (true, rest),
+        (_, Some(rest)) => (false, rest),
+        _ => return None,
+    };
+    if !(rest.is_empty() || rest.starts_with(' ')) {
+        return None;
+    }
+    let rest = rest.trim();
+    let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, rest) = match rest.split_at(digits) {
+        (number, rest) if rest.is_empty() || rest.starts_with(' ') => (number, rest.trim_start()),
+        _ => ("", rest),
+    };
+    let braced = rest.strip_suffix('{').filter(|rest| rest.is_empty() || rest.ends_with(' '));
+    let (mut text, mut directive, mut ms) = (braced.unwrap_or(rest).trim_end(), None, None);
+    while let Some((before, word)) = text.rsplit_once(" # ").or_else(|| Some(("", text.strip_prefix("# ")?)))
+    {
+        let time = word.strip_prefix("time=").and_then(duration);
+        if ms.is_none() && directive.is_none() && time.is_some() {
+            ms = time;
+        } else if is_directive(word) {
+            directive = Some(word);
+        } else {
+            break;
+        }
+        text = before.trim_end();
+        if directive.is_some() {
+            break;
+        }
+    }
+    let name = text.strip_prefix('-').unwrap_or(text).trim();
+    Some(Spoken { good, number, name, directive, ms, opens: braced.is_some() })
+}
+
+/// `1..3`, `1..0 # SKIP why`: the number of tests, and the comment.
+pub(crate) fn plan(line: &str) -> Option<(u64, &str)> {
+    let rest = line.strip_prefix("1..")?;
+    let (count, why) = rest.split_once('#').unwrap_or((rest, ""));
+    Some((count.trim().parse().ok()?, why.trim()))
+}
+
+/// True for `SKIP`, `skipped: why`, `TODO later` and the like.
+fn is_directive(text: &str) -> bool {
+    let end = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());
+    ["skip", "skipped", "todo"].contains(&text[..end].to_ascii_lowercase().as_str())
+}
+
+/// `1.5ms`, `2s`: milliseconds.
+fn duration(text: &str) -> Option<f64> {
+    let (number, factor) = match text.strip_suffix("ms") {
+        Some(number) => (number, 1.0),
+        None => (text.strip_suffix('s')?, 1000.0),
+    };
+    let number: f64 = number.parse().ok()?;
+    Some(number * factor).filter(|ms| (0.0..1e12).contains(ms))
 }
 
 #[cfg(test)]

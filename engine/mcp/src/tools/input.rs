@@ -238,7 +238,7 @@ pub struct RunTests {
     /// Return its changes, as changes and diff. Needs workspace_id.
     #[serde(default)]
     pub diff: bool,
-    /// pytest, unittest, jest, vitest, mocha, jasmine, karma, node, cargo, nextest, go, gtest, junit or
+    /// pytest, unittest, jest, vitest, mocha, jasmine, karma, node, tape, tap, ava, cargo, nextest, go, gtest, junit or
     /// pgtap; by default detected, for each of several folders with tests.
     #[serde(default)]
     pub framework: Option<String>,

@@ -99,7 +99,7 @@ pub fn all() -> &'static [Tool] {
                 "Run tests",
                 "Runs a project's tests in a fresh sandbox without network, and says test by test what happened: which \
                  failed, where, and why. The project is a workspace, or files given here. pytest, unittest, jest, \
-                 vitest, mocha, jasmine, karma, node, cargo, nextest, go, gtest, junit and pgtap are known; the framework is found by what the project looks like.",
+                 vitest, mocha, jasmine, karma, node, tape, tap, ava, cargo, nextest, go, gtest, junit and pgtap are known; the framework is found by what the project looks like.",
                 output::tests(),
                 Effect::Adds,
             ),

@@ -12,10 +12,7 @@ const DEEPEST: usize = 12;
 const MOST_STEPS: usize = 200;
 
 /// Unsupported programs that run tests.
-const FOREIGN: [&str; 17] = [
-    "ava",
-    "tape",
-    "tap",
+const FOREIGN: [&str; 14] = [
     "uvu",
     "qunit",
     "lab",
@@ -43,6 +40,8 @@ pub struct Start {
     pub node: Vec<Word>,
     /// Arguments of the framework. For node's own runner these are files.
     pub arguments: Vec<Word>,
+    /// True when node runs a file of the project's, which is the first argument, and not the framework's program.
+    pub own: bool,
 }
 
 /// A part of a script.
@@ -102,8 +101,8 @@ impl Plan {
 pub struct Scripts<'a> {
     /// Scripts by name.
     pub scripts: &'a BTreeMap<String, String>,
-    /// Tells if a project's file is a test for node's own runner.
-    pub is_test: &'a dyn Fn(&str) -> bool,
+    /// Framework of the tests in a file of the project's, if node runs that file by itself.
+    pub tests_of: &'a dyn Fn(&str) -> Option<&'static str>,
 }
 
 /// Plan for `npm test`. `None` without a script `test`.
@@ -225,7 +224,7 @@ impl Reader<'_> {
             own.set(name, value);
         }
         let noted = self.notes.len();
-        let mut told = Told::default();
+        let mut told = Told { prints: pipeline.into.as_deref().is_some_and(reads_tap), ..Told::default() };
         let step = self.command(&simple.words, Vec::new(), own, &mut told);
         let lost: Vec<&String> = simple.redirections.iter().filter(|to| !is_lost(to)).collect();
         match step {
@@ -266,8 +265,13 @@ impl Reader<'_> {
         }
         let rest = &words[1..];
         let start = |framework, node: Vec<Word>, arguments: &[Word]| {
-            let start =
-                Start { framework, variables: variables.0.clone(), node, arguments: arguments.to_vec() };
+            let start = Start {
+                framework,
+                variables: variables.0.clone(),
+                node,
+                arguments: arguments.to_vec(),
+                own: false,
+            };
             Some(Step::Start(Box::new(start), String::new()))
         };
         let name = program(&first.text);
@@ -364,13 +368,26 @@ impl Reader<'_> {
                 if script.text.contains("node_modules/") {
                     return self.command(file, flags, variables, told);
                 }
-                let path = script.text.trim_start_matches("./").to_owned();
-                if !(self.scripts.is_test)(&path) || file.len() > 1 {
-                    return None;
+                let path = script.text.trim_start_matches("./").trim_end_matches('/').to_owned();
+                match (self.scripts.tests_of)(&path).or(told.prints.then_some("tap")) {
+                    Some("node") if file.len() > 1 => None,
+                    Some("node") => {
+                        flags.push(Word::literal("--test"));
+                        start("node", flags, file)
+                    }
+                    Some(framework) => match start(framework, flags, file) {
+                        Some(Step::Start(mut start, text)) => {
+                            start.own = true;
+                            Some(Step::Start(start, text))
+                        }
+                        _ => None,
+                    },
+                    None => None,
                 }
-                flags.push(Word::literal("--test"));
-                start("node", flags, file)
             }
+            "tape" => start("tape", node, rest),
+            "tap" => start("tap", node, rest),
+            "ava" => start("ava", node, rest),
             "mocha" | "_mocha" => start("mocha", node, rest),
             "jest" | "jest-cli" => start("jest", node, rest),
             "jasmine" => start("jasmine", node, rest),
@@ -503,6 +520,15 @@ struct Told {
     wrapper: Option<&'static str>,
     /// An unsupported test runner.
     foreign: Option<&'static str>,
+    /// True when what it prints goes to a program that reads TAP.
+    prints: bool,
+}
+
+/// True for a program that shows TAP in another form: `| tap-spec`.
+fn reads_tap(into: &str) -> bool {
+    let mut words = into.trim_start_matches(['|', ' ']).split_whitespace().map(program);
+    let first = words.find(|word| !["npx", "-y", "--yes", "--no-install"].contains(word)).unwrap_or_default();
+    first.starts_with("tap-") || ["faucet", "tnyan", "tspec", "tape-dot"].contains(&first)
 }
 
 fn without(wrapper: &str) -> String {

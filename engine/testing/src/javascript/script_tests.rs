@@ -8,7 +8,11 @@ use proptest::prelude::*;
 fn planned(scripts: &[(&str, &str)]) -> Option<Plan> {
     let scripts: BTreeMap<String, String> =
         scripts.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
-    plan(Scripts { scripts: &scripts, is_test: &|path| path.ends_with("own.js") })
+    plan(Scripts { scripts: &scripts, tests_of: &tests_of })
+}
+
+fn tests_of(path: &str) -> Option<&'static str> {
+    if path == "own.js" { Some("node") } else { (path == "printer").then_some("tape") }
 }
 
 /// Short form of a plan: `[A=1 node(--x) mocha: a b]` starts tests, `<text>` is run by a shell.
@@ -32,7 +36,8 @@ fn short(step: &Step) -> String {
                 start.variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
             let node =
                 if start.node.is_empty() { String::new() } else { format!("node({}) ", words(&start.node)) };
-            format!("[{set}{node}{}: {}]", start.framework, words(&start.arguments))
+            let own = if start.own { " own" } else { "" };
+            format!("[{set}{node}{}{own}: {}]", start.framework, words(&start.arguments))
         }
     }
 }
@@ -81,7 +86,7 @@ fn scripts_are_followed() {
         ("run-s lint 'c:*'", "{<eslint .> && [jest: a] && [jest: b]}"),
         ("npm-run-all --parallel lint unit", "{<eslint .> && {[mocha: unit]}}"),
         ("npm-run-all --race a b", "<npm-run-all --race a b>"),
-        ("mocha && jest; ava || tape t.js", "{[mocha: ] && [jest: ] ; <ava! ava> || <tape! tape t.js>}"),
+        ("mocha && jest; ava || tape t.js", "{[mocha: ] && [jest: ] ; [ava: ] || [tape: t.js]}"),
         (
             "export A=1 B=2 && mocha && npm run lint",
             "{[A=1 B=2 mocha: ] && <export A=1; export B=2; eslint .>}",
@@ -89,7 +94,13 @@ fn scripts_are_followed() {
         ("A=1 npm run unit", "{[A=1 mocha: unit]}"),
         ("mocha | cat", "[mocha: ]"),
         ("mocha > out.txt", "[mocha: ]"),
-        ("tap t | tap-spec", "<tap! tap t | tap-spec>"),
+        ("tap t | tap-spec", "[tap: t]"),
+        ("uvu t", "<uvu! uvu t>"),
+        ("nyc tape 'test/**/*.js' | faucet", "[tape: test/**/*.js]"),
+        ("NODE_ENV=x ava --serial a.js", "[NODE_ENV=x ava: --serial a.js]"),
+        ("node --import x printer --fast", "[node(--import x) tape own: printer --fast]"),
+        ("node other.js --fast | tap-spec", "[tap own: other.js --fast]"),
+        ("node other.js | tee log", "<node other.js | tee log>"),
         ("cd sub && mocha", "<cd sub && mocha>"),
         ("(mocha a)", "<(mocha a)>"),
         ("server & mocha", "<server & mocha>"),

@@ -16,6 +16,7 @@ mod node;
 mod pgtap;
 mod plain;
 mod primed;
+mod printers;
 mod scripts;
 mod unittest;
 mod words;

@@ -1,0 +1,606 @@
+//! JavaScript's runners that print the Test Anything Protocol: tape, node-tap, ava, and programs of the project's
+//! that print it. A driver of hotcell starts the program, hands on all that it prints, and says how it
+//! ended; the tests run in another process, which has neither the pipe nor the report.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Instant;
+
+use hotcell_sandbox::policy::HOME;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::case::{ALL_TEXT, DETAILS, Entry, FinalReport, MESSAGE, MOST_CASES, NAME, ReportError, Status};
+use crate::event::{Ended, Event, EventReader, LineEvents};
+use crate::framework::{
+    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Followed, Framework, LiveSource, REPORTERS,
+    REPORTS, Reporter, Selection, Strength,
+};
+use crate::javascript::script::Start;
+use crate::javascript::shell::Word;
+use crate::javascript::{self, Package, follow, options};
+use crate::lines::Lines;
+use crate::live::LiveLog;
+use crate::programs;
+use crate::project::{Project, first_with};
+use crate::pytest::NOT_INSTALLED;
+use crate::tap::diagnostics;
+use crate::tap::tree::{Found, Style, Tree};
+use crate::text::{Budget, clip};
+
+const DRIVER: Reporter = Reporter {
+    name: "hotcell_tap.cjs",
+    text: concat!(
+        include_str!("javascript/events.cjs"),
+        include_str!("javascript/cases.cjs"),
+        include_str!("javascript/steps.cjs"),
+        include_str!("javascript/tap_driver.cjs")
+    ),
+};
+/// Tells of which file a test of tape is.
+const HOOK: Reporter = Reporter { name: "hotcell_tape.cjs", text: include_str!("javascript/tape_hook.cjs") };
+/// Maximum length of a line of the driver, in bytes.
+const LONGEST_EVENT: usize = 256 << 10;
+/// Maximum length of a printed line, in bytes.
+const LONGEST_LINE: usize = 64 << 10;
+/// Maximum number of files that are given to tape.
+const MOST_FILES: usize = 2_000;
+
+/// One of these runners.
+#[derive(Debug)]
+pub struct Printer {
+    name: &'static str,
+    /// Files in which it looks for its settings.
+    settings: &'static [&'static str],
+    /// Import statements of its tests.
+    imported: &'static [&'static str],
+    /// True when it selects tests by name.
+    names: bool,
+    style: Style,
+}
+
+/// tape.
+pub const TAPE: Printer = Printer {
+    name: "tape",
+    settings: &[],
+    imported: &["'tape'", "\"tape\""],
+    names: false,
+    style: Style { nested: false, headings: true },
+};
+
+/// node-tap, and any other program that prints TAP.
+pub const TAP: Printer = Printer {
+    name: "tap",
+    settings: &[".taprc"],
+    imported: &["'tap'", "\"tap\""],
+    names: true,
+    style: Style { nested: true, headings: false },
+};
+
+/// ava.
+pub const AVA: Printer = Printer {
+    name: "ava",
+    settings: &["ava.config.js", "ava.config.cjs", "ava.config.mjs"],
+    imported: &["'ava'", "\"ava\""],
+    names: true,
+    style: Style { nested: false, headings: false },
+};
+
+impl Printer {
+    /// Evidence for it, beside the script `test`.
+    fn found(&self, package: &Package, project: &dyn Project) -> Option<Evidence> {
+        let evidence = |strength, reason: String| Some(Evidence { strength, reason });
+        if let Some(file) = self.settings.iter().find(|file| project.has(file)) {
+            return evidence(Strength::Configured, format!("there is {file}"));
+        }
+        if package.depends.iter().any(|name| name == self.name) {
+            return evidence(Strength::Used, format!("package.json depends on {}", self.name));
+        }
+        let file = first_with(project, javascript::is_script, self.imported)?;
+        evidence(Strength::Used, format!("{file} imports {}", self.name))
+    }
+
+    fn is_tape(&self) -> bool {
+        self.name == TAPE.name
+    }
+
+    fn report_name(&self) -> String {
+        format!("{}.txt", self.name)
+    }
+
+    /// Source files that import it.
+    fn files(&self, project: &dyn Project, below: &str) -> Vec<String> {
+        let below = below.trim_start_matches("./").trim_end_matches('/');
+        let inside = |file: &str| {
+            below.is_empty() || file.strip_prefix(below).is_some_and(|rest| rest.starts_with('/'))
+        };
+        let tests = javascript::test_files(project, |_| false);
+        let imports = |file: &String| {
+            project.read(file).is_some_and(|text| {
+                let text = String::from_utf8_lossy(&text);
+                self.imported.iter().any(|name| text.contains(name))
+            })
+        };
+        tests.into_iter().filter(|file| inside(file)).filter(imports).take(MOST_FILES).collect()
+    }
+
+    /// Arguments of the program: as in the project, or for what is selected.
+    fn words(
+        &self,
+        start: Option<&Start>,
+        selection: &Selection,
+        project: &dyn Project,
+    ) -> Result<Vec<Word>, CommandError> {
+        let (by_name, by_path) = follow::asked(selection, project);
+        let own = start.is_some_and(|start| start.own);
+        let selects = self.names && !own;
+        if by_name && !by_path && !selects {
+            return Err(CommandError::Unsupported {
+                framework: self.name,
+                option: "--filter by name",
+                hint: "name a file of the project: it has no option for names",
+            });
+        }
+        let mut words = match start {
+            Some(start) if own && !by_path => return Ok(start.arguments.clone()),
+            Some(start) if !own => start.kept(by_name, by_path),
+            _ => Vec::new(),
+        };
+        let path = selection.filter.as_deref().unwrap_or_default();
+        let path = path.split("::").next().unwrap_or_default().trim_start_matches("./");
+        let literal = |file: &str| Word::literal(&format!("./{file}"));
+        let is_folder = by_path && project.read(path).is_none();
+        if is_folder && own {
+            return Err(CommandError::Unsupported {
+                framework: self.name,
+                option: "--filter with a folder",
+                hint: "name a file: the script test starts a program of the project's",
+            });
+        }
+        // tape knows patterns and files only, and without settings has no files of its own.
+        if self.is_tape() && (is_folder || start.is_none() && !by_path) {
+            let files = self.files(project, if is_folder { path } else { "" });
+            // Without files it would succeed without tests.
+            let none = files.is_empty().then(|| path.to_owned()).filter(|path| !path.is_empty());
+            words.extend(files.iter().chain(&none).map(|file| literal(file)));
+        } else if by_path {
+            words.push(literal(path.trim_end_matches('/')));
+        }
+        Ok(words)
+    }
+
+    /// Name of the program in ids: a file if there is only one, which is all that runs.
+    fn program(&self, start: Option<&Start>, words: &[Word], project: &dyn Project) -> String {
+        let known = options::of(self.name);
+        let own = start.is_some_and(|start| start.own);
+        let rest = if own { Some(words) } else { known.and_then(|known| known.positional(words)) };
+        let file = match rest.unwrap_or_default() {
+            [word] | [word, ..] if (own || rest.is_some_and(|rest| rest.len() == 1)) && !word.open() => {
+                Some(word.text.trim_start_matches("./").trim_end_matches('/').to_owned())
+            }
+            _ => None,
+        };
+        // node-tap names each file itself.
+        let named = self.name == TAP.name && !own;
+        match file.filter(|_| !named) {
+            Some(file) if project.read(&file).is_some() => file,
+            Some(file) if own && project.has(&file) => {
+                let index = ["index.js", "index.mjs", "index.cjs"].map(|name| format!("{file}/{name}"));
+                index.into_iter().find(|index| project.has(index)).unwrap_or(file)
+            }
+            _ => self.name.to_owned(),
+        }
+    }
+}
+
+impl Framework for Printer {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn ecosystem(&self) -> Ecosystem {
+        Ecosystem::JavaScript
+    }
+
+    fn detect(&self, project: &dyn Project) -> Option<Evidence> {
+        let package = Package::read(project);
+        package.weighed(self.name, self.found(&package, project))
+    }
+
+    fn command(&self, selection: &Selection, project: &dyn Project) -> Result<Command, CommandError> {
+        if selection.jobs.is_some() {
+            return Err(CommandError::Unsupported {
+                framework: self.name,
+                option: "--jobs",
+                hint: "leave it out: the project's settings decide",
+            });
+        }
+        let package = Package::read(project);
+        let follow::Followup { start, steps } = follow::follow(&package, self.name, selection);
+        let own = start.is_some_and(|start| start.own);
+        let words = self.words(start, selection, project)?;
+        let program = self.program(start, &words, project);
+        let mut node: Vec<String> = start.into_iter().flat_map(|s| &s.node).map(|w| w.text.clone()).collect();
+        let mut reporters = vec![DRIVER];
+        if self.is_tape() {
+            node.extend([format!("--require={REPORTERS}/{}", HOOK.name)]);
+            reporters.push(HOOK);
+        }
+        let style = Style { headings: self.style.headings || own, ..self.style };
+        let plan = json!({
+            "steps": steps, "words": follow::words(&words), "name": self.name, "own": own, "node": node,
+            "program": program, "nested": style.nested, "headings": style.headings,
+            // The others stop by themselves.
+            "stops": self.is_tape() || own,
+        });
+        let argv = [
+            "node".to_owned(),
+            format!("{REPORTERS}/{}", DRIVER.name),
+            format!("{HOME}/{REPORTS}/{}", self.report_name()),
+            selection.filter.clone().unwrap_or_default(),
+            if selection.fail_fast { "stop" } else { "" }.to_owned(),
+            plan.to_string(),
+        ];
+        let all = selection.filter.is_none() && (!own || self.is_tape());
+        Ok(Command {
+            argv: argv.map(OsString::from).into(),
+            env: start
+                .into_iter()
+                .flat_map(|start| &start.variables)
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+            reporters,
+            reports: vec![Path::new(REPORTS).join(self.report_name())],
+            live: LiveSource::Descriptor,
+            files: if all { self.files(project, "") } else { Vec::new() },
+        })
+    }
+
+    fn followed(&self, selection: &Selection, project: &dyn Project) -> Followed {
+        follow::followed(&Package::read(project), self.name, selection)
+    }
+
+    fn events(&self) -> Box<dyn EventReader> {
+        Box::<TapEvents>::default()
+    }
+
+    fn report(&self, files: &[Vec<u8>], live: &LiveLog) -> Result<FinalReport, ReportError> {
+        let mut entries = parse(files.first().ok_or(ReportError::Missing)?, live)?;
+        let known: std::collections::HashSet<String> = entries.iter().map(|e| e.id.clone()).collect();
+        entries.extend(programs::never_started(live).filter(|e| !known.contains(&e.id)));
+        Ok(FinalReport { entries })
+    }
+
+    fn exit(&self, code: i32) -> ExitMeaning {
+        match code {
+            0 => ExitMeaning::AllPassed,
+            1 => ExitMeaning::SomeFailed,
+            NOT_INSTALLED => ExitMeaning::NotInstalled,
+            _ => ExitMeaning::Broken("the driver of the tests has no such exit code"),
+        }
+    }
+
+    fn name_of(&self, id: &str) -> String {
+        id.rsplit("::").next().unwrap_or(id).to_owned()
+    }
+
+    fn heads<'a>(&self, id: &'a str) -> Vec<&'a str> {
+        id.split("::").take(1).collect()
+    }
+
+    fn install(&self, what: &str, _: &str) -> Option<String> {
+        let how = format!(
+            "run `npm ci` in its folder, or `npm install --save-dev {what}` where it is not in package.json"
+        );
+        (what == self.name).then(|| format!("{what} is not installed in the project: {how}"))
+    }
+}
+
+/// A started program, by the driver's word.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Program {
+    /// Name in ids; empty when nothing was started.
+    program: String,
+    nested: bool,
+    headings: bool,
+    /// The project's folder inside.
+    top: String,
+    /// Files by the names that titles begin with.
+    names: HashMap<String, String>,
+}
+
+/// How a program ended.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct End {
+    code: i32,
+    /// Last lines of its standard error.
+    said: String,
+    /// True when it was ended at the first failure.
+    stopped: bool,
+}
+
+/// First line of the report.
+#[derive(Debug, Deserialize)]
+struct Head {
+    #[serde(flatten)]
+    program: Program,
+    #[serde(flatten)]
+    end: End,
+    /// Number of bytes that follow.
+    size: usize,
+    #[serde(default)]
+    cut: bool,
+}
+
+/// A line of the driver that other drivers do not have.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "e", rename_all = "lowercase")]
+enum Told {
+    Program(Program),
+    Tap { text: String },
+    Exit(End),
+}
+
+impl Program {
+    fn tree(&self) -> Tree {
+        Tree::new(Style { nested: self.nested, headings: self.headings })
+    }
+
+    /// File and id of a result.
+    fn id(&self, file: Option<&str>, titles: &[String]) -> (Option<String>, String) {
+        let mut titles = titles.to_vec();
+        let mut program = file.unwrap_or(&self.program).to_owned();
+        // ava: the end of the file's name, and the title.
+        if let Some(title) = titles.first_mut().filter(|_| !self.names.is_empty()) {
+            let mut ends: Vec<usize> = title.match_indices(BETWEEN).map(|(at, _)| at).collect();
+            ends.reverse();
+            if let Some((at, file)) = ends.iter().find_map(|at| Some((*at, self.names.get(&title[..*at])?))) {
+                program.clone_from(file);
+                *title = title[at + BETWEEN.len()..].to_owned();
+            }
+        }
+        // node-tap: the outermost subtest is a file.
+        let all = match titles.first() {
+            Some(first) if program == TAP.name && javascript::is_script(first) => titles,
+            _ => [vec![program], titles].concat(),
+        };
+        let file = all.first().filter(|first| javascript::is_script(first)).cloned();
+        (file, clip(&all.join("::"), NAME))
+    }
+
+    fn message(&self, found: &Found) -> Option<String> {
+        let bad = !found.status.is_good();
+        let read = diagnostics::message(&found.details).filter(|_| bad);
+        match (&found.reason, read) {
+            (Some(reason), Some(read)) if found.status == Status::Errored => {
+                Some(format!("{reason}\n{read}"))
+            }
+            (Some(reason), _) => Some(reason.clone()),
+            (None, read) => read,
+        }
+    }
+
+    /// Fault of a program as a whole; `None` when its tests have told of it, or it ran no tests.
+    fn wrong(&self, ended: &crate::tap::tree::Ended, end: &End) -> Option<String> {
+        if end.stopped && ended.bad || ended.silent && end.code == 0 {
+            return None;
+        }
+        let code = match end.code {
+            0 => None,
+            129..=192 => Some(format!("signal {} ended it", end.code - 128)),
+            code => Some(format!("it ended with exit code {code}")),
+        };
+        let wrong = ended.wrong.clone().filter(|_| !ended.silent);
+        let why = match (wrong, code) {
+            (Some(wrong), Some(code)) => format!("{wrong}; {code}"),
+            (Some(wrong), None) => wrong,
+            (None, Some(code)) if !ended.bad => code,
+            _ => return None,
+        };
+        let said = end.said.trim();
+        let tail: Vec<&str> = said.lines().rev().filter(|line| !line.trim().is_empty()).take(12).collect();
+        let tail: Vec<&str> = tail.into_iter().rev().collect();
+        Some(if tail.is_empty() { why } else { format!("{why}: {}", tail.join("\n")) })
+    }
+
+    /// Id of a program that is wrong as a whole. Thresholds of coverage are no test's failure.
+    fn own_id(&self, ended: &crate::tap::tree::Ended, end: &End) -> String {
+        let threshold =
+            ended.wrong.is_none() && !ended.bad && end.said.contains("oes not meet global threshold");
+        if threshold { "coverage threshold".to_owned() } else { clip(&self.program, NAME) }
+    }
+}
+
+/// Separates the file and the title of ava's tests.
+const BETWEEN: &str = " › ";
+
+/// Live events: what the driver tells, and what the program prints in between.
+#[derive(Debug)]
+struct TapEvents {
+    lines: Lines,
+    state: State,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Events of any driver.
+    others: LineEvents,
+    running: Option<Running>,
+    begun: bool,
+}
+
+#[derive(Debug)]
+struct Running {
+    program: Program,
+    printed: Lines,
+    tree: Tree,
+    since: Instant,
+}
+
+impl Default for TapEvents {
+    fn default() -> Self {
+        Self { lines: Lines::new(LONGEST_EVENT), state: State::default() }
+    }
+}
+
+impl EventReader for TapEvents {
+    fn push(&mut self, bytes: &[u8]) -> Vec<Event> {
+        let mut out = Vec::new();
+        let state = &mut self.state;
+        self.lines.push(bytes, |line, _| state.line(line, &mut out));
+        out
+    }
+
+    fn end(&mut self) -> Vec<Event> {
+        let mut out = Vec::new();
+        let state = &mut self.state;
+        self.lines.end(|_, _| out.push(Event::Fault));
+        if let Some(running) = state.running.take() {
+            // Its end was not seen: what seems to run has not finished.
+            let (file, titles) = running.tree.running();
+            let titles = if titles.is_empty() { vec!["its next test".to_owned()] } else { titles };
+            let (file, id) = running.program.id(file.as_deref(), &titles);
+            out.push(Event::Started(id, file, None));
+        }
+        out.extend(state.others.end());
+        out
+    }
+}
+
+impl State {
+    fn line(&mut self, line: &str, out: &mut Vec<Event>) {
+        match (serde_json::from_str(line), &mut self.running) {
+            (Ok(Told::Program(program)), None) if !self.begun => {
+                self.begun = true;
+                let tree = program.tree();
+                let printed = Lines::new(LONGEST_LINE);
+                self.running = Some(Running { program, printed, tree, since: Instant::now() });
+            }
+            (Ok(Told::Tap { text }), Some(running)) => running.take(&text, out),
+            (Ok(Told::Exit(end)), running @ Some(_)) => {
+                if let Some(running) = running.take() {
+                    running.end(&end, out);
+                }
+            }
+            (Ok(_), _) => out.push(Event::Fault),
+            (Err(_), _) => {
+                out.extend(self.others.push(line.as_bytes()));
+                out.extend(self.others.push(b"\n"));
+            }
+        }
+    }
+}
+
+impl Running {
+    fn take(&mut self, text: &str, out: &mut Vec<Event>) {
+        let Self { program, printed, tree, since } = self;
+        let mut found = Vec::new();
+        printed.push(text.as_bytes(), |line, _| tree.line(line, &mut found));
+        tell(program, &found, since, out);
+    }
+
+    fn end(mut self, end: &End, out: &mut Vec<Event>) {
+        let mut found = Vec::new();
+        let tree = &mut self.tree;
+        self.printed.end(|line, _| tree.line(line, &mut found));
+        let ended = tree.end(&mut found);
+        tell(&self.program, &found, &mut self.since, out);
+        if let Some(wrong) = self.program.wrong(&ended, end) {
+            let id = self.program.own_id(&ended, end);
+            let at = diagnostics::first_place(&end.said, &self.program.top);
+            let file = Some(id.clone()).filter(|id| javascript::is_script(id));
+            let message = Some(clip(&wrong, MESSAGE));
+            out.push(Event::Group(
+                Ended { message, at, file, ..programs::ended(id.clone(), Status::Errored) },
+                0,
+            ));
+            if !end.said.trim().is_empty() {
+                out.push(Event::Said(id, end.said.trim_end().to_owned()));
+            }
+        }
+    }
+}
+
+/// Results as events. Of a test that printed no duration it is the time since the one before.
+fn tell(program: &Program, found: &[Found], since: &mut Instant, out: &mut Vec<Event>) {
+    for found in found {
+        let passed = since.elapsed().as_secs_f64() * 1000.0;
+        *since = Instant::now();
+        let (file, id) = program.id(found.file.as_deref(), &found.titles);
+        let bad = !found.status.is_good();
+        let at = if bad { diagnostics::place(&found.details, &program.top) } else { None };
+        let ended = Ended {
+            duration_ms: found.ms.unwrap_or(passed),
+            message: program.message(found),
+            at,
+            file: file.clone(),
+            ..programs::ended(id.clone(), found.status)
+        };
+        if found.status == Status::Errored {
+            out.push(Event::Group(ended, 0));
+        } else {
+            out.push(Event::Started(id, file, None));
+            out.push(Event::Ended(ended));
+        }
+    }
+}
+
+/// Parses a report: a line of JSON, and what the program printed.
+///
+/// # Errors
+/// [`ReportError::Broken`] when it is not complete.
+pub fn parse(bytes: &[u8], live: &LiveLog) -> Result<Vec<Entry>, ReportError> {
+    let broken = |why: &str| Err(ReportError::Broken(why.to_owned()));
+    let Some(end) = bytes.iter().position(|b| *b == b'\n') else { return broken("it has no first line") };
+    let Ok(head) = serde_json::from_slice::<Head>(&bytes[..end]) else {
+        return broken("its first line is not what it should be");
+    };
+    let text = &bytes[end + 1..];
+    if text.len() != head.size || head.cut {
+        return broken("it has not the size that is said, or more than is read");
+    }
+    let Head { program, end, .. } = head;
+    if program.program.is_empty() {
+        return if text.is_empty() { Ok(Vec::new()) } else { broken("it is of no program") };
+    }
+    let (mut tree, mut found) = (program.tree(), Vec::new());
+    let mut lines = Lines::new(LONGEST_LINE);
+    lines.push(text, |line, _| tree.line(line, &mut found));
+    lines.end(|line, _| tree.line(line, &mut found));
+    let ended = tree.end(&mut found);
+    let mut room = Budget::new(ALL_TEXT);
+    let mut entries = Vec::new();
+    for found in &found {
+        let (file, id) = program.id(found.file.as_deref(), &found.titles);
+        if entries.len() >= MOST_CASES || !room.take(2 * id.len()) {
+            return broken("it has more than is read");
+        }
+        // Of several tests with one name the times were added up.
+        let seen = live.position(&id).map(|at| &live.seen()[at]);
+        let each = seen.map_or(0.0, |seen| {
+            seen.duration_ms / f64::from(u32::try_from(seen.ends.len().max(1)).unwrap_or(u32::MAX))
+        });
+        entries.push(Entry {
+            file,
+            message: program.message(found).and_then(|m| room.keep(&m, MESSAGE)),
+            details: room.keep(&found.details, DETAILS),
+            ..Entry::bare(&id, found.status, found.ms.unwrap_or(each))
+        });
+    }
+    if let Some(wrong) = program.wrong(&ended, &end) {
+        let id = program.own_id(&ended, &end);
+        entries.push(Entry {
+            message: room.keep(&wrong, MESSAGE),
+            details: room.keep(end.said.trim_end(), DETAILS),
+            ..Entry::bare(&id, Status::Errored, 0.0)
+        });
+    }
+    Ok(entries)
+}
+
+#[cfg(test)]
+#[path = "tap_program_tests.rs"]
+mod tests;
