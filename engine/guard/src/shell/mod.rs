@@ -5,6 +5,7 @@
 //! where the two disagree, every sequence of words counts as a possible command.
 
 mod execute;
+mod label;
 mod output;
 mod peel;
 mod walk;
@@ -42,6 +43,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
         remote: FxHashSet::default(),
         body: Body::Other,
         fixed: None,
+        unnamed: false,
         depth: 0,
         context: Spot::TOP,
         here: (0, 0),
@@ -86,6 +88,7 @@ pub(crate) fn command(cx: &mut Cx<'_>, argv: &[Value], at: (usize, usize)) {
         remote: FxHashSet::default(),
         body: Body::Other,
         fixed: Some(at),
+        unnamed: false,
         depth: 0,
         context: 0,
         here: at,
@@ -132,6 +135,8 @@ struct Shell<'c, 'p> {
     body: Body,
     /// Place of findings when the text is not contained verbatim in the file.
     fixed: Option<(usize, usize)>,
+    /// True for words that name no command, or may not: a pattern of `case`, the name in `${…}`.
+    unnamed: bool,
     depth: usize,
     context: u32,
     /// Place of the command that is being expanded.
@@ -195,7 +200,8 @@ impl Shell<'_, '_> {
         if hidden && full.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) && full.len() > 1 {
             self.cx.fact(Language::Bash, "shell.disguised", at);
         }
-        if name.contains(['?', '[', '*'])
+        if !self.unnamed
+            && name.contains(['?', '[', '*'])
             && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-?*[]".contains(c))
             && name.len() > 1
             && name != "["
@@ -229,6 +235,7 @@ impl Shell<'_, '_> {
     /// Reports every line, split at separators, as a command: for scripts on which the parsers disagree.
     fn every_sequence(&mut self, source: &str) {
         let mut at = 0;
+        let mut labels = label::Labels::default();
         for line in source.split_inclusive('\n') {
             let start = at;
             at += line.len();
@@ -236,7 +243,12 @@ impl Shell<'_, '_> {
             if code.is_empty() || code.starts_with('#') {
                 continue;
             }
+            let pattern = labels.of(code);
+            let mut next = 0;
             for piece in code.split([';', '|', '&', '(', ')', '{', '}']) {
+                // Patterns are common there; of a path that begins at the top it is told all the same.
+                self.unnamed = pattern.contains(&next) || label::is_parameter(code, next);
+                next += piece.len() + 1;
                 let piece = piece.trim();
                 let piece = ["then ", "do ", "else ", "! ", "if ", "while "]
                     .iter()
@@ -250,6 +262,7 @@ impl Shell<'_, '_> {
                 if !argv.is_empty() {
                     self.run(&argv, &Value::default(), (start, at), false);
                 }
+                self.unnamed = false;
             }
         }
     }
