@@ -243,8 +243,8 @@ pub(crate) struct Weighed {
     pub(crate) report: Report,
     /// Number of binaries that may run.
     pub(crate) may_run: usize,
-    /// Path for `allow-binary`, when only binaries keep the code from running.
-    pub(crate) in_the_way: Option<PathBuf>,
+    /// Paths for `allow-binary`, when only binaries keep the code from running; otherwise empty.
+    pub(crate) in_the_way: Vec<PathBuf>,
 }
 
 /// The strictest verdict of a report's parts and findings.
@@ -300,12 +300,36 @@ pub(crate) fn weigh(
         Target::Path(base, _) => Some(base.clone()),
         _ => None,
     });
-    let in_the_way = base.filter(|_| !left.is_empty() && least(&without) < Verdict::Incomplete);
-    let in_the_way = in_the_way.map(|base| match left.as_slice() {
-        [only] if base.is_dir() => base.join(only),
-        _ => base,
-    });
+    let in_the_way = match base.filter(|_| !left.is_empty() && least(&without) < Verdict::Incomplete) {
+        // Without its `.`, which a path typed as such has.
+        Some(base) if base.is_dir() => {
+            let base: PathBuf = base.components().collect();
+            named(&left).into_iter().map(|path| base.join(path)).collect()
+        }
+        base => base.into_iter().collect(),
+    };
     Some(Weighed { report: weighed, may_run, in_the_way })
+}
+
+/// Maximum number of paths in a command that a person is to copy.
+const MOST_NAMED: usize = 6;
+
+/// Short list of paths that covers these files and as little else as possible: their folders, or the files where a folder
+/// would be the whole project, in which installed packages lie, too.
+fn named(files: &[String]) -> Vec<&str> {
+    if let [only] = files {
+        return vec![only];
+    }
+    let folders: BTreeSet<&str> =
+        files.iter().map(|file| file.rsplit_once('/').map_or("", |(folder, _)| folder)).collect();
+    let above = |folder: &str| {
+        folder.match_indices('/').map(|(at, _)| &folder[..at]).any(|above| folders.contains(above))
+    };
+    let all: Vec<&str> = match folders.contains("") {
+        true => files.iter().map(String::as_str).collect(),
+        false => folders.iter().copied().filter(|folder| !above(folder)).collect(),
+    };
+    if all.len() > MOST_NAMED { vec![""] } else { all }
 }
 
 /// The digests of parts, which this process reads once more as the gate reads them: it does not trust the
@@ -362,6 +386,22 @@ mod tests {
     }
 
     #[test]
+    fn the_command_names_folders_that_hold_little_else() {
+        for (files, want) in [
+            (&["a.so"][..], &["a.so"][..]),
+            (&["pk/a.so"], &["pk/a.so"]),
+            (&["pk/a.so", "pk/b.so"], &["pk"]),
+            (&["pk/a.so", "pk/deep/b.so", "other/c.so"], &["other", "pk"]),
+            (&["pk/a.so", "pkx/b.so"], &["pk", "pkx"]),
+            (&["a.so", "pk/b.so"], &["a.so", "pk/b.so"]),
+            (&["a/a.so", "b/a.so", "c/a.so", "d/a.so", "e/a.so", "f/a.so", "g/a.so"], &[""]),
+        ] {
+            let files: Vec<String> = files.iter().map(|file| (*file).to_owned()).collect();
+            assert_eq!(named(&files), want, "{files:?}");
+        }
+    }
+
+    #[test]
     fn what_may_run_is_what_the_log_says_last() {
         let dir = tempfile::tempdir().unwrap();
         let keep = keep(dir.path());
@@ -409,15 +449,15 @@ mod tests {
         // Parts; what is allowed; the verdict afterwards, and what an offer names.
         let both = || vec![code("a.so"), code("b.so")];
         for (parts, names, verdict, offer) in [
-            (both(), &[][..], Verdict::Incomplete, Some(project.clone())),
-            (both(), &["a"][..], Verdict::Incomplete, Some(project.join("b.so"))),
-            (both(), &["a", "b"][..], Verdict::Review, None),
-            (both(), &["c"][..], Verdict::Incomplete, Some(project.clone())),
-            (vec![code("a.so"), skipped()], &["a"][..], Verdict::Incomplete, None),
-            (vec![code("a.so"), skipped()], &[][..], Verdict::Incomplete, None),
+            (both(), &[][..], Verdict::Incomplete, vec![project.join("a.so"), project.join("b.so")]),
+            (both(), &["a"][..], Verdict::Incomplete, vec![project.join("b.so")]),
+            (both(), &["a", "b"][..], Verdict::Review, vec![]),
+            (both(), &["c"][..], Verdict::Incomplete, vec![project.join("a.so"), project.join("b.so")]),
+            (vec![code("a.so"), skipped()], &["a"][..], Verdict::Incomplete, vec![]),
+            (vec![code("a.so"), skipped()], &[][..], Verdict::Incomplete, vec![]),
             // In an archive, and gone meanwhile.
-            (vec![code("a.so"), code("x.zip!a.so")], &["a"][..], Verdict::Incomplete, None),
-            (vec![code("gone.so")], &["a"][..], Verdict::Incomplete, Some(project.join("gone.so"))),
+            (vec![code("a.so"), code("x.zip!a.so")], &["a"][..], Verdict::Incomplete, vec![]),
+            (vec![code("gone.so")], &["a"][..], Verdict::Incomplete, vec![project.join("gone.so")]),
         ] {
             let what = format!("{parts:?} {names:?}");
             let weighed = weigh(&report(parts), &targets, &allowed(names)).expect("binaries");

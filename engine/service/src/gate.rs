@@ -67,11 +67,18 @@ impl Gate {
         }
         // Binaries that may run are not a reason for the refusal, so its sentence leaves them out.
         let line = weighed.as_ref().map_or(line, |weighed| sentence(&weighed.report));
-        let by_digest = weighed.and_then(|weighed| weighed.in_the_way).map_or_else(String::new, |path| {
-            let path = path.to_string_lossy();
-            let path = hotcell_guard::command::quote(&path);
-            format!("; hotcell approvals allow-binary {path} lets machine code of exactly these bytes run from now on")
-        });
+        let paths = weighed.map(|weighed| weighed.in_the_way).unwrap_or_default();
+        let by_digest = if paths.is_empty() {
+            String::new()
+        } else {
+            let paths: String = paths
+                .iter()
+                .map(|path| format!(" {}", hotcell_guard::command::quote(&path.to_string_lossy())))
+                .collect();
+            format!(
+                "; hotcell approvals allow-binary{paths} lets machine code of exactly these bytes run from now on"
+            )
+        };
         let next = match self.judge(&mut report, targets) {
             Some(Ok(Judged::Released { item, by })) => {
                 let left = item.release.as_ref().map_or(0, |release| release.uses);
