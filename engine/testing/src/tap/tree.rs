@@ -6,6 +6,8 @@ use crate::text::clip;
 
 use super::{Spoken, plan, spoken};
 
+/// Maximum size of a title, in bytes.
+const TITLE: usize = NAME / 2;
 /// Maximum nesting of subtests.
 const DEEPEST: usize = 32;
 
@@ -147,7 +149,7 @@ impl Tree {
             return;
         }
         if let Some(why) = body.strip_prefix("Bail out!").filter(|_| self.style.nested || indent == 0) {
-            self.bailed = Some(clip(why.trim(), NAME / 8));
+            self.bailed = Some(clip(why.trim(), TITLE));
             return;
         }
         let level = match self.style.nested {
@@ -227,7 +229,7 @@ impl Tree {
     fn comment(&mut self, level: usize, text: &str, out: &mut Vec<Found>) {
         if let Some(name) = text.strip_prefix("Subtest").filter(|_| self.style.nested) {
             let name = name.trim_start_matches(':').trim();
-            let name = if name.is_empty() { self.unnamed(level) } else { clip(name, NAME / 8) };
+            let name = if name.is_empty() { self.unnamed(level) } else { clip(name, TITLE) };
             // It may be the first line of the subtest that was announced before. Before version 14, the name stood
             // within the subtest itself.
             if self.next.is_some() {
@@ -242,9 +244,9 @@ impl Tree {
             return;
         }
         if let Some(file) = text.strip_prefix("@hotcell file ") {
-            self.file = Some(clip(file, NAME / 8));
+            self.file = Some(clip(file, TITLE));
         } else if let Some(name) = text.strip_prefix("SKIP ") {
-            let titles = vec![clip(name, NAME / 8)];
+            let titles = vec![clip(name, TITLE)];
             self.add(
                 Found {
                     titles,
@@ -257,7 +259,7 @@ impl Tree {
                 out,
             );
         } else {
-            self.heading = Some(clip(text.strip_prefix("TODO ").unwrap_or(text), NAME / 8));
+            self.heading = Some(clip(text.strip_prefix("TODO ").unwrap_or(text), TITLE));
         }
     }
 
@@ -289,7 +291,7 @@ impl Tree {
         doc.disorder |= !point.number.is_empty() && point.number.parse() != Ok(doc.ran);
         let name = match point.name.is_empty() {
             true => child.as_ref().map_or_else(|| format!("test {}", doc.ran), |child| child.name.clone()),
-            false => clip(&point.name.replace("\\#", "#"), NAME / 8),
+            false => clip(&point.name.replace("\\#", "#"), TITLE),
         };
         let opens = point.opens && self.style.nested && child.is_none();
         let name = if point.opens && !opens { name + " {" } else { name };
@@ -297,7 +299,7 @@ impl Tree {
             good: point.good,
             name,
             expected: point.directive.is_some(),
-            reason: point.reason().map(|reason| clip(reason, NAME / 8)),
+            reason: point.reason().map(|reason| clip(reason, TITLE)),
             ms: point.ms,
         };
         self.next = None;
