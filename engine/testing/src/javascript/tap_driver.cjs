@@ -105,6 +105,7 @@ const pieces = [];
 const decoder = new StringDecoder('utf8');
 let size = 0;
 let said = '';
+let printed = '';
 let line = '';
 let failed = false;
 let over = false;
@@ -112,6 +113,7 @@ let over = false;
 function take(text) {
   if (text === '') return;
   for (let at = 0; at < text.length; at += PIECE) emit('tap', { text: text.slice(at, at + PIECE) });
+  printed = (printed + text).slice(-TAIL);
   const bytes = Buffer.from(text);
   size += bytes.length;
   if (size <= MOST) pieces.push(bytes);
@@ -141,6 +143,12 @@ function ended(status, signal) {
   over = true;
   take(decoder.end());
   const code = status ?? 128 + (require('node:os').constants.signals[signal] ?? 0);
+  // From version 18 on, node-tap fails for coverage below 100 % and does not say so.
+  const [row] = /^All files +\|[^\n]*/m.exec(printed) ?? [];
+  const low = row?.split('|').slice(1, 5).some((share) => Number(share) < 100);
+  if (plan.name === 'tap' && code !== 0 && low && !said.includes('global threshold')) {
+    said += `coverage does not meet global threshold (100%), which is node-tap's own: ${row.trim()}\n`;
+  }
   const end = { code, said: plain(said), stopped: stop && failed };
   emit('exit', end);
   const well = filter !== '' || script.after(code === 0);
