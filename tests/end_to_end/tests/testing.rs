@@ -252,8 +252,8 @@ fn mistakes_are_answered_before_anything_runs() {
         test(user, path, &both, &[]).code(125).says(why);
         // A project's own test script decides if there is one, and an unsupported framework is named.
         user.make_folder("taped");
-        user.write("taped/package.json", r#"{"scripts":{"test":"tape t.js"}}"#);
-        let why = "the script test of package.json runs tape, which is not supported";
+        user.write("taped/package.json", r#"{"scripts":{"test":"uvu t.js"}}"#);
+        let why = "the script test of package.json runs uvu, which is not supported";
         test(user, path, &user.path("taped"), &[]).code(2).says_one_line(why);
         test(user, path, &empty, &["--framework", "pytst"]).code(125).says_one_line("did you mean pytest?");
         test(user, path, &empty, &["--junit", "absent/x.xml"]).code(125).says_one_line("--junit");
