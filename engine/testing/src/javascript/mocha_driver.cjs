@@ -135,15 +135,17 @@ function main() {
   process.argv.splice(1, process.argv.length, path.join(folder, 'bin/mocha.js'), ...args);
   const { main: begin } = require(path.join(folder, 'lib/cli/cli.js'));
   // Options of node are this process's own already.
-  if (again) begin([], ofMocha(folder, args));
-  else begin(args);
+  begin(again ? ofMocha(folder, args) : args);
 }
 
-/** mocha's options of these words, without those of node. */
+/** These words without options of node, as mocha's own command writes them for another node: mocha before 10 takes nothing but words. */
 function ofMocha(folder, args) {
   const { loadOptions } = require(path.join(folder, 'lib/cli/options'));
   const { isNodeFlag } = require(path.join(folder, 'lib/cli/node-flags'));
-  return Object.fromEntries(Object.entries(loadOptions(args)).filter(([name]) => !isNodeFlag(name) && name !== 'node-option'));
+  const { aliases } = require(path.join(folder, 'lib/cli/run-option-metadata'));
+  const unparse = require('node:module').createRequire(path.join(folder, 'package.json'))('yargs-unparser');
+  const options = Object.entries(loadOptions(args)).filter(([name]) => !isNodeFlag(name) && name !== 'node-option');
+  return unparse(Object.fromEntries(options), { alias: aliases });
 }
 
 if (require.main === module) main();

@@ -36,6 +36,13 @@ const ROWS: &[Row<'_>] = &[
         Some("seem to hold some: test/sub/b.js"),
     ),
     (
+        "mocha --throw-deprecation --stack-trace-limit=5 spec/*.test.js",
+        "mocha",
+        &[("spec/a.test.js", GOOD), ("spec/server.js", BAD), ("test/b.js", BAD)],
+        [1, 0, 0, 0],
+        None,
+    ),
+    (
         "mocha --recursive spec -g a",
         "mocha",
         &[("spec/u/x.js", GOOD), ("spec/b.js", BAD)],
