@@ -8,7 +8,7 @@ use std::path::Path;
 use hotcell_sandbox::policy::HOME;
 use serde_json::json;
 
-use crate::case::{FinalReport, ReportError, Status};
+use crate::case::{Entry, FinalReport, ReportError, Status};
 use crate::coverage::{Form, Measured};
 use crate::event::{EventReader, LineEvents};
 use crate::framework::{
@@ -370,6 +370,7 @@ impl Framework for Runner {
         }
         let seen: HashSet<&str> = live.seen().iter().filter_map(|seen| seen.file.as_deref()).collect();
         let mut entries = jest_report::parse(bytes, &seen)?;
+        entries.iter_mut().for_each(without_its_file);
         // With a filter, all other tests are listed as skipped.
         entries.retain(|e| e.status != Status::Skipped || live.position(&e.id).is_some());
         // Entries outside of tests and files.
@@ -412,9 +413,35 @@ impl Framework for Runner {
     }
 }
 
+/// Takes the file out of the titles above a test: vitest's check of types puts it there (`--typecheck`), the driver does not.
+fn without_its_file(entry: &mut Entry) {
+    let file = entry.file.as_deref().unwrap_or_default();
+    let below = entry.id.strip_prefix(file).and_then(|rest| rest.strip_prefix("::")?.strip_prefix(file));
+    if let Some(below) = below.filter(|below| below.starts_with("::")) {
+        entry.id = format!("{file}{below}");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_is_no_title_of_its_tests() {
+        for (id, want) in [
+            ("t/a.test-d.ts::t/a.test-d.ts::b::c", "t/a.test-d.ts::b::c"),
+            ("t/a.test-d.ts::t/a.test-d.ts::c", "t/a.test-d.ts::c"),
+            ("t/a.test-d.ts::b", "t/a.test-d.ts::b"),
+            ("t/a.test-d.ts::t/a.test-d.tsx::b", "t/a.test-d.ts::t/a.test-d.tsx::b"),
+            ("t/a.test-d.ts::t/a.test-d.ts", "t/a.test-d.ts::t/a.test-d.ts"),
+            ("t/a.test-d.ts", "t/a.test-d.ts"),
+        ] {
+            let mut entry = Entry::bare(id, Status::Passed, 0.0);
+            entry.file = Some("t/a.test-d.ts".to_owned());
+            without_its_file(&mut entry);
+            assert_eq!(entry.id, want);
+        }
+    }
 
     #[test]
     fn what_runners_are_asked_to_run() {

@@ -16,7 +16,11 @@ function above(test) {
   for (let one = test; one.type === 'test' || one.type === 'suite'; one = one.parent) titles.unshift(one.name);
   return titles;
 }
-const id = (test) => idOf(named(test.module.moduleId), above(test));
+// What `--typecheck` finds lies below a suite that is called as its file.
+function id(test) {
+  const [file, titles] = [named(test.module.moduleId), above(test)];
+  return idOf(file, titles.length > 1 && titles[0] === file ? titles.slice(1) : titles);
+}
 const text = (errors) => (errors ?? []).map((error) => told(error)).join('\n\n');
 const STATES = { passed: 'passed', failed: 'failed', skipped: 'skipped' };
 
