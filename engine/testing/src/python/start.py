@@ -13,7 +13,12 @@ def _read_words():
 
     if len(sys.argv) < 2 or not sys.argv[1].startswith("--hotcell-words="):
         return {}
-    return json.loads(sys.argv[1].split("=", 1)[1].replace("{hotcell:top}", json.dumps(_TOP)[1:-1]))
+    text = sys.argv[1].split("=", 1)[1].replace("{hotcell:top}", json.dumps(_TOP)[1:-1])
+    if "{hotcell:site}" in text:
+        import sysconfig
+
+        text = text.replace("{hotcell:site}", json.dumps(sysconfig.get_path("purelib"))[1:-1])
+    return json.loads(text)
 
 
 def _set_up():

@@ -25,6 +25,8 @@ use crate::project::Project;
 const MOST: usize = 50;
 /// Placeholder for the project's folder in words and values; replaced by the driver.
 pub const TOP: &str = "{hotcell:top}";
+/// Placeholder for the folder in which the interpreter's packages are installed; the drivers know it (`start.py`).
+pub const SITE: &str = "{hotcell:site}";
 
 /// A test runner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +139,7 @@ impl Words {
 #[must_use]
 pub fn text_of(words: &[Word]) -> String {
     let all: Vec<&str> = words.iter().map(|word| word.raw.as_str()).collect();
-    crate::text::clip(&all.join(" ").replace(&format!("{TOP}/"), ""), 200)
+    crate::text::clip(&all.join(" ").replace(&format!("{TOP}/"), "").replace(SITE, "site-packages"), 200)
 }
 
 /// The project's test configuration; `None` when no source has one. The first source that runs tests is used.

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use serde_json::{Value, json};
 
 use super::command::unwrapped;
-use super::{Place, Runner, Start, TOP, Words, text_of};
+use super::{Place, Runner, SITE, Start, TOP, Words, text_of};
 use crate::framework::{Followed, Selection};
 use crate::javascript::shell::Word;
 use crate::project::Project;
@@ -263,7 +263,7 @@ pub fn followed(words: Option<&Words>, runner: Runner, selection: &Selection) ->
             .left
             .iter()
             .take(4)
-            .map(|text| format!("`{}`", text.replace(&format!("{TOP}/"), "")))
+            .map(|text| format!("`{}`", text.replace(&format!("{TOP}/"), "").replace(SITE, "site-packages")))
             .collect();
         let more = if words.left.len() > all.len() { ", …" } else { "" };
         notes.push(format!("not run of {source}: {}{more}", all.join(", ")));

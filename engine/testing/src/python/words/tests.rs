@@ -62,7 +62,7 @@ fn tox_ini() {
             ("[testenv]\ncommands = pytest {posargs}\n", &["pytest"], &[], &[]),
             ("[testenv]\ncommands = pytest {posargs:tests/unit -q}\n", &["pytest tests/unit -q"], &[], &[]),
             (
-                "[testenv]\nsetenv =\n  TZ = UTC\n  PYTHONPATH = {toxinidir}/src\n  X={envsitepackagesdir}\ncommands =\n  pip list\n  python -m pytest -m 'not slow' \\\n    tests\n",
+                "[testenv]\nsetenv =\n  TZ = UTC\n  PYTHONPATH = {toxinidir}/src\n  X={unknown}\ncommands =\n  pip list\n  python -m pytest -m 'not slow' \\\n    tests\n",
                 &["TZ=UTC PYTHONPATH=TOP/src pytest -m not slow tests"],
                 &[],
                 &[],
@@ -104,6 +104,20 @@ fn tox_ini() {
                 &[],
                 &["pytest a", "pytest b"],
             ),
+            // Variables for environments other than the one that stands for all.
+            (
+                "[tox]\nenvlist = docs, py{38,39}-{db,nodb}\n[testenv]\nsetenv =\n  A = 1\n  py38-db: B = 2\n  nodb: C = 3\n  py38,lint: D = 4\n  !nodb: E = 5\n  py39-db: F = 6\n  linux: G = 7\n  py{38,40}-{x,db}: H = a: b\ncommands = pytest\n",
+                &["A=1 B=2 D=4 E=5 G=7 H=a: b pytest"],
+                &[],
+                &[],
+            ),
+            (
+                "[tox]\nenvlist = py{38,39}-{mypy,tests}\n[testenv]\nsetenv =\n  tests: A=1\n  mypy: B=2\ncommands =\n  tests: pytest t\n  mypy: mypy src\n",
+                &["A=1 pytest t"],
+                &[],
+                &[],
+            ),
+            ("[testenv]\nsetenv =\n  cov: A=1\n  !cov: B=2\ncommands = pytest\n", &["B=2 pytest"], &[], &[]),
             (
                 "[base]\ncommands = pytest x\n[testenv]\ncommands = {[base]commands}\n",
                 &["pytest x"],
@@ -123,11 +137,12 @@ fn tox_ini() {
                 &[],
             ),
             (
-                "[testenv]\ncommands = pytest {envsitepackagesdir}/x\n",
+                "[testenv]\nchangedir = .tox\ncommands = pytest --doctest-modules {env_site_packages_dir}/pk {tox_root}/tests {posargs}\n",
+                &["cd .tox; pytest --doctest-modules {hotcell:site}/pk TOP/tests"],
                 &[],
                 &[],
-                &["pytest {envsitepackagesdir}/x"],
             ),
+            ("[testenv]\ncommands = pytest {unknown}/x\n", &[], &[], &["pytest {unknown}/x"]),
             (
                 "[testenv]\ncommands = pytest --log-format='%(a)s' {posargs:\\\n  -o x=.tox/{envname}.xml \\\n  } t\n",
                 &["pytest --log-format=%(a)s -o x=.tox/py.xml t"],

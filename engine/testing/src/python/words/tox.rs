@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use toml::Value;
 
-use super::{Place, TOP, Words, text};
+use super::{Place, SITE, TOP, Words, text};
 use crate::javascript::shell::{self, Word};
 use crate::project::Project;
 
@@ -209,13 +209,20 @@ impl Section<'_> {
                 None => words.left.push(format!("changedir = {to}")),
             }
         }
+        let joined = commands.replace("\\\n", " ");
+        let factors = self.factors(&joined);
         for line in put(self.get(&["set_env", "setenv"]).unwrap_or_default()).lines() {
-            if let Some((name, value)) = unfactored(line).0.split_once('=') {
+            let (rest, conditional) = unfactored(line);
+            // One for other environments is not for this one.
+            let head = &line[..line.len() - rest.len()];
+            if conditional && !applies(head.trim().trim_end_matches(':'), &factors) {
+                continue;
+            }
+            if let Some((name, value)) = rest.split_once('=') {
                 set(&mut place, name.trim(), value.trim());
             }
         }
         let mut conditional = Vec::new();
-        let joined = commands.replace("\\\n", " ");
         for line in joined.lines().flat_map(|line| put(line).lines().map(str::to_owned).collect::<Vec<_>>()) {
             let (line, factor) = unfactored(&line);
             let line = line.trim_start_matches(['-', '!', '@', ' ']);
@@ -249,12 +256,60 @@ impl Section<'_> {
         Some(words)
     }
 
+    /// Factors of the environment that stands for all: the first one of tox's list that has a command of tests, else the
+    /// first one that is not for something else.
+    fn factors(&self, commands: &str) -> Vec<String> {
+        let own = self.section.strip_prefix("testenv:").map(|name| vec![name.to_owned()]);
+        let listed = || {
+            let keys = self.ini.get("tox:tox").or_else(|| self.ini.get("tox"));
+            let list = keys.and_then(|keys| keys.get("env_list").or_else(|| keys.get("envlist")));
+            listed(list.map_or("", String::as_str)).iter().flat_map(|name| each(name)).collect()
+        };
+        let names: Vec<String> = own.unwrap_or_else(listed).into_iter().filter(|name| plain(name)).collect();
+        let of = |name: &String| name.split('-').map(str::to_owned).collect::<Vec<_>>();
+        let heads: Vec<&str> = commands
+            .lines()
+            .filter(|line| unfactored(line).1 && ["test", "unit"].iter().any(|word| line.contains(word)))
+            .filter_map(|line| line.split_once(':').map(|(head, _)| head.trim()))
+            .collect();
+        let runs = |name: &&String| heads.iter().any(|head| applies(head, &of(name)));
+        names.iter().find(runs).or(names.first()).map(of).unwrap_or_default()
+    }
+
     /// Value of `[section]key`.
     fn named(&self, name: &str) -> Option<String> {
         let (section, key) = name.strip_prefix('[')?.split_once(']')?;
         let section = if section.is_empty() { self.section } else { section };
         self.ini.get(section)?.get(&key.to_lowercase()).cloned()
     }
+}
+
+/// Maximum number of environments that a name with braces stands for.
+const MOST_NAMES: usize = 500;
+
+/// Names that one with braces stands for: `py{38,39}-{a,b}`.
+fn each(name: &str) -> Vec<String> {
+    let mut all = vec![String::new()];
+    let mut rest = name;
+    while let Some((before, (inner, after))) =
+        rest.split_once('{').and_then(|(before, inner)| Some((before, inner.split_once('}')?)))
+    {
+        let one = |all: &String| {
+            inner.split(',').map(|part| format!("{all}{before}{}", part.trim())).collect::<Vec<_>>()
+        };
+        all = all.iter().flat_map(one).take(MOST_NAMES).collect();
+        rest = after;
+    }
+    all.iter().map(|start| format!("{start}{rest}")).collect()
+}
+
+/// Tells if a condition holds for an environment: `py39-a,!b`, each part with all of its factors.
+fn applies(head: &str, factors: &[String]) -> bool {
+    let is = |factor: &str| match factor.strip_prefix('!') {
+        Some(other) => !factors.iter().any(|known| known == other),
+        None => factor == "linux" || factors.iter().any(|known| known == factor),
+    };
+    listed(head).iter().flat_map(|part| each(part)).any(|part| part.split('-').all(is))
 }
 
 /// A line without leading factors, and true if there were some: `py39,!win: pytest`.
@@ -301,6 +356,7 @@ fn put(text: &str, named: &dyn Fn(&str) -> Option<String>, depth: usize) -> Stri
         match head {
             "posargs" => out.push_str(&within(default)),
             "toxinidir" | "tox_root" | "toxini_dir" => out.push_str(TOP),
+            "envsitepackagesdir" | "env_site_packages_dir" => out.push_str(SITE),
             "envname" | "env_name" => out.push_str("py"),
             "envpython" | "env_python" => out.push_str("python"),
             "envbindir" | "env_bin_dir" => out.push_str("bin"),
@@ -323,9 +379,14 @@ fn put(text: &str, named: &dyn Fn(&str) -> Option<String>, depth: usize) -> Stri
     out
 }
 
+/// True for a value with a substitution that nobody here knows.
+fn is_unknown(value: &str) -> bool {
+    value.replace(TOP, "").replace(SITE, "").contains('{')
+}
+
 fn set(place: &mut Place, name: &str, value: &str) {
     // With an unknown substitution the variable would have a wrong value.
-    let known = !value.replace(TOP, "").contains('{') && !name.is_empty();
+    let known = !is_unknown(value) && !name.is_empty();
     if known && !name.starts_with(['#', '{']) {
         place.variables.push((name.to_owned(), value.to_owned()));
     }
@@ -333,7 +394,7 @@ fn set(place: &mut Place, name: &str, value: &str) {
 
 /// Words of a line, which is not run by a shell; `None` when a value is unknown.
 fn split(line: &str) -> Option<Vec<Word>> {
-    if line.replace(TOP, "").contains('{') {
+    if is_unknown(line) {
         return None;
     }
     let mut parsed = shell::parse(line);
@@ -396,7 +457,7 @@ fn array(command: &Value) -> Option<Vec<Word>> {
         match item {
             Value::String(text) => {
                 let text = put(text, &|_| None, 0);
-                if text.replace(TOP, "").contains('{') {
+                if is_unknown(&text) {
                     return None;
                 }
                 words.push(Word::literal(&text));
