@@ -36,7 +36,11 @@ pub fn add(
                     .to_owned(),
             );
         }
-        "cargo" => ("cargo", "--features=LIST, --all-features and --no-default-features", is_of_features),
+        "cargo" => (
+            "cargo",
+            "--features=LIST, --all-features, --no-default-features and --exclude=PACKAGE",
+            is_for_cargo,
+        ),
         "go" => ("go", "-tags=LIST", |arg| value_of(arg, "-tags=").is_some()),
         _ => return Err(format!("{framework} builds nothing; gtest, junit, cargo and go have it")),
     };
@@ -45,8 +49,13 @@ pub fn add(
     }
     match framework {
         "gtest" | "junit" => command.env.push((VARIABLE.into(), args.join("\n").into())),
-        // After `cargo test` and `go test`.
-        _ => drop(command.argv.splice(2..2, args.iter().map(OsString::from))),
+        // After `cargo test` and `go test`. Where one program is chosen, there is nothing to take a package out of.
+        _ => {
+            let whole = command.argv.iter().any(|word| word == "--workspace");
+            let args = args.iter().filter(|arg| whole || !arg.starts_with("--exclude="));
+            let args: Vec<OsString> = args.map(OsString::from).collect();
+            drop(command.argv.splice(2..2, args));
+        }
     }
     Ok(())
 }
@@ -82,8 +91,9 @@ fn is_property(arg: &str) -> bool {
     value_of(arg, "-D").or(value_of(arg, "-P")).is_some_and(|rest| !rest.starts_with(['=', ' ']))
 }
 
-fn is_of_features(arg: &str) -> bool {
-    matches!(arg, "--all-features" | "--no-default-features") || value_of(arg, "--features=").is_some()
+fn is_for_cargo(arg: &str) -> bool {
+    matches!(arg, "--all-features" | "--no-default-features")
+        || value_of(arg, "--features=").or(value_of(arg, "--exclude=")).is_some()
 }
 
 #[cfg(test)]
@@ -152,6 +162,8 @@ mod tests {
             ("junit", "build.gradle", "-I", Err("nothing that gradle")),
             ("junit", "A.java", "-Pflag", Err("neither pom.xml nor build.gradle")),
             ("cargo", "Cargo.toml", "--features=a,b", Ok("cargo test --features=a,b ")),
+            ("cargo", "Cargo.toml", "--exclude=demo", Ok("cargo test --exclude=demo ")),
+            ("cargo", "Cargo.toml", "--exclude", Err("--exclude=PACKAGE")),
             ("cargo", "Cargo.toml", "--features", Err("--all-features")),
             ("cargo", "Cargo.toml", "--config=x", Err("nothing that cargo")),
             ("go", "go.mod", "-tags=integration", Ok("go test -tags=integration ")),
