@@ -32,6 +32,10 @@ fn answer(common: &Common, command: &CacheCommand) -> Result<u8, ErrorReport> {
         CacheCommand::Clear => caches::clear(&folder),
     };
     let done = done.map_err(|e| wrong(&e))?;
+    if !done.in_use.is_empty() {
+        let names: Vec<String> = done.in_use.iter().map(|entry| printable(&entry.name).to_string()).collect();
+        notes::say(format!("not removed, since runs use it now: {}", names.join(", ")));
+    }
     let result = if common.json {
         exit::print_json(&done)
     } else {
@@ -49,7 +53,7 @@ fn answer(common: &Common, command: &CacheCommand) -> Result<u8, ErrorReport> {
         }
         exit::print_text(&table(&done))
     };
-    Ok(printed(result, 0))
+    Ok(printed(result, u8::from(!done.in_use.is_empty())))
 }
 
 fn counted(list: &CacheList) -> String {

@@ -18,7 +18,7 @@ use hotcell_workspace::Folder;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::builds::{EMPTY, WARM};
+use crate::builds::{self, EMPTY, WARM};
 use crate::known;
 use crate::state::StateFolder;
 use crate::time::micros_since_1970;
@@ -44,6 +44,9 @@ pub struct CacheList {
     pub entries: Vec<Entry>,
     /// Total size of these entries.
     pub bytes: u64,
+    /// For `prune` and `clear`: entries that were to be removed and stay, since runs use them or write them now.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub in_use: Vec<Entry>,
 }
 
 /// Something that is kept.
@@ -71,7 +74,13 @@ pub struct Prune {
 impl CacheList {
     fn new(state: &StateFolder, entries: Vec<Entry>) -> Self {
         let bytes = entries.iter().map(|entry| entry.bytes).sum();
-        Self { schema: SCHEMA.to_owned(), folder: state.path().to_owned(), entries, bytes }
+        Self {
+            schema: SCHEMA.to_owned(),
+            folder: state.path().to_owned(),
+            entries,
+            bytes,
+            in_use: Vec::new(),
+        }
     }
 }
 
@@ -124,7 +133,7 @@ fn taken(path: &Path, about: &fs::Metadata) -> u64 {
     inside.filter_map(|entry| Some(taken(&entry.path(), &entry.metadata().ok()?))).sum()
 }
 
-/// Removes the entries that meet the criteria. Returns the removed ones.
+/// Removes the entries that meet the criteria and that no run uses. Returns the removed ones, and those in use.
 ///
 /// # Errors
 /// When the entries cannot be listed, or one cannot be removed.
@@ -135,7 +144,7 @@ pub fn prune(state: &StateFolder, what: Prune, now: SystemTime) -> io::Result<Ca
     remove(state, goes)
 }
 
-/// Removes all entries. Returns the removed ones.
+/// Removes all entries that no run uses. Returns the removed ones, and those in use.
 ///
 /// # Errors
 /// When the entries cannot be listed, or one cannot be removed.
@@ -159,8 +168,15 @@ fn chosen(all: &[Entry], before: Option<i64>, most: Option<u64>) -> Vec<Entry> {
 
 fn remove(state: &StateFolder, entries: Vec<Entry>) -> io::Result<CacheList> {
     let folder = Folder::ours(state.path())?;
-    let mut removed = Vec::new();
+    let (mut removed, mut in_use) = (Vec::new(), Vec::new());
     for entry in entries {
+        let place = state.path().join(&entry.name);
+        // Kept until it is gone: no run begins to use it meanwhile.
+        let lock = if entry.kind == READINGS { unread(&place) } else { builds::free(&place) };
+        if lock.is_none() && fs::symlink_metadata(&place).is_ok_and(|about| !about.is_symlink()) {
+            in_use.push(entry);
+            continue;
+        }
         match folder.remove_all(Path::new(&entry.name)) {
             Ok(()) => {}
             Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
@@ -173,7 +189,23 @@ fn remove(state: &StateFolder, entries: Vec<Entry>) -> io::Result<CacheList> {
         }
         removed.push(entry);
     }
-    Ok(CacheList::new(state, removed))
+    Ok(CacheList { in_use, ..CacheList::new(state, removed) })
+}
+
+/// The database, when no process has it open: SQLite locks a byte of it for as long as that.
+fn unread(place: &Path) -> Option<fs::File> {
+    use nix::fcntl::{FcntlArg, fcntl};
+    let file = fs::File::open(place).ok()?;
+    let mut lock = nix::libc::flock {
+        l_type: i16::try_from(nix::libc::F_WRLCK).unwrap_or_default(),
+        l_whence: i16::try_from(nix::libc::SEEK_SET).unwrap_or_default(),
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    };
+    let asked = fcntl(&file, FcntlArg::F_OFD_GETLK(&mut lock));
+    let held = asked.is_ok() && i32::from(lock.l_type) != nix::libc::F_UNLCK;
+    (!held).then_some(file)
 }
 
 #[cfg(test)]
@@ -235,6 +267,25 @@ mod tests {
             ("tools/compiled/e1", "components"),
         ];
         assert_eq!(names, want);
+        // What a run uses or writes stays.
+        let used = builds::InUse::lock(&at("deps/pip-1")).unwrap();
+        fs::remove_file(at("readings.db")).unwrap();
+        let database = rusqlite::Connection::open(at("readings.db")).unwrap();
+        database.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())).unwrap();
+        database.execute_batch("CREATE TABLE a (b); INSERT INTO a VALUES (1)").unwrap();
+        let names = |entries: &[Entry]| {
+            let mut names: Vec<String> = entries.iter().map(|entry| entry.name.clone()).collect();
+            names.sort_unstable();
+            names.join(" ")
+        };
+        let most = Prune { older: None, most: Some(0) };
+        let done = prune(&state, most, SystemTime::now()).unwrap();
+        assert_eq!(names(&done.in_use), "deps/pip-1 readings.db");
+        assert_eq!(names(&done.entries), "builds/go-1 deps/npm-2.failed tools/compiled/e1");
+        drop((used, database));
+        fs::create_dir_all(at("builds/go-1")).unwrap();
+        fs::write(at("deps/npm-2.failed"), "why").unwrap();
+        fs::write(at("tools/compiled/e1"), "1234").unwrap();
         let none =
             prune(&state, Prune { older: Some(Duration::from_secs(3600)), most: None }, SystemTime::now());
         assert!(none.unwrap().entries.is_empty());

@@ -147,8 +147,9 @@ impl Build {
         let nothing = |outcome| Finished { outcome, home: None, changed: None };
         let mut stop = std::pin::pin!(stop);
         let mut policy = self.policy.clone();
+        let mut _in_use = None;
         let start = async {
-            builds::standard_library(engine, self.state.as_ref(), &mut policy, say).await;
+            _in_use = builds::standard_library(engine, self.state.as_ref(), &mut policy, say).await;
             engine.spawn(&policy).await
         };
         let started = tokio::select! {

@@ -15,6 +15,7 @@ use hotcell_sandbox::toolchain::{self, Asks, LookupError, Surroundings, Toolchai
 
 use crate::below;
 use crate::build_folders::{self, Hidden};
+use crate::builds::InUse;
 use crate::changes::{Before, Keep};
 use crate::compile::Build;
 use crate::config::{self, Configuration, EnvSetting, Mode, Settings};
@@ -128,6 +129,8 @@ pub(crate) struct Stay {
     _image: Option<Held>,
     /// Temporary folders of hotcell.
     _folders: Vec<tempfile::TempDir>,
+    /// Entries of caches that the run is shown.
+    _in_use: Vec<InUse>,
 }
 
 impl Prepared {
@@ -307,6 +310,9 @@ impl RunRequest {
             check_bind(bind).map_err(&refused)?;
         }
 
+        // From before the guard's scan on, which may take long.
+        let kept = state.as_ref().and_then(|choice| choice.path().ok());
+        let in_use = kept.map(|state| InUse::of_binds(state, &policy.job.binds)).unwrap_or_default();
         let mut folders: Vec<tempfile::TempDir> = Vec::new();
         folders.extend(self.show_around(&mut policy, &around).map_err(&refused)?);
         let hidden = self.hide(&mut policy, gate.guard.settings.mode, &mut folders);
@@ -388,7 +394,7 @@ impl RunRequest {
             strips,
             psql,
             before,
-            stay: Stay { _image: image, _folders: folders },
+            stay: Stay { _image: image, _folders: folders, _in_use: in_use },
         })
     }
 

@@ -226,12 +226,12 @@ impl PreparedTest {
         let mut repeats = Repeats::default();
         let mut policy = self.policy.clone();
         let mut say = |what: &str| progress(1, Progress::Ahead(what));
-        tokio::select! {
+        let _in_use = tokio::select! {
             biased;
             // When cancelled, no run begins, and the report says so.
-            () = cancel.wait() => {}
-            () = builds::standard_library(engine, self.state.as_ref(), &mut policy, &mut say) => {}
-        }
+            () = cancel.wait() => None,
+            lock = builds::standard_library(engine, self.state.as_ref(), &mut policy, &mut say) => lock,
+        };
         if let Some(name) = &self.options.cache {
             match Warm::show(name, self.framework.name(), self.state.as_ref(), &mut policy) {
                 Ok((warm, said)) => {

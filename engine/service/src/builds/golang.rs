@@ -20,6 +20,7 @@ use hotcell_workspace::Folder;
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
 
+use super::InUse;
 use crate::state::{StateChoice, StateFolder};
 
 /// Folder name in the state folder.
@@ -49,16 +50,15 @@ const ENVIRONMENT: [(&str, &str); 4] =
 static ONE: Mutex<()> = Mutex::const_new(());
 
 /// Adds Go's compiled standard library to a job that compiles with go, and compiles the library first if
-/// necessary. If that fails, the job compiles it by itself.
+/// necessary. If that fails, the job compiles it by itself. The lock is to be kept as long as the job runs.
 pub(crate) async fn standard_library(
     engine: &dyn Spawn,
     state: Option<&StateChoice>,
     policy: &mut Policy,
     say: &mut (dyn FnMut(&str) + Send),
-) {
-    let Some(key) = key(policy) else { return };
-    let Some(Ok(state)) = state.map(|choice| choice.path().map(StateFolder::open)) else { return };
-    let Ok(state) = state else { return };
+) -> Option<InUse> {
+    let key = key(policy)?;
+    let state = StateFolder::open(state?.path().ok()?).ok()?;
     let place = state.path().join(KEPT).join(format!("go-{key}"));
     if !super::is_folder(&place) && super::in_vain(&place).is_none() {
         let _one = ONE.lock().await;
@@ -73,12 +73,13 @@ pub(crate) async fn standard_library(
         }
     }
     let inside = Path::new(HOME).join(CACHE);
-    if super::is_folder(&place)
-        && let Some(bind) = super::bind(&place, &inside, policy.job.limits.disk)
-    {
-        super::touch(&place);
-        policy.job.binds.push(bind);
-    }
+    let lock = InUse::lock(&place);
+    // It may have been removed before it was locked.
+    let bind =
+        if super::is_folder(&place) { super::bind(&place, &inside, policy.job.limits.disk) } else { None };
+    super::touch(&place);
+    policy.job.binds.push(bind?);
+    lock
 }
 
 /// Key of a job's go, in hexadecimal: its program, and its environment. `None` when there is nothing to

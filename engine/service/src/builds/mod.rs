@@ -105,6 +105,7 @@ fn keep_layers(
     let parent = place.parent().unwrap_or(Path::new("."));
     tidy(parent);
     let unfinished = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(parent)?;
+    let _writing = InUse::lock(unfinished.path());
     let folder = Folder::ours(unfinished.path())?;
     layer::write(&before, &after, &wanted, &folder, How::Copied, None)?;
     let time = dated.map(|dated| TimeSpec::new(dated, 0));
@@ -139,6 +140,48 @@ pub(crate) fn fits(changes: &[hotcell_workspace::Change], most: Bytes) -> io::Re
     }
 }
 
+/// Shared lock on an entry: while it is kept, nobody removes the entry. `None` where the entry cannot be opened or locked.
+#[derive(Debug)]
+pub(crate) struct InUse {
+    _lock: fs::File,
+}
+
+impl InUse {
+    pub(crate) fn lock(place: &Path) -> Option<Self> {
+        let file = fs::File::open(place).ok()?;
+        file.lock_shared().ok()?;
+        Some(Self { _lock: file })
+    }
+
+    /// Locks the entries of caches in a state folder that these binds show; those of [`Warm`] have a lock of their own.
+    pub(crate) fn of_binds(state: &Path, binds: &[Bind]) -> Vec<Self> {
+        let Ok(state) = state.canonicalize() else { return Vec::new() };
+        let entry = |bind: &Bind| {
+            let host = bind.host.canonicalize().ok()?;
+            let mut parts = host.strip_prefix(&state).ok()?.components();
+            let cache = parts.next()?.as_os_str();
+            let entry = parts.next()?.as_os_str();
+            LOCKED.iter().any(|name| cache == *name).then(|| state.join(cache).join(entry))
+        };
+        let places: std::collections::BTreeSet<PathBuf> = binds.iter().filter_map(entry).collect();
+        places.iter().filter_map(|place| Self::lock(place)).collect()
+    }
+}
+
+/// Folders in the state folder with an entry for each thing that runs are shown.
+const LOCKED: [&str; 2] = ["deps", "builds"];
+
+/// Exclusive lock on an entry that is to be removed; `None` while a run uses it, or it is being written.
+pub(crate) fn free(place: &Path) -> Option<fs::File> {
+    let file = fs::File::open(place).ok()?;
+    match file.try_lock() {
+        Ok(()) => Some(file),
+        Err(fs::TryLockError::WouldBlock) => None,
+        // A file system without locks: nobody can say that it is in use.
+        Err(fs::TryLockError::Error(_)) => Some(file),
+    }
+}
+
 /// Marks an entry as used, so that it is kept.
 pub(crate) fn touch(place: &Path) {
     // A user who may not write there can still use the entry.
@@ -153,6 +196,7 @@ pub(crate) fn tidy(parent: &Path) {
         let unfinished = entry.file_name().to_string_lossy().starts_with(UNFINISHED);
         let most = if unfinished { ABANDONED } else { UNUSED };
         if age().is_some_and(|age| age > most)
+            && let Some(_free) = free(&entry.path())
             && let Err(e) = folder.remove_all(Path::new(&entry.file_name()))
         {
             tracing::info!("{} cannot be removed: {e}", entry.path().display());
@@ -199,6 +243,35 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
     use std::os::unix::fs::{MetadataExt, symlink};
+
+    #[test]
+    fn what_runs_are_shown_of_caches_is_locked() {
+        let state = tempfile::tempdir().unwrap();
+        for place in ["deps/a/lib", "deps/b", "builds/go-1", "warm/x", "other/y"] {
+            fs::create_dir_all(state.path().join(place)).unwrap();
+        }
+        let bind = |place: &str| Bind {
+            host: state.path().join(place),
+            inside: PathBuf::from("/x"),
+            writable: false,
+            copy_on_write: false,
+            identity: None,
+        };
+        let binds = ["deps/a", "deps/a/lib", "builds/go-1", "deps/gone", "deps", "other/y"].map(bind);
+        let held = InUse::of_binds(state.path(), &binds);
+        let is_free = |place: &str| free(&state.path().join(place)).is_some();
+        for (place, want) in
+            [("deps/a", false), ("deps/b", true), ("builds/go-1", false), ("warm/x", true), ("other/y", true)]
+        {
+            assert_eq!(is_free(place), want, "{place}");
+        }
+        // Several runs share one.
+        let other = InUse::of_binds(state.path(), &binds[..1]);
+        drop(held);
+        assert!(!is_free("deps/a") && is_free("builds/go-1"));
+        drop(other);
+        assert!(is_free("deps/a") && !is_free("deps/gone"));
+    }
 
     #[test]
     fn what_is_kept_is_what_is_wanted_all_of_one_time_and_as_it_was() {

@@ -413,6 +413,7 @@ fn keep(changed: &Changed, base: &Path, made: &Path, most: Bytes, place: &Path) 
     builds::fits(&wanted, most)?;
     builds::tidy(parent);
     let unfinished = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(parent)?;
+    let _writing = builds::InUse::lock(unfinished.path());
     let folder = Folder::ours(unfinished.path())?;
     layer::write(&before, &after, &wanted, &folder, How::Copied, None)?;
     folder.sync()?;

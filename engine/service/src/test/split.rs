@@ -110,11 +110,11 @@ impl PreparedTest {
     ) -> Result<Listed, Box<TestReport>> {
         let mut policy = self.policy.clone();
         let mut say = |what: &str| progress(Progress::Ahead(what));
-        tokio::select! {
+        let _in_use = tokio::select! {
             biased;
-            () = cancel.wait() => {}
-            () = crate::builds::standard_library(engine, self.state.as_ref(), &mut policy, &mut say) => {}
-        }
+            () = cancel.wait() => None,
+            lock = crate::builds::standard_library(engine, self.state.as_ref(), &mut policy, &mut say) => lock,
+        };
         self.list(engine, cancel, &policy, progress).await
     }
 }
