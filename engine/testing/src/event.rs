@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::case::{NAME, Status};
-use crate::text::clip;
+use crate::text::{clip, paired};
 
 /// Maximum length of a line, in bytes.
 const LONGEST_LINE: usize = 128 << 10;
@@ -198,7 +198,7 @@ enum Said {
 }
 
 fn parse(line: &[u8]) -> Option<Said> {
-    let mut line: Line = serde_json::from_slice(line).ok()?;
+    let mut line: Line = serde_json::from_slice(&paired(line)).ok()?;
     let runtime = |line: &mut Line| Runtime {
         version: line.version.take().map(|t| clip(&t, 100)),
         interpreter: line.python.take().map(|t| clip(&t, 100)),

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::case::{ALL_TEXT, DETAILS, Entry, MESSAGE, MOST_CASES, NAME, ReportError, Status};
-use crate::text::{Budget, clip};
+use crate::text::{Budget, clip, paired};
 use hotcell_sandbox::policy::PROJECT;
 
 /// Maximum number of titles above a test.
@@ -27,7 +27,8 @@ pub fn parse(bytes: &[u8], seen: &HashSet<&str>) -> Result<Vec<Entry>, ReportErr
     if depth(bytes) > DEPTH {
         return Err(ReportError::Broken("its values are too deep".to_owned()));
     }
-    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let bytes = paired(bytes);
+    let mut json = serde_json::Deserializer::from_slice(&bytes);
     Top(&mut read)
         .deserialize(&mut json)
         .and_then(|()| json.end())
@@ -382,6 +383,9 @@ mod tests {
             (r#""title":{"a":1},"#, "a::[object Object]"),
             (r#""title":null,"#, "a::"),
             ("", "a::"),
+            // Half a letter, as JavaScript's strings may have.
+            (r#""title":"a\ud800b","#, "a::a\u{fffd}b"),
+            (r#""ancestorTitles":["\uDFFF"],"title":"\ud83d\ude00","#, "a::\u{fffd}::\u{1f600}"),
             (r#""ancestorTitles":["x",null,true],"title":"t","#, "a::x::::true::t"),
         ] {
             let text = format!(

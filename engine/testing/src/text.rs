@@ -1,4 +1,6 @@
-//! Shortens and counts text from hostile programs.
+//! Shortens, counts and mends text from hostile programs.
+
+use std::borrow::Cow;
 
 /// Remaining budget for text. When it is used up, details are dropped first, and a name ends the reading.
 #[derive(Clone, Debug)]
@@ -39,10 +41,62 @@ pub fn clip(text: &str, most: usize) -> String {
     format!("{}\n… {} bytes left out …\n{}", &text[..head], tail - head, &text[tail..])
 }
 
+/// JSON in which each half of a pair of surrogates that stands alone is U+FFFD: strings of JavaScript and Python may have such, and no
+/// text can.
+#[must_use]
+pub fn paired(json: &[u8]) -> Cow<'_, [u8]> {
+    let unit = |at: usize| {
+        let digits = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let mut alone = Vec::new();
+    let mut at = 0;
+    while let Some(found) = json.get(at..).and_then(|rest| rest.iter().position(|b| *b == b'\\')) {
+        at += found;
+        let long = match (unit(at), unit(at + 6)) {
+            (Some(0xD800..=0xDBFF), Some(0xDC00..=0xDFFF)) => 12,
+            (Some(0xD800..=0xDFFF), _) => {
+                alone.push(at);
+                6
+            }
+            _ => 2,
+        };
+        at += long;
+    }
+    if alone.is_empty() {
+        return Cow::Borrowed(json);
+    }
+    let mut whole = json.to_vec();
+    for at in alone {
+        whole[at..at + 6].copy_from_slice(b"\\ufffd");
+    }
+    Cow::Owned(whole)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn half_letters_are_replaced() {
+        for (json, want) in [
+            (r#""a""#, "a"),
+            (r#""\ud83d\ude00""#, "\u{1f600}"),
+            (r#""\ud83d""#, "\u{fffd}"),
+            (r#""\uDE00\uD83D""#, "\u{fffd}\u{fffd}"),
+            (r#""\ud83dx\ude00""#, "\u{fffd}x\u{fffd}"),
+            (r#""\ud83d\ud83d\ude00""#, "\u{fffd}\u{1f600}"),
+            (r#""\\ud83d""#, "\\ud83d"),
+            (r#""\"\\\ud83d""#, "\"\\\u{fffd}"),
+            (r#""\u0041\n""#, "A\n"),
+        ] {
+            assert_eq!(serde_json::from_slice::<String>(&paired(json.as_bytes())).unwrap(), want, "{json}");
+        }
+        for broken in [r#""\ud8"#, r#""\u"#, "\\", r#""\ud8zz""#] {
+            assert_eq!(*paired(broken.as_bytes()), *broken.as_bytes());
+        }
+    }
 
     #[test]
     fn the_middle_goes() {

@@ -17,7 +17,7 @@ use crate::project::Project;
 use crate::pytest::NOT_INSTALLED;
 use crate::python;
 use crate::python::words::{self, Runner, given};
-use crate::text::{Budget, clip};
+use crate::text::{Budget, clip, paired};
 
 const DRIVER: &str = "hotcell_unittest.py";
 const REPORT: &str = "unittest.jsonl";
@@ -166,7 +166,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<FinalReport, ReportError> {
         if line.len() > LONGEST_LINE {
             return broken("a line is too long");
         }
-        let mut line: Line = match serde_json::from_slice(line) {
+        let mut line: Line = match serde_json::from_slice(&paired(line)) {
             Ok(line) => line,
             Err(_) => return broken("a line is not an entry"),
         };
