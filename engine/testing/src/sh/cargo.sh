@@ -77,9 +77,10 @@ export RUST_TEST_THREADS
         # which: only libtest's says so on its output then.
         if "$program" --help 2>/dev/null </dev/null | grep -q -e --logfile &&
             "$program" --exact 'hotcell: no test has this name' --logfile "$log" 2>/dev/null </dev/null | grep -q '^running 0 tests'; then
-            rm -rf "$log"
             printf '@hotcell\tlogged\t%s\n' "$program"
         fi
+        # Of that run, whichever it was.
+        rm -rf "$log"
         ;;
     esac
     printf '@hotcell\tstart\t%s\t%s\n' "$program" "$RUST_TEST_THREADS"

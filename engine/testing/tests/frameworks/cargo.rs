@@ -177,6 +177,46 @@ async fn a_program_without_libtest_is_one_test() {
     assert_eq!(ran.case("tests/bad.rs").message.as_deref(), Some("the test program ended with exit code 3"));
 }
 
+/// A harness with libtest's options that writes its log in place of its output, as libtest-mimic does.
+const LIKE_MIMIC: &str = r#"
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let has = |word: &str| args.iter().any(|arg| arg == word);
+    if has("--help") { return println!("--exact --list --logfile <PATH>"); }
+    let all = ["plain", "other::two", "off"];
+    if has("--list") { return all.iter().for_each(|name| println!("{name}: test")); }
+    let asked: Vec<_> = all.iter().filter(|name| !has("--exact") || has(name)).collect();
+    let mut text = format!("\nrunning {} tests\n", asked.len());
+    let (mut good, mut bad, mut off) = (0, 0, 0);
+    for name in asked {
+        let said = match *name { "off" => { off += 1; "ignored" } "other::two" if BAD => { bad += 1; "FAILED" } _ => { good += 1; "ok" } };
+        text += &format!("test {name:<10} ... {said}\n");
+    }
+    let end = if bad > 0 { "FAILED" } else { "ok" };
+    text += &format!("\ntest result: {end}. {good} passed; {bad} failed; {off} ignored; 0 measured; 0 filtered out; finished in 0.00s\n\n");
+    match args.iter().skip_while(|arg| *arg != "--logfile").nth(1) {
+        Some(log) => std::fs::write(log, text).unwrap(),
+        None => print!("{text}"),
+    }
+    std::process::exit(if bad > 0 { 101 } else { 0 });
+}
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_harness_may_write_its_log_in_place_of_its_output() {
+    let Some(rust) = with_rust() else { return };
+    let manifest = format!("{MANIFEST}[[test]]\nname = \"files\"\nharness = false\n");
+    for (bad, verdict, counts) in
+        [("false", Verdict::Passed, [2, 0, 0, 1, 0]), ("true", Verdict::Failed, [1, 1, 0, 1, 0])]
+    {
+        let harness = LIKE_MIMIC.replace("BAD", bad);
+        let files = [("Cargo.toml", manifest.as_str()), ("src/lib.rs", ""), ("tests/files.rs", &harness)];
+        let ran = run_with("cargo", &rust, &files, Selection::default(), limits()).await;
+        ran.assert(verdict, true, true);
+        assert_eq!(ran.counts(), counts, "{bad}: {}", ran.told());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_workspace_is_tested_whole() {
     let Some(rust) = with_rust() else { return };
