@@ -294,6 +294,12 @@ def _lister(pytest, path):
     return pytest_collection_finish
 
 
+def _from_here(id):
+    """An id, which begins at the project's top, as a word for pytest in another folder."""
+    above = os.path.join(_TOP, id.split("::")[0])
+    return os.path.join(os.path.relpath(_TOP), id) if os.getcwd() != _TOP and os.path.exists(above) else id
+
+
 def _main():
     import importlib.util
     import json
@@ -332,7 +338,7 @@ def _main():
     if only is not None:
         # More than a command line may have.
         with open(only, encoding="utf-8") as file:
-            sys.argv.extend(json.load(file))
+            sys.argv.extend(_from_here(id) for id in json.load(file))
     if listing is not None:
         sys.argv[1:1] = ["--collect-only", "-q"]
         plugin.pytest_collection_finish = _lister(pytest, listing)

@@ -17,7 +17,9 @@ def _read_words():
     if "{hotcell:site}" in text:
         import sysconfig
 
-        text = text.replace("{hotcell:site}", json.dumps(sysconfig.get_path("purelib"))[1:-1])
+        # Of an environment in the project, the place where the project itself lies: ids begin there.
+        site = os.path.realpath(sysconfig.get_path("purelib"))
+        text = text.replace("{hotcell:site}", json.dumps(site)[1:-1])
     return json.loads(text)
 
 

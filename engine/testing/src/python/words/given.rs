@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use serde_json::{Value, json};
 
 use super::command::unwrapped;
+use super::tox::folder;
 use super::{Place, Runner, SITE, Start, TOP, Words, text_of};
 use crate::framework::{Followed, Selection};
 use crate::javascript::shell::Word;
@@ -183,9 +184,10 @@ fn for_selection(start: &Start, selection: &Selection, project: &dyn Project) ->
         let text = word.text.as_str();
         if !text.starts_with('-') {
             // A value of an unknown option, or the name of tests.
-            let below = |path: &str| match start.place.folder.as_str() {
-                "" => project.has(path),
-                folder => project.has(&format!("{folder}/{path}")),
+            let below = |path: &str| {
+                path.starts_with(SITE)
+                    || folder(&start.place.folder, path)
+                        .is_some_and(|path| path.is_empty() || project.has(&path))
             };
             let path = text.split("::").next().unwrap_or(text);
             let chooses = below(path) || below(&path.replace('.', "/")) || word.pattern || text == "discover";

@@ -328,6 +328,15 @@ fn arguments_for_a_selection() {
         let text: Vec<&str> = given.arguments.iter().map(|word| word.text.as_str()).collect();
         assert_eq!(text.join(" "), want, "{filter:?}");
     }
+    // From another folder, where paths begin at the top, with dots, or in what is installed.
+    let tox = "[testenv]\nchangedir = run\ncommands = pytest -q {envsitepackagesdir}/pk {toxinidir}/tests ../docs {toxinidir} own.py word\n";
+    let project =
+        Files::new(&[("tox.ini", tox), ("tests/test_a.py", ""), ("docs/a.py", ""), ("run/own.py", "")]);
+    let words = of(&project);
+    let selection = Selection { filter: Some("tests/test_a.py".to_owned()), ..Selection::default() };
+    let given = given::given(words.as_ref(), Runner::Pytest, &selection, &project);
+    let text: Vec<&str> = given.arguments.iter().map(|word| word.text.as_str()).collect();
+    assert_eq!(text, ["-q", "word"]);
 }
 
 #[test]
