@@ -31,7 +31,7 @@ const OTHERS: &str = "(others)";
 /// Maximum number of notifications answered before other work gets a turn.
 const BATCH: usize = 64;
 /// CPU time charged for each wake-up: for waking, and for polling everything else that a run waits for.
-const WAKING: Duration = Duration::from_micros(20);
+pub(crate) const WAKING: Duration = Duration::from_micros(20);
 
 /// The denials recorded so far.
 #[derive(Debug, Default)]
@@ -42,7 +42,8 @@ pub struct Denials {
 }
 
 impl Denials {
-    fn add(&mut self, layer: &str, operation: &str, mut target: String, errno: &str) {
+    /// Counts a denial.
+    pub(crate) fn add(&mut self, layer: &str, operation: &str, mut target: String, errno: &str) {
         // No operation can crowd out another: after its first few rows, all its further targets share one
         // row.
         let own = self.rows.iter().filter(|d| d.layer == layer && d.operation == operation);
@@ -115,7 +116,7 @@ pub async fn answer(listener: Option<&mut Listener>, denials: &mut Denials) -> s
 }
 
 /// CPU time that this thread has used.
-fn processor_time() -> Duration {
+pub(crate) fn processor_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Into::into)
 }
 

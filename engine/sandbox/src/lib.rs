@@ -27,6 +27,7 @@
 //! | [`pool`] | sandboxes made before they are asked for |
 //! | [`serve`] | a pool shared with other processes of the same user |
 //! | [`prime`] | which of them can hold an interpreter that was started ahead |
+//! | `names` | names that are asked for where there is no network |
 //! | [`network`] | the only way out of a sandbox: sockets that a proxy serves |
 //! | [`home`] | the files that a run left behind |
 //! | [`toolchain`] | host folders that a program needs besides `/usr` |
@@ -49,6 +50,7 @@ mod ids;
 mod later;
 mod launcher;
 pub mod layer;
+mod names;
 pub mod network;
 mod os_text;
 pub mod outcome;

@@ -176,7 +176,8 @@ pub struct Denial {
     /// The arguments, or the address.
     pub target: String,
     /// The error that the program got, such as `EPERM`; `not observed` where the call was let through to fail
-    /// later, as network calls are; `denied by the proxy` for denials of a sandbox's proxy.
+    /// later, as network calls are; `denied by the proxy` for denials of a sandbox's proxy; `there is no network` for names that a
+    /// sandbox without one asked for.
     pub errno: String,
     /// Number of times.
     pub count: u64,

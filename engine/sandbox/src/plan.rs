@@ -90,8 +90,10 @@ pub struct ShapePlan {
     pub group: bool,
     /// The sandbox has a root of its own; otherwise a private folder on the host is its scratch.
     pub rooted: bool,
-    /// Its loopback has the sockets of a proxy, and these names lead to relays.
+    /// Its loopback has a socket for names, and these lead to relays.
     pub names: Option<Names>,
+    /// Its loopback has the sockets of a proxy.
+    proxied: bool,
     /// The limits that it was planned for.
     pub ceilings: Limits,
     /// Mountpoints for jobs; these differ between roots.
@@ -110,7 +112,7 @@ pub struct ShapePlan {
 impl ShapePlan {
     /// Whether its loopback has the sockets of a proxy.
     pub const fn proxied(&self) -> bool {
-        self.names.is_some()
+        self.proxied
     }
 
     /// Fills in the host ids. Without an own user namespace they are the ids inside as well.
@@ -208,7 +210,7 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
             Layer::NetNs,
             libc::CLONE_NEWNET,
             match shape.network {
-                Network::Loopback => setup::LOOPBACK,
+                Network::Loopback => setup::LOOPBACK | setup::NAMES,
                 Network::Proxy => setup::LOOPBACK | setup::PROXY,
                 Network::Off => 0,
             },
@@ -308,7 +310,8 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
         late,
         group,
         rooted,
-        names: proxied.then(|| names(relays)),
+        names: (flags & (setup::PROXY | setup::NAMES) != 0).then(|| names(relays)),
+        proxied,
         places,
         links,
         image: shape.image.clone(),
@@ -580,6 +583,7 @@ mod tests {
             let plan = shape(&Shape { network, ..Shape::default() }, &full_host()).unwrap();
             let has = |flag| plan.setup.flags & flag != 0;
             assert_eq!((has(setup::LOOPBACK), has(setup::PROXY), plan.proxied()), (loopback, proxy, proxy));
+            assert_eq!((has(setup::NAMES), plan.names.is_some()), (loopback && !proxy, loopback));
         }
         let proxied = Shape { network: Network::Proxy, ..Shape::default() };
         let without = [

@@ -18,6 +18,7 @@ use crate::denials::{self, Denials, Listener};
 use crate::doctor::advise;
 use crate::failure::{Failure, explain};
 use crate::later::QUIET;
+use crate::names::{self, Asked};
 use crate::network::{Serving, SharedProxy, Sockets};
 use crate::outcome::{Cause, Layers, Limit, Mount, Outcome, Timings, Usage};
 use crate::plan::{OWN_SCRATCH_FILES, Refusal};
@@ -137,6 +138,8 @@ struct Run {
     proxy: Option<SharedProxy>,
     serving: Option<Box<dyn Serving>>,
     listener: Option<Listener>,
+    /// Questions for names, where there is no network.
+    asked: Option<Asked>,
     /// Set if the job was sent to the runner directly over this socket: process 1 must then be asked whether
     /// the program runs.
     direct: Option<OwnedFd>,
@@ -169,6 +172,7 @@ impl Run {
             proxy: task.proxy,
             serving: None,
             listener: None,
+            asked: None,
             direct: None,
             cause: None,
             status: None,
@@ -251,6 +255,11 @@ impl Run {
                         self.kill(cause);
                     }
                 }
+                heard = names::answer(self.asked.as_mut()), if !is_quiet => {
+                    if !heard && let Some(asked) = self.asked.take() {
+                        self.denials.append(asked.into_rows());
+                    }
+                }
                 // Last: events that the program can repeat at will come after those that end it.
                 heard = hear_program(self.listener.as_mut(), &mut self.denials, &mut self.streams), if !is_quiet => {
                     if !heard {
@@ -294,8 +303,15 @@ impl Run {
         match said.kind {
             tell::BORN => {
                 self.pidfd = fds.next();
-                // Without a proxy they are closed here: nothing listens.
-                if let (Some(proxy), Some(sockets)) = (self.proxy.take(), Sockets::of(fds)) {
+                let mut sockets: Vec<OwnedFd> = fds.collect();
+                if let [_] = sockets.as_slice() {
+                    let socket = sockets.pop();
+                    let asked = |socket| Asked::new(socket, self.released(), self.limits.cpus);
+                    self.asked = socket.map(asked);
+                } else if let (Some(proxy), Some(sockets)) =
+                    (self.proxy.take(), Sockets::of(sockets.into_iter()))
+                {
+                    // Without a proxy they are closed here: nothing listens.
                     self.serving = Some(proxy.serve(sockets).map_err(Lost::Io)?);
                 }
                 // The run was stopped before process 1 existed, when without a cgroup there was nothing to
@@ -446,6 +462,7 @@ impl Run {
         let usage = self.usage(&seen);
         let timings = self.timings(collecting);
         let mut denials = std::mem::take(&mut self.denials);
+        denials.append(self.asked.take().map(Asked::into_rows).unwrap_or_default());
         denials.append(self.serving.take().map(Serving::finish).unwrap_or_default());
         let mut layers = self.ends.layers;
         if let Some(layer) = refusal.as_ref().and_then(|r| r.layer) {

@@ -405,18 +405,20 @@ impl Launcher {
         born
     }
 
-    /// The sockets of a sandbox's proxy, in the network namespace that it is about to get; none for one without.
+    /// The sockets of a sandbox's proxy, in the network namespace that it is about to get; for one without, that for names alone, or
+    /// none.
     fn proxy_sockets(&self, setup: &Setup<'_>) -> Result<ProxySockets, Failure> {
         const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
         let mut sockets = ProxySockets { fds: [-1; 3 + MAX_RELAYS], count: 0 };
-        if setup.flags & setup::PROXY == 0 {
-            return Ok(sockets);
-        }
+        let own: &[(u16, bool)] = match setup.flags & (setup::PROXY | setup::NAMES) {
+            0 => return Ok(sockets),
+            setup::NAMES => &[(NAMES_PORT, true)],
+            _ => &[(PROXY_PORT, false), (NAMES_PORT, true), (NAMES_PORT, false)],
+        };
         if self.network == Network::Host {
             return Err(Errno::PERM).at_item(Step::Network, 4);
         }
-        let own = [(PROXY_PORT, false), (NAMES_PORT, true), (NAMES_PORT, false)];
-        let own = own.into_iter().map(|(port, datagrams)| (LOOPBACK, port, datagrams));
+        let own = own.iter().map(|&(port, datagrams)| (LOOPBACK, port, datagrams));
         let relays = setup.relays.map(|(at, port)| (at, port, false));
         for (slot, (at, port, datagrams)) in sockets.fds.iter_mut().zip(own.chain(relays)) {
             match sys::loopback_socket(at, port, datagrams) {

@@ -89,11 +89,12 @@ async fn sockets_that_nobody_serves_are_closed() {
 
 #[tokio::test]
 async fn only_a_sandbox_with_a_proxy_knows_of_one() {
+    // A socket for names is there without one too.
     let proxied = "grep -c nameserver /etc/resolv.conf; grep -c 'hosts: files dns' /etc/nsswitch.conf; echo $HTTP_PROXY";
     let policy = sh(proxied).proxy(SharedProxy::new(Greeter::default()));
     let (with, without) = (run(&policy).await, run(&sh(proxied)).await);
     assert_eq!(stdout(&with), "1\n1\nhttp://127.0.0.1:888\n", "{}", told(&with));
-    assert_eq!(stdout(&without), "0\n0\n\n", "{}", told(&without));
+    assert_eq!(stdout(&without), "1\n1\n\n", "{}", told(&without));
     let own = run(&policy.clone().env("HTTP_PROXY", "own")).await;
     assert_eq!(stdout(&own), "1\n1\nown\n", "{}", told(&own));
 }
@@ -109,6 +110,30 @@ async fn without_a_network_of_its_own_it_is_refused() {
     policy.shape.confinement = Confinement::Namespaces;
     policy.shape.network = Network::Loopback;
     assert_eq!(run(&policy).await.cause, Cause::Refused);
+}
+
+/// Names are unknown at once, and the report has those that were asked for; this machine's own are in the made hosts file.
+#[tokio::test]
+async fn without_a_network_the_names_that_were_asked_for_are_told() {
+    let script = "import socket as s, time\n\
+        for name in ('localhost', 'sandbox', 'pypi.test', 'deep.pypi.test', 'pypi.test'):\n    \
+            since = time.time()\n    \
+            try: s.getaddrinfo(name, 443); print(name, 'is there')\n    \
+            except s.gaierror as e: print(name, e.errno == s.EAI_NONAME, time.time() - since < 2)\n";
+    let policy = Policy::new("python3").args(["-c", script]);
+    let outcome = run(&policy).await;
+    let want = "localhost is there\nsandbox is there\npypi.test True True\ndeep.pypi.test True True\npypi.test True True\n";
+    assert_eq!(stdout(&outcome), want, "{}", told(&outcome));
+    let rows: Vec<_> =
+        outcome.denials.iter().map(|d| (d.layer.as_str(), d.operation.as_str(), d.target.as_str())).collect();
+    assert_eq!(
+        rows,
+        [("network", "dns", "pypi.test"), ("network", "dns", "deep.pypi.test")],
+        "{}",
+        told(&outcome)
+    );
+    // Whoever asks for nothing has nothing in the report.
+    assert!(run(&sh("true")).await.denials.is_empty());
 }
 
 /// glibc leaves out address families for which a machine has loopback addresses only.
