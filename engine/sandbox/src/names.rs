@@ -80,7 +80,7 @@ pub async fn answer(asked: Option<&mut Asked>) -> bool {
     answered.is_ok()
 }
 
-/// The name that a question is about, and the answer that there is none (NXDOMAIN); `None` for what is no question.
+/// Name of a question, and the reply that no such name exists (NXDOMAIN); `None` for another message.
 fn no_such_name(message: &[u8]) -> Option<(String, Vec<u8>)> {
     const RESPONSE_OR_OPCODE: u8 = 0b1111_1000;
     const RECURSION_DESIRED: u8 = 1;

@@ -267,7 +267,7 @@ mod tests {
             ("tools/compiled/e1", "components"),
         ];
         assert_eq!(names, want);
-        // What a run uses or writes stays.
+        // Entries that a run uses or writes stay.
         let used = builds::InUse::lock(&at("deps/pip-1")).unwrap();
         fs::remove_file(at("readings.db")).unwrap();
         let database = rusqlite::Connection::open(at("readings.db")).unwrap();
