@@ -105,8 +105,17 @@ impl FromStr for Layer {
     }
 }
 
-/// The candidate closest to a mistyped `word`; `None` when there are no candidates.
+/// Characters of a mistyped word that are compared: no name is longer, and the comparison takes time and memory for
+/// each.
+const COMPARED: usize = 64;
+
+fn beginning(word: &str) -> &str {
+    word.char_indices().nth(COMPARED).map_or(word, |(at, _)| &word[..at])
+}
+
+/// The candidate closest to a mistyped `word`, by its beginning; `None` when there are no candidates.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word = beginning(word);
     // Who typed the beginning of a name meant that one, however long the rest is.
     let far = |c: &&str| (word.is_empty() || !c.starts_with(word), strsim::damerau_levenshtein(word, c));
     candidates.into_iter().min_by_key(far)
@@ -114,6 +123,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 
 /// As [`nearest`], and `None` where no candidate is like the word: naming one would be a guess.
 pub fn likely<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word = beginning(word);
     let near = nearest(word, candidates)?;
     let longer = word.chars().count().max(near.chars().count());
     let is_part = word.chars().count() > 1 && (near.starts_with(word) || word.starts_with(near));
@@ -152,6 +162,11 @@ mod tests {
             assert_eq!(likely(word, clients), want, "{word}");
         }
         assert_eq!(likely("cobol", ["go", "python", "c"]), None);
+        // The comparison takes time and memory for each character of either.
+        let long = "ö".repeat(8 << 20);
+        assert_eq!(likely(&long, clients), None);
+        assert!(nearest(&long, clients).is_some());
+        assert_eq!(likely(&format!("codex{long}"), clients), Some("codex"));
         assert_eq!(nearest("", ["ab", "c"]), Some("c"));
     }
 }
