@@ -99,6 +99,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
             return Some(Err(Box::new((ErrorData::invalid_request(why, None), None))));
         }
         let text = line.strip_suffix(b"\r").unwrap_or(&line);
+        // A byte order mark is no JSON, and some clients write one before what they say first.
+        let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
         let read = || {
             values::check(text).map_err(|error| Box::new((error, None)))?;
             serde_json::from_slice(text).map_err(|e| match salvage(text) {
@@ -136,8 +138,19 @@ pub(crate) fn refusal(error: &serde_json::Error) -> ErrorData {
     if error.is_data() {
         ErrorData::invalid_request("this is not a JSON-RPC request, notification or response", None)
     } else {
-        ErrorData::parse_error(format!("this is not JSON: {error}"), None)
+        ErrorData::parse_error(format!("this is not JSON: {}", where_it_is_not(error)), None)
     }
+}
+
+/// Describes the mistake in a text that is not JSON, in plain words.
+fn where_it_is_not(error: &serde_json::Error) -> String {
+    if error.is_eof() {
+        return "it ends too early".to_owned();
+    }
+    if error.to_string().starts_with("recursion limit") {
+        return "it is nested deeper than 128".to_owned();
+    }
+    format!("line {}, column {}", error.line(), error.column())
 }
 
 impl<W: AsyncWrite + Unpin> Output<W> {

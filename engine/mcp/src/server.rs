@@ -16,6 +16,7 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::Value;
 
 use crate::vain::Vain;
 use crate::{elicit, prompts, resources, tasks, tools};
@@ -301,11 +302,69 @@ impl ServerHandler for Server {
     ) -> Result<CustomResult, ErrorData> {
         let method = request.method.as_str();
         Err(if METHODS.contains(&method) {
-            let why = format!("the parameters of {method} are not those of the protocol");
-            ErrorData::invalid_params(why, None)
+            ErrorData::invalid_params(misshapen(method, request.params.as_ref()), None)
         } else {
             let shown: String = method.chars().take(100).collect();
             ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {shown:?}"), None)
         })
+    }
+}
+
+/// Describes the mistake in parameters that the protocol's library did not take.
+fn misshapen(method: &str, params: Option<&Value>) -> String {
+    let kind = |value: &Value| match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    };
+    let wrong = |name: &str, fits: fn(&Value) -> bool, wanted: &str| {
+        let given = params?.get(name);
+        match given {
+            None => (name == "name").then(|| format!("name is missing; wanted is {wanted}")),
+            Some(value) if fits(value) => None,
+            Some(value) => Some(format!("{name} is {}; wanted is {wanted}", kind(value))),
+        }
+    };
+    let named = match method {
+        "tools/call" => wrong("name", Value::is_string, "the name of a tool").or_else(|| {
+            let object = |value: &Value| value.is_object() || value.is_null();
+            wrong("arguments", object, "an object with the tool's arguments")
+        }),
+        _ => None,
+    };
+    named.unwrap_or_else(|| format!("the parameters of {method} are not those of the protocol"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_call_of_another_form_is_told_which_part_is_wrong() {
+        for (method, params, want) in [
+            ("tools/call", json!({}), "name is missing; wanted is the name of a tool"),
+            ("tools/call", json!({ "name": 5 }), "name is a number; wanted is the name of a tool"),
+            (
+                "tools/call",
+                json!({ "name": "doctor", "arguments": [] }),
+                "arguments is a list; wanted is an object with the tool's arguments",
+            ),
+            (
+                "tools/call",
+                json!({ "name": "doctor", "arguments": "{}" }),
+                "arguments is a text; wanted is an object with the tool's arguments",
+            ),
+            ("tools/call", json!({ "name": "doctor", "_meta": 1 }), "the parameters of tools/call are not"),
+            ("resources/read", json!({ "name": 5 }), "the parameters of resources/read are not"),
+        ] {
+            let said = misshapen(method, Some(&params));
+            assert!(said.starts_with(want), "{params}: {said}");
+        }
+        assert!(misshapen("tools/call", None).contains("tools/call"));
     }
 }

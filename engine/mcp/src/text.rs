@@ -250,7 +250,7 @@ pub(crate) fn barred(text: &str) -> String {
 
 /// Characters of an error; and of a word in it, which is most often a caller's own that is told back.
 const ERROR: usize = 8_000;
-const WORD: usize = 400;
+const WORD: usize = 160;
 
 /// The words of an error, bounded: whoever sent a megabyte as a name is not answered with it.
 pub(crate) fn bounded(text: &str) -> String {
@@ -344,8 +344,8 @@ mod tests {
     fn errors_are_bounded_however_long_what_they_tell_back_is() {
         let name = "ä".repeat(300_000);
         let told = bounded(&format!("there is no image {name:?}; leave it out"));
-        assert!(told.chars().count() < 500 && told.starts_with("there is no image \"ä"), "{told}");
-        assert!(told.ends_with("ä\"; leave it out") && told.contains("… 299704 characters …"), "{told}");
+        assert!(told.chars().count() < 200 && told.starts_with("there is no image \"ä"), "{told}");
+        assert!(told.ends_with("ä\"; leave it out") && told.contains("… 299884 characters …"), "{told}");
         let told = bounded(&"a ".repeat(100_000));
         assert!(told.chars().count() < ERROR, "{}", told.len());
         for same in ["", "short", "one\n| two\t three", &"b".repeat(WORD)] {

@@ -25,6 +25,7 @@ mod mcp_bounds;
 mod mcp_clients;
 mod mcp_ends;
 mod mcp_loop;
+mod mcp_mistakes;
 mod mcp_prompts;
 mod monorepo;
 mod network;

@@ -4,7 +4,7 @@
 //! message that names the field and the expected value. Pure.
 
 use hotcell_sandbox::layer::likely;
-use hotcell_service::report::{Code, ErrorReport, printable};
+use hotcell_service::report::{Code, ErrorReport};
 use rmcp::model::JsonObject;
 use serde_json::{Map, Number, Value};
 
@@ -14,6 +14,8 @@ use super::schema::EMPTY_COUNTS;
 const EXACT: f64 = 9_007_199_254_740_992.0;
 /// Maximum length of a wrong value in an error, in characters.
 const SHOWN: usize = 40;
+/// Maximum length of a name in an error, in characters.
+const NAME: usize = 100;
 
 /// Aliases for the words of a choice, in lower case and without a version at the end.
 const ALIASES: [(&str, &str); 22] = [
@@ -60,7 +62,8 @@ fn object(schema: &Value, given: JsonObject, at: &str) -> Result<JsonObject, Err
         |name: &str| schema["required"].as_array().is_some_and(|all| all.iter().any(|r| r == name));
     let mut read = JsonObject::new();
     for (name, value) in given {
-        let field = if at.is_empty() { printable(&name) } else { format!("{at}.{}", printable(&name)) };
+        let shown = on_one_line(&name, NAME);
+        let field = if at.is_empty() { shown } else { format!("{at}.{shown}") };
         let Some(property) = properties.get(&name) else {
             let Some(values) = schema.get("additionalProperties").filter(|v| v.is_object()) else {
                 return Err(unknown(&field, &name, properties, at));
@@ -88,9 +91,8 @@ fn object(schema: &Value, given: JsonObject, at: &str) -> Result<JsonObject, Err
 }
 
 fn unknown(field: &str, name: &str, known: &JsonObject, at: &str) -> ErrorReport {
-    let shown: String = field.chars().take(100).collect();
     let whole = if at.is_empty() { "this tool".to_owned() } else { at.to_owned() };
-    let report = wrong(&shown, format!("there is no argument {shown}"));
+    let report = wrong(field, format!("there is no argument {field}"));
     if known.is_empty() {
         return report.hint(format!("{whole} takes none"));
     }
@@ -193,11 +195,19 @@ fn mismatch(schema: &Value, value: &Value, at: &str) -> ErrorReport {
             Some(near) => report.hint(format!("did you mean {near}?")),
             None => report,
         },
-        (None, Some(text)) if serde_json::from_str::<Value>(text).is_ok_and(|v| !v.is_string()) => {
-            report.hint("send it as JSON, not as a text that has JSON in it")
-        }
+        (None, Some(text)) if serde_json::from_str::<Value>(text).is_ok_and(|v| !v.is_string()) => report
+            .hint(match schema["type"].as_str() {
+                Some("integer" | "number" | "boolean") => "send it without quotes",
+                _ => "send it as JSON, not as a text that has JSON in it",
+            }),
         _ => report,
     }
+}
+
+/// The beginning of a text, without line breaks. Characters that nobody sees are made plain where the error is
+/// written, once.
+fn on_one_line(text: &str, most: usize) -> String {
+    text.chars().take(most).collect::<String>().replace('\n', "\\n").replace('\r', "\\r")
 }
 
 /// Describes a value that was sent.
@@ -206,8 +216,8 @@ fn said(value: &Value) -> String {
         Value::Null => "null".to_owned(),
         Value::Bool(_) | Value::Number(_) => value.to_string(),
         Value::String(text) => {
-            let shown: String = printable(text).chars().take(SHOWN).collect();
-            let cut = if text.chars().count() > SHOWN { "…" } else { "" };
+            let shown = on_one_line(text, SHOWN);
+            let cut = if text.chars().nth(SHOWN).is_some() { "…" } else { "" };
             format!("the text \"{shown}{cut}\"")
         }
         Value::Array(_) => "a list".to_owned(),
@@ -440,6 +450,7 @@ mod tests {
             (json!({ "wait_ms": 1.5 }), "wait_ms", "is 1.5; wanted is a whole number"),
             (json!({ "wait_ms": -1 }), "wait_ms", "is -1; allowed is 0 to 600000"),
             (json!({ "wait_ms": 600_001.0 }), "wait_ms", "is 600001; allowed is 0 to 600000"),
+            (json!({ "wait_ms": "3" }), "wait_ms", "without quotes"),
             (json!({ "limits": "{}" }), "limits", "send it as JSON"),
             (json!({ "limits": { "memory": 1 } }), "limits.memory", "did you mean memory_mib?"),
             (json!({ "limits": { "processes": 5e9 } }), "limits.processes", "allowed is 0 to 4294967295"),
@@ -451,6 +462,7 @@ mod tests {
             (json!({ "network": [null] }), "network[0]", "is null; wanted is a text"),
             (json!({ "code": null }), "code", "is null; wanted is a text"),
             (json!({ "sesion": 1 }), "sesion", "run_code"),
+            (json!({ ("n".repeat(1 << 20)): 1 }), &*"n".repeat(NAME), "this tool takes language"),
         ] {
             let report = code(more.clone());
             assert_eq!(report.field.as_deref(), Some(field), "{more}: {report}");

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use base64::Engine as _;
 use hotcell_service::live::AskedLimits;
 use hotcell_service::live::workspaces::NewFile;
 use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::request::Language as Known;
+use hotcell_tools::mapping::bytes::decode;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -93,9 +93,10 @@ pub fn files(files: Vec<File>) -> Result<Vec<NewFile>, ErrorReport> {
             (Some(text), Some(_)) if !text.is_empty() => {
                 return Err(one_of(&format!("files[{at}].content"), "base64"));
             }
-            (_, Some(base64)) => base64::engine::general_purpose::STANDARD.decode(base64).map_err(|e| {
-                ErrorReport::new(Code::InvalidValue, format!("files[{at}].base64 is not base64: {e}"))
+            (_, Some(base64)) => decode(&base64).map_err(|why| {
+                ErrorReport::new(Code::InvalidValue, format!("files[{at}].base64 is not base64: {why}"))
                     .field(format!("files[{at}].base64"))
+                    .hint("give what is text in content")
             })?,
             (None, None) => return Err(one_of(&format!("files[{at}].content"), "base64")),
         };

@@ -382,16 +382,29 @@ fn normal<T: JsonSchema + 'static>(arguments: JsonObject) -> Result<JsonObject, 
 /// An answer with an error. It has no structured content, which would have to match the tool's output schema.
 pub(crate) fn refused(report: &ErrorReport) -> CallToolResult {
     let mut report = report.clone();
+    if let Some(field) = report.field.as_deref().filter(|field| !names(&report, field)) {
+        report.message = format!("{}: {}", printable_line(field), report.message);
+    }
     report.message = bounded(&report.message);
-    report.field = report.field.as_deref().map(bounded);
     report.hint = report.hint.as_deref().map(bounded);
-    let mut result = CallToolResult::error(vec![ContentBlock::text(own_line(&report.to_string()))]);
+    let words = own_line(&report.to_string());
+    report.field = report.field.as_deref().map(|field| printable_line(&bounded(field)));
+    report.message = own_line(&report.message);
+    report.hint = report.hint.as_deref().map(own_line);
+    let mut result = CallToolResult::error(vec![ContentBlock::text(words)]);
     if let Ok(error) = serde_json::to_value(&report) {
         let mut meta = MetaObject::new();
         meta.0.insert("hotcell/error".to_owned(), error);
         result.meta = Some(meta);
     }
     result
+}
+
+/// Whether the words of an error name the argument that it is about.
+fn names(report: &ErrorReport, field: &str) -> bool {
+    let last = field.rsplit('.').next().unwrap_or(field).split('[').next().unwrap_or(field);
+    let said = report.to_string();
+    said.contains(field) || said.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == last)
 }
 
 /// A line of ours that contains text of others: further lines of that text are put behind bars.

@@ -80,8 +80,14 @@ fn time(field: &str, seconds: f64, most: Option<Duration>) -> Result<Duration, E
     if seconds >= least && seconds <= most {
         Ok(Duration::from_secs_f64(seconds))
     } else {
-        Err(out_of_range(field, seconds, least, most))
+        Err(out_of_range(field, readable(seconds), least.to_string(), most.to_string()))
     }
+}
+
+/// A number in the notation in which it is short: 1e300 has 301 digits otherwise.
+fn readable(number: f64) -> String {
+    let plain = number == 0.0 || (1e-6..1e15).contains(&number.abs());
+    if plain { number.to_string() } else { format!("{number:e}") }
 }
 
 /// Error for a number out of range.

@@ -5,13 +5,9 @@
 
 mod parts;
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
-use base64::alphabet::STANDARD;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use base64::{DecodeError, Engine as _};
 use serde::Deserialize as _;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
@@ -19,17 +15,12 @@ use serde_json::value::RawValue;
 use wasmtime::component::Val;
 
 use self::parts::{Pair, element, element_text, property, record, single, tuple, variant};
+use super::bytes::decode;
 use super::shape::{Field, Int, Kind, Shape};
 use super::text::cut;
 use super::words::{expected, found, unknown};
 use super::{Blobs, Signature};
 use crate::{CallError, Limit, Limits};
-
-/// Base64 with optional padding, since models sometimes omit it.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
-);
 
 /// Converts a call's arguments, one JSON object, to the values of its parameters.
 ///
@@ -108,26 +99,12 @@ impl Reader<'_> {
     }
 
     fn give<E: serde::de::Error>(&mut self, kind: &Kind, text: &str) -> Result<Val, E> {
-        let bytes = decode(text).map_err(|why| self.fail(&format!("expected base64, {why}")))?;
+        let bytes = decode(text).map_err(|why| self.fail(&format!("expected base64, and {why}")))?;
         match kind {
             Kind::Blob => self.blobs.give(bytes).map_err(|error| self.fail(&error)),
             _ => Ok(Val::List(bytes.into_iter().map(Val::U8).collect())),
         }
     }
-}
-
-/// Decodes base64 of either alphabet (RFC 4648, 4 and 5), with or without padding.
-fn decode(text: &str) -> Result<Vec<u8>, String> {
-    let url = text.contains(['-', '_']) && !text.contains(['+', '/']);
-    let standard = if url { text.replace('-', "+").replace('_', "/").into() } else { Cow::Borrowed(text) };
-    BASE64.decode(standard.as_ref()).map_err(|error| match error {
-        DecodeError::InvalidByte(at, _) => {
-            let found = text.get(at..).and_then(|rest| rest.chars().next()).unwrap_or_default();
-            format!("and {found:?} at byte {at} is none of it")
-        }
-        DecodeError::InvalidLength(_) => format!("and of {} characters there can be none", text.len()),
-        _ => "and its end is not whole".to_owned(),
-    })
 }
 
 /// A JSON pointer (RFC 6901).

@@ -23,6 +23,7 @@
 //! function returns a `result`, `ok` is the answer and `err` is `{"error": …}`. Other resources, streams,
 //! futures and error contexts have no form in JSON, so a function with one cannot be a tool.
 
+pub mod bytes;
 pub mod lift;
 pub mod lower;
 pub mod names;
