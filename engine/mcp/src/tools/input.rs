@@ -163,7 +163,7 @@ pub struct RunCode {
     /// Limits, at most the operator's, which are the default and also used for 0.
     #[serde(default)]
     pub limits: AskedLimits,
-    /// Time to wait for the end, in milliseconds, 0 to 600,000; default set by the operator, usually 30,000.
+    /// Time to wait for the end, in milliseconds, 0 to 600,000; default set by the operator, usually 25,000.
     /// The run goes on after that.
     #[serde(default)]
     #[schemars(range(max = 600_000))]
@@ -209,7 +209,7 @@ pub struct RunCommand {
     /// Limits, at most the operator's, which are the default and also used for 0.
     #[serde(default)]
     pub limits: AskedLimits,
-    /// Time to wait for the end, in milliseconds, 0 to 600,000; default set by the operator, usually 30,000.
+    /// Time to wait for the end, in milliseconds, 0 to 600,000; default set by the operator, usually 25,000.
     /// The run goes on after that.
     #[serde(default)]
     #[schemars(range(max = 600_000))]
@@ -260,7 +260,7 @@ pub struct RunTests {
     /// Limits, at most the operator's, which are the default and also used for 0.
     #[serde(default)]
     pub limits: AskedLimits,
-    /// Time to wait for the end, in milliseconds, 0 to 600,000; default set by the operator, usually 30,000.
+    /// Time to wait for the end, in milliseconds, 0 to 600,000; default set by the operator, usually 25,000.
     /// The run goes on after that.
     #[serde(default)]
     #[schemars(range(max = 600_000))]

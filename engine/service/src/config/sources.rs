@@ -100,11 +100,12 @@ impl Configuration {
         Ok(Self { user, environment, project, asker: None, reading: Reading::default(), home })
     }
 
-    /// Default time that a call waits for the end of its run: 30 s unless configured.
+    /// Default time that a call waits for the end of its run: 25 s unless configured, since several clients give
+    /// up after 30 s.
     #[must_use]
     pub fn default_wait(&self) -> std::time::Duration {
         let said = self.environment.mcp.default_wait.or(self.user.mcp.default_wait);
-        said.unwrap_or(std::time::Duration::from_secs(30))
+        said.unwrap_or(std::time::Duration::from_secs(25))
     }
 
     /// Who is asked for approvals. A project's file can only choose the command line.
