@@ -106,7 +106,7 @@ impl CommandRequest {
                 What::Source(language, Source::Inside(path.into(), text), arguments)
             }
             None => {
-                check_argv(&self.argv)?;
+                check_argv(&self.argv, self.workspace.is_some())?;
                 // By its path in the workspace: the host may have a folder of the same name.
                 if let Ok(own) = Path::new(&self.argv[0]).strip_prefix(PROJECT) {
                     self.argv[0] = format!("./{}", own.display());
@@ -349,7 +349,7 @@ fn check_arguments(argv: &[String]) -> Result<(), ErrorReport> {
     Ok(())
 }
 
-fn check_argv(argv: &[String]) -> Result<(), ErrorReport> {
+fn check_argv(argv: &[String], has_workspace: bool) -> Result<(), ErrorReport> {
     let bad =
         |why: String, hint: &str| Err(ErrorReport::new(Code::InvalidValue, why).field("argv").hint(hint));
     let Some(program) = argv.first().filter(|p| !p.is_empty()) else {
@@ -364,6 +364,13 @@ fn check_argv(argv: &[String]) -> Result<(), ErrorReport> {
             return bad(
                 format!("the program {program:?} is not a path inside the sandbox"),
                 "name a program without a folder, such as python3, or a file of the workspace, such as ./run.sh",
+            );
+        }
+        let of_workspace = path.is_relative() || path.starts_with(PROJECT);
+        if of_workspace && !has_workspace {
+            return bad(
+                format!("argv names the file {program:?} of a workspace, and none is given"),
+                "give its workspace_id, or name a program without a folder, such as python3",
             );
         }
     }
@@ -407,9 +414,13 @@ mod tests {
 
     #[test]
     fn programs_are_named_inside_only() {
-        let check = |argv: &[&str]| check_argv(&argv.iter().map(|a| (*a).to_owned()).collect::<Vec<_>>());
+        let check =
+            |argv: &[&str]| check_argv(&argv.iter().map(|a| (*a).to_owned()).collect::<Vec<_>>(), true);
         for good in ["python3", "./run.sh", "bin/x", "/usr/bin/env", "/bin/true", "/home/sandbox/project/x"] {
             assert!(check(&[good]).is_ok(), "{good}");
+            let is_file = good.contains('/') && !good.starts_with("/usr") && !good.starts_with("/bin");
+            let alone = check_argv(&[good.to_owned()], false).map_err(|report| report.to_string());
+            assert_eq!(alone.is_err_and(|why| why.contains("workspace_id")), is_file, "{good}");
         }
         for bad in [
             "",
