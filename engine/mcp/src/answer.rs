@@ -184,6 +184,14 @@ pub(crate) fn of_outcome(outcome: &Outcome, detail: Detail) -> Map<String, Value
             _ => false,
         });
     }
+    if detail == Detail::News
+        && let Some(Value::Array(hits)) = fields.get_mut("limits_hit")
+    {
+        // When, and how it was found out, is for verbose.
+        for hit in hits.iter_mut().filter_map(Value::as_object_mut) {
+            hit.retain(|name, _| name == "limit" || name == "value");
+        }
+    }
     if left_out > 0 {
         fields.insert("denials_omitted".into(), json!(left_out));
     }
@@ -234,7 +242,11 @@ fn with_changes(outcome: &Outcome, fields: &mut Map<String, Value>) {
         let mut kept = kept.clone();
         kept.conflicts.truncate(CONFLICTS);
         kept.left.truncate(CONFLICTS);
-        fields.insert("kept".into(), json!(kept));
+        let mut kept = json!(kept);
+        if let Value::Object(fields) = &mut kept {
+            fields.retain(|_, value| !value.as_array().is_some_and(Vec::is_empty));
+        }
+        fields.insert("kept".into(), kept);
     }
 }
 
@@ -302,8 +314,15 @@ fn finished(
     if detail == Detail::All {
         words.push_str(&format!("{}\n", details(fields)));
     }
-    let links = streams(run, OUTPUT, fields, &mut words);
+    let links = if never_ran(outcome) { Vec::new() } else { streams(run, OUTPUT, fields, &mut words) };
     (words, links)
+}
+
+/// Whether no program was started, so that there is no output to speak of.
+pub(crate) fn never_ran(outcome: &Outcome) -> bool {
+    let before =
+        matches!(outcome.cause, Cause::Refused | Cause::Quarantined | Cause::NotFound | Cause::NotExecutable);
+    before && outcome.stdout.bytes == 0 && outcome.stderr.bytes == 0
 }
 
 /// Fields that only a verbose answer has, as JSON behind bars.
@@ -428,11 +447,9 @@ fn of_network(outcome: &Outcome, request: &Requested) -> Option<String> {
 /// Whether a call mentions hosts: programs that download, or network calls and addresses in source code.
 #[must_use]
 pub(crate) fn speaks_of_hosts(text: &str) -> bool {
-    const WORDS: [&str; 22] = [
+    const WORDS: [&str; 14] = [
         "http://",
         "https://",
-        "pip install",
-        "pip3 install",
         "urlopen",
         "requests.",
         "httpx",
@@ -441,22 +458,49 @@ pub(crate) fn speaks_of_hosts(text: &str) -> bool {
         "gethostby",
         "create_connection",
         "socket.",
-        "curl ",
-        "wget ",
-        "npm install",
-        "npm i ",
-        "git clone",
-        "apt-get",
-        "cargo add",
-        "go get",
         "net.Dial",
+        "net.connect",
         "fetch(",
+        "wss://",
     ];
-    let program = text.split_whitespace().next().unwrap_or_default();
-    let program = program.rsplit('/').next().unwrap_or_default();
-    ["curl", "wget", "pip", "pip3", "npm", "git", "ssh", "ping", "nslookup", "dig", "host", "apt"]
-        .contains(&program)
-        || WORDS.iter().any(|word| text.contains(word))
+    // Programs that only reach for hosts, and the commands of others that download.
+    const ALWAYS: [&str; 12] =
+        ["curl", "wget", "ssh", "scp", "rsync", "ping", "nslookup", "dig", "host", "apt", "apt-get", "npx"];
+    const COMMANDS: [(&str, &[&str]); 18] = [
+        ("pip", &["install", "download", "wheel", "index", "search"]),
+        ("pip3", &["install", "download", "wheel", "index", "search"]),
+        ("pipx", &["install", "run"]),
+        ("uv", &["pip", "sync", "add", "run", "tool", "lock"]),
+        ("poetry", &["install", "add", "update", "lock"]),
+        ("conda", &["install", "create", "update"]),
+        ("npm", &["install", "i", "ci", "add", "update", "view", "exec", "create"]),
+        ("yarn", &["install", "add", "up"]),
+        ("pnpm", &["install", "i", "add", "update", "dlx"]),
+        ("bun", &["install", "add", "update"]),
+        ("cargo", &["add", "install", "fetch", "update", "search"]),
+        ("go", &["get", "install", "mod"]),
+        ("gem", &["install", "fetch", "update"]),
+        ("bundle", &["install", "update"]),
+        ("composer", &["install", "require", "update"]),
+        ("git", &["clone", "fetch", "pull", "push", "ls-remote", "submodule"]),
+        ("docker", &["pull", "push", "run", "build"]),
+        ("apk", &["add", "update"]),
+    ];
+    if WORDS.iter().any(|word| text.contains(word)) {
+        return true;
+    }
+    // Words as a shell, or a list of texts in source code, divides them.
+    let ends = |c: char| c.is_whitespace() || "\"'`,;|&()[]{}$".contains(c);
+    text.lines().any(|line| {
+        let words: Vec<&str> = line.split(ends).filter(|word| !word.is_empty()).collect();
+        let reaches = |at: usize| {
+            let (Some(program), Some(next)) = (words.get(at), words.get(at + 1)) else { return false };
+            let program = program.rsplit('/').next().unwrap_or(program);
+            let always = at == 0 && *next != "=" && ALWAYS.contains(&program);
+            always || COMMANDS.iter().any(|(known, commands)| *known == program && commands.contains(next))
+        };
+        (0..words.len()).any(reaches)
+    })
 }
 
 #[cfg(test)]
@@ -531,6 +575,14 @@ mod tests {
             ("pip install x", true),
             ("/usr/bin/curl -sS x", true),
             ("import urllib.request as u; u.urlopen(x)", true),
+            ("python3 -m pip download six", true),
+            ("set -e\ncd x && npm ci", true),
+            ("set -e\nwget -q x.org/y", true),
+            ("subprocess.run(['/usr/bin/git', 'clone', url])", true),
+            ("out=$(cargo fetch)", true),
+            ("pip list", false),
+            ("git status; git log", false),
+            ("host = 3\nping", false),
             ("print('curly')", false),
             ("python3 app.py", false),
         ] {

@@ -2,7 +2,7 @@
 //! within the budget, and the same in text and structure.
 
 use hotcell_sandbox::Cause;
-use hotcell_service::live::Run;
+use hotcell_service::live::{Run, Stream};
 use hotcell_service::report::printable;
 use hotcell_testing::coverage::Coverage;
 use hotcell_testing::{Case, TestReport, Verdict};
@@ -19,6 +19,8 @@ const MOST: usize = 2_600;
 const LEAST: usize = 160;
 /// Budget for each stream when no case shows what was wrong, in characters.
 const STREAMS: usize = 3_000;
+/// Budget for what tests printed without its being known which one, in characters.
+const PRINTED: usize = 1_000;
 /// Maximum number of files in the text's lines about coverage.
 const FILES: usize = 15;
 
@@ -188,16 +190,37 @@ pub fn finished(
     if detail == Detail::All {
         words.push_str(&format!("{}\n", details(fields)));
     }
+    if shown_bad > 0
+        && detail == Detail::News
+        && let Some(Value::Object(outcome)) = fields.get_mut("outcome")
+    {
+        printed(run, report, outcome, &mut words);
+    }
     // Output of the framework matters when no test shows what was wrong.
     let mut links = Vec::new();
     let silent =
-        shown_bad == 0 && report.verdict != Verdict::Passed && report.verdict != Verdict::Quarantined;
+        shown_bad == 0 && report.verdict != Verdict::Passed && !crate::answer::never_ran(&report.outcome);
     if (silent || detail == Detail::All)
         && let Some(Value::Object(outcome)) = fields.get_mut("outcome")
     {
         links = streams(run, STREAMS, outcome, &mut words);
     }
     (words, links)
+}
+
+/// Adds what the tests printed where it is not known which one did: unittest and Django write their own words to
+/// standard error alone, so standard output is the tests'.
+fn printed(run: &Run, report: &TestReport, outcome: &mut Map<String, Value>, words: &mut String) {
+    let is_known = report.cases.iter().any(|case| case.stdout.is_some());
+    if is_known || !matches!(report.framework.as_str(), "unittest" | "django") {
+        return;
+    }
+    let shown = crate::text::Shown::of(run, Stream::Stdout, PRINTED);
+    if shown.bytes > 0 {
+        words.push_str(&shown.to_lines("stdout of all tests"));
+        let uri = crate::resources::uri_of_stream(&run.id, Stream::Stdout);
+        outcome.insert("stdout".to_owned(), shown.to_json(&uri));
+    }
 }
 
 /// Fields of a report except its cases.
@@ -259,7 +282,10 @@ fn head(run: &Run, report: &TestReport) -> String {
     if totals.cases() == 0 {
         // A missing requirement is reported before the missing counts.
         let why = report.reason.as_deref().map(printable);
-        words.push_str(&format!("{}: {}", report.verdict.words(), why.as_deref().unwrap_or("no tests ran")));
+        let (verdict, why) = (report.verdict.words(), why.as_deref().unwrap_or("no tests ran"));
+        // A reason that begins with the verdict stands alone.
+        let first = verdict.split(':').next().unwrap_or(verdict);
+        words.push_str(&if why.starts_with(first) { why.to_owned() } else { format!("{verdict}: {why}") });
     } else {
         let counts = [
             (totals.passed, "passed"),

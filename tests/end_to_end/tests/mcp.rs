@@ -122,7 +122,7 @@ fn failing_tests_are_read_mended_and_pass() {
     everyone(|user| {
         let mut client = Local::start(user, STATELESS);
         let test = "import unittest\nfrom calc import add\nclass T(unittest.TestCase):\n    def test_add(self):\n        \
-                    self.assertEqual(add(1, 2), 3)\n    def test_zero(self):\n        self.assertEqual(add(0, 0), 0)\n";
+                    print('SEEN'); self.assertEqual(add(1, 2), 3)\n    def test_zero(self):\n        self.assertEqual(add(0, 0), 0)\n";
         let file = |text: &str| json!({ "path": "calc.py", "content": text });
         let wrong = file("def add(a, b):\n    return a - b\n");
         let made = client.good(
@@ -136,6 +136,7 @@ fn failing_tests_are_read_mended_and_pass() {
         let case = &report["cases"][0];
         assert_eq!((&case["status"], &case["line"]), (&"failed".into(), &5.into()), "bad ones come first");
         assert!(case["message"].as_str().is_some_and(|m| m.contains("-1 != 3")), "{case:#}");
+        assert_eq!(report["outcome"]["stdout"]["text"], "SEEN\n", "{report:#}");
         let right = file("def add(a, b):\n    return a + b\n");
         client.good("workspace_write", &json!({ "workspace_id": id, "files": [right] }));
         let again = client.good("run_tests", &json!({ "workspace_id": id, "filter": case["id"] }));
@@ -353,7 +354,7 @@ fn workspaces_hold_files_within_quotas() {
         let read = client.request("resources/read", json!({ "uri": uri }));
         assert_eq!(read["result"]["contents"][0]["mimeType"], "image/png", "{read:#}");
         let why = client.bad("workspace_image", &json!({ "workspace_id": id, "path": "not.png" }));
-        assert!(why.starts_with("not.png is neither a PNG nor a JPEG"), "{why}");
+        assert!(why.starts_with("path: not.png is neither a PNG nor a JPEG"), "{why}");
         for path in ["dot", "not.png"] {
             client.good("workspace_remove", &json!({ "workspace_id": id, "path": path }));
         }
@@ -420,6 +421,13 @@ fn a_mistake_is_answered_with_its_field_and_range() {
         ("run_code", python(json!({ "limits": { "memory_mib": "256" } })), "is the text \"256\""),
         ("run_command", json!({ "argv": [] }), "argv has 0 items; wanted is a list of at least 1"),
         ("run_command", json!({ "argv": ["/root/x"] }), "/root/x"),
+        ("run_command", json!({ "argv": ["./run.sh"] }), "give its workspace_id"),
+        (
+            "run_code",
+            python(json!({ "files": [{ "path": "a", "base64": "Y W=" }] })),
+            "files[0].base64 is not base64: ' ' at byte 1",
+        ),
+        ("run_code", python(json!({ "limits": { "cpu_seconds": 1e300 } })), "limits.cpu_seconds is 1e300;"),
         ("run_command", json!({ "argv": ["true"], "env": { "A=B": "" } }), "env"),
         (
             "run_command",
@@ -628,6 +636,7 @@ fn what_a_run_changes_is_kept_shown_and_taken_back() {
         assert!(
             listed["entries"].as_array().unwrap().iter().any(|e| e["path"] == "out" && e["kind"] == "link")
         );
+        assert_eq!(listed["snapshots"], json!(["begin"]));
         for path in ["out", "root/etc/passwd"] {
             client.bad("workspace_read", &with(json!({ "path": path })));
         }

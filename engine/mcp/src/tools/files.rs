@@ -135,14 +135,23 @@ pub async fn list(live: &Live, caller: &Caller, arguments: JsonObject) -> Answer
         });
         let all = all.await?;
         let lines: Vec<_> = all.iter().map(words).collect();
-        let list = output::List { workspace_id: None, entries: Vec::new(), omitted: 0, workspaces: all };
+        let list = output::List {
+            workspace_id: None,
+            entries: Vec::new(),
+            omitted: 0,
+            snapshots: None,
+            workspaces: all,
+        };
         return Ok(answered(
             &list,
             if lines.is_empty() { "no workspaces".to_owned() } else { lines.join("\n") },
         ));
     };
     let below = asked.path;
-    let found = with(live, caller, &id, move |workspace| workspace.list(below.as_deref())).await?;
+    let found = with(live, caller, &id, move |workspace| {
+        Ok((workspace.list(below.as_deref())?, workspace.snapshots()?))
+    });
+    let (found, snapshots) = found.await?;
     let mut room = CHARACTERS;
     let fits = |e: &&live::Entry| {
         let cost = e.path.len() + 60;
@@ -166,9 +175,16 @@ pub async fn list(live: &Live, caller: &Caller, arguments: JsonObject) -> Answer
     if omitted > 0 {
         lines.push(format!("({omitted} more are left out; list a folder)"));
     }
-    let list =
-        output::List { workspace_id: Some(id), entries, omitted: omitted as u64, workspaces: Vec::new() };
-    Ok(answered(&list, if lines.is_empty() { "empty".to_owned() } else { lines.join("\n") }))
+    if lines.is_empty() {
+        lines.push("empty".to_owned());
+    }
+    if !snapshots.is_empty() {
+        let names: Vec<_> = snapshots.iter().map(|name| shown(name)).collect();
+        lines.push(format!("snapshots: {}", names.join(", ")));
+    }
+    let (omitted, snapshots) = (omitted as u64, Some(snapshots).filter(|all| !all.is_empty()));
+    let list = output::List { workspace_id: Some(id), entries, omitted, snapshots, workspaces: Vec::new() };
+    Ok(answered(&list, lines.join("\n")))
 }
 
 pub async fn remove(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {

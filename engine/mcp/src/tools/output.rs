@@ -284,6 +284,9 @@ pub struct List {
     pub entries: Vec<Entry>,
     /// Number of entries that are left out; list a folder to see them.
     pub omitted: u64,
+    /// Snapshots of the workspace that is listed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snapshots: Option<Vec<String>>,
     /// Your workspaces.
     pub workspaces: Vec<Workspace>,
 }
