@@ -31,7 +31,7 @@ async function every(names, call) {
     seen += read;
     assert(!read.includes('there is no '), `${tool}: ${read}`);
     if (tool === 'run_code') assert(read.includes('42'), read);
-    if (tool === 'run_tests') for (const part of ['test_f', '1 != 2', 'assertEqual']) assert(read.includes(part), read);
+    if (tool === 'run_tests') for (const part of ['test_f', '1 != 2', 'assertEqual', 'SEEN']) assert(read.includes(part), read);
   }
   const read = await Promise.resolve(call(...WRONG)).then(JSON.stringify, String);
   // One that validates before it sends has words of its own.
@@ -89,6 +89,19 @@ const LIBRARIES = {
     });
     await client.close();
   },
+};
+
+LIBRARIES.genkit = async () => {
+  const { genkit } = await load('genkit');
+  const { createMcpHost } = await load('@genkit-ai/mcp');
+  const ai = genkit({});
+  const host = createMcpHost({ name: 'libraries', mcpServers: { hotcell: { command, args } } });
+  await host.ready();
+  const tools = new Map((await host.getActiveTools(ai)).map((tool) => [tool.__action.name.split('/').pop(), tool]));
+  hasAllValues(tools.get('run_code').__action.inputJsonSchema);
+  // It validates by the schema before it sends, and reads the structure.
+  await every([...tools.keys()], (name, given) => tools.get(name)(given));
+  await host.close();
 };
 
 const late = setTimeout(() => { console.error('no end after 240 s'); process.exit(1); }, 240_000);

@@ -17,7 +17,8 @@ WRONG = ("run_code", {"language": "cobol", "code": "x"})
 def quiet():
     """No library tells anybody that it runs here."""
     os.environ.update(
-        CREWAI_TELEMETRY_OPT_OUT="1", OTEL_SDK_DISABLED="true", MCP_USE_ANONYMIZED_TELEMETRY="false", OPENAI_AGENTS_DISABLE_TRACING="1"
+        CREWAI_TELEMETRY_OPT_OUT="1", OTEL_SDK_DISABLED="true", MCP_USE_ANONYMIZED_TELEMETRY="false", OPENAI_AGENTS_DISABLE_TRACING="1",
+        AGNO_TELEMETRY="false", HAYSTACK_TELEMETRY_ENABLED="False"
     )
 
 
@@ -57,7 +58,7 @@ async def every(names, call):
         if name == "run_code":
             assert "42" in read, read
         if name == "run_tests":
-            assert "test_f" in read and "1 != 2" in read and "assertEqual" in read, read
+            assert all(word in read for word in ("test_f", "1 != 2", "assertEqual", "SEEN")), read
         told.append(f"{name} {len(read)}")
     try:
         read = str(await call(*WRONG))
@@ -250,6 +251,53 @@ async def google_adk(server):
     await toolset.close()
 
 
+async def strands(server):
+    from mcp import StdioServerParameters
+    from mcp.client.stdio import stdio_client
+    from strands.tools.mcp import MCPClient
+
+    with MCPClient(lambda: stdio_client(StdioServerParameters(**server))) as client:
+        tools = {tool.tool_name: tool for tool in client.list_tools_sync()}
+        assert has_all_values(tools["run_code"].tool_spec)
+
+        async def call(name, arguments):
+            use = {"toolUseId": "1", "name": name, "input": arguments}
+            events = [event async for event in tools[name].stream(use, {})]
+            return events[-1]["tool_result"]["content"]
+
+        await every(tools, call)
+
+
+async def agno(server):
+    from agno.tools.function import FunctionCall
+    from agno.tools.mcp import MCPTools
+    from mcp import StdioServerParameters
+
+    async with MCPTools(server_params=StdioServerParameters(**server), timeout_seconds=60) as toolkit:
+        tools = toolkit.functions
+        assert has_all_values(tools["run_code"].to_dict())
+
+        async def call(name, arguments):
+            done = await FunctionCall(function=tools[name], arguments=arguments).aexecute()
+            return f"{done.error or ''}{done.result.content}"
+
+        await every(tools, call)
+
+
+async def haystack(server):
+    from haystack_integrations.tools.mcp import MCPToolset, StdioServerInfo
+
+    toolset = MCPToolset(StdioServerInfo(**server), invocation_timeout=60, eager_connect=True)
+    tools = {tool.name: tool for tool in toolset}
+    assert has_all_values(tools["run_code"].tool_spec)
+
+    async def call(name, arguments):
+        return await asyncio.to_thread(tools[name].invoke, **arguments)
+
+    await every(tools, call)
+    toolset.close()
+
+
 LIBRARIES = {
     "openai-agents": lambda server: openai_agents(server, False),
     "openai-agents-strict": lambda server: openai_agents(server, True),
@@ -262,6 +310,9 @@ LIBRARIES = {
     "autogen": autogen,
     "pydantic-ai": pydantic_ai,
     "google-adk": google_adk,
+    "strands": strands,
+    "agno": agno,
+    "haystack": haystack,
 }
 
 if __name__ == "__main__":
