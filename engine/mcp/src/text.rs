@@ -248,14 +248,25 @@ pub(crate) fn barred(text: &str) -> String {
     hotcell_service::report::barred(text, "| ")
 }
 
-/// Characters of an error; and of a word in it, which is most often a caller's own that is told back.
+/// Characters of a reason or an error; of a word in a reason, such as a path; and of one in an error, which is most
+/// often a caller's own that is told back.
 const ERROR: usize = 8_000;
-const WORD: usize = 160;
+const WORD: usize = 400;
+const ECHO: usize = 160;
+
+/// The words of a reason, bounded.
+pub(crate) fn bounded(text: &str) -> String {
+    with_words_of(text, WORD)
+}
 
 /// The words of an error, bounded: whoever sent a megabyte as a name is not answered with it.
-pub(crate) fn bounded(text: &str) -> String {
+pub(crate) fn told_back(text: &str) -> String {
+    with_words_of(text, ECHO)
+}
+
+fn with_words_of(text: &str, most: usize) -> String {
     let words = text.split_inclusive(char::is_whitespace);
-    let words: String = words.map(|word| without_middle(word, WORD)).collect();
+    let words: String = words.map(|word| without_middle(word, most)).collect();
     without_middle(&words, ERROR)
 }
 
@@ -343,13 +354,14 @@ mod tests {
     #[test]
     fn errors_are_bounded_however_long_what_they_tell_back_is() {
         let name = "ä".repeat(300_000);
-        let told = bounded(&format!("there is no image {name:?}; leave it out"));
+        let told = told_back(&format!("there is no image {name:?}; leave it out"));
         assert!(told.chars().count() < 200 && told.starts_with("there is no image \"ä"), "{told}");
         assert!(told.ends_with("ä\"; leave it out") && told.contains("… 299884 characters …"), "{told}");
+        assert_eq!(bounded(&"b".repeat(WORD)).len(), WORD);
         let told = bounded(&"a ".repeat(100_000));
         assert!(told.chars().count() < ERROR, "{}", told.len());
-        for same in ["", "short", "one\n| two\t three", &"b".repeat(WORD)] {
-            assert_eq!(bounded(same), same);
+        for same in ["", "short", "one\n| two\t three", &"b".repeat(ECHO)] {
+            assert_eq!((bounded(same).as_str(), told_back(same).as_str()), (same, same));
         }
     }
 }

@@ -27,7 +27,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use self::schema::{brief, published, whole, without_empty_defaults};
-use crate::text::{barred, bounded};
+use crate::text::{barred, told_back};
 use crate::wait::Listener;
 
 /// Effect of a tool, for the hints that clients show.
@@ -385,10 +385,10 @@ pub(crate) fn refused(report: &ErrorReport) -> CallToolResult {
     if let Some(field) = report.field.as_deref().filter(|field| !names(&report, field)) {
         report.message = format!("{}: {}", printable_line(field), report.message);
     }
-    report.message = bounded(&report.message);
-    report.hint = report.hint.as_deref().map(bounded);
+    report.message = told_back(&report.message);
+    report.hint = report.hint.as_deref().map(told_back);
     let words = own_line(&report.to_string());
-    report.field = report.field.as_deref().map(|field| printable_line(&bounded(field)));
+    report.field = report.field.as_deref().map(|field| printable_line(&told_back(field)));
     report.message = own_line(&report.message);
     report.hint = report.hint.as_deref().map(own_line);
     let mut result = CallToolResult::error(vec![ContentBlock::text(words)]);
