@@ -45,6 +45,7 @@ mod test;
 mod test_list;
 mod test_text;
 mod tool;
+mod typed_paths;
 mod usage;
 mod way;
 mod workspace;

@@ -4,35 +4,47 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
 use hotcell_sandbox::layer::{likely, nearest};
 use hotcell_service::report::{Code, ErrorReport, printable};
 
 use crate::args::{Cli, pages};
-use crate::{exit, log, screen};
+use crate::{current_folder, exit, log, screen, typed_paths};
 
-/// Parses the command line, or prints the error.
+/// Parses the command line and checks its paths, or prints the error.
 pub fn parse() -> Result<Cli, u8> {
     let words: Vec<OsString> = std::env::args_os().collect();
-    Cli::try_parse_from(&words).map_err(|error| {
-        if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-            let long = command(&words).filter(|_| error.kind() == ErrorKind::DisplayHelp);
-            let shown = match long.as_deref().and_then(|name| pages().find_subcommand_mut(name).cloned()) {
-                Some(mut page) => page.print_help(),
-                None => error.print(),
-            };
-            return match shown {
-                Ok(()) => 0,
-                Err(e) => exit::of_write_error(&e),
-            };
-        }
-        let json = wants_json(&words);
-        if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand && !json {
-            let _ = error.print();
-            return exit::REFUSED;
-        }
-        fail(&report(&error, &words), json)
-    })
+    let mut parser = Cli::command();
+    let parsed = parser.try_get_matches_from_mut(&words).and_then(|matches| {
+        let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut Cli::command()))?;
+        Ok((cli, matches))
+    });
+    let (cli, matches) = parsed.map_err(|error| refused(&error, &words))?;
+    match typed_paths::check(&parser, &matches, &current_folder()) {
+        Ok(()) => Ok(cli),
+        Err(report) => Err(fail(&report, cli.common.json)),
+    }
+}
+
+/// Prints help, or the error of a command line that cannot be parsed; returns the exit status.
+fn refused(error: &clap::Error, words: &[OsString]) -> u8 {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        let long = command(words).filter(|_| error.kind() == ErrorKind::DisplayHelp);
+        let shown = match long.as_deref().and_then(|name| pages().find_subcommand_mut(name).cloned()) {
+            Some(mut page) => page.print_help(),
+            None => error.print(),
+        };
+        return match shown {
+            Ok(()) => 0,
+            Err(e) => exit::of_write_error(&e),
+        };
+    }
+    let json = wants_json(words);
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand && !json {
+        let _ = error.print();
+        return exit::REFUSED;
+    }
+    fail(&report(error, words), json)
 }
 
 /// Prints a report to the right stream; returns the exit status.

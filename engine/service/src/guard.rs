@@ -14,6 +14,7 @@ use crate::reader::Rules;
 use crate::reading::{Reading, Scan};
 use crate::report::{Code, ErrorReport};
 use crate::target::Target;
+use crate::typed;
 use crate::view;
 use crate::whole::{Done, Whole};
 
@@ -144,6 +145,9 @@ fn rules_in(folder: &Path) -> Result<Rules, ErrorReport> {
     for entry in std::fs::read_dir(folder).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
         if path.extension().is_some_and(|e| e == "yml" || e == "yaml") {
+            // The folder may be a clone's, and its links are others' words.
+            let absolute = std::path::absolute(&path).map_err(unreadable)?;
+            typed::real_from(Path::new("/"), &absolute, &[]).map_err(|astray| bad(astray.to_string()))?;
             files.push((path.display().to_string(), std::fs::read_to_string(&path).map_err(unreadable)?));
         }
     }
@@ -294,5 +298,24 @@ mod tests {
             guard.scan(Whole::of_source(Artifact::new("x.py", "1")), Confinement::Namespaces).unwrap_err();
         assert_eq!(outcome.cause, Cause::Refused);
         assert!(outcome.reason.unwrap_or_default().contains("/nowhere/at/all"));
+    }
+
+    #[test]
+    fn a_rule_of_a_clone_s_that_leads_out_of_it_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().canonicalize().unwrap();
+        for folder in ["clone/.git", "clone/rules", "own"] {
+            std::fs::create_dir_all(home.join(folder)).unwrap();
+        }
+        std::fs::write(home.join("a.yml"), "secret").unwrap();
+        std::fs::write(home.join("clone/b.yml"), "theirs").unwrap();
+        for (link, to) in [("clone/rules/b.yml", "../b.yml"), ("own/a.yml", "../a.yml")] {
+            std::os::unix::fs::symlink(to, home.join(link)).unwrap();
+        }
+        assert_eq!(rules(Some(&home.join("clone/rules")), None).unwrap()[0].1, "theirs");
+        assert_eq!(rules(Some(&home.join("own")), None).unwrap()[0].1, "secret");
+        std::os::unix::fs::symlink("../../a.yml", home.join("clone/rules/a.yml")).unwrap();
+        let why = rules(Some(&home.join("clone/rules")), None).unwrap_err().to_string();
+        assert!(why.contains("is a link that came with"), "{why}");
     }
 }

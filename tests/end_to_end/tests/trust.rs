@@ -128,7 +128,7 @@ fn a_clone_s_own_words_show_nothing_and_name_the_option() {
         let project = user.make_folder("work/source");
         symlink("../../srv/app/.env", project.join("a.sh")).expect("a link");
         let words = ["run", "--workspace", "source", "--lang", "bash", "source/a.sh"];
-        user.hotcell(words).end().code(125).prints("").says_one_line("link of the workspace");
+        user.hotcell(words).end().code(125).prints("").says_one_line("is a link that came with");
     });
 }
 
@@ -352,6 +352,27 @@ fn a_link_of_a_clone_leads_no_typed_path_out_of_it() {
             if !form.contains(&"--deps") {
                 typed("clone/in").code(0);
             }
+        }
+        // Paths that no program of a sandbox sees; the table of all is a unit test of the command line.
+        file(user, "work/private/a.yml", &format!("id: {SECRET}"));
+        let read_here: [&[&str]; 10] = [
+            &["scan", "AT"],
+            &["scan", "--json", "AT/key"],
+            &["run", "--rules", "AT", "--lang", "bash", "-"],
+            &["run", "--profile", "AT/hotcell.toml", "--", "true"],
+            &["test", "clone", "--shard", "1/2", "--shard-times", "AT/key"],
+            &["--config", "AT/hotcell.toml", "runs", "list"],
+            &["tool", "add", "AT/key"],
+            &["image", "build", "AT/hotcell.toml"],
+            &["workspace", "create", "AT"],
+            &["workspace", "create", "--archive", "AT/key"],
+        ];
+        for form in read_here {
+            let words: Vec<String> = form.iter().map(|word| word.replace("AT", "clone/out")).collect();
+            let led = user.hotcell(words).end();
+            let said = led.code(125).text() + &led.stderr;
+            assert!(said.contains("is a link that came with"), "{form:?}: {said}");
+            assert!(!said.contains(SECRET) && !said.contains("nonsense"), "{form:?}: {said}");
         }
         // A path that is named directly, and not by a link, is used.
         user.hotcell(["run", "--stdin", "private/key", "--", "cat"]).end().code(0).prints(SECRET);
