@@ -85,9 +85,10 @@ impl Guard {
             (1, Some(only)) => only,
             (_, last) => merge("run", reports.into_iter().chain(last)),
         };
-        if let Err(why) = ended {
+        if let Err(unstarted) = ended {
             // The report says what was not read; it accuses neither the program nor its dependencies.
-            let mut outcome = refused(format!("what is to run cannot be read before it runs: {why}"));
+            let mut outcome = refused(format!("what is to run cannot be read before it runs: {unstarted}"));
+            outcome.layers = unstarted.layers;
             outcome.scan = serde_json::to_value(&report).ok();
             return Err(outcome);
         }

@@ -15,6 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hotcell_guard::{Artifact, Executed, Language, Limits, Pack, PartState, Report, Verdict, scan, unread};
+use hotcell_sandbox::outcome::Layers;
 use hotcell_sandbox::{Bytes, Canceller, Chunk, Confinement, Engine, Lack, Outcome, Policy, StdinWriter};
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWriteExt;
@@ -105,6 +106,35 @@ fn say(output: &mut impl Write, answer: &impl Serialize) -> io::Result<()> {
     output.flush()
 }
 
+/// The reason why no reader could be started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct Unstarted {
+    /// A sentence: an invalid rule, or no sandbox.
+    pub why: String,
+    /// Layers of its sandbox, as far as it was set up.
+    pub layers: Layers,
+}
+
+impl From<String> for Unstarted {
+    fn from(why: String) -> Self {
+        Self { why, layers: Layers::default() }
+    }
+}
+
+impl From<&str> for Unstarted {
+    fn from(why: &str) -> Self {
+        why.to_owned().into()
+    }
+}
+
+impl From<Outcome> for Unstarted {
+    fn from(outcome: Outcome) -> Self {
+        let why = outcome.reason.unwrap_or_else(|| "the reader ended".to_owned());
+        Self { why, layers: outcome.layers }
+    }
+}
+
 /// Client of a reader process, or a scanner in this process.
 #[derive(Debug)]
 pub struct Reader {
@@ -134,8 +164,8 @@ impl Reader {
     /// Starts a reader. Of several confinements, the first that this host allows is used.
     ///
     /// # Errors
-    /// A sentence that says why it cannot start: an invalid rule, or no sandbox.
-    pub fn start(rules: Rules, confinements: &[Confinement], span: Span) -> Result<Self, String> {
+    /// [`Unstarted`]: an invalid rule, or no sandbox.
+    pub fn start(rules: Rules, confinements: &[Confinement], span: Span) -> Result<Self, Unstarted> {
         match PROGRAM.get() {
             Some(program) => Self::elsewhere(program, &rules, confinements, span),
             None => Ok(Self { how: How::Here(Box::new(pack(rules)?)), count: Arc::default() }),
@@ -147,7 +177,7 @@ impl Reader {
         rules: &Rules,
         confinements: &[Confinement],
         span: Span,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Unstarted> {
         let policies: Vec<Policy> = confinements.iter().map(|c| policy(program, *c)).collect();
         let rules = serde_json::to_vec(rules).map_err(|e| e.to_string())?;
         let (asks, asked) = queue::unbounded_channel();
@@ -159,7 +189,7 @@ impl Reader {
             .spawn(move || attend(&start, asked, &ready))
             .map_err(|e| format!("a thread cannot be had: {e}"))?;
         let reader = Self { how: How::Elsewhere(Some(asks), Some(thread)), count };
-        begun.recv().unwrap_or_else(|_| Err("its thread ended".to_owned()))?;
+        begun.recv().unwrap_or_else(|_| Err("its thread ended".into()))?;
         Ok(reader)
     }
 
@@ -230,17 +260,17 @@ struct Start {
 }
 
 /// The thread of a reader: starts its processes, passes requests on, replaces lost processes.
-fn attend(start: &Start, asks: queue::UnboundedReceiver<Ask>, ready: &mpsc::Sender<Result<(), String>>) {
+fn attend(start: &Start, asks: queue::UnboundedReceiver<Ask>, ready: &mpsc::Sender<Result<(), Unstarted>>) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(e) => return drop(ready.send(Err(format!("the reader has no runtime: {e}")))),
+        Err(e) => return drop(ready.send(Err(format!("the reader has no runtime: {e}").into()))),
     };
     runtime.block_on(async {
         let engine = match start.span {
             Span::OneScan => Engine::for_one_run(),
             Span::Lasting => Engine::new(),
         };
-        let mut begun = Err("no confinement was named".to_owned());
+        let mut begun = Err(Unstarted::from("no confinement was named"));
         for policy in &start.policies {
             begun = start.worker(&engine, policy).await.map(|worker| (policy, worker));
             if begun.is_ok() {
@@ -262,7 +292,7 @@ fn attend(start: &Start, asks: queue::UnboundedReceiver<Ask>, ready: &mpsc::Send
 }
 
 impl Start {
-    async fn worker(&self, engine: &Engine, policy: &Policy) -> Result<Worker, String> {
+    async fn worker(&self, engine: &Engine, policy: &Policy) -> Result<Worker, Unstarted> {
         self.count.started.fetch_add(1, Ordering::AcqRel);
         Worker::start(engine, policy, &self.rules).await
     }
@@ -342,7 +372,7 @@ struct Worker {
 }
 
 impl Worker {
-    async fn start(engine: &Engine, policy: &Policy, rules: &[u8]) -> Result<Self, String> {
+    async fn start(engine: &Engine, policy: &Policy, rules: &[u8]) -> Result<Self, Unstarted> {
         let since = Instant::now();
         let mut running = loop {
             match engine.spawn(policy).await {
@@ -353,12 +383,12 @@ impl Worker {
                 {
                     tokio::time::sleep(DESCRIPTOR_PAUSE).await;
                 }
-                Err(refusal) => return Err(refusal.message),
+                Err(refusal) => return Err(Outcome::from(refusal).into()),
             }
         };
         let (input, output) = (running.stdin(), running.output());
         let (Some(input), Some(output)) = (input, output) else {
-            return Err("the reader has no streams".to_owned());
+            return Err("the reader has no streams".into());
         };
         let stop = running.canceller();
         let ended = tokio::spawn(running.wait());
@@ -370,16 +400,15 @@ impl Worker {
             worker.line().await
         });
         match began.await {
-            Err(_) => Err("the reader did not begin in time".to_owned()),
+            Err(_) => Err("the reader did not begin in time".into()),
             Ok(Ok(line)) => {
                 let told: Result<(), String> =
                     serde_json::from_slice(&line).map_err(|e| format!("the reader's first word: {e}"))?;
-                told.map(|()| worker)
+                told.map(|()| worker).map_err(Unstarted::from)
             }
             Ok(Err(why)) => {
                 worker.stop.cancel();
-                let outcome = (&mut worker.ended).await;
-                Err(outcome.ok().and_then(|outcome| outcome.reason).unwrap_or(why))
+                Err((&mut worker.ended).await.map_or_else(|_| why.into(), Unstarted::from))
             }
         }
     }
@@ -444,6 +473,8 @@ impl Worker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hotcell_sandbox::outcome::LayerState;
+    use hotcell_sandbox::{Layer, Refusal};
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
@@ -488,7 +519,18 @@ mod tests {
             assert!(reader.has_lost());
             assert_eq!(reader.processes(), 2, "{name}");
         }
-        assert!(begin(Path::new("/bin/false")).is_err());
+    }
+
+    /// A program that ends had a sandbox, and one that is not there had none.
+    #[test]
+    fn a_reader_that_does_not_start_says_which_layers_it_had() {
+        let ended = begin(Path::new("/bin/false")).unwrap_err();
+        assert!(ended.layers.states.values().any(|state| *state == LayerState::On), "{ended:?}");
+        let refusal = Refusal { layer: Some(Layer::Landlock), ..Refusal::new("no landlock here") };
+        let refused = Unstarted::from(Outcome::from(refusal));
+        assert_eq!(refused.to_string(), "no landlock here");
+        let states: Vec<_> = refused.layers.states.into_iter().collect();
+        assert_eq!(states, [(Layer::Landlock, LayerState::Unavailable("no landlock here".to_owned()))]);
     }
 
     #[test]
@@ -518,7 +560,7 @@ mod tests {
         assert_eq!(reader.processes(), 3);
     }
 
-    fn begin(program: &Path) -> Result<Reader, String> {
+    fn begin(program: &Path) -> Result<Reader, Unstarted> {
         Reader::elsewhere(program, &Rules::new(), &[Confinement::Namespaces], Span::Lasting)
     }
 

@@ -9,7 +9,7 @@ use hotcell_sandbox::Confinement;
 use sha2::{Digest, Sha256};
 
 use crate::known::{Key, Known};
-use crate::reader::{Reader, Rules, Span, lost};
+use crate::reader::{Reader, Rules, Span, Unstarted, lost};
 use crate::state::StateFolder;
 
 /// Maximum number of idle readers.
@@ -137,7 +137,7 @@ pub struct Scan {
     /// True once a report was found under these rules, which proves that they are valid.
     found: bool,
     /// The reader, or the reason for its failure, once one was needed.
-    reader: Option<Result<Reader, String>>,
+    reader: Option<Result<Reader, Unstarted>>,
 }
 
 impl Scan {
@@ -184,21 +184,21 @@ impl Scan {
             Some(reader) => Ok(reader),
             None => Reader::start(self.rules.clone(), &self.kind.1, self.reading.span()),
         });
-        reader.as_ref().map_err(|why| &**why)
+        reader.as_ref().map_err(|unstarted| &*unstarted.why)
     }
 
     /// Ends the scan: new reports are stored unless a reader failed, and the reader is kept or ended.
     ///
     /// # Errors
-    /// A sentence that says why nothing could be read: no sandbox, or an invalid rule.
-    pub fn end(mut self) -> Result<(), String> {
+    /// [`Unstarted`] when nothing could be read: no sandbox, or an invalid rule.
+    pub fn end(mut self) -> Result<(), Unstarted> {
         // The user's own rules must be checked even when there is nothing to scan.
         if !self.rules.is_empty() && !self.found {
             let _ = self.reader();
         }
         match self.reader.take() {
             None => Ok(()),
-            Some(Err(why)) => Err(why),
+            Some(Err(unstarted)) => Err(unstarted),
             Some(Ok(reader)) => {
                 if let Some(mut known) = self.known.take().filter(|_| !reader.has_lost()) {
                     known.write();
