@@ -5,6 +5,8 @@
 
 use std::fmt::Write as _;
 
+use hotcell_sandbox::text::{printable, printable_line};
+
 use crate::case::Case;
 use crate::judge::Verdict;
 use crate::report::{Flaky, TestReport};
@@ -117,9 +119,10 @@ fn message(case: &Case) -> String {
     text.chars().take(LONGEST).collect()
 }
 
-/// Escapes the text of a command.
+/// Escapes the text of a command: characters that cannot be seen, and those that a command is made of.
 fn data(text: &str) -> String {
-    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A").replace("##[", "#%23[")
+    let lines: Vec<String> = text.lines().map(printable_line).collect();
+    lines.join("\n").replace('%', "%25").replace('\n', "%0A").replace("##[", "#%23[")
 }
 
 /// Escapes a property of a command.
@@ -127,16 +130,14 @@ fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }
 
-/// One cell of a table: a single line, with Markdown and HTML escaped.
+/// One cell of a table: a single line of visible characters, with Markdown and HTML escaped.
 fn cell(text: &str) -> String {
     let mut out = String::new();
-    for c in text.chars() {
+    for c in printable(&text.replace(['\n', '\r', '\t'], " ")).chars() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
-            '\n' | '\r' => out.push(' '),
-            c if c.is_control() => {}
             '\\' | '`' | '*' | '_' | '[' | ']' | '(' | ')' | '|' | '#' | '!' | '~' | ':' | '@' => {
                 let _ = write!(out, "&#{};", u32::from(c));
             }
@@ -210,8 +211,10 @@ mod tests {
     fn nothing_of_a_test_s_is_a_command() {
         for (text, want) in [
             ("a\n::add-mask::x", "a%0A::add-mask::x"),
-            ("100%\r", "100%25%0D"),
+            ("100%\r", "100%25\\r"),
             ("##[error]x", "#%23[error]x"),
+            ("\u{1b}]52;c;x\u{7}", "\\u{1b}]52;c;x\\u{7}"),
+            ("\r\u{202e}x\u{9b}2J", "\\r\\u{202e}x\\u{9b}2J"),
         ] {
             assert_eq!(data(text), want);
         }
@@ -221,5 +224,6 @@ mod tests {
     #[test]
     fn nothing_of_a_test_s_is_markup() {
         assert_eq!(cell("<b>\n| ![x](y)"), "&lt;b&gt; &#124; &#33;&#91;x&#93;&#40;y&#41;");
+        assert_eq!(cell("\u{1b}[2J\u{202e}x"), "&#92;u{1b}&#91;2J&#92;u{202e}x");
     }
 }
