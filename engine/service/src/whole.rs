@@ -432,7 +432,11 @@ impl Round<'_, '_> {
                     if matches!(executed, Executed::Unread(_)) && !runs {
                         continue;
                     }
-                    for item in self.resolve(path, part, from, &read) {
+                    let items = self.resolve(path, part, from, &read);
+                    if items.is_empty() && (from == From::Command || self.started.contains(part)) {
+                        self.later(path, part);
+                    }
+                    for item in items {
                         if from == From::Command || self.started.contains(part) {
                             self.started.insert(item.clone());
                         }
@@ -448,7 +452,11 @@ impl Round<'_, '_> {
                 HandedSource::Program(_)
                     if from == From::Workspace && !self.runs(part) && !part.contains(".git/") => {}
                 HandedSource::Program(path) => {
-                    for path in self.resolve(path, part, from, &read) {
+                    let items = self.resolve(path, part, from, &read);
+                    if items.is_empty() && (from == From::Command || self.started.contains(part)) {
+                        self.later(path, part);
+                    }
+                    for path in items {
                         found |= self.program(&path);
                     }
                 }
@@ -473,6 +481,10 @@ impl Round<'_, '_> {
                     }
                 }
                 HandedSource::Text if from == From::Workspace && !self.runs(part) => {}
+                HandedSource::Text if matches!(executed, Executed::As(_)) => {
+                    let why = "it executes a text that is put together when it runs";
+                    self.say(&format!("{part} (a text)"), why, "");
+                }
                 HandedSource::Text => {
                     let name = executed.name();
                     self.unnamed(format!("{part} ({name})"), format!("{name} is not read, and runs in it"));

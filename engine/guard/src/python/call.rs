@@ -14,6 +14,12 @@ use std::rc::Rc;
 
 pub(super) type Named = (Rc<str>, Value);
 
+/// The file that a value is, open or read.
+fn opened(value: &Value) -> Option<String> {
+    let paths = value.names.iter().filter_map(|name| name.strip_prefix("file:"));
+    paths.map(|path| path.strip_suffix(".read()").unwrap_or(path).to_owned()).next()
+}
+
 impl<'a> Python<'_, '_, 'a> {
     pub(super) fn call(&mut self, call: &'a ExprCall) -> Value {
         let at = span(call.range());
@@ -268,8 +274,13 @@ impl<'a> Python<'_, '_, 'a> {
             Some(Spawn::List(position)) => {
                 let program = args.get(position).or_else(|| keyword(&["args", "argv"])).cloned();
                 let shell = keyword(&["shell"]).is_some_and(|v| v.truth() != Some(false));
+                // A file as standard input, open or read.
+                let fed = keyword(&["stdin", "input"]).and_then(opened);
                 match program {
                     Some(value) if value.as_text().is_some() && value.names.is_empty() => {
+                        if fed.is_some() {
+                            crate::shell::fed(self.cx, std::slice::from_ref(&value), fed.as_deref(), at);
+                        }
                         self.executes(Language::Bash, &value, at);
                     }
                     Some(Value { known: Some(Const::List(items)), .. }) if shell => {
@@ -278,7 +289,7 @@ impl<'a> Python<'_, '_, 'a> {
                         }
                     }
                     Some(Value { known: Some(Const::List(items)), .. }) => {
-                        crate::shell::command(self.cx, &items, at);
+                        crate::shell::fed(self.cx, &items, fed.as_deref(), at);
                     }
                     _ => {}
                 }
@@ -297,6 +308,14 @@ impl<'a> Python<'_, '_, 'a> {
             "code.interact" | "code.InteractiveConsole" | "IPython.embed" | "pdb.set_trace" | "breakpoint"
         ) {
             self.cx.hand(HandedSource::Stdin, Executed::As(Language::Python));
+        }
+        // Files whose lines are executed: examples, and paths of packages.
+        if matches!(name, "doctest.testfile" | "site.addpackage")
+            && let Some(path) =
+                args.get(usize::from(name == "site.addpackage")).and_then(Value::as_whole_text)
+        {
+            let path = path.to_owned();
+            self.cx.hand(HandedSource::File(path), Executed::Unread(name.to_owned()));
         }
         let position = match name {
             "runpy.run_path"

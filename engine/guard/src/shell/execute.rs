@@ -13,6 +13,8 @@ use rustc_hash::FxHashSet;
 const OWN: Executed = Executed::As(Language::Bash);
 /// Maximum number of nested command lines; beyond it the script counts as not read.
 const MAX_LINES: usize = 256;
+/// Maximum number of arguments of a program text that are looked at.
+const MAX_ARGUMENTS: usize = 64;
 /// Maximum nesting of command lines in single words (`env -S`).
 const MAX_SPLIT: usize = 8;
 
@@ -26,7 +28,8 @@ impl Shell<'_, '_> {
         at: (usize, usize),
         disguised: bool,
     ) -> Value {
-        self.run_in(argv, stdin, at, disguised, 0)
+        let opened = self.input.clone().filter(|_| inherits(stdin));
+        self.run_in(argv, opened.as_ref().unwrap_or(stdin), at, disguised, 0)
     }
 
     fn run_in(
@@ -53,6 +56,7 @@ impl Shell<'_, '_> {
             }
             if line[0].as_whole_text().is_none() {
                 self.hand_input(Language::Bash, line[0].origin);
+                self.hand_files(As::Read(Language::Bash), &line[0].clone());
             }
             let Some(name) = line[0].as_text().map(|text| basename(text).to_owned()) else {
                 self.tell("?", line, stdin, at, disguised);
@@ -60,7 +64,9 @@ impl Shell<'_, '_> {
             };
             self.tell(&name, line, stdin, at, disguised);
             self.interpret(&name, line, stdin);
+            self.copies(&name, line, stdin);
             self.declared(&name, line);
+            self.subscripts(&name, line);
             let inner = self.executed(line, stdin);
             let mut values = Vec::new();
             if inner.is_empty() {
@@ -101,11 +107,27 @@ impl Shell<'_, '_> {
                     let chain =
                         argv.get(at).map(|value| value.chain.clone()).filter(|chain| !chain.is_empty());
                     self.text_as(language, &text, origin(at), &chain.unwrap_or_else(|| vec!["quoted"]));
+                    // `sh -c '. "$1"' _ FILE`, `sh -c '"$@"' _ sh FILE`: the words behind are its arguments.
+                    if language == As::Read(Language::Bash) && has_arguments(&text) {
+                        for word in
+                            argv.iter().skip(at + 1).filter_map(Value::as_whole_text).take(MAX_ARGUMENTS)
+                        {
+                            self.hand_file(language, word.to_owned());
+                        }
+                        inner.extend([at + 1, at + 2].map(|from| Inner::Part(from, argv.len())));
+                    }
                 }
                 Piece::File(language, _, path) if command::is_stdin(&path) => {
                     self.hand_stdin(language, stdin);
                 }
-                Piece::File(language, _, path) => self.hand_file(language, path),
+                Piece::File(language, _, path) => {
+                    // `sh /dev/fd/3`, and what was copied or written to this name before.
+                    match self.files.get(key(&path)).cloned() {
+                        Some(content) if content.as_text().is_none() => self.hand_stdin(language, &content),
+                        _ => {}
+                    }
+                    self.hand_file(language, path);
+                }
                 Piece::Module(_, name) => {
                     let path = name.replace('.', "/");
                     for path in [format!("{path}.py"), format!("{path}/__main__.py")] {
@@ -120,6 +142,9 @@ impl Shell<'_, '_> {
                         self.cx.hand(HandedSource::File(HOLE.to_string()), Executed::As(language));
                     }
                     self.hand_input(language, origin(at));
+                    if let Some(value) = argv.get(at) {
+                        self.hand_files(As::Read(language), value);
+                    }
                 }
                 Piece::Unknown(language, _, _) => self.unread(language),
                 Piece::Folder(_, path) => self.cx.hand(HandedSource::Folder(path), OWN),
@@ -132,23 +157,70 @@ impl Shell<'_, '_> {
                     inner.push(Inner::Words(words.iter().map(|word| Value::text(word)).collect()));
                 }
                 Piece::Variable(name, value) => {
+                    self.loaded(&name, &value);
                     for item in command::loads(&name, &value) {
-                        match item {
-                            Item::Text { language, text, .. } => {
-                                self.text_as(language, &text, Origin::default(), &["quoted"]);
-                            }
-                            Item::File { language, path } => self.hand_file(language, path),
-                            Item::Stdin { language } => self.hand_stdin(language, stdin),
-                            Item::Pattern { language, path } => self.hand_file(language, path),
-                            Item::Folder { path } => self.cx.hand(HandedSource::Folder(path), OWN),
-                            Item::Given { .. } => {}
-                            Item::Unknown { .. } => self.unread(As::Unread("program")),
+                        if let Item::Stdin { language } = item {
+                            self.hand_stdin(language, stdin);
                         }
                     }
                 }
             }
         }
         inner
+    }
+
+    /// Follows a variable that makes programs load or execute something.
+    pub(super) fn loaded(&mut self, name: &str, value: &str) {
+        // `GIT_CONFIG_KEY_0=alias.x GIT_CONFIG_VALUE_0='!…'` is `git -c alias.x=!…`.
+        if let Some(number) = name.strip_prefix("GIT_CONFIG_VALUE_")
+            && let Some(setting) = self.variable(&format!("GIT_CONFIG_KEY_{number}")).as_whole_text()
+        {
+            let argv = ["git", "-c", &format!("{setting}={value}"), "status"].map(Value::text);
+            self.executed(&argv, &Value::default());
+            return;
+        }
+        for item in command::loads(name, value) {
+            match item {
+                Item::Text { language, text, .. } => {
+                    self.text_as(language, &text, Origin::default(), &["quoted"]);
+                }
+                Item::File { language, path } | Item::Pattern { language, path } => {
+                    self.hand_file(language, path);
+                }
+                Item::Folder { path } => self.cx.hand(HandedSource::Folder(path), OWN),
+                Item::Unknown { .. } => self.unread(As::Unread("program")),
+                Item::Given { .. } | Item::Stdin { .. } => {}
+            }
+        }
+    }
+
+    /// Follows substitutions in texts that bash evaluates as arithmetic, however they are quoted:
+    /// `test -v 'a[$(…)]'`.
+    pub(super) fn subscripts(&mut self, name: &str, argv: &[Value]) {
+        let evaluates = matches!(
+            name,
+            "let"
+                | "test"
+                | "["
+                | "[["
+                | "declare"
+                | "typeset"
+                | "local"
+                | "export"
+                | "readonly"
+                | "printf"
+                | "read"
+                | "unset"
+                | "mapfile"
+                | "readarray"
+                | "wait"
+                | "getopts"
+        );
+        for word in argv.iter().skip(1).filter(|_| evaluates).filter_map(Value::as_text) {
+            if is_subscript(word) {
+                self.expand_text(word);
+            }
+        }
     }
 
     /// Reads a program text.
@@ -178,18 +250,14 @@ impl Shell<'_, '_> {
             As::Own => self.hand_program(&path),
             As::GitSettings => self.cx.hand(HandedSource::GitSettings(path), OWN),
             As::Variables => self.cx.hand(HandedSource::Variables(path), OWN),
-            As::Unread(_) if self.files.contains_key(&path) => self.unread(language),
+            As::Unread(_) if self.files.contains_key(key(&path)) => self.unread(language),
             As::Unread(name) => self.cx.hand(HandedSource::File(path), Executed::Unread(name.to_owned())),
         }
     }
 
     /// Reports the standard input of a command as its program: the script's own, or a file by name.
     fn hand_stdin(&mut self, language: As, stdin: &Value) {
-        let mut is_file = false;
-        for path in stdin.names.iter().filter_map(|name| name.strip_prefix(FROM_FILE)) {
-            is_file = true;
-            self.hand_file(language, path.to_owned());
-        }
+        let is_file = self.hand_files(language, stdin);
         let executed = match language {
             As::Read(language) => Executed::As(language),
             As::Unread(name) => Executed::Unread(name.to_owned()),
@@ -201,6 +269,66 @@ impl Shell<'_, '_> {
         } else if !is_file && !matches!(language, As::Read(_)) {
             // A here-document, or the output of another command.
             self.unread(language);
+        } else if stdin.as_text().is_none() {
+            // Text that is put together when it runs.
+            self.cx.hand(HandedSource::Text, executed);
+        }
+    }
+
+    /// Reports the files that a value was made of; `false` without any.
+    pub(super) fn hand_files(&mut self, language: As, value: &Value) -> bool {
+        let files: Vec<String> =
+            value.names.iter().filter_map(|name| name.strip_prefix(FROM_FILE)).map(str::to_owned).collect();
+        for path in &files {
+            self.hand_file(language, path.clone());
+        }
+        !files.is_empty()
+    }
+
+    /// Follows files that a command copies, links or moves, and those that it writes its input to.
+    fn copies(&mut self, name: &str, argv: &[Value], stdin: &Value) {
+        let words: Vec<&Value> = argv
+            .iter()
+            .skip(1)
+            .filter(|word| word.as_text().is_some_and(|text| !text.starts_with('-')))
+            .collect();
+        let text = |word: &Value| word.as_whole_text().map(|path| key(path).to_owned());
+        match name {
+            "cp" | "mv" | "ln" | "install" | "rename" => {
+                let [sources @ .., target] = words.as_slice() else { return };
+                let Some(target) = text(target) else { return };
+                for source in sources.iter().filter_map(|source| text(source)) {
+                    let content =
+                        self.files.get(&source).cloned().unwrap_or_else(|| super::content_of(&source));
+                    let below = format!("{}/{}", target.trim_end_matches('/'), basename(&source));
+                    self.files.insert(below, content.clone());
+                    self.files.insert(target.clone(), content);
+                }
+            }
+            // Variables that hold lines of a file.
+            "read" | "mapfile" | "readarray" => {
+                let names: Vec<_> =
+                    stdin.names.iter().filter(|name| name.starts_with(FROM_FILE)).cloned().collect();
+                for variable in words.iter().filter_map(|word| text(word)).filter(|_| !names.is_empty()) {
+                    self.vars.insert(variable, Value { names: names.clone(), ..Value::default() });
+                }
+            }
+            "tee" => {
+                for path in words.iter().filter_map(|word| text(word)) {
+                    self.files.insert(path, stdin.clone());
+                }
+            }
+            "dd" => {
+                let named = |key: &str| {
+                    let mut words = argv.iter().filter_map(Value::as_whole_text);
+                    words.find_map(|word| word.strip_prefix(key)).map(str::to_owned)
+                };
+                if let Some(target) = named("of=") {
+                    let content = named("if=").map_or_else(|| stdin.clone(), |from| super::content_of(&from));
+                    self.files.insert(key(&target).to_owned(), content);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -227,6 +355,7 @@ impl Shell<'_, '_> {
         for (language, text) in peel::programs(name, argv) {
             if text.as_whole_text().is_none() {
                 self.hand_input(language, text.origin);
+                self.hand_files(As::Read(language), &text);
             }
             let mut chain = text.chain.clone();
             if chain.is_empty() {
@@ -261,13 +390,13 @@ impl Shell<'_, '_> {
             argv.first().and_then(Value::as_text)
         };
         if let Some(path) = path
-            && let Some(content) = self.files.get(path).cloned()
+            && let Some(content) = self.files.get(key(path)).cloned()
         {
             if let Some(text) = content.as_text() {
                 let chain = if content.chain.is_empty() { vec!["file"] } else { content.chain.clone() };
                 self.child(peel::language_of(name).unwrap_or(Language::Bash), text, &chain);
             }
-            if inherits(&content) {
+            if content.as_text().is_none() {
                 self.hand_stdin(As::Read(peel::language_of(name).unwrap_or(Language::Bash)), &content);
             }
             if content.origin.has(Origin::NET) {
@@ -275,6 +404,29 @@ impl Shell<'_, '_> {
             }
         }
     }
+}
+
+/// Name under which a file's content is kept: without `./`, and of a descriptor its number.
+pub(super) fn key(path: &str) -> &str {
+    let descriptor = path.strip_prefix("/dev/fd/").or_else(|| path.strip_prefix("/proc/self/fd/"));
+    let mut path = descriptor.unwrap_or(path);
+    while let Some(rest) = path.strip_prefix("./") {
+        path = rest.trim_start_matches('/');
+    }
+    path
+}
+
+/// Whether a shell text uses its arguments.
+fn has_arguments(text: &str) -> bool {
+    text.match_indices('$').any(|(at, _)| {
+        let rest = text[at + 1..].trim_start_matches('{');
+        rest.starts_with(|c: char| c.is_ascii_digit() || c == '@' || c == '*')
+    })
+}
+
+/// Whether a text has a substitution in an index, as `a[$(…)]`.
+pub(super) fn is_subscript(text: &str) -> bool {
+    text.split_once('[').is_some_and(|(_, index)| index.contains("$(") || index.contains('`'))
 }
 
 /// A command line inside another one.

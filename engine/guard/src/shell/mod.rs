@@ -40,6 +40,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
         vars: FxHashMap::default(),
         files: FxHashMap::default(),
         functions: FxHashMap::default(),
+        input: None,
         remote: FxHashSet::default(),
         body: Body::Other,
         fixed: None,
@@ -80,11 +81,17 @@ fn pipes(source: &str) -> usize {
 
 /// A command line that another language runs without a shell.
 pub(crate) fn command(cx: &mut Cx<'_>, argv: &[Value], at: (usize, usize)) {
+    fed(cx, argv, None, at);
+}
+
+/// Like [`command`], with the path of the file that is its standard input.
+pub(crate) fn fed(cx: &mut Cx<'_>, argv: &[Value], file: Option<&str>, at: (usize, usize)) {
     let mut shell = Shell {
         cx,
         vars: FxHashMap::default(),
         files: FxHashMap::default(),
         functions: FxHashMap::default(),
+        input: None,
         remote: FxHashSet::default(),
         body: Body::Other,
         fixed: Some(at),
@@ -93,7 +100,8 @@ pub(crate) fn command(cx: &mut Cx<'_>, argv: &[Value], at: (usize, usize)) {
         context: 0,
         here: at,
     };
-    shell.run(argv, &Value::name(INHERITED), at, false);
+    let input = file.map_or_else(|| Value::name(INHERITED), content_of);
+    shell.run(argv, &input, at, false);
 }
 
 /// Name of the script's own standard input.
@@ -129,6 +137,8 @@ struct Shell<'c, 'p> {
     /// Contents of files that the script wrote itself.
     files: FxHashMap<String, Value>,
     functions: FxHashMap<String, ()>,
+    /// Standard input since `exec <FILE`.
+    input: Option<Value>,
     /// Descriptors opened on the shell's network device.
     remote: FxHashSet<String>,
     /// Command that the current redirection belongs to.

@@ -23,9 +23,18 @@ impl Shell<'_, '_> {
         let lists = matches!(name, "find" | "ls" | "fd" | "locate" | "du");
         let wide = lists && args.iter().any(|v| v.as_text().is_some_and(crate::rules::is_root_like));
         let origin = origin | if wide { Origin::WIDE } else { Origin::default() };
+        // A filter passes on its input and the files that it is given.
+        let passed = || {
+            let fed =
+                stdin.names.iter().filter(|n| tells_of_environment(n) || n.starts_with(super::FROM_FILE));
+            let words = args.iter().filter_map(Value::as_whole_text);
+            let files =
+                words.filter(|word| !word.starts_with('-') && !word.contains("://") && word.len() < 256);
+            let files = files.take(MAX_FILES).map(|path| Rc::from(format!("{}{path}", super::FROM_FILE)));
+            fed.take(MAX_FILES).cloned().chain(files.collect::<Vec<_>>())
+        };
         let unknown = || {
-            let fed = stdin.names.iter().filter(|n| tells_of_environment(n));
-            let names = std::iter::once(Rc::from(name)).chain(fed.cloned());
+            let names = std::iter::once(Rc::from(name)).chain(passed());
             Value { names: names.collect(), origin, ..Value::default() }
         };
         match name {
@@ -79,15 +88,7 @@ impl Shell<'_, '_> {
                 .first()
                 .and_then(Value::as_text)
                 .and_then(|path| self.files.get(path).cloned())
-                .unwrap_or_else(|| {
-                    let mut value = unknown();
-                    let files =
-                        args.iter().filter_map(Value::as_whole_text).filter(|text| !text.starts_with('-'));
-                    value
-                        .names
-                        .extend(files.take(16).map(|path| Rc::from(format!("{}{path}", super::FROM_FILE))));
-                    value
-                }),
+                .unwrap_or_else(unknown),
             "base64" if flag(&["-d", "-D", "--decode", "-di"]) => decoded("base64"),
             "base32" if flag(&["-d", "--decode"]) => decoded("base32"),
             "openssl" if flag(&["-d", "-base64"]) && flag(&["base64", "-base64", "-a"]) => decoded("base64"),
@@ -119,7 +120,7 @@ impl Shell<'_, '_> {
                 }
                 _ => unknown(),
             },
-            "sed" => Value { names: vec!["sed".into()], ..Value::default() }.with_origin(stdin.origin),
+            "sed" => unknown(),
             "curl" | "wget" | "fetch" | "nc" | "ncat" | "aria2c" | "lwp-request" | "GET" | "http" | "dig"
             | "nslookup" => {
                 let mut value = unknown().with_origin(Origin::NET);
@@ -134,6 +135,9 @@ impl Shell<'_, '_> {
     }
 }
 
+/// Maximum number of files that the output of one command may come from.
+const MAX_FILES: usize = 16;
+
 /// Commands whose output keeps its meaning through filters and variables.
 fn tells_of_environment(name: &str) -> bool {
     matches!(name, "env" | "printenv" | "history")
@@ -143,7 +147,8 @@ fn carry(args: &[Value], text: &str, escapes: bool) -> Value {
     let mut value = Value::text(text);
     for arg in args {
         value.origin |= arg.origin;
-        value.names.extend(arg.names.iter().filter(|n| tells_of_environment(n)).cloned());
+        let told = |n: &&Rc<str>| tells_of_environment(n) || n.starts_with(super::FROM_FILE);
+        value.names.extend(arg.names.iter().filter(told).take(MAX_FILES).cloned());
         if value.chain.is_empty() {
             value.chain.clone_from(&arg.chain);
         }

@@ -1,5 +1,6 @@
 //! Walks the syntax tree of a script: pipelines, redirections, definitions, loops.
 
+use super::execute::{is_subscript, key};
 use super::{Body, Shell};
 use crate::rules::{Call, Language, Spot, TextKind};
 use crate::value::{HOLE, Origin, Value, concat};
@@ -120,12 +121,21 @@ impl Shell<'_, '_> {
                 for child in named(node) {
                     if child.kind() == "variable_assignment" {
                         self.assignment(child, source);
+                    } else {
+                        // `declare 'a[$(…)]=1'`
+                        self.here = self.fixed.unwrap_or(at);
+                        let word = self.word(text(child, source));
+                        self.subscripts("declare", &[Value::default(), word]);
                     }
                 }
                 Value::default()
             }
             "unset_command" => {
-                let argv: Vec<Value> = text(node, source).split_whitespace().map(Value::text).collect();
+                let mut argv = vec![Value::text("unset")];
+                for word in named(node) {
+                    self.here = self.fixed.unwrap_or(at);
+                    argv.push(self.word(text(word, source)));
+                }
                 self.run(&argv, &Value::default(), at, false)
             }
             "test_command" | "word" | "string" | "raw_string" | "variable_name" | "number"
@@ -167,6 +177,18 @@ impl Shell<'_, '_> {
         let at = self.fixed.unwrap_or((node.start_byte(), node.end_byte()));
         self.here = at;
         let value = match node.child_by_field_name("value") {
+            // An element by its number is any of them.
+            Some(value) if value.kind() == "array" => {
+                let words: Vec<Value> = named(value)
+                    .into_iter()
+                    .flat_map(|word| self.expand(text(word, source)))
+                    .map(|word| word.value)
+                    .collect();
+                match words.as_slice() {
+                    [only] => only.clone(),
+                    words => in_common(words),
+                }
+            }
             Some(value) => {
                 let raw = text(value, source).to_owned();
                 self.expand_value(&raw)
@@ -194,11 +216,20 @@ impl Shell<'_, '_> {
     fn set(&mut self, name: String, value: Value, at: (usize, usize)) {
         self.cx.fact_with(Language::Bash, "env.set", at, &[Value::text(&name), value.clone()], self.context);
         self.told(&value, at);
+        // A later `((name))` evaluates it.
+        if let Some(text) = value.as_text().filter(|text| is_subscript(text)) {
+            let text = text.to_owned();
+            self.expand_text(&text);
+        }
         if matches!(name.as_str(), "PROMPT_COMMAND" | "BASH_ENV" | "ENV" | "PS4")
             && let Some(text) = value.as_text()
         {
             let text = text.to_owned();
             self.child(Language::Bash, &text, &["quoted"]);
+        }
+        if let Some(text) = value.as_whole_text() {
+            let text = text.to_owned();
+            self.loaded(&name, &text);
         }
         self.vars.insert(name, value);
     }
@@ -217,6 +248,13 @@ impl Shell<'_, '_> {
         let mut disguised = false;
         let mut input = stdin.clone();
         for child in all(node) {
+            // `sh 0<FILE`: the parser takes the descriptor for a word.
+            let is_descriptor =
+                source.as_bytes().get(child.end_byte()).is_some_and(|c| matches!(c, b'<' | b'>'))
+                    && text(child, source).bytes().all(|c| c.is_ascii_digit());
+            if is_descriptor && !argv.is_empty() {
+                continue;
+            }
             match child.kind() {
                 "variable_assignment" => self.assignment(child, source),
                 "command_name"
@@ -227,6 +265,7 @@ impl Shell<'_, '_> {
                 | "concatenation"
                 | "simple_expansion"
                 | "expansion"
+                | "arithmetic_expansion"
                 | "command_substitution"
                 | "process_substitution"
                 | "number"
@@ -268,12 +307,12 @@ impl Shell<'_, '_> {
                     self.here = self.fixed.unwrap_or((child.start_byte(), child.end_byte()));
                     input = self.word(&raw);
                 }
-                "file_redirect" if text(child, source).starts_with('<') => {
+                "file_redirect" if is_input(text(child, source)) => {
                     self.here = self.fixed.unwrap_or((child.start_byte(), child.end_byte()));
-                    let raw = text(child, source).trim_start_matches(['<', '&']).trim().to_owned();
+                    let raw = text(child, source).trim_start_matches(['0', '<', '>', '&']).trim().to_owned();
                     input = self.expand_value(&raw);
                     if input.names.iter().all(|n| &**n != "<()") {
-                        let content = input.as_text().and_then(|path| self.files.get(path).cloned());
+                        let content = input.as_text().and_then(|path| self.files.get(key(path)).cloned());
                         let path = input.as_whole_text().map(str::to_owned);
                         input =
                             content.or_else(|| path.as_deref().map(super::content_of)).unwrap_or_default();
@@ -284,6 +323,9 @@ impl Shell<'_, '_> {
         }
         let outer = self.body;
         self.body = node.child_by_field_name("body").map_or(Body::Other, |body| body_of(body, source));
+        if self.body == Body::Exec && all(node).iter().any(|child| is_input(text(*child, source))) {
+            self.input = Some(input.clone());
+        }
         let flow = match node.child_by_field_name("body") {
             Some(body) => self.node(body, source, &input),
             None => input.clone(),
@@ -358,12 +400,12 @@ impl Shell<'_, '_> {
             && let Some(path) = target.as_whole_text()
         {
             let before = if operator.contains(">>") {
-                self.files.get(path).cloned().unwrap_or_else(|| Value::text(""))
+                self.files.get(key(path)).cloned().unwrap_or_else(|| Value::text(""))
             } else {
                 Value::text("")
             };
             let whole = if content.as_text().is_some() { concat(&before, content) } else { content.clone() };
-            self.files.insert(path.to_owned(), whole);
+            self.files.insert(key(path).to_owned(), whole);
         }
         // `exec 3<FILE`, for `<&3` later.
         if digits > 0
@@ -371,7 +413,7 @@ impl Shell<'_, '_> {
             && operator.ends_with('<')
             && let Some(path) = target.as_whole_text()
         {
-            let value = self.files.get(path).cloned().unwrap_or_else(|| super::content_of(path));
+            let value = self.files.get(key(path)).cloned().unwrap_or_else(|| super::content_of(path));
             self.files.insert(operator[..digits].to_owned(), value);
         }
         self.remote(&target, &operator, content, at);
@@ -386,6 +428,12 @@ impl Shell<'_, '_> {
         };
         self.cx.call(Language::Bash, &call, at);
     }
+}
+
+/// Whether a redirection opens standard input: `<FILE`, `0<FILE`, `<>FILE`, `<&3`.
+fn is_input(redirect: &str) -> bool {
+    let signs = redirect.strip_prefix('0').unwrap_or(redirect);
+    signs.starts_with('<') && !signs.starts_with("<<") && !signs.starts_with("<(")
 }
 
 /// Common prefix and suffix of texts.

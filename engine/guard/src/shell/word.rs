@@ -4,6 +4,9 @@ use super::Shell;
 use crate::python::fold::unescape;
 use crate::value::{HOLE, Origin, Value, concat};
 
+/// Maximum number of words of one group in braces, where more than one stands in a word.
+const MAX_BRACES: usize = 8;
+
 /// An expanded word of a command line.
 pub(super) struct Word {
     pub(super) value: Value,
@@ -139,6 +142,10 @@ impl Shell<'_, '_> {
         let after = &rest[1..];
         if after.starts_with("((") {
             let end = closing(rest, 1, '(', ')');
+            let inner = rest.get(3..end.saturating_sub(1)).unwrap_or("").to_owned();
+            if inner.contains(['$', '`']) {
+                self.expand_text(&inner);
+            }
             return (end + 1, Value::default());
         }
         if after.starts_with('(') {
@@ -217,6 +224,7 @@ impl Shell<'_, '_> {
                 let text = text.to_owned();
                 self.child(crate::rules::Language::Bash, &text, &["prompt"]);
             }
+            self.hand_files(crate::command::As::Read(crate::rules::Language::Bash), &value);
             return value;
         }
         let text = value.as_whole_text().map(str::to_owned);
@@ -332,11 +340,18 @@ fn closing(text: &str, open: usize, left: char, right: char) -> usize {
     text.len()
 }
 
-/// Expands `{a,b,c}` as a whole word.
+/// Expands the first `{a,b,c}` of a word, if nothing before and in it is quoted or expanded.
 fn braces(raw: &str) -> Option<Vec<String>> {
-    let inner = raw.strip_prefix('{')?.strip_suffix('}')?;
-    let plain = !inner.contains(['{', '}', '$', '"', '\'', '`']);
-    (plain && inner.contains(',')).then(|| inner.split(',').map(str::to_owned).collect())
+    let (before, rest) = raw.split_once('{')?;
+    let (inner, after) = rest.split_once('}')?;
+    let special = ['{', '}', '$', '"', '\'', '`', '\\', '('];
+    if before.contains(special) || inner.contains(special) || !inner.contains(',') {
+        return None;
+    }
+    // Several groups multiply.
+    let most = if after.contains('{') { MAX_BRACES } else { usize::MAX };
+    (inner.matches(',').count() < most)
+        .then(|| inner.split(',').map(|one| format!("{before}{one}{after}")).collect())
 }
 
 /// True when a word hides its own text: quotes or backslashes between letters.

@@ -14,6 +14,8 @@ use crate::target::Target;
 
 /// Maximum number of files that one path may lead to; beyond it the run counts as not read.
 const MAX_WIDE: usize = 512;
+/// Language of a file that is made in the run.
+const MADE_LATER: &str = "made in the run";
 /// The working folder inside a sandbox, and the home folder above it.
 const PROJECT: &str = "/home/sandbox/project";
 const HOME: &str = "/home/sandbox";
@@ -53,6 +55,12 @@ impl Reach {
         self.by_name.get(name).into_iter().flatten().filter(move |own| {
             own.strip_suffix(path).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
         })
+    }
+
+    /// Files whose absolute paths inside match.
+    fn at(&self, pattern: &str) -> impl Iterator<Item = &String> {
+        let pattern: Vec<char> = pattern.chars().collect();
+        self.by_name.values().flatten().filter(move |path| matches(&pattern, &format!("{PROJECT}/{path}")))
     }
 
     fn like(&self, pattern: &str) -> impl Iterator<Item = &String> {
@@ -109,16 +117,23 @@ impl Round<'_, '_> {
     /// Further files that a path may lead to, beside the one that it names.
     fn wide(&mut self, path: &str, part: &str) -> BTreeSet<String> {
         let is_pattern = path.contains([HOLE, '*', '?', '[']);
-        if path.starts_with('/') || !is_pattern && !self.reach.moves {
+        let mut all: BTreeSet<String> = BTreeSet::new();
+        // `"${PWD%/*}/project/x"`: the absolute path of a file may be what is known in part.
+        if is_pattern && path.starts_with(['/', HOLE]) && path.contains(|c: char| c.is_alphanumeric()) {
+            all.extend(self.reach.at(path).cloned());
+        }
+        if path.starts_with('/') {
+            return all.into_iter().filter_map(|path| command::file(self.view, &path)).collect();
+        }
+        if !is_pattern && !self.reach.moves {
             return BTreeSet::new();
         }
         let below = steps(path);
-        let mut all: BTreeSet<String> = BTreeSet::new();
         if !is_pattern {
             all.extend(self.reach.below(&below).cloned());
         } else if below.contains(HOLE) && !below.contains(|c: char| c.is_alphanumeric()) {
             let why = "the name of a file that it executes is known only when it runs";
-            self.say(&format!("{part} (a file)"), why);
+            self.say(&format!("{part} (a file)"), why, "");
         } else {
             all.extend(self.reach.like(&below).cloned());
             if self.reach.moves || below.starts_with(HOLE) {
@@ -202,10 +217,24 @@ impl Round<'_, '_> {
         found
     }
 
+    /// Reports an executed file that is not there before the run, so that something in the run makes it. The
+    /// system's own files are there.
+    pub(super) fn later(&mut self, path: &str, part: &str) {
+        let path = self.inside(path);
+        let made = !path.starts_with('/')
+            || ["/tmp/", "/var/tmp/", "/dev/shm/", "/home/"].iter().any(|at| path.starts_with(at));
+        if made && !path.contains([HOLE, '*', '?', '[']) && command::file(self.view, &path).is_none() {
+            let why = "it is not there before the run; what makes it may put anything into it";
+            self.say(&format!("{path} ({part})"), why, MADE_LATER);
+        }
+    }
+
     /// Reports a part that was not read and that nothing is known to execute.
-    fn say(&mut self, part: &str, why: &str) {
+    /// A run does not warn of one with a `language`, which only stands in its report.
+    pub(super) fn say(&mut self, part: &str, why: &str, language: &str) {
         if self.named.insert(part.to_owned()) {
-            let report = unread(part, PartState::SetAside(why.to_owned()), Verdict::Review);
+            let mut report = unread(part, PartState::SetAside(why.to_owned()), Verdict::Review);
+            language.clone_into(&mut report.coverage.parts[0].language);
             self.parts.push((Target::Unread(part.to_owned(), why.to_owned()), Some(report)));
         }
     }
@@ -227,7 +256,7 @@ impl Round<'_, '_> {
             if is_prose && !is_json() {
                 let why =
                     format!("{program} is not known here, and it is given this file: it may execute it");
-                self.say(&format!("{path} ({program})"), &why);
+                self.say(&format!("{path} ({program})"), &why, "");
             }
         }
     }

@@ -205,6 +205,117 @@ fn judged(reader: &Reader, files: &[(&str, &str)], argv: &[&str], stdin: &str) -
     })
 }
 
+/// Lines in which a shell executes the file `a`: through a command that passes it on, under another name, by a
+/// descriptor, by a word that it is made of, or in an arithmetic text.
+fn roundabout() -> Vec<String> {
+    let mut lines = Vec::new();
+    for passes in [
+        "cat a",
+        "cat <a",
+        "head -5 a",
+        "sed -n p a",
+        "sort a",
+        "grep . a",
+        "tr -d x <a",
+        "awk 1 a",
+        "paste a",
+        "nl a | cut -f2-",
+        "cat a | tee /dev/null",
+    ] {
+        for to in [
+            "| sh",
+            "| bash -s",
+            "| env sh",
+            "| sh /dev/stdin",
+            ">q; sh q",
+            ">q; . ./q",
+            ">./q; ./q",
+            "| tee q; sh q",
+        ] {
+            lines.push(format!("{passes} {to}"));
+        }
+    }
+    for copies in ["cp a q", "mv a q", "ln -s a ./q", "install -m 755 a q", "dd if=a of=q", "tee q <a"] {
+        lines.extend(["sh q", "./q", ". ./q", "bash -x q"].map(|runs| format!("{copies}; {runs}")));
+    }
+    lines.extend(
+        [
+            "sh 0<a",
+            "exec <a; sh",
+            "exec 0<a; exec sh",
+            "exec 3<a; sh /proc/self/fd/3",
+            "exec 3<a; . /dev/fd/3",
+            "cp a d/; sh d/a",
+            "while read -r l; do $l; done <a",
+            "readarray x <a; printf %s \"${x[@]}\" | sh",
+            "eval \"$(<a)\"",
+            "x=$(cat a); bash -c \"$x\"",
+            "x=$(cat a); echo \"${x@P}\"",
+            "sh -c '. \"$1\"' _ ./a",
+            "sh -c '\"$@\"' _ sh a",
+            "sh {a,b}",
+            "sh ./{a,b}",
+            "f=(a); sh \"${f[0]}\"",
+            "sh \"${PWD%/*}/project/a\"",
+            "BASH_ENV=a bash -c true",
+            "export BASH_ENV=a; bash -c :",
+            "GIT_CONFIG_GLOBAL=g git x",
+            "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=alias.x GIT_CONFIG_VALUE_0='!sh a' git x",
+            "x='y[$(sh a)]'; ((x))",
+            "echo $((y[$(sh a)]))",
+        ]
+        .map(str::to_owned),
+    );
+    for evaluates in ["test -v", "let", "declare", "printf -v", "unset", "read"] {
+        lines.extend(["y[$(sh a)]", "y[`sh a`]"].map(|text| format!("{evaluates} '{text}'")));
+    }
+    lines
+}
+
+#[test]
+fn a_file_is_followed_through_other_commands_to_a_shell() {
+    let reader = Reader::new();
+    let git = ("g", "[alias]\n\tx = !sh a\n");
+    let mut wrong = Vec::new();
+    for line in roundabout() {
+        let with = |text| judged(&reader, &[("a", text), git], &["bash", "-c", &line], "");
+        if with("rm -rf /home\n") != Verdict::Quarantine {
+            wrong.push(format!("not found: {line}"));
+        }
+        // An honest file is not refused for it.
+        if with("echo hello\n") > Verdict::Review {
+            wrong.push(format!("refused: {line}"));
+        }
+    }
+    for (line, want) in [
+        ("cat a | wc -l", Verdict::Allow),
+        ("cp a q; cat q", Verdict::Allow),
+        ("sort <a >q; wc q", Verdict::Allow),
+        // Nobody knows before the run how these begin.
+        ("sh later", Verdict::Review),
+        ("./later", Verdict::Review),
+        ("tar xf a; sh in/x", Verdict::Review),
+        ("date | sh", Verdict::Review),
+    ] {
+        let found = judged(&reader, &[("a", "rm -rf /home\n")], &["bash", "-c", line], "");
+        if found != want {
+            wrong.push(format!("{line}: {found:?}, not {want:?}"));
+        }
+    }
+    for call in [
+        "subprocess.run('sh', stdin=open('a'))",
+        "subprocess.run(['sh'], input=open('a').read())",
+        "subprocess.Popen(['bash', '-s'], stdin=open('a'))",
+    ] {
+        let text = format!("import subprocess\n{call}\n");
+        let found = judged(&reader, &[("a", "rm -rf /home\n")], &["python3", "-c", &text], "");
+        if found != Verdict::Quarantine {
+            wrong.push(format!("{call}: {found:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 /// Unread code is refused wherever the command executes it, but not in files that it only has.
 #[test]
 fn what_is_not_read_as_a_word_is_not_read_inside_another_program() {
