@@ -183,3 +183,72 @@ fn few_descriptors_make_calls_wait_or_are_named() {
         client.end();
     });
 }
+
+/// Memory that belongs to an ipc namespace and to no process: what is attached nowhere counts too.
+#[test]
+fn system_v_objects_count_as_memory() {
+    const FILL: &str = "import ctypes, sys, time
+l = ctypes.CDLL(None)
+l.shmat.restype = ctypes.c_void_p
+message = ctypes.create_string_buffer(8 + 8192)
+message[0] = 1
+for _ in range(20000):
+    if sys.argv[1] == 'segments':
+        at = l.shmget(0, ctypes.c_size_t(1 << 20), 0o1600)
+        there = ctypes.c_void_p(l.shmat(at, None, 0))
+        ctypes.memset(there, 1, 1 << 20)
+        l.shmdt(there)
+        if _ > 300: break
+    elif sys.argv[1] == 'semaphores':
+        l.semget(0, 4000, 0o1600)
+        if _ > 1200: break
+    else:
+        queue = l.msgget(0, 0o1600)
+        l.msgsnd(queue, message, ctypes.c_size_t(8192), 0o4000)
+        l.msgsnd(queue, message, ctypes.c_size_t(8192), 0o4000)
+time.sleep(3)
+print('got through')
+";
+    everyone(|user| {
+        let script = user.write("work/fill.py", FILL).display().to_string();
+        let shown = format!("{script}:/fill.py");
+        for kind in ["segments", "semaphores", "messages"] {
+            let words = [
+                "run",
+                "--guard",
+                "off",
+                "--memory",
+                "32M",
+                "--disk",
+                "16M",
+                "--ro",
+                &shown,
+                "--",
+                "/usr/bin/python3",
+                "/fill.py",
+                kind,
+            ];
+            user.hotcell(words).end().code(124).prints("").says("memory limit 32 MiB reached");
+        }
+        // An attached segment counts once.
+        let once = FILL
+            .replace("1 << 20", "24 << 20")
+            .replace("        l.shmdt(there)\n", "")
+            .replace("> 300", ">= 0");
+        user.write("work/fill.py", once);
+        let words = [
+            "run",
+            "--guard",
+            "off",
+            "--memory",
+            "48M",
+            "--ro",
+            &shown,
+            "--",
+            "/usr/bin/python3",
+            "/fill.py",
+            "segments",
+        ];
+        user.hotcell(words).end().code(0).prints("got through\n");
+    });
+}

@@ -7,6 +7,7 @@
 mod attach;
 mod copy;
 mod init;
+mod ipc;
 mod launch;
 mod mem;
 mod names;

@@ -6,6 +6,7 @@
 use core::sync::atomic::Ordering;
 
 use crate::attach::{attach, mountpoint};
+use crate::ipc;
 use crate::primed;
 use crate::readback;
 use crate::release::Release;
@@ -81,7 +82,8 @@ fn live<'a>(
     let sampled = setup::SAMPLE | setup::ROOT;
     let own_network = setup.flags & sampled == sampled && setup.namespaces & sys::CLONE_NEWNET == 0;
     let sockets = if own_network { sockets::ask().at_item(Step::Network, 5)? } else { -1 };
-    let ends = Ends { signals, sockets };
+    let own_objects = setup.namespaces & sys::CLONE_NEWIPC != 0;
+    let ends = Ends { signals, sockets, own_objects };
     let early = setup.flags & setup::HARDEN_LATE == 0;
     if early {
         confirm(setup, &shared, pid, log)?;
@@ -138,6 +140,8 @@ struct Ends {
     signals: Fd,
     /// Socket to query the memory of the sandbox's sockets; -1 if a cgroup counts it.
     sockets: Fd,
+    /// Whether its System V objects are its own, and not the host's.
+    own_objects: bool,
 }
 
 /// Runs the rest of a sandbox whose job needs nothing from init and is sent directly to the runner: no other
@@ -558,7 +562,8 @@ fn supervise(
         if interval > 0 {
             let buffered = sockets::held(ends.sockets);
             let used = tree::used(memory.saturating_sub(buffered));
-            let held = used.memory.saturating_add(buffered);
+            let objects = if ends.own_objects { ipc::held() } else { ipc::Held::default() };
+            let held = objects.with(used.memory).saturating_add(buffered);
             log.tell(CONTROL, tell::USE, [held, used.cpu_us, used.processes], &[])
                 .at_item(Step::Supervise, 3)?;
         }

@@ -29,6 +29,7 @@ pub mod wire;
 mod attach;
 mod copy;
 mod init;
+mod ipc;
 #[doc(hidden)]
 pub mod launch;
 mod names;

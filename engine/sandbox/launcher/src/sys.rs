@@ -442,6 +442,48 @@ pub fn socket_diag() -> Result<Fd> {
     call!(nr::SOCKET, AF_NETLINK, RAW_CLOEXEC_NONBLOCK, NETLINK_SOCK_DIAG).map(|fd| fd as Fd)
 }
 
+/// Numbers of System V objects in an ipc namespace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Objects {
+    /// Pages of shared memory segments that are in memory.
+    pub segment_pages: u64,
+    /// Sets of semaphores.
+    pub sets: u64,
+    /// Semaphores in all sets.
+    pub semaphores: u64,
+    /// Message queues.
+    pub queues: u64,
+    /// Messages in all queues.
+    pub messages: u64,
+    /// Bytes in all messages.
+    pub message_bytes: u64,
+}
+
+/// Reports the System V objects of the current ipc namespace; zero for each kind that the kernel does not
+/// report. `shmctl(2)`, `semctl(2)`, `msgctl(2)`
+pub fn system_v_objects() -> Objects {
+    const SHM_INFO: u32 = 14;
+    const SEM_INFO: u32 = 19;
+    const MSG_INFO: u32 = 12;
+    let mut all = Objects::default();
+    // struct shm_info: a number of segments, then pages in all, in memory, in swap, and two counters.
+    let mut segments = [0u64; 8];
+    if call!(nr::SHMCTL, 0, SHM_INFO, segments.as_mut_ptr()).is_ok() {
+        all.segment_pages = segments[2];
+    }
+    // struct seminfo and struct msginfo: ten and seven numbers, and a short one.
+    let mut numbers = [0u32; 16];
+    if call!(nr::SEMCTL, 0, 0, SEM_INFO, numbers.as_mut_ptr()).is_ok() {
+        (all.sets, all.semaphores) = (numbers[7].into(), numbers[9].into());
+    }
+    let mut numbers = [0u32; 16];
+    if call!(nr::MSGCTL, 0, MSG_INFO, numbers.as_mut_ptr()).is_ok() {
+        (all.queues, all.messages) = (numbers[0].into(), numbers[1].into());
+        all.message_bytes = numbers[6].into();
+    }
+    all
+}
+
 /// Brings the loopback of the current network namespace up.
 pub fn loopback_up() -> Result<()> {
     const AF_INET: u32 = 2;

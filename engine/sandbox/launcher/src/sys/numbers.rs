@@ -10,6 +10,9 @@ pub mod nr {
     pub const RT_SIGACTION: usize = 13;
     pub const RT_SIGPROCMASK: usize = 14;
     pub const IOCTL: usize = 16;
+    pub const SHMCTL: usize = 31;
+    pub const SEMCTL: usize = 66;
+    pub const MSGCTL: usize = 71;
     pub const SOCKET: usize = 41;
     pub const SOCKETPAIR: usize = 53;
     pub const SENDMSG: usize = 46;
@@ -101,6 +104,9 @@ pub mod nr {
     pub const SETHOSTNAME: usize = 161;
     pub const GETRUSAGE: usize = 165;
     pub const PRCTL: usize = 167;
+    pub const MSGCTL: usize = 187;
+    pub const SEMCTL: usize = 191;
+    pub const SHMCTL: usize = 195;
     pub const SOCKET: usize = 198;
     pub const BIND: usize = 200;
     pub const LISTEN: usize = 201;

@@ -11,6 +11,7 @@ pub const CLONE_CHILD_CLEARTID: u64 = 0x0020_0000;
 pub const CLONE_NEWNS: u64 = 0x0002_0000;
 pub const CLONE_NEWUSER: u64 = 0x1000_0000;
 pub const CLONE_NEWNET: u64 = 0x4000_0000;
+pub const CLONE_NEWIPC: u64 = 0x0800_0000;
 pub const CLONE_NEWCGROUP: u64 = 0x0200_0000;
 pub const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 pub const SIGCHLD: i32 = 17;

@@ -1,0 +1,60 @@
+//! Measures the memory in a sandbox's System V objects, where no cgroup counts it: segments that are attached
+//! nowhere, semaphores and messages belong to the ipc namespace and not to a process. `ipc_namespaces(7)`
+
+use crate::sys::{self, Objects};
+
+/// Size of a semaphore in bytes: the kernel gives each a cache line of its own. (`struct sem` in `ipc/sem.c`)
+const SEMAPHORE: u64 = 64;
+/// Estimated bytes of a set of semaphores, a queue or a message, beside what it holds.
+const OBJECT: u64 = 256;
+const PAGE: u64 = 4096;
+
+/// Memory of the objects in this process's ipc namespace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Bytes of segments in memory. Those of attached segments count for the processes, too.
+    pub segments: u64,
+    /// Bytes of semaphores and messages, which belong to nobody else.
+    pub others: u64,
+}
+
+impl Held {
+    /// The sandbox's whole memory, with that of its processes. Segments count once: an attached one is part of
+    /// `processes` already, so that memory hidden in segments is at most doubled, and none is counted twice.
+    #[must_use]
+    pub fn with(self, processes: u64) -> u64 {
+        processes.max(self.segments).saturating_add(self.others)
+    }
+}
+
+/// Memory of all objects; nothing where the kernel does not report it.
+pub fn held() -> Held {
+    of(sys::system_v_objects())
+}
+
+fn of(objects: Objects) -> Held {
+    let Objects { segment_pages, sets, semaphores, queues, messages, message_bytes } = objects;
+    Held {
+        segments: segment_pages.saturating_mul(PAGE),
+        others: semaphores * SEMAPHORE + message_bytes + (sets + queues + messages) * OBJECT,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_objects_hold() {
+        let none = Objects::default();
+        for (objects, processes, want) in [
+            (none, 7, 7),
+            (Objects { segment_pages: 10, ..none }, 7, 40_960),
+            (Objects { segment_pages: 10, ..none }, 50_000, 50_000),
+            (Objects { semaphores: 100, sets: 1, ..none }, 7, 7 + 6_400 + 256),
+            (Objects { message_bytes: 1_000, messages: 2, queues: 1, ..none }, 7, 7 + 1_000 + 3 * 256),
+        ] {
+            assert_eq!(of(objects).with(processes), want, "{objects:?}");
+        }
+    }
+}
