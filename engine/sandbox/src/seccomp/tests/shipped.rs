@@ -412,6 +412,11 @@ fn init_may_do_its_work_and_dies_of_all_else() {
         assert_eq!(says("mmap", &[0, 4096, 3]), RET_ALLOW);
         assert_eq!(says("mmap", &[0, 4096, 7]), RET_KILL);
         assert_eq!(says("prctl", &[1, 9]), RET_ALLOW);
+        // Sums of the objects of an ipc namespace, and nothing else of these calls.
+        for (name, arguments) in [("shmctl", [0, 14, 0]), ("semctl", [0, 0, 19]), ("msgctl", [0, 12, 0])] {
+            assert_eq!(says(name, &arguments), RET_ALLOW, "{name}");
+            assert_eq!(says(name, &[0, 0, 0]), RET_KILL, "{name}");
+        }
         assert_eq!(says("prctl", &[35, 9]), RET_KILL);
         assert_eq!(run(init(arch), &call(arch, 1000, &[])).0, RET_KILL);
     }
