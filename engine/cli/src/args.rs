@@ -24,6 +24,7 @@ use hotcell_service::tools::ToolSettings;
 mod approvals;
 mod bench;
 mod cache;
+mod client;
 mod doctor;
 mod image;
 mod jobs;
@@ -33,6 +34,7 @@ mod tool;
 pub use approvals::ApprovalsCommand;
 pub use bench::BenchArgs;
 pub use cache::CacheCommand;
+pub use client::Client;
 pub use doctor::DoctorArgs;
 pub use image::ImageCommand;
 pub use jobs::{COBERTURA, JobArgs};
@@ -736,12 +738,22 @@ pub struct McpArgs {
     pub metrics: Option<std::net::SocketAddr>,
     /// Log as text, or as json without data sent by callers
     #[arg(long, value_enum, value_name = "FORM", default_value = "text", hide_possible_values = true)]
-    pub log: crate::log::Form,
+    pub log: LogFormat,
     /// Print the reference of the tools and end
     #[arg(long, exclusive = true)]
     pub reference: bool,
     #[command(subcommand)]
     pub command: Option<McpCommand>,
+}
+
+/// Format of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people
+    #[default]
+    Text,
+    /// JSON lines without data sent by callers
+    Json,
 }
 
 #[cfg(test)]

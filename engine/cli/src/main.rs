@@ -30,6 +30,8 @@ mod progress;
 mod publish;
 mod quarantine;
 mod quarantine_text;
+mod quote;
+
 mod reload;
 mod result_file;
 mod run;
@@ -88,7 +90,7 @@ fn main() -> ExitCode {
         Ok(cli) => {
             let form = match &cli.command {
                 Command::Mcp(args) => args.log,
-                _ => log::Form::Text,
+                _ => args::LogFormat::Text,
             };
             log::start(&cli.common, form);
             let json = cli.common.json;
@@ -326,7 +328,7 @@ fn schema(name: &str, json: bool) -> u8 {
         _ => {
             let near = nearest(short, SCHEMAS).unwrap_or("outcome");
             let report =
-                ErrorReport::new(Code::UnknownName, format!("there is no schema {}", usage::quoted(name)))
+                ErrorReport::new(Code::UnknownName, format!("there is no schema {}", quote::quoted(name)))
                     .field(name)
                     .hint(format!("did you mean {near}? there are {}", SCHEMAS.join(", ")));
             return usage::fail(&report, json);

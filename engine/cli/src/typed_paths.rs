@@ -13,7 +13,7 @@ use hotcell_sandbox::profile::parse_bind;
 use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::typed;
 
-use crate::usage::quoted;
+use crate::quote::quoted;
 
 /// How a path stands in an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

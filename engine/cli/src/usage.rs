@@ -9,6 +9,7 @@ use hotcell_sandbox::layer::{likely, nearest};
 use hotcell_service::report::{Code, ErrorReport, printable};
 
 use crate::args::{Cli, pages};
+use crate::quote::quoted;
 use crate::{current_folder, exit, log, screen, typed_paths};
 
 /// Parses the command line and checks its paths, or prints the error.
@@ -145,12 +146,6 @@ fn report(error: &clap::Error, words: &[OsString]) -> ErrorReport {
             if option.is_empty() { report } else { report.field(option) }
         }
     }
-}
-
-/// Puts a word in quotation marks, without escaping quotes in it. Invisible characters are escaped when the
-/// report is shown; `Debug` here would escape them first, and its backslashes would be doubled.
-pub fn quoted(word: &str) -> String {
-    format!("\"{}\"", word.replace('"', "\\\""))
 }
 
 /// The error for `run` with a program that is not preceded by `--`.

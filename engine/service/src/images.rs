@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use hotcell_images::SourceError;
 use hotcell_images::image::is_name;
-use hotcell_images::source::{SCHEME, SourceError};
+use hotcell_images::source::SCHEME;
 use hotcell_images::{Config, Definition, Held, Image, Limits, Source, Store, StoreError};
 use hotcell_sandbox::policy::{ImageRoot, RootEntry, RootKind};
 use schemars::JsonSchema;

@@ -9,7 +9,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use hotcell_sandbox::units::parse_duration;
 
-use crate::clients::Client;
+use super::Client;
 
 /// Address for HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

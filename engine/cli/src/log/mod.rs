@@ -13,22 +13,12 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::args::Common;
+use crate::args::{Common, LogFormat};
 use crate::screen;
 use hotcell_service::report::printable;
 
-/// Format of the log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Form {
-    /// Lines for people
-    #[default]
-    Text,
-    /// JSON lines without data sent by callers
-    Json,
-}
-
 /// Starts logging.
-pub fn start(common: &Common, form: Form) {
+pub fn start(common: &Common, form: LogFormat) {
     let level = match (common.quiet, common.verbose) {
         (true, _) => Level::ERROR,
         (false, 0) => Level::WARN,
@@ -36,7 +26,7 @@ pub fn start(common: &Common, form: Form) {
         (false, 2) => Level::DEBUG,
         _ => Level::TRACE,
     };
-    if form == Form::Json {
+    if form == LogFormat::Json {
         json::begin();
         let _ = tracing_subscriber::fmt()
             .with_max_level(level)
