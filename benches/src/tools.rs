@@ -231,6 +231,7 @@ fn plugin(name: &str, wasm: &[u8], work: &Path) -> Result<Plugin> {
         env: Vec::new(),
         limits: Limits { arguments: Bytes::mib(4), ..Limits::default() },
         alone: false,
+        session: None,
     })
 }
 

@@ -101,7 +101,7 @@ async fn call(
         false => pairs::arguments(words, &export.input_schema)?,
     };
     let request = CallRequest::new(&export.path, &arguments, Arc::new(Nothing));
-    let answer = runtime.call(&prepared, request).await;
+    let answer = runtime.call_kept(&prepared, request, &mut None).await;
     tool::said(common, function, answer.map_err(Uncalled::Call))
 }
 

@@ -24,6 +24,8 @@ const SAID_NO: u8 = 1;
 const LEFT_OUT: usize = 10;
 /// Bytes of what a tool printed last that stand for a reason that it does not give.
 const PRINTED: usize = 2_000;
+/// Description of a plugin whose instances are kept.
+const KEEPS: &str = "an instance for each caller between its calls";
 /// Digits of a digest that people are shown.
 const DIGITS: usize = 12;
 
@@ -102,6 +104,9 @@ async fn answer(common: &Common, command: &ToolCommand) -> Result<u8, ErrorRepor
             let beyond = if failed { caller.beyond(name, &arguments) } else { Beyond::default() };
             caller.close().await;
             let code = said(common, name, answer)?;
+            if let Some(line) = kept(&plugins, name) {
+                say(&line);
+            }
             lacking(name, &beyond).into_iter().for_each(|line| say(&line));
             Ok(code)
         }
@@ -159,6 +164,16 @@ fn not_offered(plugins: &Plugins, name: &str) -> Result<(), ErrorReport> {
             Err(report.field("NAME").hint(hint))
         }
     }
+}
+
+/// A command is a session of its own.
+fn kept(plugins: &Plugins, name: &str) -> Option<String> {
+    let tools = plugins.list().map(|list| list.tools).unwrap_or_default();
+    let tool = tools.into_iter().find(|tool| tool.name == name && tool.session)?;
+    Some(format!(
+        "what {} keeps, and its handles, end with this command; a client of hotcell mcp has them for longer",
+        tool.plugin
+    ))
 }
 
 /// A plugin that is new: whether there is anything to grant.
@@ -342,10 +357,11 @@ fn lines(rows: impl IntoIterator<Item = (&'static str, String)>) -> String {
 /// A plugin with its tools, with one line for each fact.
 fn plugin_text(list: &ToolList) -> String {
     let Some(first) = list.tools.first() else { return String::new() };
-    let Tool { plugin, digest, requested, granted, not_in_force, state, .. } = first;
+    let Tool { plugin, digest, requested, granted, session, not_in_force, state, .. } = first;
     let mut rows = vec![("plugin", plugin.clone()), ("digest", digest.clone())];
     rows.extend(requested.iter().map(|word| ("asks for", word.clone())));
     rows.extend(granted.iter().map(|word| ("may", word.clone())));
+    rows.extend(session.then(|| ("keeps", KEEPS.to_owned())));
     rows.extend(not_in_force.iter().map(|n| ("may not", format!("{}: {}", n.capability, n.why))));
     if *state == State::UpdateWaits {
         rows.push(("waits", format!("a newer version: hotcell tool accept {plugin}")));
@@ -377,6 +393,7 @@ fn page_of(page: &Inspection) -> String {
     rows.extend(page.signatures.iter().map(|key| ("signed by", key.clone())));
     let at_most = page.capabilities_at_most.join(" ");
     rows.push(("can at most", if at_most.is_empty() { "compute".to_owned() } else { at_most }));
+    rows.extend(page.session.then(|| ("keeps", KEEPS.to_owned())));
     for export in &page.exports {
         rows.push((if export.offered { "tool" } else { "not offered" }, export.tool.clone()));
         rows.extend(export.description.lines().map(|line| ("", format!("  {line}"))));

@@ -43,6 +43,11 @@ impl Capture {
         Self(Arc::new(Mutex::new(Printed { left: limit, ..Printed::default() })))
     }
 
+    /// Begins another call: drops what is left of the one before, and allows this many bytes.
+    pub(crate) fn begin(&self, limit: usize) {
+        self.with(|printed| *printed = Printed { left: limit, ..Printed::default() });
+    }
+
     pub(crate) fn stdout(&self) -> Stream {
         Stream { printed: self.clone(), is_stderr: false }
     }

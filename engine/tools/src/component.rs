@@ -25,7 +25,8 @@ struct Inner {
 
 /// One function of a component.
 pub(crate) struct Tool {
-    pub(crate) index: ComponentExportIndex,
+    /// Place of the function; `None` for the host's own, which frees a handle.
+    pub(crate) index: Option<ComponentExportIndex>,
     pub(crate) signature: Signature,
 }
 
@@ -44,6 +45,10 @@ impl Prepared {
         let pre = link(linker, component)?;
         let mut tools = BTreeMap::new();
         for tool in describe::tools(component, component.engine())? {
+            if tool.path == describe::DROP {
+                tools.insert(tool.path, Tool { index: None, signature: tool.signature });
+                continue;
+            }
             let instance =
                 tool.interface.as_ref().map(|name| component.get_export_index(None, name.as_str()));
             let function = tool.function.as_str();
@@ -53,7 +58,7 @@ impl Prepared {
             };
             let index = index
                 .ok_or_else(|| LoadError::Host { message: format!("the export {} is lost", tool.path) })?;
-            tools.insert(tool.path, Tool { index, signature: tool.signature });
+            tools.insert(tool.path, Tool { index: Some(index), signature: tool.signature });
         }
         // The first call would do this, and fail where the failure is not expected.
         component.initialize_copy_on_write_image().map_err(|error| LoadError::Host {

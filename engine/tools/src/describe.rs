@@ -9,7 +9,7 @@ use wasmtime::component::types::{ComponentFunc, ComponentItem, ResourceType, Typ
 use crate::description::{Description, Export, LeftOut};
 use crate::docs::{self, ComponentDocs};
 use crate::mapping::text::clean;
-use crate::mapping::{Docs, Reader, Signature, TypeDoc};
+use crate::mapping::{Docs, Reader, Resources, Signature, TypeDoc};
 use crate::{LoadError, inspect};
 
 /// Maximum number of functions that a component may export.
@@ -18,9 +18,16 @@ const FUNCTIONS: usize = 512;
 const TEXT: usize = 4 << 20;
 /// Maximum number of documented types to look at.
 const TYPES: usize = 512;
+/// Maximum length of a resource's name, which each of its handles begins with, in bytes.
+const NAME: usize = 64;
 
 /// Function that every component of componentize-py exports in addition to its author's functions.
 const PYTHON_START: &str = "exports#init";
+
+/// Path of the function that frees what a handle stands for: no component can export this name.
+pub const DROP: &str = "[drop-handle]";
+/// Description of that function.
+const DROPS: &str = "Frees what a handle of this plugin stands for.";
 
 /// One function that is a tool.
 #[derive(Clone, Debug)]
@@ -29,8 +36,10 @@ pub struct ToolFunction {
     pub path: String,
     /// Name of the interface, for a function in one.
     pub interface: Option<String>,
-    /// Name of the function.
+    /// Name of the function in the component.
     pub function: String,
+    /// Name of the function as it is shown: of a resource's functions `RESOURCE.FUNCTION`.
+    pub shown: String,
     /// Types of its parameters and result.
     pub signature: Signature,
 }
@@ -69,15 +78,19 @@ pub fn describe(component: &Component, engine: &Engine, wasm: &[u8]) -> Result<D
     let docs = ComponentDocs::of(wasm);
     let (tools, left_out) = read(component, engine, &docs)?;
     let mut exports = Vec::with_capacity(tools.len());
+    let handles = tools.iter().any(|tool| tool.path == DROP);
     let mut size = 0;
     for mut tool in tools {
         let docs = docs.function(tool.interface.as_deref(), &tool.function);
         let export = Export {
-            description: tool.signature.document(&docs),
+            description: match tool.path.as_str() {
+                DROP => DROPS.to_owned(),
+                _ => tool.signature.document(&docs),
+            },
             input_schema: tool.signature.input_schema(),
             output_schema: tool.signature.output_schema(),
             path: tool.path,
-            function: tool.function,
+            function: tool.shown,
             interface: tool.interface,
         };
         size += export.description.len()
@@ -95,7 +108,7 @@ pub fn describe(component: &Component, engine: &Engine, wasm: &[u8]) -> Result<D
     let mut imports: Vec<_> = ty.imports(engine).map(|(name, _)| clean(name, 256)).collect();
     imports.sort_unstable();
     let at_most = inspect::at_most(imports.iter().map(String::as_str));
-    Ok(Description { exports, left_out, imports, at_most, manifest: docs::manifest(wasm) })
+    Ok(Description { exports, left_out, imports, at_most, handles, manifest: docs::manifest(wasm) })
 }
 
 fn too_much(function: &str, message: String) -> LoadError {
@@ -108,6 +121,8 @@ fn read(
     docs: &ComponentDocs,
 ) -> Result<(Vec<ToolFunction>, Vec<LeftOut>), LoadError> {
     let blob = blob_of(component, engine);
+    let own = resources_of(component, engine);
+    let resources = Resources { blob: blob.as_ref(), own: &own };
     let ty = component.component_type();
     let functions = functions(component, engine);
     if functions.len() > FUNCTIONS {
@@ -119,10 +134,10 @@ fn read(
     let mut interfaces = Vec::new();
     for (name, item) in ty.imports(engine).chain(ty.exports(engine)) {
         match item.ty {
-            ComponentItem::Type(ty) => world.extend(documented(docs, None, name, &ty, blob.as_ref())),
+            ComponentItem::Type(ty) => world.extend(documented(docs, None, name, &ty, resources)),
             ComponentItem::ComponentInstance(instance) => {
                 let types = instance.exports(engine).filter_map(|(ty_name, item)| match item.ty {
-                    ComponentItem::Type(ty) => documented(docs, Some(name), ty_name, &ty, blob.as_ref()),
+                    ComponentItem::Type(ty) => documented(docs, Some(name), ty_name, &ty, resources),
                     _ => None,
                 });
                 interfaces.push((name, types.take(TYPES).collect::<Vec<_>>()));
@@ -144,18 +159,36 @@ fn read(
         let known = Docs { near, far: &far };
         let signature = if path == PYTHON_START {
             Err("componentize-py starts Python with it".into())
-        } else if path.bytes().all(|byte| byte.is_ascii_graphic()) && !function.starts_with('[') {
-            let signature = Signature::documented(&func, blob.as_ref(), known);
-            if is_command(&path) { signature.map(Signature::of_a_command) } else { signature }
+        } else if let Some(shown) = shown(&path, &function) {
+            let signature = Signature::documented(&func, resources, known);
+            let signature = match () {
+                () if is_command(&path) => signature.map(Signature::of_a_command),
+                () if function.starts_with(METHOD) => signature.map(Signature::of_a_method),
+                () => signature,
+            };
+            signature.map(|signature| (shown, signature))
         } else {
-            Err("it belongs to a resource, or has a name that cannot be shown".into())
+            Err("it has a name that cannot be shown".into())
         };
         match signature {
-            Ok(signature) => tools.push(ToolFunction { path, interface, function, signature }),
+            Ok((shown, signature)) => {
+                tools.push(ToolFunction { path, interface, function, shown, signature });
+            }
             Err(message) => {
                 left_out.push(LeftOut { function: clean(&path, 256), message: clean(&message, 400) });
             }
         }
+    }
+    if tools.iter().any(|tool| tool.signature.handles().1) {
+        let drop = "drop-handle".to_owned();
+        tools.push(ToolFunction {
+            path: DROP.to_owned(),
+            interface: None,
+            function: drop.clone(),
+            shown: drop,
+            signature: Signature::of_drop(),
+        });
+        tools.sort_by(|a, b| a.path.cmp(&b.path));
     }
     match (tools.is_empty(), left_out.first()) {
         (true, None) => Err(LoadError::NoTools),
@@ -168,6 +201,65 @@ fn read(
         }
         (false, _) => Ok((tools, left_out)),
     }
+}
+
+/// Prefix of a method's name.
+const METHOD: &str = "[method]";
+
+/// Name of a function as it is shown; `None` when it has none that can be.
+fn shown(path: &str, function: &str) -> Option<String> {
+    if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return None;
+    }
+    if let Some(resource) = function.strip_prefix("[constructor]") {
+        return Some(format!("{resource}.new"));
+    }
+    let of_a_resource = function.strip_prefix(METHOD).or_else(|| function.strip_prefix("[static]"));
+    let plain = of_a_resource.unwrap_or(function);
+    (!plain.starts_with('[')).then(|| plain.to_owned())
+}
+
+/// Resources that a component exports, each with its name and once.
+fn resources_of(component: &Component, engine: &Engine) -> Vec<(String, ResourceType)> {
+    let ty = component.component_type();
+    let imported: Vec<ResourceType> = ty
+        .imports(engine)
+        .flat_map(|(_, item)| match item.ty {
+            ComponentItem::Resource(resource) => vec![resource],
+            ComponentItem::ComponentInstance(instance) => {
+                instance.exports(engine).filter_map(|(_, item)| resource(&item.ty)).collect()
+            }
+            _ => Vec::new(),
+        })
+        .collect();
+    let mut found: Vec<(String, ResourceType)> = Vec::new();
+    let mut add = |name: &str, resource: ResourceType| {
+        if name.len() <= NAME
+            && found.len() < TYPES
+            && !imported.contains(&resource)
+            && found.iter().all(|(_, known)| *known != resource)
+        {
+            found.push((name.to_owned(), resource));
+        }
+    };
+    for (name, item) in ty.exports(engine) {
+        match item.ty {
+            ComponentItem::Resource(resource) => add(name, resource),
+            ComponentItem::ComponentInstance(instance) => {
+                for (name, item) in instance.exports(engine) {
+                    if let Some(resource) = resource(&item.ty) {
+                        add(name, resource);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn resource(item: &ComponentItem) -> Option<ResourceType> {
+    if let ComponentItem::Resource(resource) = item { Some(*resource) } else { None }
 }
 
 /// Whether this is the entry function of a command, whose answer is its output.
@@ -219,9 +311,9 @@ fn documented(
     interface: Option<&str>,
     name: &str,
     ty: &Type,
-    blob: Option<&ResourceType>,
+    resources: Resources<'_>,
 ) -> Option<(crate::mapping::Shape, TypeDoc)> {
     let doc = docs.ty(interface, name)?;
-    let shape = Reader::new(blob, Docs::default()).shape(ty).ok()?;
+    let shape = Reader::new(resources, Docs::default()).shape(ty).ok()?;
     Some((shape, doc))
 }

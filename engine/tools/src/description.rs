@@ -18,6 +18,9 @@ pub struct Description {
     /// Capabilities that its imports could use, in the words of `hotcell tool grant` without values: `read`,
     /// `write`, `net`, `env`, `config`, `secret`, `sandbox`, `guard`.
     pub at_most: Vec<String>,
+    /// Whether some of its functions give handles of resources, so that instances have to be kept.
+    #[serde(default)]
+    pub handles: bool,
     /// Manifest inside the component (custom section `hotcell-plugin`), as TOML.
     pub manifest: Option<String>,
 }

@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use wasmtime::component::Linker;
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, Strategy};
 
-use crate::call::Spent;
+use crate::call::{Kept, Spent};
 use crate::share::Shares;
 use crate::state::State;
 use crate::ticker::Ticker;
@@ -174,8 +174,28 @@ impl Runtime {
     ) -> BoxFuture<'a, Result<Answer, CallError>> {
         let host = |error: serde_json::Error| CallError::Host { message: error.to_string() };
         Box::pin(async move {
-            let (answer, spent) = call::call(self, prepared, request).await?;
+            let (answer, spent) = call::call(self, prepared, request, None).await?;
             drop(spent);
+            answer.read().map_err(host)
+        })
+    }
+
+    /// Like [`Self::call`], in an instance that is kept for further calls: `kept` is empty for the first one,
+    /// and after a call that failed within the instance, whose handles are gone then. Folders, variables and
+    /// limits of its memory are those of the first call.
+    ///
+    /// # Errors
+    ///
+    /// Fails for the same reasons as [`Self::call`].
+    pub fn call_kept<'a>(
+        &'a self,
+        prepared: &'a Prepared,
+        request: CallRequest,
+        kept: &'a mut Option<Kept>,
+    ) -> BoxFuture<'a, Result<Answer, CallError>> {
+        let host = |error: serde_json::Error| CallError::Host { message: error.to_string() };
+        Box::pin(async move {
+            let (answer, _) = call::call(self, prepared, request, Some(kept)).await?;
             answer.read().map_err(host)
         })
     }
@@ -186,8 +206,9 @@ impl Runtime {
         &'a self,
         prepared: &'a Prepared,
         request: CallRequest,
+        kept: Option<&'a mut Option<Kept>>,
     ) -> BoxFuture<'a, Result<(Answer<String>, Spent<'a>), CallError>> {
-        Box::pin(call::call(self, prepared, request))
+        Box::pin(call::call(self, prepared, request, kept))
     }
 }
 

@@ -115,6 +115,19 @@ pub enum CallError {
     },
 }
 
+impl CallError {
+    /// Whether a kept instance is gone after this error, with all of its handles. Calls that did not begin
+    /// leave it as it was.
+    #[must_use]
+    pub fn ends_instance(&self) -> bool {
+        match self {
+            Self::Unknown { .. } | Self::Arguments { .. } | Self::Refused { .. } | Self::Busy { .. } => false,
+            Self::Limit { limit, .. } => *limit != Limit::Arguments,
+            Self::Trap { .. } | Self::Cancelled | Self::Host { .. } => true,
+        }
+    }
+}
+
 /// Location of a trap, for the end of its line.
 fn within(frames: &[String]) -> String {
     if frames.is_empty() { String::new() } else { format!("; in {}", frames.join(", called by ")) }

@@ -20,6 +20,7 @@ pub mod error;
 mod failure;
 pub mod folder;
 pub mod grant;
+mod handles;
 mod http;
 mod http_bounds;
 mod http_futures;
@@ -43,7 +44,7 @@ pub mod wall;
 
 pub use answer::Answer;
 pub use ask::{Ask, Broker, Reply};
-pub use call::CallRequest;
+pub use call::{CallRequest, Kept};
 pub use capability::{Capability, Held, Origin};
 pub use component::Prepared;
 pub use description::{Description, Export, LeftOut};

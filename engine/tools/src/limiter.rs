@@ -41,6 +41,11 @@ impl Limiter {
         }
     }
 
+    /// Begins another call of the same instance, whose memory stays in use.
+    pub(crate) fn begin(&mut self) {
+        (self.peak, self.refused) = (self.used, None);
+    }
+
     /// Counts memory of the host that the guest fills, as if it were the guest's own.
     pub(crate) fn keep(&mut self, bytes: usize) -> Result<(), Reached> {
         if self.grow(bytes as u64) { Ok(()) } else { Err(Reached(Limit::Memory)) }

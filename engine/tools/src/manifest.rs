@@ -47,6 +47,8 @@ pub struct Manifest {
     pub description: String,
     /// Requested capabilities.
     pub request: Request,
+    /// Whether its instance is kept between the calls of a session.
+    pub session: bool,
 }
 
 /// Values of one kind that a plugin requests.
@@ -91,6 +93,8 @@ struct Written {
     plugin: WrittenPlugin,
     #[serde(default)]
     requests: WrittenRequests,
+    #[serde(default)]
+    instance: WrittenInstance,
 }
 
 #[derive(Deserialize)]
@@ -101,6 +105,20 @@ struct WrittenPlugin {
     version: String,
     #[serde(default)]
     description: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct WrittenInstance {
+    state: WrittenState,
+}
+
+#[derive(Default, Deserialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum WrittenState {
+    #[default]
+    Call,
+    Session,
 }
 
 #[derive(Default, Deserialize)]
@@ -155,6 +173,7 @@ const KEYS: &[Key] = &[
             Key::value("guard"),
         ],
     ),
+    Key::table("instance", &[Key::value("state")]),
 ];
 
 impl Manifest {
@@ -166,11 +185,12 @@ impl Manifest {
         if text.len() as u64 > LONGEST {
             return Err(FileError::of_file(file, format!("a manifest has at most {LONGEST} bytes")));
         }
-        let Written { plugin, requests } = parse_strict(text, file, KEYS)?;
+        let Written { plugin, requests, instance } = parse_strict(text, file, KEYS)?;
         let bad = |key: &'static str| move |why: String| FileError::of_key(file, key, why).found_in(text);
         let name = is_name(&plugin.name).map(|()| plugin.name).map_err(bad("plugin.name"))?;
         Ok(Self {
             name,
+            session: instance.state == WrittenState::Session,
             version: sentence(&plugin.version).map_err(bad("plugin.version"))?,
             description: sentence(&plugin.description).map_err(bad("plugin.description"))?,
             request: Request {
@@ -365,7 +385,12 @@ mod tests {
                 ("guard", "to scan what it fetches")
             ]
         );
-        assert_eq!(parse("[plugin]\nname = \"a\"").unwrap().request, Request::default());
+        let least = parse("[plugin]\nname = \"a\"").unwrap();
+        assert_eq!((least.request, least.session), (Request::default(), false));
+        for (state, session) in [("session", true), ("call", false)] {
+            let text = format!("[plugin]\nname = \"a\"\n[instance]\nstate = \"{state}\"");
+            assert_eq!(parse(&text).unwrap().session, session);
+        }
     }
 
     #[test]
@@ -379,6 +404,8 @@ mod tests {
             ("[plugin]\nname = \"a_b\"".to_owned(), Some(2), "hyphens"),
             (with("nett = []"), Some(4), "requests.net"),
             (with("cpu = \"much\""), Some(4), "unknown key"),
+            (with("[instance]\nstate = \"ever\""), Some(5), "session"),
+            (with("[instance]\nstates = \"call\""), Some(5), "instance.state"),
             (with("read = true"), Some(4), "string"),
             (with("read = \"\""), Some(4), "say why"),
             (with("net = [\"*\"]"), Some(4), "SCHEME"),

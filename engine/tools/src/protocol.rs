@@ -93,6 +93,9 @@ pub struct Setting {
     pub env: Vec<(String, String)>,
     /// Limits of each call.
     pub limits: Limits,
+    /// Whether its calls share one instance: the process serves one session.
+    #[serde(default)]
+    pub keeps: bool,
 }
 
 /// Messages from the tool host.

@@ -63,6 +63,15 @@ impl State {
             counts: Counts::default(),
         })
     }
+
+    /// Begins another call in the instance that is kept.
+    pub(crate) fn begin(&mut self, limits: &Limits, asker: Asker) {
+        self.asker = Arc::new(asker);
+        self.hooks = Http::new(Arc::clone(&self.asker));
+        self.counts = Counts::default();
+        self.capture.begin(usize::try_from(limits.output.0).unwrap_or(usize::MAX));
+        self.limiter.begin();
+    }
 }
 
 /// Standard input stays closed, sockets and host names stay denied, there are no arguments: the builder's own

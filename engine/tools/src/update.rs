@@ -252,6 +252,7 @@ mod tests {
             imports: vec!["wasi:cli/environment@0.2.3".to_owned()],
             left_out: Vec::new(),
             at_most: vec!["env".to_owned()],
+            handles: false,
             manifest: None,
         }
     }

@@ -13,6 +13,7 @@
 //! | `confine` | sandbox policy of such a process |
 //! | `turns` | calls of one plugin that run, and those that wait |
 //! | `link` | frames over a socket |
+//! | `sessions` | instances that are kept for sessions |
 //! | `restarts`, `apart` | how often a failing process is replaced, and which plugins no longer share one |
 //! | [`mod@serve`] | the other side: the program in the sandbox |
 
@@ -29,6 +30,7 @@ pub mod pool;
 mod process;
 mod restarts;
 pub mod serve;
+mod sessions;
 mod start;
 mod table;
 mod turns;

@@ -41,6 +41,7 @@ mod tasks;
 mod terminal;
 mod testing;
 mod tools;
+mod tools_kept;
 mod tools_mcp;
 mod tools_offer;
 mod tools_publish;

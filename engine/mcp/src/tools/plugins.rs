@@ -116,9 +116,10 @@ pub(crate) async fn call(
         Ok(approvals) => approvals,
         Err(report) => return Ok(refused(&report)),
     };
+    let session = caller.to_string();
     let (watch, mut reported) = Watch::new();
     let cancel = CancellationToken::new();
-    let called = tools.call_asking(&approvals, name, &arguments, cancel.clone(), Some(watch));
+    let called = tools.call_asking(&approvals, name, &arguments, &session, cancel.clone(), Some(watch));
     let mut called = std::pin::pin!(called);
     let answered = tokio::select! {
         answered = &mut called => answered,
@@ -130,12 +131,15 @@ pub(crate) async fn call(
     };
     *known = !matches!(answered, Err(Uncalled::Report(_)));
     match answered {
-        Ok(Asked { answer, standing, beyond }) => {
+        Ok(Asked { answer, standing, beyond, ended }) => {
             let mut result = match &answer {
                 Ok(answer) => whole_or_kept(name, answer, tools, caller).await,
                 Err(error) => refused(&failed(error)),
             };
             lacking(name, &mut result, &beyond);
+            if let Some(plugin) = ended {
+                result.content.push(ContentBlock::text(gone(&printable(&plugin))));
+            }
             if let Some(standing) = &standing {
                 approvals::tell(&mut result, standing);
             }
@@ -299,6 +303,13 @@ fn lacking(name: &str, result: &mut CallToolResult, beyond: &Beyond) {
         }
     };
     result.content.push(ContentBlock::text(told));
+}
+
+/// Tells that what a plugin kept for the caller is gone.
+fn gone(plugin: &str) -> String {
+    format!(
+        "the instance that was kept of {plugin} for this caller ended with it, and all of its handles: begin anew"
+    )
 }
 
 /// Whether a word is a capability that needs no quoting in a shell.

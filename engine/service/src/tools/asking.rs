@@ -23,6 +23,8 @@ pub struct Asked {
     pub standing: Option<Done<Standing>>,
     /// Folders that the call named and the plugin does not hold; empty unless the call failed.
     pub beyond: Beyond,
+    /// Plugin whose instance was kept for the caller, and ended with this call and all of its handles.
+    pub ended: Option<String>,
 }
 
 /// Identity of a call, by which its approval is found again.
@@ -58,7 +60,8 @@ impl Call {
 }
 
 impl Caller {
-    /// Calls a tool for a caller; denied capabilities are requested in the caller's name.
+    /// Calls a tool for a caller; denied capabilities are requested in the caller's name. `session` names the
+    /// caller as no other one is named: what a plugin keeps for it is no other one's.
     ///
     /// # Errors
     /// [`Uncalled`] when there is no such tool, or the plugins cannot be read.
@@ -67,6 +70,7 @@ impl Caller {
         approvals: &Approvals,
         tool: &str,
         arguments: &str,
+        session: &str,
         cancel: CancellationToken,
         watch: Option<Watch>,
     ) -> Result<Asked, Uncalled> {
@@ -84,11 +88,13 @@ impl Caller {
         };
         let ready = self.ready(tool, once).await?;
         let (held, request) = (ready.held.clone(), ready.request.clone());
-        let answer = match self.call_ready(ready, arguments, cancel, watch).await {
+        let keeps = ready.session.then(|| ready.plugin.clone());
+        let answer = match self.call_ready(ready, arguments, session, cancel, watch).await {
             Ok(answer) => Ok(answer),
             Err(Uncalled::Call(error)) => Err(error),
             Err(report) => return Err(report),
         };
+        let ended = keeps.filter(|_| answer.as_ref().is_err_and(CallError::ends_instance));
         let (failed, denied) = match &answer {
             Ok(answer) => (answer.is_error, &answer.denied[..]),
             Err(CallError::Trap { denied, .. }) => (true, &denied[..]),
@@ -98,12 +104,14 @@ impl Caller {
             true => Beyond::of(&serde_json::from_str(arguments).unwrap_or_default(), &held, &request),
             false => Beyond::default(),
         };
-        let Ok((call, mut wanted)) = given.await else { return Ok(Asked { answer, standing: None, beyond }) };
+        let Ok((call, mut wanted)) = given.await else {
+            return Ok(Asked { answer, standing: None, beyond, ended });
+        };
         // A compromised tool host can claim any denial: only grantable capabilities are requested.
         let plain = |word: &&String| word.parse::<Capability>().is_ok();
         let denied: Vec<String> = denied.iter().chain(&beyond.words).filter(plain).cloned().collect();
         if denied.is_empty() {
-            return Ok(Asked { answer, standing: None, beyond });
+            return Ok(Asked { answer, standing: None, beyond, ended });
         }
         // Capabilities used up by this call are needed by the next one, too.
         wanted.extend(denied);
@@ -115,6 +123,6 @@ impl Caller {
             Some(call.asks(wanted).and_then(|what| desk.ask(&what, None)))
         });
         let failed = |e| Some(Err(ErrorReport::new(Code::Internal, format!("hotcell itself failed: {e}"))));
-        Ok(Asked { answer, standing: asked.await.unwrap_or_else(failed), beyond })
+        Ok(Asked { answer, standing: asked.await.unwrap_or_else(failed), beyond, ended })
     }
 }

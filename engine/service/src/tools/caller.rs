@@ -17,6 +17,9 @@ use super::progress::Watch;
 use crate::config::{Configuration, find_profile};
 use crate::report::{Code, ErrorReport};
 
+/// Session of a command's calls: it has only one caller.
+const COMMAND: &str = "command";
+
 /// Calls tools.
 pub struct Caller {
     plugins: Plugins,
@@ -101,22 +104,8 @@ impl Caller {
     /// [`Uncalled::Report`] when there is no such tool or the plugins cannot be read, [`Uncalled::Call`] when
     /// the call failed.
     pub async fn call(&self, tool: &str, arguments: &str) -> Result<Answer, Uncalled> {
-        self.call_until(tool, arguments, CancellationToken::new(), None).await
-    }
-
-    /// Like [`Caller::call`], with a token to cancel it; `watch` receives progress reports.
-    ///
-    /// # Errors
-    /// Like [`Caller::call`].
-    pub async fn call_until(
-        &self,
-        tool: &str,
-        arguments: &str,
-        cancel: CancellationToken,
-        watch: Option<Watch>,
-    ) -> Result<Answer, Uncalled> {
         let ready = self.ready(tool, |_| Ok(Vec::new())).await?;
-        self.call_ready(ready, arguments, cancel, watch).await
+        self.call_ready(ready, arguments, COMMAND, CancellationToken::new(), None).await
     }
 
     /// Finds a tool by its name, with the capabilities in `once` for this call.
@@ -141,20 +130,26 @@ impl Caller {
         looked.await.map_err(failed).flatten().map_err(Uncalled::Report)
     }
 
-    /// Calls a prepared tool.
+    /// Calls a prepared tool, for a session if its plugin keeps instances.
     pub(super) async fn call_ready(
         &self,
         ready: Ready,
         arguments: &str,
+        session: &str,
         cancel: CancellationToken,
         watch: Option<Watch>,
     ) -> Result<Answer, Uncalled> {
-        let Ready { plugin, digest, wasm, path, held, keeps: alone, identities, .. } = ready;
+        let Ready { plugin, digest, wasm, path, mut held, standing, keeps: alone, identities, .. } = ready;
+        let session = ready.session.then(|| session.to_owned());
         let limits = self.plugins.settings().limits();
         let env =
             held.env.iter().filter_map(|name| Some((name.clone(), std::env::var(name).ok()?))).collect();
         let broker = CallBroker::new(Arc::clone(&self.means), &plugin, held.clone(), limits.wall, watch);
-        let plugin = Plugin { name: plugin, digest, wasm, held, identities, env, limits, alone };
+        if session.is_some() {
+            // The broker knows the approvals of single calls. Another process would be empty.
+            held = standing;
+        }
+        let plugin = Plugin { name: plugin, digest, wasm, held, identities, env, limits, alone, session };
         self.hosts.call(&plugin, &path, arguments, Arc::new(broker), cancel).await.map_err(Uncalled::Call)
     }
 

@@ -81,6 +81,8 @@ impl Shelved {
     fn ready(&self, export: &Export, granted: &[Granted], held: Held, components: &Components) -> Ready {
         let Version { digest, .. } = &self.plugin.version;
         Ready {
+            session: self.plugin.version.session(),
+            standing: held.clone(),
             identities: rows::identities(granted),
             keeps: self.plugin.version.keeps(),
             wasm: components.file(digest),
@@ -112,8 +114,12 @@ pub struct Ready {
     pub path: String,
     /// Capabilities that its plugin requests.
     pub request: Request,
-    /// Grants in force.
+    /// Grants in force, with what was approved for this call.
     pub held: Held,
+    /// Grants in force, without that.
+    pub standing: Held,
+    /// Whether the call is made in an instance that is kept for its caller.
+    pub session: bool,
     /// True when it stores values, which must be out of reach of other plugins' code.
     pub keeps: bool,
     /// Identities of its granted folders at the time of the grant.
@@ -332,6 +338,7 @@ impl Plugins {
             input_schema: export.input_schema.clone(),
             output_schema: export.output_schema.clone(),
             granted: granted.clone(),
+            session: plugin.version.session(),
             requested: requested.clone(),
             not_in_force: not_in_force.clone(),
             state,
@@ -375,7 +382,15 @@ impl Plugins {
                 let mut granted = shelved.granted.clone();
                 granted.extend(self.permitted(&shelved.plugin, once, Path::new("/"))?);
                 let (held, _) = self.in_force(&shelved.request, &granted);
-                return Ok((Some(shelved.ready(export, &granted, held, components)), Vec::new()));
+                let mut ready = shelved.ready(export, &granted, held, components);
+                if !once.is_empty() {
+                    ready.standing = self.in_force(&shelved.request, &shelved.granted).0;
+                    // A running instance cannot be given a folder or a variable, and must not keep it.
+                    let Held { read, write, env, .. } = &ready.standing;
+                    let held = &ready.held;
+                    ready.session &= (read, write, env) == (&held.read, &held.write, &held.env);
+                }
+                return Ok((Some(ready), Vec::new()));
             }
             let all = stock.iter().flat_map(|shelved| shelved.names.iter().map(move |name| (shelved, name)));
             // Of what is not offered not even the names are told: who asks may be a model.

@@ -44,6 +44,8 @@ pub struct Tool {
     pub offered: bool,
     /// Grants in force, in the words of `hotcell tool grant`.
     pub granted: Vec<String>,
+    /// True when its plugin keeps an instance for each caller between calls.
+    pub session: bool,
     /// Requested capabilities; `…` is a placeholder for a value that a person chooses.
     pub requested: Vec<String>,
     /// Grants that are not in force, each with the reason.
@@ -85,6 +87,8 @@ pub struct Inspection {
     pub digest: String,
     /// Length in bytes.
     pub bytes: u64,
+    /// True when an instance is kept for each caller between its calls; each call has a fresh one otherwise.
+    pub session: bool,
     /// Functions.
     pub exports: Vec<Exported>,
     /// Exported functions that are not tools.
@@ -270,6 +274,7 @@ impl Inspection {
             source: version.pinned.clone(),
             digest: version.digest.clone(),
             bytes: version.bytes,
+            session: version.session(),
             exports: exported.collect(),
             left_out: version
                 .description

@@ -56,6 +56,12 @@ impl Version {
         self.description.imports.iter().any(|import| stores.iter().any(|store| import.starts_with(store)))
     }
 
+    /// Whether an instance is kept for a caller between its calls: its manifest says so, or its functions give
+    /// handles.
+    pub fn session(&self) -> bool {
+        self.description.handles || self.manifest().is_some_and(|manifest| manifest.session)
+    }
+
     /// Version given by its author; empty when the manifest has none.
     pub fn counted(&self) -> String {
         self.manifest().map(|manifest| manifest.version).unwrap_or_default()

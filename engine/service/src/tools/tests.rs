@@ -41,6 +41,7 @@ impl Describe for Texts {
                 left_out: Vec::new(),
                 imports: words(1),
                 at_most: words(2),
+                handles: false,
                 manifest: None,
             })
         })

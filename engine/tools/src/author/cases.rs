@@ -21,7 +21,7 @@ pub struct Cases {
     /// Replies of the broker in all cases, used after those of the case itself.
     #[serde(default)]
     pub replies: Vec<Play>,
-    /// Calls. Each has a folder of its own.
+    /// Calls. Each has a folder of its own, unless all are made in one instance.
     pub case: Vec<Case>,
 }
 
@@ -41,6 +41,9 @@ pub struct Case {
     /// Whether the tool reports an error.
     #[serde(default)]
     pub is_error: bool,
+    /// Name of the answer's `result`, a text such as a handle, for the arguments of later cases: `{NAME}`. The
+    /// component has to keep its instance.
+    pub keep: Option<String>,
     /// Texts that the answer's text contains.
     #[serde(default)]
     pub contains: Vec<String>,
@@ -78,8 +81,11 @@ impl Cases {
         let wrong = |message| AuthorError::Cases { message };
         let cases: Self = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
         for (number, case) in (1..).zip(&cases.case) {
-            let judged =
-                case.expect.is_some() || case.exact.is_some() || case.is_error || !case.contains.is_empty();
+            let judged = case.expect.is_some()
+                || case.exact.is_some()
+                || case.is_error
+                || case.keep.is_some()
+                || !case.contains.is_empty();
             if judged == case.refused.is_some() {
                 let message =
                     if judged { "is refused, so it has no answer to expect" } else { "expects nothing" };

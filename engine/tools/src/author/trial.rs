@@ -12,7 +12,10 @@ use serde_json::Value;
 use super::cases::{Case, Cases, Play, placed};
 use super::{AuthorError, at};
 use crate::ask::Refused;
-use crate::{Ask, BoxFuture, Broker, CallRequest, Description, Folder, Limits, Prepared, Reply, Runtime};
+use crate::{
+    Ask, BoxFuture, Broker, CallRequest, Description, Folder, Kept, Limits, Manifest, Prepared, Reply,
+    Runtime,
+};
 
 /// Result of one case.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +56,10 @@ pub async fn run_prepared(
     scratch: &Path,
 ) -> Result<Vec<Tried>, AuthorError> {
     let mut all = Vec::with_capacity(cases.case.len());
+    let manifest = description.manifest.as_deref();
+    let manifest = manifest.and_then(|text| Manifest::parse(text, Path::new(crate::manifest::FILE)).ok());
+    let session = description.handles || manifest.is_some_and(|manifest| manifest.session);
+    let mut trial = Trial { runtime, prepared, session, kept: None, names: Vec::new() };
     for (number, case) in (1..).zip(&cases.case) {
         let mut named = description
             .exports
@@ -71,12 +78,15 @@ pub async fn run_prepared(
                 });
             }
         };
-        let folder = scratch.join(number.to_string());
+        // The folders of an instance stay as they are.
+        let folder = scratch.join(if session { 1 } else { number }.to_string());
         fs::create_dir_all(&folder).map_err(at(&folder))?;
         let folder = folder.canonicalize().map_err(at(&folder))?;
         fill(&folder, cases)?;
-        let tried = call(runtime, prepared, path, cases, case, &folder).await;
-        fs::remove_dir_all(&folder).map_err(at(&folder))?;
+        let tried = trial.call(path, cases, case, &folder).await;
+        if !session || number == cases.case.len() {
+            fs::remove_dir_all(&folder).map_err(at(&folder))?;
+        }
         all.push(tried);
     }
     Ok(all)
@@ -96,28 +106,52 @@ fn fill(folder: &Path, cases: &Cases) -> Result<(), AuthorError> {
     Ok(())
 }
 
-async fn call(
-    runtime: &Runtime,
-    prepared: &crate::Prepared,
-    path: &str,
-    cases: &Cases,
-    case: &Case,
-    folder: &Path,
-) -> Tried {
-    let place = folder.to_string_lossy();
-    let replies = case.replies.iter().chain(&cases.replies).cloned().collect();
-    let broker = Arc::new(Played { replies, asked: Mutex::default() });
-    let arguments = placed(&case.arguments, &place).to_string();
-    let mut request = CallRequest::new(path, &arguments, broker.clone());
-    // The tests do not depend on the speed of the machine.
-    request.limits = Limits { wall: Duration::from_secs(60), ..Limits::default() };
-    if !cases.files.is_empty() {
-        request.folders.push(Folder { path: folder.to_owned(), writable: cases.writable, identity: None });
+/// Calls of one component, one after the other.
+struct Trial<'a> {
+    runtime: &'a Runtime,
+    prepared: &'a Prepared,
+    /// Whether all calls are made in one instance.
+    session: bool,
+    kept: Option<Kept>,
+    /// Kept answers, by their names.
+    names: Vec<(String, String)>,
+}
+
+impl Trial<'_> {
+    async fn call(&mut self, path: &str, cases: &Cases, case: &Case, folder: &Path) -> Tried {
+        let place = folder.to_string_lossy();
+        let replies = case.replies.iter().chain(&cases.replies).cloned().collect();
+        let broker = Arc::new(Played { replies, asked: Mutex::default() });
+        let mut arguments = placed(&case.arguments, &place).to_string();
+        for (name, text) in &self.names {
+            // A text within JSON's quotes.
+            let text = Value::from(text.as_str()).to_string();
+            arguments = arguments.replace(&format!("{{{name}}}"), &text[1..text.len() - 1]);
+        }
+        let mut request = CallRequest::new(path, &arguments, broker.clone());
+        // The tests do not depend on the speed of the machine.
+        request.limits = Limits { wall: Duration::from_secs(60), ..Limits::default() };
+        if !cases.files.is_empty() {
+            let folder = Folder { path: folder.to_owned(), writable: cases.writable, identity: None };
+            request.folders.push(folder);
+        }
+        let outcome = match self.session {
+            true => self.runtime.call_kept(self.prepared, request, &mut self.kept).await,
+            false => self.runtime.call(self.prepared, request).await,
+        };
+        let asked = broker.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let wall = outcome.as_ref().map_or(Duration::ZERO, |answer| Duration::from_micros(answer.wall_us));
+        let mut wrong = case.judge(&outcome, &asked, &place);
+        if let Some(name) = &case.keep {
+            let value =
+                outcome.ok().and_then(|answer| serde_json::from_str::<Value>(answer.value.get()).ok());
+            match value.as_ref().and_then(|value| value["result"].as_str()) {
+                Some(text) => self.names.push((name.clone(), text.to_owned())),
+                None => wrong.push(format!("there is no text in result to keep as {name}")),
+            }
+        }
+        Tried { tool: case.tool.clone(), wrong, wall }
     }
-    let outcome = runtime.call(prepared, request).await;
-    let asked = broker.asked.lock().unwrap_or_else(PoisonError::into_inner);
-    let wall = outcome.as_ref().map_or(Duration::ZERO, |answer| Duration::from_micros(answer.wall_us));
-    Tried { tool: case.tool.clone(), wrong: case.judge(&outcome, &asked, &place), wall }
 }
 
 /// A broker without capabilities that plays back replies.

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use wasmtime::component::Val;
 
 use super::schema::STRANGE;
-use super::shape::{Case, Int, Kind, Name, Shape};
+use super::shape::{Case, Handle, Int, Kind, Name, Shape};
 use super::{Blobs, Signature};
 use crate::{CallError, Limit, Limits};
 
@@ -207,6 +207,10 @@ impl Writer<'_> {
             (Kind::Blob, value @ Val::Resource(_)) => {
                 let bytes = self.blobs.take(value.clone()).map_err(|error| host(&error))?;
                 self.bytes(&bytes)
+            }
+            (Kind::Handle(Handle { name, resource: Some(resource), .. }), value @ Val::Resource(_)) => {
+                let text = self.blobs.name(value.clone(), name, *resource).map_err(|error| host(&error))?;
+                self.text(&text)
             }
             (Kind::List(item), Val::List(items)) => self.array(items.iter().map(|value| (&**item, value))),
             (Kind::Fixed(item, length), Val::FixedLengthList(items)) if items.len() == *length => {

@@ -16,7 +16,7 @@ use wasmtime::component::Val;
 
 use self::parts::{Pair, element, element_text, property, record, single, tuple, variant};
 use super::bytes::decode;
-use super::shape::{Field, Int, Kind, Shape};
+use super::shape::{Field, Handle, Int, Kind, Shape};
 use super::text::cut;
 use super::words::{expected, found, unknown};
 use super::{Blobs, Signature};
@@ -229,6 +229,9 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
                 }
             }
             kind @ (Kind::Bytes | Kind::Blob) => reader.give(kind, value),
+            Kind::Handle(Handle { resource, own, .. }) => {
+                reader.blobs.resolve(value, *resource, *own).map_err(|why| reader.fail(&why))
+            }
             Kind::Enum(names) if names.iter().any(|name| name.name == value) => {
                 Ok(Val::Enum(value.to_owned()))
             }

@@ -14,6 +14,7 @@
 //! | `enum`, `flags` | string; array of different strings |
 //! | `variant` | `{"tag": "case", "value": …}`, without `value` for a case without one (see below) |
 //! | `result<T, E>` | `{"ok": …}` or `{"err": …}`, null where there is no payload |
+//! | `own<R>`, `borrow<R>` of a resource that the component exports | string: a handle of this instance |
 //!
 //! As an argument, a variant's case without a value may also have the value null, or be the case name alone
 //! as a string.
@@ -37,7 +38,10 @@ use wasmtime::component::types::{ComponentFunc, ResourceType};
 
 pub use lift::{Lifted, lift};
 pub use lower::lower;
-pub(crate) use shape::{Docs, Reader, Shape, TypeDoc};
+pub(crate) use shape::{Docs, Reader, Resources, Shape, TypeDoc};
+
+/// Name of the parameter that is a method's own handle.
+const HANDLE: &str = "handle";
 
 /// Parameters and result of one function, in a form that drives the conversions.
 #[derive(Clone, Debug)]
@@ -51,7 +55,8 @@ pub struct Signature {
     prints: bool,
 }
 
-/// Store for the bytes of `own<blob>`: the instance's table of resources.
+/// Store for the bytes of `own<blob>`, and for the handles of the component's own resources: the instance's
+/// tables.
 pub trait Blobs {
     /// Stores bytes, and returns the handle for the guest.
     ///
@@ -63,7 +68,28 @@ pub trait Blobs {
     /// # Errors
     /// A sentence when the handle is not a blob of this instance.
     fn take(&mut self, val: Val) -> Result<Vec<u8>, String>;
+    /// Resolves a handle: lends what it stands for, or takes it out (`own`). `resource` is the number of the
+    /// expected resource, `None` for any. Without an override there are no handles.
+    ///
+    /// # Errors
+    /// A sentence when it is no handle of this instance, one of another resource, or used twice in one call.
+    fn resolve(&mut self, handle: &str, resource: Option<usize>, own: bool) -> Result<Val, String> {
+        let _ = (handle, resource, own);
+        Err(NO_HANDLE.to_owned())
+    }
+    /// Names a resource that a guest returned. `resource` is the number of its type, whose name begins the
+    /// handle. Without an override there are no handles.
+    ///
+    /// # Errors
+    /// A sentence when there are too many, or the kernel gives no random numbers.
+    fn name(&mut self, val: Val, name: &str, resource: usize) -> Result<String, String> {
+        let _ = (val, name, resource);
+        Err(NO_HANDLE.to_owned())
+    }
 }
+
+/// Refusal of a handle. It does not tell whether there ever was one: not all handles are this caller's.
+pub(crate) const NO_HANDLE: &str = "there is no such handle: none was given to this caller, or it was used up, dropped, or left idle for too long, or its instance has ended";
 
 impl Signature {
     /// Reads the types of a function without blobs.
@@ -80,15 +106,15 @@ impl Signature {
     /// # Errors
     /// As [`Signature::of`].
     pub fn with_blob(func: &ComponentFunc, blob: Option<&ResourceType>) -> Result<Self, String> {
-        Self::documented(func, blob, Docs::default())
+        Self::documented(func, Resources { blob, own: &[] }, Docs::default())
     }
 
     pub(crate) fn documented(
         func: &ComponentFunc,
-        blob: Option<&ResourceType>,
+        resources: Resources<'_>,
         docs: Docs<'_>,
     ) -> Result<Self, String> {
-        let mut reader = shape::Reader::new(blob, docs);
+        let mut reader = shape::Reader::new(resources, docs);
         let mut params = Vec::new();
         for (name, ty) in func.params() {
             params.push(reader.field(name, &ty).map_err(|error| format!("parameter '{name}': {error}"))?);
@@ -127,6 +153,36 @@ impl Signature {
             }
         }
         left.join("\n").trim().to_owned()
+    }
+
+    /// Signature of the function that frees what a handle stands for.
+    #[must_use]
+    pub(crate) fn of_drop() -> Self {
+        let any = shape::Handle { name: String::new(), resource: None, own: true };
+        let handle = shape::Field {
+            name: HANDLE.to_owned(),
+            doc: String::new(),
+            shape: Shape::new(shape::Kind::Handle(any)),
+        };
+        Self { params: vec![handle], ok: None, err: None, prints: false }
+    }
+
+    /// Renames a method's first parameter, which is always `self`: in some clients' languages that is taken.
+    pub(crate) fn of_a_method(mut self) -> Self {
+        let taken = self.params.iter().skip(1).any(|param| param.name == HANDLE);
+        if let Some(first) = self.params.first_mut() {
+            first.name = if taken { format!("this-{HANDLE}") } else { HANDLE.to_owned() };
+        }
+        self
+    }
+
+    /// Whether an argument may be a handle, and whether the answer may have one.
+    pub(crate) fn handles(&self) -> (bool, bool) {
+        let answers = [self.ok.as_ref(), self.err.as_ref().and_then(Option::as_ref)];
+        (
+            self.params.iter().any(|param| param.shape.has_handle()),
+            answers.into_iter().flatten().any(Shape::has_handle),
+        )
     }
 
     /// Turns this into the signature of a command (`wasi:cli/run`), whose answer is its output, a text.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::shape::{Field, Int, Kind, Name, Shape};
+use super::shape::{Field, Handle, Int, Kind, Name, Shape};
 
 /// The largest integer that every JSON reader holds exactly: 2^53 - 1.
 pub(crate) const SAFE: i128 = (1 << 53) - 1;
@@ -45,8 +45,26 @@ fn documented(shape: &Shape, doc: &str) -> Value {
         let line = if text.is_empty() { "" } else { "\n" };
         text.push_str(&format!("{line}{}: {}", name.name, name.doc));
     }
+    if let Kind::Handle(handle) = &shape.kind {
+        let space = if text.is_empty() { "" } else { " " };
+        text.push_str(&format!("{space}{}", about(handle)));
+    }
     describe(&mut value, &text);
     value
+}
+
+/// Tells a model where a handle comes from, and how long it lasts.
+fn about(handle: &Handle) -> String {
+    let named = match handle.name.as_str() {
+        "" => "A handle".to_owned(),
+        name => format!("A handle of {name}"),
+    };
+    match handle.own {
+        true => {
+            format!("{named}, which tools of this plugin give and take; a call that takes it uses it up.")
+        }
+        false => format!("{named}, as a tool of this plugin gave it; it can be used again."),
+    }
 }
 
 fn describe(value: &mut Value, text: &str) {
@@ -62,7 +80,7 @@ fn bare(shape: &Shape) -> Value {
         Kind::F32 => float(&json!({ "type": "number", "minimum": -F32_MAX, "maximum": F32_MAX })),
         Kind::F64 => float(&json!({ "type": "number" })),
         Kind::Char => json!({ "type": "string", "minLength": 1, "maxLength": 1 }),
-        Kind::String => json!({ "type": "string" }),
+        Kind::String | Kind::Handle(_) => json!({ "type": "string" }),
         Kind::Bytes | Kind::Blob => json!({ "type": "string", "contentEncoding": "base64" }),
         Kind::List(item) => json!({ "type": "array", "items": schema(item) }),
         Kind::Fixed(item, length) => {

@@ -38,6 +38,34 @@ pub(crate) enum Kind {
     Flags(Vec<Name>),
     Option(Box<Shape>),
     Result(Option<Box<Shape>>, Option<Box<Shape>>),
+    Handle(Handle),
+}
+
+/// A handle of a resource that the component itself defines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Handle {
+    /// Name of the resource; empty for any.
+    pub name: String,
+    /// Number of the resource among those of its component; `None` for any.
+    pub resource: Option<usize>,
+    /// Whether a call that takes the handle uses it up (`own`).
+    pub own: bool,
+}
+
+/// Resources that values of a component may have.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Resources<'a> {
+    /// The imported `hotcell:tool/blob.blob`.
+    pub blob: Option<&'a ResourceType>,
+    /// Resources that the component itself exports, with their names.
+    pub own: &'a [(String, ResourceType)],
+}
+
+impl Resources<'_> {
+    fn handle(&self, of: &ResourceType, own: bool) -> Option<Kind> {
+        let number = self.own.iter().position(|(_, resource)| resource == of)?;
+        Some(Kind::Handle(Handle { name: self.own[number].0.clone(), resource: Some(number), own }))
+    }
 }
 
 /// The integers, by their ranges.
@@ -126,6 +154,20 @@ impl Shape {
     pub fn is_option(&self) -> bool {
         matches!(self.kind, Kind::Option(_))
     }
+
+    /// Whether a value of this type may have a handle in it.
+    pub fn has_handle(&self) -> bool {
+        match &self.kind {
+            Kind::Handle(_) => true,
+            Kind::List(item) | Kind::Fixed(item, _) | Kind::Option(item) => item.has_handle(),
+            Kind::Map(key, value) => key.has_handle() || value.has_handle(),
+            Kind::Record(fields) => fields.iter().any(|field| field.shape.has_handle()),
+            Kind::Tuple(items) => items.iter().any(Self::has_handle),
+            Kind::Variant(cases) => cases.iter().filter_map(|case| case.shape.as_ref()).any(Self::has_handle),
+            Kind::Result(ok, err) => [ok, err].into_iter().flatten().any(|shape| shape.has_handle()),
+            _ => false,
+        }
+    }
 }
 
 /// Documentation of a component's named types. A type in a signature has lost its name, so it is found by its
@@ -157,15 +199,15 @@ impl Docs<'_> {
 
 /// Reads the types of one signature, within one budget.
 pub(crate) struct Reader<'a> {
-    blob: Option<&'a ResourceType>,
+    resources: Resources<'a>,
     docs: Docs<'a>,
     nodes: usize,
     depth: usize,
 }
 
 impl<'a> Reader<'a> {
-    pub fn new(blob: Option<&'a ResourceType>, docs: Docs<'a>) -> Self {
-        Self { blob, docs, nodes: 0, depth: 0 }
+    pub fn new(resources: Resources<'a>, docs: Docs<'a>) -> Self {
+        Self { resources, docs, nodes: 0, depth: 0 }
     }
 
     pub fn field(&mut self, name: &str, ty: &Type) -> Result<Field, String> {
@@ -259,9 +301,13 @@ impl<'a> Reader<'a> {
                 result.ok().map(|ty| self.boxed(&ty)).transpose()?,
                 result.err().map(|ty| self.boxed(&ty)).transpose()?,
             ),
-            Type::Own(resource) if Some(resource) == self.blob => Kind::Blob,
-            Type::Own(_) => return Err("a resource (own) has no form in JSON".into()),
-            Type::Borrow(_) => return Err("a resource (borrow) has no form in JSON".into()),
+            Type::Own(resource) if Some(resource) == self.resources.blob => Kind::Blob,
+            Type::Own(resource) => {
+                self.resources.handle(resource, true).ok_or("a resource (own) has no form in JSON")?
+            }
+            Type::Borrow(resource) => {
+                self.resources.handle(resource, false).ok_or("a resource (borrow) has no form in JSON")?
+            }
             Type::Future(_) => return Err("a future has no form in JSON".into()),
             Type::Stream(_) => return Err("a stream has no form in JSON".into()),
             Type::ErrorContext => return Err("an error-context has no form in JSON".into()),

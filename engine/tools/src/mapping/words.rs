@@ -28,6 +28,8 @@ pub(super) fn expected(shape: &Shape) -> String {
         Kind::Option(inner) if inner.is_option() => "null or {\"some\": …}".into(),
         Kind::Option(inner) => format!("{} or null", expected(inner)),
         Kind::Result(..) => "{\"ok\": …} or {\"err\": …}".into(),
+        Kind::Handle(handle) if handle.name.is_empty() => "a handle".into(),
+        Kind::Handle(handle) => format!("a handle of {}", handle.name),
     }
 }
 

@@ -46,6 +46,7 @@ fn all_messages_arrive_as_they_were_sent() {
         }],
         env: vec![("A".to_owned(), "é".to_owned())],
         limits: Limits::default(),
+        keeps: true,
     };
     to_host(&ToHost::Compile { wasm: vec![0, 1, 255] });
     to_host(&ToHost::Load { plugin: 3, setting });
@@ -53,8 +54,14 @@ fn all_messages_arrive_as_they_were_sent() {
     to_host(&ToHost::Replied { ask: 1, reply: Reply::Refused { why: Refused::Denied("x".to_owned()) } });
 
     let imports = vec!["a".to_owned()];
-    let description =
-        Description { exports: vec![], left_out: vec![], imports, at_most: vec![], manifest: None };
+    let description = Description {
+        exports: vec![],
+        left_out: vec![],
+        imports,
+        at_most: vec![],
+        handles: false,
+        manifest: None,
+    };
     from_host(&FromHost::Ready(Ok(())));
     from_host(&FromHost::Ready(Err(LoadError::Stale)));
     from_host(&FromHost::Compiled { description: Box::new(description), code: vec![1, 2, 3] });

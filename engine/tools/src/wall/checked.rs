@@ -98,7 +98,7 @@ fn shown(mut error: CallError) -> CallError {
 /// # Errors
 /// [`Violation`] that says what is wrong.
 pub fn check_description(description: &Description) -> Result<(), Violation> {
-    let Description { exports, left_out, imports, at_most, manifest } = description;
+    let Description { exports, left_out, imports, at_most, manifest, handles: _ } = description;
     let no = |what: &str| Err(Violation::new(format!("a description with {what}")));
     if [exports.len(), left_out.len(), imports.len()].iter().any(|many| *many > MOST_NAMES) {
         return no("too many names");
@@ -230,6 +230,7 @@ mod tests {
             left_out: Vec::new(),
             imports: vec!["wasi:cli/exit@0.2.0".to_owned()],
             at_most: WORDS.map(str::to_owned).to_vec(),
+            handles: false,
             manifest: Some("name = \"a\"".to_owned()),
         };
         assert_eq!(check_description(&good), Ok(()));

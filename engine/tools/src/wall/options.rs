@@ -29,6 +29,9 @@ pub struct Plugin {
     /// Whether the plugin needs a process of its own even if it holds no capability: it has other data of its
     /// own, such as stored values.
     pub alone: bool,
+    /// Caller whose calls share one instance, by a name that no other caller has; `None` for a fresh instance
+    /// for each call.
+    pub session: Option<String>,
 }
 
 /// Options for starting processes.
@@ -54,6 +57,8 @@ pub struct HostsOptions {
     pub patience: Duration,
     /// Idle time after which a process ends. Default: 60 s.
     pub idle: Duration,
+    /// Idle time after which an instance that is kept for a session ends. Default: 600 s.
+    pub session_idle: Duration,
 }
 
 impl HostsOptions {
@@ -70,6 +75,7 @@ impl HostsOptions {
             compile_memory: Bytes::gib(2),
             patience: Duration::from_secs(30),
             idle: Duration::from_secs(60),
+            session_idle: Duration::from_secs(600),
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Plugins without capabilities share one process, and each of the others has its own, because a component
 //! that takes its process over has everything that the process holds. A running process cannot gain rights,
-//! so a change of grant, component or limits means another process.
+//! so a change of grant, component or limits means another process. An instance that is kept for a session
+//! has a process of its own too, and ends with it.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -19,11 +20,12 @@ use super::apart::Apart;
 use super::checked::check_description;
 use super::process::{Gone, Process};
 use super::restarts::{PAUSE, Restarts};
+use super::sessions::{self, Key, Room, Use};
 use super::turns::Turns;
 use super::waiting::Call;
 use super::{HostsOptions, Plugin, Readiness, compile, confine};
 use crate::cache::{self, Cache};
-use crate::protocol::Setting;
+use crate::protocol::{Setting, measure};
 use crate::{Answer, BoxFuture, Broker, CallError, Description, Folder, Limit, Limits, LoadError};
 
 /// Number of calls after which a process is replaced, so that damage done by one of them does not last.
@@ -47,6 +49,8 @@ pub struct Hosts {
     /// Identity of the build that describes components.
     build: String,
     classes: Mutex<HashMap<Class, Arc<Slot>>>,
+    /// Processes of kept instances.
+    sessions: Arc<Mutex<HashMap<Key, Session>>>,
     /// Components that failed to compile recently, each with the error: callers do not wait for the same
     /// failure again.
     failed: Mutex<HashMap<String, (Instant, LoadError)>>,
@@ -66,10 +70,10 @@ enum Class {
 
 impl Class {
     fn of(plugin: &Plugin) -> Self {
-        let Plugin { held, env, limits, alone, .. } = plugin;
+        let Plugin { held, env, limits, alone, session, .. } = plugin;
         // Limits above the usual ones would take memory from the other plugins.
         let usual = limits.memory <= Limits::default().memory && limits.concurrent <= MOST_SHARED;
-        let bare = held.is_nothing() && env.is_empty() && usual && !alone;
+        let bare = held.is_nothing() && env.is_empty() && usual && !alone && session.is_none();
         if bare { Self::Bare } else { Self::Own(plugin.name.clone()) }
     }
 }
@@ -78,9 +82,32 @@ impl Class {
 struct Slot {
     /// Locked while a process is started or a component loaded.
     current: AsyncMutex<Option<Current>>,
-    restarts: Mutex<Restarts>,
+    restarts: Arc<Mutex<Restarts>>,
     /// Turns of each plugin, and of all together, across processes.
     turns: Mutex<HashMap<(String, u32), Arc<Turns>>>,
+}
+
+/// An instance that is kept for a caller.
+struct Session {
+    slot: Arc<Slot>,
+    used: Use,
+}
+
+/// A call of a plugin that found its processes.
+struct Seat {
+    class: Class,
+    /// Turns of the plugin.
+    turns: Arc<Slot>,
+    /// The process.
+    slot: Arc<Slot>,
+    /// Counts as a call of the session until it is dropped.
+    session: Option<InSession>,
+}
+
+/// Counts a call of a session.
+struct InSession {
+    all: Arc<Mutex<HashMap<Key, Session>>>,
+    key: Key,
 }
 
 struct Current {
@@ -116,6 +143,7 @@ impl Hosts {
             options,
             cache,
             classes: Mutex::default(),
+            sessions: Arc::default(),
             failed: Mutex::default(),
             apart: Mutex::default(),
             compiling: Semaphore::new(1),
@@ -166,8 +194,10 @@ impl Hosts {
     /// cannot be started or ends.
     pub fn prepare<'a>(&'a self, plugin: &'a Plugin) -> BoxFuture<'a, Result<Readiness, CallError>> {
         Box::pin(async move {
-            let class = self.class(plugin);
-            self.place(plugin, &class, &self.slot(&class)).await.map(|(_, readiness)| readiness)
+            let Seat { class, slot, session, .. } = self.seat(plugin)?;
+            let ready = self.place(plugin, &class, &slot).await.map(|(_, readiness)| readiness);
+            drop(session);
+            ready
         })
     }
 
@@ -193,9 +223,23 @@ impl Hosts {
                     value: limits.arguments.to_string(),
                 });
             }
-            let class = self.class(plugin);
-            let slot = self.slot(&class);
-            let (own, all) = (slot.turns(&plugin.name, limits.concurrent), slot.turns("", MOST_SHARED));
+            if plugin.session.is_some() && measure(arguments.as_bytes()).1 > limits.depth as usize {
+                let message = format!("it nests more than {} deep", limits.depth);
+                return Err(CallError::Arguments { at: String::new(), message });
+            }
+            let Seat { class, turns, slot, session } = self.seat(plugin)?;
+            // An instance has one call at a time. Those that wait for it take no turn from other callers.
+            let one = Limits { concurrent: 1, ..limits.clone() };
+            let alone = session.is_some().then(|| slot.turns(&plugin.name, 1));
+            let _alone = match &alone {
+                None => None,
+                Some(alone) => tokio::select! {
+                    biased;
+                    turn = alone.wait(&plugin.name, &one) => Some(turn?),
+                    () = cancel.cancelled() => return Err(CallError::Cancelled),
+                },
+            };
+            let (own, all) = (turns.turns(&plugin.name, limits.concurrent), turns.turns("", MOST_SHARED));
             let _own = tokio::select! {
                 biased;
                 turn = own.wait(&plugin.name, limits) => turn?,
@@ -225,7 +269,12 @@ impl Hosts {
                         if class == Class::Bare && matches!(answer, Err(CallError::Host { .. })) {
                             self.apart().failed(&plugin.name, Instant::now());
                         }
-                        if !is_clean(&answer) || place.process.served() >= MOST_CALLS {
+                        let done = match (&session, &answer) {
+                            // Not replaced after a number of calls: the state would end with the process.
+                            (Some(_), answer) => answer.as_ref().is_err_and(CallError::ends_instance),
+                            (None, answer) => !is_clean(answer) || place.process.served() >= MOST_CALLS,
+                        };
+                        if done {
                             place.process.retire();
                         }
                         return answer;
@@ -250,7 +299,53 @@ impl Hosts {
     }
 
     fn slots(&self) -> Vec<Arc<Slot>> {
-        self.classes.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        let mut all: Vec<_> = lock(&self.classes).values().cloned().collect();
+        all.extend(lock(&self.sessions).values().map(|session| Arc::clone(&session.slot)));
+        all
+    }
+
+    /// Finds the slot of a plugin's calls; for a session there has to be room.
+    fn seat(&self, plugin: &Plugin) -> Result<Seat, CallError> {
+        let class = self.class(plugin);
+        let turns = self.slot(&class);
+        let Some(caller) = &plugin.session else {
+            return Ok(Seat { class, slot: Arc::clone(&turns), turns, session: None });
+        };
+        let busy = |message: String| Err(CallError::Busy { message });
+        let key = Key { plugin: plugin.name.clone(), caller: caller.clone() };
+        let mut all = lock(&self.sessions);
+        all.retain(|_, session| session.used.calls > 0 || session.slot.is_alive());
+        let uses = all.iter().map(|(key, session)| (key.clone(), session.used)).collect();
+        match sessions::room(&uses, &key, Instant::now()) {
+            Room::Free => {}
+            Room::Instead(other) => {
+                if let Some(session) = all.remove(&other) {
+                    session.slot.dismiss();
+                }
+            }
+            Room::CallersFull => {
+                return busy(format!(
+                    "calls run in all of the {} instances that are kept for one caller",
+                    sessions::OF_ONE
+                ));
+            }
+            Room::Full => {
+                return busy(format!(
+                    "all of the {} instances that are kept for sessions are in use; call again in a minute",
+                    sessions::OF_ALL
+                ));
+            }
+        }
+        let session = all.entry(key.clone()).or_insert_with(|| {
+            let restarts = Arc::clone(&turns.restarts);
+            let slot = Arc::new(Slot { restarts, ..Slot::default() });
+            Session { slot, used: Use { calls: 0, last: Instant::now() } }
+        });
+        session.used.calls += 1;
+        let slot = Arc::clone(&session.slot);
+        drop(all);
+        let session = InSession { all: Arc::clone(&self.sessions), key };
+        Ok(Seat { class, turns, slot, session: Some(session) })
     }
 
     fn apart(&self) -> std::sync::MutexGuard<'_, Apart> {
@@ -345,6 +440,7 @@ impl Hosts {
         }
         let (calls, folders) = match class {
             Class::Bare => (MOST_SHARED, Vec::new()),
+            Class::Own(_) if plugin.session.is_some() => (1, folders_of(plugin)),
             Class::Own(_) => (plugin.limits.concurrent, folders_of(plugin)),
         };
         let memory = match class {
@@ -352,7 +448,11 @@ impl Hosts {
             Class::Own(_) => confine::memory_for(calls, &plugin.limits),
         };
         let policy = self.policy(&folders, memory).map_err(|message| CallError::Host { message })?;
-        let started = Process::start(&self.engine, &policy, &self.options).await;
+        let mut options = self.options.clone();
+        if plugin.session.is_some() {
+            options.idle = options.session_idle;
+        }
+        let started = Process::start(&self.engine, &policy, &options).await;
         let process = started.map_err(|error| {
             slot.restarts().failed(Instant::now());
             CallError::Host { message: error.to_string() }
@@ -373,7 +473,8 @@ impl Hosts {
         if self.options.confinement != Confinement::LandlockOnly {
             folders.iter_mut().for_each(|folder| folder.identity = None);
         }
-        Setting { folders, env: plugin.env.clone(), limits: plugin.limits.clone() }
+        let keeps = plugin.session.is_some();
+        Setting { folders, env: plugin.env.clone(), limits: plugin.limits.clone(), keeps }
     }
 
     /// Compiled form of a plugin, from the cache if it is there.
@@ -449,7 +550,37 @@ impl std::fmt::Debug for Hosts {
     }
 }
 
+fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drop for InSession {
+    fn drop(&mut self) {
+        if let Some(session) = lock(&self.all).get_mut(&self.key) {
+            session.used.calls = session.used.calls.saturating_sub(1);
+            session.used.last = Instant::now();
+        }
+    }
+}
+
 impl Slot {
+    /// Whether there is a process that takes calls, or one that is being started.
+    fn is_alive(&self) -> bool {
+        match self.current.try_lock() {
+            Ok(current) => current.as_ref().is_some_and(|current| current.process.is_open()),
+            Err(_) => true,
+        }
+    }
+
+    /// Ends the process, which runs no call.
+    fn dismiss(&self) {
+        if let Ok(mut current) = self.current.try_lock()
+            && let Some(current) = current.take()
+        {
+            current.process.retire();
+        }
+    }
+
     /// Gives up a process that cannot take a plugin of this class which it has not loaded yet.
     async fn tidy(&self, current: &mut Option<Current>, class: &Class, plugin: &Plugin) {
         let Some(found) = current else { return };

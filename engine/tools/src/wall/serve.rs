@@ -14,14 +14,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use tokio::io::Interest;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Mutex as AsyncMutex, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::link::Link;
 use crate::ask::Refused;
 use crate::protocol::{Frame, FromHost, Incoming, LONGEST_ASK, MOST_ASKS, Setting, ToHost, Violation};
 use crate::{
-    Allocation, Ask, BoxFuture, Broker, CallError, CallRequest, LoadError, Prepared, Reply, Runtime,
+    Allocation, Ask, BoxFuture, Broker, CallError, CallRequest, Kept, LoadError, Prepared, Reply, Runtime,
     RuntimeOptions,
 };
 
@@ -141,6 +141,8 @@ impl Input {
 struct Loaded {
     prepared: Prepared,
     setting: Setting,
+    /// The instance that is kept between calls, if the setting says so.
+    kept: AsyncMutex<Option<Kept>>,
 }
 
 struct Server {
@@ -148,7 +150,8 @@ struct Server {
     runtime: Runtime,
     plugins: Mutex<HashMap<u64, Arc<Loaded>>>,
     calls: Mutex<HashMap<u64, CancellationToken>>,
-    asks: Mutex<HashMap<u64, oneshot::Sender<Reply>>>,
+    /// Open questions: the call of each, and its waiting end.
+    asks: Mutex<HashMap<u64, (u64, oneshot::Sender<Reply>)>>,
     asked: AtomicU64,
     /// Permits for open questions.
     open: Semaphore,
@@ -194,7 +197,7 @@ impl Server {
             }
             ToHost::Replied { ask, reply } => {
                 // The question may have been withdrawn.
-                if let Some(asked) = lock(&self.asks).remove(&ask) {
+                if let Some((_, asked)) = lock(&self.asks).remove(&ask) {
                     let _ = asked.send(reply);
                 }
             }
@@ -215,7 +218,8 @@ impl Server {
         let file =
             file.ok_or_else(|| LoadError::Host { message: "no compiled form came along".to_owned() })?;
         let prepared = self.runtime.load_compiled(file)?;
-        lock(&self.plugins).insert(plugin, Arc::new(Loaded { prepared, setting }));
+        lock(&self.plugins)
+            .insert(plugin, Arc::new(Loaded { prepared, setting, kept: AsyncMutex::default() }));
         Ok(())
     }
 
@@ -232,12 +236,17 @@ impl Server {
         let Some(loaded) = loaded else {
             return Err(CallError::Host { message: format!("plugin {plugin} is not loaded") });
         };
-        let Setting { folders, env, limits } = loaded.setting.clone();
+        let Setting { folders, env, limits, keeps } = loaded.setting.clone();
         let broker: Arc<dyn Broker> = Arc::new(Parent(Arc::clone(self)));
         let request = CallRequest { call, path, arguments, folders, env, limits, broker, cancel };
-        let (answer, spent) = self.runtime.call_for_text(&loaded.prepared, request).await?;
+        // Calls without a session run side by side.
+        let mut kept = if keeps { Some(loaded.kept.lock().await) } else { None };
+        let kept = kept.as_deref_mut();
+        let (answer, spent) = self.runtime.call_for_text(&loaded.prepared, request, kept).await?;
         lock(&self.calls).remove(&call);
         self.say(FromHost::answered(call, &answer)).await;
+        // A kept instance may still wait for replies, which will not come.
+        lock(&self.asks).retain(|_, (asks, _)| *asks != call);
         drop(spent);
         Ok(())
     }
@@ -276,7 +285,11 @@ impl Broker for Parent {
             let mut open = None;
             // A question that is dropped before its first byte was never asked, so it is not withdrawn.
             let begin = || {
-                lock(&self.0.asks).insert(number, tell);
+                // Tasks that go on in a kept instance after their call ask nobody.
+                if !lock(&self.0.calls).contains_key(&call) {
+                    return false;
+                }
+                lock(&self.0.asks).insert(number, (call, tell));
                 open = Some(Open { server: &self.0, number });
                 true
             };
@@ -285,7 +298,7 @@ impl Broker for Parent {
             }
             let reply = told.await;
             drop(open);
-            reply.unwrap_or_else(|_| refused(Refused::Unavailable("the parent process is gone".to_owned())))
+            reply.unwrap_or_else(|_| refused(Refused::Unavailable("the call has ended".to_owned())))
         })
     }
 }

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod describe;
+mod handles;
 mod random;
 mod table;
 mod wit;

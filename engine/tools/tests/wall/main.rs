@@ -3,6 +3,7 @@
 
 mod bounds;
 mod fake;
+mod kept;
 mod lies;
 mod place;
 mod real;
@@ -18,7 +19,8 @@ fn main() -> ExitCode {
         Some("fake") => fake::run(&words[2]),
         _ => {}
     }
-    let trials = bounds::TESTS.iter().chain(lies::TESTS).chain(place::TESTS).chain(real::TESTS);
+    let trials =
+        bounds::TESTS.iter().chain(kept::TESTS).chain(lies::TESTS).chain(place::TESTS).chain(real::TESTS);
     let trials = trials.map(|(name, test)| {
         Trial::test(*name, || {
             let runtime =

@@ -93,6 +93,7 @@ impl Bench {
             env: Vec::new(),
             limits,
             alone: false,
+            session: None,
         }
     }
 

@@ -13,6 +13,7 @@ fn plugin() -> Plugin {
         env: Vec::new(),
         limits: Limits::default(),
         alone: false,
+        session: None,
     }
 }
 
@@ -38,6 +39,7 @@ fn whoever_holds_anything_is_alone() {
     assert_eq!(with(&|p| p.env = vec![("A".to_owned(), String::new())]), own);
     assert_eq!(with(&|p| p.limits.memory = Bytes::mib(65)), own);
     assert_eq!(with(&|p| p.limits.concurrent = 17), own);
+    assert_eq!(with(&|p| p.session = Some("a".to_owned())), own);
 }
 
 #[test]
