@@ -393,6 +393,7 @@ fn page_of(page: &Inspection) -> String {
     rows.extend(page.signatures.iter().map(|key| ("signed by", key.clone())));
     let at_most = page.capabilities_at_most.join(" ");
     rows.push(("can at most", if at_most.is_empty() { "compute".to_owned() } else { at_most }));
+    rows.extend((!page.serves.is_empty()).then(|| ("serves", page.serves.join(" "))));
     rows.extend(page.session.then(|| ("keeps", KEEPS.to_owned())));
     for export in &page.exports {
         rows.push((if export.offered { "tool" } else { "not offered" }, export.tool.clone()));

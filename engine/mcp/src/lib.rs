@@ -19,6 +19,7 @@
 //! | `lines`, [`stdio`], [`http`] | the two transports |
 //! | `fed` | both transports, fed with arbitrary bytes |
 //! | [`metrics`] | metrics for monitoring the server |
+//! | `served` | resources and prompts of plugins |
 //! | [`prompts`] | workflows with the tools, for users to start |
 //! | [`probe`] | capabilities of another server, found out as a client |
 //! | `strangers` | slots for connections without a token |
@@ -44,6 +45,7 @@ pub mod prompts;
 pub mod reference;
 pub mod resources;
 mod salvage;
+mod served;
 pub mod server;
 pub mod stdio;
 mod strangers;

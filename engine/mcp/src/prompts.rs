@@ -11,7 +11,7 @@ use rmcp::model::{
 use serde_json::Value;
 
 /// Maximum length of an argument's value in characters, since it becomes part of the model's input.
-const LONGEST: usize = 4_000;
+pub(crate) const LONGEST: usize = 4_000;
 /// Default number of fix attempts before a user is asked.
 const ROUNDS: u32 = 5;
 /// Maximum number of fix attempts.
@@ -89,6 +89,12 @@ pub fn all() -> Vec<Prompt> {
     KNOWN.iter().map(listed).collect()
 }
 
+/// Whether a prompt of this name is hotcell's own.
+#[must_use]
+pub fn is_own(name: &str) -> bool {
+    KNOWN.iter().any(|known| known.name == name)
+}
+
 /// A prompt with its arguments filled in.
 ///
 /// # Errors
@@ -108,7 +114,7 @@ fn find(name: &str) -> Result<&'static Known, ErrorData> {
     })
 }
 
-fn bad(why: String) -> ErrorData {
+pub(crate) fn bad(why: String) -> ErrorData {
     ErrorData::invalid_params(why, None)
 }
 

@@ -14,12 +14,12 @@ use rmcp::model::{
     ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerCapabilities,
     ServerConfig, ServerNotification, SubscriptionFilter, Tool, UpdateTaskParams,
 };
-use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
+use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext, SubscriptionSendError};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
 
 use crate::vain::Vain;
-use crate::{elicit, prompts, resources, tasks, tools};
+use crate::{elicit, prompts, resources, served, tasks, tools};
 
 /// The revisions that are served. The first two are those of clients that refuse a newer one; of them, no batches.
 pub const REVISIONS: [ProtocolVersion; 5] = [
@@ -120,7 +120,11 @@ impl ServerHandler for Server {
             .enable_completions()
             .enable_tasks();
         let capabilities = match self.live.tools() {
-            Some(_) => capabilities.enable_tool_list_changed().build(),
+            Some(_) => capabilities
+                .enable_tool_list_changed()
+                .enable_resources_list_changed()
+                .enable_prompts_list_changed()
+                .build(),
             None => capabilities.build(),
         };
         let mut info = ServerConfig::new(capabilities).with_instructions(INSTRUCTIONS);
@@ -133,10 +137,16 @@ impl ServerHandler for Server {
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         let (Some(tools), peer) = (self.live.tools().cloned(), context.peer) else { return };
         tokio::spawn(async move {
-            let told = || async { peer.notify_tool_list_changed().await.is_ok() };
+            let peer = &peer;
+            let told = |others: bool| async move {
+                peer.notify_tool_list_changed().await.is_ok()
+                    && (!others
+                        || peer.notify_resource_list_changed().await.is_ok()
+                            && peer.notify_prompt_list_changed().await.is_ok())
+            };
             tokio::select! {
                 () = tools::plugins::changes(tools, told) => {}
-                () = closed(&peer) => {}
+                () = closed(peer) => {}
             }
         });
     }
@@ -145,15 +155,29 @@ impl ServerHandler for Server {
         self.live.tools().map(|_| {
             let mut accepted = SubscriptionFilter::new();
             accepted.tools_list_changed = Some(true);
+            accepted.resources_list_changed = Some(true);
+            accepted.prompts_list_changed = Some(true);
             accepted
         })
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let Some(tools) = self.live.tools().cloned() else { return Ok(()) };
-        let told = || async {
-            let news = ServerNotification::ToolListChangedNotification(Default::default());
-            context.sink().send(news).await.is_ok()
+        let subscription = &context;
+        let told = |others: bool| async move {
+            let mut all = vec![ServerNotification::ToolListChangedNotification(Default::default())];
+            if others {
+                all.push(ServerNotification::ResourceListChangedNotification(Default::default()));
+                all.push(ServerNotification::PromptListChangedNotification(Default::default()));
+            }
+            for news in all {
+                match subscription.sink().send(news).await {
+                    // Clients name the lists that they want to hear of.
+                    Ok(()) | Err(SubscriptionSendError::NotificationNotAccepted(_)) => {}
+                    Err(_) => return false,
+                }
+            }
+            true
         };
         tokio::select! {
             () = tools::plugins::changes(tools, told) => {}
@@ -235,7 +259,8 @@ impl ServerHandler for Server {
         let cursor = request.and_then(|r| r.cursor).unwrap_or_else(|| "0".to_owned());
         let bad = || ErrorData::invalid_params("the cursor is not one of an earlier list", None);
         let from: usize = cursor.parse().map_err(|_| bad())?;
-        let all = self.blocking(&context, |live, caller| Ok(resources::list(live, caller))).await?;
+        let mut all = self.blocking(&context, |live, caller| Ok(resources::list(live, caller))).await?;
+        all.extend(served::resources(&self.live, &self.caller(&context)?).await);
         let more = all.len() > from.saturating_add(resources::PAGE);
         let page = all.into_iter().skip(from).take(resources::PAGE).collect();
         let mut list =
@@ -258,8 +283,15 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let contents =
-            self.blocking(&context, move |live, caller| resources::read(live, caller, &request.uri)).await?;
+        let contents = match served::path(&request.uri) {
+            Some((plugin, path)) => {
+                served::read(&self.live, &self.caller(&context)?, &request.uri, &plugin, &path).await?
+            }
+            None => {
+                self.blocking(&context, move |live, caller| resources::read(live, caller, &request.uri))
+                    .await?
+            }
+        };
         let result =
             ReadResourceResult::new(vec![contents]).with_ttl_ms(0).with_cache_scope(CacheScope::Private);
         Ok(result.into())
@@ -268,18 +300,27 @@ impl ServerHandler for Server {
     async fn list_prompts(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let list = ListPromptsResult::with_all_items(prompts::all());
-        Ok(list.with_ttl_ms(TEMPLATES_TTL_MS).with_cache_scope(CacheScope::Public))
+        let mut all = prompts::all();
+        all.extend(served::prompts(&self.live, &self.caller(&context)?).await);
+        let list = ListPromptsResult::with_all_items(all);
+        Ok(list.with_ttl_ms(TOOLS_TTL_MS).with_cache_scope(CacheScope::Private))
     }
 
     async fn get_prompt(
         &self,
         request: GetPromptRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        prompts::get(&request.name, request.arguments.as_ref()).map(Into::into)
+        let arguments = request.arguments.as_ref();
+        if !prompts::is_own(&request.name) {
+            let caller = self.caller(&context)?;
+            if let Some(got) = served::prompt(&self.live, &caller, &request.name, arguments).await? {
+                return Ok(got.into());
+            }
+        }
+        prompts::get(&request.name, arguments).map(Into::into)
     }
 
     async fn complete(

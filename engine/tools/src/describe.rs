@@ -10,7 +10,7 @@ use crate::description::{Description, Export, LeftOut};
 use crate::docs::{self, ComponentDocs};
 use crate::mapping::text::clean;
 use crate::mapping::{Docs, Reader, Resources, Signature, TypeDoc};
-use crate::{LoadError, inspect};
+use crate::{LoadError, inspect, serves};
 
 /// Maximum number of functions that a component may export.
 const FUNCTIONS: usize = 512;
@@ -77,10 +77,12 @@ pub fn blob_of(component: &Component, engine: &Engine) -> Option<ResourceType> {
 pub fn describe(component: &Component, engine: &Engine, wasm: &[u8]) -> Result<Description, LoadError> {
     let docs = ComponentDocs::of(wasm);
     let (tools, left_out) = read(component, engine, &docs)?;
+    let serves: Vec<String> =
+        tools.iter().filter(|tool| serves::is_served(&tool.path)).map(|tool| tool.path.clone()).collect();
     let mut exports = Vec::with_capacity(tools.len());
     let handles = tools.iter().any(|tool| tool.path == DROP);
     let mut size = 0;
-    for mut tool in tools {
+    for mut tool in tools.into_iter().filter(|tool| !serves::is_served(&tool.path)) {
         let docs = docs.function(tool.interface.as_deref(), &tool.function);
         let export = Export {
             description: match tool.path.as_str() {
@@ -108,7 +110,7 @@ pub fn describe(component: &Component, engine: &Engine, wasm: &[u8]) -> Result<D
     let mut imports: Vec<_> = ty.imports(engine).map(|(name, _)| clean(name, 256)).collect();
     imports.sort_unstable();
     let at_most = inspect::at_most(imports.iter().map(String::as_str));
-    Ok(Description { exports, left_out, imports, at_most, handles, manifest: docs::manifest(wasm) })
+    Ok(Description { exports, left_out, imports, at_most, handles, serves, manifest: docs::manifest(wasm) })
 }
 
 fn too_much(function: &str, message: String) -> LoadError {

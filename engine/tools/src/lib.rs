@@ -34,6 +34,7 @@ pub mod protocol;
 mod provided;
 mod questions;
 pub mod sections;
+pub mod serves;
 mod share;
 pub mod signature;
 pub mod sources;

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use crate::description::{Description, Export};
 use crate::manifest::Request;
 use crate::mapping::names::tool_names;
+use crate::serves;
 
 /// Parts of a version that a person agreed to.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +36,11 @@ pub struct Difference {
     pub imports_added: Vec<String>,
     /// Imports that are gone.
     pub imports_removed: Vec<String>,
+    /// Kinds of things that it serves now: `resources`, `prompts`.
+    pub serves_added: Vec<String>,
+    /// Other code serves prompts or resources. They are known only once the code runs, so that the code stands
+    /// for them.
+    pub served_anew: bool,
     /// New requests, in the words of `hotcell tool grant`.
     pub requests_added: Vec<String>,
     /// Requests that are gone.
@@ -121,10 +127,16 @@ impl Difference {
             let what: Vec<String> = what.map(|(kind, _)| (*kind).to_owned()).collect();
             (!what.is_empty()).then(|| Changed { tool: tool.clone(), what })
         });
+        let serves = |v: &Version<'_>| {
+            let words = serves::words(v.description).into_iter().map(str::to_owned);
+            words.collect::<BTreeSet<_>>()
+        };
         let (had, has) = (names_of(before), names_of(after));
         let moved = has.iter().filter(|(name, path)| had.get(*name).is_some_and(|was| was != *path));
         Self {
             names_moved: moved.map(|(name, _)| name.clone()).collect(),
+            serves_added: beyond(serves(after), &serves(before)),
+            served_anew: before.digest != after.digest && !serves(after).is_empty(),
             imports_added: beyond(imports(after), &imports(before)),
             imports_removed: beyond(imports(before), &imports(after)),
             requests_added: beyond(requests(after), &requests(before)),
@@ -143,7 +155,7 @@ impl Difference {
     /// whose signatures never expire.
     #[must_use]
     pub fn asks_a_person(&self, granted: bool, signed: bool) -> bool {
-        let wider = !(self.imports_added.is_empty() && self.requests_added.is_empty());
+        let wider = !(self.imports_added.is_empty() && self.requests_added.is_empty()) || self.served_anew;
         let told =
             !(self.tools_added.is_empty() && self.tools_changed.is_empty() && self.names_moved.is_empty());
         let unknown = self.code_changed && granted && !signed;
@@ -161,9 +173,13 @@ impl Difference {
         all('-', "import", &self.imports_removed);
         all('+', "request", &self.requests_added);
         all('-', "request", &self.requests_removed);
+        all('+', "serves", &self.serves_added);
         all('+', "tool", &self.tools_added);
         all('-', "tool", &self.tools_removed);
         lines.extend(self.tools_changed.iter().map(|c| format!("~ tool {}: {}", c.tool, c.what.join(", "))));
+        lines.extend(
+            self.served_anew.then(|| "~ prompts and resources: whatever the new code says".to_owned()),
+        );
         lines.extend(self.names_moved.iter().map(|name| format!("~ name {name}: another tool")));
         lines.extend(self.signer_changed.then(|| "~ signature: another key, or none".to_owned()));
         lines.extend(self.version_back.as_ref().map(Back::line));
@@ -253,6 +269,7 @@ mod tests {
             left_out: Vec::new(),
             at_most: vec!["env".to_owned()],
             handles: false,
+            serves: Vec::new(),
             manifest: None,
         }
     }

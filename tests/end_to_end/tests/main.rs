@@ -45,6 +45,7 @@ mod tools_kept;
 mod tools_mcp;
 mod tools_offer;
 mod tools_publish;
+mod tools_served;
 mod trust;
 mod weak;
 mod workspace;

@@ -18,7 +18,7 @@ use super::{fitted, refused};
 use crate::resources::uri_of_answer;
 use crate::text::{barred, beginning};
 use crate::wait::Listener;
-use crate::{BUDGET, approvals};
+use crate::{BUDGET, approvals, served};
 
 /// Maximum size of a tool's output that is shown instead of a missing error message, in characters.
 const PRINTED: usize = 2_000;
@@ -159,7 +159,7 @@ fn unknown(name: &str, hint: Option<&str>) -> ErrorData {
     ErrorData::invalid_params(format!("there is no tool of the name \"{shown}\"{hint}"), None)
 }
 
-fn failed(error: &CallError) -> ErrorReport {
+pub(crate) fn failed(error: &CallError) -> ErrorReport {
     let mut report = report_of(error);
     match error {
         CallError::Arguments { .. } => report = report.hint("see the tool's input schema"),
@@ -318,10 +318,29 @@ fn is_plain(word: &str) -> bool {
     word.bytes().all(plain) && word.parse::<Capability>().is_ok()
 }
 
-/// Calls `told` whenever the list of tools changes, until it returns false or the future is dropped.
-pub(crate) async fn changes<F: Future<Output = bool>>(tools: Arc<Tools>, mut told: impl FnMut() -> F) {
+/// Calls `told` whenever the list of tools changes, until it returns false or the future is dropped. Its
+/// argument says whether resources or prompts of plugins may have changed.
+pub(crate) async fn changes<F: Future<Output = bool>>(tools: Arc<Tools>, mut told: impl FnMut(bool) -> F) {
     let mut changes = tools.changes();
-    while changes.changed().await.is_ok() && told().await {}
+    let mut known = served::all(&tools).await;
+    while changes.changed().await.is_ok() {
+        let now = served::all(&tools).await;
+        let others = now != known;
+        known = now;
+        if !told(others).await {
+            return;
+        }
+    }
+}
+
+/// A plugin's text behind bars, with head and tail of what is too long for a model.
+pub(crate) fn quoted(text: &str) -> String {
+    let (mut words, mut room) = (barred(text), BUDGET);
+    while beginning(&words, BUDGET) < words.len() && room > 64 {
+        words = barred(&fitted::text(text, room).0);
+        room = room / 4 * 3;
+    }
+    words
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use hotcell_sandbox::Confinement;
+use hotcell_tools::serves::Served;
 use hotcell_tools::{Answer, BoxFuture, CallError, Description, Hosts, HostsOptions, LoadError, Plugin};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -128,6 +129,28 @@ impl Caller {
         });
         let failed = |e| ErrorReport::new(Code::Internal, format!("hotcell itself failed: {e}"));
         looked.await.map_err(failed).flatten().map_err(Uncalled::Report)
+    }
+
+    /// Calls a function that serves something, for the caller of a session; `None` when the plugin does not
+    /// serve it. Denials are not asked for: nobody called a tool.
+    ///
+    /// # Errors
+    /// Like [`Caller::call`].
+    pub async fn serve(
+        &self,
+        plugin: &str,
+        served: Served,
+        arguments: &serde_json::Value,
+        session: &str,
+    ) -> Result<Option<Answer>, Uncalled> {
+        let (plugins, name) = (self.plugins.clone(), plugin.to_owned());
+        let looked = tokio::task::spawn_blocking(move || plugins.ready_to_serve(&name, served));
+        let failed = |e| ErrorReport::new(Code::Internal, format!("hotcell itself failed: {e}"));
+        let Some(ready) = looked.await.map_err(failed).flatten().map_err(Uncalled::Report)? else {
+            return Ok(None);
+        };
+        let arguments = arguments.to_string();
+        self.call_ready(ready, &arguments, session, CancellationToken::new(), None).await.map(Some)
     }
 
     /// Calls a prepared tool, for a session if its plugin keeps instances.

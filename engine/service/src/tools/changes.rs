@@ -21,7 +21,7 @@ const MOST: usize = 4096;
 type Stamp = (PathBuf, u64, u64, i64, i64);
 
 impl Caller {
-    /// Counts changes of the list of tools, grants included. The first call starts a check every second,
+    /// Counts changes of the list of tools, grants included, and of what else plugins serve. The first call starts a check every second,
     /// until the caller is dropped; plugins whose files changed are read again.
     ///
     /// # Panics
@@ -49,7 +49,8 @@ async fn look(caller: Weak<Caller>, sender: watch::Sender<u64>) {
             tracing::debug!("plugins cannot be read again: {report}");
         }
         drop(caller);
-        let now = tokio::task::spawn_blocking(move || plugins.list().ok()).await.ok().flatten();
+        let list = move || Some((plugins.list().ok()?, plugins.serving().ok()?));
+        let now = tokio::task::spawn_blocking(list).await.ok().flatten();
         if let Some(now) = now
             && known.as_ref() != Some(&now)
             && known.replace(now).is_some()

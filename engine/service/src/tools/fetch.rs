@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use hotcell_tools::manifest::is_name;
+use hotcell_tools::serves;
 use hotcell_tools::signature::{Key, SignatureError};
 use hotcell_tools::sources::file::text;
 use hotcell_tools::sources::{Source, SourceError, sha256};
@@ -81,7 +82,7 @@ impl Plugins {
             None => None,
         };
         let description = describer.describe(&fetched.wasm).await.map_err(|e| of_load(source, &e))?;
-        if description.exports.is_empty() {
+        if description.exports.is_empty() && serves::words(&description).is_empty() {
             return Err(of_load(source, &LoadError::NoTools));
         }
         // minisign signs only the component, so anyone could have written a manifest beside it. cosign signs

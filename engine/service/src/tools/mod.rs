@@ -50,7 +50,7 @@ pub use beyond::Beyond;
 pub use caller::{Caller, Uncalled};
 pub use fetch::{AddOptions, Describe};
 pub use offer::Choice;
-pub use plugins::{Plugins, Ready};
+pub use plugins::{Plugins, Ready, Serving};
 pub use progress::Watch;
 pub use report::{Inspection, Tool, ToolList};
 pub use rows::audited;

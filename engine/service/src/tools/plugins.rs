@@ -8,6 +8,7 @@ use hotcell_sandbox::FileId;
 use hotcell_sandbox::layer::nearest;
 use hotcell_tools::grant::{Missing, Policy, intersect};
 use hotcell_tools::mapping::names::tool_names;
+use hotcell_tools::serves::{Served, words};
 use hotcell_tools::{Capability, Export, Held, Request};
 use rusqlite::Connection;
 
@@ -78,7 +79,7 @@ impl Shelved {
     }
 
     /// A callable tool, with its grants that are in force.
-    fn ready(&self, export: &Export, granted: &[Granted], held: Held, components: &Components) -> Ready {
+    fn ready(&self, path: &str, granted: &[Granted], held: Held, components: &Components) -> Ready {
         let Version { digest, .. } = &self.plugin.version;
         Ready {
             session: self.plugin.version.session(),
@@ -87,7 +88,7 @@ impl Shelved {
             keeps: self.plugin.version.keeps(),
             wasm: components.file(digest),
             digest: digest.clone(),
-            path: export.path.clone(),
+            path: path.to_owned(),
             plugin: self.plugin.name.clone(),
             request: self.request.clone(),
             held,
@@ -124,6 +125,17 @@ pub struct Ready {
     pub keeps: bool,
     /// Identities of its granted folders at the time of the grant.
     pub identities: BTreeMap<PathBuf, FileId>,
+}
+
+/// Kinds of things that a plugin serves to clients beside its tools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Serving {
+    /// Plugin name.
+    pub plugin: String,
+    /// sha256 of the component, in hexadecimal.
+    pub digest: String,
+    /// `resources`, `prompts`.
+    pub serves: Vec<&'static str>,
 }
 
 /// A failure inside a transaction.
@@ -369,7 +381,7 @@ impl Plugins {
         // A required key would have to be read from a file.
         let nothing = shelved.request.words().is_empty() && self.settings().signed_by.is_none();
         let components = Components(folder.path().join(FOLDER).join("components"));
-        nothing.then(|| shelved.ready(export, &[], Held::default(), &components))
+        nothing.then(|| shelved.ready(&export.path, &[], Held::default(), &components))
     }
 
     /// Like [`Plugins::ready`], with additional capabilities for one call.
@@ -382,7 +394,7 @@ impl Plugins {
                 let mut granted = shelved.granted.clone();
                 granted.extend(self.permitted(&shelved.plugin, once, Path::new("/"))?);
                 let (held, _) = self.in_force(&shelved.request, &granted);
-                let mut ready = shelved.ready(export, &granted, held, components);
+                let mut ready = shelved.ready(&export.path, &granted, held, components);
                 if !once.is_empty() {
                     ready.standing = self.in_force(&shelved.request, &shelved.granted).0;
                     // A running instance cannot be given a folder or a variable, and must not keep it.
@@ -404,6 +416,36 @@ impl Plugins {
                 Some(near) => report.hint(format!("did you mean {near}? hotcell tool list shows them")),
                 None => report.hint("no plugin is loaded; hotcell tool add FILE|DIR|URL|oci://REF loads one"),
             }
+        })
+    }
+
+    /// Plugins that serve resources or prompts.
+    ///
+    /// # Errors
+    /// A report when they cannot be read.
+    pub fn serving(&self) -> Done<Vec<Serving>> {
+        self.read(|database, _| {
+            let stock = self.stock(database)?;
+            let all = stock.iter().map(|Shelved { plugin, .. }| Serving {
+                plugin: plugin.name.clone(),
+                digest: plugin.version.digest.clone(),
+                serves: words(&plugin.version.description),
+            });
+            Ok(all.filter(|one| !one.serves.is_empty()).collect())
+        })
+    }
+
+    /// A function that serves something, ready to be called; `None` when the plugin does not serve it.
+    pub(super) fn ready_to_serve(&self, plugin: &str, served: Served) -> Done<Option<Ready>> {
+        self.read(|database, components| {
+            let stock = self.stock(database)?;
+            let Some(shelved) = stock.iter().find(|shelved| shelved.plugin.name == plugin) else {
+                return Ok(None);
+            };
+            let Some(path) = served.path(&shelved.plugin.version.description) else { return Ok(None) };
+            self.check_signer(&shelved.plugin.version)?;
+            let (held, _) = self.in_force(&shelved.request, &shelved.granted);
+            Ok(Some(shelved.ready(path, &shelved.granted, held, components)))
         })
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use hotcell_tools::mapping::names::tool_names;
+use hotcell_tools::serves::words;
 use hotcell_tools::update::Difference;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -89,6 +90,8 @@ pub struct Inspection {
     pub bytes: u64,
     /// True when an instance is kept for each caller between its calls; each call has a fresh one otherwise.
     pub session: bool,
+    /// `resources`, `prompts`: what it serves to clients beside its tools.
+    pub serves: Vec<String>,
     /// Functions.
     pub exports: Vec<Exported>,
     /// Exported functions that are not tools.
@@ -275,6 +278,7 @@ impl Inspection {
             digest: version.digest.clone(),
             bytes: version.bytes,
             session: version.session(),
+            serves: words(&version.description).into_iter().map(str::to_owned).collect(),
             exports: exported.collect(),
             left_out: version
                 .description

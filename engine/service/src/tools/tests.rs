@@ -42,6 +42,7 @@ impl Describe for Texts {
                 imports: words(1),
                 at_most: words(2),
                 handles: false,
+                serves: Vec::new(),
                 manifest: None,
             })
         })

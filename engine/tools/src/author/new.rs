@@ -52,6 +52,7 @@ const COMMON: &[Template] = &[
         "wit/deps/hotcell-sandbox/sandbox.wit",
         include_str!("../../../../wit/deps/hotcell-sandbox/sandbox.wit"),
     ),
+    ("wit/deps/hotcell-plugin/plugin.wit", include_str!("../../../../wit/deps/hotcell-plugin/plugin.wit")),
     ("wit/deps/hotcell-guard/guard.wit", include_str!("../../../../wit/deps/hotcell-guard/guard.wit")),
 ];
 const RUST: &[Template] = &[

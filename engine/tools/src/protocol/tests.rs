@@ -60,6 +60,7 @@ fn all_messages_arrive_as_they_were_sent() {
         imports,
         at_most: vec![],
         handles: false,
+        serves: vec![],
         manifest: None,
     };
     from_host(&FromHost::Ready(Ok(())));

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use crate::asker::{DENIAL, DENIED, line};
 use crate::mapping::text::clean;
 use crate::protocol::{Violation, measure};
+use crate::serves::is_served;
 use crate::{Answer, CallError, Capability, Description, Limits};
 
 /// Maximum length of an error's text, in characters.
@@ -98,7 +99,7 @@ fn shown(mut error: CallError) -> CallError {
 /// # Errors
 /// [`Violation`] that says what is wrong.
 pub fn check_description(description: &Description) -> Result<(), Violation> {
-    let Description { exports, left_out, imports, at_most, manifest, handles: _ } = description;
+    let Description { exports, left_out, imports, at_most, manifest, serves, handles: _ } = description;
     let no = |what: &str| Err(Violation::new(format!("a description with {what}")));
     if [exports.len(), left_out.len(), imports.len()].iter().any(|many| *many > MOST_NAMES) {
         return no("too many names");
@@ -118,6 +119,11 @@ pub fn check_description(description: &Description) -> Result<(), Violation> {
     }
     if exports.iter().any(|e| !e.input_schema.is_object() || !e.output_schema.is_object()) {
         return no("a schema that is none");
+    }
+    if serves.iter().collect::<BTreeSet<_>>().len() != serves.len()
+        || !serves.iter().all(|path| is_served(path))
+    {
+        return no("something that it cannot serve");
     }
     if at_most.len() > WORDS.len() || at_most.iter().any(|word| !WORDS.contains(&&**word)) {
         return no("unknown capabilities");
@@ -231,6 +237,7 @@ mod tests {
             imports: vec!["wasi:cli/exit@0.2.0".to_owned()],
             at_most: WORDS.map(str::to_owned).to_vec(),
             handles: false,
+            serves: Vec::new(),
             manifest: Some("name = \"a\"".to_owned()),
         };
         assert_eq!(check_description(&good), Ok(()));
@@ -244,6 +251,8 @@ mod tests {
         refused(&|d| d.exports[1].interface = Some("x".repeat(2_000)));
         refused(&|d| d.exports[1].description = "x".repeat(100_000));
         refused(&|d| d.exports[1].input_schema = json!([]));
+        refused(&|d| d.serves = vec!["a".to_owned()]);
+        refused(&|d| d.serves = vec!["hotcell:plugin/prompts@0.1.0#get".to_owned(); 2]);
         refused(&|d| d.imports = vec!["x".to_owned(); 2_000]);
         refused(&|d| d.at_most = vec!["everything".to_owned()]);
         refused(&|d| d.manifest = Some("x".repeat(1 << 20)));
