@@ -1,6 +1,8 @@
 //! Formats the result of a run for a model: the outcome's fields within a budget, and a short text with the
 //! same content.
 
+mod test_report;
+
 use hotcell_sandbox::outcome::{Cause, Commit, LayerState, Limit, Outcome};
 use hotcell_sandbox::units::format_duration;
 use hotcell_service::live::{Answer, Live, Phase, Requested, Run, Stream};
@@ -8,8 +10,9 @@ use hotcell_service::report::printable;
 use rmcp::model::{CallToolResult, ContentBlock, Resource};
 use serde_json::{Map, Value, json};
 
-use crate::resources::uri_of_stream;
+use crate::reply::without_nulls;
 use crate::text::{Shown, barred, beginning, bounded};
+use crate::uri::uri_of_stream;
 
 /// Maximum number of denials shown.
 const DENIALS: usize = 20;
@@ -60,7 +63,7 @@ pub fn of_run(live: &Live, run: &Run, detail: Detail) -> CallToolResult {
     fields.insert("status".into(), json!("finished"));
     let (words, links) = match answer.as_ref() {
         Answer::Outcome(outcome) => finished(run, outcome, detail, &mut fields),
-        Answer::Tests(report) => crate::tests_answer::finished(run, report, detail, &mut fields),
+        Answer::Tests(report) => test_report::finished(run, report, detail, &mut fields),
     };
     let mut content = vec![ContentBlock::text(words)];
     content.extend(links);
@@ -73,18 +76,6 @@ fn result(content: Vec<ContentBlock>, fields: Map<String, Value>) -> CallToolRes
     without_nulls(&mut structure);
     result.structured_content = Some(structure);
     result
-}
-
-/// Removes null values, at any depth.
-pub(crate) fn without_nulls(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            fields.retain(|_, value| !value.is_null());
-            fields.values_mut().for_each(without_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(without_nulls),
-        _ => {}
-    }
 }
 
 fn under_way(live: &Live, run: &Run, mut fields: Map<String, Value>) -> CallToolResult {

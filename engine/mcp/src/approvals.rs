@@ -108,7 +108,7 @@ pub(crate) fn tell(result: &mut CallToolResult, standing: &Result<Standing, Erro
 /// Answer to a call that was not executed because a user has to approve it first.
 pub(crate) fn refusal(standing: &Standing) -> CallToolResult {
     let report = ErrorReport::new(Code::NeedsApproval, needed(standing).hint);
-    let mut result = crate::tools::refused(&report);
+    let mut result = crate::reply::refused(&report);
     mark(&mut result, standing);
     result
 }

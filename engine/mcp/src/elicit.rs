@@ -26,6 +26,7 @@ use rmcp::{ErrorData, RoleServer};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::blocking::blocking;
 use crate::vain::Vain;
 use crate::wait::Listener;
 use crate::{approvals, tools};
@@ -150,7 +151,7 @@ impl Asking<'_> {
         bound: &[u8],
     ) -> Result<InputRequiredResult, ErrorReport> {
         let (desk, id) = (person.clone(), id.to_owned());
-        let asked = tools::blocking(move || {
+        let asked = blocking(move || {
             let approval = desk.show(&id)?;
             let carried = Carried { approval: approval.id.clone(), ticket: desk.ticket(&id)? };
             Ok((approval, carried, desk.key()?))
@@ -175,7 +176,7 @@ impl Asking<'_> {
         response: Option<&Value>,
     ) -> Result<Result<Word, ErrorReport>, ErrorData> {
         let desk = person.clone();
-        let key = tools::blocking(move || desk.key()).await;
+        let key = blocking(move || desk.key()).await;
         let key = key.map_err(|e| ErrorData::internal_error(e.to_string(), None))?;
         let bad = |why: &'static str| ErrorData::invalid_params(why, None);
         let carried =
@@ -187,7 +188,7 @@ impl Asking<'_> {
         let carried: Carried = serde_json::from_str(&carried).map_err(|_| bad(NOT_OURS))?;
         let word = response.map_or(Word::Nothing("the client gave no answer"), said);
         let (desk, Carried { approval, ticket }) = (person.clone(), carried);
-        let decided = tools::blocking(move || {
+        let decided = blocking(move || {
             desk.redeem(&approval, &ticket)?;
             decide(&desk, &approval, word)
         });
@@ -197,7 +198,7 @@ impl Asking<'_> {
     /// Sends a request of our own, and processes the response.
     async fn ask(&self, person: &Approvals, id: &str) -> Result<Word, ErrorReport> {
         let (desk, asked) = (person.clone(), id.to_owned());
-        let approval = tools::blocking(move || desk.show(&asked)).await?;
+        let approval = blocking(move || desk.show(&asked)).await?;
         let form: ElicitRequestParams = serde_json::from_value(form(&approval)?)
             .map_err(|e| ErrorReport::new(Code::Internal, e.to_string()))?;
         let answer = tokio::select! {
@@ -216,7 +217,7 @@ impl Asking<'_> {
             return Ok(Word::Nothing("the operator lets nobody be asked here any more"));
         }
         let (desk, id) = (person.clone(), id.to_owned());
-        tools::blocking(move || decide(&desk, &id, word)).await
+        blocking(move || decide(&desk, &id, word)).await
     }
 
     /// Adds the result of a question to the answer, unless it was yes.

@@ -54,7 +54,7 @@ impl ServerHandler for Nobody {
         let read = tools::understood(&request.name, request.arguments.unwrap_or_default());
         let result = match read {
             Ok(()) => CallToolResult::success(vec![ContentBlock::text("understood")]),
-            Err(report) => tools::refused(&report),
+            Err(report) => crate::reply::refused(&report),
         };
         Ok(result.into())
     }

@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | [`server`] | the protocol's requests, each for one caller |
 //! | [`tools`] | the tools: their arguments and their work |
+//! | `reply` | an answer with a value or an error |
 //! | `approvals` | approvals in answers |
 //! | `elicit` | asking a user through the client, where the operator allows that |
 //! | [`answer`] | results of runs for a model, within a budget |
@@ -15,10 +16,13 @@
 //! | [`wait`] | waiting for a run with progress, until it ends or no listener is left |
 //! | `left` | runs of a server that has ended |
 //! | `tasks` | calls that continue as a task |
+//! | `uri` | URIs of resources |
 //! | [`resources`] | runs and workspaces as resources |
 //! | `lines`, [`stdio`], [`http`] | the two transports |
 //! | `fed` | both transports, fed with arbitrary bytes |
 //! | [`metrics`] | metrics for monitoring the server |
+//! | `plugin_words`, `fitted` | words of plugins for a model, within a budget |
+//! | `picture` | pictures, known by their bytes |
 //! | `served` | resources and prompts of plugins |
 //! | [`prompts`] | workflows with the tools, for users to start |
 //! | [`probe`] | capabilities of another server, found out as a client |
@@ -32,17 +36,22 @@
 
 pub mod answer;
 mod approvals;
+mod blocking;
 mod elicit;
 #[doc(hidden)]
 pub mod fed;
+mod fitted;
 pub mod http;
 mod left;
 mod lines;
 pub mod metrics;
+mod picture;
+mod plugin_words;
 pub mod probe;
 pub mod probe_http;
 pub mod prompts;
 pub mod reference;
+mod reply;
 pub mod resources;
 mod salvage;
 mod served;
@@ -50,10 +59,10 @@ pub mod server;
 pub mod stdio;
 mod strangers;
 mod tasks;
-mod tests_answer;
 pub mod text;
 pub mod tools;
 mod unprimed;
+mod uri;
 mod vain;
 mod values;
 pub mod wait;

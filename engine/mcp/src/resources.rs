@@ -11,32 +11,12 @@ use serde_json::json;
 
 use crate::answer::{Detail, of_run};
 use crate::prompts;
+use crate::uri::{TAR, decoded, encoded, uri_of_answer, uri_of_stream};
 
 /// Number of resources per page of a list.
 pub const PAGE: usize = 100;
 /// Maximum number of files of all workspaces in the list.
 const FILES: usize = 1_000;
-
-/// URI of a run's stream.
-#[must_use]
-pub fn uri_of_stream(run: &str, stream: Stream) -> String {
-    format!("hotcell://runs/{run}/{}", stream.name())
-}
-
-/// Media type of an archive.
-pub const TAR: &str = "application/x-tar";
-
-/// URI of a workspace's archive.
-#[must_use]
-pub fn uri_of_archive(workspace: &str) -> String {
-    format!("hotcell://exports/{workspace}")
-}
-
-/// URI of a tool's answer that was too long to be shown whole.
-#[must_use]
-pub fn uri_of_answer(id: &str) -> String {
-    format!("hotcell://answers/{id}")
-}
 
 /// Meaning of a URI.
 #[derive(Debug, PartialEq)]
@@ -63,25 +43,6 @@ fn named(uri: &str) -> Option<Named> {
         ("workspaces", Some(path)) if !path.is_empty() => Named::File(id, decoded(path)?),
         _ => return None,
     })
-}
-
-pub(crate) fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(if byte == b'%' {
-            let digit = |b: u8| char::from(b).to_digit(16);
-            u8::try_from(digit(rest.next()?)? * 16 + digit(rest.next()?)?).ok()?
-        } else {
-            byte
-        });
-    }
-    String::from_utf8(bytes).ok()
-}
-
-pub(crate) fn encoded(path: &str) -> String {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~/".contains(&b);
-    path.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
 }
 
 fn is_file(entry: &Entry) -> bool {
@@ -172,7 +133,7 @@ pub fn read(live: &Live, caller: &Caller, uri: &str) -> Result<ResourceContents,
     let contents = |bytes: Vec<u8>| match String::from_utf8(bytes) {
         Ok(text) => ResourceContents::text(text, uri).with_mime_type("text/plain"),
         Err(e) => ResourceContents::blob(base64::engine::general_purpose::STANDARD.encode(e.as_bytes()), uri)
-            .with_mime_type(crate::tools::picture::kind(e.as_bytes()).unwrap_or("application/octet-stream")),
+            .with_mime_type(crate::picture::kind(e.as_bytes()).unwrap_or("application/octet-stream")),
     };
     match named(uri).ok_or_else(missing)? {
         Named::Run(id) => {

@@ -18,10 +18,10 @@ use rmcp::model::{
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use crate::plugin_words::{failed, quoted};
 use crate::prompts::{self, LONGEST, bad};
-use crate::resources::{decoded, encoded};
 use crate::text::barred;
-use crate::tools::plugins::{failed, quoted};
+use crate::uri::{decoded, encoded};
 
 /// Beginning of the URIs.
 const PREFIX: &str = "hotcell://plugins/";
@@ -168,7 +168,7 @@ fn contents(plugin: &str, path: &str, uri: &str, answer: &Value) -> Result<Resou
             Ok(ResourceContents::text(whole, uri).with_mime_type("text/plain"))
         }
         Some(Content::Bytes(bytes)) if bytes.len() <= BYTES => {
-            let kind = crate::tools::picture::kind(&bytes).unwrap_or("application/octet-stream");
+            let kind = crate::picture::kind(&bytes).unwrap_or("application/octet-stream");
             let blob = base64::engine::general_purpose::STANDARD.encode(bytes);
             Ok(ResourceContents::blob(blob, uri).with_mime_type(kind))
         }

@@ -15,7 +15,8 @@ use rmcp::{ErrorData, RoleServer};
 use serde_json::{Value, json};
 
 use crate::answer::{Detail, of_run};
-use crate::tools;
+use crate::blocking::blocking;
+use crate::reply;
 
 /// Suggested polling interval for clients, in milliseconds.
 const POLL_MS: u64 = 1_000;
@@ -52,7 +53,7 @@ pub(crate) async fn or_task(
 async fn begin(live: &Live, caller: &Caller, id: &str) -> Result<Task, ErrorReport> {
     let run = live.run(caller, id)?;
     let (tasks, owner, name) = (live.tasks().clone(), caller.clone(), id.to_owned());
-    let held = tools::blocking(move || tasks.begin(&owner, &name)).await?;
+    let held = blocking(move || tasks.begin(&owner, &name)).await?;
     let (held_by, tasks) = (live.clone(), live.tasks().clone());
     live.behind(async move {
         run.ended().await;
@@ -99,7 +100,7 @@ fn shown(live: &Live, caller: &Caller, held: &Held) -> Task {
 
 async fn find(live: &Live, caller: &Caller, id: &str) -> Result<Held, ErrorReport> {
     let (tasks, caller, id) = (live.tasks().clone(), caller.clone(), id.to_owned());
-    tools::blocking(move || tasks.get(&caller, &id)).await
+    blocking(move || tasks.get(&caller, &id)).await
 }
 
 /// Gives the same error for a task that does not exist and for one of another caller.
@@ -150,9 +151,9 @@ pub(crate) async fn update(live: &Live, caller: &Caller, id: &str) -> Result<(),
 pub(crate) async fn remembered(live: &Live, caller: &Caller, id: &str) -> Option<CallToolResult> {
     match find(live, caller, id).await.ok()?.stands {
         Stands::Completed(answer) => serde_json::from_value(answer).ok(),
-        Stands::Failed(why) => Some(tools::refused(&ErrorReport::new(Code::Internal, why).field("run_id"))),
+        Stands::Failed(why) => Some(reply::refused(&ErrorReport::new(Code::Internal, why).field("run_id"))),
         Stands::Cancelled => {
-            Some(tools::refused(&ErrorReport::new(Code::Internal, "it was cancelled").field("run_id")))
+            Some(reply::refused(&ErrorReport::new(Code::Internal, "it was cancelled").field("run_id")))
         }
         Stands::Working => None,
     }

@@ -107,7 +107,7 @@ pub async fn read(live: &Live, caller: &Caller, arguments: JsonObject) -> Answer
     }
     let piece = if file.base64.is_some() {
         words.push_str("; in base64, because it is not text");
-        if offset == 0 && super::picture::kind(&piece).is_some() {
+        if offset == 0 && crate::picture::kind(&piece).is_some() {
             words.push_str("; workspace_image shows it");
         }
         file.base64.clone()
@@ -366,13 +366,13 @@ pub async fn export(live: &Live, caller: &Caller, arguments: JsonObject) -> Answ
     let bytes = archive.len() as u64;
     let short = archive.len() <= PIECE / 4 * 3;
     let exported = output::Exported {
-        uri: crate::resources::uri_of_archive(&asked.workspace_id),
+        uri: crate::uri::uri_of_archive(&asked.workspace_id),
         workspace_id: asked.workspace_id,
         bytes,
         base64: short.then(|| base64::engine::general_purpose::STANDARD.encode(&archive)),
     };
     let link =
-        Resource::new(exported.uri.clone(), "archive").with_mime_type(crate::resources::TAR).with_size(bytes);
+        Resource::new(exported.uri.clone(), "archive").with_mime_type(crate::uri::TAR).with_size(bytes);
     let mut result = answered(&exported, format!("a tar archive of {bytes} bytes: {}", exported.uri));
     result.content.push(ContentBlock::resource_link(link));
     Ok(result)

@@ -3,7 +3,6 @@
 mod arguments;
 mod edit;
 mod files;
-mod fitted;
 mod input;
 mod output;
 pub(crate) mod picture;
@@ -18,16 +17,16 @@ use std::sync::OnceLock;
 
 use hotcell_service::live::{Caller, Live};
 use hotcell_service::metrics::Called;
-use hotcell_service::report::{Code, ErrorReport, printable_line};
+use hotcell_service::report::{Code, ErrorReport};
 use rmcp::ErrorData;
-use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool, ToolAnnotations};
+use rmcp::model::{CallToolResult, JsonObject, Tool, ToolAnnotations};
 use schemars::{JsonSchema, Schema};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use self::schema::{brief, published, whole, without_empty_defaults};
-use crate::text::{barred, told_back};
+use crate::blocking::blocking;
+use crate::reply::{answered, refused};
 use crate::wait::Listener;
 
 /// Effect of a tool, for the hints that clients show.
@@ -379,50 +378,6 @@ fn normal<T: JsonSchema + 'static>(arguments: JsonObject) -> Result<JsonObject, 
     arguments::normal(&schema::of_arguments::<T>(), arguments)
 }
 
-/// An answer with an error. It has no structured content, which would have to match the tool's output schema.
-pub(crate) fn refused(report: &ErrorReport) -> CallToolResult {
-    let mut report = report.clone();
-    if let Some(field) = report.field.as_deref().filter(|field| !names(&report, field)) {
-        report.message = format!("{}: {}", printable_line(field), report.message);
-    }
-    report.message = told_back(&report.message);
-    report.hint = report.hint.as_deref().map(told_back);
-    let words = own_line(&report.to_string());
-    report.field = report.field.as_deref().map(|field| printable_line(&told_back(field)));
-    report.message = own_line(&report.message);
-    report.hint = report.hint.as_deref().map(own_line);
-    let mut result = CallToolResult::error(vec![ContentBlock::text(words)]);
-    if let Ok(error) = serde_json::to_value(&report) {
-        let mut meta = MetaObject::new();
-        meta.0.insert("hotcell/error".to_owned(), error);
-        result.meta = Some(meta);
-    }
-    result
-}
-
-/// Whether the words of an error name the argument that it is about.
-fn names(report: &ErrorReport, field: &str) -> bool {
-    let last = field.rsplit('.').next().unwrap_or(field).split('[').next().unwrap_or(field);
-    let said = report.to_string();
-    said.contains(field) || said.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == last)
-}
-
-/// A line of ours that contains text of others: further lines of that text are put behind bars.
-fn own_line(words: &str) -> String {
-    let (first, rest) = words.split_once('\n').unwrap_or((words, ""));
-    let first = printable_line(first);
-    if rest.is_empty() { first } else { format!("{first}\n{}", barred(rest).trim_end_matches('\n')) }
-}
-
-/// An answer with a value, and a text about it.
-fn answered<T: Serialize>(value: &T, words: impl Into<String>) -> CallToolResult {
-    let mut result = CallToolResult::success(vec![ContentBlock::text(words)]);
-    let mut structure = serde_json::to_value(value).unwrap_or_default();
-    crate::answer::without_nulls(&mut structure);
-    result.structured_content = Some(structure);
-    result
-}
-
 fn examined(doctor: &hotcell_sandbox::doctor::Doctor) -> CallToolResult {
     answered(doctor, hotcell_sandbox::doctor::render(doctor, false))
 }
@@ -435,15 +390,6 @@ fn one_of(first: &str, second: &str) -> ErrorReport {
 /// A file's name for a message, without characters that could break a line.
 fn shown(path: &str) -> Cow<'_, str> {
     Cow::Owned(hotcell_service::report::printable(path))
-}
-
-/// Runs work on files outside the threads that answer requests.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, ErrorReport> + Send + 'static,
-) -> Result<T, ErrorReport> {
-    let failed =
-        |e| ErrorReport::new(Code::Internal, format!("hotcell failed while it worked on files: {e}"));
-    tokio::task::spawn_blocking(work).await.map_err(failed)?
 }
 
 #[cfg(test)]

@@ -8,65 +8,12 @@ use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 
 use super::files::with;
 use super::{input, parse, shown};
+use crate::picture::{Picture, picture};
 
 /// Bytes of a picture. In base64 it stays below what clients take in one message.
 const BYTES: usize = 1 << 20;
 /// The longest side of one, in points: models take no more, and what unpacks to more is no plot.
 const SIDE: u32 = 8_000;
-
-/// Media type and dimensions of a picture, read from its bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Picture {
-    kind: &'static str,
-    width: u32,
-    height: u32,
-}
-
-/// Identifies a picture by its first bytes: a PNG with its header, or a JPEG with a frame. Pure.
-fn picture(bytes: &[u8]) -> Option<Picture> {
-    png(bytes).or_else(|| jpeg(bytes))
-}
-
-fn png(bytes: &[u8]) -> Option<Picture> {
-    let rest = bytes.strip_prefix(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")?;
-    let number = |at: usize| Some(u32::from_be_bytes(rest.get(at..at + 4)?.try_into().ok()?));
-    Some(Picture { kind: "image/png", width: number(0)?, height: number(4)? })
-}
-
-fn jpeg(bytes: &[u8]) -> Option<Picture> {
-    let mut rest = bytes.strip_prefix(b"\xff\xd8")?;
-    loop {
-        let [0xff, marker, more @ ..] = rest else { return None };
-        match marker {
-            // Filling.
-            0xff => rest = &rest[1..],
-            0x01 | 0xd0..=0xd7 => rest = more,
-            // The picture's end, or its points before its size.
-            0xd8..=0xda => return None,
-            _ => {
-                let [high, low, ..] = more else { return None };
-                let length = usize::from(u16::from_be_bytes([*high, *low]));
-                let segment = more.get(2..length)?;
-                // Frames of every coding; between them lie tables.
-                if matches!(marker, 0xc0..=0xcf) && !matches!(marker, 0xc4 | 0xc8 | 0xcc) {
-                    let [_, h1, h0, w1, w0, ..] = segment else { return None };
-                    let number = |high: &u8, low: &u8| u32::from(u16::from_be_bytes([*high, *low]));
-                    return Some(Picture {
-                        kind: "image/jpeg",
-                        width: number(w1, w0),
-                        height: number(h1, h0),
-                    });
-                }
-                rest = more.get(length..)?;
-            }
-        }
-    }
-}
-
-/// A file's type for a resource: that of a picture, where it is one.
-pub(crate) fn kind(bytes: &[u8]) -> Option<&'static str> {
-    picture(bytes).map(|picture| picture.kind)
-}
 
 /// Whether a picture is shown, and why not.
 fn may_be_shown(path: &str, bytes: u64, of: &[u8]) -> Result<Picture, ErrorReport> {
@@ -115,31 +62,6 @@ mod tests {
     }
 
     #[test]
-    fn pictures_are_known_by_their_bytes() {
-        let of = |kind, width, height| Some(Picture { kind, width, height });
-        let frame = b"\xff\xc2\0\x08\x08\0\x10\0\x20\x01".as_slice();
-        let jpeg = |before: &[u8]| [b"\xff\xd8".as_slice(), before, frame].concat();
-        for (bytes, want) in [
-            (png_of(640, 480), of("image/png", 640, 480)),
-            (jpeg(b""), of("image/jpeg", 32, 16)),
-            (jpeg(b"\xff\xe0\0\x04JF"), of("image/jpeg", 32, 16)),
-            (jpeg(b"\xff\xff\xe0\0\x04JF\xff\xc4\0\x02"), of("image/jpeg", 32, 16)),
-            (jpeg(b"\xff\xe0\0\x01"), None),
-            (jpeg(b"\xff\xe0\0\0"), None),
-            (jpeg(b"\xff\xe0\xff\xff"), None),
-            (jpeg(b"\xff\xd9"), None),
-            (jpeg(b"JF"), None),
-            (png_of(1, 1)[..18].to_vec(), None),
-            (b"\x89PNG".to_vec(), None),
-            (b"GIF89a".to_vec(), None),
-            (b"<svg xmlns='http://www.w3.org/2000/svg'/>".to_vec(), None),
-            (Vec::new(), None),
-        ] {
-            assert_eq!(picture(&bytes), want, "{bytes:02x?}");
-        }
-    }
-
-    #[test]
     fn large_ones_are_refused_with_their_measure() {
         for (size, width, height, want) in [
             (100, 8_000, 1, ""),
@@ -152,14 +74,6 @@ mod tests {
             let said = may_be_shown("p.png", size, &png_of(width, height)).err().map(|e| e.to_string());
             assert_eq!(said.is_none(), want.is_empty(), "{said:?}");
             assert!(said.unwrap_or_default().contains(want), "{want}");
-        }
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn no_bytes_are_too_strange(start in 0..3_usize, bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200)) {
-            let begins: [&[u8]; 3] = [b"", b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"];
-            let _ = picture(&[begins[start], &bytes].concat());
         }
     }
 }

@@ -6,19 +6,19 @@ use std::sync::Arc;
 use hotcell_service::live::asking::sorted;
 use hotcell_service::live::{Caller, Live};
 use hotcell_service::report::{Code, ErrorReport, printable};
-use hotcell_service::tools::told::report_of;
 use hotcell_service::tools::{Asked, Beyond, Caller as Tools, Plugins, Tool as PluginTool, Uncalled, Watch};
-use hotcell_tools::{Answer, CallError, Capability};
+use hotcell_tools::{Answer, Capability};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Resource, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{fitted, refused};
-use crate::resources::uri_of_answer;
+use crate::plugin_words::failed;
+use crate::reply::refused;
 use crate::text::{barred, beginning};
+use crate::uri::uri_of_answer;
 use crate::wait::Listener;
-use crate::{BUDGET, approvals, served};
+use crate::{BUDGET, approvals, fitted, served};
 
 /// Maximum size of a tool's output that is shown instead of a missing error message, in characters.
 const PRINTED: usize = 2_000;
@@ -157,29 +157,6 @@ fn unknown(name: &str, hint: Option<&str>) -> ErrorData {
     let shown = printable(&name.chars().take(100).collect::<String>());
     let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
     ErrorData::invalid_params(format!("there is no tool of the name \"{shown}\"{hint}"), None)
-}
-
-pub(crate) fn failed(error: &CallError) -> ErrorReport {
-    let mut report = report_of(error);
-    match error {
-        CallError::Arguments { .. } => report = report.hint("see the tool's input schema"),
-        // The trace has names that the component's author chose, so each is on its own line behind a bar.
-        CallError::Trap { message, frames, .. } => {
-            report.message = format!("trapped:\n{message}");
-            for (number, frame) in frames.iter().enumerate() {
-                let word = if number == 0 { "in" } else { "called by" };
-                report.message.push_str(&format!("\n  {word} {frame}"));
-            }
-        }
-        CallError::Refused { message } => report.message = format!("the tool is not run:\n{message}"),
-        // The message names files of this host.
-        CallError::Host { message } => {
-            tracing::warn!(target: "hotcell_contents", "a tool could not be run: {message}");
-            report.message = "the tool could not be run on this host; hotcell's log says why".to_owned();
-        }
-        _ => {}
-    }
-    report
 }
 
 /// Formats an answer for a model. One that is too long is kept, and can be read as a resource.
@@ -333,16 +310,6 @@ pub(crate) async fn changes<F: Future<Output = bool>>(tools: Arc<Tools>, mut tol
     }
 }
 
-/// A plugin's text behind bars, with head and tail of what is too long for a model.
-pub(crate) fn quoted(text: &str) -> String {
-    let (mut words, mut room) = (barred(text), BUDGET);
-    while beginning(&words, BUDGET) < words.len() && room > 64 {
-        words = barred(&fitted::text(text, room).0);
-        room = room / 4 * 3;
-    }
-    words
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -464,7 +431,7 @@ mod tests {
             for line in lines(&about).skip(1) {
                 prop_assert!(line.starts_with("| "), "{line:?}");
             }
-            let refused = refused(&failed(&CallError::Trap { message: text, denied: Vec::new(), frames: Vec::new() }));
+            let refused = refused(&failed(&hotcell_tools::CallError::Trap { message: text, denied: Vec::new(), frames: Vec::new() }));
             let words = refused.content[0].as_text().map(|t| t.text.clone()).unwrap_or_default();
             for (number, line) in lines(&words).enumerate() {
                 prop_assert!(if number == 0 { line == "trapped:" } else { line.starts_with("| ") }, "{line:?}");

@@ -9,7 +9,7 @@ use crate::text::{beginning, end};
 const SHORTEST: usize = 64;
 
 /// Cuts a text to at most `budget` characters of JSON; returns the text and the number of omitted bytes.
-pub(super) fn text(text: &str, budget: usize) -> (String, usize) {
+pub(crate) fn text(text: &str, budget: usize) -> (String, usize) {
     if text.len() <= budget && beginning(text, budget) == text.len() {
         return (text.to_owned(), 0);
     }
@@ -24,7 +24,7 @@ pub(super) fn text(text: &str, budget: usize) -> (String, usize) {
 
 /// Cuts a value to about `budget` characters of JSON so that it still matches its schema: long texts lose
 /// their middle, long lists and maps their end. `None` when it already fits.
-pub(super) fn value(value: &Value, schema: &Value, budget: usize) -> Option<Value> {
+pub(crate) fn value(value: &Value, schema: &Value, budget: usize) -> Option<Value> {
     let size = |value: &Value| value.to_string().chars().count();
     if size(value) <= budget {
         return None;

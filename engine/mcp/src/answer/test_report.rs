@@ -9,8 +9,10 @@ use hotcell_testing::{Case, TestReport, Verdict};
 use rmcp::model::ContentBlock;
 use serde_json::{Map, Value, json};
 
-use crate::answer::{Detail, details, hint, of_outcome, streams, summary, words_of_changes};
+use super::{Detail, details, hint, never_ran, of_outcome, streams, summary, words_of_changes};
+use crate::reply::without_nulls;
 use crate::text::{barred, excerpt};
+use crate::uri::uri_of_stream;
 
 /// Budget for all cases in each of the two forms, in characters.
 const CASES: usize = 8_000;
@@ -69,7 +71,7 @@ impl Shown {
         if detail == Detail::All {
             row["duration_ms"] = json!(case.duration_ms);
         }
-        crate::answer::without_nulls(&mut row);
+        without_nulls(&mut row);
         row
     }
 
@@ -198,8 +200,7 @@ pub fn finished(
     }
     // Output of the framework matters when no test shows what was wrong.
     let mut links = Vec::new();
-    let silent =
-        shown_bad == 0 && report.verdict != Verdict::Passed && !crate::answer::never_ran(&report.outcome);
+    let silent = shown_bad == 0 && report.verdict != Verdict::Passed && !never_ran(&report.outcome);
     if (silent || detail == Detail::All)
         && let Some(Value::Object(outcome)) = fields.get_mut("outcome")
     {
@@ -218,7 +219,7 @@ fn printed(run: &Run, report: &TestReport, outcome: &mut Map<String, Value>, wor
     let shown = crate::text::Shown::of(run, Stream::Stdout, PRINTED);
     if shown.bytes > 0 {
         words.push_str(&shown.to_lines("stdout of all tests"));
-        let uri = crate::resources::uri_of_stream(&run.id, Stream::Stdout);
+        let uri = uri_of_stream(&run.id, Stream::Stdout);
         outcome.insert("stdout".to_owned(), shown.to_json(&uri));
     }
 }
