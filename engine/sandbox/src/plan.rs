@@ -210,7 +210,9 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
             Layer::NetNs,
             libc::CLONE_NEWNET,
             match shape.network {
-                Network::Loopback => setup::LOOPBACK | setup::NAMES,
+                // Without a root of its own the sandbox asks the host's name servers, which it does not reach.
+                Network::Loopback if rooted => setup::LOOPBACK | setup::NAMES,
+                Network::Loopback => setup::LOOPBACK,
                 Network::Proxy => setup::LOOPBACK | setup::PROXY,
                 Network::Off => 0,
             },

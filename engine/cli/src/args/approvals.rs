@@ -30,7 +30,7 @@ pub enum ApprovalsCommand {
         #[arg(long, value_name = "TIME", value_parser = parse_duration)]
         expires: Option<Duration>,
     },
-    /// Let machine code run unread, by its bytes: a file's, or all below a folder, for your runs on the command line
+    /// Let machine code of a file, or of all below a folder, run unread in your runs
     AllowBinary {
         /// A file or a folder
         #[arg(required = true, value_name = "PATH")]
@@ -39,7 +39,7 @@ pub enum ApprovalsCommand {
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
-    /// List what may run unread: what was allowed, and what earlier runs wrote and a commit took over
+    /// List machine code that may run unread: allowed, or written by an earlier run
     Binaries,
     /// Take that back
     ForgetBinary {
