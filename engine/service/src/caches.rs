@@ -45,7 +45,7 @@ pub struct CacheList {
     /// Total size of these entries.
     pub bytes: u64,
     /// For `prune` and `clear`: entries that were to be removed and stay, since runs use them or write them now.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub in_use: Vec<Entry>,
 }
 

@@ -250,7 +250,7 @@ impl RunRequest {
     }
 
     /// Like [`RunRequest::prepare`], for a program with other commands beside it, each from an option: the
-    /// guard scans them, too.
+    /// guard scans them, too. `provided` are the absolute paths inside of files that hotcell itself adds.
     ///
     /// # Errors
     /// Like [`RunRequest::prepare`].
@@ -259,8 +259,9 @@ impl RunRequest {
         merged: Merged,
         around: Surroundings,
         beside: &[(&str, &str)],
+        provided: Vec<String>,
     ) -> Result<Prepared, Box<Outcome>> {
-        self.prepare_all(merged, around, None, beside)
+        self.prepare_all(merged, around, None, (beside, provided))
     }
 
     /// Like [`RunRequest::prepare`], with standard input, which is read ahead when something executes it.
@@ -273,7 +274,7 @@ impl RunRequest {
         around: Surroundings,
         input: Option<&'i mut dyn Input>,
     ) -> Result<Prepared, Box<Outcome>> {
-        self.prepare_all(merged, around, input, &[])
+        self.prepare_all(merged, around, input, (&[], Vec::new()))
     }
 
     fn prepare_all<'i>(
@@ -281,7 +282,7 @@ impl RunRequest {
         merged: Merged,
         around: Surroundings,
         input: Option<&'i mut dyn Input>,
-        beside: &[(&str, &str)],
+        (beside, provided): (&[(&str, &str)], Vec<String>),
     ) -> Result<Prepared, Box<Outcome>> {
         let Merged { mut policy, env, gate, compile: most, image, state } = merged;
         let refused = |message: String| Box::new(Outcome::without_a_run(Cause::Refused, message));
@@ -377,6 +378,7 @@ impl RunRequest {
         let mut whole = self.whole(&cwd, read, env, input);
         whole.beside =
             beside.iter().map(|(option, text)| ((*option).to_owned(), (*text).to_owned())).collect();
+        whole.provided = provided;
         whole.hidden = hidden.iter().map(|hidden| hidden.path.clone()).collect();
         let mut scan = gate.check(whole, policy.shape.confinement)?;
         if let Some(passed) = &mut scan {
@@ -542,6 +544,7 @@ impl RunRequest {
             hidden: Vec::new(),
             own_rules: false,
             beside: Vec::new(),
+            provided: Vec::new(),
         };
         match (&self.what, text) {
             (What::Program(argv), _) => whole.argv.clone_from(argv),

@@ -176,8 +176,11 @@ impl TestRequest {
             ));
         }
         let typed = command.argv.iter().map(|a| a.to_string_lossy().into_owned()).collect();
+        let reporters = command.reporters.iter();
+        let provided =
+            reporters.map(|reporter| format!("{}/{}", framework::REPORTERS, reporter.name)).collect();
         let prepared = request
-            .prepare_beside(merged, around, &self.options.beside.commands())
+            .prepare_beside(merged, around, &self.options.beside.commands(), provided)
             .map_err(|outcome| answered(TestReport::without_a_run(framework.name(), typed, *outcome)))?;
         let before = prepared.before.clone();
         let (mut policy, unset, scan, stay) = prepared.into_parts();

@@ -66,6 +66,8 @@ pub(crate) struct Whole<'a> {
     pub(crate) own_rules: bool,
     /// Shell commands that run beside it, each with its option.
     pub(crate) beside: Vec<(String, String)>,
+    /// Absolute paths inside of the files that hotcell itself adds to the run.
+    pub(crate) provided: Vec<String>,
 }
 
 /// Scans one target; `Err` ends the scan as a whole.
@@ -84,6 +86,7 @@ pub(crate) struct Done {
 struct View<'a> {
     stack: Option<Stack<'a>>,
     hidden: &'a [PathBuf],
+    provided: &'a [String],
 }
 
 impl Files for View<'_> {
@@ -128,6 +131,7 @@ impl Whole<'_> {
             hidden: Vec::new(),
             own_rules: false,
             beside: Vec::new(),
+            provided: Vec::new(),
         }
     }
 
@@ -156,7 +160,7 @@ impl Whole<'_> {
             Some((Folder::open(base).ok()?, over))
         });
         let stack = opened.as_ref().map(|(base, over)| Stack::new(over.iter().map(Layer::over), base));
-        let view = View { stack, hidden: &self.hidden };
+        let view = View { stack, hidden: &self.hidden, provided: &self.provided };
         let mut round = Round {
             view: &view,
             argv: &self.argv,

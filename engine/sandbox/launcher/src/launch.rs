@@ -416,7 +416,12 @@ impl Launcher {
             _ => &[(PROXY_PORT, false), (NAMES_PORT, true), (NAMES_PORT, false)],
         };
         if self.network == Network::Host {
-            return Err(Errno::PERM).at_item(Step::Network, 4);
+            // Questions for names are only reported; without a namespace made ahead they are not.
+            return if setup.flags & setup::PROXY == 0 {
+                Ok(sockets)
+            } else {
+                Err(Errno::PERM).at_item(Step::Network, 4)
+            };
         }
         let own = own.iter().map(|&(port, datagrams)| (LOOPBACK, port, datagrams));
         let relays = setup.relays.map(|(at, port)| (at, port, false));

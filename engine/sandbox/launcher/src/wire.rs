@@ -185,8 +185,8 @@ pub mod setup {
     /// The job needs nothing from process 1 (no mounts, scratch unchanged), and is sent directly to the
     /// runner over a socket of its own. Not with [`PRIME`] or [`HARDEN_LATE`].
     pub const DIRECT: u32 = 1 << 26;
-    /// Listen for questions for names on the loopback, by datagram, and pass the socket to the supervisor. Not with [`PROXY`], which
-    /// has one of its own.
+    /// Listen for questions for names on the loopback, by datagram, and pass the socket to the supervisor, unless the launcher has no
+    /// network namespace made ahead. Not with [`PROXY`], which has one of its own.
     pub const NAMES: u32 = 1 << 27;
 }
 

@@ -6,7 +6,7 @@ use super::reader::{Malformed, Reader};
 pub mod tell {
     /// The sandbox's process exists; carries a descriptor of it (pidfd), `a` is its process id. With [`crate::wire::setup::PROXY`]
     /// also the sockets of its proxy: the proxy's, names by datagram, names by stream, then those of its relays in their order; with
-    /// [`crate::wire::setup::NAMES`] that for names by datagram alone.
+    /// [`crate::wire::setup::NAMES`] that for names by datagram alone, or none.
     pub const BORN: u32 = 1;
     /// The sandbox is ready for its job. Carries, in this order: if `b` is 1, a socket for a job that needs
     /// nothing from process 1; a descriptor of scratch, if there is one; if `a` is 1, the listener of the
