@@ -10,7 +10,7 @@ use hotcell_bench::{Report, Row, Samples};
 use hotcell_guard::{Artifact, Limits, Verdict, Walk, merge, scan_path};
 use hotcell_sandbox::Confinement;
 use hotcell_service::reader;
-use hotcell_service::reading::Reading;
+use hotcell_service::reading::ScanState;
 
 use crate::Options;
 
@@ -31,7 +31,7 @@ pub fn measure(options: &Options, report: &mut Report) -> Result<()> {
 
 /// Scans a new artifact each time; includes cache look-up, process boundary and cache update.
 fn warm(work: &std::path::Path, runs: u32, report: &mut Report) -> Result<()> {
-    let reading = Reading::lasting(&work.join("warm"));
+    let reading = ScanState::lasting(&work.join("warm"));
     let mut times = Samples::default();
     for number in 0..=runs {
         let artifact = Artifact::new("task.py", source(number as usize, BYTES));
@@ -59,7 +59,7 @@ fn tree(work: &std::path::Path, report: &mut Report) -> Result<()> {
         std::fs::create_dir_all(&sub)?;
         std::fs::write(sub.join(format!("m{number}.py")), source(number, 2048))?;
     }
-    let reading = Reading::once(&work.join("once"));
+    let reading = ScanState::once(&work.join("once"));
     let walk = Walk { gitignore: false, packages: false, executed: None };
     let limits = Limits::default();
     for what in ["guard, 10,000 files, first", "guard, 10,000 files, unchanged"] {

@@ -145,7 +145,7 @@ async fn latencies(venv: &Path, project: &Path) -> Result<Samples> {
     let request = TestRequest {
         coverage: false,
         kept: None,
-        keep: hotcell_service::Keep::default(),
+        keep: hotcell_service::ChangePolicy::default(),
         project: project.to_owned(),
         framework: Some("pytest".to_owned()),
         selection: Selection::default(),

@@ -11,7 +11,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use hotcell_sandbox::Bytes;
 use hotcell_sandbox::profile::{LimitSettings, Span, parse_bind};
 use hotcell_sandbox::units::parse_duration;
-use hotcell_service::changes::Keep;
+use hotcell_service::changes::ChangePolicy;
 use hotcell_service::config::Mode;
 use hotcell_service::config::{
     EnvSetting, HotSettings, McpSettings, QuarantineSettings, Settings, parse_layers,
@@ -459,7 +459,7 @@ impl KeepArgs {
     ///
     /// # Errors
     /// [`ErrorReport`] when the options contradict each other.
-    pub fn keep(self, workspace: bool) -> Result<Keep, ErrorReport> {
+    pub fn keep(self, workspace: bool) -> Result<ChangePolicy, ErrorReport> {
         let Self { diff, commit, allow_protected } = self;
         let bad = |option: &str, why: &str, hint: &str| {
             Err(ErrorReport::new(Code::Usage, format!("{option} {why}")).field(option).hint(hint))
@@ -470,7 +470,7 @@ impl KeepArgs {
             (_, _, false, true) => {
                 bad("--allow-protected", "means nothing without --commit", "add --commit or take it out")
             }
-            _ => Ok(Keep { diff, commit, allow_protected, stay: false }),
+            _ => Ok(ChangePolicy { diff, commit, allow_protected, stay: false }),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use hotcell_guard::quarantine::Entry;
 use hotcell_service::audit::AuditLog;
-use hotcell_service::quarantine::Office;
+use hotcell_service::quarantine::QuarantineService;
 use hotcell_service::report::{ErrorReport, printable};
 use hotcell_service::time::rfc3339;
 
@@ -21,7 +21,7 @@ pub fn audit(common: &Common, command: &AuditCommand) -> u8 {
 }
 
 fn answer(common: &Common, command: &AuditCommand) -> Result<u8, ErrorReport> {
-    let office = Office::of(&configuration(common, None)?, None)?;
+    let office = QuarantineService::of(&configuration(common, None)?, None)?;
     Ok(match command {
         AuditCommand::List { last } => {
             let log = office.audit((*last).into())?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use hotcell_service::binaries::{self, Binary, BinaryList, found};
-use hotcell_service::quarantine::Keep;
+use hotcell_service::quarantine::QuarantineConfig;
 use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::time::rfc3339;
 
@@ -24,8 +24,8 @@ pub fn answer(common: &Common, command: &ApprovalsCommand) -> Option<Result<u8, 
     }
 }
 
-fn keep(common: &Common) -> Result<Keep, ErrorReport> {
-    let keep = Keep::of(&configuration(common, None)?);
+fn keep(common: &Common) -> Result<QuarantineConfig, ErrorReport> {
+    let keep = QuarantineConfig::of(&configuration(common, None)?);
     keep.ok_or_else(|| ErrorReport::new(Code::Internal, "nobody asks for the binaries"))
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hotcell_sandbox::layer::nearest;
 use hotcell_service::report::{Code, ErrorReport, printable};
-use hotcell_service::tools::Uncalled;
+use hotcell_service::tools::InvokeError;
 use hotcell_tools::ask::Refused;
 use hotcell_tools::author;
 use hotcell_tools::{Ask, BoxFuture, Broker, CallRequest, Export, Reply, Runtime, RuntimeOptions};
@@ -102,7 +102,7 @@ async fn call(
     };
     let request = CallRequest::new(&export.path, &arguments, Arc::new(Nothing));
     let answer = runtime.call_kept(&prepared, request, &mut None).await;
-    tool::said(common, function, answer.map_err(Uncalled::Call))
+    tool::said(common, function, answer.map_err(InvokeError::Call))
 }
 
 /// The one function of this name.

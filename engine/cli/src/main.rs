@@ -64,7 +64,7 @@ use hotcell_sandbox::profile::Profile;
 use hotcell_sandbox::{Engine, doctor};
 use hotcell_service::config::{Configuration, Places};
 use hotcell_service::reader;
-use hotcell_service::reading::Reading;
+use hotcell_service::reading::ScanState;
 use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::state::StateChoice;
 use hotcell_service::workspaces;
@@ -215,7 +215,7 @@ fn configuration(common: &Common, project: Option<PathBuf>) -> Result<Configurat
         Configuration::read(&places, std::env::vars_os().filter(ours), &current_folder())?;
     let state = state(common, &configuration);
     if let Ok(path) = state.path() {
-        configuration.reading = Reading::once(path);
+        configuration.reading = ScanState::once(path);
     }
     configuration.asker = Some((Channel::Cli, state));
     Ok(configuration)

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 
 use hotcell_guard::quarantine::State;
-use hotcell_service::quarantine::{Item, Items, Office};
+use hotcell_service::quarantine::{Item, Items, QuarantineService};
 use hotcell_service::report::ErrorReport;
 
 use crate::args::{Common, QuarantineArgs, QuarantineCommand};
@@ -19,7 +19,7 @@ pub fn quarantine(common: &Common, args: &QuarantineArgs) -> u8 {
 
 fn answer(common: &Common, args: &QuarantineArgs) -> Result<u8, ErrorReport> {
     let rules = args.rules.as_ref().map(|folder| current_folder().join(folder));
-    let office = Office::of(&configuration(common, None)?, rules.as_deref())?;
+    let office = QuarantineService::of(&configuration(common, None)?, rules.as_deref())?;
     let (items, words) = match &args.command {
         QuarantineCommand::List => {
             let items = office.list()?;
@@ -69,7 +69,7 @@ fn answer(common: &Common, args: &QuarantineArgs) -> Result<u8, ErrorReport> {
 }
 
 /// The page of an item, with the stored source lines.
-fn shown(office: &Office, item: &Item, common: &Common) -> String {
+fn shown(office: &QuarantineService, item: &Item, common: &Common) -> String {
     let source = |file: &str| {
         let kept = item.files.iter().find(|kept| kept.part == file && kept.not_kept.is_none())?;
         match office.content(&kept.sha256) {

@@ -7,7 +7,7 @@ use hotcell_guard::{Coverage, Identity, Report, Severity};
 use hotcell_sandbox::Bytes;
 use hotcell_sandbox::text::printable;
 use hotcell_service::quarantine::Item;
-use hotcell_service::quarantine::item::Word;
+use hotcell_service::quarantine::item::Statement;
 
 use crate::scan_text::{self, Source};
 
@@ -64,8 +64,9 @@ pub fn page(item: &Item, source: Source<'_>, colour: bool, verbose: bool) -> Str
     if item.state != State::Purged {
         row("kept", &format!("until {}", seconds(&item.expires)));
     }
-    let said =
-        |word: &Word| format!("by {} ({}), {}: {}", word.by, word.channel, seconds(&word.time), word.reason);
+    let said = |word: &Statement| {
+        format!("by {} ({}), {}: {}", word.by, word.channel, seconds(&word.time), word.reason)
+    };
     if let Some(word) = &item.request {
         row("asked", &said(word));
     }

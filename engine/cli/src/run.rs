@@ -12,14 +12,14 @@ use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::policy::Stdin;
 use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_sandbox::{BoxFuture, Engine, Limits, Running};
-use hotcell_service::changes::Keep;
+use hotcell_service::changes::ChangePolicy;
 use hotcell_service::config::Configuration;
 use hotcell_service::deps::{self, DepsError, Purpose};
 use hotcell_service::execute::{Observer, execute};
 use hotcell_service::history::{History, HistoryError, Stored};
-use hotcell_service::kept::Kept;
+use hotcell_service::kept::PinnedWorkspace;
 use hotcell_service::report::{Code, ErrorReport, barred};
-use hotcell_service::request::{LONGEST_SOURCE, Merged, RunRequest, Source, What};
+use hotcell_service::request::{LONGEST_SOURCE, Merged, RunRequest, RunTarget, Source};
 use hotcell_service::state::{StateChoice, StateFolder};
 use hotcell_service::typed;
 use hotcell_service::whole::Input;
@@ -28,7 +28,7 @@ use hotcell_service::workspaces;
 use crate::args::{Common, RunArgs};
 use crate::deps::Provider;
 use crate::given::Given;
-use crate::way::Way;
+use crate::way::Backend;
 use crate::{
     changes_text, configuration, current_folder, exit, interrupted, notes, printed, runtime, scan_text,
     state, streams, usage, workspace,
@@ -43,7 +43,8 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
         Ok(store) => store,
         Err(report) => return Ok(usage::fail(&report, common.json)),
     };
-    let kept = match store.as_ref().zip(named).map(|(store, id)| Kept::pin(store, id)).transpose() {
+    let kept = match store.as_ref().zip(named).map(|(store, id)| PinnedWorkspace::pin(store, id)).transpose()
+    {
         Ok(kept) => kept,
         Err(error) => return Ok(usage::fail(&workspaces::report(&error), common.json)),
     };
@@ -54,7 +55,7 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
     let stored = (!args.sandbox.no_history).then(|| Stored::begin(typed(args)));
     // Without a service, this process's own launcher is set up while the program is looked up.
     let several = args.sandbox.deps;
-    let way = Way::open(args.cold, if several { Engine::new } else { Engine::for_one_run });
+    let way = Backend::open(args.cold, if several { Engine::new } else { Engine::for_one_run });
     let provided = match (own_workspace(begun.request.workspace.as_deref(), &cwd), args.sandbox.deps) {
         (Err(why), _) => Err(refused(why)),
         (Ok(()), true) => install(common, way.engine(), &mut begun)?,
@@ -141,7 +142,7 @@ type Stream = Result<Option<File>, String>;
 fn begin(
     common: &Common,
     args: &RunArgs,
-    kept: Option<Arc<Kept>>,
+    kept: Option<Arc<PinnedWorkspace>>,
     cwd: &Path,
 ) -> Result<(Begun, Stream), ErrorReport> {
     let what = what(args)?;
@@ -159,7 +160,7 @@ fn begin(
     let own = own_workspace(workspace.as_deref(), cwd);
     let project = workspace.as_ref().map_or_else(|| cwd.to_owned(), |w: &PathBuf| cwd.join(w));
     let configuration = configuration(common, own.is_ok().then_some(project))?;
-    let takes_source = matches!(what, What::Source(_, Source::Text(_), _));
+    let takes_source = matches!(what, RunTarget::Source(_, Source::Text(_), _));
     if takes_source && args.stdin.as_ref().is_some_and(|s| s == "-") {
         return Err(ErrorReport::new(
             Code::Usage,
@@ -169,8 +170,8 @@ fn begin(
         .hint("name a file with --stdin FILE, or the source's file in place of -"));
     }
     let what = match what {
-        What::Source(language, Source::Text(_), arguments) => {
-            What::Source(language, Source::Text(source()?), arguments)
+        RunTarget::Source(language, Source::Text(_), arguments) => {
+            RunTarget::Source(language, Source::Text(source()?), arguments)
         }
         other => other,
     };
@@ -184,7 +185,7 @@ fn begin(
     let request = RunRequest {
         what,
         workspace,
-        keep: Keep { stay: kept.is_some(), ..args.keep.keep(args.workspace.is_some())? },
+        keep: ChangePolicy { stay: kept.is_some(), ..args.keep.keep(args.workspace.is_some())? },
         kept,
         settings: args.sandbox.settings(cwd),
         limits: Limits::default(),
@@ -202,11 +203,11 @@ fn own_workspace(workspace: Option<&Path>, cwd: &Path) -> Result<(), String> {
     real.map(drop).map_err(|e| format!("the workspace {}: {e}", workspace.display()))
 }
 
-fn what(args: &RunArgs) -> Result<What, ErrorReport> {
+fn what(args: &RunArgs) -> Result<RunTarget, ErrorReport> {
     match (args.lang, &args.file, args.program.as_slice()) {
         (Some(language), Some(file), arguments) => {
             let source = if file == "-" { Source::Text(Vec::new()) } else { Source::File(file.into()) };
-            Ok(What::Source(language, source, arguments.to_vec()))
+            Ok(RunTarget::Source(language, source, arguments.to_vec()))
         }
         (Some(_), None, _) => Err(ErrorReport::new(Code::Usage, "--lang needs a source file")
             .field("--lang")
@@ -215,7 +216,7 @@ fn what(args: &RunArgs) -> Result<What, ErrorReport> {
         (None, None, []) => Err(ErrorReport::new(Code::Usage, "there is no program to run")
             .field("PROGRAM")
             .hint("name one after --: hotcell run -- PROGRAM [ARG…]")),
-        (None, None, program) => Ok(What::Program(program.to_vec())),
+        (None, None, program) => Ok(RunTarget::Program(program.to_vec())),
     }
 }
 

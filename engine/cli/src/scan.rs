@@ -11,9 +11,9 @@ use hotcell_sandbox::Confinement;
 use hotcell_sandbox::text::printable;
 use hotcell_service::Language;
 use hotcell_service::config::RulesDigest;
-use hotcell_service::quarantine::Office;
+use hotcell_service::quarantine::QuarantineService;
 use hotcell_service::reader::Rules;
-use hotcell_service::reading::{Reading, Scan};
+use hotcell_service::reading::{Scan, ScanState};
 use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::target::Target;
 
@@ -56,9 +56,9 @@ pub fn scan(common: &Common, args: &ScanArgs) -> u8 {
 }
 
 /// Opens the quarantine, with the user's own rules: from the option, the environment, or the configuration.
-fn office(common: &Common, args: &ScanArgs) -> Result<Office, ErrorReport> {
+fn office(common: &Common, args: &ScanArgs) -> Result<QuarantineService, ErrorReport> {
     let rules = args.rules.as_ref().map(|r| current_folder().join(r));
-    Office::of(&configuration(common, None)?, rules.as_deref())
+    QuarantineService::of(&configuration(common, None)?, rules.as_deref())
 }
 
 fn sarif_of(report: &Report, rules: Rules) -> Result<serde_json::Value, ErrorReport> {
@@ -69,7 +69,7 @@ fn sarif_of(report: &Report, rules: Rules) -> Result<serde_json::Value, ErrorRep
 
 fn read(common: &Common, args: &ScanArgs) -> Result<Report, ErrorReport> {
     let office = office(common, args)?;
-    let reading = if args.no_cache { Reading::default() } else { configuration(common, None)?.reading };
+    let reading = if args.no_cache { ScanState::default() } else { configuration(common, None)?.reading };
     if !office.rules().is_empty() {
         tracing::info!("rules_digest of the rules of your own: {}", RulesDigest::of(office.rules()));
     }
@@ -121,7 +121,12 @@ fn read(common: &Common, args: &ScanArgs) -> Result<Report, ErrorReport> {
 
 /// Quarantines artifacts that a run would refuse, if that was requested; otherwise checks whether they are in
 /// quarantine.
-fn hold(office: &Office, report: &Report, target: Target, asked: bool) -> Result<Option<Held>, ErrorReport> {
+fn hold(
+    office: &QuarantineService,
+    report: &Report,
+    target: Target,
+    asked: bool,
+) -> Result<Option<Held>, ErrorReport> {
     if report.verdict < Verdict::Incomplete {
         return Ok(None);
     }

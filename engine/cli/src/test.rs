@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_sandbox::{Engine, Outcome, Spawn};
-use hotcell_service::changes::Keep;
+use hotcell_service::changes::ChangePolicy;
 use hotcell_service::deps::{self, DepsError, Purpose};
 use hotcell_service::history::Stored;
-use hotcell_service::kept::Kept;
+use hotcell_service::kept::PinnedWorkspace;
 use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::state::StateChoice;
 use hotcell_service::suites::{Part, PreparedSuites};
@@ -24,7 +24,7 @@ use crate::mask::Masks;
 use crate::progress::Show;
 use crate::result_file::{Before, ResultFile};
 use crate::test_text::{Style, headline, page};
-use crate::way::Way;
+use crate::way::Backend;
 use crate::{
     changes_text, configuration, current_folder, exit, interrupted, notes, printed, run, runtime, scan_text,
     state, test_list, usage, workspace,
@@ -40,7 +40,7 @@ pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
     // The rest of a single run is left to its launcher; several runs clean up after each other.
     let jobs = &args.jobs_of_ci;
     let several = args.repeat > 1 || args.sandbox.deps || jobs.retry > 0 || jobs.shard.is_some();
-    let way = Way::open(args.cold, if several { Engine::new } else { Engine::for_one_run });
+    let way = Backend::open(args.cold, if several { Engine::new } else { Engine::for_one_run });
     let (prepared, choice, masks) = match begin(common, args, &way) {
         Ok(begun) => begun,
         Err(report) => {
@@ -51,7 +51,7 @@ pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
             return Ok(usage::fail(&report, common.json));
         }
     };
-    let way = if prepared.parts().len() > 1 { Way::open(args.cold, Engine::new) } else { way };
+    let way = if prepared.parts().len() > 1 { Backend::open(args.cold, Engine::new) } else { way };
     let runtime = runtime()?;
     if jobs.list {
         let code = runtime.block_on(test_list::list(common, &way, prepared, &masks));
@@ -91,14 +91,14 @@ pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
 fn begin(
     common: &Common,
     args: &TestArgs,
-    way: &Way,
+    way: &Backend,
 ) -> Result<(PreparedSuites, StateChoice, Masks), ErrorReport> {
     let cwd = current_folder();
     let id = Some(&args.project).filter(|p| workspaces::is_id(p)).and_then(|p| p.to_str());
     let kept = match id {
         Some(id) => {
             let store = Arc::new(workspace::open(common)?);
-            Some(Kept::pin(&store, id).map_err(|e| workspaces::report(&e))?)
+            Some(PinnedWorkspace::pin(&store, id).map_err(|e| workspaces::report(&e))?)
         }
         None => None,
     };
@@ -122,7 +122,10 @@ fn begin(
         coverage: args.coverage || args.jobs_of_ci.coverage_files().next().is_some(),
         repeat: args.repeat,
         settings: args.sandbox.settings(&cwd),
-        keep: Keep { stay: kept.is_some() && args.repeat == 1 && args.jobs_of_ci.retry == 0, ..keep(args)? },
+        keep: ChangePolicy {
+            stay: kept.is_some() && args.repeat == 1 && args.jobs_of_ci.retry == 0,
+            ..keep(args)?
+        },
         kept,
         options: options(args)?,
     };
@@ -187,10 +190,12 @@ fn options(args: &TestArgs) -> Result<TestOptions, ErrorReport> {
 }
 
 /// The policy for changes: with several runs, there is no single one whose changes could be taken over.
-fn keep(args: &TestArgs) -> Result<Keep, ErrorReport> {
+fn keep(args: &TestArgs) -> Result<ChangePolicy, ErrorReport> {
     let keep = args.keep.keep(true)?;
     let several = [(args.repeat > 1, "--repeat"), (args.jobs_of_ci.retry > 0, "--retry")];
-    if let Some((_, option)) = several.into_iter().find(|(several, _)| keep != Keep::default() && *several) {
+    if let Some((_, option)) =
+        several.into_iter().find(|(several, _)| keep != ChangePolicy::default() && *several)
+    {
         return Err(ErrorReport::new(
             Code::Usage,
             format!("--diff and --commit are for one run, and {option} asks for several"),

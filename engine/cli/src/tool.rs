@@ -7,7 +7,7 @@ use hotcell_service::report::{Code, ErrorReport, barred, printable};
 use hotcell_service::tools::report::{State, Tool};
 use hotcell_service::tools::told::{exit_of, report_of};
 use hotcell_service::tools::{
-    AddOptions, Added, Beyond, Caller, Choice, Inspection, Plugins, ToolList, Uncalled,
+    AddOptions, Added, Beyond, Caller, Choice, Inspection, InvokeError, Plugins, ToolList,
 };
 use hotcell_tools::{Answer, CallError};
 
@@ -99,7 +99,7 @@ async fn answer(common: &Common, command: &ToolCommand) -> Result<u8, ErrorRepor
             let answer = caller.call(name, &arguments).await;
             let failed = match &answer {
                 Ok(answer) => answer.is_error,
-                Err(uncalled) => matches!(uncalled, Uncalled::Call(CallError::Trap { .. })),
+                Err(uncalled) => matches!(uncalled, InvokeError::Call(CallError::Trap { .. })),
             };
             let beyond = if failed { caller.beyond(name, &arguments) } else { Beyond::default() };
             caller.close().await;
@@ -265,11 +265,11 @@ fn arguments(named: &OsStr) -> Result<String, ErrorReport> {
 }
 
 /// Prints the result of a call, and returns the exit status.
-pub fn said(common: &Common, name: &str, answer: Result<Answer, Uncalled>) -> Result<u8, ErrorReport> {
+pub fn said(common: &Common, name: &str, answer: Result<Answer, InvokeError>) -> Result<u8, ErrorReport> {
     let answer = match answer {
         Ok(answer) => answer,
-        Err(Uncalled::Report(report)) => return Err(report),
-        Err(Uncalled::Call(error)) => {
+        Err(InvokeError::Report(report)) => return Err(report),
+        Err(InvokeError::Call(error)) => {
             let code = exit_of(&error);
             let mut report = report_of(&error);
             report.message = format!("{name}: {}", report.message);

@@ -15,13 +15,13 @@ pub fn place() -> Option<PathBuf> {
 
 /// The source of sandboxes for one command.
 #[derive(Debug)]
-pub struct Way {
+pub struct Backend {
     client: Option<Client>,
     engine: OnceLock<Engine>,
     make: fn() -> Engine,
 }
 
-impl Way {
+impl Backend {
     /// Looks for the service, unless `cold` is set. Without a service, this process starts its own launcher.
     pub fn open(cold: bool, make: fn() -> Engine) -> Self {
         let client = if cold { None } else { place().and_then(|folder| reach(&folder)) };
@@ -66,7 +66,7 @@ fn say(why: &str, wrong: bool) {
     }
 }
 
-impl Spawn for Way {
+impl Spawn for Backend {
     fn spawn<'a>(&'a self, policy: &'a Policy) -> BoxFuture<'a, Result<Running, Refusal>> {
         Box::pin(async move {
             if let Some(client) = &self.client {

@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::error::ConnectError;
-use crate::http::{self, Asked, Bad, Forward};
+use crate::http::{self, Bad, Forward, ProxyRequest};
 use crate::ledger::{Operation, UNREADABLE};
 use crate::proxy::Shared;
 use crate::stream::Input;
@@ -23,7 +23,7 @@ impl Shared {
         match asked.unwrap_or(Ok(None))? {
             None => Ok(()),
             Some(Err(bad)) => self.refuse(&bad, &mut back).await,
-            Some(Ok(Asked::Connect(host, port))) => {
+            Some(Ok(ProxyRequest::Connect(host, port))) => {
                 match self.connect(Operation::Connect, &host, port).await {
                     Ok(server) => {
                         back.write_all(http::CONNECTED).await?;
@@ -32,7 +32,7 @@ impl Shared {
                     Err(error) => say(&error, &mut back).await,
                 }
             }
-            Some(Ok(Asked::Forward(forward))) => {
+            Some(Ok(ProxyRequest::Forward(forward))) => {
                 match self.connect(Operation::Http, &forward.host, forward.port).await {
                     Ok(server) => self.forward(client, back, server, &forward).await,
                     Err(error) => say(&error, &mut back).await,

@@ -61,7 +61,7 @@ pub enum Body {
 
 /// A client's request to the proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum ProxyRequest {
     /// Opens a tunnel to this host and port.
     Connect(Host, u16),
     /// Forwards a request.
@@ -117,7 +117,7 @@ const NOT_SENT_ON: [&str; 14] = [
 ///
 /// # Errors
 /// [`Bad`] when the request is malformed or ambiguous, or names another host.
-pub fn request(bytes: &[u8], tunnel: Option<(&Host, u16)>) -> Result<Option<(Asked, usize)>, Bad> {
+pub fn request(bytes: &[u8], tunnel: Option<(&Host, u16)>) -> Result<Option<(ProxyRequest, usize)>, Bad> {
     if is_unfinished(bytes) {
         return Ok(None);
     }
@@ -137,7 +137,7 @@ pub fn request(bytes: &[u8], tunnel: Option<(&Host, u16)>) -> Result<Option<(Ask
             return Err(Bad::Target);
         }
         let (host, port) = Host::parse_with_port(target.as_bytes())?;
-        return Ok(Some((Asked::Connect(host, port.ok_or(Bad::Target)?), used)));
+        return Ok(Some((ProxyRequest::Connect(host, port.ok_or(Bad::Target)?), used)));
     }
     let (host, port, path) = match tunnel {
         Some((host, port)) if target.starts_with('/') || target == "*" => {
@@ -173,7 +173,7 @@ pub fn request(bytes: &[u8], tunnel: Option<(&Host, u16)>) -> Result<Option<(Ask
     }
     let head = with_rest(head, request.headers, &NOT_SENT_ON);
     let is_head = method == "HEAD";
-    Ok(Some((Asked::Forward(Forward { host, port, head, body, is_head }), used)))
+    Ok(Some((ProxyRequest::Forward(Forward { host, port, head, body, is_head }), used)))
 }
 
 /// Whether a long head has no end yet and may still get one.
@@ -368,7 +368,7 @@ mod tests {
 
     fn forwarded(text: &str) -> Result<(String, String, Body), Bad> {
         match request(text.as_bytes(), None)? {
-            Some((Asked::Forward(f), used)) => {
+            Some((ProxyRequest::Forward(f), used)) => {
                 assert_eq!(used, text.find("\r\n\r\n").unwrap() + 4);
                 Ok((format!("{}:{}", f.host, f.port), String::from_utf8(f.head).unwrap(), f.body))
             }
@@ -451,7 +451,7 @@ mod tests {
     #[test]
     fn connections_and_requests_within_them() {
         let connect = |text: &str| request(text.as_bytes(), None);
-        let Ok(Some((Asked::Connect(host, 443), _))) =
+        let Ok(Some((ProxyRequest::Connect(host, 443), _))) =
             connect("CONNECT A.com:443 HTTP/1.1\r\nHost: x\r\n\r\n")
         else {
             panic!()
@@ -561,10 +561,10 @@ mod tests {
             value in "[ -~]{0,20}", name in "[A-Za-z-]{1,16}", path in "/[!-~]{0,20}",
         ) {
             let text = format!("GET http://a.com{path} HTTP/1.1\r\nHost: a.com\r\n{name}: {value}\r\n\r\n");
-            if let Ok(Some((Asked::Forward(forward), _))) = request(text.as_bytes(), None) {
+            if let Ok(Some((ProxyRequest::Forward(forward), _))) = request(text.as_bytes(), None) {
                 let host = Host::Name("a.com".to_owned());
                 let again = request(&forward.head, Some((&host, 80)));
-                let Ok(Some((Asked::Forward(again), used))) = again else { panic!("{again:?}") };
+                let Ok(Some((ProxyRequest::Forward(again), used))) = again else { panic!("{again:?}") };
                 prop_assert_eq!(used, forward.head.len());
                 prop_assert_eq!((again.host, again.body), (forward.host, forward.body));
             }

@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::host::Host;
-use crate::http::{self, Asked, Bad};
+use crate::http::{self, Bad, ProxyRequest};
 use crate::ledger::Operation;
 use crate::proxy::Shared;
 use crate::stream::Input;
@@ -188,7 +188,7 @@ impl Shared {
                 }
                 // One request only: the next one might name another host.
                 First::Http => match client.until(|bytes| http::request(bytes, Some((host, port)))).await? {
-                    Some(Ok(Asked::Forward(forward))) => {
+                    Some(Ok(ProxyRequest::Forward(forward))) => {
                         self.budget.spend(forward.head.len())?;
                         requests.write_all(&forward.head).await?;
                         Ok(client.copy_body(forward.body, &mut requests, &self.budget).await?)

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use hotcell_service::approvals::{Approval, Kind, Standing};
+use hotcell_service::approvals::{Approval, Kind, RequestStatus};
 use hotcell_service::report::{Code, ErrorReport, printable};
 use rmcp::model::{CallToolResult, ContentBlock};
 use schemars::JsonSchema;
@@ -60,7 +60,7 @@ pub(crate) fn sentence(approval: &Approval) -> String {
 }
 
 /// State of an approval, and the next step.
-pub(crate) fn needed(standing: &Standing) -> Needed {
+pub(crate) fn needed(standing: &RequestStatus) -> Needed {
     let approval = standing.approval();
     let (id, asks) = (&approval.id, sentence(approval));
     let then = match approval.kind {
@@ -68,15 +68,15 @@ pub(crate) fn needed(standing: &Standing) -> Needed {
         _ => "the same call works once",
     };
     let (state, hint) = match standing {
-        Standing::Waits(_) => (
+        RequestStatus::Waits(_) => (
             "pending",
             format!(
                 "a person has to approve it ({asks}): tell them to type: {}. Then {then}",
                 typed(&format!("approvals approve {id}"))
             ),
         ),
-        Standing::Approved(_) => ("approved", format!("a person approved it ({asks}); {then}")),
-        Standing::Denied(_) => {
+        RequestStatus::Approved(_) => ("approved", format!("a person approved it ({asks}); {then}")),
+        RequestStatus::Denied(_) => {
             let said = approval.decision.as_ref().map(|word| word.reason.as_str()).unwrap_or_default();
             let said = if said.is_empty() { String::new() } else { format!(": {said}") };
             ("denied", format!("a person said no ({asks}){said}; do without it"))
@@ -86,7 +86,7 @@ pub(crate) fn needed(standing: &Standing) -> Needed {
 }
 
 /// Adds the approval to an answer's `_meta`, for the server and the client.
-pub(crate) fn mark(result: &mut CallToolResult, standing: &Standing) {
+pub(crate) fn mark(result: &mut CallToolResult, standing: &RequestStatus) {
     let approval = standing.approval();
     let mut meta = result.meta.take().unwrap_or_default();
     let Needed { id, state, hint } = needed(standing);
@@ -95,7 +95,7 @@ pub(crate) fn mark(result: &mut CallToolResult, standing: &Standing) {
 }
 
 /// Adds the approval to an answer as text.
-pub(crate) fn tell(result: &mut CallToolResult, standing: &Result<Standing, ErrorReport>) {
+pub(crate) fn tell(result: &mut CallToolResult, standing: &Result<RequestStatus, ErrorReport>) {
     match standing {
         Ok(standing) => {
             result.content.push(ContentBlock::text(needed(standing).hint));
@@ -106,7 +106,7 @@ pub(crate) fn tell(result: &mut CallToolResult, standing: &Result<Standing, Erro
 }
 
 /// Answer to a call that was not executed because a user has to approve it first.
-pub(crate) fn refusal(standing: &Standing) -> CallToolResult {
+pub(crate) fn refusal(standing: &RequestStatus) -> CallToolResult {
     let report = ErrorReport::new(Code::NeedsApproval, needed(standing).hint);
     let mut result = crate::reply::refused(&report);
     mark(&mut result, standing);

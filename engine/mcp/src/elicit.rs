@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::blocking::blocking;
-use crate::vain::Vain;
+use crate::vain::PromptLimiter;
 use crate::wait::Listener;
 use crate::{approvals, tools};
 
@@ -62,7 +62,7 @@ pub(crate) async fn call(
     caller: &Caller,
     request: CallToolRequestParams,
     context: &RequestContext<RoleServer>,
-    vain: &Vain,
+    vain: &PromptLimiter,
 ) -> Result<CallToolResponse, ErrorData> {
     let asking = Asking { live, caller, context, listener: Listener::of(context), name: &request.name };
     let arguments = request.arguments.unwrap_or_default();

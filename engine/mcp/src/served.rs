@@ -8,7 +8,7 @@ use base64::Engine as _;
 use hotcell_sandbox::layer::nearest;
 use hotcell_service::live::{Caller, Live};
 use hotcell_service::report::{ErrorReport, printable};
-use hotcell_service::tools::{Caller as Tools, Serving, Uncalled};
+use hotcell_service::tools::{Caller as Tools, InvokeError, Serving};
 use hotcell_tools::Answer;
 use hotcell_tools::serves::{self, Content, Served};
 use rmcp::ErrorData;
@@ -73,10 +73,10 @@ async fn lists(live: &Live, caller: &Caller, word: &str, served: Served) -> Vec<
     all
 }
 
-fn said(error: &Uncalled) -> String {
+fn said(error: &InvokeError) -> String {
     match error {
-        Uncalled::Report(report) => report.to_string(),
-        Uncalled::Call(error) => error.to_string(),
+        InvokeError::Report(report) => report.to_string(),
+        InvokeError::Call(error) => error.to_string(),
     }
 }
 
@@ -151,10 +151,10 @@ fn refusal(plugin: &str, answer: &Value) -> String {
     }
 }
 
-fn not_called(error: &Uncalled) -> ErrorData {
+fn not_called(error: &InvokeError) -> ErrorData {
     let report: ErrorReport = match error {
-        Uncalled::Report(report) => report.clone(),
-        Uncalled::Call(error) => failed(error),
+        InvokeError::Report(report) => report.clone(),
+        InvokeError::Call(error) => failed(error),
     };
     ErrorData::internal_error(report.to_string(), Some(json!({ "hotcell/error": report })))
 }

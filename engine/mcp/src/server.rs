@@ -18,7 +18,7 @@ use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionConte
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
 
-use crate::vain::Vain;
+use crate::vain::PromptLimiter;
 use crate::{elicit, prompts, resources, served, tasks, tools};
 
 /// The revisions that are served. The first two are those of clients that refuse a newer one; of them, no batches.
@@ -71,7 +71,7 @@ pub struct Server {
     /// The caller where there is only one; `None` when each request carries its caller.
     only: Option<Caller>,
     /// Limits on questions that clients do not answer with yes.
-    vain: Arc<Vain>,
+    vain: Arc<PromptLimiter>,
 }
 
 impl Server {

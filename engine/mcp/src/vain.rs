@@ -19,9 +19,9 @@ type Questions = VecDeque<(Instant, String)>;
 /// Questions that were not answered with yes, or not yet. A yes clears those of its caller, since it shows
 /// that a user is present.
 #[derive(Debug, Default)]
-pub(crate) struct Vain(Mutex<HashMap<Caller, Questions>>);
+pub(crate) struct PromptLimiter(Mutex<HashMap<Caller, Questions>>);
 
-impl Vain {
+impl PromptLimiter {
     fn asked(&self) -> MutexGuard<'_, HashMap<Caller, Questions>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_client_that_does_not_say_yes_is_left_alone_for_a_while() {
-        let (vain, now) = (Vain::default(), Instant::now());
+        let (vain, now) = (PromptLimiter::default(), Instant::now());
         let (me, you) = (Caller::new("me"), Caller::new("you"));
         let asked = |caller, id: &str, after| vain.may(caller, id, now + Duration::from_secs(after));
         assert_eq!([0, 1, 2, 3].map(|after| asked(&me, "a", after)), [true, true, true, false]);

@@ -15,7 +15,7 @@ use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use tokio::time::sleep_until;
 
-use crate::later::Later;
+use crate::later::DeferredFd;
 use crate::outcome::Denial;
 use crate::pace::Pace;
 use crate::seccomp::{self, Arch, Meaning};
@@ -81,7 +81,7 @@ impl Denials {
 
 /// Receives notifications of the calls that a filter stops.
 pub struct Listener {
-    calls: Later,
+    calls: DeferredFd,
     pace: Pace,
 }
 
@@ -97,7 +97,7 @@ impl Listener {
     /// Listens to the filter of a run whose job was sent at `released` and that may use `cpus` processors
     /// (`None`: all).
     pub fn new(listener: OwnedFd, released: Instant, cpus: Option<f64>) -> Self {
-        Self { calls: Later::new(listener, released), pace: Pace::new(cpus, released) }
+        Self { calls: DeferredFd::new(listener, released), pace: Pace::new(cpus, released) }
     }
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn processor_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Into::into)
 }
 
-fn answer_batch(listener: &mut Later, denials: &mut Denials) -> std::io::Result<bool> {
+fn answer_batch(listener: &mut DeferredFd, denials: &mut Denials) -> std::io::Result<bool> {
     for _ in 0..BATCH {
         match listener.take(look) {
             Ok(Heard::Call) => {}

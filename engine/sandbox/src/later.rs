@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// A readable descriptor whose readiness is reported late.
 #[derive(Debug)]
-pub struct Later(State);
+pub struct DeferredFd(State);
 
 #[derive(Debug)]
 enum State {
@@ -34,7 +34,7 @@ enum State {
     Gone,
 }
 
-impl Later {
+impl DeferredFd {
     /// Wraps a descriptor of a run whose job was sent at `released`.
     pub fn new(fd: OwnedFd, released: Instant) -> Self {
         Self(State::Deaf(fd, Tick::from_std(released + QUIET)))
@@ -53,7 +53,7 @@ impl Later {
     /// Reads what is there with `take`.
     ///
     /// # Errors
-    /// The error of `take`. `WouldBlock` is remembered, so that the next [`Later::ready`] waits.
+    /// The error of `take`. `WouldBlock` is remembered, so that the next [`DeferredFd::ready`] waits.
     pub fn take<T>(&mut self, take: impl FnOnce(BorrowedFd<'_>) -> io::Result<T>) -> io::Result<T> {
         if let State::Deaf(..) = self.0
             && let State::Deaf(fd, _) = std::mem::replace(&mut self.0, State::Gone)
@@ -95,7 +95,7 @@ mod tests {
     async fn what_came_before_anybody_listened_is_heard_and_what_comes_after() {
         let (reader, writer) = nix::unistd::pipe2(nix::fcntl::OFlag::O_NONBLOCK).unwrap();
         let released = Instant::now();
-        let mut later = Later::new(reader, released);
+        let mut later = DeferredFd::new(reader, released);
         for said in ["early", "late"] {
             nix::unistd::write(&writer, said.as_bytes()).unwrap();
             let heard = loop {
@@ -119,7 +119,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         std::io::Write::write_all(&mut file, b"written").unwrap();
         std::io::Seek::rewind(&mut file).unwrap();
-        let mut later = Later::new(file.into(), Instant::now());
+        let mut later = DeferredFd::new(file.into(), Instant::now());
         for want in [&b"written"[..], b"", b""] {
             let asked = Instant::now();
             later.ready().await.unwrap();

@@ -11,7 +11,7 @@ use nix::sys::socket::{MsgFlags, SockaddrStorage, recvfrom, sendto};
 use tokio::time::sleep_until;
 
 use crate::denials::{Denials, WAKING, processor_time};
-use crate::later::Later;
+use crate::later::DeferredFd;
 use crate::outcome::Denial;
 use crate::pace::Pace;
 
@@ -23,7 +23,7 @@ const HEAD: usize = 12;
 
 /// The socket of one run, and what was asked there.
 pub struct Asked {
-    socket: Later,
+    socket: DeferredFd,
     pace: Pace,
     told: Denials,
 }
@@ -33,7 +33,7 @@ impl Asked {
     /// (`None`: all).
     pub fn new(socket: OwnedFd, released: Instant, cpus: Option<f64>) -> Self {
         Self {
-            socket: Later::new(socket, released),
+            socket: DeferredFd::new(socket, released),
             pace: Pace::new(cpus, released),
             told: Denials::default(),
         }

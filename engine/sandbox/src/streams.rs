@@ -14,7 +14,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use tokio::sync::{Notify, mpsc};
 
-use crate::later::Later;
+use crate::later::DeferredFd;
 use crate::outcome::Output;
 use crate::stdio::Capture;
 
@@ -43,7 +43,7 @@ pub struct Streams {
 /// A stream that the supervisor reads.
 struct Own {
     /// `None` once the stream has ended.
-    pipe: Option<Later>,
+    pipe: Option<DeferredFd>,
     capture: Capture,
 }
 
@@ -98,7 +98,7 @@ impl Streams {
             end: Notify::new(),
         });
         let (mut own, mut followed) = (Vec::new(), Vec::new());
-        let later = |pipe| Later::new(pipe, ends.released);
+        let later = |pipe| DeferredFd::new(pipe, ends.released);
         match ends.chunks {
             None => {
                 own.extend(
@@ -164,7 +164,7 @@ impl Streams {
         let mut kept = Vec::new();
         for mut stream in self.own.drain(..) {
             let pipe = stream.pipe.take();
-            let Some(pipe) = pipe.as_ref().and_then(Later::fd) else {
+            let Some(pipe) = pipe.as_ref().and_then(DeferredFd::fd) else {
                 kept.push(stream.capture.finish());
                 continue;
             };
@@ -193,7 +193,7 @@ impl Streams {
 }
 
 /// Waits until there is something to read; forever if the stream has ended.
-async fn readable(pipe: Option<&Later>) -> io::Result<()> {
+async fn readable(pipe: Option<&DeferredFd>) -> io::Result<()> {
     match pipe {
         Some(pipe) => pipe.ready().await,
         None => std::future::pending().await,
@@ -214,7 +214,7 @@ fn read_now(pipe: BorrowedFd<'_>, buffer: &mut [u8]) -> Option<usize> {
 
 impl Followed {
     fn start<T: Send + 'static>(
-        pipe: Later,
+        pipe: DeferredFd,
         keep: u64,
         flow: &Arc<Flow>,
         to: mpsc::Sender<T>,
@@ -227,7 +227,7 @@ impl Followed {
 }
 
 async fn follow<T>(
-    mut pipe: Later,
+    mut pipe: DeferredFd,
     capture: Arc<Mutex<Capture>>,
     flow: Arc<Flow>,
     to: mpsc::Sender<T>,

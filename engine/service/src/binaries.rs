@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::audit;
-use crate::quarantine::{Keep, Quarantine, QuarantineError};
+use crate::quarantine::{Quarantine, QuarantineConfig, QuarantineError};
 use crate::state::StateFolder;
 use crate::target::Target;
 use crate::time::micros_since_1970;
@@ -175,7 +175,7 @@ pub(crate) fn written(project: &Path, paths: impl Iterator<Item = PathBuf>) -> B
 }
 
 fn step(
-    keep: &Keep,
+    keep: &QuarantineConfig,
     action: &str,
     binaries: BTreeMap<String, String>,
     reason: Option<String>,
@@ -200,7 +200,7 @@ fn step(
 /// # Errors
 /// [`QuarantineError`] when the log cannot be written.
 pub fn allow(
-    keep: &Keep,
+    keep: &QuarantineConfig,
     binaries: BTreeMap<String, String>,
     reason: Option<String>,
 ) -> Result<(), QuarantineError> {
@@ -211,12 +211,12 @@ pub fn allow(
 ///
 /// # Errors
 /// [`QuarantineError`] when the log cannot be written.
-pub fn forget(keep: &Keep, binaries: BTreeMap<String, String>) -> Result<(), QuarantineError> {
+pub fn forget(keep: &QuarantineConfig, binaries: BTreeMap<String, String>) -> Result<(), QuarantineError> {
     step(keep, FORGET, binaries, None)
 }
 
 /// Records the binaries that a run wrote and a commit took over.
-pub(crate) fn note_written(keep: &Keep, binaries: BTreeMap<String, String>) {
+pub(crate) fn note_written(keep: &QuarantineConfig, binaries: BTreeMap<String, String>) {
     if binaries.is_empty() || keep.channel != Channel::Cli {
         return;
     }
@@ -229,7 +229,7 @@ pub(crate) fn note_written(keep: &Keep, binaries: BTreeMap<String, String>) {
 ///
 /// # Errors
 /// [`QuarantineError`] when the log cannot be read.
-pub fn allowed(keep: &Keep) -> Result<BTreeMap<String, Binary>, QuarantineError> {
+pub fn allowed(keep: &QuarantineConfig) -> Result<BTreeMap<String, Binary>, QuarantineError> {
     let folder = StateFolder::open(keep.state.path()?)?;
     match Quarantine::open_to_read(folder)? {
         Some(quarantine) => Ok(known(&quarantine.database)?),
@@ -365,8 +365,8 @@ mod tests {
     use hotcell_guard::{Executions, Part};
     use std::time::Duration;
 
-    fn keep(folder: &Path) -> Keep {
-        Keep {
+    fn keep(folder: &Path) -> QuarantineConfig {
+        QuarantineConfig {
             state: StateChoice::Named(folder.join("state")),
             channel: Channel::Cli,
             two_persons: false,
@@ -412,7 +412,7 @@ mod tests {
         allow(&keep, of(&["a", "b"]), Some("ours".to_owned())).unwrap();
         note_written(&keep, of(&["b", "c"]));
         forget(&keep, of(&["a"])).unwrap();
-        let model = Keep { channel: Channel::Model("mcp:stdio".to_owned()), ..keep.clone() };
+        let model = QuarantineConfig { channel: Channel::Model("mcp:stdio".to_owned()), ..keep.clone() };
         note_written(&model, of(&["d"]));
         let all = allowed(&keep).unwrap();
         let mut told: Vec<_> = all.values().map(|b| (b.name.as_str(), b.because.as_str())).collect();

@@ -10,11 +10,13 @@ use hotcell_sandbox::outcome::{Change, ChangeKind, Commit, LeftOut, Mark, Marked
 use hotcell_sandbox::policy::{PROJECT, Policy};
 use hotcell_workspace::admit::{self, Left};
 use hotcell_workspace::store::{StoreError, Workspace};
-use hotcell_workspace::{CommitError, Folder, Kind, Layer, Marks, Stack, Terms, What, changes, commit, diff};
+use hotcell_workspace::{
+    CommitError, CommitOptions, Folder, Kind, Layer, Marks, Stack, What, changes, commit, diff,
+};
 
 use crate::binaries;
-use crate::kept::Kept;
-use crate::quarantine::Keep as Noted;
+use crate::kept::PinnedWorkspace;
+use crate::quarantine::QuarantineConfig;
 
 /// Maximum number of rows in an outcome.
 const MOST_ROWS: usize = 10_000;
@@ -29,7 +31,7 @@ const LONGEST_DIFF: usize = 4 << 20;
 
 /// How to treat the changes of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Keep {
+pub struct ChangePolicy {
     /// Show a diff.
     pub diff: bool,
     /// Commit them when the program exits with 0.
@@ -42,31 +44,36 @@ pub struct Keep {
 
 /// Baseline of a workspace, taken before a run.
 #[derive(Clone, Debug)]
-pub struct Before {
+pub struct WorkspaceBaseline {
     original: PathBuf,
     layers: Vec<PathBuf>,
     since: (i64, i64),
     ignored: Vec<PathBuf>,
-    keep: Keep,
+    keep: ChangePolicy,
     /// Maximum number of bytes that the program may write.
     most: u64,
     /// The pinned workspace, if the run is in one.
-    kept: Option<Arc<Kept>>,
+    kept: Option<Arc<PinnedWorkspace>>,
     /// Where it is noted which binaries a commit took over.
-    noted: Option<Noted>,
+    noted: Option<QuarantineConfig>,
 }
 
-impl Before {
+impl WorkspaceBaseline {
     /// Start of the view of the workspace, to be taken before anything reads it; needed only for a commit.
     #[must_use]
-    pub fn moment(keep: Keep) -> (i64, i64) {
+    pub fn moment(keep: ChangePolicy) -> (i64, i64) {
         if keep.commit { hotcell_workspace::moment() } else { (0, 0) }
     }
 
     /// Baseline of a policy's workspace, with changes counted since a moment; `kept` is the pinned workspace,
     /// if it is one.
     #[must_use]
-    pub fn of(policy: &Policy, since: (i64, i64), keep: Keep, kept: Option<Arc<Kept>>) -> Option<Self> {
+    pub fn of(
+        policy: &Policy,
+        since: (i64, i64),
+        keep: ChangePolicy,
+        kept: Option<Arc<PinnedWorkspace>>,
+    ) -> Option<Self> {
         let (original, layers) = match &kept {
             Some(kept) => kept.mount(),
             None => (policy.job.workspace.clone()?, policy.job.layers.clone()),
@@ -86,7 +93,7 @@ impl Before {
 
     /// Notes the machine code that a commit takes over: it may run later, unread ([`crate::binaries`]).
     #[must_use]
-    pub fn noting(self, keep: Option<Noted>) -> Self {
+    pub fn noting(self, keep: Option<QuarantineConfig>) -> Self {
         Self { noted: keep, ..self }
     }
 
@@ -150,7 +157,7 @@ impl Before {
         let commit = (self.keep.commit && success).then(|| {
             let owner = original.node(Path::new("")).ok().flatten().map(|node| node.owner);
             let allow = self.keep.allow_protected.into();
-            let terms = Terms { since: self.since, allow, owner, most: self.most };
+            let terms = CommitOptions { since: self.since, allow, owner, most: self.most };
             let committed = commit(&after, &original, &all, &terms);
             if let (Ok(committed), Some(noted)) = (&committed, &self.noted) {
                 binaries::note_written(
@@ -200,9 +207,9 @@ struct Collected {
 /// Adds a run's changes to its pinned workspace, however the run ended, and commits them after `success` if
 /// requested.
 fn stay(
-    kept: &Kept,
+    kept: &PinnedWorkspace,
     (upper, whole, ignored): (&Folder, bool, &[PathBuf]),
-    keep: Keep,
+    keep: ChangePolicy,
     success: bool,
 ) -> (Commit, Option<Commit>) {
     let absorbed = kept.take().and_then(|mut workspace| {

@@ -11,7 +11,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
 mod lent;
 
-pub(crate) use lent::{Lent, Seen};
+pub(crate) use lent::{DataVersion, PooledConnection};
 
 use crate::state::{StateError, StateFolder};
 
@@ -57,11 +57,11 @@ pub enum DatabaseError {
 }
 
 /// Opens the database for writing, and creates it when it is missing.
-pub(crate) fn open_to_write(folder: &StateFolder) -> Result<Lent, DatabaseError> {
+pub(crate) fn open_to_write(folder: &StateFolder) -> Result<PooledConnection, DatabaseError> {
     folder.touch_database()?;
     let usual = "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0;";
     if let Some((lent, VERSION)) = again(folder, true)
-        && patiently(|| lent.execute_batch(usual)).is_ok()
+        && retry_while_busy(|| lent.execute_batch(usual)).is_ok()
     {
         return Ok(lent);
     }
@@ -84,7 +84,7 @@ pub(crate) fn open_to_write(folder: &StateFolder) -> Result<Lent, DatabaseError>
 /// The file is opened read-write although the connection writes nothing: opened read-only, SQLite fails
 /// (`SQLITE_READONLY_ROLLBACK`) while there is a journal to roll back, and it takes the journal of a database
 /// that is just being created for such a journal.
-pub(crate) fn open_to_read(folder: &StateFolder) -> Result<Option<(Lent, i64)>, DatabaseError> {
+pub(crate) fn open_to_read(folder: &StateFolder) -> Result<Option<(PooledConnection, i64)>, DatabaseError> {
     if folder.database_id().is_none() {
         return Ok(None);
     }
@@ -96,8 +96,8 @@ pub(crate) fn open_to_read(folder: &StateFolder) -> Result<Option<(Lent, i64)>, 
 
 /// Version of the data on an idle connection for reading, without waiting for other processes; `None` when
 /// that is not possible at once.
-pub(crate) fn seen_at_once(folder: &StateFolder) -> Option<Seen> {
-    let lent = Lent::again(&of(folder, false)?)?;
+pub(crate) fn seen_at_once(folder: &StateFolder) -> Option<DataVersion> {
+    let lent = PooledConnection::again(&of(folder, false)?)?;
     let seen = lent.busy_timeout(Duration::ZERO).ok().and_then(|()| lent.seen().ok());
     if lent.busy_timeout(PATIENCE).is_err() {
         // The busy timeout is zero now, so it must not return to the pool.
@@ -108,9 +108,9 @@ pub(crate) fn seen_at_once(folder: &StateFolder) -> Option<Seen> {
 
 /// A pooled connection and the schema version. A pooled connection that fails does not prevent opening a new
 /// one.
-fn again(folder: &StateFolder, writes: bool) -> Option<(Lent, i64)> {
-    let lent = Lent::again(&of(folder, writes)?)?;
-    let found = patiently(|| version(&lent)).ok()?;
+fn again(folder: &StateFolder, writes: bool) -> Option<(PooledConnection, i64)> {
+    let lent = PooledConnection::again(&of(folder, writes)?)?;
+    let found = retry_while_busy(|| version(&lent)).ok()?;
     (found <= VERSION).then_some((lent, found))
 }
 
@@ -123,7 +123,7 @@ fn open(
     folder: &StateFolder,
     writes: bool,
     prepare: impl Fn(&Connection) -> rusqlite::Result<()>,
-) -> Result<(Lent, i64), DatabaseError> {
+) -> Result<(PooledConnection, i64), DatabaseError> {
     let path = folder.database();
     // Taken before opening: if the name is given to another file meanwhile, the identity does not match, and
     // the connection is not pooled as that file's.
@@ -134,15 +134,15 @@ fn open(
     let database = Connection::open_with_flags(&path, flags).map_err(bad)?;
     database.busy_timeout(PATIENCE).map_err(bad)?;
     database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(bad)?;
-    let found = patiently(|| version(&database)).map_err(bad)?;
+    let found = retry_while_busy(|| version(&database)).map_err(bad)?;
     if found > VERSION {
         return Err(DatabaseError::Newer { path, found });
     }
-    patiently(|| prepare(&database)).map_err(bad)?;
+    retry_while_busy(|| prepare(&database)).map_err(bad)?;
     // The first process that opens the database creates the log.
     let log = folder.log_id();
     let of = before.filter(|of| of.log.is_none() || of.log == log).map(|of| lent::Of { log, ..of });
-    Ok((Lent::new(database, of), found))
+    Ok((PooledConnection::new(database, of), found))
 }
 
 fn version(database: &Connection) -> rusqlite::Result<i64> {
@@ -179,7 +179,7 @@ pub(crate) fn transaction<T, E: From<rusqlite::Error>>(
 
 /// Retries while another process holds the database: SQLite's busy timeout covers neither a change to WAL nor
 /// the first read of a log that another process is recovering.
-pub(crate) fn patiently<T>(attempt: impl Fn() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+pub(crate) fn retry_while_busy<T>(attempt: impl Fn() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
     let until = Instant::now() + PATIENCE;
     loop {
         match attempt() {
@@ -223,10 +223,10 @@ mod tests {
     fn a_connection_to_read_is_used_again_and_sees_what_others_write() {
         let dir = tempfile::tempdir().unwrap();
         let folder = StateFolder::open(&dir.path().join("state")).unwrap();
-        let count = |read: &Lent| {
+        let count = |read: &PooledConnection| {
             read.query_row("SELECT count(*) FROM runs", [], |row| row.get::<_, i64>(0)).unwrap()
         };
-        let add = |to: &Lent| {
+        let add = |to: &PooledConnection| {
             to.execute_batch("INSERT INTO runs (id, started, command, cause, usage, outcome) VALUES (hex(randomblob(8)), 1, '[]', 'exited', '{}', '{}')").unwrap();
         };
         let writer = open_to_write(&folder).unwrap();

@@ -11,7 +11,7 @@ use crate::binaries::{self, Weighed};
 use crate::config::Mode;
 use crate::guard::{Guard, Passed, Scanned, is_only_there, rules, sentence};
 use crate::quarantine::identity::identify;
-use crate::quarantine::{Item, Judged, Keep};
+use crate::quarantine::{Item, Judged, QuarantineConfig};
 use crate::target::Target;
 use crate::whole::Whole;
 
@@ -21,7 +21,7 @@ pub struct Gate {
     /// Guard that scans the code.
     pub guard: Guard,
     /// Where refused code is held. Without it, code is only refused.
-    pub keep: Option<Keep>,
+    pub keep: Option<QuarantineConfig>,
 }
 
 impl Gate {

@@ -11,7 +11,7 @@ use hotcell_sandbox::outcome::{Cause, Outcome};
 
 use crate::config::{GuardSettings, Mode, RulesDigest};
 use crate::reader::Rules;
-use crate::reading::{Reading, Scan};
+use crate::reading::{Scan, ScanState};
 use crate::report::{Code, ErrorReport};
 use crate::target::Target;
 use crate::typed;
@@ -47,7 +47,7 @@ pub struct Guard {
     /// Settings.
     pub settings: GuardSettings,
     /// State kept between scans.
-    pub reading: Reading,
+    pub reading: ScanState,
 }
 
 /// Result of scanning a command.

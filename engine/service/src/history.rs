@@ -12,7 +12,7 @@ use rusqlite::{OptionalExtension, params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::database::{self, DatabaseError, Lent, patiently, transaction};
+use crate::database::{self, DatabaseError, PooledConnection, retry_while_busy, transaction};
 use crate::state::{StateError, StateFolder};
 use crate::time::{micros_since_1970, rfc3339};
 
@@ -113,7 +113,7 @@ impl From<DatabaseError> for HistoryError {
 /// An open history.
 #[derive(Debug)]
 pub struct History {
-    database: Lent,
+    database: PooledConnection,
     path: std::path::PathBuf,
 }
 
@@ -166,7 +166,7 @@ impl History {
             json(&outcome.usage),
             json(&bounded(outcome)),
         ];
-        patiently(|| {
+        retry_while_busy(|| {
             transaction(&self.database, || {
                 self.database.execute(
                     "INSERT INTO runs (id, started, command, cause, exit_code, usage, outcome)
@@ -217,7 +217,7 @@ impl History {
             })?;
             rows.collect::<Result<Vec<_>, _>>()
         };
-        patiently(read).map_err(|error| self.bad(error))
+        retry_while_busy(read).map_err(|error| self.bad(error))
     }
 
     /// Outcome of a run, by its id or a prefix of it.
@@ -237,7 +237,7 @@ impl History {
             let found = statement.query_map([&id], |row| row.get(0))?;
             found.collect::<Result<Vec<String>, _>>()
         };
-        let mut found = patiently(find).map_err(|error| self.bad(error))?;
+        let mut found = retry_while_busy(find).map_err(|error| self.bad(error))?;
         if found.len() > 1 {
             return Err(HistoryError::Ambiguous { id, among: found });
         }
@@ -247,7 +247,7 @@ impl History {
                 .query_row("SELECT outcome FROM runs WHERE id = ?1", [&whole], |row| row.get::<_, String>(0))
                 .optional()
         };
-        let text = patiently(read).map_err(|error| self.bad(error))?;
+        let text = retry_while_busy(read).map_err(|error| self.bad(error))?;
         let text = text.ok_or(HistoryError::NoSuchRun(id))?;
         serde_json::from_str(&text).map_err(|e| self.bad(rusqlite::Error::ToSqlConversionFailure(e.into())))
     }

@@ -10,7 +10,7 @@ const AMONG: usize = 6;
 
 /// Result of looking up an id.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Meant {
+pub(crate) enum PrefixMatch {
     /// The only match.
     One(String),
     /// Several candidates for an ambiguous prefix.
@@ -20,14 +20,14 @@ pub(crate) enum Meant {
 }
 
 /// Looks up a typed id among `ids`, which are lower case and most important first.
-pub(crate) fn meant(typed: &str, ids: &[String]) -> Meant {
+pub(crate) fn resolve_prefix(typed: &str, ids: &[String]) -> PrefixMatch {
     let asked = typed.trim().to_ascii_lowercase();
     let among: Vec<&String> = ids.iter().filter(|id| !asked.is_empty() && id.starts_with(&asked)).collect();
     match among[..] {
-        [one] => Meant::One(one.clone()),
-        [] => Meant::None(nearest(&asked, ids.iter().map(String::as_str)).map(str::to_owned)),
-        _ if among.iter().any(|id| **id == asked) => Meant::One(asked),
-        _ => Meant::Several(among.into_iter().take(AMONG).cloned().collect()),
+        [one] => PrefixMatch::One(one.clone()),
+        [] => PrefixMatch::None(nearest(&asked, ids.iter().map(String::as_str)).map(str::to_owned)),
+        _ if among.iter().any(|id| **id == asked) => PrefixMatch::One(asked),
+        _ => PrefixMatch::Several(among.into_iter().take(AMONG).cloned().collect()),
     }
 }
 
@@ -58,18 +58,18 @@ mod tests {
     #[test]
     fn a_beginning_is_enough_where_it_is_the_only_such() {
         let ids = ["ab12", "ab34", "cd"].map(str::to_owned);
-        let one = |id: &str| Meant::One(id.to_owned());
+        let one = |id: &str| PrefixMatch::One(id.to_owned());
         for (typed, want) in [
             ("ab12", one("ab12")),
             (" AB1 ", one("ab12")),
             ("c", one("cd")),
-            ("ab", Meant::Several(vec!["ab12".to_owned(), "ab34".to_owned()])),
-            ("ab13", Meant::None(Some("ab12".to_owned()))),
+            ("ab", PrefixMatch::Several(vec!["ab12".to_owned(), "ab34".to_owned()])),
+            ("ab13", PrefixMatch::None(Some("ab12".to_owned()))),
         ] {
-            assert_eq!(meant(typed, &ids), want, "{typed}");
+            assert_eq!(resolve_prefix(typed, &ids), want, "{typed}");
         }
-        assert_eq!(meant("ab", &[]), Meant::None(None));
-        assert!(matches!(meant("", &ids), Meant::None(Some(_))));
+        assert_eq!(resolve_prefix("ab", &[]), PrefixMatch::None(None));
+        assert!(matches!(resolve_prefix("", &ids), PrefixMatch::None(Some(_))));
     }
 
     #[test]

@@ -23,12 +23,12 @@ const NAMES: usize = 20_000;
 
 /// A workspace in the state in which it was pinned.
 #[derive(Debug)]
-pub struct Kept {
+pub struct PinnedWorkspace {
     store: Arc<Store>,
     pinned: Pinned,
 }
 
-impl Kept {
+impl PinnedWorkspace {
     /// Pins a workspace.
     ///
     /// # Errors

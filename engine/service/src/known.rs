@@ -31,13 +31,13 @@ pub type Key = [u8; 32];
 
 /// Reports of earlier scans, and new ones of this scan.
 #[derive(Debug)]
-pub struct Known {
+pub struct ReportCache {
     database: Connection,
     new: Vec<(Key, Vec<u8>)>,
     bytes: usize,
 }
 
-impl Known {
+impl ReportCache {
     /// Opens the cache; `None`, with a log message, when it cannot be used.
     #[must_use]
     pub fn open(state: &StateFolder) -> Option<Self> {
@@ -86,7 +86,7 @@ impl Known {
         (own && is_sound(&report)).then_some(report)
     }
 
-    /// Holds a report until [`Known::write`].
+    /// Holds a report until [`ReportCache::write`].
     pub fn add(&mut self, key: Key, report: &Report) {
         let Ok(text) = serde_json::to_vec(report) else { return };
         if is_sound(report) && text.len() <= LONGEST && self.bytes + text.len() <= MOST_AT_ONCE {
@@ -183,7 +183,7 @@ mod tests {
         scan(&Pack::builtin().unwrap(), &Limits::default(), &Artifact::new("a.py", text))
     }
 
-    fn find(known: &Known, key: u8, report: &Report) -> Option<Report> {
+    fn find(known: &ReportCache, key: u8, report: &Report) -> Option<Report> {
         let bytes = usize::try_from(report.artifact.bytes).unwrap();
         known.find(&[key; 32], &report.artifact.sha256, bytes)
     }
@@ -192,11 +192,11 @@ mod tests {
     fn what_was_written_is_found_by_its_key_alone() {
         let (_dir, state) = folder();
         let (good, bad) = (report("print(1)\n"), report("import shutil\nshutil.rmtree('/home')\n"));
-        let mut known = Known::open(&state).unwrap();
+        let mut known = ReportCache::open(&state).unwrap();
         known.add([1; 32], &good);
         known.add([2; 32], &bad);
         known.write();
-        let known = Known::open(&state).unwrap();
+        let known = ReportCache::open(&state).unwrap();
         assert_eq!(find(&known, 1, &good), Some(good.clone()));
         assert_eq!(find(&known, 2, &bad), Some(bad.clone()));
         assert_eq!(find(&known, 3, &good), None);
@@ -211,7 +211,7 @@ mod tests {
         let text = serde_json::to_vec(&forged).unwrap();
         let honest = serde_json::to_vec(&bad).unwrap();
         let with_seal = |key: [u8; 32], text: &[u8]| [&sealed(&key, text)[..], text].concat();
-        let known = Known::open(&state).unwrap();
+        let known = ReportCache::open(&state).unwrap();
         known.database.execute_batch("ROLLBACK").unwrap();
         for (key, row) in [
             (1_u8, with_seal([1; 32], &text)),
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!((1..=6).filter(|key| find(&known, *key, &bad).is_some()).collect::<Vec<_>>(), [6]);
         drop(known);
         std::fs::write(state.path().join(DATABASE), "no database").unwrap();
-        let known = Known::open(&state).unwrap();
+        let known = ReportCache::open(&state).unwrap();
         assert_eq!(find(&known, 6, &bad), None);
     }
 
@@ -239,13 +239,13 @@ mod tests {
         let report = report("print(1)\n");
         let key = |n: u32| -> Key { Sha256::digest(n.to_le_bytes()).into() };
         for round in 0..20 {
-            let mut known = Known::sized(&state, 64).unwrap();
+            let mut known = ReportCache::sized(&state, 64).unwrap();
             (0..40).for_each(|n| known.add(key(round * 40 + n), &report));
             known.write();
         }
         let size = std::fs::metadata(state.path().join(DATABASE)).unwrap().len();
         assert!(size <= 64 * 4096, "{size}");
-        let known = Known::open(&state).unwrap();
+        let known = ReportCache::open(&state).unwrap();
         let there = |n| known.find(&key(n), &report.artifact.sha256, 9).is_some();
         assert!(there(799) && !there(0));
     }

@@ -63,7 +63,7 @@ pub mod workspaces;
 
 pub use actor::Actor;
 pub use approvals::Approvals;
-pub use changes::Keep;
+pub use changes::ChangePolicy;
 pub use config::{Configuration, Settings};
 pub use database::DatabaseError;
 pub use execute::{Observer, RunReport, execute};
@@ -72,6 +72,6 @@ pub use language::Language;
 pub use live::Live;
 pub use quarantine::Quarantine;
 pub use report::ErrorReport;
-pub use request::{Merged, Prepared, RunRequest, Source, What};
+pub use request::{Merged, Prepared, RunRequest, RunTarget, Source};
 pub use state::{StateChoice, StateFolder};
 pub use test::{PreparedTest, TestRequest, Unready};

@@ -8,7 +8,7 @@ use hotcell_guard::{Artifact, BUILD, Limits, Report, is_repeatable};
 use hotcell_sandbox::Confinement;
 use sha2::{Digest, Sha256};
 
-use crate::known::{Key, Known};
+use crate::known::{Key, ReportCache};
 use crate::reader::{Reader, Rules, Span, Unstarted, lost};
 use crate::state::StateFolder;
 
@@ -17,7 +17,7 @@ const MOST_IDLE: usize = 2;
 
 /// State shared by scans. Clones share it; the default keeps nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Reading {
+pub struct ScanState {
     kept: Option<Arc<Kept>>,
     /// Caller whose reports are looked up and stored, when callers must learn nothing from each other.
     caller: Option<Arc<str>>,
@@ -34,23 +34,23 @@ struct Kept {
 /// Settings that must match to reuse a reader: rules and confinements.
 type Kind = (Key, Vec<Confinement>);
 
-impl PartialEq for Reading {
+impl PartialEq for ScanState {
     fn eq(&self, other: &Self) -> bool {
         self.kept.as_ref().map(Arc::as_ptr) == other.kept.as_ref().map(Arc::as_ptr)
             && self.caller == other.caller
     }
 }
 
-impl Eq for Reading {}
+impl Eq for ScanState {}
 
-impl Reading {
+impl ScanState {
     /// State for one scan, with known reports in this state folder.
     #[must_use]
     pub fn once(state: &Path) -> Self {
         Self::of(Kept { state: state.to_owned(), idle: None })
     }
 
-    /// Like [`Reading::once`], but readers are kept for later scans, until [`Reading::close`].
+    /// Like [`ScanState::once`], but readers are kept for later scans, until [`ScanState::close`].
     #[must_use]
     pub fn lasting(state: &Path) -> Self {
         Self::of(Kept { state: state.to_owned(), idle: Some(Mutex::default()) })
@@ -71,7 +71,7 @@ impl Reading {
     #[must_use]
     pub fn begin(&self, rules: Rules, confinements: &[Confinement]) -> Scan {
         let known = self.kept.as_ref().and_then(|kept| match StateFolder::open(&kept.state) {
-            Ok(state) => Known::open(&state),
+            Ok(state) => ReportCache::open(&state),
             Err(error) => {
                 tracing::debug!("known reports cannot be used: {error}");
                 None
@@ -128,12 +128,12 @@ impl Reading {
 /// A scan in progress. It is completed by [`Scan::end`].
 #[derive(Debug)]
 pub struct Scan {
-    reading: Reading,
+    reading: ScanState,
     rules: Rules,
     kind: Kind,
     /// Hash state with the common start of all keys: build, limits, rules.
     base: Sha256,
-    known: Option<Known>,
+    known: Option<ReportCache>,
     /// True once a report was found under these rules, which proves that they are valid.
     found: bool,
     /// The reader, or the reason for its failure, once one was needed.
@@ -223,7 +223,7 @@ mod tests {
     const HOSTILE: &str = "import shutil\nshutil.rmtree('/home')\n";
 
     /// Scans artifacts; returns also if a reader was needed.
-    fn read(reading: &Reading, rules: &Rules, artifacts: &[Artifact]) -> (Vec<Report>, bool) {
+    fn read(reading: &ScanState, rules: &Rules, artifacts: &[Artifact]) -> (Vec<Report>, bool) {
         let mut scan = reading.begin(rules.clone(), &[Confinement::Namespaces]);
         let reports = artifacts.iter().map(|a| scan.read(a)).collect();
         let asked = scan.reader.is_some();
@@ -234,13 +234,13 @@ mod tests {
     #[test]
     fn what_was_read_is_not_read_again() {
         let state = tempfile::tempdir().unwrap();
-        let reading = Reading::once(&state.path().join("state"));
+        let reading = ScanState::once(&state.path().join("state"));
         let artifacts = [Artifact::new("a.py", "print(1)\n"), Artifact::new("b.py", HOSTILE)];
         let (first, asked) = read(&reading, &Rules::new(), &artifacts);
         assert!(asked);
         assert_eq!(first[1].verdict, Verdict::Quarantine);
         assert_eq!(read(&reading, &Rules::new(), &artifacts), (first.clone(), false));
-        let cold = Reading::default();
+        let cold = ScanState::default();
         assert_eq!(read(&cold, &Rules::new(), &artifacts), (first.clone(), true));
         assert_eq!(read(&cold, &Rules::new(), &artifacts), (first, true));
     }
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn another_name_language_content_caller_or_rule_is_read() {
         let state = tempfile::tempdir().unwrap();
-        let reading = Reading::once(&state.path().join("state"));
+        let reading = ScanState::once(&state.path().join("state"));
         let plain = Artifact::new("a", "print(1)\n");
         let none = Rules::new();
         assert!(read(&reading, &none, std::slice::from_ref(&plain)).1);
@@ -277,14 +277,14 @@ mod tests {
 
     #[test]
     fn wrong_rules_are_told_also_where_nothing_is_read() {
-        let scan = Reading::default().begin(vec![("a.yml".to_owned(), "id: [".to_owned())], &[]);
+        let scan = ScanState::default().begin(vec![("a.yml".to_owned(), "id: [".to_owned())], &[]);
         assert!(scan.end().is_err());
     }
 
     #[test]
     fn a_service_keeps_two_readers_at_most() {
         let state = tempfile::tempdir().unwrap();
-        let reading = Reading::lasting(state.path());
+        let reading = ScanState::lasting(state.path());
         let begin = || reading.begin(Rules::new(), &[Confinement::Namespaces]);
         let mut scans = [begin(), begin(), begin()];
         for (at, scan) in scans.iter_mut().enumerate() {

@@ -16,18 +16,18 @@ use hotcell_sandbox::toolchain::{self, Asks, LookupError, Surroundings, Toolchai
 use crate::below;
 use crate::build_folders::{self, Hidden};
 use crate::builds::InUse;
-use crate::changes::{Before, Keep};
+use crate::changes::{ChangePolicy, WorkspaceBaseline};
 use crate::compile::Build;
 use crate::config::{self, Configuration, EnvSetting, Mode, Settings};
 use crate::gate::Gate;
 use crate::guard::{Guard, Passed};
 use crate::images::{self, Wanted};
-use crate::kept::Kept;
+use crate::kept::PinnedWorkspace;
 pub use crate::language::Language;
 use crate::language::{self, Places, Steps};
 use crate::limits;
 use crate::outer_git;
-use crate::quarantine::Keep as Holding;
+use crate::quarantine::QuarantineConfig;
 use crate::report::{Code, ErrorReport};
 use crate::state::StateChoice;
 use crate::target::Target;
@@ -58,7 +58,7 @@ pub enum Source {
 
 /// Program or source to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum RunTarget {
     /// A program with its arguments.
     Program(Vec<OsString>),
     /// A source with its arguments.
@@ -69,11 +69,11 @@ pub enum What {
 #[derive(Clone, Debug)]
 pub struct RunRequest {
     /// Program or source to run.
-    pub what: What,
+    pub what: RunTarget,
     /// A host folder, mounted copy-on-write.
     pub workspace: Option<PathBuf>,
     /// The pinned workspace that `workspace` belongs to, if any.
-    pub kept: Option<Arc<Kept>>,
+    pub kept: Option<Arc<PinnedWorkspace>>,
     /// Limits, profile and the like; they take precedence over the configuration.
     pub settings: Settings,
     /// Default limits of the verb.
@@ -81,7 +81,7 @@ pub struct RunRequest {
     /// Standard input.
     pub stdin: Stdin,
     /// Treatment of the changes in the workspace.
-    pub keep: Keep,
+    pub keep: ChangePolicy,
 }
 
 /// A request merged with its configuration; the policy does not name the program yet.
@@ -117,14 +117,14 @@ pub struct Prepared {
     /// Source that psql reads.
     psql: Option<Vec<u8>>,
     /// Baseline of the workspace, taken before the run.
-    pub before: Option<Before>,
+    pub before: Option<WorkspaceBaseline>,
     /// Resources of the run, released after it.
-    stay: Stay,
+    stay: RunResources,
 }
 
 /// Resources that are held until this is dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Stay {
+pub(crate) struct RunResources {
     /// Image.
     _image: Option<Held>,
     /// Temporary folders of hotcell.
@@ -136,7 +136,7 @@ pub(crate) struct Stay {
 impl Prepared {
     /// Splits into the policy, the unset variables, the guard's result and the resources, for a request
     /// without a source of its own.
-    pub(crate) fn into_parts(self) -> (Policy, Vec<OsString>, Option<Passed>, Stay) {
+    pub(crate) fn into_parts(self) -> (Policy, Vec<OsString>, Option<Passed>, RunResources) {
         (self.policy, self.unset, self.scan, self.stay)
     }
 
@@ -237,7 +237,7 @@ impl RunRequest {
         let state = configuration.asker.as_ref().map(|(_, state)| state.clone());
         let image = image.map(|name| Wanted { name, state: state.clone().unwrap_or(StateChoice::Nowhere) });
         let guard = Guard { settings: guard, reading: configuration.reading() };
-        let gate = Gate { guard, keep: Holding::of(configuration) };
+        let gate = Gate { guard, keep: QuarantineConfig::of(configuration) };
         Ok(Merged { policy, env, gate, compile, image, state })
     }
 
@@ -295,7 +295,7 @@ impl RunRequest {
             .map_or(Programs::Host(&around, self.kept.as_deref()), |held| Programs::Image(&held.image));
         // Taken before the guard's scan: the program may or may not see changes made on the host from here
         // on.
-        let since = Before::moment(self.keep);
+        let since = WorkspaceBaseline::moment(self.keep);
         policy.job.workspace = self.workspace.as_ref().map(|w| cwd.join(w));
         policy.job.layers = self.layers();
         policy.job.aliases = self.names(&around);
@@ -318,7 +318,7 @@ impl RunRequest {
         folders.extend(self.show_around(&mut policy, &around).map_err(&refused)?);
         let hidden = self.hide(&mut policy, gate.guard.settings.mode, &mut folders);
         let noted = gate.keep.clone().filter(|_| gate.guard.settings.mode == Mode::Enforce);
-        let before = Before::of(&policy, since, self.keep, self.kept.clone());
+        let before = WorkspaceBaseline::of(&policy, since, self.keep, self.kept.clone());
         let before = before.map(|before| before.noting(noted));
         let before = before.map(|before| before.without(hidden.iter().map(|hidden| hidden.path.clone())));
         if policy.shape.confinement == Confinement::LandlockOnly && !policy.job.layers.is_empty() {
@@ -328,11 +328,11 @@ impl RunRequest {
         let env = set(env, &mut unset);
         let (mut source, mut read, mut build, mut strips, mut psql) = (None, None, None, false, None);
         match &self.what {
-            What::Program(argv) => {
+            RunTarget::Program(argv) => {
                 start(&mut policy, argv.clone(), programs, &env)?;
                 show_environment(&mut policy, programs);
             }
-            What::Source(language, from, arguments) => {
+            RunTarget::Source(language, from, arguments) => {
                 let language = &match programs {
                     Programs::Host(..) => *language,
                     Programs::Image(image) => language.in_image(image.config.path()),
@@ -396,7 +396,7 @@ impl RunRequest {
             strips,
             psql,
             before,
-            stay: Stay { _image: image, _folders: folders, _in_use: in_use },
+            stay: RunResources { _image: image, _folders: folders, _in_use: in_use },
         })
     }
 
@@ -408,8 +408,8 @@ impl RunRequest {
             return Vec::new();
         }
         let words: &[OsString] = match &self.what {
-            What::Program(argv) => argv,
-            What::Source(_, _, arguments) => arguments,
+            RunTarget::Program(argv) => argv,
+            RunTarget::Source(_, _, arguments) => arguments,
         };
         let hidden = build_folders::hidden(&project, words);
         if hidden.is_empty() {
@@ -430,7 +430,7 @@ impl RunRequest {
 
     /// True when there is a compile step.
     fn compiles(&self) -> bool {
-        matches!(&self.what, What::Source(language, ..) if language.is_compiled())
+        matches!(&self.what, RunTarget::Source(language, ..) if language.is_compiled())
     }
 
     /// Home folder as the program has to name it: without a mount namespace it is elsewhere.
@@ -547,8 +547,8 @@ impl RunRequest {
             provided: Vec::new(),
         };
         match (&self.what, text) {
-            (What::Program(argv), _) => whole.argv.clone_from(argv),
-            (What::Source(language, source, arguments), text) => {
+            (RunTarget::Program(argv), _) => whole.argv.clone_from(argv),
+            (RunTarget::Source(language, source, arguments), text) => {
                 whole.argv.clone_from(arguments);
                 let language = language.as_read();
                 let named = |name: String, text: Vec<u8>| {
@@ -589,8 +589,8 @@ impl RunRequest {
     /// File name for a source from standard input.
     fn file_name(&self, text: &[u8]) -> String {
         match &self.what {
-            What::Source(language, ..) => language.file_name(text),
-            What::Program(_) => String::new(),
+            RunTarget::Source(language, ..) => language.file_name(text),
+            RunTarget::Program(_) => String::new(),
         }
     }
 
@@ -745,7 +745,7 @@ fn set(env: Vec<EnvSetting>, unset: &mut Vec<OsString>) -> Vec<(OsString, OsStri
 #[derive(Clone, Copy)]
 enum Programs<'a> {
     /// On the host, as the caller would find them; their dependencies are mounted.
-    Host(&'a Surroundings, Option<&'a Kept>),
+    Host(&'a Surroundings, Option<&'a PinnedWorkspace>),
     /// On the image's `PATH`, inside: nothing of the host is mounted.
     Image(&'a Image),
 }

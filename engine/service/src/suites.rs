@@ -8,7 +8,7 @@ use hotcell_testing::report::mark_of;
 use hotcell_testing::suites::{self, Found, MOST};
 use hotcell_testing::{Cancel, Progress, Project, ProjectFolder, TestReport, Verdict};
 
-use crate::changes::Keep;
+use crate::changes::ChangePolicy;
 use crate::config::Configuration;
 use crate::report::{Code, ErrorReport};
 use crate::test::{Interpreter, PreparedTest, TestRequest, Unready, pythons, undecided};
@@ -86,7 +86,7 @@ impl TestRequest {
             );
             return Err(Unready::Wrong(ErrorReport::new(Code::Usage, why).field("DIR")));
         }
-        if found.len() > 1 && self.keep != Keep::default() {
+        if found.len() > 1 && self.keep != ChangePolicy::default() {
             return Err(Unready::Wrong(several(&found)));
         }
         self.one_only(asked.len())?;
@@ -103,7 +103,7 @@ impl TestRequest {
         if runs < 2 || self.options.pythons.len() < 2 {
             return Ok(());
         }
-        let option = match (self.keep != Keep::default(), self.coverage) {
+        let option = match (self.keep != ChangePolicy::default(), self.coverage) {
             (true, _) => "--diff, --commit and a workspace that stays are for one run",
             (false, true) => "--coverage is of one Python",
             (false, false) => return Ok(()),

@@ -17,12 +17,12 @@ use hotcell_testing::repeat::Repeats;
 use hotcell_testing::{Cancel, Progress, Project, ProjectFolder, Selection, TestReport, Verdict};
 
 use crate::builds::{self, Warm};
-use crate::changes::{Before, Keep};
+use crate::changes::{ChangePolicy, WorkspaceBaseline};
 use crate::config::{Configuration, Settings};
 use crate::guard::Passed;
-use crate::kept::{Kept, View};
+use crate::kept::{PinnedWorkspace, View};
 use crate::report::{Code, ErrorReport};
-use crate::request::{RunRequest, Stay, What};
+use crate::request::{RunRequest, RunResources, RunTarget};
 use crate::state::StateChoice;
 use crate::typed;
 
@@ -42,7 +42,7 @@ pub struct TestRequest {
     /// The project: a host folder, mounted copy-on-write.
     pub project: PathBuf,
     /// The pinned workspace that `project` belongs to, if any.
-    pub kept: Option<Arc<Kept>>,
+    pub kept: Option<Arc<PinnedWorkspace>>,
     /// Framework by name; otherwise it is detected.
     pub framework: Option<String>,
     /// Selected tests, and how to run them.
@@ -54,7 +54,7 @@ pub struct TestRequest {
     /// Limits, profile and the like; they take precedence over the configuration.
     pub settings: Settings,
     /// Treatment of the changes in the project.
-    pub keep: Keep,
+    pub keep: ChangePolicy,
     /// Further options.
     pub options: TestOptions,
 }
@@ -80,10 +80,10 @@ pub struct PreparedTest {
     repeat: u32,
     selection: Selection,
     options: TestOptions,
-    before: Option<Before>,
+    before: Option<WorkspaceBaseline>,
     /// View of the project, if it is not a plain folder.
     view: Option<Arc<View>>,
-    _stay: Stay,
+    _stay: RunResources,
     /// State folder for the data that compilers need again.
     state: Option<StateChoice>,
     /// The cache that the runs see; set when they begin.
@@ -162,7 +162,7 @@ impl TestRequest {
         let request = RunRequest {
             kept: self.kept.clone(),
             keep: self.keep,
-            what: What::Program(command.argv.clone()),
+            what: RunTarget::Program(command.argv.clone()),
             workspace: Some(self.project.clone()),
             settings: self.settings.clone(),
             limits: crate::limits::for_tests(),

@@ -101,7 +101,7 @@ fn bytes(view: &Stack<'_>, path: &Path, limits: &Limits) -> io::Result<Vec<u8>> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reading::Reading;
+    use crate::reading::ScanState;
     use hotcell_sandbox::Confinement;
     use hotcell_workspace::store::{NewFile, Quota, Source, Store};
 
@@ -118,7 +118,7 @@ mod tests {
         let mut workspace = store.create(Source::Folder(project)).unwrap();
         workspace.write(&[NewFile { path: name(0xfe), bytes: b"1\n".into(), executable: false }]).unwrap();
         let (base, layers) = workspace.mount();
-        let mut scan = Reading::default().begin(Vec::new(), &[Confinement::Namespaces]);
+        let mut scan = ScanState::default().begin(Vec::new(), &[Confinement::Namespaces]);
         let report =
             read(&Limits::default(), &base, &layers, &Executions::default(), &mut |file| scan.read(file))
                 .unwrap();
@@ -157,7 +157,7 @@ mod tests {
             let shown = file.path.display().to_string();
             workspace.write(&[file]).unwrap();
             let (base, layers) = workspace.mount();
-            let mut scan = Reading::default().begin(Vec::new(), &[Confinement::Namespaces]);
+            let mut scan = ScanState::default().begin(Vec::new(), &[Confinement::Namespaces]);
             let report =
                 read(&Limits::default(), &base, &layers, &Executions::default(), &mut |file| scan.read(file))
                     .unwrap();

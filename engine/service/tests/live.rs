@@ -8,10 +8,10 @@ use hotcell_sandbox::Engine;
 use hotcell_sandbox::outcome::Cause;
 use hotcell_service::live::workspaces::NewFile;
 use hotcell_service::live::{
-    AskedLimits, Bounds, Caller, CommandRequest, Live, Order, Phase, Place, Run, Stream, Workspace,
+    AskedLimits, Bounds, Caller, CommandRequest, Live, Order, Phase, RunDir, Run, Stream, Workspace,
 };
 use hotcell_service::report::{Code, ErrorReport};
-use hotcell_service::{Configuration, Keep, StateFolder};
+use hotcell_service::{Configuration, ChangePolicy, StateFolder};
 
 struct Service {
     live: Live,
@@ -35,7 +35,7 @@ fn request(argv: &[&str]) -> CommandRequest {
         image: None,
         argv: argv.iter().map(|a| (*a).to_owned()).collect(),
         workspace: None,
-        keep: Keep::default(),
+        keep: ChangePolicy::default(),
         env: Vec::new(),
         stdin: Vec::new(),
         limits: AskedLimits::default(),
@@ -133,7 +133,7 @@ fn what_a_program_writes_to_a_workspace_is_gone() {
             .unwrap();
         for _ in 0..2 {
             let mut request = request(&["bash", "a/x.sh"]);
-            request.workspace = Some(Place::Kept(workspace.kept().unwrap()));
+            request.workspace = Some(RunDir::Pinned(workspace.kept().unwrap()));
             let run = service.finish(request).await;
             assert_eq!(printed(&run), "old\nnew\n", "{:?}", run.answer());
         }
@@ -151,8 +151,8 @@ fn what_is_kept_is_the_workspace_s_next_state() {
         let workspace = service.workspace(&[("x.sh", "echo new >>data; rm -f gone; cat data"), ("gone", "")]);
         for (keep, printed_now) in [(true, "new\n"), (true, "new\nnew\n"), (false, "new\nnew\nnew\n")] {
             let mut request = request(&["bash", "x.sh"]);
-            request.workspace = Some(Place::Kept(workspace.kept().unwrap()));
-            request.keep = Keep { stay: keep, ..Keep::default() };
+            request.workspace = Some(RunDir::Pinned(workspace.kept().unwrap()));
+            request.keep = ChangePolicy { stay: keep, ..ChangePolicy::default() };
             let run = service.finish(request).await;
             let answer = run.answer().unwrap();
             assert_eq!(printed(&run), printed_now, "{answer:?}");
@@ -172,8 +172,8 @@ fn two_runs_at_once_see_their_beginning_and_hold_nobody_up() {
         let workspace = service.workspace(&[("same", "old\n"), ("d/f", "f\n")]);
         let start = |script: &str| {
             let mut request = request(&["bash", "-c", script]);
-            request.workspace = Some(Place::Kept(workspace.kept().unwrap()));
-            request.keep = Keep { stay: true, ..Keep::default() };
+            request.workspace = Some(RunDir::Pinned(workspace.kept().unwrap()));
+            request.keep = ChangePolicy { stay: true, ..ChangePolicy::default() };
             service.live.start(&me(), service.order(request, None).unwrap()).unwrap()
         };
         let wait = "echo begun; sleep 1; cat same; ls";
@@ -315,7 +315,7 @@ fn an_answer_names_no_folder_of_the_host() {
         for argv in [&["no-such-program"] as &[&str], &["./plain.txt"], &["./missing"], &["/usr/bin/no-such"]]
         {
             let mut request = request(argv);
-            request.workspace = Some(Place::Kept(workspace.kept().unwrap()));
+            request.workspace = Some(RunDir::Pinned(workspace.kept().unwrap()));
             let run = service.finish(request).await;
             let text = format!("{:?}", run.answer().unwrap().outcome());
             assert!(

@@ -25,7 +25,7 @@ const WAITING: &str = ".hotcell-commit-";
 
 /// Options of a commit.
 #[derive(Clone, Copy, Debug)]
-pub struct Terms {
+pub struct CommitOptions {
     /// Time at which the program got its view of the original: any later change there is a conflict. Seconds
     /// and nanoseconds since 1970, on the clock of file times.
     pub since: (i64, i64),
@@ -148,7 +148,7 @@ pub fn commit(
     after: &Stack<'_>,
     original: &Folder,
     changes: &[Change],
-    terms: &Terms,
+    terms: &CommitOptions,
 ) -> Result<Committed, CommitError> {
     let mut committed = Committed::default();
     let mut wanted: Vec<&Change> = Vec::new();
@@ -336,7 +336,13 @@ impl<'a> Waiting<'a> {
         Ok(Self { original, name, folder })
     }
 
-    fn store(&self, number: usize, change: &Change, after: &Stack<'_>, terms: &Terms) -> io::Result<()> {
+    fn store(
+        &self,
+        number: usize,
+        change: &Change,
+        after: &Stack<'_>,
+        terms: &CommitOptions,
+    ) -> io::Result<()> {
         let name = PathBuf::from(number.to_string());
         let mut source = after.file(&change.path)?;
         let mut target: File = self.folder.create(&name)?;
@@ -347,7 +353,13 @@ impl<'a> Waiting<'a> {
         target.set_permissions(PermissionsExt::from_mode(mode(change)))
     }
 
-    fn put(&self, number: usize, change: &Change, original: &Folder, terms: &Terms) -> io::Result<()> {
+    fn put(
+        &self,
+        number: usize,
+        change: &Change,
+        original: &Folder,
+        terms: &CommitOptions,
+    ) -> io::Result<()> {
         let Some(after) = change.after else { return Ok(()) };
         let now = original.node(&change.path)?;
         if after.kind == Kind::Folder {

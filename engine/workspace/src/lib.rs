@@ -43,7 +43,7 @@ mod twins;
 
 pub use admit::{Allow, Judge, Left};
 pub use changes::{Change, What, changes};
-pub use commit::{CommitError, Committed, Terms, commit, moment};
+pub use commit::{CommitError, CommitOptions, Committed, commit, moment};
 pub use diff::diff;
 pub use folder::{Folder, Kind, Node};
 pub use marks::Marks;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use hotcell_service::live::asking::sorted;
 use hotcell_service::live::{Caller, Live};
 use hotcell_service::report::{Code, ErrorReport, printable};
-use hotcell_service::tools::{Asked, Beyond, Caller as Tools, Plugins, Tool as PluginTool, Uncalled, Watch};
+use hotcell_service::tools::{
+    Asked, Beyond, Caller as Tools, InvokeError, Plugins, Tool as PluginTool, Watch,
+};
 use hotcell_tools::{Answer, Capability};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Resource, Tool, ToolAnnotations};
@@ -129,7 +131,7 @@ pub(crate) async fn call(
         }
         () = listener.tell_tool(&mut reported) => called.await,
     };
-    *known = !matches!(answered, Err(Uncalled::Report(_)));
+    *known = !matches!(answered, Err(InvokeError::Report(_)));
     match answered {
         Ok(Asked { answer, standing, beyond, ended }) => {
             let mut result = match &answer {
@@ -145,11 +147,11 @@ pub(crate) async fn call(
             }
             Ok(result)
         }
-        Err(Uncalled::Report(report)) if report.code == Code::UnknownName => {
+        Err(InvokeError::Report(report)) if report.code == Code::UnknownName => {
             Err(unknown(name, report.hint.as_deref()))
         }
-        Err(Uncalled::Report(report)) => Ok(refused(&report)),
-        Err(Uncalled::Call(error)) => Ok(refused(&failed(&error))),
+        Err(InvokeError::Report(report)) => Ok(refused(&report)),
+        Err(InvokeError::Call(error)) => Ok(refused(&failed(&error))),
     }
 }
 

@@ -3,8 +3,8 @@
 
 use hotcell_guard::quarantine::State;
 use hotcell_guard::{Finding, Kind, Report, Severity};
-use hotcell_service::approvals::{Approval, Approvals, Standing, State as Waiting, What};
-use hotcell_service::live::{Caller, Live, Place};
+use hotcell_service::approvals::{Approval, ApprovalSubject, Approvals, RequestStatus, State as Waiting};
+use hotcell_service::live::{Caller, Live, RunDir};
 use hotcell_service::quarantine::Item;
 use rmcp::model::{CallToolResult, JsonObject};
 
@@ -31,8 +31,8 @@ pub async fn scan(live: &Live, caller: &Caller, arguments: JsonObject) -> Answer
     let (held, owner) = (live.clone(), caller.clone());
     let report = blocking(move || {
         let place = match asked.workspace_id {
-            Some(id) => Place::Kept(held.workspaces().get(&owner, &id)?.kept()?),
-            None => Place::Temporary(held.workspaces().temporary(&files)?),
+            Some(id) => RunDir::Pinned(held.workspaces().get(&owner, &id)?.kept()?),
+            None => RunDir::Temporary(held.workspaces().temporary(&files)?),
         };
         let layers = place.kept().map(|kept| kept.mount().1).unwrap_or_default();
         held.office(&owner)?.scan(&place.folder(), &layers).map_err(|report| {
@@ -84,7 +84,7 @@ pub async fn request(live: &Live, caller: &Caller, arguments: JsonObject) -> Ans
         // An item that cannot be released can only be run by a user.
         let asks = item.state == State::UnderReview && item.unreleasable.is_none();
         let standing = asks.then(|| {
-            let what = What::Release {
+            let what = ApprovalSubject::Release {
                 item: item.id.clone(),
                 artifact: item.sha256.clone(),
                 language: item.language.clone(),
@@ -98,13 +98,13 @@ pub async fn request(live: &Live, caller: &Caller, arguments: JsonObject) -> Ans
 }
 
 /// The newest pending request for an item.
-fn standing(desk: &Approvals, item: &Item) -> Result<Option<Standing>, ErrorReport> {
+fn standing(desk: &Approvals, item: &Item) -> Result<Option<RequestStatus>, ErrorReport> {
     let is = |approval: &Approval| {
         let (artifact, language) = (&item.sha256, &item.language);
         approval.state == Waiting::Pending
-            && matches!(&approval.detail, What::Release { artifact: a, language: l, .. } if a == artifact && l == language)
+            && matches!(&approval.detail, ApprovalSubject::Release { artifact: a, language: l, .. } if a == artifact && l == language)
     };
-    Ok(desk.list()?.into_iter().find(is).map(Standing::Waits))
+    Ok(desk.list()?.into_iter().find(is).map(RequestStatus::Waits))
 }
 
 /// Keeps errors about a tool's arguments; a model is told of other errors without details of the host.
@@ -124,7 +124,7 @@ fn without_host(report: ErrorReport) -> ErrorReport {
     }
 }
 
-fn told(item: &Item, standing: Option<&Result<Standing, ErrorReport>>) -> CallToolResult {
+fn told(item: &Item, standing: Option<&Result<RequestStatus, ErrorReport>>) -> CallToolResult {
     let mut about = described(item);
     match standing {
         Some(Ok(standing)) => about.hint = needed(standing).hint,

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use hotcell_egress::AllowList;
-use hotcell_service::Keep;
-use hotcell_service::approvals::Standing;
+use hotcell_service::ChangePolicy;
+use hotcell_service::approvals::RequestStatus;
 use hotcell_service::live::asked::out_of_range;
 use hotcell_service::live::asking::{Approved, hosts, sorted};
 use hotcell_service::live::workspaces::NewFile;
 use hotcell_service::live::{
-    Caller, CommandRequest, Live, Order, Phase, Place, Requested, Run, TestsRequest,
+    Caller, CommandRequest, Live, Order, Phase, RunDir, Requested, Run, TestsRequest,
 };
 use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::request::Language;
@@ -47,7 +47,7 @@ pub async fn code(live: &Live, caller: &Caller, arguments: JsonObject, listener:
     files.push(NewFile { path: name.clone(), bytes: code.clone(), executable: false });
     let workspace = {
         let live = live.clone();
-        blocking(move || live.workspaces().temporary(&files).map(Place::Temporary)).await?
+        blocking(move || live.workspaces().temporary(&files).map(RunDir::Temporary)).await?
     };
     let mut request = CommandRequest::of_source(language, (name, code.clone()), asked.args, workspace);
     (request.stdin, request.limits, request.image) = (asked.stdin.into_bytes(), asked.limits, asked.image);
@@ -105,7 +105,7 @@ pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener
     let work = blocking(move || {
         let workspace = match &asked.workspace_id {
             Some(id) => pinned(&held, &owner, id)?,
-            None => Place::Temporary(held.workspaces().temporary(&files)?),
+            None => RunDir::Temporary(held.workspaces().temporary(&files)?),
         };
         let workspace_id = asked.workspace_id;
         let ask = Ask { tool: "run_tests", hosts, call, workspace_id, may_fetch: false };
@@ -134,19 +134,19 @@ pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener
 }
 
 /// Whether and how the changes are kept.
-fn kept(keep: bool, diff: bool, workspace: Option<&str>) -> Result<Keep, ErrorReport> {
+fn kept(keep: bool, diff: bool, workspace: Option<&str>) -> Result<ChangePolicy, ErrorReport> {
     for (asked, field) in [(keep, "keep"), (diff, "diff")] {
         if asked && workspace.is_none() {
             let why = format!("{field} needs workspace_id: what is given for one call is gone when it ends");
             return Err(ErrorReport::new(Code::InvalidValue, why).field(field));
         }
     }
-    Ok(Keep { stay: keep, diff, ..Keep::default() })
+    Ok(ChangePolicy { stay: keep, diff, ..ChangePolicy::default() })
 }
 
 /// Present state of a caller's workspace. Blocks.
-fn pinned(live: &Live, caller: &Caller, id: &str) -> Result<Place, ErrorReport> {
-    live.workspaces().get(caller, id)?.kept().map(Place::Kept)
+fn pinned(live: &Live, caller: &Caller, id: &str) -> Result<RunDir, ErrorReport> {
+    live.workspaces().get(caller, id)?.kept().map(RunDir::Pinned)
 }
 
 /// The request's content, when it has an idempotency key and will be compared.
@@ -193,7 +193,7 @@ struct Ask {
 
 impl Ask {
     /// The request that a user has to approve, and which is then enforced; `None` when it names no hosts.
-    fn approved(self, workspace: Option<&Place>) -> Option<Arc<Approved>> {
+    fn approved(self, workspace: Option<&RunDir>) -> Option<Arc<Approved>> {
         let place = self.workspace_id.zip(workspace.cloned());
         let (tool, call) = (self.tool, self.call);
         self.hosts.map(|hosts| Arc::new(Approved { tool, hosts, call, place, ask: OnceLock::new() }))
@@ -208,7 +208,7 @@ async fn pending(
     approved: Option<Arc<Approved>>,
     key: Option<&str>,
     content: &[u8],
-) -> Result<Option<Standing>, ErrorReport> {
+) -> Result<Option<RequestStatus>, ErrorReport> {
     let Some(approved) = approved else { return Ok(None) };
     if live.again(caller, key, content)?.is_some() {
         return Ok(None);

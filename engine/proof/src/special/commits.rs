@@ -8,7 +8,9 @@ use std::process::Command;
 
 use hotcell_sandbox::{Changed, Policy};
 use hotcell_workspace::store::{Quota, Source, Store};
-use hotcell_workspace::{CommitError, Committed, Folder, Layer, Stack, Terms, changes, commit, moment};
+use hotcell_workspace::{
+    CommitError, CommitOptions, Committed, Folder, Layer, Stack, changes, commit, moment,
+};
 
 use super::sources::Racer;
 use super::workspaces::{BOTH, NAMES, PLANT, confined};
@@ -45,7 +47,7 @@ fn take_over(
         &before.with(layer),
         &original,
         &found,
-        &Terms { since, allow: allow_protected.into(), owner: None, most: 1 << 30 },
+        &CommitOptions { since, allow: allow_protected.into(), owner: None, most: 1 << 30 },
     ))
 }
 

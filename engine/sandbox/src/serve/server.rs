@@ -64,7 +64,7 @@ pub struct Server {
 
 /// State shared by all connections.
 #[derive(Debug)]
-struct Desk {
+struct ServerState {
     pool: Pool,
     ours: Arc<Standing>,
     user: u32,
@@ -101,7 +101,7 @@ impl Server {
     pub async fn serve(self, pool: Pool, bounds: Bounds, stop: impl Future<Output = ()>) -> io::Result<()> {
         let Self { place, listener, _lock } = self;
         let listener = UnixListener::from_std(listener.into())?;
-        let desk = Arc::new(Desk {
+        let desk = Arc::new(ServerState {
             ours: Arc::new(Standing::of("self")?),
             user: geteuid().as_raw(),
             bounds,
@@ -184,7 +184,7 @@ fn weigh(channel: &Channel, user: u32, ours: &Standing) -> Result<Rights, Declin
     })
 }
 
-impl Desk {
+impl ServerState {
     async fn connected(&self, channel: Channel) {
         let channel = Arc::new(channel);
         let (this, ours, user) = (Arc::clone(&channel), Arc::clone(&self.ours), self.user);

@@ -9,13 +9,13 @@ use rusqlite::Connection;
 use super::error::ApprovalError;
 use crate::actor::Actor;
 use crate::config::{AskedBy, Configuration};
-use crate::database::patiently;
-use crate::ids::{Meant, meant, random_hex};
+use crate::database::retry_while_busy;
+use crate::ids::{PrefixMatch, random_hex, resolve_prefix};
 use crate::permission::rows::{self, Row, now};
 use crate::permission::state::{By, Illegal, Step, next};
-use crate::permission::{Approval, LASTS, LONGEST, State, WAITING, WAITING_FOR_ONE, What};
+use crate::permission::{Approval, ApprovalSubject, LASTS, LONGEST, State, WAITING, WAITING_FOR_ONE};
 use crate::quarantine::office::{of_quarantine, reasoned};
-use crate::quarantine::{Office, Quarantine, QuarantineError};
+use crate::quarantine::{Quarantine, QuarantineError, QuarantineService};
 use crate::report::{Code, ErrorReport};
 use crate::state::StateFolder;
 
@@ -32,7 +32,7 @@ pub type GrantCheck<'a> = dyn Fn(&str, &str, &[String]) -> Done<()> + 'a;
 
 /// State of a caller's request.
 #[derive(Clone, Debug)]
-pub enum Standing {
+pub enum RequestStatus {
     /// A person approved it.
     Approved(Approval),
     /// Waiting for a person.
@@ -41,7 +41,7 @@ pub enum Standing {
     Denied(Approval),
 }
 
-impl Standing {
+impl RequestStatus {
     /// The request.
     #[must_use]
     pub fn approval(&self) -> &Approval {
@@ -151,8 +151,8 @@ impl Approvals {
     /// A report when they cannot be read.
     pub fn list(&self) -> Done<Vec<Approval>> {
         let (own, now) = (self.own(), now());
-        let rows =
-            self.read(|database| Ok(patiently(|| rows::listed(database, own.as_deref(), now, LISTED))?))?;
+        let rows = self
+            .read(|database| Ok(retry_while_busy(|| rows::listed(database, own.as_deref(), now, LISTED))?))?;
         Ok(rows.iter().map(|row| row.shown(now)).collect())
     }
 
@@ -169,12 +169,14 @@ impl Approvals {
     }
 
     fn find(&self, database: &Connection, id: &str) -> Within<Row> {
-        let all = patiently(|| rows::all(database, self.own().as_deref()))?;
+        let all = retry_while_busy(|| rows::all(database, self.own().as_deref()))?;
         let ids: Vec<String> = all.iter().map(|row| row.id.clone()).collect();
-        match meant(id, &ids) {
-            Meant::One(whole) => all.into_iter().find(|row| row.id == whole).ok_or_else(|| no_such(id, None)),
-            Meant::Several(among) => Err(ApprovalError::Ambiguous { id: id.to_owned(), among }),
-            Meant::None(near) => Err(no_such(id, near)),
+        match resolve_prefix(id, &ids) {
+            PrefixMatch::One(whole) => {
+                all.into_iter().find(|row| row.id == whole).ok_or_else(|| no_such(id, None))
+            }
+            PrefixMatch::Several(among) => Err(ApprovalError::Ambiguous { id: id.to_owned(), among }),
+            PrefixMatch::None(near) => Err(no_such(id, near)),
         }
     }
 
@@ -215,18 +217,18 @@ impl Approvals {
         let asked = asked.ok_or_else(|| no_such(id, None))?;
         self.step(&asked, Step::Approve, now())?;
         let office = match &asked.what {
-            What::Release { item, artifact, .. } => {
-                let office = Office::of(&self.configuration, None)?;
+            ApprovalSubject::Release { item, artifact, .. } => {
+                let office = QuarantineService::of(&self.configuration, None)?;
                 if office.current(item)?.sha256 != *artifact {
                     return Err(changed(&asked.id, "the item of that id is another artifact now"));
                 }
                 Some(office)
             }
-            What::Grant { plugin, component, capabilities, .. } => {
+            ApprovalSubject::Grant { plugin, component, capabilities, .. } => {
                 check(plugin, component, capabilities)?;
                 None
             }
-            What::Network { .. } | What::Protected { .. } => None,
+            ApprovalSubject::Network { .. } | ApprovalSubject::Protected { .. } => None,
         };
         if !asked.what.is_whole() {
             let why = format!(
@@ -244,7 +246,7 @@ impl Approvals {
             let mut row = self.find(database, &asked.id)?;
             self.step(&row, Step::Approve, now)?;
             row.decide(database, State::Approved, (lasts, &reason), &actor, now)?;
-            if let (What::Release { item, .. }, Some(office)) = (&row.what, &office) {
+            if let (ApprovalSubject::Release { item, .. }, Some(office)) = (&row.what, &office) {
                 let said = if reason.is_empty() { format!("approved as {}", row.id) } else { reason.clone() };
                 let terms = office.terms();
                 store.release_for(database, item, Some(&row.asked_by), &said, (lasts, 1), &actor, &terms)?;
@@ -264,7 +266,7 @@ impl Approvals {
         let asked = asked.ok_or_else(|| no_such(id, None))?;
         self.step(&asked, Step::Deny, now())?;
         let office = match &asked.what {
-            What::Release { .. } => Some(Office::of(&self.configuration, None)?),
+            ApprovalSubject::Release { .. } => Some(QuarantineService::of(&self.configuration, None)?),
             _ => None,
         };
         let store = self.open()?;
@@ -274,7 +276,7 @@ impl Approvals {
             let mut row = self.find(database, &asked.id)?;
             self.step(&row, Step::Deny, now)?;
             row.decide(database, State::Denied, (LASTS, &reason), &actor, now)?;
-            if let (What::Release { item, .. }, Some(office)) = (&row.what, &office) {
+            if let (ApprovalSubject::Release { item, .. }, Some(office)) = (&row.what, &office) {
                 let terms = office.terms();
                 let there = store.show(item, None, &terms)?;
                 let others = there.release.as_ref().and_then(|release| release.only.as_ref());
@@ -297,22 +299,22 @@ impl Approvals {
     ///
     /// # Errors
     /// A report when too many requests wait already, or the request cannot be written.
-    pub fn ask(&self, what: &What, reason: Option<&str>) -> Done<Standing> {
+    pub fn ask(&self, what: &ApprovalSubject, reason: Option<&str>) -> Done<RequestStatus> {
         let asked_by = self.caller()?;
         let ask = what.ask();
         let actor = self.actor();
         let store = self.open()?;
-        let done = store.step(|database| -> Within<Standing> {
+        let done = store.step(|database| -> Within<RequestStatus> {
             let now = now();
             rows::sweep(database, &actor, now)?;
             if let Some(mut row) = rows::of_ask(database, &asked_by, &ask)? {
                 match row.at(now) {
-                    State::Approved => return Ok(Standing::Approved(row.shown(now))),
-                    State::Denied if now < row.expires => return Ok(Standing::Denied(row.shown(now))),
+                    State::Approved => return Ok(RequestStatus::Approved(row.shown(now))),
+                    State::Denied if now < row.expires => return Ok(RequestStatus::Denied(row.shown(now))),
                     State::Pending => {
                         row.asked += 1;
                         row.write(database)?;
-                        return Ok(Standing::Waits(row.shown(now)));
+                        return Ok(RequestStatus::Waits(row.shown(now)));
                     }
                     State::Denied | State::Expired | State::Used => {}
                 }
@@ -337,7 +339,7 @@ impl Approvals {
                 ticket: None,
             };
             row.step(database, now, &actor, "approval_ask")?;
-            Ok(Standing::Waits(row.shown(now)))
+            Ok(RequestStatus::Waits(row.shown(now)))
         });
         Ok(done?)
     }
@@ -346,7 +348,7 @@ impl Approvals {
     ///
     /// # Errors
     /// A report when the database cannot be read or written.
-    pub fn take(&self, what: &What) -> Done<Option<Approval>> {
+    pub fn take(&self, what: &ApprovalSubject) -> Done<Option<Approval>> {
         self.take_of(Some(&what.ask()), |_| true)
     }
 
@@ -362,7 +364,7 @@ impl Approvals {
         let asked_by = self.caller()?;
         let there = |database: &Connection| -> Within<Option<Row>> {
             let now = now();
-            let all = patiently(|| rows::approved(database, &asked_by, ask, now))?;
+            let all = retry_while_busy(|| rows::approved(database, &asked_by, ask, now))?;
             Ok(all.into_iter().find(|row| row.at(now) == State::Approved && is(row)))
         };
         // Usually there is no approval; then there is no need to wait for a lock.

@@ -20,5 +20,5 @@ pub mod key;
 #[cfg(test)]
 mod tests;
 
-pub use crate::permission::{Approval, ApprovalList, Kind, SCHEMA, State, What};
-pub use desk::{Approvals, GrantCheck, Standing};
+pub use crate::permission::{Approval, ApprovalList, ApprovalSubject, Kind, SCHEMA, State};
+pub use desk::{Approvals, GrantCheck, RequestStatus};

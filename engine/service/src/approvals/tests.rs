@@ -60,8 +60,8 @@ fn plugins(_: &str, _: &str, _: &[String]) -> Result<(), crate::ErrorReport> {
     unreachable!("no grant was asked for")
 }
 
-fn what(content: &str) -> What {
-    What::Network {
+fn what(content: &str) -> ApprovalSubject {
+    ApprovalSubject::Network {
         tool: "run_command".to_owned(),
         hosts: vec!["pypi.org:443".to_owned()],
         workspace: None,
@@ -70,9 +70,9 @@ fn what(content: &str) -> What {
     }
 }
 
-fn waits(standing: Standing) -> Approval {
+fn waits(standing: RequestStatus) -> Approval {
     match standing {
-        Standing::Waits(approval) => approval,
+        RequestStatus::Waits(approval) => approval,
         other => panic!("{other:?}"),
     }
 }
@@ -95,7 +95,7 @@ fn what_is_approved_is_for_one_caller_one_digest_and_one_use() {
     person.approve(&asked.id, Some("looked at it"), None, &plugins).unwrap();
     assert!(you.take(&what("a")).unwrap().is_none(), "another caller");
     assert!(me.take(&what("b")).unwrap().is_none(), "another digest");
-    assert!(matches!(me.ask(&what("a"), None).unwrap(), Standing::Approved(_)));
+    assert!(matches!(me.ask(&what("a"), None).unwrap(), RequestStatus::Approved(_)));
     assert_eq!(me.take(&what("a")).unwrap().unwrap().state, State::Used);
     assert!(me.take(&what("a")).unwrap().is_none(), "used");
     let again = person.approve(&asked.id, None, None, &plugins).unwrap_err();
@@ -140,7 +140,7 @@ fn what_is_over_allows_nothing_and_says_so() {
     assert!(late.message.contains("it has expired; nothing was allowed"), "{late}");
     let next = waits(me.ask(&what("a"), None).unwrap());
     person.deny(&next.id, Some("no \u{1b}[31mway")).unwrap();
-    let Standing::Denied(denied) = me.ask(&what("a"), None).unwrap() else { panic!() };
+    let RequestStatus::Denied(denied) = me.ask(&what("a"), None).unwrap() else { panic!() };
     assert_eq!(
         (denied.id.as_str(), denied.decision.unwrap().reason.as_str()),
         (&*next.id, "no \\u{1b}[31mway")

@@ -10,7 +10,7 @@ use hotcell_guard::quarantine::Channel;
 use hotcell_sandbox::profile::{self, FileError, Profile, ProfileError};
 
 use crate::network::NetworkSetting;
-use crate::reading::Reading;
+use crate::reading::ScanState;
 use crate::report::{Code, ErrorReport};
 use crate::state::StateChoice;
 
@@ -32,7 +32,7 @@ pub struct Configuration {
     /// Channel of the caller, and the state folder; set by the front end. Without it no refused code is held.
     pub asker: Option<(Channel, StateChoice)>,
     /// State kept between scans; nothing, unless the front end says where.
-    pub reading: Reading,
+    pub reading: ScanState,
     /// Folder of the user's file, even when there is no file.
     pub home: Option<PathBuf>,
 }
@@ -97,7 +97,7 @@ impl Configuration {
         };
         let file = places.named.as_ref().map(|named| cwd.join(named)).or_else(|| places.usual.clone());
         let home = file.and_then(|file| Some(file.parent()?.to_owned()));
-        Ok(Self { user, environment, project, asker: None, reading: Reading::default(), home })
+        Ok(Self { user, environment, project, asker: None, reading: ScanState::default(), home })
     }
 
     /// Default time that a call waits for the end of its run: 25 s unless configured, since several clients give
@@ -134,7 +134,7 @@ impl Configuration {
 
     /// Scan state for this caller: a caller of a server learns nothing from the scans of others.
     #[must_use]
-    pub fn reading(&self) -> Reading {
+    pub fn reading(&self) -> ScanState {
         match &self.asker {
             Some((Channel::Model(caller) | Channel::Elicited(caller), _)) => self.reading.of_caller(caller),
             Some((Channel::Cli | Channel::Own, _)) | None => self.reading.clone(),

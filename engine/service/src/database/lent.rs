@@ -56,7 +56,7 @@ pub(super) struct Of {
 
 /// A connection that returns to the pool when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Lent {
+pub(crate) struct PooledConnection {
     /// `Some` until this is dropped.
     connection: Option<Connection>,
     kept: Option<Of>,
@@ -65,12 +65,12 @@ pub(crate) struct Lent {
 
 /// Version of the data as a connection last saw it: while it stays equal, no other connection has written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct DataVersion {
     number: u64,
     version: i64,
 }
 
-impl Deref for Lent {
+impl Deref for PooledConnection {
     type Target = Connection;
 
     fn deref(&self) -> &Connection {
@@ -81,7 +81,7 @@ impl Deref for Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for PooledConnection {
     fn drop(&mut self) {
         let mut all = all();
         if let (Some(connection), Some(of)) = (self.connection.take(), self.kept.take())
@@ -98,7 +98,7 @@ impl Drop for Lent {
     }
 }
 
-impl Lent {
+impl PooledConnection {
     /// Wraps a new connection; it is pooled when its identity is known.
     pub(super) fn new(connection: Connection, of: Option<Of>) -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
@@ -130,8 +130,8 @@ impl Lent {
     }
 
     /// Current version of the data. <https://sqlite.org/pragma.html#pragma_data_version>
-    pub(crate) fn seen(&self) -> rusqlite::Result<Seen> {
+    pub(crate) fn seen(&self) -> rusqlite::Result<DataVersion> {
         let version = self.pragma_query_value(None, "data_version", |row| row.get(0))?;
-        Ok(Seen { number: self.number, version })
+        Ok(DataVersion { number: self.number, version })
     }
 }

@@ -29,11 +29,11 @@ use hotcell_workspace::layer::Bytes as How;
 use hotcell_workspace::{Folder, Layer, Stack, changes, layer};
 
 use crate::builds::{self, UNFINISHED, is_folder};
-use crate::changes::Keep;
+use crate::changes::ChangePolicy;
 use crate::config::{Configuration, EnvSetting, Mode, Settings};
 use crate::network::NetworkSetting;
 use crate::report::ErrorReport;
-use crate::request::{Merged, Prepared, RunRequest, What};
+use crate::request::{Merged, Prepared, RunRequest, RunTarget};
 use crate::state::StateFolder;
 use cargo::Ahead;
 use lock::{Installer, Plan};
@@ -226,7 +226,7 @@ impl Scene<'_> {
 /// Request to run an installer over a folder of hotcell, with the profile, image and toolchains of the run.
 fn request(scene: &Scene<'_>, argv: Vec<OsString>, folder: &Path, settings: Settings) -> RunRequest {
     RunRequest {
-        what: What::Program(argv),
+        what: RunTarget::Program(argv),
         workspace: Some(folder.to_owned()),
         kept: None,
         settings: Settings {
@@ -240,7 +240,7 @@ fn request(scene: &Scene<'_>, argv: Vec<OsString>, folder: &Path, settings: Sett
         },
         limits: crate::limits::for_tests(),
         stdin: Stdin::Null,
-        keep: Keep::default(),
+        keep: ChangePolicy::default(),
     }
 }
 

@@ -8,9 +8,9 @@ use hotcell_egress::AllowList;
 use hotcell_workspace::diff;
 use serde_json::Value;
 
-use super::workspaces::Place;
+use super::workspaces::RunDir;
 use crate::approvals::content::Content;
-use crate::permission::what::{MAX_SHOWN, What, readable, whole};
+use crate::permission::what::{ApprovalSubject, MAX_SHOWN, readable, whole};
 use crate::report::{Code, ErrorReport};
 
 /// Maximum number of hosts per run.
@@ -56,7 +56,7 @@ pub struct Approved {
     /// Arguments of the call.
     pub call: Value,
     /// Workspace id and run folder.
-    pub place: Option<(String, Place)>,
+    pub place: Option<(String, RunDir)>,
     /// Digest of the approved request; empty until it is approved.
     pub ask: OnceLock<String>,
 }
@@ -66,7 +66,7 @@ impl Approved {
     ///
     /// # Errors
     /// Like [`asked`].
-    pub fn what(&self) -> Result<What, ErrorReport> {
+    pub fn what(&self) -> Result<ApprovalSubject, ErrorReport> {
         let place = self.place.as_ref().map(|(id, place)| (id.as_str(), place));
         asked(self.tool, &self.hosts, &self.call, place)
     }
@@ -92,8 +92,8 @@ pub fn asked(
     tool: &str,
     hosts: &AllowList,
     arguments: &Value,
-    workspace: Option<(&str, &Place)>,
-) -> Result<What, ErrorReport> {
+    workspace: Option<(&str, &RunDir)>,
+) -> Result<ApprovalSubject, ErrorReport> {
     let mut run = sorted(arguments);
     if let Value::Object(fields) = &mut run {
         fields.retain(|name, _| !ASIDE.contains(&name.as_str()));
@@ -102,7 +102,7 @@ pub fn asked(
     content.text(tool.as_bytes());
     content.text(run.to_string().as_bytes());
     let mut shown = readable(&run);
-    if let Some((_, Place::Kept(kept))) = workspace {
+    if let Some((_, RunDir::Pinned(kept))) = workspace {
         let pinned = kept.pinned();
         let bad = |error: io::Error| {
             let why = format!("the workspace cannot be read for an approval: {error}");
@@ -120,7 +120,7 @@ pub fn asked(
         shown.push_str("What the workspace has beside its folder:\n");
         shown.push_str(&changed);
     }
-    Ok(What::Network {
+    Ok(ApprovalSubject::Network {
         tool: tool.to_owned(),
         hosts: hosts.rules().iter().map(ToString::to_string).collect(),
         workspace: workspace.map(|(id, _)| id.to_owned()),
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn ask(tool: &str, hosts: &[&str], arguments: &Value) -> What {
+    fn ask(tool: &str, hosts: &[&str], arguments: &Value) -> ApprovalSubject {
         let list = AllowList::of(hosts.iter().copied()).unwrap();
         asked(tool, &list, arguments, None).unwrap()
     }

@@ -12,19 +12,19 @@ use hotcell_sandbox::toolchain::{Asks, Surroundings};
 use hotcell_sandbox::{BoxFuture, Bytes, Chunk, Limits, Running, Spawn};
 
 use super::asked::AskedLimits;
-use super::leave::{Leave, WITHDRAWN};
+use super::leave::{NetworkPermit, WITHDRAWN};
 use super::registry::{Live, Work};
-use super::run::{Answer, Desk, Progress, Stream};
-use super::workspaces::Place;
+use super::run::{Answer, Progress, RunContext, Stream};
+use super::workspaces::RunDir;
 use crate::caller::Caller;
-use crate::changes::Keep;
+use crate::changes::ChangePolicy;
 use crate::config::{Configuration, EnvSetting, Settings};
 use crate::execute::{Observer, execute};
 use crate::images::Wanted;
 use crate::network::NetworkSetting;
 use crate::plantable::without_plantable;
 use crate::report::{Code, ErrorReport};
-use crate::request::{Language, Merged, RunRequest, Source, What};
+use crate::request::{Language, Merged, RunRequest, RunTarget, Source};
 
 /// System folders from which a program may be named by its path.
 const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/alternatives"];
@@ -45,9 +45,9 @@ pub struct CommandRequest {
     /// Program and its arguments; with a source, only the arguments.
     pub argv: Vec<String>,
     /// Folder that it starts in.
-    pub workspace: Option<Place>,
+    pub workspace: Option<RunDir>,
     /// Treatment of the changes there; by default they are lost at the end of the run.
-    pub keep: Keep,
+    pub keep: ChangePolicy,
     /// Environment variables.
     pub env: Vec<(String, String)>,
     /// Standard input; may be empty.
@@ -67,14 +67,14 @@ impl CommandRequest {
         language: Language,
         (path, text): (String, Vec<u8>),
         args: Vec<String>,
-        workspace: Place,
+        workspace: RunDir,
     ) -> Self {
         Self {
             source: Some((language, path, text)),
             image: None,
             argv: args,
             workspace: Some(workspace),
-            keep: Keep::default(),
+            keep: ChangePolicy::default(),
             env: Vec::new(),
             stdin: Vec::new(),
             limits: AskedLimits::default(),
@@ -103,7 +103,7 @@ impl CommandRequest {
             Some((language, path, text)) => {
                 check_arguments(&self.argv)?;
                 let arguments = self.argv.iter().map(OsString::from).collect();
-                What::Source(language, Source::Inside(path.into(), text), arguments)
+                RunTarget::Source(language, Source::Inside(path.into(), text), arguments)
             }
             None => {
                 check_argv(&self.argv, self.workspace.is_some())?;
@@ -111,16 +111,16 @@ impl CommandRequest {
                 if let Ok(own) = Path::new(&self.argv[0]).strip_prefix(PROJECT) {
                     self.argv[0] = format!("./{}", own.display());
                 }
-                What::Program(self.argv.iter().map(OsString::from).collect())
+                RunTarget::Program(self.argv.iter().map(OsString::from).collect())
             }
         };
         check_env(&self.env)?;
         check_stdin(&self.stdin)?;
         let request = RunRequest {
-            kept: self.workspace.as_ref().and_then(Place::kept).cloned(),
+            kept: self.workspace.as_ref().and_then(RunDir::kept).cloned(),
             keep: self.keep,
             what,
-            workspace: self.workspace.as_ref().map(Place::folder),
+            workspace: self.workspace.as_ref().map(RunDir::folder),
             settings: Settings {
                 env: self.env.into_iter().map(|(n, v)| EnvSetting::Set(n.into(), v.into())).collect(),
                 // Only a run of a user at the keyboard reaches hosts, except for those that such a user
@@ -138,7 +138,7 @@ impl CommandRequest {
         let limits = self.limits;
         let merged = joined(&request, &limits, &configuration)?;
         let (workspace, keep) = (self.workspace, self.keep);
-        let leave = Leave::new(self.approved, current.clone());
+        let leave = NetworkPermit::new(self.approved, current.clone());
         // Host folders may lie on a file system that does not respond.
         let quick = language.is_none()
             && workspace.is_none()
@@ -184,7 +184,7 @@ impl CommandRequest {
                         if prepared.reads_errors() {
                             prepared.policy.job.limits.capture = READ;
                         }
-                        if keep == Keep::default() {
+                        if keep == ChangePolicy::default() {
                             prepared.before = None;
                         }
                         let spawn: &dyn Spawn = &desk.pool;
@@ -210,8 +210,8 @@ impl CommandRequest {
 /// Surroundings for the lookup: the operator's programs, among which a caller only chooses, and the workspace
 /// as the base of relative paths. No setting of the operator's may lead to a place where callers can put
 /// files by a commit, below one of the folders `commit`.
-pub(super) fn surroundings(workspace: Option<&Place>, commit: &[PathBuf]) -> Surroundings {
-    let cwd = workspace.map_or_else(|| PathBuf::from("/nonexistent"), Place::folder);
+pub(super) fn surroundings(workspace: Option<&RunDir>, commit: &[PathBuf]) -> Surroundings {
+    let cwd = workspace.map_or_else(|| PathBuf::from("/nonexistent"), RunDir::folder);
     let around = Surroundings { cwd, asks: Asks::Caller, ..Surroundings::of_this_process() };
     without_plantable(around, commit)
 }
@@ -230,7 +230,7 @@ fn joined(
 }
 
 /// Shows a run to those who follow it.
-struct Shown<'a>(&'a Desk);
+struct Shown<'a>(&'a RunContext);
 
 impl Observer for Shown<'_> {
     fn compiles(&mut self, compiler: &str) {
@@ -260,7 +260,7 @@ impl Observer for Shown<'_> {
 }
 
 /// Resolves when the run is cancelled, or when the operator withdraws its network.
-async fn stopped(desk: &Desk, leave: &Leave) -> Option<&'static str> {
+async fn stopped(desk: &RunContext, leave: &NetworkPermit) -> Option<&'static str> {
     tokio::select! {
         biased;
         () = desk.cancelled() => None,

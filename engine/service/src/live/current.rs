@@ -8,12 +8,12 @@ use hotcell_sandbox::Limits;
 use hotcell_sandbox::policy::Stdin;
 use tokio::sync::watch;
 
-use crate::changes::Keep;
+use crate::changes::ChangePolicy;
 use crate::config::{Configuration, Settings};
 use crate::guard;
 use crate::network::NetworkSetting;
 use crate::report::{Code, ErrorReport};
-use crate::request::{RunRequest, What};
+use crate::request::{RunRequest, RunTarget};
 
 /// A replaceable configuration. Clones share it.
 #[derive(Clone, Debug)]
@@ -56,8 +56,8 @@ pub fn is_off(configuration: &Configuration) -> bool {
 pub fn check(configuration: &Configuration) -> Result<(), ErrorReport> {
     let run = RunRequest {
         kept: None,
-        keep: Keep::default(),
-        what: What::Program(vec!["true".into()]),
+        keep: ChangePolicy::default(),
+        what: RunTarget::Program(vec!["true".into()]),
         workspace: None,
         settings: Settings::default(),
         limits: Limits::default(),

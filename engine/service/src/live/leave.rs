@@ -13,14 +13,14 @@ pub(super) const WITHDRAWN: &str = "stopped: the operator withdrew the network w
 
 /// Hosts that a person and the operator let a run reach; empty for most runs.
 #[derive(Clone, Debug)]
-pub(super) struct Leave {
+pub(super) struct NetworkPermit {
     approved: Option<Arc<Approved>>,
     /// Rules that only the operator's own list may contain.
     placed: AllowList,
     current: Current,
 }
 
-impl Leave {
+impl NetworkPermit {
     pub fn new(approved: Option<Arc<Approved>>, current: Current) -> Self {
         let placed = approved.as_ref().map(|approved| approved.hosts.placed()).unwrap_or_default();
         Self { approved, placed, current }
@@ -88,7 +88,7 @@ mod tests {
                 let (hosts, call, ask) = (hosts.parse().unwrap(), serde_json::Value::Null, OnceLock::new());
                 Arc::new(Approved { tool: "run_tests", hosts, call, place: None, ask })
             });
-            let said = Leave::new(approved, current).named();
+            let said = NetworkPermit::new(approved, current).named();
             match word {
                 None => assert_eq!(said, Ok(()), "{hosts:?} {configuration}"),
                 Some(word) => assert!(said.is_err_and(|s| s.contains(word)), "{hosts:?} {configuration}"),

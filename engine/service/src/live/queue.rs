@@ -25,7 +25,7 @@ impl Lane {
 
 /// Limits of running and waiting items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct QueueLimits {
     /// Maximum number running at once.
     pub running: usize,
     /// Maximum number running at once per caller.
@@ -54,7 +54,7 @@ type Lanes<T> = VecDeque<(Lane, VecDeque<T>)>;
 /// The queue; `T` identifies an item.
 #[derive(Debug)]
 pub struct Queue<T> {
-    places: Places,
+    places: QueueLimits,
     running: HashMap<Caller, usize>,
     /// Callers with waiting items, the next in front.
     turns: VecDeque<(Caller, Lanes<T>)>,
@@ -79,7 +79,7 @@ fn before(waiting: impl Iterator<Item = usize>, turn: usize, own: usize) -> usiz
 impl<T: PartialEq> Queue<T> {
     /// An empty queue.
     #[must_use]
-    pub fn new(places: Places) -> Self {
+    pub fn new(places: QueueLimits) -> Self {
         Self { places, running: HashMap::new(), turns: VecDeque::new() }
     }
 
@@ -183,8 +183,8 @@ impl<T: PartialEq> Queue<T> {
 mod tests {
     use super::*;
 
-    fn places(running: usize, running_for_one: usize) -> Places {
-        Places { running, running_for_one, waiting_for_one: 4, waiting: 6 }
+    fn places(running: usize, running_for_one: usize) -> QueueLimits {
+        QueueLimits { running, running_for_one, waiting_for_one: 4, waiting: 6 }
     }
 
     #[test]
@@ -208,7 +208,8 @@ mod tests {
     fn sessions_of_a_caller_take_turns_and_are_one_caller_to_the_others() {
         let (busy, other) = (Caller::new("busy"), Caller::new("other"));
         let (noisy, quiet) = (Lane::of("noisy"), Lane::of("quiet"));
-        let mut queue = Queue::new(Places { running: 1, running_for_one: 1, waiting_for_one: 5, waiting: 9 });
+        let mut queue =
+            Queue::new(QueueLimits { running: 1, running_for_one: 1, waiting_for_one: 5, waiting: 9 });
         (1..=4).for_each(|n| queue.push(&busy, &noisy, n).unwrap());
         queue.push(&busy, &quiet, 10).unwrap();
         assert_eq!(queue.push(&busy, &quiet, 11), Err(Full::Caller(5)), "all sessions together");
@@ -226,7 +227,7 @@ mod tests {
     fn a_quiet_caller_waits_for_one_turn_however_many_others_have_waiting() {
         let (noisy, quiet) = (Caller::new("noisy"), Caller::new("quiet"));
         for (caller, lane) in [(&quiet, Lane::default()), (&noisy, Lane::of("quiet"))] {
-            let many = Places { running: 5, running_for_one: 5, waiting_for_one: 99, waiting: 99 };
+            let many = QueueLimits { running: 5, running_for_one: 5, waiting_for_one: 99, waiting: 99 };
             let mut queue = Queue::new(many);
             (0..64).for_each(|n| queue.push(&noisy, &Lane::of("noisy"), n).unwrap());
             (0..5).for_each(|n| assert_eq!(queue.take(), Some(n)));
@@ -243,7 +244,7 @@ mod tests {
     #[test]
     fn calls_without_a_session_are_served_as_they_came_and_have_several_turns() {
         let (caller, session) = (Caller::new("busy"), Lane::of("quiet"));
-        let many = Places { running: 1, running_for_one: 1, waiting_for_one: 99, waiting: 99 };
+        let many = QueueLimits { running: 1, running_for_one: 1, waiting_for_one: 99, waiting: 99 };
         let mut queue = Queue::new(many);
         (0..20).for_each(|n| queue.push(&caller, &Lane::default(), n).unwrap());
         assert_eq!(queue.take(), Some(0));
@@ -292,7 +293,7 @@ mod tests {
         #[test]
         fn the_position_is_the_order(callers in proptest::collection::vec((0usize..3, 0usize..3), 1..20)) {
             let all: Vec<_> = (0..3).map(|n| Caller::new(format!("{n}"))).collect();
-            let many = Places { running: 1, running_for_one: 1, waiting_for_one: 99, waiting: 99 };
+            let many = QueueLimits { running: 1, running_for_one: 1, waiting_for_one: 99, waiting: 99 };
             let mut queue = Queue::new(many);
             for (item, (caller, lane)) in callers.iter().enumerate() {
                 queue.push(&all[*caller], &Lane::of(&lane.to_string()), item).unwrap();

@@ -15,9 +15,9 @@ use tokio::task::JoinHandle;
 
 use super::current::{self, Current};
 use super::finished::{Finished, Memory};
-use super::queue::{Full, Lane, Places, Queue};
-use super::run::{Answer, Desk, Phase, Requested, Run, Stream, never_ran};
-use super::scribe::Scribe;
+use super::queue::{Full, Lane, Queue, QueueLimits};
+use super::run::{Answer, Phase, Requested, Run, RunContext, Stream, never_ran};
+use super::scribe::HistoryWriter;
 use super::tasks::Tasks;
 use super::workspaces::{Folders, Quotas, Workspaces};
 use crate::approvals::Approvals;
@@ -26,9 +26,9 @@ use crate::config::{Configuration, HotSettings};
 use crate::history::Stored;
 use crate::ids::handle;
 use crate::metrics::{Metrics, Now};
-use crate::quarantine::Office;
+use crate::quarantine::QuarantineService;
 use crate::reader::program;
-use crate::reading::Reading;
+use crate::reading::ScanState;
 use crate::report::{Code, ErrorReport};
 use crate::state::{StateChoice, StateFolder};
 use crate::tools::Caller as Tools;
@@ -74,7 +74,7 @@ impl Default for Bounds {
 }
 
 /// The work of a run.
-pub type Work = Box<dyn FnOnce(Desk) -> BoxFuture<'static, Answer> + Send>;
+pub type Work = Box<dyn FnOnce(RunContext) -> BoxFuture<'static, Answer> + Send>;
 
 /// An order to run something.
 pub struct Order {
@@ -129,7 +129,7 @@ struct Shared {
     metrics: Metrics,
     /// Background tasks.
     behind: Mutex<Vec<JoinHandle<()>>>,
-    scribe: Arc<Scribe>,
+    scribe: Arc<HistoryWriter>,
     table: Mutex<Table>,
     hasher: RandomState,
     examined: tokio::sync::Mutex<Option<(Instant, Arc<Doctor>)>>,
@@ -161,10 +161,10 @@ impl Live {
         state: StateFolder,
         bounds: Bounds,
     ) -> Result<Self, ErrorReport> {
-        configuration.reading = Reading::lasting(state.path());
+        configuration.reading = ScanState::lasting(state.path());
         let folders = Folders::of(&configuration.user.mcp, state.path());
         let workspaces = Workspaces::open(&state, bounds.quotas, folders)?;
-        let places = Places {
+        let places = QueueLimits {
             running: bounds.concurrent,
             running_for_one: bounds.concurrent_for_one,
             waiting_for_one: bounds.waiting_for_one,
@@ -190,7 +190,7 @@ impl Live {
         let tasks = Tasks::of(&state, &workspaces.service());
         let state = Arc::new(state);
         let shared = Arc::new(Shared {
-            scribe: Arc::new(Scribe::new(Arc::clone(&state))),
+            scribe: Arc::new(HistoryWriter::new(Arc::clone(&state))),
             tasks,
             metrics: Metrics::default(),
             behind: Mutex::default(),
@@ -271,8 +271,8 @@ impl Live {
     ///
     /// # Errors
     /// A report when the operator's own rules cannot be read.
-    pub fn office(&self, caller: &Caller) -> Result<Office, ErrorReport> {
-        Office::of(&self.configuration_of(caller), None)
+    pub fn office(&self, caller: &Caller) -> Result<QuarantineService, ErrorReport> {
+        QuarantineService::of(&self.configuration_of(caller), None)
     }
 
     /// Approvals of a caller.
@@ -514,7 +514,7 @@ impl Live {
             let run = Arc::clone(run);
             run.started();
             let ending = Ending { live: self.clone(), run: Arc::clone(&run), stored, began: Instant::now() };
-            let desk = Desk { pool: self.0.pool.clone(), run };
+            let desk = RunContext { pool: self.0.pool.clone(), run };
             tokio::spawn(async move {
                 let answer = work(desk).await;
                 ending.with(answer);

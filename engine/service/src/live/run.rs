@@ -284,13 +284,13 @@ impl Run {
 
 /// Context of a run's work: the engine, the run, and its cancellation.
 #[derive(Clone, Debug)]
-pub struct Desk {
+pub struct RunContext {
     /// Pool of ready sandboxes.
     pub pool: Pool,
     pub(super) run: std::sync::Arc<Run>,
 }
 
-impl Desk {
+impl RunContext {
     /// Waits until the run is cancelled.
     pub async fn cancelled(&self) {
         let _ = self.run.cancelled.subscribe().wait_for(|c| *c).await;

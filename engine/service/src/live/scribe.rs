@@ -18,7 +18,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 const MOST: usize = 500;
 
 /// Writes the history of a state folder in the background.
-pub(super) struct Scribe {
+pub(super) struct HistoryWriter {
     state: Arc<StateFolder>,
     waiting: Mutex<Waiting>,
     /// Held while writing; true when the last write succeeded.
@@ -32,7 +32,7 @@ struct Waiting {
     in_hand: bool,
 }
 
-impl Scribe {
+impl HistoryWriter {
     pub fn new(state: Arc<StateFolder>) -> Self {
         Self { state, waiting: Mutex::default(), writing: Mutex::new(true) }
     }
@@ -115,7 +115,7 @@ mod tests {
     async fn what_cannot_be_written_is_written_when_it_can() {
         let dir = tempfile::tempdir().unwrap();
         let state = Arc::new(StateFolder::open(&dir.path().join("state")).unwrap());
-        let scribe = Arc::new(Scribe::new(Arc::clone(&state)));
+        let scribe = Arc::new(HistoryWriter::new(Arc::clone(&state)));
         // A folder in place of the database cannot be opened.
         std::fs::create_dir(state.database()).unwrap();
         for id in 0..MOST + 2 {

@@ -14,11 +14,11 @@ use hotcell_testing::{Cancel, ProjectFolder, TestReport, Verdict};
 use super::asked::AskedLimits;
 use super::command::surroundings;
 use super::current::Current;
-use super::leave::Leave;
-use super::run::{Desk, never_ran};
+use super::leave::NetworkPermit;
+use super::run::{RunContext, never_ran};
 use super::tests::{Shown, as_settings, follow, inside, may_begin};
-use super::workspaces::Place;
-use crate::changes::Keep;
+use super::workspaces::RunDir;
+use crate::changes::ChangePolicy;
 use crate::config::Configuration;
 use crate::report::{Code, ErrorReport};
 use crate::state::StateChoice;
@@ -28,11 +28,11 @@ use crate::test::{TestRequest, Unready};
 const SHORTEST: Duration = Duration::from_millis(100);
 
 /// True when the tests are in several suites, or in a subfolder of the project.
-pub(super) fn are_apart(request: &TestRequest, workspace: &Place) -> Result<bool, ErrorReport> {
+pub(super) fn are_apart(request: &TestRequest, workspace: &RunDir) -> Result<bool, ErrorReport> {
     let suites = match workspace {
         // A folder that cannot be listed now is reported when the suite is prepared.
-        Place::Kept(kept) => kept.view().ok().and_then(|view| request.apart(&view.as_project())),
-        Place::Temporary(folder) => {
+        RunDir::Pinned(kept) => kept.view().ok().and_then(|view| request.apart(&view.as_project())),
+        RunDir::Temporary(folder) => {
             ProjectFolder::open(folder.path()).ok().and_then(|folder| request.apart(&folder))
         }
     };
@@ -43,7 +43,7 @@ pub(super) fn are_apart(request: &TestRequest, workspace: &Place) -> Result<bool
             .field("filter")
             .hint("give the folder of one of them, or name its framework"));
     }
-    if request.keep == Keep::default() {
+    if request.keep == ChangePolicy::default() {
         return Ok(true);
     }
     let why =
@@ -58,8 +58,8 @@ pub(super) struct Asked {
     pub request: TestRequest,
     pub limits: AskedLimits,
     pub asker: Option<(Channel, StateChoice)>,
-    pub workspace: Place,
-    pub leave: Leave,
+    pub workspace: RunDir,
+    pub leave: NetworkPermit,
 }
 
 /// Folders of the suites, kept while they run.
@@ -72,7 +72,7 @@ struct Opened {
 }
 
 /// Runs the suites, under the configuration in force now.
-pub(super) async fn perform(desk: &Desk, asked: Asked, current: &Current) -> TestReport {
+pub(super) async fn perform(desk: &RunContext, asked: Asked, current: &Current) -> TestReport {
     let began = Instant::now();
     let Asked { request, limits, asker, workspace, leave } = asked;
     if let Err(why) = leave.named() {
@@ -152,10 +152,10 @@ pub(super) async fn perform(desk: &Desk, asked: Asked, current: &Current) -> Tes
 }
 
 /// Finds the suites in a place that no other process writes to. Blocks.
-fn open(request: &TestRequest, workspace: &Place, limits: &Limits) -> Result<Opened, String> {
+fn open(request: &TestRequest, workspace: &RunDir, limits: &Limits) -> Result<Opened, String> {
     let copy = match workspace {
-        Place::Temporary(_) => None,
-        Place::Kept(kept) => Some(kept.copy(limits).map_err(|error| {
+        RunDir::Temporary(_) => None,
+        RunDir::Pinned(kept) => Some(kept.copy(limits).map_err(|error| {
             tracing::info!(target: "hotcell_contents", "a workspace was not copied for its suites: {error}");
             "the workspace cannot be copied for its suites: it has more bytes or files than a run may write, or there is no room; \
              name one framework, and its tests run without a copy"

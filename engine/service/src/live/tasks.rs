@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::folder;
 use crate::caller::Caller;
-use crate::database::{self, Lent, patiently};
+use crate::database::{self, PooledConnection, retry_while_busy};
 use crate::report::{Code, ErrorReport};
 use crate::state::StateFolder;
 use crate::time::micros_since_1970;
@@ -102,11 +102,11 @@ impl Tasks {
         self.unwritten.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open(&self) -> Done<(StateFolder, Lent)> {
+    fn open(&self) -> Done<(StateFolder, PooledConnection)> {
         let folder = StateFolder::open(&self.state).map_err(bad)?;
         let database = database::open_to_write(&folder).map_err(bad)?;
         // An answer that was given must survive a power loss.
-        patiently(|| database.execute_batch("PRAGMA synchronous = FULL")).map_err(bad)?;
+        retry_while_busy(|| database.execute_batch("PRAGMA synchronous = FULL")).map_err(bad)?;
         Ok((folder, database))
     }
 
@@ -173,7 +173,7 @@ impl Tasks {
             let query = "SELECT DISTINCT service FROM tasks WHERE state = 'working' AND service <> ?1";
             database.prepare(query)?.query_map([&self.service], |row| row.get(0))?.collect()
         };
-        for service in patiently(of).map_err(bad)? {
+        for service in retry_while_busy(of).map_err(bad)? {
             if !folder::lives(folder, &service) {
                 let remembered = i64::try_from(REMEMBERED_MS).unwrap_or(i64::MAX).saturating_mul(1000);
                 let end = || {
@@ -181,7 +181,7 @@ impl Tasks {
                                  WHERE service = ?1 AND state = 'working'";
                     database.execute(query, params![service, DIED, now(), now().saturating_add(remembered)])
                 };
-                patiently(end).map_err(bad)?;
+                retry_while_busy(end).map_err(bad)?;
             }
         }
         Ok(())
@@ -193,8 +193,9 @@ impl Tasks {
     /// # Errors
     /// A report when nothing can be written.
     pub fn end(&self, id: &str, became: &Stands) -> Done<()> {
-        let written =
-            self.open().and_then(|(_, database)| patiently(|| write(&database, id, became)).map_err(bad));
+        let written = self
+            .open()
+            .and_then(|(_, database)| retry_while_busy(|| write(&database, id, became)).map_err(bad));
         let mut unwritten = self.unwritten();
         if written.is_ok() {
             unwritten.remove(id);
@@ -218,7 +219,7 @@ impl Tasks {
         if form < 5 {
             return Err(unknown());
         }
-        let found = patiently(|| read(&database, caller, id)).map_err(bad)?;
+        let found = retry_while_busy(|| read(&database, caller, id)).map_err(bad)?;
         let (mut task, service) = found.ok_or_else(unknown)?;
         let kept = self.unwritten().get(id).cloned();
         if let (Stands::Working, Some(became)) = (&task.stands, kept) {

@@ -12,18 +12,18 @@ use hotcell_testing::{Cancel, Event, Selection, TestReport, Verdict};
 use super::asked::AskedLimits;
 use super::asking::Approved;
 use super::command::{surroundings, there, without_host_paths};
-use super::leave::{Leave, WITHDRAWN};
+use super::leave::{NetworkPermit, WITHDRAWN};
 use super::registry::{Live, Work};
-use super::run::{Answer, Desk, Progress, Stream};
+use super::run::{Answer, Progress, RunContext, Stream};
 use super::suites;
-use super::workspaces::Place;
+use super::workspaces::RunDir;
 use crate::caller::Caller;
-use crate::changes::Keep;
+use crate::changes::ChangePolicy;
 use crate::config::{Configuration, Settings};
 use crate::network::NetworkSetting;
 use crate::report::{Code, ErrorReport};
 use crate::request::Merged;
-use crate::request::{RunRequest, What};
+use crate::request::{RunRequest, RunTarget};
 use crate::test::{TestOptions, TestRequest, Unready};
 
 /// Maximum length of a filter, in bytes.
@@ -33,9 +33,9 @@ const LONGEST_FILTER: usize = 4096;
 #[derive(Debug)]
 pub struct TestsRequest {
     /// Workspace that contains the project.
-    pub workspace: Place,
+    pub workspace: RunDir,
     /// Treatment of the changes there; by default they are lost at the end of the run.
-    pub keep: Keep,
+    pub keep: ChangePolicy,
     /// Framework by name; otherwise it is detected.
     pub framework: Option<String>,
     /// Measure line coverage.
@@ -90,7 +90,7 @@ impl TestsRequest {
         };
         there(&configuration, request.settings.image.as_deref())?;
         let workspace = self.workspace;
-        let leave = Leave::new(self.approved, live.current().clone());
+        let leave = NetworkPermit::new(self.approved, live.current().clone());
         if suites::are_apart(&request, &workspace)? {
             // Refuses what the operator's configuration forbids before a person is asked.
             merged(&request.settings, &configuration)?;
@@ -179,8 +179,8 @@ fn merged_from(
 ) -> Result<Merged, ErrorReport> {
     let tests = RunRequest {
         kept: None,
-        keep: Keep::default(),
-        what: What::Program(Vec::new()),
+        keep: ChangePolicy::default(),
+        what: RunTarget::Program(Vec::new()),
         workspace: None,
         settings: settings.clone(),
         limits,
@@ -203,14 +203,14 @@ pub(super) fn as_settings(limits: &Limits) -> LimitSettings {
 
 /// Progress of tests as shown to the followers of a run.
 pub(super) struct Shown<'a> {
-    desk: &'a Desk,
+    desk: &'a RunContext,
     progress: Progress,
     /// Number of tests in earlier suites.
     before: u64,
 }
 
 impl<'a> Shown<'a> {
-    pub(super) fn new(desk: &'a Desk) -> Self {
+    pub(super) fn new(desk: &'a RunContext) -> Self {
         Self { desk, progress: Progress::default(), before: 0 }
     }
 
@@ -246,7 +246,7 @@ impl<'a> Shown<'a> {
 }
 
 /// Checks that tests with network access may start: they waited since the approval.
-pub(super) async fn may_begin(leave: &Leave) -> Result<(), String> {
+pub(super) async fn may_begin(leave: &NetworkPermit) -> Result<(), String> {
     if leave.is_none() {
         return Ok(());
     }
@@ -258,9 +258,9 @@ pub(super) async fn may_begin(leave: &Leave) -> Result<(), String> {
 
 /// Stops the tests when the run is cancelled, or when the operator withdraws their network.
 pub(super) async fn follow(
-    desk: &Desk,
+    desk: &RunContext,
     cancel: &Cancel,
-    leave: &Leave,
+    leave: &NetworkPermit,
     running: impl Future<Output = TestReport>,
 ) -> TestReport {
     let mut running = std::pin::pin!(running);

@@ -3,7 +3,7 @@
 use hotcell_guard::quarantine::State;
 use rusqlite::Connection;
 
-use crate::database::patiently;
+use crate::database::retry_while_busy;
 use crate::permission::rows as approvals;
 use crate::quarantine::{Quarantine, QuarantineError};
 use crate::state::StateFolder;
@@ -22,7 +22,7 @@ pub fn counts(folder: &StateFolder) -> Result<Counts, QuarantineError> {
         None => None,
     };
     match store {
-        Some(store) => Ok(patiently(|| counted(&store.database))?),
+        Some(store) => Ok(retry_while_busy(|| counted(&store.database))?),
         None => Ok((0, State::ALL.map(|state| (state, 0)).to_vec())),
     }
 }

@@ -14,7 +14,7 @@ pub mod what;
 
 pub use report::{Approval, ApprovalList, SCHEMA};
 pub use state::{Kind, State};
-pub use what::What;
+pub use what::ApprovalSubject;
 
 use std::time::Duration;
 

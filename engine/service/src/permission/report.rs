@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::state::{Kind, State};
-use super::what::What;
+use super::what::ApprovalSubject;
 
 /// Value of the `schema` field.
 pub const SCHEMA: &str = "hotcell.approvals/1";
@@ -38,7 +38,7 @@ pub struct Approval {
     /// sha256 of the subject: an artifact, a component, a run with its files, changes with their bytes.
     pub digest: String,
     /// The exact subject.
-    pub detail: What,
+    pub detail: ApprovalSubject,
     /// The caller's reason, in its own words; null when it gave none.
     pub reason: Option<String>,
     /// How often it was asked.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::report::{Approval, Decision};
 use super::state::{Kind, State};
-use super::what::What;
+use super::what::ApprovalSubject;
 use super::{LASTS, REMEMBERED, WAITING};
 use crate::actor::Actor;
 use crate::audit::{self, Problem, Subject};
@@ -21,7 +21,7 @@ pub(crate) struct Row {
     pub id: String,
     pub asked_by: String,
     pub ask: String,
-    pub what: What,
+    pub what: ApprovalSubject,
     pub reason: Option<String>,
     pub asked: u64,
     pub created: i64,
@@ -45,7 +45,7 @@ fn text<T: serde::Serialize>(value: &T) -> rusqlite::Result<String> {
 }
 
 fn read(row: &Columns<'_>) -> rusqlite::Result<Row> {
-    let what: What = serde_json::from_str(&row.get::<_, String>(6)?).map_err(|e| broken(6, e))?;
+    let what: ApprovalSubject = serde_json::from_str(&row.get::<_, String>(6)?).map_err(|e| broken(6, e))?;
     let (kind, digest, ask): (String, String, String) = (row.get(2)?, row.get(5)?, row.get(4)?);
     // The columns are only for look-ups; the row's subject decides.
     if kind != what.kind().name() || digest != what.digest() || ask != what.ask() {
@@ -307,7 +307,7 @@ pub(crate) fn of_item(
     };
     for state in from {
         for mut row in of_kind(database, Kind::Release, *state)? {
-            let What::Release { artifact: of, language: run_as, .. } = &row.what else { continue };
+            let ApprovalSubject::Release { artifact: of, language: run_as, .. } = &row.what else { continue };
             let same = of == artifact && run_as.as_deref() == language;
             let theirs = asked_by.is_none_or(|asked_by| asked_by == row.asked_by);
             if !same || !theirs || row.at(now_us) == State::Expired {

@@ -18,7 +18,7 @@ const CUT: &str = " more bytes are not shown, and belong to it)";
 /// Subject of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum What {
+pub enum ApprovalSubject {
     /// One run of code that the guard refused.
     Release {
         /// Item in quarantine.
@@ -73,7 +73,7 @@ pub enum What {
     },
 }
 
-impl What {
+impl ApprovalSubject {
     /// Kind of the request.
     #[must_use]
     pub const fn kind(&self) -> Kind {
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn whatever_differs_is_another_request() {
-        let network = |hosts: &[&str], content: &str, shown: &str| What::Network {
+        let network = |hosts: &[&str], content: &str, shown: &str| ApprovalSubject::Network {
             tool: "run_command".to_owned(),
             hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
             workspace: None,
@@ -236,7 +236,7 @@ mod tests {
             network(&["a:1"], "d", "s"),
             network(&["a:1"], "c", "t"),
         ];
-        let asks: std::collections::BTreeSet<_> = all.iter().map(What::ask).collect();
+        let asks: std::collections::BTreeSet<_> = all.iter().map(ApprovalSubject::ask).collect();
         assert_eq!(asks.len(), all.len());
         assert_eq!(all[0].ask(), all[0].clone().ask());
         assert!(all.iter().all(|what| what.ask().len() == 64 && what.kind() == Kind::Network));
@@ -258,7 +258,7 @@ mod tests {
         assert!(whole("x".repeat(MAX_SHOWN)).is_ok());
         let error = whole("x".repeat(MAX_SHOWN + 1)).unwrap_err().to_string();
         assert!(error.contains("262145 bytes") && error.contains("nobody was asked"), "{error}");
-        let grant = |shown: &str| What::Grant {
+        let grant = |shown: &str| ApprovalSubject::Grant {
             plugin: "p".to_owned(),
             component: "c".to_owned(),
             tool: "t".to_owned(),

@@ -13,7 +13,7 @@ pub(super) const MOST_ITEMS: u64 = 10_000;
 
 /// Conditions under which a step is taken.
 #[derive(Clone, Debug)]
-pub struct Terms {
+pub struct StepContext {
     /// An item must be released by another person than the one who asked.
     pub two_persons: bool,
     /// Retention of items that no user handles.

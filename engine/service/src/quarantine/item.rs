@@ -67,11 +67,11 @@ pub struct Item {
     /// Why it cannot be released; null when it can.
     pub unreleasable: Option<String>,
     /// First request for its release.
-    pub request: Option<Word>,
+    pub request: Option<Statement>,
     /// Latest decision.
-    pub decision: Option<Word>,
+    pub decision: Option<Statement>,
     /// Latest release.
-    pub release: Option<Terms>,
+    pub release: Option<ReleaseTerms>,
 }
 
 /// A file of an item.
@@ -89,7 +89,7 @@ pub struct Kept {
 
 /// A statement of a user.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Word {
+pub struct Statement {
     /// User id and name.
     pub by: String,
     /// User id.
@@ -104,7 +104,7 @@ pub struct Word {
 
 /// Terms of a release.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Terms {
+pub struct ReleaseTerms {
     /// Time when it ends; RFC 3339, UTC.
     pub expires: String,
     /// Number of runs left.

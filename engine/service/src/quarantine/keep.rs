@@ -6,7 +6,7 @@ use hotcell_guard::Limits;
 use hotcell_guard::quarantine::{Channel, policy_digest};
 
 use super::RETENTION;
-use super::error::{QuarantineError, Terms};
+use super::error::{QuarantineError, StepContext};
 use super::rows;
 use super::store::Quarantine;
 use crate::actor::Actor;
@@ -16,7 +16,7 @@ use crate::state::{StateChoice, StateFolder};
 
 /// Where and for whom refused code is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Keep {
+pub struct QuarantineConfig {
     /// State folder.
     pub state: StateChoice,
     /// Channel of the caller. The user is looked up when needed.
@@ -27,7 +27,7 @@ pub struct Keep {
     pub retention: Duration,
 }
 
-impl Keep {
+impl QuarantineConfig {
     /// The settings of a configuration; `None` when the configuration has no caller. A project's file can only require
     /// a second person.
     #[must_use]
@@ -51,8 +51,8 @@ impl Keep {
 
     /// Current conditions under these rules.
     #[must_use]
-    pub fn terms(&self, rules: &Rules) -> Terms {
-        Terms {
+    pub fn terms(&self, rules: &Rules) -> StepContext {
+        StepContext {
             two_persons: self.two_persons,
             retention: self.retention,
             policy: policy_digest(rules, &Limits::default()),

@@ -28,10 +28,10 @@ pub mod store;
 #[cfg(test)]
 mod tests;
 
-pub use error::{QuarantineError, Terms};
+pub use error::{QuarantineError, StepContext};
 pub use item::{Item, Items, SCHEMA};
-pub use keep::Keep;
-pub use office::Office;
+pub use keep::QuarantineConfig;
+pub use office::QuarantineService;
 pub(crate) use steps::Judged;
 pub use store::Quarantine;
 

@@ -10,10 +10,10 @@ use hotcell_guard::{
 };
 use hotcell_sandbox::Confinement;
 
-use super::error::{QuarantineError, Terms};
+use super::error::{QuarantineError, StepContext};
 use super::identity::{Identified, identify};
 use super::item::Item;
-use super::keep::Keep;
+use super::keep::QuarantineConfig;
 use super::rows::is_serious;
 use super::steps::Judged;
 use super::store::Quarantine;
@@ -21,7 +21,7 @@ use super::{LONGEST_RELEASE, RELEASE};
 use crate::audit::{AuditLog, NewSubject};
 use crate::config::Configuration;
 use crate::reader::Rules;
-use crate::reading::Reading;
+use crate::reading::ScanState;
 use crate::report::{Code, ErrorReport, printable};
 use crate::state::{StateChoice, StateFolder};
 use crate::target::Target;
@@ -37,10 +37,10 @@ const USES: u32 = 1000;
 
 /// The quarantine for one actor, under the rules in force.
 #[derive(Debug)]
-pub struct Office {
-    keep: Keep,
+pub struct QuarantineService {
+    keep: QuarantineConfig,
     rules: Rules,
-    reading: Reading,
+    reading: ScanState,
 }
 
 /// A reader uses the first confinement that the host supports.
@@ -48,10 +48,10 @@ const CONFINEMENTS: [Confinement; 2] = [Confinement::Namespaces, Confinement::La
 
 type Done<T> = Result<T, ErrorReport>;
 
-impl Office {
+impl QuarantineService {
     /// The quarantine for this actor. Opens nothing yet.
     #[must_use]
-    pub fn new(keep: Keep, rules: Rules, reading: Reading) -> Self {
+    pub fn new(keep: QuarantineConfig, rules: Rules, reading: ScanState) -> Self {
         Self { keep, rules, reading }
     }
 
@@ -65,12 +65,12 @@ impl Office {
             || configuration.environment.rules.as_deref().or(configuration.user.rules.as_deref());
         let pinned = [&configuration.environment, &configuration.user].map(|s| s.rules_digest.as_ref());
         let rules = crate::guard::rules(rules.or_else(configured), pinned.into_iter().flatten().next())?;
-        let keep = Keep::of(configuration);
+        let keep = QuarantineConfig::of(configuration);
         let keep = keep.ok_or_else(|| ErrorReport::new(Code::Internal, "nobody asks for the quarantine"))?;
         Ok(Self::new(keep, rules, configuration.reading()))
     }
 
-    pub(crate) fn terms(&self) -> Terms {
+    pub(crate) fn terms(&self) -> StepContext {
         self.keep.terms(&self.rules)
     }
 
@@ -346,7 +346,7 @@ impl Office {
     }
 
     /// Scans items again under the rules in force.
-    fn reread(&self, quarantine: &Quarantine, items: &[&Item], terms: &Terms) -> Done<()> {
+    fn reread(&self, quarantine: &Quarantine, items: &[&Item], terms: &StepContext) -> Done<()> {
         let mut scan = self.reading.begin(self.rules.clone(), &CONFINEMENTS);
         let mut read = Vec::new();
         for item in items {

@@ -7,8 +7,8 @@ use hotcell_guard::{Kind, Language, PartState, Report, Severity};
 use rusqlite::{Connection, OptionalExtension, Row as Columns, params};
 use serde::{Deserialize, Serialize};
 
-use super::error::Terms;
-use super::item::{Item, Kept, Terms as Shown, Word};
+use super::error::StepContext;
+use super::item::{Item, Kept, ReleaseTerms, Statement};
 use crate::audit::{Problem, Subject};
 use crate::time::{micros_since_1970, rfc3339};
 
@@ -40,8 +40,8 @@ pub(super) struct Row {
     pub two_persons: bool,
     pub unreleasable: Option<String>,
     pub left_out: u64,
-    pub request: Option<Word>,
-    pub decision: Option<Word>,
+    pub request: Option<Statement>,
+    pub decision: Option<Statement>,
     pub release: Option<Release>,
     /// Channel that the release is for; `None` for any.
     pub only: Option<String>,
@@ -65,7 +65,7 @@ fn parsed<T: serde::de::DeserializeOwned>(row: &Columns<'_>, at: usize) -> rusql
     serde_json::from_str(&row.get::<_, String>(at)?).map_err(|e| broken(at, e))
 }
 
-fn word(row: &Columns<'_>, at: usize) -> rusqlite::Result<Option<Word>> {
+fn word(row: &Columns<'_>, at: usize) -> rusqlite::Result<Option<Statement>> {
     row.get::<_, Option<String>>(at)?
         .map(|text| serde_json::from_str(&text).map_err(|e| broken(at, e)))
         .transpose()
@@ -146,7 +146,7 @@ impl Row {
     /// Writes the row: over the row with its number, or as a new one, whose number it gets.
     pub fn write(&mut self, database: &Connection) -> rusqlite::Result<()> {
         let seq = (self.seq > 0).then_some(self.seq);
-        let word = |word: &Option<Word>| word.as_ref().map(text).transpose();
+        let word = |word: &Option<Statement>| word.as_ref().map(text).transpose();
         let release = self.release.as_ref();
         database.execute(
             &format!(
@@ -217,13 +217,13 @@ impl Row {
     }
 
     /// Why its release is no longer valid; `None` while it is valid, or without a release.
-    pub fn ended(&self, terms: &Terms) -> Option<String> {
+    pub fn ended(&self, terms: &StepContext) -> Option<String> {
         let release = self.release.as_ref()?;
         release.covers(&self.sha256, &terms.policy, terms.now_us).err().map(|why| why.to_string())
     }
 
     /// The item as it is shown.
-    pub fn item(&self, files: Vec<File>, terms: &Terms) -> Item {
+    pub fn item(&self, files: Vec<File>, terms: &StepContext) -> Item {
         let ended = self.ended(terms);
         let state = if self.state == State::Released && ended.is_some() { State::Held } else { self.state };
         let kept =
@@ -251,7 +251,7 @@ impl Row {
             unreleasable: self.unreleasable.clone(),
             request: self.request.clone(),
             decision: self.decision.clone(),
-            release: self.release.as_ref().map(|release| Shown {
+            release: self.release.as_ref().map(|release| ReleaseTerms {
                 expires: rfc3339(release.expires_us),
                 uses: release.uses,
                 policy: release.policy.clone(),

@@ -7,9 +7,9 @@ use hotcell_guard::Report;
 use hotcell_guard::quarantine::{Channel, Persons, Release, State, Step, next};
 use rusqlite::Connection;
 
-use super::error::{Done, MOST_ITEMS, QuarantineError, Terms, io};
+use super::error::{Done, MOST_ITEMS, QuarantineError, StepContext, io};
 use super::identity::Identified;
-use super::item::{Item, Word};
+use super::item::{Item, Statement};
 use super::objects::Objects;
 use super::rows::{self, File, Row};
 use super::store::Quarantine;
@@ -38,7 +38,7 @@ impl Quarantine {
         found: &Identified,
         report: &Report,
         actor: &Actor,
-        terms: &Terms,
+        terms: &StepContext,
     ) -> Done<Judged> {
         let objects = self.objects()?;
         let language = rows::language_column(found.language);
@@ -91,7 +91,7 @@ impl Quarantine {
         report: &Report,
         language: &str,
         actor: &Actor,
-        terms: &Terms,
+        terms: &StepContext,
     ) -> Done<Row> {
         let persons = |row: &Row| persons(row, actor, terms);
         let names = &report.artifact.names;
@@ -160,7 +160,7 @@ impl Quarantine {
     }
 
     /// Ends a release that is no longer valid, before anything else is done.
-    fn lapsed(&self, database: &Connection, mut row: Row, actor: &Actor, terms: &Terms) -> Done<Row> {
+    fn lapsed(&self, database: &Connection, mut row: Row, actor: &Actor, terms: &StepContext) -> Done<Row> {
         if row.state == State::Released
             && let Some(why) = row.ended(terms)
         {
@@ -180,7 +180,7 @@ impl Quarantine {
     ///
     /// # Errors
     /// [`QuarantineError`] when the item is not found, the step is not allowed, or the database fails.
-    pub fn request(&self, id: &str, reason: &str, actor: &Actor, terms: &Terms) -> Done<Item> {
+    pub fn request(&self, id: &str, reason: &str, actor: &Actor, terms: &StepContext) -> Done<Item> {
         let of = matches!(actor.channel, Channel::Model(_)).then_some(&actor.channel);
         self.change(|database| {
             let row = self.find(database, id, of)?;
@@ -217,7 +217,7 @@ impl Quarantine {
         reason: &str,
         how: (Duration, u32),
         actor: &Actor,
-        terms: &Terms,
+        terms: &StepContext,
     ) -> Done<Item> {
         self.change(|database| self.release_for(database, id, None, reason, how, actor, terms))
     }
@@ -232,7 +232,7 @@ impl Quarantine {
         reason: &str,
         (lasts, uses): (Duration, u32),
         actor: &Actor,
-        terms: &Terms,
+        terms: &StepContext,
     ) -> Done<Item> {
         let row = self.find(database, id, None)?;
         let mut row = self.lapsed(database, row, actor, terms)?;
@@ -265,7 +265,7 @@ impl Quarantine {
     ///
     /// # Errors
     /// [`QuarantineError`] when the item is not found, the step is not allowed, or the database fails.
-    pub fn reject(&self, id: &str, reason: &str, actor: &Actor, terms: &Terms) -> Done<Item> {
+    pub fn reject(&self, id: &str, reason: &str, actor: &Actor, terms: &StepContext) -> Done<Item> {
         self.change(|database| self.reject_within(database, id, reason, actor, terms))
     }
 
@@ -276,7 +276,7 @@ impl Quarantine {
         id: &str,
         reason: &str,
         actor: &Actor,
-        terms: &Terms,
+        terms: &StepContext,
     ) -> Done<Item> {
         let row = self.find(database, id, None)?;
         let mut row = self.lapsed(database, row, actor, terms)?;
@@ -292,7 +292,7 @@ impl Quarantine {
     /// # Errors
     /// [`QuarantineError`] when the item is not found, the step is not allowed, or the database or a file
     /// fails.
-    pub fn purge(&self, id: &str, actor: &Actor, terms: &Terms) -> Done<Item> {
+    pub fn purge(&self, id: &str, actor: &Actor, terms: &StepContext) -> Done<Item> {
         let item = self.change(|database| {
             let row = self.find(database, id, None)?;
             self.purge_row(database, row, "asked for", actor, terms)
@@ -305,7 +305,7 @@ impl Quarantine {
     ///
     /// # Errors
     /// [`QuarantineError`] when the database or a file fails.
-    pub fn purge_expired(&self, actor: &Actor, terms: &Terms) -> Done<Vec<Item>> {
+    pub fn purge_expired(&self, actor: &Actor, terms: &StepContext) -> Done<Vec<Item>> {
         let retention = i64::try_from(terms.retention.as_micros()).unwrap_or(i64::MAX);
         let before = terms.now_us.saturating_sub(retention);
         let purged = self.change(|database| {
@@ -320,7 +320,7 @@ impl Quarantine {
     }
 
     /// Removes expired items whenever an item is held. It can wait, so errors are ignored.
-    fn forget_expired(&self, terms: &Terms) {
+    fn forget_expired(&self, terms: &StepContext) {
         let retention = i64::try_from(terms.retention.as_micros()).unwrap_or(i64::MAX);
         let old: rusqlite::Result<bool> = self.database.query_row(
             "SELECT EXISTS (SELECT 1 FROM quarantine WHERE state <> 'purged' AND last_seen < ?1)",
@@ -340,7 +340,7 @@ impl Quarantine {
         mut row: Row,
         reason: &str,
         actor: &Actor,
-        terms: &Terms,
+        terms: &StepContext,
     ) -> Done<Item> {
         row.state = step(&row, Some(row.state), Step::Purge, actor, persons(&row, actor, terms))?;
         row.report.findings.clear();
@@ -364,7 +364,7 @@ impl Quarantine {
         step: Step,
         reason: Option<&str>,
         actor: &Actor,
-        terms: &Terms,
+        terms: &StepContext,
     ) -> Done<Item> {
         row.write(database)?;
         audit::append(database, terms.now_us, actor, step.name(), &row.sha256, &row.after(reason))?;
@@ -373,7 +373,7 @@ impl Quarantine {
 
     /// Stores a report on the stored files that was made under the rules in force. A release made under other
     /// rules ends.
-    pub(super) fn reread(&self, id: &str, report: &Report, actor: &Actor, terms: &Terms) -> Done<Item> {
+    pub(super) fn reread(&self, id: &str, report: &Report, actor: &Actor, terms: &StepContext) -> Done<Item> {
         self.change(|database| {
             let row = self.find(database, id, None)?;
             let mut row = self.lapsed(database, row, actor, terms)?;
@@ -407,7 +407,7 @@ impl Row {
     }
 }
 
-fn persons(row: &Row, actor: &Actor, terms: &Terms) -> Persons {
+fn persons(row: &Row, actor: &Actor, terms: &StepContext) -> Persons {
     Persons {
         // A changed configuration does not lift the rule that was in force when the item was held or
         // requested.
@@ -422,8 +422,8 @@ fn step(row: &Row, from: Option<State>, step: Step, actor: &Actor, persons: Pers
         .map_err(|why| QuarantineError::Illegal { id: row.id.clone(), why })
 }
 
-fn word(reason: &str, actor: &Actor, terms: &Terms) -> Word {
-    Word {
+fn word(reason: &str, actor: &Actor, terms: &StepContext) -> Statement {
+    Statement {
         by: actor.to_string(),
         uid: actor.uid,
         channel: actor.channel.to_string(),

@@ -8,13 +8,13 @@ use hotcell_guard::quarantine::Channel;
 use nix::fcntl::{Flock, FlockArg};
 use rusqlite::Connection;
 
-use super::error::{Done, QuarantineError, Terms, io};
+use super::error::{Done, QuarantineError, StepContext, io};
 use super::item::Item;
 use super::objects::Objects;
 use super::rows::{self, File, Row};
 use crate::audit::{self, AuditLog, NewSubject};
-use crate::database::{self, Lent, patiently, transaction};
-use crate::ids::{Meant, meant};
+use crate::database::{self, PooledConnection, retry_while_busy, transaction};
+use crate::ids::{PrefixMatch, resolve_prefix};
 use crate::permission;
 use crate::state::StateFolder;
 
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The open quarantine of a state folder.
 #[derive(Debug)]
 pub struct Quarantine {
-    pub(crate) database: Lent,
+    pub(crate) database: PooledConnection,
     pub(crate) folder: StateFolder,
 }
 
@@ -38,7 +38,7 @@ impl Quarantine {
     pub fn open(folder: StateFolder) -> Done<Self> {
         let database = database::open_to_write(&folder)?;
         // A confirmed step must survive a power loss.
-        patiently(|| database.execute_batch("PRAGMA synchronous = FULL"))?;
+        retry_while_busy(|| database.execute_batch("PRAGMA synchronous = FULL"))?;
         Ok(Self { database, folder })
     }
 
@@ -106,9 +106,9 @@ impl Quarantine {
     ///
     /// # Errors
     /// [`QuarantineError`] when the database cannot be read.
-    pub fn list(&self, of: Option<&Channel>, terms: &Terms) -> Done<Vec<Item>> {
+    pub fn list(&self, of: Option<&Channel>, terms: &StepContext) -> Done<Vec<Item>> {
         let of = of.map(ToString::to_string);
-        let rows = patiently(|| rows::all(&self.database, of.as_deref()))?;
+        let rows = retry_while_busy(|| rows::all(&self.database, of.as_deref()))?;
         rows.iter().map(|row| Ok(row.item(rows::files(&self.database, row.seq)?, terms))).collect()
     }
 
@@ -116,7 +116,7 @@ impl Quarantine {
     ///
     /// # Errors
     /// [`QuarantineError`] when no item matches, several do, or the database cannot be read.
-    pub fn show(&self, id: &str, of: Option<&Channel>, terms: &Terms) -> Done<Item> {
+    pub fn show(&self, id: &str, of: Option<&Channel>, terms: &StepContext) -> Done<Item> {
         let row = self.find(&self.database, id, of)?;
         Ok(row.item(rows::files(&self.database, row.seq)?, terms))
     }
@@ -125,8 +125,8 @@ impl Quarantine {
     ///
     /// # Errors
     /// [`QuarantineError`] when the database cannot be read.
-    pub fn of_artifact(&self, sha256: &str, terms: &Terms) -> Done<Option<Item>> {
-        let row = patiently(|| rows::by_digest_alone(&self.database, sha256))?;
+    pub fn of_artifact(&self, sha256: &str, terms: &StepContext) -> Done<Option<Item>> {
+        let row = retry_while_busy(|| rows::by_digest_alone(&self.database, sha256))?;
         Ok(row.map(|row| row.item(Vec::new(), terms)))
     }
 
@@ -149,10 +149,10 @@ impl Quarantine {
             };
             QuarantineError::NoSuchItem { id: id.to_owned(), hint }
         };
-        match meant(id, &ids) {
-            Meant::One(whole) => rows::by_id(database, &whole)?.ok_or_else(|| none(None)),
-            Meant::Several(among) => Err(QuarantineError::Ambiguous { id: id.to_owned(), among }),
-            Meant::None(near) => Err(none(near)),
+        match resolve_prefix(id, &ids) {
+            PrefixMatch::One(whole) => rows::by_id(database, &whole)?.ok_or_else(|| none(None)),
+            PrefixMatch::Several(among) => Err(QuarantineError::Ambiguous { id: id.to_owned(), among }),
+            PrefixMatch::None(near) => Err(none(near)),
         }
     }
 
@@ -181,7 +181,7 @@ impl Quarantine {
     /// # Errors
     /// [`QuarantineError`] when the database cannot be read.
     pub fn audit(&self, most: u64) -> Done<AuditLog> {
-        Ok(patiently(|| audit::last(&self.database, most))?)
+        Ok(retry_while_busy(|| audit::last(&self.database, most))?)
     }
 
     /// Checks the audit log; with a head digest noted earlier, also that the log still contains it. `plugins` are the
@@ -194,6 +194,6 @@ impl Quarantine {
         let _turn = self.turn().ok();
         // Details of plugins and approvals have no unknown fields; those of items are the least strict.
         let subjects = [plugins, permission::rows::audited, rows::audited];
-        Ok(patiently(|| audit::verify(&self.database, &self.folder, noted, &subjects))?)
+        Ok(retry_while_busy(|| audit::verify(&self.database, &self.folder, noted, &subjects))?)
     }
 }

@@ -52,25 +52,25 @@ fn model() -> Actor {
     Actor { uid: 1, name: "me".to_owned(), channel: Channel::Model("x".to_owned()) }
 }
 
-fn terms(now_us: i64) -> Terms {
-    Terms { two_persons: false, retention: RETENTION, policy: "p".to_owned(), now_us }
+fn terms(now_us: i64) -> StepContext {
+    StepContext { two_persons: false, retention: RETENTION, policy: "p".to_owned(), now_us }
 }
 
-fn judge(quarantine: &Quarantine, text: &str, actor: &Actor, terms: &Terms) -> Judged {
+fn judge(quarantine: &Quarantine, text: &str, actor: &Actor, terms: &StepContext) -> Judged {
     let artifact = Artifact::new("x.py", text).run_as(Language::Python);
     let report = scan(&Pack::builtin().unwrap(), &Limits::default(), &artifact);
     let found = identify(&[Target::Source(artifact)], &report).unwrap();
     quarantine.judge(&found, &report, actor, terms).unwrap()
 }
 
-fn hold(quarantine: &Quarantine, text: &str, actor: &Actor, terms: &Terms) -> Item {
+fn hold(quarantine: &Quarantine, text: &str, actor: &Actor, terms: &StepContext) -> Item {
     match judge(quarantine, text, actor, terms) {
         Judged::Held { item, .. } => item,
         Judged::Released { item, .. } => panic!("released: {item:?}"),
     }
 }
 
-fn runs(quarantine: &Quarantine, text: &str, terms: &Terms) -> bool {
+fn runs(quarantine: &Quarantine, text: &str, terms: &StepContext) -> bool {
     matches!(judge(quarantine, text, &me(), terms), Judged::Released { .. })
 }
 
@@ -112,7 +112,7 @@ fn a_release_is_of_one_artifact_one_policy_some_time_and_some_runs() {
     assert_eq!((item.state, item.release.unwrap().ended.as_deref()), (State::Held, Some("it has expired")));
     assert!(!runs(&quarantine, HOSTILE, &terms(over)), "expired");
     quarantine.release(&id, "again", day, &me(), &terms(30)).unwrap();
-    assert!(!runs(&quarantine, HOSTILE, &Terms { policy: "q".to_owned(), ..terms(31) }), "other rules");
+    assert!(!runs(&quarantine, HOSTILE, &StepContext { policy: "q".to_owned(), ..terms(31) }), "other rules");
     assert!(!runs(&quarantine, HOSTILE, &terms(32)), "and it is over then");
     quarantine.release(&id, "again", day, &me(), &terms(40)).unwrap();
     quarantine.reject(&id, "no", &me(), &terms(41)).unwrap();
@@ -157,12 +157,13 @@ fn who_may_do_what() {
     let place = Place::new();
     let quarantine = place.open();
     let id = hold(&quarantine, HOSTILE, &model(), &terms(1)).id;
-    let two = |now| Terms { two_persons: true, ..terms(now) };
+    let two = |now| StepContext { two_persons: true, ..terms(now) };
     let why = |done: Result<Item, QuarantineError>| match done {
         Err(QuarantineError::Illegal { why, .. }) => why,
         other => panic!("{other:?}"),
     };
-    let release = |actor: &Actor, terms: &Terms| quarantine.release(&id, "r", (RELEASE, 1), actor, terms);
+    let release =
+        |actor: &Actor, terms: &StepContext| quarantine.release(&id, "r", (RELEASE, 1), actor, terms);
     assert!(matches!(why(release(&model(), &terms(2))), Illegal::NotYours { .. }));
     assert_eq!(why(release(&me(), &two(2))), Illegal::NotAsked);
     // After a model's request the user whom it works for cannot release; another request does not change
@@ -199,7 +200,7 @@ fn of_one_use_there_is_one() {
 fn what_nobody_cares_for_goes_and_leaves_a_trace() {
     let place = Place::new();
     let quarantine = place.open();
-    let short = |now_us| Terms { retention: std::time::Duration::from_secs(1), ..terms(now_us) };
+    let short = |now_us| StepContext { retention: std::time::Duration::from_secs(1), ..terms(now_us) };
     let old = hold(&quarantine, HOSTILE, &me(), &short(0));
     let object = old.files[0].sha256.clone();
     // Holding the next item purges the expired one.

@@ -6,11 +6,11 @@ use hotcell_tools::{Answer, CallError, Capability};
 use tokio_util::sync::CancellationToken;
 
 use super::beyond::Beyond;
-use super::caller::{Caller, Uncalled};
+use super::caller::{Caller, InvokeError};
 use super::plugins::{Done, Ready};
 use super::progress::Watch;
-use crate::approvals::{Approvals, Standing};
-use crate::permission::What;
+use crate::approvals::{Approvals, RequestStatus};
+use crate::permission::ApprovalSubject;
 use crate::permission::what::{readable, whole};
 use crate::report::{Code, ErrorReport};
 
@@ -20,7 +20,7 @@ pub struct Asked {
     /// The answer, or the error.
     pub answer: Result<Answer, CallError>,
     /// The request to a person; `None` when no grantable capability was denied.
-    pub standing: Option<Done<Standing>>,
+    pub standing: Option<Done<RequestStatus>>,
     /// Folders that the call named and the plugin does not hold; empty unless the call failed.
     pub beyond: Beyond,
     /// Plugin whose instance was kept for the caller, and ended with this call and all of its handles.
@@ -48,14 +48,14 @@ impl Call {
         }
     }
 
-    fn is_of(&self, what: &What) -> bool {
-        let What::Grant { plugin, component, tool, arguments, .. } = what else { return false };
+    fn is_of(&self, what: &ApprovalSubject) -> bool {
+        let ApprovalSubject::Grant { plugin, component, tool, arguments, .. } = what else { return false };
         (plugin, component, tool, arguments) == (&self.plugin, &self.component, &self.tool, &self.arguments)
     }
 
-    fn asks(self, capabilities: Vec<String>) -> Result<What, ErrorReport> {
+    fn asks(self, capabilities: Vec<String>) -> Result<ApprovalSubject, ErrorReport> {
         let Self { plugin, component, tool, arguments, shown } = self;
-        Ok(What::Grant { plugin, component, tool, arguments, shown: whole(shown)?, capabilities })
+        Ok(ApprovalSubject::Grant { plugin, component, tool, arguments, shown: whole(shown)?, capabilities })
     }
 }
 
@@ -64,7 +64,7 @@ impl Caller {
     /// caller as no other one is named: what a plugin keeps for it is no other one's.
     ///
     /// # Errors
-    /// [`Uncalled`] when there is no such tool, or the plugins cannot be read.
+    /// [`InvokeError`] when there is no such tool, or the plugins cannot be read.
     pub async fn call_asking(
         &self,
         approvals: &Approvals,
@@ -73,14 +73,14 @@ impl Caller {
         session: &str,
         cancel: CancellationToken,
         watch: Option<Watch>,
-    ) -> Result<Asked, Uncalled> {
+    ) -> Result<Asked, InvokeError> {
         let (desk, name, text) = (approvals.clone(), tool.to_owned(), arguments.to_owned());
         let (send, given) = tokio::sync::oneshot::channel();
         let once = move |ready: &Ready| {
             let call = Call::of(ready, &name, &text);
             let given = desk.take_where(|row| call.is_of(&row.what))?;
             let once = match given.map(|approval| approval.detail) {
-                Some(What::Grant { capabilities, .. }) => capabilities,
+                Some(ApprovalSubject::Grant { capabilities, .. }) => capabilities,
                 _ => Vec::new(),
             };
             let _ = send.send((call, once.clone()));
@@ -91,7 +91,7 @@ impl Caller {
         let keeps = ready.session.then(|| ready.plugin.clone());
         let answer = match self.call_ready(ready, arguments, session, cancel, watch).await {
             Ok(answer) => Ok(answer),
-            Err(Uncalled::Call(error)) => Err(error),
+            Err(InvokeError::Call(error)) => Err(error),
             Err(report) => return Err(report),
         };
         let ended = keeps.filter(|_| answer.as_ref().is_err_and(CallError::ends_instance));

@@ -27,13 +27,13 @@ use super::plugins::{Done, Plugins};
 use super::progress::{Reported, Watch};
 use super::secrets::{self, Placeholders};
 use super::values::Values;
-use crate::changes::Keep;
+use crate::changes::ChangePolicy;
 use crate::config::{Configuration, EnvSetting, Settings};
 use crate::execute::{Unobserved, execute};
 use crate::network::NetworkSetting;
 use crate::plantable::without_plantable;
 use crate::report::ErrorReport;
-use crate::request::{Language, RunRequest, What};
+use crate::request::{Language, RunRequest, RunTarget};
 
 /// Maximum number of runs per call.
 const RUNS: u32 = 16;
@@ -53,7 +53,7 @@ const CLIENTS: usize = 32;
 const CLOSE: Duration = Duration::from_secs(5);
 
 /// State shared by all calls.
-pub(super) struct Means {
+pub(super) struct BrokerState {
     configuration: RwLock<Configuration>,
     plugins: Plugins,
     values: Values,
@@ -65,7 +65,7 @@ pub(super) struct Means {
     turns: Semaphore,
 }
 
-impl Means {
+impl BrokerState {
     pub fn new(configuration: Configuration, plugins: Plugins) -> Done<Self> {
         Ok(Self {
             values: plugins.values()?,
@@ -111,7 +111,7 @@ impl Means {
 
 /// Answers the requests of one call.
 pub(super) struct CallBroker {
-    means: Arc<Means>,
+    means: Arc<BrokerState>,
     plugin: String,
     held: Held,
     /// Time limit of the call.
@@ -126,7 +126,13 @@ pub(super) struct CallBroker {
 }
 
 impl CallBroker {
-    pub fn new(means: Arc<Means>, plugin: &str, held: Held, wall: Duration, watch: Option<Watch>) -> Self {
+    pub fn new(
+        means: Arc<BrokerState>,
+        plugin: &str,
+        held: Held,
+        wall: Duration,
+        watch: Option<Watch>,
+    ) -> Self {
         Self {
             watch,
             means,
@@ -391,7 +397,7 @@ impl Asked {
         let argv = self.argv.into_iter().map(OsString::from).collect();
         let env = self.env.into_iter().map(|(name, value)| EnvSetting::Set(name.into(), value.into()));
         let request = RunRequest {
-            what: What::Program(argv),
+            what: RunTarget::Program(argv),
             workspace: Some(folder.path().to_owned()),
             kept: None,
             settings: Settings {
@@ -402,7 +408,7 @@ impl Asked {
             },
             limits: Limits::default(),
             stdin: self.stdin.map_or(Stdin::Null, |stdin| Stdin::Bytes(stdin.0)),
-            keep: Keep::default(),
+            keep: ChangePolicy::default(),
         };
         Ok((folder, request))
     }

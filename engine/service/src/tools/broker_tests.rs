@@ -10,7 +10,7 @@ use super::*;
 use crate::state::StateChoice;
 
 struct Bench {
-    means: Arc<Means>,
+    means: Arc<BrokerState>,
     _dir: tempfile::TempDir,
 }
 
@@ -21,7 +21,7 @@ impl Bench {
         let asker = Some((hotcell_guard::quarantine::Channel::Cli, state));
         let configuration = Configuration { asker, ..Configuration::default() };
         let plugins = Plugins::of(&configuration).unwrap();
-        Self { means: Arc::new(Means::new(configuration, plugins).unwrap()), _dir: dir }
+        Self { means: Arc::new(BrokerState::new(configuration, plugins).unwrap()), _dir: dir }
     }
 
     /// Broker for a call with these grants and this time limit.

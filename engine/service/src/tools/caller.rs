@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Describe;
 use super::beyond::Beyond;
-use super::broker::{CallBroker, Means};
+use super::broker::{BrokerState, CallBroker};
 use super::kept::Kept;
 use super::plugins::{Done, Plugins, Ready};
 use super::progress::Watch;
@@ -25,14 +25,14 @@ const COMMAND: &str = "command";
 pub struct Caller {
     plugins: Plugins,
     hosts: Hosts,
-    means: Arc<Means>,
+    means: Arc<BrokerState>,
     pub(super) changes: OnceLock<watch::Receiver<u64>>,
     kept: Kept,
 }
 
 /// Why a call has no answer.
 #[derive(Debug)]
-pub enum Uncalled {
+pub enum InvokeError {
     /// There is no such tool, or the plugins cannot be read.
     Report(ErrorReport),
     /// The call failed.
@@ -65,7 +65,7 @@ impl Caller {
         options.confinement = confinement(configuration);
         let hosts = Hosts::new(options);
         let hosts = hosts.map_err(|e| ErrorReport::new(Code::State, e.to_string()).field("--state"))?;
-        let means = Arc::new(Means::new(configuration.clone(), plugins.clone())?);
+        let means = Arc::new(BrokerState::new(configuration.clone(), plugins.clone())?);
         Ok(Self { plugins, hosts, means, changes: OnceLock::new(), kept: Kept::default() })
     }
 
@@ -102,9 +102,9 @@ impl Caller {
     /// Calls a tool by its name with a JSON object. Dropping the future ends the call.
     ///
     /// # Errors
-    /// [`Uncalled::Report`] when there is no such tool or the plugins cannot be read, [`Uncalled::Call`] when
+    /// [`InvokeError::Report`] when there is no such tool or the plugins cannot be read, [`InvokeError::Call`] when
     /// the call failed.
-    pub async fn call(&self, tool: &str, arguments: &str) -> Result<Answer, Uncalled> {
+    pub async fn call(&self, tool: &str, arguments: &str) -> Result<Answer, InvokeError> {
         let ready = self.ready(tool, |_| Ok(Vec::new())).await?;
         self.call_ready(ready, arguments, COMMAND, CancellationToken::new(), None).await
     }
@@ -114,7 +114,7 @@ impl Caller {
         &self,
         tool: &str,
         once: impl FnOnce(&Ready) -> Done<Vec<String>> + Send + 'static,
-    ) -> Result<Ready, Uncalled> {
+    ) -> Result<Ready, InvokeError> {
         // A thread switch would take half as long as a small call.
         if let Some(ready) = self.plugins.ready_at_once(tool) {
             return Ok(ready);
@@ -128,7 +128,7 @@ impl Caller {
             }
         });
         let failed = |e| ErrorReport::new(Code::Internal, format!("hotcell itself failed: {e}"));
-        looked.await.map_err(failed).flatten().map_err(Uncalled::Report)
+        looked.await.map_err(failed).flatten().map_err(InvokeError::Report)
     }
 
     /// Calls a function that serves something, for the caller of a session; `None` when the plugin does not
@@ -142,11 +142,11 @@ impl Caller {
         served: Served,
         arguments: &serde_json::Value,
         session: &str,
-    ) -> Result<Option<Answer>, Uncalled> {
+    ) -> Result<Option<Answer>, InvokeError> {
         let (plugins, name) = (self.plugins.clone(), plugin.to_owned());
         let looked = tokio::task::spawn_blocking(move || plugins.ready_to_serve(&name, served));
         let failed = |e| ErrorReport::new(Code::Internal, format!("hotcell itself failed: {e}"));
-        let Some(ready) = looked.await.map_err(failed).flatten().map_err(Uncalled::Report)? else {
+        let Some(ready) = looked.await.map_err(failed).flatten().map_err(InvokeError::Report)? else {
             return Ok(None);
         };
         let arguments = arguments.to_string();
@@ -161,7 +161,7 @@ impl Caller {
         session: &str,
         cancel: CancellationToken,
         watch: Option<Watch>,
-    ) -> Result<Answer, Uncalled> {
+    ) -> Result<Answer, InvokeError> {
         let Ready { plugin, digest, wasm, path, mut held, standing, keeps: alone, identities, .. } = ready;
         let session = ready.session.then(|| session.to_owned());
         let limits = self.plugins.settings().limits();
@@ -173,7 +173,7 @@ impl Caller {
             held = standing;
         }
         let plugin = Plugin { name: plugin, digest, wasm, held, identities, env, limits, alone, session };
-        self.hosts.call(&plugin, &path, arguments, Arc::new(broker), cancel).await.map_err(Uncalled::Call)
+        self.hosts.call(&plugin, &path, arguments, Arc::new(broker), cancel).await.map_err(InvokeError::Call)
     }
 
     /// Ends the tool hosts, and waits up to 5 s for them and for the leftovers of sandboxed runs.

@@ -47,7 +47,7 @@ mod values;
 pub use crate::config::ToolSettings;
 pub use asking::Asked;
 pub use beyond::Beyond;
-pub use caller::{Caller, Uncalled};
+pub use caller::{Caller, InvokeError};
 pub use fetch::{AddOptions, Describe};
 pub use offer::Choice;
 pub use plugins::{Plugins, Ready, Serving};

@@ -19,7 +19,7 @@ use super::values::Values;
 use super::{AddOptions, Describe, ToolSettings};
 use crate::actor::Actor;
 use crate::config::Configuration;
-use crate::database::{Lent, Seen, seen_at_once};
+use crate::database::{DataVersion, PooledConnection, seen_at_once};
 use crate::quarantine::office::of_quarantine;
 use crate::quarantine::{Quarantine, QuarantineError};
 use crate::report::{Code, ErrorReport};
@@ -44,12 +44,12 @@ pub struct Plugins {
 }
 
 /// All plugins, by name.
-type Stock = Vec<Shelved>;
+type PluginCache = Vec<CachedPlugin>;
 /// Plugins, with the version of the data at which they were read.
-type Known = (Seen, Arc<Stock>);
+type Known = (DataVersion, Arc<PluginCache>);
 
 /// A plugin with its grants, read once for many calls.
-pub(super) struct Shelved {
+pub(super) struct CachedPlugin {
     plugin: Plugin,
     granted: Vec<Granted>,
     /// Capabilities that it requests.
@@ -60,7 +60,7 @@ pub(super) struct Shelved {
     offer: Offer,
 }
 
-impl Shelved {
+impl CachedPlugin {
     /// Reads the grants of a plugin from the database.
     pub fn of(plugin: Plugin, database: &Connection) -> rusqlite::Result<Self> {
         let granted = plugin.granted(database)?;
@@ -96,7 +96,7 @@ impl Shelved {
     }
 }
 
-impl std::fmt::Debug for Shelved {
+impl std::fmt::Debug for CachedPlugin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.plugin.name)
     }
@@ -235,7 +235,7 @@ impl Plugins {
     /// Reads from the database, if it exists.
     pub(super) fn read<T: Default>(
         &self,
-        work: impl FnOnce(&Lent, &Components) -> Result<T, Failed>,
+        work: impl FnOnce(&PooledConnection, &Components) -> Result<T, Failed>,
     ) -> Done<T> {
         let open = || -> Result<Option<(Quarantine, Components)>, QuarantineError> {
             let Some(folder) = StateFolder::open_existing(self.state.path()?)? else { return Ok(None) };
@@ -249,7 +249,7 @@ impl Plugins {
     }
 
     /// All plugins with their grants; read again when the database has changed.
-    fn stock(&self, database: &Lent) -> Result<Arc<Stock>, Failed> {
+    fn stock(&self, database: &PooledConnection) -> Result<Arc<PluginCache>, Failed> {
         let seen = database.seen()?;
         let lock = || self.stock.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, stock)) = &*lock()
@@ -257,8 +257,8 @@ impl Plugins {
         {
             return Ok(Arc::clone(stock));
         }
-        let stock: rusqlite::Result<Stock> =
-            rows::all(database)?.into_iter().map(|plugin| Shelved::of(plugin, database)).collect();
+        let stock: rusqlite::Result<PluginCache> =
+            rows::all(database)?.into_iter().map(|plugin| CachedPlugin::of(plugin, database)).collect();
         let stock = Arc::new(stock?);
         *lock() = Some((seen, Arc::clone(&stock)));
         Ok(stock)
@@ -330,11 +330,14 @@ impl Plugins {
     /// A report with the nearest name, when there is no such plugin.
     pub fn list_of(&self, name: &str) -> Done<ToolList> {
         let tools =
-            self.read(|database, _| Ok(self.tools_of(&Shelved::of(find(database, name)?, database)?)))?;
+            self.read(|database, _| Ok(self.tools_of(&CachedPlugin::of(find(database, name)?, database)?)))?;
         Ok(ToolList { schema: SCHEMA.to_owned(), tools })
     }
 
-    pub(super) fn tools_of(&self, Shelved { plugin, granted, request, names, offer }: &Shelved) -> Vec<Tool> {
+    pub(super) fn tools_of(
+        &self,
+        CachedPlugin { plugin, granted, request, names, offer }: &CachedPlugin,
+    ) -> Vec<Tool> {
         let (held, not_in_force) = self.in_force(request, granted);
         let granted: Vec<String> = held.capabilities().iter().map(ToString::to_string).collect();
         let exports = &plugin.version.description.exports;
@@ -426,7 +429,7 @@ impl Plugins {
     pub fn serving(&self) -> Done<Vec<Serving>> {
         self.read(|database, _| {
             let stock = self.stock(database)?;
-            let all = stock.iter().map(|Shelved { plugin, .. }| Serving {
+            let all = stock.iter().map(|CachedPlugin { plugin, .. }| Serving {
                 plugin: plugin.name.clone(),
                 digest: plugin.version.digest.clone(),
                 serves: words(&plugin.version.description),

@@ -161,7 +161,7 @@ pub struct Update {
     /// Changes, line by line: `+` added, `-` removed, `~` changed.
     pub changes: Vec<String>,
     /// Changes of the texts that a model sees, in full.
-    pub told: Vec<Told>,
+    pub told: Vec<DescriptionChange>,
     /// Keys that signed it, among the named ones.
     pub signatures: Vec<String>,
     /// Grants of the previous version, which it gets once it is accepted.
@@ -170,7 +170,7 @@ pub struct Update {
 
 /// A text about a tool that a model sees, before and after.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Told {
+pub struct DescriptionChange {
     /// Export.
     pub tool: String,
     /// `description`, `input_schema` or `output_schema`.
@@ -181,7 +181,7 @@ pub struct Told {
     pub after: String,
 }
 
-impl Told {
+impl DescriptionChange {
     fn all(before: &Version, after: &Version, difference: &Difference) -> Vec<Self> {
         let text = |version: &Version, tool: &str, what: &str| {
             let export = version.description.exports.iter().find(|export| export.path == tool)?;
@@ -219,7 +219,7 @@ impl Update {
             digest: after.digest.clone(),
             source: after.pinned.clone(),
             changes,
-            told: Told::all(before, after, &difference),
+            told: DescriptionChange::all(before, after, &difference),
             signatures: after.signer.iter().cloned().collect(),
             grants: granted.iter().map(|one| one.capability.to_string()).collect(),
         }

@@ -16,7 +16,7 @@ use rusqlite::Connection;
 use super::fetch::{AddOptions, Describe, Looked};
 use super::http::unreachable;
 use super::offer::{Choice, Offer};
-use super::plugins::{Done, Failed, Plugins, Shelved, find};
+use super::plugins::{CachedPlugin, Done, Failed, Plugins, find};
 use super::report::{Inspection, SCHEMA, ToolList, difference};
 
 use super::rows::{self, AfterTool, Granted, Plugin};
@@ -333,8 +333,8 @@ impl Plugins {
             let granted = plugin.granted(database)?;
             for word in words {
                 let asked = parse(word)?;
-                let meant = |one: &&Granted| is_meant(&asked, &one.capability, cwd);
-                let all: Vec<&Granted> = granted.iter().filter(meant).collect();
+                let resolve_prefix = |one: &&Granted| is_meant(&asked, &one.capability, cwd);
+                let all: Vec<&Granted> = granted.iter().filter(resolve_prefix).collect();
                 if all.is_empty() {
                     let told: Vec<String> = granted.iter().map(|g| g.capability.to_string()).collect();
                     let hint = if told.is_empty() {
@@ -400,7 +400,7 @@ impl Plugins {
     }
 
     fn listed(&self, database: &Connection, plugin: &Plugin) -> Result<ToolList, Failed> {
-        let tools = self.tools_of(&Shelved::of(plugin.clone(), database)?);
+        let tools = self.tools_of(&CachedPlugin::of(plugin.clone(), database)?);
         Ok(ToolList { schema: SCHEMA.to_owned(), tools })
     }
 

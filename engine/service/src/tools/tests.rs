@@ -11,7 +11,7 @@ use serde_json::json;
 use super::report::State;
 use super::*;
 use crate::config::{Configuration, Settings};
-use crate::quarantine::Office;
+use crate::quarantine::QuarantineService;
 use crate::report::{Code, ErrorReport};
 use crate::state::StateChoice;
 
@@ -98,11 +98,15 @@ impl Place {
     }
 
     fn problem(&self) -> Option<String> {
-        Office::of(&self.configuration, None).unwrap().verify(None, crate::tools::audited).unwrap().problem
+        QuarantineService::of(&self.configuration, None)
+            .unwrap()
+            .verify(None, crate::tools::audited)
+            .unwrap()
+            .problem
     }
 
     fn actions(&self) -> Vec<String> {
-        let log = Office::of(&self.configuration, None).unwrap().audit(100).unwrap();
+        let log = QuarantineService::of(&self.configuration, None).unwrap().audit(100).unwrap();
         log.entries.into_iter().map(|entry| entry.action).collect()
     }
 }
@@ -305,7 +309,7 @@ fn what_lies_here_is_looked_at_again() {
     assert_eq!(refresh(), ["files"]);
     assert_eq!(place.plugins().list().unwrap().tools[0].state, State::UpdateWaits);
     assert!(refresh().is_empty());
-    let log = Office::of(&place.configuration, None).unwrap().audit(9).unwrap();
+    let log = QuarantineService::of(&place.configuration, None).unwrap().audit(9).unwrap();
     assert_eq!(log.entries.last().unwrap().channel, "hotcell", "nobody asked for it");
     std::fs::remove_dir_all(place.work().join("files")).unwrap();
     assert!(refresh().is_empty() && place.plugins().ready("files_read").is_ok());
@@ -531,7 +535,7 @@ fn a_choice_among_tools_holds_until_another_is_made() {
     plugins.offer("files", &Choice::All).unwrap();
     assert_eq!(offered().len(), 4);
     assert!(place.actions().iter().any(|action| action == "tool_offer"));
-    Office::of(&place.configuration, None).unwrap().verify(None, crate::tools::audited).unwrap();
+    QuarantineService::of(&place.configuration, None).unwrap().verify(None, crate::tools::audited).unwrap();
     plugins.offer("files", &Choice::Hide(words("read"))).unwrap();
     plugins.remove("files").unwrap();
     place.add("files.wasm").unwrap();

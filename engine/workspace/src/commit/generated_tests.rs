@@ -188,7 +188,7 @@ proptest! {
         };
         let before = of_git(all(&case));
         // A conflict, or a file in place of a folder, means that nothing is applied.
-        let _ = case.commit(&Terms { allow, ..later() });
+        let _ = case.commit(&CommitOptions { allow, ..later() });
         prop_assert_eq!(before, of_git(all(&case)));
     }
 }

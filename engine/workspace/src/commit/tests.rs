@@ -54,7 +54,7 @@ pub(super) fn case(original: &[&str], upper: impl FnOnce(&Path, &Folder)) -> Cas
 }
 
 impl Case {
-    pub(super) fn commit(&self, terms: &Terms) -> Result<Committed, CommitError> {
+    pub(super) fn commit(&self, terms: &CommitOptions) -> Result<Committed, CommitError> {
         let before = Stack::new([], &self.original);
         let layer = Layer::over(&self.upper);
         let found = changes(&before, &[layer], &[], 99_999).unwrap();
@@ -71,8 +71,8 @@ impl Case {
     }
 }
 
-pub(super) fn later() -> Terms {
-    Terms { since: (i64::MAX, 0), allow: Allow::Nothing, owner: None, most: 1 << 30 }
+pub(super) fn later() -> CommitOptions {
+    CommitOptions { since: (i64::MAX, 0), allow: Allow::Nothing, owner: None, most: 1 << 30 }
 }
 
 fn rows(rows: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -127,7 +127,7 @@ fn protected_names_links_and_setuid_bits_stay_out() {
     let shown: Vec<_> = case.shown().into_iter().map(|(path, _)| path).collect();
     assert_eq!(shown, [".git", ".git/hooks", ".git/hooks/keep", "a", "suid"]);
     assert_eq!(case.original.node(Path::new("suid")).unwrap().unwrap().mode, 0o755);
-    let allowed = case.commit(&Terms { allow: Allow::All, ..later() }).unwrap();
+    let allowed = case.commit(&CommitOptions { allow: Allow::All, ..later() }).unwrap();
     assert!(allowed.done.contains(&".git/hooks/pre-commit".into()) && allowed.left.len() == 1);
 }
 
@@ -193,7 +193,7 @@ fn an_environment_is_one_by_its_form() {
             };
             assert!(new.iter().all(left), "{new:?}: {committed:?}");
             assert!(committed.done.contains(&"beside.py".into()));
-            let allowed = case.commit(&Terms { allow: Allow::All, ..later() }).unwrap();
+            let allowed = case.commit(&CommitOptions { allow: Allow::All, ..later() }).unwrap();
             assert!(allowed.left.is_empty(), "{allowed:?}");
         }
     }
@@ -210,7 +210,7 @@ fn byte_code_stays_out_and_is_told_in_one_line() {
         upper.whiteout(Path::new("d")).unwrap();
     });
     for allow in [Allow::Nothing, Allow::Names] {
-        let committed = case.commit(&Terms { allow, ..later() });
+        let committed = case.commit(&CommitOptions { allow, ..later() });
         let Ok(committed) = committed else { continue };
         assert!(committed.left.iter().all(|(_, why)| *why == Left::ByteCode), "{committed:?}");
         assert_eq!((committed.left.len(), admit::told(&committed.left, "").len()), (5, 1));
@@ -236,7 +236,7 @@ fn more_bytes_than_the_run_may_write_are_not_stored() {
             std::fs::File::create(path.join(name)).unwrap().set_len(1 << 40).unwrap();
         }
     });
-    let error = case.commit(&Terms { most: 1 << 20, ..later() }).unwrap_err();
+    let error = case.commit(&CommitOptions { most: 1 << 20, ..later() }).unwrap_err();
     assert!(matches!(&error, CommitError::NotStored { .. }), "{error}");
     assert_eq!(case.shown(), rows(&[("a", "original")]));
 }
@@ -256,7 +256,7 @@ fn names_of_one_file_are_replaced_and_removed_together() {
     }
     // Every change counts as another process's from now on.
     let since = moment();
-    case.commit(&Terms { since, ..later() }).unwrap();
+    case.commit(&CommitOptions { since, ..later() }).unwrap();
     assert_eq!(case.shown(), rows(&[("a", "new"), ("b", "new")]));
 }
 
@@ -341,7 +341,7 @@ fn a_conflict_takes_nothing_over() {
         std::fs::write(path.join("c"), "new").unwrap();
     });
     let before = case.shown();
-    let error = case.commit(&Terms { since: (0, 0), ..later() }).unwrap_err();
+    let error = case.commit(&CommitOptions { since: (0, 0), ..later() }).unwrap_err();
     assert!(matches!(&error, CommitError::Conflict(paths) if paths == &[PathBuf::from("a")]), "{error}");
     assert_eq!(case.shown(), before);
 }

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::admit::{Allow, Judge};
 use crate::changes::{Change, changes};
-use crate::commit::{CommitError, Committed, Terms, commit, conflicts, moment};
+use crate::commit::{CommitError, CommitOptions, Committed, commit, conflicts, moment};
 use crate::folder::Folder;
 use crate::layer::{self, Bytes, Held};
 use crate::random_hex;
@@ -299,7 +299,7 @@ impl Workspace<'_> {
             return Err(CommitError::Conflict(conflicting).into());
         }
         let most = self.store.quota.bytes;
-        let terms = Terms { since: self.record.since, allow, owner, most };
+        let terms = CommitOptions { since: self.record.since, allow, owner, most };
         let committed = commit(&open.view(), &open.base, &found, &terms)?;
         // Only changes that were left out remain. The rest is now the source's, and later changes there are
         // no conflicts.

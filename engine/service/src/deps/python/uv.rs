@@ -153,8 +153,8 @@ pub(super) fn read(project: &dyn Project, file: &str) -> Result<(Vec<Pinned>, Ve
     let mut found: BTreeMap<(usize, Option<&str>), Vec<Way<'_>>> = BTreeMap::new();
     while let Some((edge, way)) = ahead.pop() {
         let named = by_name.get(edge.name.as_str()).map_or(&[][..], Vec::as_slice);
-        let mut meant = named.iter().filter(|place| edge.means(&lock.package[**place]));
-        let (Some(&place), None) = (meant.next(), meant.next()) else {
+        let mut resolve_prefix = named.iter().filter(|place| edge.means(&lock.package[**place]));
+        let (Some(&place), None) = (resolve_prefix.next(), resolve_prefix.next()) else {
             return Err(bad(file, format!("names no one package that {:.100} is", edge.name)));
         };
         for extra in edge.extra.iter().map(|extra| Some(extra.as_str())).chain([None]) {

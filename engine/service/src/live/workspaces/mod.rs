@@ -35,7 +35,7 @@ pub use temporary::Temporary;
 
 use super::folder::ServiceFolder;
 use crate::caller::Caller;
-use crate::kept::Kept;
+use crate::kept::PinnedWorkspace;
 use crate::report::{Code, ErrorReport};
 use crate::state::StateFolder;
 use told::{of_store, over, unknown};
@@ -102,29 +102,29 @@ struct Shared {
 
 /// Working folder of a run.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum RunDir {
     /// Files for this run alone.
     Temporary(Arc<Temporary>),
     /// A pinned workspace.
-    Kept(Arc<Kept>),
+    Pinned(Arc<PinnedWorkspace>),
 }
 
-impl Place {
+impl RunDir {
     /// Folder on the host. Must not be shown to a caller.
     #[must_use]
     pub fn folder(&self) -> PathBuf {
         match self {
             Self::Temporary(temporary) => temporary.path().to_owned(),
-            Self::Kept(kept) => kept.mount().0,
+            Self::Pinned(kept) => kept.mount().0,
         }
     }
 
     /// The pinned workspace, if it is one.
     #[must_use]
-    pub fn kept(&self) -> Option<&Arc<Kept>> {
+    pub fn kept(&self) -> Option<&Arc<PinnedWorkspace>> {
         match self {
             Self::Temporary(_) => None,
-            Self::Kept(kept) => Some(kept),
+            Self::Pinned(kept) => Some(kept),
         }
     }
 }
@@ -134,7 +134,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Retries while another call holds the workspace.
-fn patiently<T>(work: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreError> {
+fn retry_while_busy<T>(work: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreError> {
     let until = Instant::now() + PATIENCE;
     loop {
         match work() {
@@ -325,7 +325,7 @@ impl Workspaces {
     /// Like [`Workspaces::get`].
     pub fn remove(&self, caller: &Caller, id: &str) -> Result<(), ErrorReport> {
         self.get(caller, id)?;
-        patiently(|| self.shared.store.remove(id)).map_err(|e| of_store(&e))
+        retry_while_busy(|| self.shared.store.remove(id)).map_err(|e| of_store(&e))
     }
 
     /// Removes workspaces unused for longer than the retention, and layers left by finished runs. Blocks.

@@ -14,9 +14,9 @@ use super::files::{around, plan};
 use super::protected;
 use super::told::{cannot, failed, in_the_way, of_store, over};
 use super::{NewFile, PATIENCE, Shared};
-use crate::approvals::{Approvals, Standing};
+use crate::approvals::{Approvals, RequestStatus};
 use crate::caller::Caller;
-use crate::kept::Kept;
+use crate::kept::PinnedWorkspace;
 use crate::live::paths::relative;
 use crate::report::{Code, ErrorReport};
 
@@ -80,7 +80,7 @@ pub struct Taken {
     /// Committed paths that a person should look at.
     pub marked: Vec<Marked>,
     /// State of the request to a person, or the reason why it could not be made.
-    pub standing: Option<Result<Standing, ErrorReport>>,
+    pub standing: Option<Result<RequestStatus, ErrorReport>>,
 }
 
 impl Taken {
@@ -140,8 +140,8 @@ impl Workspace {
     ///
     /// # Errors
     /// A report when it is gone.
-    pub fn kept(&self) -> Result<Arc<Kept>, ErrorReport> {
-        Kept::pin(&self.shared.store, &self.id).map_err(|e| of_store(&e))
+    pub fn kept(&self) -> Result<Arc<PinnedWorkspace>, ErrorReport> {
+        PinnedWorkspace::pin(&self.shared.store, &self.id).map_err(|e| of_store(&e))
     }
 
     /// Current size.

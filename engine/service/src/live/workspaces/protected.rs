@@ -8,7 +8,7 @@ use hotcell_workspace::{Allow, Folder, Judge, diff};
 
 use super::told::of_store;
 use crate::approvals::content::Content;
-use crate::permission::what::{MAX_SHOWN, What, whole};
+use crate::permission::what::{ApprovalSubject, MAX_SHOWN, whole};
 use crate::report::ErrorReport;
 
 /// Maximum number of names listed.
@@ -19,7 +19,7 @@ const LONGEST: usize = MAX_SHOWN + 1;
 
 /// Subject of the request to commit protected names of a workspace, whose other changes are committed
 /// already.
-pub(super) fn asked(workspace: &Workspace<'_>, folder: &Path) -> Result<What, ErrorReport> {
+pub(super) fn asked(workspace: &Workspace<'_>, folder: &Path) -> Result<ApprovalSubject, ErrorReport> {
     let mut found = workspace.changes().map_err(|e| of_store(&e))?;
     let judged = workspace.with_view(|before, after| {
         let mut judge = Judge::new(&Folder::open(folder)?, before, after, Allow::Names)?;
@@ -41,7 +41,7 @@ pub(super) fn asked(workspace: &Workspace<'_>, folder: &Path) -> Result<What, Er
         diff(before, after, &found, LONGEST)
     });
     let shown = read.map_err(|e| of_store(&e))?;
-    Ok(What::Protected {
+    Ok(ApprovalSubject::Protected {
         workspace: workspace.id().to_owned(),
         folder,
         paths: found.iter().take(NAMES).map(|change| change.path.to_string_lossy().into_owned()).collect(),

@@ -1,7 +1,7 @@
 //! Tests of the module above.
 
 use super::*;
-use crate::approvals::{Approvals, Standing};
+use crate::approvals::{Approvals, RequestStatus};
 use hotcell_guard::quarantine::Channel;
 
 fn file(path: &str, bytes: &[u8]) -> NewFile {
@@ -195,14 +195,14 @@ fn a_commit_goes_where_the_operator_allows_it_and_never_to_protected_names() {
     let taken = write.commit(&desk).unwrap();
     assert_eq!(taken.done, ["d", "d/n", "f"]);
     assert!(taken.left[0].0 == ".mcp.json" && taken.left[0].1.contains("is protected"));
-    let Some(Ok(Standing::Waits(asked))) = taken.standing else { panic!("{:?}", taken.standing) };
+    let Some(Ok(RequestStatus::Waits(asked))) = taken.standing else { panic!("{:?}", taken.standing) };
     assert_eq!(std::fs::read_to_string(at("write/f")).unwrap(), "new\n");
     assert!(!at("write/.mcp.json").exists());
     // The approval is for these bytes: others need a new request, and these are committed once.
     person.approve(&asked.id, None, None, &|_, _, _| Ok(())).unwrap();
     write.write(&[file(".mcp.json", b"{1}")]).unwrap();
     let other = write.commit(&desk).unwrap();
-    assert!(matches!(other.standing, Some(Ok(Standing::Waits(ref again))) if again.id != asked.id));
+    assert!(matches!(other.standing, Some(Ok(RequestStatus::Waits(ref again))) if again.id != asked.id));
     write.write(&[file(".mcp.json", b"{}")]).unwrap();
     let taken = write.commit(&desk).unwrap();
     assert!(taken.done == [".mcp.json"] && taken.left.is_empty() && taken.standing.is_none(), "{taken:?}");
@@ -210,7 +210,10 @@ fn a_commit_goes_where_the_operator_allows_it_and_never_to_protected_names() {
     write.write(&[file(".mcp.json", b"[]")]).unwrap();
     write.commit(&desk).unwrap();
     write.write(&[file(".mcp.json", b"{}\n")]).unwrap();
-    assert!(matches!(write.commit(&desk).unwrap().standing, Some(Ok(Standing::Waits(_)))), "it was used");
+    assert!(
+        matches!(write.commit(&desk).unwrap().standing, Some(Ok(RequestStatus::Waits(_)))),
+        "it was used"
+    );
     assert_eq!(std::fs::read_to_string(at("write/.mcp.json")).unwrap(), "{}");
     write.discard(None).unwrap();
     write.write(&[file("f", b"newer\n")]).unwrap();
