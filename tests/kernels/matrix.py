@@ -23,20 +23,20 @@ OWN_GROUP = re.compile(r"(/sys/fs/cgroup/\w+/)\S+(/hotcell:)")
 
 PAGE = """# Kernel matrix
 
-Which layer holds on which host, as `tests/kernels/matrix` found it (part of `scripts/full`; `--out FOLDER` writes this page). On each host `hotcell doctor --json`
-tries every layer by what it is for, each profile runs a program, and each layer is required once. A cell is what came out:
+The layers that hold on each host, as found by `tests/kernels/matrix` (part of `scripts/full`; `--out FOLDER` writes this page). On each host `hotcell doctor --json`
+tries every layer by its purpose, each profile runs a program, and each layer is required once. A cell is the result:
 
 | cell | |
 | --- | --- |
-| holds | required, the run went on with it in force, and the doctor's trial of it was stopped. In brackets the version of Landlock or of cgroups |
-| partly | there is a run without it, whose outcome says so, or it holds only with `--profile landlock-only`; the words are below |
-| refused | nothing ran (exit status 125); the words are below |
+| holds | with the layer required, the run went on with it in force, and the doctor's trial of it was stopped. In brackets the version of Landlock or of cgroups |
+| partly | runs are possible without the layer, and their outcome says so, or it holds only with `--profile landlock-only`; the message is below |
+| refused | nothing ran (exit status 125); the message is below |
 
-The words of every refusal were the answer and the advice of `hotcell doctor` on the same host, or the command had failed; so it had where a layer
-was missing that nothing took away. *Imitated*: hotcell is told another version, or refused a call, by a filter around it; newer versions of Landlock than the
-kernel has are told to it as well, and refuse where they announce a right that the kernel does not know. *In QEMU*: Debian's own kernel, cgroup v2, a group handed to each user. Of the attacks a
-machine runs those whose numbers are named; on this machine all of them run (`cargo test -p hotcell-attacks`, [attacks](attacks.md)).
-What to do on a host that lacks something: [weak hosts](weak-hosts.md).
+The command fails unless every refusal has the answer and the advice of `hotcell doctor` on that host, and if a layer
+is missing that was not taken away. *Imitated*: a filter around hotcell reports another version to it, or refuses a call; newer versions of Landlock than the
+kernel's are reported as well, and lead to refusals if they announce a right that the kernel does not know. *In QEMU*: Debian's own kernel, cgroup v2, a group delegated to each user. A machine in QEMU runs
+only the attacks whose numbers are named; this machine runs all of them (`cargo test -p hotcell-attacks`, [attacks](attacks.md)).
+For hosts with missing features see [restricted hosts](weak-hosts.md).
 
 """
 

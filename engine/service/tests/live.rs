@@ -8,10 +8,10 @@ use hotcell_sandbox::Engine;
 use hotcell_sandbox::outcome::Cause;
 use hotcell_service::live::workspaces::NewFile;
 use hotcell_service::live::{
-    AskedLimits, Bounds, Caller, CommandRequest, Live, Order, Phase, RunDir, Run, Stream, Workspace,
+    AskedLimits, Bounds, Caller, CommandRequest, Live, Order, Phase, Run, RunDir, Stream, Workspace,
 };
 use hotcell_service::report::{Code, ErrorReport};
-use hotcell_service::{Configuration, ChangePolicy, StateFolder};
+use hotcell_service::{ChangePolicy, Configuration, StateFolder};
 
 struct Service {
     live: Live,

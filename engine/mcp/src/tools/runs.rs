@@ -11,7 +11,7 @@ use hotcell_service::live::asked::out_of_range;
 use hotcell_service::live::asking::{Approved, hosts, sorted};
 use hotcell_service::live::workspaces::NewFile;
 use hotcell_service::live::{
-    Caller, CommandRequest, Live, Order, Phase, RunDir, Requested, Run, TestsRequest,
+    Caller, CommandRequest, Live, Order, Phase, Requested, Run, RunDir, TestsRequest,
 };
 use hotcell_service::report::{Code, ErrorReport};
 use hotcell_service::request::Language;
