@@ -69,10 +69,12 @@ async fn the_host_s_files_and_network_are_out_of_reach() {
 
 #[tokio::test]
 async fn daemons_end_with_the_program_and_with_a_limit() {
-    for (script, cause) in
-        [("setsid sleep 613 & echo begun", Cause::Exited), ("setsid sleep 614 & sleep 614", Cause::WallLimit)]
-    {
-        let outcome = run(&plain(sh(script)).wall(Duration::from_millis(400))).await;
+    // A machine that is emulated may need a second to start a shell.
+    for (script, seconds, cause) in [
+        ("setsid sleep 613 & echo begun", 30.0, Cause::Exited),
+        ("setsid sleep 614 & sleep 614", 0.4, Cause::WallLimit),
+    ] {
+        let outcome = run(&plain(sh(script)).wall(Duration::from_secs_f64(seconds))).await;
         assert_eq!(outcome.cause, cause, "{}", told(&outcome));
     }
     let until = Instant::now() + Duration::from_secs(3);
