@@ -89,7 +89,11 @@ fn tool_host() -> Anything<Vec<FromHost>> {
         "left_out": [], "imports": ["wasi:cli/exit@0.2.0"], "at_most": ["net"], "manifest": "[plugin]",
     });
     let description = Box::new(serde_json::from_value(description)?);
-    let trap = CallError::Trap { message: "unreachable".to_owned() };
+    let trap = CallError::Trap {
+        message: "unreachable".to_owned(),
+        denied: vec!["net=https://a.com:443".to_owned()],
+        frames: vec!["f".to_owned()],
+    };
     let http = Ask::Http {
         method: "GET".to_owned(),
         url: "https://a.com/".to_owned(),
