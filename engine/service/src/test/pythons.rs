@@ -14,7 +14,7 @@ const NAMED: usize = 12;
 /// An interpreter that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interpreter {
-    /// As it was asked for.
+    /// Name as requested.
     pub name: String,
     /// The version that it must say of itself; `None` of a path that tells none.
     pub version: Option<PythonVersion>,

@@ -205,6 +205,21 @@ fn judged(reader: &Reader, files: &[(&str, &str)], argv: &[&str], stdin: &str) -
     })
 }
 
+#[test]
+fn files_that_hotcell_adds_are_there_before_the_run() {
+    let reader = Reader::new();
+    let driver = "/home/sandbox/.hotcell/driver.py";
+    for (provided, want) in [(vec![driver.to_owned()], Verdict::Allow), (Vec::new(), Verdict::Review)] {
+        let found = reader.whole(Whole {
+            argv: ["python3", driver].map(OsString::from).to_vec(),
+            source: None,
+            provided: provided.clone(),
+            ..Whole::of_source(Artifact::new("", ""))
+        });
+        assert_eq!(found, want, "{provided:?}");
+    }
+}
+
 /// Lines in which a shell executes the file `a`: through a command that passes it on, under another name, by a
 /// descriptor, by a word that it is made of, or in an arithmetic text.
 fn roundabout() -> Vec<String> {
