@@ -74,7 +74,7 @@ impl Talk {
         }
         let mut headers = HeaderMap::new();
         for (name, value) in &at.headers {
-            let bad = || unreached(format!("its header {} is none that HTTP has", printable(name)));
+            let bad = || unreached(format!("its header {} is not a valid HTTP header", printable(name)));
             let name: HeaderName = name.parse().map_err(|_| bad())?;
             let mut value = HeaderValue::from_str(value).map_err(|_| bad())?;
             value.set_sensitive(true);

@@ -317,7 +317,9 @@ macro_rules! keyvalue {
             ) -> wasmtime::Result<Result<$draft::store::KeyResponse, $draft::store::Error>> {
                 let from: Option<u64> = cursor.map_or(Some(0), $from);
                 let Some(from) = from else {
-                    return Ok(Err(Wrong::Other("the cursor is none of this store".to_owned()).into()));
+                    return Ok(Err(
+                        Wrong::Other("the cursor does not belong to this store".to_owned()).into()
+                    ));
                 };
                 let listed = self.list(from).await;
                 Ok(listed

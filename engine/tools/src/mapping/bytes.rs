@@ -22,7 +22,7 @@ pub fn decode(text: &str) -> Result<Vec<u8>, String> {
     BASE64.decode(standard.as_ref()).map_err(|error| match error {
         DecodeError::InvalidByte(at, _) => {
             let found = text.get(at..).and_then(|rest| rest.chars().next()).unwrap_or_default();
-            format!("{found:?} at byte {at} is none of it")
+            format!("{found:?} at byte {at} is not part of it")
         }
         DecodeError::InvalidLength(_) => format!("of {} characters there can be none", text.len()),
         _ => "its end is not whole".to_owned(),
@@ -42,9 +42,9 @@ mod tests {
             ("+/8=", Ok(b"\xfb\xff")),
             ("-_8", Ok(b"\xfb\xff")),
             ("Q", Err("of 1 characters there can be none")),
-            ("QU]I", Err("']' at byte 2 is none of it")),
-            ("-_+/", Err("'-' at byte 0 is none of it")),
-            ("QUä=", Err("'ä' at byte 2 is none of it")),
+            ("QU]I", Err("']' at byte 2 is not part of it")),
+            ("-_+/", Err("'-' at byte 0 is not part of it")),
+            ("QUä=", Err("'ä' at byte 2 is not part of it")),
             ("QUJ=", Err("its end is not whole")),
         ] {
             assert_eq!(decode(text).as_deref().map_err(String::as_str), want, "{text}");

@@ -299,7 +299,10 @@ fn blobs_are_base64() {
     let again = lift(&signature, &[Val::Result(Ok(Some(Box::new(values[0].clone()))))], &limits, &mut shelf);
     assert!(matches!(again, Err(CallError::Host { .. })), "{again:?}");
     let error = lower(&signature, r#"{"file":{"name":"a","content":"?"}}"#, &limits, &mut shelf).unwrap_err();
-    assert_eq!(error.to_string(), "arguments/file/content: expected base64, and '?' at byte 0 is none of it");
+    assert_eq!(
+        error.to_string(),
+        "arguments/file/content: expected base64, and '?' at byte 0 is not part of it"
+    );
 }
 
 #[test]
