@@ -9,8 +9,8 @@ use hotcell_bench::ways::micros;
 use hotcell_bench::{Report, Row, Samples};
 use hotcell_guard::{Artifact, Limits, Verdict, Walk, merge, scan_path};
 use hotcell_sandbox::Confinement;
-use hotcell_service::reader;
-use hotcell_service::reading::ScanState;
+use hotcell_scanning::reader;
+use hotcell_scanning::session::ScanState;
 
 use crate::Options;
 

@@ -47,7 +47,7 @@ async fn runs(options: &Options, report: &mut Report, store: &Store, work: &Path
     layout(&work.join("small"), &layers, false)?;
     import(store, "small", &Source::Images(work.join("small"), None), &Limits::default())?;
     let held = store.hold("small")?;
-    let image = hotcell_service::images::root(&held);
+    let image = hotcell_verbs::images::root(&held);
     let [mut host, mut mounted, mut first] = [const { Vec::new() }; 3].map(Samples::from_iter);
     let engine = Engine::new();
     let inside = Policy::new("/bin/true").image(image);

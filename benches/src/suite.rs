@@ -7,10 +7,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, ensure};
 use hotcell_bench::ways::micros;
 use hotcell_bench::{Report, Row, Samples};
+use hotcell_config::{Configuration, Settings};
 use hotcell_sandbox::Engine;
 use hotcell_sandbox::toolchain::Surroundings;
-use hotcell_service::{Configuration, Settings, TestRequest};
 use hotcell_testing::{Cancel, Event, Progress, Selection};
+use hotcell_verbs::TestRequest;
 
 use crate::Options;
 
@@ -145,12 +146,12 @@ async fn latencies(venv: &Path, project: &Path) -> Result<Samples> {
     let request = TestRequest {
         coverage: false,
         kept: None,
-        keep: hotcell_service::ChangePolicy::default(),
+        keep: hotcell_verbs::ChangePolicy::default(),
         project: project.to_owned(),
         framework: Some("pytest".to_owned()),
         selection: Selection::default(),
         repeat: 1,
-        options: hotcell_service::test::TestOptions::default(),
+        options: hotcell_verbs::test::TestOptions::default(),
         settings: Settings::default(),
     };
     let around = Surroundings { path: Some(path(venv).into()), ..Surroundings::of_this_process() };

@@ -6,7 +6,7 @@ use hotcell_guard::{Report, merge, sarif};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let Ok(report) = serde_json::from_slice::<Report>(bytes) else { return };
-    let _ = hotcell_service::guard::sentence(&report);
+    let _ = hotcell_review::guard::sentence(&report);
     let _ = sarif(&report, &PACK);
     let _ = merge("all", [report.clone(), report]);
 });

@@ -1,9 +1,9 @@
 //! `hotcell approvals`: requests of callers, for a person to decide.
 
-use hotcell_service::Approvals;
-use hotcell_service::approvals::{Approval, ApprovalList, State};
-use hotcell_service::report::ErrorReport;
-use hotcell_service::tools::grant_check;
+use hotcell_plugins::grant_check;
+use hotcell_review::Approvals;
+use hotcell_review::approvals::{Approval, ApprovalList, State};
+use hotcell_state::report::ErrorReport;
 
 use crate::args::{ApprovalsCommand, Common};
 use crate::{approvals_text, configuration, exit, notes, printed, usage};

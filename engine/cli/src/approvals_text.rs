@@ -1,8 +1,8 @@
 //! Requests as text for people. Text from a caller is shown behind a bar, without anything that a terminal
 //! interprets.
 
-use hotcell_service::approvals::{Approval, Kind, State};
-use hotcell_service::report::{barred_within, printable};
+use hotcell_review::approvals::{Approval, Kind, State};
+use hotcell_state::report::{barred_within, printable};
 
 /// Columns for a caller's text: few enough that no terminal wraps a line. Characters beyond ASCII may take
 /// two.

@@ -8,18 +8,16 @@ use std::time::Duration;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use hotcell_config::Mode;
+use hotcell_config::network::NetworkSetting;
+use hotcell_config::{EnvSetting, HotSettings, McpSettings, QuarantineSettings, Settings, parse_layers};
+use hotcell_plugins::ToolSettings;
 use hotcell_sandbox::Bytes;
 use hotcell_sandbox::profile::{LimitSettings, Span, parse_bind};
 use hotcell_sandbox::units::parse_duration;
-use hotcell_service::changes::ChangePolicy;
-use hotcell_service::config::Mode;
-use hotcell_service::config::{
-    EnvSetting, HotSettings, McpSettings, QuarantineSettings, Settings, parse_layers,
-};
-use hotcell_service::network::NetworkSetting;
-use hotcell_service::report::{Code, ErrorReport};
-use hotcell_service::request::Language;
-use hotcell_service::tools::ToolSettings;
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_verbs::changes::ChangePolicy;
+use hotcell_verbs::request::Language;
 
 mod approvals;
 mod bench;

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use hotcell_proof::report::{Report, html, text};
 use hotcell_proof::suite::{self, Options, Progress};
-use hotcell_service::report::{Code, ErrorReport};
-use hotcell_service::time::{micros_since_1970, rfc3339};
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::time::{micros_since_1970, rfc3339};
 
 use crate::args::{Common, DoctorArgs};
 use crate::{exit, interrupted, printed, runtime, usage};

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use hotcell_guard::quarantine::Entry;
-use hotcell_service::audit::AuditLog;
-use hotcell_service::quarantine::QuarantineService;
-use hotcell_service::report::{ErrorReport, printable};
-use hotcell_service::time::rfc3339;
+use hotcell_review::quarantine::QuarantineService;
+use hotcell_state::audit::AuditLog;
+use hotcell_state::report::{ErrorReport, printable};
+use hotcell_state::time::rfc3339;
 
 use crate::args::{AuditCommand, Common};
 use crate::quarantine_text::runs;
@@ -34,7 +34,7 @@ fn answer(common: &Common, command: &AuditCommand) -> Result<u8, ErrorReport> {
             printed(exit::print_text(&table(&log)), 0)
         }
         AuditCommand::Verify { noted } => {
-            let log = office.verify(noted.as_deref(), hotcell_service::tools::audited)?;
+            let log = office.verify(noted.as_deref(), hotcell_plugins::audited)?;
             let code = if log.problem.is_none() { 0 } else { exit::REFUSED };
             if common.json {
                 return Ok(printed(exit::print_json(&log), code));

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use hotcell_service::report::{Code, ErrorReport, printable};
-use hotcell_service::tools::Caller;
+use hotcell_plugins::Caller;
+use hotcell_state::report::{Code, ErrorReport, printable};
 use hotcell_tools::author::{self, AuthorError, Cases, Language};
 use hotcell_tools::{Description, LoadError, Manifest, Prepared, Runtime, RuntimeOptions, manifest};
 use serde_json::json;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hotcell_bench::{Report, svg};
-use hotcell_service::report::{Code, ErrorReport};
+use hotcell_state::report::{Code, ErrorReport};
 
 use crate::args::{BenchArgs, Common};
 use crate::{bench_text, exit, interrupted, notes, printed, runtime, usage};

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use hotcell_service::binaries::{self, Binary, BinaryList, found};
-use hotcell_service::quarantine::QuarantineConfig;
-use hotcell_service::report::{Code, ErrorReport};
-use hotcell_service::time::rfc3339;
+use hotcell_review::binaries;
+use hotcell_review::binaries::{Binary, BinaryList, found};
+use hotcell_review::quarantine::QuarantineConfig;
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::time::rfc3339;
 
 use crate::args::{ApprovalsCommand, Common};
 use crate::{configuration, exit, notes, printed};

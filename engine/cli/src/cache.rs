@@ -4,10 +4,11 @@ use std::time::SystemTime;
 
 use hotcell_sandbox::Bytes;
 use hotcell_sandbox::text::printable;
-use hotcell_service::caches::{self, CacheList, Prune};
-use hotcell_service::report::{Code, ErrorReport};
-use hotcell_service::state::StateFolder;
-use hotcell_service::time::rfc3339;
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::state::StateFolder;
+use hotcell_state::time::rfc3339;
+use hotcell_verbs::caches;
+use hotcell_verbs::caches::{CacheList, Prune};
 
 use crate::args::{CacheCommand, Common};
 use crate::{configuration, exit, notes, printed, state, usage};

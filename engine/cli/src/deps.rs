@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use hotcell_config::{Configuration, Settings};
+use hotcell_deps::{DepsError, Purpose, Step};
 use hotcell_sandbox::Engine;
 use hotcell_sandbox::toolchain::Surroundings;
-use hotcell_service::deps::{self, DepsError, Purpose, Step};
-use hotcell_service::state::{StateChoice, StateFolder};
-use hotcell_service::test::{Interpreter, pythons};
-use hotcell_service::{Configuration, ErrorReport, Settings};
+use hotcell_state::ErrorReport;
+use hotcell_state::state::{StateChoice, StateFolder};
+use hotcell_verbs::test::{Interpreter, pythons};
 use tokio::runtime::Runtime;
 
 use crate::args::Common;
@@ -36,7 +37,7 @@ impl Provider<'_> {
         let opened = self.choice.path().map_err(|e| e.to_string());
         let state = opened.and_then(|path| StateFolder::open(path).map_err(|e| e.to_string()));
         let state = state
-            .map_err(|why| DepsError::Wrong(ErrorReport::new(hotcell_service::report::Code::State, why)))?;
+            .map_err(|why| DepsError::Wrong(ErrorReport::new(hotcell_state::report::Code::State, why)))?;
         let around = pythons::surroundings(python, Surroundings::of_this_process());
         let say = &mut |step: Step<'_>| {
             if !self.common.json && !self.common.quiet {
@@ -44,7 +45,7 @@ impl Provider<'_> {
             }
         };
         let (project, settings) = ((project, &around), (settings, purpose));
-        let work = deps::provide(self.engine, &state, self.configuration, project, settings, say);
+        let work = hotcell_deps::provide(self.engine, &state, self.configuration, project, settings, say);
         self.runtime.block_on(work)
     }
 }

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use hotcell_plugins::InvokeError;
 use hotcell_sandbox::layer::nearest;
-use hotcell_service::report::{Code, ErrorReport, printable};
-use hotcell_service::tools::InvokeError;
+use hotcell_state::report::{Code, ErrorReport, printable};
 use hotcell_tools::ask::Refused;
 use hotcell_tools::author;
 use hotcell_tools::{Ask, BoxFuture, Broker, CallRequest, Export, Reply, Runtime, RuntimeOptions};

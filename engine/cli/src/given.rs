@@ -8,7 +8,7 @@ use std::io::{Cursor, IsTerminal, Read};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use hotcell_service::whole::{Ahead, Input, MAX_INPUT};
+use hotcell_review::whole_command::{Ahead, Input, MAX_INPUT};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 

@@ -4,10 +4,11 @@ use std::io::{self, IsTerminal, Write};
 
 use hotcell_images::Store;
 use hotcell_sandbox::Bytes;
-use hotcell_service::image_build;
-use hotcell_service::images::{self, ImageList, ImageReport, report};
-use hotcell_service::report::{Code, ErrorReport, printable};
-use hotcell_service::state::{StateError, StateFolder};
+use hotcell_state::report::{Code, ErrorReport, printable};
+use hotcell_state::state::{StateError, StateFolder};
+use hotcell_verbs::image_build;
+use hotcell_verbs::images;
+use hotcell_verbs::images::{ImageList, ImageReport, report};
 
 use crate::args::{Common, ImageCommand};
 use crate::{configuration, current_folder, exit, notes, printed, state, usage};

@@ -58,16 +58,16 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::CommandFactory;
+use hotcell_config::{Configuration, Places};
 use hotcell_guard::quarantine::Channel;
 use hotcell_sandbox::layer::nearest;
 use hotcell_sandbox::profile::Profile;
 use hotcell_sandbox::{Engine, doctor};
-use hotcell_service::config::{Configuration, Places};
-use hotcell_service::reader;
-use hotcell_service::reading::ScanState;
-use hotcell_service::report::{Code, ErrorReport};
-use hotcell_service::state::StateChoice;
-use hotcell_service::workspaces;
+use hotcell_scanning::reader;
+use hotcell_scanning::session::ScanState;
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::state::StateChoice;
+use hotcell_verbs::workspaces;
 use nix::sys::resource::{Resource, getrlimit};
 
 use crate::args::{Cli, Command, Common};
@@ -292,39 +292,32 @@ fn schema(name: &str, json: bool) -> u8 {
         "test_list" => (schemars::schema_for!(test_list::TestList), test_list::SCHEMA),
         "scan" => (schemars::schema_for!(hotcell_guard::Report), hotcell_guard::SCHEMA),
         "quarantine" => {
-            (schemars::schema_for!(hotcell_service::quarantine::Items), hotcell_service::quarantine::SCHEMA)
+            (schemars::schema_for!(hotcell_review::quarantine::Items), hotcell_review::quarantine::SCHEMA)
         }
         "approvals" => (
-            schemars::schema_for!(hotcell_service::approvals::ApprovalList),
-            hotcell_service::approvals::SCHEMA,
+            schemars::schema_for!(hotcell_review::approvals::ApprovalList),
+            hotcell_review::approvals::SCHEMA,
         ),
         "binaries" => {
-            (schemars::schema_for!(hotcell_service::binaries::BinaryList), hotcell_service::binaries::SCHEMA)
+            (schemars::schema_for!(hotcell_review::binaries::BinaryList), hotcell_review::binaries::SCHEMA)
         }
-        "cache" => {
-            (schemars::schema_for!(hotcell_service::caches::CacheList), hotcell_service::caches::SCHEMA)
-        }
-        "audit" => (schemars::schema_for!(hotcell_service::audit::AuditLog), hotcell_service::audit::SCHEMA),
-        "runs" => (schemars::schema_for!(hotcell_service::RunList), hotcell_service::history::SCHEMA),
+        "cache" => (schemars::schema_for!(hotcell_verbs::caches::CacheList), hotcell_verbs::caches::SCHEMA),
+        "audit" => (schemars::schema_for!(hotcell_state::audit::AuditLog), hotcell_state::audit::SCHEMA),
+        "runs" => (schemars::schema_for!(hotcell_state::RunList), hotcell_state::history::SCHEMA),
         "workspace" => (schemars::schema_for!(workspaces::WorkspaceReport), workspaces::SCHEMA),
         "workspaces" => (schemars::schema_for!(workspaces::WorkspaceList), workspaces::LIST_SCHEMA),
-        "images" => {
-            (schemars::schema_for!(hotcell_service::images::ImageList), hotcell_service::images::SCHEMA)
+        "images" => (schemars::schema_for!(hotcell_verbs::images::ImageList), hotcell_verbs::images::SCHEMA),
+        "tools" => (schemars::schema_for!(hotcell_plugins::ToolList), hotcell_plugins::report::SCHEMA),
+        "inspect" => {
+            (schemars::schema_for!(hotcell_plugins::Inspection), hotcell_plugins::report::INSPECT_SCHEMA)
         }
-        "tools" => {
-            (schemars::schema_for!(hotcell_service::tools::ToolList), hotcell_service::tools::report::SCHEMA)
-        }
-        "inspect" => (
-            schemars::schema_for!(hotcell_service::tools::Inspection),
-            hotcell_service::tools::report::INSPECT_SCHEMA,
-        ),
         "doctor" => (schemars::schema_for!(doctor::Doctor), doctor::SCHEMA),
         "attacks" => (schemars::schema_for!(hotcell_proof::report::Report), hotcell_proof::report::SCHEMA),
         "bench" => (schemars::schema_for!(hotcell_bench::Report), hotcell_bench::report::SCHEMA),
         "mcp_install" => (schemars::schema_for!(clients::install::Installed), clients::install::SCHEMA),
         "mcp_check" => (schemars::schema_for!(clients::check::Checked), clients::check::SCHEMA),
         "serve" => (schemars::schema_for!(serve::Served), serve::SCHEMA),
-        "error" => (schemars::schema_for!(ErrorReport), hotcell_service::report::SCHEMA),
+        "error" => (schemars::schema_for!(ErrorReport), hotcell_state::report::SCHEMA),
         _ => {
             let near = nearest(short, SCHEMAS).unwrap_or("outcome");
             let report =

@@ -4,9 +4,9 @@
 
 use std::borrow::Cow;
 
+use hotcell_config::EnvSetting;
 use hotcell_sandbox::outcome::Output;
-use hotcell_service::config::EnvSetting;
-use hotcell_service::report::{Code, ErrorReport};
+use hotcell_state::report::{Code, ErrorReport};
 use hotcell_testing::TestReport;
 use serde_json::Value;
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use hotcell_mcp::metrics::MetricsOptions;
 use hotcell_mcp::{HttpOptions, http, metrics, reference, stdio};
 use hotcell_sandbox::Engine;
-use hotcell_service::StateFolder;
-use hotcell_service::live::{Bounds, Live, Tokens};
-use hotcell_service::report::{Code, ErrorReport};
-use hotcell_service::state::StateChoice;
+use hotcell_server::{Bounds, Live, Tokens};
+use hotcell_state::StateFolder;
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::state::StateChoice;
 
 use crate::args::{Common, HttpAddress, McpArgs, McpCommand};
 use crate::clients::{check, install};
@@ -48,7 +48,7 @@ async fn serve(common: &Common, args: McpArgs) -> Result<(), ErrorReport> {
     let configuration = configuration(common, None)?;
     let folder = || {
         let choice = state(common, &configuration);
-        let bad = |e: hotcell_service::state::StateError| {
+        let bad = |e: hotcell_state::state::StateError| {
             ErrorReport::new(Code::State, e.to_string()).field("--state")
         };
         StateFolder::open(choice.path().map_err(bad)?).map_err(bad)

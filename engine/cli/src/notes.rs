@@ -3,11 +3,11 @@
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 
+use hotcell_review::guard::Passed;
 use hotcell_sandbox::Bytes;
 use hotcell_sandbox::outcome::{Cause, Limit, Outcome};
 use hotcell_sandbox::units::format_duration;
-use hotcell_service::guard::Passed;
-use hotcell_service::report::printable;
+use hotcell_state::report::printable;
 
 use crate::args::Common;
 use crate::{log, screen};

@@ -1,7 +1,7 @@
 //! Arguments of `hotcell tool call` on the command line: `KEY=TEXT`, read according to the tool's schema, and
 //! `KEY:=JSON`.
 
-use hotcell_service::report::{Code, ErrorReport};
+use hotcell_state::report::{Code, ErrorReport};
 use serde_json::{Map, Value};
 
 /// The arguments as a JSON object.

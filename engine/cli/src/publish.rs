@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use hotcell_service::report::{Code, ErrorReport};
-use hotcell_service::tools::Caller;
+use hotcell_plugins::Caller;
+use hotcell_state::report::{Code, ErrorReport};
 use hotcell_tools::cosign::PrivateKey;
 use hotcell_tools::manifest;
 use hotcell_tools::sources::Source;

@@ -3,8 +3,8 @@
 use std::io::{self, IsTerminal};
 
 use hotcell_guard::quarantine::State;
-use hotcell_service::quarantine::{Item, Items, QuarantineService};
-use hotcell_service::report::ErrorReport;
+use hotcell_review::quarantine::{Item, Items, QuarantineService};
+use hotcell_state::report::ErrorReport;
 
 use crate::args::{Common, QuarantineArgs, QuarantineCommand};
 use crate::{configuration, current_folder, exit, notes, printed, quarantine_text, usage};

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use hotcell_guard::quarantine::State;
 use hotcell_guard::{Coverage, Identity, Report, Severity};
+use hotcell_review::quarantine::Item;
+use hotcell_review::quarantine::item::Statement;
 use hotcell_sandbox::Bytes;
 use hotcell_sandbox::text::printable;
-use hotcell_service::quarantine::Item;
-use hotcell_service::quarantine::item::Statement;
 
 use crate::scan_text::{self, Source};
 

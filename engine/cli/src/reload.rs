@@ -5,9 +5,9 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-use hotcell_service::StateFolder;
-use hotcell_service::live::{Live, Tokens};
-use hotcell_service::report::ErrorReport;
+use hotcell_server::{Live, Tokens};
+use hotcell_state::StateFolder;
+use hotcell_state::report::ErrorReport;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args::Common;
@@ -88,7 +88,6 @@ async fn again(
         }
         later
     });
-    let failed =
-        |e| ErrorReport::new(hotcell_service::report::Code::Internal, format!("hotcell failed: {e}"));
+    let failed = |e| ErrorReport::new(hotcell_state::report::Code::Internal, format!("hotcell failed: {e}"));
     done.await.map_err(failed)?
 }

@@ -8,22 +8,22 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use hotcell_config::Configuration;
+use hotcell_config::typed;
+use hotcell_deps::{DepsError, Purpose};
+use hotcell_review::whole_command::Input;
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::policy::Stdin;
 use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_sandbox::{BoxFuture, Engine, Limits, Running};
-use hotcell_service::changes::ChangePolicy;
-use hotcell_service::config::Configuration;
-use hotcell_service::deps::{self, DepsError, Purpose};
-use hotcell_service::execute::{Observer, execute};
-use hotcell_service::history::{History, HistoryError, Stored};
-use hotcell_service::kept::PinnedWorkspace;
-use hotcell_service::report::{Code, ErrorReport, barred};
-use hotcell_service::request::{LONGEST_SOURCE, Merged, RunRequest, RunTarget, Source};
-use hotcell_service::state::{StateChoice, StateFolder};
-use hotcell_service::typed;
-use hotcell_service::whole::Input;
-use hotcell_service::workspaces;
+use hotcell_state::history::{History, HistoryError, Stored};
+use hotcell_state::report::{Code, ErrorReport, barred};
+use hotcell_state::state::{StateChoice, StateFolder};
+use hotcell_verbs::changes::ChangePolicy;
+use hotcell_verbs::execute::{Observer, execute};
+use hotcell_verbs::pinned::PinnedWorkspace;
+use hotcell_verbs::request::{LONGEST_SOURCE, Merged, RunRequest, RunTarget, Source};
+use hotcell_verbs::workspaces;
 
 use crate::args::{Common, RunArgs};
 use crate::deps::Provider;
@@ -124,7 +124,7 @@ fn install(common: &Common, engine: &Engine, begun: &mut Begun) -> anyhow::Resul
     let provided =
         provider.provide(&workspace, &mut begun.request.settings, None, Purpose::Run).and_then(|locks| {
             if locks == 0 {
-                return Err(DepsError::Refused(Box::new(deps::no_lock_file(&workspace))));
+                return Err(DepsError::Refused(Box::new(hotcell_deps::no_lock_file(&workspace))));
             }
             begun.merged = begun.request.merge(&begun.configuration).map_err(DepsError::Wrong)?;
             Ok(())

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use hotcell_sandbox::outcome::{Outcome, Output};
-use hotcell_service::history::{History, HistoryError, RunList, RunRow};
-use hotcell_service::report::{Code, ErrorReport, barred, printable};
-use hotcell_service::state::StateFolder;
+use hotcell_state::history::{History, HistoryError, RunList, RunRow};
+use hotcell_state::report::{Code, ErrorReport, barred, printable};
+use hotcell_state::state::StateFolder;
 
 use crate::args::{Common, RunsCommand};
 use crate::{configuration, current_folder, exit, notes, printed, state, usage};

@@ -4,18 +4,18 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use hotcell_config::RulesDigest;
 use hotcell_guard::{
     Artifact, Executions, Held, Limits, Pack, Report, Verdict, Walk, merge, sarif, scan_path,
 };
+use hotcell_review::quarantine::QuarantineService;
+use hotcell_review::target::Target;
 use hotcell_sandbox::Confinement;
 use hotcell_sandbox::text::printable;
-use hotcell_service::Language;
-use hotcell_service::config::RulesDigest;
-use hotcell_service::quarantine::QuarantineService;
-use hotcell_service::reader::Rules;
-use hotcell_service::reading::{Scan, ScanState};
-use hotcell_service::report::{Code, ErrorReport};
-use hotcell_service::target::Target;
+use hotcell_scanning::reader::Rules;
+use hotcell_scanning::session::{Scan, ScanState};
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_verbs::Language;
 
 use crate::args::{Common, ScanArgs};
 use crate::{configuration, current_folder, exit, printed, scan_text, usage};

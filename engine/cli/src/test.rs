@@ -4,19 +4,20 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use hotcell_config::typed;
+use hotcell_deps::{DepsError, Purpose};
 use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_sandbox::{Engine, Outcome, Spawn};
-use hotcell_service::changes::ChangePolicy;
-use hotcell_service::deps::{self, DepsError, Purpose};
-use hotcell_service::history::Stored;
-use hotcell_service::kept::PinnedWorkspace;
-use hotcell_service::report::{Code, ErrorReport};
-use hotcell_service::state::StateChoice;
-use hotcell_service::suites::{Part, PreparedSuites};
-use hotcell_service::test::{TestOptions, TestRequest, Unready};
-use hotcell_service::{typed, workspaces};
+use hotcell_state::history::Stored;
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::state::StateChoice;
 use hotcell_testing::coverage::Coverage;
 use hotcell_testing::{Cancel, Selection, TestReport, Verdict, coverage_out, github, junit_out};
+use hotcell_verbs::changes::ChangePolicy;
+use hotcell_verbs::pinned::PinnedWorkspace;
+use hotcell_verbs::suites::{Part, PreparedSuites};
+use hotcell_verbs::test::{TestOptions, TestRequest, Unready};
+use hotcell_verbs::workspaces;
 
 use crate::args::{COBERTURA, Common, TestArgs};
 use crate::deps::Provider;
@@ -157,7 +158,11 @@ fn begin(
             Err(DepsError::Refused(outcome)) => return Err(answered(outcome)),
         }
         // Of several suites, some may need no packages.
-        if locks == 0 { Err(answered(Box::new(deps::no_lock_file(&request.project)))) } else { Ok(()) }
+        if locks == 0 {
+            Err(answered(Box::new(hotcell_deps::no_lock_file(&request.project))))
+        } else {
+            Ok(())
+        }
     };
     match request.prepare_suites(&configuration, &Surroundings::of_this_process(), &mut ready) {
         Ok(prepared) => Ok((prepared, choice, masks)),

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use hotcell_sandbox::Spawn;
 use hotcell_sandbox::text::printable_line;
-use hotcell_service::report::{Code, ErrorReport};
-use hotcell_service::suites::PreparedSuites;
+use hotcell_state::report::{Code, ErrorReport};
 use hotcell_testing::session::LARGEST_REPORT;
 use hotcell_testing::{Cancel, TestReport, Verdict};
+use hotcell_verbs::suites::PreparedSuites;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

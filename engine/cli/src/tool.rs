@@ -3,12 +3,12 @@
 use std::ffi::OsStr;
 use std::io::{IsTerminal, Read};
 
-use hotcell_service::report::{Code, ErrorReport, barred, printable};
-use hotcell_service::tools::report::{State, Tool};
-use hotcell_service::tools::told::{exit_of, report_of};
-use hotcell_service::tools::{
+use hotcell_plugins::failures::{exit_of, report_of};
+use hotcell_plugins::report::{State, Tool};
+use hotcell_plugins::{
     AddOptions, Added, Beyond, Caller, Choice, Inspection, InvokeError, Plugins, ToolList,
 };
+use hotcell_state::report::{Code, ErrorReport, barred, printable};
 use hotcell_tools::{Answer, CallError};
 
 use crate::args::{Common, ToolCommand};

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
+use hotcell_config::typed;
 use hotcell_sandbox::profile::parse_bind;
-use hotcell_service::report::{Code, ErrorReport};
-use hotcell_service::typed;
+use hotcell_state::report::{Code, ErrorReport};
 
 use crate::quote::quoted;
 

@@ -6,7 +6,7 @@ use std::io::Write;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 use hotcell_sandbox::layer::{likely, nearest};
-use hotcell_service::report::{Code, ErrorReport, printable};
+use hotcell_state::report::{Code, ErrorReport, printable};
 
 use crate::args::{Cli, pages};
 use crate::quote::quoted;

@@ -4,11 +4,12 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
+use hotcell_config::typed;
 use hotcell_sandbox::{Bytes, Engine};
-use hotcell_service::report::{Code, ErrorReport, printable};
-use hotcell_service::state::StateFolder;
-use hotcell_service::typed;
-use hotcell_service::workspaces::{self, From, WorkspaceList, WorkspaceReport, report};
+use hotcell_state::report::{Code, ErrorReport, printable};
+use hotcell_state::state::StateFolder;
+use hotcell_verbs::workspaces;
+use hotcell_verbs::workspaces::{From, WorkspaceList, WorkspaceReport, report};
 use hotcell_workspace::store::{NewFile, Store, Workspace};
 use hotcell_workspace::{Kind, diff};
 
@@ -33,7 +34,7 @@ pub fn workspace(common: &Common, command: &WorkspaceCommand) -> u8 {
 pub fn open(common: &Common) -> Result<Store, ErrorReport> {
     let configuration = configuration(common, None)?;
     let choice = state(common, &configuration);
-    let bad = |e: hotcell_service::state::StateError| ErrorReport::new(Code::State, e.to_string());
+    let bad = |e: hotcell_state::state::StateError| ErrorReport::new(Code::State, e.to_string());
     let folder = StateFolder::open(choice.path().map_err(bad)?).map_err(bad)?;
     workspaces::store(&folder)
 }
@@ -152,7 +153,7 @@ fn answer(store: &Store, common: &Common, command: &WorkspaceCommand) -> Result<
             let mut workspace = take(id)?;
             let owner = workspace.owner_of_source();
             let committed = workspace.commit(*allow_protected, owner).map_err(|e| report(&e))?;
-            let committed = hotcell_service::changes::told(Ok(committed));
+            let committed = hotcell_verbs::changes::told(Ok(committed));
             if common.json {
                 let changes = workspace.changes().map_err(|e| report(&e))?;
                 let mut report = WorkspaceReport::of(&workspace.summary(), Some(&changes));

@@ -14,17 +14,23 @@
 //! | [`sources`] | where the sources are read |
 //! | [`mod@merge`] | all sources merged into one policy, a pure function |
 
+#![forbid(unsafe_code)]
+
 mod asked_by;
 pub mod guard;
+pub mod limits;
 pub mod merge;
+pub mod network;
+pub mod policies;
 pub mod settings;
 pub mod sources;
 pub mod tools;
+pub mod typed;
 
 pub use asked_by::AskedBy;
 pub use guard::{GuardSettings, Mode, RulesDigest};
 pub use merge::{Merged, Widening, merge};
-pub(crate) use settings::SECRET;
+pub use settings::SECRET;
 pub use settings::{EnvSetting, HotSettings, McpSettings, QuarantineSettings, Settings, parse_layers};
 pub use sources::{Configuration, PROJECT_FILE, Places, ProjectFile, find_profile, of_file, of_profile};
 pub use tools::ToolSettings;

@@ -3,7 +3,7 @@
 use hotcell_sandbox::Limits;
 
 /// Default limits of test suites and compilers on this machine.
-pub(crate) fn for_tests() -> Limits {
+pub fn for_tests() -> Limits {
     let limits = Limits::for_tests();
     hotcell_sandbox::host::memory().map_or(limits.clone(), |memory| limits.at_most(memory))
 }

@@ -8,10 +8,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use hotcell_state::report::{Code, ErrorReport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::report::{Code, ErrorReport};
 
 /// Maximum size of a file, in bytes. A longer file would be read neither by people nor by models.
 const LONGEST: u64 = 256 << 10;

@@ -10,10 +10,10 @@ use hotcell_sandbox::layer::nearest;
 use hotcell_sandbox::policy::{Bind, ProcView};
 use hotcell_sandbox::profile::{self, FileError, Key, LIMIT_KEYS, LimitSettings, parse_bind, parse_strict};
 use hotcell_sandbox::{Bytes, Layer};
+use hotcell_state::report::{Code, ErrorReport};
 use serde::Deserialize;
 
 use crate::network::NetworkSetting;
-use crate::report::{Code, ErrorReport};
 
 use super::asked_by::AskedBy;
 use super::guard::{Mode, RulesDigest};
@@ -350,7 +350,7 @@ impl Settings {
 }
 
 /// Prefix, after `HOTCELL_`, of variables with secrets of plugins.
-pub(crate) const SECRET: &str = "SECRET_";
+pub const SECRET: &str = "SECRET_";
 
 /// Known variables, without their prefix.
 const VARIABLES: [&str; 22] = [
@@ -391,7 +391,7 @@ fn parse_time(text: &str) -> Result<Duration, String> {
 }
 
 /// Tells if a profile is named by its file.
-pub(super) fn is_file(profile: &OsStr) -> bool {
+pub fn is_file(profile: &OsStr) -> bool {
     let text = profile.to_string_lossy();
     text.contains('/') || text.ends_with(".toml")
 }

@@ -8,11 +8,11 @@ use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use hotcell_egress::AllowList;
 use hotcell_guard::quarantine::Channel;
 use hotcell_sandbox::profile::{self, FileError, Profile, ProfileError};
+use hotcell_scanning::session::ScanState;
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::state::StateChoice;
 
 use crate::network::NetworkSetting;
-use crate::reading::ScanState;
-use crate::report::{Code, ErrorReport};
-use crate::state::StateChoice;
 
 use super::asked_by::AskedBy;
 use super::settings::{Settings, is_file};

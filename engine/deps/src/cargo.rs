@@ -80,7 +80,7 @@ struct Package {
 
 /// Plan for `cargo fetch`, and for compiling the fetched packages.
 /// <https://doc.rust-lang.org/cargo/guide/cargo-toml-vs-cargo-lock.html>
-pub(super) fn plan(project: &dyn Project) -> Result<Plan, LockError> {
+pub fn plan(project: &dyn Project) -> Result<Plan, LockError> {
     let bytes = text(project, FILE)?;
     let lock: Lock = toml::from_str(&String::from_utf8_lossy(&bytes))
         .map_err(|e| bad(FILE, format!("is no lock file: {}", e.message())))?;

@@ -16,7 +16,7 @@ const PROXY: &str = "proxy.golang.org";
 
 /// Plan for `go mod download`; `None` when the project has no lock file or vendors its modules.
 /// <https://go.dev/ref/mod#go-mod-download>, <https://go.dev/ref/mod#go-sum-files>
-pub(super) fn plan(project: &dyn Project) -> Result<Option<Plan>, LockError> {
+pub fn plan(project: &dyn Project) -> Result<Option<Plan>, LockError> {
     let roots = ["go.work", "go.mod"].iter().any(|file| project.has(file));
     let locks: Vec<&str> = SUMS.into_iter().filter(|file| project.has(file)).collect();
     // Modules of a workspace have lock files of their own.
@@ -61,7 +61,7 @@ pub(super) fn plan(project: &dyn Project) -> Result<Option<Plan>, LockError> {
 }
 
 /// Variables that keep go offline: only modules of the lock file are available.
-pub(super) fn offline() -> impl Iterator<Item = (OsString, OsString)> {
+pub fn offline() -> impl Iterator<Item = (OsString, OsString)> {
     [("GOPROXY", "off"), ("GOTOOLCHAIN", "local")].into_iter().map(|(n, v)| (n.into(), v.into()))
 }
 

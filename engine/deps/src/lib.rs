@@ -5,10 +5,12 @@
 //! is kept under the digest of its input: another project with the same lock file shares it, and cannot
 //! change it.
 
-mod ahead;
+#![forbid(unsafe_code)]
+
 mod cargo;
 mod golang;
 pub mod lock;
+mod prebuild;
 mod python;
 
 use std::ffi::OsString;
@@ -28,14 +30,15 @@ use hotcell_testing::ProjectFolder;
 use hotcell_workspace::layer::Bytes as How;
 use hotcell_workspace::{Folder, Layer, Stack, changes, layer};
 
-use crate::builds::{self, UNFINISHED, is_folder};
-use crate::changes::ChangePolicy;
-use crate::config::{Configuration, EnvSetting, Mode, Settings};
-use crate::network::NetworkSetting;
-use crate::report::ErrorReport;
-use crate::request::{Merged, Prepared, RunRequest, RunTarget};
-use crate::state::StateFolder;
 use cargo::Ahead;
+use hotcell_config::network::NetworkSetting;
+use hotcell_config::{Configuration, EnvSetting, Mode, Settings};
+use hotcell_state::report::ErrorReport;
+use hotcell_state::state::StateFolder;
+use hotcell_verbs::builds;
+use hotcell_verbs::builds::{UNFINISHED, is_folder};
+use hotcell_verbs::changes::ChangePolicy;
+use hotcell_verbs::request::{Merged, Prepared, RunRequest, RunTarget};
 use lock::{Installer, Plan};
 use sha2::{Digest, Sha256};
 
@@ -139,13 +142,15 @@ pub async fn provide(
             } else if !is_folder(&compiled) {
                 say(Step::Compiles(&plan));
                 // Packages that the tests need and that do not compile are reported by the tests.
-                if let Err(why) = ahead::compile(engine, &scene, (&plan, ahead), &place, &compiled).await {
+                if let Err(why) =
+                    crate::prebuild::compile(engine, &scene, (&plan, ahead), &place, &compiled).await
+                {
                     say(Step::NotCompiled(&plan, &why));
                 }
             }
             if is_folder(&compiled) {
                 builds::touch(&compiled);
-                ahead::show(&compiled, settings);
+                crate::prebuild::show(&compiled, settings);
             }
         }
         show(&plan, &path, &place, settings);
@@ -182,10 +187,11 @@ impl Scene<'_> {
             DepsError::Refused(Box::new(Outcome::without_a_run(Cause::Refused, e.to_string())))
         })?;
         if let Some(image) = &image {
-            field(format!("{:?}", crate::images::root(image)).as_bytes());
+            field(format!("{:?}", hotcell_verbs::images::root(image)).as_bytes());
         }
         if ahead.is_some() {
-            let limits = self.merged(&request(self, Vec::new(), Path::new("/"), ahead::settings(self)))?;
+            let limits =
+                self.merged(&request(self, Vec::new(), Path::new("/"), crate::prebuild::settings(self)))?;
             let Limits { memory, processes, disk, files, cpus, open_files, .. } = limits.policy.job.limits;
             field(format!("{memory:?} {processes} {disk:?} {files} {cpus:?} {open_files:?}").as_bytes());
             field(format!("{:?}", merged.policy.shape).as_bytes());
@@ -238,7 +244,7 @@ fn request(scene: &Scene<'_>, argv: Vec<OsString>, folder: &Path, settings: Sett
             guard: Some(Mode::Off),
             ..settings
         },
-        limits: crate::limits::for_tests(),
+        limits: hotcell_config::limits::for_tests(),
         stdin: Stdin::Null,
         keep: ChangePolicy::default(),
     }

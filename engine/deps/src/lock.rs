@@ -25,7 +25,7 @@ const REQUIREMENTS: [&str; 6] = [
 const LONGEST: u64 = 16 << 20;
 /// Maximum number of manifests for an installer; below, their maximum total size in bytes.
 const MOST_FILES: usize = 4000;
-pub(super) const MOST_BYTES: usize = 32 << 20;
+pub(crate) const MOST_BYTES: usize = 32 << 20;
 /// Version of the cached data; data of another version is installed again.
 const FORM: &str = "3";
 
@@ -125,7 +125,7 @@ impl Installer {
         }
     }
 
-    pub(super) fn plan(
+    pub(crate) fn plan(
         self,
         locks: &[&str],
         files: BTreeMap<String, Vec<u8>>,
@@ -156,17 +156,17 @@ impl Installer {
     }
 }
 
-pub(super) fn bad(file: &str, why: impl Into<String>) -> LockError {
+pub(crate) fn bad(file: &str, why: impl Into<String>) -> LockError {
     LockError { file: file.to_owned(), why: why.into() }
 }
 
 /// True when a path leads below its base folder.
-pub(super) fn is_below(path: &str) -> bool {
+pub fn is_below(path: &str) -> bool {
     Path::new(path).components().all(|part| matches!(part, Component::Normal(_)))
 }
 
 /// Adds a file of the project to the installer's files.
-pub(super) fn add(
+pub fn add(
     files: &mut BTreeMap<String, Vec<u8>>,
     project: &dyn Project,
     file: String,
@@ -179,11 +179,7 @@ pub(super) fn add(
 }
 
 /// Adds a file to the installer's files.
-pub(super) fn put(
-    files: &mut BTreeMap<String, Vec<u8>>,
-    file: String,
-    bytes: Vec<u8>,
-) -> Result<(), LockError> {
+pub fn put(files: &mut BTreeMap<String, Vec<u8>>, file: String, bytes: Vec<u8>) -> Result<(), LockError> {
     let all: usize = files.values().map(Vec::len).sum();
     if files.len() >= MOST_FILES || all + bytes.len() > MOST_BYTES {
         return Err(bad(
@@ -198,7 +194,7 @@ pub(super) fn put(
     Ok(())
 }
 
-pub(super) fn text(project: &dyn Project, file: &str) -> Result<Vec<u8>, LockError> {
+pub(crate) fn text(project: &dyn Project, file: &str) -> Result<Vec<u8>, LockError> {
     let bytes = project
         .read_more(file, LONGEST + 1)
         .ok_or_else(|| bad(file, "cannot be read; it must be a file of the project's"))?;
@@ -209,7 +205,7 @@ pub(super) fn text(project: &dyn Project, file: &str) -> Result<Vec<u8>, LockErr
 }
 
 /// Host of an https address, as an egress rule.
-pub(super) fn host(file: &str, address: &str) -> Result<String, LockError> {
+pub fn host(file: &str, address: &str) -> Result<String, LockError> {
     let rest = address.strip_prefix("https://").ok_or_else(|| {
         bad(file, format!("{address:.200} is not of a registry that is reached by https; only those are"))
     })?;
@@ -352,7 +348,7 @@ fn pip(project: &dyn Project, files: &[&str]) -> Result<Plan, LockError> {
 }
 
 /// pip with requirements files: it reads those in `read`, and sees no others.
-pub(super) fn pip_install(
+pub fn pip_install(
     locks: &[&str],
     read: &[&str],
     files: BTreeMap<String, Vec<u8>>,
@@ -442,7 +438,7 @@ fn requirement(
 }
 
 /// True for a valid package name or version.
-pub(super) fn is_plain(word: &str) -> bool {
+pub fn is_plain(word: &str) -> bool {
     let starts = word.starts_with(|c: char| c.is_ascii_alphanumeric());
     starts && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._+!".contains(&b))
 }

@@ -9,24 +9,24 @@
 use std::path::Path;
 use std::time::Duration;
 
+use hotcell_config::{EnvSetting, Settings};
 use hotcell_sandbox::home::CollectError;
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::policy::{HOME, Limits};
 use hotcell_sandbox::{Engine, Finished};
 use hotcell_testing::cargo::{AHEAD, TARGET, environment};
+use hotcell_verbs::builds;
 use hotcell_workspace::Folder;
 
 use super::cargo::Ahead;
 use super::lock::Plan;
 use super::{DepsError, Scene, place_files, policy_for, printed};
-use crate::builds;
-use crate::config::{EnvSetting, Settings};
 
 /// Time limit for compiling; to avoid the wait, omit `--deps` or cancel.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
 
 /// Mounts the result for runs, if their disk quota is large enough.
-pub(super) fn show(place: &Path, settings: &mut Settings) {
+pub fn show(place: &Path, settings: &mut Settings) {
     let disk = settings.limits.disk.unwrap_or(Limits::for_tests().disk);
     if let Some(bind) = builds::bind(place, &Path::new(HOME).join(TARGET), disk) {
         settings.binds.insert(0, bind);
@@ -37,7 +37,7 @@ pub(super) fn show(place: &Path, settings: &mut Settings) {
 ///
 /// # Errors
 /// A sentence that says why nothing was kept.
-pub(super) async fn compile(
+pub async fn compile(
     engine: &Engine,
     scene: &Scene<'_>,
     (plan, ahead): (&Plan, &Ahead),
@@ -79,7 +79,7 @@ pub(super) async fn compile(
 }
 
 /// Settings with the run's limits, if any were given.
-pub(super) fn settings(scene: &Scene<'_>) -> Settings {
+pub fn settings(scene: &Scene<'_>) -> Settings {
     let env = environment().into_iter().map(|(name, value)| EnvSetting::Set(name, value));
     let mut settings =
         Settings { env: env.collect(), limits: scene.settings.limits.clone(), ..Settings::default() };

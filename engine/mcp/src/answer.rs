@@ -5,8 +5,8 @@ mod test_report;
 
 use hotcell_sandbox::outcome::{Cause, Commit, LayerState, Limit, Outcome};
 use hotcell_sandbox::units::format_duration;
-use hotcell_service::live::{Answer, Live, Phase, Requested, Run, Stream};
-use hotcell_service::report::printable;
+use hotcell_server::{Answer, Live, Phase, Requested, Run, Stream};
+use hotcell_state::report::printable;
 use rmcp::model::{CallToolResult, ContentBlock, Resource};
 use serde_json::{Map, Value, json};
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use hotcell_service::approvals::{Approval, Kind, RequestStatus};
-use hotcell_service::report::{Code, ErrorReport, printable};
+use hotcell_review::approvals::{Approval, Kind, RequestStatus};
+use hotcell_state::report::{Code, ErrorReport, printable};
 use rmcp::model::{CallToolResult, ContentBlock};
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,6 +1,6 @@
 //! Work that may block.
 
-use hotcell_service::report::{Code, ErrorReport};
+use hotcell_state::report::{Code, ErrorReport};
 
 /// Runs work on files outside the threads that answer requests.
 pub(crate) async fn blocking<T: Send + 'static>(

@@ -10,13 +10,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
-use hotcell_service::approvals::key::{Unopened, open, seal};
-use hotcell_service::approvals::{Approval, Approvals};
-use hotcell_service::live::asking::sorted;
-use hotcell_service::live::{Caller, Live};
-use hotcell_service::report::{Code, ErrorReport, barred_within, printable};
-use hotcell_service::time::micros_since_1970;
-use hotcell_service::tools::grant_check;
+use hotcell_plugins::grant_check;
+use hotcell_review::approvals::key::{Unopened, open, seal};
+use hotcell_review::approvals::{Approval, Approvals};
+use hotcell_server::network_requests::sorted;
+use hotcell_server::{Caller, Live};
+use hotcell_state::report::{Code, ErrorReport, barred_within, printable};
+use hotcell_state::time::micros_since_1970;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ElicitRequestParams, InputRequest,
     InputRequiredResult, ProtocolVersion,

@@ -16,8 +16,8 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use hotcell_service::live::tokens::NOT_TOKENS;
-use hotcell_service::live::{Caller, Lane, Live, Tokens};
+use hotcell_server::tokens::NOT_TOKENS;
+use hotcell_server::{Caller, Lane, Live, Tokens};
 use http_body::Frame;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -156,7 +156,7 @@ impl Listening {
     /// Serves until `stop` resolves; then every run is ended.
     pub async fn serve(self, live: Live, stop: impl Future<Output = ()>) {
         // Watches the plugins' files for changes, whether or not a client listens.
-        let _changes = live.tools().map(hotcell_service::tools::Caller::changes);
+        let _changes = live.tools().map(hotcell_plugins::Caller::changes);
         let server = Server::for_many(live.clone());
         let counted = live.clone();
         let counting = move |status| counted.metrics().responded(status);

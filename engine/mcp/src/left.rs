@@ -4,9 +4,9 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hotcell_sandbox::Cause;
-use hotcell_service::live::retained::Piece;
-use hotcell_service::live::tasks::Stands;
-use hotcell_service::live::{Caller, Live, Phase, Run, Stream};
+use hotcell_server::retained::Piece;
+use hotcell_server::tasks::Stands;
+use hotcell_server::{Caller, Live, Phase, Run, Stream};
 use serde_json::{Value, json};
 
 use crate::answer::{Detail, of_run};

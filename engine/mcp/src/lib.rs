@@ -2,7 +2,7 @@
 //!
 //! One server for revisions `2026-07-28` and `2025-11-25` (and `2025-06-18`, which clients still use), over
 //! standard input and output and over streamable HTTP. This is the only crate that knows the protocol; the
-//! work is done by [`hotcell_service::Live`].
+//! work is done by [`hotcell_server::Live`].
 //!
 //! | module | purpose |
 //! | --- | --- |

@@ -1,7 +1,7 @@
 //! Words of plugins, for a model.
 
-use hotcell_service::report::ErrorReport;
-use hotcell_service::tools::told::report_of;
+use hotcell_plugins::failures::report_of;
+use hotcell_state::report::ErrorReport;
 use hotcell_tools::CallError;
 
 use crate::BUDGET;

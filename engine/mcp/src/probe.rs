@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use hotcell_service::report::printable;
+use hotcell_state::report::printable;
 use serde_json::{Value, json};
 
 use crate::LONGEST_MESSAGE;

@@ -1,8 +1,8 @@
 //! Prompts: workflows with the tools that a user can start by name. Their texts are for a model.
 
 use hotcell_sandbox::layer::nearest;
-use hotcell_service::live::{Caller, Live};
-use hotcell_service::report::printable;
+use hotcell_server::{Caller, Live};
+use hotcell_state::report::printable;
 use rmcp::ErrorData;
 use rmcp::model::{
     CompleteRequestParams, GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage, Reference,

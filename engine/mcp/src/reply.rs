@@ -1,6 +1,6 @@
 //! Answers of tools: a value with words, or an error.
 
-use hotcell_service::report::{ErrorReport, printable_line};
+use hotcell_state::report::{ErrorReport, printable_line};
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
 use serde::Serialize;
 use serde_json::Value;

@@ -1,8 +1,8 @@
 //! Runs and workspaces as resources: their URIs, lists, templates and completion.
 
 use base64::Engine as _;
-use hotcell_service::live::{Caller, Entry, EntryKind, Live, Stream};
-use hotcell_service::report::printable;
+use hotcell_server::{Caller, Entry, EntryKind, Live, Stream};
+use hotcell_state::report::printable;
 use rmcp::ErrorData;
 use rmcp::model::{
     CompleteRequestParams, CompletionInfo, Reference, Resource, ResourceContents, ResourceTemplate,

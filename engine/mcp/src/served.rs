@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
+use hotcell_plugins::{Caller as Tools, InvokeError, Serving};
 use hotcell_sandbox::layer::nearest;
-use hotcell_service::live::{Caller, Live};
-use hotcell_service::report::{ErrorReport, printable};
-use hotcell_service::tools::{Caller as Tools, InvokeError, Serving};
+use hotcell_server::{Caller, Live};
+use hotcell_state::report::{ErrorReport, printable};
 use hotcell_tools::Answer;
 use hotcell_tools::serves::{self, Content, Served};
 use rmcp::ErrorData;

@@ -1,7 +1,7 @@
 //! MCP on standard input and output: the only caller is the parent process. Ends with its input.
 
-use hotcell_service::live::tokens::NOT_TOKENS;
-use hotcell_service::live::{Caller, Live};
+use hotcell_server::tokens::NOT_TOKENS;
+use hotcell_server::{Caller, Live};
 use rmcp::service::{ServerInitializeError, serve_server_with_ct};
 use tokio_util::sync::CancellationToken;
 
@@ -15,7 +15,7 @@ use crate::{LAST_WORDS, LONGEST_MESSAGE, Server, left};
 pub async fn serve(live: Live, stop: impl Future<Output = ()>) -> Result<(), String> {
     let (input, output) = rmcp::transport::stdio_pipes();
     // Watches the plugins' files for changes, whether or not a client listens.
-    let _changes = live.tools().map(hotcell_service::tools::Caller::changes);
+    let _changes = live.tools().map(hotcell_plugins::Caller::changes);
     let (over, token) = (CancellationToken::new(), CancellationToken::new());
     let transport = Lines::new(input, output, LONGEST_MESSAGE, over.clone());
     let caller = Caller::of_process(NOT_TOKENS[0]);

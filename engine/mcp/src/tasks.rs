@@ -2,10 +2,10 @@
 //! support. A task is its run: it has the run's id, and `tasks/get` and `run_status` give the same answer.
 //! The result is in the state folder, even after the server has ended.
 
-use hotcell_service::live::tasks::{Stands, Task as Held};
-use hotcell_service::live::{Caller, Live, Phase};
-use hotcell_service::report::{Code, ErrorReport};
-use hotcell_service::time::rfc3339;
+use hotcell_server::tasks::{Stands, Task as Held};
+use hotcell_server::{Caller, Live, Phase};
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::time::rfc3339;
 use rmcp::model::{
     CallToolResponse, CallToolResult, CreateTaskResult, DetailedTask, JsonObject, Task, TaskPayload,
     TaskStatus,

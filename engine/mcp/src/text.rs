@@ -1,7 +1,7 @@
 //! Shortens the output of programs for a model: beginning and end, measured in characters of JSON. Pure.
 
 use base64::Engine as _;
-use hotcell_service::live::{Run, Stream};
+use hotcell_server::{Run, Stream};
 use serde_json::{Map, Value, json};
 
 /// Maximum size of the beginning of binary output, in bytes.
@@ -245,7 +245,7 @@ fn shortened(line: &str, most: usize) -> String {
 
 /// A text with a bar before each line.
 pub(crate) fn barred(text: &str) -> String {
-    hotcell_service::report::barred(text, "| ")
+    hotcell_state::report::barred(text, "| ")
 }
 
 /// Characters of a reason or an error; of a word in a reason, such as a path; and of one in an error, which is most

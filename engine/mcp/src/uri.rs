@@ -1,6 +1,6 @@
 //! URIs of resources.
 
-use hotcell_service::live::Stream;
+use hotcell_server::Stream;
 
 /// URI of a run's stream.
 #[must_use]

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use hotcell_service::live::Caller;
+use hotcell_server::Caller;
 
 /// Time for which an unsuccessful question counts.
 const COUNTS: Duration = Duration::from_secs(3600);

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hotcell_service::live::{Lane, Live, Phase, Run, State, Stream};
-use hotcell_service::report::printable;
-use hotcell_service::tools::progress::Reported;
+use hotcell_plugins::progress::Reported;
+use hotcell_server::{Lane, Live, Phase, Run, State, Stream};
+use hotcell_state::report::printable;
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RequestContext};
@@ -199,7 +199,7 @@ pub async fn beside(live: &Live, run: &Arc<Run>, listener: &Listener, patience: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hotcell_service::live::Progress;
+    use hotcell_server::Progress;
 
     #[test]
     fn messages_keep_words_apart() {

@@ -1,18 +1,19 @@
 //! A call by a caller who has to ask a person for denied capabilities: those approved for this call are used
 //! once, and those still denied are requested.
 
+use hotcell_review::approvals::{Approvals, RequestStatus};
+use hotcell_review::permission::ApprovalSubject;
+use hotcell_review::permission::subject::{readable, whole};
+use hotcell_state::report::{Code, ErrorReport};
 use hotcell_tools::sources::sha256;
 use hotcell_tools::{Answer, CallError, Capability};
 use tokio_util::sync::CancellationToken;
 
-use super::beyond::Beyond;
+use crate::missing_folders::Beyond;
+
 use super::caller::{Caller, InvokeError};
 use super::plugins::{Done, Ready};
 use super::progress::Watch;
-use crate::approvals::{Approvals, RequestStatus};
-use crate::permission::ApprovalSubject;
-use crate::permission::what::{readable, whole};
-use crate::report::{Code, ErrorReport};
 
 /// An answer, and the state of the request for denied capabilities.
 #[derive(Debug)]

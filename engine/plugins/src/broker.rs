@@ -10,15 +10,22 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use hotcell_config::network::NetworkSetting;
+use hotcell_config::{Configuration, EnvSetting, Settings};
 use hotcell_egress::{Resolver, System};
 use hotcell_guard::{Artifact, Severity};
 use hotcell_sandbox::outcome::Cause;
 use hotcell_sandbox::policy::Stdin;
 use hotcell_sandbox::toolchain::{Asks, Surroundings};
 use hotcell_sandbox::{Bytes, Confinement, Engine, Limits};
+use hotcell_state::report::ErrorReport;
 use hotcell_tools::ask::{Blob, Finding, Refused};
 use hotcell_tools::capability;
 use hotcell_tools::{Ask, BoxFuture, Broker, Held, Reply};
+use hotcell_verbs::changes::ChangePolicy;
+use hotcell_verbs::execute::{Unobserved, execute};
+use hotcell_verbs::plantable::without_plantable;
+use hotcell_verbs::request::{Language, RunRequest, RunTarget};
 use reqwest::Client;
 use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 
@@ -27,13 +34,6 @@ use super::plugins::{Done, Plugins};
 use super::progress::{Reported, Watch};
 use super::secrets::{self, Placeholders};
 use super::values::Values;
-use crate::changes::ChangePolicy;
-use crate::config::{Configuration, EnvSetting, Settings};
-use crate::execute::{Unobserved, execute};
-use crate::network::NetworkSetting;
-use crate::plantable::without_plantable;
-use crate::report::ErrorReport;
-use crate::request::{Language, RunRequest, RunTarget};
 
 /// Maximum number of runs per call.
 const RUNS: u32 = 16;
@@ -53,7 +53,7 @@ const CLIENTS: usize = 32;
 const CLOSE: Duration = Duration::from_secs(5);
 
 /// State shared by all calls.
-pub(super) struct BrokerState {
+pub struct BrokerState {
     configuration: RwLock<Configuration>,
     plugins: Plugins,
     values: Values,
@@ -110,7 +110,7 @@ impl BrokerState {
 }
 
 /// Answers the requests of one call.
-pub(super) struct CallBroker {
+pub struct CallBroker {
     means: Arc<BrokerState>,
     plugin: String,
     held: Held,
@@ -270,7 +270,7 @@ impl CallBroker {
         drop(folder);
         let mut outcome = outcome;
         // A plugin learns no more about findings and host folders than a model.
-        crate::guard::for_a_model(&mut outcome);
+        hotcell_review::guard::for_a_model(&mut outcome);
         if matches!(outcome.cause, Cause::NotFound | Cause::NotExecutable | Cause::Refused) {
             tracing::info!(target: "hotcell_contents", "a run of {} was not made: {:?}", self.plugin, outcome.reason);
             outcome.reason = Some(match outcome.cause {
@@ -433,7 +433,7 @@ fn scan(
     let Configuration { user, environment, .. } = configuration;
     let folder = environment.rules.as_deref().or(user.rules.as_deref());
     let pinned = environment.rules_digest.as_ref().or(user.rules_digest.as_ref());
-    let rules = crate::guard::rules(folder, pinned).map_err(|e| unavailable(&e))?;
+    let rules = hotcell_review::guard::rules(folder, pinned).map_err(|e| unavailable(&e))?;
     let mut scan =
         configuration.reading().begin(rules, &[Confinement::Namespaces, Confinement::LandlockOnly]);
     let report = scan.read(&artifact);

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::net::TcpListener;
 
 use hotcell_sandbox::Bind;
+use hotcell_state::state::StateChoice;
 use hotcell_tools::Origin;
 
 use super::*;
-use crate::state::StateChoice;
 
 struct Bench {
     means: Arc<BrokerState>,

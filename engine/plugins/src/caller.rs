@@ -3,20 +3,21 @@
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use hotcell_config::{Configuration, find_profile};
 use hotcell_sandbox::Confinement;
+use hotcell_state::report::{Code, ErrorReport};
 use hotcell_tools::serves::Served;
 use hotcell_tools::{Answer, BoxFuture, CallError, Description, Hosts, HostsOptions, LoadError, Plugin};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::long_answers::Kept;
+use crate::missing_folders::Beyond;
+
 use super::Describe;
-use super::beyond::Beyond;
 use super::broker::{BrokerState, CallBroker};
-use super::kept::Kept;
 use super::plugins::{Done, Plugins, Ready};
 use super::progress::Watch;
-use crate::config::{Configuration, find_profile};
-use crate::report::{Code, ErrorReport};
 
 /// Session of a command's calls: it has only one caller.
 const COMMAND: &str = "command";
@@ -26,7 +27,7 @@ pub struct Caller {
     plugins: Plugins,
     hosts: Hosts,
     means: Arc<BrokerState>,
-    pub(super) changes: OnceLock<watch::Receiver<u64>>,
+    pub(crate) changes: OnceLock<watch::Receiver<u64>>,
     kept: Kept,
 }
 
@@ -110,7 +111,7 @@ impl Caller {
     }
 
     /// Finds a tool by its name, with the capabilities in `once` for this call.
-    pub(super) async fn ready(
+    pub async fn ready(
         &self,
         tool: &str,
         once: impl FnOnce(&Ready) -> Done<Vec<String>> + Send + 'static,
@@ -154,7 +155,7 @@ impl Caller {
     }
 
     /// Calls a prepared tool, for a session if its plugin keeps instances.
-    pub(super) async fn call_ready(
+    pub async fn call_ready(
         &self,
         ready: Ready,
         arguments: &str,

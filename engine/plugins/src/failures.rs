@@ -1,8 +1,7 @@
 //! Reports of failed calls: each kind of failure has a code and an exit status.
 
+use hotcell_state::report::{Code, ErrorReport};
 use hotcell_tools::CallError;
-
-use crate::report::{Code, ErrorReport};
 
 /// Exit status when the tool answered with an error, or trapped.
 pub const FAILED: u8 = 1;

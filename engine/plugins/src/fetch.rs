@@ -4,6 +4,8 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use hotcell_config::of_file;
+use hotcell_state::report::{Code, ErrorReport};
 use hotcell_tools::manifest::is_name;
 use hotcell_tools::serves;
 use hotcell_tools::signature::{Key, SignatureError};
@@ -13,8 +15,6 @@ use hotcell_tools::{BoxFuture, Description, LoadError, Manifest};
 
 use super::plugins::{Done, Plugins};
 use super::rows::Version;
-use crate::config::of_file;
-use crate::report::{Code, ErrorReport};
 
 /// Reads untrusted components in a process of its own that can be ended.
 pub trait Describe: Send + Sync {
@@ -35,7 +35,7 @@ pub struct AddOptions {
 
 /// An inspected version.
 #[derive(Debug)]
-pub(super) struct Looked {
+pub struct Looked {
     pub name: String,
     pub version: Version,
     pub wasm: Vec<u8>,
@@ -43,7 +43,7 @@ pub(super) struct Looked {
 
 impl Plugins {
     /// Fetches and inspects a version.
-    pub(super) async fn look(
+    pub async fn look(
         &self,
         source: &OsStr,
         cwd: &Path,
@@ -54,7 +54,7 @@ impl Plugins {
         self.look_at(&source, cwd, options, describer).await
     }
 
-    pub(super) async fn look_at(
+    pub(crate) async fn look_at(
         &self,
         source: &Source,
         cwd: &Path,

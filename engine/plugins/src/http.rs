@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use hotcell_egress::Resolver;
 use hotcell_egress::address::{Reach, reach};
+use hotcell_state::report::{Code, ErrorReport};
 use hotcell_tools::ask::{Blob, Refused};
 use hotcell_tools::error::with_causes;
 use hotcell_tools::{Held, Origin, Reply};
@@ -17,7 +18,6 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, Method, Url};
 
 use super::secrets::Placeholders;
-use crate::report::{Code, ErrorReport};
 
 /// Maximum size of a request or response body, in bytes.
 const BODY: usize = 8 << 20;
@@ -74,7 +74,7 @@ impl Resolve for Checked {
 }
 
 /// A request from a plugin.
-pub(super) struct Outgoing {
+pub struct Outgoing {
     pub method: String,
     pub url: String,
     pub headers: Vec<(String, Blob)>,
@@ -83,7 +83,7 @@ pub(super) struct Outgoing {
 }
 
 /// A client that connects to checked addresses only.
-pub(super) fn client(resolver: Arc<dyn Resolver>) -> Result<Client, ErrorReport> {
+pub fn client(resolver: Arc<dyn Resolver>) -> Result<Client, ErrorReport> {
     // Fails when it is set already, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
@@ -100,7 +100,7 @@ pub(super) fn client(resolver: Arc<dyn Resolver>) -> Result<Client, ErrorReport>
 
 /// Kind of an origin's address if nothing is ever sent there, even with a grant. The host's own loopback can
 /// be granted.
-pub(super) fn unreachable(place: &Origin) -> Option<&'static str> {
+pub fn unreachable(place: &Origin) -> Option<&'static str> {
     let address: IpAddr = place.host.parse().ok()?;
     match reach(address) {
         Reach::Never(what) if !address.is_loopback() => Some(what),
@@ -109,7 +109,7 @@ pub(super) fn unreachable(place: &Origin) -> Option<&'static str> {
 }
 
 /// Checks that a plugin may send there.
-pub(super) fn allowed(held: &Held, url: &Url) -> Result<Origin, Refused> {
+pub fn allowed(held: &Held, url: &Url) -> Result<Origin, Refused> {
     let origin = Origin::of(url).map_err(Refused::Invalid)?;
     // The check at the time of the grant may be outdated.
     if unreachable(&origin).is_some() || !held.net.contains(&origin) {
@@ -119,7 +119,7 @@ pub(super) fn allowed(held: &Held, url: &Url) -> Result<Origin, Refused> {
 }
 
 /// Sends a request and receives the answer, with the secrets that were sent removed from it.
-pub(super) async fn send(
+pub async fn send(
     client: &Client,
     held: &Held,
     outgoing: Outgoing,

@@ -1,7 +1,7 @@
 //! Plugins: components that a person added, their grants, and their requests while they run.
 //!
 //! Rows are in the state folder's database, components in `tools/components/`, by their digests. Every change
-//! is in the audit log ([`crate::audit`]) in the same transaction, and only a person on the command line can
+//! is in the audit log ([`hotcell_state::audit`]) in the same transaction, and only a person on the command line can
 //! make a change that grants rights.
 //!
 //! | module | idea |
@@ -24,31 +24,33 @@
 //! | `values` | values that plugins keep |
 //! | `steps` | add, update, accept, grant, revoke, remove: each one transaction |
 
-pub mod asking;
-pub mod beyond;
+#![forbid(unsafe_code)]
+
+pub mod approvals;
 mod broker;
 pub mod caller;
 mod changes;
+pub mod failures;
 mod fetch;
 mod http;
-pub mod kept;
-pub(crate) mod offer;
+pub mod long_answers;
+pub mod missing_folders;
+pub mod offer;
 pub mod plugins;
 pub mod progress;
 pub mod report;
-pub(crate) mod rows;
+pub mod rows;
 mod secrets;
 mod steps;
 #[cfg(test)]
 mod tests;
-pub mod told;
 mod values;
 
-pub use crate::config::ToolSettings;
-pub use asking::Asked;
-pub use beyond::Beyond;
+pub use crate::approvals::Asked;
+pub use crate::missing_folders::Beyond;
 pub use caller::{Caller, InvokeError};
 pub use fetch::{AddOptions, Describe};
+pub use hotcell_config::ToolSettings;
 pub use offer::Choice;
 pub use plugins::{Plugins, Ready, Serving};
 pub use progress::Watch;

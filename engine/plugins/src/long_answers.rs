@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::caller::Caller;
-use crate::ids::random_hex;
+use hotcell_state::caller::Caller;
+use hotcell_state::ids::random_hex;
 
 /// Maximum total size of all answers, in bytes.
 const BYTES: usize = 32 << 20;

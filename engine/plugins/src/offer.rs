@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 
 use hotcell_sandbox::layer::nearest;
+use hotcell_state::report::{Code, ErrorReport};
 use serde::{Deserialize, Serialize};
-
-use crate::report::{Code, ErrorReport};
 
 /// A choice among a plugin's tools, by their names. It outlives updates of the plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Offer {
+pub enum Offer {
     /// These; whatever an update adds is not offered.
     Only(BTreeSet<String>),
     /// All others; whatever an update adds is offered.

@@ -4,8 +4,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use hotcell_config::Configuration;
+use hotcell_review::quarantine::service::of_quarantine;
+use hotcell_review::quarantine::{Quarantine, QuarantineError};
 use hotcell_sandbox::FileId;
 use hotcell_sandbox::layer::nearest;
+use hotcell_state::actor::Actor;
+use hotcell_state::database::{DataVersion, PooledConnection, seen_at_once};
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::state::{StateChoice, StateFolder};
 use hotcell_tools::grant::{Missing, Policy, intersect};
 use hotcell_tools::mapping::names::tool_names;
 use hotcell_tools::serves::{Served, words};
@@ -17,15 +24,8 @@ use super::report::{Inspection, NotInForce, SCHEMA, State, Tool, ToolList};
 use super::rows::{self, Components, Granted, Plugin, Version};
 use super::values::Values;
 use super::{AddOptions, Describe, ToolSettings};
-use crate::actor::Actor;
-use crate::config::Configuration;
-use crate::database::{DataVersion, PooledConnection, seen_at_once};
-use crate::quarantine::office::of_quarantine;
-use crate::quarantine::{Quarantine, QuarantineError};
-use crate::report::{Code, ErrorReport};
-use crate::state::{StateChoice, StateFolder};
 
-pub(super) type Done<T> = Result<T, ErrorReport>;
+pub(crate) type Done<T> = Result<T, ErrorReport>;
 
 /// Folder name in the state folder.
 const FOLDER: &str = "tools";
@@ -36,7 +36,7 @@ pub struct Plugins {
     state: StateChoice,
     /// The operator's settings, which can be replaced.
     settings: Arc<RwLock<Arc<ToolSettings>>>,
-    pub(super) actor: Actor,
+    pub(crate) actor: Actor,
     /// Folder of the user's configuration, which contains secrets.
     home: Option<PathBuf>,
     /// Plugins as last read, valid until the database changes.
@@ -49,7 +49,7 @@ type PluginCache = Vec<CachedPlugin>;
 type Known = (DataVersion, Arc<PluginCache>);
 
 /// A plugin with its grants, read once for many calls.
-pub(super) struct CachedPlugin {
+pub struct CachedPlugin {
     plugin: Plugin,
     granted: Vec<Granted>,
     /// Capabilities that it requests.
@@ -139,7 +139,7 @@ pub struct Serving {
 }
 
 /// A failure inside a transaction.
-pub(super) struct Failed(pub ErrorReport);
+pub struct Failed(pub ErrorReport);
 
 impl From<ErrorReport> for Failed {
     fn from(report: ErrorReport) -> Self {
@@ -187,7 +187,7 @@ impl Plugins {
     }
 
     /// Replaces the settings, for all clones.
-    pub(super) fn set(&self, settings: ToolSettings) {
+    pub fn set(&self, settings: ToolSettings) {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
@@ -203,14 +203,14 @@ impl Plugins {
     /// A report when it cannot be created.
     pub fn cache(&self) -> Done<PathBuf> {
         let folder = self.folder()?;
-        crate::state::make_private(folder.dir(), FOLDER).map_err(|e| self.of_io(&e))?;
+        hotcell_state::state::make_private(folder.dir(), FOLDER).map_err(|e| self.of_io(&e))?;
         let tools = folder.dir().open_dir(FOLDER).map_err(|e| self.of_io(&e))?;
-        crate::state::make_private(&tools, "compiled").map_err(|e| self.of_io(&e))?;
+        hotcell_state::state::make_private(&tools, "compiled").map_err(|e| self.of_io(&e))?;
         Ok(folder.path().join(FOLDER).join("compiled"))
     }
 
     /// Store of the plugins' values.
-    pub(super) fn values(&self) -> Done<Values> {
+    pub fn values(&self) -> Done<Values> {
         Ok(Values(self.folder()?.path().to_owned()))
     }
 
@@ -220,12 +220,14 @@ impl Plugins {
     }
 
     fn folder(&self) -> Done<StateFolder> {
-        let bad = |e: crate::state::StateError| ErrorReport::new(Code::State, e.to_string()).field("--state");
+        let bad = |e: hotcell_state::state::StateError| {
+            ErrorReport::new(Code::State, e.to_string()).field("--state")
+        };
         StateFolder::open(self.state.path().map_err(bad)?).map_err(bad)
     }
 
     /// Opens the database for writing.
-    pub(super) fn open(&self) -> Done<(Quarantine, Components)> {
+    pub fn open(&self) -> Done<(Quarantine, Components)> {
         let folder = self.folder()?;
         let components = Components(folder.path().join(FOLDER).join("components"));
         let store = Quarantine::open(folder).map_err(|e| of_quarantine(&e))?;
@@ -233,7 +235,7 @@ impl Plugins {
     }
 
     /// Reads from the database, if it exists.
-    pub(super) fn read<T: Default>(
+    pub fn read<T: Default>(
         &self,
         work: impl FnOnce(&PooledConnection, &Components) -> Result<T, Failed>,
     ) -> Done<T> {
@@ -265,7 +267,7 @@ impl Plugins {
     }
 
     /// The operator's policy. Hotcell's own folders are never granted.
-    pub(super) fn policy(&self) -> Policy {
+    pub fn policy(&self) -> Policy {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let state = self.state.path().ok().map(real);
         let home = self.home.as_deref().map(real);
@@ -286,7 +288,7 @@ impl Plugins {
     }
 
     /// Checks the operator's requirement of a signature, which also applies to plugins installed earlier.
-    pub(super) fn check_signer(&self, version: &Version) -> Done<()> {
+    pub fn check_signer(&self, version: &Version) -> Done<()> {
         let bad = |why: String| ErrorReport::new(Code::InvalidValue, why).field("tools.signed_by");
         let Some(required) = self.settings().required().map_err(|e| bad(e.to_string()))? else {
             return Ok(());
@@ -334,7 +336,7 @@ impl Plugins {
         Ok(ToolList { schema: SCHEMA.to_owned(), tools })
     }
 
-    pub(super) fn tools_of(
+    pub(crate) fn tools_of(
         &self,
         CachedPlugin { plugin, granted, request, names, offer }: &CachedPlugin,
     ) -> Vec<Tool> {
@@ -373,7 +375,7 @@ impl Plugins {
 
     /// Like [`Plugins::ready`], without blocking, for a tool whose plugin requests no capabilities, so that
     /// no grants have to be checked; `None` when more has to be read.
-    pub(super) fn ready_at_once(&self, tool: &str) -> Option<Ready> {
+    pub fn ready_at_once(&self, tool: &str) -> Option<Ready> {
         let folder = StateFolder::open_existing(self.state.path().ok()?).ok()??;
         let seen = seen_at_once(&folder)?;
         let stock = match &*self.stock.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -388,7 +390,7 @@ impl Plugins {
     }
 
     /// Like [`Plugins::ready`], with additional capabilities for one call.
-    pub(super) fn ready_with(&self, tool: &str, once: &[String]) -> Done<Ready> {
+    pub fn ready_with(&self, tool: &str, once: &[String]) -> Done<Ready> {
         let (found, known) = self.read(|database, components| {
             let stock = self.stock(database)?;
             for shelved in stock.iter() {
@@ -439,7 +441,7 @@ impl Plugins {
     }
 
     /// A function that serves something, ready to be called; `None` when the plugin does not serve it.
-    pub(super) fn ready_to_serve(&self, plugin: &str, served: Served) -> Done<Option<Ready>> {
+    pub fn ready_to_serve(&self, plugin: &str, served: Served) -> Done<Option<Ready>> {
         self.read(|database, components| {
             let stock = self.stock(database)?;
             let Some(shelved) = stock.iter().find(|shelved| shelved.plugin.name == plugin) else {
@@ -485,7 +487,7 @@ impl Plugins {
 }
 
 /// A plugin by its name.
-pub(super) fn find(database: &Connection, name: &str) -> Result<Plugin, Failed> {
+pub fn find(database: &Connection, name: &str) -> Result<Plugin, Failed> {
     if let Some(plugin) = rows::by_name(database, name)? {
         return Ok(plugin);
     }

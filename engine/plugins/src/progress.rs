@@ -27,7 +27,7 @@ impl Watch {
         (Self(Arc::new(sender)), receiver)
     }
 
-    pub(super) fn reported(&self, reported: Reported) {
+    pub(crate) fn reported(&self, reported: Reported) {
         self.0.send_replace(reported);
     }
 }

@@ -208,7 +208,7 @@ impl DescriptionChange {
 
 impl Update {
     /// Describes a waiting version.
-    pub(super) fn of(plugin: &str, before: &Version, after: &Version, granted: &[Granted]) -> Self {
+    pub fn of(plugin: &str, before: &Version, after: &Version, granted: &[Granted]) -> Self {
         let difference = difference(plugin, before, after);
         let mut changes = difference.lines();
         if before.place != after.place {
@@ -227,7 +227,7 @@ impl Update {
 }
 
 /// Changes from one version to another.
-pub(super) fn difference(plugin: &str, before: &Version, after: &Version) -> Difference {
+pub fn difference(plugin: &str, before: &Version, after: &Version) -> Difference {
     use hotcell_tools::update::Version as Compared;
     let (old, new) = (before.request(), after.request());
     let (was, is) = (before.counted(), after.counted());
@@ -254,13 +254,13 @@ pub(super) fn difference(plugin: &str, before: &Version, after: &Version) -> Dif
 impl Inspection {
     /// Sets which of its tools are offered.
     #[must_use]
-    pub(super) fn with(mut self, offer: &Offer) -> Self {
+    pub fn with(mut self, offer: &Offer) -> Self {
         self.exports.iter_mut().for_each(|export| export.offered = offer.has(&export.tool));
         self
     }
 
     /// Of a version under a name.
-    pub(super) fn of(plugin: &str, version: &Version, pending: Option<(&Version, &[Granted])>) -> Self {
+    pub fn of(plugin: &str, version: &Version, pending: Option<(&Version, &[Granted])>) -> Self {
         let exports = &version.description.exports;
         let names = tool_names(plugin, exports);
         let exported = names.into_iter().zip(exports).map(|(tool, export)| Exported {

@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 
 use hotcell_guard::quarantine::Entry;
 use hotcell_sandbox::FileId;
+use hotcell_state::audit::{Problem, Subject};
 use hotcell_tools::sources::sha256;
 use hotcell_tools::{Capability, Description, Held, Manifest, Request};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 
 use super::offer::Offer;
-use crate::audit::{Problem, Subject};
 
 /// One version of a plugin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Version {
+pub struct Version {
     /// sha256 of the component, in hexadecimal.
     pub digest: String,
     /// Length in bytes.
@@ -80,18 +80,18 @@ impl Version {
 
 /// A plugin.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Plugin {
-    pub name: String,
-    pub added_us: i64,
-    pub version: Version,
-    pub pending: Option<Version>,
+pub struct Plugin {
+    pub(crate) name: String,
+    pub(crate) added_us: i64,
+    pub(crate) version: Version,
+    pub(crate) pending: Option<Version>,
 }
 
 /// A row of a grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Granted {
-    pub capability: Capability,
-    pub identity: Option<FileId>,
+pub struct Granted {
+    pub(crate) capability: Capability,
+    pub(crate) identity: Option<FileId>,
 }
 
 impl Granted {
@@ -132,7 +132,7 @@ fn text(version: &Version) -> rusqlite::Result<String> {
 }
 
 /// All plugins, by name. Older databases have none.
-pub(crate) fn all(database: &Connection) -> rusqlite::Result<Vec<Plugin>> {
+pub fn all(database: &Connection) -> rusqlite::Result<Vec<Plugin>> {
     let there = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'plugins'";
     if database.query_row(there, [], |row| row.get::<_, i64>(0))? == 0 {
         return Ok(Vec::new());
@@ -142,7 +142,7 @@ pub(crate) fn all(database: &Connection) -> rusqlite::Result<Vec<Plugin>> {
 }
 
 /// A plugin by its name.
-pub(crate) fn by_name(database: &Connection, name: &str) -> rusqlite::Result<Option<Plugin>> {
+pub fn by_name(database: &Connection, name: &str) -> rusqlite::Result<Option<Plugin>> {
     let statement = format!("SELECT {COLUMNS} FROM plugins WHERE name = ?1");
     database.query_row(&statement, [name], plugin).optional()
 }
@@ -280,8 +280,8 @@ impl Plugin {
 /// State of a plugin after a step; the entry's `detail`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct AfterTool {
-    pub plugin: String,
+pub struct AfterTool {
+    pub(crate) plugin: String,
     /// Digest of its component.
     pub digest: String,
     /// Digest of everything that a person agreed to: also its manifest, its source, its signer.
@@ -296,7 +296,7 @@ pub(crate) struct AfterTool {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offer: Option<Offer>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub removed: bool,
+    pub(crate) removed: bool,
 }
 
 /// Plugins as the log knows them: the last state of each, by names.
@@ -333,14 +333,14 @@ impl Subject for Audited {
 }
 
 /// All grants combined.
-pub(crate) fn held(granted: &[Granted]) -> Held {
+pub fn held(granted: &[Granted]) -> Held {
     let mut held = Held::default();
     granted.iter().for_each(|one| held.add(one.capability.clone()));
     held
 }
 
 /// Identities of the granted folders, by their paths.
-pub(crate) fn identities(granted: &[Granted]) -> BTreeMap<PathBuf, FileId> {
+pub fn identities(granted: &[Granted]) -> BTreeMap<PathBuf, FileId> {
     let of = |one: &Granted| match &one.capability {
         Capability::Read(path) | Capability::Write(path) => Some((path.clone(), one.identity?)),
         _ => None,
@@ -350,7 +350,7 @@ pub(crate) fn identities(granted: &[Granted]) -> BTreeMap<PathBuf, FileId> {
 
 /// Folder of components, by their digests.
 #[derive(Clone, Debug)]
-pub(crate) struct Components(pub PathBuf);
+pub struct Components(pub PathBuf);
 
 impl Components {
     /// File of a digest.

@@ -8,9 +8,8 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use base64::Engine as _;
+use hotcell_config::SECRET;
 use hotcell_tools::Origin;
-
-use crate::config::SECRET;
 
 /// Maximum size of a secret, in bytes.
 const LONGEST: u64 = 8192;
@@ -24,7 +23,7 @@ const MOST: usize = 64;
 ///
 /// # Errors
 /// A sentence, when others can read the file, or it is not a regular file.
-pub(super) fn value(name: &str, home: Option<&Path>) -> Result<Option<Vec<u8>>, String> {
+pub fn value(name: &str, home: Option<&Path>) -> Result<Option<Vec<u8>>, String> {
     let variable = std::env::var_os(format!("HOTCELL_{SECRET}{name}"));
     if let Some(value) = variable.filter(|value| !value.is_empty()) {
         return Ok(Some(value.into_encoded_bytes()));
@@ -64,7 +63,7 @@ const SHORTEST: usize = 8;
 
 /// Placeholders for secrets during one call.
 #[derive(Debug, Default)]
-pub(super) struct Placeholders {
+pub struct Placeholders {
     /// Secret names by placeholder.
     names: BTreeMap<String, String>,
     /// Values that were sent, each with its placeholder.
@@ -80,7 +79,8 @@ impl Placeholders {
         if self.names.len() >= MOST {
             return Err(format!("a call has at most {MOST} secrets"));
         }
-        let random = crate::ids::random_hex(16).map_err(|e| format!("there is no randomness: {e}"))?;
+        let random =
+            hotcell_state::ids::random_hex(16).map_err(|e| format!("there is no randomness: {e}"))?;
         let placeholder = format!("{PREFIX}{random}");
         self.names.insert(placeholder.clone(), name.to_owned());
         Ok(placeholder)

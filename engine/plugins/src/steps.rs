@@ -4,8 +4,13 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::time::SystemTime;
 
+use hotcell_config::Configuration;
 use hotcell_guard::quarantine::Channel;
 use hotcell_sandbox::FileId;
+use hotcell_state::actor::Actor;
+use hotcell_state::audit;
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::time::micros_since_1970;
 use hotcell_tools::Capability;
 use hotcell_tools::grant::expand;
 use hotcell_tools::mapping::names::tool_names;
@@ -18,13 +23,7 @@ use super::http::unreachable;
 use super::offer::{Choice, Offer};
 use super::plugins::{CachedPlugin, Done, Failed, Plugins, find};
 use super::report::{Inspection, SCHEMA, ToolList, difference};
-
 use super::rows::{self, AfterTool, Granted, Plugin};
-use crate::actor::Actor;
-use crate::audit;
-use crate::config::Configuration;
-use crate::report::{Code, ErrorReport};
-use crate::time::micros_since_1970;
 
 /// Minimum number of digits of a digest prefix.
 const DIGITS: usize = 8;
@@ -84,7 +83,7 @@ impl Plugins {
     ///
     /// # Errors
     /// A report when the plugins cannot be read. A single plugin that cannot be read again stays as it is.
-    pub(super) async fn refresh(
+    pub async fn refresh(
         &self,
         describer: &dyn Describe,
         mut may: impl FnMut(&Plugin) -> bool,
@@ -247,7 +246,7 @@ impl Plugins {
     }
 
     /// Grants for these capabilities, if they may be granted to the plugin.
-    pub(super) fn permitted(&self, plugin: &Plugin, words: &[String], cwd: &Path) -> Done<Vec<Granted>> {
+    pub fn permitted(&self, plugin: &Plugin, words: &[String], cwd: &Path) -> Done<Vec<Granted>> {
         self.permitted_if(plugin, words, cwd, true)
     }
 
@@ -303,7 +302,7 @@ impl Plugins {
     ///
     /// # Errors
     /// Like [`Plugins::may_be_granted`], except that missing folders are not noticed.
-    pub(super) fn may_be_asked(&self, name: &str, component: &str, words: &[String]) -> Done<()> {
+    pub fn may_be_asked(&self, name: &str, component: &str, words: &[String]) -> Done<()> {
         self.may_be(name, component, words, false)
     }
 
@@ -409,7 +408,7 @@ impl Plugins {
     }
 }
 
-/// The check of a grant for [`crate::Approvals::approve`]: the plugin's component and its capabilities may be granted now.
+/// The check of a grant for [`hotcell_review::Approvals::approve`]: the plugin's component and its capabilities may be granted now.
 pub fn grant_check(
     configuration: &Configuration,
 ) -> impl Fn(&str, &str, &[String]) -> Result<(), ErrorReport> + '_ {
@@ -438,7 +437,7 @@ fn parse(word: &str) -> Result<Capability, ErrorReport> {
 
 /// A folder as it is granted: its canonical path, and which one it is. No link of a clone's leads out of it.
 fn located(path: &Path, cwd: &Path) -> Result<(std::path::PathBuf, FileId), String> {
-    crate::typed::real_from(cwd, path, &[]).map_err(|astray| astray.to_string())?;
+    hotcell_config::typed::real_from(cwd, path, &[]).map_err(|astray| astray.to_string())?;
     let path = cwd.join(path);
     let real = path.canonicalize().map_err(|e| format!("the folder cannot be opened: {e}"))?;
     let plain =

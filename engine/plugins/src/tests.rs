@@ -3,17 +3,17 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use hotcell_config::{Configuration, Settings};
 use hotcell_guard::quarantine::Channel;
+use hotcell_review::quarantine::QuarantineService;
 use hotcell_sandbox::FileId;
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::state::StateChoice;
 use hotcell_tools::{BoxFuture, Description, Export, LoadError};
 use serde_json::json;
 
 use super::report::State;
 use super::*;
-use crate::config::{Configuration, Settings};
-use crate::quarantine::QuarantineService;
-use crate::report::{Code, ErrorReport};
-use crate::state::StateChoice;
 
 /// A component's text is `tools|imports|at most`.
 struct Texts;
@@ -100,7 +100,7 @@ impl Place {
     fn problem(&self) -> Option<String> {
         QuarantineService::of(&self.configuration, None)
             .unwrap()
-            .verify(None, crate::tools::audited)
+            .verify(None, crate::audited)
             .unwrap()
             .problem
     }
@@ -535,7 +535,7 @@ fn a_choice_among_tools_holds_until_another_is_made() {
     plugins.offer("files", &Choice::All).unwrap();
     assert_eq!(offered().len(), 4);
     assert!(place.actions().iter().any(|action| action == "tool_offer"));
-    QuarantineService::of(&place.configuration, None).unwrap().verify(None, crate::tools::audited).unwrap();
+    QuarantineService::of(&place.configuration, None).unwrap().verify(None, crate::audited).unwrap();
     plugins.offer("files", &Choice::Hide(words("read"))).unwrap();
     plugins.remove("files").unwrap();
     place.add("files.wasm").unwrap();

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
+use hotcell_state::database;
+use hotcell_state::database::transaction;
+use hotcell_state::state::StateFolder;
 use hotcell_tools::ask::{Blob, Refused};
 use hotcell_tools::{Ask, Reply};
 use rusqlite::{Connection, OptionalExtension, params};
-
-use crate::database::{self, transaction};
-use crate::state::StateFolder;
 
 /// Maximum length of a key, in bytes.
 const KEY: usize = 256;
@@ -20,7 +20,7 @@ const BYTES: u64 = 1 << 20;
 
 /// State folder that contains the values.
 #[derive(Clone, Debug)]
-pub(super) struct Values(pub PathBuf);
+pub struct Values(pub PathBuf);
 
 impl Values {
     /// Answers one request. Blocks on the disk.

@@ -10,16 +10,16 @@ use std::time::SystemTime;
 
 use hotcell_guard::quarantine::Channel;
 use hotcell_guard::{Artifact, Limits, PartState, Report, Severity, Verdict, Walk, scan_path, unread};
+use hotcell_state::audit;
+use hotcell_state::state::StateFolder;
+use hotcell_state::time::micros_since_1970;
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::audit;
 use crate::quarantine::{Quarantine, QuarantineConfig, QuarantineError};
-use crate::state::StateFolder;
 use crate::target::Target;
-use crate::time::micros_since_1970;
-use crate::view;
+use crate::workspace_scan;
 
 /// Actions of the log.
 const ALLOW: &str = "binary_allow";
@@ -158,7 +158,7 @@ pub fn found(path: &Path) -> io::Result<BTreeMap<String, String>> {
 }
 
 /// Digests of the machine code among the files that a run wrote and a commit took over, each with its name.
-pub(crate) fn written(project: &Path, paths: impl Iterator<Item = PathBuf>) -> BTreeMap<String, String> {
+pub fn written(project: &Path, paths: impl Iterator<Item = PathBuf>) -> BTreeMap<String, String> {
     let Ok(folder) = hotcell_workspace::Folder::open(project) else { return BTreeMap::new() };
     let read = |path: &PathBuf| {
         let mut bytes = Vec::new();
@@ -216,7 +216,7 @@ pub fn forget(keep: &QuarantineConfig, binaries: BTreeMap<String, String>) -> Re
 }
 
 /// Records the binaries that a run wrote and a commit took over.
-pub(crate) fn note_written(keep: &QuarantineConfig, binaries: BTreeMap<String, String>) {
+pub fn note_written(keep: &QuarantineConfig, binaries: BTreeMap<String, String>) {
     if binaries.is_empty() || keep.channel != Channel::Cli {
         return;
     }
@@ -238,13 +238,13 @@ pub fn allowed(keep: &QuarantineConfig) -> Result<BTreeMap<String, Binary>, Quar
 }
 
 /// A report after its binaries were weighed.
-pub(crate) struct Weighed {
+pub struct Weighed {
     /// The report with those that may run set aside.
-    pub(crate) report: Report,
+    pub report: Report,
     /// Number of binaries that may run.
-    pub(crate) may_run: usize,
+    pub may_run: usize,
     /// Paths for `allow-binary`, when only binaries keep the code from running; otherwise empty.
-    pub(crate) in_the_way: Vec<PathBuf>,
+    pub in_the_way: Vec<PathBuf>,
 }
 
 /// The strictest verdict of a report's parts and findings.
@@ -259,11 +259,7 @@ fn least(report: &Report) -> Verdict {
 }
 
 /// Weighs an incomplete report; `None` when no file of machine code is a reason for the verdict.
-pub(crate) fn weigh(
-    report: &Report,
-    targets: &[Target],
-    allowed: &BTreeMap<String, Binary>,
-) -> Option<Weighed> {
+pub fn weigh(report: &Report, targets: &[Target], allowed: &BTreeMap<String, Binary>) -> Option<Weighed> {
     // Whatever else makes it incomplete is not undone here.
     if report.verdict != Verdict::Incomplete || least(report) != Verdict::Incomplete {
         return None;
@@ -350,7 +346,9 @@ fn digests(targets: &[Target], wanted: &BTreeSet<&str>) -> BTreeMap<String, BTre
                 let walk = Walk { gitignore: false, packages: false, executed: Some(executed) };
                 scan_path(&limits, path, walk, &mut look, &mut |_| ())
             }
-            Target::View(base, layers, executed) => view::read(&limits, base, layers, executed, &mut look),
+            Target::View(base, layers, executed) => {
+                workspace_scan::read(&limits, base, layers, executed, &mut look)
+            }
             Target::Source(artifact) => Ok(look(artifact)),
             Target::Unread(..) => continue,
         };
@@ -361,8 +359,8 @@ fn digests(targets: &[Target], wanted: &BTreeSet<&str>) -> BTreeMap<String, BTre
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::StateChoice;
     use hotcell_guard::{Executions, Part};
+    use hotcell_state::state::StateChoice;
     use std::time::Duration;
 
     fn keep(folder: &Path) -> QuarantineConfig {

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use hotcell_config::Mode;
 use hotcell_guard::quarantine::{Channel, State};
 use hotcell_guard::{Held, Report, Verdict};
 use hotcell_sandbox::Confinement;
 use hotcell_sandbox::outcome::{Cause, Outcome};
 
 use crate::binaries::{self, Weighed};
-use crate::config::Mode;
 use crate::guard::{Guard, Passed, Scanned, is_only_there, rules, sentence};
 use crate::quarantine::identity::identify;
 use crate::quarantine::{Item, Judged, QuarantineConfig};
 use crate::target::Target;
-use crate::whole::Whole;
+use crate::whole_command::Whole;
 
 /// The guard, and the place where refused code is held.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,11 +30,7 @@ impl Gate {
     /// # Errors
     /// The outcome of the refused run: quarantined, or refused because the rules cannot be loaded or the code cannot be
     /// read.
-    pub(crate) fn check(
-        &self,
-        whole: Whole<'_>,
-        confinement: Confinement,
-    ) -> Result<Option<Passed>, Box<Outcome>> {
+    pub fn check(&self, whole: Whole<'_>, confinement: Confinement) -> Result<Option<Passed>, Box<Outcome>> {
         match self.guard.scan(whole, confinement)? {
             Some(Scanned { report, targets }) => self.decide(report, &targets).map(Some),
             None => Ok(None),
@@ -154,8 +150,8 @@ mod tests {
     use hotcell_guard::Artifact;
 
     use super::*;
-    use crate::config::GuardSettings;
     use crate::guard::for_a_model;
+    use hotcell_config::GuardSettings;
 
     #[test]
     fn modes_decide_what_is_refused() {

@@ -5,18 +5,18 @@
 
 use std::path::Path;
 
+use hotcell_config::typed;
+use hotcell_config::{GuardSettings, Mode, RulesDigest};
 use hotcell_guard::{Held, Limits, PYTHON_CACHE, PartState, Report, Severity, Verdict, Walk, merge, unread};
 use hotcell_sandbox::Confinement;
 use hotcell_sandbox::outcome::{Cause, Outcome};
+use hotcell_scanning::reader::Rules;
+use hotcell_scanning::session::{Scan, ScanState};
+use hotcell_state::report::{Code, ErrorReport};
 
-use crate::config::{GuardSettings, Mode, RulesDigest};
-use crate::reader::Rules;
-use crate::reading::{Scan, ScanState};
-use crate::report::{Code, ErrorReport};
 use crate::target::Target;
-use crate::typed;
-use crate::view;
-use crate::whole::{Done, Whole};
+use crate::whole_command::{Done, Whole};
+use crate::workspace_scan;
 
 /// Maximum number of findings in an answer to a model.
 const MOST_PLACES: usize = 20;
@@ -52,11 +52,11 @@ pub struct Guard {
 
 /// Result of scanning a command.
 #[derive(Debug)]
-pub(crate) struct Scanned {
+pub struct Scanned {
     /// Report on the whole command.
-    pub(crate) report: Report,
+    pub report: Report,
     /// Targets that a release has to name.
-    pub(crate) targets: Vec<Target>,
+    pub targets: Vec<Target>,
 }
 
 impl Guard {
@@ -64,7 +64,7 @@ impl Guard {
     ///
     /// # Errors
     /// The outcome of the refused run, when the rules cannot be loaded or the code cannot be read.
-    pub(crate) fn scan(
+    pub fn scan(
         &self,
         mut whole: Whole<'_>,
         confinement: Confinement,
@@ -102,7 +102,7 @@ fn read(scan: &mut Scan, target: &Target) -> Result<Report, String> {
         Target::Source(artifact) => Ok(scan.read(artifact)),
         Target::Unread(part, why) => Ok(unread(part, PartState::Skipped(why.clone()), Verdict::Incomplete)),
         Target::View(base, layers, executed) => {
-            view::read(&limits, base, layers, executed, &mut |file| scan.read(file))
+            workspace_scan::read(&limits, base, layers, executed, &mut |file| scan.read(file))
                 .map_err(|e| format!("the workspace cannot be read: {e}"))
         }
         // Ignore files belong to the project, and are not trusted.
@@ -161,7 +161,7 @@ fn rules_in(folder: &Path) -> Result<Rules, ErrorReport> {
 
 /// True when the only reason for review is files in a known language or format that hotcell does not read and
 /// that nothing is known to execute.
-pub(crate) fn is_only_there(report: &Report) -> bool {
+pub fn is_only_there(report: &Report) -> bool {
     report.verdict == Verdict::Review
         && report.findings.iter().all(|finding| finding.severity == Severity::Note)
         && report.coverage.parts.iter().all(|part| {

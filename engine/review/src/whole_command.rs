@@ -15,9 +15,9 @@ use hotcell_guard::{
     unread,
 };
 use hotcell_workspace::{Folder, Kind, Layer, Stack};
+use reach::Reach;
 
 use crate::target::Target;
-use reach::Reach;
 
 /// Maximum number of rounds: longer chains of files that execute one another are not read.
 const MAX_ROUNDS: usize = 8;
@@ -42,44 +42,49 @@ pub trait Input {
 }
 
 /// Standard input of a command.
-pub(crate) enum Feed<'a> {
+pub enum Feed<'a> {
+    /// Empty.
     Nothing,
+    /// Bytes that are known.
     Bytes(&'a [u8]),
+    /// A stream, which is read before the run when the run executes it.
     Stream(Option<&'a mut dyn Input>),
 }
 
 /// A command before it runs.
-pub(crate) struct Whole<'a> {
+pub struct Whole<'a> {
     /// The workspace, and the layers over it.
-    pub(crate) workspace: Option<(PathBuf, Vec<PathBuf>)>,
+    pub workspace: Option<(PathBuf, Vec<PathBuf>)>,
     /// The program and its arguments; for a source, its arguments alone.
-    pub(crate) argv: Vec<OsString>,
+    pub argv: Vec<OsString>,
     /// Source that runs in a language.
-    pub(crate) source: Option<Target>,
+    pub source: Option<Target>,
     /// Path of the source in the workspace, if it is there, and its language.
-    pub(crate) inside: Option<(PathBuf, Language)>,
-    pub(crate) env: Vec<(OsString, OsString)>,
-    pub(crate) feed: Feed<'a>,
+    pub inside: Option<(PathBuf, Language)>,
+    /// Variables of the environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// Standard input.
+    pub feed: Feed<'a>,
     /// Paths of the workspace that are hidden from the run.
-    pub(crate) hidden: Vec<PathBuf>,
+    pub hidden: Vec<PathBuf>,
     /// True with the user's own rules, which may ask about any argument.
-    pub(crate) own_rules: bool,
+    pub own_rules: bool,
     /// Shell commands that run beside it, each with its option.
-    pub(crate) beside: Vec<(String, String)>,
+    pub beside: Vec<(String, String)>,
     /// Absolute paths inside of the files that hotcell itself adds to the run.
-    pub(crate) provided: Vec<String>,
+    pub provided: Vec<String>,
 }
 
 /// Scans one target; `Err` ends the scan as a whole.
-pub(crate) type Reads<'a, E> = dyn FnMut(&Target) -> Result<Report, E> + 'a;
+pub type Reads<'a, E> = dyn FnMut(&Target) -> Result<Report, E> + 'a;
 
 /// Result of scanning a command.
-pub(crate) struct Done {
+pub struct Done {
     /// Reports on all parts.
-    pub(crate) reports: Vec<Report>,
+    pub reports: Vec<Report>,
     /// Targets that a release has to name: the workspace, and each part of the command that is not `allow` by
     /// itself.
-    pub(crate) targets: Vec<Target>,
+    pub targets: Vec<Target>,
 }
 
 /// The folder that a command starts in, with the changes of earlier runs.
@@ -120,7 +125,7 @@ impl View<'_> {
 impl Whole<'_> {
     /// A source alone.
     #[cfg(test)]
-    pub(crate) fn of_source(artifact: Artifact) -> Self {
+    pub fn of_source(artifact: Artifact) -> Self {
         Self {
             workspace: None,
             argv: Vec::new(),
@@ -136,7 +141,7 @@ impl Whole<'_> {
     }
 
     /// True when there is nothing to scan.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.workspace.is_none() && self.source.is_none() && !self.own_rules && self.beside.is_empty() && {
             let command = Command {
                 argv: &self.argv,
@@ -153,7 +158,7 @@ impl Whole<'_> {
     }
 
     /// Scans the command.
-    pub(crate) fn read<E>(self, reads: &mut Reads<'_, E>) -> Result<Done, E> {
+    pub fn read<E>(self, reads: &mut Reads<'_, E>) -> Result<Done, E> {
         let opened = self.workspace.as_ref().and_then(|(base, layers)| {
             let over =
                 layers.iter().map(|layer| Folder::ours(layer)).collect::<std::io::Result<Vec<_>>>().ok()?;

@@ -101,8 +101,8 @@ fn bytes(view: &Stack<'_>, path: &Path, limits: &Limits) -> io::Result<Vec<u8>> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reading::ScanState;
     use hotcell_sandbox::Confinement;
+    use hotcell_scanning::session::ScanState;
     use hotcell_workspace::store::{NewFile, Quota, Source, Store};
 
     #[test]

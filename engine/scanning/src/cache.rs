@@ -4,12 +4,12 @@
 //! can write there could as well change the configuration. An entry that is damaged, from another build or
 //! about another artifact is ignored, and a cache damaged as a whole is created anew.
 
-use hotcell_guard::{Report, SCHEMA, Severity, Verdict};
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
-use sha2::{Digest, Sha256};
 use std::time::Duration;
 
-use crate::state::StateFolder;
+use hotcell_guard::{Report, SCHEMA, Severity, Verdict};
+use hotcell_state::state::StateFolder;
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
+use sha2::{Digest, Sha256};
 
 /// File name of the database in the state folder.
 pub const DATABASE: &str = "readings.db";

@@ -45,7 +45,7 @@ pub fn read_with(program: PathBuf) {
 }
 
 /// The program set by [`read_with`]: hotcell's own, which is also the tool host.
-pub(crate) fn program() -> Option<&'static Path> {
+pub fn program() -> Option<&'static Path> {
     PROGRAM.get().map(PathBuf::as_path)
 }
 
@@ -233,7 +233,9 @@ impl Drop for Reader {
     }
 }
 
-pub(crate) fn lost(artifact: &Artifact, why: &str) -> Report {
+/// Report about an artifact whose reader was lost: nothing of it was read.
+#[must_use]
+pub fn lost(artifact: &Artifact, why: &str) -> Report {
     let mut report = unread(&artifact.name, PartState::Skipped(why.to_owned()), Verdict::Incomplete);
     report.coverage.bytes_total = artifact.bytes.len() as u64;
     report

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hotcell_guard::{Artifact, BUILD, Limits, Report, is_repeatable};
 use hotcell_sandbox::Confinement;
+use hotcell_state::state::StateFolder;
 use sha2::{Digest, Sha256};
 
-use crate::known::{Key, ReportCache};
+use crate::cache::{Key, ReportCache};
 use crate::reader::{Reader, Rules, Span, Unstarted, lost};
-use crate::state::StateFolder;
 
 /// Maximum number of idle readers.
 const MOST_IDLE: usize = 2;

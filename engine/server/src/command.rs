@@ -5,26 +5,27 @@ use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use hotcell_config::network::NetworkSetting;
+use hotcell_config::{Configuration, EnvSetting, Settings};
 use hotcell_egress::AllowList;
 use hotcell_sandbox::outcome::{Cause, Outcome, Output};
 use hotcell_sandbox::policy::{PROJECT, Stdin};
 use hotcell_sandbox::toolchain::{Asks, Surroundings};
 use hotcell_sandbox::{BoxFuture, Bytes, Chunk, Limits, Running, Spawn};
+use hotcell_state::caller::Caller;
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_verbs::changes::ChangePolicy;
+use hotcell_verbs::execute::{Observer, execute};
+use hotcell_verbs::images::Wanted;
+use hotcell_verbs::plantable::without_plantable;
+use hotcell_verbs::request::{Language, Merged, RunRequest, RunTarget, Source};
 
-use super::asked::AskedLimits;
-use super::leave::{NetworkPermit, WITHDRAWN};
+use crate::limits::AskedLimits;
+use crate::network_permit::{NetworkPermit, WITHDRAWN};
+
 use super::registry::{Live, Work};
 use super::run::{Answer, Progress, RunContext, Stream};
 use super::workspaces::RunDir;
-use crate::caller::Caller;
-use crate::changes::ChangePolicy;
-use crate::config::{Configuration, EnvSetting, Settings};
-use crate::execute::{Observer, execute};
-use crate::images::Wanted;
-use crate::network::NetworkSetting;
-use crate::plantable::without_plantable;
-use crate::report::{Code, ErrorReport};
-use crate::request::{Language, Merged, RunRequest, RunTarget, Source};
 
 /// System folders from which a program may be named by its path.
 const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/alternatives"];
@@ -57,7 +58,7 @@ pub struct CommandRequest {
     /// Hosts that it may reach, approved by a person for this run.
     pub network: Option<AllowList>,
     /// The person's approval, if it needs one.
-    pub approved: Option<std::sync::Arc<super::asking::Approved>>,
+    pub approved: Option<std::sync::Arc<crate::network_requests::Approved>>,
 }
 
 impl CommandRequest {
@@ -199,7 +200,7 @@ impl CommandRequest {
                         outcome
                     }
                 };
-                crate::guard::for_a_model(&mut outcome);
+                hotcell_review::guard::for_a_model(&mut outcome);
                 drop(workspace);
                 Answer::Outcome(Box::new(outcome))
             })
@@ -210,7 +211,7 @@ impl CommandRequest {
 /// Surroundings for the lookup: the operator's programs, among which a caller only chooses, and the workspace
 /// as the base of relative paths. No setting of the operator's may lead to a place where callers can put
 /// files by a commit, below one of the folders `commit`.
-pub(super) fn surroundings(workspace: Option<&RunDir>, commit: &[PathBuf]) -> Surroundings {
+pub fn surroundings(workspace: Option<&RunDir>, commit: &[PathBuf]) -> Surroundings {
     let cwd = workspace.map_or_else(|| PathBuf::from("/nonexistent"), RunDir::folder);
     let around = Surroundings { cwd, asks: Asks::Caller, ..Surroundings::of_this_process() };
     without_plantable(around, commit)
@@ -285,7 +286,7 @@ fn unable(mut outcome: Outcome, language: Language) -> Outcome {
 }
 
 /// Outcome for a caller when a lookup failed: with the caller's own words, and without host paths.
-pub(super) fn without_host_paths(mut outcome: Outcome, argv: &[String]) -> Outcome {
+pub fn without_host_paths(mut outcome: Outcome, argv: &[String]) -> Outcome {
     if outcome.scan.is_some() {
         return outcome;
     }
@@ -313,7 +314,7 @@ pub(super) fn without_host_paths(mut outcome: Outcome, argv: &[String]) -> Outco
 }
 
 /// Checks that the operator has an image of this name.
-pub(super) fn there(configuration: &Configuration, image: Option<&str>) -> Result<(), ErrorReport> {
+pub fn there(configuration: &Configuration, image: Option<&str>) -> Result<(), ErrorReport> {
     let Some(name) = image else { return Ok(()) };
     let wanted =
         configuration.asker.as_ref().map(|(_, state)| Wanted { name: name.to_owned(), state: state.clone() });

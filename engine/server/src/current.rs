@@ -3,17 +3,16 @@
 
 use std::sync::Arc;
 
+use hotcell_config::network::NetworkSetting;
+use hotcell_config::{Configuration, Settings};
 use hotcell_egress::AllowList;
+use hotcell_review::guard;
 use hotcell_sandbox::Limits;
 use hotcell_sandbox::policy::Stdin;
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_verbs::changes::ChangePolicy;
+use hotcell_verbs::request::{RunRequest, RunTarget};
 use tokio::sync::watch;
-
-use crate::changes::ChangePolicy;
-use crate::config::{Configuration, Settings};
-use crate::guard;
-use crate::network::NetworkSetting;
-use crate::report::{Code, ErrorReport};
-use crate::request::{RunRequest, RunTarget};
 
 /// A replaceable configuration. Clones share it.
 #[derive(Clone, Debug)]

@@ -3,11 +3,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use crate::caller::Caller;
+use hotcell_state::caller::Caller;
 
 /// Limits of the memory of finished runs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Memory {
+pub struct Memory {
     /// Maximum number of runs per caller.
     pub of_one: usize,
     /// Maximum total size of all of them, in bytes.
@@ -18,7 +18,7 @@ pub(super) struct Memory {
 
 /// Remembered runs. Finding those to forget examines only the oldest of each caller.
 #[derive(Debug, Default)]
-pub(super) struct Finished {
+pub struct Finished {
     all: HashMap<Caller, VecDeque<One>>,
     bytes: usize,
 }

@@ -5,11 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
+use hotcell_state::ids::random_hex;
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::state::{StateFolder, make_private};
 use nix::fcntl::{Flock, FlockArg};
-
-use crate::ids::random_hex;
-use crate::report::{Code, ErrorReport};
-use crate::state::{StateFolder, make_private};
 
 /// Folder of all services in the state folder.
 const ALL: &str = "live";
@@ -94,7 +93,7 @@ fn lock(dir: &Dir) -> io::Result<Option<Flock<std::fs::File>>> {
 }
 
 /// True when the service with this folder name is alive.
-pub(crate) fn lives(state: &StateFolder, name: &str) -> bool {
+pub fn lives(state: &StateFolder, name: &str) -> bool {
     let own = state.dir().open_dir(ALL).and_then(|all| all.open_dir(name));
     own.is_ok_and(|dir| matches!(lock(&dir), Ok(None)))
 }

@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hotcell_sandbox::Outcome;
-
-use crate::history::{History, HistoryError, Stored, bounded};
-use crate::state::StateFolder;
+use hotcell_state::history::{History, HistoryError, Stored, bounded};
+use hotcell_state::state::StateFolder;
 
 /// Delay between a run's answer and its history entry.
 const LATER: Duration = Duration::from_millis(50);
@@ -18,7 +17,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 const MOST: usize = 500;
 
 /// Writes the history of a state folder in the background.
-pub(super) struct HistoryWriter {
+pub struct HistoryWriter {
     state: Arc<StateFolder>,
     waiting: Mutex<Waiting>,
     /// Held while writing; true when the last write succeeded.

@@ -25,31 +25,34 @@
 //! | [`tokens`] | authentication of network callers |
 //! | [`folder`] | the service's own folder, and leftovers of dead services |
 
-pub mod asked;
-pub mod asking;
+#![forbid(unsafe_code)]
+
 pub mod command;
 mod current;
 mod finished;
 pub mod folder;
-mod leave;
+mod history_writer;
+pub mod limits;
+pub mod metrics;
+mod network_permit;
+pub mod network_requests;
 pub mod paths;
 pub mod queue;
 pub mod registry;
 pub mod retained;
 pub mod run;
-mod scribe;
-mod suites;
+mod suites_job;
 pub mod tasks;
-pub mod tests;
+pub mod tests_job;
 pub mod tokens;
 pub mod workspaces;
 
-pub use crate::caller::Caller;
-pub use asked::AskedLimits;
+pub use crate::limits::AskedLimits;
+pub use crate::tests_job::TestsRequest;
 pub use command::CommandRequest;
+pub use hotcell_state::caller::Caller;
 pub use queue::Lane;
 pub use registry::{Bounds, Live, Order, Work};
 pub use run::{Answer, Phase, Progress, Requested, Run, RunContext, State, Stream};
-pub use tests::TestsRequest;
 pub use tokens::Tokens;
 pub use workspaces::{Entry, EntryKind, Quotas, RunDir, Workspace, Workspaces};

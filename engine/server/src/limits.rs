@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use hotcell_sandbox::{Bytes, Limits};
+use hotcell_state::report::{Code, ErrorReport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::report::{Code, ErrorReport};
 
 /// Limits of one run. Each can only be lower than the operator's limit, which is the default and is also
 /// meant by 0.

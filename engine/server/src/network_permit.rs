@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use hotcell_egress::AllowList;
 
-use super::asking::Approved;
+use crate::network_requests::Approved;
+
 use super::current::{Current, is_off};
 
 /// Reason of a run that ends because the operator withdrew the network.
-pub(super) const WITHDRAWN: &str = "stopped: the operator withdrew the network while it ran";
+pub const WITHDRAWN: &str = "stopped: the operator withdrew the network while it ran";
 
 /// Hosts that a person and the operator let a run reach; empty for most runs.
 #[derive(Clone, Debug)]
-pub(super) struct NetworkPermit {
+pub struct NetworkPermit {
     approved: Option<Arc<Approved>>,
     /// Rules that only the operator's own list may contain.
     placed: AllowList,
@@ -69,7 +70,7 @@ mod tests {
     use std::sync::OnceLock;
 
     use super::*;
-    use crate::config::{Configuration, Settings};
+    use hotcell_config::{Configuration, Settings};
 
     #[test]
     fn what_waited_begins_only_where_the_operator_still_lets_it() {

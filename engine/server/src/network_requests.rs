@@ -5,13 +5,13 @@ use std::io;
 use std::sync::OnceLock;
 
 use hotcell_egress::AllowList;
+use hotcell_review::approvals::content::Content;
+use hotcell_review::permission::subject::{ApprovalSubject, MAX_SHOWN, readable, whole};
+use hotcell_state::report::{Code, ErrorReport};
 use hotcell_workspace::diff;
 use serde_json::Value;
 
 use super::workspaces::RunDir;
-use crate::approvals::content::Content;
-use crate::permission::what::{ApprovalSubject, MAX_SHOWN, readable, whole};
-use crate::report::{Code, ErrorReport};
 
 /// Maximum number of hosts per run.
 const HOSTS: usize = 16;

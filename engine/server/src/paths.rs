@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::report::{Code, ErrorReport};
+use hotcell_state::report::{Code, ErrorReport};
 
 /// Maximum length of a path, in bytes.
 pub const LONGEST: usize = 1024;

@@ -9,7 +9,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use crate::caller::Caller;
+use hotcell_state::caller::Caller;
 
 /// Session of a caller, as distinguished by a front end; all calls without one share a lane.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -5,33 +5,34 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use hotcell_config::{Configuration, HotSettings};
 use hotcell_guard::quarantine::Channel;
+use hotcell_plugins::Caller as Tools;
+use hotcell_review::approvals::Approvals;
+use hotcell_review::quarantine::QuarantineService;
 use hotcell_sandbox::doctor::{self, Doctor};
 use hotcell_sandbox::outcome::{Cause, Outcome, Output};
 use hotcell_sandbox::pool::{Pool, PoolOptions};
 use hotcell_sandbox::profile::Profile;
 use hotcell_sandbox::{BoxFuture, Engine};
+use hotcell_scanning::reader::program;
+use hotcell_scanning::session::ScanState;
+use hotcell_state::caller::Caller;
+use hotcell_state::history::Stored;
+use hotcell_state::ids::handle;
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::state::{StateChoice, StateFolder};
 use tokio::task::JoinHandle;
+
+use crate::history_writer::HistoryWriter;
+use crate::metrics::{Metrics, Now};
 
 use super::current::{self, Current};
 use super::finished::{Finished, Memory};
 use super::queue::{Full, Lane, Queue, QueueLimits};
 use super::run::{Answer, Phase, Requested, Run, RunContext, Stream, never_ran};
-use super::scribe::HistoryWriter;
 use super::tasks::Tasks;
 use super::workspaces::{Folders, Quotas, Workspaces};
-use crate::approvals::Approvals;
-use crate::caller::Caller;
-use crate::config::{Configuration, HotSettings};
-use crate::history::Stored;
-use crate::ids::handle;
-use crate::metrics::{Metrics, Now};
-use crate::quarantine::QuarantineService;
-use crate::reader::program;
-use crate::reading::ScanState;
-use crate::report::{Code, ErrorReport};
-use crate::state::{StateChoice, StateFolder};
-use crate::tools::Caller as Tools;
 
 /// Limits of a service.
 #[derive(Clone, Copy, Debug)]
@@ -221,7 +222,7 @@ impl Live {
     }
 
     /// The replaceable configuration, for jobs that start later.
-    pub(super) fn current(&self) -> &Current {
+    pub fn current(&self) -> &Current {
         &self.0.current
     }
 

@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::pool::Pool;
+use hotcell_state::caller::Caller;
 use hotcell_testing::{Case, TestReport};
 use tokio::sync::watch;
 
 use super::retained::{Piece, Retained};
-use crate::caller::Caller;
 
 /// Maximum length of a progress message, in bytes.
 const LONGEST_MESSAGE: usize = 300;
@@ -128,7 +128,7 @@ pub struct Run {
     pub request: Requested,
     /// Time of the request.
     pub asked: Instant,
-    pub(super) key: Option<(String, u64)>,
+    pub(crate) key: Option<(String, u64)>,
     state: watch::Sender<State>,
     cancelled: watch::Sender<bool>,
     holders: AtomicUsize,
@@ -143,7 +143,7 @@ struct Inner {
 }
 
 impl Run {
-    pub(super) fn new(
+    pub(crate) fn new(
         id: String,
         caller: Caller,
         (command, request): (Vec<String>, Requested),
@@ -237,20 +237,20 @@ impl Run {
     }
 
     /// Bytes of output and reports held in memory.
-    pub(super) fn held(&self) -> usize {
+    pub fn held(&self) -> usize {
         let inner = self.inner();
         inner.output.iter().map(Retained::kept).sum::<usize>() + inner.answer.as_ref().map_or(0, |a| a.held())
     }
 
-    pub(super) fn ended_at(&self) -> Option<Instant> {
+    pub(crate) fn ended_at(&self) -> Option<Instant> {
         self.inner().ended
     }
 
-    pub(super) fn started(&self) {
+    pub(crate) fn started(&self) {
         self.state.send_modify(|s| s.phase = Phase::Running);
     }
 
-    pub(super) fn wrote(&self, stream: Stream, bytes: &[u8]) {
+    pub(crate) fn wrote(&self, stream: Stream, bytes: &[u8]) {
         let all = {
             let output = &mut self.inner().output[stream as usize];
             output.push(bytes);
@@ -259,7 +259,7 @@ impl Run {
         self.state.send_modify(|s| s.printed[stream as usize] = all);
     }
 
-    pub(super) fn progressed(&self, mut progress: Progress) {
+    pub(crate) fn progressed(&self, mut progress: Progress) {
         let end = (0..=LONGEST_MESSAGE.min(progress.message.len()))
             .rev()
             .find(|at| progress.message.is_char_boundary(*at));
@@ -268,7 +268,7 @@ impl Run {
     }
 
     /// Ends the run; later calls have no effect.
-    pub(super) fn finish(&self, answer: Answer) -> bool {
+    pub fn finish(&self, answer: Answer) -> bool {
         {
             let mut inner = self.inner();
             if inner.answer.is_some() {
@@ -287,7 +287,7 @@ impl Run {
 pub struct RunContext {
     /// Pool of ready sandboxes.
     pub pool: Pool,
-    pub(super) run: std::sync::Arc<Run>,
+    pub(crate) run: std::sync::Arc<Run>,
 }
 
 impl RunContext {
@@ -314,6 +314,6 @@ impl RunContext {
 }
 
 /// Outcome of a run that was cancelled before it started.
-pub(super) fn never_ran() -> Outcome {
+pub fn never_ran() -> Outcome {
     Outcome::without_a_run(Cause::Cancelled, "stopped: cancelled before it began")
 }

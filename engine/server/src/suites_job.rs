@@ -4,31 +4,32 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use hotcell_config::Configuration;
 use hotcell_guard::quarantine::Channel;
 use hotcell_sandbox::Limits;
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::profile::{LimitSettings, Span};
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::state::StateChoice;
 use hotcell_testing::suites::{self, Found, MOST};
 use hotcell_testing::{Cancel, ProjectFolder, TestReport, Verdict};
+use hotcell_verbs::changes::ChangePolicy;
+use hotcell_verbs::test::{TestRequest, Unready};
 
-use super::asked::AskedLimits;
+use crate::limits::AskedLimits;
+use crate::network_permit::NetworkPermit;
+use crate::tests_job::{Shown, as_settings, follow, inside, may_begin};
+
 use super::command::surroundings;
 use super::current::Current;
-use super::leave::NetworkPermit;
 use super::run::{RunContext, never_ran};
-use super::tests::{Shown, as_settings, follow, inside, may_begin};
 use super::workspaces::RunDir;
-use crate::changes::ChangePolicy;
-use crate::config::Configuration;
-use crate::report::{Code, ErrorReport};
-use crate::state::StateChoice;
-use crate::test::{TestRequest, Unready};
 
 /// Minimum time left for a suite to be started.
 const SHORTEST: Duration = Duration::from_millis(100);
 
 /// True when the tests are in several suites, or in a subfolder of the project.
-pub(super) fn are_apart(request: &TestRequest, workspace: &RunDir) -> Result<bool, ErrorReport> {
+pub fn are_apart(request: &TestRequest, workspace: &RunDir) -> Result<bool, ErrorReport> {
     let suites = match workspace {
         // A folder that cannot be listed now is reported when the suite is prepared.
         RunDir::Pinned(kept) => kept.view().ok().and_then(|view| request.apart(&view.as_project())),
@@ -54,7 +55,7 @@ pub(super) fn are_apart(request: &TestRequest, workspace: &RunDir) -> Result<boo
 }
 
 /// The request and its caller.
-pub(super) struct Asked {
+pub struct Asked {
     pub request: TestRequest,
     pub limits: AskedLimits,
     pub asker: Option<(Channel, StateChoice)>,
@@ -72,7 +73,7 @@ struct Opened {
 }
 
 /// Runs the suites, under the configuration in force now.
-pub(super) async fn perform(desk: &RunContext, asked: Asked, current: &Current) -> TestReport {
+pub async fn perform(desk: &RunContext, asked: Asked, current: &Current) -> TestReport {
     let began = Instant::now();
     let Asked { request, limits, asker, workspace, leave } = asked;
     if let Err(why) = leave.named() {
@@ -183,6 +184,6 @@ fn unrun(suite: &Found, outcome: Outcome) -> TestReport {
     TestReport::without_a_run(suite.framework.name(), Vec::new(), outcome)
 }
 
-pub(super) fn refused(why: impl Into<String>) -> TestReport {
+pub fn refused(why: impl Into<String>) -> TestReport {
     TestReport::without_a_run("", Vec::new(), Outcome::without_a_run(Cause::Refused, why))
 }

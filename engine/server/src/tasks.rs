@@ -4,15 +4,16 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use hotcell_state::caller::Caller;
+use hotcell_state::database;
+use hotcell_state::database::{PooledConnection, retry_while_busy};
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::state::StateFolder;
+use hotcell_state::time::micros_since_1970;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
 
 use super::folder;
-use crate::caller::Caller;
-use crate::database::{self, PooledConnection, retry_while_busy};
-use crate::report::{Code, ErrorReport};
-use crate::state::StateFolder;
-use crate::time::micros_since_1970;
 
 /// Retention of a finished task, in milliseconds: one hour.
 pub const REMEMBERED_MS: u64 = 3_600_000;
@@ -298,7 +299,7 @@ fn unknown() -> ErrorReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::folder::ServiceFolder;
+    use crate::folder::ServiceFolder;
     use serde_json::json;
 
     fn service(state: &StateFolder) -> (ServiceFolder, Tasks) {

@@ -3,28 +3,29 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use hotcell_config::network::NetworkSetting;
+use hotcell_config::{Configuration, Settings};
 use hotcell_sandbox::outcome::{Cause, Output};
 use hotcell_sandbox::policy::PROJECT;
 use hotcell_sandbox::profile::{LimitSettings, Span};
 use hotcell_sandbox::{Chunk, Limits};
+use hotcell_state::caller::Caller;
+use hotcell_state::report::{Code, ErrorReport};
 use hotcell_testing::{Cancel, Event, Selection, TestReport, Verdict};
+use hotcell_verbs::changes::ChangePolicy;
+use hotcell_verbs::request::Merged;
+use hotcell_verbs::request::{RunRequest, RunTarget};
+use hotcell_verbs::test::{TestOptions, TestRequest, Unready};
 
-use super::asked::AskedLimits;
-use super::asking::Approved;
+use crate::limits::AskedLimits;
+use crate::network_permit::{NetworkPermit, WITHDRAWN};
+use crate::network_requests::Approved;
+use crate::suites_job;
+
 use super::command::{surroundings, there, without_host_paths};
-use super::leave::{NetworkPermit, WITHDRAWN};
 use super::registry::{Live, Work};
 use super::run::{Answer, Progress, RunContext, Stream};
-use super::suites;
 use super::workspaces::RunDir;
-use crate::caller::Caller;
-use crate::changes::ChangePolicy;
-use crate::config::{Configuration, Settings};
-use crate::network::NetworkSetting;
-use crate::report::{Code, ErrorReport};
-use crate::request::Merged;
-use crate::request::{RunRequest, RunTarget};
-use crate::test::{TestOptions, TestRequest, Unready};
 
 /// Maximum length of a filter, in bytes.
 const LONGEST_FILTER: usize = 4096;
@@ -91,15 +92,15 @@ impl TestsRequest {
         there(&configuration, request.settings.image.as_deref())?;
         let workspace = self.workspace;
         let leave = NetworkPermit::new(self.approved, live.current().clone());
-        if suites::are_apart(&request, &workspace)? {
+        if suites_job::are_apart(&request, &workspace)? {
             // Refuses what the operator's configuration forbids before a person is asked.
             merged(&request.settings, &configuration)?;
             let current = live.current().clone();
             let asker = configuration.asker;
-            let asked = suites::Asked { request, limits: self.limits, asker, workspace, leave };
+            let asked = suites_job::Asked { request, limits: self.limits, asker, workspace, leave };
             let work: Work = Box::new(move |desk| {
                 Box::pin(
-                    async move { Answer::Tests(Box::new(suites::perform(&desk, asked, &current).await)) },
+                    async move { Answer::Tests(Box::new(suites_job::perform(&desk, asked, &current).await)) },
                 )
             });
             return Ok(TestsWork { work, is_answered: false });
@@ -120,7 +121,7 @@ impl TestsRequest {
             Ok(prepared) => Box::new(move |desk| {
                 Box::pin(async move {
                     if let Err(why) = may_begin(&leave).await {
-                        return Answer::Tests(Box::new(suites::refused(why)));
+                        return Answer::Tests(Box::new(suites_job::refused(why)));
                     }
                     let cancel = Cancel::default();
                     let mut shown = Shown::new(&desk);
@@ -151,7 +152,7 @@ impl std::fmt::Debug for TestsWork {
 
 impl AskedLimits {
     /// Limits of a test run, tightened from the operator's.
-    pub(super) fn of_tests(&self, configuration: &Configuration) -> Result<Limits, ErrorReport> {
+    pub fn of_tests(&self, configuration: &Configuration) -> Result<Limits, ErrorReport> {
         self.within(&merged(&Settings::default(), configuration)?.policy.job.limits)
     }
 }
@@ -161,7 +162,7 @@ impl Live {
     #[must_use]
     pub fn most(&self, tests: bool) -> Option<Limits> {
         let configuration = self.configuration();
-        let defaults = if tests { crate::limits::for_tests() } else { Limits::default() };
+        let defaults = if tests { hotcell_config::limits::for_tests() } else { Limits::default() };
         let merged = merged_from(&Settings::default(), &configuration, defaults).ok()?;
         Some(merged.policy.job.limits)
     }
@@ -169,7 +170,7 @@ impl Live {
 
 /// Merges some tests' settings with the configuration.
 fn merged(settings: &Settings, configuration: &Configuration) -> Result<Merged, ErrorReport> {
-    merged_from(settings, configuration, crate::limits::for_tests())
+    merged_from(settings, configuration, hotcell_config::limits::for_tests())
 }
 
 fn merged_from(
@@ -189,7 +190,7 @@ fn merged_from(
     tests.merge(configuration)
 }
 
-pub(super) fn as_settings(limits: &Limits) -> LimitSettings {
+pub(crate) fn as_settings(limits: &Limits) -> LimitSettings {
     LimitSettings {
         memory: Some(limits.memory),
         timeout: Some(limits.wall),
@@ -202,7 +203,7 @@ pub(super) fn as_settings(limits: &Limits) -> LimitSettings {
 }
 
 /// Progress of tests as shown to the followers of a run.
-pub(super) struct Shown<'a> {
+pub struct Shown<'a> {
     desk: &'a RunContext,
     progress: Progress,
     /// Number of tests in earlier suites.
@@ -210,16 +211,16 @@ pub(super) struct Shown<'a> {
 }
 
 impl<'a> Shown<'a> {
-    pub(super) fn new(desk: &'a RunContext) -> Self {
+    pub(crate) fn new(desk: &'a RunContext) -> Self {
         Self { desk, progress: Progress::default(), before: 0 }
     }
 
     /// Marks the end of a suite: later events belong to the next one.
-    pub(super) fn suite_is_over(&mut self) {
+    pub fn suite_is_over(&mut self) {
         self.before = self.progress.done;
     }
 
-    pub(super) fn see(&mut self, what: hotcell_testing::Progress<'_>) {
+    pub(crate) fn see(&mut self, what: hotcell_testing::Progress<'_>) {
         match what {
             hotcell_testing::Progress::Event(event) => {
                 match event {
@@ -246,7 +247,7 @@ impl<'a> Shown<'a> {
 }
 
 /// Checks that tests with network access may start: they waited since the approval.
-pub(super) async fn may_begin(leave: &NetworkPermit) -> Result<(), String> {
+pub async fn may_begin(leave: &NetworkPermit) -> Result<(), String> {
     if leave.is_none() {
         return Ok(());
     }
@@ -257,7 +258,7 @@ pub(super) async fn may_begin(leave: &NetworkPermit) -> Result<(), String> {
 }
 
 /// Stops the tests when the run is cancelled, or when the operator withdraws their network.
-pub(super) async fn follow(
+pub async fn follow(
     desk: &RunContext,
     cancel: &Cancel,
     leave: &NetworkPermit,
@@ -284,10 +285,10 @@ pub(super) async fn follow(
 }
 
 /// The report for a caller: the registry has the output, and host paths are removed.
-pub(super) fn inside(mut report: TestReport, host: &Path) -> TestReport {
+pub fn inside(mut report: TestReport, host: &Path) -> TestReport {
     (report.outcome.stdout, report.outcome.stderr) = (Output::default(), Output::default());
     let told = report.reason == report.outcome.reason;
-    crate::guard::for_a_model(&mut report.outcome);
+    hotcell_review::guard::for_a_model(&mut report.outcome);
     if told {
         report.reason.clone_from(&report.outcome.reason);
     }

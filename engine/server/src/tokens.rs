@@ -8,12 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use cap_std::fs::{OpenOptions, OpenOptionsExt};
+use hotcell_state::caller::Caller;
+use hotcell_state::ids::random_hex;
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::state::StateFolder;
 use nix::fcntl::{Flock, FlockArg};
-
-use crate::caller::Caller;
-use crate::ids::random_hex;
-use crate::report::{Code, ErrorReport};
-use crate::state::StateFolder;
 
 /// File name in the state folder.
 const FILE: &str = "mcp-tokens";

@@ -64,7 +64,7 @@ pub trait Subject {
 pub type NewSubject = fn() -> Box<dyn Subject>;
 
 /// Appends an entry; call this within the step's own transaction.
-pub(crate) fn append(
+pub fn append(
     database: &Connection,
     now_us: i64,
     actor: &Actor,
@@ -104,7 +104,7 @@ pub(crate) fn append(
 }
 
 /// Head of the log in the database.
-pub(crate) fn head(database: &Connection) -> rusqlite::Result<Option<Head>> {
+pub fn head(database: &Connection) -> rusqlite::Result<Option<Head>> {
     let mut last = database.prepare("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1")?;
     let mut rows = last.query_map([], |row| Ok(Head { seq: row.get(0)?, hash: row.get(1)? }))?;
     rows.next().transpose()
@@ -127,7 +127,7 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
 const COLUMNS: &str = "seq, time_us, channel, actor, action, subject, detail, prev, hash";
 
 /// The last `most` entries, newest last.
-pub(crate) fn last(database: &Connection, most: u64) -> rusqlite::Result<AuditLog> {
+pub fn last(database: &Connection, most: u64) -> rusqlite::Result<AuditLog> {
     let mut statement =
         database.prepare(&format!("SELECT {COLUMNS} FROM audit ORDER BY seq DESC LIMIT ?1"))?;
     let mut entries = statement.query_map([most], entry)?.collect::<Result<Vec<_>, _>>()?;
@@ -138,7 +138,7 @@ pub(crate) fn last(database: &Connection, most: u64) -> rusqlite::Result<AuditLo
 
 /// Checks the whole log: the chain, its head against the file's and against `noted`, the triggers, and every
 /// row of these subjects against its last entry. An entry is taken by the first subject that knows it. A problem that was found is in the `problem` field of the result.
-pub(crate) fn verify(
+pub fn verify(
     database: &Connection,
     folder: &StateFolder,
     noted: Option<&str>,
@@ -152,7 +152,7 @@ pub(crate) fn verify(
 
 /// Why the log is not as it was written.
 #[derive(Debug)]
-pub struct Problem(pub(crate) String);
+pub struct Problem(pub String);
 
 impl From<Broken> for Problem {
     fn from(broken: Broken) -> Self {
@@ -214,7 +214,7 @@ fn problem(
 }
 
 /// Head of the log in the file.
-pub(crate) fn read_head(folder: &StateFolder) -> io::Result<Option<Head>> {
+pub fn read_head(folder: &StateFolder) -> io::Result<Option<Head>> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(nix::libc::O_NONBLOCK | nix::libc::O_NOFOLLOW);
     let file = match folder.dir().open_with(HEAD, &options) {
@@ -232,7 +232,7 @@ pub(crate) fn read_head(folder: &StateFolder) -> io::Result<Option<Head>> {
 }
 
 /// Writes the head to the file atomically. Call this under the quarantine's lock.
-pub(crate) fn write_head(folder: &StateFolder, head: Option<&Head>) -> io::Result<()> {
+pub fn write_head(folder: &StateFolder, head: Option<&Head>) -> io::Result<()> {
     const NEW: &str = "audit.head.new";
     let dir = folder.dir();
     // A process that died may have left this file.
@@ -250,6 +250,6 @@ pub(crate) fn write_head(folder: &StateFolder, head: Option<&Head>) -> io::Resul
 }
 
 /// Tells if the file with the head exists.
-pub(crate) fn has_head(folder: &StateFolder) -> bool {
+pub fn has_head(folder: &StateFolder) -> bool {
     folder.dir().symlink_metadata(HEAD).is_ok()
 }

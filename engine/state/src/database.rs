@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
-mod lent;
+mod pool;
 
-pub(crate) use lent::{DataVersion, PooledConnection};
+pub use crate::database::pool::{DataVersion, PooledConnection};
 
 use crate::state::{StateError, StateFolder};
 
@@ -25,9 +25,9 @@ const FORMS: [&str; 6] = [
     include_str!("database/offers.sql"),
 ];
 /// Schema version of this build.
-pub(crate) const VERSION: i64 = FORMS.len() as i64;
+pub const VERSION: i64 = FORMS.len() as i64;
 /// Time limit for waiting while another process holds the database.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
+pub const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Error of opening the database.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +57,7 @@ pub enum DatabaseError {
 }
 
 /// Opens the database for writing, and creates it when it is missing.
-pub(crate) fn open_to_write(folder: &StateFolder) -> Result<PooledConnection, DatabaseError> {
+pub fn open_to_write(folder: &StateFolder) -> Result<PooledConnection, DatabaseError> {
     folder.touch_database()?;
     let usual = "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0;";
     if let Some((lent, VERSION)) = again(folder, true)
@@ -84,7 +84,7 @@ pub(crate) fn open_to_write(folder: &StateFolder) -> Result<PooledConnection, Da
 /// The file is opened read-write although the connection writes nothing: opened read-only, SQLite fails
 /// (`SQLITE_READONLY_ROLLBACK`) while there is a journal to roll back, and it takes the journal of a database
 /// that is just being created for such a journal.
-pub(crate) fn open_to_read(folder: &StateFolder) -> Result<Option<(PooledConnection, i64)>, DatabaseError> {
+pub fn open_to_read(folder: &StateFolder) -> Result<Option<(PooledConnection, i64)>, DatabaseError> {
     if folder.database_id().is_none() {
         return Ok(None);
     }
@@ -96,7 +96,7 @@ pub(crate) fn open_to_read(folder: &StateFolder) -> Result<Option<(PooledConnect
 
 /// Version of the data on an idle connection for reading, without waiting for other processes; `None` when
 /// that is not possible at once.
-pub(crate) fn seen_at_once(folder: &StateFolder) -> Option<DataVersion> {
+pub fn seen_at_once(folder: &StateFolder) -> Option<DataVersion> {
     let lent = PooledConnection::again(&of(folder, false)?)?;
     let seen = lent.busy_timeout(Duration::ZERO).ok().and_then(|()| lent.seen().ok());
     if lent.busy_timeout(PATIENCE).is_err() {
@@ -115,8 +115,13 @@ fn again(folder: &StateFolder, writes: bool) -> Option<(PooledConnection, i64)> 
 }
 
 /// Identity of the database as it is now.
-fn of(folder: &StateFolder, writes: bool) -> Option<lent::Of> {
-    Some(lent::Of { path: folder.database(), id: folder.database_id()?, log: folder.log_id(), writes })
+fn of(folder: &StateFolder, writes: bool) -> Option<crate::database::pool::Of> {
+    Some(crate::database::pool::Of {
+        path: folder.database(),
+        id: folder.database_id()?,
+        log: folder.log_id(),
+        writes,
+    })
 }
 
 fn open(
@@ -141,7 +146,9 @@ fn open(
     retry_while_busy(|| prepare(&database)).map_err(bad)?;
     // The first process that opens the database creates the log.
     let log = folder.log_id();
-    let of = before.filter(|of| of.log.is_none() || of.log == log).map(|of| lent::Of { log, ..of });
+    let of = before
+        .filter(|of| of.log.is_none() || of.log == log)
+        .map(|of| crate::database::pool::Of { log, ..of });
     Ok((PooledConnection::new(database, of), found))
 }
 
@@ -162,7 +169,7 @@ fn migrate(database: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Runs `work` in a transaction that holds the write lock from its beginning.
-pub(crate) fn transaction<T, E: From<rusqlite::Error>>(
+pub fn transaction<T, E: From<rusqlite::Error>>(
     database: &Connection,
     work: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, E> {
@@ -179,7 +186,7 @@ pub(crate) fn transaction<T, E: From<rusqlite::Error>>(
 
 /// Retries while another process holds the database: SQLite's busy timeout covers neither a change to WAL nor
 /// the first read of a log that another process is recovering.
-pub(crate) fn retry_while_busy<T>(attempt: impl Fn() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+pub fn retry_while_busy<T>(attempt: impl Fn() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
     let until = Instant::now() + PATIENCE;
     loop {
         match attempt() {

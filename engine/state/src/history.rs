@@ -266,7 +266,7 @@ fn cause_name(cause: Cause) -> String {
 }
 
 /// The outcome with its streams shortened to their beginning and end.
-pub(crate) fn bounded(outcome: &Outcome) -> Outcome {
+pub fn bounded(outcome: &Outcome) -> Outcome {
     Outcome { stdout: shorter(&outcome.stdout), stderr: shorter(&outcome.stderr), ..outcome.clone() }
 }
 

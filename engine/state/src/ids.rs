@@ -10,7 +10,7 @@ const AMONG: usize = 6;
 
 /// Result of looking up an id.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum PrefixMatch {
+pub enum PrefixMatch {
     /// The only match.
     One(String),
     /// Several candidates for an ambiguous prefix.
@@ -20,7 +20,7 @@ pub(crate) enum PrefixMatch {
 }
 
 /// Looks up a typed id among `ids`, which are lower case and most important first.
-pub(crate) fn resolve_prefix(typed: &str, ids: &[String]) -> PrefixMatch {
+pub fn resolve_prefix(typed: &str, ids: &[String]) -> PrefixMatch {
     let asked = typed.trim().to_ascii_lowercase();
     let among: Vec<&String> = ids.iter().filter(|id| !asked.is_empty() && id.starts_with(&asked)).collect();
     match among[..] {
@@ -35,7 +35,7 @@ pub(crate) fn resolve_prefix(typed: &str, ids: &[String]) -> PrefixMatch {
 ///
 /// # Errors
 /// A report when the kernel provides none.
-pub(crate) fn random_hex(bytes: usize) -> Result<String, ErrorReport> {
+pub fn random_hex(bytes: usize) -> Result<String, ErrorReport> {
     use std::fmt::Write;
     let mut random = vec![0; bytes];
     getrandom::fill(&mut random)
@@ -47,7 +47,7 @@ pub(crate) fn random_hex(bytes: usize) -> Result<String, ErrorReport> {
 }
 
 /// An unguessable name of 128 bits.
-pub(crate) fn handle(prefix: &str) -> Result<String, ErrorReport> {
+pub fn handle(prefix: &str) -> Result<String, ErrorReport> {
     Ok(format!("{prefix}{}", random_hex(16)?))
 }
 

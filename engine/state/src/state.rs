@@ -147,7 +147,7 @@ impl StateFolder {
     }
 
     /// The open directory handle.
-    pub(crate) fn dir(&self) -> &Dir {
+    pub fn dir(&self) -> &Dir {
         &self.dir
     }
 
@@ -158,13 +158,13 @@ impl StateFolder {
     }
 
     /// Device and inode of the database; `None` when there is no database.
-    pub(crate) fn database_id(&self) -> Option<FileId> {
+    pub fn database_id(&self) -> Option<FileId> {
         let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
         self.id(DATABASE)
     }
 
     /// Device and inode of the write-ahead log (`hotcell.db-wal`).
-    pub(crate) fn log_id(&self) -> Option<FileId> {
+    pub fn log_id(&self) -> Option<FileId> {
         self.id(&format!("{DATABASE}-wal"))
     }
 
@@ -179,7 +179,11 @@ impl StateFolder {
         self.touch(DATABASE)
     }
 
-    pub(crate) fn touch(&self, name: &str) -> Result<(), StateError> {
+    /// Creates the file with private rights, if it does not exist.
+    ///
+    /// # Errors
+    /// When it exists with other owners or rights, or cannot be created.
+    pub fn touch(&self, name: &str) -> Result<(), StateError> {
         let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
         let done = match self.dir.symlink_metadata(name) {
             Ok(metadata) if metadata.is_file() => {
@@ -224,7 +228,7 @@ impl StateFolder {
 }
 
 /// Creates a folder that only this user can enter, unless it exists.
-pub(crate) fn make_private(dir: &Dir, name: &str) -> io::Result<()> {
+pub fn make_private(dir: &Dir, name: &str) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.mode(0o700);
     match dir.create_dir_with(name, &builder) {

@@ -64,16 +64,16 @@ const ROWS: &[Row] = &[
 
 /// A hidden file or folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Hidden {
+pub struct Hidden {
     /// Path relative to the project.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// Tool that makes it.
-    pub(crate) tool: &'static str,
+    pub tool: &'static str,
     is_folder: bool,
 }
 
 /// Paths of a project that are hidden from a command.
-pub(crate) fn hidden(project: &Path, words: &[OsString]) -> Vec<Hidden> {
+pub fn hidden(project: &Path, words: &[OsString]) -> Vec<Hidden> {
     let mut found = Vec::new();
     let mut names = 0;
     look(project, Path::new(""), 0, &mut names, &mut found);
@@ -193,7 +193,7 @@ fn made(project: &Path, folder: &Path, name: &str, files: &BTreeSet<&str>) -> Op
 }
 
 /// Creates a layer that hides these paths: empty folders over folders, whiteouts over files.
-pub(crate) fn layer(project: &Path, hidden: &[Hidden]) -> io::Result<tempfile::TempDir> {
+pub fn layer(project: &Path, hidden: &[Hidden]) -> io::Result<tempfile::TempDir> {
     let made = tempfile::Builder::new().prefix("hotcell-hidden-").tempdir()?;
     let owner = |path: &Path| {
         project.join(path).symlink_metadata().map(|data| (data.uid(), data.gid(), data.mode() & 0o7777))
@@ -229,7 +229,7 @@ pub(crate) fn layer(project: &Path, hidden: &[Hidden]) -> io::Result<tempfile::T
 }
 
 /// One line for people.
-pub(crate) fn sentence(hidden: &[Hidden]) -> Option<String> {
+pub fn sentence(hidden: &[Hidden]) -> Option<String> {
     let first = hidden.first()?;
     let more = match hidden.len() {
         1 => String::new(),

@@ -14,14 +14,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use hotcell_scanning::cache;
+use hotcell_state::state::StateFolder;
+use hotcell_state::time::micros_since_1970;
 use hotcell_workspace::Folder;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::builds::{self, EMPTY, WARM};
-use crate::known;
-use crate::state::StateFolder;
-use crate::time::micros_since_1970;
 
 /// The schema's name.
 pub const SCHEMA: &str = "hotcell.cache/1";
@@ -112,10 +112,10 @@ pub fn list(state: &StateFolder) -> io::Result<CacheList> {
             });
         }
     }
-    if let Ok(about) = fs::symlink_metadata(state.path().join(known::DATABASE)) {
+    if let Ok(about) = fs::symlink_metadata(state.path().join(cache::DATABASE)) {
         entries.push(Entry {
             kind: READINGS.to_owned(),
-            name: known::DATABASE.to_owned(),
+            name: cache::DATABASE.to_owned(),
             bytes: about.len(),
             used_us: about.modified().map_or(0, micros_since_1970),
         });
@@ -184,7 +184,7 @@ fn remove(state: &StateFolder, entries: Vec<Entry>) -> io::Result<CacheList> {
         }
         if entry.kind == READINGS {
             for end in ["-wal", "-shm"] {
-                let _ = folder.remove_all(Path::new(&format!("{}{end}", known::DATABASE)));
+                let _ = folder.remove_all(Path::new(&format!("{}{end}", cache::DATABASE)));
             }
         }
         removed.push(entry);

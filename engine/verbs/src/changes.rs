@@ -5,6 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use hotcell_review::binaries;
+use hotcell_review::quarantine::QuarantineConfig;
 use hotcell_sandbox::Changed;
 use hotcell_sandbox::outcome::{Change, ChangeKind, Commit, LeftOut, Mark, Marked, Outcome};
 use hotcell_sandbox::policy::{PROJECT, Policy};
@@ -14,9 +16,7 @@ use hotcell_workspace::{
     CommitError, CommitOptions, Folder, Kind, Layer, Marks, Stack, What, changes, commit, diff,
 };
 
-use crate::binaries;
-use crate::kept::PinnedWorkspace;
-use crate::quarantine::QuarantineConfig;
+use crate::pinned::PinnedWorkspace;
 
 /// Maximum number of rows in an outcome.
 const MOST_ROWS: usize = 10_000;
@@ -86,12 +86,12 @@ impl WorkspaceBaseline {
 
     /// Leaves out changes below these paths: they are neither reported nor committed.
     #[must_use]
-    pub(crate) fn without(mut self, paths: impl Iterator<Item = PathBuf>) -> Self {
+    pub fn without(mut self, paths: impl Iterator<Item = PathBuf>) -> Self {
         self.ignored.extend(paths);
         self
     }
 
-    /// Notes the machine code that a commit takes over: it may run later, unread ([`crate::binaries`]).
+    /// Notes the machine code that a commit takes over: it may run later, unread ([`hotcell_review::binaries`]).
     #[must_use]
     pub fn noting(self, keep: Option<QuarantineConfig>) -> Self {
         Self { noted: keep, ..self }
@@ -258,7 +258,9 @@ fn commit_of(workspace: &mut Workspace<'_>, allow_protected: bool, owner: Option
     }
 }
 
-pub(crate) fn row(change: &hotcell_workspace::Change) -> Change {
+/// A change as it is shown.
+#[must_use]
+pub fn row(change: &hotcell_workspace::Change) -> Change {
     Change {
         path: change.path.to_string_lossy().into_owned(),
         kind: match change.what {
@@ -283,13 +285,13 @@ fn marks(marks: Marks) -> Vec<Mark> {
 }
 
 /// Committed paths that a person should look at.
-pub(crate) fn marked(committed: &hotcell_workspace::Committed) -> Vec<Marked> {
+pub fn marked(committed: &hotcell_workspace::Committed) -> Vec<Marked> {
     let row = |(path, of): &(PathBuf, Marks)| Marked { path: text(path), marks: marks(*of) };
     committed.marked.iter().take(MOST_ROWS).map(row).collect()
 }
 
 /// Paths that a commit left out, with the reasons; `how` as in [`admit::told`].
-pub(crate) fn left_out(left: &[(PathBuf, Left)], how: &str) -> Vec<LeftOut> {
+pub fn left_out(left: &[(PathBuf, Left)], how: &str) -> Vec<LeftOut> {
     let row = |(path, why): (PathBuf, String)| LeftOut { path: text(&path), why };
     admit::told(left, how).into_iter().map(row).collect()
 }

@@ -10,11 +10,11 @@ use hotcell_sandbox::home::Home;
 use hotcell_sandbox::outcome::{Cause, Compile, Outcome, Output, Severity};
 use hotcell_sandbox::policy::{Bind, Policy};
 use hotcell_sandbox::{Bytes, Finished, Spawn, temporary};
+use hotcell_state::state::StateChoice;
 use tempfile::TempDir;
 
 use crate::builds;
 use crate::language::{self, COMPILED, Compiler};
-use crate::state::StateChoice;
 
 /// Maximum number of files in a compiler's output, and their maximum depth.
 const MOST_FILES: (usize, usize) = (10_000, 32);
@@ -56,7 +56,7 @@ impl Build {
     }
 
     /// Bind of the compiled program for the sandbox that runs it.
-    pub(crate) fn bind(&self, home: &Path) -> Bind {
+    pub fn bind(&self, home: &Path) -> Bind {
         Bind {
             host: self.host(),
             inside: home.join(COMPILED),

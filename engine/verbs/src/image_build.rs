@@ -9,9 +9,9 @@ use hotcell_images::debian::apt::AptError;
 use hotcell_images::debian::layer::DebianError;
 use hotcell_images::pypi::PypiError;
 use hotcell_images::{Definition, DefinitionError, Store};
+use hotcell_state::report::{Code, ErrorReport};
 
 use crate::images;
-use crate::report::{Code, ErrorReport};
 
 /// Finds the requested definition: a built-in one by its name, a file by a path with a slash or with `.toml`
 /// at its end.

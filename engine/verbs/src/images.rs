@@ -9,12 +9,11 @@ use hotcell_images::image::is_name;
 use hotcell_images::source::SCHEME;
 use hotcell_images::{Config, Definition, Held, Image, Limits, Source, Store, StoreError};
 use hotcell_sandbox::policy::{ImageRoot, RootEntry, RootKind};
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::state::{StateChoice, StateError, StateFolder};
+use hotcell_state::time::rfc3339;
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use crate::report::{Code, ErrorReport};
-use crate::state::{StateChoice, StateError, StateFolder};
-use crate::time::rfc3339;
 
 /// Value of the `schema` field.
 pub const SCHEMA: &str = "hotcell.images/1";

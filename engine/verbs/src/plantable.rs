@@ -8,7 +8,7 @@ use hotcell_workspace::protected;
 
 /// Removes from the surroundings each setting that leads to a place below one of the folders `commit` where a caller's
 /// commit may put a file, and records these folders, so that a lookup by another way is refused there as well.
-pub(crate) fn without_plantable(mut around: Surroundings, commit: &[PathBuf]) -> Surroundings {
+pub fn without_plantable(mut around: Surroundings, commit: &[PathBuf]) -> Surroundings {
     if commit.is_empty() {
         return around;
     }

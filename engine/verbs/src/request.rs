@@ -5,35 +5,36 @@ use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use hotcell_config::{Configuration, EnvSetting, Mode, Settings};
 use hotcell_guard::Artifact;
 use hotcell_images::{Held, Image};
+use hotcell_review::gate::Gate;
+use hotcell_review::guard::{Guard, Passed};
 use hotcell_sandbox::outcome::{Cause, Compile, Outcome};
 use hotcell_sandbox::policy::{Bind, Confinement, HOME, Limits, Network, PROJECT_NAME, Policy, Stdin};
 use hotcell_sandbox::profile::Profile;
 use hotcell_sandbox::temporary;
 use hotcell_sandbox::toolchain::{self, Asks, LookupError, Surroundings, Toolchain};
 
-use crate::below;
 use crate::build_folders::{self, Hidden};
 use crate::builds::InUse;
 use crate::changes::{ChangePolicy, WorkspaceBaseline};
 use crate::compile::Build;
-use crate::config::{self, Configuration, EnvSetting, Mode, Settings};
-use crate::gate::Gate;
-use crate::guard::{Guard, Passed};
 use crate::images::{self, Wanted};
-use crate::kept::PinnedWorkspace;
+use crate::mounts_below;
+use crate::pinned::PinnedWorkspace;
+
 pub use crate::language::Language;
 use crate::language::{self, Places, Steps};
-use crate::limits;
 use crate::outer_git;
-use crate::quarantine::QuarantineConfig;
-use crate::report::{Code, ErrorReport};
-use crate::state::StateChoice;
-use crate::target::Target;
-use crate::typed;
 use crate::variables;
-use crate::whole::{Feed, Input, Whole};
+use hotcell_config::limits;
+use hotcell_config::typed;
+use hotcell_review::quarantine::QuarantineConfig;
+use hotcell_review::target::Target;
+use hotcell_review::whole_command::{Feed, Input, Whole};
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::state::StateChoice;
 
 /// `PATH` inside, after the toolchain's own folders.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -124,7 +125,7 @@ pub struct Prepared {
 
 /// Resources that are held until this is dropped.
 #[derive(Debug, Default)]
-pub(crate) struct RunResources {
+pub struct RunResources {
     /// Image.
     _image: Option<Held>,
     /// Temporary folders of hotcell.
@@ -136,12 +137,12 @@ pub(crate) struct RunResources {
 impl Prepared {
     /// Splits into the policy, the unset variables, the guard's result and the resources, for a request
     /// without a source of its own.
-    pub(crate) fn into_parts(self) -> (Policy, Vec<OsString>, Option<Passed>, RunResources) {
+    pub fn into_parts(self) -> (Policy, Vec<OsString>, Option<Passed>, RunResources) {
         (self.policy, self.unset, self.scan, self.stay)
     }
 
     /// True when [`Prepared::sign`] parses the output for errors, so that it has to be captured.
-    pub(crate) const fn reads_errors(&self) -> bool {
+    pub const fn reads_errors(&self) -> bool {
         self.psql.is_some()
     }
 
@@ -189,20 +190,21 @@ impl RunRequest {
         ];
         let chosen = sources.iter().find_map(|(p, field)| p.as_deref().map(|p| (p, *field)));
         let (name, field) = chosen.unwrap_or((OsStr::new("standard"), "profile"));
-        let base = config::find_profile(name).map_err(|e| config::of_profile(e, field))?;
+        let base = hotcell_config::find_profile(name).map_err(|e| hotcell_config::of_profile(e, field))?;
         let theirs = match project {
             // The caller's profile takes precedence over the project's.
             Some(file) if self.settings.profile.is_none() => match &file.settings.profile {
                 // By name only: a file of the project's must not serve as a profile.
                 Some(name) => Some(Profile::named(&name.to_string_lossy()).map_err(|e| {
-                    in_file(&file.path, &file.text, "profile", &config::of_profile(e, "profile"))
+                    in_file(&file.path, &file.text, "profile", &hotcell_config::of_profile(e, "profile"))
                 })?),
                 None => None,
             },
             _ => None,
         };
         let project_settings = project.as_ref().map(|file| (&file.settings, theirs.as_ref()));
-        let joined = config::merge(&base, &self.limits, user, environment, project_settings, &self.settings);
+        let joined =
+            hotcell_config::merge(&base, &self.limits, user, environment, project_settings, &self.settings);
         let joined = joined.map_err(|widening| {
             if !widening.of_project {
                 return ErrorReport::new(Code::Configuration, widening.to_string())
@@ -211,7 +213,7 @@ impl RunRequest {
             }
             let (path, text) = match project {
                 Some(file) => (file.path.as_path(), file.text.as_str()),
-                None => (Path::new(config::PROJECT_FILE), ""),
+                None => (Path::new(hotcell_config::PROJECT_FILE), ""),
             };
             let report =
                 ErrorReport::new(Code::Configuration, widening.to_string()).field(widening.key).hint(
@@ -219,10 +221,10 @@ impl RunRequest {
                 );
             in_file(path, text, widening.key, &report)
         });
-        let config::Merged { policy, env, guard, image } = joined?;
+        let hotcell_config::Merged { policy, env, guard, image } = joined?;
         let compile = if self.compiles() {
             // Merges the same sources for the compile step, whose default limits are those of compilers.
-            let over = config::merge(
+            let over = hotcell_config::merge(
                 &base,
                 &limits::for_tests(),
                 user,
@@ -254,7 +256,7 @@ impl RunRequest {
     ///
     /// # Errors
     /// Like [`RunRequest::prepare`].
-    pub(crate) fn prepare_beside(
+    pub fn prepare_beside(
         &self,
         merged: Merged,
         around: Surroundings,
@@ -490,7 +492,7 @@ impl RunRequest {
         if policy.shape.confinement == Confinement::LandlockOnly {
             return Ok(None);
         }
-        policy.job.binds.splice(0..0, below::binds(project)?);
+        policy.job.binds.splice(0..0, mounts_below::binds(project)?);
         if around.asks == Asks::Caller {
             return Ok(None);
         }
@@ -574,7 +576,7 @@ impl RunRequest {
     }
 
     /// True when the gate has nothing to scan, so that no reader is needed.
-    pub(crate) fn is_plain(&self, merged: &Merged) -> bool {
+    pub fn is_plain(&self, merged: &Merged) -> bool {
         let set = |setting: &EnvSetting| match setting {
             EnvSetting::Set(name, value) => (name.clone(), value.clone()),
             EnvSetting::Pass(name) => (name.clone(), std::env::var_os(name).unwrap_or_default()),

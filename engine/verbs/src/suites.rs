@@ -1,16 +1,16 @@
 //! The verb `test` for a project with several suites: each runs in its own folder and sandbox, one after the
 //! other, for one report.
 
+use hotcell_config::Configuration;
 use hotcell_sandbox::Spawn;
 use hotcell_sandbox::toolchain::Surroundings;
+use hotcell_state::report::{Code, ErrorReport};
 use hotcell_testing::framework::{Ecosystem, framework};
 use hotcell_testing::report::mark_of;
 use hotcell_testing::suites::{self, Found, MOST};
 use hotcell_testing::{Cancel, Progress, Project, ProjectFolder, TestReport, Verdict};
 
 use crate::changes::ChangePolicy;
-use crate::config::Configuration;
-use crate::report::{Code, ErrorReport};
 use crate::test::{Interpreter, PreparedTest, TestRequest, Unready, pythons, undecided};
 
 /// Suites that are ready to run.
@@ -160,7 +160,7 @@ impl TestRequest {
     }
 
     /// The request for one suite of the project.
-    pub(crate) fn of_suite(&self, suite: &Found, filter: Option<&str>) -> Result<Self, Unready> {
+    pub fn of_suite(&self, suite: &Found, filter: Option<&str>) -> Result<Self, Unready> {
         let mut request = self.clone();
         request.project = self.project.join(&suite.folder);
         if let Some((other, also)) = &suite.rival {
@@ -202,7 +202,7 @@ impl TestRequest {
     }
 
     /// Selected suites of a project, each with its filter; empty when a framework is named.
-    pub(crate) fn found(&self, project: &dyn Project) -> Vec<(Found, Option<String>)> {
+    pub fn found(&self, project: &dyn Project) -> Vec<(Found, Option<String>)> {
         if self.framework.is_some() {
             return Vec::new();
         }

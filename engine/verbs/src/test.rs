@@ -4,10 +4,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use hotcell_config::typed;
+use hotcell_config::{Configuration, Settings};
+use hotcell_review::guard::Passed;
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::policy::{Confinement, HOME, Policy, Stdin};
 use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_sandbox::{Spawn, layer};
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::state::StateChoice;
 use hotcell_testing::build_args;
 use hotcell_testing::chosen::can_split;
 use hotcell_testing::coverage::Measured;
@@ -18,21 +23,16 @@ use hotcell_testing::{Cancel, Progress, Project, ProjectFolder, Selection, TestR
 
 use crate::builds::{self, Warm};
 use crate::changes::{ChangePolicy, WorkspaceBaseline};
-use crate::config::{Configuration, Settings};
-use crate::guard::Passed;
-use crate::kept::{PinnedWorkspace, View};
-use crate::report::{Code, ErrorReport};
+use crate::pinned::{PinnedWorkspace, View};
 use crate::request::{RunRequest, RunResources, RunTarget};
-use crate::state::StateChoice;
-use crate::typed;
 
-mod again;
-mod beside;
 mod options;
 pub mod pythons;
+mod rerun;
+mod services;
 mod split;
 pub use crate::builds::CacheName;
-pub use beside::{Beside, Service};
+pub use crate::test::services::{Beside, Service};
 pub use options::TestOptions;
 pub use pythons::Interpreter;
 
@@ -96,7 +96,7 @@ pub struct PreparedTest {
 
 impl TestRequest {
     /// Refuses a project that a link of a clone's leads to.
-    pub(crate) fn check_place(&self, around: &Surroundings) -> Result<(), Unready> {
+    pub fn check_place(&self, around: &Surroundings) -> Result<(), Unready> {
         typed::real_from(&around.cwd, &self.project, &[])
             .map_err(|e| refused(format!("the project {}: {e}", self.project.display())))
             .map(drop)
@@ -165,7 +165,7 @@ impl TestRequest {
             what: RunTarget::Program(command.argv.clone()),
             workspace: Some(self.project.clone()),
             settings: self.settings.clone(),
-            limits: crate::limits::for_tests(),
+            limits: hotcell_config::limits::for_tests(),
             stdin: Stdin::Null,
         };
         let merged = request.merge(configuration).map_err(Unready::Wrong)?;
@@ -311,7 +311,7 @@ fn without_coverage(framework: &dyn Framework) -> ErrorReport {
 }
 
 /// Error when two frameworks have equal evidence.
-pub(crate) fn undecided(
+pub fn undecided(
     path: &Path,
     (first, one): (&dyn Framework, &Evidence),
     (second, other): (&dyn Framework, &Evidence),

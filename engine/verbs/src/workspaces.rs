@@ -9,20 +9,19 @@ use std::time::Duration;
 use hotcell_sandbox::Engine;
 use hotcell_sandbox::outcome::Outcome;
 use hotcell_sandbox::policy::{Limits, Policy};
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::state::StateFolder;
 use hotcell_workspace::store::{Quota, Source, Store, StoreError, Summary, Workspace};
 use hotcell_workspace::{Change, CommitError, Folder};
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use crate::report::{Code, ErrorReport};
-use crate::state::StateFolder;
 
 /// Value of the `schema` field of a workspace.
 pub const SCHEMA: &str = "hotcell.workspace/1";
 /// Value of the `schema` field of a list.
 pub const LIST_SCHEMA: &str = "hotcell.workspaces/1";
 /// Folder name in the state folder.
-pub(crate) const FOLDER: &str = "workspaces";
+pub const FOLDER: &str = "workspaces";
 /// Path of an archive in the sandbox.
 const INSIDE: &str = "/home/sandbox/archive";
 
@@ -173,7 +172,7 @@ async fn unpack(
     }
     let file = file.canonicalize().map_err(|e| unreadable(file, &e))?;
     let (base, layers) = made.mount();
-    let limits = Limits { wall: Duration::from_secs(600), ..crate::limits::for_tests() };
+    let limits = Limits { wall: Duration::from_secs(600), ..hotcell_config::limits::for_tests() };
     let mut policy =
         Policy::new(command[0]).args(&command[1..]).workspace(base).read_only(&file, INSIDE).limits(limits);
     policy.shape.ceilings = policy.job.limits.clone();

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use hotcell_service::test::{Beside, CacheName, Service};
 use hotcell_testing::shard::Shard;
+use hotcell_verbs::test::{Beside, CacheName, Service};
 
 use super::path;
 
@@ -79,7 +79,7 @@ impl JobArgs {
 pub type Pythons = Vec<String>;
 
 fn pythons(text: &str) -> Result<Pythons, String> {
-    hotcell_service::test::pythons::listed(text)
+    hotcell_verbs::test::pythons::listed(text)
 }
 
 fn command(text: &str) -> Result<String, String> {

@@ -5,15 +5,16 @@ use std::fmt::Write;
 
 use hotcell_mcp::probe::{ProbeError, Seen, Start, probe};
 use hotcell_mcp::probe_http::{self, At};
-use hotcell_service::report::{Code, ErrorReport, printable};
+use hotcell_state::report::{Code, ErrorReport, printable};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::args::{CheckArgs, Common};
+use crate::{exit, notes, printed};
 
 use super::file::seen;
 use super::install::{again, having, ours, told};
 use super::{Address, Client, Entry, Found, Problem, json, understood};
-use crate::args::{CheckArgs, Common};
-use crate::{exit, notes, printed};
 
 /// Value of the `schema` field: name and version of this format.
 pub const SCHEMA: &str = "hotcell.mcp_check/1";

@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use hotcell_service::report::{Code, ErrorReport};
+use hotcell_state::report::{Code, ErrorReport};
 use nix::fcntl::OFlag;
 use nix::unistd::{AccessFlags, access};
 use similar::TextDiff;

@@ -3,13 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
-use hotcell_service::config::{Places, Settings};
-use hotcell_service::report::{Code, ErrorReport};
+use hotcell_config::{Places, Settings};
+use hotcell_state::report::{Code, ErrorReport};
 use toml_edit::{Array, DocumentMut, Item, Table, value};
 
-use super::file::{self, Change};
 use crate::args::Common;
 use crate::{configuration, current_folder, folder as variable, notes, state};
+
+use super::file::{self, Change};
 
 fn refused(folder: &Path, why: &str, hint: &str) -> ErrorReport {
     ErrorReport::new(Code::InvalidValue, format!("{} {why}", folder.display())).field("--folder").hint(hint)

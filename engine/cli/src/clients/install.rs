@@ -5,15 +5,16 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use hotcell_sandbox::layer::likely;
-use hotcell_service::report::{Code, ErrorReport, printable_line};
+use hotcell_state::report::{Code, ErrorReport, printable_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use similar::TextDiff;
 
-use super::file::Change;
-use super::{Client, Entry, Places, Problem, file, folder};
 use crate::args::{Common, InstallArgs, PlaceArgs, UninstallArgs};
 use crate::{current_folder, exit, notes, printed};
+
+use super::file::Change;
+use super::{Client, Entry, Places, Problem, file, folder};
 
 /// Value of the `schema` field: name and version of this format.
 pub const SCHEMA: &str = "hotcell.mcp_install/1";

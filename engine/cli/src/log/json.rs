@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
-use hotcell_service::time::{micros_since_1970, rfc3339};
+use hotcell_state::time::{micros_since_1970, rfc3339};
 use serde_json::{Map, Value, json};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber};

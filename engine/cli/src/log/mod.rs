@@ -15,7 +15,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::args::{Common, LogFormat};
 use crate::screen;
-use hotcell_service::report::printable;
+use hotcell_state::report::printable;
 
 /// Starts logging.
 pub fn start(common: &Common, form: LogFormat) {

@@ -30,7 +30,7 @@ const MOST_WAYS: usize = 64;
 const LOCKED: &str = "locked.txt";
 
 /// Plan for a lock file of these tools; the first one if the project has several.
-pub(super) fn locked(project: &dyn Project) -> Option<Result<Plan, LockError>> {
+pub fn locked(project: &dyn Project) -> Option<Result<Plan, LockError>> {
     type Read = fn(&dyn Project, &str) -> Result<(Vec<Pinned>, Vec<PathBuf>), LockError>;
     let known: [(&str, Read); 3] =
         [("uv.lock", uv::read), ("poetry.lock", poetry::read), ("Pipfile.lock", pipenv::read)];

@@ -41,7 +41,7 @@ struct PipenvPackage {
 }
 
 /// Reads both sections. <https://pipenv.pypa.io/en/latest/pipfile.html>
-pub(super) fn read(project: &dyn Project, file: &str) -> Result<(Vec<Pinned>, Vec<PathBuf>), LockError> {
+pub fn read(project: &dyn Project, file: &str) -> Result<(Vec<Pinned>, Vec<PathBuf>), LockError> {
     let lock: PipenvLock = serde_json::from_slice(&text(project, file)?)
         .map_err(|e| bad(file, format!("is no lock file: {e}")))?;
     let first = lock.meta.sources.first().map_or(PYPI, |source| source.url.as_str());

@@ -51,7 +51,7 @@ struct PoetrySource {
 
 /// Reads all groups that are not optional. The format is that of Poetry 2.0 and later, which includes the
 /// markers of a package. <https://python-poetry.org/docs/basic-usage/>
-pub(super) fn read(project: &dyn Project, file: &str) -> Result<(Vec<Pinned>, Vec<PathBuf>), LockError> {
+pub fn read(project: &dyn Project, file: &str) -> Result<(Vec<Pinned>, Vec<PathBuf>), LockError> {
     let lock: PoetryLock = parsed(project, file)?;
     let version = &lock.metadata.lock_version;
     if !version.starts_with("2.") || version == "2.0" {

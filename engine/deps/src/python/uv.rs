@@ -128,7 +128,7 @@ impl<'a> Ahead<'a> {
 
 /// Reads the dependencies of the project's own packages, with their default groups.
 /// <https://docs.astral.sh/uv/concepts/projects/layout/#the-lockfile>
-pub(super) fn read(project: &dyn Project, file: &str) -> Result<(Vec<Pinned>, Vec<PathBuf>), LockError> {
+pub fn read(project: &dyn Project, file: &str) -> Result<(Vec<Pinned>, Vec<PathBuf>), LockError> {
     let lock: UvLock = parsed(project, file)?;
     if lock.version != 1 {
         return Err(bad(file, format!("is of version {}, and 1 is known here", lock.version)));

@@ -2,17 +2,18 @@
 //! within the budget, and the same in text and structure.
 
 use hotcell_sandbox::Cause;
-use hotcell_service::live::{Run, Stream};
-use hotcell_service::report::printable;
+use hotcell_server::{Run, Stream};
+use hotcell_state::report::printable;
 use hotcell_testing::coverage::Coverage;
 use hotcell_testing::{Case, TestReport, Verdict};
 use rmcp::model::ContentBlock;
 use serde_json::{Map, Value, json};
 
-use super::{Detail, details, hint, never_ran, of_outcome, streams, summary, words_of_changes};
 use crate::reply::without_nulls;
 use crate::text::{barred, excerpt};
 use crate::uri::uri_of_stream;
+
+use super::{Detail, details, hint, never_ran, of_outcome, streams, summary, words_of_changes};
 
 /// Budget for all cases in each of the two forms, in characters.
 const CASES: usize = 8_000;

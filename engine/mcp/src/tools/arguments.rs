@@ -4,7 +4,7 @@
 //! message that names the field and the expected value. Pure.
 
 use hotcell_sandbox::layer::likely;
-use hotcell_service::report::{Code, ErrorReport};
+use hotcell_state::report::{Code, ErrorReport};
 use rmcp::model::JsonObject;
 use serde_json::{Map, Number, Value};
 

@@ -1,8 +1,8 @@
 //! Edits files in a workspace: search and replace, several per call.
 
-use hotcell_service::live::workspaces::Edit;
-use hotcell_service::live::{Caller, Live};
-use hotcell_service::report::ErrorReport;
+use hotcell_server::workspaces::Edit;
+use hotcell_server::{Caller, Live};
+use hotcell_state::report::ErrorReport;
 use rmcp::model::{CallToolResult, JsonObject};
 
 use super::{answered, blocking, input, output, parse, shown};

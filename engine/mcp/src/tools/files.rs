@@ -2,14 +2,15 @@
 
 use base64::Engine as _;
 use hotcell_sandbox::outcome::{Change, Mark};
-use hotcell_service::live::{self, Caller, Live};
-use hotcell_service::report::{Code, ErrorReport};
+use hotcell_server::{Caller, Live};
+use hotcell_state::report::{Code, ErrorReport};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Resource};
+
+use crate::approvals::{needed, tell};
+use crate::text::beginning;
 
 use super::runs::{as_text, with_piece};
 use super::{answered, blocking, input, output, parse, shown};
-use crate::approvals::{needed, tell};
-use crate::text::beginning;
 
 /// Maximum size of a part of a file or diff in one answer, in bytes.
 const PIECE: usize = 16_000;
@@ -24,7 +25,7 @@ const LEFT: usize = 50;
 type Answered = Result<CallToolResult, ErrorReport>;
 
 /// Describes a workspace. Blocks.
-fn described(live: &Live, workspace: &live::Workspace) -> Result<output::Workspace, ErrorReport> {
+fn described(live: &Live, workspace: &hotcell_server::Workspace) -> Result<output::Workspace, ErrorReport> {
     let used = workspace.used()?;
     Ok(output::Workspace {
         workspace_id: workspace.id.clone(),
@@ -41,7 +42,7 @@ fn described(live: &Live, workspace: &live::Workspace) -> Result<output::Workspa
 async fn changed(
     live: &Live,
     caller: &Caller,
-    work: impl FnOnce(&Live, &Caller) -> Result<live::Workspace, ErrorReport> + Send + 'static,
+    work: impl FnOnce(&Live, &Caller) -> Result<hotcell_server::Workspace, ErrorReport> + Send + 'static,
 ) -> Result<output::Workspace, ErrorReport> {
     let (live, caller) = (live.clone(), caller.clone());
     blocking(move || work(&live, &caller).and_then(|workspace| described(&live, &workspace))).await
@@ -153,18 +154,18 @@ pub async fn list(live: &Live, caller: &Caller, arguments: JsonObject) -> Answer
     });
     let (found, snapshots) = found.await?;
     let mut room = CHARACTERS;
-    let fits = |e: &&live::Entry| {
+    let fits = |e: &&hotcell_server::Entry| {
         let cost = e.path.len() + 60;
         room.checked_sub(cost).map(|rest| room = rest).is_some()
     };
     let shown_entries = found.iter().take(ENTRIES).take_while(fits).count();
     let omitted = found.len() - shown_entries;
-    let entry = |e: live::Entry| output::Entry {
+    let entry = |e: hotcell_server::Entry| output::Entry {
         path: e.path,
         kind: match e.kind {
-            live::EntryKind::File => "file",
-            live::EntryKind::Folder => "folder",
-            live::EntryKind::Link => "link",
+            hotcell_server::EntryKind::File => "file",
+            hotcell_server::EntryKind::Folder => "folder",
+            hotcell_server::EntryKind::Link => "link",
         }
         .to_owned(),
         bytes: e.bytes,
@@ -224,7 +225,7 @@ pub(super) async fn with<T: Send + 'static>(
     live: &Live,
     caller: &Caller,
     id: &str,
-    work: impl FnOnce(&live::Workspace) -> Result<T, ErrorReport> + Send + 'static,
+    work: impl FnOnce(&hotcell_server::Workspace) -> Result<T, ErrorReport> + Send + 'static,
 ) -> Result<T, ErrorReport> {
     let (live, caller, id) = (live.clone(), caller.clone(), id.to_owned());
     blocking(move || work(&live.workspaces().get(&caller, &id)?)).await
@@ -232,7 +233,7 @@ pub(super) async fn with<T: Send + 'static>(
 
 pub async fn diff(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
     let asked: input::WorkspaceDiff = parse(arguments)?;
-    let (rows, text) = with(live, caller, &asked.workspace_id, live::Workspace::diff).await?;
+    let (rows, text) = with(live, caller, &asked.workspace_id, hotcell_server::Workspace::diff).await?;
     let bytes = text.len() as u64;
     let from = text.floor_char_boundary(usize::try_from(asked.offset).unwrap_or(usize::MAX).min(text.len()));
     let rest = &text[from..];
@@ -298,7 +299,7 @@ fn beginning_cost(path: &str) -> usize {
 pub async fn commit(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
     let asked: input::WorkspaceNamed = parse(arguments)?;
     let desk = live.approvals(caller)?;
-    let commit = move |workspace: &live::Workspace| workspace.commit(&desk);
+    let commit = move |workspace: &hotcell_server::Workspace| workspace.commit(&desk);
     let taken = with(live, caller, &asked.workspace_id, commit).await?;
     let left = taken
         .left
@@ -362,7 +363,7 @@ pub async fn fork(live: &Live, caller: &Caller, arguments: JsonObject) -> Answer
 
 pub async fn export(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
     let asked: input::WorkspaceNamed = parse(arguments)?;
-    let archive = with(live, caller, &asked.workspace_id, live::Workspace::export).await?;
+    let archive = with(live, caller, &asked.workspace_id, hotcell_server::Workspace::export).await?;
     let bytes = archive.len() as u64;
     let short = archive.len() <= PIECE / 4 * 3;
     let exported = output::Exported {

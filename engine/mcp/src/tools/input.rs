@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use hotcell_service::live::AskedLimits;
-use hotcell_service::live::workspaces::NewFile;
-use hotcell_service::report::{Code, ErrorReport};
-use hotcell_service::request::Language as Known;
+use hotcell_server::AskedLimits;
+use hotcell_server::workspaces::NewFile;
+use hotcell_state::report::{Code, ErrorReport};
 use hotcell_tools::mapping::bytes::decode;
+use hotcell_verbs::request::Language as Known;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -299,7 +299,7 @@ pub enum Stream {
     Stderr,
 }
 
-impl From<Stream> for hotcell_service::live::Stream {
+impl From<Stream> for hotcell_server::Stream {
     fn from(stream: Stream) -> Self {
         match stream {
             Stream::Stdout => Self::Stdout,

@@ -15,9 +15,9 @@ pub(crate) mod schema;
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-use hotcell_service::live::{Caller, Live};
-use hotcell_service::metrics::Called;
-use hotcell_service::report::{Code, ErrorReport};
+use hotcell_server::metrics::Called;
+use hotcell_server::{Caller, Live};
+use hotcell_state::report::{Code, ErrorReport};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, JsonObject, Tool, ToolAnnotations};
 use schemars::{JsonSchema, Schema};
@@ -343,11 +343,11 @@ pub(crate) fn understood(name: &str, arguments: JsonObject) -> Result<(), ErrorR
             parse::<input::RunCode>(arguments).and_then(|asked| input::files(asked.files).map(drop))
         }
         "run_command" => parse::<input::RunCommand>(arguments).and_then(|asked| {
-            hotcell_service::live::asking::hosts(&asked.network, &hotcell_egress::AllowList::default())
+            hotcell_server::network_requests::hosts(&asked.network, &hotcell_egress::AllowList::default())
                 .map(drop)
         }),
         "run_tests" => parse::<input::RunTests>(arguments).and_then(|asked| {
-            hotcell_service::live::asking::hosts(&asked.network, &hotcell_egress::AllowList::default())
+            hotcell_server::network_requests::hosts(&asked.network, &hotcell_egress::AllowList::default())
                 .map(drop)
         }),
         "run_output" => parse::<input::RunOutput>(arguments).map(drop),
@@ -389,7 +389,7 @@ fn one_of(first: &str, second: &str) -> ErrorReport {
 
 /// A file's name for a message, without characters that could break a line.
 fn shown(path: &str) -> Cow<'_, str> {
-    Cow::Owned(hotcell_service::report::printable(path))
+    Cow::Owned(hotcell_state::report::printable(path))
 }
 
 #[cfg(test)]

@@ -2,13 +2,14 @@
 //! is bounded in bytes and in points, and nothing of it is decoded here: the client's own reader is what looks into it.
 
 use base64::Engine as _;
-use hotcell_service::live::{Caller, Live};
-use hotcell_service::report::{Code, ErrorReport};
+use hotcell_server::{Caller, Live};
+use hotcell_state::report::{Code, ErrorReport};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
+
+use crate::picture::{Picture, picture};
 
 use super::files::with;
 use super::{input, parse, shown};
-use crate::picture::{Picture, picture};
 
 /// Bytes of a picture. In base64 it stays below what clients take in one message.
 const BYTES: usize = 1 << 20;

@@ -3,12 +3,10 @@
 
 use std::sync::Arc;
 
-use hotcell_service::live::asking::sorted;
-use hotcell_service::live::{Caller, Live};
-use hotcell_service::report::{Code, ErrorReport, printable};
-use hotcell_service::tools::{
-    Asked, Beyond, Caller as Tools, InvokeError, Plugins, Tool as PluginTool, Watch,
-};
+use hotcell_plugins::{Asked, Beyond, Caller as Tools, InvokeError, Plugins, Tool as PluginTool, Watch};
+use hotcell_server::network_requests::sorted;
+use hotcell_server::{Caller, Live};
+use hotcell_state::report::{Code, ErrorReport, printable};
 use hotcell_tools::{Answer, Capability};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Resource, Tool, ToolAnnotations};

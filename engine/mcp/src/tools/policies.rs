@@ -1,14 +1,16 @@
 //! The coding rules of the operator's organisation.
 
-use hotcell_service::live::Live;
-use hotcell_service::policies::{self, PolicyType, Rule, Source};
-use hotcell_service::report::ErrorReport;
+use hotcell_config::policies;
+use hotcell_config::policies::{PolicyType, Rule, Source};
+use hotcell_server::Live;
+use hotcell_state::report::ErrorReport;
 use rmcp::model::{CallToolResult, JsonObject};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{answered, blocking, parse};
 use crate::BUDGET;
+
+use super::{answered, blocking, parse};
 
 /// Arguments of `read_org_policies`.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -3,15 +3,15 @@
 
 use hotcell_guard::quarantine::State;
 use hotcell_guard::{Finding, Kind, Report, Severity};
-use hotcell_service::approvals::{Approval, ApprovalSubject, Approvals, RequestStatus, State as Waiting};
-use hotcell_service::live::{Caller, Live, RunDir};
-use hotcell_service::quarantine::Item;
+use hotcell_review::approvals::{Approval, ApprovalSubject, Approvals, RequestStatus, State as Waiting};
+use hotcell_review::quarantine::Item;
+use hotcell_server::{Caller, Live, RunDir};
+use hotcell_state::report::ErrorReport;
 use rmcp::model::{CallToolResult, JsonObject};
 
-use super::{answered, blocking, input, one_of, output, parse, shown};
-use hotcell_service::report::ErrorReport;
-
 use crate::approvals::{mark, needed};
+
+use super::{answered, blocking, input, one_of, output, parse, shown};
 
 /// Maximum number of findings in one answer.
 const PLACES: usize = 50;
@@ -109,7 +109,7 @@ fn standing(desk: &Approvals, item: &Item) -> Result<Option<RequestStatus>, Erro
 
 /// Keeps errors about a tool's arguments; a model is told of other errors without details of the host.
 fn without_host(report: ErrorReport) -> ErrorReport {
-    use hotcell_service::report::Code;
+    use hotcell_state::report::Code;
     let field = report.field.as_deref().map(|f| f.trim_start_matches('-').to_lowercase());
     match report.code {
         Code::UnknownName => {

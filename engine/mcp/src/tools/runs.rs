@@ -5,25 +5,24 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use hotcell_egress::AllowList;
-use hotcell_service::ChangePolicy;
-use hotcell_service::approvals::RequestStatus;
-use hotcell_service::live::asked::out_of_range;
-use hotcell_service::live::asking::{Approved, hosts, sorted};
-use hotcell_service::live::workspaces::NewFile;
-use hotcell_service::live::{
-    Caller, CommandRequest, Live, Order, Phase, Requested, Run, RunDir, TestsRequest,
-};
-use hotcell_service::report::{Code, ErrorReport};
-use hotcell_service::request::Language;
+use hotcell_review::approvals::RequestStatus;
+use hotcell_server::limits::out_of_range;
+use hotcell_server::network_requests::{Approved, hosts, sorted};
+use hotcell_server::workspaces::NewFile;
+use hotcell_server::{Caller, CommandRequest, Live, Order, Phase, Requested, Run, RunDir, TestsRequest};
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_verbs::ChangePolicy;
+use hotcell_verbs::request::Language;
 use rmcp::model::{CallToolResult, JsonObject};
 use serde_json::Value;
 
-use super::{answered, blocking, input, normal, one_of, output, parse};
 use crate::answer::{Detail, of_run, speaks_of_hosts};
 use crate::approvals::refusal;
 use crate::tasks::remembered;
 use crate::text::{barred, beginning, utf8_beginning};
 use crate::wait::{Listener, beside, for_the_end};
+
+use super::{answered, blocking, input, normal, one_of, output, parse};
 
 /// Maximum size of output in one answer, in bytes.
 const PIECE: usize = 16_000;
@@ -291,7 +290,7 @@ pub async fn cancel(live: &Live, caller: &Caller, arguments: JsonObject) -> Answ
 
 pub async fn output(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
     let asked: input::RunOutput = parse(arguments)?;
-    let stream: hotcell_service::live::Stream = asked.stream.into();
+    let stream: hotcell_server::Stream = asked.stream.into();
     let (piece, bytes, ended) = match live.run(caller, &asked.run_id) {
         Ok(run) => {
             // Reads the state before the bytes: a run that has ended prints no more.

@@ -1,14 +1,15 @@
 //! Errors of approvals, and their conversion to reports.
 
+use hotcell_state::report::{Code, ErrorReport};
+
 use crate::permission::state::{Illegal, Step};
 use crate::permission::{WAITING, WAITING_FOR_ONE};
 use crate::quarantine::QuarantineError;
-use crate::quarantine::office::of_quarantine;
-use crate::report::{Code, ErrorReport};
+use crate::quarantine::service::of_quarantine;
 
 /// Why a step failed; it changed nothing.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ApprovalError {
+pub enum ApprovalError {
     /// The state folder, its database, or a step of the quarantine failed.
     #[error(transparent)]
     Quarantine(#[from] QuarantineError),

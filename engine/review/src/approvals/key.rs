@@ -6,10 +6,9 @@ use std::os::unix::fs::MetadataExt;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use cap_std::fs::{OpenOptions, OpenOptionsExt};
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::state::StateFolder;
 use nix::fcntl::{Flock, FlockArg};
-
-use crate::report::{Code, ErrorReport};
-use crate::state::StateFolder;
 
 /// File name in the state folder.
 const FILE: &str = "approvals.key";

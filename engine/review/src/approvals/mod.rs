@@ -2,9 +2,9 @@
 //! person approves or denies it, and after an approval the same call works once when it is repeated.
 //!
 //! An approval is for one caller, one digest, a limited time, and one use. Rows are in the state folder's
-//! database; every step is in the audit log ([`crate::audit`]) in the same transaction, with the channel
+//! database; every step is in the audit log ([`hotcell_state::audit`]) in the same transaction, with the channel
 //! used. [`crate::permission`] has the requests as data. The rules for releases
-//! from quarantine and for grants remain with [`crate::quarantine`] and [`crate::tools`]: an approval here takes their
+//! from quarantine and for grants remain with [`crate::quarantine`] and plugins: an approval here takes their
 //! step.
 //!
 //! | module | idea |
@@ -14,11 +14,11 @@
 //! | [`key`] | the key of this installation, for data that travels through clients |
 
 pub mod content;
-pub mod desk;
 mod error;
 pub mod key;
+pub mod service;
 #[cfg(test)]
 mod tests;
 
+pub use crate::approvals::service::{Approvals, GrantCheck, RequestStatus};
 pub use crate::permission::{Approval, ApprovalList, ApprovalSubject, Kind, SCHEMA, State};
-pub use desk::{Approvals, GrantCheck, RequestStatus};

@@ -2,22 +2,23 @@
 
 use std::time::Duration;
 
+use hotcell_config::{AskedBy, Configuration};
 use hotcell_guard::quarantine::{Channel, State as Held};
+use hotcell_state::actor::Actor;
+use hotcell_state::database::retry_while_busy;
+use hotcell_state::ids::{PrefixMatch, random_hex, resolve_prefix};
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::state::StateFolder;
 use hotcell_tools::sources::sha256;
 use rusqlite::Connection;
 
-use super::error::ApprovalError;
-use crate::actor::Actor;
-use crate::config::{AskedBy, Configuration};
-use crate::database::retry_while_busy;
-use crate::ids::{PrefixMatch, random_hex, resolve_prefix};
 use crate::permission::rows::{self, Row, now};
 use crate::permission::state::{By, Illegal, Step, next};
 use crate::permission::{Approval, ApprovalSubject, LASTS, LONGEST, State, WAITING, WAITING_FOR_ONE};
-use crate::quarantine::office::{of_quarantine, reasoned};
+use crate::quarantine::service::{of_quarantine, reasoned};
 use crate::quarantine::{Quarantine, QuarantineError, QuarantineService};
-use crate::report::{Code, ErrorReport};
-use crate::state::StateFolder;
+
+use super::error::ApprovalError;
 
 /// Maximum length of a caller's reason, in characters; the rest is cut off.
 const REASON: usize = 1000;
@@ -118,13 +119,13 @@ impl Approvals {
         }
     }
 
-    fn state(&self) -> Done<&crate::state::StateChoice> {
+    fn state(&self) -> Done<&hotcell_state::state::StateChoice> {
         let asker = self.configuration.asker.as_ref();
         asker.map(|(_, state)| state).ok_or_else(|| ErrorReport::new(Code::Internal, "nobody asks"))
     }
 
     fn folder(&self) -> Done<StateFolder> {
-        let bad = |e: crate::state::StateError| of_quarantine(&e.into());
+        let bad = |e: hotcell_state::state::StateError| of_quarantine(&e.into());
         StateFolder::open(self.state()?.path().map_err(bad)?).map_err(bad)
     }
 
@@ -356,7 +357,7 @@ impl Approvals {
     ///
     /// # Errors
     /// Like [`Approvals::take`].
-    pub(crate) fn take_where(&self, is: impl Fn(&Row) -> bool) -> Done<Option<Approval>> {
+    pub fn take_where(&self, is: impl Fn(&Row) -> bool) -> Done<Option<Approval>> {
         self.take_of(None, is)
     }
 

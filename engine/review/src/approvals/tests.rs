@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
+use hotcell_config::AskedBy;
+use hotcell_config::Configuration;
 use hotcell_guard::quarantine::Channel;
+use hotcell_state::report::Code;
+use hotcell_state::state::{StateChoice, StateFolder};
 use rusqlite::Connection;
 
-use super::*;
-use crate::Configuration;
-use crate::config::AskedBy;
+use crate::no_plugins::no_plugins;
 use crate::permission::{LONGEST, WAITING_FOR_ONE};
 use crate::quarantine::Quarantine;
-use crate::report::Code;
-use crate::state::{StateChoice, StateFolder};
+
+use super::*;
 
 struct Place(tempfile::TempDir);
 
@@ -45,7 +47,7 @@ impl Place {
 
     fn problem(&self) -> Option<String> {
         let folder = StateFolder::open(&self.state()).unwrap();
-        Quarantine::open(folder).unwrap().verify(None, crate::tools::audited).unwrap().problem
+        Quarantine::open(folder).unwrap().verify(None, no_plugins).unwrap().problem
     }
 
     fn actions(&self) -> Vec<(String, String)> {
@@ -56,7 +58,7 @@ impl Place {
 }
 
 /// No test here asks for a grant.
-fn plugins(_: &str, _: &str, _: &[String]) -> Result<(), crate::ErrorReport> {
+fn plugins(_: &str, _: &str, _: &[String]) -> Result<(), hotcell_state::ErrorReport> {
     unreachable!("no grant was asked for")
 }
 
@@ -249,7 +251,7 @@ fn a_database_of_an_older_form_is_read_and_gets_the_table() {
     let person = place.person();
     assert!(person.list().unwrap().is_empty() && person.show("ab").is_err());
     let read = Quarantine::open_to_read(folder).unwrap().unwrap();
-    assert_eq!(read.verify(None, crate::tools::audited).unwrap().problem, None);
+    assert_eq!(read.verify(None, no_plugins).unwrap().problem, None);
     waits(place.caller("me").ask(&what("a"), None).unwrap());
     assert_eq!((person.list().unwrap().len(), place.problem()), (1, None));
 }

@@ -8,13 +8,13 @@
 //! | `rows` | a request as it is stored |
 
 pub mod report;
-pub(crate) mod rows;
+pub mod rows;
 pub mod state;
-pub mod what;
+pub mod subject;
 
+pub use crate::permission::subject::ApprovalSubject;
 pub use report::{Approval, ApprovalList, SCHEMA};
 pub use state::{Kind, State};
-pub use what::ApprovalSubject;
 
 use std::time::Duration;
 

@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::permission::subject::ApprovalSubject;
+
 use super::state::{Kind, State};
-use super::what::ApprovalSubject;
 
 /// Value of the `schema` field.
 pub const SCHEMA: &str = "hotcell.approvals/1";

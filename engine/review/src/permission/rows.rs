@@ -3,31 +3,34 @@
 use std::collections::HashMap;
 
 use hotcell_guard::quarantine::{Channel, Entry};
+use hotcell_state::actor::Actor;
+use hotcell_state::audit;
+use hotcell_state::audit::{Problem, Subject};
+use hotcell_state::time::{micros_since_1970, rfc3339};
 use rusqlite::{Connection, OptionalExtension, Row as Columns, params};
 use serde::{Deserialize, Serialize};
 
+use crate::permission::subject::ApprovalSubject;
+
 use super::report::{Approval, Decision};
 use super::state::{Kind, State};
-use super::what::ApprovalSubject;
 use super::{LASTS, REMEMBERED, WAITING};
-use crate::actor::Actor;
-use crate::audit::{self, Problem, Subject};
-use crate::time::{micros_since_1970, rfc3339};
 
 /// A row of the table `approvals`.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
-    pub seq: i64,
-    pub id: String,
-    pub asked_by: String,
-    pub ask: String,
+pub struct Row {
+    pub(crate) seq: i64,
+    pub(crate) id: String,
+    pub(crate) asked_by: String,
+    pub(crate) ask: String,
+    /// Subject of the request.
     pub what: ApprovalSubject,
-    pub reason: Option<String>,
-    pub asked: u64,
-    pub created: i64,
-    pub expires: i64,
-    pub state: State,
-    pub decision: Option<Decision>,
+    pub(crate) reason: Option<String>,
+    pub(crate) asked: u64,
+    pub(crate) created: i64,
+    pub(crate) expires: i64,
+    pub(crate) state: State,
+    pub(crate) decision: Option<Decision>,
     /// Digest of the latest ticket for a client's answer.
     pub ticket: Option<String>,
 }
@@ -70,18 +73,18 @@ fn read(row: &Columns<'_>) -> rusqlite::Result<Row> {
 }
 
 /// Now, in microseconds since 1970.
-pub(crate) fn now() -> i64 {
+pub fn now() -> i64 {
     micros_since_1970(std::time::SystemTime::now())
 }
 
 /// True when the table exists: older databases lack it.
-pub(crate) fn there(database: &Connection) -> rusqlite::Result<bool> {
+pub fn there(database: &Connection) -> rusqlite::Result<bool> {
     let query = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'approvals')";
     database.query_row(query, [], |row| row.get(0))
 }
 
 /// Number of requests that wait for a person.
-pub(crate) fn pending(database: &Connection, now_us: i64) -> rusqlite::Result<u64> {
+pub fn pending(database: &Connection, now_us: i64) -> rusqlite::Result<u64> {
     if !there(database)? {
         return Ok(0);
     }
@@ -90,7 +93,7 @@ pub(crate) fn pending(database: &Connection, now_us: i64) -> rusqlite::Result<u6
 }
 
 /// All rows, newest first; with a channel, only its own.
-pub(crate) fn all(database: &Connection, of: Option<&str>) -> rusqlite::Result<Vec<Row>> {
+pub fn all(database: &Connection, of: Option<&str>) -> rusqlite::Result<Vec<Row>> {
     if !there(database)? {
         return Ok(Vec::new());
     }
@@ -103,7 +106,7 @@ pub(crate) fn all(database: &Connection, of: Option<&str>) -> rusqlite::Result<V
 
 /// At most `most` rows: pending and approved ones first, each group newest first; with a channel, only its
 /// own.
-pub(crate) fn listed(
+pub fn listed(
     database: &Connection,
     of: Option<&str>,
     now_us: i64,
@@ -122,7 +125,7 @@ pub(crate) fn listed(
 
 /// A caller's unused approvals, newest first; with an `ask`, only those for it. At most as many as all
 /// callers together may have pending.
-pub(crate) fn approved(
+pub fn approved(
     database: &Connection,
     asked_by: &str,
     ask: Option<&str>,
@@ -140,27 +143,27 @@ pub(crate) fn approved(
 }
 
 /// The newest row for a caller's request.
-pub(crate) fn of_ask(database: &Connection, asked_by: &str, ask: &str) -> rusqlite::Result<Option<Row>> {
+pub fn of_ask(database: &Connection, asked_by: &str, ask: &str) -> rusqlite::Result<Option<Row>> {
     let query =
         format!("SELECT {COLUMNS} FROM approvals WHERE asked_by = ?1 AND ask = ?2 ORDER BY seq DESC LIMIT 1");
     database.query_row(&query, [asked_by, ask], read).optional()
 }
 
 /// The row with an id.
-pub(crate) fn by_id(database: &Connection, id: &str) -> rusqlite::Result<Option<Row>> {
+pub fn by_id(database: &Connection, id: &str) -> rusqlite::Result<Option<Row>> {
     let query = format!("SELECT {COLUMNS} FROM approvals WHERE id = ?1");
     database.query_row(&query, [id], read).optional()
 }
 
 /// Rows of a kind in a state, of all callers.
-pub(crate) fn of_kind(database: &Connection, kind: Kind, state: State) -> rusqlite::Result<Vec<Row>> {
+pub fn of_kind(database: &Connection, kind: Kind, state: State) -> rusqlite::Result<Vec<Row>> {
     let query = format!("SELECT {COLUMNS} FROM approvals WHERE kind = ?1 AND state = ?2 ORDER BY seq");
     let mut statement = database.prepare(&query)?;
     statement.query_map([kind.name(), state.name()], read)?.collect()
 }
 
 /// Number of pending requests: of the caller, of all.
-pub(crate) fn waiting(database: &Connection, asked_by: &str, now_us: i64) -> rusqlite::Result<(u64, u64)> {
+pub fn waiting(database: &Connection, asked_by: &str, now_us: i64) -> rusqlite::Result<(u64, u64)> {
     let query = "SELECT coalesce(sum(asked_by = ?1), 0), count(*) FROM approvals
                  WHERE state = 'pending' AND expires > ?2";
     database.query_row(query, params![asked_by, now_us], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -271,7 +274,7 @@ impl Row {
 }
 
 /// Records expirations, and removes requests that were closed long ago.
-pub(crate) fn sweep(database: &Connection, actor: &Actor, now_us: i64) -> rusqlite::Result<()> {
+pub fn sweep(database: &Connection, actor: &Actor, now_us: i64) -> rusqlite::Result<()> {
     let own = actor.by(Channel::Own);
     let query =
         format!("SELECT {COLUMNS} FROM approvals WHERE state IN ('pending', 'approved') AND expires <= ?1");
@@ -291,7 +294,7 @@ pub(crate) fn sweep(database: &Connection, actor: &Actor, now_us: i64) -> rusqli
 
 /// Applies a decision on a quarantine item to the requests for it, and uses up the approval when a release
 /// lets a run pass.
-pub(crate) fn of_item(
+pub fn of_item(
     database: &Connection,
     (artifact, language): (&str, Option<&str>),
     asked_by: Option<&str>,
@@ -331,17 +334,17 @@ pub(crate) fn of_item(
 /// State of an approval after a step; the entry's `detail`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct AfterApproval {
+pub struct AfterApproval {
     /// Id of the approval.
     pub approval: String,
-    pub kind: String,
-    pub asked_by: String,
+    pub(crate) kind: String,
+    pub(crate) asked_by: String,
     /// Digest of the whole request.
     pub ask: String,
-    pub state: String,
-    pub expires_us: i64,
+    pub(crate) state: String,
+    pub(crate) expires_us: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    pub(crate) reason: Option<String>,
 }
 
 /// Approvals as the log knows them: the subject and the last state of each, by ids.
@@ -349,7 +352,7 @@ pub(crate) struct AfterApproval {
 struct Audited(HashMap<String, (String, AfterApproval)>);
 
 /// Approvals, for a check of the log.
-pub(crate) fn audited() -> Box<dyn Subject> {
+pub fn audited() -> Box<dyn Subject> {
     Box::new(Audited::default())
 }
 

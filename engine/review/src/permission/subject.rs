@@ -1,13 +1,13 @@
 //! Subject of a request, exactly: its digest binds a decision to it, its lines are shown to the person who
 //! decides.
 
+use hotcell_state::report::{Code, ErrorReport, printable};
 use hotcell_tools::sources::sha256;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::state::Kind;
-use crate::report::{Code, ErrorReport, printable};
 
 /// Maximum size, in bytes, of a caller's text or a workspace's changes in a request. Larger ones are refused,
 /// since a person should not approve what they cannot see. The text is stored whole.

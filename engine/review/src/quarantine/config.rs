@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
+use hotcell_config::Configuration;
 use hotcell_guard::Limits;
 use hotcell_guard::quarantine::{Channel, policy_digest};
+use hotcell_scanning::reader::Rules;
+use hotcell_state::actor::Actor;
+use hotcell_state::state::{StateChoice, StateFolder};
 
 use super::RETENTION;
 use super::error::{QuarantineError, StepContext};
 use super::rows;
 use super::store::Quarantine;
-use crate::actor::Actor;
-use crate::config::Configuration;
-use crate::reader::Rules;
-use crate::state::{StateChoice, StateFolder};
 
 /// Where and for whom refused code is held.
 #[derive(Clone, Debug, PartialEq, Eq)]

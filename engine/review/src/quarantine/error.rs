@@ -4,12 +4,11 @@ use std::io;
 use std::time::Duration;
 
 use hotcell_guard::quarantine::Illegal;
-
-use crate::database::DatabaseError;
-use crate::state::StateError;
+use hotcell_state::database::DatabaseError;
+use hotcell_state::state::StateError;
 
 /// Maximum number of items held at once.
-pub(super) const MOST_ITEMS: u64 = 10_000;
+pub const MOST_ITEMS: u64 = 10_000;
 
 /// Conditions under which a step is taken.
 #[derive(Clone, Debug)]
@@ -105,9 +104,9 @@ impl From<DatabaseError> for QuarantineError {
 }
 
 /// Maps a file's error, with the operation that failed.
-pub(super) fn io(what: &'static str) -> impl Fn(io::Error) -> QuarantineError {
+pub fn io(what: &'static str) -> impl Fn(io::Error) -> QuarantineError {
     move |error| QuarantineError::Io { what, error }
 }
 
 /// Result of a step.
-pub(super) type Done<T> = Result<T, QuarantineError>;
+pub type Done<T> = Result<T, QuarantineError>;

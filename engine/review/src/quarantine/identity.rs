@@ -12,9 +12,10 @@ use hotcell_guard::{
     Artifact, Kind, Language, Limits, PartState, Report, Severity, Verdict, Walk, merge, scan_path, unread,
 };
 
-use super::objects::hex_digest;
 use crate::target::Target;
-use crate::view;
+use crate::workspace_scan;
+
+use super::objects::hex_digest;
 
 /// Maximum number of files kept for an item, and their maximum total size in bytes.
 const MOST: (usize, usize) = (64, 64 << 20);
@@ -79,7 +80,9 @@ pub fn identify(targets: &[Target], report: &Report) -> io::Result<Identified> {
                 report
             }
             Target::Unread(part, why) => unread(part, PartState::Skipped(why.clone()), Verdict::Incomplete),
-            Target::View(base, layers, executed) => view::read(&limits, base, layers, executed, &mut look)?,
+            Target::View(base, layers, executed) => {
+                workspace_scan::read(&limits, base, layers, executed, &mut look)?
+            }
             Target::Path(path, executed) => {
                 let walk = Walk { gitignore: false, packages: false, executed: Some(executed) };
                 scan_path(&limits, path, walk, &mut look, &mut |_| ())?

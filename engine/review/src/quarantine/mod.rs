@@ -2,7 +2,7 @@
 //!
 //! An item is an artifact by its digest. Its rows are in the state folder's database, the files that need
 //! review in `objects/`, wrapped. [`hotcell_guard::quarantine`] decides which steps are allowed; every step
-//! is in the audit log ([`crate::audit`]) in the same transaction.
+//! is in the audit log ([`hotcell_state::audit`]) in the same transaction.
 //!
 //! | module | idea |
 //! | --- | --- |
@@ -16,23 +16,23 @@
 //! | `keep` | where and for whom refused code is held |
 //! | [`office`] | the steps as front ends take them: items scanned under other rules are scanned again first |
 
+mod config;
 pub mod error;
 pub mod identity;
 pub mod item;
-mod keep;
 mod objects;
-pub mod office;
 mod rows;
+pub mod service;
 mod steps;
 pub mod store;
 #[cfg(test)]
 mod tests;
 
+pub use crate::quarantine::config::QuarantineConfig;
+pub use crate::quarantine::service::QuarantineService;
 pub use error::{QuarantineError, StepContext};
 pub use item::{Item, Items, SCHEMA};
-pub use keep::QuarantineConfig;
-pub use office::QuarantineService;
-pub(crate) use steps::Judged;
+pub use steps::Judged;
 pub use store::Quarantine;
 
 use std::time::Duration;

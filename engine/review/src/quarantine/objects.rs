@@ -9,21 +9,20 @@ use std::collections::HashSet;
 use std::io::{self, Read, Write};
 
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
+use hotcell_state::state::{StateFolder, make_private};
 use sha2::{Digest, Sha256};
-
-use crate::state::{StateFolder, make_private};
 
 const FOLDER: &str = "objects";
 const MAGIC: &[u8] = b"hotcell-object/1\n";
 const NONCE: usize = 16;
 /// Maximum size of an object, in bytes; the guard scans no larger file.
-pub(super) const LARGEST: u64 = 64 << 20;
+pub const LARGEST: u64 = 64 << 20;
 /// Prefix of a file's name until it is complete.
 const UNFINISHED: &str = "new-";
 
 /// Folder of objects.
 #[derive(Debug)]
-pub(super) struct Objects(Dir);
+pub struct Objects(Dir);
 
 impl Objects {
     pub fn open(folder: &StateFolder) -> io::Result<Self> {
@@ -42,7 +41,8 @@ impl Objects {
         getrandom::fill(&mut nonce).map_err(io::Error::other)?;
         let mut body = bytes.to_vec();
         mask(&nonce, &mut body);
-        let unfinished = format!("{UNFINISHED}{}", crate::ids::random_hex(8).map_err(io::Error::other)?);
+        let unfinished =
+            format!("{UNFINISHED}{}", hotcell_state::ids::random_hex(8).map_err(io::Error::other)?);
         let written = (|| {
             let mut options = OpenOptions::new();
             options.write(true).create_new(true).mode(0o400);
@@ -130,7 +130,7 @@ fn mask(nonce: &[u8], bytes: &mut [u8]) {
 }
 
 /// sha256 in hexadecimal.
-pub(super) fn hex_digest(bytes: &[u8]) -> String {
+pub fn hex_digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

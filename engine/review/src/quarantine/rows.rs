@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use hotcell_guard::quarantine::{Entry, Release, State};
 use hotcell_guard::{Kind, Language, PartState, Report, Severity};
+use hotcell_state::audit::{Problem, Subject};
+use hotcell_state::time::{micros_since_1970, rfc3339};
 use rusqlite::{Connection, OptionalExtension, Row as Columns, params};
 use serde::{Deserialize, Serialize};
 
 use super::error::StepContext;
 use super::item::{Item, Kept, ReleaseTerms, Statement};
-use crate::audit::{Problem, Subject};
-use crate::time::{micros_since_1970, rfc3339};
 
 /// Maximum number of findings stored per item.
 const FINDINGS: usize = 500;
@@ -23,7 +23,7 @@ const TEXT: usize = 4096;
 
 /// A row of the table `quarantine`.
 #[derive(Clone, Debug)]
-pub(super) struct Row {
+pub struct Row {
     pub seq: i64,
     pub id: String,
     pub sha256: String,
@@ -108,30 +108,26 @@ fn read(row: &Columns<'_>) -> rusqlite::Result<Row> {
 }
 
 /// The row of an artifact.
-pub(super) fn by_digest(
-    database: &Connection,
-    sha256: &str,
-    language: &str,
-) -> rusqlite::Result<Option<Row>> {
+pub fn by_digest(database: &Connection, sha256: &str, language: &str) -> rusqlite::Result<Option<Row>> {
     let query = format!("SELECT {} FROM quarantine WHERE sha256 = ?1 AND language = ?2", columns(database)?);
     database.query_row(&query, [sha256, language], read).optional()
 }
 
 /// The newest row of an artifact, in any language.
-pub(super) fn by_digest_alone(database: &Connection, sha256: &str) -> rusqlite::Result<Option<Row>> {
+pub fn by_digest_alone(database: &Connection, sha256: &str) -> rusqlite::Result<Option<Row>> {
     let columns = columns(database)?;
     let query = format!("SELECT {columns} FROM quarantine WHERE sha256 = ?1 ORDER BY last_seen DESC LIMIT 1");
     database.query_row(&query, [sha256], read).optional()
 }
 
 /// The row with an id.
-pub(super) fn by_id(database: &Connection, id: &str) -> rusqlite::Result<Option<Row>> {
+pub fn by_id(database: &Connection, id: &str) -> rusqlite::Result<Option<Row>> {
     let query = format!("SELECT {} FROM quarantine WHERE id = ?1", columns(database)?);
     database.query_row(&query, [id], read).optional()
 }
 
 /// All rows, the most recently refused first; with a channel, only those that it submitted.
-pub(super) fn all(database: &Connection, of: Option<&str>) -> rusqlite::Result<Vec<Row>> {
+pub fn all(database: &Connection, of: Option<&str>) -> rusqlite::Result<Vec<Row>> {
     let columns = columns(database)?;
     let query = format!(
         "SELECT {columns} FROM quarantine
@@ -273,12 +269,12 @@ impl Row {
 }
 
 /// A language as a column.
-pub(super) fn language_column(language: Option<Language>) -> String {
+pub fn language_column(language: Option<Language>) -> String {
     language.and_then(|l| serde_json::to_string(&l).ok()).unwrap_or_default()
 }
 
 /// A report as it is stored: findings and unread parts, within the limits.
-pub(super) fn stored(report: &Report) -> Report {
+pub fn stored(report: &Report) -> Report {
     let mut report = report.clone();
     report.findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     report.findings.truncate(FINDINGS);
@@ -304,13 +300,13 @@ pub(super) fn stored(report: &Report) -> Report {
 }
 
 /// True when findings of this severity need review.
-pub(super) fn is_serious(severity: Severity) -> bool {
+pub fn is_serious(severity: Severity) -> bool {
     severity > Severity::Note
 }
 
 /// A row of the table `quarantine_files`.
 #[derive(Clone, Debug)]
-pub(super) struct File {
+pub struct File {
     pub part: String,
     pub language: String,
     pub sha256: String,
@@ -327,7 +323,7 @@ impl File {
 }
 
 /// Files of an item.
-pub(super) fn files(database: &Connection, item: i64) -> rusqlite::Result<Vec<File>> {
+pub fn files(database: &Connection, item: i64) -> rusqlite::Result<Vec<File>> {
     let mut statement = database.prepare(
         "SELECT part, language, sha256, bytes, why FROM quarantine_files WHERE item = ?1 ORDER BY rowid",
     )?;
@@ -344,7 +340,7 @@ pub(super) fn files(database: &Connection, item: i64) -> rusqlite::Result<Vec<Fi
 }
 
 /// Replaces the files of an item.
-pub(super) fn replace_files(database: &Connection, item: i64, files: &[File]) -> rusqlite::Result<()> {
+pub fn replace_files(database: &Connection, item: i64, files: &[File]) -> rusqlite::Result<()> {
     database.execute("DELETE FROM quarantine_files WHERE item = ?1", [item])?;
     let mut insert = database.prepare(
         "INSERT INTO quarantine_files (item, part, language, sha256, bytes, why) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
@@ -356,43 +352,43 @@ pub(super) fn replace_files(database: &Connection, item: i64, files: &[File]) ->
 }
 
 /// Records that a channel submitted an item.
-pub(super) fn seen_by(database: &Connection, item: i64, channel: &str) -> rusqlite::Result<()> {
+pub fn seen_by(database: &Connection, item: i64, channel: &str) -> rusqlite::Result<()> {
     let insert = "INSERT OR IGNORE INTO quarantine_seen (item, channel) VALUES (?1, ?2)";
     database.execute(insert, params![item, channel]).map(drop)
 }
 
 /// True when a channel submitted an item.
-pub(super) fn was_seen_by(database: &Connection, item: i64, channel: &str) -> rusqlite::Result<bool> {
+pub fn was_seen_by(database: &Connection, item: i64, channel: &str) -> rusqlite::Result<bool> {
     let query = "SELECT EXISTS (SELECT 1 FROM quarantine_seen WHERE item = ?1 AND channel = ?2)";
     database.query_row(query, params![item, channel], |row| row.get(0))
 }
 
 /// Digests of all objects that files of items name.
-pub(super) fn objects(database: &Connection) -> rusqlite::Result<std::collections::HashSet<String>> {
+pub fn objects(database: &Connection) -> rusqlite::Result<std::collections::HashSet<String>> {
     let mut statement = database.prepare("SELECT DISTINCT sha256 FROM quarantine_files WHERE why IS NULL")?;
     statement.query_map([], |row| row.get(0))?.collect()
 }
 
 /// Total size of these objects, in bytes.
-pub(super) fn kept_bytes(database: &Connection) -> rusqlite::Result<u64> {
+pub fn kept_bytes(database: &Connection) -> rusqlite::Result<u64> {
     let query = "SELECT coalesce(sum(bytes), 0) FROM
                  (SELECT DISTINCT sha256, bytes FROM quarantine_files WHERE why IS NULL)";
     database.query_row(query, [], |row| row.get(0))
 }
 
 /// Number of items that are not purged.
-pub(super) fn count(database: &Connection) -> rusqlite::Result<u64> {
+pub fn count(database: &Connection) -> rusqlite::Result<u64> {
     database.query_row("SELECT count(*) FROM quarantine WHERE state <> 'purged'", [], |row| row.get(0))
 }
 
 /// Current time, in microseconds since 1970.
-pub(super) fn now() -> i64 {
+pub fn now() -> i64 {
     micros_since_1970(std::time::SystemTime::now())
 }
 
 /// State of an item after a step; the entry's `detail`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct After {
+pub struct After {
     pub id: String,
     /// Language that the item runs as, as in its row.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -423,7 +419,7 @@ impl After {
 struct Audited(HashMap<String, (String, After)>);
 
 /// Items, for a check of the log.
-pub(super) fn audited() -> Box<dyn Subject> {
+pub fn audited() -> Box<dyn Subject> {
     Box::new(Audited::default())
 }
 

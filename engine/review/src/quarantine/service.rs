@@ -4,27 +4,28 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use hotcell_config::Configuration;
 use hotcell_guard::quarantine::{Channel, State};
 use hotcell_guard::{
     Artifact, Executions, Held, Limits, PartState, Report, Verdict, Walk, merge, scan_path, unread,
 };
 use hotcell_sandbox::Confinement;
+use hotcell_scanning::reader::Rules;
+use hotcell_scanning::session::ScanState;
+use hotcell_state::audit::{AuditLog, NewSubject};
+use hotcell_state::report::{Code, ErrorReport, printable};
+use hotcell_state::state::{StateChoice, StateFolder};
+
+use crate::quarantine::config::QuarantineConfig;
+use crate::target::Target;
 
 use super::error::{QuarantineError, StepContext};
 use super::identity::{Identified, identify};
 use super::item::Item;
-use super::keep::QuarantineConfig;
 use super::rows::is_serious;
 use super::steps::Judged;
 use super::store::Quarantine;
 use super::{LONGEST_RELEASE, RELEASE};
-use crate::audit::{AuditLog, NewSubject};
-use crate::config::Configuration;
-use crate::reader::Rules;
-use crate::reading::ScanState;
-use crate::report::{Code, ErrorReport, printable};
-use crate::state::{StateChoice, StateFolder};
-use crate::target::Target;
 
 /// Maximum number of items scanned again for one list; the others are marked as not current.
 const REREAD: usize = 100;
@@ -189,7 +190,7 @@ impl QuarantineService {
         };
         let report = match layers {
             [] => scan_path(&limits, path, walk, &mut read, &mut |_| ()),
-            layers => crate::view::read(&limits, path, layers, &Executions::default(), &mut read),
+            layers => crate::workspace_scan::read(&limits, path, layers, &Executions::default(), &mut read),
         };
         let mut report =
             report.map_err(|e| ErrorReport::new(Code::InvalidValue, format!("it cannot be read: {e}")))?;
@@ -269,7 +270,7 @@ impl QuarantineService {
     }
 
     /// An item as scanned under the rules in force: a person releases what they can see now.
-    pub(crate) fn current(&self, id: &str) -> Done<Item> {
+    pub fn current(&self, id: &str) -> Done<Item> {
         let item = self.show(id)?;
         if !item.current && item.state != State::Purged {
             let why = format!("{} was read under other rules and cannot be read again", item.id);
@@ -316,7 +317,7 @@ impl QuarantineService {
         }
     }
 
-    /// Checks the audit log; `plugins` are the rows of plugins ([`crate::tools::audited`]). A problem that was found is
+    /// Checks the audit log; `plugins` are the rows of plugins (the subject of `hotcell-plugins`). A problem that was found is
     /// in the result.
     ///
     /// # Errors
@@ -329,7 +330,7 @@ impl QuarantineService {
                     StateFolder::open_existing(self.keep.state.path().map_err(|e| of_quarantine(&e.into()))?);
                 let folder = folder.map_err(|e| of_quarantine(&e.into()))?;
                 let mut log = AuditLog::new(Vec::new(), 0);
-                if noted.is_some() || folder.is_some_and(|folder| crate::audit::has_head(&folder)) {
+                if noted.is_some() || folder.is_some_and(|folder| hotcell_state::audit::has_head(&folder)) {
                     log.problem = Some("there is no log any more, and there was one".to_owned());
                 }
                 Ok(log)
@@ -411,7 +412,11 @@ fn joined(before: Report, item: &Item, reports: Vec<Report>) -> Report {
     now
 }
 
-pub(crate) fn reasoned(reason: &str) -> Done<String> {
+/// A person's reason, checked: not empty, of limited length, without characters that a terminal obeys.
+///
+/// # Errors
+/// When it is empty or too long.
+pub fn reasoned(reason: &str) -> Done<String> {
     let reason = reason.trim();
     let bad = |why: &str| ErrorReport::new(Code::InvalidValue, why).field("--reason");
     if reason.is_empty() {

@@ -5,7 +5,13 @@ use std::time::Duration;
 
 use hotcell_guard::Report;
 use hotcell_guard::quarantine::{Channel, Persons, Release, State, Step, next};
+use hotcell_state::actor::Actor;
+use hotcell_state::audit;
+use hotcell_state::time::rfc3339;
 use rusqlite::Connection;
+
+use crate::permission::State as Becomes;
+use crate::permission::rows as approvals;
 
 use super::error::{Done, MOST_ITEMS, QuarantineError, StepContext, io};
 use super::identity::Identified;
@@ -13,27 +19,32 @@ use super::item::{Item, Statement};
 use super::objects::Objects;
 use super::rows::{self, File, Row};
 use super::store::Quarantine;
-use crate::actor::Actor;
-use crate::audit;
-use crate::permission::State as Becomes;
-use crate::permission::rows as approvals;
-use crate::time::rfc3339;
 
 /// Maximum total size of all stored files, in bytes.
 const MOST_BYTES: u64 = 1 << 30;
 
 /// Result for code that was about to run.
 #[derive(Debug)]
-pub(crate) enum Judged {
+pub enum Judged {
     /// A release lets it run once.
-    Released { item: Item, by: String },
+    Released {
+        /// The item.
+        item: Item,
+        /// Identity of the person.
+        by: String,
+    },
     /// The code is held.
-    Held { item: Item, ended: Option<String> },
+    Held {
+        /// The item.
+        item: Item,
+        /// Reason why its last release no longer holds.
+        ended: Option<String>,
+    },
 }
 
 impl Quarantine {
     /// Holds refused code, or lets it run by a release, which then has one use less.
-    pub(crate) fn judge(
+    pub fn judge(
         &self,
         found: &Identified,
         report: &Report,
@@ -224,7 +235,7 @@ impl Quarantine {
 
     /// Like [`Quarantine::release`], within a step; with a channel, only for its runs.
     #[allow(clippy::too_many_arguments)]
-    pub(crate) fn release_for(
+    pub fn release_for(
         &self,
         database: &Connection,
         id: &str,
@@ -270,7 +281,7 @@ impl Quarantine {
     }
 
     /// Like [`Quarantine::reject`], within a step.
-    pub(crate) fn reject_within(
+    pub fn reject_within(
         &self,
         database: &Connection,
         id: &str,
@@ -373,7 +384,7 @@ impl Quarantine {
 
     /// Stores a report on the stored files that was made under the rules in force. A release made under other
     /// rules ends.
-    pub(super) fn reread(&self, id: &str, report: &Report, actor: &Actor, terms: &StepContext) -> Done<Item> {
+    pub fn reread(&self, id: &str, report: &Report, actor: &Actor, terms: &StepContext) -> Done<Item> {
         self.change(|database| {
             let row = self.find(database, id, None)?;
             let mut row = self.lapsed(database, row, actor, terms)?;
@@ -463,7 +474,7 @@ fn keep(database: &Connection, objects: &Objects, found: &Identified) -> Done<Ve
 
 fn fresh_id(database: &Connection) -> Done<String> {
     loop {
-        let id = crate::ids::random_hex(4)
+        let id = hotcell_state::ids::random_hex(4)
             .map_err(|e| io("an id cannot be made")(io::Error::other(e.to_string())))?;
         if rows::by_id(database, &id)?.is_none() {
             return Ok(id);

@@ -5,18 +5,21 @@ use std::time::{Duration, Instant};
 use cap_std::fs::{OpenOptions, OpenOptionsExt};
 use hotcell_guard::Report;
 use hotcell_guard::quarantine::Channel;
+use hotcell_state::audit;
+use hotcell_state::audit::{AuditLog, NewSubject};
+use hotcell_state::database;
+use hotcell_state::database::{PooledConnection, retry_while_busy, transaction};
+use hotcell_state::ids::{PrefixMatch, resolve_prefix};
+use hotcell_state::state::StateFolder;
 use nix::fcntl::{Flock, FlockArg};
 use rusqlite::Connection;
+
+use crate::permission;
 
 use super::error::{Done, QuarantineError, StepContext, io};
 use super::item::Item;
 use super::objects::Objects;
 use super::rows::{self, File, Row};
-use crate::audit::{self, AuditLog, NewSubject};
-use crate::database::{self, PooledConnection, retry_while_busy, transaction};
-use crate::ids::{PrefixMatch, resolve_prefix};
-use crate::permission;
-use crate::state::StateFolder;
 
 /// Lock file held during a step, so that the head file is never older than that of the step before.
 const LOCK: &str = "quarantine.lock";
@@ -26,8 +29,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The open quarantine of a state folder.
 #[derive(Debug)]
 pub struct Quarantine {
-    pub(crate) database: PooledConnection,
-    pub(crate) folder: StateFolder,
+    /// Connection to the database.
+    pub database: PooledConnection,
+    /// The state folder.
+    pub folder: StateFolder,
 }
 
 impl Quarantine {
@@ -52,12 +57,12 @@ impl Quarantine {
     }
 
     /// Runs one step at a time, atomically; afterwards the log's head is written to its file.
-    pub(super) fn change<T>(&self, work: impl FnOnce(&Connection) -> Done<T>) -> Done<T> {
+    pub fn change<T>(&self, work: impl FnOnce(&Connection) -> Done<T>) -> Done<T> {
         self.step(work)
     }
 
     /// Like [`Quarantine::change`], for steps of other modules that share the log.
-    pub(crate) fn step<T, E: From<QuarantineError> + From<rusqlite::Error>>(
+    pub fn step<T, E: From<QuarantineError> + From<rusqlite::Error>>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, E>,
     ) -> Result<T, E> {
@@ -79,7 +84,7 @@ impl Quarantine {
         Ok(done)
     }
 
-    pub(super) fn turn(&self) -> Done<Flock<std::fs::File>> {
+    pub(crate) fn turn(&self) -> Done<Flock<std::fs::File>> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).mode(0o600);
         let what = "the quarantine cannot be locked";
@@ -98,7 +103,7 @@ impl Quarantine {
         }
     }
 
-    pub(super) fn objects(&self) -> Done<Objects> {
+    pub(crate) fn objects(&self) -> Done<Objects> {
         Objects::open(&self.folder).map_err(io("the folder of what is kept cannot be opened"))
     }
 
@@ -130,7 +135,7 @@ impl Quarantine {
         Ok(row.map(|row| row.item(Vec::new(), terms)))
     }
 
-    pub(super) fn find(&self, database: &Connection, id: &str, of: Option<&Channel>) -> Done<Row> {
+    pub(crate) fn find(&self, database: &Connection, id: &str, of: Option<&Channel>) -> Done<Row> {
         let of = of.map(ToString::to_string);
         let mut known = database.prepare_cached("SELECT id, seq FROM quarantine ORDER BY last_seen DESC")?;
         let known = known.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)))?;
@@ -165,14 +170,14 @@ impl Quarantine {
     }
 
     /// Stored files of an item, with their rows and bytes.
-    pub(super) fn kept(&self, id: &str) -> Done<Vec<(File, Done<Vec<u8>>)>> {
+    pub fn kept(&self, id: &str) -> Done<Vec<(File, Done<Vec<u8>>)>> {
         let row = self.find(&self.database, id, None)?;
         let files = rows::files(&self.database, row.seq)?.into_iter().filter(|file| file.why.is_none());
         Ok(files.map(|file| (file.clone(), self.content(&file.sha256))).collect())
     }
 
     /// Stored report of an item.
-    pub(super) fn report(&self, id: &str) -> Done<Report> {
+    pub fn report(&self, id: &str) -> Done<Report> {
         Ok(self.find(&self.database, id, None)?.report)
     }
 

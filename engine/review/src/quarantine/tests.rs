@@ -2,17 +2,19 @@
 
 use std::path::Path;
 
+use hotcell_guard::quarantine::Channel;
 use hotcell_guard::quarantine::{Illegal, State};
 use hotcell_guard::{Artifact, Language, Limits, Pack, scan};
+use hotcell_state::actor::Actor;
+use hotcell_state::state::StateFolder;
 use rusqlite::Connection;
+
+use crate::no_plugins::no_plugins;
+use crate::target::Target;
 
 use super::identity::identify;
 use super::steps::Judged;
 use super::*;
-use crate::actor::Actor;
-use crate::state::StateFolder;
-use crate::target::Target;
-use hotcell_guard::quarantine::Channel;
 
 const HOSTILE: &str = "import shutil\nshutil.rmtree('/home')\n";
 
@@ -36,7 +38,7 @@ impl Place {
     }
 
     fn problem(&self) -> Option<String> {
-        self.open().verify(None, crate::tools::audited).unwrap().problem
+        self.open().verify(None, no_plugins).unwrap().problem
     }
 }
 
@@ -272,9 +274,9 @@ fn what_was_done_past_the_log_is_found() {
         assert!(database.execute_batch(sql).unwrap_err().to_string().contains("only added to"));
     }
     // A forged log is detected with a head noted earlier.
-    let noted = place.open().verify(None, crate::tools::audited).unwrap().head.unwrap().hash;
-    assert_eq!(place.open().verify(Some(&noted), crate::tools::audited).unwrap().problem, None);
-    assert!(begun().open().verify(Some(&noted), crate::tools::audited).unwrap().problem.is_some());
+    let noted = place.open().verify(None, no_plugins).unwrap().head.unwrap().hash;
+    assert_eq!(place.open().verify(Some(&noted), no_plugins).unwrap().problem, None);
+    assert!(begun().open().verify(Some(&noted), no_plugins).unwrap().problem.is_some());
 }
 
 #[test]
@@ -308,7 +310,7 @@ fn a_database_of_the_first_form_gets_the_tables() {
     assert!(Quarantine::open_to_read(folder).unwrap().is_none());
     assert!(Path::new(&place.state()).join("hotcell.db").exists());
     hold(&place.open(), HOSTILE, &me(), &terms(1));
-    let history = crate::History::open(&StateFolder::open(&place.state()).unwrap()).unwrap();
+    let history = hotcell_state::History::open(&StateFolder::open(&place.state()).unwrap()).unwrap();
     assert_eq!(history.list().unwrap().len(), 1);
 }
 

@@ -9,8 +9,9 @@ use std::path::{Component, Path};
 use hotcell_guard::command::{self, As, Command, Item};
 use hotcell_guard::{HOLE, PartState, Report, Verdict, unread};
 
-use super::{Feed, From, Round};
 use crate::target::Target;
+
+use super::{Feed, From, Round};
 
 /// Maximum number of files that one path may lead to; beyond it the run counts as not read.
 const MAX_WIDE: usize = 512;
@@ -24,12 +25,12 @@ const MAX_VARIABLES: u64 = 1 << 20;
 
 /// The workspace's files, and how the run may refer to them.
 #[derive(Default)]
-pub(super) struct Reach {
+pub struct Reach {
     /// True when something that runs changes the folder, or starts something in another: a relative path may
     /// then begin in any folder.
-    pub(super) moves: bool,
+    pub moves: bool,
     /// Paths of the command itself that are known in part.
-    pub(super) patterns: BTreeSet<(String, As)>,
+    pub patterns: BTreeSet<(String, As)>,
     /// Files that are given to programs unknown to the guard, with the program.
     given: BTreeMap<String, String>,
     /// The workspace's files, by the last part of their paths.
@@ -38,14 +39,14 @@ pub(super) struct Reach {
 
 impl Reach {
     /// Records the files of a workspace.
-    pub(super) fn know(&mut self, report: &Report) {
+    pub fn know(&mut self, report: &Report) {
         for part in &report.coverage.parts {
             let name = part.path.rsplit('/').next().unwrap_or(&part.path);
             self.by_name.entry(name.to_owned()).or_default().insert(part.path.clone());
         }
     }
 
-    pub(super) fn give(&mut self, path: &str, program: &str) {
+    pub fn give(&mut self, path: &str, program: &str) {
         self.given.entry(path.to_owned()).or_insert_with(|| program.to_owned());
     }
 
@@ -71,13 +72,13 @@ impl Reach {
 
 impl Round<'_, '_> {
     /// Progress of the search; it is complete when this no longer changes.
-    pub(super) fn state(&self) -> (usize, usize, usize, usize, bool) {
+    pub fn state(&self) -> (usize, usize, usize, usize, bool) {
         let parts = self.parts.iter().filter(|(_, report)| report.is_some()).count();
         (self.started.len(), self.run.len(), self.reach.patterns.len(), parts, self.reach.moves)
     }
 
     /// Files that a path leads to.
-    pub(super) fn resolve(
+    pub fn resolve(
         &mut self,
         path: &str,
         part: &str,
@@ -171,7 +172,7 @@ impl Round<'_, '_> {
     }
 
     /// Follows the command's own paths that are known in part.
-    pub(super) fn patterns(&mut self) -> bool {
+    pub fn patterns(&mut self) -> bool {
         let mut found = false;
         for (path, language) in self.reach.patterns.clone() {
             for path in self.resolve(&path, "argv", From::Command, &HashMap::new()) {
@@ -185,7 +186,7 @@ impl Round<'_, '_> {
     }
 
     /// Scans a program of the workspace, given by its real path.
-    pub(super) fn program(&mut self, path: &str) -> bool {
+    pub fn program(&mut self, path: &str) -> bool {
         let argv = [OsString::from(format!("./{path}"))];
         let stdin = !matches!(self.feed, Feed::Nothing);
         let command = Command { argv: &argv, env: &[], stdin, files: self.view };
@@ -197,7 +198,7 @@ impl Round<'_, '_> {
     }
 
     /// Follows variables in a file that a program sets for itself: code that they make it load.
-    pub(super) fn variables(&mut self, path: &str) -> bool {
+    pub fn variables(&mut self, path: &str) -> bool {
         let Some(bytes) = self.view.read(Path::new(path), MAX_VARIABLES) else {
             self.unnamed(format!("{path} (variables)"), "it cannot be read".to_owned());
             return false;
@@ -219,7 +220,7 @@ impl Round<'_, '_> {
 
     /// Reports an executed file that is not there before the run, so that something in the run makes it. The
     /// system's own files are there, and so are those that hotcell adds.
-    pub(super) fn later(&mut self, path: &str, part: &str) {
+    pub fn later(&mut self, path: &str, part: &str) {
         let path = self.inside(path);
         if self.view.provided.contains(&path) {
             return;
@@ -234,7 +235,7 @@ impl Round<'_, '_> {
 
     /// Reports a part that was not read and that nothing is known to execute.
     /// A run does not warn of one with a `language`, which only stands in its report.
-    pub(super) fn say(&mut self, part: &str, why: &str, language: &str) {
+    pub fn say(&mut self, part: &str, why: &str, language: &str) {
         if self.named.insert(part.to_owned()) {
             let mut report = unread(part, PartState::SetAside(why.to_owned()), Verdict::Review);
             language.clone_into(&mut report.coverage.parts[0].language);
@@ -244,7 +245,7 @@ impl Round<'_, '_> {
 
     /// Reports files that are given to unknown programs and were not read as code: these programs may execute
     /// them.
-    pub(super) fn say_given(&mut self, report: &Report) {
+    pub fn say_given(&mut self, report: &Report) {
         for (path, program) in std::mem::take(&mut self.reach.given) {
             let mut states = report.coverage.parts.iter().filter(|part| part.path == path).peekable();
             let is_prose = states.peek().is_some()

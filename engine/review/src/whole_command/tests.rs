@@ -1,6 +1,8 @@
-use super::*;
-use hotcell_guard::{Pack, scan};
 use std::convert::Infallible;
+
+use hotcell_guard::{Pack, scan};
+
+use super::*;
 
 struct Reader(Pack, Limits);
 

@@ -4,7 +4,7 @@
 //! never becomes a label.
 
 pub mod process;
-pub(crate) mod state;
+pub mod state;
 pub mod text;
 
 use std::collections::BTreeMap;

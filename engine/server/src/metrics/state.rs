@@ -1,13 +1,12 @@
 //! Number of entries in the state folder that wait for a person.
 
 use hotcell_guard::quarantine::State;
+use hotcell_review::permission::rows as approvals;
+use hotcell_review::quarantine::{Quarantine, QuarantineError};
+use hotcell_state::database::retry_while_busy;
+use hotcell_state::state::StateFolder;
+use hotcell_state::time::micros_since_1970;
 use rusqlite::Connection;
-
-use crate::database::retry_while_busy;
-use crate::permission::rows as approvals;
-use crate::quarantine::{Quarantine, QuarantineError};
-use crate::state::StateFolder;
-use crate::time::micros_since_1970;
 
 /// Pending approvals, and quarantine items by state.
 pub type Counts = (u64, Vec<(State, u64)>);

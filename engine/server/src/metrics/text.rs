@@ -84,7 +84,7 @@ fn escaped(text: &str, quoted: bool) -> String {
 }
 
 /// Formats a number.
-pub(super) fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     if value == f64::INFINITY {
         "+Inf".to_owned()
     } else if value == f64::NEG_INFINITY {

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::config::McpSettings;
-use crate::report::{Code, ErrorReport};
+use hotcell_config::McpSettings;
+use hotcell_state::report::{Code, ErrorReport};
 
 /// Folders that the operator allows.
 #[derive(Clone, Debug, Default)]

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::report::{Code, ErrorReport, printable};
+use hotcell_state::report::{Code, ErrorReport, printable};
 
 /// Maximum number of lines listed when a text occurs several times.
 const NAMED: usize = 5;
@@ -29,7 +29,7 @@ pub struct Edit {
 ///
 /// # Errors
 /// A report when the text does not occur, occurs several times, or the result is too long.
-pub(super) fn edited(text: &str, edit: &Edit, at: usize, most: u64) -> Result<(String, usize), ErrorReport> {
+pub fn edited(text: &str, edit: &Edit, at: usize, most: u64) -> Result<(String, usize), ErrorReport> {
     let field = format!("edits[{at}].old");
     let path = printable(&edit.path);
     let wrong = |why: String| Err(ErrorReport::new(Code::InvalidValue, why).field(field.clone()));

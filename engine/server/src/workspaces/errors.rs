@@ -4,27 +4,26 @@ use std::io;
 use std::path::Path;
 
 use hotcell_sandbox::Bytes;
+use hotcell_state::report::{Code, ErrorReport};
 use hotcell_workspace::CommitError;
 use hotcell_workspace::store::StoreError;
-
-use crate::report::{Code, ErrorReport};
 
 /// Maximum number of paths in one message.
 const PATHS: usize = 20;
 
-pub(super) fn unknown() -> ErrorReport {
+pub fn unknown() -> ErrorReport {
     ErrorReport::new(Code::UnknownName, "there is no workspace of that workspace_id")
         .field("workspace_id")
         .hint("use a workspace_id from workspace_create; one that nobody uses is removed after a while")
 }
 
-pub(super) fn over(what: &str, asked: u64, most: u64) -> ErrorReport {
+pub fn over(what: &str, asked: u64, most: u64) -> ErrorReport {
     ErrorReport::new(Code::InvalidValue, format!("{what}: {asked}; allowed is at most {most}"))
         .field(what)
         .hint(format!("at most {most} ({})", Bytes(most)))
 }
 
-pub(super) fn in_the_way(path: &str, other: &Path) -> ErrorReport {
+pub fn in_the_way(path: &str, other: &Path) -> ErrorReport {
     ErrorReport::new(
         Code::InvalidValue,
         format!("{path:?} cannot be written: {:?} is in the way", other.to_string_lossy()),
@@ -33,7 +32,7 @@ pub(super) fn in_the_way(path: &str, other: &Path) -> ErrorReport {
     .hint("a file and a folder cannot have the same name; remove one or use another path")
 }
 
-pub(super) fn cannot(path: &str, what: &str, error: &io::Error) -> ErrorReport {
+pub fn cannot(path: &str, what: &str, error: &io::Error) -> ErrorReport {
     let why = match error.kind() {
         io::ErrorKind::NotFound => "it is not there",
         io::ErrorKind::IsADirectory => "it is a folder",
@@ -47,7 +46,7 @@ pub(super) fn cannot(path: &str, what: &str, error: &io::Error) -> ErrorReport {
 }
 
 /// A system call failed; its message contains no path.
-pub(super) fn failed(what: &str, error: &io::Error) -> ErrorReport {
+pub fn failed(what: &str, error: &io::Error) -> ErrorReport {
     ErrorReport::new(Code::State, format!("{what}: {}", words(error)))
 }
 
@@ -58,7 +57,7 @@ fn words(error: &io::Error) -> String {
 }
 
 /// Converts an error of the store.
-pub(super) fn of_store(error: &StoreError) -> ErrorReport {
+pub fn of_store(error: &StoreError) -> ErrorReport {
     use hotcell_workspace::store::StoreError as E;
     let invalid = |why: String, field: &str| ErrorReport::new(Code::InvalidValue, why).field(field);
     match error {

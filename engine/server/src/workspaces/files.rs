@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use hotcell_state::report::ErrorReport;
+
+use crate::paths::relative;
+use crate::workspaces::errors::{in_the_way, over};
+
 use super::Quotas;
-use super::told::{in_the_way, over};
-use crate::live::paths::relative;
-use crate::report::ErrorReport;
 
 /// A file to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +26,7 @@ pub struct NewFile {
 ///
 /// # Errors
 /// A report when a limit is exceeded or a path is invalid.
-pub(super) fn plan<'a>(
+pub fn plan<'a>(
     files: &'a [NewFile],
     quotas: &Quotas,
 ) -> Result<BTreeMap<PathBuf, &'a NewFile>, ErrorReport> {
@@ -55,7 +57,7 @@ pub(super) fn plan<'a>(
 }
 
 /// Parent folders of a path.
-pub(super) fn around(path: &Path) -> impl Iterator<Item = &Path> {
+pub fn around(path: &Path) -> impl Iterator<Item = &Path> {
     path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty())
 }
 
@@ -63,7 +65,7 @@ pub(super) fn around(path: &Path) -> impl Iterator<Item = &Path> {
 ///
 /// # Errors
 /// A report with the exceeded limit.
-pub(super) fn fits(bytes: u64, files: u64, quotas: &Quotas) -> Result<(), ErrorReport> {
+pub fn fits(bytes: u64, files: u64, quotas: &Quotas) -> Result<(), ErrorReport> {
     for (what, is, most) in [
         ("bytes in the workspace", bytes, quotas.bytes),
         ("files and folders in the workspace", files, quotas.files),

@@ -12,13 +12,13 @@
 
 mod allowed;
 mod edits;
+mod errors;
 mod files;
-mod one;
 mod protected;
 mod temporary;
 #[cfg(test)]
 mod tests;
-mod told;
+mod workspace;
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -27,18 +27,18 @@ use std::time::{Duration, Instant};
 
 use hotcell_workspace::store::{Quota, Source, Store, StoreError, Summary};
 
+pub use crate::workspaces::workspace::{Entry, EntryKind, Taken, Used, Workspace};
 pub use allowed::Folders;
 pub use edits::Edit;
 pub use files::NewFile;
-pub use one::{Entry, EntryKind, Taken, Used, Workspace};
 pub use temporary::Temporary;
 
 use super::folder::ServiceFolder;
-use crate::caller::Caller;
-use crate::kept::PinnedWorkspace;
-use crate::report::{Code, ErrorReport};
-use crate::state::StateFolder;
-use told::{of_store, over, unknown};
+use crate::workspaces::errors::{of_store, over, unknown};
+use hotcell_state::caller::Caller;
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::state::StateFolder;
+use hotcell_verbs::pinned::PinnedWorkspace;
 
 /// Time limit for waiting for another call on the same workspace.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -203,11 +203,11 @@ impl Shared {
 }
 
 impl Workspaces {
-    pub(super) fn open(state: &StateFolder, quotas: Quotas, folders: Folders) -> Result<Self, ErrorReport> {
+    pub(crate) fn open(state: &StateFolder, quotas: Quotas, folders: Folders) -> Result<Self, ErrorReport> {
         let folder = Arc::new(ServiceFolder::make(state)?);
         let quota = Quota { bytes: quotas.bytes, files: quotas.files };
-        let store = Store::open(&state.path().join(crate::workspaces::FOLDER), quota, None);
-        let store = Arc::new(store.map_err(|e| crate::workspaces::report(&e))?);
+        let store = Store::open(&state.path().join(hotcell_verbs::workspaces::FOLDER), quota, None);
+        let store = Arc::new(store.map_err(|e| hotcell_verbs::workspaces::report(&e))?);
         let (met, used, making) = (Mutex::default(), Mutex::default(), Mutex::default());
         Ok(Self {
             folder,
@@ -216,13 +216,13 @@ impl Workspaces {
     }
 
     /// Replaces the allowed host folders.
-    pub(super) fn allow(&self, folders: Folders) {
+    pub fn allow(&self, folders: Folders) {
         *self.shared.folders.write().unwrap_or_else(PoisonError::into_inner) = folders;
     }
 
     /// Name of the service's own folder.
     #[must_use]
-    pub(super) fn service(&self) -> String {
+    pub fn service(&self) -> String {
         self.folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
@@ -329,7 +329,7 @@ impl Workspaces {
     }
 
     /// Removes workspaces unused for longer than the retention, and layers left by finished runs. Blocks.
-    pub(super) fn forget(&self) {
+    pub fn forget(&self) {
         let store = &self.shared.store;
         for id in store.ids().unwrap_or_default() {
             let of_caller = || store.look(&id).is_ok_and(|summary| summary.holder.is_some());

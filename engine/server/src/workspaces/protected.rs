@@ -3,13 +3,13 @@
 use std::io;
 use std::path::Path;
 
+use hotcell_review::approvals::content::Content;
+use hotcell_review::permission::subject::{ApprovalSubject, MAX_SHOWN, whole};
+use hotcell_state::report::ErrorReport;
 use hotcell_workspace::store::Workspace;
 use hotcell_workspace::{Allow, Folder, Judge, diff};
 
-use super::told::of_store;
-use crate::approvals::content::Content;
-use crate::permission::what::{ApprovalSubject, MAX_SHOWN, whole};
-use crate::report::ErrorReport;
+use crate::workspaces::errors::of_store;
 
 /// Maximum number of names listed.
 const NAMES: usize = 100;
@@ -19,7 +19,7 @@ const LONGEST: usize = MAX_SHOWN + 1;
 
 /// Subject of the request to commit protected names of a workspace, whose other changes are committed
 /// already.
-pub(super) fn asked(workspace: &Workspace<'_>, folder: &Path) -> Result<ApprovalSubject, ErrorReport> {
+pub fn asked(workspace: &Workspace<'_>, folder: &Path) -> Result<ApprovalSubject, ErrorReport> {
     let mut found = workspace.changes().map_err(|e| of_store(&e))?;
     let judged = workspace.with_view(|before, after| {
         let mut judge = Judge::new(&Folder::open(folder)?, before, after, Allow::Names)?;

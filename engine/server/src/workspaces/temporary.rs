@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, OpenOptions, OpenOptionsExt, PermissionsExt};
+use hotcell_state::ids::handle;
+use hotcell_state::report::ErrorReport;
+
+use crate::folder::ServiceFolder;
+use crate::workspaces::errors::failed;
 
 use super::NewFile;
-use super::told::failed;
-use crate::ids::handle;
-use crate::live::folder::ServiceFolder;
-use crate::report::ErrorReport;
 
 /// Files for one run. The folder exists as long as it is used.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ pub struct Temporary {
 }
 
 impl Temporary {
-    pub(super) fn make(
+    pub(crate) fn make(
         folder: &Arc<ServiceFolder>,
         files: &BTreeMap<PathBuf, &NewFile>,
     ) -> Result<Self, ErrorReport> {

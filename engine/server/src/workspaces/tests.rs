@@ -1,8 +1,9 @@
 //! Tests of the module above.
 
-use super::*;
-use crate::approvals::{Approvals, RequestStatus};
 use hotcell_guard::quarantine::Channel;
+use hotcell_review::approvals::{Approvals, RequestStatus};
+
+use super::*;
 
 fn file(path: &str, bytes: &[u8]) -> NewFile {
     NewFile { path: path.to_owned(), bytes: bytes.to_vec(), executable: false }
@@ -22,10 +23,10 @@ fn again(dir: &tempfile::TempDir, quotas: Quotas, folders: Folders) -> Workspace
 
 /// Approvals over the same state: of a caller, and of a person.
 fn approvals(dir: &tempfile::TempDir) -> (Approvals, Approvals) {
-    let state = crate::state::StateChoice::Named(dir.path().join("state"));
+    let state = hotcell_state::state::StateChoice::Named(dir.path().join("state"));
     let of = |channel| {
         let asker = Some((channel, state.clone()));
-        Approvals::of(&crate::Configuration { asker, ..Default::default() }).unwrap()
+        Approvals::of(&hotcell_config::Configuration { asker, ..Default::default() }).unwrap()
     };
     (of(Channel::Model("me".to_owned())), of(Channel::Cli))
 }
@@ -172,7 +173,7 @@ fn a_commit_goes_where_the_operator_allows_it_and_never_to_protected_names() {
         std::fs::create_dir(at(name)).unwrap();
         std::fs::write(at(name).join("f"), "old\n").unwrap();
     }
-    let settings = crate::config::McpSettings {
+    let settings = hotcell_config::McpSettings {
         folders: vec![at("read")],
         commit: vec![at("write")],
         ..Default::default()

@@ -5,20 +5,21 @@ use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use hotcell_review::approvals::{Approvals, RequestStatus};
 use hotcell_sandbox::outcome::{Change, Marked};
+use hotcell_state::caller::Caller;
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_verbs::pinned::PinnedWorkspace;
 use hotcell_workspace::store::{Pinned, Source, Summary, Workspace as Held};
 use hotcell_workspace::{Allow, Committed, Kind, Left, diff, layer, store};
+
+use crate::paths::relative;
+use crate::workspaces::errors::{cannot, failed, in_the_way, of_store, over};
 
 use super::edits::{Edit, edited};
 use super::files::{around, plan};
 use super::protected;
-use super::told::{cannot, failed, in_the_way, of_store, over};
 use super::{NewFile, PATIENCE, Shared};
-use crate::approvals::{Approvals, RequestStatus};
-use crate::caller::Caller;
-use crate::kept::PinnedWorkspace;
-use crate::live::paths::relative;
-use crate::report::{Code, ErrorReport};
 
 /// Maximum number of entries examined for a list.
 const MOST_ENTRIES: usize = 200_000;
@@ -87,12 +88,12 @@ impl Taken {
     fn of(committed: &Committed, id: &str) -> Self {
         let how =
             format!("only a person takes it over, with hotcell workspace commit {id} --allow-protected");
-        let left = crate::changes::left_out(&committed.left, &how);
+        let left = hotcell_verbs::changes::left_out(&committed.left, &how);
         let text = |path: &Path| path.to_string_lossy().into_owned();
         Self {
             done: committed.done.iter().map(|path| text(path)).collect(),
             left: left.into_iter().map(|row| (row.path, row.why)).collect(),
-            marked: crate::changes::marked(committed),
+            marked: hotcell_verbs::changes::marked(committed),
             standing: None,
         }
     }
@@ -320,7 +321,7 @@ impl Workspace {
         let pinned = self.pin()?;
         let found = pinned.changes().map_err(|e| of_store(&e))?;
         let text = pinned.with_view(|before, after| diff(before, after, &found, LONGEST_DIFF));
-        Ok((found.iter().map(crate::changes::row).collect(), text.map_err(|e| of_store(&e))?))
+        Ok((found.iter().map(hotcell_verbs::changes::row).collect(), text.map_err(|e| of_store(&e))?))
     }
 
     /// Commits its changes to its folder, if the operator allows it; changes of protected names need a

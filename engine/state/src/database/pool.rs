@@ -46,7 +46,7 @@ struct Kept {
 
 /// Identity of a database: it stays distinct when another file gets its name, or when its log is removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Of {
+pub struct Of {
     pub path: PathBuf,
     pub id: FileId,
     pub log: Option<FileId>,
@@ -56,7 +56,7 @@ pub(super) struct Of {
 
 /// A connection that returns to the pool when this is dropped.
 #[derive(Debug)]
-pub(crate) struct PooledConnection {
+pub struct PooledConnection {
     /// `Some` until this is dropped.
     connection: Option<Connection>,
     kept: Option<Of>,
@@ -65,7 +65,7 @@ pub(crate) struct PooledConnection {
 
 /// Version of the data as a connection last saw it: while it stays equal, no other connection has written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DataVersion {
+pub struct DataVersion {
     number: u64,
     version: i64,
 }
@@ -100,7 +100,7 @@ impl Drop for PooledConnection {
 
 impl PooledConnection {
     /// Wraps a new connection; it is pooled when its identity is known.
-    pub(super) fn new(connection: Connection, of: Option<Of>) -> Self {
+    pub fn new(connection: Connection, of: Option<Of>) -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let number = LAST.fetch_add(1, Ordering::Relaxed);
         let mut all = all();
@@ -113,14 +113,14 @@ impl PooledConnection {
     }
 
     /// Closes this connection, instead of pooling it, when it is dropped.
-    pub(crate) fn for_once(mut self) -> Self {
+    pub fn for_once(mut self) -> Self {
         self.kept = None;
         self
     }
 
     /// Takes an idle connection out of the pool. Idle connections to a database that was replaced, or that
     /// lost its log, are closed.
-    pub(super) fn again(of: &Of) -> Option<Self> {
+    pub fn again(of: &Of) -> Option<Self> {
         let mut all = all();
         all.kept.retain(|one| one.of.path != of.path || (one.of.id, one.of.log) == (of.id, of.log));
         let at = all.kept.iter().rposition(|one| one.of == *of)?;
@@ -130,7 +130,7 @@ impl PooledConnection {
     }
 
     /// Current version of the data. <https://sqlite.org/pragma.html#pragma_data_version>
-    pub(crate) fn seen(&self) -> rusqlite::Result<DataVersion> {
+    pub fn seen(&self) -> rusqlite::Result<DataVersion> {
         let version = self.pragma_query_value(None, "data_version", |row| row.get(0))?;
         Ok(DataVersion { number: self.number, version })
     }

@@ -16,12 +16,12 @@ use std::time::Duration;
 
 use hotcell_sandbox::policy::{Confinement, HOME, Job, Network, Policy};
 use hotcell_sandbox::{Finished, Spawn};
+use hotcell_state::state::{StateChoice, StateFolder};
 use hotcell_workspace::Folder;
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
 
 use super::InUse;
-use crate::state::{StateChoice, StateFolder};
 
 /// Folder name in the state folder.
 const KEPT: &str = "builds";
@@ -51,7 +51,7 @@ static ONE: Mutex<()> = Mutex::const_new(());
 
 /// Adds Go's compiled standard library to a job that compiles with go, and compiles the library first if
 /// necessary. If that fails, the job compiles it by itself. The lock is to be kept as long as the job runs.
-pub(crate) async fn standard_library(
+pub async fn standard_library(
     engine: &dyn Spawn,
     state: Option<&StateChoice>,
     policy: &mut Policy,
@@ -136,7 +136,7 @@ fn has_archives(root: &Path) -> bool {
 }
 
 async fn compile(engine: &dyn Spawn, policy: &Policy, place: &Path) -> Result<(), String> {
-    let mut limits = crate::limits::for_tests();
+    let mut limits = hotcell_config::limits::for_tests();
     limits.wall = LONGEST;
     let (most, go) = (limits.disk, policy.job.argv.first().cloned().unwrap_or_default());
     let path = policy.job.env.iter().filter(|(name, _)| name == "PATH").cloned();

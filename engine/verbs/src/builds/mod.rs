@@ -18,14 +18,14 @@ use nix::fcntl::AT_FDCWD;
 use nix::sys::stat::{UtimensatFlags, utimensat};
 use nix::sys::time::TimeSpec;
 
-pub(crate) use golang::standard_library;
+pub use golang::standard_library;
 pub use warm::CacheName;
-pub(crate) use warm::{EMPTY, KEPT as WARM, Warm};
+pub use warm::{EMPTY, KEPT as WARM, Warm};
 
 /// Maximum number of paths in a compiler's output.
 const MOST_PATHS: usize = 500_000;
 /// Prefix of folders that are not complete yet.
-pub(crate) const UNFINISHED: &str = ".unfinished-";
+pub const UNFINISHED: &str = ".unfinished-";
 /// Age after which an incomplete folder is abandoned.
 const ABANDONED: Duration = Duration::from_secs(24 * 3600);
 /// Unused entries older than this are removed when another entry is made.
@@ -37,13 +37,13 @@ const AGAIN: Duration = Duration::from_secs(3600);
 const SHARE: u64 = 4;
 
 /// Tells if the path itself is a folder; links are not followed.
-pub(crate) fn is_folder(path: &Path) -> bool {
+pub fn is_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|about| about.is_dir())
 }
 
 /// Bind of a cached folder for a run with this disk quota; `None`, with a warning, when the quota is too
 /// small.
-pub(crate) fn bind(place: &Path, inside: &Path, disk: Bytes) -> Option<Bind> {
+pub fn bind(place: &Path, inside: &Path, disk: Bytes) -> Option<Bind> {
     match size(place) {
         Ok(bytes) if bytes <= disk.0 / SHARE => Some(Bind {
             host: place.to_owned(),
@@ -66,10 +66,10 @@ pub(crate) fn bind(place: &Path, inside: &Path, disk: Bytes) -> Option<Bind> {
 }
 
 /// Older than any file that a run may change: compilers that compare times then rebuild from changed files.
-pub(crate) const LONG_AGO: i64 = 0;
+pub const LONG_AGO: i64 = 0;
 /// A time in 2037: caches that remove unused entries, or update the time of entries they use, leave such
 /// files alone.
-pub(crate) const NEVER_OLD: i64 = 2_114_380_800;
+pub const NEVER_OLD: i64 = 2_114_380_800;
 
 /// Copies the `wanted` paths of a compiler's output to a temporary name, sets all their times to `dated`
 /// (Unix time, in seconds), and renames the complete folder to `place`.
@@ -77,7 +77,7 @@ pub(crate) const NEVER_OLD: i64 = 2_114_380_800;
 /// # Errors
 /// When a file operation fails, or the output is more than `most` bytes; a compiler limited to that size can
 /// exceed it only with sparse files.
-pub(crate) fn keep(
+pub fn keep(
     target: &Folder,
     wanted: &dyn Fn(&Path) -> bool,
     most: Bytes,
@@ -132,7 +132,7 @@ fn keep_layers(
 }
 
 /// Refuses output longer than allowed: a sparse file can be longer than its disk usage.
-pub(crate) fn fits(changes: &[hotcell_workspace::Change], most: Bytes) -> io::Result<()> {
+pub fn fits(changes: &[hotcell_workspace::Change], most: Bytes) -> io::Result<()> {
     let held = layer::held(changes).bytes;
     match held > most.0 {
         true => Err(io::Error::other(format!("its files have {held} bytes, and {} were allowed", most.0))),
@@ -142,19 +142,21 @@ pub(crate) fn fits(changes: &[hotcell_workspace::Change], most: Bytes) -> io::Re
 
 /// Shared lock on an entry: while it is kept, nobody removes the entry. `None` where the entry cannot be opened or locked.
 #[derive(Debug)]
-pub(crate) struct InUse {
+pub struct InUse {
     _lock: fs::File,
 }
 
 impl InUse {
-    pub(crate) fn lock(place: &Path) -> Option<Self> {
+    /// Takes the lock; `None` where the entry cannot be opened or another process removes it.
+    #[must_use]
+    pub fn lock(place: &Path) -> Option<Self> {
         let file = fs::File::open(place).ok()?;
         file.lock_shared().ok()?;
         Some(Self { _lock: file })
     }
 
     /// Locks the entries of caches in a state folder that these binds show; those of [`Warm`] have a lock of their own.
-    pub(crate) fn of_binds(state: &Path, binds: &[Bind]) -> Vec<Self> {
+    pub fn of_binds(state: &Path, binds: &[Bind]) -> Vec<Self> {
         let Ok(state) = state.canonicalize() else { return Vec::new() };
         let entry = |bind: &Bind| {
             let host = bind.host.canonicalize().ok()?;
@@ -172,7 +174,7 @@ impl InUse {
 const LOCKED: [&str; 2] = ["deps", "builds"];
 
 /// Exclusive lock on an entry that is to be removed; `None` while a run uses it, or it is being written.
-pub(crate) fn free(place: &Path) -> Option<fs::File> {
+pub fn free(place: &Path) -> Option<fs::File> {
     let file = fs::File::open(place).ok()?;
     match file.try_lock() {
         Ok(()) => Some(file),
@@ -183,13 +185,13 @@ pub(crate) fn free(place: &Path) -> Option<fs::File> {
 }
 
 /// Marks an entry as used, so that it is kept.
-pub(crate) fn touch(place: &Path) {
+pub fn touch(place: &Path) {
     // A user who may not write there can still use the entry.
     let _ = fs::File::open(place).and_then(|folder| folder.set_modified(SystemTime::now()));
 }
 
 /// Removes incomplete entries, left by killed processes, and entries unused for a long time.
-pub(crate) fn tidy(parent: &Path) {
+pub fn tidy(parent: &Path) {
     let Ok(folder) = Folder::ours(parent) else { return };
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let age = || entry.metadata().ok()?.modified().ok()?.elapsed().ok();
@@ -205,14 +207,14 @@ pub(crate) fn tidy(parent: &Path) {
 }
 
 /// The reason of a recent failure of this build; `None` when it may be tried (again).
-pub(crate) fn in_vain(place: &Path) -> Option<String> {
+pub fn in_vain(place: &Path) -> Option<String> {
     let marker = place.with_extension("failed");
     let age = fs::metadata(&marker).ok()?.modified().ok()?.elapsed().unwrap_or_default();
     (age < AGAIN).then(|| fs::read_to_string(&marker).unwrap_or_default())
 }
 
 /// Records a failure for [`in_vain`].
-pub(crate) fn remember_in_vain(place: &Path, why: &str) {
+pub fn remember_in_vain(place: &Path, why: &str) {
     let _ = fs::write(place.with_extension("failed"), why);
 }
 

@@ -13,18 +13,18 @@ use std::time::SystemTime;
 use hotcell_sandbox::Bytes;
 use hotcell_sandbox::policy::{Bind, Confinement, HOME, Policy};
 use hotcell_sandbox::running::Beside;
+use hotcell_state::state::{StateChoice, StateFolder};
+use hotcell_state::time::micros_since_1970;
 use hotcell_testing::cargo::TARGET;
 use hotcell_workspace::{Folder, Layer, Stack, changes};
 use sha2::{Digest, Sha256};
 
 use super::{MOST_PATHS, NEVER_OLD, SHARE, bind, is_folder, keep_layers, touch};
-use crate::state::{StateChoice, StateFolder};
-use crate::time::micros_since_1970;
 
 /// The folder in the state folder.
-pub(crate) const KEPT: &str = "warm";
+pub const KEPT: &str = "warm";
 /// The empty folder that a run sees when its cache has no state yet.
-pub(crate) const EMPTY: &str = "empty";
+pub const EMPTY: &str = "empty";
 /// The form of what is kept.
 const FORM: &str = "1";
 /// The longest name.
@@ -56,7 +56,7 @@ impl FromStr for CacheName {
 
 /// A cache that a run sees.
 #[derive(Debug)]
-pub(crate) struct Warm {
+pub struct Warm {
     name: CacheName,
     parent: PathBuf,
     /// How the names of its states begin.
@@ -117,7 +117,7 @@ impl Warm {
     ///
     /// # Errors
     /// The reason why the job gets no cache.
-    pub(crate) fn show(
+    pub fn show(
         name: &CacheName,
         framework: &str,
         state: Option<&StateChoice>,
@@ -175,7 +175,7 @@ impl Warm {
     }
 
     /// Makes what a complete run left the next state.
-    pub(crate) fn keep(&self, beside: Vec<Beside>) {
+    pub fn keep(&self, beside: Vec<Beside>) {
         let Some(left) = beside.into_iter().find(|left| left.inside == self.inside) else { return };
         if !self.name.writes {
             return;

@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use hotcell_sandbox::toolchain::{self, Python, PythonVersion, Surroundings};
-
-use crate::report::{Code, ErrorReport};
+use hotcell_state::report::{Code, ErrorReport};
 
 /// The option.
 const OPTION: &str = "--python";

@@ -12,12 +12,13 @@ use hotcell_testing::framework::Command;
 use hotcell_testing::retry::Retries;
 use hotcell_testing::{Cancel, Progress, Project, ProjectFolder, Session, TestReport, Verdict};
 
-use super::beside::SCRIPT;
+use crate::test::services::SCRIPT;
+
 use super::{Beside, PreparedTest, seen_from_the_project};
 
 impl PreparedTest {
     /// One run in a new sandbox.
-    pub(super) async fn once(
+    pub async fn once(
         &self,
         engine: &dyn Spawn,
         cancel: &Cancel,
@@ -70,7 +71,7 @@ impl PreparedTest {
     }
 
     /// A session of some command in place of the one that the policy was made for.
-    pub(super) fn session(&self, policy: &Policy, chosen: &Chosen) -> std::io::Result<Session> {
+    pub fn session(&self, policy: &Policy, chosen: &Chosen) -> std::io::Result<Session> {
         let project = self.view.clone().map(|view| view as Arc<dyn Project + Send + Sync>);
         let policy = self.with_command(policy, chosen);
         let beside = (!self.options.beside.is_empty()).then(Beside::script);
@@ -80,7 +81,7 @@ impl PreparedTest {
     }
 
     /// Report of a run that could not begin.
-    pub(super) fn unwritten(&self, error: &std::io::Error) -> TestReport {
+    pub fn unwritten(&self, error: &std::io::Error) -> TestReport {
         let why = format!("hotcell's own files for the run cannot be written: {error}; make room in TMPDIR");
         let outcome = Outcome::without_a_run(Cause::Refused, why);
         TestReport::without_a_run(self.framework.name(), Vec::new(), outcome)
@@ -102,12 +103,12 @@ impl PreparedTest {
     }
 
     /// Adds the requested build options, which were validated before, to another command of these tests.
-    pub(super) fn build_as_asked(&self, project: &dyn Project, command: &mut Command) {
+    pub fn build_as_asked(&self, project: &dyn Project, command: &mut Command) {
         let _ = build_args::add(self.framework.name(), project, &self.options.build_args, command);
     }
 
     /// Calls `ask` with the workspace as it is on the host.
-    pub(super) fn with_project<T>(&self, ask: impl FnOnce(&dyn Project) -> T) -> Option<T> {
+    pub fn with_project<T>(&self, ask: impl FnOnce(&dyn Project) -> T) -> Option<T> {
         if let Some(view) = &self.view {
             return Some(ask(view.as_ref()));
         }
@@ -117,7 +118,7 @@ impl PreparedTest {
 
     /// Reruns failed tests, alone if the framework can select them, until all have passed once or `retry`
     /// reruns are done.
-    pub(super) async fn again(
+    pub async fn again(
         &self,
         engine: &dyn Spawn,
         cancel: &Cancel,

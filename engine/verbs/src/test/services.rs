@@ -12,7 +12,7 @@ use hotcell_testing::pgtap::POSTGRES;
 use hotcell_testing::{TestReport, Verdict};
 
 /// File name of the script in the folder of reporters.
-pub(super) const SCRIPT: &str = "hotcell_services.sh";
+pub const SCRIPT: &str = "hotcell_services.sh";
 /// Time limit until a service answers, in seconds.
 const PATIENCE: u32 = 60;
 /// Exit code of the script when a step before the tests failed.
@@ -63,7 +63,7 @@ impl Beside {
     }
 
     /// All commands with their options, for the guard.
-    pub(crate) fn commands(&self) -> Vec<(&'static str, &str)> {
+    pub fn commands(&self) -> Vec<(&'static str, &str)> {
         let services = self.services.iter().filter_map(|service| match service {
             Service::Command(command) => Some(("--service", command.as_str())),
             Service::Postgres | Service::Redis => None,
@@ -74,7 +74,7 @@ impl Beside {
     }
 
     /// Text of the script.
-    pub(super) fn script() -> String {
+    pub fn script() -> String {
         [POSTGRES, include_str!("services.sh")].concat()
     }
 
@@ -82,7 +82,7 @@ impl Beside {
     ///
     /// # Errors
     /// A sentence that says why this confinement cannot hold services.
-    pub(super) fn wrap(&self, policy: &mut Policy) -> Result<(), String> {
+    pub fn wrap(&self, policy: &mut Policy) -> Result<(), String> {
         if policy.shape.confinement == Confinement::LandlockOnly {
             return Err("--service and --before need a network and processes of the sandbox's own, which the profile landlock-only has not: take another profile".to_owned());
         }
@@ -115,7 +115,7 @@ impl Beside {
     }
 
     /// Restores a report to that of the tests alone: their command, and the reason if they never began.
-    pub(super) fn tell(report: &mut TestReport) {
+    pub fn tell(report: &mut TestReport) {
         let shown = Path::new(REPORTERS).join(SCRIPT);
         if report.command.get(1).is_some_and(|word| Path::new(word) == shown)
             && let Some(at) = report.command.iter().position(|word| word == "--")

@@ -2,18 +2,18 @@
 
 use hotcell_sandbox::Spawn;
 use hotcell_sandbox::policy::Policy;
+use hotcell_state::report::{Code, ErrorReport};
 use hotcell_testing::chosen::{self, Chosen};
 use hotcell_testing::session::Listed;
 use hotcell_testing::{Cancel, Progress, TestReport, Verdict};
 
 use super::{Beside, PreparedTest};
-use crate::report::{Code, ErrorReport};
 
 /// Frameworks that can list their tests.
 const THESE: &str = "pytest, unittest, jest, cargo, go and gtest have it";
 
 /// Error for a framework that lacks such an option.
-pub(super) fn unsplit(framework: &str, option: &str) -> ErrorReport {
+pub fn unsplit(framework: &str, option: &str) -> ErrorReport {
     let why =
         format!("{framework} cannot say which tests there are without running them, so it has no {option}");
     ErrorReport::new(Code::InvalidValue, why).field(option).hint(format!("leave it out; {THESE}"))
@@ -24,7 +24,7 @@ impl PreparedTest {
     ///
     /// # Errors
     /// The report, when there is no list or the shard is empty.
-    pub(super) async fn split(
+    pub async fn split(
         &self,
         engine: &dyn Spawn,
         cancel: &Cancel,

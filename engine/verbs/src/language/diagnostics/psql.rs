@@ -25,7 +25,7 @@ const LEVELS: [(&str, Severity); 10] = [
 
 /// Parses psql's output, which may be mixed with the program's own. `source` is the file: psql reports the
 /// line on which a statement ends.
-pub(super) fn read(printed: &str, source: &str) -> Vec<Diagnostic> {
+pub fn read(printed: &str, source: &str) -> Vec<Diagnostic> {
     let source: Vec<&str> = if source.len() > LONGEST_SOURCE { Vec::new() } else { source.lines().collect() };
     let mut rows: Vec<Diagnostic> = Vec::new();
     // Each message has at most one place.

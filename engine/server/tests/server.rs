@@ -4,14 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use hotcell_config::Configuration;
 use hotcell_sandbox::Engine;
 use hotcell_sandbox::outcome::Cause;
-use hotcell_service::live::workspaces::NewFile;
-use hotcell_service::live::{
+use hotcell_server::workspaces::NewFile;
+use hotcell_server::{
     AskedLimits, Bounds, Caller, CommandRequest, Live, Order, Phase, Run, RunDir, Stream, Workspace,
 };
-use hotcell_service::report::{Code, ErrorReport};
-use hotcell_service::{ChangePolicy, Configuration, StateFolder};
+use hotcell_state::StateFolder;
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_verbs::ChangePolicy;
 
 struct Service {
     live: Live,
@@ -50,10 +52,10 @@ impl Service {
         let content = format!("{request:?}").into_bytes();
         Ok(Order {
             command,
-            lane: hotcell_service::live::Lane::default(),
+            lane: hotcell_server::Lane::default(),
             key: key.map(str::to_owned),
             content,
-            request: hotcell_service::live::Requested::default(),
+            request: hotcell_server::Requested::default(),
             work: request.into_work(&self.live, &me())?,
         })
     }

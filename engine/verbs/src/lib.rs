@@ -1,0 +1,51 @@
+//! The operations of hotcell: each request of a person, a script or a model is prepared and executed here once, for
+//! every front end.
+//!
+//! Profile, configuration and request become a policy ([`hotcell_config`]), the program is found and its code is
+//! scanned ([`request`]), the sandbox runs it ([`execute()`]), and the report says how it ended. The crate knows no
+//! command-line options and prints nothing.
+//!
+//! | module | idea |
+//! | --- | --- |
+//! | [`request`] | one run, from the request to all that is needed to execute it |
+//! | [`mod@execute`] | the one place where a prepared run is executed |
+//! | [`test`] | the tests of a project, as runs |
+//! | [`suites`] | several test suites of one project |
+//! | [`language`] | source texts: file name, program and compiler by language |
+//! | [`compile`] | compilation before a run, in a sandbox of its own |
+//! | [`workspaces`] | workspaces that outlive a run |
+//! | [`pinned`] | a workspace held for the time of a run |
+//! | [`changes`] | what happens to the changes of a run |
+//! | [`images`], [`image_build`] | images of root file systems |
+//! | [`caches`] | kept data of the state folder: sizes, pruning |
+//! | `builds`, `build_folders` | results of compilers that outlive a run |
+//! | `mounts_below`, `outer_git` | mounts and git folders of a workspace that lie elsewhere |
+//! | [`plantable`] | places where a commit could plant a program |
+//! | `variables` | environment of a run |
+
+#![forbid(unsafe_code)]
+
+mod build_folders;
+pub mod builds;
+pub mod caches;
+pub mod changes;
+pub mod compile;
+pub mod execute;
+pub mod image_build;
+pub mod images;
+pub mod language;
+mod mounts_below;
+mod outer_git;
+pub mod pinned;
+pub mod plantable;
+pub mod request;
+pub mod suites;
+pub mod test;
+mod variables;
+pub mod workspaces;
+
+pub use changes::ChangePolicy;
+pub use execute::{Observer, RunReport, execute};
+pub use language::Language;
+pub use request::{Merged, Prepared, RunRequest, RunTarget, Source};
+pub use test::{PreparedTest, TestRequest, Unready};
