@@ -65,7 +65,7 @@ fn others(sources: &[Source]) -> impl Iterator<Item = &Source> {
 }
 
 /// Maximum number of links for one alias.
-const MOST: usize = 1000;
+const MAX_LINKS: usize = 1000;
 
 /// The links of an alias: normally one. Where something is mounted below the alias (such as a virtual
 /// environment at its own path), one link for each of its neighbours instead. `names` lists a folder of the
@@ -85,7 +85,11 @@ fn around(
     }
     if !there.iter().any(|shown| shown.starts_with(&here)) {
         made.push((here, Path::new(PROJECT).join(below).components().collect()));
-        return if made.len() > MOST { Err(format!("it takes more than {MOST} links")) } else { Ok(()) };
+        return if made.len() > MAX_LINKS {
+            Err(format!("it takes more than {MAX_LINKS} links"))
+        } else {
+            Ok(())
+        };
     }
     let all = names(below).map_err(|e| format!("{} cannot be listed: {e}", here.display()))?;
     all.iter().try_for_each(|one| around(name, there, names, &below.join(one), made))
@@ -102,7 +106,8 @@ fn names(folders: &[&Path], below: &Path) -> io::Result<Vec<OsString>> {
         let path: PathBuf = folder.join(below).components().collect();
         match openat2(AT_FDCWD, &path, how) {
             Ok(open) => {
-                for entry in std::fs::read_dir(format!("/proc/self/fd/{}", open.as_raw_fd()))?.take(MOST + 1)
+                for entry in
+                    std::fs::read_dir(format!("/proc/self/fd/{}", open.as_raw_fd()))?.take(MAX_LINKS + 1)
                 {
                     all.insert(entry?.file_name());
                 }
@@ -257,7 +262,7 @@ mod tests {
         assert_eq!(made(&["/root/pp", "/root"]), [link("")]);
         assert_eq!(made(&["/root/p/.venv"]), [link("/src"), link("/a b")]);
         assert_eq!(made(&["/root/p/.venv", "/root/p/a b/.venv"]), [link("/src"), link("/a b/x")]);
-        let many = |_: &Path| Ok((0..=MOST).map(|n| n.to_string().into()).collect());
+        let many = |_: &Path| Ok((0..=MAX_LINKS).map(|n| n.to_string().into()).collect());
         let there = [Path::new("/root/p/x")];
         assert!(around(Path::new("/root/p"), &there, &many, Path::new(""), &mut Vec::new()).is_err());
     }

@@ -22,16 +22,16 @@ use crate::seccomp::{self, Arch, Meaning};
 use crate::sys::{self, Notification};
 
 /// Maximum number of rows in a report; further kinds of denial are counted in [`Denials::dropped`].
-const MOST: usize = 200;
+const MAX_ROWS: usize = 200;
 /// Maximum number of rows for one system call with different arguments; later ones are counted in the row
 /// [`OTHERS`].
-const MOST_OF_ONE: usize = 8;
-const MOST_ADDRESSES: usize = 20;
+const MAX_ROWS_PER_CALL: usize = 8;
+const MAX_ADDRESS_ROWS: usize = 20;
 const OTHERS: &str = "(others)";
 /// Maximum number of notifications answered before other work gets a turn.
 const BATCH: usize = 64;
 /// CPU time charged for each wake-up: for waking, and for polling everything else that a run waits for.
-pub(crate) const WAKING: Duration = Duration::from_micros(20);
+pub(crate) const WAKE_COST: Duration = Duration::from_micros(20);
 
 /// The denials recorded so far.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ impl Denials {
         // No operation can crowd out another: after its first few rows, all its further targets share one
         // row.
         let own = self.rows.iter().filter(|d| d.layer == layer && d.operation == operation);
-        let most = if layer == "network" { MOST_ADDRESSES } else { MOST_OF_ONE };
+        let most = if layer == "network" { MAX_ADDRESS_ROWS } else { MAX_ROWS_PER_CALL };
         let known = |d: &&Denial| d.target == target;
         if own.clone().count() >= most && own.clone().find(known).is_none() {
             OTHERS.clone_into(&mut target);
@@ -55,7 +55,7 @@ impl Denials {
         let same = |d: &Denial| d.operation == operation && d.target == target && d.layer == layer;
         match self.rows.iter().position(same) {
             Some(row) => self.rows[row].count += 1,
-            None if self.rows.len() < MOST => self.rows.push(Denial {
+            None if self.rows.len() < MAX_ROWS => self.rows.push(Denial {
                 layer: layer.to_owned(),
                 operation: operation.to_owned(),
                 target,
@@ -68,7 +68,7 @@ impl Denials {
 
     /// Appends the rows of a proxy.
     pub fn append(&mut self, rows: Vec<Denial>) {
-        let room = MOST - self.rows.len();
+        let room = MAX_ROWS - self.rows.len();
         self.dropped += rows.iter().skip(room).map(|row| row.count).sum::<u64>();
         self.rows.extend(rows.into_iter().take(room));
     }
@@ -111,7 +111,7 @@ pub async fn answer(listener: Option<&mut Listener>, denials: &mut Denials) -> s
     calls.ready().await?;
     let began = processor_time();
     let answered = answer_batch(calls, denials);
-    pace.spend(processor_time().saturating_sub(began) + WAKING, Instant::now());
+    pace.spend(processor_time().saturating_sub(began) + WAKE_COST, Instant::now());
     answered
 }
 
@@ -257,9 +257,9 @@ mod tests {
         denials.add("seccomp", "ptrace", "3".to_owned(), "EPERM");
         assert_eq!(denials.dropped, 0);
         let rows = denials.into_rows();
-        assert_eq!(rows.len(), MOST_OF_ONE + 2);
+        assert_eq!(rows.len(), MAX_ROWS_PER_CALL + 2);
         assert_eq!((rows[3].target.as_str(), rows[3].count), ("3", 2));
-        assert_eq!((rows[MOST_OF_ONE].target.as_str(), rows[MOST_OF_ONE].count), (OTHERS, 292));
-        assert_eq!(rows[MOST_OF_ONE + 1].operation, "bpf");
+        assert_eq!((rows[MAX_ROWS_PER_CALL].target.as_str(), rows[MAX_ROWS_PER_CALL].count), (OTHERS, 292));
+        assert_eq!(rows[MAX_ROWS_PER_CALL + 1].operation, "bpf");
     }
 }

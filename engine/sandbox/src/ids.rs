@@ -15,11 +15,11 @@ use nix::libc;
 /// Far above the ids that distributions hand out (ordinary users from 1,000, sub-ids from 100,000 in steps of
 /// 65,536) and below 2^31, which some tools take for negative. No account has such an id, so even a program
 /// that escaped every namespace would have the rights of no user.
-pub const FIRST: u32 = 2_000_000_000;
+pub const FIRST_ID: u32 = 2_000_000_000;
 /// Maximum number of sandboxes on a host that have their own id at once.
 pub const SLOTS: u32 = 4096;
 /// The user and group id inside.
-pub const INSIDE: u32 = 1000;
+pub const INSIDE_ID: u32 = 1000;
 
 /// How ids are mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub enum Mapping {
 impl Mapping {
     /// Chooses the mapping from the caller's ids and the text of its `/proc/self/uid_map` and `gid_map`.
     pub fn decide(uid: u32, gid: u32, can_set_ids: bool, uid_map: &str, gid_map: &str) -> Self {
-        let all = |map: &str| covers(map, FIRST) && covers(map, FIRST + SLOTS - 1);
+        let all = |map: &str| covers(map, FIRST_ID) && covers(map, FIRST_ID + SLOTS - 1);
         if can_set_ids && all(uid_map) && all(gid_map) { Self::Privileged } else { Self::OwnId { uid, gid } }
     }
 
@@ -56,7 +56,7 @@ impl Mapping {
     /// The host ids of the sandbox in this slot.
     pub const fn outside(self, slot: u32) -> (u32, u32) {
         match self {
-            Self::Privileged => (FIRST + slot % SLOTS, FIRST + slot % SLOTS),
+            Self::Privileged => (FIRST_ID + slot % SLOTS, FIRST_ID + slot % SLOTS),
             Self::OwnId { uid, gid } => (uid, gid),
         }
     }

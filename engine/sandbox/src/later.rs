@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use hotcell_launcher::wire::QUIET_MS;
+use hotcell_launcher::wire::QUIET_PERIOD_MS;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant as Tick, sleep_until};
@@ -16,10 +16,10 @@ use tokio::time::{Instant as Tick, sleep_until};
 use crate::sys;
 
 /// Delay after the job was sent. A program that its filter stops, or that fills a pipe, waits meanwhile.
-pub const QUIET: Duration = Duration::from_millis(QUIET_MS as u64);
+pub const QUIET_PERIOD: Duration = Duration::from_millis(QUIET_PERIOD_MS as u64);
 /// Polling interval for a descriptor that cannot be registered with the runtime, for lack of memory or of
 /// watches.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A readable descriptor whose readiness is reported late.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ enum State {
 impl DeferredFd {
     /// Wraps a descriptor of a run whose job was sent at `released`.
     pub fn new(fd: OwnedFd, released: Instant) -> Self {
-        Self(State::Deaf(fd, Tick::from_std(released + QUIET)))
+        Self(State::Deaf(fd, Tick::from_std(released + QUIET_PERIOD)))
     }
 
     /// Waits until there may be data. Cancel safe.
@@ -60,7 +60,7 @@ impl DeferredFd {
         {
             self.0 = match sys::try_readiness(fd) {
                 Ok(hearing) => State::Hearing(hearing),
-                Err(fd) => State::Deaf(fd, Tick::now() + LOOK),
+                Err(fd) => State::Deaf(fd, Tick::now() + POLL_INTERVAL),
             };
         }
         match &self.0 {
@@ -106,7 +106,7 @@ mod tests {
                 }
             };
             assert_eq!(heard, said.as_bytes());
-            assert!(released.elapsed() >= QUIET);
+            assert!(released.elapsed() >= QUIET_PERIOD);
         }
         drop(writer);
         later.ready().await.unwrap();
@@ -124,7 +124,7 @@ mod tests {
             let asked = Instant::now();
             later.ready().await.unwrap();
             assert_eq!(later.take(read).unwrap(), want);
-            assert!(asked.elapsed() >= LOOK / 2, "it was looked at without a pause");
+            assert!(asked.elapsed() >= POLL_INTERVAL / 2, "it was looked at without a pause");
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::{encode, ids, socket, sys};
 
 /// Time limit for one answer of the launcher. Building a root takes well under a millisecond, so this is
 /// reached only when the launcher was stopped.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reason why the launcher did not carry out a request.
 #[derive(Debug, thiserror::Error)]
@@ -129,7 +129,7 @@ impl Launcher {
     /// Waits for the answer with this tag. Answers to callers that stopped waiting are dropped, with the
     /// descriptors that they carry.
     async fn answer(&self, tag: u32) -> Result<Option<OwnedFd>, Trouble> {
-        let answer = tokio::time::timeout(PATIENCE, async {
+        let answer = tokio::time::timeout(ANSWER_TIMEOUT, async {
             loop {
                 let message = receive(self.socket.as_fd())
                     .await
@@ -146,7 +146,7 @@ impl Launcher {
         });
         let message = answer
             .await
-            .map_err(|_| Trouble::Lost(format!("does not answer within {} s", PATIENCE.as_secs())))??;
+            .map_err(|_| Trouble::Lost(format!("does not answer within {} s", ANSWER_TIMEOUT.as_secs())))??;
         let said = message.tell().map_err(|e| Trouble::Lost(e.to_string()))?;
         match said.kind {
             tell::DONE => Ok(message.fds.into_iter().next()),
@@ -159,7 +159,7 @@ impl Launcher {
     pub fn tell(&self, request: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), Trouble> {
         // With many requests at once, the launcher may not have read all of them yet. It blocks on nothing
         // else, so it soon will.
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + ANSWER_TIMEOUT;
         loop {
             match socket::send(self.socket.as_fd(), request, fds) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock && Instant::now() < until => {

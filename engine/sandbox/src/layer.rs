@@ -107,10 +107,10 @@ impl FromStr for Layer {
 
 /// Characters of a mistyped word that are compared: no name is longer, and the comparison takes time and memory for
 /// each.
-const COMPARED: usize = 64;
+const MAX_COMPARED_CHARS: usize = 64;
 
 fn beginning(word: &str) -> &str {
-    word.char_indices().nth(COMPARED).map_or(word, |(at, _)| &word[..at])
+    word.char_indices().nth(MAX_COMPARED_CHARS).map_or(word, |(at, _)| &word[..at])
 }
 
 /// The candidate closest to a mistyped `word`, by its beginning; `None` when there are no candidates.

@@ -10,7 +10,7 @@ use std::time::Instant;
 use nix::sys::socket::{MsgFlags, SockaddrStorage, recvfrom, sendto};
 use tokio::time::sleep_until;
 
-use crate::denials::{Denials, WAKING, processor_time};
+use crate::denials::{Denials, WAKE_COST, processor_time};
 use crate::later::DeferredFd;
 use crate::outcome::Denial;
 use crate::pace::Pace;
@@ -18,8 +18,8 @@ use crate::pace::Pace;
 /// Maximum number of questions answered before other work gets a turn.
 const BATCH: usize = 64;
 /// Maximum length of a question in bytes; names have 255 at most. RFC 1035
-const LONGEST: usize = 512;
-const HEAD: usize = 12;
+const MAX_QUESTION_LEN: usize = 512;
+const HEADER_LEN: usize = 12;
 
 /// The socket of one run, and what was asked there.
 pub struct Asked {
@@ -46,7 +46,7 @@ impl Asked {
 
     fn answer_batch(&mut self) -> io::Result<()> {
         for _ in 0..BATCH {
-            let mut buffer = [0u8; LONGEST + 1];
+            let mut buffer = [0u8; MAX_QUESTION_LEN + 1];
             let received =
                 self.socket.take(|fd| Ok(recvfrom::<SockaddrStorage>(fd.as_raw_fd(), &mut buffer)?));
             let (length, from) = match received {
@@ -54,7 +54,7 @@ impl Asked {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(e) => return Err(e),
             };
-            let reply = buffer.get(..length).filter(|_| length <= LONGEST).and_then(no_such_name);
+            let reply = buffer.get(..length).filter(|_| length <= MAX_QUESTION_LEN).and_then(no_such_name);
             if let (Some((name, reply)), Some(from), Some(fd)) = (reply, from, self.socket.fd()) {
                 self.told.add("network", "dns", name, "there is no network");
                 let _ = sendto(fd.as_raw_fd(), &reply, &from, MsgFlags::MSG_DONTWAIT);
@@ -76,7 +76,7 @@ pub async fn answer(asked: Option<&mut Asked>) -> bool {
     }
     let began = processor_time();
     let answered = asked.answer_batch();
-    asked.pace.spend(processor_time().saturating_sub(began) + WAKING, Instant::now());
+    asked.pace.spend(processor_time().saturating_sub(began) + WAKE_COST, Instant::now());
     answered.is_ok()
 }
 
@@ -84,11 +84,11 @@ pub async fn answer(asked: Option<&mut Asked>) -> bool {
 fn no_such_name(message: &[u8]) -> Option<(String, Vec<u8>)> {
     const RESPONSE_OR_OPCODE: u8 = 0b1111_1000;
     const RECURSION_DESIRED: u8 = 1;
-    let head: &[u8; HEAD] = message.first_chunk()?;
+    let head: &[u8; HEADER_LEN] = message.first_chunk()?;
     if head[2] & RESPONSE_OR_OPCODE != 0 || head[4..6] != [0, 1] {
         return None;
     }
-    let (mut name, mut at) = (String::new(), HEAD);
+    let (mut name, mut at) = (String::new(), HEADER_LEN);
     loop {
         let length = usize::from(*message.get(at)?);
         at += 1;
@@ -107,7 +107,7 @@ fn no_such_name(message: &[u8]) -> Option<(String, Vec<u8>)> {
     let mut reply = message.get(..at + 4)?.to_vec();
     reply[2] = 0x80 | head[2] & RECURSION_DESIRED;
     reply[3] = 0x83;
-    reply[6..HEAD].fill(0);
+    reply[6..HEADER_LEN].fill(0);
     Some((name, reply))
 }
 

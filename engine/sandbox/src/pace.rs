@@ -9,9 +9,9 @@
 use std::time::{Duration, Instant};
 
 /// Initial and maximum balance of the account: enough for a few thousand answers.
-const SAVED: Duration = Duration::from_millis(250);
+const MAX_BALANCE: Duration = Duration::from_millis(250);
 /// Fraction of a run's processors that may be spent on its answers, in addition to its quota.
-const PART: f64 = 0.25;
+const MAX_SHARE: f64 = 0.25;
 /// Minimum rate, as a fraction of a processor; it keeps the delay of an answer below a tenth of a second.
 const MIN_SHARE: f64 = 0.02;
 /// Maximum delay, short enough that a waiting program does not look as if it hangs.
@@ -20,7 +20,7 @@ const MAX_PAUSE: Duration = Duration::from_millis(200);
 /// The account of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Refill rate in processors, from [`MIN_SHARE`] to [`PART`].
+    /// Refill rate in processors, from [`MIN_SHARE`] to [`MAX_SHARE`].
     share: f64,
     /// Balance in seconds of CPU time; negative when overdrawn.
     saved: f64,
@@ -32,15 +32,15 @@ pub struct Pace {
 impl Pace {
     /// Opens the account of a run that may use this many processors (`None`: all of them).
     pub fn new(cpus: Option<f64>, now: Instant) -> Self {
-        let share = (cpus.unwrap_or(1.0).min(1.0) * PART).max(MIN_SHARE);
-        Self { share, saved: SAVED.as_secs_f64(), at: now, until: now }
+        let share = (cpus.unwrap_or(1.0).min(1.0) * MAX_SHARE).max(MIN_SHARE);
+        Self { share, saved: MAX_BALANCE.as_secs_f64(), at: now, until: now }
     }
 
     /// Charges CPU time for answers.
     pub fn spend(&mut self, used: Duration, now: Instant) {
         let earned = now.saturating_duration_since(self.at).as_secs_f64() * self.share;
         self.at = self.at.max(now);
-        self.saved = (self.saved + earned).min(SAVED.as_secs_f64()) - used.as_secs_f64();
+        self.saved = (self.saved + earned).min(MAX_BALANCE.as_secs_f64()) - used.as_secs_f64();
         if self.saved < 0.0 {
             let pause = Duration::from_secs_f64(-self.saved / self.share).min(MAX_PAUSE);
             self.until = now + pause;
@@ -87,7 +87,7 @@ mod tests {
                     // The first answer is given before it is paid for, and so is the one that overdraws the
                     // account.
                     let time = Duration::from_secs(seconds).as_secs_f64();
-                    let most = SAVED.as_secs_f64() + share * time + 2.0 * each.as_secs_f64();
+                    let most = MAX_BALANCE.as_secs_f64() + share * time + 2.0 * each.as_secs_f64();
                     assert!(used <= most + 1e-6, "{cpus:?} {each:?} {seconds} s: {used} of {most}");
                     assert!(used >= most * 0.9, "{cpus:?} {each:?} {seconds} s: only {used} of {most}");
                 }

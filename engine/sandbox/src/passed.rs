@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 use crate::sys;
 
 /// Descriptor of the socket: the first after standard input, output and error. `sd_listen_fds(3)`
-const FIRST: i32 = sys::PASSED;
+const SOCKET_FD: i32 = sys::FIRST_PASSED_FD;
 
 /// Takes the socket. Succeeds only once.
 ///
@@ -24,8 +24,8 @@ const FIRST: i32 = sys::PASSED;
 pub fn listener() -> Result<TcpListener, String> {
     let variable = |name: &str| std::env::var_os(name);
     named(variable("LISTEN_FDS").as_deref(), variable("LISTEN_PID").as_deref(), Pid::this().as_raw())?;
-    let wrong = |why: &str| format!("descriptor {FIRST} was passed to this process, and {why}");
-    let is_socket = std::fs::read_link(Path::new("/proc/self/fd").join(FIRST.to_string()))
+    let wrong = |why: &str| format!("descriptor {SOCKET_FD} was passed to this process, and {why}");
+    let is_socket = std::fs::read_link(Path::new("/proc/self/fd").join(SOCKET_FD.to_string()))
         .is_ok_and(|target| target.as_os_str().as_encoded_bytes().starts_with(b"socket:"));
     if !is_socket {
         return Err(wrong("it is no socket"));

@@ -103,7 +103,7 @@ fn copy_folder(
     room: &mut Room,
     depth: u32,
 ) -> io::Result<()> {
-    if depth > DEEPEST {
+    if depth > MAX_FOLDER_DEPTH {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "its folders are nested too deep"));
     }
     for entry in from.entries()? {
@@ -158,7 +158,7 @@ fn give(file: &fs::File, owner: Option<(u32, u32)>, mode: u32) -> io::Result<()>
 }
 
 /// Maximum depth of folders; each level holds two descriptors.
-const DEEPEST: u32 = 200;
+const MAX_FOLDER_DEPTH: u32 = 200;
 
 /// Beginning of the refusal when no scratch folder can be made.
 pub const SCRATCH: &str = "without a root of its own the program needs a scratch folder on the host";

@@ -279,7 +279,7 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
     let setup = Setup {
         flags,
         namespaces,
-        inside: (ids::INSIDE, ids::INSIDE),
+        inside: (ids::INSIDE_ID, ids::INSIDE_ID),
         scratch_bytes: shape.ceilings.disk.0,
         scratch_files: scratch_files(&shape.ceilings),
         hostname: if on(Layer::UtsNs) { b"sandbox".to_vec() } else { Vec::new() },
@@ -470,7 +470,7 @@ fn scratch_files(limits: &Limits) -> u64 {
 }
 
 /// Minimum memory with which a program can start at all.
-const LEAST_MEMORY: Bytes = Bytes::mib(1);
+const MIN_MEMORY: Bytes = Bytes::mib(1);
 
 fn check_limits(limits: &Limits, host: &Host) -> Result<(), Refusal> {
     let zero = |name: &str| {
@@ -505,9 +505,9 @@ fn check_limits(limits: &Limits, host: &Host) -> Result<(), Refusal> {
             )
         });
     }
-    if limits.memory < LEAST_MEMORY {
+    if limits.memory < MIN_MEMORY {
         return Err(Refusal::new(format!(
-            "the memory limit {} is below {LEAST_MEMORY}, in which no program starts",
+            "the memory limit {} is below {MIN_MEMORY}, in which no program starts",
             limits.memory
         )));
     }

@@ -25,14 +25,14 @@ use crate::{BoxFuture, Engine, sources};
 
 /// Back-off for a shape after a sandbox of it could not be made ahead. Meanwhile, a caller who asks for one
 /// gets the reason.
-const PAUSE: Duration = Duration::from_secs(5);
+const FAILURE_BACKOFF: Duration = Duration::from_secs(5);
 /// Back-off after an interpreter could not be started ahead.
-const GIVEN_UP: Duration = Duration::from_secs(60);
+const PRIME_BACKOFF: Duration = Duration::from_secs(60);
 /// Delay before a taken sandbox is replaced: most runs are over by then, and have the processors to
 /// themselves. After a miss, the next sandbox is made at once.
-const LULL: Duration = Duration::from_millis(4);
-/// Minimum interval between searches for shapes that are no longer used.
-const LOOK: Duration = Duration::from_secs(1);
+const REFILL_DELAY: Duration = Duration::from_millis(4);
+/// Maximum interval between searches for shapes that are no longer used.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Size of a pool, and lifetime of its sandboxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ impl Shelves {
     /// Whether making a sandbox of this kind failed recently.
     fn is_failing(&self, kind: &Kind, now: Instant) -> bool {
         let failed = self.all.iter().find(|shelf| shelf.kind == *kind).and_then(|shelf| shelf.failed);
-        failed.is_some_and(|failed| now.saturating_duration_since(failed) < GIVEN_UP)
+        failed.is_some_and(|failed| now.saturating_duration_since(failed) < PRIME_BACKOFF)
     }
 }
 
@@ -277,7 +277,7 @@ impl Inner {
         shelves.all.sort_by_key(|shelf| std::cmp::Reverse(shelf.asked));
         let paused = |shelf: &Shelf| {
             // No attempt during the back-off: an interpreter that hangs costs seconds each time.
-            let pause = if shelf.kind.prime.is_some() { GIVEN_UP } else { PAUSE };
+            let pause = if shelf.kind.prime.is_some() { PRIME_BACKOFF } else { FAILURE_BACKOFF };
             shelf.failed.is_some_and(|failed| now.saturating_duration_since(failed) < pause)
         };
         let lacks = |shelf: &Shelf| shelf.again && shelf.ready.len() < self.options.each && !paused(shelf);
@@ -321,7 +321,7 @@ async fn tend(pool: Weak<Inner>) {
             Some((_, false)) if !calm => {
                 calm = true;
                 drop(inner);
-                tokio::time::sleep(LULL).await;
+                tokio::time::sleep(REFILL_DELAY).await;
             }
             Some((kind, _)) => {
                 let made = match inner
@@ -336,7 +336,7 @@ async fn tend(pool: Weak<Inner>) {
                 calm = false;
             }
             None => {
-                let wait = LOOK.min(inner.options.idle / 2).max(Duration::from_millis(10));
+                let wait = SWEEP_INTERVAL.min(inner.options.idle / 2).max(Duration::from_millis(10));
                 let _ = tokio::time::timeout(wait, inner.wanted.notified()).await;
             }
         }

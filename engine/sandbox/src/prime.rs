@@ -69,7 +69,7 @@ const BEGINNINGS: [&str; 12] = [
 ];
 /// Bytes reserved in the interpreter's arguments: the job's arguments overwrite them, so that the kernel
 /// shows those instead.
-const ROOM: usize = 4096;
+const RESERVED_ARGUMENT_BYTES: usize = 4096;
 
 /// Whether an interpreter can be started ahead for runs of this policy.
 #[must_use]
@@ -166,9 +166,13 @@ impl Prime {
             Runtime::Python => "python",
             Runtime::Node => "node",
         };
-        let argv =
-            [self.program.clone(), kind.into(), self.modules.join(",").into(), " ".repeat(ROOM).into()]
-                .map(cstring);
+        let argv = [
+            self.program.clone(),
+            kind.into(),
+            self.modules.join(",").into(),
+            " ".repeat(RESERVED_ARGUMENT_BYTES).into(),
+        ]
+        .map(cstring);
         let library = OsString::from(format!("/proc/self/fd/{LIBRARY_FD}"));
         let mut usual = defaults(Path::new(HOME));
         if let Some(path) = &self.path {

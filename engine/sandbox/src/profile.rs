@@ -29,7 +29,7 @@ const BUILT_IN: [(&str, &str); 3] = [
 ];
 
 /// Maximum size of a profile file in bytes; a profile is about a page of text.
-const LONGEST_FILE: u64 = 64 * 1024;
+const MAX_PROFILE_BYTES: u64 = 64 * 1024;
 
 /// A named policy without a program.
 ///
@@ -432,9 +432,11 @@ pub fn text_of(file: std::fs::File, path: &Path) -> Result<String, FileError> {
         return Err(bad("is not a file".to_owned()));
     }
     let mut bytes = Vec::new();
-    file.take(LONGEST_FILE + 1).read_to_end(&mut bytes).map_err(|e| bad(format!("cannot be read: {e}")))?;
-    if bytes.len() as u64 > LONGEST_FILE {
-        return Err(bad(format!("is longer than {}", Bytes(LONGEST_FILE))));
+    file.take(MAX_PROFILE_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|e| bad(format!("cannot be read: {e}")))?;
+    if bytes.len() as u64 > MAX_PROFILE_BYTES {
+        return Err(bad(format!("is longer than {}", Bytes(MAX_PROFILE_BYTES))));
     }
     String::from_utf8(bytes).map_err(|_| bad("is not UTF-8 text".to_owned()))
 }

@@ -10,19 +10,19 @@ use crate::plan::Refusal;
 
 /// Descriptors that one job needs: control, streams, events, mounts, and on cgroup v1 two for each
 /// controller.
-const EACH: u64 = 20;
+const JOB_DESCRIPTORS: u64 = 20;
 /// Descriptors that one idle sandbox needs.
-const IDLE: u64 = 10;
+const IDLE_DESCRIPTORS: u64 = 10;
 /// Number of this process's descriptors for each idle sandbox.
-const FOR_ONE_IDLE: u64 = 64;
+const DESCRIPTORS_PER_IDLE: u64 = 64;
 /// Maximum number of idle sandboxes for which descriptors are reserved: the default size of a pool.
-const MOST_IDLE: u64 = 16;
+const MAX_IDLE_SANDBOXES: u64 = 16;
 /// Descriptors that the guard's reader needs: a sandbox with its own launcher, besides those of the jobs.
-const READER: u64 = EACH + IDLE;
+const READER_DESCRIPTORS: u64 = JOB_DESCRIPTORS + IDLE_DESCRIPTORS;
 /// Descriptors that the rest of the process may need.
-const REST: u64 = 64;
+const OTHER_DESCRIPTORS: u64 = 64;
 /// Maximum time that a job waits for its turn.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TURN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The permits for an engine's jobs.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Room {
     /// `RLIMIT_NOFILE` before it was raised.
     pub fn new(open_files: u64) -> Self {
         let all = jobs(open_files);
-        let idle = usize::try_from(open_files / FOR_ONE_IDLE).unwrap_or(usize::MAX).max(1);
+        let idle = usize::try_from(open_files / DESCRIPTORS_PER_IDLE).unwrap_or(usize::MAX).max(1);
         Self { places: Arc::new(Semaphore::new(all)), all, idle }
     }
 
@@ -53,7 +53,7 @@ impl Room {
 
     /// Waits for a permit, which is released when it is dropped.
     pub async fn take(&self) -> Result<OwnedSemaphorePermit, Refusal> {
-        self.take_within(PATIENCE).await
+        self.take_within(TURN_TIMEOUT).await
     }
 
     async fn take_within(&self, patience: Duration) -> Result<OwnedSemaphorePermit, Refusal> {
@@ -72,8 +72,8 @@ impl Room {
 }
 
 fn jobs(open_files: u64) -> usize {
-    let idle = (open_files / FOR_ONE_IDLE).clamp(1, MOST_IDLE) * IDLE;
-    let jobs = open_files.saturating_sub(REST + READER + idle) / EACH;
+    let idle = (open_files / DESCRIPTORS_PER_IDLE).clamp(1, MAX_IDLE_SANDBOXES) * IDLE_DESCRIPTORS;
+    let jobs = open_files.saturating_sub(OTHER_DESCRIPTORS + READER_DESCRIPTORS + idle) / JOB_DESCRIPTORS;
     usize::try_from(jobs).unwrap_or(usize::MAX).clamp(1, Semaphore::MAX_PERMITS)
 }
 

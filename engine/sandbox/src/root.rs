@@ -66,8 +66,8 @@ const ETC_FOLDERS: [&str; 11] = [
 ];
 /// Folders of `/etc` by prefix: run-time configuration of language runtimes.
 const ETC_PREFIXES: [&str; 3] = ["ImageMagick-", "java-", "python3"];
-/// The largest file of `/etc` that is copied.
-const ETC_FILE_MAX: u64 = 1 << 20;
+/// Maximum size of a file of `/etc` that is copied, in bytes.
+const MAX_ETC_FILE_BYTES: u64 = 1 << 20;
 
 /// Kind of a top-level folder of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,8 +164,8 @@ fn read_small(path: &Path) -> Option<Vec<u8>> {
         return None;
     }
     let mut content = Vec::new();
-    file.take(ETC_FILE_MAX + 1).read_to_end(&mut content).ok()?;
-    (content.len() as u64 <= ETC_FILE_MAX).then_some(content)
+    file.take(MAX_ETC_FILE_BYTES + 1).read_to_end(&mut content).ok()?;
+    (content.len() as u64 <= MAX_ETC_FILE_BYTES).then_some(content)
 }
 
 /// A mountpoint in the root for a mount that comes with a job.

@@ -21,7 +21,9 @@ use crate::layer::Layer;
 use crate::plan::{self, Refusal, ShapePlan, Source};
 use crate::policy::{HOME, Job, Stdin};
 use crate::running::{Follow, Given, Here, Running};
-use crate::shared::{AGAIN, CROWD_TIMEOUT, Shared, Slot, group_limits, out_of_descriptors, refusal_of};
+use crate::shared::{
+    CROWD_RETRY_INTERVAL, CROWD_TIMEOUT, Shared, Slot, group_limits, out_of_descriptors, refusal_of,
+};
 use crate::supervise::{Ends, Stop, Task};
 use crate::{BoxFuture, alias, host, plain, root, socket, sources, streams};
 
@@ -57,7 +59,7 @@ pub(crate) struct Ahead {
 type Pipe = (OwnedFd, OwnedFd);
 
 /// Time limit until a sandbox is ready for its job.
-const PATIENCE: Duration = Duration::from_secs(30);
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Sandbox {
     /// Waits until the sandbox is ready for its job; for sandboxes made ahead.
@@ -79,8 +81,9 @@ impl Sandbox {
                 }
             }
         };
-        let slow = |_| Refusal::internal(format!("the sandbox was not ready in {} s", PATIENCE.as_secs()));
-        tokio::time::timeout(PATIENCE, ready).await.map_err(slow)??;
+        let slow =
+            |_| Refusal::internal(format!("the sandbox was not ready in {} s", READY_TIMEOUT.as_secs()));
+        tokio::time::timeout(READY_TIMEOUT, ready).await.map_err(slow)??;
         self.spent = self.group.as_ref().and_then(|group| group.sample().ok()?.cpu).unwrap_or_default();
         self.ahead = Some(Ahead { null: null()?, stdout: self.pipe()?, stderr: self.pipe()? });
         Ok(self)
@@ -297,7 +300,7 @@ async fn send_patiently(
         if Instant::now() >= until {
             return Err(Refusal::internal(launcher::CROWDED));
         }
-        tokio::time::sleep(AGAIN).await;
+        tokio::time::sleep(CROWD_RETRY_INTERVAL).await;
     }
 }
 

@@ -97,10 +97,10 @@ struct Template {
 /// Maximum time that a request waits until the kernel takes this user's descriptors again, and the interval
 /// between retries.
 pub(crate) const CROWD_TIMEOUT: Duration = Duration::from_secs(5);
-pub(crate) const AGAIN: Duration = Duration::from_millis(20);
+pub(crate) const CROWD_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Maximum number of templates of one launcher; must match the launcher's own number.
-const TEMPLATES: u32 = 32;
+const MAX_TEMPLATES: u32 = 32;
 
 /// Sandboxes that have answered but are not gone yet.
 #[derive(Debug, Default)]
@@ -169,7 +169,7 @@ impl Shared {
         loop {
             match self.ask_once(plan, control, group, mounts).await {
                 Err(trouble) if trouble.may_pass() && Instant::now() < until => {
-                    tokio::time::sleep(AGAIN).await;
+                    tokio::time::sleep(CROWD_RETRY_INTERVAL).await;
                 }
                 sent => return sent,
             }
@@ -296,7 +296,7 @@ impl Shared {
         let until = Instant::now() + CROWD_TIMEOUT;
         let mut answer = self.ask_rooted(&request(idmap)).await;
         while answer.as_ref().is_err_and(Trouble::may_pass) && Instant::now() < until {
-            tokio::time::sleep(AGAIN).await;
+            tokio::time::sleep(CROWD_RETRY_INTERVAL).await;
             answer = self.ask_rooted(&request(idmap)).await;
         }
         // Where the file system cannot map owners, files readable by all users can still be read.
@@ -336,7 +336,7 @@ impl Ready {
         if let Some(template) = self.templates.get(differs) {
             return Ok(template.id);
         }
-        let id = self.next % TEMPLATES;
+        let id = self.next % MAX_TEMPLATES;
         let old = self.templates.iter().find(|(_, known)| known.id == id).map(|(differs, _)| differs.clone());
         if let Some(old) = old {
             self.launcher.ask_later(&encode::forget(id), &[])?;
@@ -352,9 +352,9 @@ impl Ready {
             image.iter().flat_map(|image| &image.layers).filter_map(|layer| hold(layer).ok()).collect();
         let bytes = encode::ops(&match image {
             Some(image) => {
-                root::image_ops(image, &host.root, (places, links), names.as_ref(), crate::ids::INSIDE)
+                root::image_ops(image, &host.root, (places, links), names.as_ref(), crate::ids::INSIDE_ID)
             }
-            None => root::ops(&host.root, (places, links), names.as_ref(), crate::ids::INSIDE),
+            None => root::ops(&host.root, (places, links), names.as_ref(), crate::ids::INSIDE_ID),
         });
         let memory = socket::sealed(c"hotcell-template", &bytes).map_err(Trouble::Here)?;
         self.launcher.ask_later(&encode::template(id, bytes.len()), &[memory.as_fd()])?;

@@ -58,7 +58,7 @@ pub fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<Message>> {
 
 fn receive_once(socket: BorrowedFd<'_>) -> io::Result<Option<Message>> {
     let mut message = Message { bytes: [0; 1024], len: 0, fds: Vec::new() };
-    let Some(piece) = receive_into(socket, &mut message.bytes, ALL)? else { return Ok(None) };
+    let Some(piece) = receive_into(socket, &mut message.bytes, MAX_MESSAGE_FDS)? else { return Ok(None) };
     (message.len, message.fds) = (piece.len, piece.fds);
     Ok(Some(message))
 }
@@ -75,7 +75,7 @@ pub struct Piece {
 }
 
 /// Maximum number of descriptors in one message (the kernel's `SCM_MAX_FD`).
-pub const ALL: usize = 253;
+pub const MAX_MESSAGE_FDS: usize = 253;
 
 /// Receives one message into a buffer, with at most `room` descriptors, without waiting; `None` at the end of
 /// the stream. Fails when more descriptors came, or when this process may not open as many (`EMFILE`): all of
@@ -151,9 +151,14 @@ mod tests {
     /// The reading end sees the end of file once all copies of the writing end are closed.
     #[test]
     fn no_descriptor_stays_open_that_did_not_fit() {
-        for (sent, room, want) in
-            [(0, 0, Some(0)), (1, 1, Some(1)), (3, ALL, Some(3)), (1, 0, None), (2, 1, None), (200, 3, None)]
-        {
+        for (sent, room, want) in [
+            (0, 0, Some(0)),
+            (1, 1, Some(1)),
+            (3, MAX_MESSAGE_FDS, Some(3)),
+            (1, 0, None),
+            (2, 1, None),
+            (200, 3, None),
+        ] {
             let (ours, theirs) = pair().unwrap();
             let (mut reader, writer) = std::io::pipe().unwrap();
             send(theirs.as_fd(), b"m", &vec![writer.as_fd(); sent]).unwrap();

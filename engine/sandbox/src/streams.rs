@@ -28,9 +28,9 @@ pub enum Chunk {
 }
 
 /// Maximum time that a listener may take to accept the last output.
-const LISTENER: Duration = Duration::from_secs(30);
+const LISTENER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes read from a pipe at once.
-const PIECE: usize = 16 * 1024;
+const READ_CHUNK: usize = 16 * 1024;
 
 /// The streams of one run: standard output, standard error, and events if there are any.
 pub struct Streams {
@@ -118,7 +118,7 @@ impl Streams {
         // Last, and not captured: the caller takes events as they arrive.
         followed
             .extend(ends.events.map(|(pipe, to)| Followed::start(later(pipe), 0, &flow, to, |bytes| bytes)));
-        let buffer = if own.is_empty() { Vec::new() } else { vec![0; PIECE] };
+        let buffer = if own.is_empty() { Vec::new() } else { vec![0; READ_CHUNK] };
         Self { flow, own, followed, buffer }
     }
 
@@ -170,7 +170,8 @@ impl Streams {
             };
             // Everything written before the end fits into the pipe; a process that writes later is no longer
             // part of the run.
-            let mut left = fcntl(pipe, FcntlArg::F_GETPIPE_SZ).map_or(PIECE, |n| n.unsigned_abs() as usize);
+            let mut left =
+                fcntl(pipe, FcntlArg::F_GETPIPE_SZ).map_or(READ_CHUNK, |n| n.unsigned_abs() as usize);
             while left > 0
                 && let Some(n) = read_now(pipe, &mut self.buffer)
             {
@@ -181,7 +182,7 @@ impl Streams {
             kept.push(stream.capture.finish());
         }
         for mut stream in self.followed.drain(..) {
-            if tokio::time::timeout(LISTENER, &mut stream.task).await.is_err() {
+            if tokio::time::timeout(LISTENER_TIMEOUT, &mut stream.task).await.is_err() {
                 stream.task.abort();
             }
             let mut capture = stream.capture.lock().unwrap_or_else(PoisonError::into_inner);
@@ -233,7 +234,7 @@ async fn follow<T>(
     to: mpsc::Sender<T>,
     kind: fn(Vec<u8>) -> T,
 ) {
-    let mut buffer = vec![0u8; PIECE];
+    let mut buffer = vec![0u8; READ_CHUNK];
     loop {
         // Neither reading nor a listener that is gone consumes tokio's budget.
         tokio::task::consume_budget().await;

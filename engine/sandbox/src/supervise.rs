@@ -17,7 +17,7 @@ use crate::cgroup::Group;
 use crate::denials::{self, Denials, Listener};
 use crate::doctor::advise;
 use crate::failure::{Failure, explain};
-use crate::later::QUIET;
+use crate::later::QUIET_PERIOD;
 use crate::names::{self, Asked};
 use crate::network::{Serving, SharedProxy, Sockets};
 use crate::outcome::{Cause, Layers, Limit, Mount, Outcome, Timings, Usage};
@@ -26,11 +26,11 @@ use crate::policy::Limits;
 use crate::shared::out_of_descriptors;
 use crate::streams::{self, Streams};
 use crate::units::Bytes;
-use crate::watch::{self, INTERVAL, Scratch, Seen, Watch, micros};
+use crate::watch::{self, SAMPLE_INTERVAL, Scratch, Seen, Watch, micros};
 use crate::{socket, sys};
 
 /// Maximum time between a kill and the report of the end.
-const LAST_WORDS: Duration = Duration::from_millis(1500);
+const LAST_REPORT_TIMEOUT: Duration = Duration::from_millis(1500);
 /// The supervisor's handles of a sandbox.
 pub struct Ends {
     /// Socket for messages of launcher and init.
@@ -207,11 +207,11 @@ impl Run {
         let control = sys::readiness(control).map_err(Lost::Io)?;
         let too_much = self.streams.too_much();
         tokio::pin!(too_much);
-        let mut look = tokio::time::interval_at(Tick::now() + INTERVAL, INTERVAL);
+        let mut look = tokio::time::interval_at(Tick::now() + SAMPLE_INTERVAL, SAMPLE_INTERVAL);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut deadline = Tick::from_std(self.released() + self.limits.wall);
         let mut killed = false;
-        let mut quiet = Tick::from_std(self.released() + QUIET);
+        let mut quiet = Tick::from_std(self.released() + QUIET_PERIOD);
         let (mut is_quiet, mut asks) = (true, self.direct.is_some());
         loop {
             tokio::select! {
@@ -233,7 +233,7 @@ impl Run {
                         let sent = socket::send(self.ends.control.as_fd(), ASK, &[]);
                         let full = [Errno::EAGAIN, Errno::ENOBUFS, Errno::ENOMEM].map(|errno| errno as i32);
                         asks = sent.is_err_and(|e| e.raw_os_error().is_some_and(|errno| full.contains(&errno)));
-                        quiet = Tick::now() + QUIET;
+                        quiet = Tick::now() + QUIET_PERIOD;
                     }
                 }
                 () = sleep_until(deadline) => {
@@ -269,7 +269,7 @@ impl Run {
             }
             if self.cause.is_some() && !killed {
                 killed = true;
-                deadline = Tick::now() + LAST_WORDS;
+                deadline = Tick::now() + LAST_REPORT_TIMEOUT;
             }
             // Neither source of the program consumes tokio's budget: without this call a flood would hold the
             // thread, and with it every timer and every other run.
@@ -497,7 +497,7 @@ impl Run {
     async fn wait_for_the_tree(&self) {
         let gone = self.pidfd.as_ref().map(|pidfd| pidfd.try_clone().and_then(sys::readiness));
         if let Some(Ok(gone)) = gone {
-            let _ = tokio::time::timeout(LAST_WORDS, gone.readable()).await;
+            let _ = tokio::time::timeout(LAST_REPORT_TIMEOUT, gone.readable()).await;
         }
     }
 

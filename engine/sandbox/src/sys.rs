@@ -200,13 +200,13 @@ pub unsafe fn own(fd: i32) -> OwnedFd {
 
 /// First descriptor after standard input, output and error: a socket passed by the parent process.
 /// `sd_listen_fds(3)`
-pub const PASSED: i32 = 3;
+pub const FIRST_PASSED_FD: i32 = 3;
 
 /// Takes that descriptor, once. Call only if the environment says that it was passed to this process.
 pub fn passed() -> Option<OwnedFd> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     // SAFETY: the parent process passed it to this process, and no other code here takes it.
-    (!TAKEN.swap(true, Ordering::AcqRel)).then(|| unsafe { own(PASSED) })
+    (!TAKEN.swap(true, Ordering::AcqRel)).then(|| unsafe { own(FIRST_PASSED_FD) })
 }
 
 /// Types whose descriptor stays the same for as long as the value lives.

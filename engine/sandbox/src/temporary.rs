@@ -48,7 +48,7 @@ pub(crate) fn remove_leftovers() {
         // Only folders of this user, or given by hotcell to a sandbox: in a shared folder any user can create
         // such a name.
         let made_by_us = entry.metadata().is_ok_and(|m| {
-            m.is_dir() && (m.uid() == nix::unistd::geteuid().as_raw() || m.uid() >= crate::ids::FIRST)
+            m.is_dir() && (m.uid() == nix::unistd::geteuid().as_raw() || m.uid() >= crate::ids::FIRST_ID)
         });
         if made_by_us
             && owner.is_some_and(|owner| owner.is_gone())

@@ -7,11 +7,11 @@ use crate::policy::Limits;
 use crate::units::Bytes;
 
 /// Sampling interval of the supervisor.
-pub const INTERVAL: Duration = Duration::from_millis(50);
+pub const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 /// A limit that denies ends the run when denials go on for this long.
-const PATIENCE: Duration = Duration::from_secs(1);
+const DENIAL_TIMEOUT: Duration = Duration::from_secs(1);
 /// A gap without denials of this length ends a series of them.
-const PAUSE: Duration = Duration::from_millis(300);
+const DENIAL_GAP: Duration = Duration::from_millis(300);
 
 /// One sample. `None` where this host cannot measure the value.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,9 +58,9 @@ impl Denying {
         if hit {
             self.last = now;
             let since = *self.since.get_or_insert(now);
-            return now - since >= PATIENCE;
+            return now - since >= DENIAL_TIMEOUT;
         }
-        if now.saturating_sub(self.last) > PAUSE {
+        if now.saturating_sub(self.last) > DENIAL_GAP {
             self.since = None;
         }
         false

@@ -7,7 +7,7 @@ use crate::names;
 use crate::sys::{self, Errno, Fd};
 
 /// Maximum depth of folders: each level holds two descriptors.
-const DEPTH: u32 = 200;
+const MAX_FOLDER_DEPTH: u32 = 200;
 const TYPE: u32 = 0o170_000;
 const FOLDER: u32 = 0o040_000;
 const FILE: u32 = 0o100_000;
@@ -23,7 +23,7 @@ pub fn tree(from: Fd, to: Fd) -> sys::Result<()> {
 }
 
 fn folder(from: Fd, to: Fd, depth: u32) -> sys::Result<()> {
-    if depth > DEPTH {
+    if depth > MAX_FOLDER_DEPTH {
         return Err(Errno::INVAL);
     }
     names::each(from, |name| match entry(from, to, name, depth) {

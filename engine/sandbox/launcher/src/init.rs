@@ -17,7 +17,7 @@ use crate::sys::{self, CloneArgs, Errno, Fd};
 use crate::text::Text;
 use crate::tree;
 use crate::wire::{
-    ASK, How, Job, JobMount, MAX_LETTER, MAX_PRIME_MOUNTS, QUIET_MS, Setup, Step, setup, tell,
+    ASK, How, Job, JobMount, MAX_LETTER, MAX_PRIME_MOUNTS, QUIET_PERIOD_MS, Setup, Step, setup, tell,
 };
 
 /// Resources that the launcher passes to a new init.
@@ -374,14 +374,14 @@ fn keep_descriptors(from: &Inherited<'_>) -> sys::Result<()> {
 /// Starts the runner on a stack of its own; it shares memory and descriptors with init until it executes the
 /// program.
 fn start_runner(shared: &Shared<'_>) -> Result<i32, Failure> {
-    const STACK: usize = 64 * 1024;
-    let stack = sys::map(-1, STACK).at(Step::Runner)?;
+    const STACK_BYTES: usize = 64 * 1024;
+    let stack = sys::map(-1, STACK_BYTES).at(Step::Runner)?;
     let args = CloneArgs {
         flags: sys::CLONE_VM | sys::CLONE_FILES | sys::CLONE_CHILD_CLEARTID,
         exit_signal: u64::from(sys::SIGCHLD.unsigned_abs()),
         child_tid: shared.alive.as_ptr() as u64,
         stack: stack.as_mut_ptr() as u64,
-        stack_size: STACK as u64,
+        stack_size: STACK_BYTES as u64,
         ..CloneArgs::default()
     };
     let argument = core::ptr::from_ref(shared).cast_mut().cast();
@@ -487,7 +487,7 @@ impl News {
 /// Maximum time in milliseconds that process 1 stays after its last message, unless the supervisor hangs up
 /// earlier. Ending at once, together with the namespaces, would take the processor from the process that
 /// waits for this message.
-const PARTING_MS: i64 = 1;
+const PARTING_TIMEOUT_MS: i64 = 1;
 
 /// Reaps all ended children; returns the status of `one` if it is among them.
 fn reap(signals: Fd, one: i32) -> Option<i32> {
@@ -524,7 +524,7 @@ fn supervise(
 ) -> Result<(), Failure> {
     let interval = if setup.flags & setup::SAMPLE != 0 { 50 } else { -1 };
     // A supervisor that stops a run early must know which of its folders are copies.
-    let mut patience = if asked || news.copies != 0 { 0 } else { i64::from(QUIET_MS) };
+    let mut patience = if asked || news.copies != 0 { 0 } else { i64::from(QUIET_PERIOD_MS) };
     let mut news = Some(news);
     let mut poll = [
         sys::PollFd { fd: CONTROL, events: sys::POLLIN, revents: 0 },
@@ -556,7 +556,7 @@ fn supervise(
             let peak = usage.max_rss_kib.unsigned_abs() * 1024;
             let numbers = [u64::from(status.cast_unsigned()), usage.cpu_us(), peak];
             log.tell(CONTROL, tell::ENDED, numbers, &[]).at_item(Step::Supervise, 2)?;
-            let _ = sys::poll(&mut poll[..2], PARTING_MS);
+            let _ = sys::poll(&mut poll[..2], PARTING_TIMEOUT_MS);
             return Ok(());
         }
         if interval > 0 {

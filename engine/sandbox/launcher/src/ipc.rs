@@ -4,10 +4,10 @@
 use crate::sys::{self, Objects};
 
 /// Size of a semaphore in bytes: the kernel gives each a cache line of its own. (`struct sem` in `ipc/sem.c`)
-const SEMAPHORE: u64 = 64;
+const SEMAPHORE_BYTES: u64 = 64;
 /// Estimated bytes of a set of semaphores, a queue or a message, beside what it holds.
-const OBJECT: u64 = 256;
-const PAGE: u64 = 4096;
+const OBJECT_BYTES: u64 = 256;
+const PAGE_BYTES: u64 = 4096;
 
 /// Memory of the objects in this process's ipc namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,8 +35,8 @@ pub fn held() -> Held {
 fn of(objects: Objects) -> Held {
     let Objects { segment_pages, sets, semaphores, queues, messages, message_bytes } = objects;
     Held {
-        segments: segment_pages.saturating_mul(PAGE),
-        others: semaphores * SEMAPHORE + message_bytes + (sets + queues + messages) * OBJECT,
+        segments: segment_pages.saturating_mul(PAGE_BYTES),
+        others: semaphores * SEMAPHORE_BYTES + message_bytes + (sets + queues + messages) * OBJECT_BYTES,
     }
 }
 

@@ -18,7 +18,7 @@ use crate::wire::{
 
 const SUPERVISOR: Fd = 0;
 const MAX_TEMPLATES: usize = 64;
-const IDMAPS: usize = 16;
+const MAX_IDMAPS: usize = 16;
 
 struct Launcher {
     /// The host's root folder.
@@ -29,7 +29,7 @@ struct Launcher {
     life: [Fd; 2],
     templates: [Fd; MAX_TEMPLATES],
     /// User namespaces that represent owner maps, by the map.
-    idmaps: [Option<(IdMap, Fd)>; IDMAPS],
+    idmaps: [Option<(IdMap, Fd)>; MAX_IDMAPS],
     next_idmap: usize,
     network: Network,
     /// Whether the launcher is in a user namespace of its own, so that its sandboxes have the host id of the
@@ -51,7 +51,7 @@ enum Network {
 
 /// Delay in milliseconds between a sandbox and making the next network namespace; by then the sandbox has
 /// been set up and started.
-const IDLE_MS: i64 = 3;
+const IDLE_DELAY_MS: i64 = 3;
 
 /// Entry point of the launcher. Never returns.
 pub fn main() -> ! {
@@ -68,7 +68,7 @@ pub fn main() -> ! {
         proc: -1,
         life,
         templates: [-1; MAX_TEMPLATES],
-        idmaps: [None; IDMAPS],
+        idmaps: [None; MAX_IDMAPS],
         next_idmap: 0,
         network: Network::Host,
         own_user: false,
@@ -76,7 +76,7 @@ pub fn main() -> ! {
     loop {
         if launcher.network == Network::Used {
             let mut socket = [sys::PollFd { fd: SUPERVISOR, events: sys::POLLIN, revents: 0 }];
-            if sys::poll(&mut socket, IDLE_MS) == Ok(0) {
+            if sys::poll(&mut socket, IDLE_DELAY_MS) == Ok(0) {
                 // A failure recurs and is reported when the next sandbox is requested.
                 let _ = launcher.renew_network();
             }
@@ -324,7 +324,7 @@ impl Launcher {
             return Ok(*fd);
         }
         let fd = self.make_owner_map(map).at_item(Step::CloneMount, 7)?;
-        let slot = &mut self.idmaps[self.next_idmap % IDMAPS];
+        let slot = &mut self.idmaps[self.next_idmap % MAX_IDMAPS];
         self.next_idmap += 1;
         if let Some((_, old)) = slot.replace((map, fd)) {
             sys::close(old);

@@ -13,7 +13,7 @@ use crate::text::Text;
 use crate::wire::{Job, Setup, Step};
 
 /// Time limit in milliseconds until a runtime waits.
-const PATIENCE_MS: i64 = 10_000;
+const PRIME_TIMEOUT_MS: i64 = 10_000;
 
 /// A runtime that waits for its job.
 pub struct Waiting {
@@ -43,7 +43,7 @@ pub fn start<'a>(
         sys::PollFd { fd: life[0], events: sys::POLLIN, revents: 0 },
         sys::PollFd { fd: life[1], events: 0, revents: 0 },
     ];
-    sys::poll(&mut poll, PATIENCE_MS).at_item(Step::Prime, 4)?;
+    sys::poll(&mut poll, PRIME_TIMEOUT_MS).at_item(Step::Prime, 4)?;
     if poll[1].revents != 0 || poll[2].revents != 0 {
         sys::exit(1);
     }

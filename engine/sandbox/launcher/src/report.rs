@@ -27,17 +27,17 @@ impl<T> At<T> for sys::Result<T> {
     }
 }
 
-const MOST_STEPS: usize = 40;
+const MAX_STEPS: usize = 40;
 
 /// Times at which steps were completed, since the last message.
 pub struct Log {
-    bytes: [u8; TELL_HEAD + 9 * MOST_STEPS],
+    bytes: [u8; TELL_HEAD + 9 * MAX_STEPS],
     len: usize,
 }
 
 impl Log {
     pub const fn new() -> Self {
-        Self { bytes: [0; TELL_HEAD + 9 * MOST_STEPS], len: TELL_HEAD }
+        Self { bytes: [0; TELL_HEAD + 9 * MAX_STEPS], len: TELL_HEAD }
     }
 
     /// Records that `step` is completed now.

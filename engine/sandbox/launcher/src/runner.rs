@@ -25,9 +25,9 @@ const CHECKED: u32 = 3;
 const RELEASED: u32 = 4;
 const GO: u32 = 5;
 /// Bytes reserved in advance for the pointers to a job's arguments and variables: 510 pointers.
-const READY_VECTORS: usize = 4096;
+const RESERVED_VECTOR_BYTES: usize = 4096;
 /// Maximum time in milliseconds for retries of executing a program that is still open for writing.
-const BUSY_MS: u32 = 100;
+const BUSY_TIMEOUT_MS: u32 = 100;
 const TIMED: [Step; 6] =
     [Step::Network, Step::Ceiling, Step::Masks, Step::Capabilities, Step::Seccomp, Step::Landlock];
 
@@ -261,7 +261,7 @@ fn become_own(shared: &Shared<'_>) -> Failure {
     let own = || {
         // Map and touch the memory now: work done before the job arrives delays no run.
         let memory = sys::map(-1, 8 + MAX_LETTER).at(Step::Release)?;
-        let vectors = sys::map(-1, READY_VECTORS).at(Step::Release)?;
+        let vectors = sys::map(-1, RESERVED_VECTOR_BYTES).at(Step::Release)?;
         for ready in [&mut memory[0], &mut vectors[0]] {
             // SAFETY: the byte is in mapped memory of our own; volatile, so that writing the value that it
             // already has is not optimized away.
@@ -481,7 +481,7 @@ fn try_to_become(
 /// retries. `execve(2)`, ETXTBSY
 fn execute(path: &CStr, vectors: &Vectors) -> Errno {
     let mut errno = Errno::TXTBSY;
-    for _ in 0..BUSY_MS {
+    for _ in 0..BUSY_TIMEOUT_MS {
         // SAFETY: init built both arrays from the job's checked strings, each ended by a null.
         errno = unsafe { sys::execve(path, vectors.argv, vectors.env) };
         if errno != Errno::TXTBSY {

@@ -16,7 +16,7 @@ const BY_FAMILY: u16 = 20;
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
 /// Size of the header of each message: length, kind, flags, number, port.
-const HEAD: usize = 16;
+const HEADER_LEN: usize = 16;
 
 const UNIX: u8 = 1;
 const INET: u8 = 2;
@@ -57,12 +57,12 @@ const fn inet(family: u8, protocol: u8) -> Kind {
 
 /// Time limit of a query in nanoseconds, since a program can make it long with many sockets; after that only
 /// the sockets seen so far count.
-const LOOK_NS: u64 = 300_000_000;
+const QUERY_TIMEOUT_NS: u64 = 300_000_000;
 /// Maximum size of one message of the kernel, in bytes.
-const ROOM: usize = 32 * 1024;
+const MAX_REPLY_BYTES: usize = 32 * 1024;
 /// Maximum number of bytes in the queue of a socket pair whose sender is closed, by default
 /// (`net.core.wmem_default`), however few bytes are reported.
-const ORPHANED: u64 = 212_992;
+const MAX_ORPHANED_BYTES: u64 = 212_992;
 
 /// Number of bytes held by all sockets; 0 without a query descriptor, or where the kernel does not report it.
 // Never inlined, like `tree::used`: its buffer would become part of the waiting function's frame.
@@ -71,11 +71,11 @@ pub fn held(diag: Fd) -> u64 {
     if diag < 0 {
         return 0;
     }
-    let mut buffer = [0u8; ROOM];
+    let mut buffer = [0u8; MAX_REPLY_BYTES];
     let begun = sys::now();
     let mut total = 0u64;
     for kind in &KINDS {
-        let mut request = [0u8; HEAD + 56];
+        let mut request = [0u8; HEADER_LEN + 56];
         let length = fill(kind, &mut request);
         if sys::write(diag, &request[..length]).is_err() {
             continue;
@@ -87,7 +87,7 @@ pub fn held(diag: Fd) -> u64 {
             if !more {
                 break;
             }
-            if sys::now() - begun > LOOK_NS {
+            if sys::now() - begun > QUERY_TIMEOUT_NS {
                 return total;
             }
         }
@@ -96,12 +96,12 @@ pub fn held(diag: Fd) -> u64 {
 }
 
 /// Writes a request for all sockets of a kind; returns its length.
-fn fill(kind: &Kind, into: &mut [u8; HEAD + 56]) -> usize {
-    let length = HEAD + kind.request;
+fn fill(kind: &Kind, into: &mut [u8; HEADER_LEN + 56]) -> usize {
+    let length = HEADER_LEN + kind.request;
     into[..4].copy_from_slice(&u32::try_from(length).unwrap_or(0).to_ne_bytes());
     into[4..6].copy_from_slice(&BY_FAMILY.to_ne_bytes());
     into[6..8].copy_from_slice(&(REQUEST | DUMP).to_ne_bytes());
-    let body = &mut into[HEAD..];
+    let body = &mut into[HEADER_LEN..];
     body[0] = kind.family;
     body[1] = kind.protocol;
     let (at, show) = kind.show;
@@ -123,10 +123,10 @@ fn sum(kind: &Kind, mut messages: &[u8]) -> (u64, bool) {
     let mut total = 0u64;
     while let Some(length) = number(messages, 0).and_then(|n| usize::try_from(n).ok()) {
         let what = messages.get(4..6).map(|b| u16::from_ne_bytes([b[0], b[1]]));
-        if length < HEAD || matches!(what, None | Some(ERROR | DONE)) {
+        if length < HEADER_LEN || matches!(what, None | Some(ERROR | DONE)) {
             return (total, false);
         }
-        let Some(message) = messages.get(HEAD..length) else { return (total, false) };
+        let Some(message) = messages.get(HEADER_LEN..length) else { return (total, false) };
         total = total.saturating_add(socket(kind, message));
         messages = messages.get(length.next_multiple_of(4)..).unwrap_or(&[]);
     }
@@ -154,7 +154,7 @@ fn socket(kind: &Kind, message: &[u8]) -> u64 {
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or(&[]);
     }
     // Data in a queue is charged to its sender; if the sender is closed, count it for the receiver.
-    if hung_up && queued > 0 { memory + queued.max(ORPHANED) } else { memory }
+    if hung_up && queued > 0 { memory + queued.max(MAX_ORPHANED_BYTES) } else { memory }
 }
 
 /// Length and kind of the first attribute.
@@ -193,7 +193,7 @@ mod tests {
     }
 
     fn message(what: u16, body: &[u8]) -> Vec<u8> {
-        let length = u32::try_from(HEAD + body.len()).unwrap();
+        let length = u32::try_from(HEADER_LEN + body.len()).unwrap();
         let head = [&length.to_ne_bytes()[..], &what.to_ne_bytes(), &[0; 10]].concat();
         padded([head, body.to_vec()].concat())
     }
@@ -214,7 +214,7 @@ mod tests {
             socket(unix, &socket_of(unix, &[queues, attribute_of(5, &memory), attribute_of(6, &[shut])]))
         };
         assert_eq!(stream(500, 0), 134, "its sender has it");
-        assert_eq!(stream(500, 3), 134 + ORPHANED);
+        assert_eq!(stream(500, 3), 134 + MAX_ORPHANED_BYTES);
         assert_eq!(stream(300_000, 3), 134 + 300_000);
         assert_eq!(stream(0, 3), 134);
     }

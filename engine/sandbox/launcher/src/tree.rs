@@ -27,14 +27,14 @@ struct Process {
 
 /// Size of address space in bytes up to which the maximum size of the page tables (one page for each 2 MiB)
 /// is assumed instead of measured.
-const SMALL: u64 = 128 << 20;
+const SMALL_SPACE_BYTES: u64 = 128 << 20;
 
 /// Maximum number of processes counted; more than any sandbox may have by default.
-const MOST: usize = 2048;
+const MAX_PROCESSES: usize = 2048;
 
 /// Time limit in nanoseconds for measuring shared pages, since a program can make it long; after that they
 /// count as resident.
-const SHARES_NS: u64 = 300_000_000;
+const SHARES_TIMEOUT_NS: u64 = 300_000_000;
 
 /// Sums memory, CPU time and threads over all descendants of this process, without the process itself.
 ///
@@ -46,7 +46,7 @@ const SHARES_NS: u64 = 300_000_000;
 // when unused.
 #[inline(never)]
 pub fn used(limit: u64) -> Use {
-    let mut all = [Process::default(); MOST];
+    let mut all = [Process::default(); MAX_PROCESSES];
     let mut count = 0;
     let Ok(proc) = sys::openat(sys::AT_FDCWD, c"/proc", sys::O_RDONLY | sys::O_DIRECTORY, 0) else {
         return Use::default();
@@ -56,7 +56,7 @@ pub fn used(limit: u64) -> Use {
         let Some(pid) = number(name.to_bytes()) else { return Ok(()) };
         let stat = slurp(Text::of(format_args!("/proc/{pid}/stat")).cstr(), &mut buffer);
         if let Some((mut process, space)) = stat.ok().and_then(|stat| parse(pid, stat)) {
-            let tables = if space <= SMALL { None } else { tables_of(pid, &mut buffer) };
+            let tables = if space <= SMALL_SPACE_BYTES { None } else { tables_of(pid, &mut buffer) };
             process.used.memory += tables.unwrap_or(space / 512);
             *all.get_mut(count).ok_or(Errno::AGAIN)? = process;
             count += 1;
@@ -72,7 +72,7 @@ pub fn used(limit: u64) -> Use {
     }
     let begun = sys::now();
     for process in all.iter().filter(|p| p.ours) {
-        if total.memory <= limit || sys::now() - begun > SHARES_NS {
+        if total.memory <= limit || sys::now() - begun > SHARES_TIMEOUT_NS {
             break;
         }
         if let Some(share) = share_of(process.pid, &mut buffer) {
@@ -123,7 +123,7 @@ fn sum(all: &mut [Process], root: u64) -> Use {
 /// Parses `/proc/PID/stat`, including the size of the address space. The name in parentheses may contain
 /// anything.
 fn parse(pid: u64, stat: &[u8]) -> Option<(Process, u64)> {
-    const PAGE: u64 = 4096;
+    const PAGE_BYTES: u64 = 4096;
     const US_PER_TICK: u64 = 10_000;
     let end = stat.iter().rposition(|b| *b == b')')?;
     let mut fields = [0u64; 22];
@@ -133,7 +133,7 @@ fn parse(pid: u64, stat: &[u8]) -> Option<(Process, u64)> {
     }
     // Indices: state 0, parent 1, CPU time of the process 11 and 12, of its reaped children 13 and 14,
     // threads 17, size 20, RSS 21.
-    let resident = fields[21] * PAGE;
+    let resident = fields[21] * PAGE_BYTES;
     let used = Use {
         memory: resident,
         cpu_us: fields[11..=14].iter().sum::<u64>() * US_PER_TICK,

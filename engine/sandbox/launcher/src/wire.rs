@@ -18,14 +18,14 @@ pub use told::{Step, TELL_HEAD, Tell, tell};
 
 /// Raised with every change of a message.
 pub const VERSION: u32 = 9;
-/// The largest message; larger data travels in a memfd.
+/// Maximum size of a message in bytes; larger data travels in a memfd.
 pub const MAX_MESSAGE: usize = 64 * 1024;
 /// Maximum size in bytes of a job that is sent in the message itself.
 pub const MAX_LETTER: usize = 16 * 1024 - 8;
 /// Time in milliseconds after it is sent during which a job has the processor to itself; most are over by
 /// then. During this time process 1 reports nothing, and the supervisor neither asks for reports nor polls
 /// the program's streams and filter.
-pub const QUIET_MS: u32 = 5;
+pub const QUIET_PERIOD_MS: u32 = 5;
 /// The supervisor's message to process 1 of a sandbox whose job went directly to the runner: it asks whether
 /// the program runs ([`tell::RUNNING`]). Any other message ends the sandbox.
 pub const ASK: &[u8; 3] = b"ask";
@@ -38,9 +38,9 @@ pub const MAX_MOUNTS: usize = 24;
 pub const PROXY_PORT: u16 = 888;
 /// Port of the DNS server in such a sandbox.
 pub const NAMES_PORT: u16 = 53;
-/// The most further listening sockets of a sandbox with [`setup::PROXY`]; they travel in one message with the other three.
+/// Maximum number of further listening sockets of a sandbox with [`setup::PROXY`]; they travel in one message with the other three.
 pub const MAX_RELAYS: usize = 24;
-/// The most layers of an image: as many as fit into the mount options of an overlay, with one of ours.
+/// Maximum number of layers of an image: as many as fit into the mount options of an overlay, with one of ours.
 pub const MAX_IMAGE_LAYERS: usize = 127;
 /// Detail of a failed [`Step::Template`] whose layers could not be mounted as an overlay; a smaller value is
 /// the number of an operation.

@@ -14,10 +14,10 @@ use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::Mode;
 
 /// Maximum size in bytes of a file that is read: `cgroup.procs` of a group with the highest process limit.
-const LONGEST_FILE: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Maximum size in bytes of a sampled file. `memory.stat`, the longest, has about 2 KiB.
-const LONGEST_KEPT_FILE: usize = 8 << 10;
+const MAX_SAMPLED_FILE_BYTES: usize = 8 << 10;
 
 /// A cgroup: its path, for messages and for removal, and its opened folder.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Folder {
     pub(super) fn read(&self, name: &str) -> io::Result<String> {
         let file = File::from(self.open_file(name, OFlag::O_RDONLY)?);
         let mut text = Vec::with_capacity(4096);
-        file.take(LONGEST_FILE)
+        file.take(MAX_FILE_BYTES)
             .read_to_end(&mut text)
             .map_err(|e| explain("cannot read", &self.path.join(name), &e))?;
         String::from_utf8(text).map_err(|_| self.unreadable(name))
@@ -118,7 +118,7 @@ impl KeptFile {
                 self.file.get_or_init(|| file)
             }
         };
-        let mut text = vec![0; LONGEST_KEPT_FILE];
+        let mut text = vec![0; MAX_SAMPLED_FILE_BYTES];
         // For a read at offset 0 the kernel generates the whole text and returns what fits.
         let length = file
             .read_at(&mut text, 0)
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(kept.read_number(&folder).unwrap(), 7);
         std::fs::write(dir.path().join("pids.current"), "18\n").unwrap();
         assert_eq!(kept.read_number(&folder).unwrap(), 18);
-        let long = "key 1\n".repeat(LONGEST_KEPT_FILE);
+        let long = "key 1\n".repeat(MAX_SAMPLED_FILE_BYTES);
         std::fs::write(dir.path().join("pids.current"), &long).unwrap();
         assert_eq!(kept.read(&folder).unwrap().len(), long.len());
         assert!(kept.read_number(&folder).is_err());

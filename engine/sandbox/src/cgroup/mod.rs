@@ -49,14 +49,14 @@ const SUPERVISOR_FOLDER: &str = "hotcell-supervisor";
 /// Period of the CPU quota in microseconds; the kernel's own default.
 const CPU_PERIOD_US: u64 = 100_000;
 /// Minimum quota per period in microseconds that the kernel accepts.
-const LEAST_QUOTA_US: u64 = 1_000;
+const MIN_QUOTA_US: u64 = 1_000;
 /// Number of ready groups that may turn out to be removed before [`Cgroups::take`] gives up.
 const TAKE_ATTEMPTS: usize = 4;
 /// Maximum time that [`Group::remove`] tries before it leaves the rest to the background.
-const REMOVE_WAIT: Duration = Duration::from_millis(250);
+const REMOVE_TIMEOUT: Duration = Duration::from_millis(250);
 /// Time limit of [`Cgroups::remove_leftovers`], both in total and for one group.
-const LEFTOVERS_WAIT: Duration = Duration::from_secs(2);
-const LEFTOVER_WAIT: Duration = Duration::from_millis(200);
+const LEFTOVERS_TIMEOUT: Duration = Duration::from_secs(2);
+const LEFTOVER_GROUP_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Error when no cgroup can be used here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -160,7 +160,7 @@ pub struct Cgroups {
 impl Cgroups {
     /// Recommended argument of [`Cgroups::keep_ready`] for a service: the next start finds a group while the
     /// thread makes another.
-    pub const READY: usize = 2;
+    pub const READY_GROUPS: usize = 2;
 
     /// Detects usable cgroups by trying: makes the folder, enables controllers, makes a group and limits it.
     /// That group is then the first one to be taken.
@@ -288,7 +288,7 @@ impl Cgroups {
     /// groups removed. Groups of a living process are never touched. Takes two seconds at most, and leaves
     /// the rest to the background.
     pub fn remove_leftovers(&self) -> usize {
-        let deadline = Instant::now() + LEFTOVERS_WAIT;
+        let deadline = Instant::now() + LEFTOVERS_TIMEOUT;
         let mut names = BTreeSet::new();
         for base in self.pool.place.bases() {
             let entries = std::fs::read_dir(base).into_iter().flatten().flatten();
@@ -305,7 +305,7 @@ impl Cgroups {
             let Ok(mut made) = self.pool.place.adopt(&name) else {
                 continue; // another process was faster
             };
-            match pool::remove_within(&mut made, LEFTOVER_WAIT) {
+            match pool::remove_within(&mut made, LEFTOVER_GROUP_TIMEOUT) {
                 Ok(()) => removed += 1,
                 Err(e) => {
                     tracing::warn!("a left-over cgroup is not removed yet: {e}");
@@ -425,7 +425,7 @@ impl Group {
         let Some(mut made) = self.made.take() else {
             return Ok(());
         };
-        pool::remove_within(&mut made, REMOVE_WAIT).map_err(|e| {
+        pool::remove_within(&mut made, REMOVE_TIMEOUT).map_err(|e| {
             self.pool.discard(made);
             io::Error::new(e.kind(), format!("{e}; its removal goes on in the background"))
         })
@@ -513,7 +513,7 @@ fn cpu_quota_us(cpus: f64) -> u64 {
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     // Float to integer casts saturate, and a NaN becomes 0.
     let quota = (cpus * CPU_PERIOD_US as f64) as u64;
-    quota.max(LEAST_QUOTA_US)
+    quota.max(MIN_QUOTA_US)
 }
 
 #[cfg(test)]

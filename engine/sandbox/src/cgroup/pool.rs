@@ -4,8 +4,8 @@
 //! gone, and a reused group would carry that over. Pooled groups have never held a process.
 //!
 //! The kernel refuses to remove a group while a process in it is still dying, so removal is retried with
-//! growing pauses until it succeeds or [`GIVE_UP`] has passed. No caller waits for that, except the end of
-//! [`super::Cgroups`], for at most [`LAST_WAIT`].
+//! growing pauses until it succeeds or [`REMOVAL_TIMEOUT`] has passed. No caller waits for that, except the end
+//! of [`super::Cgroups`], for at most [`DROP_TIMEOUT`].
 
 use std::io::{self, ErrorKind};
 use std::mem;
@@ -16,19 +16,20 @@ use std::time::{Duration, Instant};
 use super::backend::{Made, Place};
 use crate::owner::Owner;
 
-/// First pause before removal is retried; it doubles up to [`LONGEST_PAUSE`].
-const FIRST_PAUSE: Duration = Duration::from_micros(500);
-const LONGEST_PAUSE: Duration = Duration::from_millis(200);
-/// A process that does not end within this time hangs in the kernel; the next start removes its group.
-const GIVE_UP: Duration = Duration::from_secs(60);
+/// Initial delay before removal is retried; it doubles up to [`MAX_RETRY_DELAY`].
+const INITIAL_RETRY_DELAY: Duration = Duration::from_micros(500);
+const MAX_RETRY_DELAY: Duration = Duration::from_millis(200);
+/// Time limit for a process to end: after it, the process hangs in the kernel, and the next start removes its
+/// group.
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum time that dropping [`super::Cgroups`], or the last group after it, waits for removals.
-const LAST_WAIT: Duration = Duration::from_secs(1);
+const DROP_TIMEOUT: Duration = Duration::from_secs(1);
 /// Back-off after a failure to make a group ahead; a caller who needs one meanwhile makes it and gets the
 /// error.
-const AFTER_FAILURE: Duration = Duration::from_secs(1);
+const FAILURE_BACKOFF: Duration = Duration::from_secs(1);
 /// Maximum number of attempts: another process may remove a `hotcell` folder between its creation and its
 /// use.
-const ATTEMPTS: usize = 16;
+const MAX_ATTEMPTS: usize = 16;
 
 /// State shared by [`super::Cgroups`], its groups and the thread.
 #[derive(Debug)]
@@ -104,7 +105,7 @@ impl Pool {
         let mut state = self.lock();
         if !state.stopping {
             let now = Instant::now();
-            state.dying.push(Dying { made, since: now, next_try: now, pause: FIRST_PAUSE });
+            state.dying.push(Dying { made, since: now, next_try: now, pause: INITIAL_RETRY_DELAY });
             if self.wake_thread(&mut state) {
                 return;
             }
@@ -115,7 +116,7 @@ impl Pool {
             made = last.made;
         }
         drop(state);
-        if let Err(e) = remove_within(&mut made, LAST_WAIT) {
+        if let Err(e) = remove_within(&mut made, DROP_TIMEOUT) {
             tracing::warn!("a cgroup is left for the next start to remove: {e}");
         }
         self.place.remove_bases();
@@ -136,7 +137,7 @@ impl Pool {
             let mut state = self.lock();
             (mem::take(&mut state.ready), mem::take(&mut state.dying))
         };
-        let deadline = Instant::now() + LAST_WAIT;
+        let deadline = Instant::now() + DROP_TIMEOUT;
         for mut made in ready.into_iter().chain(dying.into_iter().map(|d| d.made)) {
             let left = deadline.saturating_duration_since(Instant::now());
             if let Err(e) = remove_within(&mut made, left) {
@@ -183,7 +184,7 @@ impl Pool {
                     }
                     Err(e) => {
                         tracing::warn!("cannot make a cgroup ahead of time: {e}");
-                        state.not_before = Some(Instant::now() + AFTER_FAILURE);
+                        state.not_before = Some(Instant::now() + FAILURE_BACKOFF);
                     }
                 }
                 continue;
@@ -222,20 +223,20 @@ impl Dying {
             Err(e) => e,
         };
         let now = Instant::now();
-        if now - self.since > GIVE_UP {
+        if now - self.since > REMOVAL_TIMEOUT {
             tracing::warn!("a cgroup is left for the next start to remove: {error}");
             return false;
         }
         self.made.kill();
         self.next_try = now + self.pause;
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.pause = (self.pause * 2).min(MAX_RETRY_DELAY);
         true
     }
 }
 
 /// Makes a group, recreating the `hotcell` folders if another process has just removed them.
 pub(super) fn make(place: &Place, owner: &Owner) -> io::Result<Made> {
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_ATTEMPTS {
         match place.make(&owner.next_name()) {
             Ok(made) => return Ok(made),
             Err(e) if e.kind() == ErrorKind::NotFound => place.ensure()?,
@@ -254,7 +255,7 @@ pub(super) fn make(place: &Place, owner: &Owner) -> io::Result<Made> {
 /// Kills what is inside and removes the group, trying for at most `limit`.
 pub(super) fn remove_within(made: &mut Made, limit: Duration) -> io::Result<()> {
     let deadline = Instant::now() + limit;
-    let mut pause = FIRST_PAUSE;
+    let mut pause = INITIAL_RETRY_DELAY;
     loop {
         match made.remove() {
             Err(e) if e.kind() == ErrorKind::ResourceBusy && Instant::now() < deadline => {}

@@ -198,9 +198,9 @@ fn quotas_of_processors() {
     for (cpus, want) in [
         (1.0, 100_000),
         (1.5, 150_000),
-        (0.001, LEAST_QUOTA_US),
-        (-1.0, LEAST_QUOTA_US),
-        (f64::NAN, LEAST_QUOTA_US),
+        (0.001, MIN_QUOTA_US),
+        (-1.0, MIN_QUOTA_US),
+        (f64::NAN, MIN_QUOTA_US),
     ] {
         assert_eq!(cpu_quota_us(cpus), want, "{cpus}");
     }
@@ -229,7 +229,7 @@ fn groups_are_made_ahead_and_never_handed_out_twice() {
     let Some(cgroups) = cgroups("groups_are_made_ahead") else {
         return;
     };
-    cgroups.keep_ready(Cgroups::READY);
+    cgroups.keep_ready(Cgroups::READY_GROUPS);
     let mut names = BTreeSet::new();
     for _ in 0..20 {
         let group = cgroups.take(&LIMITS).unwrap();

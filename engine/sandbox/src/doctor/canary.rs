@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 
 use super::host::Facts;
 use super::judge::{Answers, Findings, Full, Limited, SEE_MOUNT_NS, SEE_PID_NS};
-use super::{LONGEST, host};
+use super::{EXAMINE_TIMEOUT, host};
 use crate::engine::Engine;
 use crate::ids::Mapping;
 use crate::layer::Layer;
@@ -25,25 +25,25 @@ use crate::policy::{Confinement, Job, Limits, Policy, Shape, danger};
 use crate::units::Bytes;
 
 /// Limit of wall-clock time for one canary.
-const EACH: Duration = Duration::from_secs(2);
+const CANARY_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum time for a canary with its overhead: its own limit, and a launcher that has to be started.
-const EACH_IN_ALL: Duration = Duration::from_millis(2_500);
+const CANARY_TOTAL_TIMEOUT: Duration = Duration::from_millis(2_500);
 /// Maximum time to wait for finished sandboxes.
-const SETTLE: Duration = Duration::from_millis(500);
+const SETTLE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Script that runs in a sandbox. It prints files as `== name` and their lines, attempts as `? name yes` or
 /// `no`.
 const SCRIPT: &str = include_str!("canary.sh");
 /// Memory limit of the canary that exceeds it, by doubling 16 bytes 22 times.
-const LITTLE_MEMORY: Bytes = Bytes::mib(16);
+const CANARY_MEMORY_LIMIT: Bytes = Bytes::mib(16);
 const GREEDY: &str = "x=0123456789abcdef
     for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22; do x=$x$x; done
     echo survived";
 /// Process limit of the canary that exceeds it.
-const FEW_PROCESSES: u32 = 4;
+const CANARY_PROCESS_LIMIT: u32 = 4;
 const FERTILE: &str = "for i in 1 2 3 4 5 6; do sleep 1 & done; echo survived";
 /// Time limit for canaries that test a limit: they end at once when stopped by it, but some shells keep
 /// trying for longer.
-const BRIEF: Duration = Duration::from_millis(400);
+const LIMIT_CANARY_TIMEOUT: Duration = Duration::from_millis(400);
 
 /// A refusal by hotcell itself; begins with [`super::judge::NOT_TRIED`].
 const OVER: &str = "not tried: no sandbox answered in time";
@@ -67,7 +67,7 @@ pub async fn try_all(
     let trial = Trial {
         engine: engine.clone(),
         fallback: OnceLock::new(),
-        until: Instant::now() + LONGEST - SETTLE,
+        until: Instant::now() + EXAMINE_TIMEOUT - SETTLE_TIMEOUT,
         traps: Traps::set(),
     };
     let host = engine.host();
@@ -107,7 +107,7 @@ pub async fn try_all(
         trials.push(ProfileTrial { name: name.clone(), require: shape.require.clone(), ran });
     }
     for engine in [Some(engine), trial.fallback.get()].into_iter().flatten() {
-        engine.settle(SETTLE / 2).await;
+        engine.settle(SETTLE_TIMEOUT / 2).await;
     }
     (findings, trials)
 }
@@ -241,11 +241,12 @@ impl Trial {
         let limits = |script, memory, processes| {
             // The kernel's limit covers memory and scratch together: with so little scratch it is reached
             // before the supervisor notices that the memory limit is exceeded.
-            let limits = Limits { memory, processes, wall: BRIEF, disk: Bytes::kib(4), ..small() };
+            let limits =
+                Limits { memory, processes, wall: LIMIT_CANARY_TIMEOUT, disk: Bytes::kib(4), ..small() };
             shell(script, form).limits(limits)
         };
-        let memory = limits(GREEDY, LITTLE_MEMORY, 16);
-        let processes = limits(FERTILE, Bytes::mib(64), FEW_PROCESSES);
+        let memory = limits(GREEDY, CANARY_MEMORY_LIMIT, 16);
+        let processes = limits(FERTILE, Bytes::mib(64), CANARY_PROCESS_LIMIT);
         let tried = [(&memory, Limit::Memory), (&processes, Limit::Processes)]
             .map(|(policy, limit)| on.then(|| (tokio::spawn(self.attempt(policy.clone())), policy, limit)));
 
@@ -270,7 +271,9 @@ impl Trial {
     async fn limited(&self, tried: Option<(JoinHandle<Attempt>, &Policy, Limit)>) -> Option<Limited> {
         let (first, policy, limit) = tried?;
         match limited(&joined(first).await, limit) {
-            Limited::Open(_) => Some(limited(&self.attempt(policy.clone().wall(EACH)).await, limit)),
+            Limited::Open(_) => {
+                Some(limited(&self.attempt(policy.clone().wall(CANARY_TIMEOUT)).await, limit))
+            }
             answer => Some(answer),
         }
     }
@@ -292,7 +295,7 @@ impl Trial {
         };
         let (engine, until) = (engine.clone(), self.until);
         async move {
-            let patience = EACH_IN_ALL.min(until.saturating_duration_since(Instant::now()));
+            let patience = CANARY_TOTAL_TIMEOUT.min(until.saturating_duration_since(Instant::now()));
             if patience.is_zero() {
                 return Attempt::refused(OVER.to_owned());
             }
@@ -369,8 +372,8 @@ fn limited(attempt: &Attempt, limit: Limit) -> Limited {
 fn small() -> Limits {
     Limits {
         memory: Bytes::mib(64),
-        wall: EACH,
-        cpu_time: Some(EACH),
+        wall: CANARY_TIMEOUT,
+        cpu_time: Some(CANARY_TIMEOUT),
         processes: 16,
         disk: Bytes::mib(4),
         files: 256,
@@ -392,7 +395,7 @@ fn shell(script: &str, form: &Form) -> Policy {
 
 /// The policy to test a profile: the profile's own ceilings, except for the time.
 fn profile_policy(shape: &Shape) -> Policy {
-    let limits = Limits { wall: EACH, ..shape.ceilings.clone() };
+    let limits = Limits { wall: CANARY_TIMEOUT, ..shape.ceilings.clone() };
     let argv = ["/bin/sh", "-c", ":"].map(Into::into).into();
     Policy { shape: shape.clone(), job: Job { argv, limits, ..Job::default() } }
 }

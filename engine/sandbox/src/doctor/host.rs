@@ -113,13 +113,13 @@ struct Traces {
 }
 
 /// Maximum length of the name of a container kind that is reported.
-const LONGEST_NAME: usize = 32;
+const MAX_NAME_LEN: usize = 32;
 
 /// Guesses the kind of container; used for wording only.
 fn container(traces: &Traces) -> Option<String> {
     let named = [&traces.variable, &traces.systemd].into_iter().flatten().map(|name| name.trim());
     let plain = |name: &&str| {
-        (1..=LONGEST_NAME).contains(&name.len())
+        (1..=MAX_NAME_LEN).contains(&name.len())
             && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
     };
     let in_cgroup = |word: &str| traces.cgroup.contains(word);

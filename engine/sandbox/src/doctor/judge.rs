@@ -21,8 +21,9 @@ pub const SEE_MOUNT_NS: &str = "only a /proc in its own root shows it, which nee
 pub const NO_SANDBOX: &str = "no sandbox can be made to try it in";
 /// First version of Landlock that confines signals.
 const SIGNAL_SCOPE: u32 = 6;
-/// Number of processes above what canaries ever have at once, and below that of any host.
-const MOST_PROCESSES: usize = 8;
+/// Maximum number of processes that a canary may see: more than canaries ever have at once, and fewer than any
+/// host has.
+const MAX_VISIBLE_PROCESSES: usize = 8;
 
 /// Answers printed by one script of canaries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -318,13 +319,13 @@ fn user(answers: &Answers, findings: &Findings) -> Vec<Check> {
     let map = answers.lines("uid_map").map(|lines| {
         let numbers: Vec<_> = lines.iter().flat_map(|l| l.split_ascii_whitespace()).collect();
         match numbers[..] {
-            [inside, outside, "1"] if inside == ids::INSIDE.to_string() => Some(outside.to_owned()),
+            [inside, outside, "1"] if inside == ids::INSIDE_ID.to_string() => Some(outside.to_owned()),
             _ => None,
         }
     });
     let mut checks = vec![own("user", answers, findings)];
     checks.push(match map {
-        Some(Some(outside)) => Holds(format!("user {} inside is {outside} outside", ids::INSIDE)),
+        Some(Some(outside)) => Holds(format!("user {} inside is {outside} outside", ids::INSIDE_ID)),
         Some(None) => Broken("it has other ids than one of its own".to_owned()),
         None => Open("its map of ids could not be read".to_owned()),
     });
@@ -367,7 +368,7 @@ fn mounts(answers: &Answers, findings: &Findings) -> Vec<Check> {
 fn processes(answers: &Answers, findings: &Findings) -> Vec<Check> {
     let first = answers.lines("first").map(|lines| lines == ["hotcell-init"]);
     let count = answers.lines("processes").map(<[String]>::len);
-    let few = count.map(|n| n <= MOST_PROCESSES);
+    let few = count.map(|n| n <= MAX_VISIBLE_PROCESSES);
     vec![
         own("pid", answers, findings),
         Check::that(first, "process 1 is hotcell's", "process 1 is not hotcell's"),

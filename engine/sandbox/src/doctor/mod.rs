@@ -6,7 +6,7 @@
 //! layer; a third sandbox, with still fewer layers, shows that the canary would have succeeded. Version
 //! numbers and the presence of files decide nothing; they only affect the wording of [`LayerReport::mend`].
 //!
-//! An examination never takes longer than [`LONGEST`]: each canary has a time limit, and so have all
+//! An examination never takes longer than [`EXAMINE_TIMEOUT`]: each canary has a time limit, and so have all
 //! together.
 //!
 //! This is not a test against attacks: a canary shows that a layer is present, the attack suite that it
@@ -38,7 +38,7 @@ use crate::policy::Shape;
 /// Value of the `schema` field: name and version of this format.
 pub const SCHEMA: &str = "hotcell.doctor/1";
 /// Maximum duration of [`examine`] on any host.
-pub const LONGEST: Duration = Duration::from_secs(9);
+pub const EXAMINE_TIMEOUT: Duration = Duration::from_secs(9);
 
 /// The layers and profiles that a host can enforce.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -129,7 +129,7 @@ pub fn host(engine: &Engine) -> HostReport {
 /// Determines which layers and which of these profiles this host can enforce.
 ///
 /// Needs a tokio runtime with I/O and time. Takes well under a second on a host without problems, and never
-/// longer than [`LONGEST`].
+/// longer than [`EXAMINE_TIMEOUT`].
 pub fn examine<'a>(engine: &'a Engine, profiles: &'a [(String, Shape)]) -> BoxFuture<'a, Doctor> {
     Box::pin(async move {
         let facts = host::look(engine.host().mapping);

@@ -131,8 +131,8 @@ fn environment(job: &Job, home: &Path, proxied: bool) -> Vec<(OsString, OsString
 }
 
 /// Maximum length of a single argument or variable on Linux (the kernel's `MAX_ARG_STRLEN`). `execve(2)`
-const LONGEST_ARGUMENT: usize = 128 * 1024 - 1;
-const MOST_ARGUMENTS: usize = 2 * 1024 * 1024 - 64 * 1024;
+const MAX_ARGUMENT_LEN: usize = 128 * 1024 - 1;
+const MAX_ARGUMENTS_BYTES: usize = 2 * 1024 * 1024 - 64 * 1024;
 
 /// Plans a job for a sandbox of this plan. `home` is its home folder inside. `beside` counts the tasks that
 /// the kernel counts together with the program's, where it has no user namespace of its own.
@@ -171,9 +171,9 @@ pub fn job(
         })
         .collect::<Result<Vec<_>, _>>()?;
     let total: usize = argv.iter().chain(&env).map(|s| s.as_bytes().len() + 1 + size_of::<usize>()).sum();
-    if total > MOST_ARGUMENTS {
+    if total > MAX_ARGUMENTS_BYTES {
         return Err(Refusal::new(format!(
-            "arguments and environment take {total} bytes, and Linux takes at most {MOST_ARGUMENTS}; pass a file instead"
+            "arguments and environment take {total} bytes, and Linux takes at most {MAX_ARGUMENTS_BYTES}; pass a file instead"
         )));
     }
     if sources.len() > MAX_MOUNTS {
@@ -301,9 +301,9 @@ fn check_ceilings(limits: &Limits, ceilings: &Limits) -> Result<(), Refusal> {
 }
 
 fn text(text: &OsStr, what: &str) -> Result<CString, Refusal> {
-    if text.len() > LONGEST_ARGUMENT {
+    if text.len() > MAX_ARGUMENT_LEN {
         return Err(Refusal::new(format!(
-            "{what} is {} bytes long, and Linux takes at most {LONGEST_ARGUMENT}; pass a file instead",
+            "{what} is {} bytes long, and Linux takes at most {MAX_ARGUMENT_LEN}; pass a file instead",
             text.len()
         )));
     }
@@ -342,7 +342,7 @@ fn candidates(program: &OsStr, env: &[(OsString, OsString)], cwd: &Path) -> Vec<
 /// messages with descriptors.
 const OWN_DESCRIPTORS: u64 = 512;
 /// Minimum number of descriptors with which an interpreter starts.
-const LEAST_OPEN_FILES: u64 = 16;
+const MIN_OPEN_FILES: u64 = 16;
 
 /// The maximum number of descriptors for each process of a run.
 ///
@@ -357,8 +357,8 @@ pub(super) fn open_files(asked: Option<u64>, host: &Host) -> Result<u64, Refusal
     };
     match asked {
         None => Ok(usual.min(most)),
-        Some(few) if few < LEAST_OPEN_FILES => Err(Refusal::new(format!(
-            "the limit open_files of {few} is below {LEAST_OPEN_FILES}, with which no program starts; raise it or leave it out"
+        Some(few) if few < MIN_OPEN_FILES => Err(Refusal::new(format!(
+            "the limit open_files of {few} is below {MIN_OPEN_FILES}, with which no program starts; raise it or leave it out"
         ))),
         Some(many) if many > most => Err(Refusal::new(format!(
             "the limit open_files of {many} is above {most}: hotcell itself may have {} and keeps some above those of its runs; lower \
@@ -375,8 +375,8 @@ fn rlimits(limits: &Limits, group: bool, beside: Option<u64>, open_files: u64) -
     const INIT: u64 = 1;
     // Allowance for tasks that the user's other programs start meanwhile, where the kernel counts them with
     // the program's.
-    const OTHERS: u64 = 64;
-    let slack = if group { 16 } else { beside.map_or(0, |tasks| tasks.saturating_add(OTHERS)) };
+    const OTHER_TASKS: u64 = 64;
+    let slack = if group { 16 } else { beside.map_or(0, |tasks| tasks.saturating_add(OTHER_TASKS)) };
     let processes = (u64::from(limits.processes) + INIT).saturating_add(slack);
     let mut list = vec![
         // Not 0: on a crash in the sandbox, the kernel would start the host's core_pattern handler as root of

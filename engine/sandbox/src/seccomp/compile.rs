@@ -16,7 +16,7 @@ use super::Arch;
 use super::rules::{Action, Condition, Rule, Selection, Test, Width};
 
 /// Maximum number of instructions that the kernel accepts (`BPF_MAXINSNS`).
-pub(super) const MOST: usize = 4096;
+pub(super) const MAX_INSTRUCTIONS: usize = 4096;
 
 pub(super) const RET_KILL: u32 = 0x8000_0000;
 pub(super) const RET_ERRNO: u32 = 0x0005_0000;
@@ -104,7 +104,7 @@ pub(super) fn compile(arch: Arch, notify: bool, selection: &Selection) -> Filter
     let test = graph.branch(EQUAL, arch.audit(), number, kill);
     let root = graph.node(Node::Load(ARCH, test));
     let filter = Writer::write(&graph.nodes, root);
-    debug_assert!(filter.len() <= MOST, "too many rules for one filter");
+    debug_assert!(filter.len() <= MAX_INSTRUCTIONS, "too many rules for one filter");
     filter
 }
 

@@ -1,7 +1,9 @@
 //! For tests: a classic BPF interpreter as strict as the kernel's checker, and the meaning of rules evaluated
 //! without compiling them.
 
-use super::compile::{ABOVE, AND, ARCH, ARGUMENTS, AT_LEAST, EQUAL, Filter, JUMP, LOAD, MOST, NUMBER, RET};
+use super::compile::{
+    ABOVE, AND, ARCH, ARGUMENTS, AT_LEAST, EQUAL, Filter, JUMP, LOAD, MAX_INSTRUCTIONS, NUMBER, RET,
+};
 use super::rules::{Action, Condition, Selection, Test, Width};
 
 /// One system call, as a filter sees it.
@@ -32,7 +34,7 @@ impl Call {
 /// Applies the kernel checker's rules: known instructions, jumps that stay inside, a return at the end.
 pub(super) fn check(filter: &Filter) {
     let program = filter.instructions();
-    assert!(!program.is_empty() && program.len() <= MOST);
+    assert!(!program.is_empty() && program.len() <= MAX_INSTRUCTIONS);
     assert_eq!(program.last().unwrap().code, RET);
     for (at, instruction) in program.iter().enumerate() {
         let farthest = match instruction.code {

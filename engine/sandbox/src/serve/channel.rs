@@ -11,11 +11,11 @@ use tokio::net::UnixStream;
 
 use super::aside::Aside;
 use super::peer::Standing;
-use super::wire::LONGEST_ASKED;
+use super::wire::MAX_ASK_BYTES;
 use crate::socket::{self, Piece};
 
 /// Maximum number of descriptors in a message of the server: an outcome, a home, changes, a process.
-const MOST: usize = 4;
+const MAX_DESCRIPTORS: usize = 4;
 
 /// A connected `SOCK_SEQPACKET` socket. The runtime is used for readiness only.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Channel {
 
     /// Receives one message of the server; `None` when it has disconnected.
     pub async fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<Piece>> {
-        self.0.async_io(Interest::READABLE, || receive(&self.0, buffer, MOST)).await
+        self.0.async_io(Interest::READABLE, || receive(&self.0, buffer, MAX_DESCRIPTORS)).await
     }
 
     /// Receives one message of a client, with at most `room` descriptors; `None` when it has disconnected,
@@ -57,7 +57,7 @@ impl Channel {
             self.0.readable().await?;
             let this = Arc::clone(self);
             let heard = tokio::task::spawn_blocking(move || {
-                let mut bytes = vec![0; LONGEST_ASKED];
+                let mut bytes = vec![0; MAX_ASK_BYTES];
                 let piece = this.0.try_io(Interest::READABLE, || receive(&this.0, &mut bytes, room))?;
                 io::Result::Ok(piece.map(|Piece { len, cut, fds }| {
                     bytes.truncate(if cut { 0 } else { len });

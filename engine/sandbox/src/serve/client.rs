@@ -15,8 +15,8 @@ use super::channel::{Channel, Other};
 use super::peer::Standing;
 use super::place::{Place, PlaceError};
 use super::proof;
-use super::wire::{Ask, LONGEST, Left, Tell};
-use super::{Asked, Hello, LONGEST_POLICY, Offers, PROTOCOL, Status, VERSION, unfit};
+use super::wire::{Ask, Left, MAX_MESSAGE_BYTES, Tell};
+use super::{Asked, Hello, MAX_POLICY_BYTES, Offers, PROTOCOL, Status, VERSION, unfit};
 use crate::cgroup::Cgroups;
 use crate::home::{Held, Home};
 use crate::host::Host;
@@ -29,13 +29,13 @@ use crate::streams::Chunk;
 use crate::supervise::Stop;
 
 /// Time limit for the server's greeting, which needs none of the work of a run.
-const PATIENCE: Duration = Duration::from_secs(1);
+const GREETING_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time limit until a run has started.
-const START: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time for which the server may be silent after the run should have ended.
-const GRACE: Duration = Duration::from_secs(15);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Maximum size of an outcome that is read, in bytes of JSON.
-const LONGEST_OUTCOME: u64 = 1 << 30;
+const MAX_OUTCOME_BYTES: u64 = 1 << 30;
 /// The step in an outcome's timings that marks a run by a server: from the request to the start, in
 /// microseconds.
 pub const STEP: &str = "served";
@@ -126,7 +126,7 @@ impl Client {
         let toolchain_ids = job.toolchains.iter().map(|t| job.toolchain_ids.get(t).copied()).collect();
         let whole = Asked { policy, identities, toolchain_ids, imports: policy.job.imports.clone() };
         let json = serde_json::to_vec(&whole).map_err(|e| cold(format!("it cannot be written down: {e}")))?;
-        if json.len() as u64 > LONGEST_POLICY {
+        if json.len() as u64 > MAX_POLICY_BYTES {
             return Err(cold("it is too long for the service"));
         }
         let memory = socket::sealed(c"hotcell-asked", &json).map_err(|e| cold(format!("memory: {e}")))?;
@@ -185,12 +185,12 @@ impl Unreached {
 
 /// Receives the server's greeting, and checks that its version and protocol match.
 async fn greeting(channel: &Channel) -> Result<Hello, NotServed> {
-    let mut buffer = vec![0; LONGEST];
-    let piece = match tokio::time::timeout(PATIENCE, channel.receive(&mut buffer)).await {
+    let mut buffer = vec![0; MAX_MESSAGE_BYTES];
+    let piece = match tokio::time::timeout(GREETING_TIMEOUT, channel.receive(&mut buffer)).await {
         Ok(Ok(Some(piece))) if !piece.cut => piece,
         Ok(_) => return Err(cold("the service went away")),
         Err(_) => {
-            let why = format!("the service did not answer within {} s", PATIENCE.as_secs());
+            let why = format!("the service did not answer within {} s", GREETING_TIMEOUT.as_secs());
             return Err(NotServed::Cold { why, wrong: true });
         }
     };
@@ -217,9 +217,9 @@ async fn greeting(channel: &Channel) -> Result<Hello, NotServed> {
 
 /// Waits until the run has started.
 async fn started(channel: Channel, policy: &Policy, asked: Instant) -> Result<Running, NotServed> {
-    let mut buffer = vec![0; LONGEST];
+    let mut buffer = vec![0; MAX_MESSAGE_BYTES];
     let lost = || NotServed::Lost(Refusal::internal(LOST));
-    let piece = tokio::time::timeout(START, channel.receive(&mut buffer)).await;
+    let piece = tokio::time::timeout(START_TIMEOUT, channel.receive(&mut buffer)).await;
     let piece = piece.map_err(|_| NotServed::Lost(Refusal::internal(SILENT)))?;
     let piece = piece.ok().flatten().filter(|p| !p.cut).ok_or_else(lost)?;
     let fd = match Tell::decode(&buffer[..piece.len]) {
@@ -270,7 +270,11 @@ pub struct Relay {
 /// to, the client does not wait forever.
 fn patience(wall: Duration, since: Duration, cancelled: bool) -> Duration {
     // A client that reads slowly, or was stopped for a while, still gets the messages sent meanwhile.
-    if cancelled { GRACE } else { wall.saturating_add(GRACE).saturating_sub(since).max(GRACE) }
+    if cancelled {
+        SILENCE_TIMEOUT
+    } else {
+        wall.saturating_add(SILENCE_TIMEOUT).saturating_sub(since).max(SILENCE_TIMEOUT)
+    }
 }
 
 impl Relay {
@@ -284,13 +288,13 @@ impl Relay {
             output: chunks.is_some(),
             events: events.as_ref().is_some_and(|to| !to.is_closed()),
         };
-        match tokio::time::timeout(GRACE, channel.send(&follow.encode(), &[])).await {
+        match tokio::time::timeout(SILENCE_TIMEOUT, channel.send(&follow.encode(), &[])).await {
             Ok(Ok(())) => {}
             Ok(Err(_)) => return lost(LOST),
             Err(_) => return lost(SILENT),
         }
         let mut cancel = Cancel { stop, channel: &channel, told: false };
-        let mut buffer = vec![0; LONGEST];
+        let mut buffer = vec![0; MAX_MESSAGE_BYTES];
         let (left, fds) = loop {
             let patience = patience(wall, began.elapsed(), cancel.told);
             let piece = tokio::select! {
@@ -332,7 +336,7 @@ struct Cancel<'a> {
 impl Cancel<'_> {
     async fn tell(&mut self) {
         self.told = true;
-        let _ = tokio::time::timeout(GRACE, self.channel.send(&Ask::Cancel.encode(), &[])).await;
+        let _ = tokio::time::timeout(SILENCE_TIMEOUT, self.channel.send(&Ask::Cancel.encode(), &[])).await;
     }
 
     /// A slow listener slows the program down, as a full pipe does.
@@ -354,7 +358,7 @@ fn finished(left: Left, fds: Vec<OwnedFd>, held: Arc<Channel>, took: Duration) -
         return Err(bad());
     }
     let mut fds = fds.into_iter();
-    let json = socket::read_sealed(fds.next().ok_or_else(bad)?, LONGEST_OUTCOME)?;
+    let json = socket::read_sealed(fds.next().ok_or_else(bad)?, MAX_OUTCOME_BYTES)?;
     let mut outcome: Outcome = serde_json::from_slice(&json)?;
     outcome.timings_us.steps.insert(STEP.to_owned(), u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     let held: Held = held;
@@ -384,7 +388,7 @@ async fn question<T>(
     }
     let talk = async {
         let channel = Channel::of(socket)?;
-        let mut buffer = vec![0; LONGEST];
+        let mut buffer = vec![0; MAX_MESSAGE_BYTES];
         // A server that greets with another protocol version still understands this question.
         let hear = async |buffer: &mut [u8]| {
             let piece = channel.receive(buffer).await?;
@@ -399,7 +403,7 @@ async fn question<T>(
         let len = hear(&mut buffer).await?;
         io::Result::Ok(Tell::decode(&buffer[..len]).ok().and_then(read))
     };
-    match tokio::time::timeout(5 * PATIENCE, talk).await {
+    match tokio::time::timeout(5 * GREETING_TIMEOUT, talk).await {
         Ok(Ok(Some(answer))) => Ok(answer),
         Ok(Ok(None)) => Err(bad("the service says what this version does not understand")),
         Ok(Err(e)) => Err(bad(&e.to_string())),

@@ -30,7 +30,7 @@ pub const PROTOCOL: u32 = 2;
 /// This version of hotcell.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Maximum size of a policy that a server accepts, in bytes of JSON.
-pub const LONGEST_POLICY: u64 = 8 << 20;
+pub const MAX_POLICY_BYTES: u64 = 8 << 20;
 
 /// The greeting of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,19 +11,19 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use nix::libc;
 
-use super::wire::PROOF;
+use super::wire::PROOF_LEN;
 use crate::socket;
 
 /// A random secret for a single connection, and the descriptor from which it can be read.
 #[derive(Debug)]
 pub struct Proof {
-    number: [u8; PROOF],
+    number: [u8; PROOF_LEN],
     memory: OwnedFd,
 }
 
 impl Proof {
     pub fn new() -> io::Result<Self> {
-        let mut number = [0; PROOF];
+        let mut number = [0; PROOF_LEN];
         File::open("/dev/urandom")?.read_exact(&mut number)?;
         Ok(Self { number, memory: socket::sealed(c"hotcell-proof", &number)? })
     }
@@ -34,13 +34,13 @@ impl Proof {
     }
 
     /// Whether the client's answer is the secret. Consumes the proof, so that it is valid for one answer.
-    pub fn is(self, said: &[u8; PROOF]) -> bool {
+    pub fn is(self, said: &[u8; PROOF_LEN]) -> bool {
         self.number == *said
     }
 }
 
 /// Reads the secret, as the client.
-pub fn read(process: i32, descriptor: i32) -> io::Result<[u8; PROOF]> {
+pub fn read(process: i32, descriptor: i32) -> io::Result<[u8; PROOF_LEN]> {
     let path = format!("/proc/{process}/fd/{descriptor}");
     let bad = |why: &str| io::Error::new(io::ErrorKind::InvalidData, format!("{path} {why}"));
     // Open no other kind of file, which could block.
@@ -49,7 +49,7 @@ pub fn read(process: i32, descriptor: i32) -> io::Result<[u8; PROOF]> {
     }
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(&path)?;
-    let bytes = socket::read_sealed(file.into(), PROOF as u64)?;
+    let bytes = socket::read_sealed(file.into(), PROOF_LEN as u64)?;
     bytes.try_into().map_err(|_| bad("has another length"))
 }
 

@@ -20,7 +20,7 @@ use super::peer::Standing;
 use super::place::{Place, PlaceError};
 use super::proof::Proof;
 use super::wire::{Ask, Left, Tell};
-use super::{Asked, Hello, LONGEST_POLICY, Offers, PROTOCOL, Status, VERSION, unfit};
+use super::{Asked, Hello, MAX_POLICY_BYTES, Offers, PROTOCOL, Status, VERSION, unfit};
 use crate::policy::Policy;
 use crate::pool::Pool;
 use crate::running::{Changed, Finished, Running};
@@ -28,11 +28,11 @@ use crate::streams::Chunk;
 use crate::{socket, sources};
 
 /// Time limit for a client to receive the rest, after its run has ended.
-const LISTENER: Duration = Duration::from_secs(30);
+const RECEIVE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time limit for runs to end when the server stops.
-const SETTLE: Duration = Duration::from_secs(10);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum length of a reason that is sent, in bytes.
-const LONGEST_REASON: usize = 4096;
+const MAX_REASON_LEN: usize = 4096;
 
 /// Limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,10 +139,10 @@ impl Server {
         drop(listener);
         desk.ending.send_replace(true);
         let settled = async { while all.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(SETTLE, settled).await;
+        let _ = tokio::time::timeout(SETTLE_TIMEOUT, settled).await;
         all.shutdown().await;
         desk.pool.clear();
-        desk.pool.engine().settle(SETTLE).await;
+        desk.pool.engine().settle(SETTLE_TIMEOUT).await;
         Ok(())
     }
 }
@@ -263,7 +263,7 @@ impl ServerState {
 
     async fn decline(&self, channel: &Channel, why: &str) {
         self.declined.fetch_add(1, Ordering::Relaxed);
-        let why = why.get(..why.floor_char_boundary(LONGEST_REASON)).unwrap_or_default();
+        let why = why.get(..why.floor_char_boundary(MAX_REASON_LEN)).unwrap_or_default();
         let _ = self.send(channel, Tell::No(why), self.bounds.patience).await;
     }
 
@@ -309,7 +309,7 @@ impl ServerState {
         let Ok(Ask::Follow { output, events }) = Ask::decode(&said.bytes) else { return Ok(()) };
         let (finished, gone) = follow(channel, running, (output, events), &mut ending).await;
         if let Some(finished) = finished {
-            let told = tokio::time::timeout(LISTENER, end(channel, &finished)).await;
+            let told = tokio::time::timeout(RECEIVE_TIMEOUT, end(channel, &finished)).await;
             if matches!(told, Ok(Ok(()))) {
                 // The client may look at the remaining files as long as it wants.
                 tokio::select! {
@@ -329,7 +329,7 @@ fn read(mut fds: Aside<Vec<OwnedFd>>) -> Result<Policy, Declined> {
     let bad = |why: &dyn std::fmt::Display| Declined(format!("that is no policy: {why}"));
     let [memory] = <[OwnedFd; 1]>::try_from(std::mem::take(&mut *fds))
         .map_err(|_| bad(&"it comes in one piece of memory"))?;
-    let json = socket::read_sealed(memory, LONGEST_POLICY).map_err(|e| bad(&e))?;
+    let json = socket::read_sealed(memory, MAX_POLICY_BYTES).map_err(|e| bad(&e))?;
     let Asked::<Policy> { mut policy, identities, toolchain_ids, imports } =
         serde_json::from_slice(&json).map_err(|e| bad(&e))?;
     if identities.len() != policy.job.binds.len() || toolchain_ids.len() != policy.job.toolchains.len() {
@@ -411,10 +411,10 @@ async fn follow(
                     sent = sending => sent.is_ok(),
                     end = &mut run => {
                         finished = Some(end);
-                        tokio::time::timeout(LISTENER, channel.send(&message, &[])).await.is_ok_and(|s| s.is_ok())
+                        tokio::time::timeout(RECEIVE_TIMEOUT, channel.send(&message, &[])).await.is_ok_and(|s| s.is_ok())
                     }
                 },
-                Some(_) => tokio::time::timeout(LISTENER, sending).await.is_ok_and(|s| s.is_ok()),
+                Some(_) => tokio::time::timeout(RECEIVE_TIMEOUT, sending).await.is_ok_and(|s| s.is_ok()),
             };
     }
     (finished.filter(|_| heard), gone)

@@ -3,12 +3,12 @@
 //! Messages are short: a policy or an outcome is sent along as a sealed memfd.
 
 /// Maximum length of a message in bytes; longer ones are invalid.
-pub const LONGEST: usize = 32 * 1024;
+pub const MAX_MESSAGE_BYTES: usize = 32 * 1024;
 /// Maximum length of a client's message in bytes.
-pub const LONGEST_ASKED: usize = 64;
+pub const MAX_ASK_BYTES: usize = 64;
 
 /// Length of a proof in bytes.
-pub const PROOF: usize = 32;
+pub const PROOF_LEN: usize = 32;
 
 /// Error for bytes that are not a valid message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,7 +20,7 @@ pub struct NoMessage(pub usize);
 pub enum Ask {
     /// Run the policy in the memfd sent along. Contains the secret that only a process that may inspect the
     /// server can read.
-    Run([u8; PROOF]),
+    Run([u8; PROOF_LEN]),
     /// Report on the run from now on, optionally with its output and events.
     Follow {
         /// Send standard output and error.
@@ -152,7 +152,7 @@ impl<'a> Tell<'a> {
     /// [`NoMessage`] when the bytes are not a valid message.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, NoMessage> {
         let bad = NoMessage(bytes.len());
-        let (letter, rest) = bytes.split_first().filter(|_| bytes.len() <= LONGEST).ok_or(bad)?;
+        let (letter, rest) = bytes.split_first().filter(|_| bytes.len() <= MAX_MESSAGE_BYTES).ok_or(bad)?;
         Ok(match (letter, rest) {
             (b'H', rest) => {
                 let (protocol, json) = rest.split_first_chunk().ok_or(bad)?;
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn messages_round_trip() {
         for ask in [
-            Ask::Run([7; PROOF]),
+            Ask::Run([7; PROOF_LEN]),
             Ask::Follow { output: true, events: false },
             Ask::Follow { output: false, events: true },
             Ask::Cancel,
@@ -189,7 +189,7 @@ mod tests {
             Ask::Stop,
         ] {
             assert_eq!(Ask::decode(&ask.encode()), Ok(ask));
-            assert!(ask.encode().len() <= LONGEST_ASKED);
+            assert!(ask.encode().len() <= MAX_ASK_BYTES);
         }
         let left = Left { home: true, changed: true, whole: false, init: true };
         assert_eq!(left.descriptors(), 4);
@@ -216,8 +216,8 @@ mod tests {
             b"Z",
             b"R",
             b"RR",
-            &[b'R'; PROOF],
-            &[b'R'; PROOF + 2],
+            &[b'R'; PROOF_LEN],
+            &[b'R'; PROOF_LEN + 2],
             b"F",
             b"F\x02\x00",
             b"F\x01",
@@ -232,7 +232,7 @@ mod tests {
         {
             assert_eq!(Tell::decode(bytes), Err(NoMessage(bytes.len())), "{bytes:?}");
         }
-        assert!(Tell::decode(&vec![b'1'; LONGEST + 1]).is_err());
+        assert!(Tell::decode(&vec![b'1'; MAX_MESSAGE_BYTES + 1]).is_err());
     }
 
     proptest! {

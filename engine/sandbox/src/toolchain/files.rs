@@ -12,11 +12,11 @@ use nix::libc;
 use crate::policy::FileId;
 
 /// Maximum number of bytes read from a version or settings file.
-pub(super) const TEXT: usize = 64 << 10;
+pub(super) const MAX_TEXT_BYTES: usize = 64 << 10;
 /// Initial size of the read buffer in bytes.
-const PAGE: usize = 4 << 10;
+const INITIAL_BUFFER_BYTES: usize = 4 << 10;
 /// Maximum number of names read from one folder.
-const NAMES: usize = 4096;
+const MAX_NAMES: usize = 4096;
 
 /// Type of a file, without following a link at the end of its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl Fs for Host {
             return None;
         }
         // A single read where one page is enough.
-        let mut bytes = Vec::with_capacity(most.min(PAGE));
+        let mut bytes = Vec::with_capacity(most.min(INITIAL_BUFFER_BYTES));
         file.take(most as u64).read_to_end(&mut bytes).ok()?;
         Some(bytes)
     }
@@ -88,7 +88,7 @@ impl Fs for Host {
         let Ok(entries) = fs::read_dir(folder) else {
             return Vec::new();
         };
-        let mut names: Vec<_> = entries.flatten().take(NAMES).map(|e| e.file_name()).collect();
+        let mut names: Vec<_> = entries.flatten().take(MAX_NAMES).map(|e| e.file_name()).collect();
         names.sort();
         names
     }

@@ -17,11 +17,11 @@ use crate::policy::{FileId, PROJECT};
 
 /// Maximum nesting: scripts started by scripts, shims that lead to shims, environments made from
 /// environments.
-const DEEPEST: usize = 8;
+const MAX_SCRIPT_DEPTH: usize = 8;
 /// Maximum length in bytes of a name for which similar names are searched.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME_LEN: usize = 64;
 /// Maximum number of edits between a misspelt name and its correction.
-const NEAR: usize = 2;
+const MAX_EDITS: usize = 2;
 
 /// How a lookup arrived at a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,15 +243,15 @@ impl<'a> Finder<'a> {
         folders: impl Iterator<Item = PathBuf>,
     ) -> Option<String> {
         // A name of that length is not a typo, and comparing takes time with its length.
-        let name = Path::new(name).file_name()?.to_str().filter(|name| name.len() <= LONGEST_NAME)?;
+        let name = Path::new(name).file_name()?.to_str().filter(|name| name.len() <= MAX_NAME_LEN)?;
         let close = |other: &String| strsim::damerau_levenshtein(name, other);
-        let as_long = |other: &String| other.len().abs_diff(name.len()) <= NEAR * char::MAX.len_utf8();
+        let as_long = |other: &String| other.len().abs_diff(name.len()) <= MAX_EDITS * char::MAX.len_utf8();
         folders
             .filter_map(|f| walk::real(sight, &f))
             .flat_map(|f| sight.names(&f))
             .filter_map(|n| n.into_string().ok())
             .filter(as_long)
-            .filter(|n| (1..=if name.len() > 4 { NEAR } else { 1 }).contains(&close(n)))
+            .filter(|n| (1..=if name.len() > 4 { MAX_EDITS } else { 1 }).contains(&close(n)))
             .min_by_key(close)
     }
 
@@ -315,10 +315,10 @@ impl<'a> Finder<'a> {
         from: Option<&Path>,
         depth: usize,
     ) -> Result<PathBuf, LookupError> {
-        if depth > DEEPEST {
+        if depth > MAX_SCRIPT_DEPTH {
             return Err(LookupError::NotExecutable {
                 path: file.to_path_buf(),
-                why: format!("scripts and shims lead to one another more than {DEEPEST} times"),
+                why: format!("scripts and shims lead to one another more than {MAX_SCRIPT_DEPTH} times"),
                 hint: "name the program at the end of them".to_owned(),
             });
         }
@@ -648,7 +648,7 @@ impl<'a> Finder<'a> {
         via: Via,
         depth: usize,
     ) -> Result<Option<(PathBuf, Option<OsString>)>, LookupError> {
-        let Some(head) = self.sight.head(real, script::HEAD) else {
+        let Some(head) = self.sight.head(real, script::HEAD_LEN) else {
             // The program may be executed but not read.
             return Ok(None);
         };

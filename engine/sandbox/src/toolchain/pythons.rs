@@ -9,8 +9,8 @@ use super::operator::{self, Operator};
 use super::sight::{Seen, Sight};
 use super::{Surroundings, files, place, walk};
 
-/// The most numbers of a version.
-const NUMBERS: usize = 4;
+/// Maximum number of components of a version.
+const MAX_VERSION_NUMBERS: usize = 4;
 
 /// A version of Python as a person writes it: `3.12`, `3.12.1`, `3.13t`, `pypy3.10`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,7 +37,7 @@ impl PythonVersion {
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
         let (numbers, behind) = rest.split_at(end);
         let numbers: Option<Vec<u32>> = numbers.split('.').map(|n| n.parse().ok()).collect();
-        let numbers = numbers.filter(|all| all.len() <= NUMBERS)?;
+        let numbers = numbers.filter(|all| all.len() <= MAX_VERSION_NUMBERS)?;
         let (free_threaded, behind) =
             match behind.strip_prefix('t').or_else(|| behind.strip_prefix("+freethreaded")) {
                 Some(behind) => (true, behind),
@@ -62,7 +62,7 @@ impl PythonVersion {
     /// How far away another version is: smaller is nearer.
     fn distance(&self, other: &Self) -> (bool, Vec<u32>) {
         let number = |version: &Self, at: usize| version.numbers.get(at).copied().unwrap_or(0);
-        let apart = (0..NUMBERS).map(|at| number(self, at).abs_diff(number(other, at))).collect();
+        let apart = (0..MAX_VERSION_NUMBERS).map(|at| number(self, at).abs_diff(number(other, at))).collect();
         (self.implementation != other.implementation || self.free_threaded != other.free_threaded, apart)
     }
 

@@ -5,10 +5,10 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
 /// Number of bytes of a script's first line that the kernel reads (`BINPRM_BUF_SIZE`).
-const FIRST_LINE: usize = 256;
+const FIRST_LINE_LEN: usize = 256;
 /// Number of bytes to read from a file: enough for the first line, and for the second line of the form that
 /// pip writes for long paths.
-pub(super) const HEAD: usize = 4096;
+pub(super) const HEAD_LEN: usize = 4096;
 
 /// How a file is started.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,9 +31,9 @@ pub(super) fn start(head: &[u8]) -> Start {
     let Some(rest) = head.strip_prefix(b"#!") else {
         return Start::Never("it is neither a program for Linux nor a script that begins with #!");
     };
-    let rest = &rest[..rest.len().min(FIRST_LINE - 2)];
+    let rest = &rest[..rest.len().min(FIRST_LINE_LEN - 2)];
     let ends = rest.iter().position(|b| *b == b'\n');
-    if ends.is_none() && rest.len() == FIRST_LINE - 2 && !rest.trim_ascii().contains(&b' ') {
+    if ends.is_none() && rest.len() == FIRST_LINE_LEN - 2 && !rest.trim_ascii().contains(&b' ') {
         return Start::Never("its first line is longer than the 255 bytes that the kernel reads");
     }
     let line = rest[..ends.unwrap_or(rest.len())].trim_ascii();

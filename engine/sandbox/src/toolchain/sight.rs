@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::files::{Kind, TEXT};
+use super::files::{Kind, MAX_TEXT_BYTES};
 use super::operator::Operator;
 use super::walk;
 
@@ -79,7 +79,7 @@ impl<'a> Sight<'a> {
 
     /// A small text file, by its canonical path.
     pub fn text(self, real: &Path) -> Option<String> {
-        self.head(real, TEXT).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        self.head(real, MAX_TEXT_BYTES).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// A small text file that may be the project's. A link at its end is not followed, and a link on the way

@@ -7,7 +7,7 @@ use super::files::Kind;
 use super::sight::{Seen, Sight};
 
 /// Maximum number of links followed; the kernel has the same limit.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// One name of a file on the way from the written path to the canonical one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub(super) fn chain(mut sight: Sight<'_>, path: &Path) -> Result<Vec<Hop>, Dead>
     let mut at = path.to_path_buf();
     // Number of trailing names that come from the original path rather than from a link.
     let mut written = usize::MAX;
-    for _ in 0..=MOST_LINKS {
+    for _ in 0..=MAX_LINKS {
         match step(sight, &at) {
             Step::End(real) if !sight.may_end_at(&real) => return Err(Dead::Barred(real)),
             Step::End(real) => {

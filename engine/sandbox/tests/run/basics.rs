@@ -136,10 +136,10 @@ async fn streams_arrive_while_the_program_runs() {
 #[tokio::test]
 async fn the_last_output_of_short_runs_is_complete() {
     const RUNS: usize = 320;
-    const AT_ONCE: usize = 8;
-    for first in (0..RUNS).step_by(AT_ONCE) {
+    const CONCURRENT_RUNS: usize = 8;
+    for first in (0..RUNS).step_by(CONCURRENT_RUNS) {
         let mut round = tokio::task::JoinSet::new();
-        for n in first..first + AT_ONCE {
+        for n in first..first + CONCURRENT_RUNS {
             let text = format!("{n:08}").repeat(1 + n % 100);
             round.spawn(async move { (run(&Policy::new("printf").args(["%s", &text])).await, text) });
         }

@@ -9,14 +9,14 @@ use crate::{run, sh, told};
 
 /// Maximum delay between the wall-clock limit and the end of a run: generous for slow machines, since a
 /// starved supervisor would never end it.
-const SOON: Duration = Duration::from_secs(20);
+const END_TIMEOUT: Duration = Duration::from_secs(20);
 
 async fn ends(policy: &Policy, cause: Cause) {
     let begun = Instant::now();
     // A timer of a starved runtime never fires, so another thread reports the failure.
     let (done, waits) = std::sync::mpsc::channel::<()>();
     let watch = std::thread::spawn(move || {
-        if waits.recv_timeout(SOON * 3) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+        if waits.recv_timeout(END_TIMEOUT * 3) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
             eprintln!("the supervisor hears nothing but the program");
             std::process::abort();
         }
@@ -25,7 +25,7 @@ async fn ends(policy: &Policy, cause: Cause) {
     drop(done);
     watch.join().expect("watched");
     assert_eq!(outcome.cause, cause, "{}", told(&outcome));
-    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < END_TIMEOUT, "{:?}", begun.elapsed());
 }
 
 #[tokio::test]

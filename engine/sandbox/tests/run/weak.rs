@@ -7,7 +7,7 @@ use hotcell_sandbox::{Cause, Confinement, Engine, Layer, Policy, Shape};
 use crate::{stdout, told};
 
 /// Newest Landlock version that is enforced; a kernel enforces versions up to its own.
-const NEWEST: u32 = 9;
+const NEWEST_ABI: u32 = 9;
 
 /// Operations that must work for honest programs, and operations that must not work at all: prints `worked`
 /// and the results of the latter.
@@ -61,7 +61,7 @@ async fn each_landlock_version_works_and_holds() {
     let kernel = Engine::new().host().landlock.clone().unwrap_or(0);
     let (secret, project) = (secret(), tempfile::tempdir().expect("a folder"));
     std::fs::write(project.path().join("file"), "x").expect("written");
-    for abi in 0..=kernel.min(NEWEST) {
+    for abi in 0..=kernel.min(NEWEST_ABI) {
         let engine = Engine::with_landlock_at_most(abi);
         let moves = if abi == 1 { "18" } else { "moved" };
         let policy = Policy::new("/usr/bin/python3").args(["-c", PROGRAM]).arg(secret.path()).arg(moves);
@@ -113,7 +113,7 @@ async fn files_hold_by_each_landlock_version_alone() {
     if kernel == 0 {
         return println!("skipped: no Landlock in this kernel");
     }
-    for abi in 1..=kernel.min(NEWEST) {
+    for abi in 1..=kernel.min(NEWEST_ABI) {
         let engine = Engine::with_landlock_at_most(abi);
         let mut policy = Policy::new("/usr/bin/python3").args(["-c", script]).arg(secret.path());
         policy.shape.confinement = Confinement::LandlockOnly;
