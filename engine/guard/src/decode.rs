@@ -155,9 +155,9 @@ pub fn bzip2(input: &[u8]) -> Option<Vec<u8>> {
 #[must_use]
 pub fn lzma(input: &[u8]) -> Option<Vec<u8>> {
     // Memory limit of a decoder, in KiB.
-    const MEMORY: u32 = 80 << 10;
-    drain(lzma_rust2::XzReader::new_mem_limit(input, true, MEMORY))
-        .or_else(|| drain(lzma_rust2::LzmaReader::new_mem_limit(input, MEMORY, None).ok()?))
+    const MAX_MEMORY_KIB: u32 = 80 << 10;
+    drain(lzma_rust2::XzReader::new_mem_limit(input, true, MAX_MEMORY_KIB))
+        .or_else(|| drain(lzma_rust2::LzmaReader::new_mem_limit(input, MAX_MEMORY_KIB, None).ok()?))
 }
 
 /// UTF-16, little-endian (with `big`: big-endian).

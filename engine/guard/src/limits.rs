@@ -46,9 +46,9 @@ impl Default for Limits {
 }
 
 /// Stack size of the parsing thread, in bytes; only the used part is touched.
-pub(crate) const STACK: usize = 256 << 20;
+pub(crate) const STACK_BYTES: usize = 256 << 20;
 
-/// Checks that a source can be parsed by recursive descent within [`STACK`]: returns the first violation.
+/// Checks that a source can be parsed by recursive descent within [`STACK_BYTES`]: returns the first violation.
 ///
 /// Makes one pass over the bytes, recognises strings and comments only roughly, and errs on the side of
 /// refusing.
@@ -63,7 +63,7 @@ pub(crate) fn too_deep(text: &str, limits: &Limits, hash_comments: bool) -> Opti
     let mut open: Vec<u32> = vec![0];
     let mut total = 0usize;
     let mut braces = 0usize;
-    let (mut in_vain, mut most_of_pattern) = (0, LONG_PATTERN);
+    let (mut in_vain, mut most_of_pattern) = (0, MAX_PATTERN_LEN);
     let mut at = 0;
     while at < bytes.len() {
         let byte = bytes[at];
@@ -117,8 +117,8 @@ pub(crate) fn too_deep(text: &str, limits: &Limits, hash_comments: bool) -> Opti
                     // Searches for a missing end are expensive: a source can consist of opening slashes.
                     Err(looked) => {
                         in_vain += looked;
-                        if in_vain > MAX_IN_VAIN {
-                            most_of_pattern = SHORT_PATTERN;
+                        if in_vain > MAX_VAIN_BYTES {
+                            most_of_pattern = REDUCED_PATTERN_LEN;
                         }
                     }
                 }
@@ -188,10 +188,10 @@ fn operand_follows(before: &[u8]) -> bool {
 }
 
 /// Maximum length of a pattern: tables of characters are written as one pattern.
-const LONG_PATTERN: usize = 256 << 10;
-/// Maximum length of a pattern after `MAX_IN_VAIN` bytes were searched for missing ends.
-const SHORT_PATTERN: usize = 512;
-const MAX_IN_VAIN: usize = 16 << 20;
+const MAX_PATTERN_LEN: usize = 256 << 10;
+/// Maximum length of a pattern after [`MAX_VAIN_BYTES`] were searched for missing ends.
+const REDUCED_PATTERN_LEN: usize = 512;
+const MAX_VAIN_BYTES: usize = 16 << 20;
 
 /// Length of a pattern from its first slash to its last; `Err` with the number of bytes searched when it does
 /// not end in its line, or within `most` bytes.
@@ -240,12 +240,13 @@ pub(crate) fn towers(text: &str) -> bool {
             b')' | b']' | b'}' => depth = depth.saturating_sub(1),
             _ => {}
         }
-        depth > TOWER
+        depth > MAX_BRACKET_DEPTH
     })
 }
 
-/// Far above handwritten or generated code; a tree of a million levels takes hundreds of megabytes.
-const TOWER: u32 = 5_000;
+/// Maximum nesting of brackets, far above handwritten or generated code; a tree of a million levels takes
+/// hundreds of megabytes.
+const MAX_BRACKET_DEPTH: u32 = 5_000;
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,7 @@
 use crate::artifact::Artifact;
 use crate::executed::Executed;
 use crate::ingest;
-use crate::limits::{Limits, STACK};
+use crate::limits::{Limits, STACK_BYTES};
 use crate::report::{
     Coverage, Handed, HandedSource, Identity, Part, PartState, Report, SCHEMA, Severity, Verdict,
 };
@@ -20,7 +20,7 @@ use std::time::Instant;
 /// Reason for an unread part that might be read in another attempt.
 pub(crate) const LATE: &str = "out of time";
 /// Maximum number of external files that a file executes; beyond it the file counts as not read.
-const MAX_HANDED: usize = 4096;
+const MAX_HANDED_FILES: usize = 4096;
 /// Maximum length of such a path, in bytes: the system's own limit.
 const MAX_HANDED_PATH: usize = 4096;
 const FAILED: &str = "the parser failed";
@@ -304,7 +304,7 @@ impl<'p> Cx<'p> {
         if !self.handed.insert(handed.clone()) {
             return;
         }
-        if self.executes.len() >= MAX_HANDED {
+        if self.executes.len() >= MAX_HANDED_FILES {
             self.not_read("too many files that are executed");
             return;
         }
@@ -502,7 +502,7 @@ pub(crate) fn scan_example(pack: &Pack, language: Language, text: &str) -> Repor
 /// artifact unread.
 fn on_a_deep_stack(work: impl FnOnce() -> Report + Send) -> Report {
     std::thread::scope(|scope| {
-        let spawned = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
+        let spawned = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
         match spawned.map(std::thread::ScopedJoinHandle::join) {
             Ok(Ok(report)) => report,
             Ok(Err(_)) => unread(FAILED),

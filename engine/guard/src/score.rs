@@ -5,8 +5,8 @@ use crate::rules::Pack;
 use crate::scan::{Cx, counts};
 use rustc_hash::FxHashSet;
 
-/// Number of different kinds of warnings in one file that are dangerous together.
-const MANY: usize = 4;
+/// Minimum number of different kinds of warnings in one file that are dangerous together.
+const MIN_WARNING_KINDS: usize = 4;
 
 /// Findings, strictest first, and the verdict.
 pub(crate) fn decide(cx: &Cx<'_>) -> (Verdict, Vec<Finding>) {
@@ -40,7 +40,7 @@ pub(crate) fn decide(cx: &Cx<'_>) -> (Verdict, Vec<Finding>) {
         b.severity.cmp(&a.severity).then((&a.part, a.line, a.column).cmp(&(&b.part, b.line, b.column)))
     });
     findings.truncate(cx.limits.findings);
-    let together = warnings.len() >= MANY || !hidden.is_empty() && !warnings.is_empty();
+    let together = warnings.len() >= MIN_WARNING_KINDS || !hidden.is_empty() && !warnings.is_empty();
     let found = if worst == Severity::Critical || together {
         Verdict::Quarantine
     } else if worst == Severity::Warning {

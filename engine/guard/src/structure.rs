@@ -11,7 +11,7 @@ use ast_grep_core::tree_sitter::{LanguageExt, StrDoc};
 use tree_sitter::{Parser, Tree};
 
 /// Maximum depth of a tree that is matched: comparing two subtrees recurses.
-const DEPTH: usize = 20_000;
+const MAX_TREE_DEPTH: usize = 20_000;
 
 /// Matches these rules on a part; `state` tells how it was read without them.
 pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str, state: PartState) -> PartState {
@@ -67,7 +67,7 @@ fn is_too_deep(cx: &mut Cx<'_>, tree: &Tree) -> bool {
     while cx.tick() {
         if cursor.goto_first_child() {
             depth += 1;
-            if depth > DEPTH {
+            if depth > MAX_TREE_DEPTH {
                 return true;
             }
             continue;

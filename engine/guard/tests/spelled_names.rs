@@ -134,8 +134,8 @@ const FAMILIES: [Family; 2] = [
         ],
     ),
 ];
-/// So many spellings of each language are honest.
-const HONEST: usize = 14;
+/// Number of honest spellings at the beginning of each language's list.
+const HONEST_SPELLINGS: usize = 14;
 
 fn verdict(pack: &Pack, language: Language, text: &str) -> Verdict {
     scan(pack, &Limits::default(), &Artifact::new("x", text).run_as(language)).verdict
@@ -170,7 +170,7 @@ fn other_names_and_unknown_ones_are_nothing() -> Result<(), PackError> {
     };
     for (language, spellings, places) in FAMILIES {
         for (place, _, harmless) in places {
-            for (_, spell) in &spellings[..HONEST] {
+            for (_, spell) in &spellings[..HONEST_SPELLINGS] {
                 check(language, place.replace("RUN", "x").replace("NAME", &spell(harmless)));
             }
             for unknown in ["name", "kind[0]", "table.get(kind)"] {

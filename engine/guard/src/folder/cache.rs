@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::ingest::{ends_in_a_zip, is_byte_code};
 
 /// Maximum size of a cache file, in bytes; longer files are read like any other.
-const MAX_SIZE: u64 = 16 << 20;
+const MAX_CACHE_BYTES: u64 = 16 << 20;
 
 /// Source of a cache file according to its name: `__pycache__/MOD.TAG[.opt-N].pyc`.
 pub(super) fn source(path: &Path) -> Option<PathBuf> {
@@ -38,7 +38,8 @@ fn is_tag(tag: &str) -> bool {
 /// True when a file with such a name has the right format: marked as byte code that Python compares with its
 /// source before using it, and not an archive.
 pub(super) fn has_form(file: &File) -> bool {
-    let Some(size) = file.metadata().ok().map(|data| data.len()).filter(|size| *size <= MAX_SIZE) else {
+    let Some(size) = file.metadata().ok().map(|data| data.len()).filter(|size| *size <= MAX_CACHE_BYTES)
+    else {
         return false;
     };
     let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];

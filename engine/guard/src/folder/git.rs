@@ -16,11 +16,11 @@ const SAMPLES: &str = include_str!("samples.txt");
 
 /// Maximum size of a file that is read completely to check its format, in bytes: references, logs, and most
 /// objects.
-const WHOLE: u64 = 4 << 20;
+const MAX_WHOLE_BYTES: u64 = 4 << 20;
 /// Number of bytes read at the beginning of a longer file.
-const HEAD: usize = 16 << 10;
+const HEAD_LEN: usize = 16 << 10;
 /// Number of bytes read at its end: an appended zip has its end record there.
-const TAIL: usize = 22 + 65_535;
+const TAIL_LEN: usize = 22 + 65_535;
 
 /// Kind of file according to its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,8 +120,8 @@ fn ends(file: &File) -> io::Result<(Vec<u8>, Option<Vec<u8>>)> {
         file.read_exact_at(&mut bytes, from).map(|()| bytes)
     };
     match usize::try_from(size) {
-        Ok(length) if size <= WHOLE => Ok((read(length, 0)?, None)),
-        _ => Ok((read(HEAD, 0)?, Some(read(TAIL, size - TAIL as u64)?))),
+        Ok(length) if size <= MAX_WHOLE_BYTES => Ok((read(length, 0)?, None)),
+        _ => Ok((read(HEAD_LEN, 0)?, Some(read(TAIL_LEN, size - TAIL_LEN as u64)?))),
     }
 }
 

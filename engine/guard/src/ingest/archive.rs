@@ -11,19 +11,19 @@ use lzma_rust2::{LzmaReader, XzReader};
 use std::io::Read;
 
 /// Maximum depth of nested archives.
-pub(super) const DEPTH: usize = 8;
+pub(super) const MAX_ARCHIVE_DEPTH: usize = 8;
 /// Maximum number of entries of all archives of an artifact together.
-const ENTRIES: usize = 10_000;
+const MAX_ENTRIES: usize = 10_000;
 /// Maximum compression ratio of one entry, once it unpacks to more than a mebibyte.
-const RATIO: usize = 200;
+const MAX_RATIO: usize = 200;
 /// Memory limit of a decoder, in KiB: dictionaries of any ordinary level; a header can claim four gigabytes.
-const MEMORY: u32 = 80 << 10;
+const MAX_MEMORY_KIB: u32 = 80 << 10;
 /// Minimum output, in bytes, of an lzma stream without the usual signature.
-const LZMA_BEGIN: u64 = 4096;
+const MIN_LZMA_BYTES: u64 = 4096;
 
 /// Reads the contents of an archive.
 pub(super) fn read(cx: &mut Cx<'_>, name: &str, kind: &str, bytes: &[u8], depth: usize) {
-    if depth >= DEPTH {
+    if depth >= MAX_ARCHIVE_DEPTH {
         cx.note_part(name, "archive", PartState::Skipped("archives in archives, too deep".to_owned()));
         return;
     }
@@ -33,8 +33,8 @@ pub(super) fn read(cx: &mut Cx<'_>, name: &str, kind: &str, bytes: &[u8], depth:
         "gzip" => stream(cx, name, flate2::read::MultiGzDecoder::new(bytes), bytes.len(), depth),
         "zlib" => stream(cx, name, flate2::read::ZlibDecoder::new(bytes), bytes.len(), depth),
         "bzip2" => stream(cx, name, ::bzip2::read::MultiBzDecoder::new(bytes), bytes.len(), depth),
-        "xz" => stream(cx, name, XzReader::new_mem_limit(bytes, true, MEMORY), bytes.len(), depth),
-        "lzma" => match LzmaReader::new_mem_limit(bytes, MEMORY, None) {
+        "xz" => stream(cx, name, XzReader::new_mem_limit(bytes, true, MAX_MEMORY_KIB), bytes.len(), depth),
+        "lzma" => match LzmaReader::new_mem_limit(bytes, MAX_MEMORY_KIB, None) {
             Ok(reader) => stream(cx, name, reader, bytes.len(), depth),
             Err(error) => {
                 cx.note_part(name, "lzma", PartState::Skipped(format!("cannot be read: {error}")));
@@ -65,10 +65,10 @@ pub(super) fn is_lzma(bytes: &[u8]) -> bool {
     if header[0] >= 225 || header[13] != 0 || size != [0xff; 8] && (size[5..] != [0; 3] || size[4] >= 64) {
         return false;
     }
-    let Ok(reader) = LzmaReader::new_mem_limit(bytes, MEMORY, None) else { return false };
+    let Ok(reader) = LzmaReader::new_mem_limit(bytes, MAX_MEMORY_KIB, None) else { return false };
     let mut begin = Vec::new();
     // A part of it is enough, as it is for a program that ignores the error.
-    let _ = reader.take(LZMA_BEGIN).read_to_end(&mut begin);
+    let _ = reader.take(MIN_LZMA_BYTES).read_to_end(&mut begin);
     begin.len() >= 4
         && begin.iter().any(|b| *b != 0)
         && !matches!(super::sniff::kind(&begin), super::sniff::Kind::Unknown)
@@ -86,7 +86,7 @@ fn stream(cx: &mut Cx<'_>, name: &str, reader: impl Read, packed: usize, depth: 
 fn entry(cx: &mut Cx<'_>, path: &str, reader: impl Read, packed: usize, depth: usize) {
     cx.entries += 1;
     let left = cx.limits.unpacked_bytes.saturating_sub(cx.unpacked);
-    let most = left.min((packed.saturating_mul(RATIO)).max(1 << 20));
+    let most = left.min((packed.saturating_mul(MAX_RATIO)).max(1 << 20));
     let mut bytes = Vec::new();
     let read = reader.take(most as u64 + 1).read_to_end(&mut bytes);
     cx.unpacked += bytes.len();
@@ -106,7 +106,7 @@ fn entry(cx: &mut Cx<'_>, path: &str, reader: impl Read, packed: usize, depth: u
 
 /// True when more entries may be read; reports the limit once when not.
 fn more(cx: &mut Cx<'_>, name: &str) -> bool {
-    let full = cx.entries >= ENTRIES || cx.unpacked >= cx.limits.unpacked_bytes;
+    let full = cx.entries >= MAX_ENTRIES || cx.unpacked >= cx.limits.unpacked_bytes;
     if full || cx.late() {
         cx.note_part(name, "archive", PartState::Skipped("too much in archives".to_owned()));
         return false;

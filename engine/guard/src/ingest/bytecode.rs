@@ -8,13 +8,13 @@ use std::fmt::Write as _;
 use std::rc::Rc;
 
 /// Maximum depth of tables; each nested function takes three levels.
-const DEPTH: usize = 100;
+const MAX_TABLE_DEPTH: usize = 100;
 /// Maximum number of values per file.
-const VALUES: usize = 1_000_000;
+const MAX_VALUES: usize = 1_000_000;
 /// Maximum size of the text written for the rules, in bytes.
-const SOURCE: usize = 256 << 10;
+const MAX_SOURCE_BYTES: usize = 256 << 10;
 /// Maximum number of texts of one function that are tried as arguments.
-const TEXTS: usize = 24;
+const MAX_TEXTS: usize = 24;
 
 /// True for byte code of Python 3.
 pub(super) fn is_marked(bytes: &[u8]) -> bool {
@@ -43,7 +43,7 @@ pub(super) fn read(cx: &mut Cx<'_>, name: &str, bytes: &[u8]) {
         cx.part_fact("pyc.unchecked");
     }
     let mut marshal =
-        Marshal { bytes, at: 16, magic: magic(bytes), refs: Vec::new(), codes: Vec::new(), left: VALUES };
+        Marshal { bytes, at: 16, magic: magic(bytes), refs: Vec::new(), codes: Vec::new(), left: MAX_VALUES };
     if marshal.value(0).is_none() {
         return;
     }
@@ -92,7 +92,7 @@ impl<'a> Marshal<'a> {
     /// Parses one value; `None` where the interpreter would fail.
     fn value(&mut self, depth: usize) -> Option<Value> {
         self.left = self.left.checked_sub(1)?;
-        if depth > DEPTH {
+        if depth > MAX_TABLE_DEPTH {
             return None;
         }
         let kind = self.take(1)?[0];
@@ -238,11 +238,11 @@ fn source(codes: &[Code]) -> String {
             .collect();
         for call in calls {
             let _infallible = writeln!(out, "{call}(unknown)");
-            for text in code.texts.iter().filter(|text| text.len() < 4096).take(TEXTS) {
+            for text in code.texts.iter().filter(|text| text.len() < 4096).take(MAX_TEXTS) {
                 let _infallible = writeln!(out, "{call}({})", super::pickle::quoted(text));
             }
         }
-        if out.len() > SOURCE {
+        if out.len() > MAX_SOURCE_BYTES {
             break;
         }
     }

@@ -4,7 +4,7 @@ use crate::rules::Language;
 use encoding_rs::Encoding;
 
 /// Maximum length of a line searched for an encoding, in bytes; Python has no limit.
-const LINE: usize = 1 << 20;
+const MAX_LINE_BYTES: usize = 1 << 20;
 
 /// Text of a file.
 pub(super) struct Decoded {
@@ -173,7 +173,7 @@ fn cookie(bytes: &[u8]) -> Option<String> {
     let mut rest = bytes;
     for _ in 0..2 {
         let end = rest.iter().position(|b| matches!(b, b'\n' | b'\r')).unwrap_or(rest.len());
-        let line = String::from_utf8_lossy(&rest[..end.min(LINE)]);
+        let line = String::from_utf8_lossy(&rest[..end.min(MAX_LINE_BYTES)]);
         let line = line.trim_start_matches([' ', '\t', '\x0c']);
         if line.starts_with('#') {
             let declared = line.match_indices("coding").find_map(|(at, word)| {

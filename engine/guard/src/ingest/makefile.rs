@@ -13,7 +13,7 @@ use crate::scan::Cx;
 use crate::value::HOLE;
 
 /// Maximum depth of nested values.
-const MAX_DEPTH: usize = 8;
+const MAX_VALUE_DEPTH: usize = 8;
 /// Maximum size of an expanded value, in bytes.
 const MAX_VALUE: usize = 4096;
 /// Maximum nesting of texts that `$(eval …)` turns into rules.
@@ -261,7 +261,7 @@ fn expand(text: &str, known: &BTreeMap<String, String>, depth: usize) -> String 
 
 fn value(inner: &str, known: &BTreeMap<String, String>, depth: usize) -> String {
     let hole = HOLE.to_string();
-    if depth >= MAX_DEPTH {
+    if depth >= MAX_VALUE_DEPTH {
         return hole;
     }
     let any = |pattern: &str| expand(pattern, known, depth + 1).replace('%', &hole);

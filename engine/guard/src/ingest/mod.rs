@@ -70,7 +70,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, name: &str, bytes: &[u8], depth: usize) {
     }
     let kind = sniff::kind(bytes);
     if !matches!(kind, sniff::Kind::Archive(_))
-        && depth < archive::DEPTH
+        && depth < archive::MAX_ARCHIVE_DEPTH
         && let Some(begin) = archive::zip::appended(bytes)
     {
         read(cx, name, &bytes[..begin], depth + 1);

@@ -31,7 +31,7 @@ pub(super) fn read(cx: &mut Cx<'_>, name: &str, text: &str) -> bool {
         let path = format!("{name}!cell-{number}");
         let source = lines(cell.get("source").or_else(|| cell.get("input")));
         if cell.get("cell_type").and_then(Value::as_str) == Some("code") {
-            code(cx, &path, own, &source, MOST_WRAPPERS);
+            code(cx, &path, own, &source, MAX_WRAPPERS);
         } else {
             cx.read_part(&path, Language::Text, &source, false);
             page(cx, &path, &source);
@@ -60,7 +60,7 @@ pub(super) fn read(cx: &mut Cx<'_>, name: &str, text: &str) -> bool {
 /// Magics whose contents are a cell themselves.
 const WRAPPERS: [&str; 5] = ["capture", "time", "timeit", "prun", "debug"];
 /// Maximum nesting of these magics.
-const MOST_WRAPPERS: u32 = 8;
+const MAX_WRAPPERS: u32 = 8;
 
 fn code(cx: &mut Cx<'_>, path: &str, own: Option<Language>, source: &str, wrappers: u32) {
     let source = &cleaned(source);

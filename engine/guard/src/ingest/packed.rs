@@ -4,7 +4,7 @@
 /// Maximum plausible length of a name in a cpio archive, in bytes.
 const MAX_NAME: u16 = 4096;
 /// Number of bytes at the start of unknown data that are searched for a program or an archive.
-const HEAD: usize = 512;
+const HEAD_LEN: usize = 512;
 
 /// Offset of the magic number, the number, and the format.
 const MAGIC: &[(usize, &[u8], &str)] = &[
@@ -102,7 +102,7 @@ pub(super) fn is_tar_header(block: &[u8]) -> bool {
 /// True when a program or an archive begins within the head of unknown data, where `tail` or `dd` could
 /// extract it.
 pub(super) fn hides(bytes: &[u8], magics: &[&[u8]]) -> bool {
-    (0..bytes.len().min(HEAD)).any(|at| {
+    (0..bytes.len().min(HEAD_LEN)).any(|at| {
         let rest = &bytes[at..];
         let is = |magic: &&[u8]| magic.len() > 3 && rest.starts_with(magic);
         rest.starts_with(b"#!/")

@@ -4,7 +4,7 @@ use super::{packed, unread};
 use crate::rules::{Language, basename};
 
 /// Number of bytes of a text examined to resolve an extension shared by several languages.
-const HEAD: usize = 16 << 10;
+const HEAD_LEN: usize = 16 << 10;
 /// Extensions of tables, records and raw data.
 const DATA_ENDINGS: &[&str] = &[
     "csv",
@@ -46,7 +46,7 @@ const COPIES: &[&str] = &[".in", ".bak", ".orig", ".old", ".dist", ".example", "
 /// Complete names of shell scripts.
 const SHELL_NAMES: &[&str] = &["pkgbuild", "apkbuild", ".xinitrc", ".xsession", ".xprofile"];
 /// Maximum length, in characters, of a first line's program in a report.
-const PROGRAM: usize = 64;
+const MAX_PROGRAM_CHARS: usize = 64;
 
 /// Type of a file, by its contents.
 pub(super) enum Kind {
@@ -210,7 +210,7 @@ pub(super) fn is_program(name: &str, bytes: &[u8]) -> bool {
         || by_name(&base).is_some()
         || is_hook(name)
         || super::manifest::is_named(name)
-        || unread::by_name(&base, &String::from_utf8_lossy(&bytes[..bytes.len().min(HEAD)])).is_some()
+        || unread::by_name(&base, &String::from_utf8_lossy(&bytes[..bytes.len().min(HEAD_LEN)])).is_some()
 }
 
 /// True when a program named by its name or first line may run it line by line, continuing after invalid
@@ -237,7 +237,7 @@ pub(super) fn unread(name: &str, text: &str) -> Vec<String> {
     let base = basename(name).to_ascii_lowercase();
     let mut out = Vec::new();
     if by_name(&base).is_none() {
-        let head = &text[..text.floor_char_boundary(HEAD)];
+        let head = &text[..text.floor_char_boundary(HEAD_LEN)];
         out.extend(unread::by_name(&base, head).map(str::to_owned));
     }
     if let Some(Err(program)) = by_first_line(&base, text)
@@ -304,7 +304,7 @@ fn by_first_line(base: &str, text: &str) -> Option<Result<Language, String>> {
         "node" | "nodejs" | "bun" | "zx" => Language::JavaScript,
         "deno" | "ts-node" | "ts-node-esm" | "tsx" | "npx" | "bunx" => Language::TypeScript,
         "pwsh" | "powershell" => Language::PowerShell,
-        _ => return Some(Err(program.chars().take(PROGRAM).collect())),
+        _ => return Some(Err(program.chars().take(MAX_PROGRAM_CHARS).collect())),
     }))
 }
 

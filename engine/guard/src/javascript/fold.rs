@@ -8,8 +8,8 @@ use oxc_ast::ast::{
     Statement,
 };
 
-/// The longest list whose elements are followed one by one.
-pub(super) const MOST: usize = 1024;
+/// Maximum number of elements of a list that are followed one by one.
+pub(super) const MAX_FOLLOWED_ELEMENTS: usize = 1024;
 
 /// A sum of numbers, or a comparison of constants.
 pub(super) fn binary(operator: &str, left: &Value, right: &Value) -> Option<Value> {
@@ -214,7 +214,7 @@ impl Js<'_, '_, '_> {
         let Some(Const::List(items)) = owner.known.clone().filter(|_| owner.names.is_empty()) else {
             return None;
         };
-        if items.len() > MOST {
+        if items.len() > MAX_FOLLOWED_ELEMENTS {
             return None;
         }
         let mut out = Vec::with_capacity(items.len());

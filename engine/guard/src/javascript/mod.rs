@@ -29,9 +29,9 @@ use oxc_span::{GetSpan, SourceType, Span};
 use rustc_hash::FxHashMap;
 
 /// Maximum number of values of a name with one or two letters, above which it counts as reused.
-const FEW: u32 = 4;
+const MAX_SHORT_NAME_VALUES: u32 = 4;
 /// Maximum number of values of a longer name.
-const MANY: u32 = 16;
+const MAX_NAME_VALUES: u32 = 16;
 
 /// Reads a source; types are always allowed, since a runtime may strip them.
 pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartState {
@@ -157,7 +157,7 @@ impl Js<'_, '_, '_> {
         // A name with many values, such as a minifier's letters, says nothing about any of them.
         let times = self.bound.entry(name.clone()).or_default();
         *times += 1;
-        if *times > if text.len() <= 2 { 2 * FEW } else { 2 * MANY } {
+        if *times > if text.len() <= 2 { 2 * MAX_SHORT_NAME_VALUES } else { 2 * MAX_NAME_VALUES } {
             self.vars.insert(name, Value::default());
             return;
         }

@@ -41,7 +41,7 @@ impl Js<'_, '_, '_> {
                     match element {
                         ArrayExpressionElement::SpreadElement(spread) => {
                             let value = self.value(&spread.argument);
-                            let few = value.elements().filter(|all| all.len() <= fold::MOST);
+                            let few = value.elements().filter(|all| all.len() <= fold::MAX_FOLLOWED_ELEMENTS);
                             items.extend(
                                 few.unwrap_or_else(|| vec![Value::default().with_origin(value.origin)]),
                             );
@@ -349,7 +349,9 @@ impl Js<'_, '_, '_> {
                     characters(args.get(1..).unwrap_or(&[]))
                 }
                 "Array.from" | "Array.of" if args.len() == 1 => {
-                    let items = first.and_then(Value::elements).filter(|all| all.len() <= fold::MOST);
+                    let items = first
+                        .and_then(Value::elements)
+                        .filter(|all| all.len() <= fold::MAX_FOLLOWED_ELEMENTS);
                     items.map_or_else(Value::default, |items| Value {
                         chain: first.map(|v| v.chain.clone()).unwrap_or_default(),
                         ..Value::list(items)

@@ -12,14 +12,14 @@ use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
 /// Maximum number of calls per file that are followed in this way.
-const CALLS: u32 = 300;
+const MAX_CALLS: u32 = 300;
 /// Maximum nesting of followed calls.
-const DEPTH: usize = 4;
+const MAX_CALL_DEPTH: usize = 4;
 /// Maximum size of a small function or loop body, in bytes of source.
-pub(super) const SMALL: usize = 1_200;
+pub(super) const MAX_INLINE_BYTES: usize = 1_200;
 /// Maximum amount of source walked again for single calls, in bytes; the second walk of a file has a budget
 /// of its own.
-const WALKED: usize = 128 * 1024;
+const MAX_REWALKED_BYTES: usize = 128 * 1024;
 
 /// Parts of a function that are kept for later calls.
 #[derive(Clone)]
@@ -62,7 +62,7 @@ impl<'a> Python<'_, '_, 'a> {
         class: Option<Rc<str>>,
     ) {
         let code = match body {
-            Ok(block) if extent(block) <= SMALL => Code::Block(block),
+            Ok(block) if extent(block) <= MAX_INLINE_BYTES => Code::Block(block),
             Ok(_) => return,
             Err(expression) => Code::Expression(expression),
         };
@@ -85,9 +85,9 @@ impl<'a> Python<'_, '_, 'a> {
                 )
         };
         let closure = self.inlining.bodies.get(own)?.around.is_some();
-        if self.inlining.calls >= CALLS
-            || self.inlining.walked >= WALKED
-            || self.inlining.stack.len() >= DEPTH
+        if self.inlining.calls >= MAX_CALLS
+            || self.inlining.walked >= MAX_REWALKED_BYTES
+            || self.inlining.stack.len() >= MAX_CALL_DEPTH
             || self.inlining.stack.iter().any(|name| &**name == own)
             || !closure && !args.iter().chain(kwargs.iter().map(|(_, v)| v)).any(telling)
         {

@@ -6,8 +6,8 @@ use ruff_python_ast::visitor::{Visitor, walk_expr, walk_stmt};
 use ruff_python_ast::{Expr, Operator, Stmt, StmtWhile};
 use ruff_text_size::Ranged;
 
-/// 512 MiB, or as many elements: the maximum that a single expression may request.
-const HUGE: i64 = 1 << 29;
+/// Maximum that a single expression may request: 512 MiB, or as many elements.
+const MAX_ALLOCATION: i64 = 1 << 29;
 
 #[derive(Default)]
 struct Body {
@@ -194,7 +194,7 @@ impl<'a> Python<'_, '_, 'a> {
                 };
                 let total =
                     times.as_int().unwrap_or(0).saturating_mul(i64::try_from(one).unwrap_or(i64::MAX));
-                if total >= HUGE {
+                if total >= MAX_ALLOCATION {
                     self.fact("memory.huge", at);
                 }
             }
@@ -236,7 +236,7 @@ impl<'a> Python<'_, '_, 'a> {
             | "torch.zeros"
             | "ctypes.create_string_buffer"
             | "secrets.token_bytes"
-                if first >= HUGE =>
+                if first >= MAX_ALLOCATION =>
             {
                 self.fact("memory.huge", at);
             }

@@ -92,7 +92,8 @@ impl<'a> Python<'_, '_, 'a> {
                     && iterated.names.is_empty()
                     && iterated.elements().is_some_and(|items| items.len() <= 64);
                 let outer = self.spot;
-                self.spot = if few { self.spot | Spot::FEW } else { self.spot & !Spot::FEW };
+                self.spot =
+                    if few { self.spot | Spot::FEW_CONSTANTS } else { self.spot & !Spot::FEW_CONSTANTS };
                 let each = self.each_of(&iterated, &stmt.body).filter(|_| few);
                 match each {
                     // A short loop over a few constants is walked once for each.
@@ -240,8 +241,8 @@ impl<'a> Python<'_, '_, 'a> {
             matches!(item.known, Some(Const::Text(_) | Const::List(_))) && item.origin == Origin::default()
                 || !item.names.is_empty()
         };
-        let short =
-            super::inline::extent(body) <= super::inline::SMALL / 2 && (1..=12).contains(&items.len());
+        let short = super::inline::extent(body) <= super::inline::MAX_INLINE_BYTES / 2
+            && (1..=12).contains(&items.len());
         (short && matches!(iterated.known, Some(Const::List(_))) && items.iter().all(telling))
             .then_some(items)
     }

@@ -26,7 +26,7 @@ impl Spot {
     /// In a loop with one iteration per connection.
     pub(crate) const SERVES: u32 = 128;
     /// In a loop over a few constants of the program.
-    pub(crate) const FEW: u32 = 256;
+    pub(crate) const FEW_CONSTANTS: u32 = 256;
 }
 
 /// A call or a command.

@@ -175,7 +175,7 @@ pub(super) fn context_bit(name: &str) -> Option<u32> {
         "install" => Spot::INSTALL,
         "busy" => Spot::BUSY,
         "serves" => Spot::SERVES,
-        "few" => Spot::FEW,
+        "few" => Spot::FEW_CONSTANTS,
         _ => return None,
     })
 }

@@ -16,7 +16,7 @@ const MAX_LINES: usize = 256;
 /// Maximum number of arguments of a program text that are looked at.
 const MAX_ARGUMENTS: usize = 64;
 /// Maximum nesting of command lines in single words (`env -S`).
-const MAX_SPLIT: usize = 8;
+const MAX_SPLIT_DEPTH: usize = 8;
 
 impl Shell<'_, '_> {
     /// Runs a command line: reports it, follows every command line that it may run in turn, and returns its
@@ -50,7 +50,7 @@ impl Shell<'_, '_> {
             if line.is_empty() || !seen.insert((from, to)) || !self.cx.tick() {
                 continue;
             }
-            if seen.len() > MAX_LINES || depth > MAX_SPLIT {
+            if seen.len() > MAX_LINES || depth > MAX_SPLIT_DEPTH {
                 self.cx.not_read("too many programs start one another");
                 break;
             }

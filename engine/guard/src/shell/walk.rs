@@ -7,7 +7,7 @@ use crate::value::{HOLE, Origin, Value, concat};
 use tree_sitter::Node;
 
 /// Maximum number of words that a loop is walked with one by one.
-const MAX_EACH: usize = 8;
+const MAX_LOOP_WORDS: usize = 8;
 
 impl Shell<'_, '_> {
     /// Walks a node; returns its output, if known.
@@ -82,7 +82,7 @@ impl Shell<'_, '_> {
                     let nested = outer & Spot::LOOP != 0;
                     let mut rounds = match items.as_slice() {
                         [] => vec![Value::default().with_origin(Origin::INPUT)],
-                        few if few.len() <= MAX_EACH && !nested => few.to_vec(),
+                        few if few.len() <= MAX_LOOP_WORDS && !nested => few.to_vec(),
                         [only] => vec![only.clone()],
                         many => vec![many[0].clone(), in_common(many)],
                     };

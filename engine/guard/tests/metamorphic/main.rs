@@ -18,7 +18,7 @@ use std::time::Duration;
 pub type Transform = (&'static str, fn(&str) -> Option<String>);
 
 /// Minimum percentage, for each transform, of rewritten examples that are still found.
-const LEAST: usize = 95;
+const MIN_FOUND_PERCENT: usize = 95;
 
 #[test]
 fn what_is_dangerous_stays_dangerous_when_it_is_rewritten() -> Result<(), PackError> {
@@ -44,7 +44,7 @@ fn what_is_dangerous_stays_dangerous_when_it_is_rewritten() -> Result<(), PackEr
             }
         }
     }
-    let kept = |(kept, of): &(usize, usize)| kept * 100 >= of * LEAST;
+    let kept = |(kept, of): &(usize, usize)| kept * 100 >= of * MIN_FOUND_PERCENT;
     let (found, of) = counts.values().fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
     for ((language, name), (kept, of)) in &counts {
         println!("{language:>10} {name:<24} {kept:>4} of {of}");

@@ -4,7 +4,7 @@
 mod fields;
 mod header;
 
-use super::{MEMORY, RATIO, entry, leads_out, more};
+use super::{MAX_MEMORY_KIB, MAX_RATIO, entry, leads_out, more};
 use crate::report::PartState;
 use crate::scan::Cx;
 use header::{Coder, File, Folder, Header};
@@ -13,9 +13,9 @@ use lzma_rust2::{Lzma2Reader, LzmaReader};
 use std::io::{Error, ErrorKind, Read};
 
 /// Maximum padding between streams that is ignored.
-const SMALL: usize = 32;
+const MAX_PADDING: usize = 32;
 /// Maximum length of a link's target, in bytes; Linux follows no longer one.
-const TARGET: u64 = 4096;
+const MAX_TARGET_LEN: u64 = 4096;
 
 /// Reads an archive.
 pub(super) fn read(cx: &mut Cx<'_>, name: &str, bytes: &[u8], depth: usize) {
@@ -62,7 +62,7 @@ pub(super) fn read(cx: &mut Cx<'_>, name: &str, bytes: &[u8], depth: usize) {
     let mut at = 0;
     for (begin, end) in taken.into_iter().chain([(bytes.len(), bytes.len())]) {
         let begin = begin.min(bytes.len());
-        if begin.saturating_sub(at) > SMALL && bytes[at..begin].iter().any(|byte| *byte != 0) {
+        if begin.saturating_sub(at) > MAX_PADDING && bytes[at..begin].iter().any(|byte| *byte != 0) {
             super::super::read(cx, &format!("{name}!at-{at}"), &bytes[at..begin], depth + 1);
         }
         at = at.max(end);
@@ -80,7 +80,7 @@ fn read_folder<'a>(
 ) -> bool {
     let packed = folder.packed.first().map_or(&[][..], |(begin, end)| clipped(bytes, *begin, *end));
     let left = cx.limits.unpacked_bytes.saturating_sub(cx.unpacked);
-    let most = left.min(packed.len().saturating_mul(RATIO).max(1 << 20)) as u64;
+    let most = left.min(packed.len().saturating_mul(MAX_RATIO).max(1 << 20)) as u64;
     let mut stream = decoder(folder, packed, most);
     for (at, (size, sum)) in folder.pieces.iter().enumerate() {
         if !more(cx, name) {
@@ -99,7 +99,7 @@ fn read_folder<'a>(
                 let mut piece = Piece::of(stream, *size, *sum);
                 if file.is_some_and(File::is_link) {
                     // The next read returns the error again.
-                    let _ = piece.by_ref().take(TARGET).read_to_end(&mut target);
+                    let _ = piece.by_ref().take(MAX_TARGET_LEN).read_to_end(&mut target);
                 }
                 entry(cx, &path, target.chain(&mut piece), packed.len(), depth);
                 // The next piece begins after this one, however much of it was read.
@@ -152,7 +152,11 @@ fn unpacker<'a>(
     let mut window = |named: u64| {
         let window = u32::try_from(named.min(size.max(4096))).map_err(|error| error.to_string())?;
         *memory += u64::from(window);
-        if *memory > u64::from(MEMORY) << 10 { Err("needs too much memory".to_owned()) } else { Ok(window) }
+        if *memory > u64::from(MAX_MEMORY_KIB) << 10 {
+            Err("needs too much memory".to_owned())
+        } else {
+            Ok(window)
+        }
     };
     Ok(match (coder.method, settings) {
         (0, _) => from,

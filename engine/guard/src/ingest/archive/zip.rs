@@ -12,21 +12,21 @@ const LOCAL: &[u8] = b"PK\x03\x04";
 const CENTRAL: &[u8] = b"PK\x01\x02";
 const END: &[u8] = b"PK\x05\x06";
 /// Maximum padding and descriptors between entries that are ignored.
-const SMALL: usize = 32;
+const MAX_PADDING: usize = 32;
 /// Maximum distance of the end record from the end: its own length and the longest comment.
-const TAIL: usize = 22 + 65_535;
+const TAIL_LEN: usize = 22 + 65_535;
 
 /// True when an end record is where programs search for it.
 pub(in crate::ingest) fn has_end(bytes: &[u8]) -> bool {
-    find(&bytes[bytes.len().saturating_sub(TAIL)..], END).is_some()
+    find(&bytes[bytes.len().saturating_sub(TAIL_LEN)..], END).is_some()
 }
 
 /// Start of a zip that is appended to something else: interpreters run such a file as the archive.
 pub(in crate::ingest) fn appended(bytes: &[u8]) -> Option<usize> {
-    let tail = &bytes[bytes.len().saturating_sub(TAIL)..];
+    let tail = &bytes[bytes.len().saturating_sub(TAIL_LEN)..];
     find(tail, END)?;
     let mut archive = ZipArchive::new(Cursor::new(bytes)).ok()?;
-    let starts = (0..archive.len().min(super::ENTRIES))
+    let starts = (0..archive.len().min(super::MAX_ENTRIES))
         .filter_map(|at| archive.by_index_raw(at).ok().map(|file| file.header_start()));
     usize::try_from(starts.min()?).ok().filter(|begin| *begin > 0)
 }
@@ -119,7 +119,7 @@ fn local_name(bytes: &[u8], begin: usize) -> Option<&[u8]> {
 fn directory_end(bytes: &[u8], begin: usize) -> (usize, Vec<&[u8]>) {
     let mut at = begin.min(bytes.len());
     let mut names = Vec::new();
-    while bytes[at..].starts_with(CENTRAL) && names.len() <= super::ENTRIES {
+    while bytes[at..].starts_with(CENTRAL) && names.len() <= super::MAX_ENTRIES {
         let sizes = [28, 30, 32].map(|field| number(bytes, at + field, 2));
         let [Some(name), Some(extra), Some(comment)] = sizes else { break };
         let Some(own) = bytes.get(at + 46..at + 46 + name) else { break };
@@ -180,7 +180,7 @@ fn by_local(
 fn between(cx: &mut Cx<'_>, name: &str, bytes: &[u8], from: usize, taken: &[(usize, usize)], depth: usize) {
     let mut at = from;
     for (begin, end) in taken.iter().copied().chain([(bytes.len(), bytes.len())]) {
-        if begin.saturating_sub(at) > SMALL {
+        if begin.saturating_sub(at) > MAX_PADDING {
             gap(cx, name, bytes, (at, begin.min(bytes.len())), depth);
         }
         at = at.max(end);
@@ -206,7 +206,7 @@ fn gap(cx: &mut Cx<'_>, name: &str, bytes: &[u8], (begin, end): (usize, usize), 
     let rest = &bytes[begin..end];
     // The end record, with its comment.
     let rest = if rest.starts_with(END) { rest.get(22..).unwrap_or(&[]) } else { rest };
-    if !entries && rest.len() > SMALL && rest.iter().any(|b| *b != 0) {
+    if !entries && rest.len() > MAX_PADDING && rest.iter().any(|b| *b != 0) {
         super::super::read(cx, &format!("{name}!at-{begin}"), rest, depth + 1);
     }
 }

@@ -5,7 +5,7 @@ use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 use std::io::{Error, ErrorKind, Read, Result};
 
 /// Maximum window size, in bytes; a header can claim terabytes.
-const WINDOW: u64 = 64 << 20;
+const MAX_WINDOW_BYTES: u64 = 64 << 20;
 
 /// Reads all frames.
 pub(super) struct Frames<'a> {
@@ -36,7 +36,7 @@ impl Read for Frames<'_> {
             if self.rest.is_empty() {
                 return Ok(0);
             }
-            match StreamingDecoder::new_with_max_window_size(self.rest, WINDOW) {
+            match StreamingDecoder::new_with_max_window_size(self.rest, MAX_WINDOW_BYTES) {
                 Ok(frame) => self.frame = Some(frame),
                 Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
                     length,

@@ -1,11 +1,11 @@
 //! The stack machine, with values reduced to what matters for the report.
 
 /// Maximum number of opcodes in one pickle; a table of a million numbers has this many.
-const OPCODES: usize = 3_000_000;
+const MAX_OPCODES: usize = 3_000_000;
 /// Maximum number of recorded calls; exceeding it is reported.
-const CALLS: usize = 200_000;
+const MAX_CALLS: usize = 200_000;
 /// Maximum nesting of pickles in arrays of objects.
-const DEPTH: usize = 8;
+const MAX_PICKLE_DEPTH: usize = 8;
 
 /// A value on the stack.
 #[derive(Clone, Copy)]
@@ -72,7 +72,7 @@ impl<'a> Walk<'a> {
             marks: Vec::new(),
             memo: rustc_hash::FxHashMap::default(),
             names: rustc_hash::FxHashMap::default(),
-            left: OPCODES,
+            left: MAX_OPCODES,
             depth: 0,
         };
         walk.run();
@@ -81,7 +81,7 @@ impl<'a> Walk<'a> {
 
     fn run(&mut self) {
         self.end = loop {
-            if self.left == 0 || self.calls.len() > CALLS {
+            if self.left == 0 || self.calls.len() > MAX_CALLS {
                 break End::TooLong;
             }
             self.left -= 1;
@@ -403,7 +403,7 @@ impl<'a> Walk<'a> {
 
     /// A pickle embedded in this one, with its own stack and memo.
     fn nested(&mut self) -> Option<()> {
-        if self.depth == DEPTH {
+        if self.depth == MAX_PICKLE_DEPTH {
             return None;
         }
         let outer = (

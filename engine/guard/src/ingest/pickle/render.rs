@@ -5,13 +5,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt::Write as _;
 
 /// Maximum size of the source, in bytes; a pickle with more calls counts as not fully read.
-const SOURCE: usize = 1 << 20;
+const MAX_SOURCE_BYTES: usize = 1 << 20;
 /// Maximum size of an argument list, in bytes; of longer ones only the call is written.
-const ARGUMENTS: usize = 64 << 10;
+const MAX_ARGUMENTS_BYTES: usize = 64 << 10;
 /// Maximum number of calls per name: further arguments add nothing new.
-const EACH: u32 = 64;
+const MAX_CALLS_PER_NAME: u32 = 64;
 /// Maximum depth of arguments.
-const DEPTH: usize = 16;
+const MAX_ARGUMENT_DEPTH: usize = 16;
 
 /// Writes every call on a line of its own, in order; `None` when the limit is exceeded.
 pub(super) fn source(walk: &Walk<'_>) -> Option<String> {
@@ -32,7 +32,7 @@ pub(super) fn source(walk: &Walk<'_>) -> Option<String> {
         if let Item::Global(name) = call.callee {
             let count = times.entry(name).or_default();
             *count += 1;
-            if *count > EACH && !leads_on(&walk.globals[name]) {
+            if *count > MAX_CALLS_PER_NAME && !leads_on(&walk.globals[name]) {
                 continue;
             }
         }
@@ -50,7 +50,7 @@ pub(super) fn source(walk: &Walk<'_>) -> Option<String> {
         let _infallible = write!(out, "v{at} = ");
         item(walk, call.callee, &mut out, 0);
         let _infallible = writeln!(out, "({args})");
-        if out.len() > SOURCE {
+        if out.len() > MAX_SOURCE_BYTES {
             return None;
         }
     }
@@ -117,23 +117,24 @@ fn item(walk: &Walk<'_>, value: Item<'_>, out: &mut String, depth: usize) -> boo
         }
         Item::Result(at) => _ = write!(out, "v{at}"),
         Item::Sequence(at) => {
-            if depth == DEPTH {
+            if depth == MAX_ARGUMENT_DEPTH {
                 return false;
             }
             out.push('[');
-            let known = out.len() < ARGUMENTS && items_of(walk, &walk.sequences[at], out, depth + 1);
+            let known =
+                out.len() < MAX_ARGUMENTS_BYTES && items_of(walk, &walk.sequences[at], out, depth + 1);
             out.push(']');
             return known;
         }
         Item::Other => out.push_str("None"),
     }
-    out.len() < ARGUMENTS || depth == 0
+    out.len() < MAX_ARGUMENTS_BYTES || depth == 0
 }
 
 /// Writes a text as a Python literal.
 fn quote(text: &str, out: &mut String) {
     out.push('"');
-    for c in text.chars().take(ARGUMENTS) {
+    for c in text.chars().take(MAX_ARGUMENTS_BYTES) {
         match c {
             '"' | '\\' => out.extend(['\\', c]),
             ' '..='~' => out.push(c),

@@ -1,9 +1,9 @@
 //! Numbers and lists of a 7z header, none of which may exceed the remaining bytes.
 
 /// Maximum number of folders, packed streams and files: more than are read of any archive.
-pub(super) const THINGS: u64 = 1 << 16;
+pub(super) const MAX_ITEMS: u64 = 1 << 16;
 /// Maximum number of coders per folder, and of streams per coder.
-const CODERS: usize = 32;
+const MAX_CODERS: usize = 32;
 
 pub(super) type Told<T> = Result<T, String>;
 
@@ -45,14 +45,16 @@ impl<'a> Fields<'a> {
     /// A number of items.
     pub(super) fn count(&mut self) -> Told<usize> {
         let number = self.number()?;
-        let count = usize::try_from(number).ok().filter(|_| number <= THINGS);
-        count.ok_or_else(|| format!("its header names {number} things, at most {THINGS} are read"))
+        let count = usize::try_from(number).ok().filter(|_| number <= MAX_ITEMS);
+        count.ok_or_else(|| format!("its header names {number} things, at most {MAX_ITEMS} are read"))
     }
 
     pub(super) fn small(&mut self) -> Told<usize> {
         let number = self.number()?;
-        let small = usize::try_from(number).ok().filter(|number| *number <= CODERS);
-        small.ok_or_else(|| format!("its header has {number} coders or streams, at most {CODERS} are read"))
+        let small = usize::try_from(number).ok().filter(|number| *number <= MAX_CODERS);
+        small.ok_or_else(|| {
+            format!("its header has {number} coders or streams, at most {MAX_CODERS} are read")
+        })
     }
 
     pub(super) fn bits(&mut self, count: usize) -> Told<Vec<bool>> {

@@ -1,16 +1,16 @@
 //! Parses a 7z header. Every number is checked against the available bytes before anything is allocated.
 
-use super::fields::{Fields, THINGS, Told};
+use super::fields::{Fields, MAX_ITEMS, Told};
 use super::{Piece, clipped, decoder};
 use std::io::Read;
 
 /// Size of the signature, the version, and the header's place.
-const START: usize = 32;
+const START_HEADER_LEN: usize = 32;
 /// Maximum size of a header in bytes, packed or unpacked; with ten thousand long file names it takes one
 /// mebibyte.
-const HEADER: u64 = 4 << 20;
+const MAX_HEADER_BYTES: u64 = 4 << 20;
 /// Maximum nesting of packed headers.
-const PACKED: usize = 4;
+const MAX_HEADER_NESTING: usize = 4;
 // Ids of the sections of a header.
 const END: u64 = 0;
 const PLAIN: u64 = 1;
@@ -95,7 +95,7 @@ impl File {
 
 impl Header {
     pub(super) fn of(bytes: &[u8]) -> Header {
-        let mut header = Header { taken: vec![(0, START)], ..Header::default() };
+        let mut header = Header { taken: vec![(0, START_HEADER_LEN)], ..Header::default() };
         if let Err(why) = header.read(bytes) {
             header.wrong.push(why);
         }
@@ -103,7 +103,7 @@ impl Header {
     }
 
     fn read(&mut self, bytes: &[u8]) -> Told<()> {
-        let mut start = Fields(bytes.get(6..START).ok_or("it ends in its first header")?);
+        let mut start = Fields(bytes.get(6..START_HEADER_LEN).ok_or("it ends in its first header")?);
         let version = start.fixed(2)? & 0xff;
         if version != 0 {
             self.wrong.push(format!("its version is {version}"));
@@ -112,18 +112,18 @@ impl Header {
         self.check("first header", start.0, sum);
         let (offset, size, sum) = (start.fixed(8)?, start.fixed(8)?, start.fixed(4)?);
         if size == 0 {
-            return if bytes.len() == START { Ok(()) } else { Err("it has no header".to_owned()) };
+            return if bytes.len() == START_HEADER_LEN { Ok(()) } else { Err("it has no header".to_owned()) };
         }
-        if size > HEADER {
-            return Err(format!("its header has {size} bytes, at most {HEADER} are read"));
+        if size > MAX_HEADER_BYTES {
+            return Err(format!("its header has {size} bytes, at most {MAX_HEADER_BYTES} are read"));
         }
-        let place = range(START as u64, offset).and_then(|(_, begin)| range(begin as u64, size));
+        let place = range(START_HEADER_LEN as u64, offset).and_then(|(_, begin)| range(begin as u64, size));
         let (begin, end) =
             place.filter(|(_, end)| *end <= bytes.len()).ok_or("its header lies beyond its end")?;
         self.taken.push((begin, end));
         let mut own = bytes[begin..end].to_vec();
         self.check("header", &own, sum);
-        for _ in 0..PACKED {
+        for _ in 0..MAX_HEADER_NESTING {
             let mut from = Fields(&own);
             match from.number()? {
                 PLAIN => return self.plain(&mut from),
@@ -146,11 +146,11 @@ impl Header {
         let ([(begin, end)], [(size, sum)]) = (folder.packed.as_slice(), folder.pieces.as_slice()) else {
             return Err("its header has several streams".to_owned());
         };
-        if *size > HEADER {
-            return Err(format!("its header unpacks to {size} bytes, at most {HEADER} are read"));
+        if *size > MAX_HEADER_BYTES {
+            return Err(format!("its header unpacks to {size} bytes, at most {MAX_HEADER_BYTES} are read"));
         }
         self.taken.push((*begin, *end));
-        let mut stream = decoder(folder, clipped(bytes, *begin, *end), HEADER)
+        let mut stream = decoder(folder, clipped(bytes, *begin, *end), MAX_HEADER_BYTES)
             .map_err(|why| format!("its header: {why}"))?;
         let mut out = Vec::new();
         if let Err(error) = Piece::of(&mut stream, *size, *sum).read_to_end(&mut out) {
@@ -259,7 +259,8 @@ fn streams(from: &mut Fields<'_>) -> Told<Vec<Folder>> {
 }
 
 fn packed_streams(from: &mut Fields<'_>) -> Told<Vec<(usize, usize)>> {
-    let mut begin = (START as u64).checked_add(from.number()?).ok_or("its streams lie beyond its end")?;
+    let mut begin =
+        (START_HEADER_LEN as u64).checked_add(from.number()?).ok_or("its streams lie beyond its end")?;
     let count = from.count()?;
     from.expect(SIZES)?;
     let mut places = Vec::new();
@@ -343,8 +344,8 @@ fn pieces(from: &mut Fields<'_>, folders: &mut [Folder]) -> Told<()> {
         section = from.number()?;
     }
     let all = counts.iter().fold(0u64, |all, count| all.saturating_add(*count));
-    if all > THINGS {
-        return Err(format!("its folders have {all} files, at most {THINGS} are read"));
+    if all > MAX_ITEMS {
+        return Err(format!("its folders have {all} files, at most {MAX_ITEMS} are read"));
     }
     let sized = section == SIZES;
     for (folder, count) in folders.iter_mut().zip(counts) {
