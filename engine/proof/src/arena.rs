@@ -34,14 +34,14 @@ const IDS: u32 = 1_000_000_000;
 /// inside.
 const SANDBOX_IDS: u32 = 2_000_000_000;
 /// Id of the ordinary user of an arena.
-pub const ORDINARY: u32 = 1000;
+pub const ORDINARY_ID: u32 = 1000;
 /// A supplementary group of the ordinary user, which a sandbox must not keep.
 pub const GROUP: u32 = 4242;
 /// Maximum lifetime of an arena: some rows run eight sandboxes that end at their wall-clock limit.
-pub const LIFE: Duration = Duration::from_secs(180);
+pub const ARENA_LIFETIME: Duration = Duration::from_secs(180);
 /// Limit on the private data of one process, in bytes. Address space is not limited, since a legitimate
 /// program reserves 64 GiB (row 117).
-pub(crate) const DATA: u64 = 4 << 30;
+pub(crate) const MAX_DATA_BYTES: u64 = 4 << 30;
 /// Size of each scratch file system of the arena.
 pub(crate) const SCRATCH: &str = "size=768m,nr_inodes=300k,mode=1777";
 /// Second address of the arena's loopback interface, which is not in 127.0.0.0/8.
@@ -113,7 +113,7 @@ pub struct Until<'a> {
 /// A stop flag that is never set.
 pub static GO_ON: AtomicBool = AtomicBool::new(false);
 /// Interval at which the stop flag is checked.
-const LOOK: Duration = Duration::from_millis(100);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Runs one task in a new arena, and removes the arena.
 ///
@@ -170,7 +170,7 @@ pub fn run(user: User, work: driver::Work, effort: Effort, until: Until<'_>) -> 
     let mut report = Report::default();
     let (mut ready, mut ended) = (false, false);
     let mut told = Ok(());
-    let end = until.end.min(Instant::now() + LIFE);
+    let end = until.end.min(Instant::now() + ARENA_LIFETIME);
     loop {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() || until.stop.load(Ordering::Relaxed) {
@@ -178,7 +178,7 @@ pub fn run(user: User, work: driver::Work, effort: Effort, until: Until<'_>) -> 
             report.cut = true;
             break;
         }
-        match lines.recv_timeout(left.min(LOOK)) {
+        match lines.recv_timeout(left.min(STOP_CHECK_INTERVAL)) {
             Ok(line) if line == "map me" && !ready => {
                 told = map(outer.id(), as_root).and_then(|()| writeln!(to, "mapped"));
                 if told.is_err() {

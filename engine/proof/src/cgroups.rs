@@ -7,9 +7,9 @@ use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 
 /// Memory limit of an arena, in bytes.
-const MEMORY: u64 = 3 << 30;
+const MAX_MEMORY_BYTES: u64 = 3 << 30;
 /// Maximum number of processes and threads of an arena.
-const PROCESSES: u32 = 1500;
+const MAX_PROCESSES: u32 = 1500;
 /// Name of the folder that contains every arena's folder.
 const NAME: &str = "hotcell-arena";
 
@@ -37,11 +37,16 @@ impl Ceiling {
             }
             ceiling.folders.push(folder.clone());
             let limits: &[(&str, String)] = &match kind {
-                Kind::Memory => {
-                    [("memory.limit_in_bytes", MEMORY.to_string()), ("memory.swappiness", "0".to_owned())]
+                Kind::Memory => [
+                    ("memory.limit_in_bytes", MAX_MEMORY_BYTES.to_string()),
+                    ("memory.swappiness", "0".to_owned()),
+                ],
+                Kind::Pids => {
+                    [("pids.max", MAX_PROCESSES.to_string()), ("pids.max", MAX_PROCESSES.to_string())]
                 }
-                Kind::Pids => [("pids.max", PROCESSES.to_string()), ("pids.max", PROCESSES.to_string())],
-                Kind::Unified => [("memory.max", MEMORY.to_string()), ("pids.max", PROCESSES.to_string())],
+                Kind::Unified => {
+                    [("memory.max", MAX_MEMORY_BYTES.to_string()), ("pids.max", MAX_PROCESSES.to_string())]
+                }
                 Kind::Other => [("notify_on_release", "0".to_owned()), ("notify_on_release", "0".to_owned())],
             };
             for (file, value) in limits {

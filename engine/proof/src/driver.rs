@@ -17,10 +17,10 @@ use crate::table::{Expect, Probe, Row, Wall, rows};
 use crate::{engine, special};
 
 /// Time limit of a program without a sandbox.
-const BARE_LIFE: Duration = Duration::from_secs(30);
+const BARE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Time between a sandbox's answer and the end of its last process.
-const TEARDOWN: Duration = Duration::from_secs(2);
+const TEARDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Prefix of the line that names the row of the following lines.
 pub const ROW: &str = "row ";
@@ -73,7 +73,7 @@ pub fn main(task: &Task) -> io::Result<i32> {
             let decoys = Decoys::new(&task.base, task.effort)?;
             let mut run =
                 engine::run(row, &argv(row, &decoys, &task.base), &task.base, Setting::LandlockOnly, &[]);
-            run.survivor = Decoys::end_survivors(TEARDOWN);
+            run.survivor = Decoys::end_survivors(TEARDOWN_TIMEOUT);
             print(&run)?;
         }
         Work::Special(name) => {
@@ -98,7 +98,7 @@ fn full(row: &Row, decoys: &Decoys, task: &Task) -> io::Result<()> {
     for (setting, without) in settings(row, task) {
         decoys.refresh()?;
         let mut run = engine::run(row, &argv(row, decoys, &task.base), &task.base, setting, &without);
-        run.survivor = Decoys::end_survivors(TEARDOWN);
+        run.survivor = Decoys::end_survivors(TEARDOWN_TIMEOUT);
         print(&run)?;
     }
     Ok(())
@@ -169,7 +169,7 @@ fn bare(row: &Row, decoys: &Decoys, base: &Path) -> io::Result<Run> {
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        if start.elapsed() > BARE_LIFE {
+        if start.elapsed() > BARE_TIMEOUT {
             child.kill()?;
             break child.wait()?;
         }

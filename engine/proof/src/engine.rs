@@ -14,19 +14,19 @@ use crate::table::{Row, Set, Wall};
 
 /// Default memory limit of a row in MiB: enough for an interpreter, small enough for a machine with two
 /// cores.
-const MEMORY_MIB: u64 = 256;
+const MEMORY_LIMIT_MIB: u64 = 256;
 /// Default wall-clock limit of a row.
-const WALL: Duration = Duration::from_secs(20);
+const WALL_LIMIT: Duration = Duration::from_secs(20);
 
 /// Time between a sandbox's answer and its removal.
-const TEARDOWN: Duration = Duration::from_secs(3);
+const TEARDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Policy of a row: grants its programs and one file read-only, at the same paths inside, and nothing else.
 #[must_use]
 pub fn policy(row: &Row, argv: &[String], base: &Path, without: &[Wall]) -> Policy {
     let (program, arguments) =
         argv.split_first().map_or(("/bin/true", &[] as &[String]), |(p, a)| (p.as_str(), a));
-    let mut limits = Limits { memory: Bytes::mib(MEMORY_MIB), wall: WALL, ..Limits::default() };
+    let mut limits = Limits { memory: Bytes::mib(MEMORY_LIMIT_MIB), wall: WALL_LIMIT, ..Limits::default() };
     let mut network = Network::default();
     let mut shown = vec![base.join("bin"), base.join("granted")];
     for set in row.set {
@@ -63,7 +63,7 @@ pub fn policy(row: &Row, argv: &[String], base: &Path, without: &[Wall]) -> Poli
 pub fn outcome(policy: &Policy) -> std::io::Result<Outcome> {
     block_on(async {
         let outcome = hotcell_sandbox::run(policy).await;
-        Engine::shared().settle(TEARDOWN).await;
+        Engine::shared().settle(TEARDOWN_TIMEOUT).await;
         outcome
     })
 }
@@ -76,7 +76,7 @@ pub fn finished(policy: &Policy) -> std::io::Result<Finished> {
     block_on(async {
         let running = hotcell_sandbox::spawn(policy).await.map_err(|e| std::io::Error::other(e.message))?;
         let finished = running.finish().await;
-        Engine::shared().settle(TEARDOWN).await;
+        Engine::shared().settle(TEARDOWN_TIMEOUT).await;
         Ok(finished)
     })?
 }

@@ -18,7 +18,7 @@ use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::Signal;
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid, setsid};
 
-use crate::arena::{DATA, GROUP, HOST_NAME, ORDINARY, SCRATCH, SECOND_ADDRESS, STAGE, Task};
+use crate::arena::{GROUP, HOST_NAME, MAX_DATA_BYTES, ORDINARY_ID, SCRATCH, SECOND_ADDRESS, STAGE, Task};
 use crate::run::User;
 use crate::{driver, programs, special, unsafe_calls};
 
@@ -236,7 +236,7 @@ fn init(task: &Task) -> io::Result<i32> {
         Some("newinstance,ptmxmode=0666,mode=620"),
     )?;
     mount(Some("/dev/pts/ptmx"), "/dev/ptmx", none, MsFlags::MS_BIND, none)?;
-    setrlimit(Resource::RLIMIT_DATA, DATA, DATA)?;
+    setrlimit(Resource::RLIMIT_DATA, MAX_DATA_BYTES, MAX_DATA_BYTES)?;
     setrlimit(Resource::RLIMIT_NPROC, 1500, 1500)?;
     // High numbers, so that no process of a sandbox has the same id by chance.
     let _ = fs::write("/proc/sys/kernel/ns_last_pid", "20000");
@@ -262,17 +262,17 @@ fn hop(task: &Task) -> io::Result<i32> {
     if task.user == User::User && task.as_root {
         for entry in ["", "bin", "bin/attack", "bin/victim"] {
             // The ordinary user owns its programs, as on a host.
-            chown(task.base.join(entry), Some(ORDINARY), Some(ORDINARY))?;
+            chown(task.base.join(entry), Some(ORDINARY_ID), Some(ORDINARY_ID))?;
         }
         setgroups(&[Gid::from_raw(GROUP)])?;
-        setresgid(Gid::from_raw(ORDINARY), Gid::from_raw(ORDINARY), Gid::from_raw(ORDINARY))?;
-        setresuid(Uid::from_raw(ORDINARY), Uid::from_raw(ORDINARY), Uid::from_raw(ORDINARY))?;
+        setresgid(Gid::from_raw(ORDINARY_ID), Gid::from_raw(ORDINARY_ID), Gid::from_raw(ORDINARY_ID))?;
+        setresuid(Uid::from_raw(ORDINARY_ID), Uid::from_raw(ORDINARY_ID), Uid::from_raw(ORDINARY_ID))?;
     } else if task.user == User::User {
         // A second user namespace whose user is not root, and which has the arena's mounts locked.
         unshare(CloneFlags::CLONE_NEWUSER)?;
         fs::write("/proc/self/setgroups", "deny")?;
-        fs::write("/proc/self/uid_map", format!("{ORDINARY} 0 1\n"))?;
-        fs::write("/proc/self/gid_map", format!("{ORDINARY} 0 1\n"))?;
+        fs::write("/proc/self/uid_map", format!("{ORDINARY_ID} 0 1\n"))?;
+        fs::write("/proc/self/gid_map", format!("{ORDINARY_ID} 0 1\n"))?;
     }
     if task.user == User::Root {
         return driver::main(task);

@@ -17,13 +17,13 @@ use crate::table::{Row, rows};
 use crate::verdict::{Verdict, verdict};
 
 /// Time reserved for the removal of the last arenas.
-const TEARDOWN: Duration = Duration::from_secs(2);
+const TEARDOWN_RESERVE: Duration = Duration::from_secs(2);
 /// Time limit of a single row or test.
-const EACH: Duration = Duration::from_secs(40);
+const ITEM_TIMEOUT: Duration = Duration::from_secs(40);
 /// Number of rows that share an arena, since making one takes as long as a row.
-const TOGETHER: usize = 6;
+const MAX_ROWS_PER_ARENA: usize = 6;
 /// Maximum number of concurrent arenas: each may use as much memory as its ceiling.
-const MOST: usize = 8;
+const MAX_ARENAS: usize = 8;
 
 /// Options of a run of the suite.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ impl Default for Options {
             only: Vec::new(),
             date: String::new(),
             within: Duration::from_secs(60),
-            at_once: (processors * 3).min(MOST),
+            at_once: (processors * 3).min(MAX_ARENAS),
         }
     }
 }
@@ -146,7 +146,7 @@ pub fn prove(
     progress: &(dyn Fn(&Progress<'_>) + Sync),
 ) -> io::Result<Report> {
     let start = Instant::now();
-    let end = start + options.within.saturating_sub(TEARDOWN);
+    let end = start + options.within.saturating_sub(TEARDOWN_RESERVE);
     let root = nix::unistd::geteuid().is_root();
     let users: Vec<User> = User::ALL.into_iter().filter(|user| root || *user != User::Root).collect();
     if root {
@@ -163,10 +163,10 @@ pub fn prove(
     let lanes = lanes(&todo).map(Mutex::new);
     let done = Mutex::new(Vec::with_capacity(of));
     std::thread::scope(|scope| {
-        for worker in 0..options.at_once.clamp(1, MOST) {
+        for worker in 0..options.at_once.clamp(1, MAX_ARENAS) {
             let (lanes, done) = (&lanes, &done);
             scope.spawn(move || {
-                let order = if worker % 3 == 0 { [SLOW, QUICK] } else { [QUICK, SLOW] };
+                let order = if worker % 3 == 0 { [SLOW_LANE, QUICK_LANE] } else { [QUICK_LANE, SLOW_LANE] };
                 let next = || {
                     order.into_iter().find_map(|lane| {
                         lanes[lane].lock().unwrap_or_else(PoisonError::into_inner).pop_front()
@@ -199,8 +199,8 @@ fn items(only: &[u16], users: &[User]) -> Vec<(Item, User)> {
 
 /// Items that run in one arena, for one user.
 type Job = (Vec<Item>, User);
-const QUICK: usize = 0;
-const SLOW: usize = 1;
+const QUICK_LANE: usize = 0;
+const SLOW_LANE: usize = 1;
 
 /// Splits the items into quick jobs, which may have several rows each, and slow ones.
 fn lanes(todo: &[(Item, User)]) -> [VecDeque<Job>; 2] {
@@ -208,16 +208,16 @@ fn lanes(todo: &[(Item, User)]) -> [VecDeque<Job>; 2] {
     let mut open: BTreeMap<User, Vec<Item>> = BTreeMap::new();
     for (item, user) in todo {
         if item.shares().is_none() {
-            lanes[if item.is_slow() { SLOW } else { QUICK }].push_back((vec![*item], *user));
+            lanes[if item.is_slow() { SLOW_LANE } else { QUICK_LANE }].push_back((vec![*item], *user));
             continue;
         }
         let rows = open.entry(*user).or_default();
         rows.push(*item);
-        if rows.len() == TOGETHER {
-            lanes[QUICK].push_back((std::mem::take(rows), *user));
+        if rows.len() == MAX_ROWS_PER_ARENA {
+            lanes[QUICK_LANE].push_back((std::mem::take(rows), *user));
         }
     }
-    lanes[QUICK]
+    lanes[QUICK_LANE]
         .extend(open.into_iter().filter(|(_, rows)| !rows.is_empty()).map(|(user, rows)| (rows, user)));
     lanes
 }
@@ -232,7 +232,7 @@ fn together(items: &[Item], user: User, end: Instant, stop: &AtomicBool) -> Vec<
                 user,
                 Work::Rows(names),
                 Effort::Quick,
-                Until { end: end.min(Instant::now() + EACH), stop },
+                Until { end: end.min(Instant::now() + ITEM_TIMEOUT), stop },
             )
             .map(|report| runs_of(&report))
             .unwrap_or_default()
@@ -277,12 +277,16 @@ fn one(item: Item, user: User, end: Instant, stop: &AtomicBool) -> Came {
         Item::Row(row) => Work::Full(row.test_name()),
         Item::Test(test) => Work::Special(test.name.to_owned()),
     };
-    let report =
-        match arena::run(user, work, Effort::Quick, Until { end: end.min(Instant::now() + EACH), stop }) {
-            Ok(report) if report.cut => return Came::NotRun("the time was up before its end".to_owned()),
-            Ok(report) => report,
-            Err(error) => return Came::NotRun(error.to_string()),
-        };
+    let report = match arena::run(
+        user,
+        work,
+        Effort::Quick,
+        Until { end: end.min(Instant::now() + ITEM_TIMEOUT), stop },
+    ) {
+        Ok(report) if report.cut => return Came::NotRun("the time was up before its end".to_owned()),
+        Ok(report) => report,
+        Err(error) => return Came::NotRun(error.to_string()),
+    };
     let silent = || Came::NotRun(format!("the arena said nothing: {}", report.errors.trim()));
     match item {
         Item::Row(row) => {
@@ -317,7 +321,7 @@ mod tests {
         assert_eq!(count(&quick) + count(&slow), todo.len());
         assert!(slow.iter().all(|(items, _)| items.len() == 1));
         for (items, _) in quick.iter().filter(|(items, _)| items.len() > 1) {
-            assert!(items.len() <= TOGETHER && items.iter().all(|item| item.shares().is_some()));
+            assert!(items.len() <= MAX_ROWS_PER_ARENA && items.iter().all(|item| item.shares().is_some()));
         }
     }
 

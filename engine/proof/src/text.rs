@@ -29,7 +29,7 @@ pub(crate) const WALLS: [(Wall, &str); 15] = [
     (Wall::Launcher, "la"),
 ];
 /// Width of a row's name, in columns.
-const NAME: usize = 41;
+const NAME_WIDTH: usize = 41;
 
 /// Content of a cell.
 pub(crate) const fn sign(without: Option<Without>) -> &'static str {
@@ -55,7 +55,7 @@ struct Line<'a> {
 #[must_use]
 pub fn text(report: &Report, colour: bool) -> String {
     let mut text = head(report);
-    let _ = write!(text, "\n{:NAME$} for ", "attack");
+    let _ = write!(text, "\n{:NAME_WIDTH$} for ", "attack");
     for (_, short) in WALLS {
         let _ = write!(text, " {short}");
     }
@@ -63,7 +63,7 @@ pub fn text(report: &Report, colour: bool) -> String {
     for attack in &report.attacks {
         for line in lines(attack) {
             let users: String = line.users.iter().map(|u| &u.name()[..1]).collect();
-            let _ = write!(text, "{:NAME$} {users:<3} ", line.name);
+            let _ = write!(text, "{:NAME_WIDTH$} {users:<3} ", line.name);
             for (wall, _) in WALLS {
                 let cell = match line.walls {
                     Some(walls) if !walls.is_empty() => sign(walls.get(&wall.to_string()).copied()),
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn names_and_walls_fit_their_columns() {
         for row in rows() {
-            assert!(row.test_name().len() <= NAME, "{}", row.test_name());
+            assert!(row.test_name().len() <= NAME_WIDTH, "{}", row.test_name());
             for user in User::ALL {
                 for wall in row.walls_for(user) {
                     assert!(WALLS.iter().any(|(known, _)| *known == wall), "{wall} has no column");

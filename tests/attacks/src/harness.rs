@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
-use hotcell_proof::arena::{self, Effort, GO_ON, LIFE, Until};
+use hotcell_proof::arena::{self, ARENA_LIFETIME, Effort, GO_ON, Until};
 use hotcell_proof::driver::Work;
 use hotcell_proof::programs;
 use hotcell_proof::run::{Run, User};
@@ -89,7 +89,12 @@ fn in_arena(user: User, root: bool, work: Work) -> Result<Result<arena::Report, 
     }
     // Not a shortcoming of the host: this very build is broken.
     programs::attack().map_err(|e| Failed::from(e.to_string()))?;
-    match arena::run(user, work, Effort::Thorough, Until { end: Instant::now() + LIFE, stop: &GO_ON }) {
+    match arena::run(
+        user,
+        work,
+        Effort::Thorough,
+        Until { end: Instant::now() + ARENA_LIFETIME, stop: &GO_ON },
+    ) {
         Ok(report) => Ok(Ok(report)),
         Err(error) if std::env::var_os("HOTCELL_ATTACKS_REQUIRE_ARENA").is_some() => {
             Err(Failed::from(error.to_string()))

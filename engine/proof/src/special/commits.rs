@@ -18,7 +18,7 @@ use super::{Place, Said, check, good, io_error, shell};
 use crate::decoys::SECRET;
 use crate::engine;
 
-const MOST: usize = 10_000;
+const MAX_PATHS: usize = 10_000;
 
 /// Runs a policy and returns the changes in its workspace.
 fn changed_by(policy: &Policy) -> Result<Changed, String> {
@@ -42,7 +42,7 @@ fn take_over(
     let upper = upper(changed)?;
     let before = Stack::new([], &original);
     let layer = Layer { folder: &upper, whole: changed.whole };
-    let found = changes(&before, &[layer], &[], MOST).map_err(io_error)?;
+    let found = changes(&before, &[layer], &[], MAX_PATHS).map_err(io_error)?;
     Ok(commit(
         &before.with(layer),
         &original,
@@ -166,7 +166,7 @@ pub(super) fn names(place: &Place<'_>) -> Result<Said, String> {
 
 /// Swaps a folder of the original for a link that leads out, during commits.
 pub(super) fn swapped_while_committed(place: &Place<'_>) -> Result<Said, String> {
-    const TIMES: usize = 300;
+    const ROUNDS: usize = 300;
     let project = original(place, "taken")?;
     let elsewhere = place.folder("taken-elsewhere")?;
     fs::write(elsewhere.join("file"), "theirs").map_err(io_error)?;
@@ -186,7 +186,7 @@ pub(super) fn swapped_while_committed(place: &Place<'_>) -> Result<Said, String>
         return Ok(Said::Skipped("this host never gave the race to who looks and writes by name".to_owned()));
     }
     let (mut whole, mut not) = (0, 0);
-    for _ in 0..TIMES {
+    for _ in 0..ROUNDS {
         // Errors and conflicts are expected here; it matters only where data is written.
         match take_over(&changed, &project, (i64::MAX, 0), false) {
             Ok(Ok(_)) => whole += 1,

@@ -12,18 +12,18 @@ use nix::sys::signal::Signal;
 use super::{Place, Process, Said, after_kills, check, good, groups, io_error, run, shell, wait_until};
 
 /// Time limit for the end of a run's last process.
-const PATIENCE: Duration = Duration::from_secs(5);
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// Number of kills, at increasing delays during a start, which takes a few milliseconds here.
 const KILLS: usize = 60;
 
 pub(super) fn supervisor_killed(place: &Place<'_>) -> Result<Said, String> {
     let before = groups();
     let mut supervisor = place.start(&sleeping(place, Confinement::Namespaces))?;
-    let started = wait_until(PATIENCE, || !Process::with_word("sleep_long").is_empty());
+    let started = wait_until(END_TIMEOUT, || !Process::with_word("sleep_long").is_empty());
     supervisor.kill().map_err(io_error)?;
     supervisor.wait().map_err(io_error)?;
     check(started, || "the program did not start".to_owned())?;
-    check(wait_until(PATIENCE, || Process::with_word("sleep_long").is_empty()), || {
+    check(wait_until(END_TIMEOUT, || Process::with_word("sleep_long").is_empty()), || {
         format!("outlived the supervisor: {:?}", Process::with_word("sleep_long"))
     })?;
     after_kills();
@@ -66,7 +66,7 @@ pub(super) fn killed_while_it_starts(place: &Place<'_>) -> Result<Said, String> 
         supervisor.kill().map_err(io_error)?;
         supervisor.wait().map_err(io_error)?;
     }
-    check(wait_until(PATIENCE, || remains().is_empty()), || format!("survived: {:?}", remains()))?;
+    check(wait_until(END_TIMEOUT, || remains().is_empty()), || format!("survived: {:?}", remains()))?;
     after_kills();
     let scratch = fs::read_dir("/tmp").map_err(io_error)?.flatten();
     let scratch: Vec<_> =
@@ -90,7 +90,7 @@ pub(super) fn supervisor_killed_while_asked(place: &Place<'_>) -> Result<Said, S
     };
     let policy = place.attack(&["refused_without_end", "log=/home/sandbox/log"]);
     let mut supervisor = place.start(&policy.read_write(&path, "/home/sandbox/log"))?;
-    let started = wait_until(PATIENCE, || counts()[0] > 10 && counts()[3] > 10);
+    let started = wait_until(END_TIMEOUT, || counts()[0] > 10 && counts()[3] > 10);
     let launcher = Process::child_of(supervisor.id(), "hotcell-launch");
     let init =
         launcher.as_ref().and_then(|l| Process::child_of(l.pid.as_raw().unsigned_abs(), "hotcell-init"));
@@ -99,14 +99,14 @@ pub(super) fn supervisor_killed_while_asked(place: &Place<'_>) -> Result<Said, S
     }
     supervisor.kill().map_err(io_error)?;
     supervisor.wait().map_err(io_error)?;
-    let orphaned = wait_until(PATIENCE, || counts()[2] > 5);
+    let orphaned = wait_until(END_TIMEOUT, || counts()[2] > 5);
     let first = counts();
     std::thread::sleep(Duration::from_millis(200));
     let second = counts();
     for process in [&init, &launcher].into_iter().flatten() {
         process.signal(Signal::SIGCONT);
     }
-    let gone = wait_until(PATIENCE, || Process::with_word("refused_without_end").is_empty());
+    let gone = wait_until(END_TIMEOUT, || Process::with_word("refused_without_end").is_empty());
     check(started && launcher.is_some() && init.is_some(), || format!("it did not start: {:?}", counts()))?;
     check(orphaned, || format!("no call was answered ENOSYS: {second:?}"))?;
     check(second[1] == 0, || format!("{} refused calls passed", second[1]))?;
@@ -140,7 +140,7 @@ pub(super) fn compiler(_: &Place<'_>) -> Result<Said, String> {
         check(seen, || format!("the compiler did not start: {:?}", outcome.stderr))?;
         check(outcome.cause == Cause::WallLimit, || format!("{:?}: {:?}", outcome.cause, outcome.stderr))?;
         check(took < Duration::from_secs(8), || format!("took {took:?}"))?;
-        check(wait_until(PATIENCE, || compiling() == 0), || "the compiler goes on".to_owned())?;
+        check(wait_until(END_TIMEOUT, || compiling() == 0), || "the compiler goes on".to_owned())?;
     }
     good("compiler and assembler ended at the wall clock")
 }

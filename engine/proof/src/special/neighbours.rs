@@ -9,7 +9,7 @@ use super::{Place, Said, check, good, io_error, run, wait_until};
 use crate::run::{STOPPED, THROUGH};
 
 /// Time limit for a run to acquire everything.
-const PATIENCE: Duration = Duration::from_secs(15);
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(15);
 
 pub(super) fn while_a_run_holds_everything(place: &Place<'_>) -> Result<Said, String> {
     let (code, said) = neighbour(place, &[])?;
@@ -31,7 +31,7 @@ fn neighbour(place: &Place<'_>, without: &[Layer]) -> Result<(Option<i32>, Strin
     let argument = format!("ready={}", ready.display());
     let policy = place.attack(&["hold_everything", &argument]).read_write(&folder, &folder);
     let mut holder = place.other(&[], &policy, without)?.spawn().map_err(io_error)?;
-    let holds = wait_until(PATIENCE, || ready.exists());
+    let holds = wait_until(ACQUIRE_TIMEOUT, || ready.exists());
     let look = || std::process::Command::new(place.base.join("bin/attack")).arg("neighbour").output();
     let mut found = look();
     // Another arena of this user may hold something for a moment, while the run holds its resources all the
@@ -40,7 +40,7 @@ fn neighbour(place: &Place<'_>, without: &[Layer]) -> Result<(Option<i32>, Strin
         found.as_ref().is_ok_and(|found| found.status.code() == Some(STOPPED))
     };
     if without.is_empty() {
-        wait_until(PATIENCE, || {
+        wait_until(ACQUIRE_TIMEOUT, || {
             let is_fine = fine(&found);
             if !is_fine {
                 found = look();
@@ -53,7 +53,7 @@ fn neighbour(place: &Place<'_>, without: &[Layer]) -> Result<(Option<i32>, Strin
     let _ = holder.kill();
     let _ = holder.wait();
     super::after_kills();
-    check(holds, || format!("the run did not hold everything within {} s", PATIENCE.as_secs()))?;
+    check(holds, || format!("the run did not hold everything within {} s", ACQUIRE_TIMEOUT.as_secs()))?;
     if let Some(another) = another {
         let (outcome, _) = another.map_err(|e| format!("no other run begins: {e}"))?;
         check(outcome.success(), || format!("another run: {:?} {:?}", outcome.cause, outcome.reason))?;

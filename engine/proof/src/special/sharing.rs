@@ -33,8 +33,8 @@ pub(super) fn listening(_: &Place<'_>) -> Result<Said, String> {
 /// Programs are written on the host and executed immediately, while other sandboxes are made: no fork of the
 /// engine keeps the file open for writing.
 pub(super) fn busy(place: &Place<'_>) -> Result<Said, String> {
-    const TIMES: usize = 40;
-    let times = place.effort.of(TIMES);
+    const ROUNDS: usize = 40;
+    let times = place.effort.of(ROUNDS);
     let folder = place.folder("tools")?;
     let content = fs::read(place.base.join("bin/attack")).map_err(io_error)?;
     let others = std::thread::spawn(move || {

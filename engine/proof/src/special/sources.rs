@@ -21,8 +21,8 @@ use crate::run::THROUGH;
 /// after its program runs.
 const RACES: usize = 80;
 /// Delay of the first swap in microseconds; each delay is longer than the one before, and the last is 24 ms.
-const FIRST_US: u64 = 10;
-const PER_MILLE: u32 = 1102;
+const FIRST_DELAY_US: u64 = 10;
+const DELAY_GROWTH_PER_MILLE: u32 = 1102;
 
 /// Durations of each state of a race in microseconds, in turn: from shorter than a system call to longer.
 const PAUSES_US: [u64; 5] = [0, 5, 20, 50, 100];
@@ -127,9 +127,9 @@ pub(super) fn swapped(place: &Place<'_>) -> Result<Said, String> {
     ];
     let (mut real, mut refused) = (0, 0);
     for (what, policy) in kinds {
-        let mut delay = Duration::from_micros(FIRST_US);
+        let mut delay = Duration::from_micros(FIRST_DELAY_US);
         for race in 0..RACES {
-            delay = delay * PER_MILLE / 1000;
+            delay = delay * DELAY_GROWTH_PER_MILLE / 1000;
             if race % (RACES / place.effort.of(RACES)) != 0 {
                 continue;
             }

@@ -102,7 +102,7 @@ pub(super) fn links_and_pipes(place: &Place<'_>) -> Result<Said, String> {
 /// Swaps files of a workspace for links while a run copies it (where it is a copy): the copy never has the
 /// content of a link's target.
 pub(super) fn swapped_while_copied(place: &Place<'_>) -> Result<Said, String> {
-    const TIMES: usize = 60;
+    const ROUNDS: usize = 60;
     let project = place.folder("copied")?;
     let outside = place.folder("copied-link")?;
     let (file, link) = (project.join("file"), outside.join("link"));
@@ -119,7 +119,7 @@ pub(super) fn swapped_while_copied(place: &Place<'_>) -> Result<Said, String> {
         return Ok(Said::Skipped("this host never gave the race to who looks and opens by name".to_owned()));
     }
     let (mut own, mut not) = (0, 0);
-    for turn in 0..TIMES {
+    for turn in 0..ROUNDS {
         let policy = confined(shell("cat file").workspace(&project), BOTH[usize::from(turn % 4 != 0)]);
         let outcome = engine::outcome(&policy).map_err(io_error)?;
         let text = String::from_utf8_lossy(&outcome.stdout.to_bytes()).into_owned();
@@ -172,10 +172,10 @@ pub(super) fn nested_grants(place: &Place<'_>) -> Result<Said, String> {
 /// Files that a program leaves in a writable folder belong to the folder's owner, and grant no one any
 /// rights.
 pub(super) fn owners(place: &Place<'_>) -> Result<Said, String> {
-    const OTHER: u32 = 4321;
+    const OTHER_ID: u32 = 4321;
     let folder = place.folder("written")?;
     if geteuid().is_root() {
-        chown(&folder, Some(OTHER), Some(OTHER)).map_err(io_error)?;
+        chown(&folder, Some(OTHER_ID), Some(OTHER_ID)).map_err(io_error)?;
     }
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).map_err(io_error)?;
     let script = "cd /out; echo x > file; mkdir -p a/b; ln -s /etc/passwd link; ln file hard; mkfifo pipe; cp /bin/true tool; \

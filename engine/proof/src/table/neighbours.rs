@@ -5,7 +5,7 @@ use super::{CGROUP, LANDLOCK, Layer, MOUNT, RLIMITS, Row, SUPERVISOR, Set, USER,
 
 const SENDERS_LIMIT: &str = "the kernel holds a user's descriptors in flight against the limit of whoever sends, and against nothing else";
 const SAMPLES: &str = "the supervisor samples where no cgroup counts";
-const LITTLE: &[Set] = &[Set::MemoryMib(64), Set::DiskMib(16)];
+const SMALL_LIMITS: &[Set] = &[Set::MemoryMib(64), Set::DiskMib(16)];
 const MEMORY: &[&str] = &["memory_limit", "SIGKILL"];
 
 pub(super) const ROWS: &[Row] = &[
@@ -21,15 +21,15 @@ pub(super) const ROWS: &[Row] = &[
         "both ceilings are those of user namespaces: the sandbox's, and for an ordinary user the launcher's, which goes with this layer",
     ),
     a(146, "buffers_of_tcp", c("socket_buffers", &["kind=tcp", "mib=120"]), &[CGROUP, SUPERVISOR])
-        .set(LITTLE)
+        .set(SMALL_LIMITS)
         .stopped_by(MEMORY)
         .bare(SAMPLES),
     a(146, "buffers_of_udp", c("socket_buffers", &["kind=udp", "mib=90"]), &[CGROUP, SUPERVISOR])
-        .set(LITTLE)
+        .set(SMALL_LIMITS)
         .stopped_by(MEMORY)
         .bare(SAMPLES),
     a(146, "buffers_of_local_sockets", c("socket_buffers", &["kind=unix", "mib=90"]), &[CGROUP, SUPERVISOR])
-        .set(LITTLE)
+        .set(SMALL_LIMITS)
         .stopped_by(MEMORY)
         .bare(SAMPLES)
         .open(
@@ -38,7 +38,7 @@ pub(super) const ROWS: &[Row] = &[
         )
         .unless(Layer::Cgroup),
     a(147, "page_tables", c("page_tables", &["mib=120"]), &[CGROUP, SUPERVISOR])
-        .set(LITTLE)
+        .set(SMALL_LIMITS)
         .stopped_by(MEMORY)
         .bare(SAMPLES),
     a(148, "first_to_go", c("first_to_go", &[]), &[LANDLOCK])
