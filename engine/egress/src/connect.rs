@@ -14,7 +14,7 @@ use crate::proxy::Shared;
 use crate::rule::Place;
 
 /// Maximum number of addresses of one name that are checked.
-const MOST_ADDRESSES: usize = 16;
+const MAX_ADDRESSES: usize = 16;
 
 /// Checks whether an address may be connected to. `named`: a rule names the address itself. `own`: the
 /// address belongs to this host.
@@ -54,7 +54,7 @@ impl Shared {
         };
         let mut good = Vec::new();
         let mut bad = None;
-        for address in found.into_iter().take(MOST_ADDRESSES) {
+        for address in found.into_iter().take(MAX_ADDRESSES) {
             match check(address, named, !named && is_own(address)) {
                 Ok(()) => good.push(address),
                 Err(what) => bad = bad.or(Some((address, what))),

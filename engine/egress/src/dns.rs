@@ -8,11 +8,11 @@ use std::net::IpAddr;
 use crate::host::{Host, HostError};
 
 /// Maximum size of a message in bytes; questions are much shorter.
-pub const LONGEST: usize = 512;
+pub const MAX_MESSAGE_BYTES: usize = 512;
 /// Maximum number of addresses in an answer, which fits into 512 bytes even with a name of 253 bytes.
-const MOST_ADDRESSES: usize = 8;
+const MAX_ADDRESSES: usize = 8;
 
-const HEAD: usize = 12;
+const HEADER_LEN: usize = 12;
 const A: u16 = 1;
 const AAAA: u16 = 28;
 const HTTPS: u16 = 65;
@@ -58,16 +58,16 @@ pub enum Answer<'a> {
 /// Parses a question; `None` for an invalid message, which gets no answer.
 #[must_use]
 pub fn question(message: &[u8]) -> Option<Question<'_>> {
-    let head: &[u8; HEAD] = message.first_chunk()?;
+    let head: &[u8; HEADER_LEN] = message.first_chunk()?;
     let count = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
     const RESPONSE_OR_OPCODE: u8 = 0b1111_1000;
     // One question, and no records except those of protocol extensions (EDNS).
     let plain = head[2] & RESPONSE_OR_OPCODE == 0 && count(4) == 1 && count(6) == 0 && count(8) == 0;
-    if !plain || message.len() > LONGEST {
+    if !plain || message.len() > MAX_MESSAGE_BYTES {
         return None;
     }
     let mut text = Vec::new();
-    let mut at = HEAD;
+    let mut at = HEADER_LEN;
     loop {
         let length = usize::from(*message.get(at)?);
         if length > 63 {
@@ -106,13 +106,13 @@ impl Question<'_> {
         };
         let fits =
             |a: &&IpAddr| matches!((self.kind, a), (Kind::V4, IpAddr::V4(_)) | (Kind::V6, IpAddr::V6(_)));
-        let addresses: Vec<&IpAddr> = addresses.iter().filter(fits).take(MOST_ADDRESSES).collect();
+        let addresses: Vec<&IpAddr> = addresses.iter().filter(fits).take(MAX_ADDRESSES).collect();
         let count = u8::try_from(addresses.len()).unwrap_or(0);
         let mut bytes = self.message[..self.end].to_vec();
         const RECURSION_DESIRED: u8 = 1;
         bytes[2] = 0x80 | bytes[2] & RECURSION_DESIRED;
         bytes[3] = 0x80 | code;
-        bytes[6..HEAD].copy_from_slice(&[0, count, 0, 0, 0, 0]);
+        bytes[6..HEADER_LEN].copy_from_slice(&[0, count, 0, 0, 0, 0]);
         for address in addresses {
             let (kind, octets) = match address {
                 IpAddr::V4(v4) => (A, v4.octets().to_vec()),
@@ -186,7 +186,7 @@ pub(crate) mod tests {
         let many = vec![addresses[1]; 40];
         let label = [b'x'; 63];
         let long = ask(&[&label, &label, &label, &label[..59]], 28);
-        assert!(super::question(&long).unwrap().answer(Answer::Addresses(&many)).len() <= LONGEST);
+        assert!(super::question(&long).unwrap().answer(Answer::Addresses(&many)).len() <= MAX_MESSAGE_BYTES);
     }
 
     proptest! {

@@ -40,8 +40,8 @@ pub enum HostError {
     V6(String),
 }
 
-const LONGEST_NAME: usize = 253;
-const LONGEST_LABEL: usize = 63;
+const MAX_NAME_LEN: usize = 253;
+const MAX_LABEL_LEN: usize = 63;
 
 impl Host {
     /// Parses a host.
@@ -55,11 +55,11 @@ impl Host {
     /// # Errors
     /// [`HostError`] for any text that two parsers could interpret differently.
     pub fn parse(text: &[u8]) -> Result<Self, HostError> {
-        let said = || String::from_utf8_lossy(&text[..text.len().min(LONGEST_NAME)]).into_owned();
+        let said = || String::from_utf8_lossy(&text[..text.len().min(MAX_NAME_LEN)]).into_owned();
         if text.is_empty() {
             return Err(HostError::Empty);
         }
-        if text.len() > LONGEST_NAME + 1 {
+        if text.len() > MAX_NAME_LEN + 1 {
             return Err(HostError::Long);
         }
         if let Some(rest) = text.strip_prefix(b"[") {
@@ -84,11 +84,11 @@ impl Host {
             if label.is_empty() || label.starts_with('-') || label.ends_with('-') {
                 return Err(HostError::Label(said()));
             }
-            if label.len() > LONGEST_LABEL {
+            if label.len() > MAX_LABEL_LEN {
                 return Err(HostError::Long);
             }
         }
-        if name.len() > LONGEST_NAME { Err(HostError::Long) } else { Ok(Self::Name(name)) }
+        if name.len() > MAX_NAME_LEN { Err(HostError::Long) } else { Ok(Self::Name(name)) }
     }
 
     /// Parses `HOST` or `HOST:PORT`.

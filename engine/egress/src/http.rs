@@ -8,11 +8,11 @@ use std::fmt::Write as _;
 use crate::host::{Host, HostError};
 
 /// Maximum size of a head, in bytes.
-pub const LONGEST_HEAD: usize = 16 * 1024;
+pub const MAX_HEAD_BYTES: usize = 16 * 1024;
 /// Up to this many bytes, a head is parsed on every read; a longer one only once its end has arrived.
 /// Otherwise a client that sends single bytes would cost the proxy far more work than itself.
-const SMALL_HEAD: usize = 1024;
-const MOST_HEADERS: usize = 128;
+const SMALL_HEAD_BYTES: usize = 1024;
+const MAX_HEADERS: usize = 128;
 /// Default port of `http:` URLs.
 const HTTP: u16 = 80;
 /// Ports of HTTP, with or without TLS, by IANA's registry or common use: a tunnel to one of them passes only
@@ -121,11 +121,11 @@ pub fn request(bytes: &[u8], tunnel: Option<(&Host, u16)>) -> Result<Option<(Pro
     if is_unfinished(bytes) {
         return Ok(None);
     }
-    let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut request = httparse::Request::new(&mut headers);
     let used = match request.parse(bytes) {
-        Ok(httparse::Status::Complete(used)) if used <= LONGEST_HEAD => used,
-        Ok(httparse::Status::Partial) if bytes.len() < LONGEST_HEAD => return Ok(None),
+        Ok(httparse::Status::Complete(used)) if used <= MAX_HEAD_BYTES => used,
+        Ok(httparse::Status::Partial) if bytes.len() < MAX_HEAD_BYTES => return Ok(None),
         _ => return Err(Bad::Malformed),
     };
     let (Some(method), Some(target), Some(version)) = (request.method, request.path, request.version) else {
@@ -179,7 +179,7 @@ pub fn request(bytes: &[u8], tunnel: Option<(&Host, u16)>) -> Result<Option<(Pro
 /// Whether a long head has no end yet and may still get one.
 fn is_unfinished(bytes: &[u8]) -> bool {
     let blank = |at: usize| matches!(bytes.get(at + 1..), Some([b'\n', ..] | [b'\r', b'\n', ..]));
-    (SMALL_HEAD..LONGEST_HEAD).contains(&bytes.len())
+    (SMALL_HEAD_BYTES..MAX_HEAD_BYTES).contains(&bytes.len())
         && !bytes.iter().enumerate().any(|(at, byte)| *byte == b'\n' && blank(at))
 }
 
@@ -263,11 +263,11 @@ pub fn answer(bytes: &[u8], to_head: bool) -> Result<Option<(Answer, usize)>, Ba
     if is_unfinished(bytes) {
         return Ok(None);
     }
-    let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut response = httparse::Response::new(&mut headers);
     let used = match response.parse(bytes) {
-        Ok(httparse::Status::Complete(used)) if used <= LONGEST_HEAD => used,
-        Ok(httparse::Status::Partial) if bytes.len() < LONGEST_HEAD => return Ok(None),
+        Ok(httparse::Status::Complete(used)) if used <= MAX_HEAD_BYTES => used,
+        Ok(httparse::Status::Partial) if bytes.len() < MAX_HEAD_BYTES => return Ok(None),
         _ => return Err(Bad::Malformed),
     };
     let code = response.code.ok_or(Bad::Malformed)?;
@@ -311,8 +311,9 @@ pub fn refusal(status: &str, why: &str) -> Vec<u8> {
 /// Response to CONNECT once the connection is established.
 pub const CONNECTED: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
 
-/// Text without a line end that is longer than this counts as a request, and is then rejected.
-const LONGEST_FIRST_LINE: usize = 4 * 1024;
+/// Maximum length in bytes of a first line: longer text without a line end counts as a request, and is then
+/// rejected.
+const MAX_FIRST_LINE_BYTES: usize = 4 * 1024;
 
 /// Whether the first bytes of a tunnel begin a line like an HTTP request of any version: with `HTTP/` in it,
 /// or with a second word that is a path or names a host. `None` when more bytes are needed. In doubt the
@@ -339,7 +340,7 @@ pub fn looks_like_a_request(bytes: &[u8]) -> Option<bool> {
         return Some(false);
     }
     if !binary && end.is_none() {
-        return (bytes.len() > LONGEST_FIRST_LINE).then_some(true);
+        return (bytes.len() > MAX_FIRST_LINE_BYTES).then_some(true);
     }
     let version = line.windows(5).any(|word| word.eq_ignore_ascii_case(b"HTTP/"));
     Some(version || !method.is_empty() && words.next().is_some_and(is_target))
@@ -505,13 +506,16 @@ mod tests {
             let start = "GET http://a.com/ HTTP/1.1\r\nHost: a.com\r\nX: ";
             format!("{start}{}\r\n\r\n", "x".repeat(length - start.len() - 4))
         };
-        for length in [SMALL_HEAD, LONGEST_HEAD - 1, LONGEST_HEAD] {
+        for length in [SMALL_HEAD_BYTES, MAX_HEAD_BYTES - 1, MAX_HEAD_BYTES] {
             let head = head(length);
             assert_eq!(request(&head.as_bytes()[..length - 1], None), Ok(None), "{length}");
             assert!(matches!(request(head.as_bytes(), None), Ok(Some(_))), "{length}");
         }
-        assert_eq!(request(head(LONGEST_HEAD + 1).as_bytes(), None), Err(Bad::Malformed));
-        assert_eq!(request(&head(LONGEST_HEAD + 9).as_bytes()[..LONGEST_HEAD], None), Err(Bad::Malformed));
+        assert_eq!(request(head(MAX_HEAD_BYTES + 1).as_bytes(), None), Err(Bad::Malformed));
+        assert_eq!(
+            request(&head(MAX_HEAD_BYTES + 9).as_bytes()[..MAX_HEAD_BYTES], None),
+            Err(Bad::Malformed)
+        );
     }
 
     #[test]
@@ -540,8 +544,8 @@ mod tests {
             (b"0\x0c\x02\x01\x01\x60\x07\x02\x01\x03\x04\0\x80\0", Some(false)),
             (b"X! http://b.com/\0", Some(true)),
             (b"0032GET http://b.com/ HTTP/1.1\0", Some(true)),
-            (&[b'x'; LONGEST_FIRST_LINE + 1], Some(true)),
-            (&[b'x'; LONGEST_FIRST_LINE], None),
+            (&[b'x'; MAX_FIRST_LINE_BYTES + 1], Some(true)),
+            (&[b'x'; MAX_FIRST_LINE_BYTES], None),
         ] {
             assert_eq!(looks_like_a_request(bytes), want, "{bytes:?}");
         }

@@ -49,9 +49,9 @@ pub struct Denied {
 /// Target of a denial whose host cannot be parsed.
 pub const UNREADABLE: &str = "a host that cannot be read";
 /// Maximum number of rows per operation; all further targets share one row.
-const MOST: usize = 40;
+const MAX_ROWS: usize = 40;
 /// Maximum length of a target in bytes; a program controls most of it.
-const LONGEST: usize = 400;
+const MAX_TARGET_LEN: usize = 400;
 
 /// Denials in order of first appearance.
 #[derive(Debug, Default)]
@@ -60,10 +60,10 @@ pub struct Ledger(Vec<Denied>);
 impl Ledger {
     /// Counts a denial.
     pub fn add(&mut self, operation: Operation, mut target: String) {
-        let cut = (0..=LONGEST.min(target.len())).rev().find(|at| target.is_char_boundary(*at));
+        let cut = (0..=MAX_TARGET_LEN.min(target.len())).rev().find(|at| target.is_char_boundary(*at));
         target.truncate(cut.unwrap_or(0));
         let own = || self.0.iter().filter(|row| row.operation == operation);
-        if own().count() >= MOST && own().all(|row| row.target != target) {
+        if own().count() >= MAX_ROWS && own().all(|row| row.target != target) {
             "(others)".clone_into(&mut target);
         }
         match self.0.iter_mut().find(|row| row.operation == operation && row.target == target) {
@@ -92,9 +92,9 @@ mod tests {
         ledger.add(Operation::Http, "a.com:80".to_owned());
         ledger.add(Operation::Connect, "é".repeat(1000));
         let rows = ledger.take();
-        assert_eq!(rows.len(), MOST + 3);
-        assert_eq!((rows[MOST].target.as_str(), rows[MOST].count), ("(others)", 460));
-        assert_eq!((rows[MOST + 1].target.as_str(), rows[MOST + 1].count), ("a.com:80", 2));
-        assert_eq!(rows[MOST + 2].target.len(), LONGEST);
+        assert_eq!(rows.len(), MAX_ROWS + 3);
+        assert_eq!((rows[MAX_ROWS].target.as_str(), rows[MAX_ROWS].count), ("(others)", 460));
+        assert_eq!((rows[MAX_ROWS + 1].target.as_str(), rows[MAX_ROWS + 1].count), ("a.com:80", 2));
+        assert_eq!(rows[MAX_ROWS + 2].target.len(), MAX_TARGET_LEN);
     }
 }

@@ -249,7 +249,7 @@ async fn questions(socket: UdpSocket, shared: Arc<Shared>) {
     let socket = Arc::new(socket);
     let slots = Arc::new(Semaphore::new(shared.limits.questions));
     let mut asked = JoinSet::new();
-    let mut buffer = [0u8; dns::LONGEST + 1];
+    let mut buffer = [0u8; dns::MAX_MESSAGE_BYTES + 1];
     loop {
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
         while asked.try_join_next().is_some() {}
@@ -339,7 +339,7 @@ impl Shared {
     async fn names_by_stream(&self, mut client: TcpStream) -> io::Result<()> {
         loop {
             let length = timeout(self.limits.head, client.read_u16()).await??;
-            if usize::from(length) > dns::LONGEST {
+            if usize::from(length) > dns::MAX_MESSAGE_BYTES {
                 return Ok(());
             }
             let mut message = vec![0; length.into()];

@@ -8,10 +8,10 @@ use crate::address::{Reach, reach};
 use crate::host::{Host, HostError, parse_port};
 
 /// Maximum number of rules in a list, which is written by hand.
-const MOST_RULES: usize = 256;
+const MAX_RULES: usize = 256;
 /// Maximum length in bytes of the part that a wildcard matches, since a program could send data to a name
 /// server in it.
-const LONGEST_PREFIX: usize = 63;
+const MAX_PREFIX_LEN: usize = 63;
 
 /// One host, or all hosts below a domain, at one port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,8 +51,9 @@ pub struct Relay {
     pub port: u16,
 }
 
-/// The most relays of a list: each is a socket in every sandbox, handed over in one message with the others.
-const MOST_RELAYS: usize = 24;
+/// Maximum number of relays in a list: each is a socket in every sandbox, handed over in one message with the
+/// others.
+const MAX_RELAYS: usize = 24;
 /// Names that mean the sandbox itself.
 const OWN_NAMES: [&str; 4] = ["localhost", "sandbox", "ip6-localhost", "ip6-loopback"];
 
@@ -97,9 +98,9 @@ impl AllowList {
     /// [`RuleError`] for the first invalid rule.
     pub fn of<'a>(rules: impl IntoIterator<Item = &'a str>) -> Result<Self, RuleError> {
         let rules = rules.into_iter().map(str::parse).collect::<Result<Vec<Rule>, _>>()?;
-        if rules.len() > MOST_RULES {
-            let why = format!("a list has at most {MOST_RULES} rules; name a suffix as *.example.com:443");
-            return Err(RuleError { rule: rules[MOST_RULES].to_string(), why });
+        if rules.len() > MAX_RULES {
+            let why = format!("a list has at most {MAX_RULES} rules; name a suffix as *.example.com:443");
+            return Err(RuleError { rule: rules[MAX_RULES].to_string(), why });
         }
         Ok(Self(rules))
     }
@@ -142,7 +143,7 @@ impl AllowList {
             let last = relays.iter().map(|known| known.address).max().unwrap_or(Ipv4Addr::LOCALHOST);
             let address = known.unwrap_or_else(|| Ipv4Addr::from(u32::from(last) + 1));
             relays.push(Relay { name: name.clone(), address, port: rule.port });
-            if relays.len() == MOST_RELAYS {
+            if relays.len() == MAX_RELAYS {
                 break;
             }
         }
@@ -177,7 +178,7 @@ impl AllowList {
 /// Whether `name` is below `suffix`.
 fn below(name: &str, suffix: &str) -> bool {
     let front = name.strip_suffix(suffix).and_then(|front| front.strip_suffix('.'));
-    front.is_some_and(|front| !front.is_empty() && front.len() <= LONGEST_PREFIX)
+    front.is_some_and(|front| !front.is_empty() && front.len() <= MAX_PREFIX_LEN)
 }
 
 impl Pattern {
@@ -353,7 +354,7 @@ mod tests {
             assert_eq!(relays(rules), want, "{rules}");
         }
         let many = (1..40).map(|n| format!("h{n}=10.0.0.5:{n}")).collect::<Vec<_>>().join(",");
-        assert_eq!(list(&many).relays().len(), MOST_RELAYS);
+        assert_eq!(list(&many).relays().len(), MAX_RELAYS);
     }
 
     #[test]
@@ -394,7 +395,7 @@ mod tests {
             let error = text.parse::<AllowList>().expect_err(text).to_string();
             assert!(error.contains(word), "{text}: {error}");
         }
-        let many = vec!["a.com:1"; MOST_RULES + 1];
+        let many = vec!["a.com:1"; MAX_RULES + 1];
         assert!(AllowList::of(many).is_err());
     }
 

@@ -7,9 +7,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::http::Body;
 
-const PIECE: usize = 16 * 1024;
+const READ_CHUNK: usize = 16 * 1024;
 /// Maximum length in bytes of a line with a chunk's size, and of a trailer line.
-const LONGEST_LINE: usize = 4 * 1024;
+const MAX_LINE_BYTES: usize = 4 * 1024;
 
 /// Remaining bytes that one run may send and receive.
 #[derive(Debug)]
@@ -68,8 +68,8 @@ impl<R: AsyncRead + Unpin> Input<R> {
 
     /// Reads more bytes; returns false at the end of the stream.
     pub async fn more(&mut self) -> io::Result<bool> {
-        self.held.reserve(PIECE);
-        Ok((&mut self.from).take(PIECE as u64).read_buf(&mut self.held).await? > 0)
+        self.held.reserve(READ_CHUNK);
+        Ok((&mut self.from).take(READ_CHUNK as u64).read_buf(&mut self.held).await? > 0)
     }
 
     /// Reads until the parser `read` succeeds or fails on the unused bytes, and takes the bytes that it used.
@@ -164,10 +164,10 @@ impl<R: AsyncRead + Unpin> Input<R> {
 fn line(bytes: &[u8]) -> Result<Option<(Vec<u8>, usize)>, ()> {
     match bytes.iter().position(|b| *b == b'\n') {
         Some(end) => match bytes[..end].strip_suffix(b"\r") {
-            Some(line) if end <= LONGEST_LINE => Ok(Some((line.to_vec(), end + 1))),
+            Some(line) if end <= MAX_LINE_BYTES => Ok(Some((line.to_vec(), end + 1))),
             _ => Err(()),
         },
-        None if bytes.len() > LONGEST_LINE => Err(()),
+        None if bytes.len() > MAX_LINE_BYTES => Err(()),
         None => Ok(None),
     }
 }

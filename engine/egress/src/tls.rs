@@ -20,10 +20,10 @@ pub const HANDSHAKE: u8 = 22;
 /// Record type of alerts.
 pub const ALERT: u8 = 21;
 /// Maximum size of a ClientHello, in bytes.
-const LONGEST: usize = 16 * 1024;
+const MAX_HELLO_BYTES: usize = 16 * 1024;
 /// Maximum number of records of a ClientHello. No real client uses more, and the bytes are parsed from the
 /// start on each read.
-const MOST_RECORDS: usize = 32;
+const MAX_RECORDS: usize = 32;
 const CLIENT_HELLO: u8 = 1;
 const SERVER_NAME: u16 = 0;
 const ENCRYPTED_HELLO: u16 = 0xfe0d;
@@ -94,7 +94,7 @@ pub fn for_the_middle(records: &[u8]) -> Option<usize> {
 pub fn hello(mut records: &[u8]) -> Result<Option<Hello>, Malformed> {
     let mut message = Vec::new();
     let all = records.len();
-    for _ in 0..MOST_RECORDS {
+    for _ in 0..MAX_RECORDS {
         let needed = match message.get(..4) {
             Some([CLIENT_HELLO, a, b, c]) => {
                 4 + usize::from(*a) * 65536 + usize::from(*b) * 256 + usize::from(*c)
@@ -102,7 +102,7 @@ pub fn hello(mut records: &[u8]) -> Result<Option<Hello>, Malformed> {
             Some(_) => return Err(Malformed),
             None => 4,
         };
-        if needed > LONGEST {
+        if needed > MAX_HELLO_BYTES {
             return Err(Malformed);
         }
         if message.len() >= needed && needed > 4 {

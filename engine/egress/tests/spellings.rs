@@ -13,7 +13,7 @@ use proptest::test_runner::TestRunner;
 use tokio::runtime::Runtime;
 
 /// Number of concurrent tunnels.
-const AT_ONCE: usize = 24;
+const CONCURRENT_TUNNELS: usize = 24;
 
 /// A server at a port, and a proxy that allows it as `a.test`.
 struct Both {
@@ -84,7 +84,7 @@ impl Both {
     /// the server.
     fn reached(&self, all: &[Vec<u8>]) -> Vec<u8> {
         self.reached.lock().unwrap().clear();
-        for some in all.chunks(AT_ONCE) {
+        for some in all.chunks(CONCURRENT_TUNNELS) {
             let tunnels: Vec<TcpStream> = some
                 .iter()
                 .map(|bytes| {
