@@ -11,12 +11,12 @@ use std::thread;
 
 use rustix::process::{Resource, getrlimit};
 
-/// Up to this many items are processed by one thread: starting more would take as long.
-const FEW: usize = 64;
+/// Maximum number of items that are processed by one thread: starting more would take as long.
+const MAX_SEQUENTIAL_ITEMS: usize = 64;
 /// Maximum number of helper threads in the whole process, most of which wait for the disk.
-const HELPERS: usize = 15;
+const MAX_HELPERS: usize = 15;
 /// Smallest `RLIMIT_NOFILE` with which helpers are started: each of them has up to four files open.
-const OPEN: u64 = 256;
+const MIN_OPEN_FILES: u64 = 256;
 
 /// Number of running helpers.
 static AT_WORK: AtomicUsize = AtomicUsize::new(0);
@@ -26,7 +26,7 @@ struct Place;
 
 impl Place {
     fn take() -> Option<Self> {
-        let free = |taken| (taken < HELPERS).then_some(taken + 1);
+        let free = |taken| (taken < MAX_HELPERS).then_some(taken + 1);
         AT_WORK.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).ok().map(|_| Self)
     }
 }
@@ -60,8 +60,8 @@ impl Done {
 /// Applies `act` to each item, in no order, with helpers where they pay.
 pub(crate) fn at_once<T: Sync>(items: &[T], act: impl Fn(&T) -> io::Result<()> + Sync) -> Done {
     let open = getrlimit(Resource::Nofile).current;
-    let helps = items.len() > FEW && open.is_none_or(|open| open >= OPEN);
-    by(if helps { HELPERS } else { 0 }, items, act)
+    let helps = items.len() > MAX_SEQUENTIAL_ITEMS && open.is_none_or(|open| open >= MIN_OPEN_FILES);
+    by(if helps { MAX_HELPERS } else { 0 }, items, act)
 }
 
 /// Applies `act` to one item after the other.
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn each_is_done_once() {
-        for count in [0, 1, FEW, FEW + 1, 5_000] {
+        for count in [0, 1, MAX_SEQUENTIAL_ITEMS, MAX_SEQUENTIAL_ITEMS + 1, 5_000] {
             let items: Vec<AtomicUsize> = (0..count).map(|_| AtomicUsize::new(0)).collect();
             let all = at_once(&items, |item| {
                 item.fetch_add(1, Ordering::Relaxed);

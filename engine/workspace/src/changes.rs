@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::folder::{Folder, Kind, Node, ancestors, same_bytes};
-use crate::stack::{DEEPEST, Layer, Stack, too_much};
+use crate::stack::{Layer, MAX_FOLDER_DEPTH, Stack, too_much};
 
 /// Kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ fn touched(
     while let Some(folder) = folders.pop() {
         for name in layer.names(&folder)? {
             let path = folder.join(name);
-            if paths.len() > most || path.components().count() > DEEPEST {
+            if paths.len() > most || path.components().count() > MAX_FOLDER_DEPTH {
                 return Err(too_much(most));
             }
             // In the original another file system may begin there, which is never entered.

@@ -18,9 +18,9 @@ mod opaque;
 use opaque::Opaque;
 
 /// Maximum size in bytes of a file that is shown; larger ones are only reported as changed.
-const LONGEST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Time limit for comparing one file; after it, larger pieces are shown as changed.
-const PATIENCE: Duration = Duration::from_millis(500);
+const COMPARE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Formats changes as a unified diff of about `most` bytes at most, followed by the names of all changes that
 /// did not fit. Lines that begin with `#` are for people: sizes, modes that git cannot express, and the
@@ -89,9 +89,9 @@ fn side(stack: &Stack<'_>, path: &Path, node: Option<Node>) -> io::Result<Side> 
                 Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
                     return Ok(Side::Opaque(Opaque::unread(node.bytes)));
                 }
-                file => file?.take(LONGEST.min(node.bytes)).read_to_end(&mut bytes)?,
+                file => file?.take(MAX_FILE_BYTES.min(node.bytes)).read_to_end(&mut bytes)?,
             };
-            if node.bytes > LONGEST {
+            if node.bytes > MAX_FILE_BYTES {
                 return Ok(Side::Opaque(Opaque::of(&bytes, node.bytes)));
             }
             match String::from_utf8(bytes) {
@@ -175,7 +175,7 @@ fn section(text: &mut String, path: &Path, (was, old): Half, (is, new): Half) {
 fn hunks(old: &str, new: &str, mut line: impl FnMut(&str, bool)) {
     let mut config = TextDiff::configure();
     let lines = [old, new].map(|text| text.split_inclusive('\n').collect::<Vec<_>>());
-    let compared = config.timeout(PATIENCE).diff_slices(&lines[0], &lines[1]);
+    let compared = config.timeout(COMPARE_TIMEOUT).diff_slices(&lines[0], &lines[1]);
     for hunk in compared.unified_diff().context_radius(3).iter_hunks() {
         line(&hunk.header().to_string(), true);
         for change in hunk.iter_changes() {

@@ -18,13 +18,13 @@ use crate::at_once::at_once;
 /// Extended attribute that marks a folder of an overlay layer as opaque: entries of lower layers are hidden.
 const OPAQUE: &str = "user.overlay.opaque";
 
-/// Up to this many files and folders, [`Folder::sync`] calls `fsync(2)` on each instead of `syncfs(2)` once.
-/// Measured beside a busy writer: five entries take 9 ms by `fsync` and 50 ms by `syncfs`, a thousand take
-/// 850 ms and 420 ms (medians of 8).
-const FEW: usize = 64;
+/// Maximum number of files and folders for which [`Folder::sync`] calls `fsync(2)` on each, instead of
+/// `syncfs(2)` once. Measured beside a busy writer: five entries take 9 ms by `fsync` and 50 ms by `syncfs`, a
+/// thousand take 850 ms and 420 ms (medians of 8).
+const MAX_FSYNCS: usize = 64;
 
 /// Maximum number of file names that [`Folder::remove_all`] collects before it removes them together.
-const MOST_AT_ONCE: usize = 4096;
+const MAX_BATCH_NAMES: usize = 4096;
 
 /// Kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -448,7 +448,7 @@ impl Folder {
                     Some(_) => files.push(inner),
                     None => {}
                 }
-                if files.len() >= MOST_AT_ONCE {
+                if files.len() >= MAX_BATCH_NAMES {
                     at_once(&std::mem::take(&mut files), |file| gone(self.remove_file(file))).whole()?;
                 }
             }
@@ -474,7 +474,7 @@ impl Folder {
         all.iter().try_for_each(|file| Ok(fs::fsync(file)?))
     }
 
-    /// Opens all files, and after them their folders; `None` when there are more than [`FEW`], or when one
+    /// Opens all files, and after them their folders; `None` when there are more than [`MAX_FSYNCS`], or when one
     /// cannot be opened.
     fn few(&self) -> io::Result<Option<Vec<OwnedFd>>> {
         let (mut files, mut folders, mut waiting) = (Vec::new(), Vec::new(), vec![PathBuf::new()]);
@@ -492,7 +492,7 @@ impl Folder {
                     },
                     _ => {}
                 }
-                if files.len() + folders.len() + waiting.len() > FEW {
+                if files.len() + folders.len() + waiting.len() > MAX_FSYNCS {
                     return Ok(None);
                 }
             }
@@ -526,15 +526,16 @@ pub(crate) fn ancestors(path: &Path) -> Vec<PathBuf> {
 /// # Errors
 /// When reading fails.
 pub fn same_bytes(a: File, b: File) -> io::Result<bool> {
-    const PIECE: usize = 64 * 1024;
-    let (mut a, mut b) = (io::BufReader::with_capacity(PIECE, a), io::BufReader::with_capacity(PIECE, b));
-    let (mut ours, mut theirs) = (vec![0; PIECE], vec![0; PIECE]);
+    const READ_CHUNK: usize = 64 * 1024;
+    let (mut a, mut b) =
+        (io::BufReader::with_capacity(READ_CHUNK, a), io::BufReader::with_capacity(READ_CHUNK, b));
+    let (mut ours, mut theirs) = (vec![0; READ_CHUNK], vec![0; READ_CHUNK]);
     loop {
         let read = fill(&mut a, &mut ours)?;
         if fill(&mut b, &mut theirs)? != read || ours[..read] != theirs[..read] {
             return Ok(false);
         }
-        if read < PIECE {
+        if read < READ_CHUNK {
             return Ok(true);
         }
     }

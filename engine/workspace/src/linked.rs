@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::folder::{Folder, Kind};
 use crate::protected::{Protection, folded, protected};
-use crate::stack::DEEPEST;
+use crate::stack::MAX_FOLDER_DEPTH;
 use places::Places as Found;
 
 pub use places::{How, Lead, Places};
@@ -49,8 +49,8 @@ fn look(original: &Folder, most: usize) -> io::Result<Places> {
             }
         };
         looked += entries.len();
-        if looked > most || folder.components().count() > DEEPEST {
-            let why = format!("more than {most} names, or folders nested deeper than {DEEPEST}");
+        if looked > most || folder.components().count() > MAX_FOLDER_DEPTH {
+            let why = format!("more than {most} names, or folders nested deeper than {MAX_FOLDER_DEPTH}");
             found.unread(&root, &at, why);
             break;
         }

@@ -164,7 +164,7 @@ impl<'a> Stack<'a> {
                     continue;
                 }
                 let Some(node) = self.node(&path)? else { continue };
-                if all.len() == most || path.components().count() > DEEPEST {
+                if all.len() == most || path.components().count() > MAX_FOLDER_DEPTH {
                     return Err(too_much(most));
                 }
                 if node.kind == Kind::Folder {
@@ -179,11 +179,11 @@ impl<'a> Stack<'a> {
 }
 
 /// Maximum nesting depth of folders.
-pub(crate) const DEEPEST: usize = 256;
+pub(crate) const MAX_FOLDER_DEPTH: usize = 256;
 
 pub(crate) fn too_much(most: usize) -> io::Error {
     io::Error::other(format!(
-        "it has more than {most} files and folders, or folders nested deeper than {DEEPEST}"
+        "it has more than {most} files and folders, or folders nested deeper than {MAX_FOLDER_DEPTH}"
     ))
 }
 

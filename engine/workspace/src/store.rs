@@ -29,9 +29,9 @@ pub use pins::Pinned;
 pub use workspace::{NewFile, Workspace};
 
 /// Maximum number of layers over a workspace's folder; more are merged into one.
-const MOST_LAYERS: usize = 8;
+const MAX_LAYERS: usize = 8;
 /// Maximum number of paths that are examined in one workspace.
-const MOST_PATHS: usize = 2_000_000;
+const MAX_PATHS: usize = 2_000_000;
 const LAYERS: &str = "layers";
 const PINS: &str = "pins";
 const LOCK: &str = "lock";

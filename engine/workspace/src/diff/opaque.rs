@@ -4,9 +4,9 @@
 use std::fmt::Write;
 
 /// Number of leading bytes shown of a file that is not text or too long.
-const HEAD: usize = 1024;
+const HEAD_LEN: usize = 1024;
 /// Maximum number of characters of a shown line; the rest is only counted.
-const MAX_LINE: usize = 2000;
+const MAX_LINE_CHARS: usize = 2000;
 
 /// One side of a change of such a file.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Opaque {
         let shown = if whole && mostly_text(read) {
             Shown::Whole(written_out(read))
         } else {
-            Shown::Head(written_out(&read[..read.len().min(HEAD)]))
+            Shown::Head(written_out(&read[..read.len().min(HEAD_LEN)]))
         };
         Self { bytes, shown: Some(shown), all: whole.then(|| read.to_vec()) }
     }
@@ -109,7 +109,7 @@ pub(super) fn describe(text: &mut String, name: &str, side: &Opaque, executable:
 
 /// A line, or its beginning and the number of further characters.
 pub(super) fn cut(line: &str) -> String {
-    match line.char_indices().nth(MAX_LINE) {
+    match line.char_indices().nth(MAX_LINE_CHARS) {
         None => line.to_owned(),
         Some((at, _)) => format!("{} ({} more bytes in this line)", &line[..at], line.len() - at),
     }

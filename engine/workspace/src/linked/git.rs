@@ -14,9 +14,9 @@ use super::words::words;
 use crate::settings::{BadLine, Setting, settings};
 
 /// Maximum size of a settings file, in bytes.
-const MOST_SETTINGS: u64 = 1 << 20;
+const MAX_SETTINGS_BYTES: u64 = 1 << 20;
 /// Maximum number of settings files that one repository may include.
-const MOST_FILES: usize = 256;
+const MAX_FILES: usize = 256;
 
 /// Names of the programs that git runs from its hooks folder. See `githooks(5)`.
 const HOOKS: &[&str] = &[
@@ -124,9 +124,9 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {
         return Err("it is not a file".to_owned());
     }
     let mut text = Vec::new();
-    file.take(MOST_SETTINGS + 1).read_to_end(&mut text).map_err(|error| error.to_string())?;
-    if text.len() as u64 > MOST_SETTINGS {
-        return Err(format!("it has more than {MOST_SETTINGS} bytes"));
+    file.take(MAX_SETTINGS_BYTES + 1).read_to_end(&mut text).map_err(|error| error.to_string())?;
+    if text.len() as u64 > MAX_SETTINGS_BYTES {
+        return Err(format!("it has more than {MAX_SETTINGS_BYTES} bytes"));
     }
     Ok(Some(text))
 }
@@ -148,8 +148,8 @@ impl Reading {
             if !self.seen.insert(file.clone()) {
                 continue;
             }
-            if self.seen.len() > MOST_FILES {
-                places.unread(&self.top, &file, format!("more than {MOST_FILES} files of settings"));
+            if self.seen.len() > MAX_FILES {
+                places.unread(&self.top, &file, format!("more than {MAX_FILES} files of settings"));
                 return;
             }
             let all = match read(&file) {

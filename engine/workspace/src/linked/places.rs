@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use crate::protected::{folded_path, protected};
 
 /// Maximum number of links in the resolution of one path. See `path_resolution(7)`.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// Reason why a path counts as protected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,7 +112,7 @@ impl Places {
                         continue;
                     };
                     links.push(next);
-                    if links.len() > MOST_LINKS {
+                    if links.len() > MAX_LINKS {
                         return None;
                     }
                     for part in parts(&says).collect::<Vec<_>>().into_iter().rev() {

@@ -68,7 +68,7 @@ const DATA: &[(&str, &[&str])] = &[
 ];
 
 /// Bytes that separate words of a command.
-const BETWEEN: &[u8] = b" \t\n\r;|&()<>`{},=:!";
+const SEPARATORS: &[u8] = b" \t\n\r;|&()<>`{},=:!";
 
 /// Every part of a setting's value that may name a path, as written.
 pub(super) fn words(setting: &Setting) -> BTreeSet<PathBuf> {
@@ -144,7 +144,7 @@ fn split(value: &[u8], quotes_join: bool) -> Vec<Vec<u8>> {
                     .is_some()
                 {}
             }
-            byte if open.is_none() && BETWEEN.contains(&byte) => end(&mut word),
+            byte if open.is_none() && SEPARATORS.contains(&byte) => end(&mut word),
             byte => word.push(byte),
         }
     }

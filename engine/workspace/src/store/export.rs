@@ -3,14 +3,14 @@
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-use super::{MOST_PATHS, Quota};
+use super::{MAX_PATHS, Quota};
 use crate::folder::{Folder, Kind};
 use crate::stack::Stack;
 
 /// Writes a view as a tar archive: files, folders, and links as links.
 pub(super) fn tar(view: &Stack<'_>, to: impl Write) -> io::Result<()> {
     let mut archive = tar::Builder::new(to);
-    for (path, node) in view.walk(Path::new(""), MOST_PATHS)? {
+    for (path, node) in view.walk(Path::new(""), MAX_PATHS)? {
         let mut header = tar::Header::new_gnu();
         header.set_mode(node.mode & 0o777);
         header.set_mtime(u64::try_from(node.changed.0).unwrap_or(0));
@@ -41,7 +41,7 @@ pub(super) fn plain(view: &Stack<'_>, to: &Folder, most: Quota) -> io::Result<()
         io::Error::new(io::ErrorKind::QuotaExceeded, format!("it has more than {what} {unit}"))
     };
     let entries = usize::try_from(most.files).unwrap_or(usize::MAX);
-    let all = view.walk(Path::new(""), entries.min(MOST_PATHS))?;
+    let all = view.walk(Path::new(""), entries.min(MAX_PATHS))?;
     let mut room = most.bytes;
     let mut modes = Vec::new();
     for (path, node) in &all {

@@ -119,7 +119,7 @@ impl Open {
         Stack::new(self.layers(), &self.base)
     }
     pub(super) fn changes(&self) -> Result<Vec<Change>> {
-        Ok(changes(&self.base(), &self.layers(), &[], super::MOST_PATHS)?)
+        Ok(changes(&self.base(), &self.layers(), &[], super::MAX_PATHS)?)
     }
 }
 

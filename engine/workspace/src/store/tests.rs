@@ -83,7 +83,7 @@ fn many_changes_are_merged() {
         w.write(&[new(&format!("f{n:02}"), "x"), new("same", &n.to_string())]).unwrap();
     }
     w.delete(Path::new("f00")).unwrap();
-    assert!(w.mount().1.len() <= MOST_LAYERS && layers_on_disk(&store) <= MOST_LAYERS);
+    assert!(w.mount().1.len() <= MAX_LAYERS && layers_on_disk(&store) <= MAX_LAYERS);
     assert_eq!(names(&w).len(), 3 + 19 + 1);
 }
 

@@ -9,7 +9,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::pins::{Open, Pinned};
 use super::{
-    LAYERS, LOCK, Listed, MOST_LAYERS, MOST_PATHS, Record, Result, Snapshot, Source, Store, StoreError,
+    LAYERS, LOCK, Listed, MAX_LAYERS, MAX_PATHS, Record, Result, Snapshot, Source, Store, StoreError,
     Summary, UNFINISHED, oldest, seconds, since, summary, total,
 };
 use crate::admit::{Allow, Judge};
@@ -99,7 +99,7 @@ impl Workspace<'_> {
         let open = self.open()?;
         let before = open.view();
         let layer = Layer { folder: upper, whole };
-        let found = changes(&before, &[layer], ignored, MOST_PATHS)?;
+        let found = changes(&before, &[layer], ignored, MAX_PATHS)?;
         self.add(&open, &before.with(layer), &found, self.record.since)?;
         Ok(found)
     }
@@ -121,8 +121,8 @@ impl Workspace<'_> {
         let (then, open) = (start.open()?, self.open()?);
         let layer = Layer { folder: upper, whole };
         let (before, now) = (then.view(), open.view());
-        let found = changes(&before, &[layer], ignored, MOST_PATHS)?;
-        let moved = since::moved(&before, &now, &found, MOST_PATHS)?;
+        let found = changes(&before, &[layer], ignored, MAX_PATHS)?;
+        let moved = since::moved(&before, &now, &found, MAX_PATHS)?;
         if !moved.is_empty() {
             return Err(StoreError::Moved(moved));
         }
@@ -196,7 +196,7 @@ impl Workspace<'_> {
                 this.store.write_layer(|to| layer::write(&before, after, found, to, Bytes::Copied, owner))?;
             let mut layers = vec![Listed { name, held, since }];
             layers.extend(this.record.layers.iter().cloned());
-            if !full && layers.len() <= MOST_LAYERS {
+            if !full && layers.len() <= MAX_LAYERS {
                 return Ok(layers);
             }
             let merged = this.merged(&layers)?;
@@ -217,7 +217,7 @@ impl Workspace<'_> {
             .collect::<io::Result<Vec<_>>>()?;
         let bottom = Stack::new([], &base);
         let all: Vec<_> = open.iter().map(Layer::over).collect();
-        let found = changes(&bottom, &all, &[], MOST_PATHS)?;
+        let found = changes(&bottom, &all, &[], MAX_PATHS)?;
         let after = Stack::new(all, &base);
         let owner = self.store.owner;
         let name =
@@ -293,7 +293,7 @@ impl Workspace<'_> {
             return Err(StoreError::NoOriginal);
         }
         let open = self.open()?;
-        let found = changes(&open.base(), &open.layers(), &[], MOST_PATHS)?;
+        let found = changes(&open.base(), &open.layers(), &[], MAX_PATHS)?;
         let conflicting = self.old_conflicts(&open, &found, allow)?;
         if !conflicting.is_empty() {
             return Err(CommitError::Conflict(conflicting).into());
@@ -306,7 +306,7 @@ impl Workspace<'_> {
         let left: BTreeSet<&Path> = committed.left.iter().map(|(path, _)| path.as_path()).collect();
         let mut rest = match left.is_empty() {
             true => Vec::new(),
-            false => changes(&open.base(), &open.layers(), &[], MOST_PATHS)?,
+            false => changes(&open.base(), &open.layers(), &[], MAX_PATHS)?,
         };
         rest.retain(|change| left.contains(change.path.as_path()));
         let since = oldest(&self.record.layers);
