@@ -16,10 +16,10 @@ use crate::view::View;
 /// Output folder, as the sandbox sees it.
 const OUT: &str = "/compiled";
 /// Time limit. A large scientific image takes a minute.
-const LIMIT: Duration = Duration::from_secs(15 * 60);
-const MEMORY: Bytes = Bytes::mib(1024);
+const COMPILE_TIMEOUT: Duration = Duration::from_secs(15 * 60);
+const MEMORY_LIMIT: Bytes = Bytes::mib(1024);
 /// Maximum size in bytes of a byte code file.
-const LONGEST: u64 = 64 << 20;
+const MAX_BYTECODE_BYTES: u64 = 64 << 20;
 
 /// Compiles the modules of `layers`, the topmost first, and writes them to `out`. Returns the reason when
 /// compiling fails; then no byte code is written, and programs start more slowly.
@@ -44,8 +44,12 @@ pub fn write<W: Write>(
             folders.push(format!("/{folder}"));
         }
     }
-    let limits =
-        hotcell_sandbox::Limits { memory: MEMORY, wall: LIMIT, cpu_time: None, ..Default::default() };
+    let limits = hotcell_sandbox::Limits {
+        memory: MEMORY_LIMIT,
+        wall: COMPILE_TIMEOUT,
+        cpu_time: None,
+        ..Default::default()
+    };
     let policy = Policy::new(format!("/usr/bin/python3.{minor}"))
         // Hashes instead of times: the root never changes, and the same files give the same bytes.
         .args(["-B", "-m", "compileall", "-q", "-q", "--invalidation-mode", "unchecked-hash"])
@@ -109,7 +113,7 @@ fn collect<W: Write>(work: &Path, at: &Path, out: &mut tar::Builder<W>) -> io::R
         if metadata.is_dir() {
             collect(work, &inner, out)?;
         } else if metadata.is_file()
-            && metadata.len() <= LONGEST
+            && metadata.len() <= MAX_BYTECODE_BYTES
             && inner.extension().is_some_and(|e| e == "pyc")
         {
             let bytes = fs::read(&path)?;

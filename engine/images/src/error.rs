@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::image::{HOST_ARCHITECTURE, MOST_LAYERS};
+use crate::image::{HOST_ARCHITECTURE, MAX_LAYERS};
 use crate::stream::Digest;
 use crate::unpack::UnpackError;
 
@@ -88,7 +88,7 @@ pub enum StoreError {
     },
     /// The image has more layers than an overlay can have.
     #[error(
-        "the image has {0} layers, and at most {MOST_LAYERS} can be mounted; make it again with fewer steps"
+        "the image has {0} layers, and at most {MAX_LAYERS} can be mounted; make it again with fewer steps"
     )]
     Layers(usize),
     /// An operation on the store's own files failed.

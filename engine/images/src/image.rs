@@ -18,10 +18,10 @@ pub const HOST_ARCHITECTURE: &str = match std::env::consts::ARCH.as_bytes() {
 
 /// Maximum number of layers of an image: an overlay's mount options have to fit into one page, which has room
 /// for these and one layer of ours.
-pub const MOST_LAYERS: usize = 127;
+pub const MAX_LAYERS: usize = 127;
 
 /// Maximum length of an image name.
-const LONGEST_NAME: usize = 100;
+const MAX_NAME_LEN: usize = 100;
 
 /// An image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,7 +102,7 @@ pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b':' | b'-');
-    name.len() <= LONGEST_NAME
+    name.len() <= MAX_NAME_LEN
         && name.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric())
         && name.bytes().all(plain)
 }

@@ -16,7 +16,7 @@ use crate::tarball;
 use crate::tool::{self, ToolError};
 
 /// Time limit for downloads of some hundred megabytes.
-const LIMIT: Duration = Duration::from_secs(30 * 60);
+const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// Folder of the packages.
 const PLACE: &str = "usr/local/lib/node_modules";
 
@@ -79,7 +79,7 @@ pub fn resolve(packages: &[String], work: &Path) -> Result<Vec<String>, NpmError
     fs::write(work.join("package.json"), "{\"private\":true}\n")?;
     let mut lock = npm(work)?;
     lock.args(["install", "--package-lock-only", "--save-exact", "--"]).args(packages);
-    tool::run(lock, "npm install --package-lock-only", LIMIT)?;
+    tool::run(lock, "npm install --package-lock-only", DOWNLOAD_TIMEOUT)?;
     list(work)
 }
 
@@ -115,7 +115,7 @@ pub fn write<W: Write>(packages: &[String], work: &Path, out: &mut tar::Builder<
     let before = list(work)?;
     let mut install = npm(work)?;
     install.arg("install");
-    tool::run(install, "npm install", LIMIT)?;
+    tool::run(install, "npm install", DOWNLOAD_TIMEOUT)?;
     if list(work)? != before {
         return Err(NpmError::Changed);
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 /// Buffer size of the writer, in bytes.
-const PIECE: usize = 64 * 1024;
+const BUFFER_BYTES: usize = 64 * 1024;
 
 /// The reading end. Fails, instead of ending early, when the writer failed.
 pub struct Archive<'a> {
@@ -41,7 +41,7 @@ pub fn piped<A: Send, B, E: From<io::Error> + Send, F: From<E>>(
         let writer = scope.spawn(|| {
             // Kept open until the writer has reported success.
             let end = to.try_clone()?;
-            let written = write(BufWriter::with_capacity(PIECE, to));
+            let written = write(BufWriter::with_capacity(BUFFER_BYTES, to));
             whole.store(written.is_ok(), Ordering::Release);
             drop(end);
             written

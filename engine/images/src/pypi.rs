@@ -14,7 +14,7 @@ use crate::tarball;
 use crate::tool::{self, ToolError};
 
 /// Time limit for downloads of some hundred megabytes.
-const LIMIT: Duration = Duration::from_secs(30 * 60);
+const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// Oldest C library that wheels are built for, as 2.N.
 const OLDEST_C_LIBRARY: u32 = 5;
 
@@ -130,7 +130,7 @@ pub fn write<W: Write>(
         .arg(&files)
         .arg("-r")
         .arg(work.join("pins.txt"));
-    tool::run(download, "pip download", LIMIT)?;
+    tool::run(download, "pip download", DOWNLOAD_TIMEOUT)?;
     let mut found = Vec::new();
     let names: Vec<PathBuf> = fs::read_dir(&files)?.map(|e| Ok(e?.path())).collect::<io::Result<_>>()?;
     for wheel in wheels {
@@ -150,7 +150,7 @@ pub fn write<W: Write>(
         .args(["install", "--no-index", "--no-compile", "--no-warn-script-location"])
         .args(target.options());
     install.arg("--target").arg(&tree).args(&names);
-    tool::run(install, "pip install", LIMIT)?;
+    tool::run(install, "pip install", DOWNLOAD_TIMEOUT)?;
     let scripts = tree.join("bin");
     if scripts.is_dir() {
         for entry in fs::read_dir(&scripts)? {
@@ -180,7 +180,7 @@ fn pip(work: &Path) -> Result<Command, ToolError> {
     let has_pip = |python: &PathBuf| {
         let mut ask = tool::command(python, work, &[]);
         ask.args(["-m", "pip", "--version"]);
-        tool::run(ask, "pip --version", LIMIT).is_ok()
+        tool::run(ask, "pip --version", DOWNLOAD_TIMEOUT).is_ok()
     };
     let python = match Some(system).filter(has_pip) {
         Some(python) => python,

@@ -26,7 +26,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
-use crate::image::{self, Config, Image, MOST_LAYERS, Top, TopKind};
+use crate::image::{self, Config, Image, MAX_LAYERS, Top, TopKind};
 use crate::stream::Digest;
 use crate::tree::Kind;
 use crate::unpack::{Limits, Recorded, Unpacked, unpack};
@@ -37,9 +37,9 @@ const LOCK: &str = "lock";
 /// Name prefix of data that is being written; the writer's process id follows.
 const UNFINISHED: &str = "unfinished-";
 /// Maximum number of names in an image's root, each of which needs a rule of the sandbox.
-const MOST_TOP: usize = 1000;
+const MAX_TOP_NAMES: usize = 1000;
 /// Maximum size of a record, in bytes.
-const LONGEST_ROW: u64 = 4 << 20;
+const MAX_RECORD_BYTES: u64 = 4 << 20;
 type Result<T> = std::result::Result<T, StoreError>;
 
 /// Facts about a layer.
@@ -135,7 +135,7 @@ impl Store {
             file => file?,
         };
         let mut text = String::new();
-        file.take(LONGEST_ROW).read_to_string(&mut text)?;
+        file.take(MAX_RECORD_BYTES).read_to_string(&mut text)?;
         serde_json::from_str(&text).map_err(|e| StoreError::Damaged(name.to_owned(), e.to_string()))
     }
 
@@ -423,7 +423,7 @@ impl Import<'_> {
         if !image::is_name(&name) {
             return Err(StoreError::Name(name));
         }
-        if layers.len() > MOST_LAYERS {
+        if layers.len() > MAX_LAYERS {
             return Err(StoreError::Layers(layers.len()));
         }
         let folders: Vec<PathBuf> = layers.iter().map(|digest| self.store.layer(digest)).collect();
@@ -458,9 +458,9 @@ impl Import<'_> {
             config,
             notes,
         };
-        if image.top.len() > MOST_TOP {
+        if image.top.len() > MAX_TOP_NAMES {
             return Err(StoreError::Large(format!(
-                "{} names in its root, and at most {MOST_TOP}",
+                "{} names in its root, and at most {MAX_TOP_NAMES}",
                 image.top.len()
             )));
         }
@@ -470,7 +470,7 @@ impl Import<'_> {
         let mut text = serde_json::to_vec_pretty(&image).map_err(io::Error::from)?;
         text.push(b'\n');
         // The record has to fit the limit for reading.
-        if text.len() as u64 >= LONGEST_ROW {
+        if text.len() as u64 >= MAX_RECORD_BYTES {
             return Err(StoreError::Large(format!("a configuration of {} bytes", text.len())));
         }
         let folder = self.fresh()?;

@@ -12,13 +12,13 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use sha2::{Digest as _, Sha256};
 
 /// Maximum window size of a zstd frame in bytes, as produced by `zstd --long`; larger ones are rejected.
-const WINDOW: u64 = 128 << 20;
+const MAX_WINDOW_BYTES: u64 = 128 << 20;
 /// Memory limit of xz in KiB; `xz -9` takes 65 MiB.
-const XZ_MEMORY: u32 = 128 << 10;
+const MAX_XZ_MEMORY_KIB: u32 = 128 << 10;
 /// Buffer size for reading, in bytes.
-const PIECE: usize = 64 * 1024;
+const READ_CHUNK: usize = 64 * 1024;
 /// Output in bytes to which the ratio limit does not apply: a small archive of an empty disk is not a bomb.
-const ALWAYS: u64 = 64 << 20;
+const RATIO_FREE_BYTES: u64 = 64 << 20;
 
 /// A SHA-256 digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -175,12 +175,12 @@ impl<R: Read> Plain<R> {
         let mut start = Vec::new();
         (&mut counted).take(6).read_to_end(&mut start)?;
         let kind = Compression::of(&start);
-        let whole = BufReader::with_capacity(PIECE, Cursor::new(start).chain(counted));
+        let whole = BufReader::with_capacity(READ_CHUNK, Cursor::new(start).chain(counted));
         let inner = match kind {
             Compression::None => Decoder::None(whole),
             Compression::Gzip => Decoder::Gzip(MultiGzDecoder::new(whole)),
             Compression::Zstd => Decoder::Zstd(ZstdFrames::new(whole)),
-            Compression::Xz => Decoder::Xz(XzReader::new_mem_limit(whole, true, XZ_MEMORY)),
+            Compression::Xz => Decoder::Xz(XzReader::new_mem_limit(whole, true, MAX_XZ_MEMORY_KIB)),
         };
         Ok(Self { inner, gauge, ratio, most, digest: Sha256::new() })
     }
@@ -192,7 +192,7 @@ impl<R: Read> Plain<R> {
     /// Reads the rest, and returns the digest and length of everything.
     pub(crate) fn finish(mut self) -> io::Result<(Digest, u64)> {
         self.gauge.headers(None);
-        let mut piece = vec![0; PIECE];
+        let mut piece = vec![0; READ_CHUNK];
         while self.read(&mut piece)? > 0 {}
         Ok((Digest(self.digest.finalize().into()), self.gauge.out.get()))
     }
@@ -218,7 +218,7 @@ impl<R: Read> Read for Plain<R> {
         if let Some(left) = self.gauge.headers.get() {
             self.gauge.headers.set(Some(left - count as u64));
         }
-        if total > ALWAYS && total > self.gauge.read.get().saturating_mul(self.ratio) {
+        if total > RATIO_FREE_BYTES && total > self.gauge.read.get().saturating_mul(self.ratio) {
             return Err(self.gauge.stop(Tripped::Ratio));
         }
         if total > self.most {
@@ -239,7 +239,7 @@ struct ZstdFrames<R> {
 impl<R: BufRead> ZstdFrames<R> {
     fn new(rest: R) -> Self {
         let mut decoder = FrameDecoder::new();
-        decoder.set_max_window_size(WINDOW);
+        decoder.set_max_window_size(MAX_WINDOW_BYTES);
         Self { rest, decoder, inside: false }
     }
 }

@@ -12,9 +12,9 @@ use sha2::{Digest as _, Sha256};
 use crate::stream::Digest;
 
 /// Maximum output that is kept, in bytes.
-const LONGEST: u64 = 64 << 20;
+const MAX_OUTPUT_BYTES: u64 = 64 << 20;
 /// Interval at which the program's end is checked.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Reason why a program of the host failed.
 #[derive(Debug, thiserror::Error)]
@@ -116,7 +116,7 @@ pub fn run(mut command: Command, what: &str, limit: Duration) -> Result<Vec<u8>,
                     drop(child.kill());
                     break child.wait().map(|_| None);
                 }
-                Ok(None) => thread::sleep(LOOK),
+                Ok(None) => thread::sleep(POLL_INTERVAL),
                 Ok(Some(status)) => break Ok(Some(status)),
                 Err(e) => break Err(e),
             }
@@ -153,7 +153,7 @@ fn read(from: Option<impl Read>) -> Vec<u8> {
     let mut kept = Vec::new();
     if let Some(mut from) = from {
         // On a read error the output is cut short; the exit status decides.
-        drop((&mut from).take(LONGEST).read_to_end(&mut kept));
+        drop((&mut from).take(MAX_OUTPUT_BYTES).read_to_end(&mut kept));
         drop(io::copy(&mut from, &mut io::sink()));
     }
     kept

@@ -197,7 +197,7 @@ fn unreadable(gauge: &Gauge, limits: &Limits, error: io::Error) -> UnpackError {
 }
 
 /// Maximum size in bytes of the table of owners, modes and devices.
-const MOST_RECORDED: u64 = 64 << 20;
+const MAX_TABLE_BYTES: u64 = 64 << 20;
 
 struct Unpacking {
     tree: Tree,
@@ -210,9 +210,9 @@ struct Unpacking {
 
 /// A name, shortened for messages.
 fn shown(name: &[u8]) -> String {
-    const MOST: usize = 200;
-    let text = String::from_utf8_lossy(&name[..name.len().min(MOST)]).into_owned();
-    if name.len() > MOST { format!("{text}…") } else { text }
+    const MAX_SHOWN_BYTES: usize = 200;
+    let text = String::from_utf8_lossy(&name[..name.len().min(MAX_SHOWN_BYTES)]).into_owned();
+    if name.len() > MAX_SHOWN_BYTES { format!("{text}…") } else { text }
 }
 
 /// Converts a name in an archive to a path below the folder. `.` and repeated slashes are ignored; the empty
@@ -363,10 +363,10 @@ impl Unpacking {
         if special || (uid, gid) != (0, 0) || (mode != on_disk && letter != 'l') {
             // The table is kept in memory, and names may be long.
             self.names += path.as_os_str().len() as u64 + 64;
-            if self.names > MOST_RECORDED {
+            if self.names > MAX_TABLE_BYTES {
                 return Err(UnpackError::Limit {
                     what: "bytes of names with owners or devices",
-                    most: MOST_RECORDED,
+                    most: MAX_TABLE_BYTES,
                 });
             }
             self.found.recorded.push(Recorded { path, kind: letter, mode, uid, gid, device });
@@ -465,8 +465,8 @@ fn cannot(name: &[u8], error: io::Error) -> UnpackError {
 
 /// Modification time in seconds since 1970, within the range of every file system.
 fn modified(header: &Header) -> i64 {
-    const LATEST: u64 = u32::MAX as u64;
-    i64::try_from(header.mtime().unwrap_or(0).min(LATEST)).unwrap_or(0)
+    const MAX_MTIME: u64 = u32::MAX as u64;
+    i64::try_from(header.mtime().unwrap_or(0).min(MAX_MTIME)).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use crate::tree::{Kind, Tree, is_opaque, kind};
 
 /// Maximum number of links in the resolution of one path. See `path_resolution(7)`.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// Layers, the topmost first.
 pub(crate) struct View {
@@ -43,7 +43,7 @@ impl View {
             let Some((kind, layer)) = self.entry(&at, &part)? else { return Ok(None) };
             if kind == Kind::Link {
                 links += 1;
-                if links > MOST_LINKS {
+                if links > MAX_LINKS {
                     return Ok(None);
                 }
                 let says = fs::readlinkat(layer.existing(&at)?, &part, Vec::new())?;

@@ -16,11 +16,11 @@ use crate::stream::Digest;
 use crate::tool::{self, ToolError};
 
 /// Time limit for fetching the lists of a release, some 10 MB.
-const UPDATE: Duration = Duration::from_secs(10 * 60);
+const UPDATE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// Time limit for resolving, which takes seconds.
-const RESOLVE: Duration = Duration::from_secs(120);
+const RESOLVE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Time limit for downloading packages, up to hundreds of megabytes.
-const DOWNLOAD: Duration = Duration::from_secs(60 * 60);
+const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 /// Package in every image, with the system's name and basic folders.
 const BASE: &str = "base-files";
 
@@ -102,7 +102,7 @@ impl Apt {
         }
         let mut dump = tool::command(&config, folder.path(), &[]);
         dump.arg("dump");
-        let dump = tool::run(dump, "apt-config dump", RESOLVE)?;
+        let dump = tool::run(dump, "apt-config dump", RESOLVE_TIMEOUT)?;
         let dump = String::from_utf8_lossy(&dump);
         let architecture = value(&dump, "APT::Architecture")
             .ok_or_else(|| AptError::Printed("no APT::Architecture".to_owned()))?;
@@ -119,7 +119,7 @@ impl Apt {
         let apt = Self { folder, program, suite, architecture };
         let mut update = apt.command();
         update.args(["--error-on=any", "update"]);
-        tool::run(update, "apt-get update", UPDATE)?;
+        tool::run(update, "apt-get update", UPDATE_TIMEOUT)?;
         Ok(apt)
     }
 
@@ -129,7 +129,8 @@ impl Apt {
     /// [`AptError::Tool`] when apt fails, with apt's message when a package does not exist;
     /// [`AptError::Printed`] when its output cannot be understood.
     pub fn resolve(&self, packages: &[String]) -> Result<Vec<Chosen>, AptError> {
-        let printed = tool::run(self.install("--print-uris", packages), "resolving packages", RESOLVE)?;
+        let printed =
+            tool::run(self.install("--print-uris", packages), "resolving packages", RESOLVE_TIMEOUT)?;
         of_uris(&String::from_utf8_lossy(&printed))
     }
 
@@ -140,7 +141,7 @@ impl Apt {
     /// [`AptError::Tool`] when apt fails; [`AptError::Digest`] when a file has another digest;
     /// [`AptError::Io`] when a file cannot be read.
     pub fn download(&self, packages: &[String], chosen: &[Chosen]) -> Result<Vec<PathBuf>, AptError> {
-        tool::run(self.install("--download-only", packages), "downloading packages", DOWNLOAD)?;
+        tool::run(self.install("--download-only", packages), "downloading packages", DOWNLOAD_TIMEOUT)?;
         let archives = self.folder.path().join("archives");
         let checked = |package: &Chosen| {
             let path = archives.join(&package.file);

@@ -8,13 +8,13 @@ use super::control::paragraphs;
 use crate::stream::Plain;
 
 /// Maximum size in bytes of the uncompressed control archive; Debian's own are below 1 MiB.
-const CONTROL: u64 = 32 << 20;
+const MAX_CONTROL_BYTES: u64 = 32 << 20;
 /// Maximum size of the control file, in bytes.
-const CONTROL_FILE: u64 = 1 << 20;
+const MAX_CONTROL_FILE_BYTES: u64 = 1 << 20;
 /// Maximum size of a package's uncompressed files, in bytes.
-const DATA: u64 = 16 << 30;
+const MAX_DATA_BYTES: u64 = 16 << 30;
 /// Maximum compression ratio of a package; documentation and tables reach some hundreds.
-const RATIO: u64 = 2000;
+const MAX_RATIO: u64 = 2000;
 
 /// Metadata of a package.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,10 +50,10 @@ impl<R: Read> Deb<R> {
         let mut about = None;
         while let Some(member) = ar.next_member()? {
             if member.name.starts_with("control.tar") {
-                about = Some(read_control(Plain::new(&mut ar, RATIO, CONTROL)?)?);
+                about = Some(read_control(Plain::new(&mut ar, MAX_RATIO, MAX_CONTROL_BYTES)?)?);
             } else if member.name.starts_with("data.tar") {
                 let about = about.ok_or_else(|| bad("has files before it says what it is"))?;
-                return Ok(Self { about, data: Plain::new(ar, RATIO, DATA)? });
+                return Ok(Self { about, data: Plain::new(ar, MAX_RATIO, MAX_DATA_BYTES)? });
             } else if !member.name.starts_with('_') {
                 return Err(bad("has a member that packages do not have"));
             }
@@ -84,7 +84,9 @@ fn read_control(from: impl Read) -> io::Result<About> {
         match path.strip_prefix("./").unwrap_or(&path).to_str() {
             Some("control") => {
                 let mut read = String::new();
-                if (&mut entry).take(CONTROL_FILE + 1).read_to_string(&mut read)? as u64 > CONTROL_FILE {
+                if (&mut entry).take(MAX_CONTROL_FILE_BYTES + 1).read_to_string(&mut read)? as u64
+                    > MAX_CONTROL_FILE_BYTES
+                {
                     return Err(bad("has a control file without end"));
                 }
                 text = Some(read);

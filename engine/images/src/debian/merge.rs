@@ -25,7 +25,7 @@ const LEFT_OUT: [&str; 6] = [
     "usr/share/bug",
 ];
 /// Maximum number of links in the resolution of one path.
-const DEPTH: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// Writes the files of packages into one archive.
 pub struct Merge<W: Write> {
@@ -152,7 +152,7 @@ impl<W: Write> Merge<W> {
     /// Resolves the links in a path; also in its last component when `whole`.
     fn resolve(&self, path: &Path, whole: bool) -> io::Result<PathBuf> {
         let mut path = path.to_owned();
-        for _ in 0..DEPTH {
+        for _ in 0..MAX_LINKS {
             let ancestors: Vec<&Path> = path.ancestors().skip(usize::from(!whole)).collect();
             let Some((link, to)) = ancestors.iter().rev().find_map(|a| self.links.get_key_value(*a)) else {
                 return Ok(path);

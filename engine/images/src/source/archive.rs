@@ -17,7 +17,7 @@ use crate::stream::{Compression, Plain};
 use crate::unpack::Limits;
 
 /// Maximum number of files; an image has three per layer.
-const MOST: usize = 10_000;
+const MAX_FILES: usize = 10_000;
 
 /// An archive, and the offsets of its files.
 pub(crate) struct Archive {
@@ -68,7 +68,8 @@ fn plain(store: &Store, file: File, limits: &Limits, path: &Path) -> Result<File
 fn index(file: &mut File) -> io::Result<HashMap<String, Place>> {
     // Reads headers only and seeks over the content.
     let mut files = HashMap::new();
-    let mut archive = tar::Archive::new(BufReader::with_capacity(4096, Bounded { file, left: MOST * 4096 }));
+    let mut archive =
+        tar::Archive::new(BufReader::with_capacity(4096, Bounded { file, left: MAX_FILES * 4096 }));
     for entry in archive.entries_with_seek()? {
         let entry = entry?;
         let Some(name) = entry.path_bytes().strip_prefix(b"./").map_or_else(
@@ -77,7 +78,7 @@ fn index(file: &mut File) -> io::Result<HashMap<String, Place>> {
         ) else {
             continue;
         };
-        if files.len() == MOST {
+        if files.len() == MAX_FILES {
             return Err(io::Error::other("too many files"));
         }
         match entry.header().entry_type() {

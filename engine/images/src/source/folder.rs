@@ -13,7 +13,7 @@ use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use crate::error::{SourceError, StoreError};
 
 /// Maximum nesting depth of folders.
-const DEEPEST: usize = 128;
+const MAX_FOLDER_DEPTH: usize = 128;
 
 /// Passes the archive of a folder to `take` while it is being written.
 pub(crate) fn as_archive<T>(
@@ -54,7 +54,7 @@ fn write(root: &OwnedFd, to: PipeWriter) -> io::Result<()> {
 
 impl Writer {
     fn folder(&mut self, folder: &OwnedFd, path: &Path, depth: usize) -> io::Result<()> {
-        if depth > DEEPEST {
+        if depth > MAX_FOLDER_DEPTH {
             return Err(io::Error::other(format!("{} lies too deep", path.display())));
         }
         let mut names = Vec::new();

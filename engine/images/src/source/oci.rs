@@ -19,9 +19,9 @@ use crate::image::HOST_ARCHITECTURE;
 use crate::stream::Digest;
 
 /// Maximum size of a document, in bytes.
-pub(crate) const LONGEST: u64 = 8 << 20;
+pub(crate) const MAX_DOCUMENT_BYTES: u64 = 8 << 20;
 /// Maximum nesting depth of indexes.
-const DEEPEST: usize = 4;
+const MAX_INDEX_DEPTH: usize = 4;
 
 /// Reference to a blob by its digest.
 #[derive(Clone, Debug, Deserialize)]
@@ -169,9 +169,9 @@ impl Blobs for Layout {
 fn read(blobs: &dyn Blobs, name: &str) -> Result<Vec<u8>, SourceError> {
     let mut bytes = Vec::new();
     let bad = |why: String| SourceError::Document { what: name.to_owned(), why };
-    blobs.open(name)?.take(LONGEST + 1).read_to_end(&mut bytes).map_err(|e| bad(e.to_string()))?;
-    if bytes.len() as u64 > LONGEST {
-        return Err(bad(format!("it is longer than {LONGEST} bytes")));
+    blobs.open(name)?.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut bytes).map_err(|e| bad(e.to_string()))?;
+    if bytes.len() as u64 > MAX_DOCUMENT_BYTES {
+        return Err(bad(format!("it is longer than {MAX_DOCUMENT_BYTES} bytes")));
     }
     Ok(bytes)
 }
@@ -255,7 +255,7 @@ pub(crate) fn choose<'a>(all: &'a [Descriptor], which: Option<&str>) -> Result<&
 pub(crate) fn of_manifest(blobs: &dyn Blobs, digest: Digest, depth: usize) -> Result<Resolved, StoreError> {
     let what = format!("the manifest {digest}");
     let manifest: Manifest = parse(&what, &verified(blobs, &what, digest)?)?;
-    if manifest.config.is_none() && !manifest.manifests.is_empty() && depth < DEEPEST {
+    if manifest.config.is_none() && !manifest.manifests.is_empty() && depth < MAX_INDEX_DEPTH {
         let chosen = choose(&manifest.manifests, None)?;
         return of_manifest(blobs, chosen.digest, depth + 1);
     }

@@ -18,7 +18,9 @@ use oci_client::secrets::RegistryAuth;
 use oci_client::{Client, Reference};
 
 use super::add;
-use super::oci::{Descriptor, LONGEST, Layout, Manifest, blob, choose, configuration, of_manifest, parse};
+use super::oci::{
+    Descriptor, Layout, MAX_DOCUMENT_BYTES, Manifest, blob, choose, configuration, of_manifest, parse,
+};
 use crate::error::{SourceError, StoreError};
 use crate::image::Image;
 use crate::store::{Import, Store};
@@ -28,9 +30,9 @@ use crate::unpack::Limits;
 /// Prefix of the name of an image in a registry.
 pub const SCHEME: &str = "oci://";
 /// Timeout for connecting, and for the next bytes of a layer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const NETWORK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Timeout for a document, which has a few thousand bytes.
-const DOCUMENT: Duration = Duration::from_secs(60);
+const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Accepted media types of manifests.
 const MANIFESTS: [&str; 4] = [
     "application/vnd.oci.image.index.v1+json",
@@ -39,7 +41,7 @@ const MANIFESTS: [&str; 4] = [
     "application/vnd.docker.distribution.manifest.v2+json",
 ];
 /// Maximum nesting depth of indexes.
-const DEEPEST: usize = 4;
+const MAX_INDEX_DEPTH: usize = 4;
 
 /// Parses a name into registry, repository, and tag or digest.
 pub(crate) fn reference(name: &str) -> Result<Reference, SourceError> {
@@ -92,14 +94,14 @@ async fn fetch(
         if is_loopback(reference.registry()) { ClientProtocol::Http } else { ClientProtocol::Https };
     let client = Client::new(ClientConfig {
         protocol,
-        connect_timeout: Some(PATIENCE),
-        read_timeout: Some(PATIENCE),
+        connect_timeout: Some(NETWORK_TIMEOUT),
+        read_timeout: Some(NETWORK_TIMEOUT),
         ..ClientConfig::default()
     });
     let fetcher = Fetcher { client, reference, source, folder, limits };
     std::fs::create_dir_all(folder.join("blobs/sha256"))?;
     let (top, mut manifest) = fetcher.document(reference).await?;
-    for _ in 0..DEEPEST {
+    for _ in 0..MAX_INDEX_DEPTH {
         if manifest.config.is_some() || manifest.manifests.is_empty() {
             break;
         }
@@ -109,7 +111,7 @@ async fn fetch(
     let Some(config) = &manifest.config else {
         return Err(fetcher.bad(&"what it has there is no image").into());
     };
-    fetcher.blob(config, LONGEST).await?;
+    fetcher.blob(config, MAX_DOCUMENT_BYTES).await?;
     let text = std::fs::read(folder.join(blob(&config.digest)))?;
     let (_, diff_ids) = configuration(&format!("the configuration {}", config.digest), &text)?;
     for (layer, diff_id) in manifest.layers.iter().zip(&diff_ids) {
@@ -136,12 +138,12 @@ impl Fetcher<'_> {
     /// Fetches an index or a manifest, and stores it as a blob.
     async fn document(&self, reference: &Reference) -> Result<(Digest, Manifest), StoreError> {
         let asked = self.client.pull_manifest_raw(reference, &RegistryAuth::Anonymous, &MANIFESTS);
-        let answered = tokio::time::timeout(DOCUMENT, asked).await;
+        let answered = tokio::time::timeout(DOCUMENT_TIMEOUT, asked).await;
         let (bytes, _) = answered
-            .map_err(|_| self.bad(&format!("it does not answer within {} s", DOCUMENT.as_secs())))?
+            .map_err(|_| self.bad(&format!("it does not answer within {} s", DOCUMENT_TIMEOUT.as_secs())))?
             .map_err(|e| self.bad(&e))?;
-        if bytes.len() as u64 > LONGEST {
-            return Err(self.bad(&format!("its manifest is longer than {LONGEST} bytes")).into());
+        if bytes.len() as u64 > MAX_DOCUMENT_BYTES {
+            return Err(self.bad(&format!("its manifest is longer than {MAX_DOCUMENT_BYTES} bytes")).into());
         }
         let digest = Digest::of(&bytes);
         if let Some(promised) = reference.digest().and_then(Digest::parse).filter(|p| *p != digest) {
@@ -176,7 +178,7 @@ impl Fetcher<'_> {
         while let Some(piece) = sent.stream.next().await {
             let piece = piece.map_err(|e| self.bad(&e))?;
             length += piece.len() as u64;
-            if length > descriptor.size.min(self.limits.bytes.max(LONGEST)) {
+            if length > descriptor.size.min(self.limits.bytes.max(MAX_DOCUMENT_BYTES)) {
                 return Err(self.bad(&format!("{} is longer than it should be", descriptor.digest)).into());
             }
             file.write_all(&piece)?;
