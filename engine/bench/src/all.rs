@@ -34,7 +34,7 @@ impl Default for Options {
 }
 
 /// Warm-up rounds, which do not count.
-const WARM: u32 = 3;
+const WARMUP_ROUNDS: u32 = 3;
 
 /// Time limits and sizes of the parts.
 struct Times {
@@ -49,7 +49,7 @@ struct Times {
     without: Duration,
 }
 
-const USUAL: Times = Times {
+const USUAL_TIMES: Times = Times {
     starts: Duration::from_secs(20),
     language: Duration::from_secs(4),
     window: Duration::from_millis(350),
@@ -60,7 +60,7 @@ const USUAL: Times = Times {
     mark_time: Duration::from_secs(2),
     without: Duration::from_secs(6),
 };
-const QUICK: Times = Times {
+const QUICK_TIMES: Times = Times {
     starts: Duration::from_millis(2500),
     language: Duration::from_millis(700),
     window: Duration::from_millis(120),
@@ -77,7 +77,7 @@ pub type See<'a> = &'a mut dyn FnMut(&str, u32, u32);
 
 /// Measures the requested parts. A part that cannot be measured becomes a row with the reason.
 pub async fn bench(options: &Options, see: See<'_>) -> Report {
-    let times = if options.quick { &QUICK } else { &USUAL };
+    let times = if options.quick { &QUICK_TIMES } else { &USUAL_TIMES };
     let rows = &options.rows;
     let mut report = Report::new(host::look());
     let peers = look_for_peers(options, &mut report, see);
@@ -133,7 +133,7 @@ fn look_for_peers(options: &Options, report: &mut Report, see: See<'_>) -> Found
 
 /// Measures variants in turn, and returns their rows.
 async fn in_turn(variants: Vec<Variant>, runs: u32, time: Duration, part: &str, see: See<'_>) -> Vec<Row> {
-    let rounds = Rounds { runs, warm: WARM, until: Instant::now() + time };
+    let rounds = Rounds { runs, warm: WARMUP_ROUNDS, until: Instant::now() + time };
     let measured = alternate(variants, rounds, &mut |done, of| see(part, done, of)).await;
     measured.into_iter().map(Row::from).collect()
 }

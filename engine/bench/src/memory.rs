@@ -15,7 +15,7 @@ pub const IDLE: &str = "memory of an idle sandbox";
 const KERNEL: [&str; 6] =
     ["SReclaimable:", "SUnreclaim:", "KernelStack:", "PageTables:", "SecPageTables:", "Percpu:"];
 /// Delay after which the kernel has freed slabs and updated its per-processor counters.
-const QUIET: Duration = Duration::from_millis(300);
+const SETTLE_DELAY: Duration = Duration::from_millis(300);
 
 /// Memory per idle sandbox, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -68,7 +68,7 @@ pub async fn measure(
     let mut any_resident = false;
     for round in 0..rounds {
         settle(engine).await?;
-        tokio::time::sleep(QUIET).await;
+        tokio::time::sleep(SETTLE_DELAY).await;
         let before = kib("/proc/meminfo", &KERNEL);
         let options = PoolOptions {
             each: count as usize,
@@ -80,7 +80,7 @@ pub async fn measure(
         prime(&pool, &policy).await?;
         ready(&pool, &policy, count as usize).await?;
         settle(engine).await?;
-        tokio::time::sleep(QUIET).await;
+        tokio::time::sleep(SETTLE_DELAY).await;
         let after = kib("/proc/meminfo", &KERNEL);
         let launcher = engine.launcher_id().await.unwrap_or_default();
         // The second process of each sandbox has no memory of its own until it runs a program.

@@ -54,9 +54,9 @@ pub struct PeerRow {
 }
 
 /// Timeout for the first start of a peer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of images that are tried.
-const IMAGES: usize = 3;
+const MAX_IMAGES: usize = 3;
 
 impl Peer {
     /// All peers, in the order of the table.
@@ -205,7 +205,7 @@ pub fn look_for(peer: Peer) -> (PeerRow, Option<Vec<OsString>>) {
     let images = if peer.runs_images() { images(peer) } else { Ok(vec![String::new()]) };
     let tried = images.and_then(|images| {
         let mut last = Err("there is no image; it pulls none".to_owned());
-        for image in images.into_iter().take(IMAGES) {
+        for image in images.into_iter().take(MAX_IMAGES) {
             place.image = (!image.is_empty()).then_some(image);
             let command = peer.command(&place);
             last = within(&mut crate::ways::command(&command)).map(|_| command);
@@ -247,14 +247,14 @@ fn within(command: &mut Command) -> Result<String, String> {
     let (mut out, mut err) = (tempfile()?, tempfile()?);
     let copies = out.try_clone().and_then(|out| Ok((out, err.try_clone()?))).map_err(|e| e.to_string())?;
     let mut child = command.stdout(copies.0).stderr(copies.1).spawn().map_err(|e| e.to_string())?;
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + START_TIMEOUT;
     let status = loop {
         match child.try_wait().map_err(|e| e.to_string())? {
             Some(status) => break status,
             None if Instant::now() > until => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!("it took longer than {} s", PATIENCE.as_secs()));
+                return Err(format!("it took longer than {} s", START_TIMEOUT.as_secs()));
             }
             None => std::thread::sleep(Duration::from_millis(2)),
         }

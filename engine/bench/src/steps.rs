@@ -36,7 +36,7 @@ pub const STEPS: [&str; 20] = [
     "init_filter",
 ];
 /// Pause in which the kernel removes namespaces.
-const PAUSE: Duration = Duration::from_millis(2);
+const CLEANUP_DELAY: Duration = Duration::from_millis(2);
 
 /// Medians of `timings_us` of cold runs in microseconds: phases in brackets, then the marked steps.
 ///
@@ -53,7 +53,7 @@ pub async fn cold(engine: &Engine, runs: u32, until: Instant) -> Result<BTreeMap
         good(&policy, &outcome)?;
         steps.take(outcome.timings_us);
         settle(engine).await?;
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(CLEANUP_DELAY).await;
     }
     Ok(steps.medians())
 }
@@ -146,10 +146,10 @@ pub fn leave_out(
         if run > 0 && Instant::now() >= until {
             break;
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(CLEANUP_DELAY);
         times.push(whole.run()?);
         for (_, floor, times) in &mut lacking {
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(CLEANUP_DELAY);
             times.push(floor.run()?);
         }
         see(run + 1, runs);

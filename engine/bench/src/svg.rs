@@ -10,15 +10,15 @@ use crate::targets::START;
 const WIDTH: f64 = 800.0;
 const MARGIN: f64 = 24.0;
 /// Position at which bars begin, with names to the left.
-const BARS: f64 = 250.0;
+const BARS_LEFT: f64 = 250.0;
 /// Maximum length of a bar, with its number to the right.
-const LONGEST: f64 = 440.0;
-const LINE: f64 = 18.0;
+const MAX_BAR_WIDTH: f64 = 440.0;
+const LINE_HEIGHT: f64 = 18.0;
 /// Maximum characters of a name, and of a line across the page.
-const NAME: usize = 32;
-const ACROSS: usize = 108;
-/// Maximum number of steps in a panel; the longest are shown.
-const MOST: usize = 24;
+const MAX_NAME_CHARS: usize = 32;
+const MAX_LINE_CHARS: usize = 108;
+/// Maximum number of bars in a panel; the longest are shown.
+const MAX_BARS: usize = 24;
 
 /// A group of bars with one scale.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,7 +80,7 @@ fn of_a_run(steps: &BTreeMap<String, f64>) -> Vec<(String, f64)> {
 
 fn longest(mut bars: Vec<(String, f64)>) -> Vec<(String, f64)> {
     bars.sort_by(|a, b| b.1.total_cmp(&a.1));
-    bars.truncate(MOST);
+    bars.truncate(MAX_BARS);
     bars
 }
 
@@ -97,27 +97,27 @@ pub fn picture(report: &Report) -> String {
 #[must_use]
 pub fn draw(title: &str, about: &str, panels: &[Panel]) -> String {
     let mut body = String::new();
-    let mut y = MARGIN + LINE;
-    text(&mut body, MARGIN, y, "bold 18px", "start", &cut(title, ACROSS * 2 / 3));
-    y += LINE * 1.3;
-    text(&mut body, MARGIN, y, "12px", "start", &cut(about, ACROSS));
+    let mut y = MARGIN + LINE_HEIGHT;
+    text(&mut body, MARGIN, y, "bold 18px", "start", &cut(title, MAX_LINE_CHARS * 2 / 3));
+    y += LINE_HEIGHT * 1.3;
+    text(&mut body, MARGIN, y, "12px", "start", &cut(about, MAX_LINE_CHARS));
     for panel in panels {
-        y += LINE * 2.2;
-        text(&mut body, MARGIN, y, "bold 14px", "start", &cut(&panel.title, ACROSS * 4 / 5));
-        y += LINE;
-        text(&mut body, MARGIN, y, "italic 12px", "start", &cut(&panel.note, ACROSS));
+        y += LINE_HEIGHT * 2.2;
+        text(&mut body, MARGIN, y, "bold 14px", "start", &cut(&panel.title, MAX_LINE_CHARS * 4 / 5));
+        y += LINE_HEIGHT;
+        text(&mut body, MARGIN, y, "italic 12px", "start", &cut(&panel.note, MAX_LINE_CHARS));
         let most = panel.bars.iter().map(|(_, us)| *us).fold(0.0, f64::max);
         for (name, us) in &panel.bars {
-            y += LINE;
-            text(&mut body, BARS - 8.0, y, "12px", "end", &cut(name, NAME));
-            let width = if most > 0.0 { (us.max(0.0) / most * LONGEST).max(0.5) } else { 0.5 };
+            y += LINE_HEIGHT;
+            text(&mut body, BARS_LEFT - 8.0, y, "12px", "end", &cut(name, MAX_NAME_CHARS));
+            let width = if most > 0.0 { (us.max(0.0) / most * MAX_BAR_WIDTH).max(0.5) } else { 0.5 };
             let _ = writeln!(
                 body,
-                "<rect x=\"{BARS}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"{:.1}\" fill=\"#555\"/>",
-                y - LINE * 0.65,
-                LINE * 0.72
+                "<rect x=\"{BARS_LEFT}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"{:.1}\" fill=\"#555\"/>",
+                y - LINE_HEIGHT * 0.65,
+                LINE_HEIGHT * 0.72
             );
-            text(&mut body, BARS + width + 6.0, y, "12px", "start", &format!("{us:.0} µs"));
+            text(&mut body, BARS_LEFT + width + 6.0, y, "12px", "start", &format!("{us:.0} µs"));
         }
     }
     let height = y + MARGIN;

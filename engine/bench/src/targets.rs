@@ -26,7 +26,7 @@ const STARTS: [(&str, &str, f64); 4] = [
     (OVERLAY, "hot start, overlay workspace / bare", 1.6),
 ];
 /// Maximum memory of an idle sandbox, in bytes.
-const MEMORY: f64 = 0.6 * 1024.0 * 1024.0;
+const MAX_MEMORY_BYTES: f64 = 0.6 * 1024.0 * 1024.0;
 
 /// Compares the rows with the targets that apply to them.
 #[must_use]
@@ -78,7 +78,7 @@ pub fn judge(rows: &[Row], peers: &[PeerRow]) -> Vec<Check> {
         let bytes = idle.memory_bytes.map(|bytes| bytes as f64);
         let mib = bytes.map(|bytes| bytes / 1024.0 / 1024.0);
         let measured = mib.ok_or_else(|| idle.failed.clone().unwrap_or_else(|| "not measured".to_owned()));
-        checks.push(Check::at_most(IDLE, measured, MEMORY / 1024.0 / 1024.0, " MiB"));
+        checks.push(Check::at_most(IDLE, measured, MAX_MEMORY_BYTES / 1024.0 / 1024.0, " MiB"));
     }
     checks
 }

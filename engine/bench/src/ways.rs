@@ -17,15 +17,15 @@ use crate::{Samples, Trouble};
 pub const TRUE: &str = "/bin/true";
 /// Pause between two measurements, since the kernel removes namespaces after a run and would slow the next
 /// one.
-const PAUSE: Duration = Duration::from_millis(3);
+const CLEANUP_DELAY: Duration = Duration::from_millis(3);
 /// Timeout for the removal of leftovers.
-const SETTLE: Duration = Duration::from_secs(5);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout for a pool to make a sandbox.
-const READY: Duration = Duration::from_secs(5);
+const READY_TIMEOUT: Duration = Duration::from_secs(5);
 /// A variant slower than this many microseconds, and than twice the fastest, takes part in fewer rounds.
-const LONG: f64 = 25_000.0;
+const SLOW_VARIANT_US: f64 = 25_000.0;
 /// A slow variant takes part in at least every this many rounds.
-const SELDOM: u32 = 20;
+const MAX_ROUND_INTERVAL: u32 = 20;
 
 /// A way to start a program and wait for its end.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ impl Way {
             Self::Hot(pool, _) | Self::Primed(pool, _) => settle(pool.engine()).await?,
             _ => {}
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(CLEANUP_DELAY).await;
         Ok(us)
     }
 }
@@ -214,8 +214,8 @@ pub async fn alternate(
 /// microseconds.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // clamped
 fn seldom(us: f64, quickest: f64) -> u32 {
-    let long = if quickest.is_finite() { LONG.max(2.0 * quickest) } else { LONG };
-    (us / long).ceil().clamp(1.0, f64::from(SELDOM)) as u32
+    let long = if quickest.is_finite() { SLOW_VARIANT_US.max(2.0 * quickest) } else { SLOW_VARIANT_US };
+    (us / long).ceil().clamp(1.0, f64::from(MAX_ROUND_INTERVAL)) as u32
 }
 
 /// Runs a policy twice, after which the pool prewarms it.
@@ -235,7 +235,7 @@ pub async fn prime(pool: &Pool, policy: &Policy) -> Result<(), Trouble> {
 /// [`Trouble::NotReady`] after five seconds plus 0.2 s per sandbox, with the engine's error when a sandbox is
 /// requested directly.
 pub async fn ready(pool: &Pool, policy: &Policy, count: usize) -> Result<(), Trouble> {
-    let patience = READY + Duration::from_millis(200) * u32::try_from(count).unwrap_or(u32::MAX);
+    let patience = READY_TIMEOUT + Duration::from_millis(200) * u32::try_from(count).unwrap_or(u32::MAX);
     let until = Instant::now() + patience;
     while pool.ready() < count {
         if Instant::now() > until {
@@ -248,7 +248,7 @@ pub async fn ready(pool: &Pool, policy: &Policy, count: usize) -> Result<(), Tro
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     // A sandbox counts as ready before its last steps on other processors are done.
-    tokio::time::sleep(PAUSE).await;
+    tokio::time::sleep(CLEANUP_DELAY).await;
     Ok(())
 }
 
@@ -257,7 +257,7 @@ pub async fn ready(pool: &Pool, policy: &Policy, count: usize) -> Result<(), Tro
 /// # Errors
 /// [`Trouble::Unsettled`] after five seconds.
 pub async fn settle(engine: &Engine) -> Result<(), Trouble> {
-    if engine.settle(SETTLE).await { Ok(()) } else { Err(Trouble::Unsettled) }
+    if engine.settle(SETTLE_TIMEOUT).await { Ok(()) } else { Err(Trouble::Unsettled) }
 }
 
 /// Checks that the exit code is 0.
