@@ -13,7 +13,7 @@ use hotcell_guard::{Artifact, Limits, Pack, scan};
 use crate::Options;
 
 /// Name of the rows; rates are in KiB per second.
-const WHAT: &str = "KiB of the standard library";
+const ROW_NAME: &str = "KiB of the standard library";
 /// Number of rounds; Bandit takes more than a minute for each.
 const ROUNDS: usize = 3;
 /// Target throughput as a multiple of Bandit's.
@@ -46,7 +46,7 @@ pub fn measure(options: &Options, report: &mut Report) -> Result<()> {
         library.push(in_this_process(&files)?);
     }
     let mut row = |variant: &str, times: &Samples| {
-        let row = Row::of_times(WHAT, variant, times);
+        let row = Row::of_times(ROW_NAME, variant, times);
         #[allow(clippy::cast_precision_loss)]
         let rate = bytes as f64 / 1024.0 / (times.median() / 1e6);
         report.row(Row { per_second: Some(rate), ..row });

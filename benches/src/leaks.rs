@@ -11,7 +11,7 @@ use hotcell_sandbox::{Engine, Policy};
 
 const RUNS: u32 = 1000;
 /// Runs before the first count, which fill pools and buffers.
-const WARM: u32 = 50;
+const WARMUP_RUNS: u32 = 50;
 
 /// Resources that a run could leak.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ struct Count {
 pub async fn measure(report: &mut Report) -> Result<()> {
     let engine = Engine::new();
     engine.keep_ready(2);
-    run(&engine, WARM).await?;
+    run(&engine, WARMUP_RUNS).await?;
     let before = count(&engine).await?;
     run(&engine, RUNS).await?;
     let after = count(&engine).await?;

@@ -22,9 +22,9 @@ use serde_json::{Value, json};
 use crate::Options;
 
 /// Time until the next sandbox is ready.
-const REFILL: Duration = Duration::from_millis(25);
+const REFILL_DELAY: Duration = Duration::from_millis(25);
 /// Time until the next sandbox with a waiting Python is ready.
-const REFILL_PYTHON: Duration = Duration::from_millis(200);
+const PYTHON_REFILL_DELAY: Duration = Duration::from_millis(200);
 /// Number of server starts.
 const STARTS: u32 = 20;
 /// Number of concurrent callers, and of calls by each.
@@ -204,7 +204,7 @@ async fn beside_the_library(hotcell: &Path, state: &Path, runs: u32, report: &mu
         ensure!(outcome.success(), "{TRUE} inside: {:?}", outcome.reason);
         // Both make the next sandbox in the background after a run; the pause keeps each from slowing the
         // other.
-        tokio::time::sleep(REFILL).await;
+        tokio::time::sleep(REFILL_DELAY).await;
         let asked = Instant::now();
         server.run()?;
         let theirs = micros(asked);
@@ -212,7 +212,7 @@ async fn beside_the_library(hotcell: &Path, state: &Path, runs: u32, report: &mu
             library.push(ours);
             call.push(theirs);
         }
-        tokio::time::sleep(REFILL).await;
+        tokio::time::sleep(REFILL_DELAY).await;
     }
     server.end()?;
     let served = pool.served();
@@ -237,7 +237,7 @@ fn python(hotcell: &Path, state: &Path, runs: u32, report: &mut Report) -> Resul
         let output = Command::new(&found.program).args(["-c", CODE]).stdin(Stdio::null()).output()?;
         let theirs = micros(asked);
         ensure!(output.stdout == b"1\n", "{}: {output:?}", found.program.display());
-        std::thread::sleep(REFILL_PYTHON);
+        std::thread::sleep(PYTHON_REFILL_DELAY);
         let asked = Instant::now();
         let arguments = json!({ "language": "python", "code": CODE });
         let answer = server.ask("tools/call", &json!({ "name": "run_code", "arguments": arguments }))?;
@@ -247,7 +247,7 @@ fn python(hotcell: &Path, state: &Path, runs: u32, report: &mut Report) -> Resul
             outside.push(theirs);
             call.push(ours);
         }
-        std::thread::sleep(REFILL_PYTHON);
+        std::thread::sleep(PYTHON_REFILL_DELAY);
     }
     server.end()?;
     report.row(Row::of_times("print(1)", "python3, outside", &outside));

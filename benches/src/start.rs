@@ -15,9 +15,9 @@ use hotcell_sandbox::{Engine, Policy};
 use crate::Options;
 
 /// Runs before the first measurement.
-const WARM: u32 = 5;
+const WARMUP_RUNS: u32 = 5;
 /// Time limit that is never reached.
-const LONG: Duration = Duration::from_secs(3600);
+const NO_TIMEOUT: Duration = Duration::from_secs(3600);
 const PROCESS: &str = "whole process";
 
 /// Measures the table of starts.
@@ -40,7 +40,7 @@ pub async fn measure(
     if let Some(hotcell) = &hotcell {
         variants.push(Variant::new(PROCESS, "cold", Way::Command(hotcell_run(hotcell, state.path()))));
     }
-    let rounds = Rounds { runs: options.runs, warm: WARM, until: Instant::now() + LONG };
+    let rounds = Rounds { runs: options.runs, warm: WARMUP_RUNS, until: Instant::now() + NO_TIMEOUT };
     let measured = alternate(variants, rounds, &mut |_, _| {}).await;
     let mut all = Vec::new();
     for Measured { what, name, times, failed } in measured {

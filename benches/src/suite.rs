@@ -17,9 +17,9 @@ use crate::Options;
 
 /// The two kinds of suite: name, content, and number of measurements.
 const SUITES: [(&str, &str, u32); 2] =
-    [("suite of 30 short tests", SHORT, 15), ("suite of some seconds", LONG, 5)];
+    [("suite of 30 short tests", SHORT_SUITE, 15), ("suite of some seconds", LONG_SUITE, 5)];
 
-const SHORT: &str = "
+const SHORT_SUITE: &str = "
 import pytest
 
 @pytest.mark.parametrize('n', range(30))
@@ -28,7 +28,7 @@ def test_short(n):
 ";
 
 /// Computation, files, processes and threads, roughly as mixed in real test suites.
-const LONG: &str = "
+const LONG_SUITE: &str = "
 import json, os, pathlib, re, subprocess, sys, threading
 import pytest
 
@@ -55,7 +55,7 @@ def test_threads(n):
 ";
 
 /// Each test fails with the time of its failure.
-const TIMES: &str = "
+const FAILURE_SUITE: &str = "
 import time
 import pytest
 
@@ -89,13 +89,13 @@ pub async fn measure(options: &Options, report: &mut Report) -> Result<()> {
         }
         let (less, more) = (outside.median(), inside.median());
         report.table(vec![Row::of_times(what, "bare", &outside), Row::of_times(what, "cold", &inside)]);
-        if text == SHORT {
+        if text == SHORT_SUITE {
             report.at_most(&format!("{what}: inside - outside"), (more - less) / 1000.0, 60.0, " ms");
         } else {
             report.at_most(&format!("{what}: inside / outside"), more / less, 1.05, " x");
         }
     }
-    let latencies = latencies(venv, &project(work.path(), "times", TIMES)?).await?;
+    let latencies = latencies(venv, &project(work.path(), "times", FAILURE_SUITE)?).await?;
     report.row(Row::of_times("a test's end, from the test to us", "cold", &latencies));
     report.at_most(
         "a test's end, from the test to us, p95",

@@ -34,13 +34,13 @@ pub const ADD: &str = r#"(component
     (func (export "add") (param "a" u32) (param "b" u32) (result u32) (canon lift (core func $i "add"))))"#;
 const ARGUMENTS: &str = r#"{"a":40,"b":2}"#;
 /// Size of a small call's frame, in bytes.
-const MESSAGE: usize = 128;
+const MESSAGE_BYTES: usize = 128;
 /// Calls before the measurement.
-const WARM: u32 = 200;
+const WARMUP_CALLS: u32 = 200;
 /// Number of calls whose leftovers are counted.
 const CALLS: u32 = 10_000;
 /// Number of calls of each kind with one mebibyte.
-const LARGE: u32 = 50;
+const LARGE_CALLS: u32 = 50;
 
 struct Nobody;
 
@@ -75,16 +75,16 @@ async fn small(hotcell: &Path, work: &Path, runs: u32, report: &mut Report) -> R
     let ready = hosts.prepare(&plugin).await?;
     ensure!(ready.process.is_some(), "a process is started");
     let mut alone = Samples::from_iter(Vec::new());
-    for run in 0..WARM + runs {
+    for run in 0..WARMUP_CALLS + runs {
         let begin = Instant::now();
         runtime.call(&prepared, CallRequest::new("add", ARGUMENTS, Arc::new(Nobody))).await?;
-        if run >= WARM {
+        if run >= WARMUP_CALLS {
             alone.push(micros(begin));
         }
     }
     let mut peer = Peer::start()?;
     let [mut bare, mut within, mut through] = [const { Vec::new() }; 3].map(Samples::from_iter);
-    for run in 0..WARM + runs {
+    for run in 0..WARMUP_CALLS + runs {
         let begin = Instant::now();
         peer.round_trip()?;
         let one = micros(begin);
@@ -94,7 +94,7 @@ async fn small(hotcell: &Path, work: &Path, runs: u32, report: &mut Report) -> R
         let begin = Instant::now();
         call(&hosts, &plugin, "add", ARGUMENTS).await?;
         let three = micros(begin);
-        if run >= WARM {
+        if run >= WARMUP_CALLS {
             bare.push(one);
             within.push(two);
             through.push(three);
@@ -105,7 +105,11 @@ async fn small(hotcell: &Path, work: &Path, runs: u32, report: &mut Report) -> R
     report.row(Row::of_times(what, "in this process, one after the other", &alone));
     report.row(Row::of_times(what, "in this process, in turn with the next two", &within));
     report.row(Row::of_times(what, "through the confined process", &through));
-    report.row(Row::of_times(&format!("{MESSAGE} bytes to another process and back"), "socket pair", &bare));
+    report.row(Row::of_times(
+        &format!("{MESSAGE_BYTES} bytes to another process and back"),
+        "socket pair",
+        &bare,
+    ));
     report.at_most("a call in this process, one after the other, p50", alone.median(), 15.0, " us");
     let most = 3.0 * bare.median() + within.median();
     report.at_most(
@@ -204,7 +208,7 @@ async fn with_plugins(hotcell: &Path, work: &Path, folder: &Path, report: &mut R
     ] {
         let path = format!("hotcell:files/files@0.1.0#{function}");
         let mut times = Samples::from_iter(Vec::new());
-        for run in 0..LARGE + 3 {
+        for run in 0..LARGE_CALLS + 3 {
             let begin = Instant::now();
             call(&hosts, &files, &path, arguments).await?;
             if run >= 3 {
@@ -256,7 +260,7 @@ impl Peer {
     }
 
     fn round_trip(&mut self) -> Result<()> {
-        let mut message = [7; MESSAGE];
+        let mut message = [7; MESSAGE_BYTES];
         self.socket.write_all(&message)?;
         Ok(self.socket.read_exact(&mut message)?)
     }

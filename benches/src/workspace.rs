@@ -17,11 +17,11 @@ use crate::Options;
 /// Number of folders, with a hundred files each.
 const FOLDERS: usize = 500;
 /// Number of files that a run changes before the diff.
-const DIFFED: usize = 100;
+const DIFFED_FILES: usize = 100;
 /// Number of files that runs change before the commit.
-const COMMITTED: usize = 1000;
+const COMMITTED_FILES: usize = 1000;
 const ROUNDS: usize = 10;
-const LONGEST_DIFF: usize = 64 << 20;
+const MAX_DIFF_BYTES: usize = 64 << 20;
 
 /// Measures the table.
 pub async fn measure(_options: &Options, report: &mut Report) -> Result<()> {
@@ -46,20 +46,24 @@ pub async fn measure(_options: &Options, report: &mut Report) -> Result<()> {
         run(&engine, &mut workspace, "true").await?;
         ready.push(micros(begin));
 
-        run(&engine, &mut workspace, &format!("for d in $(seq 0 {}); do echo x >> $d/1; done", DIFFED - 1))
-            .await?;
+        run(
+            &engine,
+            &mut workspace,
+            &format!("for d in $(seq 0 {}); do echo x >> $d/1; done", DIFFED_FILES - 1),
+        )
+        .await?;
         let begin = Instant::now();
         let found = workspace.changes()?;
-        let text = workspace.with_view(|before, after| diff(before, after, &found, LONGEST_DIFF))?;
+        let text = workspace.with_view(|before, after| diff(before, after, &found, MAX_DIFF_BYTES))?;
         diffed.push(micros(begin));
-        ensure!(found.len() == DIFFED && text.len() > DIFFED * 100, "{} changes", found.len());
+        ensure!(found.len() == DIFFED_FILES && text.len() > DIFFED_FILES * 100, "{} changes", found.len());
 
         let begin = Instant::now();
         let fork = workspace.fork()?;
         forked.push(micros(begin));
         drop(fork);
 
-        let each = COMMITTED / FOLDERS;
+        let each = COMMITTED_FILES / FOLDERS;
         let script = format!(
             "for d in $(seq 0 {}); do for f in $(seq 2 {}); do echo x >> $d/$f; done; done",
             FOLDERS - 1,
@@ -70,7 +74,7 @@ pub async fn measure(_options: &Options, report: &mut Report) -> Result<()> {
         let begin = Instant::now();
         let done = workspace.commit(false, None)?.done.len();
         committed.push(micros(begin));
-        ensure!(done == COMMITTED, "{done} paths were taken over");
+        ensure!(done == COMMITTED_FILES, "{done} paths were taken over");
     }
     let begin = Instant::now();
     copy(&tree, &work.path().join("copy"))?;
