@@ -14,9 +14,9 @@ use wit_component::{ComponentEncoder, StringEncoding, dummy_module, embed_compon
 use wit_parser::{ManglingAndAbi, Resolve};
 
 /// Maximum number of types that are kept.
-const KEPT: usize = 400;
+const MAX_TYPES: usize = 400;
 /// Maximum depth of their nesting.
-const DEEP: u32 = 4;
+const MAX_TYPE_DEPTH: u32 = 4;
 
 /// Functions of one type: `echo: func(p: T) -> tuple<T>` and `plain: func() -> T`.
 pub struct Types {
@@ -62,7 +62,7 @@ pub fn of(number: u16) -> Rc<Types> {
     }
     let types = Rc::new(ENGINE.with(|engine| make(engine, number)));
     KNOWN.with_borrow_mut(|known| {
-        if known.len() >= KEPT {
+        if known.len() >= MAX_TYPES {
             known.clear();
         }
         known.insert(number, Rc::clone(&types));
@@ -73,7 +73,7 @@ pub fn of(number: u16) -> Rc<Types> {
 fn make(engine: &Engine, number: u16) -> Types {
     let mut dice = Dice(u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut definitions = Vec::new();
-    let ty = dice.ty(DEEP, &mut definitions);
+    let ty = dice.ty(MAX_TYPE_DEPTH, &mut definitions);
     let wit = format!(
         "package t:t; interface i {{ {}\necho: func(p: {ty}) -> tuple<{ty}>; plain: func() -> {ty}; }} world w {{ export i; }}",
         definitions.join("\n")
