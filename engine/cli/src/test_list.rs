@@ -7,7 +7,7 @@ use std::path::Path;
 use hotcell_sandbox::Spawn;
 use hotcell_sandbox::text::printable_line;
 use hotcell_state::report::{Code, ErrorReport};
-use hotcell_testing::session::LARGEST_REPORT;
+use hotcell_testing::session::MAX_REPORT_SIZE;
 use hotcell_testing::{Cancel, TestReport, Verdict};
 use hotcell_verbs::suites::PreparedSuites;
 use schemars::JsonSchema;
@@ -85,9 +85,9 @@ pub fn times(file: &Path) -> Result<HashMap<String, u64>, ErrorReport> {
     };
     let mut text = Vec::new();
     let opened = std::fs::File::open(file).map_err(|e| wrong(e.to_string()))?;
-    opened.take(LARGEST_REPORT.0 + 1).read_to_end(&mut text).map_err(|e| wrong(e.to_string()))?;
-    if text.len() as u64 > LARGEST_REPORT.0 {
-        return Err(wrong(format!("it is longer than {LARGEST_REPORT}")));
+    opened.take(MAX_REPORT_SIZE.0 + 1).read_to_end(&mut text).map_err(|e| wrong(e.to_string()))?;
+    if text.len() as u64 > MAX_REPORT_SIZE.0 {
+        return Err(wrong(format!("it is longer than {MAX_REPORT_SIZE}")));
     }
     let report: TestReport =
         serde_json::from_slice(&text).map_err(|e| wrong(format!("it is no test report: {e}")))?;

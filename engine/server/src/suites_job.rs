@@ -11,7 +11,7 @@ use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::profile::{LimitSettings, Span};
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_state::state::StateChoice;
-use hotcell_testing::suites::{self, Found, MOST};
+use hotcell_testing::suites::{self, Found, MAX_SUITES};
 use hotcell_testing::{Cancel, ProjectFolder, TestReport, Verdict};
 use hotcell_verbs::changes::ChangePolicy;
 use hotcell_verbs::test::{TestRequest, Unready};
@@ -26,7 +26,7 @@ use super::run::{RunContext, never_ran};
 use super::workspaces::RunDir;
 
 /// Minimum time left for a suite to be started.
-const SHORTEST: Duration = Duration::from_millis(100);
+const MIN_SUITE_TIME: Duration = Duration::from_millis(100);
 
 /// True when the tests are in several suites, or in a subfolder of the project.
 pub fn are_apart(request: &TestRequest, workspace: &RunDir) -> Result<bool, ErrorReport> {
@@ -38,8 +38,9 @@ pub fn are_apart(request: &TestRequest, workspace: &RunDir) -> Result<bool, Erro
         }
     };
     let Some(suites) = suites else { return Ok(false) };
-    if suites.len() > MOST {
-        let why = format!("the project has {} suites, and at most {MOST} are run together", suites.len());
+    if suites.len() > MAX_SUITES {
+        let why =
+            format!("the project has {} suites, and at most {MAX_SUITES} are run together", suites.len());
         return Err(ErrorReport::new(Code::InvalidValue, why)
             .field("filter")
             .hint("give the folder of one of them, or name its framework"));
@@ -112,7 +113,7 @@ pub async fn perform(desk: &RunContext, asked: Asked, current: &Current) -> Test
             reports.push((suite.folder.clone(), over(suite)));
             continue;
         };
-        if wall < SHORTEST || cpu_left.is_some_and(|left| left < SHORTEST) {
+        if wall < MIN_SUITE_TIME || cpu_left.is_some_and(|left| left < MIN_SUITE_TIME) {
             reports.push((suite.folder.clone(), over(suite)));
             continue;
         }

@@ -29,7 +29,7 @@ pub const TARGET: &str = ".hotcell-target";
 /// Coverage output of the script, below the home folder.
 const COVERAGE: &str = ".hotcell-cargo.lcov";
 /// Maximum number of source files that are searched.
-const MOST_READ: usize = 300;
+const MAX_SEARCHED_FILES: usize = 300;
 
 /// Support for `cargo test`.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ fn chosen(file: &str) -> Option<(Vec<OsString>, String)> {
 
 /// Files of integration tests that contain tests.
 pub(crate) fn files(project: &dyn Project) -> Vec<String> {
-    programs(project).take(MOST_READ).filter(|file| has_tests(project, file)).cloned().collect()
+    programs(project).take(MAX_SEARCHED_FILES).filter(|file| has_tests(project, file)).cloned().collect()
 }
 
 /// True when a filter is an id of the report, or the file of a program.
@@ -142,7 +142,7 @@ impl Framework for Cargo {
         if !project.has("Cargo.toml") {
             return None;
         }
-        let mut sources = project.files().iter().filter(|f| f.ends_with(".rs")).take(MOST_READ);
+        let mut sources = project.files().iter().filter(|f| f.ends_with(".rs")).take(MAX_SEARCHED_FILES);
         let (strength, reason) = match sources.find(|file| has_tests(project, file)) {
             Some(file) => (Strength::Used, format!("there is Cargo.toml, and {file} has tests")),
             None => (Strength::Shaped, "there is Cargo.toml".to_owned()),

@@ -4,15 +4,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of cases read of one run.
-pub const MOST_CASES: usize = 200_000;
+pub const MAX_CASES: usize = 200_000;
 /// Maximum size of a message, in bytes.
-pub const MESSAGE: usize = 4 << 10;
+pub const MAX_MESSAGE_BYTES: usize = 4 << 10;
 /// Maximum size of details, standard output and standard error each, in bytes.
-pub const DETAILS: usize = 64 << 10;
+pub const MAX_DETAIL_BYTES: usize = 64 << 10;
 /// Maximum size of an id, a name or a file, in bytes.
-pub const NAME: usize = 8 << 10;
+pub const MAX_NAME_BYTES: usize = 8 << 10;
 /// Maximum size of all texts of one report together, in bytes.
-pub const ALL_TEXT: usize = 40 << 20;
+pub const MAX_TEXT_BYTES: usize = 40 << 20;
 
 /// Result of a test, from good to bad: where two sources differ, the greater one is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]

@@ -15,9 +15,9 @@ use crate::python::words::given;
 /// Name of hotcell's file with the list of tests, below [`REPORTERS`].
 pub const ONLY: &str = "hotcell_only";
 /// Maximum number of failed tests that are started one by one.
-const ONE_BY_ONE: usize = 8;
+const MAX_SINGLE_TESTS: usize = 8;
 /// Maximum length of an argument, in bytes: the kernel accepts 128 KiB.
-const LONGEST_WORD: usize = 120 << 10;
+const MAX_ARGUMENT_BYTES: usize = 120 << 10;
 
 /// A command for some tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,7 +118,7 @@ fn alternatives<'a>(ids: &'a [String], of: impl Fn(&'a str) -> &'a str, between:
     let quoted =
         names.iter().map(|name| name.chars().filter(|c| !"|()*?^$\\:".contains(*c)).collect::<String>());
     let word = quoted.collect::<Vec<_>>().join(between);
-    (word.len() < LONGEST_WORD).then_some(word)
+    (word.len() < MAX_ARGUMENT_BYTES).then_some(word)
 }
 
 /// Commands that rerun these failed tests and, as far as the framework can select, no others; `None` when
@@ -157,7 +157,7 @@ pub fn again(
         let mut chosen = part(framework, selection, project, &ids);
         if let Some(chosen) = chosen.as_mut().filter(|_| name == "jest") {
             let pattern = titles().collect::<Vec<_>>().join("|");
-            if pattern.len() < LONGEST_WORD {
+            if pattern.len() < MAX_ARGUMENT_BYTES {
                 chosen.command.argv.insert(
                     chosen.command.argv.len() - files_of(&ids),
                     format!("--testNamePattern={pattern}").into(),
@@ -168,7 +168,7 @@ pub fn again(
         }
         return chosen.into_iter().collect();
     }
-    if ids.len() > ONE_BY_ONE {
+    if ids.len() > MAX_SINGLE_TESTS {
         return Vec::new();
     }
     ids.iter().map(one).collect::<Option<Vec<_>>>().unwrap_or_default()

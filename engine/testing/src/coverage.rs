@@ -12,11 +12,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of files in a report.
-const MOST_FILES: usize = 10_000;
+const MAX_FILES: usize = 10_000;
 /// Maximum number of lines examined, in all files together.
-const MOST_LINES: usize = 5_000_000;
+const MAX_LINES: usize = 5_000_000;
 /// Maximum number of ranges of missing lines per file.
-const MOST_RANGES: usize = 1000;
+const MAX_RANGES: usize = 1000;
 
 /// Reasons for missing coverage, reported by hotcell's scripts. Like the whole report, such a line is
 /// untrusted, so it only selects a sentence.
@@ -97,7 +97,7 @@ impl Coverage {
         self.lines += other.lines;
         self.covered += other.covered;
         self.lines_percent = percent(self.covered, self.lines);
-        let room = MOST_FILES.saturating_sub(self.files.len());
+        let room = MAX_FILES.saturating_sub(self.files.len());
         self.files.extend(other.files.into_iter().take(room));
     }
 }
@@ -123,7 +123,7 @@ pub fn parse(form: &Form, bytes: &[u8]) -> Result<Coverage, String> {
         all.lines += lines.len() as u64;
         all.covered += covered;
         if let Some(lines_percent) =
-            percent(covered, lines.len() as u64).filter(|_| all.files.len() < MOST_FILES)
+            percent(covered, lines.len() as u64).filter(|_| all.files.len() < MAX_FILES)
         {
             let (count, missing) = (lines.len() as u64, stretches(&lines));
             let counted = lines.into_iter().collect();
@@ -148,7 +148,7 @@ fn stretches(lines: &BTreeMap<u32, bool>) -> Vec<(u32, u32)> {
             if let Some(last) = missing.last_mut() {
                 last.1 = *line;
             }
-        } else if !ran && missing.len() == MOST_RANGES {
+        } else if !ran && missing.len() == MAX_RANGES {
             break;
         } else if !ran {
             missing.push((*line, *line));
@@ -172,17 +172,15 @@ struct Room(usize);
 
 impl Room {
     fn take(&mut self, lines: usize) -> Result<(), String> {
-        self.0 = self
-            .0
-            .checked_sub(lines)
-            .ok_or_else(|| format!("it has more than {MOST_LINES} lines of code"))?;
+        self.0 =
+            self.0.checked_sub(lines).ok_or_else(|| format!("it has more than {MAX_LINES} lines of code"))?;
         Ok(())
     }
 }
 
 fn lcov(text: &str) -> Result<Lines, String> {
     let mut files = Lines::new();
-    let mut room = Room(MOST_LINES);
+    let mut room = Room(MAX_LINES);
     let mut now: Option<String> = None;
     let mut none = None;
     for (at, row) in text.lines().enumerate() {
@@ -217,7 +215,7 @@ fn lcov(text: &str) -> Result<Lines, String> {
 /// `NAME:LINE.COLUMN,LINE.COLUMN STATEMENTS COUNT`
 fn go(text: &str, module: &str) -> Result<Lines, String> {
     let mut files = Lines::new();
-    let mut room = Room(MOST_LINES);
+    let mut room = Room(MAX_LINES);
     for (at, row) in text.lines().enumerate().filter(|(_, row)| !row.starts_with("mode: ")) {
         let read = || -> Option<(&str, u32, u32, bool)> {
             let (file, rest) = row.rsplit_once(':')?;
@@ -260,7 +258,7 @@ struct CompiledLine {
 /// A line of a header or a template counts as run if any of its instances ran.
 fn gcov(text: &str) -> Result<Lines, String> {
     let mut files = Lines::new();
-    let mut room = Room(MOST_LINES);
+    let mut room = Room(MAX_LINES);
     for compiled in serde_json::Deserializer::from_str(text).into_iter::<Compiled>() {
         for file in compiled.map_err(|e| e.to_string())?.files {
             let Some(path) = of_project(&file.file) else { continue };

@@ -2,17 +2,17 @@
 
 use serde::Deserialize;
 
-use crate::case::{NAME, Status};
+use crate::case::{MAX_NAME_BYTES, Status};
 use crate::text::{clip, paired};
 
 /// Maximum length of a line, in bytes.
-const LONGEST_LINE: usize = 128 << 10;
+const MAX_LINE_BYTES: usize = 128 << 10;
 /// Maximum number of invalid lines; after them reading stops, since the log is useless.
-const MOST_FAULTS: usize = 1_000;
+const MAX_INVALID_LINES: usize = 1_000;
 /// Maximum number of events; further ones are not read.
-const MOST_EVENTS: usize = 1_000_000;
+const MAX_EVENTS: usize = 1_000_000;
 /// Maximum size of a message, in bytes: it is for a line on the screen, the report contains all of it.
-const MESSAGE: usize = 1 << 10;
+const MAX_MESSAGE_BYTES: usize = 1 << 10;
 
 /// Program that runs the tests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -95,14 +95,14 @@ impl EventReader for LineEvents {
     fn push(&mut self, bytes: &[u8]) -> Vec<Event> {
         let mut events = Vec::new();
         for piece in bytes.split_inclusive(|b| *b == b'\n') {
-            if self.faults >= MOST_FAULTS || self.events >= MOST_EVENTS {
+            if self.faults >= MAX_INVALID_LINES || self.events >= MAX_EVENTS {
                 break;
             }
             let (text, whole) = match piece.split_last() {
                 Some((b'\n', text)) => (text, true),
                 _ => (piece, false),
             };
-            if !self.skipping && self.line.len() + text.len() > LONGEST_LINE {
+            if !self.skipping && self.line.len() + text.len() > MAX_LINE_BYTES {
                 self.skipping = true;
                 self.take(None, &mut events);
             } else if !self.skipping {
@@ -122,7 +122,7 @@ impl EventReader for LineEvents {
     fn end(&mut self) -> Vec<Event> {
         // A line without an end was cut off.
         let cut = !std::mem::take(&mut self.line).is_empty();
-        let cut = (cut && self.faults < MOST_FAULTS).then_some(Event::Fault);
+        let cut = (cut && self.faults < MAX_INVALID_LINES).then_some(Event::Fault);
         self.at.take().into_iter().chain(cut).collect()
     }
 }
@@ -141,7 +141,7 @@ impl LineEvents {
         if matches!(event, Some(Event::Finished(..))) {
             self.at = None;
         }
-        let event = event.filter(|_| self.events < MOST_EVENTS).unwrap_or_else(|| {
+        let event = event.filter(|_| self.events < MAX_EVENTS).unwrap_or_else(|| {
             self.faults += 1;
             Event::Fault
         });
@@ -188,7 +188,7 @@ impl Line {
 }
 
 fn short(text: String) -> String {
-    if text.len() <= NAME { text } else { clip(&text, NAME) }
+    if text.len() <= MAX_NAME_BYTES { text } else { clip(&text, MAX_NAME_BYTES) }
 }
 
 /// Parses one line.
@@ -217,13 +217,13 @@ fn parse(line: &[u8]) -> Option<Said> {
                 status: line.status?,
                 duration_ms: line.duration_ms(),
                 at: line.at(),
-                message: line.message.map(|m| clip(&m, MESSAGE)),
+                message: line.message.map(|m| clip(&m, MAX_MESSAGE_BYTES)),
                 file: line.file.map(short),
                 id: short(line.id?),
             };
             if line.e == "end" { Event::Ended(ended) } else { Event::Group(ended, hides) }
         }
-        "finish" => Event::Finished(line.exit?, line.stopped.map(|t| clip(&t, MESSAGE))),
+        "finish" => Event::Finished(line.exit?, line.stopped.map(|t| clip(&t, MAX_MESSAGE_BYTES))),
         _ => return None,
     }))
 }
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_flood_ends_the_reading() {
-        assert_eq!(all(&vec![b'\n'; 1 << 20]).len(), MOST_FAULTS);
+        assert_eq!(all(&vec![b'\n'; 1 << 20]).len(), MAX_INVALID_LINES);
         let long = [vec![b'['; 1 << 20], b"\n{\"e\":\"start\",\"id\":\"x\"}\n".to_vec()].concat();
         assert_eq!(all(&long), [Event::Fault, Event::Started("x".into(), None, None)]);
     }

@@ -14,9 +14,9 @@ use crate::report::{Flaky, TestReport};
 /// GitHub shows ten annotations of a kind per step.
 const MAX_ANNOTATIONS: usize = 10;
 /// Maximum number of rows in the summary's table.
-const MOST_ROWS: usize = 50;
+const MAX_ROWS: usize = 50;
 /// Maximum length of a message, in characters.
-const LONGEST: usize = 1000;
+const MAX_MESSAGE_CHARS: usize = 1000;
 
 /// One `::error` line for each of the first cases that are not good, and one for each suite without a valid
 /// result. A note on a run that passed is a warning.
@@ -68,7 +68,7 @@ fn warning(flaky: &Flaky, case: Option<&Case>, folder: &str) -> String {
     let mut text = format!("flaky: not good in {bad} of {all} runs");
     let why = case.and_then(|case| case.attempts.iter().find(|a| !a.status.is_good())?.message.clone());
     if let Some(why) = why {
-        let _ = write!(text, ": {}", why.chars().take(LONGEST).collect::<String>());
+        let _ = write!(text, ": {}", why.chars().take(MAX_MESSAGE_CHARS).collect::<String>());
     }
     format!("::warning {}title={}::{}\n", place.unwrap_or_default(), property(&flaky.id), data(&text))
 }
@@ -99,7 +99,7 @@ pub fn summary(report: &TestReport, headline: &str) -> String {
     let bad: Vec<&Case> = report.bad().collect();
     if !bad.is_empty() {
         out.push_str("| test | result | where | message |\n| --- | --- | --- | --- |\n");
-        for case in bad.iter().take(MOST_ROWS) {
+        for case in bad.iter().take(MAX_ROWS) {
             let place = match (&case.file, case.line) {
                 (Some(file), Some(line)) => format!("{file}:{line}"),
                 (file, _) => file.clone().unwrap_or_default(),
@@ -107,8 +107,8 @@ pub fn summary(report: &TestReport, headline: &str) -> String {
             let (id, message) = (cell(&case.id), cell(&message(case)));
             let _ = writeln!(out, "| {id} | {} | {} | {message} |", case.status.name(), cell(&place));
         }
-        if bad.len() > MOST_ROWS {
-            let _ = writeln!(out, "\nand {} more", bad.len() - MOST_ROWS);
+        if bad.len() > MAX_ROWS {
+            let _ = writeln!(out, "\nand {} more", bad.len() - MAX_ROWS);
         }
     }
     out
@@ -116,7 +116,7 @@ pub fn summary(report: &TestReport, headline: &str) -> String {
 
 fn message(case: &Case) -> String {
     let text = case.message.as_deref().unwrap_or(case.status.name());
-    text.chars().take(LONGEST).collect()
+    text.chars().take(MAX_MESSAGE_CHARS).collect()
 }
 
 /// Escapes the text of a command: characters that cannot be seen, and those that a command is made of.

@@ -22,7 +22,7 @@ const RUNNER: &str = "hotcell_go.sh";
 const REPORT: &str = "go.txt";
 const COVERAGE: &str = ".hotcell-go.cover";
 /// Maximum number of modules in a workspace.
-const MODULES: usize = 1000;
+const MAX_MODULES: usize = 1000;
 
 /// Support for `go test`.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ fn modules(text: &str) -> Vec<OsString> {
         };
         let folder = folder.trim_matches(['"', '`']).trim_end_matches('/');
         let below = folder.strip_prefix("./").unwrap_or(folder);
-        if !below.is_empty() && !below.starts_with(['/', '.', '-']) && patterns.len() < MODULES {
+        if !below.is_empty() && !below.starts_with(['/', '.', '-']) && patterns.len() < MAX_MODULES {
             patterns.push(format!("./{below}/...").into());
         }
     }

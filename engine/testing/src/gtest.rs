@@ -8,7 +8,7 @@ use std::path::Path;
 
 use hotcell_sandbox::policy::HOME;
 
-use crate::case::{Entry, FinalReport, MESSAGE, ReportError, Status};
+use crate::case::{Entry, FinalReport, MAX_MESSAGE_BYTES, ReportError, Status};
 use crate::coverage::{Form, Measured};
 use crate::event::{Ended, Event, EventReader};
 use crate::framework::{
@@ -230,7 +230,7 @@ impl Prints for Lines {
             let words = message.as_deref().map(str::trim).unwrap_or_default();
             let message = Some(clip(
                 &format!("it did not run: an Environment of its program was skipped: {words}"),
-                MESSAGE,
+                MAX_MESSAGE_BYTES,
             ));
             for test in running.tests.keys().filter(|test| !Self::is_off(test)) {
                 let skipped = programs::ended(running.id(test), Status::Skipped);

@@ -22,9 +22,9 @@ use crate::project::Project;
 /// Extensions of JavaScript and TypeScript files.
 const ENDINGS: [&str; 8] = [".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts", ".cts"];
 /// Maximum number of files searched for calls of `test` and similar functions.
-const MOST_READ: usize = 300;
+const MAX_SEARCHED_FILES: usize = 300;
 /// Number of bytes read of each.
-const READ: usize = 64 << 10;
+const MAX_SEARCHED_BYTES: usize = 64 << 10;
 
 /// Test configuration in a `package.json`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -94,7 +94,7 @@ fn tests_of(project: &dyn Project, path: &str, depends: &[String]) -> Option<&'s
         false => [format!("{path}.js")].into_iter().chain(index()).find(|file| project.has(file))?,
     };
     let text = project.read(&file)?;
-    let text = String::from_utf8_lossy(&text[..text.len().min(READ)]);
+    let text = String::from_utf8_lossy(&text[..text.len().min(MAX_SEARCHED_BYTES)]);
     let imports =
         |name: &str| ['\'', '"'].iter().any(|quote| text.contains(&format!("{quote}{name}{quote}")));
     if text.contains("node:test") {
@@ -154,15 +154,15 @@ pub fn pattern_of(titles: &str) -> String {
 /// `it`, `describe` or `suite`.
 #[must_use]
 pub fn test_files(project: &dyn Project, named: impl Fn(&str) -> bool) -> Vec<String> {
-    let mut left = MOST_READ;
+    let mut left = MAX_SEARCHED_FILES;
     let mut holds = |file: &str| {
         if !is_script(file) || !like_tests(file) || left == 0 {
             return false;
         }
         left -= 1;
-        project
-            .read(file)
-            .is_some_and(|text| calls_tests(&String::from_utf8_lossy(&text[..text.len().min(READ)])))
+        project.read(file).is_some_and(|text| {
+            calls_tests(&String::from_utf8_lossy(&text[..text.len().min(MAX_SEARCHED_BYTES)]))
+        })
     };
     project.files().iter().filter(|file| named(file) || holds(file)).cloned().collect()
 }

@@ -7,24 +7,27 @@ use std::marker::PhantomData;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use crate::case::{ALL_TEXT, DETAILS, Entry, MESSAGE, MOST_CASES, NAME, ReportError, Status};
+use crate::case::{
+    Entry, MAX_CASES, MAX_DETAIL_BYTES, MAX_MESSAGE_BYTES, MAX_NAME_BYTES, MAX_TEXT_BYTES, ReportError,
+    Status,
+};
 use crate::text::{Budget, clip, paired};
 use hotcell_sandbox::policy::PROJECT;
 
 /// Maximum number of titles above a test.
-const DEEPEST: usize = 200;
+const MAX_TITLES: usize = 200;
 /// Maximum nesting of values: an honest report contains the values that tests compared.
-const DEPTH: usize = 1_000;
+const MAX_JSON_DEPTH: usize = 1_000;
 /// Maximum number of failures per test.
-const MOST_FAILURES: usize = 1_000;
+const MAX_FAILURES: usize = 1_000;
 
 /// Reads a whole report. `seen` are the observed files: the report uses absolute paths.
 ///
 /// # Errors
 /// [`ReportError::Broken`] when it is not a complete report within the limits.
 pub fn parse(bytes: &[u8], seen: &HashSet<&str>) -> Result<Vec<Entry>, ReportError> {
-    let mut read = Read { entries: Vec::new(), room: Budget::new(ALL_TEXT), there: false, seen };
-    if depth(bytes) > DEPTH {
+    let mut read = Read { entries: Vec::new(), room: Budget::new(MAX_TEXT_BYTES), there: false, seen };
+    if depth(bytes) > MAX_JSON_DEPTH {
         return Err(ReportError::Broken("its values are too deep".to_owned()));
     }
     let bytes = paired(bytes);
@@ -72,21 +75,21 @@ struct Suite {
     status: String,
     #[serde(default)]
     message: Option<String>,
-    assertion_results: Few<Assertion, MOST_CASES>,
+    assertion_results: Few<Assertion, MAX_CASES>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Assertion {
     #[serde(default)]
-    ancestor_titles: Few<Title, DEEPEST>,
+    ancestor_titles: Few<Title, MAX_TITLES>,
     #[serde(default)]
     title: Title,
     status: String,
     #[serde(default)]
     duration: Option<f64>,
     #[serde(default)]
-    failure_messages: Few<Option<String>, MOST_FAILURES>,
+    failure_messages: Few<Option<String>, MAX_FAILURES>,
     #[serde(default)]
     location: Option<Location>,
 }
@@ -160,11 +163,11 @@ impl Read<'_> {
         message: Option<String>,
         details: &str,
     ) -> Result<(), &'static str> {
-        if self.entries.len() >= MOST_CASES {
+        if self.entries.len() >= MAX_CASES {
             return Err("it has more cases than are read");
         }
         // Same length as in the reporter.
-        if id.len() > NAME || !self.room.take(id.len() + file.len()) {
+        if id.len() > MAX_NAME_BYTES || !self.room.take(id.len() + file.len()) {
             return Err("its names are too long");
         }
         self.entries.push(Entry {
@@ -173,8 +176,8 @@ impl Read<'_> {
             duration_ms: 0.0,
             file: Some(file.to_owned()),
             line: None,
-            message: message.and_then(|m| self.room.keep(&m, MESSAGE)),
-            details: self.room.keep(details, DETAILS),
+            message: message.and_then(|m| self.room.keep(&m, MAX_MESSAGE_BYTES)),
+            details: self.room.keep(details, MAX_DETAIL_BYTES),
             stdout: None,
             stderr: None,
         });
@@ -278,34 +281,34 @@ impl<'de> Visitor<'de> for Suites<'_, '_> {
 }
 
 /// A list of limited length.
-struct Few<T, const MOST: usize>(Vec<T>);
+struct Few<T, const MAX_LEN: usize>(Vec<T>);
 
-impl<T, const MOST: usize> Default for Few<T, MOST> {
+impl<T, const MAX_LEN: usize> Default for Few<T, MAX_LEN> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<'de, T: Deserialize<'de>, const MOST: usize> Deserialize<'de> for Few<T, MOST> {
+impl<'de, T: Deserialize<'de>, const MAX_LEN: usize> Deserialize<'de> for Few<T, MAX_LEN> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Reading<T, const MOST: usize>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>, const MOST: usize> Visitor<'de> for Reading<T, MOST> {
-            type Value = Few<T, MOST>;
+        struct Reading<T, const MAX_LEN: usize>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>, const MAX_LEN: usize> Visitor<'de> for Reading<T, MAX_LEN> {
+            type Value = Few<T, MAX_LEN>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a list")
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
                 let mut all = Vec::new();
                 while let Some(one) = list.next_element()? {
-                    if all.len() >= MOST {
-                        return Err(A::Error::custom(format_args!("a list has more than {MOST} values")));
+                    if all.len() >= MAX_LEN {
+                        return Err(A::Error::custom(format_args!("a list has more than {MAX_LEN} values")));
                     }
                     all.push(one);
                 }
                 Ok(Few(all))
             }
         }
-        from.deserialize_seq(Reading::<T, MOST>(PhantomData))
+        from.deserialize_seq(Reading::<T, MAX_LEN>(PhantomData))
     }
 }
 
@@ -353,7 +356,7 @@ mod tests {
         let test = |more: &str| suite(&format!(r#"{{"title":"t","status":"passed"{more}}}"#));
         assert_eq!(read(&test("")).unwrap().len(), 1);
         let deep = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
-        let many = vec!["\"\""; DEEPEST + 1].join(",");
+        let many = vec!["\"\""; MAX_TITLES + 1].join(",");
         for text in [
             String::new(),
             "null".to_owned(),
@@ -367,8 +370,8 @@ mod tests {
             test(&format!(r#","extra":{}"#, deep(10_000))),
             format!(r#"{{"snapshot":{},"testResults":[]}}"#, deep(10_000)),
             test(&format!(r#","ancestorTitles":[{many}]"#)),
-            suite(&format!(r#"{{"title":"{}","status":"passed"}}"#, "x".repeat(NAME))),
-            suite(&vec![r#"{"title":"t","status":"passed"}"#; MOST_CASES + 1].join(",")),
+            suite(&format!(r#"{{"title":"{}","status":"passed"}}"#, "x".repeat(MAX_NAME_BYTES))),
+            suite(&vec![r#"{"title":"t","status":"passed"}"#; MAX_CASES + 1].join(",")),
         ] {
             assert!(read(&text).is_err(), "{}", clip(&text, 200));
         }

@@ -18,7 +18,7 @@ use hotcell_sandbox::text::printable;
 mod repeated;
 
 /// Maximum number of reasons listed.
-const MOST_REASONS: usize = 6;
+const MAX_REASONS: usize = 6;
 
 /// Verdict on a run of tests, from good to bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -270,7 +270,7 @@ impl Doubts {
     }
 
     fn say(&mut self, why: String) {
-        if self.reasons.len() < MOST_REASONS {
+        if self.reasons.len() < MAX_REASONS {
             self.reasons.push(why);
         } else {
             self.left_out += 1;
@@ -339,7 +339,7 @@ fn not_run(framework: &dyn Framework, asked: Asked<'_>, live: &LiveLog) -> Optio
         notes.push(format!("{} tests were found and left out by the project itself", live.left_out));
     }
     if !silent.is_empty() {
-        let named: Vec<String> = silent.iter().take(MOST_REASONS).map(|(file, _)| clip(file, 200)).collect();
+        let named: Vec<String> = silent.iter().take(MAX_REASONS).map(|(file, _)| clip(file, 200)).collect();
         let more = if silent.len() > named.len() { ", …" } else { "" };
         notes.push(format!("no test ran of files that seem to hold some: {}{more}", named.join(", ")));
     }

@@ -5,13 +5,15 @@ use quick_xml::Reader;
 use quick_xml::escape::resolve_xml_entity;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 
-use crate::case::{ALL_TEXT, DETAILS, MESSAGE, MOST_CASES, NAME, ReportError, Status};
+use crate::case::{
+    MAX_CASES, MAX_DETAIL_BYTES, MAX_MESSAGE_BYTES, MAX_NAME_BYTES, MAX_TEXT_BYTES, ReportError, Status,
+};
 use crate::text::{Budget, clip};
 
 /// Maximum nesting of elements. Real reports need five levels.
-const DEPTH: usize = 16;
+const MAX_XML_DEPTH: usize = 16;
 /// Maximum number of attributes read per element.
-const ATTRIBUTES: usize = 64;
+const MAX_ATTRIBUTES: usize = 64;
 
 /// One `testcase`.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,7 +117,7 @@ impl Default for Read {
             ended: false,
             case: None,
             place: None,
-            room: Budget::new(ALL_TEXT),
+            room: Budget::new(MAX_TEXT_BYTES),
         }
     }
 }
@@ -127,7 +129,7 @@ impl Read {
         if self.ended {
             return broken("something follows its last element");
         }
-        if self.depth >= DEPTH {
+        if self.depth >= MAX_XML_DEPTH {
             return broken("its elements are too deep");
         }
         if self.depth == 0 && !matches!(name.as_ref(), "testsuites" | "testsuite") {
@@ -136,7 +138,7 @@ impl Read {
         self.depth += 1;
         match (name.as_ref(), self.case) {
             ("testcase", None) => {
-                if self.cases.len() >= MOST_CASES {
+                if self.cases.len() >= MAX_CASES {
                     return broken("it has more cases than are read");
                 }
                 let case = self.case_of(tag)?;
@@ -155,7 +157,7 @@ impl Read {
                 let Some(case) = self.cases.last_mut() else { return Ok(()) };
                 if status > case.status {
                     case.status = status;
-                    case.message = message.and_then(|m| self.room.keep(&m, MESSAGE));
+                    case.message = message.and_then(|m| self.room.keep(&m, MAX_MESSAGE_BYTES));
                     case.details = None;
                     self.place = Some((Place::Details, self.depth, Tail::default()));
                 }
@@ -213,9 +215,9 @@ impl Read {
         };
         for (name, value) in attributes(tag)? {
             match name.as_str() {
-                "classname" => case.classname = clip(&value, NAME),
-                "name" => case.name = clip(&value, NAME),
-                "file" => case.file = Some(clip(&value, NAME)),
+                "classname" => case.classname = clip(&value, MAX_NAME_BYTES),
+                "name" => case.name = clip(&value, MAX_NAME_BYTES),
+                "file" => case.file = Some(clip(&value, MAX_NAME_BYTES)),
                 "line" => case.line = value.parse().ok(),
                 // Google Test's word for a disabled test.
                 "status" if value == "notrun" => case.status = Status::Skipped,
@@ -240,7 +242,7 @@ fn attributes(tag: &BytesStart<'_>) -> Result<Vec<(String, String)>, ReportError
     let mut all = Vec::new();
     // Finding repeated names compares each with each, so the number is limited.
     for attribute in tag.attributes().with_checks(false) {
-        if all.len() >= ATTRIBUTES {
+        if all.len() >= MAX_ATTRIBUTES {
             return Err(broken("list is too long"));
         }
         let attribute = attribute.map_err(|_| broken("is not well formed"))?;
@@ -256,7 +258,7 @@ fn attributes(tag: &BytesStart<'_>) -> Result<Vec<(String, String)>, ReportError
 
 /// A value with references resolved.
 fn unescape(raw: &str) -> Option<String> {
-    let mut out = String::with_capacity(raw.len().min(NAME));
+    let mut out = String::with_capacity(raw.len().min(MAX_NAME_BYTES));
     let mut rest = raw;
     while let Some(at) = rest.find('&') {
         out.push_str(&rest[..at]);
@@ -283,7 +285,7 @@ struct Tail {
 
 impl Tail {
     fn push(&mut self, text: &str) {
-        let room = (DETAILS / 2).saturating_sub(self.head.len());
+        let room = (MAX_DETAIL_BYTES / 2).saturating_sub(self.head.len());
         let (head, rest) = if self.tail.is_empty() && self.left_out == 0 {
             text.split_at(text.floor_char_boundary(room))
         } else {
@@ -291,8 +293,8 @@ impl Tail {
         };
         self.head.push_str(head);
         self.tail.push_str(rest);
-        if self.tail.len() > DETAILS {
-            let cut = self.tail.ceil_char_boundary(self.tail.len() - DETAILS / 2);
+        if self.tail.len() > MAX_DETAIL_BYTES {
+            let cut = self.tail.ceil_char_boundary(self.tail.len() - MAX_DETAIL_BYTES / 2);
             self.tail.drain(..cut);
             self.left_out += cut;
         }
@@ -300,7 +302,7 @@ impl Tail {
 
     fn finish(self) -> String {
         let Self { mut head, tail, mut left_out } = self;
-        let cut = tail.ceil_char_boundary(tail.len().saturating_sub(DETAILS / 2));
+        let cut = tail.ceil_char_boundary(tail.len().saturating_sub(MAX_DETAIL_BYTES / 2));
         left_out += cut;
         if left_out > 0 {
             head.push_str(&format!("\n… {left_out} bytes left out …\n"));

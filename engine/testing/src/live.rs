@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::case::{MOST_CASES, Status};
+use crate::case::{MAX_CASES, Status};
 use crate::event::{Ended, Event, Runtime};
 use crate::text::Budget;
 
 /// Maximum size of all texts together, in bytes.
-const ALL_TEXT: usize = 24 << 20;
+const MAX_TEXT_BYTES: usize = 24 << 20;
 
 /// One test as observed.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,7 +70,7 @@ impl Default for LiveLog {
         Self {
             seen: Vec::new(),
             index: HashMap::new(),
-            room: Budget::new(ALL_TEXT),
+            room: Budget::new(MAX_TEXT_BYTES),
             names: HashMap::new(),
             runtime: None,
             missing: None,
@@ -131,12 +131,12 @@ impl LiveLog {
                 if let Some(&at) = self.index.get(id.as_str())
                     && self.seen[at].details.is_none()
                 {
-                    self.seen[at].details = self.room.keep(text, crate::case::DETAILS);
+                    self.seen[at].details = self.room.keep(text, crate::case::MAX_DETAIL_BYTES);
                 }
             }
             // A name belongs to one program.
             Event::Named(program, name) => {
-                if self.names.len() < MOST_CASES && self.room.take(program.len() + name.len()) {
+                if self.names.len() < MAX_CASES && self.room.take(program.len() + name.len()) {
                     let known = self.names.entry(program.clone()).or_insert_with(|| name.clone());
                     self.faults += u64::from(known != name);
                 }
@@ -168,12 +168,12 @@ impl LiveLog {
         if let Some(&at) = self.index.get(id) {
             return Some(at);
         }
-        if self.seen.len() >= MOST_CASES || !self.room.take(id.len()) {
+        if self.seen.len() >= MAX_CASES || !self.room.take(id.len()) {
             self.overflow = true;
             return None;
         }
         let id: Arc<str> = id.into();
-        let file = file.and_then(|f| self.room.keep(f, crate::case::NAME));
+        let file = file.and_then(|f| self.room.keep(f, crate::case::MAX_NAME_BYTES));
         let seen = Seen {
             id: Arc::clone(&id),
             file,
@@ -199,7 +199,8 @@ impl LiveLog {
         let more = Some(ended.status) == seen.status && seen.message.is_none();
         if Some(ended.status) > seen.status || more {
             seen.status = Some(ended.status);
-            seen.message = ended.message.as_deref().and_then(|m| self.room.keep(m, crate::case::MESSAGE));
+            seen.message =
+                ended.message.as_deref().and_then(|m| self.room.keep(m, crate::case::MAX_MESSAGE_BYTES));
             seen.at = ended.at.clone().filter(|(file, _)| self.room.take(file.len()));
         }
     }

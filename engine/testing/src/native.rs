@@ -5,7 +5,7 @@ use hotcell_sandbox::policy::PROJECT;
 use crate::project::Project;
 
 /// Maximum number of files that are searched for a program.
-const MOST_PROGRAMS: usize = 50;
+const MAX_PROGRAMS: usize = 50;
 
 /// True for a CMake file.
 #[must_use]
@@ -26,7 +26,7 @@ pub fn program(project: &dyn Project) -> Option<&String> {
         let name = file.rsplit('/').next().unwrap_or(file);
         !name.contains('.') && name.to_ascii_lowercase().contains("test")
     };
-    project.files().iter().filter(called).take(MOST_PROGRAMS).find(|file| {
+    project.files().iter().filter(called).take(MAX_PROGRAMS).find(|file| {
         let bytes = project.read(file).unwrap_or_default();
         let has = |sign: &[u8]| bytes.windows(sign.len()).any(|w| w == sign);
         bytes.starts_with(b"\x7fELF") && (has(b"gtest_list_tests") || has(b"libgtest"))

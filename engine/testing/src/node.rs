@@ -24,7 +24,7 @@ use crate::pytest::NOT_INSTALLED;
 use crate::{jest_report, unittest};
 
 /// Maximum number of test files that a filter passes to node.
-const MOST_FILES: usize = 2_000;
+const MAX_FILES: usize = 2_000;
 /// Missing part of karma's driver when there is no browser.
 const BROWSER: &str = "a browser for karma";
 
@@ -213,7 +213,7 @@ fn node_files(folder: &str, project: &dyn Project) -> Vec<String> {
             || javascript::is_script(file) && String::from_utf8_lossy(&text()).contains("node:test")
     };
     let files = project.files().iter().filter(|file| below(file) && tests(file));
-    files.take(MOST_FILES).cloned().collect()
+    files.take(MAX_FILES).cloned().collect()
 }
 
 /// Encodes a text for the query of a URL.

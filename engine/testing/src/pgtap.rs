@@ -6,7 +6,9 @@ use std::time::Instant;
 
 use hotcell_sandbox::policy::HOME;
 
-use crate::case::{ALL_TEXT, DETAILS, Entry, FinalReport, MESSAGE, MOST_CASES, ReportError, Status};
+use crate::case::{
+    Entry, FinalReport, MAX_CASES, MAX_DETAIL_BYTES, MAX_MESSAGE_BYTES, MAX_TEXT_BYTES, ReportError, Status,
+};
 use crate::event::{Ended, Event, EventReader};
 use crate::framework::{
     Command, CommandError, Ecosystem, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS,
@@ -89,7 +91,7 @@ impl Framework for PgTap {
 
     fn report(&self, files: &[Vec<u8>], live: &LiveLog) -> Result<FinalReport, ReportError> {
         let mut entries: Vec<Entry> = programs::never_started(live).collect();
-        let mut room = Budget::new(ALL_TEXT);
+        let mut room = Budget::new(MAX_TEXT_BYTES);
         for ran in files.first().map_or(Ok(Vec::new()), |bytes| runner::parse(bytes))? {
             let text = String::from_utf8_lossy(ran.file.as_deref().unwrap_or_default()).into_owned();
             let mut tap = Tap::default();
@@ -98,13 +100,13 @@ impl Framework for PgTap {
             for point in points {
                 let id = format!("{}::{}", ran.program, point.name);
                 let seen = live.position(&id).map_or(0.0, |at| live.seen()[at].duration_ms);
-                if entries.len() >= MOST_CASES || !room.take(2 * id.len()) {
+                if entries.len() >= MAX_CASES || !room.take(2 * id.len()) {
                     return Err(ReportError::Broken("it has more than is read".to_owned()));
                 }
                 entries.push(Entry {
                     file: Some(ran.program.clone()),
-                    message: message(&point).and_then(|m| room.keep(&m, MESSAGE)),
-                    details: room.keep(&point.details, DETAILS),
+                    message: message(&point).and_then(|m| room.keep(&m, MAX_MESSAGE_BYTES)),
+                    details: room.keep(&point.details, MAX_DETAIL_BYTES),
                     ..Entry::bare(&id, point.status, seen)
                 });
             }
@@ -163,7 +165,7 @@ impl Lines {
         let id = running.id(&point.name);
         running.bad |= !point.status.is_good();
         out.push(Event::Started(id.clone(), Some(running.program.clone()), None));
-        let message = message(point).map(|m| clip(&m, MESSAGE));
+        let message = message(point).map(|m| clip(&m, MAX_MESSAGE_BYTES));
         out.push(Event::Ended(Ended { duration_ms, message, ..programs::ended(id, point.status) }));
     }
 }

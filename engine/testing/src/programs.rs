@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 
-use crate::case::{DETAILS, Entry, MESSAGE, MOST_CASES, NAME, Status};
+use crate::case::{Entry, MAX_CASES, MAX_DETAIL_BYTES, MAX_MESSAGE_BYTES, MAX_NAME_BYTES, Status};
 use crate::event::{Ended, Event, EventReader, Runtime};
 use crate::lines::Lines;
 use crate::live::LiveLog;
@@ -13,9 +13,9 @@ use crate::runner;
 use crate::text::clip;
 
 /// Maximum length of a line, in bytes.
-const LONGEST_LINE: usize = 256 << 10;
+const MAX_LINE_BYTES: usize = 256 << 10;
 /// Maximum number of events; further ones are not read.
-const MOST_EVENTS: usize = 1_000_000;
+const MAX_EVENTS: usize = 1_000_000;
 
 /// A running program.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl Running {
     /// Id of a test.
     #[must_use]
     pub fn id(&self, test: &str) -> String {
-        clip(&format!("{}::{test}", self.program), NAME)
+        clip(&format!("{}::{test}", self.program), MAX_NAME_BYTES)
     }
 
     /// Starts a test.
@@ -60,7 +60,7 @@ impl Running {
         self.bad |= !status.is_good();
         out.push(Event::Ended(Ended {
             duration_ms: Some(duration_ms).filter(|ms| (0.0..1e12).contains(ms)).unwrap_or(0.0),
-            message: why.0.map(|m| clip(&m, MESSAGE)),
+            message: why.0.map(|m| clip(&m, MAX_MESSAGE_BYTES)),
             at: why.1,
             ..ended(id.clone(), status)
         }));
@@ -72,7 +72,7 @@ impl Running {
     /// Keeps a line as output.
     pub fn keep(&mut self, line: &str) {
         let text = self.open.as_mut().map_or(&mut self.said, |(_, text)| text);
-        if !line.is_empty() && text.len() < DETAILS {
+        if !line.is_empty() && text.len() < MAX_DETAIL_BYTES {
             text.push_str(line);
             text.push('\n');
         }
@@ -81,7 +81,7 @@ impl Running {
     /// Reports a failed group of tests.
     pub fn group(&mut self, id: String, why: Why, out: &mut Vec<Event>) {
         self.bad = true;
-        let message = why.0.map(|m| clip(&m, MESSAGE));
+        let message = why.0.map(|m| clip(&m, MAX_MESSAGE_BYTES));
         out.push(Event::Group(Ended { message, at: why.1, ..ended(id, Status::Errored) }, 0));
     }
 }
@@ -124,7 +124,7 @@ struct State<P> {
 
 impl<P: Prints> Default for ProgramEvents<P> {
     fn default() -> Self {
-        Self { lines: Lines::new(LONGEST_LINE), state: State::default() }
+        Self { lines: Lines::new(MAX_LINE_BYTES), state: State::default() }
     }
 }
 
@@ -149,7 +149,7 @@ impl<P: Prints> EventReader for ProgramEvents<P> {
 
 impl<P: Prints> State<P> {
     fn line(&mut self, line: &str, out: &mut Vec<Event>) {
-        if self.events >= MOST_EVENTS {
+        if self.events >= MAX_EVENTS {
             return;
         }
         let before = out.len();
@@ -164,7 +164,7 @@ impl<P: Prints> State<P> {
             (None, None) => {}
         }
         self.events += 1 + out.len() - before;
-        if self.events >= MOST_EVENTS {
+        if self.events >= MAX_EVENTS {
             out.push(Event::Fault);
         }
     }
@@ -173,9 +173,9 @@ impl<P: Prints> State<P> {
         let Some((mut running, mut prints)) = running else {
             match mark.kind {
                 "program"
-                    if self.programs.len() < MOST_CASES && self.programs.insert(mark.program.to_owned()) =>
+                    if self.programs.len() < MAX_CASES && self.programs.insert(mark.program.to_owned()) =>
                 {
-                    let program = clip(mark.program, NAME);
+                    let program = clip(mark.program, MAX_NAME_BYTES);
                     out.push(Event::Named(mark.program.to_owned(), program.clone()));
                     self.running = Some((Running { program, ..Running::default() }, P::default()));
                 }
@@ -187,9 +187,9 @@ impl<P: Prints> State<P> {
                 // FILE	LINE MESSAGE
                 "broken" => {
                     let (line, message) = mark.rest.split_once(' ').unwrap_or(("", mark.rest));
-                    let file = clip(mark.program, NAME);
+                    let file = clip(mark.program, MAX_NAME_BYTES);
                     let at = line.parse().ok().filter(|line| *line > 0).map(|line| (file.clone(), line));
-                    let message = Some(clip(message, MESSAGE));
+                    let message = Some(clip(message, MAX_MESSAGE_BYTES));
                     let ended =
                         Ended { message, at, file: Some(file.clone()), ..ended(file, Status::Errored) };
                     out.push(Event::Group(ended, 0));
@@ -201,9 +201,9 @@ impl<P: Prints> State<P> {
         };
         match mark.kind {
             _ if mark.program != running.program => out.push(Event::Fault),
-            "test" if !running.started && running.tests.len() < MOST_CASES => {
+            "test" if !running.started && running.tests.len() < MAX_CASES => {
                 let at = running.tests.len();
-                running.tests.insert(clip(mark.rest, NAME), at);
+                running.tests.insert(clip(mark.rest, MAX_NAME_BYTES), at);
                 if P::is_off(mark.rest) {
                     out.push(Event::Group(ended(running.id(mark.rest), Status::Skipped), 0));
                 } else {

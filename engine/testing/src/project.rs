@@ -10,17 +10,17 @@ use cap_std::fs::Dir;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
 
 /// Maximum number of files listed.
-const MOST_FILES: usize = 20_000;
+const MAX_FILES: usize = 20_000;
 /// Maximum number of folders opened.
-const MOST_FOLDERS: usize = 4_000;
+const MAX_FOLDERS: usize = 4_000;
 /// Maximum depth.
-const DEPTH: usize = 12;
+const MAX_FOLDER_DEPTH: usize = 12;
 /// Maximum number of bytes read of a file; the rest is ignored.
-const LONGEST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Maximum number of test files searched.
-const MOST_READ: usize = 300;
+const MAX_SEARCHED_FILES: usize = 300;
 /// Number of bytes read of each.
-const READ: usize = 64 << 10;
+const MAX_SEARCHED_BYTES: usize = 64 << 10;
 /// Folders whose files are not the project's own.
 const FOREIGN: [&str; 9] =
     ["node_modules", "__pycache__", "target", "build", "dist", "site-packages", "venv", "env", "vendor"];
@@ -68,16 +68,16 @@ pub fn list(mut entries: impl FnMut(&str) -> Vec<(String, Entry)>) -> Vec<String
         folders += 1;
         let below = |name: &str| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
         let mut found = entries(&folder);
-        found.truncate(MOST_FILES);
+        found.truncate(MAX_FILES);
         if depth > 0 && found.iter().any(|(name, _)| name == "pyvenv.cfg") {
             continue;
         }
         for (name, kind) in found {
-            if kind == Entry::File && files.len() < MOST_FILES {
+            if kind == Entry::File && files.len() < MAX_FILES {
                 files.push(below(&name));
             } else if kind == Entry::Folder
-                && depth < DEPTH
-                && folders + waiting.len() < MOST_FOLDERS
+                && depth < MAX_FOLDER_DEPTH
+                && folders + waiting.len() < MAX_FOLDERS
                 && !name.starts_with('.')
                 && !FOREIGN.contains(&name.as_str())
             {
@@ -92,10 +92,10 @@ pub fn list(mut entries: impl FnMut(&str) -> Vec<(String, Entry)>) -> Vec<String
 /// First of these files that contains one of these texts in its beginning.
 #[must_use]
 pub fn first_with(project: &dyn Project, is: impl Fn(&str) -> bool, texts: &[&str]) -> Option<String> {
-    let files = project.files().iter().filter(|f| is(f)).take(MOST_READ);
+    let files = project.files().iter().filter(|f| is(f)).take(MAX_SEARCHED_FILES);
     let has = |file: &&String| {
         project.read(file).is_some_and(|bytes| {
-            let text = String::from_utf8_lossy(&bytes[..bytes.len().min(READ)]);
+            let text = String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_SEARCHED_BYTES)]);
             texts.iter().any(|t| text.contains(t))
         })
     };
@@ -139,7 +139,7 @@ impl ProjectFolder {
             };
             Some((name, kind))
         };
-        entries.flatten().take(MOST_FILES).filter_map(entry).collect()
+        entries.flatten().take(MAX_FILES).filter_map(entry).collect()
     }
 }
 
@@ -149,7 +149,7 @@ impl Project for ProjectFolder {
     }
 
     fn read(&self, path: &str) -> Option<Vec<u8>> {
-        self.read_more(path, LONGEST)
+        self.read_more(path, MAX_FILE_BYTES)
     }
 
     fn read_more(&self, path: &str, most: u64) -> Option<Vec<u8>> {

@@ -58,9 +58,9 @@ pub fn unbuilt(project: &dyn Project) -> Option<String> {
 }
 
 /// Maximum number of test files searched.
-const MOST_READ: usize = 300;
+const MAX_SEARCHED_FILES: usize = 300;
 /// Number of bytes read of each.
-const READ: usize = 64 << 10;
+const MAX_SEARCHED_BYTES: usize = 64 << 10;
 
 /// Findings in a project's Python test files, each with the first file that has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,10 +90,10 @@ pub fn signs(project: &dyn Project) -> Signs {
         let name = base(f);
         name.ends_with(".py") && (name.starts_with("test") || name.ends_with("_test.py"))
     });
-    for file in files.take(MOST_READ) {
+    for file in files.take(MAX_SEARCHED_FILES) {
         let for_pytest = base(file).starts_with("test_") || file.ends_with("_test.py");
         let Some(bytes) = project.read(file) else { continue };
-        let text = String::from_utf8_lossy(&bytes[..bytes.len().min(READ)]);
+        let text = String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_SEARCHED_BYTES)]);
         let note = |sign: &mut Option<String>, there: bool| {
             if there && sign.is_none() {
                 *sign = Some(file.clone());

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use crate::case::{ALL_TEXT, MOST_CASES, NAME, ReportError};
+use crate::case::{MAX_CASES, MAX_NAME_BYTES, MAX_TEXT_BYTES, ReportError};
 use crate::text::Budget;
 
 /// One line of a script: its kind, the program, and the rest.
@@ -49,7 +49,7 @@ pub struct Ran {
 /// [`ReportError::Broken`] when the report is malformed.
 pub fn parse(bytes: &[u8]) -> Result<Vec<Ran>, ReportError> {
     let broken = |why: &str| Err(ReportError::Broken(why.to_owned()));
-    let mut room = Budget::new(ALL_TEXT);
+    let mut room = Budget::new(MAX_TEXT_BYTES);
     let mut programs: Vec<Ran> = Vec::new();
     let mut index = HashMap::new();
     let mut count = 0;
@@ -65,7 +65,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Ran>, ReportError> {
         let Some(mark) = mark(line) else { return broken("a line is not an entry") };
         count += 1;
         // Each listed test and each logged test has a line.
-        if line.len() > NAME || count > 3 * MOST_CASES || !room.take(line.len()) {
+        if line.len() > MAX_NAME_BYTES || count > 3 * MAX_CASES || !room.take(line.len()) {
             return broken("it has more than is read");
         }
         if mark.kind == "done" {
@@ -153,7 +153,7 @@ mod tests {
             assert!(matches!(parse(text.as_bytes()), Err(ReportError::Broken(_))), "{text:?}");
         }
         assert!(parse(&[0xff, b'\n']).is_err());
-        let long = format!("@hotcell\tprogram\t{}\n", "x".repeat(NAME));
+        let long = format!("@hotcell\tprogram\t{}\n", "x".repeat(MAX_NAME_BYTES));
         assert!(parse(long.as_bytes()).is_err());
     }
 

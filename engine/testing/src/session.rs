@@ -25,9 +25,9 @@ mod list;
 pub use list::Listed;
 
 /// Maximum size of a report.
-pub const LARGEST_REPORT: Bytes = Bytes::mib(64);
+pub const MAX_REPORT_SIZE: Bytes = Bytes::mib(64);
 /// Maximum number of cases whose source line is looked up in the project.
-const MOST_SOURCES: usize = 100;
+const MAX_SOURCES: usize = 100;
 
 /// Progress of running tests. It comes from hostile programs: print it with
 /// [`hotcell_sandbox::text::printable`].
@@ -328,7 +328,7 @@ impl Session {
     /// Bytes of its reports.
     fn collect(&self, home: &Home) -> Result<Vec<Vec<u8>>, ReportError> {
         let read = |path| {
-            home.read(path, LARGEST_REPORT).map_err(|error| match error {
+            home.read(path, MAX_REPORT_SIZE).map_err(|error| match error {
                 CollectError::Missing(_) => ReportError::Missing,
                 other => ReportError::Unreadable(other.to_string()),
             })
@@ -339,7 +339,7 @@ impl Session {
     /// Adds the source lines of failures, from the project on the host.
     fn add_sources(&self, cases: &mut [crate::Case]) {
         let Some(workspace) = &self.policy.job.workspace else { return };
-        let bad = cases.iter_mut().filter(|c| !c.status.is_good()).take(MOST_SOURCES);
+        let bad = cases.iter_mut().filter(|c| !c.status.is_good()).take(MAX_SOURCES);
         let mut bad = bad.peekable();
         if bad.peek().is_none() {
             return;
@@ -364,7 +364,7 @@ impl Session {
 
 /// Coverage, or the reason why it is missing.
 fn read_coverage(home: &Home, measured: &Measured) -> (Option<Coverage>, Option<String>) {
-    let read = home.read(&measured.report, LARGEST_REPORT).map_err(|error| match error {
+    let read = home.read(&measured.report, MAX_REPORT_SIZE).map_err(|error| match error {
         CollectError::Missing(_) => "it was not written".to_owned(),
         other => other.to_string(),
     });

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use crate::chosen::key;
 
 /// Maximum number of shards.
-pub const MOST: u32 = 1000;
+pub const MAX_SHARDS: u32 = 1000;
 
 /// The shard that runs here: `number` of `of`, from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,14 +27,14 @@ impl FromStr for Shard {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "{text:?} is no part: write it as K/N, such as 2/5, with K from 1 to N and N at most {MOST}"
+                "{text:?} is no part: write it as K/N, such as 2/5, with K from 1 to N and N at most {MAX_SHARDS}"
             )
         };
         let (number, of) = text.split_once('/').ok_or_else(wrong)?;
         let plain =
             |part: &str| part.bytes().all(|b| b.is_ascii_digit()).then(|| part.parse().ok()).flatten();
         let (number, of): (u32, u32) = (plain(number).ok_or_else(wrong)?, plain(of).ok_or_else(wrong)?);
-        if number < 1 || number > of || of > MOST {
+        if number < 1 || number > of || of > MAX_SHARDS {
             return Err(wrong());
         }
         Ok(Self { number, of, times: None })

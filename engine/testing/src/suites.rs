@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::case::{Case, MOST_CASES};
+use crate::case::{Case, MAX_CASES};
 use crate::coverage::Coverage;
 use crate::framework::{Ecosystem, Evidence, Framework, Strength, frameworks, rival};
 use crate::project::Project;
@@ -11,9 +11,9 @@ use crate::python::words;
 use crate::report::{Flaky, Suite, TestReport, Totals};
 
 /// Maximum number of suites that are run together.
-pub const MOST: usize = 16;
+pub const MAX_SUITES: usize = 16;
 /// Maximum depth of their folders below the project.
-const DEPTH: usize = 8;
+const MAX_FOLDER_DEPTH: usize = 8;
 
 /// A suite that was found.
 #[derive(Debug)]
@@ -153,7 +153,7 @@ fn projects(project: &dyn Project, ecosystem: Ecosystem) -> BTreeSet<String> {
         .iter()
         .filter_map(|file| {
             let (folder, name) = file.rsplit_once('/').unwrap_or(("", file));
-            let near = folder.is_empty() || folder.matches('/').count() < DEPTH;
+            let near = folder.is_empty() || folder.matches('/').count() < MAX_FOLDER_DEPTH;
             (near && manifests.contains(&name)).then(|| folder.to_owned())
         })
         .collect();
@@ -315,8 +315,8 @@ pub fn join(reports: Vec<(String, TestReport)>) -> Option<TestReport> {
             answer = Some(report);
         }
     }
-    if cases.len() > MOST_CASES {
-        cases.truncate(MOST_CASES);
+    if cases.len() > MAX_CASES {
+        cases.truncate(MAX_CASES);
         complete = false;
     }
     let names: BTreeSet<&str> = suites.iter().map(|suite| suite.framework.as_str()).collect();

@@ -11,7 +11,7 @@ pub mod tree;
 
 use std::collections::HashSet;
 
-use crate::case::{DETAILS, MOST_CASES, NAME, Status};
+use crate::case::{MAX_CASES, MAX_DETAIL_BYTES, MAX_NAME_BYTES, Status};
 use crate::text::clip;
 
 /// Result of one test.
@@ -46,7 +46,7 @@ impl Tap {
     /// Takes a line; returns the previous test if this line does not belong to it.
     pub fn line(&mut self, line: &str) -> Option<Point> {
         if let (Some(text), Some(last)) = (line.strip_prefix('#'), &mut self.last) {
-            if last.details.len() < DETAILS {
+            if last.details.len() < MAX_DETAIL_BYTES {
                 last.details.push_str(text.strip_prefix(' ').unwrap_or(text));
                 last.details.push('\n');
             }
@@ -59,7 +59,7 @@ impl Tap {
         let before = self.last.take();
         self.ran += 1;
         // Further tests are not read, but counted as a fault.
-        if self.names.len() >= MOST_CASES {
+        if self.names.len() >= MAX_CASES {
             self.faults += 1;
             return before;
         }
@@ -68,7 +68,7 @@ impl Tap {
         let mut name = if point.name.is_empty() {
             format!("test {number}")
         } else {
-            clip(&point.name.replace("\\#", "#"), NAME / 2)
+            clip(&point.name.replace("\\#", "#"), MAX_NAME_BYTES / 2)
         };
         if !self.names.insert(name.clone()) {
             name = format!("{name} ({number})");

@@ -11,7 +11,10 @@ use hotcell_sandbox::policy::HOME;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::case::{ALL_TEXT, DETAILS, Entry, FinalReport, MESSAGE, MOST_CASES, NAME, ReportError, Status};
+use crate::case::{
+    Entry, FinalReport, MAX_CASES, MAX_DETAIL_BYTES, MAX_MESSAGE_BYTES, MAX_NAME_BYTES, MAX_TEXT_BYTES,
+    ReportError, Status,
+};
 use crate::event::{Ended, Event, EventReader, LineEvents};
 use crate::framework::{
     Command, CommandError, Ecosystem, Evidence, ExitMeaning, Followed, Framework, LiveSource, REPORTERS,
@@ -41,11 +44,11 @@ const DRIVER: Reporter = Reporter {
 /// Tells of which file a test of tape is.
 const HOOK: Reporter = Reporter { name: "hotcell_tape.cjs", text: include_str!("javascript/tape_hook.cjs") };
 /// Maximum length of a line of the driver, in bytes.
-const LONGEST_EVENT: usize = 256 << 10;
+const MAX_EVENT_BYTES: usize = 256 << 10;
 /// Maximum length of a printed line, in bytes.
-const LONGEST_LINE: usize = 64 << 10;
+const MAX_LINE_BYTES: usize = 64 << 10;
 /// Maximum number of files that are given to tape.
-const MOST_FILES: usize = 2_000;
+const MAX_FILES: usize = 2_000;
 
 /// One of these runners.
 #[derive(Debug)]
@@ -122,7 +125,7 @@ impl Printer {
                 self.imported.iter().any(|name| text.contains(name))
             })
         };
-        tests.into_iter().filter(|file| inside(file)).filter(imports).take(MOST_FILES).collect()
+        tests.into_iter().filter(|file| inside(file)).filter(imports).take(MAX_FILES).collect()
     }
 
     /// Arguments of the program: as in the project, or for what is selected.
@@ -355,11 +358,11 @@ impl Program {
         let mut program = file.unwrap_or(&self.program).to_owned();
         // ava: the end of the file's name, and the title.
         if let Some(title) = titles.first_mut().filter(|_| !self.names.is_empty()) {
-            let mut ends: Vec<usize> = title.match_indices(BETWEEN).map(|(at, _)| at).collect();
+            let mut ends: Vec<usize> = title.match_indices(TITLE_SEPARATOR).map(|(at, _)| at).collect();
             ends.reverse();
             if let Some((at, file)) = ends.iter().find_map(|at| Some((*at, self.names.get(&title[..*at])?))) {
                 program.clone_from(file);
-                *title = title[at + BETWEEN.len()..].to_owned();
+                *title = title[at + TITLE_SEPARATOR.len()..].to_owned();
             }
         }
         // node-tap: the outermost subtest is a file.
@@ -368,7 +371,7 @@ impl Program {
             _ => [vec![program], titles].concat(),
         };
         let file = all.first().filter(|first| javascript::is_script(first)).cloned();
-        (file, clip(&all.join("::"), NAME))
+        (file, clip(&all.join("::"), MAX_NAME_BYTES))
     }
 
     fn message(&self, found: &Found) -> Option<String> {
@@ -410,12 +413,12 @@ impl Program {
     fn own_id(&self, ended: &crate::tap::tree::Ended, end: &End) -> String {
         let threshold =
             ended.wrong.is_none() && !ended.bad && end.said.contains("oes not meet global threshold");
-        if threshold { "coverage threshold".to_owned() } else { clip(&self.program, NAME) }
+        if threshold { "coverage threshold".to_owned() } else { clip(&self.program, MAX_NAME_BYTES) }
     }
 }
 
 /// Separates the file and the title of ava's tests.
-const BETWEEN: &str = " › ";
+const TITLE_SEPARATOR: &str = " › ";
 
 /// Live events: what the driver tells, and what the program prints in between.
 #[derive(Debug)]
@@ -442,7 +445,7 @@ struct Running {
 
 impl Default for TapEvents {
     fn default() -> Self {
-        Self { lines: Lines::new(LONGEST_EVENT), state: State::default() }
+        Self { lines: Lines::new(MAX_EVENT_BYTES), state: State::default() }
     }
 }
 
@@ -476,7 +479,7 @@ impl State {
             (Ok(Told::Program(program)), None) if !self.begun => {
                 self.begun = true;
                 let tree = program.tree();
-                let printed = Lines::new(LONGEST_LINE);
+                let printed = Lines::new(MAX_LINE_BYTES);
                 self.running = Some(Running { program, printed, tree, since: Instant::now() });
             }
             (Ok(Told::Tap { text }), Some(running)) => running.take(&text, out),
@@ -512,7 +515,7 @@ impl Running {
             let id = self.program.own_id(&ended, end);
             let at = diagnostics::first_place(&end.said, &self.program.top);
             let file = Some(id.clone()).filter(|id| javascript::is_script(id));
-            let message = Some(clip(&wrong, MESSAGE));
+            let message = Some(clip(&wrong, MAX_MESSAGE_BYTES));
             out.push(Event::Group(
                 Ended { message, at, file, ..programs::ended(id.clone(), Status::Errored) },
                 0,
@@ -567,15 +570,15 @@ pub fn parse(bytes: &[u8], live: &LiveLog) -> Result<Vec<Entry>, ReportError> {
         return if text.is_empty() { Ok(Vec::new()) } else { broken("it is of no program") };
     }
     let (mut tree, mut found) = (program.tree(), Vec::new());
-    let mut lines = Lines::new(LONGEST_LINE);
+    let mut lines = Lines::new(MAX_LINE_BYTES);
     lines.push(text, |line, _| tree.line(line, &mut found));
     lines.end(|line, _| tree.line(line, &mut found));
     let ended = tree.end(&mut found);
-    let mut room = Budget::new(ALL_TEXT);
+    let mut room = Budget::new(MAX_TEXT_BYTES);
     let mut entries = Vec::new();
     for found in &found {
         let (file, id) = program.id(found.file.as_deref(), &found.titles);
-        if entries.len() >= MOST_CASES || !room.take(2 * id.len()) {
+        if entries.len() >= MAX_CASES || !room.take(2 * id.len()) {
             return broken("it has more than is read");
         }
         // Of several tests with one name the times were added up.
@@ -585,16 +588,16 @@ pub fn parse(bytes: &[u8], live: &LiveLog) -> Result<Vec<Entry>, ReportError> {
         });
         entries.push(Entry {
             file,
-            message: program.message(found).and_then(|m| room.keep(&m, MESSAGE)),
-            details: room.keep(&found.details, DETAILS),
+            message: program.message(found).and_then(|m| room.keep(&m, MAX_MESSAGE_BYTES)),
+            details: room.keep(&found.details, MAX_DETAIL_BYTES),
             ..Entry::bare(&id, found.status, found.ms.unwrap_or(each))
         });
     }
     if let Some(wrong) = program.wrong(&ended, &end) {
         let id = program.own_id(&ended, &end);
         entries.push(Entry {
-            message: room.keep(&wrong, MESSAGE),
-            details: room.keep(end.said.trim_end(), DETAILS),
+            message: room.keep(&wrong, MAX_MESSAGE_BYTES),
+            details: room.keep(end.said.trim_end(), MAX_DETAIL_BYTES),
             ..Entry::bare(&id, Status::Errored, 0.0)
         });
     }

@@ -5,7 +5,10 @@ use std::path::Path;
 
 use hotcell_sandbox::policy::HOME;
 
-use crate::case::{ALL_TEXT, DETAILS, Entry, FinalReport, MESSAGE, MOST_CASES, NAME, ReportError};
+use crate::case::{
+    Entry, FinalReport, MAX_CASES, MAX_DETAIL_BYTES, MAX_MESSAGE_BYTES, MAX_NAME_BYTES, MAX_TEXT_BYTES,
+    ReportError,
+};
 use crate::coverage::{Form, Measured};
 use crate::event::{EventReader, Line, LineEvents};
 use crate::framework::{
@@ -29,7 +32,7 @@ pub(crate) const TEXT: &str = concat!(
 );
 const COVERAGE: &str = "unittest.lcov";
 /// Maximum length of a report line, in bytes: four texts of maximum size, every character escaped.
-const LONGEST_LINE: usize = 2 << 20;
+const MAX_LINE_BYTES: usize = 2 << 20;
 
 /// Support for unittest.
 #[derive(Debug)]
@@ -153,7 +156,7 @@ fn is_path(filter: &str, project: &dyn Project) -> bool {
 /// Parses one JSON object per line, and a last line with their number.
 pub(crate) fn parse(bytes: &[u8]) -> Result<FinalReport, ReportError> {
     let broken = |why: &str| Err(ReportError::Broken(why.to_owned()));
-    let mut room = Budget::new(ALL_TEXT);
+    let mut room = Budget::new(MAX_TEXT_BYTES);
     let mut entries = Vec::new();
     let mut done = None;
     for line in bytes.split_inclusive(|b| *b == b'\n') {
@@ -163,7 +166,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<FinalReport, ReportError> {
         if done.is_some() {
             return broken("something follows its end");
         }
-        if line.len() > LONGEST_LINE {
+        if line.len() > MAX_LINE_BYTES {
             return broken("a line is too long");
         }
         let mut line: Line = match serde_json::from_slice(&paired(line)) {
@@ -173,17 +176,17 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<FinalReport, ReportError> {
         match (line.e.as_str(), line.status) {
             ("done", _) => done = line.count,
             ("case", Some(status)) => {
-                let id = clip(&line.id.take().unwrap_or_default(), NAME);
-                if entries.len() >= MOST_CASES || !room.take(id.len()) {
+                let id = clip(&line.id.take().unwrap_or_default(), MAX_NAME_BYTES);
+                if entries.len() >= MAX_CASES || !room.take(id.len()) {
                     return broken("it has more cases than are read");
                 }
                 let mut keep = |text: Option<String>, most| text.and_then(|t| room.keep(&t, most));
                 entries.push(Entry {
                     status,
                     duration_ms: line.duration_ms(),
-                    message: keep(line.message.take(), MESSAGE),
-                    details: keep(line.details.take(), DETAILS),
-                    file: keep(line.file.take(), NAME),
+                    message: keep(line.message.take(), MAX_MESSAGE_BYTES),
+                    details: keep(line.details.take(), MAX_DETAIL_BYTES),
+                    file: keep(line.file.take(), MAX_NAME_BYTES),
                     line: line.line,
                     stdout: None,
                     stderr: None,

@@ -4,10 +4,10 @@ use std::fmt::Write;
 use std::time::Instant;
 
 use hotcell_sandbox::{Cause, Outcome};
-use hotcell_testing::case::{MOST_CASES, ReportError};
+use hotcell_testing::case::{MAX_CASES, ReportError};
 use hotcell_testing::judge::{Asked, judge};
 use hotcell_testing::live::LiveLog;
-use hotcell_testing::session::LARGEST_REPORT;
+use hotcell_testing::session::MAX_REPORT_SIZE;
 use hotcell_testing::{Verdict, framework};
 
 /// Peak memory of this process, in bytes.
@@ -25,7 +25,7 @@ fn reset_peak() -> u64 {
 
 #[test]
 fn the_largest_forged_report() {
-    let largest = usize::try_from(LARGEST_REPORT.0).unwrap();
+    let largest = usize::try_from(MAX_REPORT_SIZE.0).unwrap();
     let pytest = framework("pytest").unwrap();
     let outcome = Outcome { exit_code: Some(0), ..Outcome::without_a_run(Cause::Exited, "") };
     // In texts most of the time is spent per byte, and no more memory than for the first of them.
@@ -46,7 +46,7 @@ fn the_largest_forged_report() {
         let mut reader = pytest.events();
         text.push_str("<testsuites><testsuite>");
         let mut at = 0;
-        while text.len() + entry.len() + 400 < most && at < MOST_CASES {
+        while text.len() + entry.len() + 400 < most && at < MAX_CASES {
             let padding = if entry.is_empty() { "y".repeat(100) } else { String::new() };
             let name = format!("test_{padding}{at}");
             write!(

@@ -7,7 +7,7 @@ use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_testing::framework::{Ecosystem, framework};
 use hotcell_testing::report::mark_of;
-use hotcell_testing::suites::{self, Found, MOST};
+use hotcell_testing::suites::{self, Found, MAX_SUITES};
 use hotcell_testing::{Cancel, Progress, Project, ProjectFolder, TestReport, Verdict};
 
 use crate::changes::ChangePolicy;
@@ -78,9 +78,9 @@ impl TestRequest {
                 request => asked.push((suite.folder.clone(), request)),
             }
         }
-        if asked.len() > MOST {
+        if asked.len() > MAX_SUITES {
             let why = format!(
-                "there are {} suites in {}, and at most {MOST} are run together: name the folder of one, or --filter its folder",
+                "there are {} suites in {}, and at most {MAX_SUITES} are run together: name the folder of one, or --filter its folder",
                 asked.len(),
                 self.project.display()
             );

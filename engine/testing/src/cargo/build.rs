@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde::Deserialize;
 
-use crate::case::{DETAILS, MESSAGE, MOST_CASES, NAME, Status};
+use crate::case::{MAX_CASES, MAX_DETAIL_BYTES, MAX_MESSAGE_BYTES, MAX_NAME_BYTES, Status};
 use crate::event::{Ended, Event};
 use crate::text::clip;
 
@@ -85,8 +85,8 @@ impl Build {
             .map(|t| t.src_path.strip_prefix(&self.project).map(str::to_owned).unwrap_or(t.src_path));
         match (message.reason.as_str(), file) {
             ("compiler-artifact", Some(file)) if message.profile.is_some_and(|p| p.test) => {
-                if let Some(program) = message.executable.filter(|_| self.built.len() < MOST_CASES) {
-                    out.push(Event::Named(program.clone(), clip(&file, NAME)));
+                if let Some(program) = message.executable.filter(|_| self.built.len() < MAX_CASES) {
+                    out.push(Event::Named(program.clone(), clip(&file, MAX_NAME_BYTES)));
                     self.built.insert(program, file);
                 }
             }
@@ -109,7 +109,7 @@ impl Build {
         let code = said.code.map_or(String::new(), |code| format!("[{}]", code.code));
         let known = self.errors.contains_key(&file);
         let text = self.errors.entry(file.clone()).or_default();
-        if text.len() < DETAILS {
+        if text.len() < MAX_DETAIL_BYTES {
             text.push_str(said.rendered.as_deref().unwrap_or_default());
         }
         if !known {
@@ -117,8 +117,8 @@ impl Build {
                 id: file.clone(),
                 status: Status::Errored,
                 duration_ms: 0.0,
-                message: Some(clip(&format!("error{code}: {}", said.message), MESSAGE)),
-                at: span.map(|s| (clip(&s.file_name, NAME), s.line_start)),
+                message: Some(clip(&format!("error{code}: {}", said.message), MAX_MESSAGE_BYTES)),
+                at: span.map(|s| (clip(&s.file_name, MAX_NAME_BYTES), s.line_start)),
                 file: Some(file),
             };
             out.push(Event::Group(ended, 0));

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use super::build::Build;
-use crate::case::{DETAILS, MESSAGE, MOST_CASES, NAME, Status};
+use crate::case::{MAX_CASES, MAX_DETAIL_BYTES, MAX_MESSAGE_BYTES, MAX_NAME_BYTES, Status};
 use crate::event::{Ended, Event, EventReader, Runtime};
 use crate::libtest::{self, Sum};
 use crate::lines::Lines;
@@ -14,9 +14,9 @@ use crate::runner;
 use crate::text::clip;
 
 /// Maximum length of a line, in bytes: a compiler's message with its source excerpt.
-const LONGEST_LINE: usize = 1 << 20;
+const MAX_LINE_BYTES: usize = 1 << 20;
 /// Maximum number of events; further ones are not read.
-const MOST_EVENTS: usize = 1_000_000;
+const MAX_EVENTS: usize = 1_000_000;
 
 /// One program, or rustdoc's run for one crate.
 #[derive(Debug, Default)]
@@ -103,7 +103,7 @@ impl CargoEvents {
             failed: false,
             events: 0,
         };
-        Self { lines: Lines::new(LONGEST_LINE), state }
+        Self { lines: Lines::new(MAX_LINE_BYTES), state }
     }
 }
 
@@ -129,7 +129,7 @@ impl EventReader for CargoEvents {
 
 impl State {
     fn line(&mut self, line: &str, out: &mut Vec<Event>) {
-        if self.events >= MOST_EVENTS {
+        if self.events >= MAX_EVENTS {
             return;
         }
         let before = out.len();
@@ -140,7 +140,7 @@ impl State {
             Stage::Examples(suite) => self.examples(suite, line, out),
         };
         self.events += out.len() - before;
-        if self.events >= MOST_EVENTS {
+        if self.events >= MAX_EVENTS {
             out.push(Event::Fault);
         }
     }
@@ -179,7 +179,7 @@ impl State {
         };
         match mark.kind {
             _ if Some(mark.program) != suite.program.as_deref() => out.push(Event::Fault),
-            "test" if !suite.running && suite.tests.len() < MOST_CASES => {
+            "test" if !suite.running && suite.tests.len() < MAX_CASES => {
                 suite.index.insert(mark.rest.to_owned(), suite.tests.len());
                 suite.tests.push(mark.rest.to_owned());
             }
@@ -208,7 +208,7 @@ impl State {
     fn examples(&mut self, mut suite: Box<Suite>, line: &str, out: &mut Vec<Event>) -> Stage {
         if let Some((name, ..)) = libtest::result(line, |_| true)
             && !suite.index.contains_key(name)
-            && suite.tests.len() < MOST_CASES
+            && suite.tests.len() < MAX_CASES
         {
             suite.index.insert(name.to_owned(), suite.tests.len());
             suite.tests.push(name.to_owned());
@@ -216,7 +216,7 @@ impl State {
             let at = rest.rsplit_once("(line ").and_then(|(_, l)| l.split_once(')')?.0.parse().ok());
             self.listed += 1;
             out.push(Event::Collected(self.listed, 0));
-            out.push(Event::Started(clip(name, NAME), Some(clip(file, NAME)), at));
+            out.push(Event::Started(clip(name, MAX_NAME_BYTES), Some(clip(file, MAX_NAME_BYTES)), at));
             suite.next += 1;
         }
         self.text(&mut suite, line, out);
@@ -242,7 +242,7 @@ impl State {
         } else if line == "failures:" {
             flush(suite, out);
         } else if let Some((_, text)) = &mut suite.section {
-            if text.len() < DETAILS {
+            if text.len() < MAX_DETAIL_BYTES {
                 text.push_str(line);
                 text.push('\n');
             }
@@ -260,10 +260,10 @@ impl State {
                 }
             }
             out.push(Event::Ended(Ended {
-                id: clip(&suite.id(name), NAME),
+                id: clip(&suite.id(name), MAX_NAME_BYTES),
                 status,
                 duration_ms,
-                message: note.map(|n| clip(n, MESSAGE)),
+                message: note.map(|n| clip(n, MAX_MESSAGE_BYTES)),
                 at: None,
                 file: None,
             }));
@@ -309,14 +309,18 @@ fn start(suite: &mut Suite, out: &mut Vec<Event>) {
         let at = suite.next;
         suite.next += 1;
         suite.since.insert(at, Instant::now());
-        out.push(Event::Started(clip(&suite.id(&suite.tests[at]), NAME), Some(suite.file.clone()), None));
+        out.push(Event::Started(
+            clip(&suite.id(&suite.tests[at]), MAX_NAME_BYTES),
+            Some(suite.file.clone()),
+            None,
+        ));
     }
 }
 
 /// The output of a failed test is complete now.
 fn flush(suite: &mut Suite, out: &mut Vec<Event>) {
     let Some((name, text)) = suite.section.take() else { return };
-    let id = clip(&suite.id(&name), NAME);
+    let id = clip(&suite.id(&name), MAX_NAME_BYTES);
     let (message, at) = libtest::why(&text);
     // rustdoc compiles an example as a program of its own, so line numbers of panics refer to that program:
     // the nearest correct place is the example's first line, which is in its name.
@@ -326,7 +330,7 @@ fn flush(suite: &mut Suite, out: &mut Vec<Event>) {
         id: id.clone(),
         status: Status::Failed,
         duration_ms: 0.0,
-        message: message.map(|m| clip(&m, MESSAGE)),
+        message: message.map(|m| clip(&m, MAX_MESSAGE_BYTES)),
         at,
         file: None,
     };

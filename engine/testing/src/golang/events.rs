@@ -5,18 +5,18 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Deserialize;
 
-use crate::case::{DETAILS, MESSAGE, MOST_CASES, NAME, Status};
+use crate::case::{MAX_CASES, MAX_DETAIL_BYTES, MAX_MESSAGE_BYTES, MAX_NAME_BYTES, Status};
 use crate::event::{Ended, Event, EventReader, Runtime};
 use crate::lines::Lines;
 use crate::runner;
 use crate::text::clip;
 
 /// Maximum length of a line, in bytes.
-const LONGEST_LINE: usize = 256 << 10;
+const MAX_LINE_BYTES: usize = 256 << 10;
 /// Maximum number of events; further ones are not read.
-const MOST_EVENTS: usize = 1_000_000;
+const MAX_EVENTS: usize = 1_000_000;
 /// Maximum output of tests kept until their results are known, in bytes.
-const ALL_OUTPUT: usize = 16 << 20;
+const MAX_OUTPUT_BYTES: usize = 16 << 20;
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -84,7 +84,7 @@ impl GoEvents {
     /// Reader for a project in this folder inside.
     pub fn new(project: &str) -> Self {
         let state = State { project: project.to_owned(), ..State::default() };
-        Self { out: Lines::new(LONGEST_LINE), err: Lines::new(LONGEST_LINE), state }
+        Self { out: Lines::new(MAX_LINE_BYTES), err: Lines::new(MAX_LINE_BYTES), state }
     }
 }
 
@@ -124,7 +124,7 @@ pub fn absent(text: &str) -> Option<String> {
 
 impl State {
     fn line(&mut self, line: &str, out: &mut Vec<Event>) {
-        if self.events >= MOST_EVENTS {
+        if self.events >= MAX_EVENTS {
             return;
         }
         let before = out.len();
@@ -144,14 +144,14 @@ impl State {
             }
         }
         self.events += 1 + out.len() - before;
-        if self.events >= MOST_EVENTS {
+        if self.events >= MAX_EVENTS {
             out.push(Event::Fault);
         }
     }
 
     fn breaks(&mut self, package: &str, out: &mut Vec<Event>) {
-        let package = clip(package, NAME);
-        if self.broken.len() < MOST_CASES && !self.broken.contains(&package) {
+        let package = clip(package, MAX_NAME_BYTES);
+        if self.broken.len() < MAX_CASES && !self.broken.contains(&package) {
             out.push(Event::Group(ended(package.clone(), Status::Errored), 0));
             self.broken.push(package);
         }
@@ -163,7 +163,7 @@ impl State {
             self.compiler(text.trim_end_matches('\n'));
             return;
         }
-        let Some(name) = line.package.filter(|_| self.packages.len() < MOST_CASES) else { return };
+        let Some(name) = line.package.filter(|_| self.packages.len() < MAX_CASES) else { return };
         if line.test.is_none() && self.mark(&name, line.output.as_deref(), out) {
             return;
         }
@@ -174,7 +174,7 @@ impl State {
         }
         if let Some(because) = line.failed_build.filter(|_| line.test.is_none()) {
             let because = because.split(' ').next().unwrap_or_default();
-            self.because.insert(clip(&name, NAME), clip(because, NAME));
+            self.because.insert(clip(&name, MAX_NAME_BYTES), clip(because, MAX_NAME_BYTES));
         }
         let duration_ms = line.elapsed.filter(|s| (0.0..1e9).contains(s)).unwrap_or(0.0) * 1000.0;
         let status = match line.action.as_str() {
@@ -195,13 +195,13 @@ impl State {
             (Some(test), "output", _) => {
                 let text = line.output.unwrap_or_default();
                 if let Some((name, status, ms)) = printed_result(&text)
-                    && package.printed.len() < MOST_CASES
+                    && package.printed.len() < MAX_CASES
                 {
                     package.printed.insert(name.to_owned(), (status, ms));
                 }
                 let own = ["=== ", "--- "].iter().any(|head| text.trim_start().starts_with(head));
                 let said = package.output.entry(test).or_default();
-                if !own && said.len() < DETAILS && self.kept < ALL_OUTPUT {
+                if !own && said.len() < MAX_DETAIL_BYTES && self.kept < MAX_OUTPUT_BYTES {
                     self.kept += text.len();
                     said.push_str(&text);
                 }
@@ -224,7 +224,7 @@ impl State {
             }
             (None, "output", _) => {
                 let text = line.output.unwrap_or_default();
-                if package.said.len() < DETAILS && self.kept < ALL_OUTPUT {
+                if package.said.len() < MAX_DETAIL_BYTES && self.kept < MAX_OUTPUT_BYTES {
                     self.kept += text.len();
                     package.said.push_str(&text);
                 }
@@ -241,7 +241,7 @@ impl State {
                     } else if !package.bad {
                         let last = said.lines().rfind(|l| !l.starts_with("FAIL") && !l.trim().is_empty());
                         let message = format!("the tests ended: {}", last.unwrap_or("nothing says why"));
-                        let message = Some(clip(&message, MESSAGE));
+                        let message = Some(clip(&message, MAX_MESSAGE_BYTES));
                         out.push(Event::Group(Ended { message, ..ended(name.clone(), Status::Errored) }, 0));
                         out.push(Event::Said(name, said));
                     }
@@ -263,7 +263,7 @@ impl State {
         }
         package.program = Some(mark.program.to_owned());
         match mark.kind {
-            "program" => out.push(Event::Named(mark.program.to_owned(), clip(name, NAME))),
+            "program" => out.push(Event::Named(mark.program.to_owned(), clip(name, MAX_NAME_BYTES))),
             "test" => self.listed += 1,
             "version" => {
                 let version = Some(clip(mark.rest.trim_start_matches("go"), 100));
@@ -285,11 +285,11 @@ impl State {
             self.telling = package.split(' ').next().unwrap_or_default().to_owned();
             return;
         }
-        if self.compiler.len() > 10_000 || self.kept >= ALL_OUTPUT {
+        if self.compiler.len() > 10_000 || self.kept >= MAX_OUTPUT_BYTES {
             return;
         }
         let text = self.compiler.entry(self.telling.clone()).or_default();
-        if text.len() < DETAILS {
+        if text.len() < MAX_DETAIL_BYTES {
             self.kept += line.len();
             text.push_str(line);
             text.push('\n');
@@ -306,11 +306,11 @@ impl State {
             let first = said.lines().find(|l| place(l).is_some()).or(said.lines().next());
             let at = first.and_then(place).map(|(file, line, _)| {
                 let file = file.strip_prefix("./").unwrap_or(file);
-                (clip(file, NAME), line)
+                (clip(file, MAX_NAME_BYTES), line)
             });
             let plain = first.map(|l| place(l).map_or(l, |(_, _, rest)| rest).to_owned());
             let message = absent(&said).or(plain).unwrap_or_else(|| "it does not build".to_owned());
-            let message = Some(clip(&message, MESSAGE));
+            let message = Some(clip(&message, MAX_MESSAGE_BYTES));
             out.push(Event::Group(Ended { message, at, ..ended(package.clone(), Status::Errored) }, 0));
             out.push(Event::Said(package.clone(), said));
             self.reported.insert(package);
@@ -340,7 +340,7 @@ impl Package {
             }
             self.bad |= status == Status::Failed;
             let said = self.output.remove(&test).unwrap_or_default();
-            let message = (status != Status::Passed).then(|| clip(said.trim(), MESSAGE));
+            let message = (status != Status::Passed).then(|| clip(said.trim(), MAX_MESSAGE_BYTES));
             let message = message.filter(|text| !text.is_empty());
             out.push(Event::Ended(Ended { duration_ms, message, ..ended(id.clone(), status) }));
             if status == Status::Failed && !said.is_empty() {
@@ -365,7 +365,7 @@ fn printed_result(text: &str) -> Option<(&str, Status, f64)> {
 }
 
 fn id(package: &str, test: &str) -> String {
-    clip(&format!("{package}::{test}"), NAME)
+    clip(&format!("{package}::{test}"), MAX_NAME_BYTES)
 }
 
 fn ended(id: String, status: Status) -> Ended {
@@ -394,17 +394,17 @@ fn why(said: &str, project: &str, folder: &str) -> (Option<String>, Option<(Stri
         });
         // The second form since Go 1.24.
         let message = panic.trim_end_matches(" [recovered]").trim_end_matches(" [recovered, repanicked]");
-        return (Some(clip(message, MESSAGE)), place);
+        return (Some(clip(message, MAX_MESSAGE_BYTES)), place);
     }
     let mut lines = said.lines().skip_while(|l| place(l).is_none());
     let Some((file, line, text)) = lines.next().and_then(place) else {
         // An example prints no place: actual and expected output.
-        return (Some(clip(said.trim(), MESSAGE)).filter(|m| !m.is_empty()), None);
+        return (Some(clip(said.trim(), MAX_MESSAGE_BYTES)).filter(|m| !m.is_empty()), None);
     };
     // Further lines of a message are indented more.
     let more = lines.take_while(|l| place(l).is_none() && l.starts_with("        ")).map(str::trim);
     let message = std::iter::once(text).chain(more).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("\n");
     let file =
         if folder.is_empty() || file.contains('/') { file.to_owned() } else { format!("{folder}/{file}") };
-    (Some(clip(&message, MESSAGE)).filter(|m| !m.is_empty()), Some((file, line)))
+    (Some(clip(&message, MAX_MESSAGE_BYTES)).filter(|m| !m.is_empty()), Some((file, line)))
 }

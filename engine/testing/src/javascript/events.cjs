@@ -7,7 +7,7 @@ const fs = require('node:fs');
 const path = require('node:path');
 
 const PIPE = 3;
-const PATIENCE = 5000; // milliseconds that all writes together may wait for a reader
+const WRITE_TIMEOUT_MS = 5000; // for all writes together, while they wait for a reader
 const MISSING = 86; // the exit code when the framework is not installed
 const TOP = process.cwd();
 
@@ -20,7 +20,7 @@ const emit = (() => {
   const cell = new Int32Array(new SharedArrayBuffer(4));
   let fd = null;
   let is = null;
-  let patience = PATIENCE;
+  let patience = WRITE_TIMEOUT_MS;
   try {
     const about = fstatSync(PIPE);
     if (about.isFIFO()) {

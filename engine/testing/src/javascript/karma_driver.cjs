@@ -3,7 +3,7 @@
 
 const { output, filter, stop, plan } = words();
 const [settings, angular, measure] = process.argv.splice(2, 3);
-const LONGEST = 2 ** 30; // milliseconds, and some may be added; how long anything may take is the sandbox's to say
+const NO_TIMEOUT_MS = 2 ** 30; // some may be added to it; how long anything may take is the sandbox's to say
 const FLAGS = ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu', '--no-first-run'];
 const HEADLESS = 'launcher:ChromeHeadless';
 const DEBIANS = '/usr/lib/chromium/chromium';
@@ -217,10 +217,10 @@ function adjust(config) {
     listenAddress: '127.0.0.1',
     port: 9876,
     captureTimeout: Math.max(config.captureTimeout ?? 0, 120000),
-    browserNoActivityTimeout: LONGEST,
+    browserNoActivityTimeout: NO_TIMEOUT_MS,
     browserDisconnectTimeout: 2000,
     browserDisconnectTolerance: 0,
-    pingTimeout: LONGEST,
+    pingTimeout: NO_TIMEOUT_MS,
     retryLimit: 0,
     failOnEmptyTestSuite: false,
     failOnSkippedTests: false,

@@ -7,9 +7,9 @@ use super::options;
 use super::shell::{self, Joiner, Pipeline, Simple, Word, quoted};
 
 /// Maximum nesting of scripts.
-const DEEPEST: usize = 12;
+const MAX_SCRIPT_DEPTH: usize = 12;
 /// Maximum number of commands in a plan.
-const MOST_STEPS: usize = 200;
+const MAX_STEPS: usize = 200;
 
 /// Unsupported programs that run tests.
 const FOREIGN: [&str; 14] = [
@@ -148,7 +148,7 @@ impl Reader<'_> {
     /// A script with the ones that npm runs around it, and with additional arguments.
     fn script(&mut self, name: &str, more: &[Word], variables: &mut Variables) -> Option<Step> {
         let text = self.scripts.scripts.get(name)?;
-        if self.open.len() >= DEEPEST || self.open.iter().any(|open| open == name) {
+        if self.open.len() >= MAX_SCRIPT_DEPTH || self.open.iter().any(|open| open == name) {
             return None;
         }
         self.open.push(name.to_owned());
@@ -198,7 +198,7 @@ impl Reader<'_> {
         let mut all = Vec::new();
         for (joiner, pipeline) in line {
             self.steps += 1;
-            if self.steps > MOST_STEPS {
+            if self.steps > MAX_STEPS {
                 return whole(variables);
             }
             // A variable for the following commands.

@@ -2,8 +2,8 @@
 // prints, which hotcell reads: as it comes on the pipe, and as a whole in the report.
 const { StringDecoder } = require('node:string_decoder');
 
-const MOST = 48 << 20; // bytes that are kept for the report
-const PIECE = 16 << 10; // characters that are told at once
+const MAX_REPORT_BYTES = 48 << 20;
+const CHUNK_CHARS = 16 << 10; // told at once
 const LINGER = 1000; // milliseconds for what is still in a pipe that somebody holds open
 const TAIL = 8000; // characters of standard error that are kept
 
@@ -112,11 +112,11 @@ let over = false;
 
 function take(text) {
   if (text === '') return;
-  for (let at = 0; at < text.length; at += PIECE) emit('tap', { text: text.slice(at, at + PIECE) });
+  for (let at = 0; at < text.length; at += CHUNK_CHARS) emit('tap', { text: text.slice(at, at + CHUNK_CHARS) });
   printed = (printed + text).slice(-TAIL);
   const bytes = Buffer.from(text);
   size += bytes.length;
-  if (size <= MOST) pieces.push(bytes);
+  if (size <= MAX_REPORT_BYTES) pieces.push(bytes);
   if (!stop || failed) return;
   // tape has no option for it.
   const lines = (line + text).split('\n');
@@ -152,7 +152,7 @@ function ended(status, signal) {
   const end = { code, said: plain(said), stopped: stop && failed };
   emit('exit', end);
   const well = filter !== '' || script.after(code === 0);
-  write({ ...program, ...end, cut: size > MOST }, Buffer.concat(pieces));
+  write({ ...program, ...end, cut: size > MAX_REPORT_BYTES }, Buffer.concat(pieces));
   leave(code === 0 && well ? 0 : 1, end.stopped ? 'stopped at the first test that is not good' : undefined);
 }
 

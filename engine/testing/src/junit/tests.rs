@@ -61,13 +61,17 @@ fn long_texts_keep_head_and_tail() {
     let text =
         format!("<testsuite><testcase name='a'><failure>first {long} last</failure></testcase></testsuite>");
     let details = parse(text.as_bytes()).unwrap().remove(0).details.unwrap();
-    assert!(details.len() < DETAILS + 64 && details.starts_with("first x&") && details.ends_with("& last"));
+    assert!(
+        details.len() < MAX_DETAIL_BYTES + 64
+            && details.starts_with("first x&")
+            && details.ends_with("& last")
+    );
     assert!(details.contains("bytes left out"));
 }
 
 #[test]
 fn too_many_cases_are_no_report() {
-    let text = format!("<testsuite>{}</testsuite>", "<testcase/>".repeat(MOST_CASES + 1));
+    let text = format!("<testsuite>{}</testsuite>", "<testcase/>".repeat(MAX_CASES + 1));
     assert!(parse(text.as_bytes()).unwrap_err().to_string().contains("more cases"));
 }
 

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use crate::cargo::build::Build;
-use crate::case::{MOST_CASES, NAME, Status};
+use crate::case::{MAX_CASES, MAX_NAME_BYTES, Status};
 use crate::event::{Ended, Event, EventReader, Runtime};
 use crate::lines::Lines;
 use crate::programs::ended;
@@ -13,9 +13,9 @@ use crate::runner;
 use crate::text::clip;
 
 /// Maximum length of a line, in bytes: a compiler's message with its source excerpt.
-const LONGEST_LINE: usize = 1 << 20;
+const MAX_LINE_BYTES: usize = 1 << 20;
 /// Maximum number of events; further ones are not read.
-const MOST_EVENTS: usize = 1_000_000;
+const MAX_EVENTS: usize = 1_000_000;
 
 /// Reader of the live events.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl NextestEvents {
             session: false,
             events: 0,
         };
-        Self { lines: Lines::new(LONGEST_LINE), errors: Lines::new(LONGEST_LINE), state }
+        Self { lines: Lines::new(MAX_LINE_BYTES), errors: Lines::new(MAX_LINE_BYTES), state }
     }
 }
 
@@ -110,7 +110,7 @@ impl EventReader for NextestEvents {
 impl State {
     /// A line of standard output.
     fn line(&mut self, line: &str, out: &mut Vec<Event>) {
-        if self.events >= MOST_EVENTS {
+        if self.events >= MAX_EVENTS {
             return;
         }
         let before = out.len();
@@ -120,19 +120,19 @@ impl State {
             (Some(_), None) => {}
         }
         self.events += out.len() - before;
-        if self.events >= MOST_EVENTS {
+        if self.events >= MAX_EVENTS {
             out.push(Event::Fault);
         }
     }
 
     fn mark(&mut self, mark: runner::Mark<'_>, out: &mut Vec<Event>) {
-        let Some(file) = self.build.file_of(mark.program).map(|file| clip(file, NAME)) else {
+        let Some(file) = self.build.file_of(mark.program).map(|file| clip(file, MAX_NAME_BYTES)) else {
             out.push(Event::Fault);
             return;
         };
-        let id = |name: &str| clip(&format!("{file}::{name}"), NAME);
+        let id = |name: &str| clip(&format!("{file}::{name}"), MAX_NAME_BYTES);
         match mark.kind {
-            "ignored" if self.begun.is_empty() && self.ignored.len() < MOST_CASES => {
+            "ignored" if self.begun.is_empty() && self.ignored.len() < MAX_CASES => {
                 let id = id(mark.rest);
                 if self.ignored.insert(id.clone()) {
                     out.push(Event::Group(Ended { file: Some(file), ..ended(id, Status::Skipped) }, 0));
@@ -157,12 +157,12 @@ impl State {
         let mut words = rest.splitn(4, ' ');
         let mut word = || words.next().unwrap_or_default();
         let (version, binary, attempt, name) = (word(), word(), word(), word());
-        let id = clip(&format!("{file}::{name}"), NAME);
+        let id = clip(&format!("{file}::{name}"), MAX_NAME_BYTES);
         if !std::mem::replace(&mut self.session, true) {
             let version = Some(clip(version, 100)).filter(|version| version != "-");
             out.push(Event::Session(Runtime { version, interpreter: None }));
         }
-        out.push(Event::Named(clip(binary, NAME), file.to_owned()));
+        out.push(Event::Named(clip(binary, MAX_NAME_BYTES), file.to_owned()));
         let attempt: u32 = attempt.parse().unwrap_or(0);
         let again = !self.begun.insert(id.clone());
         if again != (attempt != 1) {
@@ -189,7 +189,7 @@ impl State {
         let code: i32 = word().parse().unwrap_or(-1);
         let attempts: [u32; 2] = [(); 2].map(|()| word().parse().unwrap_or(0));
         let (said, name) = (word(), word());
-        let id = clip(&format!("{file}::{name}"), NAME);
+        let id = clip(&format!("{file}::{name}"), MAX_NAME_BYTES);
         let current = |open: &&mut Open| open.last.is_none() && open.attempt == attempts[0];
         let Some(open) = self.open.get_mut(&id).filter(current) else {
             out.push(Event::Fault);

@@ -7,7 +7,7 @@ import os
 import sys
 
 _PIPE = 3
-_PATIENCE = 5.0  # seconds that all writes together may wait for a reader
+_WRITE_TIMEOUT = 5.0  # seconds that all writes together may wait for a reader
 _MISSING = 86  # the exit code when the framework is not installed
 
 
@@ -22,7 +22,7 @@ def _make_emitter():
     write, getpid, fstat, monotonic = os.write, os.getpid, os.fstat, time.monotonic
     poll, dumps, rlock = select.poll, json.dumps, threading.RLock()
     pid = getpid()
-    state = {"fd": None, "patience": _PATIENCE}
+    state = {"fd": None, "patience": _WRITE_TIMEOUT}
     try:
         about = fstat(_PIPE)
         if stat.S_ISFIFO(about.st_mode):

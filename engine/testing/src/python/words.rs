@@ -22,7 +22,7 @@ use crate::javascript::shell::Word;
 use crate::project::Project;
 
 /// Maximum number of commands followed per source.
-const MOST: usize = 50;
+const MAX_COMMANDS: usize = 50;
 /// Placeholder for the project's folder in words and values; replaced by the driver.
 pub const TOP: &str = "{hotcell:top}";
 /// Placeholder for the folder in which the interpreter's packages are installed; the drivers know it (`start.py`).
@@ -122,7 +122,7 @@ impl Words {
     pub(crate) fn take(&mut self, words: &[Word], place: &Place) {
         use command::Meaning;
         let text = text_of(words);
-        if self.starts.len() + self.others.len() + self.left.len() >= MOST {
+        if self.starts.len() + self.others.len() + self.left.len() >= MAX_COMMANDS {
             return;
         }
         match command::meaning(words, place) {

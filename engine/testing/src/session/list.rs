@@ -3,7 +3,7 @@
 use hotcell_sandbox::{Cause, Chunk, Outcome, Spawn};
 
 use super::{Progress, Session};
-use crate::case::{MOST_CASES, NAME, Status};
+use crate::case::{MAX_CASES, MAX_NAME_BYTES, Status};
 use crate::framework::ExitMeaning;
 use crate::judge::Verdict;
 use crate::live::LiveLog;
@@ -13,9 +13,9 @@ use hotcell_sandbox::policy::PROJECT;
 use hotcell_sandbox::text::printable;
 
 /// Maximum amount of a framework's output that is kept, in bytes.
-const MOST_PRINTED: usize = 64 << 20;
+const MAX_PRINTED_BYTES: usize = 64 << 20;
 /// Maximum number of reasons listed.
-const REASONS: usize = 3;
+const MAX_REASONS: usize = 3;
 
 /// Result of listing.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ impl Session {
         let mut printed = Vec::new();
         let mut both = |what: Progress<'_>| {
             if let Progress::Output(Chunk::Stdout(bytes)) = what {
-                let room = MOST_PRINTED.saturating_sub(printed.len());
+                let room = MAX_PRINTED_BYTES.saturating_sub(printed.len());
                 printed.extend_from_slice(&bytes[..bytes.len().min(room)]);
             }
             progress(what);
@@ -74,7 +74,7 @@ impl Session {
             report.reason = Some(why);
         } else if ran {
             let wrong = live.seen().iter().filter(|seen| seen.status == Some(Status::Errored));
-            let wrong = wrong.take(REASONS).map(|seen| {
+            let wrong = wrong.take(MAX_REASONS).map(|seen| {
                 format!("{}: {}", seen.id, seen.message.as_deref().unwrap_or("it cannot be loaded"))
             });
             let mut why: Vec<String> = wrong.collect();
@@ -110,12 +110,12 @@ fn ids(framework: &str, files: Option<&[Vec<u8>]>, live: &LiveLog, printed: &str
         name => of_programs(name, files, live, printed)?,
     };
     let mut known = std::collections::HashSet::new();
-    ids.retain(|id| id.len() <= NAME && known.insert(id.clone()));
+    ids.retain(|id| id.len() <= MAX_NAME_BYTES && known.insert(id.clone()));
     if matches!(framework, "jest" | "go") {
         // Otherwise the order depends on jest's estimated durations, and on the order of builds.
         ids.sort();
     }
-    (ids.len() <= MOST_CASES).then_some(ids)
+    (ids.len() <= MAX_CASES).then_some(ids)
 }
 
 /// Ids from the lists of test programs, written by hotcell's scripts.

@@ -1,12 +1,12 @@
 //! Message and place in a block of diagnostics, which is a small part of YAML. Whatever cannot be read is
 //! left out; the whole block is shown as well.
 
-use crate::case::MESSAGE;
+use crate::case::MAX_MESSAGE_BYTES;
 use crate::javascript;
 use crate::text::clip;
 
 /// Maximum number of words in which a place is searched.
-const MOST_WORDS: usize = 4_000;
+const MAX_WORDS: usize = 4_000;
 
 /// Top-level keys and their values, in order.
 #[must_use]
@@ -67,7 +67,7 @@ pub fn message(block: &str) -> Option<String> {
         Some(diff) => parts.push(diff.to_owned()),
         None => parts.extend(expected.into_iter().chain(actual)),
     }
-    (!parts.is_empty()).then(|| clip(&parts.join("\n"), MESSAGE))
+    (!parts.is_empty()).then(|| clip(&parts.join("\n"), MAX_MESSAGE_BYTES))
 }
 
 /// Place of a failure in the project, whose folder inside is `top`.
@@ -92,7 +92,7 @@ pub fn place(block: &str, top: &str) -> Option<(String, u32)> {
 #[must_use]
 pub fn first_place(text: &str, top: &str) -> Option<(String, u32)> {
     let words = text.split(|c: char| c.is_whitespace() || "()'\"<>".contains(c)).filter(|w| w.contains(':'));
-    words.take(MOST_WORDS).find_map(|word| {
+    words.take(MAX_WORDS).find_map(|word| {
         let (rest, last) = word.trim_end_matches(':').rsplit_once(':')?;
         let (file, line) = match rest.rsplit_once(':').map(|(file, line)| (file, line.parse())) {
             Some((file, Ok(line))) => (file, line),

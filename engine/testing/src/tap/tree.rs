@@ -1,15 +1,15 @@
 //! Nested documents of the Test Anything Protocol, versions 12 to 14, as JavaScript's programs print them. Any
 //! line may come from a test itself: what cannot follow those before is kept as a reason for doubt.
 
-use crate::case::{DETAILS, MOST_CASES, NAME, Status};
+use crate::case::{MAX_CASES, MAX_DETAIL_BYTES, MAX_NAME_BYTES, Status};
 use crate::text::clip;
 
 use super::{Spoken, plan, spoken};
 
 /// Maximum size of a title, in bytes.
-const TITLE: usize = NAME / 2;
+const MAX_TITLE_BYTES: usize = MAX_NAME_BYTES / 2;
 /// Maximum nesting of subtests.
-const DEEPEST: usize = 32;
+const MAX_SUBTEST_DEPTH: usize = 32;
 
 /// Habits of the program that prints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -149,7 +149,7 @@ impl Tree {
             return;
         }
         if let Some(why) = body.strip_prefix("Bail out!").filter(|_| self.style.nested || indent == 0) {
-            self.bailed = Some(clip(why.trim(), TITLE));
+            self.bailed = Some(clip(why.trim(), MAX_TITLE_BYTES));
             return;
         }
         let level = match self.style.nested {
@@ -158,7 +158,7 @@ impl Tree {
             _ => return,
         };
         let depth = self.docs.len() - 1;
-        if level > depth + 1 || level >= DEEPEST {
+        if level > depth + 1 || level >= MAX_SUBTEST_DEPTH {
             return;
         }
         if let Some(comment) = body.strip_prefix('#') {
@@ -209,7 +209,8 @@ impl Tree {
         } else if body.is_empty() || indent >= within {
             if indent == within && body.trim_end() == "..." {
                 self.flush(out);
-            } else if let Some(found) = pending.found.as_mut().filter(|f| f.details.len() < DETAILS) {
+            } else if let Some(found) = pending.found.as_mut().filter(|f| f.details.len() < MAX_DETAIL_BYTES)
+            {
                 found.details.push_str(line.get(within..).unwrap_or_default());
                 found.details.push('\n');
             }
@@ -229,7 +230,7 @@ impl Tree {
     fn comment(&mut self, level: usize, text: &str, out: &mut Vec<Found>) {
         if let Some(name) = text.strip_prefix("Subtest").filter(|_| self.style.nested) {
             let name = name.trim_start_matches(':').trim();
-            let name = if name.is_empty() { self.unnamed(level) } else { clip(name, TITLE) };
+            let name = if name.is_empty() { self.unnamed(level) } else { clip(name, MAX_TITLE_BYTES) };
             // It may be the first line of the subtest that was announced before. Before version 14, the name stood
             // within the subtest itself.
             if self.next.is_some() {
@@ -244,9 +245,9 @@ impl Tree {
             return;
         }
         if let Some(file) = text.strip_prefix("@hotcell file ") {
-            self.file = Some(clip(file, TITLE));
+            self.file = Some(clip(file, MAX_TITLE_BYTES));
         } else if let Some(name) = text.strip_prefix("SKIP ") {
-            let titles = vec![clip(name, TITLE)];
+            let titles = vec![clip(name, MAX_TITLE_BYTES)];
             self.add(
                 Found {
                     titles,
@@ -259,7 +260,7 @@ impl Tree {
                 out,
             );
         } else {
-            self.heading = Some(clip(text.strip_prefix("TODO ").unwrap_or(text), TITLE));
+            self.heading = Some(clip(text.strip_prefix("TODO ").unwrap_or(text), MAX_TITLE_BYTES));
         }
     }
 
@@ -291,7 +292,7 @@ impl Tree {
         doc.disorder |= !point.number.is_empty() && point.number.parse() != Ok(doc.ran);
         let name = match point.name.is_empty() {
             true => child.as_ref().map_or_else(|| format!("test {}", doc.ran), |child| child.name.clone()),
-            false => clip(&point.name.replace("\\#", "#"), TITLE),
+            false => clip(&point.name.replace("\\#", "#"), MAX_TITLE_BYTES),
         };
         let opens = point.opens && self.style.nested && child.is_none();
         let name = if point.opens && !opens { name + " {" } else { name };
@@ -299,7 +300,7 @@ impl Tree {
             good: point.good,
             name,
             expected: point.directive.is_some(),
-            reason: point.reason().map(|reason| clip(reason, TITLE)),
+            reason: point.reason().map(|reason| clip(reason, MAX_TITLE_BYTES)),
             ms: point.ms,
         };
         self.next = None;
@@ -356,7 +357,7 @@ impl Tree {
             }
         };
         self.found += usize::from(kept.is_some());
-        let found = kept.filter(|_| self.found <= MOST_CASES + 1);
+        let found = kept.filter(|_| self.found <= MAX_CASES + 1);
         self.pending = Some(Pending { indent, block: false, found });
     }
 
@@ -377,7 +378,7 @@ impl Tree {
 
     fn add(&mut self, found: Found, out: &mut Vec<Found>) {
         self.found += 1;
-        if self.found <= MOST_CASES + 1 {
+        if self.found <= MAX_CASES + 1 {
             out.push(found);
         }
     }

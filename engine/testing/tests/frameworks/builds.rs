@@ -86,7 +86,7 @@ fn class(name: &str, members: &str) -> String {
 
 const CART: &str =
     "package a;\npublic class Cart { public static int add(int a, int b) { return a + b; } }\n";
-const MANY: &str = "@Test void adds() { System.out.println(\"hi\"); assertEquals(3, Cart.add(1, 2)); }
+const MANY_TESTS: &str = "@Test void adds() { System.out.println(\"hi\"); assertEquals(3, Cart.add(1, 2)); }
 @Test void bad() {
   assertEquals(4, Cart.add(1, 2), \"why\");
 }
@@ -104,7 +104,7 @@ async fn maven_builds_and_each_test_is_told() {
         return;
     }
     let pom = pom("shop", "", &jupiter());
-    let many = class("ManyTest", MANY);
+    let many = class("ManyTest", MANY_TESTS);
     let before = class(
         "BeforeTest",
         "@BeforeAll static void no() { throw new RuntimeException(\"set-up\"); }\n@Test void never() {}",

@@ -54,7 +54,7 @@ fn large() -> Limits {
 const GOOD: &str = "test('a', () => {});\n";
 const BAD: &str = "test('a', () => { expect(1).toBe(2); });\n";
 
-const MANY: &str = "describe('cart', () => {
+const MANY_TESTS: &str = "describe('cart', () => {
   test('ok', () => {});
   test('bad', () => {
     expect(1).toBe(2);
@@ -75,7 +75,7 @@ test('red', () => { expect('a::b').toBe('c'); });
 async fn every_kind_of_test() {
     let Some(modules) = with_jest() else { return };
     let files = [
-        ("many.test.js", MANY),
+        ("many.test.js", MANY_TESTS),
         ("sub/typed.test.ts", "const n: number = 2;\ntest('typed', () => { expect(n).toBe(2); });\n"),
         ("syntax.test.js", "test('a', () => {\n  const = 1;\n});\n"),
         ("none.test.js", "module.exports = 1;\n"),

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const MANY: &str = r#"
+const MANY_TESTS: &str = r#"
 import os, sys, subprocess, multiprocessing, unittest, pytest
 def square(x): return x * x
 def test_ok(): pass
@@ -48,7 +48,7 @@ def test_child_has_no_pipe():
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_kind_of_test() {
     let Some(venv) = with_pytest() else { return };
-    let files = [("sub/test_many.py", MANY), ("docs/test_text.txt", ">>> 1 + 1\n3\n")];
+    let files = [("sub/test_many.py", MANY_TESTS), ("docs/test_text.txt", ">>> 1 + 1\n3\n")];
     let ran = pytest(venv, &files).await;
     ran.assert(Verdict::Failed, true, true);
     assert_eq!(ran.counts(), [12, 4, 3, 2, 0], "{}", ran.told());
@@ -104,7 +104,7 @@ async fn all_good() {
 async fn workers_and_options_of_the_project() {
     let Some(venv) = with_pytest() else { return };
     let ini = "[pytest]\naddopts = -q -n2 --junitxml=theirs.xml --junitprefix=zz\njunit_family = xunit2\n";
-    let files = [("pytest.ini", ini), ("sub/test_many.py", MANY)];
+    let files = [("pytest.ini", ini), ("sub/test_many.py", MANY_TESTS)];
     let ran = pytest(venv, &files).await;
     ran.assert(Verdict::Failed, true, true);
     // Not `__main__` of pytest: a worker is started by execnet.

@@ -6,7 +6,7 @@ async fn unittest(files: &[(&str, &str)], selection: Selection) -> Option<Ran> {
     Some(run_with("unittest", with_python()?, files, selection, limits()).await)
 }
 
-const MANY: &str = r#"
+const MANY_TESTS: &str = r#"
 import os, sys, unittest
 class A(unittest.TestCase):
     def test_ok(self): pass
@@ -37,10 +37,10 @@ class B(unittest.TestCase):
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_kind_of_test() {
     let files = [
-        ("test_many.py", MANY),
+        ("test_many.py", MANY_TESTS),
         ("test_syntax.py", "def (:\n"),
         ("pkg/__init__.py", ""),
-        ("pkg/test_p.py", MANY),
+        ("pkg/test_p.py", MANY_TESTS),
     ];
     let Some(ran) = unittest(&files, Selection::default()).await else { return };
     ran.assert(Verdict::Failed, true, true);

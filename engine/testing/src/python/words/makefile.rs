@@ -9,7 +9,7 @@ use crate::project::Project;
 /// Targets that run tests, the likeliest first.
 const TARGETS: [&str; 5] = ["test", "tests", "check", "unittest", "unit"];
 /// Maximum nesting of targets and variables.
-const DEEPEST: usize = 8;
+const MAX_NESTING_DEPTH: usize = 8;
 
 /// Rules by the names of their targets.
 #[derive(Debug, Default)]
@@ -103,7 +103,7 @@ impl Makefile {
     }
 
     fn follow(&self, target: &str, words: &mut Words, open: &mut Vec<String>) {
-        if open.len() >= DEEPEST || open.iter().any(|known| known == target) {
+        if open.len() >= MAX_NESTING_DEPTH || open.iter().any(|known| known == target) {
             return;
         }
         let Some((before, recipe)) = self.rules.get(target) else { return };
@@ -143,7 +143,8 @@ impl Makefile {
                 out.push_str("make");
                 continue;
             }
-            if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-') || depth >= DEEPEST
+            if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+                || depth >= MAX_NESTING_DEPTH
             {
                 return None;
             }

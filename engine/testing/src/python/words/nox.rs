@@ -5,8 +5,8 @@ use super::{Place, Words, text};
 use crate::javascript::shell::Word;
 use crate::project::Project;
 
-/// Maximum length of a call, in characters.
-const LONGEST: usize = 8 << 10;
+/// Maximum length of a call, in bytes.
+const MAX_CALL_BYTES: usize = 8 << 10;
 
 /// Reads the sessions; `None` when none of them runs tests.
 #[must_use]
@@ -128,7 +128,7 @@ fn body(text: &str) -> Words {
             ["session.run(", "session.run_always("].iter().find_map(|call| here.strip_prefix(call))
         {
             let certain = depth(line) == plain;
-            let mut reader = Reader { text: &rest[..rest.len().min(LONGEST)], at: 0 };
+            let mut reader = Reader { text: &rest[..rest.len().min(MAX_CALL_BYTES)], at: 0 };
             match reader.call(&lists) {
                 Some((list, variables)) if certain => {
                     let mut own = place.clone();

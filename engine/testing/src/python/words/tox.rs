@@ -12,7 +12,7 @@ use crate::project::Project;
 const TEMPORARY: &str = "/tmp/hotcell-tox";
 
 /// Maximum nesting of values.
-const DEEPEST: usize = 8;
+const MAX_VALUE_DEPTH: usize = 8;
 
 /// Sections of an ini file, each with its keys.
 type Ini = BTreeMap<String, BTreeMap<String, String>>;
@@ -285,7 +285,7 @@ impl Section<'_> {
 }
 
 /// Maximum number of environments that a name with braces stands for.
-const MOST_NAMES: usize = 500;
+const MAX_ENVIRONMENTS: usize = 500;
 
 /// Names that one with braces stands for: `py{38,39}-{a,b}`.
 fn each(name: &str) -> Vec<String> {
@@ -297,7 +297,7 @@ fn each(name: &str) -> Vec<String> {
         let one = |all: &String| {
             inner.split(',').map(|part| format!("{all}{before}{}", part.trim())).collect::<Vec<_>>()
         };
-        all = all.iter().flat_map(one).take(MOST_NAMES).collect();
+        all = all.iter().flat_map(one).take(MAX_ENVIRONMENTS).collect();
         rest = after;
     }
     all.iter().map(|start| format!("{start}{rest}")).collect()
@@ -345,7 +345,7 @@ fn put(text: &str, named: &dyn Fn(&str) -> Option<String>, depth: usize) -> Stri
             }
             (open == 0).then_some(at)
         });
-        let Some(end) = end.filter(|_| depth < DEEPEST) else {
+        let Some(end) = end.filter(|_| depth < MAX_VALUE_DEPTH) else {
             out.push_str(&rest[at..]);
             return out;
         };
