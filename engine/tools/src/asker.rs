@@ -11,10 +11,10 @@ use crate::mapping::text::clean;
 use crate::{Ask, Broker, Reply};
 
 /// Maximum number of denials that an answer lists. More would not help the reader.
-pub(crate) const DENIED: usize = 32;
+pub(crate) const MAX_DENIALS: usize = 32;
 
 /// Maximum length of one denial, in bytes. A longer name is a guest playing tricks.
-pub(crate) const DENIAL: usize = 256;
+pub(crate) const MAX_DENIAL_BYTES: usize = 256;
 
 /// Connection of one call to the broker.
 pub(crate) struct Asker {
@@ -48,8 +48,8 @@ impl Asker {
         let reply = self.broker.ask(self.call, ask).await;
         if let Reply::Refused { why: Refused::Denied(what) } = &reply {
             let mut denied = self.denied.lock().unwrap_or_else(PoisonError::into_inner);
-            let what = line(what, DENIAL);
-            if denied.len() < DENIED && !denied.contains(&what) {
+            let what = line(what, MAX_DENIAL_BYTES);
+            if denied.len() < MAX_DENIALS && !denied.contains(&what) {
                 denied.push(what);
             }
         }

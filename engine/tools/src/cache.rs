@@ -17,31 +17,31 @@ use rustix::fs::{AtFlags, CWD, MemfdFlags, Mode, OFlags, SealFlags, Timespec, Ti
 use rustix::io::Errno;
 
 use crate::LoadError;
-use crate::protocol::LONGEST_COMPILED;
+use crate::protocol::MAX_COMPILED_BYTES;
 
 /// Identity of the compiler and its settings: raised with wasmtime, and with the code generation settings in
 /// `engine.rs`. wasmtime itself detects any other difference (another processor), as [`LoadError::Stale`].
 const FORM: &str = "wasmtime 48.0.8, hotcell 2";
 /// Default for the maximum size of all entries together, in bytes.
-pub const MOST_BYTES: u64 = 2 << 30;
+pub const DEFAULT_CACHE_BYTES: u64 = 2 << 30;
 /// Maximum size of a stored description of a component, in bytes.
-const LONGEST_SAID: u64 = 16 << 20;
+const MAX_STORED_DESCRIPTION_BYTES: u64 = 16 << 20;
 /// Length of a keyed hash, and of the key, in bytes.
-const MAC: usize = 32;
+const MAC_LEN: usize = 32;
 /// Bytes to read, hash and copy at a time: few enough to stay in the processor's cache.
-const PIECE: usize = 256 << 10;
+const CHUNK_BYTES: usize = 256 << 10;
 const KEY: &str = "key";
 /// Prefix of the names of unfinished files.
 const UNFINISHED: &str = "new-";
 /// Age at which an unfinished file is taken to be left over from a process that ended.
-const ABANDONED: Duration = Duration::from_secs(3600);
+const ABANDONED_AGE: Duration = Duration::from_secs(3600);
 
 /// An open cache.
 #[derive(Debug)]
 pub struct Cache {
     folder: OwnedFd,
     path: PathBuf,
-    key: [u8; MAC],
+    key: [u8; MAC_LEN],
     most: u64,
 }
 
@@ -92,12 +92,12 @@ impl Cache {
 
     /// Copies an entry's code, and seals it; returns whether this installation wrote it.
     fn copy(&self, digest: &str, length: u64, entry: &mut File, memory: &mut File) -> io::Result<bool> {
-        let (mut expected, mut piece) = ([0; MAC], vec![0; PIECE]);
+        let (mut expected, mut piece) = ([0; MAC_LEN], vec![0; CHUNK_BYTES]);
         entry.read_exact(&mut expected)?;
         let mut mac = self.begin(digest, length);
         let mut left = length;
         while left > 0 {
-            let most = usize::try_from(left).unwrap_or(PIECE).min(PIECE);
+            let most = usize::try_from(left).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
             match entry.read(&mut piece[..most])? {
                 0 => return Err(io::Error::other("it is cut off")),
                 read => {
@@ -136,8 +136,9 @@ impl Cache {
     #[must_use]
     pub fn said(&self, digest: &str, build: &str) -> Option<Vec<u8>> {
         let name = said_name(digest, build)?;
-        let (mut entry, length) = self.entry(&name).ok().filter(|(_, length)| *length <= LONGEST_SAID)?;
-        let (mut expected, mut text) = ([0; MAC], Vec::new());
+        let (mut entry, length) =
+            self.entry(&name).ok().filter(|(_, length)| *length <= MAX_STORED_DESCRIPTION_BYTES)?;
+        let (mut expected, mut text) = ([0; MAC_LEN], Vec::new());
         entry.read_exact(&mut expected).ok()?;
         entry.take(length + 1).read_to_end(&mut text).ok()?;
         let mac = self.begin(&name, text.len() as u64).update(&text).finalize();
@@ -182,10 +183,10 @@ impl Cache {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = File::from(rustix::fs::openat(&self.folder, name, flags, Mode::empty())?);
         let size = file.metadata()?.len();
-        if !file.metadata()?.is_file() || size > (MAC + LONGEST_COMPILED) as u64 {
+        if !file.metadata()?.is_file() || size > (MAC_LEN + MAX_COMPILED_BYTES) as u64 {
             return Err(io::Error::other("it is no entry"));
         }
-        let length = size.checked_sub(MAC as u64).ok_or_else(|| io::Error::other("it is cut off"))?;
+        let length = size.checked_sub(MAC_LEN as u64).ok_or_else(|| io::Error::other("it is cut off"))?;
         // Entries are removed in order of last use. On a file system that keeps no times the order is that of
         // writing.
         let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
@@ -218,7 +219,7 @@ impl Cache {
             let text = name.to_str().unwrap_or_default();
             if text.starts_with(UNFINISHED) {
                 let written = SystemTime::UNIX_EPOCH + since;
-                if written.elapsed().is_ok_and(|age| age > ABANDONED) {
+                if written.elapsed().is_ok_and(|age| age > ABANDONED_AGE) {
                     let _ = rustix::fs::unlinkat(&self.folder, &name, AtFlags::empty());
                 }
             } else if text.len() > 64 && text != keep {
@@ -273,13 +274,13 @@ fn private(folder: &OwnedFd) -> io::Result<()> {
 
 /// Key of this installation, created if it is missing. If several processes create it at once, all use the
 /// first one.
-fn key(folder: &OwnedFd) -> io::Result<[u8; MAC]> {
-    let read = || -> io::Result<[u8; MAC]> {
+fn key(folder: &OwnedFd) -> io::Result<[u8; MAC_LEN]> {
+    let read = || -> io::Result<[u8; MAC_LEN]> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = File::from(rustix::fs::openat(folder, KEY, flags, Mode::empty())?);
         private(&file.as_fd().try_clone_to_owned()?)?;
         let mut bytes = Vec::new();
-        file.take(1 + MAC as u64).read_to_end(&mut bytes)?;
+        file.take(1 + MAC_LEN as u64).read_to_end(&mut bytes)?;
         bytes
             .try_into()
             .map_err(|_| io::Error::other("it is damaged; remove the folder, all of it is made again"))
@@ -288,7 +289,7 @@ fn key(folder: &OwnedFd) -> io::Result<[u8; MAC]> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         read => return read,
     }
-    let mut fresh = [0; MAC];
+    let mut fresh = [0; MAC_LEN];
     getrandom::fill(&mut fresh).map_err(|e| io::Error::other(e.to_string()))?;
     write(folder, &[&fresh], |new| {
         let linked = rustix::fs::linkat(folder, new, folder, KEY, AtFlags::empty());
@@ -360,7 +361,7 @@ mod tests {
     const B: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
 
     fn cache(dir: &tempfile::TempDir) -> Cache {
-        Cache::open(&dir.path().join("cache"), MOST_BYTES).unwrap()
+        Cache::open(&dir.path().join("cache"), DEFAULT_CACHE_BYTES).unwrap()
     }
 
     fn content(file: &File) -> Vec<u8> {
@@ -410,7 +411,7 @@ mod tests {
         forge(&|bytes| bytes.push(0));
         // A hash of the bytes alone, without the key.
         forge(&|bytes| {
-            bytes.truncate(MAC);
+            bytes.truncate(MAC_LEN);
             bytes.copy_from_slice(blake3::hash(b"evil").as_bytes());
             bytes.extend(b"evil");
         });
@@ -449,7 +450,7 @@ mod tests {
         std::fs::copy(entry(&dir, A), path(A, "two")).unwrap();
         assert!(cache.said(A, "two").is_none());
         let mut bytes = std::fs::read(path(A, "one")).unwrap();
-        bytes[MAC] ^= 1;
+        bytes[MAC_LEN] ^= 1;
         std::fs::write(path(A, "one"), bytes).unwrap();
         assert!(cache.said(A, "one").is_none());
     }
@@ -461,24 +462,24 @@ mod tests {
         drop(cache(&dir));
         for mode in [0o755, 0o770, 0o701] {
             std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
-            let refused = Cache::open(&path, MOST_BYTES).unwrap_err().to_string();
+            let refused = Cache::open(&path, DEFAULT_CACHE_BYTES).unwrap_err().to_string();
             assert!(refused.contains("others may enter it"), "{refused}");
         }
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o700)).unwrap();
         std::fs::set_permissions(path.join("key"), PermissionsExt::from_mode(0o644)).unwrap();
-        assert!(Cache::open(&path, MOST_BYTES).is_err());
+        assert!(Cache::open(&path, DEFAULT_CACHE_BYTES).is_err());
         std::fs::write(path.join("key"), b"short").unwrap();
         std::fs::set_permissions(path.join("key"), PermissionsExt::from_mode(0o600)).unwrap();
-        assert!(Cache::open(&path, MOST_BYTES).is_err());
+        assert!(Cache::open(&path, DEFAULT_CACHE_BYTES).is_err());
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert!(Cache::open(&link, MOST_BYTES).is_err());
+        assert!(Cache::open(&link, DEFAULT_CACHE_BYTES).is_err());
         if rustix::process::geteuid().is_root() {
             let theirs = dir.path().join("theirs");
             std::fs::create_dir(&theirs).unwrap();
             std::fs::set_permissions(&theirs, PermissionsExt::from_mode(0o700)).unwrap();
             std::os::unix::fs::chown(&theirs, Some(65_534), Some(65_534)).unwrap();
-            let refused = Cache::open(&theirs, MOST_BYTES).unwrap_err().to_string();
+            let refused = Cache::open(&theirs, DEFAULT_CACHE_BYTES).unwrap_err().to_string();
             assert!(refused.contains("belongs to user 65534"), "{refused}");
         }
     }

@@ -24,7 +24,7 @@ use crate::ticker::Running;
 use crate::{Answer, Broker, CallError, Folder, Limit, Limits, Prepared, Runtime};
 
 /// Time for a guest to finish after its call was cancelled, so that it leaves its files intact.
-const GRACE: Duration = Duration::from_secs(1);
+const GRACE_PERIOD: Duration = Duration::from_secs(1);
 
 /// Request for a call: function, arguments and capabilities.
 #[derive(Clone)]
@@ -295,7 +295,7 @@ fn of_a_command(
 /// Completes a while after the call was cancelled.
 async fn ended(cancel: &CancellationToken) {
     cancel.cancelled().await;
-    tokio::time::sleep(GRACE).await;
+    tokio::time::sleep(GRACE_PERIOD).await;
 }
 
 /// Blobs and handles of an instance, and the error they failed with, of which the mapping has only the text.

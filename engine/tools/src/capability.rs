@@ -94,7 +94,7 @@ pub struct CapabilityError {
 /// Keywords before `=`, or alone.
 const WORDS: [&str; 8] = ["read", "write", "net", "env", "config", "secret", "sandbox", "guard"];
 /// Maximum length of the name of a variable, key or secret, in bytes.
-const LONGEST: usize = 64;
+const MAX_NAME_BYTES: usize = 64;
 
 impl FromStr for Origin {
     type Err = CapabilityError;
@@ -234,9 +234,10 @@ fn example(word: &str) -> &'static str {
 /// A sentence that says what is wrong when the name is not valid.
 pub fn variable(name: &str) -> Result<String, String> {
     let starts = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
-    if !starts || name.len() > LONGEST || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+    if !starts || name.len() > MAX_NAME_BYTES || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    {
         return Err(format!(
-            "{name:?} is no name: letters, digits and _, at most {LONGEST}, and no digit in front; there are no wildcards"
+            "{name:?} is no name: letters, digits and _, at most {MAX_NAME_BYTES}, and no digit in front; there are no wildcards"
         ));
     }
     Ok(name.to_owned())
@@ -248,9 +249,9 @@ pub fn variable(name: &str) -> Result<String, String> {
 /// A sentence that says what is wrong when the key is not valid.
 pub fn key(name: &str) -> Result<String, String> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
-    if name.is_empty() || name.len() > LONGEST || !name.bytes().all(allowed) {
+    if name.is_empty() || name.len() > MAX_NAME_BYTES || !name.bytes().all(allowed) {
         return Err(format!(
-            "{name:?} is no key: letters, digits, _, - and ., at most {LONGEST}; there are no wildcards"
+            "{name:?} is no key: letters, digits, _, - and ., at most {MAX_NAME_BYTES}; there are no wildcards"
         ));
     }
     Ok(name.to_owned())

@@ -15,7 +15,7 @@ use crate::limiter::Reached;
 use crate::limits::Limit;
 
 /// Maximum size of one write in bytes: the usual amount that a WASI stream accepts at once.
-const PERMIT: usize = 64 << 10;
+const MAX_WRITE_BYTES: usize = 64 << 10;
 
 /// Captured output of one call.
 #[derive(Debug, Default)]
@@ -115,7 +115,7 @@ impl OutputStream for Stream {
     }
 
     fn check_write(&mut self) -> StreamResult<usize> {
-        Ok(PERMIT)
+        Ok(MAX_WRITE_BYTES)
     }
 }
 

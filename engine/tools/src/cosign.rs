@@ -20,10 +20,10 @@ pub const PAYLOAD_LAYER: &str = "application/vnd.dev.cosign.simplesigning.v1+jso
 pub const ANNOTATION: &str = "dev.cosignproject.cosign/signature";
 /// Values of a payload's `type` that are accepted.
 const KINDS: [&str; 2] = ["cosign container image signature", "https://sigstore.dev/cosign/sign/v1"];
-/// The longest payload, in bytes.
-pub(crate) const LONGEST_PAYLOAD: u64 = 64 << 10;
-/// The longest key file, in bytes.
-const LONGEST_KEY: u64 = 4096;
+/// Maximum size of a payload, in bytes.
+pub(crate) const MAX_PAYLOAD_BYTES: u64 = 64 << 10;
+/// Maximum size of a key file, in bytes.
+const MAX_KEY_BYTES: u64 = 4096;
 /// How a record names a key of this kind.
 const PREFIX: &str = "cosign:";
 /// A public key of P-256 in DER up to its point: SEQUENCE { SEQUENCE { ecPublicKey, prime256v1 }, BIT STRING }.
@@ -31,8 +31,8 @@ const SPKI: [u8; 26] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86,
     0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
-/// Bytes of its point, uncompressed.
-const POINT: usize = 65;
+/// Length of its point, uncompressed, in bytes.
+const POINT_LEN: usize = 65;
 
 /// The tag that signatures of an artifact have, by the digest of its manifest.
 #[must_use]
@@ -85,7 +85,7 @@ impl PublicKey {
             None => pem(text, "PUBLIC KEY")?,
         };
         match der.strip_prefix(&SPKI[..]) {
-            Some(point) if point.len() == POINT && point[0] == 4 => Ok(Self { point: point.to_vec() }),
+            Some(point) if point.len() == POINT_LEN && point[0] == 4 => Ok(Self { point: point.to_vec() }),
             _ => Err("it is no key of ECDSA over P-256, which is the kind that cosign makes".to_owned()),
         }
     }
@@ -152,7 +152,7 @@ impl PrivateKey {
     /// # Errors
     /// A sentence with what makes a key that can be read.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let text = file::text(path, LONGEST_KEY).map_err(|e| e.to_string())?;
+        let text = file::text(path, MAX_KEY_BYTES).map_err(|e| e.to_string())?;
         Self::parse(&text).map_err(|why| format!("{}: {why}", path.display()))
     }
 

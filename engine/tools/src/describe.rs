@@ -13,13 +13,13 @@ use crate::mapping::{Docs, Reader, Resources, Signature, TypeDoc};
 use crate::{LoadError, inspect, serves};
 
 /// Maximum number of functions that a component may export.
-const FUNCTIONS: usize = 512;
+const MAX_FUNCTIONS: usize = 512;
 /// Maximum size of all schemas and descriptions of a component, in bytes.
-const TEXT: usize = 4 << 20;
+const MAX_TEXT_BYTES: usize = 4 << 20;
 /// Maximum number of documented types to look at.
-const TYPES: usize = 512;
+const MAX_TYPES: usize = 512;
 /// Maximum length of a resource's name, which each of its handles begins with, in bytes.
-const NAME: usize = 64;
+const MAX_NAME_BYTES: usize = 64;
 
 /// Function that every component of componentize-py exports in addition to its author's functions.
 const PYTHON_START: &str = "exports#init";
@@ -98,10 +98,10 @@ pub fn describe(component: &Component, engine: &Engine, wasm: &[u8]) -> Result<D
         size += export.description.len()
             + export.input_schema.to_string().len()
             + export.output_schema.to_string().len();
-        if size > TEXT {
+        if size > MAX_TEXT_BYTES {
             return Err(too_much(
                 &export.path,
-                format!("the schemas of all tools together are larger than {} MiB", TEXT >> 20),
+                format!("the schemas of all tools together are larger than {} MiB", MAX_TEXT_BYTES >> 20),
             ));
         }
         exports.push(export);
@@ -127,8 +127,11 @@ fn read(
     let resources = Resources { blob: blob.as_ref(), own: &own };
     let ty = component.component_type();
     let functions = functions(component, engine);
-    if functions.len() > FUNCTIONS {
-        return Err(too_much(&functions[FUNCTIONS].0, format!("it exports more than {FUNCTIONS} functions")));
+    if functions.len() > MAX_FUNCTIONS {
+        return Err(too_much(
+            &functions[MAX_FUNCTIONS].0,
+            format!("it exports more than {MAX_FUNCTIONS} functions"),
+        ));
     }
     // Types are documented where they are named: by the world, and by every interface that it imports or
     // exports.
@@ -142,13 +145,13 @@ fn read(
                     ComponentItem::Type(ty) => documented(docs, Some(name), ty_name, &ty, resources),
                     _ => None,
                 });
-                interfaces.push((name, types.take(TYPES).collect::<Vec<_>>()));
+                interfaces.push((name, types.take(MAX_TYPES).collect::<Vec<_>>()));
             }
             _ => {}
         }
     }
     let far: Vec<_> =
-        world.iter().chain(interfaces.iter().flat_map(|(_, types)| types)).take(TYPES).cloned().collect();
+        world.iter().chain(interfaces.iter().flat_map(|(_, types)| types)).take(MAX_TYPES).cloned().collect();
     let mut tools = Vec::new();
     let mut left_out = Vec::new();
     for (path, interface, function, func) in functions {
@@ -236,8 +239,8 @@ fn resources_of(component: &Component, engine: &Engine) -> Vec<(String, Resource
         .collect();
     let mut found: Vec<(String, ResourceType)> = Vec::new();
     let mut add = |name: &str, resource: ResourceType| {
-        if name.len() <= NAME
-            && found.len() < TYPES
+        if name.len() <= MAX_NAME_BYTES
+            && found.len() < MAX_TYPES
             && !imported.contains(&resource)
             && found.iter().all(|(_, known)| *known != resource)
         {
@@ -293,7 +296,7 @@ fn functions(component: &Component, engine: &Engine) -> Vec<Found> {
                             func,
                         ));
                     }
-                    if found.len() > FUNCTIONS {
+                    if found.len() > MAX_FUNCTIONS {
                         return found;
                     }
                 }

@@ -19,13 +19,13 @@ use crate::sections;
 /// Custom section that holds a plugin's manifest, as TOML.
 pub const MANIFEST: &str = "hotcell-plugin";
 /// Maximum number of bytes read of such a section.
-const SECTION: usize = 256 << 10;
+const MAX_SECTION_BYTES: usize = 256 << 10;
 /// Maximum number of such sections: a component may be composed of several packages.
-const SECTIONS: usize = 8;
+const MAX_SECTIONS: usize = 8;
 /// Maximum length of a function's documentation, in characters.
-const FUNCTION: usize = 2_000;
+const MAX_FUNCTION_CHARS: usize = 2_000;
 /// Maximum length of the documentation of a type, a field or a case, in characters.
-const ITEM: usize = 400;
+const MAX_ITEM_CHARS: usize = 400;
 
 /// Reasons documentation cannot be put into a component.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +42,7 @@ pub enum EmbedError {
         message: String,
     },
     /// The documentation or the manifest is longer than the part that is read back.
-    #[error("{what} is larger than {} KiB", SECTION >> 10)]
+    #[error("{what} is larger than {} KiB", MAX_SECTION_BYTES >> 10)]
     TooLarge {
         /// Which of the two.
         what: &'static str,
@@ -62,10 +62,10 @@ pub fn embed(component: &[u8], wit: &Path, manifest: Option<&str>) -> Result<Vec
     let docs =
         PackageMetadata::extract(&resolve, package).encode().map_err(|cause| error(format!("{cause:#}")))?;
     let too_large = |what| EmbedError::TooLarge { what };
-    if docs.len() > SECTION {
+    if docs.len() > MAX_SECTION_BYTES {
         return Err(too_large("the documentation"));
     }
-    if manifest.is_some_and(|text| text.len() > SECTION) {
+    if manifest.is_some_and(|text| text.len() > MAX_SECTION_BYTES) {
         return Err(too_large("the manifest"));
     }
     let made;
@@ -101,7 +101,8 @@ fn encode(module: &[u8]) -> anyhow::Result<Vec<u8>> {
 /// Manifest in a component, if it is text within the length limit.
 #[must_use]
 pub fn manifest(wasm: &[u8]) -> Option<String> {
-    let section = sections::custom(wasm, MANIFEST).next().filter(|section| section.len() <= SECTION)?;
+    let section =
+        sections::custom(wasm, MANIFEST).next().filter(|section| section.len() <= MAX_SECTION_BYTES)?;
     std::str::from_utf8(section).ok().map(str::to_owned)
 }
 
@@ -158,12 +159,13 @@ impl Function {
 impl ComponentDocs {
     /// Reads the documentation from a component.
     pub fn of(wasm: &[u8]) -> Self {
-        let all = sections::custom(wasm, PackageMetadata::SECTION_NAME).take(SECTIONS);
-        let known = all.filter(|section| section.len() <= SECTION).filter_map(|section| match section {
-            // First byte: the version of the format. The two versions are alike in all that is read here.
-            [0 | 1, json @ ..] => serde_json::from_slice(json).ok(),
-            _ => None,
-        });
+        let all = sections::custom(wasm, PackageMetadata::SECTION_NAME).take(MAX_SECTIONS);
+        let known =
+            all.filter(|section| section.len() <= MAX_SECTION_BYTES).filter_map(|section| match section {
+                // First byte: the version of the format. The two versions are alike in all that is read here.
+                [0 | 1, json @ ..] => serde_json::from_slice(json).ok(),
+                _ => None,
+            });
         Self(known.collect())
     }
 
@@ -180,7 +182,7 @@ impl ComponentDocs {
             }
         };
         only(found.into_iter().filter_map(Function::text))
-            .map(|text| clean(text, FUNCTION))
+            .map(|text| clean(text, MAX_FUNCTION_CHARS))
             .unwrap_or_default()
     }
 
@@ -222,8 +224,8 @@ impl ComponentDocs {
 }
 
 fn ty(docs: &Type) -> TypeDoc {
-    let items = docs.items.iter().map(|(name, text)| (name.clone(), clean(text, ITEM))).collect();
-    TypeDoc { doc: docs.docs.as_deref().map(|text| clean(text, ITEM)).unwrap_or_default(), items }
+    let items = docs.items.iter().map(|(name, text)| (name.clone(), clean(text, MAX_ITEM_CHARS))).collect();
+    TypeDoc { doc: docs.docs.as_deref().map(|text| clean(text, MAX_ITEM_CHARS)).unwrap_or_default(), items }
 }
 
 /// The value of all items, if they agree.

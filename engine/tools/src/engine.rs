@@ -19,14 +19,14 @@ use crate::{
 };
 
 /// Size of a guest's stack, in bytes. Parsers recurse deeply, so it is twice wasmtime's default.
-pub(crate) const STACK: usize = 1 << 20;
+pub(crate) const STACK_BYTES: usize = 1 << 20;
 
 /// Maximum number of frames of a trap's backtrace to look at. In an endless recursion most are alike.
-const FRAMES: usize = 256;
+const MAX_FRAMES: usize = 256;
 
 /// Maximum number of elements in a table of the pool: five times the default in [`crate::Limits`], so that
 /// the limit is reached before the pool's own bound. Costs only address space.
-const TABLE_ELEMENTS: usize = 100_000;
+const MAX_TABLE_ELEMENTS: usize = 100_000;
 
 /// Source of the memory of instances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -255,7 +255,7 @@ fn config(options: &RuntimeOptions) -> Config {
         .epoch_interruption(true)
         .consume_fuel(false)
         // The rest of a call's stack is for host functions that guests call.
-        .max_wasm_stack(STACK)
+        .max_wasm_stack(STACK_BYTES)
         .async_stack_size(2 << 20)
         // Stacks are reused by calls of other components. If compiled code ever read memory that it has not
         // written, it would read zeros.
@@ -265,7 +265,7 @@ fn config(options: &RuntimeOptions) -> Config {
         // Traps are reported by kind and by function names. The map from machine code to wasm, which source
         // lines need, would make compiled components a third larger.
         .generate_address_map(false)
-        .wasm_backtrace_max_frames(NonZeroUsize::new(FRAMES))
+        .wasm_backtrace_max_frames(NonZeroUsize::new(MAX_FRAMES))
         // WASI 0.3 is built on the asynchronous component model.
         .wasm_component_model_async(true)
         .concurrency_support(true);
@@ -300,7 +300,7 @@ fn pool(calls: u32) -> PoolingAllocationConfig {
         .total_stacks(calls.saturating_mul(2))
         .max_tables_per_module(8)
         .max_memories_per_module(1)
-        .table_elements(TABLE_ELEMENTS)
+        .table_elements(MAX_TABLE_ELEMENTS)
         // A full 4 GiB, so that no access needs a check; `Limits::memory` is counted as memories grow.
         .max_memory_size(1 << 32)
         // Space for an instance's imports and exports: interpreters with all of WASI linked need more than

@@ -13,16 +13,16 @@ use crate::{CallError, Limit, Limits};
 
 /// Maximum length of the end of a guest's output that a trap's error includes, in bytes: the message of a
 /// panic.
-const TAIL: usize = 512;
+const MAX_TAIL_BYTES: usize = 512;
 
 /// Maximum length of a trap's description, in bytes.
-const MESSAGE: usize = 512;
+const MAX_MESSAGE_BYTES: usize = 512;
 
 /// Maximum number of functions of a backtrace in an error; adjacent frames of one function count once.
-const FRAMES: usize = 12;
+const MAX_FUNCTIONS: usize = 12;
 
 /// Maximum length of one of their names, in bytes.
-const FRAME: usize = 120;
+const MAX_FUNCTION_BYTES: usize = 120;
 
 /// Cause of a call's end.
 pub(crate) enum Failure {
@@ -126,7 +126,7 @@ fn limit(error: &wasmtime::Error) -> Option<Limit> {
 fn frames(error: &wasmtime::Error) -> Vec<String> {
     let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else { return Vec::new() };
     let name = |frame: &wasmtime::FrameInfo| match frame.func_name() {
-        Some(name) => line(&format!("{:#}", rustc_demangle::demangle(name)), FRAME),
+        Some(name) => line(&format!("{:#}", rustc_demangle::demangle(name)), MAX_FUNCTION_BYTES),
         None => format!("function {}", frame.func_index()),
     };
     counted(backtrace.frames().iter().map(name))
@@ -136,7 +136,7 @@ fn frames(error: &wasmtime::Error) -> Vec<String> {
 fn counted(names: impl Iterator<Item = String>) -> Vec<String> {
     let mut all: Vec<(String, usize)> = Vec::new();
     for name in names {
-        let full = all.len() == FRAMES;
+        let full = all.len() == MAX_FUNCTIONS;
         match all.last_mut() {
             Some((last, times)) if *last == name => *times += 1,
             _ if full => break,
@@ -149,14 +149,14 @@ fn counted(names: impl Iterator<Item = String>) -> Vec<String> {
 
 /// The message, with the end of the guest's standard error, where language runtimes write why they give up.
 fn told(message: &str, printed: &Printed) -> String {
-    let message = line(message, MESSAGE);
+    let message = line(message, MAX_MESSAGE_BYTES);
     let stderr = String::from_utf8_lossy(&printed.stderr);
     let stderr = stderr.trim();
-    let from = stderr.len().saturating_sub(TAIL);
+    let from = stderr.len().saturating_sub(MAX_TAIL_BYTES);
     let from = (from..=stderr.len()).find(|at| stderr.is_char_boundary(*at)).unwrap_or(stderr.len());
     match &stderr[from..] {
         "" => message,
-        tail => format!("{message}; it printed: {}", line(tail, TAIL)),
+        tail => format!("{message}; it printed: {}", line(tail, MAX_TAIL_BYTES)),
     }
 }
 
@@ -175,7 +175,7 @@ pub(crate) fn reached(limit: Limit, limits: &Limits) -> CallError {
         Limit::Arguments => limits.arguments.to_string(),
         Limit::Depth => limits.depth.to_string(),
         Limit::Wall => format!("{:?}", limits.wall),
-        Limit::Stack => Bytes(crate::engine::STACK as u64).to_string(),
+        Limit::Stack => Bytes(crate::engine::STACK_BYTES as u64).to_string(),
     };
     CallError::Limit { limit, value }
 }

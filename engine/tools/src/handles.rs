@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use crate::mapping::NO_HANDLE;
 
 /// Random bytes of a handle.
-const RANDOM: usize = 16;
+const RANDOM_BYTES: usize = 16;
 
 /// Handles of one instance.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl<T: Copy> Handles<T> {
     /// # Errors
     /// A sentence when the kernel gives no random numbers.
     pub(crate) fn add(&mut self, name: &str, resource: usize, value: T) -> Result<String, String> {
-        let mut random = [0; RANDOM];
+        let mut random = [0; RANDOM_BYTES];
         getrandom::fill(&mut random).map_err(|e| format!("the kernel gives no random numbers: {e}"))?;
         let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
         let handle = format!("{name}_{digits}");
@@ -95,8 +95,8 @@ mod tests {
         let mut handles = Handles::default();
         let a = handles.add("counter", 0, 1_u8).unwrap();
         let b = handles.add("timer", 1, 2).unwrap();
-        assert!(a.starts_with("counter_") && a.len() == "counter_".len() + 2 * RANDOM);
-        let forged = format!("counter_{}", "0".repeat(2 * RANDOM));
+        assert!(a.starts_with("counter_") && a.len() == "counter_".len() + 2 * RANDOM_BYTES);
+        let forged = format!("counter_{}", "0".repeat(2 * RANDOM_BYTES));
         let near = a.to_uppercase();
         let twice = Err("named twice");
         let (no, other) = (Err("no such handle"), Err("another resource"));

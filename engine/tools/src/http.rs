@@ -11,22 +11,22 @@ use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
 use crate::ask::{Blob, Refused};
 use crate::asker::{Allowance, Asker, Place};
-use crate::questions::REQUESTS;
+use crate::questions::MAX_REQUESTS;
 use crate::{Ask, Reply};
 
 /// Maximum size of one body, in bytes, in either direction: both the host and the parent hold whole bodies.
-const BODY: u64 = 8 << 20;
+const MAX_BODY_BYTES: u64 = 8 << 20;
 
 /// Maximum size of all bodies of one call, and of the headers of responses, in bytes. A guest can keep every
 /// response that it got.
-const BODIES: u64 = 32 << 20;
+const MAX_CALL_BYTES: u64 = 32 << 20;
 
 /// Maximum size of a part of an unsent body, in bytes. The host keeps two parts for each request: a guest can
 /// have as many requests as resources, and need not send any.
-const PART: usize = 16 << 10;
+const MAX_PART_BYTES: usize = 16 << 10;
 
 /// Maximum number of simultaneous requests of one call.
-const TOGETHER: u32 = 8;
+const MAX_CONCURRENT_REQUESTS: u32 = 8;
 
 type Io = Box<dyn Future<Output = Result<(), Error>> + Send>;
 type Sent = Result<(http::Response<WasiBody>, Io), Error>;
@@ -43,8 +43,8 @@ impl Http {
     pub(crate) fn new(asker: Arc<Asker>) -> Self {
         Self {
             asker,
-            bodies: Arc::new(Allowance::new(BODIES)),
-            requests: Allowance::new(REQUESTS),
+            bodies: Arc::new(Allowance::new(MAX_CALL_BYTES)),
+            requests: Allowance::new(MAX_REQUESTS),
             together: Arc::default(),
         }
     }
@@ -57,11 +57,11 @@ impl WasiHttpHooks for Http {
     }
 
     fn p2_outgoing_body_chunk_size(&mut self) -> usize {
-        PART
+        MAX_PART_BYTES
     }
 
     fn p3_outgoing_body_chunk_size(&mut self) -> usize {
-        PART
+        MAX_PART_BYTES
     }
 
     fn send_request(
@@ -70,7 +70,7 @@ impl WasiHttpHooks for Http {
         options: Option<RequestOptions>,
         _: Box<dyn Future<Output = Result<(), Error>> + Send>,
     ) -> Box<dyn Future<Output = Sent> + Send> {
-        let place = Place::take(&self.together, TOGETHER).filter(|_| self.requests.take(1));
+        let place = Place::take(&self.together, MAX_CONCURRENT_REQUESTS).filter(|_| self.requests.take(1));
         let (asker, bodies) = (Arc::clone(&self.asker), Arc::clone(&self.bodies));
         Box::new(async move {
             let Some(_place) = place else { return Err(Error::ConnectionLimitReached) };
@@ -95,8 +95,8 @@ async fn gather(
     let mut whole = Vec::new();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame?.into_data() else { return Err(Error::HttpRequestTrailerSectionSize(Some(0))) };
-        if (whole.len() + data.len()) as u64 > BODY || !bodies.take(data.len() as u64) {
-            return Err(Error::HttpRequestBodySize(Some(BODY)));
+        if (whole.len() + data.len()) as u64 > MAX_BODY_BYTES || !bodies.take(data.len() as u64) {
+            return Err(Error::HttpRequestBodySize(Some(MAX_BODY_BYTES)));
         }
         whole.extend_from_slice(&data);
     }
@@ -124,7 +124,7 @@ fn response(reply: Reply, bodies: &Allowance) -> Result<http::Response<WasiBody>
     let bytes =
         headers.iter().map(|(name, Blob(value))| name.len() + value.len()).sum::<usize>() + body.len();
     if !bodies.take(bytes as u64) {
-        return Err(Error::HttpResponseBodySize(Some(BODIES)));
+        return Err(Error::HttpResponseBodySize(Some(MAX_CALL_BYTES)));
     }
     let body = Full::new(Bytes::from(body)).map_err(|never| match never {}).boxed_unsync();
     let mut response = http::Response::new(body);
@@ -225,14 +225,14 @@ mod tests {
             .expect_err("a password")
             .to_string();
         assert!(error.contains("URI"), "{error}");
-        let large = usize::try_from(BODY).expect("it fits");
+        let large = usize::try_from(MAX_BODY_BYTES).expect("it fits");
         let error = send(&mut hook, "https://example.org/", large + 1, None)
             .await
             .expect_err("too large")
             .to_string();
         assert!(error.contains("body size"), "{error}");
         assert!(broker.0.lock().expect("no panic").is_empty());
-        for n in 0..BODIES / BODY {
+        for n in 0..MAX_CALL_BYTES / MAX_BODY_BYTES {
             send(&mut hook, "https://example.org/", large, None)
                 .await
                 .unwrap_or_else(|error| panic!("{n}: {error}"));
@@ -242,7 +242,7 @@ mod tests {
             .expect_err("all of them together are too large");
         // The limits on simultaneous requests and on all requests, which include those above.
         let waiting: Vec<_> =
-            (0..TOGETHER).map(|_| send(&mut hook, "https://example.org/", 0, None)).collect();
+            (0..MAX_CONCURRENT_REQUESTS).map(|_| send(&mut hook, "https://example.org/", 0, None)).collect();
         let error = send(&mut hook, "https://example.org/", 0, None)
             .await
             .expect_err("too many together")
@@ -253,7 +253,7 @@ mod tests {
         while send(&mut hook, "https://example.org/", 0, None).await.is_ok() {
             sent += 1;
         }
-        assert!((200..REQUESTS).contains(&sent), "{sent}");
+        assert!((200..MAX_REQUESTS).contains(&sent), "{sent}");
     }
 
     #[test]

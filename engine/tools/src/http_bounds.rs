@@ -12,7 +12,7 @@ use crate::state::State;
 
 /// Maximum length of a method, a scheme, an authority, or a path with its query, in bytes. Servers accept
 /// about as much.
-const LINE: usize = 8 << 10;
+const MAX_LINE_BYTES: usize = 8 << 10;
 
 /// The interface in both versions that wasmtime-wasi-http 48.0.8 links; a component may import any compatible
 /// version.
@@ -20,7 +20,7 @@ const P2: &str = "wasi:http/types@0.2.12";
 pub(crate) const P3: &str = "wasi:http/types@0.3.0";
 
 /// Overhead of a field besides its own bytes, in a map that has just doubled.
-const FIELD: usize = 256;
+const FIELD_OVERHEAD: usize = 256;
 
 /// Shadows the functions that were linked before.
 pub(crate) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
@@ -36,7 +36,7 @@ impl State {
     /// Whether a line is short enough to be kept; if so, it is counted.
     fn keep_line(&mut self, line: Option<&str>) -> Result<bool, Reached> {
         let length = line.map_or(0, str::len);
-        if length > LINE {
+        if length > MAX_LINE_BYTES {
             return Ok(false);
         }
         self.limiter.keep(length).map(|()| true)
@@ -44,13 +44,14 @@ impl State {
 
     /// Counts fields by their names and values.
     fn keep_fields<'a>(&mut self, fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> Result<(), Reached> {
-        self.limiter.keep(fields.map(|(name, value)| name.len() + value.len() + FIELD).sum())
+        self.limiter.keep(fields.map(|(name, value)| name.len() + value.len() + FIELD_OVERHEAD).sum())
     }
 
     /// Counts a copy of fields, although it shares memory until one of the two is changed.
     fn keep_copy(&mut self, fields: &Resource<FieldMap>) -> wasmtime::Result<()> {
         let fields = self.table.get(fields)?;
-        let bytes = fields.iter().map(|(name, value)| name.as_str().len() + value.len() + FIELD).sum();
+        let bytes =
+            fields.iter().map(|(name, value)| name.as_str().len() + value.len() + FIELD_OVERHEAD).sum();
         Ok(self.limiter.keep(bytes)?)
     }
 }

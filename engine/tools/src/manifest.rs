@@ -11,11 +11,11 @@ use crate::capability::{Held, Origin, key, variable};
 /// The manifest's file in a plugin's folder.
 pub const FILE: &str = "plugin.toml";
 /// Maximum size of a manifest, in bytes.
-pub const LONGEST: u64 = 64 * 1024;
+pub const MAX_MANIFEST_BYTES: u64 = 64 * 1024;
 /// Maximum length of a sentence in a manifest, in characters.
-const LONGEST_TEXT: usize = 500;
+const MAX_TEXT_CHARS: usize = 500;
 /// Maximum number of values of one kind.
-const MOST: usize = 64;
+const MAX_VALUES: usize = 64;
 /// Names that would be mistaken for hotcell's own tools or keywords.
 const RESERVED: [&str; 16] = [
     "run",
@@ -182,8 +182,11 @@ impl Manifest {
     /// # Errors
     /// [`FileError`] with the line, and for an unknown key the nearest known one.
     pub fn parse(text: &str, file: &Path) -> Result<Self, FileError> {
-        if text.len() as u64 > LONGEST {
-            return Err(FileError::of_file(file, format!("a manifest has at most {LONGEST} bytes")));
+        if text.len() as u64 > MAX_MANIFEST_BYTES {
+            return Err(FileError::of_file(
+                file,
+                format!("a manifest has at most {MAX_MANIFEST_BYTES} bytes"),
+            ));
         }
         let Written { plugin, requests, instance } = parse_strict(text, file, KEYS)?;
         let bad = |key: &'static str| move |why: String| FileError::of_key(file, key, why).found_in(text);
@@ -226,8 +229,8 @@ pub fn is_name(name: &str) -> Result<(), String> {
 }
 
 fn sentence(text: &str) -> Result<String, String> {
-    if text.chars().count() > LONGEST_TEXT {
-        return Err(format!("it has at most {LONGEST_TEXT} characters"));
+    if text.chars().count() > MAX_TEXT_CHARS {
+        return Err(format!("it has at most {MAX_TEXT_CHARS} characters"));
     }
     Ok(hotcell_sandbox::text::printable(text))
 }
@@ -244,7 +247,7 @@ fn why(text: Option<String>) -> Result<Option<String>, String> {
 }
 
 fn few<T>(all: Vec<T>) -> Result<Vec<T>, String> {
-    if all.len() > MOST { Err(format!("it has at most {MOST} entries")) } else { Ok(all) }
+    if all.len() > MAX_VALUES { Err(format!("it has at most {MAX_VALUES} entries")) } else { Ok(all) }
 }
 
 fn origins(all: Vec<String>) -> Result<BTreeSet<Origin>, String> {

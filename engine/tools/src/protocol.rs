@@ -26,22 +26,22 @@ pub use frame::{Frame, Incoming, Violation};
 use crate::{Answer, Ask, CallError, Description, Folder, Limits, LoadError, Reply};
 
 /// Maximum size of a component, in bytes. Python in a component has 50 MiB.
-pub const LONGEST_COMPONENT: usize = 128 << 20;
+pub const MAX_COMPONENT_BYTES: usize = 128 << 20;
 /// Maximum size of a compiled component, in bytes.
-pub const LONGEST_COMPILED: usize = 512 << 20;
+pub const MAX_COMPILED_BYTES: usize = 512 << 20;
 /// Maximum size of a question or reply, in bytes of JSON: 16 MiB of bytes as base64, and names.
-pub const LONGEST_ASK: usize = 24 << 20;
+pub const MAX_QUESTION_BYTES: usize = 24 << 20;
 /// Maximum size of a head before a payload, or of a message without a payload, in bytes.
-pub const LONGEST_HEAD: usize = 1 << 20;
+pub const MAX_HEAD_BYTES: usize = 1 << 20;
 /// Maximum size of a component's description, in bytes of JSON.
-pub const LONGEST_DESCRIPTION: usize = 8 << 20;
+pub const MAX_DESCRIPTION_BYTES: usize = 8 << 20;
 /// Maximum number of open questions per process; further ones wait in the guest.
-pub const MOST_ASKS: usize = 64;
+pub const MAX_OPEN_QUESTIONS: usize = 64;
 /// Maximum number of values in the JSON of a question. Each takes some dozen bytes of memory, even if it
 /// takes only three in the text.
-pub const MOST_VALUES: usize = 1 << 16;
+pub const MAX_VALUES: usize = 1 << 16;
 /// Maximum number of values in the head of an answer: its fields and the denials.
-const MOST_HEAD_VALUES: usize = 64;
+const MAX_HEAD_VALUES: usize = 64;
 
 /// Messages from the parent.
 #[derive(Debug)]
@@ -194,13 +194,13 @@ struct AskHead {
 #[must_use]
 pub fn longest_answer(limits: &Limits) -> usize {
     let bytes = |b: hotcell_sandbox::Bytes| usize::try_from(b.0).unwrap_or(usize::MAX);
-    bytes(limits.result).saturating_add(bytes(limits.output).saturating_mul(6)).saturating_add(LONGEST_HEAD)
+    bytes(limits.result).saturating_add(bytes(limits.output).saturating_mul(6)).saturating_add(MAX_HEAD_BYTES)
 }
 
 /// Maximum length of a call's arguments under these limits with their head, in bytes.
 #[must_use]
 pub fn longest_call(limits: &Limits) -> usize {
-    usize::try_from(limits.arguments.0).unwrap_or(usize::MAX).saturating_add(LONGEST_HEAD)
+    usize::try_from(limits.arguments.0).unwrap_or(usize::MAX).saturating_add(MAX_HEAD_BYTES)
 }
 
 impl ToHost {
@@ -237,7 +237,7 @@ impl ToHost {
             kind::COMPILE => Ok(Self::Compile { wasm: body }),
             kind::LOAD => Ok(Self::Load { plugin: number, setting: json("a setting", &body)? }),
             kind::CALL => {
-                let (head, at) = head::<CallHead<'_>>("a call", &body, LONGEST_HEAD)?;
+                let (head, at) = head::<CallHead<'_>>("a call", &body, MAX_HEAD_BYTES)?;
                 let (plugin, path) = (head.plugin, head.path.into_owned());
                 Ok(Self::Call { call: number, plugin, path, arguments: text("arguments", body, at)? })
             }
@@ -253,7 +253,7 @@ impl FromHost {
     ///
     /// # Errors
     /// [`Violation`] when the message is longer than a frame may be, or a question has more than
-    /// [`MOST_VALUES`] values.
+    /// [`MAX_VALUES`] values.
     pub fn encode(&self) -> Result<Vec<u8>, Violation> {
         match self {
             Self::Ready(ready) => with_json(kind::READY, 0, ready),
@@ -266,7 +266,7 @@ impl FromHost {
             },
             Self::Asked { ask, call, what } => {
                 let frame = with_json(kind::ASKED, *ask, &AskHead { call: *call, what: what.clone() })?;
-                few("a question", &frame[frame::HEADER..], MOST_VALUES).map(|()| frame)
+                few("a question", &frame[frame::HEADER_LEN..], MAX_VALUES).map(|()| frame)
             }
             Self::Withdrawn { ask } => with(kind::WITHDRAWN, *ask, &[]),
         }
@@ -289,7 +289,7 @@ impl FromHost {
         match kind {
             kind::READY => Ok(Self::Ready(json("its first message", short(&body)?)?)),
             kind::COMPILED => {
-                let (description, at) = head("a description", &body, LONGEST_DESCRIPTION)?;
+                let (description, at) = head("a description", &body, MAX_DESCRIPTION_BYTES)?;
                 Ok(Self::Compiled { description, code: behind(body, at) })
             }
             kind::LOADED => nothing(&body).map(|()| Self::Loaded { plugin: number }),
@@ -299,7 +299,7 @@ impl FromHost {
             kind::ANSWERED => {
                 // The output has no length limit of its own here; almost only strings can be long.
                 let (head, at) = raw_head("an answer", &body, usize::MAX)?;
-                few("an answer", head, MOST_HEAD_VALUES)?;
+                few("an answer", head, MAX_HEAD_VALUES)?;
                 let head: AnswerHead<'_> = json("an answer", head)?;
                 let AnswerHead { is_error, stdout, stderr, denied, wall_us, peak_memory } = head;
                 let (stdout, stderr, denied) =
@@ -313,10 +313,10 @@ impl FromHost {
                 Ok(Self::Done { call: number, result: Box::new(Err(error)) })
             }
             kind::ASKED => {
-                if body.len() > LONGEST_ASK {
+                if body.len() > MAX_QUESTION_BYTES {
                     return Err(Violation::new(format!("a question of {} bytes", body.len())));
                 }
-                few("a question", &body, MOST_VALUES)?;
+                few("a question", &body, MAX_VALUES)?;
                 let AskHead { call, what } = json("a question", &body)?;
                 Ok(Self::Asked { ask: number, call, what })
             }
@@ -427,8 +427,8 @@ fn end_of_text(json: &[u8], mut at: usize) -> usize {
 }
 
 fn short(body: &[u8]) -> Result<&[u8], Violation> {
-    if body.len() > LONGEST_HEAD {
-        return Err(Violation::new(format!("{} bytes where {LONGEST_HEAD} are possible", body.len())));
+    if body.len() > MAX_HEAD_BYTES {
+        return Err(Violation::new(format!("{} bytes where {MAX_HEAD_BYTES} are possible", body.len())));
     }
     Ok(body)
 }

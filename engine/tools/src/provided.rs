@@ -10,9 +10,9 @@ use crate::LoadError;
 use crate::asker::line;
 
 /// Maximum number of imports that an error names; it gives the number of the others.
-const NAMED: usize = 20;
+const MAX_NAMES: usize = 20;
 /// Maximum length of one of their names, in bytes.
-const NAME: usize = 200;
+const MAX_NAME_BYTES: usize = 200;
 
 /// Interfaces, and the versions of each: a component may import any version compatible with one of these.
 const PROVIDED: &[(&str, &[&str])] = &[
@@ -75,9 +75,9 @@ pub(crate) fn check(wasm: &[u8]) -> Result<(), LoadError> {
     if missing.is_empty() {
         return Ok(());
     }
-    if missing.len() > NAMED {
-        let more = missing.len() - NAMED;
-        missing.truncate(NAMED);
+    if missing.len() > MAX_NAMES {
+        let more = missing.len() - MAX_NAMES;
+        missing.truncate(MAX_NAMES);
         missing.push(format!("and {more} more"));
     }
     Err(LoadError::Imports { imports: missing })
@@ -105,7 +105,7 @@ enum Kind {
 impl Import {
     /// Text about this import if it is not provided.
     fn missing(&self) -> Option<String> {
-        let name = line(&self.name, NAME);
+        let name = line(&self.name, MAX_NAME_BYTES);
         match self.kind {
             Kind::Types => None,
             Kind::Function => Some(format!("the function {name} of its world")),

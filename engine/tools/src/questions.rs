@@ -4,20 +4,20 @@
 use crate::{Ask, Limits};
 
 /// Maximum number of HTTP requests.
-pub(crate) const REQUESTS: u64 = 256;
+pub(crate) const MAX_REQUESTS: u64 = 256;
 /// Maximum number of log lines, including one that says that further ones are dropped.
-pub(crate) const LINES: u32 = 256;
+pub(crate) const MAX_LOG_LINES: u32 = 256;
 /// Maximum number of sandboxed runs.
-pub(crate) const RUNS: u64 = 16;
+pub(crate) const MAX_RUNS: u64 = 16;
 /// Maximum number of scans.
-pub(crate) const SCANS: u64 = 1_000;
+pub(crate) const MAX_SCANS: u64 = 1_000;
 /// Maximum number of all other questions together. Otherwise a guest could spend all its time asking.
-pub(crate) const QUESTIONS: u64 = 10_000;
+pub(crate) const MAX_OTHER_QUESTIONS: u64 = 10_000;
 /// Minimum time between two progress reports, in milliseconds.
-pub(crate) const PAUSE_MS: u64 = 100;
+pub(crate) const PROGRESS_INTERVAL_MS: u64 = 100;
 
 /// Time that a call may go on after its own limit, in milliseconds: a cancelled call gets time to end.
-const AFTER_MS: u128 = 5_000;
+const MAX_OVERRUN_MS: u128 = 5_000;
 
 /// Number of questions of one call so far, by kind.
 #[derive(Debug, Default)]
@@ -26,12 +26,12 @@ pub(crate) struct Questions([u64; 6]);
 impl Questions {
     /// Counts a question; `false` when the call has used up its kind.
     pub(crate) fn take(&mut self, what: &Ask, limits: &Limits) -> bool {
-        let reports = || (limits.wall.as_millis() + AFTER_MS) / u128::from(PAUSE_MS) + 1;
+        let reports = || (limits.wall.as_millis() + MAX_OVERRUN_MS) / u128::from(PROGRESS_INTERVAL_MS) + 1;
         let (kind, most) = match what {
-            Ask::Http { .. } => (0, REQUESTS),
-            Ask::Log { .. } => (1, LINES.into()),
-            Ask::Sandbox { .. } => (2, RUNS),
-            Ask::Scan { .. } => (3, SCANS),
+            Ask::Http { .. } => (0, MAX_REQUESTS),
+            Ask::Log { .. } => (1, MAX_LOG_LINES.into()),
+            Ask::Sandbox { .. } => (2, MAX_RUNS),
+            Ask::Scan { .. } => (3, MAX_SCANS),
             Ask::Progress { .. } => (4, u64::try_from(reports()).unwrap_or(u64::MAX)),
             Ask::Config { .. }
             | Ask::ConfigKeys
@@ -40,7 +40,7 @@ impl Questions {
             | Ask::KvSet { .. }
             | Ask::KvDelete { .. }
             | Ask::KvSwap { .. }
-            | Ask::KvKeys { .. } => (5, QUESTIONS),
+            | Ask::KvKeys { .. } => (5, MAX_OTHER_QUESTIONS),
         };
         self.0[kind] += 1;
         self.0[kind] <= most

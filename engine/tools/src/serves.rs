@@ -16,13 +16,13 @@ use crate::mapping::text::clean;
 /// Package of the interfaces, whose versions 0.1 are compatible.
 const PACKAGE: &str = "hotcell:plugin/";
 /// Maximum number of listed resources, and of listed prompts, of a plugin.
-const MOST: [usize; 2] = [100, 32];
+const MAX_LIST_ITEMS: [usize; 2] = [100, 32];
 /// Maximum length of a resource's path, and of a prompt's or a parameter's name, in bytes.
-const NAME: [usize; 2] = [512, 40];
+const MAX_NAME_BYTES: [usize; 2] = [512, 40];
 /// Maximum number of parameters of a prompt, and of messages.
-const PARTS: usize = 32;
+const MAX_PARTS: usize = 32;
 /// Maximum length of a title and of a description, in bytes.
-const TEXT: [usize; 2] = [200, 1_000];
+const MAX_TEXT_BYTES: [usize; 2] = [200, 1_000];
 
 /// Function that serves something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -148,11 +148,11 @@ pub enum Role {
 #[must_use]
 pub fn resources(answer: &Value) -> Vec<Resource> {
     let mut seen = BTreeSet::new();
-    listed::<Resource>(answer, MOST[0])
+    listed::<Resource>(answer, MAX_LIST_ITEMS[0])
         .filter(|one| is_path(&one.path) && seen.insert(one.path.clone()))
         .map(|one| Resource {
-            title: one.title.map(|text| line(&text, TEXT[0])),
-            description: one.description.map(|text| clean(&text, TEXT[1])),
+            title: one.title.map(|text| line(&text, MAX_TEXT_BYTES[0])),
+            description: one.description.map(|text| clean(&text, MAX_TEXT_BYTES[1])),
             mime_type: one.mime_type.filter(|kind| is_media_type(kind)),
             ..one
         })
@@ -163,20 +163,22 @@ pub fn resources(answer: &Value) -> Vec<Resource> {
 #[must_use]
 pub fn prompts(answer: &Value) -> Vec<Prompt> {
     let mut seen = BTreeSet::new();
-    let parameter =
-        |one: Parameter| Parameter { description: one.description.map(|text| clean(&text, TEXT[1])), ..one };
-    listed::<Prompt>(answer, MOST[1])
+    let parameter = |one: Parameter| Parameter {
+        description: one.description.map(|text| clean(&text, MAX_TEXT_BYTES[1])),
+        ..one
+    };
+    listed::<Prompt>(answer, MAX_LIST_ITEMS[1])
         .filter(|one| {
             let names: BTreeSet<&String> = one.parameters.iter().map(|parameter| &parameter.name).collect();
             is_name(&one.name)
                 && names.len() == one.parameters.len()
-                && names.len() <= PARTS
+                && names.len() <= MAX_PARTS
                 && names.iter().all(|name| is_name(name))
                 && seen.insert(one.name.clone())
         })
         .map(|one| Prompt {
-            title: one.title.map(|text| line(&text, TEXT[0])),
-            description: one.description.map(|text| clean(&text, TEXT[1])),
+            title: one.title.map(|text| line(&text, MAX_TEXT_BYTES[0])),
+            description: one.description.map(|text| clean(&text, MAX_TEXT_BYTES[1])),
             parameters: one.parameters.into_iter().map(parameter).collect(),
             ..one
         })
@@ -199,7 +201,7 @@ pub fn content(answer: &Value) -> Option<Content> {
 #[must_use]
 pub fn messages(answer: &Value) -> Option<Vec<Message>> {
     let messages: Vec<Message> = serde_json::from_value(answer["result"].clone()).ok()?;
-    (messages.len() <= PARTS).then_some(messages)
+    (messages.len() <= MAX_PARTS).then_some(messages)
 }
 
 /// Arguments of [`Served::Resource`].
@@ -224,14 +226,14 @@ fn listed<T: for<'de> Deserialize<'de>>(answer: &Value, most: usize) -> impl Ite
 /// Whether a text is valid as a resource's path.
 #[must_use]
 pub fn is_path(path: &str) -> bool {
-    (1..=NAME[0]).contains(&path.len()) && path.bytes().all(|byte| byte.is_ascii_graphic())
+    (1..=MAX_NAME_BYTES[0]).contains(&path.len()) && path.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// Whether a text is valid as the name of a prompt or a parameter.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    (1..=NAME[1]).contains(&name.len()) && name.bytes().all(plain)
+    (1..=MAX_NAME_BYTES[1]).contains(&name.len()) && name.bytes().all(plain)
 }
 
 fn is_media_type(kind: &str) -> bool {
@@ -290,7 +292,7 @@ mod tests {
         let good = resources(&json!({ "result": [{ "path": "a", "mime-type": "text/markdown" }] }));
         assert_eq!(good[0].mime_type.as_deref(), Some("text/markdown"));
         let many: Vec<_> = (0..1_000).map(|n| entry(&n.to_string())).collect();
-        assert_eq!(resources(&json!({ "result": many })).len(), MOST[0]);
+        assert_eq!(resources(&json!({ "result": many })).len(), MAX_LIST_ITEMS[0]);
         for other in [
             json!(null),
             json!({}),

@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Time without a tick after which a guest does not count as computing: it waits, or has ended.
-const STALE: Duration = Duration::from_millis(35);
+const STALE_AGE: Duration = Duration::from_millis(35);
 /// Time after its last call for which a component counts as active.
-const RECENT: Duration = Duration::from_secs(1);
+const ACTIVE_PERIOD: Duration = Duration::from_secs(1);
 /// Interval at which a guest without a permit checks again.
-const AGAIN: Duration = Duration::from_millis(2);
+const RETRY_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Shares of all components of a process.
 #[derive(Debug, Default)]
@@ -66,7 +66,7 @@ impl Share {
         // Other tasks get the thread in any case.
         tokio::task::yield_now().await;
         while !self.shares.lock().may(self.component, self.call, threads, Instant::now()) {
-            tokio::time::sleep(AGAIN).await;
+            tokio::time::sleep(RETRY_INTERVAL).await;
         }
     }
 }
@@ -85,7 +85,7 @@ impl Drop for Share {
 
 impl Table {
     fn see(&mut self, component: usize, now: Instant) {
-        self.seen.retain(|_, at| now.saturating_duration_since(*at) < RECENT);
+        self.seen.retain(|_, at| now.saturating_duration_since(*at) < ACTIVE_PERIOD);
         self.seen.insert(component, now);
     }
 
@@ -94,7 +94,7 @@ impl Table {
         self.see(component, now);
         let alone = self.seen.len() == 1;
         let places = self.places.entry(component).or_default();
-        places.taken.retain(|(_, at)| now.saturating_duration_since(*at) < STALE);
+        places.taken.retain(|(_, at)| now.saturating_duration_since(*at) < STALE_AGE);
         if alone {
             places.leave(call);
             return true;

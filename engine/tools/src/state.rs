@@ -14,11 +14,11 @@ use crate::limiter::Limiter;
 use crate::{Folder, Limits};
 
 /// Maximum number of random bytes per request. WASI has no limit of its own, and the host allocates them.
-const RANDOM: u64 = 1 << 20;
+const MAX_RANDOM_BYTES: u64 = 1 << 20;
 
 /// Maximum size of one set of header fields, in bytes with overhead. A call may have as many sets as
 /// resources.
-const FIELDS: usize = 64 << 10;
+const MAX_FIELDS_BYTES: usize = 64 << 10;
 
 /// State that the host keeps for one call.
 pub(crate) struct State {
@@ -51,7 +51,7 @@ impl State {
         // separately.
         table.set_max_capacity((limits.resources as usize).saturating_mul(2));
         let mut http = WasiHttpCtx::new();
-        http.set_field_size_limit(FIELDS);
+        http.set_field_size_limit(MAX_FIELDS_BYTES);
         Ok(Self {
             wasi: context(folders, env, &capture)?,
             http,
@@ -78,7 +78,7 @@ impl State {
 /// defaults.
 fn context(folders: &[Folder], env: &[(String, String)], capture: &Capture) -> Result<WasiCtx, String> {
     let mut wasi = WasiCtxBuilder::new();
-    wasi.stdout(capture.stdout()).stderr(capture.stderr()).envs(env).max_random_size(RANDOM);
+    wasi.stdout(capture.stdout()).stderr(capture.stderr()).envs(env).max_random_size(MAX_RANDOM_BYTES);
     for folder in folders {
         let name = folder.path.to_str();
         let name =

@@ -11,11 +11,11 @@ use wasmtime::Engine;
 
 /// Interval at which a guest that computes returns to the host: 10 % of the shortest sensible wall limit. A
 /// hundred wake-ups a second have no measurable cost.
-const TICK: Duration = Duration::from_millis(10);
+const TICK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Number of ticks without a call before the thread sleeps: waking it costs some microseconds, so it does not
 /// sleep after every call.
-const IDLE: u32 = 100;
+const MAX_IDLE_TICKS: u32 = 100;
 
 #[derive(Default)]
 struct Shared {
@@ -49,8 +49,8 @@ impl Ticker {
                 let busy = begun != seen || of_thread.running.load(Ordering::SeqCst) > 0;
                 seen = begun;
                 idle = if busy { 0 } else { idle + 1 };
-                if idle < IDLE {
-                    thread::sleep(TICK);
+                if idle < MAX_IDLE_TICKS {
+                    thread::sleep(TICK_INTERVAL);
                     continue;
                 }
                 // Announced before the last check, as a call counts itself before it checks `asleep`: one of
@@ -105,7 +105,7 @@ mod tests {
                 if ticker.shared.asleep.load(Ordering::SeqCst) == wanted {
                     return;
                 }
-                thread::sleep(TICK);
+                thread::sleep(TICK_INTERVAL);
             }
             panic!("the clock is not {}", if wanted { "asleep" } else { "awake" });
         };
@@ -121,7 +121,7 @@ mod tests {
             if Arc::strong_count(&shared) == 1 {
                 return;
             }
-            thread::sleep(TICK);
+            thread::sleep(TICK_INTERVAL);
         }
         panic!("the thread has not ended");
     }

@@ -3,7 +3,7 @@
 
 use wasmtime::component::{HasSelf, Linker, Resource};
 
-use super::store::{KEY, VALUE};
+use super::store::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use crate::ask::{Blob, Refused};
 use crate::state::State;
 use crate::{Ask, Reply};
@@ -32,14 +32,14 @@ use generated::wasi::keyvalue0_2_0_draft2 as kv_draft2;
 /// Names that the one store of a plugin has.
 const STORES: [&str; 2] = ["default", ""];
 
-/// Keys of one page.
-const PAGE: usize = 1_024;
+/// Number of keys of one page.
+const PAGE_LEN: usize = 1_024;
 
-/// Bytes of all values that are read at once.
-const MANY: usize = 4 << 20;
+/// Maximum size of all values that are read at once, in bytes.
+const MAX_READ_BYTES: usize = 4 << 20;
 
-/// Times that a number is read again because somebody else changed it.
-const TRIES: usize = 32;
+/// Maximum number of attempts to change a number that other callers change at the same time.
+const MAX_TRIES: usize = 32;
 
 /// The plugin's store; all handles mean the same.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ fn wrong(reply: Reply) -> Wrong {
 }
 
 fn too_large() -> Wrong {
-    Wrong::Other(format!("a key has at most {KEY} bytes, a value {VALUE}"))
+    Wrong::Other(format!("a key has at most {MAX_KEY_BYTES} bytes, a value {MAX_VALUE_BYTES}"))
 }
 
 /// The number that a value stands for; nothing there is nought.
@@ -89,14 +89,14 @@ fn number(value: Option<&[u8]>) -> Option<i128> {
 /// Where a page begins, as its cursor says: behind so many keys.
 fn page(keys: &[String], from: u64) -> (Vec<String>, Option<u64>) {
     let from = usize::try_from(from).unwrap_or(usize::MAX).min(keys.len());
-    let to = (from + PAGE).min(keys.len());
+    let to = (from + PAGE_LEN).min(keys.len());
     (keys[from..to].to_vec(), (to < keys.len()).then_some(to as u64))
 }
 
 impl State {
     async fn setting(&mut self, key: String) -> Result<Option<String>, String> {
-        if key.len() > KEY {
-            return Err(format!("a key has at most {KEY} bytes"));
+        if key.len() > MAX_KEY_BYTES {
+            return Err(format!("a key has at most {MAX_KEY_BYTES} bytes"));
         }
         match self.question(Ask::Config { key }).await {
             Reply::Text { text } => Ok(text),
@@ -141,7 +141,7 @@ impl State {
     }
 
     async fn value(&mut self, key: String) -> Result<Option<Vec<u8>>, Wrong> {
-        if key.len() > KEY {
+        if key.len() > MAX_KEY_BYTES {
             return Err(too_large());
         }
         match self.question(Ask::KvGet { key }).await {
@@ -151,14 +151,14 @@ impl State {
     }
 
     async fn put(&mut self, key: String, value: Vec<u8>) -> Result<(), Wrong> {
-        if key.len() > KEY || value.len() > VALUE {
+        if key.len() > MAX_KEY_BYTES || value.len() > MAX_VALUE_BYTES {
             return Err(too_large());
         }
         done(self.question(Ask::KvSet { key, value: Blob(value) }).await)
     }
 
     async fn remove(&mut self, key: String) -> Result<(), Wrong> {
-        if key.len() > KEY {
+        if key.len() > MAX_KEY_BYTES {
             return Err(too_large());
         }
         done(self.question(Ask::KvDelete { key }).await)
@@ -178,7 +178,7 @@ impl State {
         seen: Option<Vec<u8>>,
         value: Vec<u8>,
     ) -> Result<Result<(), Option<Vec<u8>>>, Wrong> {
-        if key.len() > KEY || value.len() > VALUE {
+        if key.len() > MAX_KEY_BYTES || value.len() > MAX_VALUE_BYTES {
             return Err(too_large());
         }
         match self.question(Ask::KvSwap { key, seen: seen.map(Blob), value: Blob(value) }).await {
@@ -191,7 +191,7 @@ impl State {
     /// Adds to a number within this range.
     async fn add(&mut self, key: String, delta: i128, range: (i128, i128)) -> Result<i128, Wrong> {
         let mut seen = self.value(key.clone()).await?;
-        for _ in 0..TRIES {
+        for _ in 0..MAX_TRIES {
             let now = number(seen.as_deref())
                 .ok_or_else(|| Wrong::Other("the value is no number in decimal digits".to_owned()))?;
             let sum = now.saturating_add(delta);
@@ -211,8 +211,10 @@ impl State {
         for key in keys {
             let value = self.value(key.clone()).await?;
             bytes += value.as_ref().map_or(0, Vec::len);
-            if bytes > MANY {
-                return Err(Wrong::Other(format!("the values have more than {MANY} bytes together")));
+            if bytes > MAX_READ_BYTES {
+                return Err(Wrong::Other(format!(
+                    "the values have more than {MAX_READ_BYTES} bytes together"
+                )));
             }
             all.push(value.map(|value| (key, value)));
         }
@@ -531,7 +533,7 @@ mod tests {
             &mut state,
             same(),
             "a".to_owned(),
-            vec![0; VALUE + 1],
+            vec![0; MAX_VALUE_BYTES + 1],
         );
         assert!(long.await.unwrap().is_err());
         assert!(
@@ -568,7 +570,7 @@ mod tests {
         <State as kv_draft::batch::Host>::set_many(
             &mut state,
             same(),
-            vec![("big".to_owned(), vec![0; VALUE])],
+            vec![("big".to_owned(), vec![0; MAX_VALUE_BYTES])],
         )
         .await
         .unwrap()
@@ -603,7 +605,10 @@ mod tests {
         assert_eq!(now.as_deref(), Some(&b"two"[..]));
         assert!(<State as Host>::swap(&mut state, again, b"three".to_vec()).await.unwrap().is_ok());
         // Values that are held count as the guest's memory.
-        <State as HostBucket>::set(&mut state, same(), key(), vec![0; VALUE]).await.unwrap().unwrap();
+        <State as HostBucket>::set(&mut state, same(), key(), vec![0; MAX_VALUE_BYTES])
+            .await
+            .unwrap()
+            .unwrap();
         let mut kept = 0;
         while <State as HostCas>::new(&mut state, same(), key()).await.is_ok() {
             kept += 1;

@@ -9,7 +9,7 @@ use crate::state::State;
 use crate::{Ask, Reply};
 
 /// Maximum size of an artifact to be scanned, in bytes.
-const ARTIFACT: usize = 1 << 20;
+const MAX_ARTIFACT_BYTES: usize = 1 << 20;
 
 impl run::Host for State {
     // A guest makes one such call at a time, so there is never a second run beside the first.
@@ -54,7 +54,7 @@ impl scan::Host for State {
         content: Vec<u8>,
         language: Option<String>,
     ) -> wasmtime::Result<Result<scan::Report, scan::Error>> {
-        if content.len() > ARTIFACT || !self.counts.scans.take(1) {
+        if content.len() > MAX_ARTIFACT_BYTES || !self.counts.scans.take(1) {
             return Ok(Err(scan::Error::TooMany));
         }
         Ok(match self.asker.ask(Ask::Scan { name, content: Blob(content), language }).await {

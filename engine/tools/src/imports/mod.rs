@@ -12,7 +12,7 @@ mod tests;
 use wasmtime::component::{HasSelf, Linker};
 
 use crate::asker::Allowance;
-use crate::questions::{LINES, QUESTIONS, RUNS, SCANS};
+use crate::questions::{MAX_LOG_LINES, MAX_OTHER_QUESTIONS, MAX_RUNS, MAX_SCANS};
 use crate::state::State;
 
 pub(crate) use bytes::Blob;
@@ -50,11 +50,11 @@ pub(crate) struct Counts {
 impl Default for Counts {
     fn default() -> Self {
         Self {
-            lines: LINES,
+            lines: MAX_LOG_LINES,
             progress: None,
-            runs: Allowance::new(RUNS),
-            scans: Allowance::new(SCANS),
-            questions: Allowance::new(QUESTIONS),
+            runs: Allowance::new(MAX_RUNS),
+            scans: Allowance::new(MAX_SCANS),
+            questions: Allowance::new(MAX_OTHER_QUESTIONS),
         }
     }
 }

@@ -5,24 +5,24 @@ use std::time::{Duration, Instant};
 use super::generated::hotcell::tool::{cancelled, log, progress};
 use crate::Ask;
 use crate::asker::line;
-use crate::questions::PAUSE_MS;
+use crate::questions::PROGRESS_INTERVAL_MS;
 use crate::state::State;
 
 /// Maximum length of a log line, in bytes.
-const LINE: usize = 4_096;
+const MAX_LINE_BYTES: usize = 4_096;
 
 /// Maximum length of a progress message, in bytes.
-const MESSAGE: usize = 256;
+const MAX_MESSAGE_BYTES: usize = 256;
 
 /// Minimum time between two progress reports.
-const PAUSE: Duration = Duration::from_millis(PAUSE_MS);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(PROGRESS_INTERVAL_MS);
 
 impl log::Host for State {
     async fn write(&mut self, level: log::Level, message: String) -> wasmtime::Result<()> {
         let (level, message) = match self.counts.lines {
             0 => return Ok(()),
             1 => ("warn", "further lines of this call are dropped".to_owned()),
-            _ => (name(level), line(&message, LINE)),
+            _ => (name(level), line(&message, MAX_LINE_BYTES)),
         };
         self.counts.lines -= 1;
         self.asker.ask(Ask::Log { level: level.to_owned(), message }).await;
@@ -41,12 +41,12 @@ impl progress::Host for State {
         if self
             .counts
             .progress
-            .is_some_and(|(last, before)| done < before || now.duration_since(last) < PAUSE)
+            .is_some_and(|(last, before)| done < before || now.duration_since(last) < PROGRESS_INTERVAL)
         {
             return Ok(());
         }
         self.counts.progress = Some((now, done));
-        let message = message.map(|message| line(&message, MESSAGE));
+        let message = message.map(|message| line(&message, MAX_MESSAGE_BYTES));
         self.asker.ask(Ask::Progress { done, total, message }).await;
         Ok(())
     }

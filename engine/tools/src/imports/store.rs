@@ -7,11 +7,11 @@ use crate::ask::{Blob, Refused};
 use crate::state::State;
 use crate::{Ask, Reply};
 
-/// Bytes of a name or a key.
-pub(super) const KEY: usize = 256;
+/// Maximum length of a name or a key, in bytes.
+pub(super) const MAX_KEY_BYTES: usize = 256;
 
-/// Bytes of a value.
-pub(super) const VALUE: usize = 64 << 10;
+/// Maximum length of a value, in bytes.
+pub(super) const MAX_VALUE_BYTES: usize = 64 << 10;
 
 /// Handle of a secret; its value is not here.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl State {
 
 impl config::Host for State {
     async fn get(&mut self, key: String) -> wasmtime::Result<Result<Option<String>, config::Error>> {
-        if key.len() > KEY {
+        if key.len() > MAX_KEY_BYTES {
             return Ok(Err(config::Error::Denied));
         }
         Ok(match self.question(Ask::Config { key }).await {
@@ -46,7 +46,7 @@ impl config::Host for State {
 
 impl secret::Host for State {
     async fn get(&mut self, name: String) -> wasmtime::Result<Result<Resource<Secret>, secret::Error>> {
-        if name.len() > KEY {
+        if name.len() > MAX_KEY_BYTES {
             return Ok(Err(secret::Error::Denied));
         }
         Ok(match self.question(Ask::Secret { name }).await {
@@ -73,7 +73,7 @@ impl secret::HostHandle for State {
 
 impl kv::Host for State {
     async fn get(&mut self, key: String) -> wasmtime::Result<Result<Option<Vec<u8>>, kv::Error>> {
-        if key.len() > KEY {
+        if key.len() > MAX_KEY_BYTES {
             return Ok(Err(kv::Error::TooLarge));
         }
         Ok(match self.question(Ask::KvGet { key }).await {
@@ -83,21 +83,21 @@ impl kv::Host for State {
     }
 
     async fn set(&mut self, key: String, value: Vec<u8>) -> wasmtime::Result<Result<(), kv::Error>> {
-        if key.len() > KEY || value.len() > VALUE {
+        if key.len() > MAX_KEY_BYTES || value.len() > MAX_VALUE_BYTES {
             return Ok(Err(kv::Error::TooLarge));
         }
         Ok(done(&self.question(Ask::KvSet { key, value: Blob(value) }).await))
     }
 
     async fn delete(&mut self, key: String) -> wasmtime::Result<Result<(), kv::Error>> {
-        if key.len() > KEY {
+        if key.len() > MAX_KEY_BYTES {
             return Ok(Err(kv::Error::TooLarge));
         }
         Ok(done(&self.question(Ask::KvDelete { key }).await))
     }
 
     async fn keys(&mut self, prefix: String) -> wasmtime::Result<Result<Vec<String>, kv::Error>> {
-        if prefix.len() > KEY {
+        if prefix.len() > MAX_KEY_BYTES {
             return Ok(Err(kv::Error::TooLarge));
         }
         Ok(match self.question(Ask::KvKeys { prefix }).await {

@@ -174,7 +174,7 @@ impl Seed<'_, '_> {
     fn number<E: serde::de::Error>(self, value: i128) -> Result<Val, E> {
         let val = match self.shape.kind {
             // As the schema says: a sender that holds numbers as doubles may have changed the number.
-            Kind::Int(int) if int.wide() && value.abs() > super::schema::SAFE => {
+            Kind::Int(int) if int.wide() && value.abs() > super::schema::MAX_SAFE_INTEGER => {
                 let told = format!("the number {value}, which has to be a string beyond 2^53 - 1");
                 return Err(self.reader.wrong(self.shape, &told));
             }
@@ -211,7 +211,7 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
     // text.
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Val, E> {
         #[allow(clippy::cast_possible_truncation)]
-        if value.fract() == 0.0 && value.abs() <= super::schema::SAFE as f64 {
+        if value.fract() == 0.0 && value.abs() <= super::schema::MAX_SAFE_INTEGER as f64 {
             return self.number(value as i128);
         }
         Err(self.reader.wrong(self.shape, &value.to_string()))

@@ -12,7 +12,7 @@ use crate::Export;
 
 /// Maximum length of a name: clients put the server's name before it (`mcp__hotcell__`), and some models
 /// accept fewer than 60 characters in all. A plugin's own name, at most 32 characters, always fits.
-const LENGTH: usize = 45;
+const MAX_NAME_LEN: usize = 45;
 
 /// Names for the exports of one plugin, in order. A name contains the interface only if two functions have
 /// the same name. Equal exports always get equal names, and all names differ, even if case is ignored.
@@ -36,7 +36,7 @@ pub fn tool_names(plugin: &str, exports: &[Export]) -> Vec<String> {
     let mut taken = HashSet::new();
     for (name, export) in names.iter_mut().zip(exports) {
         let mut again = 0_u32;
-        if name.len() > LENGTH || count[&name.to_lowercase()] > 1 {
+        if name.len() > MAX_NAME_LEN || count[&name.to_lowercase()] > 1 {
             *name = hashed(name, &export.path, again);
         }
         while !taken.insert(name.to_lowercase()) {
@@ -70,7 +70,7 @@ fn hashed(name: &str, path: &str, again: u32) -> String {
     let digest = Sha256::digest(format!("{again}:{path}").as_bytes());
     let digits: String = digest.iter().take(5).map(|byte| format!("{byte:02x}")).collect();
     // A safe name is ASCII.
-    format!("{}_{digits}", &name[..name.len().min(LENGTH - 11)])
+    format!("{}_{digits}", &name[..name.len().min(MAX_NAME_LEN - 11)])
 }
 
 #[cfg(test)]
@@ -114,7 +114,7 @@ mod tests {
     fn long_names_end_in_a_digest() {
         let long = "f".repeat(100);
         let [name] = &names(&[&long])[..] else { panic!("one name") };
-        assert_eq!(name.len(), LENGTH);
+        assert_eq!(name.len(), MAX_NAME_LEN);
         assert!(name.starts_with("data_ffff"), "{name}");
         assert_eq!(names(&[&long]), names(&[&long]));
         assert_ne!(names(&[&long]), names(&[&format!("{long}g")]));
@@ -128,7 +128,7 @@ mod tests {
             let different: HashSet<_> = names.iter().map(|name| name.to_lowercase()).collect();
             prop_assert_eq!(different.len(), exports.len());
             for name in names {
-                prop_assert!(name.len() <= LENGTH && name.starts_with("data_"), "{}", name);
+                prop_assert!(name.len() <= MAX_NAME_LEN && name.starts_with("data_"), "{}", name);
                 prop_assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'), "{}", name);
             }
         }

@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::shape::{Field, Handle, Int, Kind, Name, Shape};
 
-/// The largest integer that every JSON reader holds exactly: 2^53 - 1.
-pub(crate) const SAFE: i128 = (1 << 53) - 1;
+/// Largest integer that every JSON reader holds exactly: 2^53 - 1.
+pub(crate) const MAX_SAFE_INTEGER: i128 = (1 << 53) - 1;
 /// The largest `f32` in its shortest form, which is slightly larger when read as a double.
 const F32_MAX: f64 = 3.402_823_5e38;
 

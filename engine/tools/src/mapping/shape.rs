@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use wasmtime::component::types::{ResourceType, Type};
 
 /// Maximum nesting depth of a type. Far below the limits of the JSON reader and of stacks.
-const DEPTH: usize = 64;
+const MAX_TYPE_DEPTH: usize = 64;
 /// Maximum number of types in one signature when every use is written out, as in a schema.
-const NODES: usize = 2_048;
+const MAX_TYPES: usize = 2_048;
 /// Maximum length of a name in bytes: clients of models accept no longer ones.
-const NAME: usize = 64;
+const MAX_NAME_BYTES: usize = 64;
 
 /// A type, with the documentation of its name, if there is any. Equality ignores documentation.
 #[derive(Clone, Debug)]
@@ -217,9 +217,9 @@ impl<'a> Reader<'a> {
     pub fn shape(&mut self, ty: &Type) -> Result<Shape, String> {
         self.nodes += 1;
         self.depth += 1;
-        if self.nodes > NODES || self.depth > DEPTH {
+        if self.nodes > MAX_TYPES || self.depth > MAX_TYPE_DEPTH {
             return Err(format!(
-                "the types are too large for a tool: more than {NODES}, or nested more than {DEPTH} deep"
+                "the types are too large for a tool: more than {MAX_TYPES}, or nested more than {MAX_TYPE_DEPTH} deep"
             ));
         }
         let mut shape = Shape::new(self.kind(ty)?);
@@ -317,13 +317,17 @@ impl<'a> Reader<'a> {
     /// Names count like types, since a schema lists them all.
     fn name(&mut self, name: &str) -> Result<Name, String> {
         self.nodes += 1;
-        if self.nodes > NODES {
-            return Err(format!("the types are too large for a tool: more than {NODES}"));
+        if self.nodes > MAX_TYPES {
+            return Err(format!("the types are too large for a tool: more than {MAX_TYPES}"));
         }
         Ok(Name { name: known(name)?, doc: String::new() })
     }
 }
 
 fn known(name: &str) -> Result<String, String> {
-    if name.len() > NAME { Err(format!("a name is longer than {NAME} bytes")) } else { Ok(name.to_owned()) }
+    if name.len() > MAX_NAME_BYTES {
+        Err(format!("a name is longer than {MAX_NAME_BYTES} bytes"))
+    } else {
+        Ok(name.to_owned())
+    }
 }

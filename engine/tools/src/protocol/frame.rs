@@ -18,13 +18,13 @@ impl Violation {
 }
 
 /// Bytes before the body: length, kind, number.
-pub const HEADER: usize = 4 + REST;
+pub const HEADER_LEN: usize = 4 + REST_LEN;
 /// Bytes of kind and number, which the length includes.
-const REST: usize = 1 + 8;
+const REST_LEN: usize = 1 + 8;
 /// Bytes to read at a time while no length has arrived. Most frames are shorter.
-const CHUNK: usize = 16 << 10;
+const CHUNK_BYTES: usize = 16 << 10;
 /// Maximum number of bytes to allocate ahead for a frame that is still arriving.
-const MOST_AHEAD: usize = 1 << 20;
+const MAX_AHEAD_BYTES: usize = 1 << 20;
 
 /// One frame.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub struct Frame {
 /// Begins a frame; the body is appended, and [`finish`] puts the length in.
 #[must_use]
 pub fn begin(kind: u8, number: u64, room: usize) -> Vec<u8> {
-    let mut frame = Vec::with_capacity(HEADER + room);
+    let mut frame = Vec::with_capacity(HEADER_LEN + room);
     frame.extend([0; 4]);
     frame.push(kind);
     frame.extend(number.to_le_bytes());
@@ -85,12 +85,12 @@ impl Incoming {
         self.bytes.drain(..std::mem::take(&mut self.taken));
         // A length that is too great reserves nothing; `frame` reports it.
         let missing = match self.coming() {
-            Some(end) if end <= HEADER + self.longest => end.saturating_sub(self.bytes.len()),
+            Some(end) if end <= HEADER_LEN + self.longest => end.saturating_sub(self.bytes.len()),
             _ => 0,
         };
         // Capacity doubles, so that a long frame is seldom moved, and an announced length alone costs little.
-        let wanted = missing.min(self.bytes.len().max(MOST_AHEAD)).max(CHUNK);
-        if self.bytes.capacity() - self.bytes.len() < wanted.min(CHUNK) {
+        let wanted = missing.min(self.bytes.len().max(MAX_AHEAD_BYTES)).max(CHUNK_BYTES);
+        if self.bytes.capacity() - self.bytes.len() < wanted.min(CHUNK_BYTES) {
             self.bytes.reserve_exact(wanted);
         }
         &mut self.bytes
@@ -102,30 +102,30 @@ impl Incoming {
     /// [`Violation`] when the length is too short for a frame, or longer than the maximum.
     pub fn frame(&mut self) -> Result<Option<Frame>, Violation> {
         let Some(end) = self.coming() else { return Ok(None) };
-        if end < HEADER || end > HEADER + self.longest {
+        if end < HEADER_LEN || end > HEADER_LEN + self.longest {
             return Err(Violation::new(format!(
                 "a frame of {} bytes, and {} to {} are possible",
                 end - 4,
-                REST,
-                REST + self.longest
+                REST_LEN,
+                REST_LEN + self.longest
             )));
         }
         let begin = self.taken;
         let whole = self.bytes.get(begin..).and_then(|bytes| bytes.split_at_checked(end));
         let Some((frame, rest)) = whole else { return Ok(None) };
         let mut number = [0; 8];
-        number.copy_from_slice(&frame[5..HEADER]);
+        number.copy_from_slice(&frame[5..HEADER_LEN]);
         let kind = frame[4];
         // The shorter part is copied, so that many short frames cost no more than their bytes, and a long
         // frame is not held in memory twice.
         let body = if frame.len() < rest.len() {
             self.taken += end;
-            frame[HEADER..].to_vec()
+            frame[HEADER_LEN..].to_vec()
         } else {
             let rest = rest.to_vec();
             let mut body = std::mem::replace(&mut self.bytes, rest);
             body.truncate(begin + end);
-            body.drain(..begin + HEADER);
+            body.drain(..begin + HEADER_LEN);
             self.taken = 0;
             body
         };
@@ -155,7 +155,7 @@ mod tests {
         let mut incoming = Incoming::new(longest);
         let (mut frames, mut most) = (Vec::new(), 0);
         for piece in pieces {
-            for part in piece.chunks(CHUNK) {
+            for part in piece.chunks(CHUNK_BYTES) {
                 incoming.room().extend_from_slice(part);
                 most = most.max(incoming.bytes.capacity());
                 loop {
@@ -175,7 +175,7 @@ mod tests {
         let mut incoming = Incoming::new(200 << 20);
         incoming.room().extend((100u32 << 20).to_le_bytes());
         assert_eq!(incoming.frame(), Ok(None));
-        assert!(incoming.room().capacity() <= 2 * MOST_AHEAD);
+        assert!(incoming.room().capacity() <= 2 * MAX_AHEAD_BYTES);
     }
 
     #[test]
@@ -224,7 +224,7 @@ mod tests {
         #[test]
         fn arbitrary_bytes_take_bounded_memory(bytes in proptest::collection::vec(any::<u8>(), 0..5000), longest in 0usize..3000) {
             let (_, most) = feed(&[bytes], longest);
-            prop_assert!(most <= HEADER + longest + 3 * CHUNK, "{most}");
+            prop_assert!(most <= HEADER_LEN + longest + 3 * CHUNK_BYTES, "{most}");
         }
     }
 }

@@ -134,7 +134,7 @@ fn a_head_of_many_values_is_not_taken_apart() {
         assert_eq!(FromHost::decode(frame).is_ok(), fits, "{times}");
     }
     let (before, after) = (r#"{"exports":[],"left_out":[],"at_most":[],"manifest":null,"imports":["#, "]}");
-    for (times, fits) in [(32, true), (LONGEST_DESCRIPTION / 3, false)] {
+    for (times, fits) in [(32, true), (MAX_DESCRIPTION_BYTES / 3, false)] {
         let decoded = FromHost::decode(many(kind::COMPILED, before, times, after));
         assert_eq!(decoded.is_ok(), fits, "{times}: {:?}", decoded.err());
     }
@@ -149,14 +149,14 @@ fn a_head_of_many_values_is_not_taken_apart() {
         };
         FromHost::Asked { ask: 1, call: 1, what }
     };
-    from_host(&asked(MOST_VALUES - 100));
+    from_host(&asked(MAX_VALUES - 100));
     // Too many on both sides: the host refuses the question before it asks.
-    assert!(asked(MOST_VALUES).encode().is_err());
+    assert!(asked(MAX_VALUES).encode().is_err());
     let (before, after) = (
         r#"{"call":1,"what":{"ask":"sandbox","files":[],"stdin":null,"env":[],"timeout_ms":1,"memory":null,"argv":["#,
         "]}}",
     );
-    for (times, fits) in [(32, true), (MOST_VALUES, false)] {
+    for (times, fits) in [(32, true), (MAX_VALUES, false)] {
         let mut frame = many(kind::ASKED, before, times, after);
         frame.body.drain(..4);
         assert_eq!(FromHost::decode(frame).is_ok(), fits, "{times}");
@@ -232,15 +232,15 @@ fn messages_have_a_longest() {
     };
     let plain = |kind: u8, bytes: usize| Frame { kind, number: 1, body: vec![b' '; bytes] };
     for (what, frame, words) in [
-        ("ready", plain(kind::READY, LONGEST_HEAD + 1), "1048576 are possible"),
-        ("not loaded", plain(kind::NOT_LOADED, LONGEST_HEAD + 1), "1048576 are possible"),
-        ("failed", plain(kind::FAILED, LONGEST_HEAD + 1), "1048576 are possible"),
-        ("a question", plain(kind::ASKED, LONGEST_ASK + 1), "a question of 25165825 bytes"),
-        ("a description", headed(kind::COMPILED, LONGEST_DESCRIPTION + 1), "8388608 are possible"),
+        ("ready", plain(kind::READY, MAX_HEAD_BYTES + 1), "1048576 are possible"),
+        ("not loaded", plain(kind::NOT_LOADED, MAX_HEAD_BYTES + 1), "1048576 are possible"),
+        ("failed", plain(kind::FAILED, MAX_HEAD_BYTES + 1), "1048576 are possible"),
+        ("a question", plain(kind::ASKED, MAX_QUESTION_BYTES + 1), "a question of 25165825 bytes"),
+        ("a description", headed(kind::COMPILED, MAX_DESCRIPTION_BYTES + 1), "8388608 are possible"),
     ] {
         let error = FromHost::decode(frame).expect_err(what).to_string();
         assert!(error.contains(words), "{what}: {error}");
     }
-    let error = ToHost::decode(headed(kind::CALL, LONGEST_HEAD + 1)).expect_err("a call").to_string();
+    let error = ToHost::decode(headed(kind::CALL, MAX_HEAD_BYTES + 1)).expect_err("a call").to_string();
     assert!(error.contains("1048576 are possible"), "{error}");
 }

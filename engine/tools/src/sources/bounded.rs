@@ -11,7 +11,7 @@ use super::SourceError;
 use crate::error::with_causes;
 
 /// Maximum number of redirects per request.
-pub(super) const REDIRECTS: usize = 5;
+pub(super) const MAX_REDIRECTS: usize = 5;
 
 /// Whether a URL may be fetched; also checked for each step of a redirect.
 pub(super) fn allowed(url: &Url) -> bool {
@@ -39,7 +39,7 @@ pub(super) fn client(place: &str, connect: Duration) -> Result<Client, SourceErr
         // A redirect from HTTPS to HTTP, which is for loopback only, would lead to a service of this host.
         let sinks =
             attempt.url().scheme() == "http" && attempt.previous().iter().any(|url| url.scheme() != "http");
-        if attempt.previous().len() > REDIRECTS || !allowed(attempt.url()) || sinks {
+        if attempt.previous().len() > MAX_REDIRECTS || !allowed(attempt.url()) || sinks {
             return attempt.stop();
         }
         attempt.follow()
@@ -59,7 +59,7 @@ pub(super) fn refused(place: &str, response: &Response) -> SourceError {
     let to = response.headers().get(LOCATION).filter(|_| status.is_redirection());
     let why = match to.map(|to| hotcell_sandbox::text::printable(&String::from_utf8_lossy(to.as_bytes()))) {
         Some(to) => format!(
-            "it answers {status} and sends to {to}; that is followed at most {REDIRECTS} times, by https only, and from elsewhere never to this host"
+            "it answers {status} and sends to {to}; that is followed at most {MAX_REDIRECTS} times, by https only, and from elsewhere never to this host"
         ),
         None => format!("it answers {status}"),
     };

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use super::{Fetched, LONGEST, LONGEST_SIGNATURE, SourceError, name_of};
+use super::{Fetched, MAX_SIGNATURE_BYTES, MAX_SOURCE_BYTES, SourceError, name_of};
 
 /// Reads the component.
 ///
@@ -14,7 +14,7 @@ use super::{Fetched, LONGEST, LONGEST_SIGNATURE, SourceError, name_of};
 /// is too long.
 pub fn fetch(path: &Path) -> Result<Fetched, SourceError> {
     Ok(Fetched {
-        wasm: read(path, LONGEST)?,
+        wasm: read(path, MAX_SOURCE_BYTES)?,
         manifest: None,
         signature: signature(path)?,
         name: name_of(&path.file_name().unwrap_or_default().to_string_lossy()),
@@ -27,7 +27,7 @@ pub(super) fn signature(component: &Path) -> Result<Option<String>, SourceError>
     let mut name = component.as_os_str().to_owned();
     name.push(".minisig");
     let path = Path::new(&name);
-    if path.symlink_metadata().is_err() { Ok(None) } else { text(path, LONGEST_SIGNATURE).map(Some) }
+    if path.symlink_metadata().is_err() { Ok(None) } else { text(path, MAX_SIGNATURE_BYTES).map(Some) }
 }
 
 /// Reads a text of at most `most` bytes.

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use super::file::{read, signature, text};
-use super::{Fetched, LONGEST, SourceError, name_of};
+use super::{Fetched, MAX_SOURCE_BYTES, SourceError, name_of};
 use crate::manifest;
 
 /// Maximum number of entries in a folder: one component needs little beside it.
-const MOST: usize = 4096;
+const MAX_ENTRIES: usize = 4096;
 
 /// Reads the component, its manifest and its signature.
 ///
@@ -18,11 +18,11 @@ pub fn fetch(folder: &Path) -> Result<Fetched, SourceError> {
     let component = component(folder)?;
     let manifest = folder.join(manifest::FILE);
     let manifest = match manifest.symlink_metadata() {
-        Ok(_) => Some((text(&manifest, manifest::LONGEST)?, manifest)),
+        Ok(_) => Some((text(&manifest, manifest::MAX_MANIFEST_BYTES)?, manifest)),
         Err(_) => None,
     };
     Ok(Fetched {
-        wasm: read(&component, LONGEST)?,
+        wasm: read(&component, MAX_SOURCE_BYTES)?,
         manifest,
         signature: signature(&component)?,
         name: name_of(&folder.file_name().unwrap_or_default().to_string_lossy()),
@@ -35,9 +35,9 @@ pub(crate) fn component(folder: &Path) -> Result<PathBuf, SourceError> {
     let bad = |why: String| SourceError::unreadable(folder.display(), why);
     let entries = folder.read_dir().map_err(|e| bad(format!("cannot be read: {e}")))?;
     // All entries are read, not just the first ones: of two components the second may be the last entry.
-    let entries: Vec<_> = entries.take(MOST + 1).collect();
-    if entries.len() > MOST {
-        return Err(bad(format!("has more than {MOST} entries; name the component in it")));
+    let entries: Vec<_> = entries.take(MAX_ENTRIES + 1).collect();
+    if entries.len() > MAX_ENTRIES {
+        return Err(bad(format!("has more than {MAX_ENTRIES} entries; name the component in it")));
     }
     let paths = entries.into_iter().filter_map(|entry| Some(entry.ok()?.path()));
     let mut all: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|e| e == "wasm")).collect();
@@ -88,7 +88,7 @@ mod tests {
         std::fs::remove_file(folder.join("b.wasm")).unwrap();
         std::fs::create_dir(folder.join("c.wasm")).unwrap();
         why("is no file");
-        for number in 0..MOST {
+        for number in 0..MAX_ENTRIES {
             write(&number.to_string(), "");
         }
         why("more than 4096 entries");

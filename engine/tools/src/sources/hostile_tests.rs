@@ -10,7 +10,7 @@ use super::oci::{Artifact, Patience};
 use super::{Fetched, SourceError, https, oci, sha256};
 
 /// Much more than any answer may have, even with buffers of the operating system on the way.
-const MUCH: usize = 32 << 20;
+const OVERSIZE_BYTES: usize = 32 << 20;
 
 /// Traffic of a server.
 #[derive(Clone, Default)]
@@ -76,7 +76,7 @@ impl Answer {
     fn endless(&mut self) {
         self.put(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n");
         let piece = [b"10000\r\n".as_slice(), &[b' '; 1 << 16], b"\r\n"].concat();
-        for _ in 0..4 * MUCH / piece.len() {
+        for _ in 0..4 * OVERSIZE_BYTES / piece.len() {
             if !self.put(&piece) {
                 return;
             }
@@ -114,8 +114,8 @@ fn get(address: &str, whole: Duration) -> Result<Fetched, SourceError> {
     runtime().block_on(https::within(&url, Duration::from_secs(5), whole))
 }
 
-const LONG: Duration = Duration::from_secs(30);
-const SHORT: Duration = Duration::from_millis(700);
+const LONG_TIMEOUT: Duration = Duration::from_secs(30);
+const SHORT_TIMEOUT: Duration = Duration::from_millis(700);
 
 /// A manifest with one component.
 fn manifest(digest: &str, size: u64) -> Vec<u8> {
@@ -136,26 +136,26 @@ fn registry(manifest: Vec<u8>, blob: impl Fn(&str, &mut Answer) + Send + Sync + 
 fn answers_without_end_are_let_go_of() {
     let begun = Instant::now();
     let (endless, seen) = server(|_, answer| answer.endless());
-    let error = pull(&endless, "a:1", LONG).unwrap_err();
+    let error = pull(&endless, "a:1", LONG_TIMEOUT).unwrap_err();
     assert!(
         matches!(&error, SourceError::Long { place, most: 1_048_576 } if place.contains("manifest")),
         "{error}"
     );
     let (blob, seen_blob) = registry(manifest(&sha256(b"component"), 9), |_, answer| answer.endless());
-    let error = pull(&blob, "a:1", LONG).unwrap_err();
+    let error = pull(&blob, "a:1", LONG_TIMEOUT).unwrap_err();
     assert!(matches!(&error, SourceError::Long { most: 9, .. }), "{error}");
     let (token, seen_token) = challenging(|_, answer| answer.endless());
-    let error = pull(&token, "a:1", LONG).unwrap_err();
+    let error = pull(&token, "a:1", LONG_TIMEOUT).unwrap_err();
     assert!(matches!(&error, SourceError::Long { most: 65_536, .. }), "{error}");
     for seen in [seen, seen_blob, seen_token] {
         // The client stopped taking; the bytes sent are those it took and those in buffers.
         let sent = seen.sent.load(Ordering::Relaxed);
-        assert!(sent < MUCH, "{sent}");
+        assert!(sent < OVERSIZE_BYTES, "{sent}");
     }
     let (file, _) = server(|_, answer| answer.endless());
-    let error = get(&file, LONG).unwrap_err();
+    let error = get(&file, LONG_TIMEOUT).unwrap_err();
     assert!(matches!(&error, SourceError::Long { most: 67_108_864, .. }), "{error}");
-    assert!(begun.elapsed() < LONG);
+    assert!(begun.elapsed() < LONG_TIMEOUT);
 }
 
 #[test]
@@ -164,16 +164,17 @@ fn what_says_that_it_is_too_long_is_not_even_begun() {
     let (address, _) = server(move |_, answer| {
         answer.put(claims.as_bytes());
         // Pretends that the rest is coming.
-        std::thread::sleep(LONG);
+        std::thread::sleep(LONG_TIMEOUT);
     });
     let begun = Instant::now();
-    for error in [pull(&address, "a:1", LONG).unwrap_err(), get(&address, LONG).unwrap_err()] {
+    for error in [pull(&address, "a:1", LONG_TIMEOUT).unwrap_err(), get(&address, LONG_TIMEOUT).unwrap_err()]
+    {
         assert!(matches!(&error, SourceError::Long { .. }), "{error}");
     }
     // A layer that announces too much is not requested.
     let (address, seen) =
         registry(manifest(&sha256(b"component"), 1 << 40), |_, answer| answer.good(b"component"));
-    let error = pull(&address, "a:1", LONG).unwrap_err();
+    let error = pull(&address, "a:1", LONG_TIMEOUT).unwrap_err();
     assert!(matches!(&error, SourceError::Long { most: 67_108_864, .. }), "{error}");
     assert_eq!(seen.requests().len(), 1);
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
@@ -187,12 +188,12 @@ fn who_takes_for_ever_is_left() {
         let (tokens, _) = challenging(move |_, answer| answer.drip(head));
         for address in [&manifests, &blobs, &tokens] {
             let begun = Instant::now();
-            let error = pull(address, "a:1", SHORT).unwrap_err().to_string();
+            let error = pull(address, "a:1", SHORT_TIMEOUT).unwrap_err().to_string();
             assert!(error.contains("does not answer within 700ms"), "{error}");
             assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
         }
         let begun = Instant::now();
-        let error = get(&manifests, SHORT).unwrap_err().to_string();
+        let error = get(&manifests, SHORT_TIMEOUT).unwrap_err().to_string();
         assert!(error.contains("timed out"), "{error}");
         assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     }
@@ -203,20 +204,20 @@ fn other_digests_are_other_components() {
     let right = manifest(&sha256(b"component"), 9);
     let digest = sha256(&right);
     let (good, _) = registry(right.clone(), |_, answer| answer.good(b"component"));
-    assert_eq!(pull(&good, &format!("a@sha256:{digest}"), LONG).unwrap().wasm, b"component");
+    assert_eq!(pull(&good, &format!("a@sha256:{digest}"), LONG_TIMEOUT).unwrap().wasm, b"component");
     // Another component of equal length, and another manifest.
     let (blob, _) = registry(right, |_, answer| answer.good(b"COMPONENT"));
-    let error = pull(&blob, "a:1", LONG).unwrap_err();
+    let error = pull(&blob, "a:1", LONG_TIMEOUT).unwrap_err();
     assert!(matches!(&error, SourceError::Digest { place, .. } if place.contains("layer")), "{error}");
     let (other, _) = registry(manifest(&sha256(b"evil"), 4), |_, answer| answer.good(b"evil"));
-    let error = pull(&other, &format!("a@sha256:{digest}"), LONG).unwrap_err();
+    let error = pull(&other, &format!("a@sha256:{digest}"), LONG_TIMEOUT).unwrap_err();
     assert!(matches!(&error, SourceError::Digest { promised, .. } if *promised == digest), "{error}");
     // Shorter or longer than announced.
     let (short, _) = registry(manifest(&sha256(b"component"), 9), |_, answer| answer.good(b"comp"));
-    assert!(matches!(pull(&short, "a:1", LONG).unwrap_err(), SourceError::Digest { .. }));
+    assert!(matches!(pull(&short, "a:1", LONG_TIMEOUT).unwrap_err(), SourceError::Digest { .. }));
     let (long, _) =
         registry(manifest(&sha256(b"component"), 9), |_, answer| answer.good(b"component and more"));
-    assert!(matches!(pull(&long, "a:1", LONG).unwrap_err(), SourceError::Long { most: 9, .. }));
+    assert!(matches!(pull(&long, "a:1", LONG_TIMEOUT).unwrap_err(), SourceError::Long { most: 9, .. }));
 }
 
 /// A registry that requires a token, which `answer` handles at an address of its own; gives the component to
@@ -240,7 +241,7 @@ fn challenging(answer: impl Fn(&str, &mut Answer) + Send + Sync + 'static) -> (S
 #[test]
 fn a_token_is_asked_for_where_it_may_be() {
     let (good, seen) = challenging(|_, answer| answer.good(br#"{"token":"right"}"#));
-    assert_eq!(pull(&good, "some/a:1", LONG).unwrap().wasm, b"component");
+    assert_eq!(pull(&good, "some/a:1", LONG_TIMEOUT).unwrap().wasm, b"component");
     let asked = seen.requests();
     assert!(
         asked.len() == 1 && asked[0].starts_with("GET /token?scope=repository%3Asome%2Fa%3Apull&service=s "),
@@ -253,13 +254,13 @@ fn a_token_is_asked_for_where_it_may_be() {
         (b"", "its token"),
     ] {
         let (address, _) = challenging(move |_, answer| answer.good(given));
-        let error = pull(&address, "a:1", LONG).unwrap_err().to_string();
+        let error = pull(&address, "a:1", LONG_TIMEOUT).unwrap_err().to_string();
         assert!(error.contains(word), "{word}: {error}");
     }
     for realm in ["http://169.254.169.254/latest", "ftp://example.org", "file:///etc/passwd", "nonsense"] {
         let header = format!("www-authenticate: Bearer realm=\"{realm}\"\r\n");
         let (address, _) = server(move |_, answer| answer.whole("401 Unauthorized", &header, b""));
-        let error = pull(&address, "a:1", LONG).unwrap_err().to_string();
+        let error = pull(&address, "a:1", LONG_TIMEOUT).unwrap_err().to_string();
         assert!(error.contains("for a token to"), "{realm}: {error}");
     }
 }
@@ -269,7 +270,9 @@ fn elsewhere_is_gone_to_with_care() {
     for to in ["http://example.org/a", "ftp://127.0.0.1/", "file:///etc/passwd", "http://169.254.169.254/"] {
         let header = format!("location: {to}\r\n");
         let (address, seen) = server(move |_, answer| answer.whole("302 Found", &header, b""));
-        for error in [pull(&address, "a:1", LONG).unwrap_err(), get(&address, LONG).unwrap_err()] {
+        for error in
+            [pull(&address, "a:1", LONG_TIMEOUT).unwrap_err(), get(&address, LONG_TIMEOUT).unwrap_err()]
+        {
             let error = error.to_string();
             assert!(error.contains("302") || error.contains("scheme"), "{to}: {error}");
         }
@@ -278,7 +281,7 @@ fn elsewhere_is_gone_to_with_care() {
     // A redirect in circles.
     let (address, seen) =
         server(|_, answer| answer.whole("307 Temporary Redirect", "location: /v2/again\r\n", b""));
-    let error = pull(&address, "a:1", LONG).unwrap_err().to_string();
+    let error = pull(&address, "a:1", LONG_TIMEOUT).unwrap_err().to_string();
     assert!(
         error.contains("at most 5 times") && seen.requests().len() <= 7,
         "{error}: {}",
@@ -298,7 +301,7 @@ fn elsewhere_is_gone_to_with_care() {
             answer.whole("307 Temporary Redirect", &format!("location: http://{store}/blob\r\n"), b"");
         }
     });
-    assert_eq!(pull(&address, "a:1", LONG).unwrap().wasm, b"component");
+    assert_eq!(pull(&address, "a:1", LONG_TIMEOUT).unwrap().wasm, b"component");
     assert_eq!(seen.requests().len(), 3);
     let stored = stored.requests();
     assert!(stored.len() == 1 && !stored[0].to_lowercase().contains("authorization"), "{stored:?}");

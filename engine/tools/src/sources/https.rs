@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::bounded::{allowed, body, client, failed};
-use super::{Fetched, LONGEST, SourceError, is_sha256, name_of, sha256};
+use super::{Fetched, MAX_SOURCE_BYTES, SourceError, is_sha256, name_of, sha256};
 
 /// Time limit for the whole download.
-const PATIENCE: Duration = Duration::from_secs(120);
+const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(120);
 /// Time limit for connecting.
-const CONNECT: Duration = Duration::from_secs(15);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// `https://HOST/PATH#sha256=DIGEST`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
@@ -52,13 +52,13 @@ impl Url {
 /// [`SourceError::Digest`] when it has another digest, [`SourceError::Long`] when it is too long,
 /// [`SourceError::Unreadable`] when it cannot be downloaded.
 pub async fn fetch(url: &Url) -> Result<Fetched, SourceError> {
-    within(url, CONNECT, PATIENCE).await
+    within(url, CONNECT_TIMEOUT, DOWNLOAD_TIMEOUT).await
 }
 
 pub(super) async fn within(url: &Url, connect: Duration, patience: Duration) -> Result<Fetched, SourceError> {
     let request = client(&url.place, connect)?.get(&url.place).timeout(patience);
     let response = request.send().await.map_err(|e| failed(&url.place, &e))?;
-    let wasm = body(response, &url.place, LONGEST).await?;
+    let wasm = body(response, &url.place, MAX_SOURCE_BYTES).await?;
     let found = sha256(&wasm);
     if found != url.sha256 {
         return Err(SourceError::Digest { place: url.place.clone(), promised: url.sha256.clone(), found });

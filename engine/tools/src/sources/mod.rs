@@ -27,9 +27,9 @@ use crate::BoxFuture;
 use crate::signature::{Key, SignatureError};
 
 /// Maximum size of a component, in bytes.
-pub const LONGEST: u64 = 64 << 20;
+pub const MAX_SOURCE_BYTES: u64 = 64 << 20;
 /// Maximum size of a signature, in bytes.
-const LONGEST_SIGNATURE: u64 = 4096;
+const MAX_SIGNATURE_BYTES: u64 = 4096;
 
 /// Source of a component.
 #[derive(Clone, Debug, PartialEq, Eq)]

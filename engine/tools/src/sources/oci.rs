@@ -12,7 +12,7 @@ use oci_client::Reference;
 use serde::Deserialize;
 
 use super::registry::Repository;
-use super::{Fetched, LONGEST, LONGEST_SIGNATURE, SourceError, is_sha256, name_of, sha256};
+use super::{Fetched, MAX_SIGNATURE_BYTES, MAX_SOURCE_BYTES, SourceError, is_sha256, name_of, sha256};
 use crate::cosign::{self, Signed};
 use crate::manifest;
 
@@ -24,10 +24,10 @@ pub(super) const COMPONENT: [&str; 2] = ["application/wasm", "application/vnd.wa
 pub const MANIFEST_LAYER: &str = "application/vnd.hotcell.plugin.v1+toml";
 /// Media type of the layer with the component's minisign signature.
 pub const SIGNATURE_LAYER: &str = "application/vnd.hotcell.minisig.v1";
-/// Signatures of one artifact that are looked at.
-const SIGNATURES: usize = 16;
-/// The longest document, in bytes.
-pub(super) const DOCUMENT: u64 = 1 << 20;
+/// Maximum number of signatures of one artifact that are examined.
+const MAX_SIGNATURES: usize = 16;
+/// Maximum size of a document, in bytes.
+pub(super) const MAX_DOCUMENT_BYTES: u64 = 1 << 20;
 
 /// `oci://HOST[:PORT]/NAME[:TAG|@sha256:…]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,15 +123,15 @@ async fn signed(
     patience: Patience,
 ) -> Result<Vec<Signed>, SourceError> {
     let mut from = Repository::new(artifact.host(), artifact.repository(), place, patience)?;
-    let document = from.manifest(&cosign::tag(digest), DOCUMENT).await?;
+    let document = from.manifest(&cosign::tag(digest), MAX_DOCUMENT_BYTES).await?;
     let document: Document = serde_json::from_slice(&document)
         .map_err(|e| SourceError::unreadable(place, format!("the manifest of its signatures: {e}")))?;
     let puller = Puller { from: &from, place };
     let mut all = Vec::new();
     let layers = document.layers.iter().filter(|layer| layer.media_type == cosign::PAYLOAD_LAYER);
-    for layer in layers.take(SIGNATURES) {
+    for layer in layers.take(MAX_SIGNATURES) {
         let Some(signature) = layer.annotations.get(cosign::ANNOTATION) else { continue };
-        let payload = puller.blob(layer, cosign::LONGEST_PAYLOAD).await?;
+        let payload = puller.blob(layer, cosign::MAX_PAYLOAD_BYTES).await?;
         all.push(Signed { payload, signature: signature.clone() });
     }
     Ok(all)
@@ -172,7 +172,7 @@ async fn pull(reference: &Reference, place: &str, patience: Patience) -> Result<
     let bad = |why: String| SourceError::unreadable(place, why);
     let mut from = Repository::new(reference.resolve_registry(), reference.repository(), place, patience)?;
     let which = reference.digest().or(reference.tag()).unwrap_or("latest");
-    let document = from.manifest(which, DOCUMENT).await?;
+    let document = from.manifest(which, MAX_DOCUMENT_BYTES).await?;
     let found = sha256(&document);
     let promised = reference.digest().map(|d| d.strip_prefix("sha256:").unwrap_or(d));
     if let Some(promised) = promised.filter(|promised| *promised != found) {
@@ -194,16 +194,16 @@ async fn pull(reference: &Reference, place: &str, patience: Patience) -> Result<
         return Err(bad("it has more than one component".to_owned()));
     }
     let puller = Puller { from: &from, place };
-    let wasm = puller.blob(component, LONGEST).await?;
+    let wasm = puller.blob(component, MAX_SOURCE_BYTES).await?;
     let manifest = match of(&[MANIFEST_LAYER]).0 {
         Some(layer) => {
             let name = PathBuf::from(format!("{place} ({})", manifest::FILE));
-            Some((puller.text(layer, manifest::LONGEST).await?, name))
+            Some((puller.text(layer, manifest::MAX_MANIFEST_BYTES).await?, name))
         }
         None => None,
     };
     let signature = match of(&[SIGNATURE_LAYER]).0 {
-        Some(layer) => Some(puller.text(layer, LONGEST_SIGNATURE).await?),
+        Some(layer) => Some(puller.text(layer, MAX_SIGNATURE_BYTES).await?),
         None => None,
     };
     let repository = reference.repository();

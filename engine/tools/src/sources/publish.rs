@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::oci::{Artifact, COMPONENT, DOCUMENT, MANIFEST_LAYER, Patience, SIGNATURE_LAYER};
+use super::oci::{Artifact, COMPONENT, MANIFEST_LAYER, MAX_DOCUMENT_BYTES, Patience, SIGNATURE_LAYER};
 use super::registry::Repository;
 use super::{Fetched, SourceError, sha256};
 use crate::cosign::{PrivateKey, tag};
@@ -14,7 +14,7 @@ const CONFIG: &str = "application/vnd.wasm.config.v0+json";
 /// The type of the configuration of a signature.
 const SIGNATURE_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 /// Maximum number of signatures of one artifact.
-const SIGNATURES: usize = 16;
+const MAX_SIGNATURES: usize = 16;
 
 /// Result of [`publish`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,11 +93,11 @@ async fn sign(
     let repository = format!("{}/{}", artifact.registry(), artifact.repository());
     let signed = key.sign(&repository, digest).map_err(bad)?;
     let tag = tag(digest);
-    let before = to.manifest(&tag, DOCUMENT).await.ok();
+    let before = to.manifest(&tag, MAX_DOCUMENT_BYTES).await.ok();
     let before = before.and_then(|text| serde_json::from_slice::<Value>(&text).ok());
     let mut layers: Vec<Value> =
         before.as_ref().and_then(|document| document["layers"].as_array()).cloned().unwrap_or_default();
-    layers.truncate(SIGNATURES - 1);
+    layers.truncate(MAX_SIGNATURES - 1);
     layers.push(signed.layer());
     to.push_blob(&signed.payload).await?;
     let diffs: Vec<&Value> = layers.iter().map(|layer| &layer["digest"]).collect();

@@ -16,7 +16,7 @@ use super::oci::Patience;
 /// Media type of the manifests that are requested and sent.
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 /// Maximum size of an answer with a token, in bytes.
-const TOKEN: u64 = 64 << 10;
+const MAX_TOKEN_BYTES: u64 = 64 << 10;
 
 /// One repository of a registry.
 pub(super) struct Repository<'a> {
@@ -125,7 +125,7 @@ impl<'a> Repository<'a> {
             request = request.header(AUTHORIZATION, credentials);
         }
         let answered = request.send().await.map_err(|e| failed(&place, &e))?;
-        let text = body(answered, &place, TOKEN).await?;
+        let text = body(answered, &place, MAX_TOKEN_BYTES).await?;
         let given: Token = serde_json::from_slice(&text).map_err(|e| bad(format!("its token: {e}")))?;
         let token = given.token.or(given.access_token).unwrap_or_default();
         let mut value = HeaderValue::try_from(format!("Bearer {token}"))

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// Time for which such a plugin gets a process of its own.
-pub const APART: Duration = Duration::from_secs(600);
+pub const SEPARATION_PERIOD: Duration = Duration::from_secs(600);
 
 /// Plugins that are kept apart, each with the time of its last failure.
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ impl Apart {
 
     /// Whether the plugin still needs a process of its own. Removes expired entries.
     pub fn keeps(&mut self, plugin: &str, now: Instant) -> bool {
-        self.0.retain(|_, since| now.saturating_duration_since(*since) < APART);
+        self.0.retain(|_, since| now.saturating_duration_since(*since) < SEPARATION_PERIOD);
         self.0.contains_key(plugin)
     }
 }

@@ -3,28 +3,28 @@
 
 use std::collections::BTreeSet;
 
-use crate::asker::{DENIAL, DENIED, line};
+use crate::asker::{MAX_DENIAL_BYTES, MAX_DENIALS, line};
 use crate::mapping::text::clean;
 use crate::protocol::{Violation, measure};
 use crate::serves::is_served;
 use crate::{Answer, CallError, Capability, Description, Limits};
 
 /// Maximum length of an error's text, in characters.
-const MESSAGE: usize = 4096;
+const MAX_MESSAGE_CHARS: usize = 4096;
 /// Maximum number of functions in a backtrace.
-const MOST_FRAMES: usize = 16;
+const MAX_FRAMES: usize = 16;
 /// Maximum length of one of their names with its repeat count, in bytes.
-const LONGEST_FRAME: usize = 160;
-/// Output that is not valid UTF-8 grows: a byte becomes the three bytes of U+FFFD.
-const REPLACED: u64 = 3;
+const MAX_FRAME_BYTES: usize = 160;
+/// Length of U+FFFD in bytes, by which a byte that is not valid UTF-8 is replaced.
+const REPLACEMENT_BYTES: u64 = 3;
 /// Maximum number of functions, and of imports.
-const MOST_NAMES: usize = 1_000;
+const MAX_NAMES: usize = 1_000;
 /// Maximum length of one of their names, in bytes.
-const LONGEST_NAME: usize = 1_024;
+const MAX_NAME_BYTES: usize = 1_024;
 /// Maximum length of a function's documentation, in bytes.
-const LONGEST_TEXT: usize = 64 << 10;
+const MAX_TEXT_BYTES: usize = 64 << 10;
 /// Maximum length of a manifest, in bytes.
-const LONGEST_MANIFEST: usize = 256 << 10;
+const MAX_MANIFEST_BYTES: usize = 256 << 10;
 /// All words for capabilities that a component can have.
 const WORDS: [&str; 8] = ["config", "env", "guard", "net", "read", "sandbox", "secret", "write"];
 
@@ -53,10 +53,10 @@ fn check_answer(mut answer: Answer, limits: &Limits) -> Result<Answer, Violation
         return Err(Violation::new(format!("a value {depth} levels deep")));
     }
     let printed = answer.stdout.len() + answer.stderr.len();
-    if printed as u64 > limits.output.0.saturating_mul(REPLACED) {
+    if printed as u64 > limits.output.0.saturating_mul(REPLACEMENT_BYTES) {
         return Err(Violation::new(format!("{printed} printed bytes")));
     }
-    if answer.denied.len() > DENIED {
+    if answer.denied.len() > MAX_DENIALS {
         return Err(Violation::new("more denials than there can be"));
     }
     // People see the denials, and may grant them. A name that was cut off may no longer be valid.
@@ -66,11 +66,11 @@ fn check_answer(mut answer: Answer, limits: &Limits) -> Result<Answer, Violation
 
 /// Whether this names a capability that can be granted, as the host in the process writes it.
 fn is_denial(denied: &String) -> bool {
-    line(denied, DENIAL) == *denied && denied.parse::<Capability>().is_ok()
+    line(denied, MAX_DENIAL_BYTES) == *denied && denied.parse::<Capability>().is_ok()
 }
 
 fn shown(mut error: CallError) -> CallError {
-    let text = |text: &mut String| *text = clean(text, MESSAGE);
+    let text = |text: &mut String| *text = clean(text, MAX_MESSAGE_CHARS);
     match &mut error {
         CallError::Unknown { name } => text(name),
         CallError::Arguments { at, message } => {
@@ -80,10 +80,10 @@ fn shown(mut error: CallError) -> CallError {
         CallError::Limit { value, .. } => text(value),
         CallError::Trap { message, denied, frames } => {
             text(message);
-            denied.truncate(DENIED);
+            denied.truncate(MAX_DENIALS);
             denied.retain(is_denial);
-            frames.truncate(MOST_FRAMES);
-            frames.iter_mut().for_each(|frame| *frame = line(frame, LONGEST_FRAME));
+            frames.truncate(MAX_FRAMES);
+            frames.iter_mut().for_each(|frame| *frame = line(frame, MAX_FRAME_BYTES));
         }
         CallError::Host { message } | CallError::Refused { message } | CallError::Busy { message } => {
             text(message);
@@ -101,19 +101,19 @@ fn shown(mut error: CallError) -> CallError {
 pub fn check_description(description: &Description) -> Result<(), Violation> {
     let Description { exports, left_out, imports, at_most, manifest, serves, handles: _ } = description;
     let no = |what: &str| Err(Violation::new(format!("a description with {what}")));
-    if [exports.len(), left_out.len(), imports.len()].iter().any(|many| *many > MOST_NAMES) {
+    if [exports.len(), left_out.len(), imports.len()].iter().any(|many| *many > MAX_NAMES) {
         return no("too many names");
     }
     let names = exports.iter().flat_map(|e| [Some(&e.path), Some(&e.function), e.interface.as_ref()]);
-    if names.flatten().chain(imports).any(|name| name.is_empty() || name.len() > LONGEST_NAME) {
+    if names.flatten().chain(imports).any(|name| name.is_empty() || name.len() > MAX_NAME_BYTES) {
         return no("a name that is too long, or empty");
     }
     let paths: BTreeSet<&String> = exports.iter().map(|e| &e.path).collect();
     if paths.len() != exports.len() {
         return no("a function twice");
     }
-    if exports.iter().any(|e| e.description.len() > LONGEST_TEXT)
-        || manifest.as_ref().is_some_and(|m| m.len() > LONGEST_MANIFEST)
+    if exports.iter().any(|e| e.description.len() > MAX_TEXT_BYTES)
+        || manifest.as_ref().is_some_and(|m| m.len() > MAX_MANIFEST_BYTES)
     {
         return no("a text that is too long");
     }
@@ -164,8 +164,8 @@ mod tests {
             (answer(r#"{"result":[[1,2,34]]}"#, 0, &[]), false),
             (answer(r#"{"result":[[{}]]}"#, 0, &[]), false),
             (answer("{}", 26, &[]), false),
-            (answer("{}", 0, &["guard"; DENIED]), true),
-            (answer("{}", 0, &["guard"; DENIED + 1]), false),
+            (answer("{}", 0, &["guard"; MAX_DENIALS]), true),
+            (answer("{}", 0, &["guard"; MAX_DENIALS + 1]), false),
         ] {
             let said = format!("{answer:?}");
             assert_eq!(check(Ok(answer), &limits()).is_ok(), fits, "{said}");
@@ -211,7 +211,11 @@ mod tests {
             CallError::Limit { limit: crate::Limit::Wall, value: long.clone() },
         ] {
             let text = check(Err(error), &limits()).unwrap().unwrap_err().to_string();
-            assert!(text.chars().count() < MESSAGE + 100 && !text.contains('\u{1b}'), "{}", text.len());
+            assert!(
+                text.chars().count() < MAX_MESSAGE_CHARS + 100 && !text.contains('\u{1b}'),
+                "{}",
+                text.len()
+            );
         }
         let trap = CallError::Trap {
             message: "unreachable".to_owned(),

@@ -7,7 +7,7 @@ use super::HostsOptions;
 use super::checked::check_description;
 use super::link::Cut;
 use super::start::{Started, epitaph, last};
-use crate::protocol::{FromHost, LONGEST_COMPILED, LONGEST_COMPONENT, LONGEST_DESCRIPTION, ToHost};
+use crate::protocol::{FromHost, MAX_COMPILED_BYTES, MAX_COMPONENT_BYTES, MAX_DESCRIPTION_BYTES, ToHost};
 use crate::{Description, LoadError};
 
 /// The description of a component, and its compiled form.
@@ -24,13 +24,13 @@ pub async fn compile(
 ) -> Result<(Description, Vec<u8>), LoadError> {
     let patience = options.compile_time;
     let failed = |message: String| LoadError::Compile { message };
-    if wasm.len() > LONGEST_COMPONENT {
-        let message = format!("it has {} bytes, and {LONGEST_COMPONENT} are possible", wasm.len());
+    if wasm.len() > MAX_COMPONENT_BYTES {
+        let message = format!("it has {} bytes, and {MAX_COMPONENT_BYTES} are possible", wasm.len());
         return Err(LoadError::NotAComponent { message });
     }
     let Started { link, mut incoming, stop, ended, .. } =
         Started::start(engine, policy, options.patience).await?;
-    incoming.set_longest(LONGEST_COMPILED + LONGEST_DESCRIPTION);
+    incoming.set_longest(MAX_COMPILED_BYTES + MAX_DESCRIPTION_BYTES);
     let asked = ToHost::Compile { wasm }.encode().map_err(|e| failed(e.to_string()))?;
     let answered = tokio::time::timeout(patience, async {
         // If sending fails, the process has ended, which the read below reports.

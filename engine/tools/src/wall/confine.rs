@@ -11,13 +11,13 @@ use crate::{Folder, Limits};
 /// Memory besides that of the guests: the program, machine code, and messages in transit.
 const BASE: Bytes = Bytes::mib(512);
 /// Maximum number of threads: event loop, file access, compiler and clock.
-const THREADS: u32 = 128;
+const MAX_THREADS: u32 = 128;
 /// Disk space: the host writes no files of its own.
 const DISK: Bytes = Bytes::mib(1);
 /// Captured output: the host prints nothing, unless it panics.
 const CAPTURE: Bytes = Bytes::kib(16);
 /// Time limit of the sandbox, as long as it accepts; a host is replaced long before.
-const WALL: Duration = Duration::from_secs(7 * 24 * 3600);
+const WALL_TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Memory of a process that runs `calls` calls at once.
 pub fn memory_for(calls: u32, limits: &Limits) -> Bytes {
@@ -64,9 +64,9 @@ pub fn policy(
     policy.shape.network = Network::Off;
     policy.shape.proc = ProcView::OwnProcesses;
     let limits = &mut policy.job.limits;
-    (limits.processes, limits.disk, limits.capture) = (THREADS, DISK, CAPTURE);
+    (limits.processes, limits.disk, limits.capture) = (MAX_THREADS, DISK, CAPTURE);
     // Calls have their own time limits.
-    (limits.wall, limits.cpu_time) = (WALL, None);
+    (limits.wall, limits.cpu_time) = (WALL_TIMEOUT, None);
     Ok(policy)
 }
 

@@ -69,7 +69,7 @@ impl HostsOptions {
             program: program.into(),
             arguments: vec![super::VERB.into()],
             cache: cache.into(),
-            cache_bytes: Bytes(cache::MOST_BYTES),
+            cache_bytes: Bytes(cache::DEFAULT_CACHE_BYTES),
             confinement: Confinement::Namespaces,
             compile_time: Duration::from_secs(60),
             compile_memory: Bytes::gib(2),

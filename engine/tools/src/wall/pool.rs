@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::apart::Apart;
 use super::checked::check_description;
 use super::process::{Gone, Process};
-use super::restarts::{PAUSE, Restarts};
+use super::restarts::{RESTART_DELAY, Restarts};
 use super::sessions::{self, Key, Room, Use};
 use super::turns::Turns;
 use super::waiting::Call;
@@ -29,17 +29,17 @@ use crate::protocol::{Setting, measure};
 use crate::{Answer, BoxFuture, Broker, CallError, Description, Folder, Limit, Limits, LoadError};
 
 /// Number of calls after which a process is replaced, so that damage done by one of them does not last.
-pub const MOST_CALLS: u64 = 1_000;
+pub const MAX_CALLS: u64 = 1_000;
 /// Number of plugins after which the shared process is replaced: plugins that are no longer called take
 /// memory.
-const MOST_PLUGINS: usize = 64;
+const MAX_PLUGINS: usize = 64;
 /// Bytes of machine code after which the shared process is replaced.
-const MOST_CODE: u64 = 256 << 20;
+const MAX_CODE_BYTES: u64 = 256 << 20;
 /// Maximum number of attempts to load a component, when its compiled form belongs to another build or its
 /// process ends at that moment.
-const MOST_ATTEMPTS: u32 = 3;
+const MAX_ATTEMPTS: u32 = 3;
 /// Maximum number of calls in the shared process at the same time; further ones wait.
-const MOST_SHARED: u32 = 16;
+const MAX_SHARED_CALLS: u32 = 16;
 
 /// All tool host processes. They end when this is dropped, or a little later; see [`Hosts::close`].
 pub struct Hosts {
@@ -72,7 +72,7 @@ impl Class {
     fn of(plugin: &Plugin) -> Self {
         let Plugin { held, env, limits, alone, session, .. } = plugin;
         // Limits above the usual ones would take memory from the other plugins.
-        let usual = limits.memory <= Limits::default().memory && limits.concurrent <= MOST_SHARED;
+        let usual = limits.memory <= Limits::default().memory && limits.concurrent <= MAX_SHARED_CALLS;
         let bare = held.is_nothing() && env.is_empty() && usual && !alone && session.is_none();
         if bare { Self::Bare } else { Self::Own(plugin.name.clone()) }
     }
@@ -239,7 +239,8 @@ impl Hosts {
                     () = cancel.cancelled() => return Err(CallError::Cancelled),
                 },
             };
-            let (own, all) = (turns.turns(&plugin.name, limits.concurrent), turns.turns("", MOST_SHARED));
+            let (own, all) =
+                (turns.turns(&plugin.name, limits.concurrent), turns.turns("", MAX_SHARED_CALLS));
             let _own = tokio::select! {
                 biased;
                 turn = own.wait(&plugin.name, limits) => turn?,
@@ -272,7 +273,7 @@ impl Hosts {
                         let done = match (&session, &answer) {
                             // Not replaced after a number of calls: the state would end with the process.
                             (Some(_), answer) => answer.as_ref().is_err_and(CallError::ends_instance),
-                            (None, answer) => !is_clean(answer) || place.process.served() >= MOST_CALLS,
+                            (None, answer) => !is_clean(answer) || place.process.served() >= MAX_CALLS,
                         };
                         if done {
                             place.process.retire();
@@ -326,13 +327,13 @@ impl Hosts {
             Room::CallersFull => {
                 return busy(format!(
                     "calls run in all of the {} instances that are kept for one caller",
-                    sessions::OF_ONE
+                    sessions::MAX_CALLER_INSTANCES
                 ));
             }
             Room::Full => {
                 return busy(format!(
                     "all of the {} instances that are kept for sessions are in use; call again in a minute",
-                    sessions::OF_ALL
+                    sessions::MAX_INSTANCES
                 ));
             }
         }
@@ -410,7 +411,7 @@ impl Hosts {
                     return Ok((found.add(plugin, number), readiness));
                 }
                 // Compiled by another wasmtime, or for another processor.
-                Ok(Err(LoadError::Stale)) if attempt < MOST_ATTEMPTS => {
+                Ok(Err(LoadError::Stale)) if attempt < MAX_ATTEMPTS => {
                     found.distrust(class);
                     drop(current);
                     self.cache.remove(&plugin.digest);
@@ -421,7 +422,7 @@ impl Hosts {
                     return Err(host(error));
                 }
                 // The process has just ended, for example because it was idle.
-                Err(Gone) if attempt < MOST_ATTEMPTS => {}
+                Err(Gone) if attempt < MAX_ATTEMPTS => {}
                 Err(Gone) => break,
             }
         }
@@ -432,14 +433,14 @@ impl Hosts {
         if let Some(pause) = slot.restarts().pause(Instant::now()) {
             let message = format!(
                 "it failed {} times within {} s, and is tried again in {} s",
-                super::restarts::MOST,
-                super::restarts::WITHIN.as_secs(),
+                super::restarts::MAX_FAILURES,
+                super::restarts::FAILURE_PERIOD.as_secs(),
                 pause.as_secs() + 1
             );
             return Err(CallError::Host { message });
         }
         let (calls, folders) = match class {
-            Class::Bare => (MOST_SHARED, Vec::new()),
+            Class::Bare => (MAX_SHARED_CALLS, Vec::new()),
             Class::Own(_) if plugin.session.is_some() => (1, folders_of(plugin)),
             Class::Own(_) => (plugin.limits.concurrent, folders_of(plugin)),
         };
@@ -511,7 +512,7 @@ impl Hosts {
             self.policy(&[], options.compile_memory).map_err(|message| LoadError::Host { message })?;
         let compiled = compile::compile(&self.engine, &policy, wasm, options).await;
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        failed.retain(|_, (at, _)| at.elapsed() < PAUSE);
+        failed.retain(|_, (at, _)| at.elapsed() < RESTART_DELAY);
         match &compiled {
             Err(error) => drop(failed.insert(digest.to_owned(), (Instant::now(), error.clone()))),
             Ok(_) => drop(failed.remove(digest)),
@@ -528,7 +529,7 @@ impl Hosts {
 
     fn failed_before(&self, digest: &str) -> Option<LoadError> {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        failed.get(digest).filter(|(at, _)| at.elapsed() < PAUSE).map(|(_, error)| error.clone())
+        failed.get(digest).filter(|(at, _)| at.elapsed() < RESTART_DELAY).map(|(_, error)| error.clone())
     }
 }
 
@@ -605,7 +606,7 @@ impl Slot {
     /// Turns of a plugin; the empty name stands for all plugins together.
     fn turns(&self, name: &str, calls: u32) -> Arc<Turns> {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        if turns.len() > MOST_PLUGINS {
+        if turns.len() > MAX_PLUGINS {
             turns.retain(|_, known| Arc::strong_count(known) > 1);
         }
         let new = || Arc::new(Turns::new(permits(calls)));
@@ -651,7 +652,7 @@ impl Current {
 
 /// Whether a process with this number of plugins and bytes of machine code can take another plugin.
 fn has_room(plugins: usize, code: u64) -> bool {
-    plugins < MOST_PLUGINS && code < MOST_CODE
+    plugins < MAX_PLUGINS && code < MAX_CODE_BYTES
 }
 
 fn permits(calls: u32) -> usize {

@@ -15,17 +15,17 @@ use super::checked::check;
 use super::link::{Cut, Link};
 use super::start::{Ender, Started, epitaph, last};
 pub use super::table::End;
-use super::table::{Asking, MOST_ASKED, State, Table, Underway, Why};
+use super::table::{Asking, MAX_ASKED_BYTES, State, Table, Underway, Why};
 use super::waiting::{Call, Waiting};
 use crate::ask::Refused;
 use crate::protocol::{
-    FromHost, Incoming, LONGEST_ASK, MOST_ASKS, Setting, ToHost, Violation, longest_answer,
+    FromHost, Incoming, MAX_OPEN_QUESTIONS, MAX_QUESTION_BYTES, Setting, ToHost, Violation, longest_answer,
 };
 use crate::questions::Questions;
 use crate::{Answer, Ask, CallError, Limit, LoadError, Reply};
 
 /// Time after a call's own limit for the process to report that it was reached.
-const GRACE: Duration = Duration::from_secs(1);
+const GRACE_PERIOD: Duration = Duration::from_secs(1);
 
 /// A process that runs calls.
 pub struct Process {
@@ -66,7 +66,7 @@ impl Process {
             table: Mutex::new(Table::new()),
             retired: Notify::new(),
             buried: Notify::new(),
-            longest: AtomicUsize::new(LONGEST_ASK),
+            longest: AtomicUsize::new(MAX_QUESTION_BYTES),
             patience,
             took,
         });
@@ -226,7 +226,7 @@ impl Process {
                 return Ok(Err(CallError::Arguments { at: String::new(), message }));
             }
         };
-        let limit = call.limits.wall.saturating_add(GRACE);
+        let limit = call.limits.wall.saturating_add(GRACE_PERIOD);
         let answered = async {
             // If sending fails, the process has ended, which answers the call.
             let _ = self.link.send(frame).await;
@@ -237,7 +237,7 @@ impl Process {
             answer = answered => return Ok(answer),
             () = call.cancel.cancelled() => {}
             () = tokio::time::sleep(limit) => {
-                self.kill(format!("a call went on {} s after its limit", GRACE.as_secs()));
+                self.kill(format!("a call went on {} s after its limit", GRACE_PERIOD.as_secs()));
                 return Ok(Err(CallError::Limit { limit: Limit::Wall, value: format!("{:?}", call.limits.wall) }));
             }
         }
@@ -360,13 +360,13 @@ impl Process {
             return Err(Violation::new("more questions than a call may ask"));
         }
         let (broker, abandoned) = (Arc::clone(&underway.broker), underway.abandoned);
-        if table.asks.len() >= MOST_ASKS || table.asks.contains_key(&ask) {
+        if table.asks.len() >= MAX_OPEN_QUESTIONS || table.asks.contains_key(&ask) {
             return Err(Violation::new("too many questions, or one twice"));
         }
         let refusal = if abandoned {
             Some(Refused::Unavailable("the call was cancelled".to_owned()))
-        } else if table.asked.saturating_add(bytes) > MOST_ASKED {
-            Some(Refused::TooMuch(format!("{MOST_ASKED} bytes in all open questions")))
+        } else if table.asked.saturating_add(bytes) > MAX_ASKED_BYTES {
+            Some(Refused::TooMuch(format!("{MAX_ASKED_BYTES} bytes in all open questions")))
         } else {
             None
         };
@@ -386,11 +386,11 @@ impl Process {
     async fn reply(self: &Arc<Self>, ask: u64, reply: Reply) {
         let frame = ToHost::Replied { ask, reply }.encode().ok();
         let frame =
-            frame.filter(|frame| frame.len() <= LONGEST_ASK && self.table().replied(ask, frame.len()));
+            frame.filter(|frame| frame.len() <= MAX_QUESTION_BYTES && self.table().replied(ask, frame.len()));
         let frame = frame.map_or_else(
             || {
                 let why = Refused::TooMuch(format!(
-                    "a reply of more than {LONGEST_ASK} bytes, or {MOST_ASKED} in all that were not read"
+                    "a reply of more than {MAX_QUESTION_BYTES} bytes, or {MAX_ASKED_BYTES} in all that were not read"
                 ));
                 ToHost::Replied { ask, reply: Reply::Refused { why } }.encode()
             },

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// Number of failures that causes a pause.
-pub const MOST: usize = 5;
+pub const MAX_FAILURES: usize = 5;
 /// Period in which these failures are counted.
-pub const WITHIN: Duration = Duration::from_secs(60);
-/// Duration of the pause, in which no process is started.
-pub const PAUSE: Duration = Duration::from_secs(60);
+pub const FAILURE_PERIOD: Duration = Duration::from_secs(60);
+/// Delay after these failures until a process is started again.
+pub const RESTART_DELAY: Duration = Duration::from_secs(60);
 
 /// Failures of one class of plugins.
 #[derive(Debug, Default)]
@@ -21,12 +21,12 @@ pub struct Restarts {
 impl Restarts {
     /// Records a failure: the process crashed, broke the protocol, or did not start.
     pub fn failed(&mut self, now: Instant) {
-        self.failures.retain(|at| now.saturating_duration_since(*at) < WITHIN);
+        self.failures.retain(|at| now.saturating_duration_since(*at) < FAILURE_PERIOD);
         self.failures.push_back(now);
         self.all += 1;
-        if self.failures.len() >= MOST {
+        if self.failures.len() >= MAX_FAILURES {
             self.failures.clear();
-            self.until = Some(now + PAUSE);
+            self.until = Some(now + RESTART_DELAY);
         }
     }
 

@@ -19,7 +19,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::link::Link;
 use crate::ask::Refused;
-use crate::protocol::{Frame, FromHost, Incoming, LONGEST_ASK, MOST_ASKS, Setting, ToHost, Violation};
+use crate::protocol::{
+    Frame, FromHost, Incoming, MAX_OPEN_QUESTIONS, MAX_QUESTION_BYTES, Setting, ToHost, Violation,
+};
 use crate::{
     Allocation, Ask, BoxFuture, Broker, CallError, CallRequest, Kept, LoadError, Prepared, Reply, Runtime,
     RuntimeOptions,
@@ -31,7 +33,7 @@ const THREADS: usize = 2;
 /// Threads for blocking file access.
 const FILE_THREADS: usize = 16;
 /// Bytes to read at a time.
-const CHUNK: usize = 64 << 10;
+const CHUNK_BYTES: usize = 64 << 10;
 
 /// Serves the parent process over standard input, until it is closed. Implements `hotcell tool-host`.
 ///
@@ -75,11 +77,14 @@ async fn run(socket: UnixStream) -> io::Result<()> {
         calls: Mutex::default(),
         asks: Mutex::default(),
         asked: AtomicU64::new(0),
-        open: Semaphore::new(MOST_ASKS),
+        open: Semaphore::new(MAX_OPEN_QUESTIONS),
     });
     // The parent is trusted: it may send anything that fits into a frame.
-    let mut input =
-        Input { incoming: Incoming::new(u32::MAX as usize), files: VecDeque::new(), chunk: vec![0; CHUNK] };
+    let mut input = Input {
+        incoming: Incoming::new(u32::MAX as usize),
+        files: VecDeque::new(),
+        chunk: vec![0; CHUNK_BYTES],
+    };
     while let Some(frame) = input.receive(&server.link).await? {
         let message = ToHost::decode(frame).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
         let file = match &message {
@@ -276,9 +281,11 @@ impl Broker for Parent {
             let number = self.0.asked.fetch_add(1, Ordering::Relaxed) + 1;
             let message = FromHost::Asked { ask: number, call, what: ask }.encode();
             let frame = match message {
-                Ok(frame) if frame.len() <= LONGEST_ASK => frame,
+                Ok(frame) if frame.len() <= MAX_QUESTION_BYTES => frame,
                 _ => {
-                    return refused(Refused::TooMuch(format!("a question of more than {LONGEST_ASK} bytes")));
+                    return refused(Refused::TooMuch(format!(
+                        "a question of more than {MAX_QUESTION_BYTES} bytes"
+                    )));
                 }
             };
             let (tell, told) = oneshot::channel();

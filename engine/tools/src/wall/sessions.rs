@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// Maximum number of kept instances of one caller, over all plugins.
-pub const OF_ONE: usize = 8;
+pub const MAX_CALLER_INSTANCES: usize = 8;
 /// Maximum number of kept instances of all callers.
-pub const OF_ALL: usize = 32;
+pub const MAX_INSTANCES: usize = 32;
 /// Idle time after which an instance may be ended for the sake of another caller.
-pub const SETTLED: Duration = Duration::from_secs(60);
+pub const MIN_IDLE_TIME: Duration = Duration::from_secs(60);
 
 /// A caller's instance of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -43,7 +43,7 @@ pub enum Room {
 }
 
 /// Decides whether a caller may have an instance. Of its own ones the longest idle one makes room; of another
-/// caller's only one that has been idle for [`SETTLED`].
+/// caller's only one that has been idle for [`MIN_IDLE_TIME`].
 pub fn room(all: &HashMap<Key, Use>, wanted: &Key, now: Instant) -> Room {
     if all.contains_key(wanted) {
         return Room::Free;
@@ -53,13 +53,13 @@ pub fn room(all: &HashMap<Key, Use>, wanted: &Key, now: Instant) -> Room {
         let idle = all.iter().filter(|(key, used)| used.calls == 0 && may(key, used));
         idle.min_by_key(|(_, used)| used.last).map(|(key, _)| Room::Instead(key.clone()))
     };
-    if all.keys().filter(|key| own(key)).count() >= OF_ONE {
+    if all.keys().filter(|key| own(key)).count() >= MAX_CALLER_INSTANCES {
         return oldest(&|key, _| own(key)).unwrap_or(Room::CallersFull);
     }
-    if all.len() < OF_ALL {
+    if all.len() < MAX_INSTANCES {
         return Room::Free;
     }
-    let settled = |used: &Use| now.saturating_duration_since(used.last) >= SETTLED;
+    let settled = |used: &Use| now.saturating_duration_since(used.last) >= MIN_IDLE_TIME;
     oldest(&|key, used| own(key) || settled(used)).unwrap_or(Room::Full)
 }
 

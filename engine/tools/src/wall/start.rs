@@ -8,10 +8,10 @@ use tokio::task::JoinHandle;
 
 use super::link::{Cut, Link};
 use crate::LoadError;
-use crate::protocol::{FromHost, Incoming, LONGEST_HEAD};
+use crate::protocol::{FromHost, Incoming, MAX_HEAD_BYTES};
 
 /// Time for a process to end by itself, so that its cause can be reported.
-const ENDING: Duration = Duration::from_secs(1);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A started process that is ready, before its listener runs.
 pub struct Started {
@@ -58,7 +58,7 @@ impl Started {
         let stop = Ender(running.canceller());
         let ended = tokio::spawn(running.wait());
         let link = Link::new(socket).map_err(|e| host(format!("the tool host has no socket: {e}")))?;
-        let mut incoming = Incoming::new(LONGEST_HEAD);
+        let mut incoming = Incoming::new(MAX_HEAD_BYTES);
         let first = tokio::time::timeout(patience, link.receive(&mut incoming)).await;
         let why = match first.map(|first| first.map(FromHost::decode)) {
             Ok(Ok(Ok(FromHost::Ready(Ok(()))))) => {
@@ -76,7 +76,7 @@ impl Started {
 
 /// Outcome of a process that has closed its socket, which means that it is ending.
 pub async fn last(stop: &Ender, mut ended: JoinHandle<Outcome>) -> Option<Outcome> {
-    match tokio::time::timeout(ENDING, &mut ended).await {
+    match tokio::time::timeout(EXIT_TIMEOUT, &mut ended).await {
         Ok(outcome) => outcome.ok(),
         Err(_) => {
             stop.end();

@@ -14,7 +14,7 @@ use crate::{Answer, Broker, CallError, Limits, LoadError};
 
 /// Maximum size of all open questions of a process, and of the replies that it has not begun to read, in
 /// bytes.
-pub const MOST_ASKED: usize = 64 << 20;
+pub const MAX_ASKED_BYTES: usize = 64 << 20;
 
 /// End of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,7 +126,7 @@ impl Table {
     pub fn replied(&mut self, ask: u64, bytes: usize) -> bool {
         let Some(asking) = self.asks.get_mut(&ask) else { return true };
         let asked = self.asked - asking.bytes + bytes;
-        if asked > MOST_ASKED {
+        if asked > MAX_ASKED_BYTES {
             return false;
         }
         (self.asked, asking.bytes) = (asked, bytes);
@@ -162,11 +162,11 @@ mod tests {
             let task = tokio::spawn(std::future::pending::<()>()).abort_handle();
             table.ask(ask, Asking { call: 1, bytes: 10, task });
         }
-        assert!(table.replied(0, MOST_ASKED - 20));
-        assert_eq!(table.asked, MOST_ASKED);
+        assert!(table.replied(0, MAX_ASKED_BYTES - 20));
+        assert_eq!(table.asked, MAX_ASKED_BYTES);
         assert!(!table.replied(1, 11), "it is refused");
         assert!(table.replied(2, 10));
-        assert_eq!(table.asked, MOST_ASKED);
+        assert_eq!(table.asked, MAX_ASKED_BYTES);
         assert!(table.forget_ask(0).is_some() && table.forget_ask(0).is_none());
         assert!(table.replied(1, 11) && table.replied(0, usize::MAX), "a question that nobody has any more");
         assert_eq!(table.asked, 21);

@@ -9,7 +9,7 @@ use crate::{CallError, Limits};
 /// Maximum number of waiting calls: as many as one connection may have open, so that short calls of many
 /// callers are all answered. The time limit guards against long calls: none waits longer than a call may
 /// take.
-pub(super) const WAITING: usize = 1024;
+pub(super) const MAX_WAITING_CALLS: usize = 1024;
 
 /// Permits for running calls.
 #[derive(Debug)]
@@ -34,9 +34,9 @@ impl Turns {
         }
         let before = self.waiting.fetch_add(1, Ordering::Relaxed);
         let _waiter = Waiter(&self.waiting);
-        if before >= WAITING {
+        if before >= MAX_WAITING_CALLS {
             return busy(format!(
-                "{} calls of {plugin} run and {WAITING} wait already; call again when some of them have ended",
+                "{} calls of {plugin} run and {MAX_WAITING_CALLS} wait already; call again when some of them have ended",
                 limits.concurrent
             ));
         }
@@ -71,7 +71,7 @@ mod tests {
         let first = turns.wait("a", &limits).await.unwrap();
         let late = turns.wait("a", &limits).await.unwrap_err();
         assert!(late.to_string().starts_with("busy: none of the 1 calls of a"), "{late}");
-        let all: Vec<_> = (0..=WAITING).map(|_| turns.wait("a", &limits)).collect();
+        let all: Vec<_> = (0..=MAX_WAITING_CALLS).map(|_| turns.wait("a", &limits)).collect();
         let mut told = futures_util::future::join_all(all).await;
         assert!(told.pop().unwrap().unwrap_err().to_string().contains("1024 wait already"));
         assert_eq!(turns.waiting.load(Ordering::Relaxed), 0);

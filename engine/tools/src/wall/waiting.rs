@@ -11,7 +11,7 @@ use crate::protocol::ToHost;
 use crate::{Answer, Broker, CallError, Limits};
 
 /// Time for a cancelled call to end: a second for the guest to notice, and one more for the process.
-const CANCELLING: Duration = Duration::from_secs(2);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A call to be made.
 pub struct Call<'a> {
@@ -86,11 +86,11 @@ async fn abandon(
         }
         told.await
     };
-    match tokio::time::timeout(CANCELLING, ended).await {
+    match tokio::time::timeout(CANCEL_TIMEOUT, ended).await {
         Ok(Ok(Ok(answer))) => Ok(answer),
         Ok(_) => Err(CallError::Cancelled),
         Err(_) => {
-            process.kill(format!("a call went on {} s after it was cancelled", CANCELLING.as_secs()));
+            process.kill(format!("a call went on {} s after it was cancelled", CANCEL_TIMEOUT.as_secs()));
             Err(CallError::Cancelled)
         }
     }

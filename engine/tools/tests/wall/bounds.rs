@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use hotcell_tools::cache::{Cache, MOST_BYTES};
-use hotcell_tools::protocol::{LONGEST_ASK, LONGEST_COMPONENT};
+use hotcell_tools::cache::{Cache, DEFAULT_CACHE_BYTES};
+use hotcell_tools::protocol::{MAX_COMPONENT_BYTES, MAX_QUESTION_BYTES};
 use hotcell_tools::{Ask, BoxFuture, Broker, LoadError, Reply};
 use tokio_util::sync::CancellationToken;
 
@@ -37,7 +37,7 @@ async fn a_process_has_its_time_to_begin_and_to_load() {
         let bench = Bench::with(&["fake", what], |o| o.patience = patience, Asked::default());
         let plugin = bench.plugin("a", b"wasm");
         // Pretends that it was compiled.
-        let cache = Cache::open(&bench.dir.path().join("cache"), MOST_BYTES).unwrap();
+        let cache = Cache::open(&bench.dir.path().join("cache"), DEFAULT_CACHE_BYTES).unwrap();
         cache.put(&plugin.digest, b"code").unwrap();
         let begun = Instant::now();
         let message = bench.host_error(&plugin, "{}").await;
@@ -69,7 +69,7 @@ async fn who_was_there_when_it_failed_shares_no_process() {
 
 async fn a_shared_process_has_so_many_plugins() {
     let bench = Bench::fake("good");
-    let cache = Cache::open(&bench.dir.path().join("cache"), MOST_BYTES).unwrap();
+    let cache = Cache::open(&bench.dir.path().join("cache"), DEFAULT_CACHE_BYTES).unwrap();
     let mut started = Vec::new();
     for number in 0..65 {
         let plugin = bench.plugin(&format!("p{number}"), format!("wasm of {number}").as_bytes());
@@ -97,7 +97,7 @@ async fn a_shared_process_has_so_many_calls_at_once() {
 
 async fn components_and_what_compilers_say_have_a_longest() {
     let bench = Bench::fake("compiles-oversized");
-    let error = bench.hosts.describe(&vec![0; LONGEST_COMPONENT + 1]).await.unwrap_err();
+    let error = bench.hosts.describe(&vec![0; MAX_COMPONENT_BYTES + 1]).await.unwrap_err();
     assert!(
         matches!(&error, LoadError::NotAComponent { message } if message.contains("134217728 are possible")),
         "{error:?}"
@@ -114,7 +114,7 @@ struct Endless;
 
 impl Broker for Endless {
     fn ask(&self, _: u64, _: Ask) -> BoxFuture<'_, Reply> {
-        Box::pin(std::future::ready(Reply::Text { text: Some("x".repeat(LONGEST_ASK)) }))
+        Box::pin(std::future::ready(Reply::Text { text: Some("x".repeat(MAX_QUESTION_BYTES)) }))
     }
 }
 

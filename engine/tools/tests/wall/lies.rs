@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use hotcell_sandbox::Bytes;
-use hotcell_tools::cache::{Cache, MOST_BYTES};
+use hotcell_tools::cache::{Cache, DEFAULT_CACHE_BYTES};
 use hotcell_tools::{Ask, BoxFuture, Broker, CallError, Limit, LoadError, Reply};
 use tokio_util::sync::CancellationToken;
 
@@ -120,7 +120,7 @@ async fn a_program_that_never_starts_is_left_alone() {
         assert!(message.contains("exited with 3"), "{message}");
     }
     // Pretends that it was compiled.
-    let cache = Cache::open(&bench.dir.path().join("cache"), MOST_BYTES).unwrap();
+    let cache = Cache::open(&bench.dir.path().join("cache"), DEFAULT_CACHE_BYTES).unwrap();
     cache.put(&plugin.digest, b"code").unwrap();
     for _ in 0..5 {
         let message = bench.host_error(&plugin, "{}").await;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use hotcell_sandbox::Confinement;
 use hotcell_sandbox::FileId;
-use hotcell_tools::cache::{Cache, MOST_BYTES};
+use hotcell_tools::cache::{Cache, DEFAULT_CACHE_BYTES};
 use hotcell_tools::{Answer, CallError, Hosts, HostsOptions, Limit, LoadError, Plugin};
 
 use crate::place::{Asked, Bench, Test};
@@ -282,7 +282,7 @@ async fn what_was_tampered_with_is_compiled_again() {
 async fn what_another_build_compiled_is_compiled_again() {
     let bench = Bench::new(&["tool-host"]);
     let plugin = bench.plugin("a", &tools());
-    let cache = Cache::open(&bench.dir.path().join("cache"), MOST_BYTES).unwrap();
+    let cache = Cache::open(&bench.dir.path().join("cache"), DEFAULT_CACHE_BYTES).unwrap();
     // Written by this installation, but not machine code of this build.
     cache.put(&plugin.digest, b"\x7fELF of long ago").unwrap();
     assert_eq!(bench.value(&plugin, "add", r#"{"a":1,"b":1}"#).await["result"], 2);

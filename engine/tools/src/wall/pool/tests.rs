@@ -75,9 +75,9 @@ fn what_leaves_nothing_behind_is_clean() {
 fn a_shared_process_has_room_for_so_much() {
     for (plugins, code, room) in [
         (0, 0, true),
-        (MOST_PLUGINS - 1, MOST_CODE - 1, true),
-        (MOST_PLUGINS, 0, false),
-        (0, MOST_CODE, false),
+        (MAX_PLUGINS - 1, MAX_CODE_BYTES - 1, true),
+        (MAX_PLUGINS, 0, false),
+        (0, MAX_CODE_BYTES, false),
     ] {
         assert_eq!(has_room(plugins, code), room, "{plugins} {code}");
     }
