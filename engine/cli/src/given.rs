@@ -8,7 +8,7 @@ use std::io::{Cursor, IsTerminal, Read};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use hotcell_review::whole_command::{Ahead, Input, MAX_INPUT};
+use hotcell_review::whole_command::{Ahead, Input, MAX_INPUT_BYTES};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -64,8 +64,8 @@ impl Input for Given {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => return Ahead::NotRead(format!("it cannot be read: {error}")),
             }
-            if self.ahead.len() > MAX_INPUT {
-                return Ahead::NotRead(format!("it is longer than {} MiB", MAX_INPUT >> 20));
+            if self.ahead.len() > MAX_INPUT_BYTES {
+                return Ahead::NotRead(format!("it is longer than {} MiB", MAX_INPUT_BYTES >> 20));
             }
         }
     }
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn what_is_too_long_is_not_read_and_goes_to_the_program_whole() {
         let mut file = tempfile::tempfile().unwrap();
-        let long = vec![b'#'; MAX_INPUT + 200_000];
+        let long = vec![b'#'; MAX_INPUT_BYTES + 200_000];
         file.write_all(&long).unwrap();
         std::io::Seek::rewind(&mut file).unwrap();
         let mut given = Given::new(file);

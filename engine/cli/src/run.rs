@@ -22,7 +22,7 @@ use hotcell_state::state::{StateChoice, StateFolder};
 use hotcell_verbs::changes::ChangePolicy;
 use hotcell_verbs::execute::{Observer, execute};
 use hotcell_verbs::pinned::PinnedWorkspace;
-use hotcell_verbs::request::{LONGEST_SOURCE, Merged, RunRequest, RunTarget, Source};
+use hotcell_verbs::request::{MAX_SOURCE_BYTES, Merged, RunRequest, RunTarget, Source};
 use hotcell_verbs::workspaces;
 
 use crate::args::{Common, RunArgs};
@@ -235,10 +235,13 @@ fn typed(args: &RunArgs) -> Vec<String> {
 fn source() -> Result<Vec<u8>, ErrorReport> {
     let bad = |why: String| ErrorReport::new(Code::Usage, why).field("-");
     let mut bytes = Vec::new();
-    let read = io::stdin().lock().take(LONGEST_SOURCE + 1).read_to_end(&mut bytes);
+    let read = io::stdin().lock().take(MAX_SOURCE_BYTES + 1).read_to_end(&mut bytes);
     read.map_err(|e| bad(format!("standard input cannot be read: {e}")))?;
-    if bytes.len() as u64 > LONGEST_SOURCE {
-        return Err(bad(format!("the source on standard input is longer than {} MiB", LONGEST_SOURCE >> 20)));
+    if bytes.len() as u64 > MAX_SOURCE_BYTES {
+        return Err(bad(format!(
+            "the source on standard input is longer than {} MiB",
+            MAX_SOURCE_BYTES >> 20
+        )));
     }
     Ok(bytes)
 }

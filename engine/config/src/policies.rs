@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Maximum size of a file, in bytes. A longer file would be read neither by people nor by models.
-const LONGEST: u64 = 256 << 10;
+const MAX_FILE_BYTES: u64 = 256 << 10;
 
 /// Type of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -112,9 +112,9 @@ fn of_file(folder: &Path, name: &str) -> Result<Option<String>, ErrorReport> {
         Err(e) => return bad(format!("{name} cannot be read: {e}")),
     }
     let mut text = String::new();
-    let read = File::open(&path).and_then(|file| file.take(LONGEST + 1).read_to_string(&mut text));
+    let read = File::open(&path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text));
     match read {
-        Ok(bytes) if bytes as u64 > LONGEST => bad(format!("{name} is longer than 256 KiB")),
+        Ok(bytes) if bytes as u64 > MAX_FILE_BYTES => bad(format!("{name} is longer than 256 KiB")),
         Ok(_) => Ok(Some(text)),
         Err(e) => bad(format!("{name} cannot be read: {e}")),
     }

@@ -91,16 +91,16 @@ pub struct McpSettings {
 }
 
 /// Maximum time that a call waits.
-pub const LONGEST_WAIT: Duration = Duration::from_secs(600);
+pub const MAX_WAIT: Duration = Duration::from_secs(600);
 
 /// Parses the time that a call waits, such as `4s` or `500ms`.
 ///
 /// # Errors
-/// When the text is not a time, or is longer than [`LONGEST_WAIT`].
+/// When the text is not a time, or is longer than [`MAX_WAIT`].
 pub fn parse_wait(text: &str) -> Result<Duration, String> {
     let time = parse_time(text)?;
-    if time > LONGEST_WAIT {
-        return Err(format!("{text:?} is too long: a call waits at most {} s", LONGEST_WAIT.as_secs()));
+    if time > MAX_WAIT {
+        return Err(format!("{text:?} is too long: a call waits at most {} s", MAX_WAIT.as_secs()));
     }
     Ok(time)
 }

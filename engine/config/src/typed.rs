@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
 /// Maximum number of links followed, like the kernel's. `path_resolution(7)`
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 /// Names that mark a folder as the top of a repository.
 const REPOSITORIES: [&str; 9] =
     [".git", ".hg", ".jj", ".svn", ".sl", ".bzr", ".pijul", "_darcs", ".fslckout"];
@@ -63,7 +63,7 @@ pub fn real(path: &Path, trees: &[PathBuf], home: Option<&Path>) -> Result<PathB
                     continue;
                 };
                 followed += 1;
-                if followed > MOST_LINKS {
+                if followed > MAX_LINKS {
                     return Err(Astray { link: next.clone(), tree: at, to: next });
                 }
                 if let Some(tree) = tree_of(&at, trees, home) {

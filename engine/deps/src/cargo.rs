@@ -17,7 +17,7 @@ const NOTHING: &[u8] = b"fn main() {}\n";
 /// Files that select a toolchain, read when cargo is looked up.
 const TOOLCHAIN: [&str; 2] = ["rust-toolchain", "rust-toolchain.toml"];
 /// Maximum depth of a target's file.
-const DEEP: usize = 16;
+const MAX_TARGET_DEPTH: usize = 16;
 /// The project's configuration of cargo; the first file that exists is used.
 const CONFIGURATION: [&str; 2] = [".cargo/config", ".cargo/config.toml"];
 
@@ -240,7 +240,7 @@ fn paths(manifest: &[u8], at: &str) -> impl Iterator<Item = String> {
     let folder = at.strip_suffix("Cargo.toml").unwrap_or_default().to_owned();
     let table = parsed(manifest).unwrap_or_default();
     let mut found = Vec::new();
-    named(&toml::Value::Table(table), DEEP, &mut found);
+    named(&toml::Value::Table(table), MAX_TARGET_DEPTH, &mut found);
     found.into_iter().filter_map(move |path| {
         let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
         for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
@@ -250,7 +250,7 @@ fn paths(manifest: &[u8], at: &str) -> impl Iterator<Item = String> {
             }
         }
         let path = [parts.as_slice(), &["Cargo.toml"]].concat().join("/");
-        (parts.len() <= DEEP && is_below(&path)).then_some(path)
+        (parts.len() <= MAX_TARGET_DEPTH && is_below(&path)).then_some(path)
     })
 }
 
@@ -319,7 +319,7 @@ fn plain(path: &str) -> Option<String> {
     let mut parts = path.components().peekable();
     let good = parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)));
     let text = path.to_str()?;
-    let near = path.components().count() <= DEEP;
+    let near = path.components().count() <= MAX_TARGET_DEPTH;
     (good && near && is_below(text) && text.len() < 1000).then(|| text.to_owned())
 }
 

@@ -45,14 +45,14 @@ use sha2::{Digest, Sha256};
 /// Folder name in the state folder.
 const KEPT: &str = "deps";
 /// Maximum number of paths in an installer's output.
-const MOST_PATHS: usize = 500_000;
+const MAX_PATHS: usize = 500_000;
 /// Folder for Python's packages, below the home folder inside.
 const PYTHON: &str = ".deps/python";
 /// Frameworks that compile with cargo.
 const COMPILED_BY: [&str; 2] = ["cargo", "nextest"];
 /// Number of the first and last lines of an installer's output in a reason.
-const FIRST: usize = 4;
-const LAST: usize = 5;
+const FIRST_LINES: usize = 4;
+const LAST_LINES: usize = 5;
 
 /// Why there are no dependencies.
 #[derive(Debug)]
@@ -374,7 +374,9 @@ fn printed(outcome: &Outcome) -> String {
     let lines: Vec<&str> = all.lines().filter(|line| !line.trim().is_empty()).collect();
     // The error may come before a long help text.
     match lines.len() {
-        many if many > FIRST + LAST => [&lines[..FIRST], &["…"], &lines[many - LAST..]].concat().join(" / "),
+        many if many > FIRST_LINES + LAST_LINES => {
+            [&lines[..FIRST_LINES], &["…"], &lines[many - LAST_LINES..]].concat().join(" / ")
+        }
         _ => lines.join(" / "),
     }
 }
@@ -413,7 +415,7 @@ fn keep(changed: &Changed, base: &Path, made: &Path, most: Bytes, place: &Path) 
     let upper = Folder::from_fd(changed.folder.try_clone()?);
     let on_top = Layer { folder: &upper, whole: changed.whole };
     let after = before.with(on_top);
-    let all = changes(&before, &[on_top], &[], MOST_PATHS)?;
+    let all = changes(&before, &[on_top], &[], MAX_PATHS)?;
     let wanted: Vec<_> = all.into_iter().filter(|change| change.path.starts_with(made)).collect();
     let parent = place.parent().unwrap_or(Path::new("."));
     builds::fits(&wanted, most)?;

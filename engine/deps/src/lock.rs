@@ -22,10 +22,10 @@ const REQUIREMENTS: [&str; 6] = [
     "test-requirements.txt",
 ];
 /// Maximum size of a lock file, in bytes.
-const LONGEST: u64 = 16 << 20;
+const MAX_LOCK_BYTES: u64 = 16 << 20;
 /// Maximum number of manifests for an installer; below, their maximum total size in bytes.
-const MOST_FILES: usize = 4000;
-pub(crate) const MOST_BYTES: usize = 32 << 20;
+const MAX_MANIFESTS: usize = 4000;
+pub(crate) const MAX_MANIFEST_BYTES: usize = 32 << 20;
 /// Version of the cached data; data of another version is installed again.
 const FORM: &str = "3";
 
@@ -181,12 +181,12 @@ pub fn add(
 /// Adds a file to the installer's files.
 pub fn put(files: &mut BTreeMap<String, Vec<u8>>, file: String, bytes: Vec<u8>) -> Result<(), LockError> {
     let all: usize = files.values().map(Vec::len).sum();
-    if files.len() >= MOST_FILES || all + bytes.len() > MOST_BYTES {
+    if files.len() >= MAX_MANIFESTS || all + bytes.len() > MAX_MANIFEST_BYTES {
         return Err(bad(
             &file,
             format!(
-                "is one too many: at most {MOST_FILES} manifests of {} MiB are installed",
-                MOST_BYTES >> 20
+                "is one too many: at most {MAX_MANIFESTS} manifests of {} MiB are installed",
+                MAX_MANIFEST_BYTES >> 20
             ),
         ));
     }
@@ -196,10 +196,12 @@ pub fn put(files: &mut BTreeMap<String, Vec<u8>>, file: String, bytes: Vec<u8>) 
 
 pub(crate) fn text(project: &dyn Project, file: &str) -> Result<Vec<u8>, LockError> {
     let bytes = project
-        .read_more(file, LONGEST + 1)
+        .read_more(file, MAX_LOCK_BYTES + 1)
         .ok_or_else(|| bad(file, "cannot be read; it must be a file of the project's"))?;
-    match bytes.len() as u64 > LONGEST {
-        true => Err(bad(file, format!("is longer than {} MiB, of which nothing is read", LONGEST >> 20))),
+    match bytes.len() as u64 > MAX_LOCK_BYTES {
+        true => {
+            Err(bad(file, format!("is longer than {} MiB, of which nothing is read", MAX_LOCK_BYTES >> 20)))
+        }
         false => Ok(bytes),
     }
 }

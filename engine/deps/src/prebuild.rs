@@ -23,7 +23,7 @@ use super::lock::Plan;
 use super::{DepsError, Scene, place_files, policy_for, printed};
 
 /// Time limit for compiling; to avoid the wait, omit `--deps` or cancel.
-const LONGEST: Duration = Duration::from_secs(60 * 60);
+const COMPILE_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
 /// Mounts the result for runs, if their disk quota is large enough.
 pub fn show(place: &Path, settings: &mut Settings) {
@@ -74,7 +74,7 @@ pub async fn compile(
     changed.settle().await.map_err(|e| e.to_string())?;
     let unopened = |e: CollectError| format!("{e}: {}", printed(&outcome));
     let target = home.open_folder(Path::new(TARGET)).map_err(unopened)?;
-    builds::keep(&Folder::from_fd(target), &|path| ahead.keeps(path), most, builds::LONG_AGO, place)
+    builds::keep(&Folder::from_fd(target), &|path| ahead.keeps(path), most, builds::OLDEST_MTIME, place)
         .map_err(|e| e.to_string())
 }
 
@@ -83,7 +83,7 @@ pub fn settings(scene: &Scene<'_>) -> Settings {
     let env = environment().into_iter().map(|(name, value)| EnvSetting::Set(name, value));
     let mut settings =
         Settings { env: env.collect(), limits: scene.settings.limits.clone(), ..Settings::default() };
-    settings.limits.timeout.get_or_insert(LONGEST);
+    settings.limits.timeout.get_or_insert(COMPILE_TIMEOUT);
     settings
 }
 

@@ -36,21 +36,21 @@ use super::secrets::{self, Placeholders};
 use super::values::Values;
 
 /// Maximum number of runs per call.
-const RUNS: u32 = 16;
+const MAX_RUNS: u32 = 16;
 /// Maximum number of concurrent runs of all calls; others wait, while their time goes on.
-const TURNS: usize = 2;
+const MAX_CONCURRENT_RUNS: usize = 2;
 /// Maximum number of scans per call.
-const SCANS: u32 = 1000;
+const MAX_SCANS: u32 = 1000;
 /// Maximum size of an artifact to scan, in bytes.
-const ARTIFACT: usize = 1 << 20;
+const MAX_ARTIFACT_BYTES: usize = 1 << 20;
 /// Maximum number of findings in an answer.
-const FINDINGS: usize = 1000;
+const MAX_FINDINGS: usize = 1000;
 /// Maximum number of files for a run, and their maximum total size in bytes.
-const FILES: (usize, usize) = (256, 8 << 20);
+const FILE_LIMITS: (usize, usize) = (256, 8 << 20);
 /// Maximum number of pooled clients: one per plugin that sent something.
-const CLIENTS: usize = 32;
+const MAX_CLIENTS: usize = 32;
 /// Time limit for removing the leftovers of ended sandboxes.
-const CLOSE: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// State shared by all calls.
 pub struct BrokerState {
@@ -74,7 +74,7 @@ impl BrokerState {
             resolver: Arc::new(System),
             clients: Mutex::default(),
             engine: OnceLock::new(),
-            turns: Semaphore::new(TURNS),
+            turns: Semaphore::new(MAX_CONCURRENT_RUNS),
         })
     }
 
@@ -91,7 +91,7 @@ impl BrokerState {
 
     pub async fn close(&self) {
         if let Some(engine) = self.engine.get() {
-            engine.settle(CLOSE).await;
+            engine.settle(CLOSE_TIMEOUT).await;
         }
     }
 
@@ -101,7 +101,7 @@ impl BrokerState {
             return Ok(client.clone());
         }
         let client = http::client(Arc::clone(&self.resolver)).map_err(|e| Refused::Unavailable(e.message))?;
-        if clients.len() >= CLIENTS {
+        if clients.len() >= MAX_CLIENTS {
             clients.clear();
         }
         clients.insert(plugin.to_owned(), client.clone());
@@ -216,8 +216,8 @@ impl CallBroker {
                     return Err(Refused::TooMuch("another run of this call goes on".to_owned()));
                 }
                 let _turn = Turn(&self.running);
-                if self.runs.fetch_add(1, Ordering::AcqRel) >= RUNS {
-                    return Err(Refused::TooMuch(format!("a call has at most {RUNS} runs")));
+                if self.runs.fetch_add(1, Ordering::AcqRel) >= MAX_RUNS {
+                    return Err(Refused::TooMuch(format!("a call has at most {MAX_RUNS} runs")));
                 }
                 // The semaphore is never closed.
                 let _place = self.means.turns.acquire().await;
@@ -228,11 +228,13 @@ impl CallBroker {
             }
             Ask::Scan { .. } if !self.held.guard => denied("guard".to_owned()),
             Ask::Scan { name, content, language } => {
-                if content.0.len() > ARTIFACT {
-                    return Err(Refused::TooMuch(format!("an artifact has at most {ARTIFACT} bytes")));
+                if content.0.len() > MAX_ARTIFACT_BYTES {
+                    return Err(Refused::TooMuch(format!(
+                        "an artifact has at most {MAX_ARTIFACT_BYTES} bytes"
+                    )));
                 }
-                if self.scans.fetch_add(1, Ordering::AcqRel) >= SCANS {
-                    return Err(Refused::TooMuch(format!("a call has at most {SCANS} scans")));
+                if self.scans.fetch_add(1, Ordering::AcqRel) >= MAX_SCANS {
+                    return Err(Refused::TooMuch(format!("a call has at most {MAX_SCANS} scans")));
                 }
                 let configuration = self.means.configuration();
                 blocking(move || scan(&configuration, name, content, language)).await?
@@ -374,10 +376,10 @@ impl Asked {
             return Err(invalid("a NUL in argv or env, or a variable without a name"));
         }
         let bytes: usize = self.files.iter().map(|(_, content)| content.0.len()).sum();
-        if self.files.len() > FILES.0 || bytes > FILES.1 {
+        if self.files.len() > FILE_LIMITS.0 || bytes > FILE_LIMITS.1 {
             return Err(Refused::TooMuch(format!(
                 "a run has at most {} files and {} bytes in them",
-                FILES.0, FILES.1
+                FILE_LIMITS.0, FILE_LIMITS.1
             )));
         }
         let io = |e: std::io::Error| Refused::Unavailable(format!("the start folder cannot be made: {e}"));
@@ -444,14 +446,14 @@ fn scan(
         verdict: report.verdict.name().to_owned(),
         language: parts.first().map(|part| part.language.clone()),
         findings: gravest(report.findings),
-        unread: unread.take(FINDINGS).collect(),
+        unread: unread.take(MAX_FINDINGS).collect(),
     })
 }
 
 /// Findings for the caller: the most severe first, within the limit.
 fn gravest(mut findings: Vec<hotcell_guard::Finding>) -> Vec<Finding> {
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-    findings.truncate(FINDINGS);
+    findings.truncate(MAX_FINDINGS);
     let severity = |severity| match severity {
         Severity::Note => "note",
         Severity::Warning => "warning",

@@ -106,7 +106,11 @@ async fn a_request_ends_with_the_time_of_its_call() {
 async fn runs_of_all_plugins_have_turns_and_those_of_a_call_a_number() {
     let bench = Bench::new();
     let broker = bench.usual();
-    let taken = bench.means.turns.try_acquire_many(TURNS.try_into().unwrap()).expect("as many as there are");
+    let taken = bench
+        .means
+        .turns
+        .try_acquire_many(MAX_CONCURRENT_RUNS.try_into().unwrap())
+        .expect("as many as there are");
     assert!(bench.means.turns.try_acquire().is_err());
     let mut waiting = Box::pin(broker.answer(none()));
     assert!(tokio::time::timeout(Duration::from_millis(100), &mut waiting).await.is_err(), "it has no turn");
@@ -114,22 +118,22 @@ async fn runs_of_all_plugins_have_turns_and_those_of_a_call_a_number() {
     assert!(why.contains("another run of this call"), "{why}");
     drop(taken);
     assert!(invalid(&waiting.await), "it had its turn");
-    for number in 1..RUNS {
+    for number in 1..MAX_RUNS {
         assert!(invalid(&broker.answer(none()).await), "{number}");
     }
     let why = too_much(broker.answer(none()).await);
     assert!(why.contains("at most 16 runs"), "{why}");
     // Another call starts with fresh counts, and all permits are free again.
     assert!(invalid(&bench.usual().answer(none()).await));
-    assert_eq!(bench.means.turns.available_permits(), TURNS);
+    assert_eq!(bench.means.turns.available_permits(), MAX_CONCURRENT_RUNS);
 }
 
 #[tokio::test]
 async fn a_run_has_so_many_files_and_bytes_in_them() {
     let bench = Bench::new();
     let broker = bench.usual();
-    let many = (0..=FILES.0).map(|n| (format!("f{n}"), Blob::default())).collect();
-    let large = vec![("a".to_owned(), Blob(vec![0; FILES.1])), ("b".to_owned(), Blob(vec![0]))];
+    let many = (0..=FILE_LIMITS.0).map(|n| (format!("f{n}"), Blob::default())).collect();
+    let large = vec![("a".to_owned(), Blob(vec![0; FILE_LIMITS.1])), ("b".to_owned(), Blob(vec![0]))];
     for files in [many, large] {
         let why = too_much(broker.answer(run(files)).await);
         assert!(why.contains("at most 256 files and 8388608 bytes"), "{why}");
@@ -150,9 +154,9 @@ fn findings_have_a_number_and_the_gravest_are_told() {
         message: "means this".to_owned(),
         derived_from: Vec::new(),
     };
-    let light = (0..FINDINGS + 500).map(|line| finding(Severity::Note, u32::try_from(line).unwrap()));
+    let light = (0..MAX_FINDINGS + 500).map(|line| finding(Severity::Note, u32::try_from(line).unwrap()));
     let told = gravest(light.chain([finding(Severity::Critical, 7)]).collect());
-    assert_eq!(told.len(), FINDINGS);
+    assert_eq!(told.len(), MAX_FINDINGS);
     assert_eq!((told[0].severity.as_str(), told[0].line), ("critical", 7));
     assert_eq!((told[1].severity.as_str(), told[1].line), ("note", 0));
 }
@@ -161,9 +165,9 @@ fn findings_have_a_number_and_the_gravest_are_told() {
 async fn scans_have_a_longest_artifact_and_a_number() {
     let bench = Bench::new();
     let broker = bench.usual();
-    let why = too_much(broker.answer(artifact(vec![b' '; ARTIFACT + 1], None)).await);
+    let why = too_much(broker.answer(artifact(vec![b' '; MAX_ARTIFACT_BYTES + 1], None)).await);
     assert!(why.contains("at most 1048576 bytes"), "{why}");
-    for number in 0..SCANS {
+    for number in 0..MAX_SCANS {
         assert!(invalid(&broker.answer(artifact(Vec::new(), Some("none"))).await), "{number}");
     }
     let why = too_much(broker.answer(artifact(Vec::new(), None)).await);
@@ -173,12 +177,12 @@ async fn scans_have_a_longest_artifact_and_a_number() {
 #[tokio::test]
 async fn clients_are_not_kept_without_end() {
     let bench = Bench::new();
-    for number in 0..=CLIENTS {
+    for number in 0..=MAX_CLIENTS {
         bench.means.client(&format!("p{number}")).unwrap();
         bench.means.client("p0").unwrap();
     }
     let kept = bench.means.clients.lock().unwrap().len();
-    assert!((1..=CLIENTS).contains(&kept), "{kept}");
+    assert!((1..=MAX_CLIENTS).contains(&kept), "{kept}");
 }
 
 #[test]

@@ -13,9 +13,9 @@ use super::caller::Caller;
 use super::rows::Plugin;
 
 /// Interval between checks.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of files checked in a folder.
-const MOST: usize = 4096;
+const MAX_FILES: usize = 4096;
 
 /// Identifies a file's state without reading it.
 type Stamp = (PathBuf, u64, u64, i64, i64);
@@ -57,7 +57,7 @@ async fn look(caller: Weak<Caller>, sender: watch::Sender<u64>) {
         {
             sender.send_modify(|count| *count += 1);
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
 }
 
@@ -77,7 +77,7 @@ impl Files {
 fn stamps(place: &Path) -> Vec<Stamp> {
     let mut paths = vec![place.to_owned(), PathBuf::from(format!("{}.minisig", place.display()))];
     if let Ok(entries) = place.read_dir() {
-        paths.extend(entries.take(MOST).filter_map(|entry| Some(entry.ok()?.path())));
+        paths.extend(entries.take(MAX_FILES).filter_map(|entry| Some(entry.ok()?.path())));
         paths.sort();
     }
     let of = |path: PathBuf| {
@@ -113,10 +113,10 @@ mod tests {
     #[test]
     fn of_a_folder_so_many_files_are_looked_at() {
         let dir = tempfile::tempdir().unwrap();
-        for number in 0..MOST + 100 {
+        for number in 0..MAX_FILES + 100 {
             std::fs::File::create(dir.path().join(number.to_string())).unwrap();
         }
         // Plus the folder itself.
-        assert_eq!(stamps(dir.path()).len(), MOST + 1);
+        assert_eq!(stamps(dir.path()).len(), MAX_FILES + 1);
     }
 }

@@ -20,15 +20,15 @@ use reqwest::{Client, Method, Url};
 use super::secrets::Placeholders;
 
 /// Maximum size of a request or response body, in bytes.
-const BODY: usize = 8 << 20;
+const MAX_BODY_BYTES: usize = 8 << 20;
 /// Maximum size of all headers, names and values together, in bytes.
-const HEADERS: usize = 64 << 10;
+const MAX_HEADER_BYTES: usize = 64 << 10;
 /// Maximum number of headers.
-const MOST_HEADERS: usize = 128;
+const MAX_HEADERS: usize = 128;
 /// Maximum length of a URL, in bytes.
-const LONGEST_URL: usize = 8192;
+const MAX_URL_BYTES: usize = 8192;
 /// Time limit for connecting.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Headers of the connection, or that name the server: only the host sets them.
 const OURS: [&str; 10] = [
     "host",
@@ -91,7 +91,7 @@ pub fn client(resolver: Arc<dyn Resolver>) -> Result<Client, ErrorReport> {
         .redirect(Policy::none())
         .no_proxy()
         .referer(false)
-        .connect_timeout(CONNECT)
+        .connect_timeout(CONNECT_TIMEOUT)
         .build()
         .map_err(|e| {
             ErrorReport::new(Code::Internal, format!("the HTTP client cannot be made: {}", told(&e)))
@@ -128,11 +128,11 @@ pub async fn send(
 ) -> Reply {
     let done = async {
         let Outgoing { method, url, headers, body, timeout } = outgoing;
-        if url.len() > LONGEST_URL {
-            return Err(Refused::TooMuch(format!("a URL has at most {LONGEST_URL} bytes")));
+        if url.len() > MAX_URL_BYTES {
+            return Err(Refused::TooMuch(format!("a URL has at most {MAX_URL_BYTES} bytes")));
         }
-        if body.0.len() > BODY {
-            return Err(Refused::TooMuch(format!("a body has at most {BODY} bytes")));
+        if body.0.len() > MAX_BODY_BYTES {
+            return Err(Refused::TooMuch(format!("a body has at most {MAX_BODY_BYTES} bytes")));
         }
         let url = Url::parse(&url).map_err(|e| Refused::Invalid(format!("no URL: {e}")))?;
         let to = allowed(held, &url)?;
@@ -164,9 +164,9 @@ fn filled(
     value: impl Fn(&str) -> Result<Option<Vec<u8>>, String>,
 ) -> Result<HeaderMap, Refused> {
     let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.0.len()).sum();
-    if headers.len() > MOST_HEADERS || bytes > HEADERS {
+    if headers.len() > MAX_HEADERS || bytes > MAX_HEADER_BYTES {
         return Err(Refused::TooMuch(format!(
-            "a request has at most {MOST_HEADERS} headers and {HEADERS} bytes in them"
+            "a request has at most {MAX_HEADERS} headers and {MAX_HEADER_BYTES} bytes in them"
         )));
     }
     let mut map = HeaderMap::new();
@@ -203,13 +203,13 @@ async fn received(
     }
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(|e| Refused::Unavailable(told(&e)))? {
-        if body.len() + piece.len() > BODY {
-            return Err(Refused::TooMuch(format!("an answer has at most {BODY} bytes")));
+        if body.len() + piece.len() > MAX_BODY_BYTES {
+            return Err(Refused::TooMuch(format!("an answer has at most {MAX_BODY_BYTES} bytes")));
         }
         body.extend_from_slice(&piece);
     }
     let placeholders = placeholders.lock().await;
-    let headers = response.headers().iter().take(MOST_HEADERS);
+    let headers = response.headers().iter().take(MAX_HEADERS);
     let headers = headers
         .filter(|(name, _)| !OURS.contains(&name.as_str()))
         .map(|(name, value)| (name.to_string(), Blob(placeholders.scrub(value.as_bytes().to_vec()))));

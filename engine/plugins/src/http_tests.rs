@@ -237,13 +237,13 @@ fn an_answer_that_cannot_be_looked_through_is_not_given() {
 
 #[test]
 fn what_is_too_much_is_refused() {
-    let own = format!("http://{}", server(|_| plain("", &"x".repeat(BODY + 1))));
+    let own = format!("http://{}", server(|_| plain("", &"x".repeat(MAX_BODY_BYTES + 1))));
     let client = says(&["127.0.0.1"]);
     let ask = |outgoing| ask(&client, &held(&[&own]), outgoing, Placeholders::default());
-    let header = [("x-a", "x".repeat(HEADERS))];
-    let long = Outgoing { body: Blob(vec![0; BODY + 1]), ..get(&own, &[]) };
+    let header = [("x-a", "x".repeat(MAX_HEADER_BYTES))];
+    let long = Outgoing { body: Blob(vec![0; MAX_BODY_BYTES + 1]), ..get(&own, &[]) };
     for outgoing in
-        [get(&own, &[]), get(&own, &header), long, get(&format!("{own}/{}", "x".repeat(LONGEST_URL)), &[])]
+        [get(&own, &[]), get(&own, &header), long, get(&format!("{own}/{}", "x".repeat(MAX_URL_BYTES)), &[])]
     {
         match ask(outgoing) {
             Reply::Refused { why: Refused::TooMuch(_) } => {}

@@ -9,11 +9,11 @@ use hotcell_state::caller::Caller;
 use hotcell_state::ids::random_hex;
 
 /// Maximum total size of all answers, in bytes.
-const BYTES: usize = 32 << 20;
+const MAX_TOTAL_BYTES: usize = 32 << 20;
 /// Maximum number of answers per caller, so that one caller does not displace those of all others.
-const OF_ONE: usize = 8;
+const MAX_CALLER_ANSWERS: usize = 8;
 /// Retention of an answer.
-const AGE: Duration = Duration::from_secs(3600);
+const ANSWER_RETENTION: Duration = Duration::from_secs(3600);
 
 /// The stored answers.
 #[derive(Debug, Default)]
@@ -35,19 +35,19 @@ impl Kept {
     }
 
     fn put(&self, caller: &Caller, id: &str, text: &str, now: Instant) -> bool {
-        if text.len() > BYTES {
+        if text.len() > MAX_TOTAL_BYTES {
             return false;
         }
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|one| now.saturating_duration_since(one.at) < AGE);
+        all.retain(|one| now.saturating_duration_since(one.at) < ANSWER_RETENTION);
         let own = all.iter().filter(|one| one.caller == *caller).count();
-        if own >= OF_ONE
+        if own >= MAX_CALLER_ANSWERS
             && let Some(oldest) = all.iter().position(|one| one.caller == *caller)
         {
             all.remove(oldest);
         }
         let mut total: usize = all.iter().map(|one| one.text.len()).sum();
-        while total + text.len() > BYTES {
+        while total + text.len() > MAX_TOTAL_BYTES {
             let Some(oldest) = all.pop_front() else { break };
             total -= oldest.text.len();
         }
@@ -59,7 +59,7 @@ impl Kept {
     #[must_use]
     pub fn get(&self, caller: &Caller, id: &str) -> Option<Arc<str>> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut own = all.iter().filter(|one| one.caller == *caller && one.at.elapsed() < AGE);
+        let mut own = all.iter().filter(|one| one.caller == *caller && one.at.elapsed() < ANSWER_RETENTION);
         own.find(|one| one.id == id).map(|one| Arc::clone(&one.text))
     }
 
@@ -67,7 +67,7 @@ impl Kept {
     #[must_use]
     pub fn list(&self, caller: &Caller) -> Vec<(String, usize)> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = all.iter().rev().filter(|one| one.caller == *caller && one.at.elapsed() < AGE);
+        let own = all.iter().rev().filter(|one| one.caller == *caller && one.at.elapsed() < ANSWER_RETENTION);
         own.map(|one| (one.id.clone(), one.text.len())).collect()
     }
 }
@@ -82,20 +82,20 @@ mod tests {
         let id = kept.keep(&a, "text").unwrap();
         assert_eq!(kept.get(&a, &id).as_deref(), Some("text"));
         assert!(kept.get(&b, &id).is_none() && kept.list(&b).is_empty());
-        let all: Vec<String> = (0..OF_ONE).map(|_| kept.keep(&a, "x").unwrap()).collect();
+        let all: Vec<String> = (0..MAX_CALLER_ANSWERS).map(|_| kept.keep(&a, "x").unwrap()).collect();
         assert!(kept.get(&a, &id).is_none() && kept.get(&a, &all[0]).is_some());
         // Another caller's large answers displace only older ones.
-        let large = "y".repeat(BYTES / 2);
+        let large = "y".repeat(MAX_TOTAL_BYTES / 2);
         kept.keep(&b, &large).unwrap();
         let last = kept.keep(&b, &large).unwrap();
         assert!(kept.list(&a).is_empty() && kept.get(&b, &last).is_some());
-        assert!(kept.keep(&b, &"z".repeat(BYTES + 1)).is_none());
+        assert!(kept.keep(&b, &"z".repeat(MAX_TOTAL_BYTES + 1)).is_none());
     }
 
     #[test]
     fn nothing_is_kept_for_ever() {
         let (kept, a) = (Kept::default(), Caller::new("a"));
-        let Some(past) = Instant::now().checked_sub(AGE) else { return };
+        let Some(past) = Instant::now().checked_sub(ANSWER_RETENTION) else { return };
         kept.put(&a, "old", "x", past);
         assert!(kept.get(&a, "old").is_none() && kept.list(&a).is_empty());
         kept.put(&a, "new", "x", Instant::now());

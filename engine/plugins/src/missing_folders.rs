@@ -10,9 +10,9 @@ use hotcell_tools::{Capability, Held, Request};
 use serde_json::Value;
 
 /// Maximum number of paths examined, and of folders listed.
-const MOST: usize = 4;
+const MAX_PATHS: usize = 4;
 /// Maximum length of a path, in bytes.
-const LONGEST: usize = 250;
+const MAX_PATH_BYTES: usize = 250;
 
 /// Permissions that a failed call lacked, as far as its arguments tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Beyond {
         let folders: BTreeSet<PathBuf> =
             paths.iter().filter(|path| !has(path)).filter_map(|path| folder(path)).collect();
         Self {
-            words: folders.into_iter().take(MOST).map(|folder| word(folder).to_string()).collect(),
+            words: folders.into_iter().take(MAX_PATHS).map(|folder| word(folder).to_string()).collect(),
             holds_none: held.read.is_empty() && held.write.is_empty(),
         }
     }
@@ -47,11 +47,11 @@ impl Beyond {
 /// Collects texts that can only be absolute paths in canonical form.
 fn collect(value: &Value, paths: &mut Vec<PathBuf>) {
     match value {
-        Value::String(text) if text.starts_with('/') && text.len() <= LONGEST => {
+        Value::String(text) if text.starts_with('/') && text.len() <= MAX_PATH_BYTES => {
             let bad = |c: char| c.is_control() || c.is_whitespace() && c != ' ' || "*?\\".contains(c);
             let mut parts = Path::new(text).components();
             let plain = parts.all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
-            if plain && !text.contains(bad) && paths.len() < 2 * MOST {
+            if plain && !text.contains(bad) && paths.len() < 2 * MAX_PATHS {
                 paths.push(Path::new(text).components().collect());
             }
         }
@@ -104,7 +104,7 @@ mod tests {
             assert_eq!(Beyond::of(&arguments, &held, request).words, words, "{arguments}");
         }
         let many: Vec<String> = (0..50).map(|n| format!("/many/{n}")).collect();
-        assert_eq!(Beyond::of(&json!(many), &held, &reads).words.len(), MOST);
+        assert_eq!(Beyond::of(&json!(many), &held, &reads).words.len(), MAX_PATHS);
         assert!(Beyond::of(&json!({}), &Held::default(), &reads).holds_none);
         assert!(!Beyond::of(&json!({}), &held, &reads).holds_none);
         assert!(!Beyond::of(&json!({}), &Held::default(), &Request::default()).holds_none);

@@ -12,11 +12,11 @@ use hotcell_config::SECRET;
 use hotcell_tools::Origin;
 
 /// Maximum size of a secret, in bytes.
-const LONGEST: u64 = 8192;
+const MAX_SECRET_BYTES: u64 = 8192;
 /// Prefix of a placeholder.
 const PREFIX: &str = "hotcell-secret-";
 /// Maximum number of placeholders per call.
-const MOST: usize = 64;
+const MAX_PLACEHOLDERS: usize = 64;
 
 /// A secret's value: the variable `HOTCELL_SECRET_NAME`, else the file `secrets/NAME` in the configuration's
 /// folder.
@@ -48,9 +48,9 @@ fn of_file(path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::other("others can read it; chmod 600 it"));
     }
     let mut value = Vec::new();
-    file.take(LONGEST + 1).read_to_end(&mut value)?;
-    if value.len() as u64 > LONGEST {
-        return Err(io::Error::other(format!("it is longer than {LONGEST} bytes")));
+    file.take(MAX_SECRET_BYTES + 1).read_to_end(&mut value)?;
+    if value.len() as u64 > MAX_SECRET_BYTES {
+        return Err(io::Error::other(format!("it is longer than {MAX_SECRET_BYTES} bytes")));
     }
     while value.last().is_some_and(u8::is_ascii_whitespace) {
         value.pop();
@@ -59,7 +59,7 @@ fn of_file(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// Minimum length, in bytes, of an encoded form of a secret to search for.
-const SHORTEST: usize = 8;
+const MIN_ENCODED_BYTES: usize = 8;
 
 /// Placeholders for secrets during one call.
 #[derive(Debug, Default)]
@@ -76,8 +76,8 @@ impl Placeholders {
         if let Some((placeholder, _)) = self.names.iter().find(|(_, known)| *known == name) {
             return Ok(placeholder.clone());
         }
-        if self.names.len() >= MOST {
-            return Err(format!("a call has at most {MOST} secrets"));
+        if self.names.len() >= MAX_PLACEHOLDERS {
+            return Err(format!("a call has at most {MAX_PLACEHOLDERS} secrets"));
         }
         let random =
             hotcell_state::ids::random_hex(16).map_err(|e| format!("there is no randomness: {e}"))?;
@@ -169,7 +169,7 @@ fn spellings(secret: &[u8]) -> Vec<Vec<u8>> {
     all.push(STANDARD_NO_PAD.encode(secret).into_bytes()[..whole].to_vec());
     all.push(URL_SAFE_NO_PAD.encode(secret).into_bytes()[..whole].to_vec());
     // Shorter forms would match by chance.
-    all.retain(|spelled| spelled.len() >= SHORTEST || spelled == secret);
+    all.retain(|spelled| spelled.len() >= MIN_ENCODED_BYTES || spelled == secret);
     // Longest first, since a shorter form may be a prefix of it.
     all.sort_by_key(|spelled| std::cmp::Reverse(spelled.len()));
     all.dedup();
@@ -223,7 +223,11 @@ mod tests {
             assert!(scrubbed.contains(&one) && !scrubbed.contains("s3cret"), "{scrubbed}");
         }
         for short in ["", "a", "ab", "abc", "\u{fc}"] {
-            assert!(spellings(short.as_bytes()).iter().all(|s| s.len() >= SHORTEST || s == short.as_bytes()));
+            assert!(
+                spellings(short.as_bytes())
+                    .iter()
+                    .all(|s| s.len() >= MIN_ENCODED_BYTES || s == short.as_bytes())
+            );
         }
         // As part of a longer text, at any offset.
         for before in ["", "B", "Be", "Bearer "] {
@@ -240,7 +244,7 @@ mod tests {
     #[test]
     fn a_call_has_so_many_placeholders() {
         let mut placeholders = Placeholders::default();
-        for number in 0..MOST {
+        for number in 0..MAX_PLACEHOLDERS {
             placeholders.give(&format!("T{number}")).unwrap();
         }
         assert!(placeholders.give("T0").is_ok(), "it has one already");

@@ -26,7 +26,7 @@ use super::report::{Inspection, SCHEMA, ToolList, difference};
 use super::rows::{self, AfterTool, Granted, Plugin};
 
 /// Minimum number of digits of a digest prefix.
-const DIGITS: usize = 8;
+const MIN_DIGEST_DIGITS: usize = 8;
 
 /// Result of adding a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,7 +200,7 @@ impl Plugins {
             let mut plugin = find(database, name)?;
             let Some(pending) = plugin.pending.clone() else { return Err(nothing_waits(name).into()) };
             let (digest, agreed) = (digest.to_ascii_lowercase(), pending.agreed());
-            if digest.len() < DIGITS || !agreed.starts_with(&digest) {
+            if digest.len() < MIN_DIGEST_DIGITS || !agreed.starts_with(&digest) {
                 let why = format!("what waits of {name} is {agreed}");
                 let hint = format!("look at it first: hotcell tool accept {name}");
                 return Err(ErrorReport::new(Code::InvalidValue, why).field("DIGEST").hint(hint).into());

@@ -10,13 +10,13 @@ use hotcell_tools::{Ask, Reply};
 use rusqlite::{Connection, OptionalExtension, params};
 
 /// Maximum length of a key, in bytes.
-const KEY: usize = 256;
+const MAX_KEY_BYTES: usize = 256;
 /// Maximum length of a value, in bytes.
-const VALUE: usize = 64 << 10;
+const MAX_VALUE_BYTES: usize = 64 << 10;
 /// Maximum number of keys per plugin.
-const KEYS: u64 = 1024;
+const MAX_KEYS: u64 = 1024;
 /// Maximum size of a plugin's keys and values, in bytes.
-const BYTES: u64 = 1 << 20;
+const MAX_PLUGIN_BYTES: u64 = 1 << 20;
 
 /// State folder that contains the values.
 #[derive(Clone, Debug)]
@@ -29,11 +29,11 @@ impl Values {
             |e: &dyn std::fmt::Display| Refused::Unavailable(format!("the values cannot be used: {e}"));
         let state = StateFolder::open(&self.0).map_err(|e| unavailable(&e))?;
         let database = database::open_to_write(&state).map_err(|e| unavailable(&e))?;
-        let long = |key: &str| key.len() > KEY;
+        let long = |key: &str| key.len() > MAX_KEY_BYTES;
         match &ask {
             Ask::KvGet { key } | Ask::KvDelete { key } if long(key) => return Err(too_large()),
             Ask::KvSet { key, value } | Ask::KvSwap { key, value, .. }
-                if long(key) || value.0.len() > VALUE =>
+                if long(key) || value.0.len() > MAX_VALUE_BYTES =>
             {
                 return Err(too_large());
             }
@@ -53,7 +53,7 @@ impl From<rusqlite::Error> for Stopped {
 }
 
 fn too_large() -> Refused {
-    Refused::TooMuch(format!("a key has at most {KEY} bytes, a value {VALUE}"))
+    Refused::TooMuch(format!("a key has at most {MAX_KEY_BYTES} bytes, a value {MAX_VALUE_BYTES}"))
 }
 
 fn of(database: &Connection, plugin: &str, ask: Ask) -> Result<Reply, Stopped> {
@@ -80,7 +80,7 @@ fn of(database: &Connection, plugin: &str, ask: Ask) -> Result<Reply, Stopped> {
                        FROM plugin_values WHERE plugin = ?1";
             let (keys, bytes): (u64, u64) =
                 database.query_row(sum, [plugin], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            if keys > KEYS || bytes > BYTES {
+            if keys > MAX_KEYS || bytes > MAX_PLUGIN_BYTES {
                 return Err(Stopped(Refused::Full));
             }
             Ok(Reply::Done)

@@ -25,8 +25,8 @@ use crate::workspace_scan;
 const ALLOW: &str = "binary_allow";
 const WROTE: &str = "binary_wrote";
 const FORGET: &str = "binary_forget";
-/// The most binaries of one step.
-const MOST: usize = 2_000;
+/// Maximum number of binaries of one step.
+const MAX_BINARIES: usize = 2_000;
 
 /// How machine code begins: ELF, WebAssembly, PE, and Mach-O in its four spellings and with several in one.
 const MARKS: [&[u8]; 8] = [
@@ -144,14 +144,14 @@ pub fn found(path: &Path) -> io::Result<BTreeMap<String, String>> {
     let walk = Walk { gitignore: false, packages: true, executed: None };
     let mut look = |artifact: &Artifact| {
         if is_machine_code(&artifact.bytes) && is_whole(artifact) {
-            too_many |= all.len() >= MOST;
+            too_many |= all.len() >= MAX_BINARIES;
             all.insert(digest(&artifact.bytes), artifact.name.clone());
         }
         unread(&artifact.name, PartState::Inert, Verdict::Allow)
     };
     scan_path(&Limits::default(), path, walk, &mut look, &mut |_| ())?;
     if too_many {
-        let why = format!("more than {MOST} binaries are in {}; name a folder of it", path.display());
+        let why = format!("more than {MAX_BINARIES} binaries are in {}; name a folder of it", path.display());
         return Err(io::Error::other(why));
     }
     Ok(all)
@@ -171,7 +171,7 @@ pub fn written(project: &Path, paths: impl Iterator<Item = PathBuf>) -> BTreeMap
         file.take(largest as u64).read_to_end(&mut bytes).ok()?;
         (bytes.len() <= largest).then(|| (digest(&bytes), path.display().to_string()))
     };
-    paths.filter_map(|path| read(&path)).take(MOST).collect()
+    paths.filter_map(|path| read(&path)).take(MAX_BINARIES).collect()
 }
 
 fn step(
@@ -308,7 +308,7 @@ pub fn weigh(report: &Report, targets: &[Target], allowed: &BTreeMap<String, Bin
 }
 
 /// Maximum number of paths in a command that a person is to copy.
-const MOST_NAMED: usize = 6;
+const MAX_COMMAND_PATHS: usize = 6;
 
 /// Short list of paths that covers these files and as little else as possible: their folders, or the files where a folder
 /// would be the whole project, in which installed packages lie, too.
@@ -325,7 +325,7 @@ fn named(files: &[String]) -> Vec<&str> {
         true => files.iter().map(String::as_str).collect(),
         false => folders.iter().copied().filter(|folder| !above(folder)).collect(),
     };
-    if all.len() > MOST_NAMED { vec![""] } else { all }
+    if all.len() > MAX_COMMAND_PATHS { vec![""] } else { all }
 }
 
 /// The digests of parts, which this process reads once more as the gate reads them: it does not trust the

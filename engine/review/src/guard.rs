@@ -19,7 +19,7 @@ use crate::whole_command::{Done, Whole};
 use crate::workspace_scan;
 
 /// Maximum number of findings in an answer to a model.
-const MOST_PLACES: usize = 20;
+const MAX_FINDINGS: usize = 20;
 
 /// Result of the gate for a run that may begin.
 #[derive(Clone, Debug)]
@@ -233,7 +233,7 @@ pub fn for_a_model(outcome: &mut Outcome) {
 /// Findings above a note, reduced for a model to rule and place.
 #[must_use]
 pub fn places_of(report: &Report) -> Vec<serde_json::Value> {
-    let serious = report.findings.iter().filter(|f| f.severity > Severity::Note).take(MOST_PLACES);
+    let serious = report.findings.iter().filter(|f| f.severity > Severity::Note).take(MAX_FINDINGS);
     let place = |f: &hotcell_guard::Finding| serde_json::json!({ "rule": f.rule, "severity": f.severity, "part": f.part, "line": f.line });
     serious.map(place).collect()
 }

@@ -22,9 +22,9 @@ use crate::target::Target;
 /// Maximum number of rounds: longer chains of files that execute one another are not read.
 const MAX_ROUNDS: usize = 8;
 /// Maximum size of standard input read before a run, in bytes: what the guard parses of one file.
-pub const MAX_INPUT: usize = 4 << 20;
+pub const MAX_INPUT_BYTES: usize = 4 << 20;
 /// Number of bytes at a file's start that show its type.
-const HEAD: u64 = 512;
+const HEAD_BYTES: u64 = 512;
 
 /// Standard input read before the run.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub enum Ahead {
 
 /// Source of standard input. Called at most once, and only when something executes the input.
 pub trait Input {
-    /// Reads ahead, at most [`MAX_INPUT`] bytes; the bytes read are kept for the run.
+    /// Reads ahead, at most [`MAX_INPUT_BYTES`] bytes; the bytes read are kept for the run.
     fn read_ahead(&mut self) -> Ahead;
 }
 
@@ -105,7 +105,7 @@ impl Files for View<'_> {
     }
 
     fn head(&self, path: &Path) -> Vec<u8> {
-        self.read(path, HEAD).unwrap_or_default()
+        self.read(path, HEAD_BYTES).unwrap_or_default()
     }
 }
 
@@ -536,8 +536,8 @@ impl Round<'_, '_> {
                     None => Ahead::NotRead("it is a stream".to_owned()),
                 });
                 match input {
-                    Ahead::Whole(bytes) if bytes.len() <= MAX_INPUT => Ok(bytes.clone()),
-                    Ahead::Whole(_) => Err(most(MAX_INPUT)),
+                    Ahead::Whole(bytes) if bytes.len() <= MAX_INPUT_BYTES => Ok(bytes.clone()),
+                    Ahead::Whole(_) => Err(most(MAX_INPUT_BYTES)),
                     Ahead::NotRead(why) => Err(why.clone()),
                 }
             }

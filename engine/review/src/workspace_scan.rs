@@ -11,7 +11,7 @@ use hotcell_guard::{
 use hotcell_workspace::{Folder, Kind, Layer, Stack, changes};
 
 /// Maximum number of paths examined.
-const MOST: usize = 2_000_000;
+const MAX_PATHS: usize = 2_000_000;
 
 /// Scans a folder with layers over it, the topmost first, as one artifact. `executed` are the files of the
 /// view that the run's command executes.
@@ -28,7 +28,7 @@ pub fn read(
     let folder = Folder::open(base)?;
     let open = layers.iter().map(|l| Folder::ours(l)).collect::<io::Result<Vec<_>>>()?;
     let all: Vec<_> = open.iter().map(Layer::over).collect();
-    let changed = changes(&Stack::new([], &folder), &all, &[], MOST)?;
+    let changed = changes(&Stack::new([], &folder), &all, &[], MAX_PATHS)?;
     let view = Stack::new(all, &folder);
 
     let hidden: HashSet<String> = changed.iter().map(|c| c.path.to_string_lossy().into_owned()).collect();

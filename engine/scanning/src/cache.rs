@@ -17,14 +17,14 @@ pub const DATABASE: &str = "readings.db";
 const VERSION: i64 = 1;
 /// Maximum size in pages: 64 MiB in pages of 4 KiB, some 80,000 files without findings. When it is full, the
 /// older half is removed.
-const PAGES: u32 = 16 * 1024;
+const MAX_PAGES: u32 = 16 * 1024;
 /// Maximum size of a stored report, in bytes.
-const LONGEST: usize = 64 * 1024;
+const MAX_REPORT_BYTES: usize = 64 * 1024;
 /// Maximum size of the reports stored by one scan, in bytes.
-const MOST_AT_ONCE: usize = 16 << 20;
+const MAX_SCAN_BYTES: usize = 16 << 20;
 /// Time limit for waiting while another process holds the database: a longer wait is worse than scanning
 /// again.
-const PATIENCE: Duration = Duration::from_millis(200);
+const BUSY_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Digest of everything that a report depends on.
 pub type Key = [u8; 32];
@@ -41,7 +41,7 @@ impl ReportCache {
     /// Opens the cache; `None`, with a log message, when it cannot be used.
     #[must_use]
     pub fn open(state: &StateFolder) -> Option<Self> {
-        Self::sized(state, PAGES)
+        Self::sized(state, MAX_PAGES)
     }
 
     fn sized(state: &StateFolder, pages: u32) -> Option<Self> {
@@ -89,7 +89,7 @@ impl ReportCache {
     /// Holds a report until [`ReportCache::write`].
     pub fn add(&mut self, key: Key, report: &Report) {
         let Ok(text) = serde_json::to_vec(report) else { return };
-        if is_sound(report) && text.len() <= LONGEST && self.bytes + text.len() <= MOST_AT_ONCE {
+        if is_sound(report) && text.len() <= MAX_REPORT_BYTES && self.bytes + text.len() <= MAX_SCAN_BYTES {
             self.bytes += text.len();
             let mut row = sealed(&key, &text).to_vec();
             row.extend(text);
@@ -133,7 +133,7 @@ fn connect(state: &StateFolder, pages: u32) -> rusqlite::Result<Connection> {
         tracing::debug!("{error}");
     }
     let database = Connection::open_with_flags(state.path().join(DATABASE), flags)?;
-    database.busy_timeout(PATIENCE)?;
+    database.busy_timeout(BUSY_TIMEOUT)?;
     let form: i64 = database.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if form != VERSION {
         database.execute_batch(&format!(

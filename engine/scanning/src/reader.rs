@@ -24,17 +24,17 @@ use tokio::sync::mpsc as queue;
 /// First argument that starts this program as a reader.
 pub const VERB: &str = "guard-reader";
 /// Time limit per artifact: more than the scan's own limit, with a margin for slow machines.
-const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 10 });
+const ARTIFACT_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 10 });
 /// Time limit until a reader has loaded its rules: each of the user's own rules is tried on its examples.
-const BEGINNING: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum length of an answer, in bytes.
-const LONGEST_ANSWER: usize = 16 << 20;
+const MAX_ANSWER_BYTES: usize = 16 << 20;
 /// Memory limit of a reader.
 const MEMORY: Bytes = Bytes::mib(512);
 /// Maximum number of lost readers; after that, the rest of a scan is unread.
-const MOST_LOST: u32 = 16;
+const MAX_LOST_READERS: u32 = 16;
 /// Maximum number of artifacts per process, to bound the damage that one of them can do to later ones.
-const MOST_JOBS: u32 = 1000;
+const MAX_JOBS: u32 = 1000;
 
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 
@@ -319,7 +319,7 @@ impl Start {
                 asked = asks.recv() => asked,
             };
             let Some((artifact, answer)) = asked else { break };
-            if worker.is_none() && self.count.lost.load(Ordering::Acquire) < MOST_LOST {
+            if worker.is_none() && self.count.lost.load(Ordering::Acquire) < MAX_LOST_READERS {
                 worker = self.worker(engine, policy).await.ok();
             }
             let report = match &mut worker {
@@ -329,7 +329,7 @@ impl Start {
             let replaced = match &report {
                 Ok(report) => {
                     !hotcell_guard::is_repeatable(report)
-                        || worker.as_ref().is_some_and(|w| w.jobs >= MOST_JOBS)
+                        || worker.as_ref().is_some_and(|w| w.jobs >= MAX_JOBS)
                 }
                 Err(_) => {
                     self.count.lost.fetch_add(1, Ordering::AcqRel);
@@ -357,8 +357,8 @@ async fn death(worker: &mut Option<Worker>) {
 
 /// Time limit for waiting until this process has free descriptors.
 const DESCRIPTOR_TIMEOUT: Duration = Duration::from_secs(20);
-/// Pause between two attempts.
-const DESCRIPTOR_PAUSE: Duration = Duration::from_millis(50);
+/// Interval between two attempts.
+const DESCRIPTOR_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A scanning process.
 struct Worker {
@@ -383,7 +383,7 @@ impl Worker {
                 Err(refusal)
                     if refusal.lacks == Some(Lack::Descriptors) && since.elapsed() < DESCRIPTOR_TIMEOUT =>
                 {
-                    tokio::time::sleep(DESCRIPTOR_PAUSE).await;
+                    tokio::time::sleep(DESCRIPTOR_INTERVAL).await;
                 }
                 Err(refusal) => return Err(Outcome::from(refusal).into()),
             }
@@ -395,7 +395,7 @@ impl Worker {
         let stop = running.canceller();
         let ended = tokio::spawn(running.wait());
         let mut worker = Self { ended, stop, input, output, rest: Vec::new(), jobs: 0 };
-        let began = tokio::time::timeout(BEGINNING, async {
+        let began = tokio::time::timeout(START_TIMEOUT, async {
             // If the process could not start, its input is closed; its outcome says why.
             let _ = worker.input.write_all(rules).await;
             let _ = worker.input.write_all(b"\n").await;
@@ -425,12 +425,13 @@ impl Worker {
         };
         let mut head = serde_json::to_vec(&head).map_err(|e| e.to_string())?;
         head.push(b'\n');
-        let answered = tokio::time::timeout(PATIENCE, async {
+        let answered = tokio::time::timeout(ARTIFACT_TIMEOUT, async {
             self.input.write_all(&head).await.map_err(|_| "the reader ended".to_owned())?;
             self.input.write_all(&artifact.bytes).await.map_err(|_| "the reader ended".to_owned())?;
             self.line().await
         });
-        let line = answered.await.map_err(|_| format!("not read within {} s", PATIENCE.as_secs()))??;
+        let line =
+            answered.await.map_err(|_| format!("not read within {} s", ARTIFACT_TIMEOUT.as_secs()))??;
         let mut report: Report =
             serde_json::from_slice(&line).map_err(|e| format!("the reader's answer is no report: {e}"))?;
         report.artifact.names = vec![artifact.name.clone()];
@@ -450,7 +451,7 @@ impl Worker {
                 return Ok(line);
             }
             looked = self.rest.len();
-            if looked > LONGEST_ANSWER {
+            if looked > MAX_ANSWER_BYTES {
                 return Err("the reader's answer is too long".to_owned());
             }
             match self.output.recv().await {

@@ -13,7 +13,7 @@ use crate::cache::{Key, ReportCache};
 use crate::reader::{Reader, Rules, Span, Unstarted, lost};
 
 /// Maximum number of idle readers.
-const MOST_IDLE: usize = 2;
+const MAX_IDLE_READERS: usize = 2;
 
 /// State shared by scans. Clones share it; the default keeps nothing.
 #[derive(Clone, Debug, Default)]
@@ -104,7 +104,7 @@ impl ScanState {
         }
         let oldest = self.idle().and_then(|mut idle| {
             idle.push((kind, reader));
-            (idle.len() > MOST_IDLE).then(|| idle.remove(0))
+            (idle.len() > MAX_IDLE_READERS).then(|| idle.remove(0))
         });
         drop(oldest);
     }
@@ -291,7 +291,7 @@ mod tests {
             scan.read(&Artifact::new("a.py", format!("print({at})\n")));
         }
         scans.into_iter().for_each(|scan| scan.end().unwrap());
-        assert_eq!(reading.idle().unwrap().len(), MOST_IDLE);
+        assert_eq!(reading.idle().unwrap().len(), MAX_IDLE_READERS);
         let other = (begin().kind.0, vec![Confinement::LandlockOnly]);
         assert!(reading.take(&other).is_none());
         assert!(reading.take(&begin().kind).is_some());

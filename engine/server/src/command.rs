@@ -30,11 +30,11 @@ use super::workspaces::RunDir;
 /// System folders from which a program may be named by its path.
 const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/alternatives"];
 /// Maximum size of standard input, in bytes: it is held in memory while the run waits.
-const LONGEST_STDIN: usize = 1 << 20;
+const MAX_STDIN_BYTES: usize = 1 << 20;
 /// Maximum size of standard error captured from a program that reports errors as text.
-const READ: Bytes = Bytes(64 << 10);
+const CAPTURE_SIZE: Bytes = Bytes(64 << 10);
 /// Maximum number of arguments, and their maximum total size in bytes.
-const ARGUMENTS: (usize, usize) = (4096, 1 << 20);
+const ARGUMENT_LIMITS: (usize, usize) = (4096, 1 << 20);
 
 /// A request to run a program or a source.
 #[derive(Debug)]
@@ -183,7 +183,7 @@ impl CommandRequest {
                     },
                     Ok(Ok(mut prepared)) => {
                         if prepared.reads_errors() {
-                            prepared.policy.job.limits.capture = READ;
+                            prepared.policy.job.limits.capture = CAPTURE_SIZE;
                         }
                         if keep == ChangePolicy::default() {
                             prepared.before = None;
@@ -334,8 +334,8 @@ fn check_arguments(argv: &[String]) -> Result<(), ErrorReport> {
     let bad =
         |why: String, hint: &str| Err(ErrorReport::new(Code::InvalidValue, why).field("argv").hint(hint));
     let bytes: usize = argv.iter().map(String::len).sum();
-    if argv.len() > ARGUMENTS.0 || bytes > ARGUMENTS.1 {
-        let (most, long) = ARGUMENTS;
+    if argv.len() > ARGUMENT_LIMITS.0 || bytes > ARGUMENT_LIMITS.1 {
+        let (most, long) = ARGUMENT_LIMITS;
         return bad(
             format!(
                 "argv has {} texts of {bytes} bytes; allowed is 1 to {most} texts of at most {long} bytes",
@@ -390,22 +390,22 @@ fn check_env(env: &[(String, String)]) -> Result<(), ErrorReport> {
         }
     }
     let bytes: usize = env.iter().map(|(n, v)| n.len() + v.len()).sum();
-    if env.len() > ARGUMENTS.0 || bytes > ARGUMENTS.1 {
+    if env.len() > ARGUMENT_LIMITS.0 || bytes > ARGUMENT_LIMITS.1 {
         return Err(ErrorReport::new(
             Code::InvalidValue,
             format!("env has {} variables of {bytes} bytes", env.len()),
         )
         .field("env")
-        .hint(format!("at most {} of {} bytes", ARGUMENTS.0, ARGUMENTS.1)));
+        .hint(format!("at most {} of {} bytes", ARGUMENT_LIMITS.0, ARGUMENT_LIMITS.1)));
     }
     Ok(())
 }
 
 fn check_stdin(stdin: &[u8]) -> Result<(), ErrorReport> {
-    if stdin.len() <= LONGEST_STDIN {
+    if stdin.len() <= MAX_STDIN_BYTES {
         return Ok(());
     }
-    let why = format!("stdin has {} bytes; allowed is at most {LONGEST_STDIN}", stdin.len());
+    let why = format!("stdin has {} bytes; allowed is at most {MAX_STDIN_BYTES}", stdin.len());
     Err(ErrorReport::new(Code::InvalidValue, why).field("stdin").hint("put what is long into a file"))
 }
 
@@ -439,6 +439,6 @@ mod tests {
         }
         assert!(check(&[]).is_err());
         assert!(check(&["x", "a\0b"]).is_err());
-        assert!(check(&vec!["x"; ARGUMENTS.0 + 1]).is_err());
+        assert!(check(&vec!["x"; ARGUMENT_LIMITS.0 + 1]).is_err());
     }
 }

@@ -9,12 +9,12 @@ use hotcell_state::history::{History, HistoryError, Stored, bounded};
 use hotcell_state::state::StateFolder;
 
 /// Delay between a run's answer and its history entry.
-const LATER: Duration = Duration::from_millis(50);
-/// First delay before a retry; it doubles each time, up to [`LONGEST`].
-const AGAIN: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(60);
+const WRITE_DELAY: Duration = Duration::from_millis(50);
+/// First delay before a retry; it doubles each time, up to [`MAX_RETRY_DELAY`].
+const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
 /// Maximum number of runs waiting to be written; beyond it the oldest are lost.
-const MOST: usize = 500;
+const MAX_QUEUED_RUNS: usize = 500;
 
 /// Writes the history of a state folder in the background.
 pub struct HistoryWriter {
@@ -50,12 +50,12 @@ impl HistoryWriter {
     }
 
     async fn write_all(self: Arc<Self>) {
-        let mut pause = LATER;
+        let mut pause = WRITE_DELAY;
         loop {
             tokio::time::sleep(pause).await;
             let scribe = Arc::clone(&self);
             let written = tokio::task::spawn_blocking(move || scribe.write()).await.unwrap_or(false);
-            pause = if written { LATER } else { (2 * pause).clamp(AGAIN, LONGEST) };
+            pause = if written { WRITE_DELAY } else { (2 * pause).clamp(MIN_RETRY_DELAY, MAX_RETRY_DELAY) };
             let mut waiting = self.waiting();
             if waiting.runs.is_empty() {
                 waiting.in_hand = false;
@@ -78,7 +78,7 @@ impl HistoryWriter {
         let mut waiting = self.waiting();
         // Runs added meanwhile are younger.
         runs.append(&mut waiting.runs);
-        let lost = runs.len().saturating_sub(MOST);
+        let lost = runs.len().saturating_sub(MAX_QUEUED_RUNS);
         runs.drain(..lost);
         waiting.runs = runs;
         let left = waiting.runs.len();
@@ -117,12 +117,12 @@ mod tests {
         let scribe = Arc::new(HistoryWriter::new(Arc::clone(&state)));
         // A folder in place of the database cannot be opened.
         std::fs::create_dir(state.database()).unwrap();
-        for id in 0..MOST + 2 {
+        for id in 0..MAX_QUEUED_RUNS + 2 {
             let (stored, outcome) = run(id);
             scribe.add(stored, outcome);
         }
         assert!(!scribe.write());
-        assert_eq!(scribe.waiting().runs.len(), MOST);
+        assert_eq!(scribe.waiting().runs.len(), MAX_QUEUED_RUNS);
         std::fs::remove_dir(state.database()).unwrap();
         let written = async {
             while scribe.waiting().in_hand {
@@ -131,6 +131,9 @@ mod tests {
         };
         tokio::time::timeout(Duration::from_secs(30), written).await.expect("it is tried again");
         let rows = History::open_to_read(&state).unwrap().unwrap().list().unwrap();
-        assert_eq!((rows.len(), rows[0].id.as_str()), (MOST, run(MOST + 1).0.id.as_str()));
+        assert_eq!(
+            (rows.len(), rows[0].id.as_str()),
+            (MAX_QUEUED_RUNS, run(MAX_QUEUED_RUNS + 1).0.id.as_str())
+        );
     }
 }

@@ -33,9 +33,9 @@ pub struct AskedLimits {
 }
 
 /// Minimum time that can be requested.
-const SHORTEST: Duration = Duration::from_millis(10);
+const MIN_TIMEOUT: Duration = Duration::from_millis(10);
 /// Maximum number of seconds that can be converted to a time.
-const LONGEST: f64 = 1e9;
+const MAX_SECONDS: f64 = 1e9;
 const MIB: u64 = 1 << 20;
 
 impl AskedLimits {
@@ -75,7 +75,7 @@ fn count(field: &str, asked: u64, most: u64) -> Result<u64, ErrorReport> {
 }
 
 fn time(field: &str, seconds: f64, most: Option<Duration>) -> Result<Duration, ErrorReport> {
-    let (least, most) = (SHORTEST.as_secs_f64(), most.map_or(LONGEST, |m| m.as_secs_f64()));
+    let (least, most) = (MIN_TIMEOUT.as_secs_f64(), most.map_or(MAX_SECONDS, |m| m.as_secs_f64()));
     if seconds >= least && seconds <= most {
         Ok(Duration::from_secs_f64(seconds))
     } else {

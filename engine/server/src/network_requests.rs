@@ -14,12 +14,12 @@ use serde_json::Value;
 use super::workspaces::RunDir;
 
 /// Maximum number of hosts per run.
-const HOSTS: usize = 16;
+const MAX_HOSTS: usize = 16;
 /// Arguments that do not affect what runs.
 const ASIDE: [&str; 3] = ["network", "wait_ms", "idempotency_key"];
 /// Maximum size of a diff, in bytes: one byte more than a person may be asked to read, so that a longer one
 /// is noticed.
-const LONGEST: usize = MAX_SHOWN + 1;
+const MAX_DIFF_BYTES: usize = MAX_TEXT_BYTES + 1;
 
 /// Parses the hosts that a caller names. Only the operator may say where a name is, and which addresses of
 /// private networks may be reached: a rule of that sort must be in the operator's own list, even if a person
@@ -29,8 +29,8 @@ const LONGEST: usize = MAX_SHOWN + 1;
 /// A report when a host is invalid or only the operator may name it, or there are too many.
 pub fn hosts(named: &[String], operators: &AllowList) -> Result<Option<AllowList>, ErrorReport> {
     let bad = |why: String| ErrorReport::new(Code::InvalidValue, why).field("network");
-    if named.len() > HOSTS {
-        return Err(bad(format!("network names {} hosts; allowed are {HOSTS}", named.len())));
+    if named.len() > MAX_HOSTS {
+        return Err(bad(format!("network names {} hosts; allowed are {MAX_HOSTS}", named.len())));
     }
     if named.is_empty() {
         return Ok(None);
@@ -114,7 +114,7 @@ pub fn asked(
         let changes = pinned.changes().map_err(of_store)?;
         let read = pinned.with_view(|before, view| {
             content.view(view)?;
-            diff(before, view, &changes, LONGEST)
+            diff(before, view, &changes, MAX_DIFF_BYTES)
         });
         let changed = read.map_err(of_store)?;
         shown.push_str("What the workspace has beside its folder:\n");
@@ -179,7 +179,7 @@ mod tests {
         assert!(named(&[]).unwrap().is_none());
         assert_eq!(named(&["pypi.org:443"]).unwrap().unwrap().rules().len(), 1);
         assert!(named(&["pypi.org"]).unwrap_err().to_string().contains("pypi.org:443"));
-        assert!(named(&["a.org:1"; HOSTS + 1]).is_err());
+        assert!(named(&["a.org:1"; MAX_HOSTS + 1]).is_err());
     }
 
     #[test]

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use hotcell_state::report::{Code, ErrorReport};
 
 /// Maximum length of a path, in bytes.
-pub const LONGEST: usize = 1024;
+pub const MAX_PATH_BYTES: usize = 1024;
 /// Maximum depth of a path.
-pub const DEEPEST: usize = 32;
+pub const MAX_PATH_DEPTH: usize = 32;
 /// Maximum length of a file name, in bytes.
-const LONGEST_NAME: usize = 255;
+const MAX_NAME_BYTES: usize = 255;
 
 /// Parses a relative path below the workspace.
 ///
@@ -25,8 +25,8 @@ pub fn relative(path: &str) -> Result<PathBuf, ErrorReport> {
     if path.is_empty() {
         return bad("is empty");
     }
-    if path.len() > LONGEST {
-        return bad(&format!("has {} bytes; allowed is 1 to {LONGEST}", path.len()));
+    if path.len() > MAX_PATH_BYTES {
+        return bad(&format!("has {} bytes; allowed is 1 to {MAX_PATH_BYTES}", path.len()));
     }
     if path.starts_with('/') {
         return bad("is absolute");
@@ -39,14 +39,14 @@ pub fn relative(path: &str) -> Result<PathBuf, ErrorReport> {
         match name {
             ".." => return bad("leads out of its folder with .."),
             "" | "." => {}
-            name if name.len() > LONGEST_NAME => {
-                return bad(&format!("has a name of {} bytes; allowed is 1 to {LONGEST_NAME}", name.len()));
+            name if name.len() > MAX_NAME_BYTES => {
+                return bad(&format!("has a name of {} bytes; allowed is 1 to {MAX_NAME_BYTES}", name.len()));
             }
             name => names.push(name),
         }
     }
-    if names.is_empty() || names.len() > DEEPEST {
-        return bad(&format!("has {} parts; allowed is 1 to {DEEPEST}", names.len()));
+    if names.is_empty() || names.len() > MAX_PATH_DEPTH {
+        return bad(&format!("has {} parts; allowed is 1 to {MAX_PATH_DEPTH}", names.len()));
     }
     Ok(names.iter().collect())
 }

@@ -46,7 +46,7 @@ pub enum Full {
 }
 
 /// Maximum number of turns for a caller's calls without a session.
-const WITHOUT_SESSION: usize = 8;
+const MAX_SESSIONLESS_TURNS: usize = 8;
 
 /// Waiting items of one caller by session, the next session in front.
 type Lanes<T> = VecDeque<(Lane, VecDeque<T>)>;
@@ -106,7 +106,7 @@ impl<T: PartialEq> Queue<T> {
             self.turns.push_back((caller.clone(), lanes));
             return Ok(());
         };
-        let most = if lane.0.is_some() { 1 } else { WITHOUT_SESSION };
+        let most = if lane.0.is_some() { 1 } else { MAX_SESSIONLESS_TURNS };
         let is_full = lanes.iter().filter(|(l, _)| l == lane).count() >= most;
         // Of several equally short lanes, the one with the earliest turn: calls without a session are then
         // served in order.
@@ -256,7 +256,7 @@ mod tests {
             order.extend(queue.take());
         }
         // Each of the others delays it by one turn, not by the twenty that wait.
-        assert_eq!(order.iter().position(|n| *n == 100), Some(WITHOUT_SESSION));
+        assert_eq!(order.iter().position(|n| *n == 100), Some(MAX_SESSIONLESS_TURNS));
         order.retain(|n| *n != 100);
         assert!(order.is_sorted(), "{order:?}");
     }

@@ -104,15 +104,15 @@ impl std::fmt::Debug for Order {
 }
 
 /// Maximum size of a stored command line, in bytes.
-const LONGEST_COMMAND: usize = 4096;
+const MAX_COMMAND_BYTES: usize = 4096;
 /// Maximum length of a key.
-pub const LONGEST_KEY: usize = 128;
+pub const MAX_KEY_LEN: usize = 128;
 /// Interval of removing old runs.
-const SWEEP: Duration = Duration::from_secs(60);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// Time for which an examination of the host is reused.
-const EXAMINATION: Duration = Duration::from_secs(600);
+const EXAMINATION_LIFETIME: Duration = Duration::from_secs(600);
 /// Time limit for shutting down.
-const CLOSE: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The service. Clones share it.
 #[derive(Clone, Debug)]
@@ -342,7 +342,7 @@ impl Live {
     pub async fn examine(&self) -> Arc<Doctor> {
         let mut examined = self.0.examined.lock().await;
         if let Some((at, doctor)) = examined.as_ref()
-            && at.elapsed() < EXAMINATION
+            && at.elapsed() < EXAMINATION_LIFETIME
         {
             return Arc::clone(doctor);
         }
@@ -400,8 +400,8 @@ impl Live {
 
     fn key(&self, key: Option<&str>, content: &[u8]) -> Result<Option<(String, u64)>, ErrorReport> {
         match key {
-            Some(key) if key.is_empty() || key.len() > LONGEST_KEY => {
-                let why = format!("idempotency_key has {} bytes; allowed is 1 to {LONGEST_KEY}", key.len());
+            Some(key) if key.is_empty() || key.len() > MAX_KEY_LEN => {
+                let why = format!("idempotency_key has {} bytes; allowed is 1 to {MAX_KEY_LEN}", key.len());
                 Err(ErrorReport::new(Code::InvalidValue, why)
                     .field("idempotency_key")
                     .hint("use a short random text"))
@@ -466,8 +466,8 @@ impl Live {
                 run.ended().await;
             }
         };
-        if tokio::time::timeout(CLOSE, ended).await.is_err() {
-            tracing::warn!("some runs did not end within {} s", CLOSE.as_secs());
+        if tokio::time::timeout(CLOSE_TIMEOUT, ended).await.is_err() {
+            tracing::warn!("some runs did not end within {} s", CLOSE_TIMEOUT.as_secs());
         }
         let behind = std::mem::take(&mut *self.0.behind.lock().unwrap_or_else(PoisonError::into_inner));
         let written = async {
@@ -475,7 +475,7 @@ impl Live {
                 let _ = one.await;
             }
         };
-        if tokio::time::timeout(CLOSE, written).await.is_err() {
+        if tokio::time::timeout(CLOSE_TIMEOUT, written).await.is_err() {
             tracing::warn!("what became of some tasks is not written down");
         }
         let shared = Arc::clone(&self.0);
@@ -491,7 +491,7 @@ impl Live {
             tools.close().await;
         }
         self.0.pool.clear();
-        self.engine().settle(CLOSE).await;
+        self.engine().settle(CLOSE_TIMEOUT).await;
     }
 
     /// Number of running, waiting and remembered runs. For tests and a status page.
@@ -608,7 +608,7 @@ fn known(
 
 /// The beginning of a command line.
 fn beginning(mut command: Vec<String>) -> Vec<String> {
-    let mut left = LONGEST_COMMAND;
+    let mut left = MAX_COMMAND_BYTES;
     for at in 0..command.len() {
         let word = &mut command[at];
         if word.len() + 1 > left {
@@ -632,7 +632,7 @@ fn full(full: Full) -> ErrorReport {
 
 async fn sweep_now_and_then(live: Weak<Shared>) {
     loop {
-        tokio::time::sleep(SWEEP).await;
+        tokio::time::sleep(SWEEP_INTERVAL).await;
         let Some(shared) = live.upgrade() else { return };
         shared.forget(&mut shared.table.lock().unwrap_or_else(PoisonError::into_inner));
         let _ = tokio::task::spawn_blocking(move || shared.workspaces.forget()).await;

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::retained::{Piece, Retained};
 
 /// Maximum length of a progress message, in bytes.
-const LONGEST_MESSAGE: usize = 300;
+const MAX_MESSAGE_BYTES: usize = 300;
 
 /// One of a program's output streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -260,7 +260,7 @@ impl Run {
     }
 
     pub(crate) fn progressed(&self, mut progress: Progress) {
-        let end = (0..=LONGEST_MESSAGE.min(progress.message.len()))
+        let end = (0..=MAX_MESSAGE_BYTES.min(progress.message.len()))
             .rev()
             .find(|at| progress.message.is_char_boundary(*at));
         progress.message.truncate(end.unwrap_or(0));

@@ -16,20 +16,20 @@ use serde_json::Value;
 use super::folder;
 
 /// Retention of a finished task, in milliseconds: one hour.
-pub const REMEMBERED_MS: u64 = 3_600_000;
+pub const TASK_RETENTION_MS: u64 = 3_600_000;
 /// Maximum number of tasks per caller; a further call is answered without a task.
-const MOST: u64 = 1000;
+const MAX_TASKS: u64 = 1000;
 /// Maximum size of a stored answer, in bytes.
-const LONGEST: usize = 1 << 20;
+const MAX_ANSWER_BYTES: usize = 1 << 20;
 
 /// Maximum number of complete results held in memory while they cannot be written; of further ones only the
 /// fact is stored.
-const UNWRITTEN: usize = 64;
+const MAX_UNWRITTEN_RESULTS: usize = 64;
 
 /// Placeholder for a service's name: a run without a task, of a service that has ended.
 const LEFT: &str = "left";
 /// Maximum number of such rows per caller; the oldest are removed.
-const MOST_LEFT: u64 = 500;
+const MAX_LEFT_ROWS: u64 = 500;
 
 /// Result of a task whose service ended.
 const DIED: &str = "the server ended before it was done";
@@ -123,7 +123,7 @@ impl Tasks {
             database.execute("DELETE FROM tasks WHERE expires <= ?1", [now])?;
             let count = "SELECT count(*) FROM tasks WHERE caller = ?1 AND service <> 'left'";
             let count: u64 = database.query_row(count, [caller.to_string()], |row| row.get(0))?;
-            if count >= MOST {
+            if count >= MAX_TASKS {
                 return Ok(false);
             }
             database.execute(
@@ -134,7 +134,7 @@ impl Tasks {
             Ok(true)
         });
         if !begun.map_err(bad)? {
-            let why = format!("{MOST} tasks of yours are remembered already");
+            let why = format!("{MAX_TASKS} tasks of yours are remembered already");
             return Err(ErrorReport::new(Code::Busy, why));
         }
         self.get(caller, id)
@@ -161,7 +161,7 @@ impl Tasks {
             database.execute(
                 "DELETE FROM tasks WHERE service = ?1 AND caller = ?2 AND id NOT IN
                  (SELECT id FROM tasks WHERE service = ?1 AND caller = ?2 ORDER BY created DESC LIMIT ?3)",
-                params![LEFT, caller.to_string(), MOST_LEFT],
+                params![LEFT, caller.to_string(), MAX_LEFT_ROWS],
             )?;
             Ok(())
         })
@@ -176,7 +176,7 @@ impl Tasks {
         };
         for service in retry_while_busy(of).map_err(bad)? {
             if !folder::lives(folder, &service) {
-                let remembered = i64::try_from(REMEMBERED_MS).unwrap_or(i64::MAX).saturating_mul(1000);
+                let remembered = i64::try_from(TASK_RETENTION_MS).unwrap_or(i64::MAX).saturating_mul(1000);
                 let end = || {
                     let query = "UPDATE tasks SET state = 'failed', payload = ?2, updated = ?3, expires = ?4
                                  WHERE service = ?1 AND state = 'working'";
@@ -202,7 +202,7 @@ impl Tasks {
             unwritten.remove(id);
         } else if !unwritten.contains_key(id) {
             let short = || Stands::Failed("it is done, and its answer could not be written down".to_owned());
-            let kept = if unwritten.len() < UNWRITTEN { became.clone() } else { short() };
+            let kept = if unwritten.len() < MAX_UNWRITTEN_RESULTS { became.clone() } else { short() };
             unwritten.insert(id.to_owned(), kept);
         }
         written
@@ -249,12 +249,12 @@ fn write(database: &Connection, id: &str, became: &Stands) -> rusqlite::Result<(
         Stands::Working | Stands::Cancelled => None,
     };
     let (state, payload) = match payload {
-        Some(long) if long.len() > LONGEST => {
+        Some(long) if long.len() > MAX_ANSWER_BYTES => {
             ("failed", Some(format!("its answer has {} bytes, too many to be kept", long.len())))
         }
         payload => (became.name(), payload),
     };
-    let remembered = i64::try_from(REMEMBERED_MS).unwrap_or(i64::MAX).saturating_mul(1000);
+    let remembered = i64::try_from(TASK_RETENTION_MS).unwrap_or(i64::MAX).saturating_mul(1000);
     database.execute(
         "UPDATE tasks SET state = ?2, payload = ?3, updated = ?4, expires = ?5
          WHERE id = ?1 AND state = 'working'",
@@ -282,7 +282,7 @@ fn read(database: &Connection, caller: &Caller, id: &str) -> rusqlite::Result<Op
         };
         // While the task is in progress, its retention is extended.
         let lasts = expires.unwrap_or(now).saturating_sub(created_us).max(0);
-        let more = if expires.is_none() { REMEMBERED_MS } else { 0 };
+        let more = if expires.is_none() { TASK_RETENTION_MS } else { 0 };
         let ttl_ms = u64::try_from(lasts / 1000).unwrap_or(0).saturating_add(more).max(1);
         let task = Task { id: id.to_owned(), created_us, updated_us: row.get(2)?, ttl_ms, stands };
         Ok((task, row.get(0)?))
@@ -334,7 +334,7 @@ mod tests {
         assert!(why.contains("the server ended"), "{why}");
         assert_eq!(others.get(&me, "c").unwrap().stands, Stands::Failed(why));
         let task = others.get(&me, "a").unwrap();
-        assert!((REMEMBERED_MS..REMEMBERED_MS + 60_000).contains(&task.ttl_ms), "{task:?}");
+        assert!((TASK_RETENTION_MS..TASK_RETENTION_MS + 60_000).contains(&task.ttl_ms), "{task:?}");
     }
 
     #[test]
@@ -346,7 +346,7 @@ mod tests {
         tasks.begin(&me, "t").unwrap();
         tasks.end("t", &Stands::Completed(json!(1))).unwrap();
         let some: Vec<_> =
-            (0..MOST_LEFT + 20).map(|n| (format!("r{n}"), Stands::Completed(json!(n)))).collect();
+            (0..MAX_LEFT_ROWS + 20).map(|n| (format!("r{n}"), Stands::Completed(json!(n)))).collect();
         tasks.leave(&me, &some[..20]).unwrap();
         tasks.leave(&me, &[("t".to_owned(), Stands::Cancelled)]).unwrap();
         tasks.leave(&me, &some[20..]).unwrap();
@@ -365,7 +365,7 @@ mod tests {
         let state = StateFolder::open(&dir.path().join("s")).unwrap();
         let (folder, tasks) = service(&state);
         let (me, you) = (Caller::new("me"), Caller::new("you"));
-        let names: Vec<String> = (0..=UNWRITTEN).map(|n| format!("t{n}")).collect();
+        let names: Vec<String> = (0..=MAX_UNWRITTEN_RESULTS).map(|n| format!("t{n}")).collect();
         for name in &names {
             tasks.begin(&me, name).unwrap();
         }
@@ -386,7 +386,9 @@ mod tests {
         drop(folder);
         let (_second, others) = service(&state);
         assert_eq!(others.get(&me, "t0").unwrap().stands, answer, "it was written when it was asked for");
-        assert!(tasks.unwritten().len() == UNWRITTEN - 1 || !tasks.unwritten().contains_key("t0"));
+        assert!(
+            tasks.unwritten().len() == MAX_UNWRITTEN_RESULTS - 1 || !tasks.unwritten().contains_key("t0")
+        );
     }
 
     #[test]
@@ -396,7 +398,7 @@ mod tests {
         let (_folder, tasks) = service(&state);
         let me = Caller::new("me");
         tasks.begin(&me, "a").unwrap();
-        tasks.end("a", &Stands::Completed(json!("x".repeat(LONGEST)))).unwrap();
+        tasks.end("a", &Stands::Completed(json!("x".repeat(MAX_ANSWER_BYTES)))).unwrap();
         let Stands::Failed(why) = tasks.get(&me, "a").unwrap().stands else { panic!() };
         assert!(why.contains("too many"), "{why}");
         Connection::open(state.database()).unwrap().execute_batch("UPDATE tasks SET expires = 1").unwrap();

@@ -28,7 +28,7 @@ use super::run::{Answer, Progress, RunContext, Stream};
 use super::workspaces::RunDir;
 
 /// Maximum length of a filter, in bytes.
-const LONGEST_FILTER: usize = 4096;
+const MAX_FILTER_BYTES: usize = 4096;
 
 /// A request to run a workspace's tests.
 #[derive(Debug)]
@@ -58,11 +58,12 @@ impl TestsRequest {
     /// # Errors
     /// A report that names the field.
     pub fn into_work(self, live: &Live, caller: &Caller) -> Result<TestsWork, ErrorReport> {
-        if let Some(filter) = self.filter.as_ref().filter(|f| f.len() > LONGEST_FILTER || f.contains('\0')) {
+        if let Some(filter) = self.filter.as_ref().filter(|f| f.len() > MAX_FILTER_BYTES || f.contains('\0'))
+        {
             return Err(ErrorReport::new(
                 Code::InvalidValue,
                 format!(
-                    "filter has {} bytes; allowed is at most {LONGEST_FILTER}, without zero bytes",
+                    "filter has {} bytes; allowed is at most {MAX_FILTER_BYTES}, without zero bytes",
                     filter.len()
                 ),
             )

@@ -17,11 +17,11 @@ use nix::fcntl::{Flock, FlockArg};
 /// File name in the state folder.
 const FILE: &str = "mcp-tokens";
 /// Minimum length of a token: 128 bits in hexadecimal.
-const SHORTEST: usize = 32;
+const MIN_TOKEN_LEN: usize = 32;
 /// Maximum length of a token.
-const LONGEST: usize = 256;
+const MAX_TOKEN_LEN: usize = 256;
 /// Maximum size of the file, in bytes.
-const LONGEST_FILE: u64 = 64 * 1024;
+const MAX_FILE_BYTES: u64 = 64 * 1024;
 
 /// Names of callers without a token: the process that starts the server, and all callers where no token is
 /// needed. Tokens must not have these names.
@@ -73,7 +73,7 @@ impl Tokens {
             return Err(bad(format!("others can read it (mode {:04o}); chmod 600", about.mode() & 0o7777)));
         }
         let mut text = String::new();
-        file.take(LONGEST_FILE).read_to_string(&mut text).map_err(io)?;
+        file.take(MAX_FILE_BYTES).read_to_string(&mut text).map_err(io)?;
         let all = parse(&text).map_err(bad)?;
         Ok(Self { all: Arc::new(RwLock::new(all)), path })
     }
@@ -143,7 +143,9 @@ fn parse(text: &str) -> Result<Vec<(Caller, String)>, String> {
         let wrong = |why: &str| Err(format!("line {}: {why}", at + 1));
         let words: Vec<_> = line.split_whitespace().collect();
         let [name, token] = words[..] else { return wrong("is not NAME TOKEN") };
-        if !(SHORTEST..=LONGEST).contains(&token.len()) || !token.bytes().all(|b| b.is_ascii_graphic()) {
+        if !(MIN_TOKEN_LEN..=MAX_TOKEN_LEN).contains(&token.len())
+            || !token.bytes().all(|b| b.is_ascii_graphic())
+        {
             return wrong("the token is not 32 to 256 printable characters; openssl rand -hex 32 makes one");
         }
         if NOT_TOKENS.contains(&name) {
@@ -205,7 +207,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let state = StateFolder::open(&dir.path().join("s")).unwrap();
         let with = |callers: &[char]| {
-            let line = |c: &char| format!("{c} {}\n", c.to_string().repeat(SHORTEST));
+            let line = |c: &char| format!("{c} {}\n", c.to_string().repeat(MIN_TOKEN_LEN));
             std::fs::write(state.path().join(FILE), callers.iter().map(line).collect::<String>()).unwrap();
             Tokens::open(&state).unwrap()
         };
@@ -213,7 +215,7 @@ mod tests {
         let tokens = with(&['a', 'b']);
         let clone = tokens.clone();
         assert_eq!(tokens.narrow(&with(&['b', 'c'])), 1);
-        let opens = |c: char| clone.caller(c.to_string().repeat(SHORTEST).as_bytes()).is_some();
+        let opens = |c: char| clone.caller(c.to_string().repeat(MIN_TOKEN_LEN).as_bytes()).is_some();
         assert_eq!(['a', 'b', 'c'].map(opens), [false, true, false]);
         tokens.replace(&with(&['b', 'c']));
         assert_eq!(['a', 'b', 'c'].map(opens), [false, true, true]);

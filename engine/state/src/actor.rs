@@ -7,7 +7,7 @@ use hotcell_guard::quarantine::Channel;
 /// The login user ID: it survives `su` and `sudo`, and only a privileged process can set it.
 const LOGIN: &str = "/proc/self/loginuid";
 /// Value of the login user ID where no user logged in, as in a service or a container.
-const NOBODY: u32 = u32::MAX;
+const NO_LOGIN_UID: u32 = u32::MAX;
 
 /// User who acts, and the channel used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl fmt::Display for Actor {
 }
 
 fn person(login: &str, real: u32) -> u32 {
-    login.trim().parse().ok().filter(|uid| *uid != NOBODY).unwrap_or(real)
+    login.trim().parse().ok().filter(|uid| *uid != NO_LOGIN_UID).unwrap_or(real)
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ const FORMS: [&str; 6] = [
 /// Schema version of this build.
 pub const VERSION: i64 = FORMS.len() as i64;
 /// Time limit for waiting while another process holds the database.
-pub const PATIENCE: Duration = Duration::from_secs(3);
+pub const BUSY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Error of opening the database.
 #[derive(Debug, thiserror::Error)]
@@ -99,7 +99,7 @@ pub fn open_to_read(folder: &StateFolder) -> Result<Option<(PooledConnection, i6
 pub fn seen_at_once(folder: &StateFolder) -> Option<DataVersion> {
     let lent = PooledConnection::again(&of(folder, false)?)?;
     let seen = lent.busy_timeout(Duration::ZERO).ok().and_then(|()| lent.seen().ok());
-    if lent.busy_timeout(PATIENCE).is_err() {
+    if lent.busy_timeout(BUSY_TIMEOUT).is_err() {
         // The busy timeout is zero now, so it must not return to the pool.
         drop(lent.for_once());
     }
@@ -137,7 +137,7 @@ fn open(
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let database = Connection::open_with_flags(&path, flags).map_err(bad)?;
-    database.busy_timeout(PATIENCE).map_err(bad)?;
+    database.busy_timeout(BUSY_TIMEOUT).map_err(bad)?;
     database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(bad)?;
     let found = retry_while_busy(|| version(&database)).map_err(bad)?;
     if found > VERSION {
@@ -187,7 +187,7 @@ pub fn transaction<T, E: From<rusqlite::Error>>(
 /// Retries while another process holds the database: SQLite's busy timeout covers neither a change to WAL nor
 /// the first read of a log that another process is recovering.
 pub fn retry_while_busy<T>(attempt: impl Fn() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + BUSY_TIMEOUT;
     loop {
         match attempt() {
             Err(rusqlite::Error::SqliteFailure(e, _))

@@ -19,12 +19,12 @@ use crate::time::{micros_since_1970, rfc3339};
 /// Value of the list's `schema` field.
 pub const SCHEMA: &str = "hotcell.runs/1";
 /// Maximum number of runs kept; older ones are removed.
-const KEPT: i64 = 1000;
+const MAX_RUNS: i64 = 1000;
 /// Maximum size of each stream in a stored outcome, in bytes, so that the history stays below about 64 MiB.
-const STREAM: usize = 32 * 1024;
+const MAX_STREAM_BYTES: usize = 32 * 1024;
 /// Size of the log, in bytes, that triggers a checkpoint. Opening the database reads the whole log, which
 /// takes about 0.3 ms for this size.
-const LONGEST_LOG: u64 = 512 * 1024;
+const MAX_LOG_BYTES: u64 = 512 * 1024;
 
 /// A run in a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -174,7 +174,7 @@ impl History {
                     row,
                 )?;
                 let last = self.database.last_insert_rowid();
-                self.database.execute("DELETE FROM runs WHERE seq <= ?1", [last - KEPT])
+                self.database.execute("DELETE FROM runs WHERE seq <= ?1", [last - MAX_RUNS])
             })
         })
         .map_err(|error| self.bad(error))?;
@@ -187,7 +187,7 @@ impl History {
     fn empty_long_log(&self) {
         let mut log = self.path.clone().into_os_string();
         log.push("-wal");
-        if std::fs::metadata(log).is_ok_and(|m| m.len() > LONGEST_LOG) {
+        if std::fs::metadata(log).is_ok_and(|m| m.len() > MAX_LOG_BYTES) {
             let emptied = self.database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
             if let Err(error) = emptied {
                 tracing::debug!("the log of the history is long and cannot be emptied now: {error}");
@@ -272,10 +272,10 @@ pub fn bounded(outcome: &Outcome) -> Outcome {
 
 fn shorter(output: &Output) -> Output {
     let kept = output.to_bytes();
-    if kept.len() <= STREAM {
+    if kept.len() <= MAX_STREAM_BYTES {
         return output.clone();
     }
-    let half = STREAM / 2;
+    let half = MAX_STREAM_BYTES / 2;
     // Cut text at character boundaries, so that it stays text.
     let (mut head, mut tail) = (half, kept.len() - half);
     if let Some(text) = &output.text {
@@ -338,11 +338,11 @@ mod tests {
     fn only_the_newest_stay() {
         let (_dir, folder) = folder();
         let history = History::open(&folder).unwrap();
-        for n in 0..KEPT + 5 {
+        for n in 0..MAX_RUNS + 5 {
             history.add(&run(&format!("{n:06x}")), &outcome("")).unwrap();
         }
         let rows = history.list().unwrap();
-        assert_eq!(rows.len(), usize::try_from(KEPT).unwrap());
+        assert_eq!(rows.len(), usize::try_from(MAX_RUNS).unwrap());
         assert_eq!(rows.last().unwrap().id, "000005");
     }
 
@@ -356,18 +356,18 @@ mod tests {
                 .unwrap();
         }
         let log = std::fs::metadata(folder.path().join("hotcell.db-wal")).unwrap().len();
-        assert!(log < 2 * LONGEST_LOG, "{log}");
+        assert!(log < 2 * MAX_LOG_BYTES, "{log}");
         assert_eq!(History::open(&folder).unwrap().list().unwrap().len(), 400);
     }
 
     #[test]
     fn long_output_loses_its_middle() {
-        let long = format!("{}é{}", "a".repeat(STREAM / 2 - 1), "b".repeat(STREAM));
+        let long = format!("{}é{}", "a".repeat(MAX_STREAM_BYTES / 2 - 1), "b".repeat(MAX_STREAM_BYTES));
         let short = shorter(&Output::new(long.clone().into_bytes(), long.len() as u64));
-        assert!(short.truncated && short.text.as_ref().unwrap().len() <= STREAM, "{short:?}");
+        assert!(short.truncated && short.text.as_ref().unwrap().len() <= MAX_STREAM_BYTES, "{short:?}");
         assert_eq!(short.bytes, long.len() as u64);
-        let raw = shorter(&Output::new(vec![0xff; STREAM * 2], 5_000_000));
-        assert!(raw.base64.is_some() && raw.to_bytes().len() == STREAM && raw.bytes == 5_000_000);
+        let raw = shorter(&Output::new(vec![0xff; MAX_STREAM_BYTES * 2], 5_000_000));
+        assert!(raw.base64.is_some() && raw.to_bytes().len() == MAX_STREAM_BYTES && raw.bytes == 5_000_000);
     }
 
     #[test]

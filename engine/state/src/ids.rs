@@ -6,7 +6,7 @@ use hotcell_sandbox::layer::nearest;
 use crate::report::{Code, ErrorReport};
 
 /// Maximum number of candidates listed for an ambiguous prefix.
-const AMONG: usize = 6;
+const MAX_CANDIDATES: usize = 6;
 
 /// Result of looking up an id.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub fn resolve_prefix(typed: &str, ids: &[String]) -> PrefixMatch {
         [one] => PrefixMatch::One(one.clone()),
         [] => PrefixMatch::None(nearest(&asked, ids.iter().map(String::as_str)).map(str::to_owned)),
         _ if among.iter().any(|id| **id == asked) => PrefixMatch::One(asked),
-        _ => PrefixMatch::Several(among.into_iter().take(AMONG).cloned().collect()),
+        _ => PrefixMatch::Several(among.into_iter().take(MAX_CANDIDATES).cloned().collect()),
     }
 }
 

@@ -18,7 +18,7 @@ pub const DATABASE: &str = "hotcell.db";
 /// closing it drops the locks that SQLite holds on it in this process (fcntl_locking(2)).
 static MAKING: Mutex<()> = Mutex::new(());
 /// Minimum free space, in bytes, needed to start anything.
-const LEAST_FREE: u64 = 256 * 1024;
+const MIN_FREE_BYTES: u64 = 256 * 1024;
 
 /// Choice of the state folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -220,7 +220,7 @@ impl StateFolder {
             error: e.into(),
         })?;
         let free = stat.blocks_available().saturating_mul(stat.fragment_size());
-        if free < LEAST_FREE {
+        if free < MIN_FREE_BYTES {
             return Err(StateError::Full { path: self.path.clone(), free });
         }
         Ok(())

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use hotcell_workspace::Folder;
 
 /// Maximum depth of folders searched.
-const MAX_DEPTH: usize = 6;
+const MAX_FOLDER_DEPTH: usize = 6;
 /// Maximum number of names examined.
 const MAX_NAMES: usize = 50_000;
 /// Folders that never hold build results made in place.
@@ -129,7 +129,7 @@ fn look(project: &Path, folder: &Path, depth: usize, names: &mut usize, found: &
             });
             match row {
                 Some(row) => found.push(Hidden { path, tool: row.tool, is_folder: true }),
-                None if depth < MAX_DEPTH && !SKIPPED.contains(&name.as_str()) => {
+                None if depth < MAX_FOLDER_DEPTH && !SKIPPED.contains(&name.as_str()) => {
                     look(project, &path, depth + 1, names, found);
                 }
                 None => {}

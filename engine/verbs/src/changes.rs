@@ -19,15 +19,15 @@ use hotcell_workspace::{
 use crate::pinned::PinnedWorkspace;
 
 /// Maximum number of rows in an outcome.
-const MOST_ROWS: usize = 10_000;
+const MAX_ROWS: usize = 10_000;
 /// Maximum number of paths examined.
-const MOST_PATHS: usize = 2_000_000;
+const MAX_PATHS: usize = 2_000_000;
 /// How a user of the command line commits protected names.
 const BY_OPTION: &str = "--allow-protected takes it over";
 /// Reason why special files are not kept in a workspace.
 const NO_SPECIAL: &str = "devices, pipes and sockets are not kept in a workspace";
 /// Maximum size of the diff in an outcome, in bytes.
-const LONGEST_DIFF: usize = 4 << 20;
+const MAX_DIFF_BYTES: usize = 4 << 20;
 
 /// How to treat the changes of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -146,10 +146,10 @@ impl WorkspaceBaseline {
         let whole = changed.whole;
         let upper = Folder::from_fd(changed.folder.try_clone()?);
         let layer = Layer { folder: &upper, whole };
-        let all = changes(&before, &[layer], &self.ignored, MOST_PATHS)?;
+        let all = changes(&before, &[layer], &self.ignored, MAX_PATHS)?;
         let after = before.with(layer);
-        let rows = all.iter().take(MOST_ROWS).map(row).collect();
-        let diff = if self.keep.diff { Some(diff(&before, &after, &all, LONGEST_DIFF)?) } else { None };
+        let rows = all.iter().take(MAX_ROWS).map(row).collect();
+        let diff = if self.keep.diff { Some(diff(&before, &after, &all, MAX_DIFF_BYTES)?) } else { None };
         if let Some(kept) = self.kept.filter(|_| self.keep.stay) {
             let (stays, commit) = stay(&kept, (&upper, whole, &self.ignored), self.keep, success);
             return Ok(Collected { rows, diff, commit, kept: Some(stays) });
@@ -287,7 +287,7 @@ fn marks(marks: Marks) -> Vec<Mark> {
 /// Committed paths that a person should look at.
 pub fn marked(committed: &hotcell_workspace::Committed) -> Vec<Marked> {
     let row = |(path, of): &(PathBuf, Marks)| Marked { path: text(path), marks: marks(*of) };
-    committed.marked.iter().take(MOST_ROWS).map(row).collect()
+    committed.marked.iter().take(MAX_ROWS).map(row).collect()
 }
 
 /// Paths that a commit left out, with the reasons; `how` as in [`admit::told`].

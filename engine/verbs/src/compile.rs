@@ -17,7 +17,7 @@ use crate::builds;
 use crate::language::{self, COMPILED, Compiler};
 
 /// Maximum number of files in a compiler's output, and their maximum depth.
-const MOST_FILES: (usize, usize) = (10_000, 32);
+const OUTPUT_LIMITS: (usize, usize) = (10_000, 32);
 
 /// A compile step before a run.
 #[derive(Debug)]
@@ -182,7 +182,7 @@ impl Build {
         if !self.folder {
             return copy(home, Path::new(COMPILED), &self.host(), 0o755, most).map(drop);
         }
-        let (files, deep) = MOST_FILES;
+        let (files, deep) = OUTPUT_LIMITS;
         let mut room = most.0;
         for (path, _) in home.tree(Path::new(COMPILED), files, deep).map_err(|e| e.to_string())? {
             let to = self.kept.path().join(&path);

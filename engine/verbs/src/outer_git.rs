@@ -15,9 +15,9 @@ use hotcell_sandbox::temporary;
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
 
 /// Maximum size of `.git`, `gitdir`, `commondir` and `config`, in bytes.
-const SHORT: u64 = 64 << 10;
+const MAX_SMALL_FILE_BYTES: u64 = 64 << 10;
 /// Maximum size of an index or a list of packed references, in bytes.
-const LONG: u64 = 256 << 20;
+const MAX_LARGE_FILE_BYTES: u64 = 256 << 20;
 /// Settings that describe how a repository is stored. Others may name programs, hosts or credentials.
 const SETTINGS: [(&str, &str); 8] = [
     ("core", "repositoryformatversion"),
@@ -61,7 +61,7 @@ pub fn of(project: &Path, image: Option<&ImageRoot>) -> Result<Option<Shown>, St
     if !file.symlink_metadata().is_ok_and(|about| about.is_file()) {
         return Ok(None);
     }
-    let text = read(&file, SHORT).map_err(|e| format!(".git cannot be read: {e}"))?;
+    let text = read(&file, MAX_SMALL_FILE_BYTES).map_err(|e| format!(".git cannot be read: {e}"))?;
     let Some(says) = one_line(&text).and_then(|line| line.strip_prefix("gitdir:")).map(str::trim) else {
         return Err(".git is a file that names no repository".to_owned());
     };
@@ -100,7 +100,7 @@ fn names_back(project: &Path, own: &Path) -> Result<Outer, String> {
         named && folder.and_then(|folder| folder.canonicalize().ok()).is_some_and(|folder| folder == project)
     };
     let line = |name: &str| {
-        let text = read(&own.join(name), SHORT).map_err(|e| format!("its {name}: {e}"))?;
+        let text = read(&own.join(name), MAX_SMALL_FILE_BYTES).map_err(|e| format!("its {name}: {e}"))?;
         one_line(&text).map(str::to_owned).ok_or_else(|| format!("its {name} is not one line"))
     };
     let worktree = own.parent().filter(|parent| parent.ends_with("worktrees")).and_then(Path::parent);
@@ -114,7 +114,8 @@ fn names_back(project: &Path, own: &Path) -> Result<Outer, String> {
         }
         Some(common.to_owned())
     } else {
-        let config = read(&own.join("config"), SHORT).map_err(|e| format!("its config: {e}"))?;
+        let config =
+            read(&own.join("config"), MAX_SMALL_FILE_BYTES).map_err(|e| format!("its config: {e}"))?;
         let back = setting(&config, "core", "worktree").ok_or("its config names no worktree")?;
         if !is_ours(&own.join(back), None) {
             return Err("its config names another worktree".to_owned());
@@ -162,7 +163,7 @@ fn show(outer: &Outer, inside: &Path, image: Option<&ImageRoot>) -> Result<Shown
         fs::create_dir_all(copied.join(folder))?;
     }
     copy(repository, &copied, &["HEAD", "packed-refs", "shallow"])?;
-    let mut config = settings(&read(&repository.join("config"), SHORT).unwrap_or_default());
+    let mut config = settings(&read(&repository.join("config"), MAX_SMALL_FILE_BYTES).unwrap_or_default());
     match &outer.common {
         Some(_) => {
             let name = outer.own.file_name().unwrap_or_default();
@@ -193,7 +194,7 @@ fn show(outer: &Outer, inside: &Path, image: Option<&ImageRoot>) -> Result<Shown
 /// Copies those of these files that exist.
 fn copy(from: &Path, to: &Path, names: &[&str]) -> io::Result<()> {
     for name in names {
-        match read(&from.join(name), LONG) {
+        match read(&from.join(name), MAX_LARGE_FILE_BYTES) {
             Ok(bytes) => fs::write(to.join(name), bytes)?,
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => return Err(e),

@@ -15,11 +15,11 @@ use hotcell_workspace::store::{Pinned, Quota, Source, Store, StoreError, Workspa
 use hotcell_workspace::{Folder, Kind, Layer, Stack};
 
 /// Time limit for a finished run to wait for exclusive access to its workspace.
-const PATIENCE: Duration = Duration::from_secs(30);
+const WORKSPACE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of bytes read of a project's file; the rest of a longer file is ignored.
-const LONGEST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Maximum number of names read of one folder.
-const NAMES: usize = 20_000;
+const MAX_NAMES: usize = 20_000;
 
 /// A workspace in the state in which it was pinned.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl PinnedWorkspace {
     /// # Errors
     /// [`StoreError`] when the workspace is gone, or others hold it for longer than the time limit.
     pub fn take(&self) -> Result<Workspace<'_>, StoreError> {
-        self.store.take_within(self.pinned.id(), PATIENCE)
+        self.store.take_within(self.pinned.id(), WORKSPACE_TIMEOUT)
     }
 
     /// Copies the state to a plain folder, for a sandbox without overlay mounts.
@@ -122,7 +122,7 @@ impl View {
                 };
                 Some((path.file_name()?.to_str()?.to_owned(), kind))
             };
-            all.into_iter().take(NAMES).filter_map(entry).collect()
+            all.into_iter().take(MAX_NAMES).filter_map(entry).collect()
         };
         let files = hotcell_testing::list(entries);
         self.files = files;
@@ -147,7 +147,7 @@ impl Project for View {
     }
 
     fn read(&self, path: &str) -> Option<Vec<u8>> {
-        self.beginning(Path::new(path), LONGEST)
+        self.beginning(Path::new(path), MAX_FILE_BYTES)
     }
 
     fn has(&self, path: &str) -> bool {
@@ -186,7 +186,7 @@ impl Fs for View {
     fn names(&self, folder: &Path) -> Vec<OsString> {
         let Ok(own) = folder.strip_prefix(&self.at) else { return Host.names(folder) };
         let all = self.stack().list(own).unwrap_or_default();
-        all.into_iter().take(NAMES).filter_map(|(path, _)| path.file_name().map(OsString::from)).collect()
+        all.into_iter().take(MAX_NAMES).filter_map(|(path, _)| path.file_name().map(OsString::from)).collect()
     }
 
     fn id(&self, real: &Path) -> Option<FileId> {

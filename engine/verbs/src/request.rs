@@ -44,7 +44,7 @@ const PYTHON_CACHE_INSIDE: &str = "/tmp/.python-cache";
 const NO_TYPESCRIPT: &str = "nothing here reads TypeScript: there is no tsc, and this node is older than 22.6; \
      install one (npm install typescript in the workspace, on Debian: apt install node-typescript)";
 /// Maximum size of a source that is run by its language, in bytes.
-pub const LONGEST_SOURCE: u64 = 16 << 20;
+pub const MAX_SOURCE_BYTES: u64 = 16 << 20;
 
 /// Origin of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -721,9 +721,9 @@ impl RunRequest {
 /// Reads a source of any length, up to the limit.
 fn read_source(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    std::fs::File::open(path)?.take(LONGEST_SOURCE + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > LONGEST_SOURCE {
-        return Err(std::io::Error::other(format!("it is longer than {} MiB", LONGEST_SOURCE >> 20)));
+    std::fs::File::open(path)?.take(MAX_SOURCE_BYTES + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > MAX_SOURCE_BYTES {
+        return Err(std::io::Error::other(format!("it is longer than {} MiB", MAX_SOURCE_BYTES >> 20)));
     }
     Ok(text)
 }

@@ -25,9 +25,9 @@ const TRIES: [(&str, &str); 3] =
 /// LeakSanitizer stops the program and inspects it like a debugger. The sandbox forbids that, so each correct
 /// program would fail.
 const LEAKS: (&str, &str) = ("LSAN_OPTIONS", "detect_leaks=0");
-/// A pool gets 1/`SHARE` of the allowed processes and threads, since several libraries of a program have
+/// A pool gets 1/`POOL_DIVISOR` of the allowed processes and threads, since several libraries of a program have
 /// pools.
-const SHARE: u32 = 8;
+const POOL_DIVISOR: u32 = 8;
 /// Variables and options that set the size of Java's heap.
 const JAVA_VARIABLES: [&str; 3] = ["JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"];
 const JAVA_OPTIONS: [&str; 8] =
@@ -71,7 +71,7 @@ fn memory(limits: &Limits) -> [(OsString, OsString); 2] {
 
 /// Number of threads for a pool; `None` when a pool of the machine's size is fine.
 fn threads(limits: &Limits, processors: usize) -> Option<usize> {
-    let of_processes = usize::try_from(limits.processes / SHARE).unwrap_or(usize::MAX).max(1);
+    let of_processes = usize::try_from(limits.processes / POOL_DIVISOR).unwrap_or(usize::MAX).max(1);
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

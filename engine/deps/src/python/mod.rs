@@ -18,14 +18,14 @@ use hotcell_testing::Project;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::lock::{LockError, MOST_BYTES, Plan, bad, host, is_plain, pip_install, text};
+use super::lock::{LockError, MAX_MANIFEST_BYTES, Plan, bad, host, is_plain, pip_install, text};
 
 /// Groups and extras that are installed in addition to the default ones.
 const FOR_TESTS: [&str; 3] = ["test", "tests", "testing"];
 /// Default index.
 const PYPI: &str = "https://pypi.org/simple";
 /// Maximum number of paths to a package that differ in their markers.
-const MOST_WAYS: usize = 64;
+const MAX_MARKER_PATHS: usize = 64;
 /// Requirements file for pip.
 const LOCKED: &str = "locked.txt";
 
@@ -91,8 +91,11 @@ fn plan(file: &str, all: &[Pinned]) -> Result<Plan, LockError> {
         }
         one.hashes.iter().for_each(|hash| lines.push_str(&format!(" --hash={hash}")));
         lines.push('\n');
-        if lines.len() > MOST_BYTES {
-            return Err(bad(file, format!("comes to more than {} MiB of requirements", MOST_BYTES >> 20)));
+        if lines.len() > MAX_MANIFEST_BYTES {
+            return Err(bad(
+                file,
+                format!("comes to more than {} MiB of requirements", MAX_MANIFEST_BYTES >> 20),
+            ));
         }
     }
     let files = BTreeMap::from([(LOCKED.to_owned(), lines.into_bytes())]);

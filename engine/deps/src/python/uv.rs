@@ -7,7 +7,7 @@ use hotcell_testing::Project;
 use serde::Deserialize;
 
 use super::super::lock::{LockError, bad, is_below};
-use super::{FOR_TESTS, File, MOST_WAYS, Pinned, marker, normal, parsed, says};
+use super::{FOR_TESTS, File, MAX_MARKER_PATHS, Pinned, marker, normal, parsed, says};
 
 #[derive(Deserialize)]
 struct UvLock {
@@ -137,8 +137,11 @@ pub fn read(project: &dyn Project, file: &str) -> Result<(Vec<Pinned>, Vec<PathB
     for (place, package) in lock.package.iter().enumerate() {
         let named = by_name.entry(&package.name).or_default();
         named.push(place);
-        if named.len() > MOST_WAYS {
-            return Err(bad(file, format!("has more than {MOST_WAYS} versions of {:.100}", package.name)));
+        if named.len() > MAX_MARKER_PATHS {
+            return Err(bad(
+                file,
+                format!("has more than {MAX_MARKER_PATHS} versions of {:.100}", package.name),
+            ));
         }
     }
     let mut ahead = Ahead::default();
@@ -164,8 +167,8 @@ pub fn read(project: &dyn Project, file: &str) -> Result<(Vec<Pinned>, Vec<PathB
                 continue;
             }
             ways.push(way.clone());
-            if ways.len() > MOST_WAYS || way.len() > MOST_WAYS {
-                let why = format!("wants {:.100} under more than {MOST_WAYS} conditions", edge.name);
+            if ways.len() > MAX_MARKER_PATHS || way.len() > MAX_MARKER_PATHS {
+                let why = format!("wants {:.100} under more than {MAX_MARKER_PATHS} conditions", edge.name);
                 return Err(bad(file, why));
             }
             let package = &lock.package[place];

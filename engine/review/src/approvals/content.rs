@@ -8,12 +8,12 @@ use hotcell_workspace::{Change, Kind, Node, Stack};
 use sha2::{Digest, Sha256};
 
 /// Maximum number of workspace entries hashed.
-pub const MOST_ENTRIES: usize = 100_000;
+pub const MAX_ENTRIES: usize = 100_000;
 /// Maximum total size of these entries, in bytes: 1 GiB.
-pub const MOST_BYTES: u64 = 1 << 30;
+pub const MAX_TOTAL_BYTES: u64 = 1 << 30;
 
 /// Number of bytes read at once.
-const PIECE: usize = 64 << 10;
+const CHUNK_BYTES: usize = 64 << 10;
 
 /// Incremental digest.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct Content {
 
 impl Default for Content {
     fn default() -> Self {
-        Self { hash: Sha256::new(), left: MOST_BYTES }
+        Self { hash: Sha256::new(), left: MAX_TOTAL_BYTES }
     }
 }
 
@@ -38,9 +38,9 @@ impl Content {
     /// Adds everything that a view shows.
     ///
     /// # Errors
-    /// When there is more than [`MOST_ENTRIES`] or [`MOST_BYTES`], or a file cannot be read.
+    /// When there is more than [`MAX_ENTRIES`] or [`MAX_TOTAL_BYTES`], or a file cannot be read.
     pub fn view(&mut self, view: &Stack<'_>) -> io::Result<()> {
-        for (path, node) in view.walk(Path::new(""), MOST_ENTRIES)? {
+        for (path, node) in view.walk(Path::new(""), MAX_ENTRIES)? {
             self.entry(view, &path, Some(node))?;
         }
         Ok(())
@@ -70,7 +70,7 @@ impl Content {
         self.text(format!("{:?} {:o}", node.kind, node.mode).as_bytes());
         match node.kind {
             Kind::File => {
-                let (mut file, mut piece) = (Sha256::new(), vec![0; PIECE]);
+                let (mut file, mut piece) = (Sha256::new(), vec![0; CHUNK_BYTES]);
                 let mut reader = view.file(path)?;
                 loop {
                     let read = reader.read(&mut piece)?;
@@ -78,7 +78,7 @@ impl Content {
                         break;
                     }
                     self.left = self.left.checked_sub(read as u64).ok_or_else(|| {
-                        io::Error::other(format!("it has more than {} MiB", MOST_BYTES >> 20))
+                        io::Error::other(format!("it has more than {} MiB", MAX_TOTAL_BYTES >> 20))
                     })?;
                     file.update(&piece[..read]);
                 }

@@ -3,7 +3,7 @@
 use hotcell_state::report::{Code, ErrorReport};
 
 use crate::permission::state::{Illegal, Step};
-use crate::permission::{WAITING, WAITING_FOR_ONE};
+use crate::permission::{MAX_PENDING_PER_CALLER, MAX_PENDING_REQUESTS};
 use crate::quarantine::QuarantineError;
 use crate::quarantine::service::of_quarantine;
 
@@ -26,8 +26,8 @@ pub enum ApprovalError {
     #[error("{id}: {why}")]
     Illegal { id: String, step: Step, why: Illegal },
     /// Too many requests wait already.
-    #[error("{}", if *.own { format!("{WAITING_FOR_ONE} requests of yours wait for a person already") }
-                  else { format!("{WAITING} requests wait for a person already") })]
+    #[error("{}", if *.own { format!("{MAX_PENDING_PER_CALLER} requests of yours wait for a person already") }
+                  else { format!("{MAX_PENDING_REQUESTS} requests wait for a person already") })]
     Full { own: bool },
     /// Error of the step that the approval is for.
     #[error("{0}")]

@@ -13,13 +13,13 @@ use nix::fcntl::{Flock, FlockArg};
 /// File name in the state folder.
 const FILE: &str = "approvals.key";
 /// Length of the key, in bytes.
-pub const LENGTH: usize = 32;
+pub const KEY_LEN: usize = 32;
 
 /// Reads the key, and creates it when it is missing.
 ///
 /// # Errors
 /// A report when others can read the file, the key is damaged, or a system call fails.
-pub fn of(state: &StateFolder) -> Result<[u8; LENGTH], ErrorReport> {
+pub fn of(state: &StateFolder) -> Result<[u8; KEY_LEN], ErrorReport> {
     read(state).map_err(|e| {
         let path = state.path().join(FILE);
         ErrorReport::new(Code::State, format!("{}: {e}", path.display()))
@@ -28,7 +28,7 @@ pub fn of(state: &StateFolder) -> Result<[u8; LENGTH], ErrorReport> {
     })
 }
 
-fn read(state: &StateFolder) -> io::Result<[u8; LENGTH]> {
+fn read(state: &StateFolder) -> io::Result<[u8; KEY_LEN]> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).mode(0o600);
     options.custom_flags(nix::libc::O_NONBLOCK | nix::libc::O_NOFOLLOW);
@@ -39,15 +39,15 @@ fn read(state: &StateFolder) -> io::Result<[u8; LENGTH]> {
     if !about.is_file() || about.mode() & 0o077 != 0 {
         return Err(io::Error::other(format!("others can read it (mode {:04o})", about.mode() & 0o7777)));
     }
-    let mut key = [0; LENGTH];
+    let mut key = [0; KEY_LEN];
     if about.len() == 0 {
         getrandom::fill(&mut key).map_err(|e| io::Error::other(e.to_string()))?;
         file.write_all(&key)?;
         file.sync_all()?;
         return Ok(key);
     }
-    if about.len() != LENGTH as u64 {
-        return Err(io::Error::other(format!("it has {} bytes and not {LENGTH}", about.len())));
+    if about.len() != KEY_LEN as u64 {
+        return Err(io::Error::other(format!("it has {} bytes and not {KEY_LEN}", about.len())));
     }
     file.read_exact(&mut key)?;
     Ok(key)
@@ -64,7 +64,7 @@ pub enum Unopened {
 
 const DOMAIN: &[u8] = b"hotcell.sealed/1";
 
-fn mac(key: &[u8; LENGTH], bound: &[u8], expires: &str, payload: &str) -> blake3::Hash {
+fn mac(key: &[u8; KEY_LEN], bound: &[u8], expires: &str, payload: &str) -> blake3::Hash {
     let mut mac = blake3::Hasher::new_keyed(key);
     for part in [DOMAIN, bound, expires.as_bytes(), payload.as_bytes()] {
         mac.update(&(part.len() as u64).to_le_bytes());
@@ -76,7 +76,7 @@ fn mac(key: &[u8; LENGTH], bound: &[u8], expires: &str, payload: &str) -> blake3
 /// Seals a text: the client that carries it can read but not change it, and it opens only with the same
 /// `bound`, until it expires.
 #[must_use]
-pub fn seal(key: &[u8; LENGTH], text: &str, bound: &[u8], expires_us: i64) -> String {
+pub fn seal(key: &[u8; KEY_LEN], text: &str, bound: &[u8], expires_us: i64) -> String {
     let payload = URL_SAFE_NO_PAD.encode(text);
     let expires = expires_us.to_string();
     let mac = mac(key, bound, &expires, &payload);
@@ -88,7 +88,7 @@ pub fn seal(key: &[u8; LENGTH], text: &str, bound: &[u8], expires_us: i64) -> St
 /// # Errors
 /// [`Unopened::NotOurs`] when it was not sealed here for `bound`, [`Unopened::Expired`] when its time is
 /// over.
-pub fn open(key: &[u8; LENGTH], sealed: &str, bound: &[u8], now_us: i64) -> Result<String, Unopened> {
+pub fn open(key: &[u8; KEY_LEN], sealed: &str, bound: &[u8], now_us: i64) -> Result<String, Unopened> {
     let mut parts = sealed.splitn(3, '.');
     let (Some(payload), Some(expires), Some(given)) = (parts.next(), parts.next(), parts.next()) else {
         return Err(Unopened::NotOurs);
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn what_is_sealed_opens_as_it_was_for_what_it_was_and_in_time() {
-        let (key, other) = ([7; LENGTH], [8; LENGTH]);
+        let (key, other) = ([7; KEY_LEN], [8; KEY_LEN]);
         let sealed = seal(&key, "text", b"me", 100);
         assert_eq!(open(&key, &sealed, b"me", 99).as_deref(), Ok("text"));
         let later = sealed.replace(".100.", ".200.");
@@ -140,7 +140,7 @@ mod tests {
             let all: Vec<_> = (0..8).map(|_| scope.spawn(|| of(&open()).unwrap())).collect();
             all.into_iter().map(|one| one.join().unwrap()).collect()
         });
-        assert!(keys.iter().all(|key| *key == keys[0] && *key != [0; LENGTH]));
+        assert!(keys.iter().all(|key| *key == keys[0] && *key != [0; KEY_LEN]));
         let path = open().path().join(FILE);
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
         assert!(of(&open()).unwrap_err().message.contains("0640"));

@@ -14,16 +14,16 @@ use rusqlite::Connection;
 
 use crate::permission::rows::{self, Row, now};
 use crate::permission::state::{By, Illegal, Step, next};
-use crate::permission::{Approval, ApprovalSubject, LASTS, LONGEST, State, WAITING, WAITING_FOR_ONE};
+use crate::permission::{Approval, ApprovalSubject, DEFAULT_LIFETIME, MAX_LIFETIME, State, MAX_PENDING_REQUESTS, MAX_PENDING_PER_CALLER};
 use crate::quarantine::service::{of_quarantine, reasoned};
 use crate::quarantine::{Quarantine, QuarantineError, QuarantineService};
 
 use super::error::ApprovalError;
 
 /// Maximum length of a caller's reason, in characters; the rest is cut off.
-const REASON: usize = 1000;
+const MAX_REASON_CHARS: usize = 1000;
 /// Maximum number of rows in a list.
-const LISTED: usize = 1000;
+const MAX_LISTED_ROWS: usize = 1000;
 
 type Done<T> = Result<T, ErrorReport>;
 type Within<T> = Result<T, ApprovalError>;
@@ -101,7 +101,7 @@ impl Approvals {
     ///
     /// # Errors
     /// A report when it cannot be read or created.
-    pub fn key(&self) -> Done<[u8; super::key::LENGTH]> {
+    pub fn key(&self) -> Done<[u8; super::key::KEY_LEN]> {
         super::key::of(&self.folder()?)
     }
 
@@ -152,8 +152,9 @@ impl Approvals {
     /// A report when they cannot be read.
     pub fn list(&self) -> Done<Vec<Approval>> {
         let (own, now) = (self.own(), now());
-        let rows = self
-            .read(|database| Ok(retry_while_busy(|| rows::listed(database, own.as_deref(), now, LISTED))?))?;
+        let rows = self.read(|database| {
+            Ok(retry_while_busy(|| rows::listed(database, own.as_deref(), now, MAX_LISTED_ROWS))?)
+        })?;
         Ok(rows.iter().map(|row| row.shown(now)).collect())
     }
 
@@ -208,8 +209,8 @@ impl Approvals {
         lasts: Option<Duration>,
         check: &GrantCheck<'_>,
     ) -> Done<Approval> {
-        let lasts = lasts.unwrap_or(LASTS);
-        if lasts.is_zero() || lasts > LONGEST {
+        let lasts = lasts.unwrap_or(DEFAULT_LIFETIME);
+        if lasts.is_zero() || lasts > MAX_LIFETIME {
             let why = "an approval lasts longer than nothing and at most 30d";
             return Err(ErrorReport::new(Code::InvalidValue, why).field("--expires"));
         }
@@ -276,7 +277,7 @@ impl Approvals {
             let now = now();
             let mut row = self.find(database, &asked.id)?;
             self.step(&row, Step::Deny, now)?;
-            row.decide(database, State::Denied, (LASTS, &reason), &actor, now)?;
+            row.decide(database, State::Denied, (DEFAULT_LIFETIME, &reason), &actor, now)?;
             if let (ApprovalSubject::Release { item, .. }, Some(office)) = (&row.what, &office) {
                 let terms = office.terms();
                 let there = store.show(item, None, &terms)?;
@@ -321,10 +322,11 @@ impl Approvals {
                 }
             }
             let (own, all) = rows::waiting(database, &asked_by, now)?;
-            if own >= WAITING_FOR_ONE || all >= WAITING {
-                return Err(ApprovalError::Full { own: own >= WAITING_FOR_ONE });
+            if own >= MAX_PENDING_PER_CALLER || all >= MAX_PENDING_REQUESTS {
+                return Err(ApprovalError::Full { own: own >= MAX_PENDING_PER_CALLER });
             }
-            let reason = reason.map(|reason| reason.trim().chars().take(REASON).collect::<String>());
+            let reason =
+                reason.map(|reason| reason.trim().chars().take(MAX_REASON_CHARS).collect::<String>());
             let mut row = Row {
                 seq: 0,
                 id: fresh_id(database)?,
@@ -334,7 +336,7 @@ impl Approvals {
                 reason: reason.filter(|reason| !reason.is_empty()),
                 asked: 1,
                 created: now,
-                expires: now.saturating_add(i64::try_from(LASTS.as_micros()).unwrap_or(i64::MAX)),
+                expires: now.saturating_add(i64::try_from(DEFAULT_LIFETIME.as_micros()).unwrap_or(i64::MAX)),
                 state: State::Pending,
                 decision: None,
                 ticket: None,

@@ -10,7 +10,7 @@ use hotcell_state::state::{StateChoice, StateFolder};
 use rusqlite::Connection;
 
 use crate::no_plugins::no_plugins;
-use crate::permission::{LONGEST, WAITING_FOR_ONE};
+use crate::permission::{MAX_LIFETIME, MAX_PENDING_PER_CALLER};
 use crate::quarantine::Quarantine;
 
 use super::*;
@@ -158,7 +158,7 @@ fn what_is_over_allows_nothing_and_says_so() {
     person.deny(&third.id, None).unwrap();
     assert!(me.take(&what("b")).unwrap().is_none());
     assert_eq!(place.problem(), None);
-    for wrong in [Duration::ZERO, LONGEST + Duration::from_secs(1)] {
+    for wrong in [Duration::ZERO, MAX_LIFETIME + Duration::from_secs(1)] {
         assert_eq!(
             person.approve("x", None, Some(wrong), &plugins).unwrap_err().field.as_deref(),
             Some("--expires")
@@ -173,13 +173,13 @@ fn what_is_over_allows_nothing_and_says_so() {
 fn a_caller_cannot_flood_the_list() {
     let place = Place::new();
     let (me, person) = (place.caller("me"), place.person());
-    for one in 0..WAITING_FOR_ONE {
+    for one in 0..MAX_PENDING_PER_CALLER {
         waits(me.ask(&what(&one.to_string()), None).unwrap());
     }
     let full = me.ask(&what("more"), None).unwrap_err();
     assert!(full.code == Code::Busy && full.to_string().contains("16 requests of yours"), "{full}");
     waits(me.ask(&what("0"), None).unwrap());
-    assert_eq!(person.list().unwrap().len() as u64, WAITING_FOR_ONE);
+    assert_eq!(person.list().unwrap().len() as u64, MAX_PENDING_PER_CALLER);
     waits(place.caller("you").ask(&what("more"), None).unwrap());
     person.deny(&person.list().unwrap()[1].id, None).unwrap();
     waits(me.ask(&what("more"), None).unwrap());

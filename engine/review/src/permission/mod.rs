@@ -19,13 +19,13 @@ pub use state::{Kind, State};
 use std::time::Duration;
 
 /// Default lifetime of a pending request, and of an approval or denial: one day.
-pub const LASTS: Duration = Duration::from_secs(86_400);
+pub const DEFAULT_LIFETIME: Duration = Duration::from_secs(86_400);
 /// Maximum lifetime of an approval: 30 days.
-pub const LONGEST: Duration = Duration::from_secs(30 * 86_400);
+pub const MAX_LIFETIME: Duration = Duration::from_secs(30 * 86_400);
 /// Maximum number of pending requests of one caller. A caller that exceeds it gets an error, and nothing is
 /// recorded.
-pub const WAITING_FOR_ONE: u64 = 16;
+pub const MAX_PENDING_PER_CALLER: u64 = 16;
 /// Maximum number of pending requests of all callers.
-pub const WAITING: u64 = 256;
+pub const MAX_PENDING_REQUESTS: u64 = 256;
 /// Retention of closed requests: 30 days.
-pub const REMEMBERED: Duration = Duration::from_secs(30 * 86_400);
+pub const REQUEST_RETENTION: Duration = Duration::from_secs(30 * 86_400);

@@ -14,7 +14,7 @@ use crate::permission::subject::ApprovalSubject;
 
 use super::report::{Approval, Decision};
 use super::state::{Kind, State};
-use super::{LASTS, REMEMBERED, WAITING};
+use super::{DEFAULT_LIFETIME, MAX_PENDING_REQUESTS, REQUEST_RETENTION};
 
 /// A row of the table `approvals`.
 #[derive(Clone, Debug)]
@@ -138,7 +138,7 @@ pub fn approved(
         "SELECT {COLUMNS} FROM approvals WHERE asked_by = ?1 AND (?2 IS NULL OR ask = ?2) AND state = 'approved'
          AND expires > ?3 ORDER BY created DESC, seq DESC LIMIT ?4"
     );
-    let most = i64::try_from(WAITING).unwrap_or(i64::MAX);
+    let most = i64::try_from(MAX_PENDING_REQUESTS).unwrap_or(i64::MAX);
     database.prepare(&query)?.query_map(params![asked_by, ask, now_us, most], read)?.collect()
 }
 
@@ -284,7 +284,7 @@ pub fn sweep(database: &Connection, actor: &Actor, now_us: i64) -> rusqlite::Res
         row.ticket = None;
         row.step(database, now_us, &own, "approval_expire")?;
     }
-    let remembered = i64::try_from(REMEMBERED.as_micros()).unwrap_or(i64::MAX);
+    let remembered = i64::try_from(REQUEST_RETENTION.as_micros()).unwrap_or(i64::MAX);
     database.execute(
         "DELETE FROM approvals WHERE state IN ('denied', 'expired', 'used') AND expires <= ?1",
         [now_us.saturating_sub(remembered)],
@@ -318,7 +318,7 @@ pub fn of_item(
             }
             match becomes {
                 State::Approved | State::Denied => {
-                    row.decide(database, becomes, (LASTS, reason), actor, now_us)?;
+                    row.decide(database, becomes, (DEFAULT_LIFETIME, reason), actor, now_us)?;
                 }
                 over => {
                     row.state = over;

@@ -11,7 +11,7 @@ use super::state::Kind;
 
 /// Maximum size, in bytes, of a caller's text or a workspace's changes in a request. Larger ones are refused,
 /// since a person should not approve what they cannot see. The text is stored whole.
-pub const MAX_SHOWN: usize = 256 * 1024;
+pub const MAX_TEXT_BYTES: usize = 256 * 1024;
 /// End of longer texts as stored by an earlier release.
 const CUT: &str = " more bytes are not shown, and belong to it)";
 
@@ -202,15 +202,15 @@ fn leaves(text: &mut String, name: &str, value: &Value) {
 /// Checks that a text is short enough to be shown whole.
 ///
 /// # Errors
-/// A report when it is longer than [`MAX_SHOWN`].
+/// A report when it is longer than [`MAX_TEXT_BYTES`].
 pub fn whole(text: String) -> Result<String, ErrorReport> {
-    if text.len() <= MAX_SHOWN {
+    if text.len() <= MAX_TEXT_BYTES {
         return Ok(text);
     }
     let why = format!(
         "a person has to approve it and would have to read {} bytes, of which at most {} KiB are shown; nobody was asked",
         text.len(),
-        MAX_SHOWN / 1024
+        MAX_TEXT_BYTES / 1024
     );
     Err(ErrorReport::new(Code::InvalidValue, why)
         .hint("make the arguments, or what the workspace changes, smaller: commit the workspace, or begin a new one, first"))
@@ -255,8 +255,8 @@ mod tests {
     #[test]
     fn what_cannot_be_shown_whole_is_not_asked_for() {
         assert_eq!(whole("short".to_owned()).unwrap(), "short");
-        assert!(whole("x".repeat(MAX_SHOWN)).is_ok());
-        let error = whole("x".repeat(MAX_SHOWN + 1)).unwrap_err().to_string();
+        assert!(whole("x".repeat(MAX_TEXT_BYTES)).is_ok());
+        let error = whole("x".repeat(MAX_TEXT_BYTES + 1)).unwrap_err().to_string();
         assert!(error.contains("262145 bytes") && error.contains("nobody was asked"), "{error}");
         let grant = |shown: &str| ApprovalSubject::Grant {
             plugin: "p".to_owned(),

@@ -9,7 +9,7 @@ use hotcell_scanning::reader::Rules;
 use hotcell_state::actor::Actor;
 use hotcell_state::state::{StateChoice, StateFolder};
 
-use super::RETENTION;
+use super::DEFAULT_RETENTION;
 use super::error::{QuarantineError, StepContext};
 use super::rows;
 use super::store::Quarantine;
@@ -39,7 +39,7 @@ impl QuarantineConfig {
             state,
             channel,
             two_persons: own.two_persons == Some(true) || of_project == Some(true),
-            retention: own.retention.unwrap_or(RETENTION),
+            retention: own.retention.unwrap_or(DEFAULT_RETENTION),
         })
     }
 

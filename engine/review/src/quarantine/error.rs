@@ -8,7 +8,7 @@ use hotcell_state::database::DatabaseError;
 use hotcell_state::state::StateError;
 
 /// Maximum number of items held at once.
-pub const MOST_ITEMS: u64 = 10_000;
+pub const MAX_ITEMS: u64 = 10_000;
 
 /// Conditions under which a step is taken.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ pub enum QuarantineError {
     #[error("another hotcell holds the quarantine; try again")]
     Busy,
     /// The maximum number of items is held.
-    #[error("{MOST_ITEMS} items are held; hotcell quarantine purge makes room")]
+    #[error("{MAX_ITEMS} items are held; hotcell quarantine purge makes room")]
     Full,
     /// No item has this id.
     #[error("there is no item {id:?} in quarantine; {hint}")]

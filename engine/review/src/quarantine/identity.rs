@@ -18,9 +18,9 @@ use crate::workspace_scan;
 use super::objects::hex_digest;
 
 /// Maximum number of files kept for an item, and their maximum total size in bytes.
-const MOST: (usize, usize) = (64, 64 << 20);
+const ITEM_LIMITS: (usize, usize) = (64, 64 << 20);
 /// Maximum number of files that are listed without being kept.
-const NAMED: usize = 64;
+const MAX_LISTED_FILES: usize = 64;
 
 /// A refused artifact.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ pub fn identify(targets: &[Target], report: &Report) -> io::Result<Identified> {
         files: Vec::new(),
         left_out: 0,
     };
-    let mut room = MOST.1;
+    let mut room = ITEM_LIMITS.1;
     let mut reports = Vec::new();
     for target in targets {
         let mut look = |artifact: &Artifact| look(&mut found, &mut room, &limits, &wanted, artifact);
@@ -139,15 +139,15 @@ fn look(
         let kept = found.files.iter().filter(|file| file.bytes.is_ok()).count();
         let bytes = if size > limits.file_bytes {
             Err("it is too large".to_owned())
-        } else if kept >= MOST.0 {
-            Err(format!("{} files of it are kept already", MOST.0))
+        } else if kept >= ITEM_LIMITS.0 {
+            Err(format!("{} files of it are kept already", ITEM_LIMITS.0))
         } else if size > *room {
-            Err(format!("{} MiB of it are kept already", MOST.1 >> 20))
+            Err(format!("{} MiB of it are kept already", ITEM_LIMITS.1 >> 20))
         } else {
             *room -= size;
             Ok(artifact.bytes.clone())
         };
-        if bytes.is_ok() || found.files.len() < MOST.0 + NAMED {
+        if bytes.is_ok() || found.files.len() < ITEM_LIMITS.0 + MAX_LISTED_FILES {
             let (part, language) = (artifact.name.clone(), artifact.language);
             found.files.push(Flagged { part, language, sha256: sha256.clone(), size: size as u64, bytes });
         } else {
@@ -220,7 +220,7 @@ mod tests {
     fn only_what_was_flagged_is_kept_within_bounds() {
         let dir = tempfile::tempdir().unwrap();
         let hostile = "import shutil\nshutil.rmtree('/home')\n";
-        for number in 0..MOST.0 + NAMED + 3 {
+        for number in 0..ITEM_LIMITS.0 + MAX_LISTED_FILES + 3 {
             std::fs::write(dir.path().join(format!("{number:04}.py")), hostile).unwrap();
         }
         std::fs::write(dir.path().join("good.py"), "print(1)\n").unwrap();
@@ -231,8 +231,8 @@ mod tests {
         let read = &mut |file: &Artifact| scan(&pack, &limits, file);
         let report = scan_path(&limits, dir.path(), walk, read, &mut |_| ()).unwrap();
         let found = identify(&[Target::Path(dir.path().to_owned(), Executions::default())], &report).unwrap();
-        assert_eq!(found.files.iter().filter(|f| f.bytes.is_ok()).count(), MOST.0);
-        assert_eq!((found.files.len(), found.left_out), (MOST.0 + NAMED, 4));
+        assert_eq!(found.files.iter().filter(|f| f.bytes.is_ok()).count(), ITEM_LIMITS.0);
+        assert_eq!((found.files.len(), found.left_out), (ITEM_LIMITS.0 + MAX_LISTED_FILES, 4));
         assert!(found.files.iter().all(|f| f.part != "good.py"));
         let parts = flagged(&report);
         assert!(parts.contains("odd!name.py") && parts.contains("odd"));

@@ -38,8 +38,8 @@ pub use store::Quarantine;
 use std::time::Duration;
 
 /// Default retention of an item that is neither requested nor refused again: 30 days.
-pub const RETENTION: Duration = Duration::from_secs(30 * 86_400);
+pub const DEFAULT_RETENTION: Duration = Duration::from_secs(30 * 86_400);
 /// Default lifetime of a release: one day.
-pub const RELEASE: Duration = Duration::from_secs(86_400);
+pub const DEFAULT_RELEASE_LIFETIME: Duration = Duration::from_secs(86_400);
 /// Maximum lifetime of a release: a year.
-pub const LONGEST_RELEASE: Duration = Duration::from_secs(365 * 86_400);
+pub const MAX_RELEASE_LIFETIME: Duration = Duration::from_secs(365 * 86_400);

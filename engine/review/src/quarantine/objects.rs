@@ -14,9 +14,9 @@ use sha2::{Digest, Sha256};
 
 const FOLDER: &str = "objects";
 const MAGIC: &[u8] = b"hotcell-object/1\n";
-const NONCE: usize = 16;
+const NONCE_LEN: usize = 16;
 /// Maximum size of an object, in bytes; the guard scans no larger file.
-pub const LARGEST: u64 = 64 << 20;
+pub const MAX_OBJECT_BYTES: u64 = 64 << 20;
 /// Prefix of a file's name until it is complete.
 const UNFINISHED: &str = "new-";
 
@@ -37,7 +37,7 @@ impl Objects {
         if shelf.symlink_metadata(&name).is_ok_and(|m| m.is_file()) {
             return Ok(name);
         }
-        let mut nonce = [0; NONCE];
+        let mut nonce = [0; NONCE_LEN];
         getrandom::fill(&mut nonce).map_err(io::Error::other)?;
         let mut body = bytes.to_vec();
         mask(&nonce, &mut body);
@@ -70,9 +70,9 @@ impl Objects {
         options.read(true).custom_flags(nix::libc::O_NONBLOCK | nix::libc::O_NOFOLLOW);
         let file = self.shelf(name, false)?.open_with(name, &options)?;
         let mut all = Vec::new();
-        file.take(LARGEST + 1024).read_to_end(&mut all)?;
+        file.take(MAX_OBJECT_BYTES + 1024).read_to_end(&mut all)?;
         let body = all.strip_prefix(MAGIC).ok_or_else(|| bad("it is no object of hotcell's"))?;
-        let (nonce, body) = body.split_at_checked(NONCE).ok_or_else(|| bad("it is cut off"))?;
+        let (nonce, body) = body.split_at_checked(NONCE_LEN).ok_or_else(|| bad("it is cut off"))?;
         let mut body = body.to_vec();
         mask(nonce, &mut body);
         if hex_digest(&body) == name { Ok(body) } else { Err(bad("its content was changed")) }

@@ -13,13 +13,13 @@ use super::error::StepContext;
 use super::item::{Item, Kept, ReleaseTerms, Statement};
 
 /// Maximum number of findings stored per item.
-const FINDINGS: usize = 500;
+const MAX_FINDINGS: usize = 500;
 /// Maximum number of unread parts stored per item.
-const PARTS: usize = 200;
+const MAX_PARTS: usize = 200;
 /// Maximum number of names per item, and maximum length of a name in characters.
-const NAMES: (usize, usize) = (8, 1024);
-/// Maximum length, in characters, of any text in a report: a compromised reader could send long ones.
-const TEXT: usize = 4096;
+const NAME_LIMITS: (usize, usize) = (8, 1024);
+/// Maximum length, in bytes, of any text in a report: a compromised reader could send long ones.
+const MAX_TEXT_BYTES: usize = 4096;
 
 /// A row of the table `quarantine`.
 #[derive(Clone, Debug)]
@@ -260,8 +260,8 @@ impl Row {
     /// Adds names, within the limits.
     pub fn named(&mut self, names: &[String]) {
         for name in names {
-            let name: String = name.chars().take(NAMES.1).collect();
-            if self.names.len() < NAMES.0 && !self.names.contains(&name) {
+            let name: String = name.chars().take(NAME_LIMITS.1).collect();
+            if self.names.len() < NAME_LIMITS.0 && !self.names.contains(&name) {
                 self.names.push(name);
             }
         }
@@ -277,9 +277,9 @@ pub fn language_column(language: Option<Language>) -> String {
 pub fn stored(report: &Report) -> Report {
     let mut report = report.clone();
     report.findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-    report.findings.truncate(FINDINGS);
+    report.findings.truncate(MAX_FINDINGS);
     report.coverage.parts.retain(|part| part.state.kind() == Kind::NotRead);
-    report.coverage.parts.truncate(PARTS);
+    report.coverage.parts.truncate(MAX_PARTS);
     let mut texts: Vec<&mut String> = report.artifact.names.iter_mut().collect();
     for f in &mut report.findings {
         f.derived_from.truncate(64);
@@ -293,7 +293,7 @@ pub fn stored(report: &Report) -> Report {
         }
     }
     for text in texts {
-        text.truncate(text.floor_char_boundary(TEXT));
+        text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
     }
     report.quarantine = None;
     report

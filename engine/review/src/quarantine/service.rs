@@ -25,16 +25,16 @@ use super::item::Item;
 use super::rows::is_serious;
 use super::steps::Judged;
 use super::store::Quarantine;
-use super::{LONGEST_RELEASE, RELEASE};
+use super::{DEFAULT_RELEASE_LIFETIME, MAX_RELEASE_LIFETIME};
 
 /// Maximum number of items scanned again for one list; the others are marked as not current.
-const REREAD: usize = 100;
+const MAX_RESCANS: usize = 100;
 /// Maximum number of findings per item in a list.
-const LISTED: usize = 20;
+const MAX_LISTED_FINDINGS: usize = 20;
 /// Maximum length of a reason, in characters.
-const REASON: usize = 1000;
+const MAX_REASON_CHARS: usize = 1000;
 /// Maximum number of runs of one release.
-const USES: u32 = 1000;
+const MAX_USES: u32 = 1000;
 
 /// The quarantine for one actor, under the rules in force.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ impl QuarantineService {
         let terms = self.terms();
         let all = || quarantine.list(self.own(), &terms).map_err(|e| of_quarantine(&e));
         let mut items = all()?;
-        let old: Vec<&Item> = items.iter().filter(|item| is_old(item)).take(REREAD).collect();
+        let old: Vec<&Item> = items.iter().filter(|item| is_old(item)).take(MAX_RESCANS).collect();
         if !old.is_empty() {
             match self.open().and_then(|writing| self.reread(&writing, &old, &terms)) {
                 Ok(()) => items = all()?,
@@ -122,7 +122,7 @@ impl QuarantineService {
             }
         }
         for item in &mut items {
-            item.findings.truncate(LISTED);
+            item.findings.truncate(MAX_LISTED_FINDINGS);
             self.as_seen(item);
         }
         Ok(items)
@@ -246,20 +246,20 @@ impl QuarantineService {
         self.existing(id)?.request(id, &reason, &self.keep.actor(), &terms).map_err(|e| of_quarantine(&e))
     }
 
-    /// Allows `uses` runs (default: one) within `lasts` (default: [`RELEASE`]), exactly as scanned under the
-    /// rules in force.
+    /// Allows `uses` runs (default: one) within `lasts` (default: [`DEFAULT_RELEASE_LIFETIME`]), exactly as
+    /// scanned under the rules in force.
     ///
     /// # Errors
     /// A report when the item is not found, the step is not allowed, or the database fails.
     pub fn release(&self, id: &str, reason: &str, lasts: Option<Duration>, uses: Option<u32>) -> Done<Item> {
         let reason = reasoned(reason)?;
-        let (lasts, uses) = (lasts.unwrap_or(RELEASE), uses.unwrap_or(1));
-        if lasts.is_zero() || lasts > LONGEST_RELEASE {
+        let (lasts, uses) = (lasts.unwrap_or(DEFAULT_RELEASE_LIFETIME), uses.unwrap_or(1));
+        if lasts.is_zero() || lasts > MAX_RELEASE_LIFETIME {
             let why = "a release lasts longer than nothing and at most 365d";
             return Err(ErrorReport::new(Code::InvalidValue, why).field("--expires"));
         }
-        if !(1..=USES).contains(&uses) {
-            let why = format!("a release is for 1 to {USES} runs");
+        if !(1..=MAX_USES).contains(&uses) {
+            let why = format!("a release is for 1 to {MAX_USES} runs");
             return Err(ErrorReport::new(Code::InvalidValue, why).field("--uses"));
         }
         let item = self.current(id)?;
@@ -422,8 +422,8 @@ pub fn reasoned(reason: &str) -> Done<String> {
     if reason.is_empty() {
         return Err(bad("a reason cannot be empty").hint("say it in a few words: it stays in the audit log"));
     }
-    if reason.chars().count() > REASON {
-        return Err(bad(&format!("a reason has at most {REASON} characters")));
+    if reason.chars().count() > MAX_REASON_CHARS {
+        return Err(bad(&format!("a reason has at most {MAX_REASON_CHARS} characters")));
     }
     Ok(printable(reason))
 }

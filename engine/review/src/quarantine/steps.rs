@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use crate::permission::State as Becomes;
 use crate::permission::rows as approvals;
 
-use super::error::{Done, MOST_ITEMS, QuarantineError, StepContext, io};
+use super::error::{Done, MAX_ITEMS, QuarantineError, StepContext, io};
 use super::identity::Identified;
 use super::item::{Item, Statement};
 use super::objects::Objects;
@@ -21,7 +21,7 @@ use super::rows::{self, File, Row};
 use super::store::Quarantine;
 
 /// Maximum total size of all stored files, in bytes.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_STORED_BYTES: u64 = 1 << 30;
 
 /// Result for code that was about to run.
 #[derive(Debug)]
@@ -121,7 +121,7 @@ impl Quarantine {
                 row
             }
             known => {
-                if rows::count(database)? >= MOST_ITEMS {
+                if rows::count(database)? >= MAX_ITEMS {
                     return Err(QuarantineError::Full);
                 }
                 let (seq, id, seen) = match &known {
@@ -452,8 +452,8 @@ fn keep(database: &Connection, objects: &Objects, found: &Identified) -> Done<Ve
     for file in &found.files {
         let why = match &file.bytes {
             Err(why) => Some(why.clone()),
-            Ok(_) if kept + file.size > MOST_BYTES => {
-                Some(format!("the quarantine is full ({} MiB)", MOST_BYTES >> 20))
+            Ok(_) if kept + file.size > MAX_STORED_BYTES => {
+                Some(format!("the quarantine is full ({} MiB)", MAX_STORED_BYTES >> 20))
             }
             Ok(bytes) => {
                 objects.put(bytes).map_err(io("a file cannot be kept"))?;

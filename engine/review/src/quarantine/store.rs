@@ -24,7 +24,7 @@ use super::rows::{self, File, Row};
 /// Lock file held during a step, so that the head file is never older than that of the step before.
 const LOCK: &str = "quarantine.lock";
 /// Time limit for waiting for another step.
-const PATIENCE: Duration = Duration::from_secs(20);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The open quarantine of a state folder.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl Quarantine {
         options.read(true).write(true).create(true).mode(0o600);
         let what = "the quarantine cannot be locked";
         let mut file = self.folder.dir().open_with(LOCK, &options).map_err(io(what))?.into_std();
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + LOCK_TIMEOUT;
         loop {
             match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
                 Ok(lock) => return Ok(lock),

@@ -55,7 +55,7 @@ fn model() -> Actor {
 }
 
 fn terms(now_us: i64) -> StepContext {
-    StepContext { two_persons: false, retention: RETENTION, policy: "p".to_owned(), now_us }
+    StepContext { two_persons: false, retention: DEFAULT_RETENTION, policy: "p".to_owned(), now_us }
 }
 
 fn judge(quarantine: &Quarantine, text: &str, actor: &Actor, terms: &StepContext) -> Judged {
@@ -101,14 +101,14 @@ fn a_release_is_of_one_artifact_one_policy_some_time_and_some_runs() {
     let place = Place::new();
     let quarantine = place.open();
     let id = hold(&quarantine, HOSTILE, &me(), &terms(1)).id;
-    let day = (RELEASE, 2);
+    let day = (DEFAULT_RELEASE_LIFETIME, 2);
     quarantine.release(&id, "looked at it", day, &me(), &terms(10)).unwrap();
     assert!(!runs(&quarantine, &format!("{HOSTILE}#"), &terms(11)), "one byte");
     assert!(runs(&quarantine, HOSTILE, &terms(11)));
     assert!(runs(&quarantine, HOSTILE, &terms(12)));
     assert!(!runs(&quarantine, HOSTILE, &terms(13)), "used up");
     quarantine.release(&id, "again", day, &me(), &terms(20)).unwrap();
-    let over = 20 + i64::try_from(RELEASE.as_micros()).unwrap();
+    let over = 20 + i64::try_from(DEFAULT_RELEASE_LIFETIME.as_micros()).unwrap();
     assert_eq!(quarantine.show(&id, None, &terms(over - 1)).unwrap().state, State::Released);
     let item = quarantine.show(&id, None, &terms(over)).unwrap();
     assert_eq!((item.state, item.release.unwrap().ended.as_deref()), (State::Held, Some("it has expired")));
@@ -133,7 +133,7 @@ fn the_same_bytes_in_another_language_are_another_item() {
         quarantine.judge(&found, &report, &me(), &terms(1)).unwrap()
     };
     let Judged::Held { item, .. } = of(Language::Python) else { panic!() };
-    quarantine.release(&item.id, "as Python", (RELEASE, 1), &me(), &terms(2)).unwrap();
+    quarantine.release(&item.id, "as Python", (DEFAULT_RELEASE_LIFETIME, 1), &me(), &terms(2)).unwrap();
     assert!(matches!(of(Language::Bash), Judged::Held { .. }));
     assert!(matches!(of(Language::Python), Judged::Released { .. }));
 }
@@ -143,7 +143,7 @@ fn what_cannot_be_released_does_not_run_by_a_release() {
     let place = Place::new();
     let quarantine = place.open();
     let id = hold(&quarantine, HOSTILE, &me(), &terms(1)).id;
-    quarantine.release(&id, "looked at it", (RELEASE, 1), &me(), &terms(2)).unwrap();
+    quarantine.release(&id, "looked at it", (DEFAULT_RELEASE_LIFETIME, 1), &me(), &terms(2)).unwrap();
     let artifact = Artifact::new("x.py", HOSTILE).run_as(Language::Python);
     let report = scan(&Pack::builtin().unwrap(), &Limits::default(), &artifact);
     let mut found = identify(&[Target::Source(artifact)], &report).unwrap();
@@ -164,8 +164,9 @@ fn who_may_do_what() {
         Err(QuarantineError::Illegal { why, .. }) => why,
         other => panic!("{other:?}"),
     };
-    let release =
-        |actor: &Actor, terms: &StepContext| quarantine.release(&id, "r", (RELEASE, 1), actor, terms);
+    let release = |actor: &Actor, terms: &StepContext| {
+        quarantine.release(&id, "r", (DEFAULT_RELEASE_LIFETIME, 1), actor, terms)
+    };
     assert!(matches!(why(release(&model(), &terms(2))), Illegal::NotYours { .. }));
     assert_eq!(why(release(&me(), &two(2))), Illegal::NotAsked);
     // After a model's request the user whom it works for cannot release; another request does not change
@@ -189,7 +190,7 @@ fn who_may_do_what() {
 fn of_one_use_there_is_one() {
     let place = Place::new();
     let id = hold(&place.open(), HOSTILE, &me(), &terms(1)).id;
-    place.open().release(&id, "once", (RELEASE, 1), &me(), &terms(2)).unwrap();
+    place.open().release(&id, "once", (DEFAULT_RELEASE_LIFETIME, 1), &me(), &terms(2)).unwrap();
     let ran = std::thread::scope(|scope| {
         let all: Vec<_> = (0..6).map(|_| scope.spawn(|| runs(&place.open(), HOSTILE, &terms(3)))).collect();
         all.into_iter().map(|run| run.join().unwrap()).filter(|ran| *ran).count()
@@ -211,7 +212,9 @@ fn what_nobody_cares_for_goes_and_leaves_a_trace() {
     assert_eq!((item.state, item.findings.len(), item.files.len()), (State::Purged, 0, 0));
     assert!(quarantine.content(&object).is_err());
     assert!(quarantine.content(&young.files[0].sha256).is_ok());
-    assert!(quarantine.release(&old.id, "r", (RELEASE, 1), &me(), &short(2_000_001)).is_err());
+    assert!(
+        quarantine.release(&old.id, "r", (DEFAULT_RELEASE_LIFETIME, 1), &me(), &short(2_000_001)).is_err()
+    );
     // Refused again, it is the same item.
     let back = hold(&quarantine, HOSTILE, &me(), &short(2_000_002));
     assert_eq!((back.id, back.state, back.seen), (old.id, State::Held, 2));
@@ -226,7 +229,7 @@ fn what_was_done_past_the_log_is_found() {
         let quarantine = place.open();
         let id = hold(&quarantine, HOSTILE, &me(), &terms(1)).id;
         quarantine.request(&id, "please", &me(), &terms(2)).unwrap();
-        quarantine.release(&id, "yes", (RELEASE, 1), &me(), &terms(3)).unwrap();
+        quarantine.release(&id, "yes", (DEFAULT_RELEASE_LIFETIME, 1), &me(), &terms(3)).unwrap();
         assert_eq!(place.problem(), None);
         place
     };

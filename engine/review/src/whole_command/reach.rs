@@ -14,14 +14,14 @@ use crate::target::Target;
 use super::{Feed, From, Round};
 
 /// Maximum number of files that one path may lead to; beyond it the run counts as not read.
-const MAX_WIDE: usize = 512;
+const MAX_PATH_FILES: usize = 512;
 /// Language of a file that is made in the run.
 const MADE_LATER: &str = "made in the run";
 /// The working folder inside a sandbox, and the home folder above it.
 const PROJECT: &str = "/home/sandbox/project";
 const HOME: &str = "/home/sandbox";
 /// Maximum size of a file of variables, in bytes.
-const MAX_VARIABLES: u64 = 1 << 20;
+const MAX_VARIABLES_BYTES: u64 = 1 << 20;
 
 /// The workspace's files, and how the run may refer to them.
 #[derive(Default)]
@@ -145,7 +145,7 @@ impl Round<'_, '_> {
         }
         let mut all: BTreeSet<String> =
             all.into_iter().filter_map(|path| command::file(self.view, &path)).collect();
-        if all.len() > MAX_WIDE {
+        if all.len() > MAX_PATH_FILES {
             let shown = path.replace(HOLE, "…");
             let why =
                 format!("{shown} may be any of {} files, which are too many to read as that", all.len());
@@ -199,7 +199,7 @@ impl Round<'_, '_> {
 
     /// Follows variables in a file that a program sets for itself: code that they make it load.
     pub fn variables(&mut self, path: &str) -> bool {
-        let Some(bytes) = self.view.read(Path::new(path), MAX_VARIABLES) else {
+        let Some(bytes) = self.view.read(Path::new(path), MAX_VARIABLES_BYTES) else {
             self.unnamed(format!("{path} (variables)"), "it cannot be read".to_owned());
             return false;
         };
@@ -254,7 +254,7 @@ impl Round<'_, '_> {
                         && matches!(part.state, PartState::Parsed | PartState::Recovered | PartState::Inert)
                 });
             let is_json = || {
-                let bytes = self.view.read(Path::new(&path), MAX_VARIABLES);
+                let bytes = self.view.read(Path::new(&path), MAX_VARIABLES_BYTES);
                 bytes.is_some_and(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).is_ok())
             };
             if is_prose && !is_json() {

@@ -95,7 +95,7 @@ const CAUSES: [(Cause, &str); 15] = [
 const VERDICTS: [Verdict; 4] = [Verdict::Allow, Verdict::Review, Verdict::Incomplete, Verdict::Quarantine];
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 /// Maximum number of tools counted by name; further ones are `other`.
-const MOST_TOOLS: usize = 512;
+const MAX_TOOLS: usize = 512;
 /// Labels for tools that do not exist, and for tools beyond the maximum.
 const NO_TOOL: [&str; 2] = ["unknown", "other"];
 
@@ -205,7 +205,7 @@ impl Metrics {
         let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
         let [unknown, other] = NO_TOOL;
         let mut key = (tool.unwrap_or(unknown).to_owned(), how);
-        if tool.is_some() && tools.len() >= MOST_TOOLS && !tools.contains_key(&key) {
+        if tool.is_some() && tools.len() >= MAX_TOOLS && !tools.contains_key(&key) {
             other.clone_into(&mut key.0);
         }
         *tools.entry(key).or_default() += 1;
@@ -404,10 +404,10 @@ mod tests {
     #[test]
     fn names_of_tools_are_bounded() {
         let metrics = Metrics::default();
-        (0..MOST_TOOLS * 2).for_each(|n| metrics.called(Some(&format!("t{n}")), Called::Ok));
+        (0..MAX_TOOLS * 2).for_each(|n| metrics.called(Some(&format!("t{n}")), Called::Ok));
         let text = told(&metrics, &Now::default());
         let lines = text.lines().filter(|l| l.starts_with("hotcell_tool_calls_total{")).count();
-        assert_eq!(lines, MOST_TOOLS + 1);
-        assert!(text.contains(&format!("tool=\"other\",result=\"ok\"}} {MOST_TOOLS}\n")));
+        assert_eq!(lines, MAX_TOOLS + 1);
+        assert!(text.contains(&format!("tool=\"other\",result=\"ok\"}} {MAX_TOOLS}\n")));
     }
 }

@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use hotcell_state::report::{Code, ErrorReport, printable};
 
 /// Maximum number of lines listed when a text occurs several times.
-const NAMED: usize = 5;
+const MAX_LISTED_LINES: usize = 5;
 /// Maximum number of occurrences counted when exactly one is required.
-const MOST: usize = 100;
+const MAX_OCCURRENCES: usize = 100;
 /// Maximum number of characters shown of a line.
-const SHOWN: usize = 160;
+const MAX_LINE_CHARS: usize = 160;
 
 /// A text to find in a file, and its replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,9 +57,13 @@ pub fn edited(text: &str, edit: &Edit, at: usize, most: u64) -> Result<(String, 
         1 => Ok((text.replacen(&edit.old, &edit.new, 1), 1)),
         several => {
             let lines: Vec<_> =
-                places.iter().take(NAMED).map(|place| line_of(text, *place).to_string()).collect();
-            let more = if several > NAMED { " and further" } else { "" };
-            let several = if several == MOST { format!("at least {MOST}") } else { several.to_string() };
+                places.iter().take(MAX_LISTED_LINES).map(|place| line_of(text, *place).to_string()).collect();
+            let more = if several > MAX_LISTED_LINES { " and further" } else { "" };
+            let several = if several == MAX_OCCURRENCES {
+                format!("at least {MAX_OCCURRENCES}")
+            } else {
+                several.to_string()
+            };
             wrong(format!(
                 "{field} stands {several} times in {path}, in lines {}{more}; give more of what is around the one \
                  that you mean, or all: true. Nothing was changed",
@@ -73,7 +77,7 @@ pub fn edited(text: &str, edit: &Edit, at: usize, most: u64) -> Result<(String, 
 fn places(text: &str, old: &str) -> Vec<usize> {
     let mut found = Vec::new();
     let mut from = 0;
-    while let Some(at) = text[from..].find(old).filter(|_| found.len() < MOST) {
+    while let Some(at) = text[from..].find(old).filter(|_| found.len() < MAX_OCCURRENCES) {
         found.push(from + at);
         let next = text[from + at..].chars().next().map_or(1, char::len_utf8);
         from += at + next;
@@ -93,7 +97,7 @@ fn not_there(text: &str, edit: &Edit, field: &str, path: &str) -> String {
     let wanted = edit.old.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     match nearest_line(text, wanted) {
         Some((number, line)) => {
-            let line: String = line.chars().take(SHOWN).collect();
+            let line: String = line.chars().take(MAX_LINE_CHARS).collect();
             // The file's own text is on a separate line, so that front ends can set it apart.
             format!(
                 "{no}. It has to be the very text, with its spaces; line {number} is nearest to its first line:\n{line}"

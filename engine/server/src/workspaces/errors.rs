@@ -9,7 +9,7 @@ use hotcell_workspace::CommitError;
 use hotcell_workspace::store::StoreError;
 
 /// Maximum number of paths in one message.
-const PATHS: usize = 20;
+const MAX_PATHS: usize = 20;
 
 pub fn unknown() -> ErrorReport {
     ErrorReport::new(Code::UnknownName, "there is no workspace of that workspace_id")
@@ -96,8 +96,8 @@ pub fn of_store(error: &StoreError) -> ErrorReport {
 }
 
 fn conflict(what: &str, paths: &[std::path::PathBuf]) -> ErrorReport {
-    let named: Vec<_> = paths.iter().take(PATHS).map(|p| format!("{:?}", p.to_string_lossy())).collect();
-    let more = paths.len().saturating_sub(PATHS);
+    let named: Vec<_> = paths.iter().take(MAX_PATHS).map(|p| format!("{:?}", p.to_string_lossy())).collect();
+    let more = paths.len().saturating_sub(MAX_PATHS);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     ErrorReport::new(Code::InvalidValue, format!("{}{more} {what}; nothing was taken over", named.join(", ")))
         .field("workspace_id")

@@ -41,7 +41,7 @@ use hotcell_state::state::StateFolder;
 use hotcell_verbs::pinned::PinnedWorkspace;
 
 /// Time limit for waiting for another call on the same workspace.
-const PATIENCE: Duration = Duration::from_secs(10);
+const WORKSPACE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Limits of workspaces.
 #[derive(Clone, Copy, Debug)]
@@ -135,7 +135,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Retries while another call holds the workspace.
 fn retry_while_busy<T>(work: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreError> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + WORKSPACE_TIMEOUT;
     loop {
         match work() {
             Err(StoreError::InUse(_)) if Instant::now() < until => {

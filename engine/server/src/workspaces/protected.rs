@@ -12,10 +12,10 @@ use hotcell_workspace::{Allow, Folder, Judge, diff};
 use crate::workspaces::errors::of_store;
 
 /// Maximum number of names listed.
-const NAMES: usize = 100;
+const MAX_NAMES: usize = 100;
 /// Maximum size of a diff, in bytes: one byte more than a person may be asked to read, so that a longer one
 /// is noticed.
-const LONGEST: usize = MAX_SHOWN + 1;
+const MAX_DIFF_BYTES: usize = MAX_TEXT_BYTES + 1;
 
 /// Subject of the request to commit protected names of a workspace, whose other changes are committed
 /// already.
@@ -38,13 +38,17 @@ pub fn asked(workspace: &Workspace<'_>, folder: &Path) -> Result<ApprovalSubject
     content.text(folder.as_bytes());
     let read = workspace.with_view(|before, after| -> io::Result<String> {
         content.changes(after, found.iter())?;
-        diff(before, after, &found, LONGEST)
+        diff(before, after, &found, MAX_DIFF_BYTES)
     });
     let shown = read.map_err(|e| of_store(&e))?;
     Ok(ApprovalSubject::Protected {
         workspace: workspace.id().to_owned(),
         folder,
-        paths: found.iter().take(NAMES).map(|change| change.path.to_string_lossy().into_owned()).collect(),
+        paths: found
+            .iter()
+            .take(MAX_NAMES)
+            .map(|change| change.path.to_string_lossy().into_owned())
+            .collect(),
         total: found.len() as u64,
         content: content.finish(),
         shown: whole(shown)?,

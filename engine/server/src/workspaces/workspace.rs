@@ -19,16 +19,16 @@ use crate::workspaces::errors::{cannot, failed, in_the_way, of_store, over};
 use super::edits::{Edit, edited};
 use super::files::{around, plan};
 use super::protected;
-use super::{NewFile, PATIENCE, Shared};
+use super::{NewFile, WORKSPACE_TIMEOUT, Shared};
 
 /// Maximum number of entries examined for a list.
-const MOST_ENTRIES: usize = 200_000;
+const MAX_ENTRIES: usize = 200_000;
 /// Maximum size of a diff, in bytes.
-const LONGEST_DIFF: usize = 4 << 20;
+const MAX_DIFF_BYTES: usize = 4 << 20;
 /// Maximum length of a snapshot's name, in characters.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME_CHARS: usize = 64;
 /// Maximum size of all snapshots together, as a multiple of the workspace's quota.
-const SNAPSHOTS_HOLD: u64 = 4;
+const SNAPSHOT_QUOTA_FACTOR: u64 = 4;
 
 /// A workspace of a caller.
 #[derive(Clone, Debug)]
@@ -134,7 +134,7 @@ impl Workspace {
     }
 
     fn take(&self) -> Result<Held<'_>, ErrorReport> {
-        self.shared.store.take_within(&self.id, PATIENCE).map_err(|e| of_store(&e))
+        self.shared.store.take_within(&self.id, WORKSPACE_TIMEOUT).map_err(|e| of_store(&e))
     }
 
     /// Pins its current state for a run.
@@ -285,7 +285,7 @@ impl Workspace {
                         Some(_) => {}
                     }
                 }
-                view.walk(&start, MOST_ENTRIES)
+                view.walk(&start, MAX_ENTRIES)
             })())
         });
         let found = found.map_err(|e| of_store(&e))?;
@@ -320,7 +320,7 @@ impl Workspace {
     pub fn diff(&self) -> Result<(Vec<Change>, String), ErrorReport> {
         let pinned = self.pin()?;
         let found = pinned.changes().map_err(|e| of_store(&e))?;
-        let text = pinned.with_view(|before, after| diff(before, after, &found, LONGEST_DIFF));
+        let text = pinned.with_view(|before, after| diff(before, after, &found, MAX_DIFF_BYTES));
         Ok((found.iter().map(hotcell_verbs::changes::row).collect(), text.map_err(|e| of_store(&e))?))
     }
 
@@ -371,9 +371,9 @@ impl Workspace {
     /// A report when the name is invalid, or a limit is exceeded.
     pub fn snapshot(&self, name: &str) -> Result<(), ErrorReport> {
         let length = name.chars().count();
-        if length == 0 || length > LONGEST_NAME || name.chars().any(char::is_control) {
+        if length == 0 || length > MAX_NAME_CHARS || name.chars().any(char::is_control) {
             let why = format!(
-                "name has {length} characters; allowed is 1 to {LONGEST_NAME}, without control characters"
+                "name has {length} characters; allowed is 1 to {MAX_NAME_CHARS}, without control characters"
             );
             return Err(ErrorReport::new(Code::InvalidValue, why).field("name").hint("use a short word"));
         }
@@ -384,7 +384,7 @@ impl Workspace {
             return Err(over("snapshots", summary.snapshots.len() as u64 + 1, quotas.snapshots as u64)
                 .hint("workspace_fork makes another workspace"));
         }
-        let most = quotas.bytes.saturating_mul(SNAPSHOTS_HOLD);
+        let most = quotas.bytes.saturating_mul(SNAPSHOT_QUOTA_FACTOR);
         if summary.with_snapshots.bytes > most {
             return Err(over("bytes that snapshots hold", summary.with_snapshots.bytes, most)
                 .hint("workspace_fork makes another workspace"));

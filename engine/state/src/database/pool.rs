@@ -12,7 +12,7 @@ use hotcell_sandbox::FileId;
 use rusqlite::Connection;
 
 /// Maximum number of idle connections.
-const MOST: usize = 4;
+const MAX_IDLE_CONNECTIONS: usize = 4;
 
 static ALL: Mutex<All> = Mutex::new(All { kept: Vec::new(), out: Vec::new() });
 
@@ -90,7 +90,7 @@ impl Drop for PooledConnection {
         {
             all.kept.push(Kept { of, number: self.number, connection });
         }
-        if all.kept.len() > MOST {
+        if all.kept.len() > MAX_IDLE_CONNECTIONS {
             all.kept.remove(0);
         }
         // Connections that left the pool above are closed by now.

@@ -28,7 +28,7 @@ const KEPT: &str = "builds";
 /// Go's cache below the home folder: Go's default, and where frameworks direct it.
 const CACHE: &str = ".cache/go-build";
 /// Time limit for compiling.
-const LONGEST: Duration = Duration::from_secs(10 * 60);
+const COMPILE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// Version of the cached data; data of another version is made again.
 const FORM: &[u8] = b"2";
 /// Tests a package that imports everything. This also compiles the parts for tests, and caches the results of
@@ -137,7 +137,7 @@ fn has_archives(root: &Path) -> bool {
 
 async fn compile(engine: &dyn Spawn, policy: &Policy, place: &Path) -> Result<(), String> {
     let mut limits = hotcell_config::limits::for_tests();
-    limits.wall = LONGEST;
+    limits.wall = COMPILE_TIMEOUT;
     let (most, go) = (limits.disk, policy.job.argv.first().cloned().unwrap_or_default());
     let path = policy.job.env.iter().filter(|(name, _)| name == "PATH").cloned();
     let own = ENVIRONMENT.iter().map(|(name, value)| (name.into(), value.into()));
@@ -167,7 +167,8 @@ async fn compile(engine: &dyn Spawn, policy: &Policy, place: &Path) -> Result<()
     let cache = home.open_folder(Path::new(CACHE)).map_err(|e| format!("{e}: {last:.300}"))?;
     // Go uses times only to remove entries unused for five days, and rewrites entries older than an hour to
     // mark them as used.
-    super::keep(&Folder::from_fd(cache), &|_| true, most, super::NEVER_OLD, place).map_err(|e| e.to_string())
+    super::keep(&Folder::from_fd(cache), &|_| true, most, super::FUTURE_MTIME, place)
+        .map_err(|e| e.to_string())
 }
 
 #[cfg(test)]

@@ -23,18 +23,18 @@ pub use warm::CacheName;
 pub use warm::{EMPTY, KEPT as WARM, Warm};
 
 /// Maximum number of paths in a compiler's output.
-const MOST_PATHS: usize = 500_000;
+const MAX_PATHS: usize = 500_000;
 /// Prefix of folders that are not complete yet.
 pub const UNFINISHED: &str = ".unfinished-";
 /// Age after which an incomplete folder is abandoned.
-const ABANDONED: Duration = Duration::from_secs(24 * 3600);
+const ABANDONED_AGE: Duration = Duration::from_secs(24 * 3600);
 /// Unused entries older than this are removed when another entry is made.
-const UNUSED: Duration = Duration::from_secs(30 * 24 * 3600);
+const UNUSED_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Time after which a failed build is tried again.
-const AGAIN: Duration = Duration::from_secs(3600);
+const RETRY_DELAY: Duration = Duration::from_secs(3600);
 /// Cached data may have to be copied into a run's disk quota when the kernel offers nothing better; it may
-/// take at most 1/`SHARE` of that quota.
-const SHARE: u64 = 4;
+/// take at most 1/`QUOTA_DIVISOR` of that quota.
+const QUOTA_DIVISOR: u64 = 4;
 
 /// Tells if the path itself is a folder; links are not followed.
 pub fn is_folder(path: &Path) -> bool {
@@ -45,7 +45,7 @@ pub fn is_folder(path: &Path) -> bool {
 /// small.
 pub fn bind(place: &Path, inside: &Path, disk: Bytes) -> Option<Bind> {
     match size(place) {
-        Ok(bytes) if bytes <= disk.0 / SHARE => Some(Bind {
+        Ok(bytes) if bytes <= disk.0 / QUOTA_DIVISOR => Some(Bind {
             host: place.to_owned(),
             inside: inside.to_owned(),
             writable: false,
@@ -54,7 +54,7 @@ pub fn bind(place: &Path, inside: &Path, disk: Bytes) -> Option<Bind> {
         }),
         Ok(bytes) => {
             tracing::warn!(
-                "what was compiled before has {bytes} bytes and is not used: --disk is less than {SHARE} times that"
+                "what was compiled before has {bytes} bytes and is not used: --disk is less than {QUOTA_DIVISOR} times that"
             );
             None
         }
@@ -66,10 +66,10 @@ pub fn bind(place: &Path, inside: &Path, disk: Bytes) -> Option<Bind> {
 }
 
 /// Older than any file that a run may change: compilers that compare times then rebuild from changed files.
-pub const LONG_AGO: i64 = 0;
+pub const OLDEST_MTIME: i64 = 0;
 /// A time in 2037: caches that remove unused entries, or update the time of entries they use, leave such
 /// files alone.
-pub const NEVER_OLD: i64 = 2_114_380_800;
+pub const FUTURE_MTIME: i64 = 2_114_380_800;
 
 /// Copies the `wanted` paths of a compiler's output to a temporary name, sets all their times to `dated`
 /// (Unix time, in seconds), and renames the complete folder to `place`.
@@ -99,7 +99,7 @@ fn keep_layers(
     let base = Folder::ours(nothing.path())?;
     let before = Stack::new([], &base);
     let after = layers.iter().rev().fold(before.clone(), |below, layer| below.with(*layer));
-    let all = changes(&before, layers, &[], MOST_PATHS)?;
+    let all = changes(&before, layers, &[], MAX_PATHS)?;
     let wanted: Vec<_> = all.into_iter().filter(|change| wanted(&change.path)).collect();
     fits(&wanted, most)?;
     let parent = place.parent().unwrap_or(Path::new("."));
@@ -196,7 +196,7 @@ pub fn tidy(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let age = || entry.metadata().ok()?.modified().ok()?.elapsed().ok();
         let unfinished = entry.file_name().to_string_lossy().starts_with(UNFINISHED);
-        let most = if unfinished { ABANDONED } else { UNUSED };
+        let most = if unfinished { ABANDONED_AGE } else { UNUSED_AGE };
         if age().is_some_and(|age| age > most)
             && let Some(_free) = free(&entry.path())
             && let Err(e) = folder.remove_all(Path::new(&entry.file_name()))
@@ -210,7 +210,7 @@ pub fn tidy(parent: &Path) {
 pub fn in_vain(place: &Path) -> Option<String> {
     let marker = place.with_extension("failed");
     let age = fs::metadata(&marker).ok()?.modified().ok()?.elapsed().unwrap_or_default();
-    (age < AGAIN).then(|| fs::read_to_string(&marker).unwrap_or_default())
+    (age < RETRY_DELAY).then(|| fs::read_to_string(&marker).unwrap_or_default())
 }
 
 /// Records a failure for [`in_vain`].
@@ -301,7 +301,7 @@ mod tests {
         let wanted = |path: &Path| !path.ends_with("debug/own") && !path.to_string_lossy().contains("own-1");
         let place = top.path().join("kept");
         for _ in 0..2 {
-            keep(&Folder::open(&target).unwrap(), &wanted, Bytes::mib(1), LONG_AGO, &place).unwrap();
+            keep(&Folder::open(&target).unwrap(), &wanted, Bytes::mib(1), OLDEST_MTIME, &place).unwrap();
         }
         let mut found = BTreeMap::new();
         each(&place, &mut |path, about| {
@@ -345,7 +345,7 @@ mod tests {
             fs::File::open(&folder).unwrap().set_modified(at).unwrap();
         }
         let other = top.path().join("other");
-        keep(&Folder::open(&target).unwrap(), &wanted, Bytes::mib(1), LONG_AGO, &other).unwrap();
+        keep(&Folder::open(&target).unwrap(), &wanted, Bytes::mib(1), OLDEST_MTIME, &other).unwrap();
         for (name, stays) in
             [(".unfinished-old", false), (".unfinished-new", true), ("unused", false), ("used", true)]
         {
@@ -354,9 +354,14 @@ mod tests {
         // A sparse file longer than the limit.
         let hole = fs::File::create(target.join("debug/deps/hole")).unwrap();
         hole.set_len(2 << 20).unwrap();
-        let error =
-            keep(&Folder::open(&target).unwrap(), &wanted, Bytes::mib(1), LONG_AGO, &top.path().join("more"))
-                .unwrap_err();
+        let error = keep(
+            &Folder::open(&target).unwrap(),
+            &wanted,
+            Bytes::mib(1),
+            OLDEST_MTIME,
+            &top.path().join("more"),
+        )
+        .unwrap_err();
         assert!(error.to_string().contains("were allowed"), "{error}");
         assert!(!top.path().join("more").exists());
         // A failed build is not retried at once.

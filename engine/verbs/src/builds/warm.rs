@@ -19,7 +19,7 @@ use hotcell_testing::cargo::TARGET;
 use hotcell_workspace::{Folder, Layer, Stack, changes};
 use sha2::{Digest, Sha256};
 
-use super::{MOST_PATHS, NEVER_OLD, SHARE, bind, is_folder, keep_layers, touch};
+use super::{FUTURE_MTIME, MAX_PATHS, QUOTA_DIVISOR, bind, is_folder, keep_layers, touch};
 
 /// The folder in the state folder.
 pub const KEPT: &str = "warm";
@@ -27,8 +27,8 @@ pub const KEPT: &str = "warm";
 pub const EMPTY: &str = "empty";
 /// The form of what is kept.
 const FORM: &str = "1";
-/// The longest name.
-const LONGEST: usize = 64;
+/// Maximum length of a name, in bytes.
+const MAX_NAME_LEN: usize = 64;
 /// Go's own place for what it compiled, below the home folder.
 const GO: &str = ".cache/go-build";
 
@@ -45,9 +45,9 @@ impl FromStr for CacheName {
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, writes) = text.strip_suffix(":ro").map_or((text, true), |name| (name, false));
         let letter = |b: u8| b.is_ascii_alphanumeric() || b"-_./".contains(&b);
-        if name.is_empty() || name.len() > LONGEST || !name.bytes().all(letter) {
+        if name.is_empty() || name.len() > MAX_NAME_LEN || !name.bytes().all(letter) {
             return Err(format!(
-                "a cache has a name of letters, digits, - _ . and / (at most {LONGEST}), such as main; NAME:ro is read and not written"
+                "a cache has a name of letters, digits, - _ . and / (at most {MAX_NAME_LEN}), such as main; NAME:ro is read and not written"
             ));
         }
         Ok(Self { name: name.to_owned(), writes })
@@ -74,7 +74,7 @@ pub struct Warm {
 /// what it uses, unless that looks new; cargo goes by times.
 fn place(framework: &str) -> Option<(&'static str, Option<i64>)> {
     match framework {
-        "go" => Some((GO, Some(NEVER_OLD))),
+        "go" => Some((GO, Some(FUTURE_MTIME))),
         "cargo" | "nextest" => Some((TARGET, None)),
         _ => None,
     }
@@ -170,7 +170,7 @@ impl Warm {
         policy.job.collects.push(inside.clone());
         let reads = if name.writes { "" } else { ", and stays as it is" };
         let said = format!("the cache {} {said}{reads}", name.name);
-        let most = Bytes(disk.0 / SHARE);
+        let most = Bytes(disk.0 / QUOTA_DIVISOR);
         Ok((Self { name: name.clone(), parent, key, inside, base, lock, most, dated }, said))
     }
 
@@ -196,7 +196,7 @@ impl Warm {
         let upper = Layer { folder: &upper, whole: left.whole };
         let is_same = || {
             let before = Stack::new([], &base);
-            Ok::<_, io::Error>(changes(&before, &[upper], &[], MOST_PATHS)?.is_empty())
+            Ok::<_, io::Error>(changes(&before, &[upper], &[], MAX_PATHS)?.is_empty())
         };
         if is_folder(&self.base) && self.base.starts_with(&self.parent) && !left.whole && is_same()? {
             return Ok(());

@@ -9,9 +9,9 @@ use serde::Deserialize;
 use super::{Compiler, outside_name};
 
 /// Maximum number of diagnostics.
-const MOST: usize = 1000;
+const MAX_DIAGNOSTICS: usize = 1000;
 /// Maximum size of a message, in bytes.
-const LONGEST: usize = 4096;
+const MAX_MESSAGE_BYTES: usize = 4096;
 
 /// Parsed output of a compiler.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -71,9 +71,9 @@ pub fn read_psql(printed: &str, source: &str) -> Vec<Diagnostic> {
 }
 
 fn kept(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
-    diagnostics.truncate(MOST);
+    diagnostics.truncate(MAX_DIAGNOSTICS);
     for diagnostic in &mut diagnostics {
-        let end = diagnostic.message.floor_char_boundary(LONGEST);
+        let end = diagnostic.message.floor_char_boundary(MAX_MESSAGE_BYTES);
         diagnostic.message.truncate(end);
         diagnostic.file = diagnostic.file.take().map(|file| outside_name(&file).to_owned());
     }
@@ -326,7 +326,7 @@ mod tests {
         fn any_words_are_read(text in "[a-z:0-9(), {}\"é\\[\\]^\n-]{0,120}") {
             for compiler in [Compiler::Gnu, Compiler::Rustc, Compiler::Javac, Compiler::Tsc] {
                 let said = read(compiler, &text);
-                assert!(said.diagnostics.len() <= MOST);
+                assert!(said.diagnostics.len() <= MAX_DIAGNOSTICS);
             }
         }
     }

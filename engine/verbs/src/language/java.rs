@@ -1,7 +1,7 @@
 //! Types declared in a Java source, to find the class that `java` has to start.
 
 /// Number of bytes of a source searched for types.
-const LOOKED_AT: usize = 1 << 20;
+const MAX_SEARCHED_BYTES: usize = 1 << 20;
 
 /// A top-level type.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ fn is_name(word: &str) -> bool {
 
 /// Words and single signs, without comments and string literals.
 fn words(text: &[u8]) -> Vec<String> {
-    let text = String::from_utf8_lossy(&text[..text.len().min(LOOKED_AT)]);
+    let text = String::from_utf8_lossy(&text[..text.len().min(MAX_SEARCHED_BYTES)]);
     let mut rest = text.as_ref();
     let mut words: Vec<String> = Vec::new();
     while let Some(first) = rest.chars().next() {

@@ -7,8 +7,8 @@ use hotcell_state::report::{Code, ErrorReport};
 
 /// The option.
 const OPTION: &str = "--python";
-/// Installed versions that an error names.
-const NAMED: usize = 12;
+/// Maximum number of installed versions that an error names.
+const MAX_VERSIONS: usize = 12;
 
 /// An interpreter that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,7 +122,7 @@ fn missing(name: &str, asked: &PythonVersion, installed: &[Python]) -> ErrorRepo
     let mut all: Vec<String> = Vec::new();
     for python in installed {
         let version = python.version.to_string();
-        if !all.contains(&version) && all.len() < NAMED {
+        if !all.contains(&version) && all.len() < MAX_VERSIONS {
             all.push(version);
         }
     }

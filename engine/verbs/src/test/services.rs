@@ -14,11 +14,11 @@ use hotcell_testing::{TestReport, Verdict};
 /// File name of the script in the folder of reporters.
 pub const SCRIPT: &str = "hotcell_services.sh";
 /// Time limit until a service answers, in seconds.
-const PATIENCE: u32 = 60;
+const SERVICE_TIMEOUT_SECS: u32 = 60;
 /// Exit code of the script when a step before the tests failed.
-const NOT_BEGUN: i32 = 97;
+const NOT_BEGUN_STATUS: i32 = 97;
 /// Maximum number of lines of a service's output in the reason.
-const LAST: usize = 4;
+const MAX_OUTPUT_LINES: usize = 4;
 
 /// A service for the tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,8 +89,11 @@ impl Beside {
         if policy.shape.network == Network::Off && !self.services.is_empty() {
             return Err("--service needs the sandbox's loopback, which --network off and the profile strict take away: use --network none".to_owned());
         }
-        let mut words: Vec<OsString> =
-            vec!["/bin/sh".into(), format!("{REPORTERS}/{SCRIPT}").into(), PATIENCE.to_string().into()];
+        let mut words: Vec<OsString> = vec![
+            "/bin/sh".into(),
+            format!("{REPORTERS}/{SCRIPT}").into(),
+            SERVICE_TIMEOUT_SECS.to_string().into(),
+        ];
         let mut add = |kind: &str, value: &str| words.extend([kind.into(), value.into()]);
         for service in &self.services {
             match service {
@@ -126,7 +129,7 @@ impl Beside {
             }
         }
         let Outcome { cause, exit_code, stderr, .. } = &report.outcome;
-        if *cause != Cause::Exited || *exit_code != Some(NOT_BEGUN) || !report.cases.is_empty() {
+        if *cause != Cause::Exited || *exit_code != Some(NOT_BEGUN_STATUS) || !report.cases.is_empty() {
             return;
         }
         if let Some(why) = stderr.text.as_deref().and_then(reason) {
@@ -144,7 +147,7 @@ fn reason(stderr: &str) -> Option<String> {
     let printed: Vec<&str> = lines.filter_map(|line| line.strip_prefix("hotcell-service| ")).collect();
     let last = printed.iter().map(|line| line.trim()).filter(|line| !line.is_empty());
     let last: Vec<&str> = last.collect();
-    let last = last[last.len().saturating_sub(LAST)..].join(" / ");
+    let last = last[last.len().saturating_sub(MAX_OUTPUT_LINES)..].join(" / ");
     Some(if last.is_empty() { what } else { format!("{what}; it printed last: {last}") })
 }
 

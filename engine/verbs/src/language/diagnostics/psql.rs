@@ -3,12 +3,12 @@
 
 use hotcell_sandbox::outcome::{Diagnostic, Severity};
 
-use super::{MOST, split_place};
+use super::{MAX_DIAGNOSTICS, split_place};
 
 /// Maximum size of a source in which places are searched, in bytes; below, how much is searched above the end
 /// of a statement.
-const LONGEST_SOURCE: usize = 1 << 20;
-const WINDOW: usize = 64 << 10;
+const MAX_SOURCE_BYTES: usize = 1 << 20;
+const WINDOW_BYTES: usize = 64 << 10;
 
 const LEVELS: [(&str, Severity); 10] = [
     ("ERROR:  ", Severity::Error),
@@ -26,14 +26,14 @@ const LEVELS: [(&str, Severity); 10] = [
 /// Parses psql's output, which may be mixed with the program's own. `source` is the file: psql reports the
 /// line on which a statement ends.
 pub fn read(printed: &str, source: &str) -> Vec<Diagnostic> {
-    let source: Vec<&str> = if source.len() > LONGEST_SOURCE { Vec::new() } else { source.lines().collect() };
+    let source: Vec<&str> = if source.len() > MAX_SOURCE_BYTES { Vec::new() } else { source.lines().collect() };
     let mut rows: Vec<Diagnostic> = Vec::new();
     // Each message has at most one place.
     let mut placed = true;
     let mut lines = printed.lines().peekable();
     while let Some(line) = lines.next() {
         if let Some(row) = line.strip_prefix("psql:").and_then(row) {
-            if rows.len() == MOST {
+            if rows.len() == MAX_DIAGNOSTICS {
                 break;
             }
             rows.push(row);
@@ -79,7 +79,7 @@ fn place(row: &mut Diagnostic, line: &str, shown: &str, caret: Option<usize>, so
         return;
     }
     let lines = &source[..source.len().min(end as usize)];
-    let mut room = WINDOW;
+    let mut room = WINDOW_BYTES;
     let near = lines.iter().enumerate().rev().take_while(|(_, text)| {
         let fits = room.checked_sub(text.len() + 1);
         room = fits.unwrap_or(0);
@@ -142,13 +142,13 @@ mod tests {
 
     #[test]
     fn what_a_program_prints_in_its_place_costs_little() {
-        let source = "\n".repeat(LONGEST_SOURCE);
+        let source = "\n".repeat(MAX_SOURCE_BYTES);
         let printed = format!("psql:m.sql:4000000000: ERROR:  x\n{}", "LINE 1: q\n".repeat(100_000));
         assert_eq!(read(&printed, &source).len(), 1);
         let printed = "psql:m.sql:4000000000: ERROR:  x\nLINE 1: q\n".repeat(20_000);
-        assert_eq!(read(&printed, &source).len(), MOST);
+        assert_eq!(read(&printed, &source).len(), MAX_DIAGNOSTICS);
         assert_eq!(
-            read("psql:m.sql:1: ERROR:  x\nLINE 1: q\n", &"q".repeat(LONGEST_SOURCE + 1))[0].column,
+            read("psql:m.sql:1: ERROR:  x\nLINE 1: q\n", &"q".repeat(MAX_SOURCE_BYTES + 1))[0].column,
             None
         );
     }
