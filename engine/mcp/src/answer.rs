@@ -15,17 +15,17 @@ use crate::text::{Shown, barred, beginning, bounded};
 use crate::uri::uri_of_stream;
 
 /// Maximum number of denials shown.
-const DENIALS: usize = 20;
+const MAX_DENIALS: usize = 20;
 /// Budget for changed paths, in characters.
-const CHANGES: usize = 2_000;
+const MAX_CHANGES_CHARS: usize = 2_000;
 /// Budget for a diff, in characters.
-const DIFF: usize = 5_000;
+const MAX_DIFF_CHARS: usize = 5_000;
 /// Maximum number of conflicts shown.
-const CONFLICTS: usize = 20;
+const MAX_CONFLICTS: usize = 20;
 /// Budget for both streams together, in characters. Some clients write an answer of more than about 20 kB to
 /// a file instead of showing it, and most send both text and structure, so each has to stay below half of
 /// that.
-const OUTPUT: usize = 7_000;
+const MAX_OUTPUT_CHARS: usize = 7_000;
 /// Folders and files of tools' caches, whose changes are not reported.
 const CACHES: [&str; 7] = [
     "__pycache__",
@@ -102,7 +102,7 @@ fn under_way(live: &Live, run: &Run, mut fields: Map<String, Value>) -> CallTool
                 prints, run_cancel to stop it";
     fields.insert("hint".into(), json!(hint));
     words.push_str(&format!("; run_id {}\n{hint}\n", run.id));
-    let links = streams(run, OUTPUT, &mut fields, &mut words);
+    let links = streams(run, MAX_OUTPUT_CHARS, &mut fields, &mut words);
     drop(links);
     result(vec![ContentBlock::text(words)], fields)
 }
@@ -152,8 +152,8 @@ fn without_noise(outcome: &mut Outcome) {
 /// Fields of an outcome without the output: all of them, or the unusual ones.
 pub(crate) fn of_outcome(outcome: &Outcome, detail: Detail) -> Map<String, Value> {
     let mut whole = outcome.clone();
-    let left_out = whole.denials.len().saturating_sub(DENIALS);
-    whole.denials.truncate(DENIALS);
+    let left_out = whole.denials.len().saturating_sub(MAX_DENIALS);
+    whole.denials.truncate(MAX_DENIALS);
     without_noise(&mut whole);
     whole.reason = whole.reason.as_deref().map(bounded);
     let mut fields = match serde_json::to_value(&whole) {
@@ -202,7 +202,7 @@ fn with_changes(outcome: &Outcome, fields: &mut Map<String, Value>) {
     }
     let rows: Vec<_> = outcome.changes.iter().flatten().filter(|row| !is_cache(&row.path)).collect();
     if !rows.is_empty() {
-        let mut room = CHANGES;
+        let mut room = MAX_CHANGES_CHARS;
         let row = |row: &&hotcell_sandbox::outcome::Change| {
             let mut row = json!(row);
             if row["marks"].as_array().is_some_and(Vec::is_empty)
@@ -223,7 +223,7 @@ fn with_changes(outcome: &Outcome, fields: &mut Map<String, Value>) {
         fields.insert("changes".into(), json!(shown));
     }
     if let Some(diff) = outcome.diff.as_deref().filter(|diff| !diff.is_empty()) {
-        let shown = &diff[..beginning(diff, DIFF)];
+        let shown = &diff[..beginning(diff, MAX_DIFF_CHARS)];
         if shown.len() < diff.len() {
             fields.insert("diff_omitted".into(), json!(diff.len() - shown.len()));
         }
@@ -231,8 +231,8 @@ fn with_changes(outcome: &Outcome, fields: &mut Map<String, Value>) {
     }
     if let Some(kept) = &outcome.kept {
         let mut kept = kept.clone();
-        kept.conflicts.truncate(CONFLICTS);
-        kept.left.truncate(CONFLICTS);
+        kept.conflicts.truncate(MAX_CONFLICTS);
+        kept.left.truncate(MAX_CONFLICTS);
         let mut kept = json!(kept);
         if let Value::Object(fields) = &mut kept {
             fields.retain(|_, value| !value.as_array().is_some_and(Vec::is_empty));
@@ -246,20 +246,20 @@ pub(crate) fn words_of_changes(outcome: &Outcome) -> String {
     let rows: Vec<_> = outcome.changes.iter().flatten().filter(|row| !is_cache(&row.path)).collect();
     let mut words = match &outcome.kept {
         Some(Commit { error: Some(error), conflicts, .. }) => {
-            let conflicts = conflicts.iter().take(CONFLICTS);
+            let conflicts = conflicts.iter().take(MAX_CONFLICTS);
             let conflicts: String =
                 conflicts.map(|path| format!("changed by others: {}\n", printable(path))).collect();
             format!("its changes were not kept: {}\n{conflicts}", printable(error))
         }
         Some(kept) => {
-            let left = kept.left.iter().take(CONFLICTS);
+            let left = kept.left.iter().take(MAX_CONFLICTS);
             let left = left.map(|left| format!("left out: {}: {}\n", printable(&left.path), left.why));
             format!("{} changed paths stay in the workspace\n{}", kept.done, left.collect::<String>())
         }
         None if rows.is_empty() => String::new(),
         None => format!("{} changed paths, which are gone now; keep: true leaves them\n", rows.len()),
     };
-    let mut room = CHANGES / 2;
+    let mut room = MAX_CHANGES_CHARS / 2;
     for (at, row) in rows.iter().enumerate() {
         let kind = serde_json::to_value(row.kind).ok().and_then(|k| k.as_str().map(str::to_owned));
         let line = format!("{} {}\n", kind.unwrap_or_default(), printable(&row.path));
@@ -271,7 +271,7 @@ pub(crate) fn words_of_changes(outcome: &Outcome) -> String {
         words.push_str(&line);
     }
     if let Some(diff) = outcome.diff.as_deref().filter(|diff| !diff.is_empty()) {
-        let shown = &diff[..beginning(diff, DIFF)];
+        let shown = &diff[..beginning(diff, MAX_DIFF_CHARS)];
         words.push_str(&barred(shown));
         if shown.len() < diff.len() {
             words.push_str(&format!("({} bytes of the diff are left out)\n", diff.len() - shown.len()));
@@ -305,7 +305,8 @@ fn finished(
     if detail == Detail::All {
         words.push_str(&format!("{}\n", details(fields)));
     }
-    let links = if never_ran(outcome) { Vec::new() } else { streams(run, OUTPUT, fields, &mut words) };
+    let links =
+        if never_ran(outcome) { Vec::new() } else { streams(run, MAX_OUTPUT_CHARS, fields, &mut words) };
     (words, links)
 }
 

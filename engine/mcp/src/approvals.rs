@@ -37,7 +37,7 @@ pub(crate) fn typed(command: &str) -> String {
 /// Field of an answer's `_meta` with the approval that the call needs.
 const META: &str = "hotcell/approval";
 /// Maximum length of the sentence about the request, in characters.
-const SENTENCE: usize = 300;
+const MAX_SENTENCE_CHARS: usize = 300;
 
 /// Approval that a call needs, for a model.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -53,7 +53,7 @@ pub struct Needed {
 /// The request in one line.
 pub(crate) fn sentence(approval: &Approval) -> String {
     let line = printable(&approval.detail.sentence());
-    match line.char_indices().nth(SENTENCE) {
+    match line.char_indices().nth(MAX_SENTENCE_CHARS) {
         Some((at, _)) => format!("{}…", &line[..at]),
         None => line,
     }

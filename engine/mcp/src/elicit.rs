@@ -32,13 +32,13 @@ use crate::wait::Listener;
 use crate::{approvals, tools};
 
 /// Timeout for the user's response.
-const PATIENCE: Duration = Duration::from_secs(300);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Validity of the state of a question.
-const STATE: Duration = Duration::from_secs(600);
+const STATE_LIFETIME: Duration = Duration::from_secs(600);
 /// Name of the question.
 const QUESTION: &str = "approval";
 /// Maximum length of a question, in characters.
-const LONGEST: usize = 4_000;
+const MAX_QUESTION_CHARS: usize = 4_000;
 
 /// State that travels through the client.
 #[derive(Debug, Serialize, Deserialize)]
@@ -159,7 +159,7 @@ impl Asking<'_> {
         let (approval, carried, key) = asked.await?;
         let internal = |e: String| ErrorReport::new(Code::Internal, e);
         let carried = serde_json::to_string(&carried).map_err(|e| internal(e.to_string()))?;
-        let expires = micros_since_1970(SystemTime::now() + STATE);
+        let expires = micros_since_1970(SystemTime::now() + STATE_LIFETIME);
         let state = seal(&key, &carried, bound, expires);
         let question = json!({ "method": "elicitation/create", "params": form(&approval)? });
         let question: InputRequest = serde_json::from_value(question).map_err(|e| internal(e.to_string()))?;
@@ -202,7 +202,7 @@ impl Asking<'_> {
         let form: ElicitRequestParams = serde_json::from_value(form(&approval)?)
             .map_err(|e| ErrorReport::new(Code::Internal, e.to_string()))?;
         let answer = tokio::select! {
-            answer = self.context.peer.create_elicitation_with_timeout(form, Some(PATIENCE)) => answer,
+            answer = self.context.peer.create_elicitation_with_timeout(form, Some(RESPONSE_TIMEOUT)) => answer,
             () = self.listener.gone() => return Ok(Word::Nothing("nobody waits for the answer")),
         };
         let word = match answer {
@@ -275,7 +275,7 @@ fn form(approval: &Approval) -> Result<Value, ErrorReport> {
 
 /// Maximum line length of a caller's text. Forms wrap longer lines themselves, and the wrapped parts would
 /// have no bar.
-const COLUMNS: usize = 76;
+const MAX_LINE_CHARS: usize = 76;
 
 /// The exact request: our words, and the caller's text behind bars.
 ///
@@ -289,13 +289,13 @@ fn question(approval: &Approval) -> Result<String, ErrorReport> {
     );
     if let Some(reason) = &approval.reason {
         text.push_str("Why, in its words:\n");
-        text.push_str(&barred_within(reason, "| ", COLUMNS));
+        text.push_str(&barred_within(reason, "| ", MAX_LINE_CHARS));
     }
     let end = format!("It is for one use, until {}. sha256 {}", approval.expires, approval.digest);
     let look = approval.detail.look().map_or_else(String::new, |look| format!("; more: {look}"));
-    let room = LONGEST.saturating_sub(end.len() + look.len());
+    let room = MAX_QUESTION_CHARS.saturating_sub(end.len() + look.len());
     for line in approval.detail.lines() {
-        let line = barred_within(&line, "| ", COLUMNS);
+        let line = barred_within(&line, "| ", MAX_LINE_CHARS);
         if text.chars().count() + line.chars().count() > room {
             let why = format!(
                 "it is too long for a form; a person looks at it with hotcell approvals show {}",

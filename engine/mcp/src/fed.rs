@@ -20,15 +20,15 @@ use crate::lines::Lines;
 use crate::{HttpOptions, http, server, tools};
 
 /// Time limit for any input, with room for a busy machine.
-const HANGS: Duration = Duration::from_secs(60);
+const INPUT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval at which a client checks whether it receives an endless stream.
-const LISTENS: Duration = Duration::from_secs(2);
+const LISTEN_INTERVAL: Duration = Duration::from_secs(2);
 /// Media type of such a stream.
 const STREAM: &[u8] = b"text/event-stream";
 /// Maximum length of a line here, in bytes.
-const LONGEST: usize = 8 << 10;
+const MAX_LINE_BYTES: usize = 8 << 10;
 /// Buffer size between the two ends, in bytes.
-const PIPE: usize = 4 << 10;
+const PIPE_BYTES: usize = 4 << 10;
 
 /// A server that parses calls and does nothing.
 #[derive(Clone, Copy)]
@@ -66,9 +66,9 @@ impl ServerHandler for Nobody {
 /// When the transport hangs or cannot start.
 pub fn stdio(bytes: &[u8], piece: usize) -> Result<Vec<u8>, String> {
     within(async {
-        let (near, far) = duplex(PIPE);
+        let (near, far) = duplex(PIPE_BYTES);
         let (input, output) = split(far);
-        let transport = Lines::new(input, output, LONGEST, CancellationToken::new());
+        let transport = Lines::new(input, output, MAX_LINE_BYTES, CancellationToken::new());
         let served = async {
             if let Ok(running) = serve_server(Nobody, transport).await {
                 let _ = running.waiting().await;
@@ -87,7 +87,7 @@ pub fn stdio(bytes: &[u8], piece: usize) -> Result<Vec<u8>, String> {
 /// When the transport hangs or cannot start.
 pub fn http(bytes: &[u8], piece: usize) -> Result<Vec<u8>, String> {
     within(async {
-        let (near, far) = duplex(PIPE);
+        let (near, far) = duplex(PIPE_BYTES);
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
         let options = HttpOptions { address, passed: None, tokens: None, hosts: Vec::new(), plain: false };
         let ending = CancellationToken::new();
@@ -101,7 +101,7 @@ pub fn http(bytes: &[u8], piece: usize) -> Result<Vec<u8>, String> {
         let said = RefCell::new(Vec::<u8>::new());
         let streams = || said.borrow().windows(STREAM.len()).any(|words| words == STREAM);
         let listen = async {
-            let mut heard = [0; PIPE];
+            let mut heard = [0; PIPE_BYTES];
             while let Ok(length @ 1..) = from.read(&mut heard).await {
                 said.borrow_mut().extend_from_slice(&heard[..length]);
             }
@@ -110,7 +110,7 @@ pub fn http(bytes: &[u8], piece: usize) -> Result<Vec<u8>, String> {
             let talk = async { tokio::join!(connection, feed(to, bytes, piece), listen) };
             let mut talk = std::pin::pin!(talk);
             // Only an event stream may be endless; anything else has to end, or counts as hanging.
-            while tokio::time::timeout(LISTENS, &mut talk).await.is_err() && !streams() {}
+            while tokio::time::timeout(LISTEN_INTERVAL, &mut talk).await.is_err() && !streams() {}
         }
         ending.cancel();
         said.take()
@@ -131,8 +131,8 @@ async fn feed(mut to: impl AsyncWrite + Unpin, bytes: &[u8], piece: usize) {
 fn within(work: impl Future<Output = Vec<u8>>) -> Result<Vec<u8>, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| e.to_string())?;
-    let done = runtime.block_on(async { tokio::time::timeout(HANGS, work).await });
-    done.map_err(|_| format!("it does not end within {} s", HANGS.as_secs()))
+    let done = runtime.block_on(async { tokio::time::timeout(INPUT_TIMEOUT, work).await });
+    done.map_err(|_| format!("it does not end within {} s", INPUT_TIMEOUT.as_secs()))
 }
 
 /// Seeds for mutation: a whole conversation over stdio, and requests on a connection.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::text::{beginning, end};
 
 /// Minimum length to which a text in a structure is cut, in characters; numbers written as texts are shorter.
-const SHORTEST: usize = 64;
+const MIN_TEXT_CHARS: usize = 64;
 
 /// Cuts a text to at most `budget` characters of JSON; returns the text and the number of omitted bytes.
 pub(crate) fn text(text: &str, budget: usize) -> (String, usize) {
@@ -32,10 +32,10 @@ pub(crate) fn value(value: &Value, schema: &Value, budget: usize) -> Option<Valu
     let (mut longest, mut most) = (budget / 2, 256);
     loop {
         let shorter = shortened(value, schema, longest, most);
-        if size(&shorter) <= budget || (longest <= SHORTEST && most == 0) {
+        if size(&shorter) <= budget || (longest <= MIN_TEXT_CHARS && most == 0) {
             return Some(shorter);
         }
-        (longest, most) = ((longest / 2).max(SHORTEST), most / 2);
+        (longest, most) = ((longest / 2).max(MIN_TEXT_CHARS), most / 2);
     }
 }
 

@@ -39,33 +39,33 @@ use crate::salvage::salvage;
 use crate::strangers::{Connection, Strangers};
 use crate::unprimed::Unprimed;
 use crate::wait::Closed;
-use crate::{LAST_WORDS, LONGEST_MESSAGE, Server, unprimed, values};
+use crate::{LAST_ANSWERS_TIMEOUT, MAX_MESSAGE_BYTES, Server, unprimed, values};
 
 /// Path of the endpoint.
 pub const PATH: &str = "/mcp";
 /// Maximum number of connections, of which at most a quarter may be without a token (see
 /// [`crate::strangers`]). Half of our descriptor limit when that is lower, since runs need descriptors too.
-const CONNECTIONS: usize = 1024;
+const MAX_CONNECTIONS: usize = 1024;
 /// Maximum number of open requests per caller; further ones get a 429.
-const REQUESTS: usize = 256;
+const MAX_REQUESTS: usize = 256;
 /// Maximum size of the large bodies of one caller's open requests together, in KiB; further ones wait.
-const LARGE: usize = 64 * 1024;
+const MAX_LARGE_BODIES_KIB: usize = 64 * 1024;
 /// Maximum size of a small body, in bytes.
-const SMALL: u64 = 64 * 1024;
+const MAX_SMALL_BODY_BYTES: u64 = 64 * 1024;
 /// Maximum number of sessions per caller, in revisions with sessions.
-const SESSIONS: usize = 128;
+const MAX_SESSIONS: usize = 128;
 /// Idle timeout of a session.
-const SESSION_IDLE: Duration = Duration::from_secs(3600);
+const SESSION_IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
 /// Retention of the messages of a cancelled call, which has no answer that its caller could still request.
-const CANCELLED: Duration = Duration::from_secs(5);
-/// Minimum idle time of a session that may be ended when its caller begins more than [`SESSIONS`].
-const FORGOTTEN: Duration = Duration::from_secs(60);
+const CANCELLED_RETENTION: Duration = Duration::from_secs(5);
+/// Minimum idle time of a session that may be ended when its caller begins more than [`MAX_SESSIONS`].
+const MIN_SESSION_IDLE: Duration = Duration::from_secs(60);
 /// Timeout for the headers of a request.
-const HEADERS: Duration = Duration::from_secs(10);
+const HEADERS_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout for the body of a request.
-const BODY: Duration = Duration::from_secs(30);
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum size of the headers of a request, in bytes.
-const LONGEST_HEADERS: usize = 64 * 1024;
+const MAX_HEADER_BYTES: usize = 64 * 1024;
 pub(crate) const SESSION_ID: &str = "mcp-session-id";
 const REVISION: &str = "mcp-protocol-version";
 
@@ -224,14 +224,14 @@ impl Listening {
         drop(self.listener);
         close().await;
         ending.cancel();
-        let _ = tokio::time::timeout(LAST_WORDS, graceful.shutdown()).await;
+        let _ = tokio::time::timeout(LAST_ANSWERS_TIMEOUT, graceful.shutdown()).await;
     }
 }
 
 /// Settings for reading a connection.
 pub(crate) fn http1() -> hyper::server::conn::http1::Builder {
     let mut builder = hyper::server::conn::http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEADERS).max_buf_size(LONGEST_HEADERS);
+    builder.timer(TokioTimer::new()).header_read_timeout(HEADERS_TIMEOUT).max_buf_size(MAX_HEADER_BYTES);
     builder
 }
 
@@ -254,11 +254,11 @@ pub(crate) fn app<S: ServerHandler + Send + 'static>(
         .with_allowed_hosts(hosts)
         .with_allowed_origins(origins)
         .enforce_origin_validation()
-        .with_max_request_body_bytes(LONGEST_MESSAGE)
+        .with_max_request_body_bytes(MAX_MESSAGE_BYTES)
         .with_cancellation_token(ending);
     let mut sessions = LocalSessionManager::default();
-    sessions.session_config.keep_alive = Some(SESSION_IDLE);
-    sessions.session_config.completed_cache_ttl = CANCELLED;
+    sessions.session_config.keep_alive = Some(SESSION_IDLE_TIMEOUT);
+    sessions.session_config.completed_cache_ttl = CANCELLED_RETENTION;
     let sessions = Arc::new(sessions);
     let tokens = options.tokens.clone();
     let gate = Arc::new(Gate { tokens, sessions: Arc::clone(&sessions), open: Mutex::default() });
@@ -282,7 +282,10 @@ struct Places {
 
 impl Default for Places {
     fn default() -> Self {
-        Self { all: Arc::new(Semaphore::new(REQUESTS)), large: Arc::new(Semaphore::new(LARGE)) }
+        Self {
+            all: Arc::new(Semaphore::new(MAX_REQUESTS)),
+            large: Arc::new(Semaphore::new(MAX_LARGE_BODIES_KIB)),
+        }
     }
 }
 
@@ -322,7 +325,7 @@ fn forgotten(sessions: &HashMap<String, Session>, caller: &Caller, now: Instant)
     let is_idle = |session: &Session| {
         Arc::strong_count(&session.used) == 1
             && !session.ends
-            && now.saturating_duration_since(session.used()) >= FORGOTTEN
+            && now.saturating_duration_since(session.used()) >= MIN_SESSION_IDLE
     };
     let idle = sessions.iter().filter(|(_, session)| session.owner == *caller && is_idle(session));
     idle.min_by_key(|(_, session)| session.used()).map(|(id, _)| id.clone())
@@ -369,7 +372,7 @@ impl Gate {
             // Also recorded when it is about to be ended, so that it belongs to this caller.
             open.sessions.entry(session.clone()).or_insert(known);
             let count = |known: &&Session| known.owner == *caller && !known.ends;
-            let (lives, ends) = if open.sessions.values().filter(count).count() <= SESSIONS {
+            let (lives, ends) = if open.sessions.values().filter(count).count() <= MAX_SESSIONS {
                 (true, None)
             } else if let Some(id) = forgotten(&open.sessions, caller, now) {
                 (true, Some(id))
@@ -411,7 +414,7 @@ pub(crate) fn no_token() -> Response {
 
 /// Maximum number of connections for a process with this descriptor limit.
 fn connections(descriptors: u64) -> usize {
-    usize::try_from(descriptors / 2).map_or(CONNECTIONS, |half| half.clamp(1, CONNECTIONS))
+    usize::try_from(descriptors / 2).map_or(MAX_CONNECTIONS, |half| half.clamp(1, MAX_CONNECTIONS))
 }
 
 /// Whether a request has two values for a field of which a proxy might have read the other one.
@@ -457,7 +460,7 @@ async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) 
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "There are too many connections; close some.\n");
     }
     let length = headers.get(header::CONTENT_LENGTH).and_then(|l| l.to_str().ok()?.parse::<u64>().ok());
-    if length.is_some_and(|l| l > LONGEST_MESSAGE as u64) {
+    if length.is_some_and(|l| l > MAX_MESSAGE_BYTES as u64) {
         return refuse(StatusCode::PAYLOAD_TOO_LARGE, "A request has at most 8 MiB.\n");
     }
     let session = headers.get(SESSION_ID).and_then(|s| s.to_str().ok()).map(str::to_owned);
@@ -470,13 +473,14 @@ async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) 
     };
     let (mut text, mut large) = (Bytes::new(), None);
     if request.method() == Method::POST {
-        if length.is_none_or(|l| l > SMALL) {
-            let needs =
-                kibibytes(length.map_or(LONGEST_MESSAGE, |l| usize::try_from(l).unwrap_or(LONGEST_MESSAGE)));
+        if length.is_none_or(|l| l > MAX_SMALL_BODY_BYTES) {
+            let needs = kibibytes(
+                length.map_or(MAX_MESSAGE_BYTES, |l| usize::try_from(l).unwrap_or(MAX_MESSAGE_BYTES)),
+            );
             large = gate.places(&caller).large.acquire_many_owned(needs).await.ok();
         }
         let (parts, body) = request.into_parts();
-        let body = tokio::time::timeout(BODY, axum::body::to_bytes(body, LONGEST_MESSAGE)).await;
+        let body = tokio::time::timeout(BODY_TIMEOUT, axum::body::to_bytes(body, MAX_MESSAGE_BYTES)).await;
         request = match body {
             Ok(Ok(body)) => {
                 // A request without a length reserved room for the maximum.
@@ -597,7 +601,7 @@ mod tests {
             ("older", &mine, 700, false),
             ("another's", &other, 800, false),
             ("ending", &mine, 800, true),
-            ("new", &mine, FORGOTTEN.as_secs() - 1, false),
+            ("new", &mine, MIN_SESSION_IDLE.as_secs() - 1, false),
         ];
         let mut sessions: HashMap<_, _> = all
             .into_iter()
@@ -614,7 +618,7 @@ mod tests {
         }
         drop(in_use);
         assert!(sessions["busy"].used() > ago(3601), "it was used until now");
-        assert_eq!(forgotten(&sessions, &mine, now + FORGOTTEN).as_deref(), Some("busy"));
+        assert_eq!(forgotten(&sessions, &mine, now + MIN_SESSION_IDLE).as_deref(), Some("busy"));
     }
 
     #[tokio::test]
@@ -639,7 +643,7 @@ mod tests {
         let places = gate.places(&Caller::new(NOT_TOKENS[1])).all;
         let all = tokio::time::timeout(
             Duration::from_secs(10),
-            places.acquire_many(u32::try_from(REQUESTS).unwrap()),
+            places.acquire_many(u32::try_from(MAX_REQUESTS).unwrap()),
         )
         .await;
         drop(all.unwrap().unwrap());
@@ -648,7 +652,7 @@ mod tests {
     #[test]
     fn strangers_leave_descriptors_for_runs() {
         for (descriptors, want) in
-            [(0, 1), (256, 128), (1024, 512), (20_000, CONNECTIONS), (u64::MAX, CONNECTIONS)]
+            [(0, 1), (256, 128), (1024, 512), (20_000, MAX_CONNECTIONS), (u64::MAX, MAX_CONNECTIONS)]
         {
             assert_eq!(connections(descriptors), want, "{descriptors}");
         }

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use crate::answer::{Detail, of_run};
 
 /// Maximum number of runs that are left; the newest ones.
-const RUNS: usize = 32;
+const MAX_RUNS: usize = 32;
 /// Bytes kept of each end of a stream.
-const END: usize = 128 << 10;
+const END_BYTES: usize = 128 << 10;
 
 /// Message about a run that was cut off.
 const CUT_OFF: &str = "the server that had this run has ended, and the run with it; start it again. A client that starts a server for \
@@ -27,7 +27,7 @@ fn name(run: &str, stream: Stream) -> String {
 /// Saves the results of a caller's runs. Blocks.
 pub(crate) fn leave(live: &Live, caller: &Caller) {
     let runs = live.runs(caller);
-    let all: Vec<_> = runs.iter().take(RUNS).flat_map(|run| rows(live, run)).collect();
+    let all: Vec<_> = runs.iter().take(MAX_RUNS).flat_map(|run| rows(live, run)).collect();
     if !all.is_empty()
         && let Err(report) = live.tasks().leave(caller, &all)
     {
@@ -43,7 +43,7 @@ fn rows(live: &Live, run: &Run) -> Vec<(String, Stands)> {
     }
     let mut rows = vec![(run.id.clone(), Stands::Completed(json!(of_run(live, run, Detail::News))))];
     for stream in Stream::ALL {
-        let (head, tail) = (run.read(stream, 0, END).bytes, run.last(stream, END).bytes);
+        let (head, tail) = (run.read(stream, 0, END_BYTES).bytes, run.last(stream, END_BYTES).bytes);
         let bytes = run.state().printed[stream as usize];
         let kept = json!({ "head": STANDARD.encode(head), "tail": STANDARD.encode(tail), "bytes": bytes });
         rows.push((name(&run.id, stream), Stands::Completed(kept)));

@@ -72,8 +72,8 @@ pub use http::{HttpError, HttpOptions};
 pub use server::Server;
 
 /// Maximum size of a client's message in bytes: a line on standard input, a body over HTTP. Default 8 MiB.
-pub const LONGEST_MESSAGE: usize = 8 << 20;
+pub const MAX_MESSAGE_BYTES: usize = 8 << 20;
 /// Time limit for sending the last answers when the server ends.
-const LAST_WORDS: std::time::Duration = std::time::Duration::from_secs(3);
+const LAST_ANSWERS_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3);
 /// Maximum size of structured content in an answer, in characters. Default 20,000.
-pub const BUDGET: usize = 20_000;
+pub const MAX_CONTENT_CHARS: usize = 20_000;

@@ -22,10 +22,10 @@ use crate::values;
 
 /// Maximum number of answers waiting for a client that does not read; further lines are read only when it
 /// does.
-const WAITING: usize = 256;
+const MAX_WAITING_ANSWERS: usize = 256;
 
 /// Maximum number of open requests; further ones are refused.
-const REQUESTS: usize = 1024;
+const MAX_REQUESTS: usize = 1024;
 
 /// Error of a line, and the id of its request, where that could be read.
 type Unread = Box<(ErrorData, Option<RequestId>)>;
@@ -118,7 +118,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
         message: RxJsonRpcMessage<RoleServer>,
     ) -> Result<RxJsonRpcMessage<RoleServer>, RequestId> {
         if let JsonRpcMessage::Request(request) = &message
-            && (self.open.len() >= REQUESTS || !self.open.insert(request.id.clone()))
+            && (self.open.len() >= MAX_REQUESTS || !self.open.insert(request.id.clone()))
         {
             return Err(request.id.clone());
         }
@@ -195,7 +195,7 @@ where
                 let _ = refusing.await;
                 self.refusing = None;
             }
-            while self.output.waiting.load(Ordering::Relaxed) > WAITING {
+            while self.output.waiting.load(Ordering::Relaxed) > MAX_WAITING_ANSWERS {
                 self.output.fewer.notified().await;
             }
             if !self.next().await {

@@ -25,11 +25,11 @@ use crate::http::{HttpError, contradicts, no_token, refuse, whose};
 /// Path of the metrics.
 pub const PATH: &str = "/metrics";
 /// Maximum number of connections; further ones wait.
-const CONNECTIONS: usize = 8;
+const MAX_CONNECTIONS: usize = 8;
 /// Time limit of a connection, with its request and its response.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum size of the headers of a request, in bytes.
-const LONGEST_HEADERS: usize = 16 * 1024;
+const MAX_HEADER_BYTES: usize = 16 * 1024;
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Options for serving metrics.
@@ -104,7 +104,7 @@ impl Listening {
             .route(PATH, get(told))
             .layer(axum::middleware::from_fn_with_state(Arc::clone(&gate), admit))
             .with_state(gate);
-        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         loop {
             let place = Arc::clone(&places).acquire_owned().await;
             let Ok((stream, _)) = self.listener.accept().await else {
@@ -115,10 +115,10 @@ impl Listening {
             let connection = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())
                 .keep_alive(false)
-                .max_buf_size(LONGEST_HEADERS)
+                .max_buf_size(MAX_HEADER_BYTES)
                 .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app.clone()));
             tokio::spawn(async move {
-                let _ = tokio::time::timeout(PATIENCE, connection).await;
+                let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
                 drop(place);
             });
         }

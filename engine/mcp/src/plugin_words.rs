@@ -4,7 +4,7 @@ use hotcell_plugins::failures::report_of;
 use hotcell_state::report::ErrorReport;
 use hotcell_tools::CallError;
 
-use crate::BUDGET;
+use crate::MAX_CONTENT_CHARS;
 use crate::fitted;
 use crate::text::{barred, beginning};
 
@@ -34,8 +34,8 @@ pub(crate) fn failed(error: &CallError) -> ErrorReport {
 
 /// A plugin's text behind bars, with head and tail of what is too long for a model.
 pub(crate) fn quoted(text: &str) -> String {
-    let (mut words, mut room) = (barred(text), BUDGET);
-    while beginning(&words, BUDGET) < words.len() && room > 64 {
+    let (mut words, mut room) = (barred(text), MAX_CONTENT_CHARS);
+    while beginning(&words, MAX_CONTENT_CHARS) < words.len() && room > 64 {
         words = barred(&fitted::text(text, room).0);
         room = room / 4 * 3;
     }

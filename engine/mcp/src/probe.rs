@@ -15,16 +15,16 @@ use std::time::{Duration, Instant};
 use hotcell_state::report::printable;
 use serde_json::{Value, json};
 
-use crate::LONGEST_MESSAGE;
+use crate::MAX_MESSAGE_BYTES;
 
 /// Requested protocol revision, the one that clients use today.
 const REVISION: &str = "2025-11-25";
 /// Bytes kept of the end of a server's standard error.
-const TAIL: usize = 4 << 10;
+const TAIL_BYTES: usize = 4 << 10;
 /// Maximum number of pages of a list, in case a server never ends one.
-const PAGES: usize = 50;
+const MAX_PAGES: usize = 50;
 /// Timeout for a server to end after its input is closed.
-const END: Duration = Duration::from_secs(5);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How to start a server.
 #[derive(Clone, Debug, Default)]
@@ -197,7 +197,7 @@ fn list(talk: &mut impl Asks, seen: &mut Seen, method: &str, named: &str) -> Res
     let mut all = Vec::new();
     let begun = Instant::now();
     let mut params = json!({});
-    for _ in 0..PAGES {
+    for _ in 0..MAX_PAGES {
         let answer = talk.ask(method, &params)?;
         // `tools/list` has `tools`, `resources/templates/list` has `resourceTemplates`.
         let items = answer.as_object().into_iter().flatten().find_map(|(_, v)| v.as_array());
@@ -330,7 +330,7 @@ impl Talk {
             let mut lines = BufReader::new(stdout);
             loop {
                 let mut line = Vec::new();
-                let most = LONGEST_MESSAGE as u64;
+                let most = MAX_MESSAGE_BYTES as u64;
                 let read = (&mut lines).take(most).read_until(b'\n', &mut line);
                 if !matches!(read, Ok(n) if n > 0) {
                     return;
@@ -357,7 +357,7 @@ impl Talk {
             while let Ok(read @ 1..) = errors.read(&mut bytes) {
                 let Ok(mut tail) = tail.lock() else { return };
                 tail.extend(&bytes[..read]);
-                let over = tail.len().saturating_sub(TAIL);
+                let over = tail.len().saturating_sub(TAIL_BYTES);
                 tail.drain(..over);
             }
         });
@@ -388,7 +388,7 @@ impl Talk {
     fn end(&mut self) -> Option<u64> {
         let begun = Instant::now();
         self.stdin = None;
-        while begun.elapsed() < END {
+        while begun.elapsed() < EXIT_TIMEOUT {
             match self.child.try_wait() {
                 Ok(Some(_)) => return Some(micros(begun)),
                 Ok(None) => std::thread::sleep(Duration::from_millis(1)),

@@ -11,15 +11,15 @@ use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use crate::LONGEST_MESSAGE;
+use crate::MAX_MESSAGE_BYTES;
 use crate::probe::{Asks, ProbeError, Seen, look};
 
 /// The header that names a session.
 const SESSION: &str = "mcp-session-id";
 /// The header that names the protocol's revision.
 const REVISION: &str = "mcp-protocol-version";
-/// Characters of a refusal's body that are shown.
-const SHOWN: usize = 200;
+/// Maximum number of characters shown of a refusal's body.
+const MAX_BODY_CHARS: usize = 200;
 
 /// Where a server is.
 #[derive(Clone, Debug, Default)]
@@ -134,7 +134,7 @@ impl Talk {
         let mut body = Vec::new();
         while let Some(piece) = response.chunk().await.map_err(|e| self.unreached(innermost(&e)))? {
             body.extend_from_slice(&piece);
-            if body.len() > LONGEST_MESSAGE {
+            if body.len() > MAX_MESSAGE_BYTES {
                 return Err(self.unreached("its answer is longer than any is read"));
             }
         }
@@ -147,7 +147,7 @@ impl Talk {
         let (mut read, mut all) = (0, 0);
         while let Some(piece) = response.chunk().await.map_err(|e| self.unreached(innermost(&e)))? {
             all += piece.len();
-            if all > LONGEST_MESSAGE {
+            if all > MAX_MESSAGE_BYTES {
                 return Err(self.unreached("its answer is longer than any is read"));
             }
             body.extend_from_slice(&piece);
@@ -208,7 +208,7 @@ impl Asks for Talk {
 }
 
 fn not_mcp(body: &[u8]) -> ProbeError {
-    let line = printable(&String::from_utf8_lossy(body)).chars().take(SHOWN).collect();
+    let line = printable(&String::from_utf8_lossy(body)).chars().take(MAX_BODY_CHARS).collect();
     ProbeError::NotMcp { line, stderr: String::new() }
 }
 
@@ -232,11 +232,11 @@ async fn beginning(mut response: Response) -> String {
     let mut body = Vec::new();
     while let Ok(Some(piece)) = response.chunk().await {
         body.extend_from_slice(&piece);
-        if body.len() > SHOWN {
+        if body.len() > MAX_BODY_CHARS {
             break;
         }
     }
-    printable(String::from_utf8_lossy(&body).trim()).chars().take(SHOWN).collect()
+    printable(String::from_utf8_lossy(&body).trim()).chars().take(MAX_BODY_CHARS).collect()
 }
 
 /// The reason below the layers of a library.

@@ -11,11 +11,11 @@ use rmcp::model::{
 use serde_json::Value;
 
 /// Maximum length of an argument's value in characters, since it becomes part of the model's input.
-pub(crate) const LONGEST: usize = 4_000;
+pub(crate) const MAX_VALUE_CHARS: usize = 4_000;
 /// Default number of fix attempts before a user is asked.
-const ROUNDS: u32 = 5;
+const DEFAULT_ROUNDS: u32 = 5;
 /// Maximum number of fix attempts.
-const MOST_ROUNDS: u32 = 50;
+const MAX_ROUNDS: u32 = 50;
 /// Languages in which plugins can be written.
 const LANGUAGES: [&str; 3] = ["rust", "python", "js"];
 
@@ -151,8 +151,8 @@ impl Values {
                 return Err(bad(format!("{} has no argument {shown:?}; did you mean {near}?", known.name)));
             };
             let Value::String(text) = value else { return Err(bad(format!("{name} is not a text"))) };
-            if text.chars().count() > LONGEST {
-                return Err(bad(format!("{name} is longer than {LONGEST} characters")));
+            if text.chars().count() > MAX_VALUE_CHARS {
+                return Err(bad(format!("{name} is longer than {MAX_VALUE_CHARS} characters")));
             }
             // Clients send arguments that the user left empty.
             if !text.trim().is_empty() {
@@ -178,10 +178,10 @@ fn word(text: &str) -> String {
 
 fn fix(values: &Values) -> Result<String, ErrorData> {
     let rounds = match values.get("rounds") {
-        None => ROUNDS,
+        None => DEFAULT_ROUNDS,
         Some(text) => match text.parse() {
-            Ok(rounds @ 1..=MOST_ROUNDS) => rounds,
-            _ => return Err(bad(format!("rounds is a number from 1 to {MOST_ROUNDS}"))),
+            Ok(rounds @ 1..=MAX_ROUNDS) => rounds,
+            _ => return Err(bad(format!("rounds is a number from 1 to {MAX_ROUNDS}"))),
         },
     };
     let begin = match values.get("workspace_id") {
@@ -377,7 +377,9 @@ mod tests {
         }
         let described = KNOWN[2].arguments[2].about;
         assert!(LANGUAGES.iter().all(|l| described.contains(l)));
-        assert!(text("fix_failing_tests", json!({})).unwrap().contains(&format!("After {ROUNDS} rounds")));
-        assert!(KNOWN[0].arguments[3].about.contains(&ROUNDS.to_string()));
+        assert!(
+            text("fix_failing_tests", json!({})).unwrap().contains(&format!("After {DEFAULT_ROUNDS} rounds"))
+        );
+        assert!(KNOWN[0].arguments[3].about.contains(&DEFAULT_ROUNDS.to_string()));
     }
 }

@@ -14,9 +14,9 @@ use crate::prompts;
 use crate::uri::{TAR, decoded, encoded, uri_of_answer, uri_of_stream};
 
 /// Number of resources per page of a list.
-pub const PAGE: usize = 100;
+pub const PAGE_LEN: usize = 100;
 /// Maximum number of files of all workspaces in the list.
-const FILES: usize = 1_000;
+const MAX_FILES: usize = 1_000;
 
 /// Meaning of a URI.
 #[derive(Debug, PartialEq)]
@@ -78,7 +78,7 @@ pub fn list(live: &Live, caller: &Caller) -> Vec<Resource> {
         let size = u64::try_from(bytes).unwrap_or(u64::MAX);
         all.push(Resource::new(uri_of_answer(&id), id).with_mime_type("application/json").with_size(size));
     }
-    let mut left = FILES;
+    let mut left = MAX_FILES;
     for workspace in live.workspaces().list(caller) {
         if left == 0 {
             break;

@@ -53,7 +53,7 @@ fn mend(text: &[u8]) -> Option<(Vec<u8>, String)> {
             }
             _ => 1,
         };
-        if length == LONE {
+        if length == REPLACED_LEN {
             at += 6;
             continue;
         }
@@ -65,14 +65,14 @@ fn mend(text: &[u8]) -> Option<(Vec<u8>, String)> {
 }
 
 /// Returned instead of a length when a replacement was written.
-const LONE: usize = usize::MAX;
+const REPLACED_LEN: usize = usize::MAX;
 
 fn lone(mended: &mut Vec<u8>, why: &mut Option<String>, unit: u16) -> usize {
     why.get_or_insert_with(|| {
         format!("a text has half of a surrogate pair (\\u{unit:04x}), which is no character: leave it out, or write both halves")
     });
     mended.extend_from_slice(b"\\ufffd");
-    LONE
+    REPLACED_LEN
 }
 
 /// Number of the `\uXXXX` escape at the start of the text.

@@ -19,16 +19,16 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::plugin_words::{failed, quoted};
-use crate::prompts::{self, LONGEST, bad};
+use crate::prompts::{self, MAX_VALUE_CHARS, bad};
 use crate::text::barred;
 use crate::uri::{decoded, encoded};
 
 /// Beginning of the URIs.
 const PREFIX: &str = "hotcell://plugins/";
 /// Maximum size of a resource that is no text, in bytes.
-const BYTES: usize = 1 << 20;
+const MAX_RESOURCE_BYTES: usize = 1 << 20;
 /// Time limit for a plugin's list, so that one that hangs does not hold up the list of all.
-const LISTING: Duration = Duration::from_secs(3);
+const LIST_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Plugins that serve something. Unreadable ones are logged and left out.
 pub async fn all(tools: &Arc<Tools>) -> Vec<Serving> {
@@ -53,7 +53,7 @@ async fn lists(live: &Live, caller: &Caller, word: &str, served: Served) -> Vec<
         asked.spawn(async move {
             let nothing = json!({});
             let listed = tools.serve(&one.plugin, served, &nothing, &session);
-            let answer = match tokio::time::timeout(LISTING, listed).await {
+            let answer = match tokio::time::timeout(LIST_TIMEOUT, listed).await {
                 Ok(Ok(Some(answer))) if !answer.is_error => value(&answer),
                 Ok(Ok(_)) => Value::Null,
                 Ok(Err(error)) => {
@@ -61,7 +61,7 @@ async fn lists(live: &Live, caller: &Caller, word: &str, served: Served) -> Vec<
                     Value::Null
                 }
                 Err(_) => {
-                    tracing::warn!("the list of {} took longer than {LISTING:?}", one.plugin);
+                    tracing::warn!("the list of {} took longer than {LIST_TIMEOUT:?}", one.plugin);
                     Value::Null
                 }
             };
@@ -167,13 +167,13 @@ fn contents(plugin: &str, path: &str, uri: &str, answer: &Value) -> Result<Resou
             let whole = format!("The resource {shown} of the plugin {plugin}, in its own words:\n{words}");
             Ok(ResourceContents::text(whole, uri).with_mime_type("text/plain"))
         }
-        Some(Content::Bytes(bytes)) if bytes.len() <= BYTES => {
+        Some(Content::Bytes(bytes)) if bytes.len() <= MAX_RESOURCE_BYTES => {
             let kind = crate::picture::kind(&bytes).unwrap_or("application/octet-stream");
             let blob = base64::engine::general_purpose::STANDARD.encode(bytes);
             Ok(ResourceContents::blob(blob, uri).with_mime_type(kind))
         }
         Some(Content::Bytes(bytes)) => {
-            let why = format!("the resource has {} bytes, and {BYTES} are served", bytes.len());
+            let why = format!("the resource has {} bytes, and {MAX_RESOURCE_BYTES} are served", bytes.len());
             Err(ErrorData::invalid_params(why, Some(json!({ "uri": uri }))))
         }
         None => Err(ErrorData::internal_error("the plugin answered something else", None)),
@@ -249,8 +249,8 @@ fn given(known: &serves::Prompt, arguments: Option<&JsonObject>) -> Result<Vec<(
             return Err(bad(format!("{} has no argument {shown:?}", known.name)));
         }
         let Value::String(text) = value else { return Err(bad(format!("{name} is not a text"))) };
-        if text.chars().count() > LONGEST {
-            return Err(bad(format!("{name} is longer than {LONGEST} characters")));
+        if text.chars().count() > MAX_VALUE_CHARS {
+            return Err(bad(format!("{name} is longer than {MAX_VALUE_CHARS} characters")));
         }
         // Clients send arguments that the user left empty.
         if !text.trim().is_empty() {
@@ -266,7 +266,7 @@ fn given(known: &serves::Prompt, arguments: Option<&JsonObject>) -> Result<Vec<(
 
 /// Messages of a prompt, which all say whose words they are.
 fn filled(plugin: &str, name: &str, messages: Vec<serves::Message>) -> GetPromptResult {
-    let mut left = crate::BUDGET;
+    let mut left = crate::MAX_CONTENT_CHARS;
     let message = |message: serves::Message| {
         let role = match message.role {
             serves::Role::User => Role::User,
@@ -354,11 +354,11 @@ mod tests {
     #[test]
     fn what_is_too_long_is_cut_or_refused() {
         let long = "x\n".repeat(1 << 20);
-        assert!(quoted(&long).chars().count() <= crate::BUDGET);
+        assert!(quoted(&long).chars().count() <= crate::MAX_CONTENT_CHARS);
         let message = |_| serves::Message { role: serves::Role::User, text: long.clone() };
         let filled = json!(filled("notes", "p", (0..32).map(message).collect())).to_string();
-        assert!(filled.len() < 3 * crate::BUDGET, "{}", filled.len());
-        let bytes = base64::engine::general_purpose::STANDARD.encode(vec![0; BYTES + 1]);
+        assert!(filled.len() < 3 * crate::MAX_CONTENT_CHARS, "{}", filled.len());
+        let bytes = base64::engine::general_purpose::STANDARD.encode(vec![0; MAX_RESOURCE_BYTES + 1]);
         assert!(
             contents("notes", "x", "uri", &json!({ "result": { "tag": "bytes", "value": bytes } })).is_err()
         );
@@ -382,7 +382,7 @@ mod tests {
             (json!({ "a": "" }), Err("needs a")),
             (json!({ "a": 1 }), Err("not a text")),
             (json!({ "a": "1", "c": "2" }), Err("no argument")),
-            (json!({ "a": "x".repeat(LONGEST + 1) }), Err("longer than")),
+            (json!({ "a": "x".repeat(MAX_VALUE_CHARS + 1) }), Err("longer than")),
         ] {
             let got = given(&known, arguments.as_object());
             match (got, wanted) {

@@ -261,11 +261,11 @@ impl ServerHandler for Server {
         let from: usize = cursor.parse().map_err(|_| bad())?;
         let mut all = self.blocking(&context, |live, caller| Ok(resources::list(live, caller))).await?;
         all.extend(served::resources(&self.live, &self.caller(&context)?).await);
-        let more = all.len() > from.saturating_add(resources::PAGE);
-        let page = all.into_iter().skip(from).take(resources::PAGE).collect();
+        let more = all.len() > from.saturating_add(resources::PAGE_LEN);
+        let page = all.into_iter().skip(from).take(resources::PAGE_LEN).collect();
         let mut list =
             ListResourcesResult::with_all_items(page).with_ttl_ms(0).with_cache_scope(CacheScope::Private);
-        list.next_cursor = more.then(|| (from + resources::PAGE).to_string());
+        list.next_cursor = more.then(|| (from + resources::PAGE_LEN).to_string());
         Ok(list)
     }
 

@@ -6,7 +6,7 @@ use rmcp::service::{ServerInitializeError, serve_server_with_ct};
 use tokio_util::sync::CancellationToken;
 
 use crate::lines::Lines;
-use crate::{LAST_WORDS, LONGEST_MESSAGE, Server, left};
+use crate::{LAST_ANSWERS_TIMEOUT, MAX_MESSAGE_BYTES, Server, left};
 
 /// Serves until standard input ends or `stop` resolves; then every run is ended.
 ///
@@ -17,7 +17,7 @@ pub async fn serve(live: Live, stop: impl Future<Output = ()>) -> Result<(), Str
     // Watches the plugins' files for changes, whether or not a client listens.
     let _changes = live.tools().map(hotcell_plugins::Caller::changes);
     let (over, token) = (CancellationToken::new(), CancellationToken::new());
-    let transport = Lines::new(input, output, LONGEST_MESSAGE, over.clone());
+    let transport = Lines::new(input, output, MAX_MESSAGE_BYTES, over.clone());
     let caller = Caller::of_process(NOT_TOKENS[0]);
     let server = Server::for_one(live.clone(), caller.clone());
     let served = async {
@@ -42,7 +42,7 @@ pub async fn serve(live: Live, stop: impl Future<Output = ()>) -> Result<(), Str
         tokio::select! {
             ended = &mut served => ended,
             // A client that does not read is given up after a time limit.
-            () = &mut end => tokio::time::timeout(LAST_WORDS, served).await.unwrap_or(Ok(())),
+            () = &mut end => tokio::time::timeout(LAST_ANSWERS_TIMEOUT, served).await.unwrap_or(Ok(())),
         }
     };
     live.close().await;

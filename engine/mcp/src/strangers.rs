@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 /// Maximum number of connections without a token; at most a quarter of all connections.
 const MAX_STRANGERS: usize = 256;
 /// Divisor for the share of one address: half of the slots, so that one address cannot take all of them.
-const SHARE_OF_ADDRESS: usize = 2;
+const ADDRESS_DIVISOR: usize = 2;
 
 /// The slots.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ fn who_goes<T>(
     let oldest = |of: IpAddr| all.iter().find(|(_, one)| address(one) == of).map(|(number, _)| *number);
     let mut counts: HashMap<IpAddr, usize> = HashMap::new();
     all.values().for_each(|one| *counts.entry(address(one)).or_default() += 1);
-    if counts.get(&from).is_some_and(|count| *count >= (most / SHARE_OF_ADDRESS).max(1)) {
+    if counts.get(&from).is_some_and(|count| *count >= (most / ADDRESS_DIVISOR).max(1)) {
         return oldest(from);
     }
     if all.len() < most {

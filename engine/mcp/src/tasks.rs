@@ -19,7 +19,7 @@ use crate::blocking::blocking;
 use crate::reply;
 
 /// Suggested polling interval for clients, in milliseconds.
-const POLL_MS: u64 = 1_000;
+const POLL_INTERVAL_MS: u64 = 1_000;
 /// Tools whose calls may continue as a task.
 const STARTERS: [&str; 3] = ["run_code", "run_command", "run_tests"];
 
@@ -82,7 +82,7 @@ fn shown(live: &Live, caller: &Caller, held: &Held) -> Task {
     };
     let mut task = Task::new(held.id.clone(), status, created, updated)
         .with_ttl_ms(held.ttl_ms)
-        .with_poll_interval_ms(POLL_MS);
+        .with_poll_interval_ms(POLL_INTERVAL_MS);
     if let (Stands::Working, Ok(run)) = (&held.stands, live.run(caller, &held.id)) {
         let state = run.state();
         let seconds = run.asked.elapsed().as_secs();

@@ -5,7 +5,7 @@ use hotcell_server::{Run, Stream};
 use serde_json::{Map, Value, json};
 
 /// Maximum size of the beginning of binary output, in bytes.
-const BINARY: usize = 1024;
+const MAX_BINARY_BYTES: usize = 1024;
 
 /// Cost of a character in a JSON text.
 fn cost(c: char) -> usize {
@@ -75,7 +75,7 @@ impl Shown {
     #[must_use]
     pub fn new(head: &[u8], tail: &[u8], bytes: u64, budget: usize) -> Self {
         let (Some(first), Some(last)) = (utf8_beginning(head), utf8_end(tail)) else {
-            let shown = &head[..head.len().min(BINARY).min(budget / 2)];
+            let shown = &head[..head.len().min(MAX_BINARY_BYTES).min(budget / 2)];
             let rest = bytes - shown.len() as u64;
             return Self {
                 bytes,
@@ -159,7 +159,7 @@ impl Shown {
 }
 
 /// Maximum length of a line in an excerpt, in characters.
-const LINE: usize = 400;
+const MAX_LINE_CHARS: usize = 400;
 
 /// Shortens a text to a budget of characters: its beginning, its end, and the lines selected by `matters`,
 /// wherever they are. Omitted lines are counted.
@@ -169,17 +169,18 @@ pub(crate) fn excerpt(text: &str, budget: usize, matters: impl Fn(&str) -> bool)
     if text.chars().count() <= budget {
         return text.to_owned();
     }
-    let lines: Vec<String> = text.lines().map(|line| shortened(line, LINE.min(budget / 2).max(20))).collect();
+    let lines: Vec<String> =
+        text.lines().map(|line| shortened(line, MAX_LINE_CHARS.min(budget / 2).max(20))).collect();
     let cost = |at: usize| lines[at].chars().count() + 1;
     // Cost of the line that marks a gap.
-    const GAP: usize = 24;
+    const GAP_CHARS: usize = 24;
     let mut kept = vec![false; lines.len()];
     let mut left = budget;
     let mut take = |at: usize, kept: &mut Vec<bool>, most: usize| -> bool {
         if kept[at] {
             return true;
         }
-        let price = cost(at) + if at > 0 && !kept[at - 1] { GAP } else { 0 };
+        let price = cost(at) + if at > 0 && !kept[at - 1] { GAP_CHARS } else { 0 };
         if price > left || left - price < most {
             return false;
         }
@@ -250,24 +251,24 @@ pub(crate) fn barred(text: &str) -> String {
 
 /// Characters of a reason or an error; of a word in a reason, such as a path; and of one in an error, which is most
 /// often a caller's own that is told back.
-const ERROR: usize = 8_000;
-const WORD: usize = 400;
-const ECHO: usize = 160;
+const MAX_ERROR_CHARS: usize = 8_000;
+const MAX_WORD_CHARS: usize = 400;
+const MAX_ECHO_CHARS: usize = 160;
 
 /// The words of a reason, bounded.
 pub(crate) fn bounded(text: &str) -> String {
-    with_words_of(text, WORD)
+    with_words_of(text, MAX_WORD_CHARS)
 }
 
 /// The words of an error, bounded: whoever sent a megabyte as a name is not answered with it.
 pub(crate) fn told_back(text: &str) -> String {
-    with_words_of(text, ECHO)
+    with_words_of(text, MAX_ECHO_CHARS)
 }
 
 fn with_words_of(text: &str, most: usize) -> String {
     let words = text.split_inclusive(char::is_whitespace);
     let words: String = words.map(|word| without_middle(word, most)).collect();
-    without_middle(&words, ERROR)
+    without_middle(&words, MAX_ERROR_CHARS)
 }
 
 fn without_middle(text: &str, most: usize) -> String {
@@ -357,10 +358,10 @@ mod tests {
         let told = told_back(&format!("there is no image {name:?}; leave it out"));
         assert!(told.chars().count() < 200 && told.starts_with("there is no image \"ä"), "{told}");
         assert!(told.ends_with("ä\"; leave it out") && told.contains("… 299884 characters …"), "{told}");
-        assert_eq!(bounded(&"b".repeat(WORD)).len(), WORD);
+        assert_eq!(bounded(&"b".repeat(MAX_WORD_CHARS)).len(), MAX_WORD_CHARS);
         let told = bounded(&"a ".repeat(100_000));
-        assert!(told.chars().count() < ERROR, "{}", told.len());
-        for same in ["", "short", "one\n| two\t three", &"b".repeat(ECHO)] {
+        assert!(told.chars().count() < MAX_ERROR_CHARS, "{}", told.len());
+        for same in ["", "short", "one\n| two\t three", &"b".repeat(MAX_ECHO_CHARS)] {
             assert_eq!((bounded(same).as_str(), told_back(same).as_str()), (same, same));
         }
     }

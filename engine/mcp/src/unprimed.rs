@@ -12,7 +12,7 @@ use serde_json::Value;
 /// First revision whose clients know priming events.
 const SINCE: &str = "2025-11-25";
 /// Maximum size of the examined beginning, in bytes.
-const LONGEST: usize = 4096;
+const MAX_EXAMINED_BYTES: usize = 4096;
 
 /// Whether a client knows priming events: by the revision in its header, else by that of its initialize
 /// request. Dates sort as texts.
@@ -58,7 +58,9 @@ impl Unprimed {
                 self.head = None;
                 rest.into()
             }
-            None if end.is_some() || head.len() > LONGEST => self.head.take().unwrap_or_default().into(),
+            None if end.is_some() || head.len() > MAX_EXAMINED_BYTES => {
+                self.head.take().unwrap_or_default().into()
+            }
             None => Bytes::new(),
         }
     }

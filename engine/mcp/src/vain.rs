@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use hotcell_server::Caller;
 
 /// Time for which an unsuccessful question counts.
-const COUNTS: Duration = Duration::from_secs(3600);
+const QUESTION_RETENTION: Duration = Duration::from_secs(3600);
 /// Maximum number of unsuccessful questions to one caller's client, and of those about the same approval.
-const MOST: usize = 10;
-const MOST_OF_ONE: usize = 3;
+const MAX_QUESTIONS: usize = 10;
+const MAX_APPROVAL_QUESTIONS: usize = 3;
 
 /// Times and approvals of the questions to a client, the latest last.
 type Questions = VecDeque<(Instant, String)>;
@@ -30,12 +30,12 @@ impl PromptLimiter {
     pub fn may(&self, caller: &Caller, approval: &str, now: Instant) -> bool {
         let mut asked = self.asked();
         asked.retain(|_, questions| {
-            questions.retain(|(at, _)| now.saturating_duration_since(*at) < COUNTS);
+            questions.retain(|(at, _)| now.saturating_duration_since(*at) < QUESTION_RETENTION);
             !questions.is_empty()
         });
         let questions = asked.entry(caller.clone()).or_default();
         let of_one = questions.iter().filter(|(_, id)| id == approval).count();
-        let may = questions.len() < MOST && of_one < MOST_OF_ONE;
+        let may = questions.len() < MAX_QUESTIONS && of_one < MAX_APPROVAL_QUESTIONS;
         if may {
             questions.push_back((now, approval.to_owned()));
         }
@@ -60,7 +60,7 @@ mod tests {
         assert_eq!([0, 1, 2, 3].map(|after| asked(&me, "a", after)), [true, true, true, false]);
         // An equal request in other words is another approval, so the total is limited too.
         let others = (0..20).filter(|n| asked(&me, &format!("b{n}"), 10)).count();
-        assert_eq!(others, MOST - MOST_OF_ONE);
+        assert_eq!(others, MAX_QUESTIONS - MAX_APPROVAL_QUESTIONS);
         assert!(asked(&you, "a", 11), "another caller's client");
         assert!(asked(&me, "a", 3601), "the first of them is long ago");
         vain.not(&me);

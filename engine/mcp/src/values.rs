@@ -3,15 +3,15 @@
 use rmcp::model::ErrorData;
 
 /// Maximum number of values in a message, enough for thousands of files with their fields.
-const MOST: usize = 100_000;
+const MAX_VALUES: usize = 100_000;
 
 /// Rejects a JSON text with too many values. A text that is not JSON may pass.
 pub(crate) fn check(text: &[u8]) -> Result<(), ErrorData> {
     // Each value except the first is preceded by a byte that is counted.
-    if text.len() <= MOST || count(text) <= MOST {
+    if text.len() <= MAX_VALUES || count(text) <= MAX_VALUES {
         return Ok(());
     }
-    Err(ErrorData::invalid_request(format!("the message has more than {MOST} values"), None))
+    Err(ErrorData::invalid_request(format!("the message has more than {MAX_VALUES} values"), None))
 }
 
 /// Approximate number of values in a JSON text: those after a comma or an opening bracket outside strings.
@@ -45,7 +45,9 @@ mod tests {
             assert_eq!(count(text.as_bytes()), want, "{text}");
         }
         let zeros = |n: usize| format!("[{}]", vec!["0"; n].join(","));
-        assert!(check(zeros(MOST).as_bytes()).is_ok() && check(zeros(MOST + 1).as_bytes()).is_err());
-        assert!(check(format!("\"{}\"", ",".repeat(MOST * 2)).as_bytes()).is_ok());
+        assert!(
+            check(zeros(MAX_VALUES).as_bytes()).is_ok() && check(zeros(MAX_VALUES + 1).as_bytes()).is_err()
+        );
+        assert!(check(format!("\"{}\"", ",".repeat(MAX_VALUES * 2)).as_bytes()).is_ok());
     }
 }

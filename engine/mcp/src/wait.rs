@@ -14,15 +14,15 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// Minimum interval between two notifications.
-const SHORTEST: Duration = Duration::from_millis(250);
+const MIN_NOTIFICATION_INTERVAL: Duration = Duration::from_millis(250);
 /// Time of the first notification about a silent run: clients with a timeout of a few seconds restart it at
 /// each notification.
-const FIRST: Duration = Duration::from_secs(1);
+const FIRST_NOTIFICATION_DELAY: Duration = Duration::from_secs(1);
 /// Maximum interval between two notifications, so that clients with a timeout of 5 or 60 s between messages
 /// do not give up.
-const HEARTBEAT: Duration = Duration::from_secs(2);
+const MAX_NOTIFICATION_INTERVAL: Duration = Duration::from_secs(2);
 /// Time limit for a client to accept a notification; it misses those in between.
-const SLOW: Duration = Duration::from_secs(1);
+const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A client that waits for the answer to a request.
 #[derive(Debug)]
@@ -84,8 +84,8 @@ impl Listener {
             let mut news = ProgressNotificationParam::new(token.clone(), last);
             news.total = total.map(to_float);
             news.message = message.map(|words| printable(&words).chars().take(200).collect());
-            let _ = tokio::time::timeout(SLOW, self.peer.notify_progress(news)).await;
-            tokio::time::sleep(SHORTEST).await;
+            let _ = tokio::time::timeout(NOTIFICATION_TIMEOUT, self.peer.notify_progress(news)).await;
+            tokio::time::sleep(MIN_NOTIFICATION_INTERVAL).await;
         }
         std::future::pending::<()>().await;
     }
@@ -95,16 +95,16 @@ impl Listener {
         let Some(token) = &self.token else { return std::future::pending().await };
         let mut following = run.follow();
         let (mut told, mut last) = (Instant::now(), 0.0_f64);
-        let mut silent = FIRST;
+        let mut silent = FIRST_NOTIFICATION_DELAY;
         loop {
             let changed = async {
-                tokio::time::sleep(SHORTEST.saturating_sub(told.elapsed())).await;
+                tokio::time::sleep(MIN_NOTIFICATION_INTERVAL.saturating_sub(told.elapsed())).await;
                 if following.changed().await.is_err() {
                     std::future::pending::<()>().await;
                 }
             };
             let _ = tokio::time::timeout(silent, changed).await;
-            silent = HEARTBEAT;
+            silent = MAX_NOTIFICATION_INTERVAL;
             let state = following.borrow().clone();
             let seconds = run.asked.elapsed().as_secs_f64();
             // The value has to increase each time.
@@ -113,7 +113,7 @@ impl Listener {
             let mut news = ProgressNotificationParam::new(token.clone(), last);
             news.total = state.progress.as_ref().and_then(|p| p.total).map(to_float);
             news.message = Some(message(&state, live.position(run), seconds, &last_line(run)));
-            let _ = tokio::time::timeout(SLOW, self.peer.notify_progress(news)).await;
+            let _ = tokio::time::timeout(NOTIFICATION_TIMEOUT, self.peer.notify_progress(news)).await;
             told = Instant::now();
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hotcell_mcp::fed;
 
 /// Duration for each transport; `HOTCELL_FED_SECONDS` overrides it.
-const FED: Duration = Duration::from_secs(3);
+const FEED_DURATION: Duration = Duration::from_secs(3);
 
 /// SplitMix64: generates the same bytes every time.
 struct Dice(u64);
@@ -61,7 +61,7 @@ fn no_bytes_make_a_front_panic_or_hang() {
         usual(about);
     }));
     let seconds = std::env::var("HOTCELL_FED_SECONDS").ok().and_then(|text| text.parse().ok());
-    let length = seconds.map_or(FED, Duration::from_secs);
+    let length = seconds.map_or(FEED_DURATION, Duration::from_secs);
     let seeds = fed::seeds();
     for (name, seeds, front) in [
         ("stdio", &seeds[0], fed::stdio as fn(&[u8], usize) -> Result<Vec<u8>, String>),

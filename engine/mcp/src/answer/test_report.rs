@@ -16,16 +16,16 @@ use crate::uri::uri_of_stream;
 use super::{Detail, details, hint, never_ran, of_outcome, streams, summary, words_of_changes};
 
 /// Budget for all cases in each of the two forms, in characters.
-const CASES: usize = 8_000;
+const MAX_CASES_CHARS: usize = 8_000;
 /// Maximum and minimum budget for the texts of one case, in characters.
-const MOST: usize = 2_600;
-const LEAST: usize = 160;
+const MAX_CASE_CHARS: usize = 2_600;
+const MIN_CASE_CHARS: usize = 160;
 /// Budget for each stream when no case shows what was wrong, in characters.
-const STREAMS: usize = 3_000;
+const MAX_STREAM_CHARS: usize = 3_000;
 /// Budget for what tests printed without its being known which one, in characters.
-const PRINTED: usize = 1_000;
+const MAX_PRINTED_CHARS: usize = 1_000;
 /// Maximum number of files in the text's lines about coverage.
-const FILES: usize = 15;
+const MAX_FILES: usize = 15;
 
 /// One case, cut to its share of the budget.
 struct Shown {
@@ -48,7 +48,7 @@ impl Shown {
         let matters = |line: &str| is_of_failure(line, case);
         let cut = |text: &Option<String>, most: usize| {
             let text = text.as_deref().map(str::trim_end).filter(|text| !text.trim().is_empty())?;
-            Some(excerpt(text, most.max(LEAST), matters))
+            Some(excerpt(text, most.max(MIN_CASE_CHARS), matters))
         };
         let details = case.details.clone().filter(|details| says_more(details, case));
         let printed = if case.status.is_good() { [&None, &None] } else { [&case.stdout, &case.stderr] };
@@ -157,8 +157,8 @@ pub fn finished(
     let bad: Vec<&Case> = report.cases.iter().filter(|case| !case.status.is_good()).collect();
     let good = report.cases.iter().filter(|case| case.status.is_good() && detail == Detail::All);
     add_report(report, detail, fields);
-    let share = (CASES / bad.len().max(1)).clamp(LEAST, MOST);
-    let (mut room, mut rows, mut lines) = (CASES, Vec::new(), String::new());
+    let share = (MAX_CASES_CHARS / bad.len().max(1)).clamp(MIN_CASE_CHARS, MAX_CASE_CHARS);
+    let (mut room, mut rows, mut lines) = (MAX_CASES_CHARS, Vec::new(), String::new());
     let total = bad.len() + good.clone().count();
     let mut shown_bad = 0;
     for case in bad.iter().copied().chain(good) {
@@ -205,7 +205,7 @@ pub fn finished(
     if (silent || detail == Detail::All)
         && let Some(Value::Object(outcome)) = fields.get_mut("outcome")
     {
-        links = streams(run, STREAMS, outcome, &mut words);
+        links = streams(run, MAX_STREAM_CHARS, outcome, &mut words);
     }
     (words, links)
 }
@@ -217,7 +217,7 @@ fn printed(run: &Run, report: &TestReport, outcome: &mut Map<String, Value>, wor
     if is_known || !matches!(report.framework.as_str(), "unittest" | "django") {
         return;
     }
-    let shown = crate::text::Shown::of(run, Stream::Stdout, PRINTED);
+    let shown = crate::text::Shown::of(run, Stream::Stdout, MAX_PRINTED_CHARS);
     if shown.bytes > 0 {
         words.push_str(&shown.to_lines("stdout of all tests"));
         let uri = uri_of_stream(&run.id, Stream::Stdout);
@@ -265,7 +265,7 @@ fn add_report(report: &TestReport, detail: Detail, fields: &mut Map<String, Valu
         if let Some(Value::Object(coverage)) = all.get_mut("coverage")
             && let Some(Value::Array(files)) = coverage.get_mut("files")
         {
-            files.truncate(FILES * 4);
+            files.truncate(MAX_FILES * 4);
         }
     }
     let first = ["verdict", "framework", "totals", "complete", "consistent", "reason"];
@@ -340,7 +340,7 @@ fn of_coverage(coverage: &Coverage) -> String {
         coverage.lines_percent.map_or_else(|| "none".to_owned(), |percent| format!("{percent:.1} %"));
     let mut lines = format!("coverage: {percent} of {} lines\n", coverage.lines);
     let gaps = coverage.files.iter().filter(|file| !file.missing.is_empty());
-    for file in gaps.take(FILES) {
+    for file in gaps.take(MAX_FILES) {
         let missing: Vec<_> = file
             .missing
             .iter()
@@ -405,7 +405,7 @@ mod tests {
         deep.push_str("  File \"/home/sandbox/project/deep.py\", line 999, in last\n    return table['beta']\nKeyError: 'beta'\n");
         let mut case = case(&deep);
         case.stdout = Some((0..200).map(|n| format!("step {n}\n")).collect::<String>() + "LAST WORDS\n");
-        for share in [LEAST * 6, MOST] {
+        for share in [MIN_CASE_CHARS * 6, MAX_CASE_CHARS] {
             let shown = Shown::of(&case, share);
             let text = shown.to_lines();
             for word in ["return table['beta']", "KeyError: 'beta'", "LAST WORDS", "test_a.py:7"] {

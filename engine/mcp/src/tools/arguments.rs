@@ -11,11 +11,11 @@ use serde_json::{Map, Number, Value};
 use super::schema::EMPTY_COUNTS;
 
 /// Largest integer that a float represents exactly.
-const EXACT: f64 = 9_007_199_254_740_992.0;
+const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 /// Maximum length of a wrong value in an error, in characters.
-const SHOWN: usize = 40;
+const MAX_VALUE_CHARS: usize = 40;
 /// Maximum length of a name in an error, in characters.
-const NAME: usize = 100;
+const MAX_NAME_CHARS: usize = 100;
 
 /// Aliases for the words of a choice, in lower case and without a version at the end.
 const ALIASES: [(&str, &str); 22] = [
@@ -62,7 +62,7 @@ fn object(schema: &Value, given: JsonObject, at: &str) -> Result<JsonObject, Err
         |name: &str| schema["required"].as_array().is_some_and(|all| all.iter().any(|r| r == name));
     let mut read = JsonObject::new();
     for (name, value) in given {
-        let shown = on_one_line(&name, NAME);
+        let shown = on_one_line(&name, MAX_NAME_CHARS);
         let field = if at.is_empty() { shown } else { format!("{at}.{shown}") };
         let Some(property) = properties.get(&name) else {
             let Some(values) = schema.get("additionalProperties").filter(|v| v.is_object()) else {
@@ -149,7 +149,7 @@ fn whole(number: &Number) -> Option<Number> {
     if number.is_u64() || number.is_i64() {
         return Some(number.clone());
     }
-    let float = number.as_f64().filter(|f| f.fract() == 0.0 && f.abs() <= EXACT)?;
+    let float = number.as_f64().filter(|f| f.fract() == 0.0 && f.abs() <= MAX_EXACT_INTEGER)?;
     #[allow(clippy::cast_possible_truncation)] // exact
     Some(Number::from(float as i64))
 }
@@ -216,8 +216,8 @@ fn said(value: &Value) -> String {
         Value::Null => "null".to_owned(),
         Value::Bool(_) | Value::Number(_) => value.to_string(),
         Value::String(text) => {
-            let shown = on_one_line(text, SHOWN);
-            let cut = if text.chars().nth(SHOWN).is_some() { "…" } else { "" };
+            let shown = on_one_line(text, MAX_VALUE_CHARS);
+            let cut = if text.chars().nth(MAX_VALUE_CHARS).is_some() { "…" } else { "" };
             format!("the text \"{shown}{cut}\"")
         }
         Value::Array(_) => "a list".to_owned(),
@@ -462,7 +462,7 @@ mod tests {
             (json!({ "network": [null] }), "network[0]", "is null; wanted is a text"),
             (json!({ "code": null }), "code", "is null; wanted is a text"),
             (json!({ "sesion": 1 }), "sesion", "run_code"),
-            (json!({ ("n".repeat(1 << 20)): 1 }), &*"n".repeat(NAME), "this tool takes language"),
+            (json!({ ("n".repeat(1 << 20)): 1 }), &*"n".repeat(MAX_NAME_CHARS), "this tool takes language"),
         ] {
             let report = code(more.clone());
             assert_eq!(report.field.as_deref(), Some(field), "{more}: {report}");

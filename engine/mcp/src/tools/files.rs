@@ -13,14 +13,14 @@ use super::runs::{as_text, with_piece};
 use super::{answered, blocking, input, output, parse, shown};
 
 /// Maximum size of a part of a file or diff in one answer, in bytes.
-const PIECE: usize = 16_000;
+const MAX_PART_BYTES: usize = 16_000;
 /// Maximum number of entries of a list in one answer.
-const ENTRIES: usize = 200;
+const MAX_ENTRIES: usize = 200;
 /// Approximate maximum size of a list in one answer, in characters.
-const CHARACTERS: usize = 16_000;
+const MAX_LIST_CHARS: usize = 16_000;
 
 /// Maximum number of paths in one answer that a commit left out.
-const LEFT: usize = 50;
+const MAX_OMITTED_PATHS: usize = 50;
 
 type Answered = Result<CallToolResult, ErrorReport>;
 
@@ -88,9 +88,10 @@ pub async fn write(live: &Live, caller: &Caller, arguments: JsonObject) -> Answe
 pub async fn read(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
     let asked: input::WorkspaceRead = parse(arguments)?;
     let (path, offset) = (asked.path.clone(), asked.offset);
-    let (bytes, piece) =
-        with(live, caller, &asked.workspace_id, move |workspace| workspace.read(&path, offset, PIECE))
-            .await?;
+    let (bytes, piece) = with(live, caller, &asked.workspace_id, move |workspace| {
+        workspace.read(&path, offset, MAX_PART_BYTES)
+    })
+    .await?;
     let (text, base64, taken) = as_text(&piece);
     let offset = offset.min(bytes);
     let file = output::File {
@@ -153,12 +154,12 @@ pub async fn list(live: &Live, caller: &Caller, arguments: JsonObject) -> Answer
         Ok((workspace.list(below.as_deref())?, workspace.snapshots()?))
     });
     let (found, snapshots) = found.await?;
-    let mut room = CHARACTERS;
+    let mut room = MAX_LIST_CHARS;
     let fits = |e: &&hotcell_server::Entry| {
         let cost = e.path.len() + 60;
         room.checked_sub(cost).map(|rest| room = rest).is_some()
     };
-    let shown_entries = found.iter().take(ENTRIES).take_while(fits).count();
+    let shown_entries = found.iter().take(MAX_ENTRIES).take_while(fits).count();
     let omitted = found.len() - shown_entries;
     let entry = |e: hotcell_server::Entry| output::Entry {
         path: e.path,
@@ -237,8 +238,8 @@ pub async fn diff(live: &Live, caller: &Caller, arguments: JsonObject) -> Answer
     let bytes = text.len() as u64;
     let from = text.floor_char_boundary(usize::try_from(asked.offset).unwrap_or(usize::MAX).min(text.len()));
     let rest = &text[from..];
-    let (listed, room) = if from == 0 { fitting(&rows, PIECE / 4) } else { (Vec::new(), 0) };
-    let piece = rest[..beginning(rest, PIECE - room)].to_owned();
+    let (listed, room) = if from == 0 { fitting(&rows, MAX_PART_BYTES / 4) } else { (Vec::new(), 0) };
+    let piece = rest[..beginning(rest, MAX_PART_BYTES - room)].to_owned();
     let diff = output::Diff {
         workspace_id: asked.workspace_id,
         changes_omitted: if from == 0 { (rows.len() - listed.len()) as u64 } else { 0 },
@@ -304,20 +305,20 @@ pub async fn commit(live: &Live, caller: &Caller, arguments: JsonObject) -> Answ
     let left = taken
         .left
         .iter()
-        .take(LEFT)
+        .take(MAX_OMITTED_PATHS)
         .map(|(path, why)| output::LeftOut { path: path.chars().take(300).collect(), why: why.clone() });
     let marked = taken
         .marked
         .iter()
-        .take(LEFT)
+        .take(MAX_OMITTED_PATHS)
         .map(|one| output::Marked { path: one.path.chars().take(300).collect(), marks: names(&one.marks) });
     let committed = output::Committed {
         workspace_id: asked.workspace_id,
         done: taken.done.len() as u64,
         left: left.collect(),
-        left_omitted: taken.left.len().saturating_sub(LEFT) as u64,
+        left_omitted: taken.left.len().saturating_sub(MAX_OMITTED_PATHS) as u64,
         marked: marked.collect(),
-        marked_omitted: taken.marked.len().saturating_sub(LEFT) as u64,
+        marked_omitted: taken.marked.len().saturating_sub(MAX_OMITTED_PATHS) as u64,
         approval: taken.standing.as_ref().and_then(|standing| Some(needed(standing.as_ref().ok()?))),
     };
     let mut words = format!("{} paths taken over", committed.done);
@@ -365,7 +366,7 @@ pub async fn export(live: &Live, caller: &Caller, arguments: JsonObject) -> Answ
     let asked: input::WorkspaceNamed = parse(arguments)?;
     let archive = with(live, caller, &asked.workspace_id, hotcell_server::Workspace::export).await?;
     let bytes = archive.len() as u64;
-    let short = archive.len() <= PIECE / 4 * 3;
+    let short = archive.len() <= MAX_PART_BYTES / 4 * 3;
     let exported = output::Exported {
         uri: crate::uri::uri_of_archive(&asked.workspace_id),
         workspace_id: asked.workspace_id,

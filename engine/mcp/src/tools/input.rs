@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::one_of;
 
 /// Maximum wait, in milliseconds.
-pub const LONGEST_WAIT_MS: u64 = 600_000;
+pub const MAX_WAIT_MS: u64 = 600_000;
 
 /// A programming language.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]

@@ -11,10 +11,10 @@ use crate::picture::{Picture, picture};
 use super::files::with;
 use super::{input, parse, shown};
 
-/// Bytes of a picture. In base64 it stays below what clients take in one message.
-const BYTES: usize = 1 << 20;
-/// The longest side of one, in points: models take no more, and what unpacks to more is no plot.
-const SIDE: u32 = 8_000;
+/// Maximum size of a picture, in bytes. In base64 it stays below what clients take in one message.
+const MAX_PICTURE_BYTES: usize = 1 << 20;
+/// Maximum length of a side, in points: models take no more, and what unpacks to more is no plot.
+const MAX_SIDE_LEN: u32 = 8_000;
 
 /// Whether a picture is shown, and why not.
 fn may_be_shown(path: &str, bytes: u64, of: &[u8]) -> Result<Picture, ErrorReport> {
@@ -25,11 +25,14 @@ fn may_be_shown(path: &str, bytes: u64, of: &[u8]) -> Result<Picture, ErrorRepor
     };
     let Picture { width, height, .. } = picture;
     let smaller = "make it smaller, for instance with fewer dots per inch";
-    if bytes > BYTES as u64 {
-        return no(format!("{path} has {bytes} bytes, of which at most {BYTES} are shown"), smaller);
+    if bytes > MAX_PICTURE_BYTES as u64 {
+        return no(
+            format!("{path} has {bytes} bytes, of which at most {MAX_PICTURE_BYTES} are shown"),
+            smaller,
+        );
     }
-    if !(1..=SIDE).contains(&width) || !(1..=SIDE).contains(&height) {
-        return no(format!("{path} has {width} by {height} points; a side has 1 to {SIDE}"), smaller);
+    if !(1..=MAX_SIDE_LEN).contains(&width) || !(1..=MAX_SIDE_LEN).contains(&height) {
+        return no(format!("{path} has {width} by {height} points; a side has 1 to {MAX_SIDE_LEN}"), smaller);
     }
     Ok(picture)
 }
@@ -43,7 +46,8 @@ pub async fn image(
     let asked: input::WorkspaceImage = parse(arguments)?;
     let path = asked.path.clone();
     let (size, bytes) =
-        with(live, caller, &asked.workspace_id, move |workspace| workspace.read(&path, 0, BYTES)).await?;
+        with(live, caller, &asked.workspace_id, move |workspace| workspace.read(&path, 0, MAX_PICTURE_BYTES))
+            .await?;
     let name = shown(&asked.path);
     let Picture { kind, width, height } = may_be_shown(&name, size, &bytes)?;
     let words = format!("{name}, {kind}, {width} by {height} points, {size} bytes");

@@ -18,10 +18,10 @@ use crate::reply::refused;
 use crate::text::{barred, beginning};
 use crate::uri::uri_of_answer;
 use crate::wait::Listener;
-use crate::{BUDGET, approvals, fitted, served};
+use crate::{MAX_CONTENT_CHARS, approvals, fitted, served};
 
 /// Maximum size of a tool's output that is shown instead of a missing error message, in characters.
-const PRINTED: usize = 2_000;
+const MAX_PRINTED_CHARS: usize = 2_000;
 
 /// The tools of all plugins, sorted by name. Unreadable plugins are logged and left out, so that hotcell's
 /// own tools still work.
@@ -162,7 +162,7 @@ fn unknown(name: &str, hint: Option<&str>) -> ErrorData {
 /// Formats an answer for a model. One that is too long is kept, and can be read as a resource.
 async fn whole_or_kept(name: &str, answer: &Answer, tools: &Arc<Tools>, caller: &Caller) -> CallToolResult {
     let mut result = shown(name, answer, None);
-    if answer.value.get().len() <= BUDGET / 6 || !is_long(answer) {
+    if answer.value.get().len() <= MAX_CONTENT_CHARS / 6 || !is_long(answer) {
         return result;
     }
     let (plugins, wanted) = (tools.plugins().clone(), name.to_owned());
@@ -193,7 +193,8 @@ async fn whole_or_kept(name: &str, answer: &Answer, tools: &Arc<Tools>, caller: 
 /// Whether an answer exceeds a model's budget.
 fn is_long(answer: &Answer) -> bool {
     let value = answer.value.get();
-    beginning(value, BUDGET) < value.len() || fitted::text(&barred(&text_of(answer).0), BUDGET).1 > 0
+    beginning(value, MAX_CONTENT_CHARS) < value.len()
+        || fitted::text(&barred(&text_of(answer).0), MAX_CONTENT_CHARS).1 > 0
 }
 
 /// Text of an answer (its only text, else JSON), and its value.
@@ -222,17 +223,17 @@ fn shown(name: &str, answer: &Answer, schema: Option<&Value>) -> CallToolResult 
     let mut words = barred(&text);
     if let Some(schema) = schema {
         // Bars make the text longer. The note about omitted bytes is behind a bar as well.
-        let mut room = BUDGET;
-        while beginning(&words, BUDGET) < words.len() && room > 64 {
+        let mut room = MAX_CONTENT_CHARS;
+        while beginning(&words, MAX_CONTENT_CHARS) < words.len() && room > 64 {
             words = barred(&fitted::text(&text, room).0);
             room = room / 4 * 3;
         }
-        value = fitted::value(&value, schema, BUDGET).unwrap_or(value);
+        value = fitted::value(&value, schema, MAX_CONTENT_CHARS).unwrap_or(value);
     }
     if text.is_empty() && answer.is_error {
         let printed = [&answer.stderr, &answer.stdout].into_iter().find(|text| !text.trim().is_empty());
         words = printed
-            .map(|text| format!("it printed:\n{}", barred(&fitted::text(text.trim(), PRINTED).0)))
+            .map(|text| format!("it printed:\n{}", barred(&fitted::text(text.trim(), MAX_PRINTED_CHARS).0)))
             .unwrap_or_default();
     }
     let mut content = vec![ContentBlock::text(format!("{name} {said}\n{words}"))];

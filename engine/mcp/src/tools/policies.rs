@@ -8,7 +8,7 @@ use rmcp::model::{CallToolResult, JsonObject};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::BUDGET;
+use crate::MAX_CONTENT_CHARS;
 
 use super::{answered, blocking, parse};
 
@@ -51,7 +51,7 @@ pub async fn read(live: &Live, arguments: JsonObject) -> Result<CallToolResult, 
         })
     });
     let all = all.await?;
-    let (rules, next_offset) = page(&all.rules, asked.offset, BUDGET);
+    let (rules, next_offset) = page(&all.rules, asked.offset, MAX_CONTENT_CHARS);
     let about = OrgPolicies {
         policy_type: all.policy_type,
         rules,

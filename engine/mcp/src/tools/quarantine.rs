@@ -14,11 +14,11 @@ use crate::approvals::{mark, needed};
 use super::{answered, blocking, input, one_of, output, parse, shown};
 
 /// Maximum number of findings in one answer.
-const PLACES: usize = 50;
+const MAX_FINDINGS: usize = 50;
 /// Maximum number of items in one answer.
-const ITEMS: usize = 100;
+const MAX_ITEMS: usize = 100;
 /// Maximum length of a path, in characters.
-const PATH: usize = 300;
+const MAX_PATH_CHARS: usize = 300;
 
 type Answered = Result<CallToolResult, ErrorReport>;
 
@@ -57,8 +57,8 @@ pub async fn list(live: &Live, caller: &Caller, arguments: JsonObject) -> Answer
     let _: input::Nothing = parse(arguments)?;
     let (held, owner) = (live.clone(), caller.clone());
     let items = blocking(move || held.office(&owner)?.list().map_err(without_host)).await?;
-    let omitted = items.len().saturating_sub(ITEMS) as u64;
-    let items: Vec<_> = items.iter().take(ITEMS).map(listed).collect();
+    let omitted = items.len().saturating_sub(MAX_ITEMS) as u64;
+    let items: Vec<_> = items.iter().take(MAX_ITEMS).map(listed).collect();
     let lines: Vec<_> = items.iter().map(|i| format!("{} {} {}", i.id, i.state, i.verdict)).collect();
     let words = if lines.is_empty() { "nothing was refused".to_owned() } else { lines.join("\n") };
     Ok(answered(&output::Refused { items, omitted }, words))
@@ -160,17 +160,17 @@ fn place(finding: &Finding) -> output::Place {
 }
 
 fn short(path: &str) -> String {
-    path.chars().take(PATH).collect()
+    path.chars().take(MAX_PATH_CHARS).collect()
 }
 
 fn serious(findings: &[Finding]) -> (Vec<output::Place>, u64) {
     let all: Vec<_> = findings.iter().filter(|f| f.severity > Severity::Note).collect();
-    (all.iter().take(PLACES).map(|f| place(f)).collect(), all.len().saturating_sub(PLACES) as u64)
+    (all.iter().take(MAX_FINDINGS).map(|f| place(f)).collect(), all.len().saturating_sub(MAX_FINDINGS) as u64)
 }
 
 fn unread<'a>(parts: impl Iterator<Item = &'a hotcell_guard::Part>) -> Vec<String> {
     let unread = parts.filter(|part| part.state.kind() == Kind::NotRead);
-    unread.take(PLACES).map(|p| short(&p.path)).collect()
+    unread.take(MAX_FINDINGS).map(|p| short(&p.path)).collect()
 }
 
 fn scanned(report: &Report) -> output::Scanned {

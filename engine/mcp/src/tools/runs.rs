@@ -25,9 +25,9 @@ use crate::wait::{Listener, beside, for_the_end};
 use super::{answered, blocking, input, normal, one_of, output, parse};
 
 /// Maximum size of output in one answer, in bytes.
-const PIECE: usize = 16_000;
+const MAX_OUTPUT_BYTES: usize = 16_000;
 /// Time for a cancelled run to end before the answer.
-const END: Duration = Duration::from_secs(3);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(3);
 
 type Answered = Result<CallToolResult, ErrorReport>;
 
@@ -156,8 +156,8 @@ fn content(keyed: bool, tool: &str, arguments: &JsonObject) -> Vec<u8> {
 }
 
 fn patience(wait_ms: u64) -> Result<Duration, ErrorReport> {
-    if wait_ms > input::LONGEST_WAIT_MS {
-        return Err(out_of_range("wait_ms", wait_ms, 0, input::LONGEST_WAIT_MS));
+    if wait_ms > input::MAX_WAIT_MS {
+        return Err(out_of_range("wait_ms", wait_ms, 0, input::MAX_WAIT_MS));
     }
     Ok(Duration::from_millis(wait_ms))
 }
@@ -284,7 +284,7 @@ pub async fn cancel(live: &Live, caller: &Caller, arguments: JsonObject) -> Answ
         Err(report) => return remembered(live, caller, &asked.run_id).await.ok_or(report),
     };
     live.cancel(&run);
-    let _ = tokio::time::timeout(END, run.ended()).await;
+    let _ = tokio::time::timeout(CANCEL_TIMEOUT, run.ended()).await;
     Ok(of_run(live, &run, Detail::News))
 }
 
@@ -295,14 +295,14 @@ pub async fn output(live: &Live, caller: &Caller, arguments: JsonObject) -> Answ
         Ok(run) => {
             // Reads the state before the bytes: a run that has ended prints no more.
             let state = run.state();
-            let piece = run.read(stream, asked.offset, PIECE);
+            let piece = run.read(stream, asked.offset, MAX_OUTPUT_BYTES);
             (piece, run.state().printed[stream as usize], state.phase == Phase::Finished)
         }
         // Left by a server that has ended.
         Err(report) => {
             let (live, caller, id) = (live.clone(), caller.clone(), asked.run_id.clone());
             let left = blocking(move || {
-                crate::left::output(&live, &caller, &id, stream, asked.offset, PIECE).ok_or(report)
+                crate::left::output(&live, &caller, &id, stream, asked.offset, MAX_OUTPUT_BYTES).ok_or(report)
             });
             let (piece, bytes) = left.await?;
             (piece, bytes, true)
@@ -347,11 +347,11 @@ pub(super) fn with_piece(words: String, piece: Option<&str>) -> String {
 pub(super) fn as_text(bytes: &[u8]) -> (Option<String>, Option<String>, usize) {
     match utf8_beginning(bytes) {
         Some(text) if !text.is_empty() || bytes.is_empty() => {
-            let text = &text[..beginning(text, PIECE)];
+            let text = &text[..beginning(text, MAX_OUTPUT_BYTES)];
             (Some(text.to_owned()), None, text.len())
         }
         _ => {
-            let bytes = &bytes[..bytes.len().min(PIECE / 4 * 3)];
+            let bytes = &bytes[..bytes.len().min(MAX_OUTPUT_BYTES / 4 * 3)];
             (None, Some(base64::engine::general_purpose::STANDARD.encode(bytes)), bytes.len())
         }
     }
