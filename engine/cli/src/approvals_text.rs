@@ -6,9 +6,9 @@ use hotcell_state::report::{barred_within, printable};
 
 /// Columns for a caller's text: few enough that no terminal wraps a line. Characters beyond ASCII may take
 /// two.
-const NARROW: usize = 76;
+const TEXT_WIDTH: usize = 76;
 /// Maximum number of characters of a caller's text that are shown by default.
-const PAGE: usize = 16_000;
+const MAX_TEXT_CHARS: usize = 16_000;
 /// Width of a table in columns.
 const WIDTH: usize = 100;
 
@@ -42,14 +42,14 @@ fn short(text: &str, most: usize) -> String {
 /// The page of a request; with `all`, including the whole of the caller's text.
 pub fn page(one: &Approval, all: bool) -> String {
     let mut text = format!("{} asks to {}\n", printable(&one.asked_by), printable(&one.detail.sentence()));
-    let mut room = if all { usize::MAX } else { PAGE };
+    let mut room = if all { usize::MAX } else { MAX_TEXT_CHARS };
     let mut left = 0;
     for line in one.detail.lines() {
         let characters = line.chars().count() + 1;
         let shown: String = line.chars().take(room).collect();
         left += characters.saturating_sub(room);
         if room > 0 {
-            text.push_str(&barred_within(&shown, "  | ", NARROW));
+            text.push_str(&barred_within(&shown, "  | ", TEXT_WIDTH));
         }
         room = room.saturating_sub(characters);
     }
@@ -60,7 +60,7 @@ pub fn page(one: &Approval, all: bool) -> String {
     text.push_str(&format!("\nsha256   {}\n", one.digest));
     text.push_str(&format!("asked    {}{times}\n", one.created));
     if let Some(reason) = &one.reason {
-        text.push_str(&barred_within(reason, "why      | ", NARROW));
+        text.push_str(&barred_within(reason, "why      | ", TEXT_WIDTH));
     }
     let until = match one.state {
         State::Pending | State::Approved => format!(", until {}", one.expires),
@@ -105,12 +105,12 @@ mod tests {
     #[test]
     fn a_caller_s_words_stay_behind_their_bar() {
         let words = format!("{}state    approved\u{200b}\n{}", " ".repeat(76), "x".repeat(200));
-        let text = barred_within(&words, "  | ", NARROW);
+        let text = barred_within(&words, "  | ", TEXT_WIDTH);
         assert!(
-            text.lines().all(|line| line.starts_with("  | ") && line.chars().count() <= NARROW),
+            text.lines().all(|line| line.starts_with("  | ") && line.chars().count() <= TEXT_WIDTH),
             "{text}"
         );
         assert!(text.contains("\\u{200b}\n"), "{text}");
-        assert_eq!(barred_within("", "  | ", NARROW), "  | \n");
+        assert_eq!(barred_within("", "  | ", TEXT_WIDTH), "  | \n");
     }
 }

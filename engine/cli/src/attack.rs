@@ -16,9 +16,9 @@ use crate::args::{Common, DoctorArgs};
 use crate::{exit, interrupted, printed, runtime, usage};
 
 /// Interval between progress lines without a terminal.
-const HEARTBEAT: Duration = Duration::from_secs(10);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 /// Exit status when an attack got through, or was not run.
-const NOT_GOOD: u8 = 1;
+const FAILURE_STATUS: u8 = 1;
 
 /// Runs the selected attacks and prints the results.
 pub fn attack(common: &Common, args: &DoctorArgs) -> anyhow::Result<u8> {
@@ -73,7 +73,7 @@ pub fn attack(common: &Common, args: &DoctorArgs) -> anyhow::Result<u8> {
 }
 
 fn print(common: &Common, report: &Report) -> u8 {
-    let code = if report.summary.good { 0 } else { NOT_GOOD };
+    let code = if report.summary.good { 0 } else { FAILURE_STATUS };
     let result = if common.json {
         exit::print_json(report)
     } else {
@@ -123,7 +123,7 @@ impl Show {
             }
             let _ = write!(err, "\r\x1b[K{done} of {of} · {name}");
         } else if let Ok(mut shown) = self.shown.lock()
-            && shown.elapsed() >= HEARTBEAT
+            && shown.elapsed() >= PROGRESS_INTERVAL
         {
             *shown = Instant::now();
             let _ = writeln!(err, "hotcell: {done} of {of} rows and tests");

@@ -12,7 +12,7 @@ use crate::args::Common;
 use crate::{configuration, current_folder, exit, notes, printed, usage};
 
 /// Exit status when a case does not give the expected result.
-const FAILED: u8 = 1;
+const FAILURE_STATUS: u8 = 1;
 
 pub fn report(error: &AuthorError) -> ErrorReport {
     let report = |code| ErrorReport::new(code, error.to_string());
@@ -129,7 +129,7 @@ pub async fn test(common: &Common, folder: &Path, out: Option<&Path>) -> Result<
     };
     let tried = tried.map_err(|e| report(&e))?;
     let failed = tried.iter().filter(|case| !case.wrong.is_empty()).count();
-    let code = if failed == 0 { 0 } else { FAILED };
+    let code = if failed == 0 { 0 } else { FAILURE_STATUS };
     if common.json {
         let case = |t: &author::Tried| json!({ "tool": t.tool, "wrong": t.wrong, "wall_us": u64::try_from(t.wall.as_micros()).unwrap_or(u64::MAX) });
         let cases: Vec<_> = tried.iter().map(case).collect();

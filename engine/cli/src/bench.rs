@@ -12,7 +12,7 @@ use crate::args::{BenchArgs, Common};
 use crate::{bench_text, exit, interrupted, notes, printed, runtime, usage};
 
 /// Minimum interval between updates of a terminal's line.
-const BLINK: Duration = Duration::from_millis(100);
+const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Measures, and prints the results.
 pub fn bench(common: &Common, args: &BenchArgs) -> anyhow::Result<u8> {
@@ -71,7 +71,7 @@ impl Line {
     }
 
     fn see(&mut self, part: &str, done: u32, of: u32) {
-        if self.shown && (done == 0 || self.at.elapsed() >= BLINK) {
+        if self.shown && (done == 0 || self.at.elapsed() >= REDRAW_INTERVAL) {
             self.at = Instant::now();
             let _ = write!(io::stderr(), "\r\x1b[K{part}: {done} of {of}");
         }

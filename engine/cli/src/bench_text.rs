@@ -9,7 +9,7 @@ use hotcell_sandbox::text::printable;
 /// Width of a page in columns.
 const WIDTH: usize = 100;
 /// Maximum number of steps shown.
-const STEPS: usize = 8;
+const MAX_STEPS: usize = 8;
 
 /// The whole page.
 pub fn page(report: &Report) -> String {
@@ -130,7 +130,7 @@ fn steps(out: &mut String, title: &str, mut all: Vec<(String, f64)>) {
     all.sort_by(|a, b| b.1.total_cmp(&a.1));
     let _ = writeln!(out, "\n{title}");
     let (phases, marked): (Vec<_>, Vec<_>) = all.into_iter().partition(|(name, _)| name.starts_with('('));
-    for part in [phases, marked.into_iter().take(STEPS).collect()] {
+    for part in [phases, marked.into_iter().take(MAX_STEPS).collect()] {
         let mut words = String::from(" ");
         for (name, us) in part {
             let word = format!(" {} {us:.0}", name.trim_matches(['(', ')']));

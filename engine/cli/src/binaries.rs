@@ -12,8 +12,8 @@ use hotcell_state::time::rfc3339;
 use crate::args::{ApprovalsCommand, Common};
 use crate::{configuration, exit, notes, printed};
 
-/// Digits of a digest that name one.
-const FEWEST_DIGITS: usize = 8;
+/// Minimum number of digits of a digest that name a binary.
+const MIN_DIGEST_DIGITS: usize = 8;
 
 /// Runs the command, where it is one of these.
 pub fn answer(common: &Common, command: &ApprovalsCommand) -> Option<Result<u8, ErrorReport>> {
@@ -74,7 +74,7 @@ fn forget(common: &Common, which: &[PathBuf]) -> Result<u8, ErrorReport> {
     let mut all = BTreeMap::new();
     for one in which {
         let text = one.to_string_lossy().to_ascii_lowercase();
-        let is_digest = text.len() >= FEWEST_DIGITS && text.bytes().all(|b| b.is_ascii_hexdigit());
+        let is_digest = text.len() >= MIN_DIGEST_DIGITS && text.bytes().all(|b| b.is_ascii_hexdigit());
         let before = all.len();
         if is_digest && !one.exists() {
             all.extend(

@@ -8,7 +8,7 @@ use crate::args::Common;
 use crate::{diff_text, exit, notes};
 
 /// Maximum number of lines about omissions, and about changes to look at; further ones are only counted.
-const MOST: usize = 8;
+const MAX_LINES: usize = 8;
 
 /// Prints the diff, and reports the changes taken over; returns an exit status if that failed.
 pub fn show(outcome: &Outcome, common: &Common) -> Option<u8> {
@@ -109,9 +109,9 @@ fn around(path: &str) -> &str {
 /// Prints the first lines, and the number of the others.
 fn list(lines: impl ExactSizeIterator<Item = String>) {
     let all = lines.len();
-    lines.take(MOST).for_each(notes::say);
-    if all > MOST {
-        notes::say(format!("{} more; --json lists them", all - MOST));
+    lines.take(MAX_LINES).for_each(notes::say);
+    if all > MAX_LINES {
+        notes::say(format!("{} more; --json lists them", all - MAX_LINES));
     }
 }
 

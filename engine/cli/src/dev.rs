@@ -18,9 +18,9 @@ use crate::author::{compiled, report};
 use crate::{current_folder, notes, pairs, tool, usage};
 
 /// Interval between checks for changes.
-const LOOK: Duration = Duration::from_millis(300);
+const CHECK_INTERVAL: Duration = Duration::from_millis(300);
 /// Maximum number of files that are checked.
-const MOST: usize = 4_096;
+const MAX_FILES: usize = 4_096;
 /// Folders that builds write to.
 const MADE: [&str; 6] = ["out", "target", "node_modules", "__pycache__", "dist", "build"];
 /// Files that builds write.
@@ -60,7 +60,7 @@ pub async fn dev(common: &Common, dev: &Dev<'_>) -> Result<u8, ErrorReport> {
         }
         notes::say(format!("waits for a change in {}; Ctrl-C ends it", folder.display()));
         while stamps(&folder) == seen {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
     }
 }
@@ -160,7 +160,7 @@ fn stamps(folder: &Path) -> Stamps {
             let Ok(about) = entry.metadata() else { continue };
             if about.is_dir() && !MADE.contains(&&*name) && !name.starts_with('.') {
                 left.push(entry.path());
-            } else if about.is_file() && !LOCKS.contains(&&*name) && all.len() < MOST {
+            } else if about.is_file() && !LOCKS.contains(&&*name) && all.len() < MAX_FILES {
                 all.insert(entry.path(), (about.ino(), about.size(), about.mtime(), about.mtime_nsec()));
             }
         }

@@ -162,12 +162,12 @@ fn printed(result: std::io::Result<()>, code: u8) -> u8 {
 }
 
 /// Maximum number of threads for file operations; tokio's default.
-const FILE_THREADS: usize = 512;
+const MAX_FILE_THREADS: usize = 512;
 
 /// Makes a runtime with one thread: nothing here is limited by the processor, and threads cost time at the
 /// start.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    runtime_with(FILE_THREADS)
+    runtime_with(MAX_FILE_THREADS)
 }
 
 /// Like [`runtime`], with this maximum number of threads for file operations.
@@ -183,11 +183,11 @@ fn runtime_with(file_threads: usize) -> anyhow::Result<tokio::runtime::Runtime> 
 /// Checks the limit of descriptors. One run needs 25 besides standard input, output and error; with fewer it
 /// would fail halfway.
 fn enough_descriptors() -> anyhow::Result<()> {
-    const LEAST: u64 = 32;
+    const MIN_OPEN_FILES: u64 = 32;
     let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).context("RLIMIT_NOFILE")?;
     anyhow::ensure!(
-        soft >= LEAST,
-        "this process may have {soft} open files, and hotcell needs {LEAST}; raise `ulimit -n`"
+        soft >= MIN_OPEN_FILES,
+        "this process may have {soft} open files, and hotcell needs {MIN_OPEN_FILES}; raise `ulimit -n`"
     );
     Ok(())
 }

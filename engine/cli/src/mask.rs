@@ -14,7 +14,7 @@ use serde_json::Value;
 const MASK: &str = "***";
 /// Minimum length in bytes of a value, or of a line of one, since hiding shorter ones would hide too much
 /// else.
-const SHORTEST: usize = 4;
+const MIN_VALUE_BYTES: usize = 4;
 
 /// Fields that contain only hotcell's own keywords: a value equal to such a keyword is not hidden there.
 const OURS: [&str; 9] =
@@ -50,14 +50,14 @@ impl Masks {
             let Some(value) = value.to_str() else {
                 return Err(bad("its value is not UTF-8", "a value that is hidden has to be text"));
             };
-            if value.trim().len() < SHORTEST {
+            if value.trim().len() < MIN_VALUE_BYTES {
                 return Err(bad(
                     "its value is too short to be hidden",
                     "with fewer than 4 characters it would be found everywhere",
                 ));
             }
             // Each line of a multi-line value may be printed by itself.
-            let lines = value.lines().map(str::trim).filter(|line| line.len() >= SHORTEST);
+            let lines = value.lines().map(str::trim).filter(|line| line.len() >= MIN_VALUE_BYTES);
             values.extend(lines.chain([value, value.trim()]).map(str::to_owned));
             // Most languages print text in an error with backslashes escaped.
             values.push(value.replace('\\', "\\\\"));

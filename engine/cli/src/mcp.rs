@@ -20,7 +20,7 @@ use crate::{configuration, exit, notes, printed, runtime_with, state, usage};
 /// Maximum number of threads for file operations in hotcell's own folders. A thread keeps its stack and its
 /// allocator's memory, a quarter of a MiB in all, for as long as there are many callers; more threads would
 /// only wait for the same disk.
-const FILE_THREADS: usize = 48;
+const MAX_FILE_THREADS: usize = 48;
 
 /// Serves until the server is no longer needed; returns its exit status.
 pub fn mcp(common: &Common, args: McpArgs) -> anyhow::Result<u8> {
@@ -35,7 +35,7 @@ pub fn mcp(common: &Common, args: McpArgs) -> anyhow::Result<u8> {
         };
         return Ok(done.unwrap_or_else(|report| usage::fail(&report, common.json)));
     }
-    let runtime = runtime_with(FILE_THREADS)?;
+    let runtime = runtime_with(MAX_FILE_THREADS)?;
     let served = runtime.block_on(serve(common, args));
     // A thread may still be blocked on standard input.
     runtime.shutdown_background();

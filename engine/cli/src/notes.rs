@@ -13,7 +13,7 @@ use crate::args::Common;
 use crate::{log, screen};
 
 /// Maximum number of lines about denials; further ones are only counted.
-const MOST: usize = 8;
+const MAX_DENIAL_LINES: usize = 8;
 
 /// Whether standard error gets colour.
 pub fn colour() -> bool {
@@ -149,14 +149,14 @@ fn denials(outcome: &Outcome) -> Vec<String> {
     }
     let mut lines: Vec<String> = kinds
         .iter()
-        .take(MOST)
+        .take(MAX_DENIAL_LINES)
         .map(|(what, layer, count)| match count {
             1 => format!("denied: {what} ({layer})"),
             n => format!("denied: {what} ({layer}, {n} times)"),
         })
         .collect();
-    if kinds.len() > MOST {
-        lines.push(format!("denied: {} more kinds; --json lists them", kinds.len() - MOST));
+    if kinds.len() > MAX_DENIAL_LINES {
+        lines.push(format!("denied: {} more kinds; --json lists them", kinds.len() - MAX_DENIAL_LINES));
     }
     lines
 }
@@ -225,7 +225,7 @@ mod tests {
             ["denied: ptrace (seccomp, 3 times)", "denied: connect to 93.184.216.34:80 (network)"]
         );
         outcome.denials = (0..20).map(|n| denial("seccomp", &format!("call{n}"), "", 1)).collect();
-        assert_eq!(denials(&outcome).len(), MOST + 1);
+        assert_eq!(denials(&outcome).len(), MAX_DENIAL_LINES + 1);
     }
 
     #[test]

@@ -12,13 +12,13 @@ use crate::args::Common;
 use crate::mask::Masks;
 
 /// Minimum interval between updates of a terminal's line.
-const BLINK: Duration = Duration::from_millis(50);
+const REDRAW_INTERVAL: Duration = Duration::from_millis(50);
 /// Interval between lines without a terminal, which show that hotcell is still running.
-const HEARTBEAT: Duration = Duration::from_secs(10);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum number of characters of a test's name.
-const NAME: usize = 70;
+const MAX_NAME_CHARS: usize = 70;
 /// Maximum length in bytes of a line of a program's output that is kept together.
-const LINE: usize = 4096;
+const MAX_LINE_BYTES: usize = 4096;
 
 /// The progress display.
 pub struct Show {
@@ -84,7 +84,7 @@ impl Show {
     fn count(&mut self, event: &Event) {
         match event {
             Event::Collected(count, _) => self.collected = self.collected.max(*count),
-            Event::Started(id, ..) => self.now = id.chars().take(NAME).collect(),
+            Event::Started(id, ..) => self.now = id.chars().take(MAX_NAME_CHARS).collect(),
             Event::Ended(ended) => {
                 self.ended += 1;
                 self.bad += u64::from(!ended.status.is_good());
@@ -98,7 +98,7 @@ impl Show {
             }
             _ => return,
         }
-        let often = if self.terminal { BLINK } else { HEARTBEAT };
+        let often = if self.terminal { REDRAW_INTERVAL } else { PROGRESS_INTERVAL };
         if self.drawn.elapsed() >= often || (self.terminal && self.ended == 0) {
             self.drawn = Instant::now();
             self.draw();
@@ -136,7 +136,7 @@ impl Show {
             if *byte == b'\n' {
                 self.their_line(mark, &pending);
                 pending.clear();
-            } else if pending.len() >= LINE + 2 * self.masks.longest() {
+            } else if pending.len() >= MAX_LINE_BYTES + 2 * self.masks.longest() {
                 // A hidden value may be completed by the next piece.
                 let text = self.masks.text(&String::from_utf8_lossy(&pending)).into_owned().into_bytes();
                 let shown = text.len().saturating_sub(self.masks.longest());

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use crate::args::Common;
 use crate::{configuration, current_folder, exit, printed};
 
-/// The longest of Docker's configuration files, in bytes.
-const LONGEST: u64 = 1 << 20;
+/// Maximum size of one of Docker's configuration files, in bytes.
+const MAX_CONFIG_BYTES: u64 = 1 << 20;
 
 /// Sends a plugin's folder or a component to a registry.
 pub async fn publish(
@@ -72,7 +72,7 @@ fn built(what: &Path) -> PathBuf {
 fn docker() -> Option<String> {
     let folder = std::env::var_os("DOCKER_CONFIG").map(PathBuf::from);
     let folder = folder.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".docker")))?;
-    hotcell_tools::sources::file::text(&folder.join("config.json"), LONGEST).ok()
+    hotcell_tools::sources::file::text(&folder.join("config.json"), MAX_CONFIG_BYTES).ok()
 }
 
 /// `NAME:PASSWORD` in base64 of a registry, by the host that is asked or the one that was named.

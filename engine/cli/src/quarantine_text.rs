@@ -12,7 +12,7 @@ use hotcell_sandbox::text::printable;
 use crate::scan_text::{self, Source};
 
 /// Maximum number of names listed of files that were not kept.
-const NAMED: usize = 10;
+const MAX_NAMES: usize = 10;
 
 /// A list, one line each.
 pub fn table(items: &[&Item]) -> String {
@@ -83,10 +83,10 @@ pub fn page(item: &Item, source: Source<'_>, colour: bool, verbose: bool) -> Str
     }
     let not_kept: Vec<_> =
         item.files.iter().filter_map(|f| f.not_kept.as_ref().map(|why| (f, why))).collect();
-    for (file, why) in not_kept.iter().take(NAMED) {
+    for (file, why) in not_kept.iter().take(MAX_NAMES) {
         row("not kept", &format!("{}: {why}", file.part));
     }
-    let more = item.left_out + not_kept.len().saturating_sub(NAMED) as u64;
+    let more = item.left_out + not_kept.len().saturating_sub(MAX_NAMES) as u64;
     if more > 0 {
         row("not kept", &format!("{more} more files"));
     }

@@ -21,7 +21,7 @@ use crate::args::{Common, ScanArgs};
 use crate::{configuration, current_folder, exit, printed, scan_text, usage};
 
 /// Interval at which the name of the current file is shown.
-const PROGRESS: Duration = Duration::from_millis(100);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Runs the command; returns its exit status.
 pub fn scan(common: &Common, args: &ScanArgs) -> u8 {
@@ -201,7 +201,7 @@ impl Show {
 
     fn file(&mut self, path: &Path) {
         self.files += 1;
-        if self.on && self.last.elapsed() >= PROGRESS {
+        if self.on && self.last.elapsed() >= PROGRESS_INTERVAL {
             self.last = Instant::now();
             let name = path.to_string_lossy();
             let name = printable(&name[..name.floor_char_boundary(60)]);

@@ -13,17 +13,17 @@ use crate::args::Common;
 use crate::{notes, screen};
 
 /// Maximum number of places shown with their source.
-const FRAMES: usize = 20;
+const MAX_FRAMES: usize = 20;
 /// Maximum number of places shown when they only explain a refusal.
-const FRAMES_OF_A_REFUSAL: usize = 3;
+const MAX_REFUSAL_FRAMES: usize = 3;
 /// Maximum number of unread parts listed by name.
-const UNREAD: usize = 10;
+const MAX_UNREAD_PARTS: usize = 10;
 /// Maximum width of a source line.
-const WIDTH: usize = 120;
+const MAX_LINE_WIDTH: usize = 120;
 /// Maximum number of source lines for a place.
-const LINES: usize = 4;
+const MAX_LINES: usize = 4;
 /// Maximum size in bytes of a file that is opened again for its lines.
-const LARGEST: u64 = 16 << 20;
+const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// Returns the text of a file of an artifact, by its path in the artifact.
 pub type Source<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -50,12 +50,12 @@ pub fn body(report: &Report, source: Source<'_>, colour: bool, verbose: bool) ->
     let mut out = String::new();
     let least = if verbose { Severity::Note } else { Severity::Warning };
     let shown = places(report, least);
-    for (finding, again) in shown.iter().take(FRAMES) {
+    for (finding, again) in shown.iter().take(MAX_FRAMES) {
         out.push('\n');
         out.push_str(&frame(finding, *again, source, colour));
     }
-    if shown.len() > FRAMES {
-        let _ = writeln!(out, "\nand {} more; --json has them all", shown.len() - FRAMES);
+    if shown.len() > MAX_FRAMES {
+        let _ = writeln!(out, "\nand {} more; --json has them all", shown.len() - MAX_FRAMES);
     }
     let unread: Vec<String> = report
         .coverage
@@ -68,11 +68,15 @@ pub fn body(report: &Report, source: Source<'_>, colour: bool, verbose: bool) ->
     if !unread.is_empty() {
         out.push('\n');
     }
-    for line in unread.iter().take(UNREAD) {
+    for line in unread.iter().take(MAX_UNREAD_PARTS) {
         let _ = writeln!(out, "{line}");
     }
-    if unread.len() > UNREAD {
-        let _ = writeln!(out, "and {} more that were not read; --json has them all", unread.len() - UNREAD);
+    if unread.len() > MAX_UNREAD_PARTS {
+        let _ = writeln!(
+            out,
+            "and {} more that were not read; --json has them all",
+            unread.len() - MAX_UNREAD_PARTS
+        );
     }
     out
 }
@@ -158,18 +162,21 @@ fn excerpt(finding: &Finding, source: Source<'_>) -> Option<(String, usize, usiz
         return None;
     }
     let source = source(file)?;
-    let count = (finding.end_line.saturating_sub(finding.line) as usize + 1).min(LINES);
+    let count = (finding.end_line.saturating_sub(finding.line) as usize + 1).min(MAX_LINES);
     let lines: Vec<&str> = source.lines().skip(finding.line as usize - 1).take(count).collect();
     let first = lines.first()?;
     // Cut a window out of a long line, so that the finding is visible.
     let column =
         first.char_indices().nth(finding.column.max(1) as usize - 1).map_or(first.len(), |(at, _)| at);
-    let start =
-        if first.len() > WIDTH { first.floor_char_boundary(column.saturating_sub(WIDTH / 4)) } else { 0 };
+    let start = if first.len() > MAX_LINE_WIDTH {
+        first.floor_char_boundary(column.saturating_sub(MAX_LINE_WIDTH / 4))
+    } else {
+        0
+    };
     let mut text = String::new();
     for (number, line) in lines.iter().enumerate() {
         let line = if number == 0 { &line[start..] } else { line };
-        let end = line.floor_char_boundary(line.len().min(WIDTH));
+        let end = line.floor_char_boundary(line.len().min(MAX_LINE_WIDTH));
         if number > 0 {
             text.push('\n');
         }
@@ -187,7 +194,7 @@ pub fn on_disk(roots: &[PathBuf]) -> impl Fn(&str) -> Option<String> {
             .iter()
             .map(|root| if root.is_file() { root.clone() } else { root.join(file) })
             .find(|path| path.is_file())?;
-        if path.metadata().ok()?.len() > LARGEST {
+        if path.metadata().ok()?.len() > MAX_FILE_BYTES {
             return None;
         }
         Some(String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned())
@@ -206,7 +213,7 @@ pub fn frames_of(outcome: &Outcome, roots: &[&Path], common: &Common) {
     let roots: Vec<PathBuf> = roots.iter().map(|root| root.to_path_buf()).collect();
     let mut out = io::stderr().lock();
     let _ = out.write_all(screen::begin_line().as_bytes());
-    for (finding, again) in places(&report, Severity::Warning).into_iter().take(FRAMES_OF_A_REFUSAL) {
+    for (finding, again) in places(&report, Severity::Warning).into_iter().take(MAX_REFUSAL_FRAMES) {
         let _ = writeln!(out, "{}", frame(finding, again, &on_disk(&roots), notes::colour()));
     }
 }

@@ -17,10 +17,10 @@ use crate::screen::Screen;
 
 /// Maximum number of queued chunks (of at most 64 KiB each) while the output is not read; then the program
 /// waits.
-const BACKLOG: usize = 16;
+const MAX_QUEUED_CHUNKS: usize = 16;
 /// Interval at which one more chunk is taken, however slow the reader is: the engine drops the last output of
 /// a program that has ended if it is not taken within a second.
-const TRICKLE: Duration = Duration::from_millis(200);
+const CHUNK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Writes chunks until there are no more, to a terminal through a [`Screen`]; cancels the run when standard
 /// output is closed.
@@ -34,7 +34,7 @@ pub async fn print(mut chunks: mpsc::Receiver<Chunk>, canceller: Canceller, raw:
     let mut open = true;
     while open || !backlog.is_empty() {
         tokio::select! {
-            chunk = chunks.recv(), if open && backlog.len() < BACKLOG => match chunk {
+            chunk = chunks.recv(), if open && backlog.len() < MAX_QUEUED_CHUNKS => match chunk {
                 Some(chunk) => backlog.push_back(chunk),
                 None => open = false,
             },
@@ -45,7 +45,7 @@ pub async fn print(mut chunks: mpsc::Receiver<Chunk>, canceller: Canceller, raw:
                     break;
                 }
             },
-            () = tokio::time::sleep(TRICKLE), if open && backlog.len() >= BACKLOG => {
+            () = tokio::time::sleep(CHUNK_INTERVAL), if open && backlog.len() >= MAX_QUEUED_CHUNKS => {
                 backlog.extend(chunks.try_recv());
             }
         }

@@ -10,18 +10,18 @@ use hotcell_testing::report::Totals;
 use hotcell_testing::{Case, Status, TestReport, Verdict};
 
 /// Maximum number of failures shown in full; of the others only the names.
-const WHOLE: usize = 10;
+const MAX_FULL_FAILURES: usize = 10;
 /// Maximum number of further names.
-const NAMES: usize = 40;
+const MAX_NAMES: usize = 40;
 /// Maximum number of lines of a message.
-const MESSAGE_LINES: usize = 8;
+const MAX_MESSAGE_LINES: usize = 8;
 /// Maximum number of lines of details, with -v.
-const DETAIL_LINES: usize = 200;
+const MAX_DETAIL_LINES: usize = 200;
 
 /// Maximum number of files whose coverage is shown, those with the most missing lines first, and of ranges in
 /// each.
-const WORST_FILES: usize = 10;
-const STRETCHES: usize = 8;
+const MAX_COVERAGE_FILES: usize = 10;
+const MAX_RANGES: usize = 8;
 
 /// Style of a page.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,14 +57,14 @@ impl Style {
 pub fn page(report: &TestReport, style: Style) -> String {
     let mut out = String::new();
     let bad: Vec<&Case> = report.bad().collect();
-    for case in bad.iter().take(WHOLE) {
+    for case in bad.iter().take(MAX_FULL_FAILURES) {
         whole(&mut out, case, style);
     }
-    for case in bad.iter().skip(WHOLE).take(NAMES) {
+    for case in bad.iter().skip(MAX_FULL_FAILURES).take(MAX_NAMES) {
         let _ = writeln!(out, "{}  {}", label(case, style), style.theirs(&case.id));
     }
-    if bad.len() > WHOLE + NAMES {
-        let _ = writeln!(out, "and {} more; --json has them all", bad.len() - WHOLE - NAMES);
+    if bad.len() > MAX_FULL_FAILURES + MAX_NAMES {
+        let _ = writeln!(out, "and {} more; --json has them all", bad.len() - MAX_FULL_FAILURES - MAX_NAMES);
     }
     for flaky in report.flaky.iter().flatten() {
         let word = style.paint("33", "FLAKY");
@@ -144,10 +144,10 @@ fn whole(out: &mut String, case: &Case, style: Style) {
     }
     let cut_off = (case.status == Status::NotFinished).then_some("was running when the run ended");
     let message = case.message.as_deref().or(cut_off).unwrap_or_default();
-    lines(out, message, "E", MESSAGE_LINES, style);
+    lines(out, message, "E", MAX_MESSAGE_LINES, style);
     if style.verbose {
         for (text, mark) in [(&case.details, "|"), (&case.stdout, "1"), (&case.stderr, "2")] {
-            lines(out, text.as_deref().unwrap_or_default(), mark, DETAIL_LINES, style);
+            lines(out, text.as_deref().unwrap_or_default(), mark, MAX_DETAIL_LINES, style);
         }
     }
     out.push('\n');
@@ -169,16 +169,16 @@ fn covered(out: &mut String, coverage: &Coverage, style: Style) {
     let gap = |file: &FileCoverage| file.lines - file.covered;
     let mut files: Vec<_> = coverage.files.iter().filter(|file| gap(file) > 0).collect();
     files.sort_by_key(|file| std::cmp::Reverse(gap(file)));
-    for file in files.iter().take(WORST_FILES) {
+    for file in files.iter().take(MAX_COVERAGE_FILES) {
         let stretch =
             |(from, to): &(u32, u32)| if from == to { from.to_string() } else { format!("{from}-{to}") };
-        let mut missing: Vec<String> = file.missing.iter().take(STRETCHES).map(stretch).collect();
-        missing.extend((file.missing.len() > STRETCHES).then(|| "…".to_owned()));
+        let mut missing: Vec<String> = file.missing.iter().take(MAX_RANGES).map(stretch).collect();
+        missing.extend((file.missing.len() > MAX_RANGES).then(|| "…".to_owned()));
         let percent = style.paint("33", &format!("{:>6.2} %", file.lines_percent));
         let _ = writeln!(out, "{percent}  {}  not run: {}", style.theirs(&file.path), missing.join(", "));
     }
-    if files.len() > WORST_FILES {
-        let _ = writeln!(out, "          and {} more files", files.len() - WORST_FILES);
+    if files.len() > MAX_COVERAGE_FILES {
+        let _ = writeln!(out, "          and {} more files", files.len() - MAX_COVERAGE_FILES);
     }
     let percent = coverage.lines_percent.map_or_else(|| "none".to_owned(), |p| format!("{p:.2} %"));
     let files = coverage.files.len();

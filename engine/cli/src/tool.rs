@@ -17,17 +17,17 @@ use crate::{author, pairs, publish};
 use crate::{configuration, current_folder, exit, interrupted, notes, printed, runtime, usage};
 
 /// Maximum size of the arguments in bytes.
-const LONGEST: u64 = 16 << 20;
+const MAX_ARGUMENT_BYTES: u64 = 16 << 20;
 /// Exit status when a tool answered with an error.
-const SAID_NO: u8 = 1;
+const TOOL_ERROR_STATUS: u8 = 1;
 /// Maximum number of functions that `tool add` lists because they are not tools.
-const LEFT_OUT: usize = 10;
+const MAX_OMITTED_FUNCTIONS: usize = 10;
 /// Bytes of what a tool printed last that stand for a reason that it does not give.
-const PRINTED: usize = 2_000;
+const MAX_PRINTED_BYTES: usize = 2_000;
 /// Description of a plugin whose instances are kept.
 const KEEPS: &str = "an instance for each caller between its calls";
 /// Digits of a digest that people are shown.
-const DIGITS: usize = 12;
+const DIGEST_DIGITS: usize = 12;
 
 /// Runs the command; returns its exit status.
 pub fn tool(common: &Common, command: &ToolCommand) -> anyhow::Result<u8> {
@@ -192,11 +192,11 @@ fn fresh(plugins: &Plugins, name: &str) -> String {
 /// Exported functions that are not tools, with the reasons.
 fn left_out(plugins: &Plugins, name: &str) -> Vec<String> {
     let left_out = plugins.left_out(name).unwrap_or_default();
-    let more = left_out.len().saturating_sub(LEFT_OUT);
+    let more = left_out.len().saturating_sub(MAX_OMITTED_FUNCTIONS);
     let line = |(function, why): &(String, String)| {
         format!("{} is no tool: {}", printable(function), printable(why))
     };
-    let mut lines: Vec<String> = left_out.iter().take(LEFT_OUT).map(line).collect();
+    let mut lines: Vec<String> = left_out.iter().take(MAX_OMITTED_FUNCTIONS).map(line).collect();
     if more > 0 {
         lines.push(format!("and {more} more; hotcell tool inspect {name} names all"));
     }
@@ -241,7 +241,8 @@ fn arguments(named: &OsStr) -> Result<String, ErrorReport> {
     let bad = |why: String| ErrorReport::new(Code::InvalidValue, why).field("--args");
     let mut text = String::new();
     let shown = named.to_string_lossy();
-    let read = |from: &mut dyn Read, text: &mut String| from.take(LONGEST + 1).read_to_string(text);
+    let read =
+        |from: &mut dyn Read, text: &mut String| from.take(MAX_ARGUMENT_BYTES + 1).read_to_string(text);
     let done = if shown == "-" {
         read(&mut std::io::stdin().lock(), &mut text)
     } else if let Some(file) = shown.strip_prefix('@') {
@@ -253,8 +254,8 @@ fn arguments(named: &OsStr) -> Result<String, ErrorReport> {
         Ok(text.len())
     };
     done.map_err(|e| bad(format!("the arguments cannot be read: {e}")))?;
-    if text.len() as u64 > LONGEST {
-        return Err(bad(format!("the arguments have more than {LONGEST} bytes")));
+    if text.len() as u64 > MAX_ARGUMENT_BYTES {
+        return Err(bad(format!("the arguments have more than {MAX_ARGUMENT_BYTES} bytes")));
     }
     match serde_json::from_str::<serde_json::Value>(&text) {
         Ok(serde_json::Value::Object(_)) => Ok(text),
@@ -290,7 +291,7 @@ pub fn said(common: &Common, name: &str, answer: Result<Answer, InvokeError>) ->
             }
         }
     }
-    let code = if answer.is_error { SAID_NO } else { 0 };
+    let code = if answer.is_error { TOOL_ERROR_STATUS } else { 0 };
     if common.json {
         return Ok(printed(exit::print_json_text(&format!("{}\n", answer.value.get())), code));
     }
@@ -318,7 +319,7 @@ fn text_of(answer: &Answer) -> String {
         (Some(serde_json::Value::Null), true) => match answer.stderr.trim() {
             "" => "it says that it failed, and gives no reason".to_owned(),
             printed => {
-                let from = printed.len().saturating_sub(PRINTED);
+                let from = printed.len().saturating_sub(MAX_PRINTED_BYTES);
                 let from = (from..=printed.len()).find(|at| printed.is_char_boundary(*at)).unwrap_or(0);
                 format!("it says that it failed; it printed: {}", &printed[from..])
             }
@@ -433,7 +434,7 @@ fn changes(page: &Inspection) -> String {
 /// Everything that a person has to see before a version is accepted.
 fn waiting(page: &Inspection) -> String {
     let Some(update) = &page.update else { return String::new() };
-    let short: String = update.id.chars().take(DIGITS).collect();
+    let short: String = update.id.chars().take(DIGEST_DIGITS).collect();
     // The component's digest does not cover the manifest, the source and the signature, which are accepted
     // too.
     let accept = format!(

@@ -20,9 +20,9 @@ use crate::{
 };
 
 /// Maximum size in bytes of a file read from standard input.
-const LONGEST: u64 = 1 << 30;
+const MAX_FILE_BYTES: u64 = 1 << 30;
 /// Maximum size of a diff in bytes.
-const LONGEST_DIFF: usize = 64 << 20;
+const MAX_DIFF_BYTES: usize = 64 << 20;
 
 /// Runs the command; returns its exit status.
 pub fn workspace(common: &Common, command: &WorkspaceCommand) -> u8 {
@@ -111,10 +111,10 @@ fn answer(store: &Store, common: &Common, command: &WorkspaceCommand) -> Result<
         WorkspaceCommand::Write { id, path, executable } => {
             let mut workspace = take(id)?;
             let mut bytes = Vec::new();
-            let read = io::stdin().lock().take(LONGEST + 1).read_to_end(&mut bytes);
+            let read = io::stdin().lock().take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes);
             read.map_err(|e| ErrorReport::new(Code::Usage, format!("standard input cannot be read: {e}")))?;
-            if bytes.len() as u64 > LONGEST {
-                let why = format!("standard input is longer than {}", Bytes(LONGEST));
+            if bytes.len() as u64 > MAX_FILE_BYTES {
+                let why = format!("standard input is longer than {}", Bytes(MAX_FILE_BYTES));
                 return Err(ErrorReport::new(Code::InvalidValue, why));
             }
             let file = NewFile { path: path.clone(), bytes, executable: *executable };
@@ -140,7 +140,7 @@ fn answer(store: &Store, common: &Common, command: &WorkspaceCommand) -> Result<
                 return told(&workspace, "");
             }
             let changes = workspace.changes().map_err(|e| report(&e))?;
-            let text = workspace.with_view(|before, after| diff(before, after, &changes, LONGEST_DIFF));
+            let text = workspace.with_view(|before, after| diff(before, after, &changes, MAX_DIFF_BYTES));
             let result = diff_text::print(&text.map_err(|e| report(&e))?);
             if !common.quiet {
                 let rows: Vec<_> =

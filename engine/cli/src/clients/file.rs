@@ -12,9 +12,9 @@ use nix::unistd::{AccessFlags, access};
 use similar::TextDiff;
 
 /// Maximum size of a file in bytes. Real settings have a hundredth of it.
-const LONGEST: u64 = 16 << 20;
+const MAX_FILE_BYTES: u64 = 16 << 20;
 /// Maximum number of backups beside a file.
-const COPIES: u32 = 1_000;
+const MAX_BACKUPS: u32 = 1_000;
 
 /// A file as it was read.
 #[derive(Debug)]
@@ -69,11 +69,11 @@ pub fn read(path: &Path) -> Result<Option<Original>, ErrorReport> {
     if !about.is_file() {
         return Err(refused(path, "is not a file", "name another with --file"));
     }
-    if about.len() > LONGEST {
+    if about.len() > MAX_FILE_BYTES {
         return Err(refused(path, "is longer than 16 MiB", "is that the right file?"));
     }
     let mut bytes = Vec::new();
-    file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(|e| failed(path, "read", &e))?;
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|e| failed(path, "read", &e))?;
     match String::from_utf8(bytes) {
         Ok(text) => Ok(Some(Original { text, about })),
         Err(_) => Err(refused(path, "is not UTF-8", "is that the right file?")),
@@ -95,7 +95,7 @@ pub fn seen(path: &Path) -> Result<Option<String>, ErrorReport> {
 /// The backups beside a file, the oldest first.
 #[must_use]
 pub fn copies(path: &Path) -> Vec<PathBuf> {
-    (0..COPIES)
+    (0..MAX_BACKUPS)
         .map(|number| copy_of(path, number))
         .take_while(|copy| copy.symlink_metadata().is_ok())
         .collect()
@@ -276,7 +276,7 @@ fn written(
 
 /// Makes a backup of a file beside it, under an unused name.
 fn keep(path: &Path, original: &Original) -> Result<PathBuf, ErrorReport> {
-    for number in 0..COPIES {
+    for number in 0..MAX_BACKUPS {
         let copy = copy_of(path, number);
         let mode = original.about.mode() & 0o7777;
         let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&copy) {

@@ -13,7 +13,7 @@ use tracing_subscriber::fmt::FmtContext;
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::registry::LookupSpan;
 
-use super::LONGEST;
+use super::MAX_LINE_CHARS;
 
 /// Target of events that may contain data sent by a caller, or messages of a program or plugin.
 const CONTENTS: &str = "hotcell_contents";
@@ -61,7 +61,7 @@ fn line(time: &str, level: &str, target: &str, fields: Map<String, Value>) -> St
 }
 
 fn shortened(text: &str) -> String {
-    text.chars().take(LONGEST).collect()
+    text.chars().take(MAX_LINE_CHARS).collect()
 }
 
 /// Formats events as `{"time":…,"level":…,"target":…,"message":…}`.
@@ -149,6 +149,6 @@ mod tests {
             assert_eq!(head.each_mut().map(Option::take), ["T", "info", "hotcell"].map(|v| Some(json!(v))));
             assert_eq!(Value::Object(read), want);
         }
-        assert_eq!(shortened(&"ä".repeat(LONGEST + 1)).chars().count(), LONGEST);
+        assert_eq!(shortened(&"ä".repeat(MAX_LINE_CHARS + 1)).chars().count(), MAX_LINE_CHARS);
     }
 }

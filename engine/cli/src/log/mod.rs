@@ -49,7 +49,7 @@ pub fn start(common: &Common, form: LogFormat) {
 }
 
 /// Maximum length of a line in characters.
-const LONGEST: usize = 2_000;
+const MAX_LINE_CHARS: usize = 2_000;
 
 /// Formats events as `hotcell: warning: …`.
 struct Line;
@@ -74,7 +74,7 @@ where
             Level::DEBUG => "debug",
             Level::TRACE => "trace",
         };
-        let shown: String = printable(&fields.fields).chars().take(LONGEST).collect();
+        let shown: String = printable(&fields.fields).chars().take(MAX_LINE_CHARS).collect();
         writeln!(out, "{}hotcell: {word}: {shown}", screen::begin_line())
     }
 }
