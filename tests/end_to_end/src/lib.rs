@@ -26,7 +26,7 @@ pub use rust::rust;
 pub use venv::venv;
 
 /// User id of the ordinary user, when the tests run as root.
-const ORDINARY: u32 = 65_534;
+const ORDINARY_UID: u32 = 65_534;
 
 /// The binary under test.
 pub fn binary() -> &'static Path {
@@ -156,7 +156,7 @@ impl User {
     /// Changes the owner of a path to this user.
     pub fn own(&self, path: &Path) {
         if self.ordinary {
-            std::os::unix::fs::lchown(path, Some(ORDINARY), Some(ORDINARY))
+            std::os::unix::fs::lchown(path, Some(ORDINARY_UID), Some(ORDINARY_UID))
                 .expect("root can give files away");
         }
     }
@@ -167,7 +167,7 @@ impl User {
             |command: &mut Command| assert!(command.status().expect("it starts").success(), "{command:?}");
         run(Command::new("cp").args(["-R", "--"]).arg(from).arg(to));
         if self.ordinary {
-            run(Command::new("chown").args(["-R", &format!("{ORDINARY}:{ORDINARY}"), "--"]).arg(to));
+            run(Command::new("chown").args(["-R", &format!("{ORDINARY_UID}:{ORDINARY_UID}"), "--"]).arg(to));
         }
     }
 
@@ -185,7 +185,7 @@ impl User {
         if !self.ordinary {
             return Command::new(program);
         }
-        let id = ORDINARY.to_string();
+        let id = ORDINARY_UID.to_string();
         let mut command = Command::new("setpriv");
         command.args(["--reuid", &id, "--regid", &id, "--clear-groups", "--"]).arg(program);
         command
@@ -204,7 +204,7 @@ impl User {
 
     /// Like [`Self::hotcell`], but on a host that lacks something.
     pub fn hotcell_on<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, host: &Weak, words: I) -> Call {
-        let id = ORDINARY.to_string();
+        let id = ORDINARY_UID.to_string();
         let hop = ["setpriv", "--reuid", &id, "--regid", &id, "--clear-groups", "--"];
         let hop = hop.map(str::to_owned).into_iter().filter(|_| self.ordinary);
         let mut all = host.outside.iter().cloned().chain(hop).chain(host.within.iter().cloned());

@@ -16,7 +16,7 @@ pub const STATELESS: &str = "2026-07-28";
 /// The revision before: a session begins with `initialize`.
 pub const SESSIONS: &str = "2025-11-25";
 /// Time limit for an answer on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Metadata that every request of the newest revision carries.
 #[must_use]
@@ -61,7 +61,7 @@ pub fn tree(mark: &str) -> Value {
 pub fn until(what: &str, mut is: impl FnMut() -> bool) -> Duration {
     let begin = Instant::now();
     while !is() {
-        assert!(begin.elapsed() < PATIENCE, "{what} did not come");
+        assert!(begin.elapsed() < ANSWER_TIMEOUT, "{what} did not come");
         std::thread::sleep(Duration::from_millis(1));
     }
     begin.elapsed()
@@ -236,7 +236,7 @@ impl Local {
     /// The next message; `None` at the end of the server's output.
     #[track_caller]
     fn message(&mut self) -> Option<Value> {
-        match self.lines.recv_timeout(PATIENCE) {
+        match self.lines.recv_timeout(ANSWER_TIMEOUT) {
             Ok(message) => Some(message),
             Err(RecvTimeoutError::Disconnected) => None,
             Err(RecvTimeoutError::Timeout) => panic!("nothing came"),
@@ -396,8 +396,8 @@ impl Http {
         }
         text.push_str("\r\n");
         text.push_str(body);
-        let mut stream = TcpStream::connect_timeout(&self.address, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut stream = TcpStream::connect_timeout(&self.address, ANSWER_TIMEOUT)?;
+        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
         stream.write_all(text.as_bytes())?;
         Ok(stream)
     }

@@ -5,9 +5,9 @@ use std::fs;
 use hotcell_end_to_end::{Ended, User, everyone};
 use serde_json::Value;
 
-/// A few quick ones: files, the program that started it, tracing; a test that is not a row; and one that is
+/// Rows that run quickly: files, the program that started it, tracing; a test that is not a row; and one that is
 /// not available.
-const FEW: &str = "1,31,45,24,141";
+const QUICK_ROWS: &str = "1,31,45,24,141";
 
 fn attacked(user: &User, words: &[&str]) -> Option<Ended> {
     let mut all = vec!["doctor", "--attack"];
@@ -23,7 +23,7 @@ fn attacked(user: &User, words: &[&str]) -> Option<Ended> {
 #[test]
 fn each_wall_is_knocked_out_and_the_table_says_what_came_of_it() {
     everyone(|user| {
-        let Some(ended) = attacked(user, &["--only", FEW]) else { return };
+        let Some(ended) = attacked(user, &["--only", QUICK_ROWS]) else { return };
         let text = ended.code(0).text();
         for want in [
             "a001_read_denied_file",
@@ -45,7 +45,7 @@ fn each_wall_is_knocked_out_and_the_table_says_what_came_of_it() {
 fn as_json_and_as_a_page_it_says_the_same() {
     everyone(|user| {
         let page = user.path("work/attacks.html");
-        let words = ["--json", "--only", FEW, "--html", page.to_str().expect("text")];
+        let words = ["--json", "--only", QUICK_ROWS, "--html", page.to_str().expect("text")];
         let Some(ended) = attacked(user, &words) else { return };
         let report = ended.code(0).json();
         assert_eq!(report["schema"], "hotcell.attacks/1");

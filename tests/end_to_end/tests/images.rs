@@ -24,7 +24,7 @@ fn everyone_with_a_layout(test: impl Fn(&User, &[Vec<u8>; 2])) {
     });
 }
 
-const LOOK: &str = "cat /etc/which; ls /etc/old /opt 2>&1; echo $GREETING $HOME $PATH; id -un; touch /etc/x 2>&1; cat /proc/1/comm";
+const LOOK_SCRIPT: &str = "cat /etc/which; ls /etc/old /opt 2>&1; echo $GREETING $HOME $PATH; id -un; touch /etc/x 2>&1; cat /proc/1/comm";
 
 #[test]
 fn a_layout_is_imported_and_run_in() {
@@ -32,7 +32,7 @@ fn a_layout_is_imported_and_run_in() {
         let said = image(user, &["import", "layout", "--name", "made"]);
         said.code(0);
         assert_eq!(said.text(), "made\n");
-        let run = user.shell(["--image", "made"], LOOK).end();
+        let run = user.shell(["--image", "made"], LOOK_SCRIPT).end();
         let text = run.code(0).text();
         assert!(text.starts_with("upper\nls: /etc/old: No such file or directory\n/opt:\nnew\n"), "{text}");
         assert!(text.contains("hello /home/sandbox /bin\nsandbox\n"), "{text}");

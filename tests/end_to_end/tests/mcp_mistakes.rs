@@ -5,8 +5,8 @@ use hotcell_end_to_end::User;
 use hotcell_end_to_end::mcp::{Local, STATELESS};
 use serde_json::{Map, Value, json};
 
-/// Characters of an error without the value and the name that were sent; about 60 tokens.
-const LONGEST: usize = 260;
+/// Maximum length in characters of an error without the value and the name that were sent; about 60 tokens.
+const MAX_ERROR_CHARS: usize = 260;
 
 /// A wrong call: its arguments, and the words of which the answer has at least one.
 struct Wrong {
@@ -186,7 +186,7 @@ fn every_wrong_argument_of_every_tool_is_answered_in_plain_words() {
                 ("the argument is not named", !words.iter().any(|word| said.contains(word.as_str()))),
                 ("words of programmers", JARGON.iter().any(|word| said.contains(word))),
                 ("characters that nobody sees", said.chars().any(hidden)),
-                ("too long", own.chars().count() > LONGEST || result.to_string().len() > 2_000),
+                ("too long", own.chars().count() > MAX_ERROR_CHARS || result.to_string().len() > 2_000),
             ];
             let found = faults.iter().filter(|(_, is)| *is);
             wrong.extend(found.map(|(what, _)| format!("{what}: {name} {shown}: {said:.500}")));

@@ -21,9 +21,9 @@ use serde_json::{Value, json};
 use super::approvals::{approvals, id_in};
 
 /// Time limit for anything on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum number of connections that the metrics endpoint serves at once.
-const CONNECTIONS: usize = 8;
+const MAX_CONNECTIONS: usize = 8;
 
 /// A server with its log lines.
 struct Server {
@@ -164,7 +164,7 @@ impl Served {
             if wrong.is_empty() {
                 return text;
             }
-            assert!(began.elapsed() < PATIENCE, "not {wrong:?}\n{text}");
+            assert!(began.elapsed() < BUSY_TIMEOUT, "not {wrong:?}\n{text}");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -192,7 +192,7 @@ impl Served {
 #[track_caller]
 fn send(address: SocketAddr, text: &str) -> Reply {
     let mut stream = TcpStream::connect(address).expect("it listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a time");
+    stream.set_read_timeout(Some(BUSY_TIMEOUT)).expect("a time");
     stream.write_all(text.as_bytes()).expect("it reads");
     reply(stream)
 }
@@ -298,7 +298,7 @@ fn only_who_may_hears_the_numbers() {
         assert_eq!(get(at, path, &headers).0, want, "{path} {headers:?}");
     }
     // A silent client keeps its connection for ten seconds only: even when all are taken, others are served.
-    let _silent: Vec<_> = (0..CONNECTIONS).map(|_| TcpStream::connect(at).expect("it listens")).collect();
+    let _silent: Vec<_> = (0..MAX_CONNECTIONS).map(|_| TcpStream::connect(at).expect("it listens")).collect();
     assert_eq!(get(at, "/metrics", &[]).0, 200);
 }
 

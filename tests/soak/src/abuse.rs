@@ -15,11 +15,11 @@ use crate::rates::Times;
 use crate::web::{Pace, Trouble, Web, answered};
 
 /// Time limit for the stream of a cancelled call: the run of a caller that is gone ends in the meantime.
-const HELD: Duration = Duration::from_secs(30);
+const STREAM_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time limit for the answer to bytes that are not a request; the server waits ten seconds for headers.
-const NO_REQUEST: Duration = Duration::from_secs(40);
+const NO_REQUEST_TIMEOUT: Duration = Duration::from_secs(40);
 /// Maximum time after the beginning at which a call is cancelled or left, in milliseconds.
-const WITHIN: u64 = 600;
+const MAX_CANCEL_DELAY_MS: u64 = 600;
 
 /// One kind of misbehaviour.
 pub struct Abuse {
@@ -50,10 +50,10 @@ fn trouble(what: &str, why: &Trouble) -> Judged {
 }
 
 fn by_notification(asked: &mut Asked<'_>, web: &Web) -> Result<(), Judged> {
-    web.begin(HELD).map_err(|why| trouble("a session", &why))?;
+    web.begin(STREAM_TIMEOUT).map_err(|why| trouble("a session", &why))?;
     let id = web.number();
     let text = web.text(id, "run_command", &lasting(&asked.mark));
-    let after = asked.dice.time(WITHIN);
+    let after = asked.dice.time(MAX_CANCEL_DELAY_MS);
     let word =
         json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } });
     if web.is_stateless() {
@@ -61,7 +61,7 @@ fn by_notification(asked: &mut Asked<'_>, web: &Web) -> Result<(), Judged> {
         return hung_up(asked, web);
     }
     let (sent, came) = thread::scope(|scope| {
-        let call = scope.spawn(|| web.exchange(&text, HELD));
+        let call = scope.spawn(|| web.exchange(&text, STREAM_TIMEOUT));
         thread::sleep(after);
         (web.tell(&word), call.join())
     });
@@ -78,7 +78,7 @@ fn by_tool(asked: &mut Asked<'_>, _: &Web) -> Result<(), Judged> {
     let mut call = lasting(&asked.mark);
     call["wait_ms"] = json!(0);
     let begun = asked.ask("run_command", &call)?;
-    thread::sleep(asked.dice.time(WITHIN));
+    thread::sleep(asked.dice.time(MAX_CANCEL_DELAY_MS));
     let answer = asked.ask("run_cancel", &json!({ "run_id": begun["run_id"] }))?;
     if answer["status"] != "finished" {
         return Err(Judged::Wrong(format!("run_cancel: {answer}")));
@@ -88,11 +88,11 @@ fn by_tool(asked: &mut Asked<'_>, _: &Web) -> Result<(), Judged> {
 
 /// Sends a complete call and hangs up before its answer.
 fn hung_up(asked: &mut Asked<'_>, web: &Web) -> Result<(), Judged> {
-    web.begin(HELD).map_err(|why| trouble("a session", &why))?;
+    web.begin(STREAM_TIMEOUT).map_err(|why| trouble("a session", &why))?;
     let text = web.text(web.number(), "run_command", &lasting(&asked.mark));
     let mut stream = web.connect().map_err(|e| trouble("a connection", &e.into()))?;
     stream.write_all(text.as_bytes()).map_err(|e| trouble("a request", &e.into()))?;
-    thread::sleep(asked.dice.time(WITHIN));
+    thread::sleep(asked.dice.time(MAX_CANCEL_DELAY_MS));
     if asked.dice.chance(30) {
         // As a client that sends no more, and would still read for a while.
         let _ = stream.shutdown(Shutdown::Write);
@@ -107,7 +107,7 @@ fn broke_off(asked: &mut Asked<'_>, web: &Web) -> Result<(), Judged> {
     let mut stream = web.connect().map_err(|e| trouble("a connection", &e.into()))?;
     let cut = usize::try_from(asked.dice.below(text.len() as u64)).unwrap_or(0);
     let _ = stream.write_all(&text.as_bytes()[..cut]);
-    thread::sleep(asked.dice.time(WITHIN));
+    thread::sleep(asked.dice.time(MAX_CANCEL_DELAY_MS));
     Ok(())
 }
 
@@ -137,7 +137,7 @@ fn garbage(asked: &mut Asked<'_>, web: &Web) -> Result<(), Judged> {
     let stream = web.connect().map_err(|e| trouble("a connection", &e.into()))?;
     let _ = (&stream).write_all(&bytes);
     let _ = stream.shutdown(Shutdown::Write);
-    let _ = stream.set_read_timeout(Some(NO_REQUEST));
+    let _ = stream.set_read_timeout(Some(NO_REQUEST_TIMEOUT));
     match answered(&mut BufReader::new(stream), Pace::Quick).map_err(Trouble::from) {
         Ok(answer) if answer.status >= 400 => Ok(()),
         Ok(answer) => Err(Judged::Wrong(format!("what is no request was answered: {answer:?}"))),
@@ -167,7 +167,7 @@ pub fn cancelling(web: &Web, mark: &str, dice: &mut Dice, length: Duration) -> R
              setsid bash -c 'exec -a {mark} sleep 600' & wait"
         ));
         call["argv"][0] = json!("bash");
-        let begun = match web.call("run_command", &call, HELD) {
+        let begun = match web.call("run_command", &call, STREAM_TIMEOUT) {
             crate::client::Reply::Good(begun) => begun,
             other => return Err(format!("a run that is to be cancelled: {other:?}")),
         };
@@ -177,14 +177,14 @@ pub fn cancelling(web: &Web, mark: &str, dice: &mut Dice, length: Duration) -> R
         let gone = thread::scope(|scope| {
             let gone = scope.spawn(|| {
                 while tree.iter().any(|(pid, start)| lives(*pid, *start)) {
-                    if sent.elapsed() > HELD {
+                    if sent.elapsed() > STREAM_TIMEOUT {
                         return None;
                     }
                     thread::sleep(Duration::from_micros(500));
                 }
                 Some(sent.elapsed())
             });
-            let answer = web.call("run_cancel", &json!({ "run_id": begun["run_id"] }), HELD);
+            let answer = web.call("run_cancel", &json!({ "run_id": begun["run_id"] }), STREAM_TIMEOUT);
             match (answer, gone.join()) {
                 (crate::client::Reply::Good(answer), Ok(Some(took))) if answer["cause"] == "cancelled" => {
                     Ok(took)
@@ -213,7 +213,7 @@ fn tree(mark: &str) -> Result<Vec<(i32, u64)>, String> {
         if found.len() == 3 {
             return Ok(found.iter().map(|process| (process.pid, process.start)).collect());
         }
-        if began.elapsed() > HELD {
+        if began.elapsed() > STREAM_TIMEOUT {
             return Err(format!("a run that is to be cancelled has {found:?}"));
         }
         thread::sleep(Duration::from_millis(1));

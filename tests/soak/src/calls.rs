@@ -9,7 +9,7 @@ use crate::dice::Dice;
 use crate::kinds::Place;
 
 /// Time limit for any answer: a guard's reader or a tool host that was killed is restarted meanwhile.
-const HUNG: Duration = Duration::from_secs(90);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Dangerous on the face of it, and harmless in a sandbox.
 const HOSTILE: &str = "import os\nprint('ran')\nos.system('rm -rf /home/')\n";
@@ -187,7 +187,7 @@ impl Asked<'_> {
     }
 
     pub fn ask(&mut self, tool: &str, arguments: &Value) -> Result<Value, Judged> {
-        match self.client.call(tool, arguments, HUNG) {
+        match self.client.call(tool, arguments, ANSWER_TIMEOUT) {
             Reply::Good(answer) => Ok(answer),
             Reply::Bad(why) if why.trim().is_empty() => {
                 Err(Judged::Wrong(format!("{tool} failed without a word")))
@@ -195,7 +195,7 @@ impl Asked<'_> {
             Reply::Bad(why) => Err(Judged::Failed(format!("{tool}: {why}"))),
             Reply::Lost => Err(Judged::Lost),
             Reply::Silent => {
-                Err(Judged::Wrong(format!("{tool} was not answered within {} s", HUNG.as_secs())))
+                Err(Judged::Wrong(format!("{tool} was not answered within {} s", ANSWER_TIMEOUT.as_secs())))
             }
         }
     }

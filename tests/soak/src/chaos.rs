@@ -29,29 +29,29 @@ use crate::service::{Use, slope, uses};
 use crate::victims::{PARTS, Part, of};
 
 /// Duration of a period with blows, and of the pause after it.
-const STORM: Duration = Duration::from_secs(4);
-const CALM: Duration = Duration::from_secs(2);
+const STORM_DURATION: Duration = Duration::from_secs(4);
+const CALM_DURATION: Duration = Duration::from_secs(2);
 /// Maximum time between two blows, in milliseconds.
-const BETWEEN: u64 = 400;
-/// A call that starts within this time after a blow may still suffer from it: a killed process takes a moment
+const MAX_BLOW_INTERVAL_MS: u64 = 400;
+/// Time after a blow within which a call that starts may still suffer from it: a killed process takes a moment
 /// to be gone.
-pub const ECHO: Duration = Duration::from_millis(500);
+pub const ECHO_PERIOD: Duration = Duration::from_millis(500);
 /// A server answers first and writes its history a moment later, several rows together: rows of answers
 /// within this time before it was killed may be missing.
-const UNWRITTEN: Duration = Duration::from_millis(1500);
+const WRITE_DELAY: Duration = Duration::from_millis(1500);
 /// Time after a failure in which a tool's process may not be restarted: five failures in a minute cause a
 /// pause of a minute.
-pub const REST: Duration = Duration::from_secs(125);
+pub const REST_PERIOD: Duration = Duration::from_secs(125);
 /// Simultaneous calls per server.
-const AT_ONCE: u64 = 3;
+const CONCURRENT_CALLS: u64 = 3;
 /// Runs of the program and of the library per batch.
-const BATCH: u64 = 40;
+const BATCH_RUNS: u64 = 40;
 /// Maximum growth of memory, in KiB per 1,000 calls. A leak of one page per call would be 4,000 KiB.
-const STEEPEST_KIB: f64 = 600.0;
+const MAX_SLOPE_KIB: f64 = 600.0;
 /// Minimum duration for judging growth.
-const FOR_GROWTH: Duration = Duration::from_secs(120);
+const MIN_GROWTH_DURATION: Duration = Duration::from_secs(120);
 /// Minimum number of calls for judging a slope: the last 128 runs are kept.
-const CALLS_FOR_SLOPE: u64 = 1000;
+const MIN_SLOPE_CALLS: u64 = 1000;
 
 /// A server slot, whose current process changes.
 struct Slot {
@@ -165,16 +165,16 @@ impl Chaos {
         let took = began.elapsed();
         let any = PARTS.map(|part| part.0);
         // A tool whose process failed five times in a minute rests for a minute.
-        let rests = kind.name == "tool" && slot.was_struck(began, REST, &any);
+        let rests = kind.name == "tool" && slot.was_struck(began, REST_PERIOD, &any);
         let judged = match judged {
-            Judged::Failed(why) if !rests && !slot.was_struck(began, ECHO, &any) => {
+            Judged::Failed(why) if !rests && !slot.was_struck(began, ECHO_PERIOD, &any) => {
                 Judged::Wrong(format!("failed without a blow, after {took:.1?}: {why}"))
             }
             // An interpreter may have got its job in the moment in which it was killed.
-            Judged::Killed if !slot.was_struck(began, ECHO, &[Part::Program, Part::Interpreter]) => {
+            Judged::Killed if !slot.was_struck(began, ECHO_PERIOD, &[Part::Program, Part::Interpreter]) => {
                 Judged::Wrong(format!("killed by nobody, after {took:.1?}"))
             }
-            Judged::Lost if !slot.was_struck(began, ECHO, &[Part::Server]) => {
+            Judged::Lost if !slot.was_struck(began, ECHO_PERIOD, &[Part::Server]) => {
                 Judged::Wrong("the server went away by itself".to_owned())
             }
             judged => judged,
@@ -220,15 +220,15 @@ impl Chaos {
         let mut dice = Dice::new(self.seed, u64::MAX / 3);
         let (mut since, mut sampled) = (Instant::now(), Instant::now());
         while !self.over.load(Ordering::Relaxed) {
-            thread::sleep(dice.time(BETWEEN));
+            thread::sleep(dice.time(MAX_BLOW_INTERVAL_MS));
             if sampled.elapsed() > Duration::from_secs(1) {
                 sampled = Instant::now();
                 let mut tally = lock(&self.tally);
                 let calls = tally.spared;
                 tally.uses.push((calls, uses(self.slots[1].client().pid)));
             }
-            if since.elapsed() > STORM {
-                thread::sleep(CALM);
+            if since.elapsed() > STORM_DURATION {
+                thread::sleep(CALM_DURATION);
                 since = Instant::now();
                 continue;
             }
@@ -269,7 +269,7 @@ impl Chaos {
         lock(&slot.blows).push((Instant::now(), Part::Server));
         let mut tally = lock(&self.tally);
         if let Some(answered) = tally.answered.get_mut(&slot.state) {
-            answered.retain(|one| one.at + UNWRITTEN < struck);
+            answered.retain(|one| one.at + WRITE_DELAY < struck);
         }
         if !killed {
             tally.wrong.push(format!("a server that was killed ended with {status:?}"));
@@ -327,7 +327,7 @@ impl Soak {
         let storm = Instant::now();
         thread::scope(|scope| -> Result<(), Box<dyn Error>> {
             scope.spawn(|| chaos.strike());
-            for number in 0..2 * AT_ONCE {
+            for number in 0..2 * CONCURRENT_CALLS {
                 let chaos = &chaos;
                 scope.spawn(move || chaos.calls(usize::from(number % 2 == 1), number));
             }
@@ -336,13 +336,13 @@ impl Soak {
             while done.is_ok() && storm.elapsed() < length {
                 // All rows of the last batch are in the history; some of earlier batches may have been
                 // dropped.
-                done = self.runs(next, next + BATCH).map(|last| answered = last);
-                next += BATCH;
+                done = self.runs(next, next + BATCH_RUNS).map(|last| answered = last);
+                next += BATCH_RUNS;
             }
             chaos.over.store(true, Ordering::Relaxed);
             done
         })?;
-        thread::sleep(ECHO);
+        thread::sleep(ECHO_PERIOD);
         // Again in peace: everything works.
         for (n, kind) in (0..).zip(calls::here(&chaos.place, chaos.has_tool)) {
             for slot in 0..2 {
@@ -370,7 +370,7 @@ impl Chaos {
             (of(|uses| uses.descriptors), of(|uses| uses.threads))
         };
         let (first, last) = (most(&tally.uses[..2 * third]), most(&tally.uses[2 * third..]));
-        if took > FOR_GROWTH && (last.0 > first.0 + 16 || last.1 > first.1 + 4) {
+        if took > MIN_GROWTH_DURATION && (last.0 > first.0 + 16 || last.1 > first.1 + 4) {
             tally
                 .wrong
                 .push(format!("the spared server grew: descriptors and threads {first:?} became {last:?}"));
@@ -379,8 +379,8 @@ impl Chaos {
         let calls = tally.uses.last().map_or(0, |last| last.0);
         let memory: Vec<(u64, u64)> =
             tally.uses[third..].iter().map(|(calls, uses)| (*calls, uses.memory_kib)).collect();
-        let growth = (calls >= CALLS_FOR_SLOPE).then(|| slope(&memory));
-        if let Some(steep) = growth.filter(|slope| *slope > STEEPEST_KIB) {
+        let growth = (calls >= MIN_SLOPE_CALLS).then(|| slope(&memory));
+        if let Some(steep) = growth.filter(|slope| *slope > MAX_SLOPE_KIB) {
             tally.wrong.push(format!("the spared server's memory grows by {steep:.0} KiB per 1,000 calls"));
             println!("WRONG    {:?}", tally.wrong.last());
         }

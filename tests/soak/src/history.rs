@@ -15,7 +15,7 @@ use crate::processes::Children;
 use crate::run::surroundings;
 
 /// Maximum number of runs in the history.
-const KEPT: usize = 1000;
+const MAX_RUNS: usize = 1000;
 
 /// The database of a state folder.
 pub struct Rows<'a> {
@@ -25,7 +25,7 @@ pub struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Faults of the program's history. `answered` are marks of runs of which at most [`KEPT`] were started
+    /// Faults of the program's history. `answered` are marks of runs of which at most [`MAX_RUNS`] were started
     /// since the first of them, with the correct causes of each; `total` is the number of answered runs since
     /// the beginning.
     pub fn of_program(&self, answered: &HashMap<String, Vec<&'static str>>, total: usize) -> Vec<String> {
@@ -34,7 +34,7 @@ impl Rows<'_> {
             Err(why) => return vec![why],
         };
         let mut wrong = Vec::new();
-        if rows.len() > KEPT || rows.len() < total.min(KEPT) {
+        if rows.len() > MAX_RUNS || rows.len() < total.min(MAX_RUNS) {
             wrong.push(format!("the history has {} rows after {total} answers", rows.len()));
         }
         let mut seen: HashMap<&str, &str> = HashMap::new();
@@ -58,7 +58,7 @@ impl Rows<'_> {
         wrong
     }
 
-    /// Faults of a server's history, and of its audit log: `answered` are among its last [`KEPT`] runs.
+    /// Faults of a server's history, and of its audit log: `answered` are among its last [`MAX_RUNS`] runs.
     pub fn of_server(&self, answered: &[Answered]) -> Vec<String> {
         let rows = match self.all() {
             Ok(rows) => rows,

@@ -8,9 +8,9 @@ use hotcell_sandbox::pool::{Pool, PoolOptions};
 use hotcell_sandbox::{Engine, Policy};
 
 /// Maximum ratio of the last hundred times to the first.
-const MOST: f64 = 1.2;
+const MAX_RATIO: f64 = 1.2;
 /// Time limit for a sandbox to become ready.
-const PATIENCE: Duration = Duration::from_secs(20);
+const READY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Measures, prints, and returns whether the limit holds.
 pub fn measure(count: usize) -> Result<bool, Box<dyn Error>> {
@@ -23,9 +23,9 @@ pub fn measure(count: usize) -> Result<bool, Box<dyn Error>> {
     let ratio = last.as_secs_f64() / first.as_secs_f64();
     let each: Vec<String> = hundreds.iter().map(|time| time.as_micros().to_string()).collect();
     println!("{count} hot sandboxes, the middle of each hundred: {} us", each.join(" "));
-    let ok = ratio <= MOST;
+    let ok = ratio <= MAX_RATIO;
     println!(
-        "the last hundred take {ratio:.2} of the first; at most {MOST}: {}",
+        "the last hundred take {ratio:.2} of the first; at most {MAX_RATIO}: {}",
         if ok { "ok" } else { "FAILED" }
     );
     Ok(ok)
@@ -45,10 +45,10 @@ async fn times(pool: &Pool, count: usize) -> Result<Vec<Duration>, Box<dyn Error
     }
     let mut times = Vec::with_capacity(count);
     while times.len() < count {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + READY_TIMEOUT;
         while pool.ready() == 0 {
             if Instant::now() > until {
-                return Err(format!("no sandbox was ready in {} s", PATIENCE.as_secs()).into());
+                return Err(format!("no sandbox was ready in {} s", READY_TIMEOUT.as_secs()).into());
             }
             tokio::time::sleep(Duration::from_micros(500)).await;
         }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::calls::{Asked, Judged, exited};
 
 /// Number of lines before the next file.
-const LINES: usize = 60;
+const MAX_LINES: usize = 60;
 
 /// A workspace with a file, and its expected contents.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ impl Ledger {
     }
 
     fn try_add(&mut self, asked: &mut Asked<'_>) -> Result<(), Judged> {
-        if self.runs.len() >= LINES {
+        if self.runs.len() >= MAX_LINES {
             self.look(asked)?;
         }
         let id = match &self.workspace {

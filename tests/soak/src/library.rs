@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use crate::dice::Dice;
 
 /// Time limit for leftovers of the runs to disappear.
-const PATIENCE: Duration = Duration::from_secs(15);
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Result of one order.
 #[derive(Debug, Default)]
@@ -88,7 +88,7 @@ async fn order(engine: &Engine, seed: u64, count: u64, mark: &str) -> Report {
     let began = Instant::now();
     // Dropped runs end in the background; only then do they count as finished.
     tokio::time::sleep(Duration::from_millis(100)).await;
-    if !engine.settle(PATIENCE).await {
+    if !engine.settle(CLEANUP_TIMEOUT).await {
         report.wrong.push(format!("not settled {} s after the last run", began.elapsed().as_secs()));
     }
     report

@@ -20,7 +20,7 @@ use serde_json::json;
 use crate::Soak;
 use crate::abuse;
 use crate::calls::{self, Answered, Asked, Judged, exited};
-use crate::chaos::{REST, add_tool};
+use crate::chaos::{REST_PERIOD, add_tool};
 use crate::client::{Calls, Reply};
 use crate::dice::Dice;
 use crate::history::Rows;
@@ -34,45 +34,45 @@ use crate::victims::{PARTS, Part, of};
 use crate::web::{Server, Web};
 
 /// Number of callers per token.
-const FOR_ONE_TOKEN: usize = 25;
+const CALLERS_PER_TOKEN: usize = 25;
 /// Simultaneous calls of the noisy caller.
-const NOISY: usize = 64;
+const NOISY_CALLS: usize = 64;
 /// Maximum ratio in peace of the 99th percentile of call times to the median.
-const SPREAD: u32 = 10;
+const MAX_SPREAD: u32 = 10;
 /// Maximum time from a cancellation to the end of the last process, at the 99th percentile.
-const GONE: Duration = Duration::from_millis(200);
+const MAX_CANCEL_TIME: Duration = Duration::from_millis(200);
 /// Minimum number of times for judging a 99th percentile.
-const FOR_PERCENTILES: usize = 100;
+const MIN_PERCENTILE_TIMES: usize = 100;
 /// Maximum time between two blows, in milliseconds.
-const BETWEEN: u64 = 400;
-/// Duration of a period with blows, and of the pause after it: longer than `ECHO`, or nothing would be
+const MAX_BLOW_INTERVAL_MS: u64 = 400;
+/// Duration of a period with blows, and of the pause after it: longer than `ECHO_PERIOD`, or nothing would be
 /// judged.
-const STORM: Duration = Duration::from_secs(6);
-const CALM: Duration = Duration::from_secs(5);
-/// A call that starts within this time after a blow may still suffer from it: with many callers a killed
+const STORM_DURATION: Duration = Duration::from_secs(6);
+const CALM_DURATION: Duration = Duration::from_secs(5);
+/// Time after a blow within which a call that starts may still suffer from it: with many callers a killed
 /// process takes longer to be gone, and the server to notice.
-const ECHO: Duration = Duration::from_secs(2);
+const ECHO_PERIOD: Duration = Duration::from_secs(2);
 /// Minimum duration of a storm for judging growth of descriptors and threads.
-const FOR_GROWTH: Duration = Duration::from_secs(100);
+const MIN_GROWTH_DURATION: Duration = Duration::from_secs(100);
 /// Minimum duration for judging memory: the server's caches (outputs, scan reports and sessions) are full
 /// after some 200 s.
-const FOR_MEMORY: Duration = Duration::from_secs(290);
+const MIN_MEMORY_DURATION: Duration = Duration::from_secs(290);
 /// Maximum growth of all caches, in KiB.
-const REMEMBERED_KIB: u64 = 96 << 10;
+const MAX_CACHES_KIB: u64 = 96 << 10;
 /// Minimum duration of a load for judging speed: in a shorter one, a single pause of the machine would be a
 /// large part.
-const FOR_SPEED: Duration = Duration::from_secs(120);
+const MIN_SPEED_DURATION: Duration = Duration::from_secs(120);
 /// Minimum number of times for judging a median.
-const FOR_MIDDLE: usize = 20;
+const MIN_MEDIAN_TIMES: usize = 20;
 /// Time limit for the server to end.
-const END: Duration = Duration::from_secs(120);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(120);
 /// Maximum growth of memory, in KiB per 1,000 calls. A leak of one page per call would be 4,000 KiB.
-const STEEPEST_KIB: f64 = 600.0;
+const MAX_SLOPE_KIB: f64 = 600.0;
 /// Maximum number of the server's threads: 48 for file access, and a few others. Without a limit there were
 /// 220.
-const MOST_THREADS: u64 = 64;
+const MAX_THREADS: u64 = 64;
 /// Interval at which new rows of the history are read.
-const LOOK: Duration = Duration::from_millis(300);
+const READ_INTERVAL: Duration = Duration::from_millis(300);
 
 #[derive(Default)]
 struct Tally {
@@ -119,7 +119,7 @@ impl Load {
         add_tool(&place, &children, &state)?;
         let mut dice = Dice::new(soak.arguments.seed, u64::MAX / 7);
         // Two more, for the quiet and the noisy caller.
-        let tokens: Vec<String> = (0..callers.div_ceil(FOR_ONE_TOKEN) + 2)
+        let tokens: Vec<String> = (0..callers.div_ceil(CALLERS_PER_TOKEN) + 2)
             .map(|_| format!("{:016x}{:016x}", dice.roll(), dice.roll()))
             .collect();
         let server = Server::start(&children, &place, &state, &tokens, &said)?;
@@ -131,7 +131,7 @@ impl Load {
             blows: Mutex::default(),
             tally: Mutex::default(),
             has_tool: true,
-            judges_speed: length >= FOR_SPEED,
+            judges_speed: length >= MIN_SPEED_DURATION,
             place,
             children,
             server,
@@ -165,7 +165,7 @@ impl Load {
     /// A caller whose session has begun, so that its first call is like the others.
     fn begun(&self, token: usize) -> Web {
         let web = self.web(token, false);
-        if let Err(why) = web.begin(REST) {
+        if let Err(why) = web.begin(REST_PERIOD) {
             self.wrong(format!("no session: {why:?}"));
         }
         web
@@ -194,16 +194,16 @@ impl Load {
     fn note(&self, what: &'static str, began: Instant, judged: Judged) {
         let took = began.elapsed();
         let any = PARTS.map(|part| part.0);
-        let rests = what == "tool" && self.was_struck(began, REST, &any);
+        let rests = what == "tool" && self.was_struck(began, REST_PERIOD, &any);
         let judged = match judged {
             // A blow to a part does not explain an HTTP error.
             Judged::Failed(why) if why.contains("HTTP ") || why.contains("the connection:") => {
                 Judged::Wrong(why)
             }
-            Judged::Failed(why) if !rests && !self.was_struck(began, ECHO, &any) => {
+            Judged::Failed(why) if !rests && !self.was_struck(began, ECHO_PERIOD, &any) => {
                 Judged::Wrong(format!("failed without a blow, after {took:.1?}: {why}"))
             }
-            Judged::Killed if !self.was_struck(began, ECHO, &[Part::Program, Part::Interpreter]) => {
+            Judged::Killed if !self.was_struck(began, ECHO_PERIOD, &[Part::Program, Part::Interpreter]) => {
                 Judged::Wrong(format!("killed by nobody, after {took:.1?}"))
             }
             Judged::Lost => Judged::Wrong("the server went away".to_owned()),
@@ -276,9 +276,9 @@ impl Load {
     fn peace(&self, webs: &[Web], length: Duration) {
         let judge = |what: &str, times: &Times| {
             println!("in peace, {} callers, {what}: {times}{}", webs.len(), self.verdict());
-            let is_enough = self.judges_speed && times.count() >= FOR_PERCENTILES;
-            if is_enough && times.at(99) > times.at(50) * SPREAD {
-                self.wrong(format!("{what}: p99 is more than {SPREAD} times p50: {times}"));
+            let is_enough = self.judges_speed && times.count() >= MIN_PERCENTILE_TIMES;
+            if is_enough && times.at(99) > times.at(50) * MAX_SPREAD {
+                self.wrong(format!("{what}: p99 is more than {MAX_SPREAD} times p50: {times}"));
             }
         };
         // Lets sessions, interpreters and caches of the first calls be made.
@@ -287,7 +287,7 @@ impl Load {
         if self.has_tool {
             let tool = self.crowd(webs, length / 3, |web, dice| {
                 let (began, text) = (Instant::now(), format!("{:x}", dice.roll()));
-                let judged = match web.call("echo_echo", &json!({ "text": text }), REST) {
+                let judged = match web.call("echo_echo", &json!({ "text": text }), REST_PERIOD) {
                     Reply::Good(answer) if answer["result"] == text.as_str() => Judged::Right,
                     other => Judged::Wrong(format!("{other:?}")),
                 };
@@ -316,11 +316,12 @@ impl Load {
         for (who, token) in [("another caller", noisy), ("another session of its own", quiet)] {
             // One session with many simultaneous requests.
             let first = self.begun(token);
-            let loud: Vec<Web> = (0..NOISY).map(|_| first.beside()).collect();
+            let loud: Vec<Web> = (0..NOISY_CALLS).map(|_| first.beside()).collect();
             let (began, is_done) = (Instant::now(), AtomicBool::new(false));
             let (beside, theirs) = thread::scope(|scope| {
                 // As long as the quiet caller is there, but with a limit, since it may have failed.
-                let goes_on = |_: usize| !is_done.load(Ordering::Relaxed) && began.elapsed() < length + REST;
+                let goes_on =
+                    |_: usize| !is_done.load(Ordering::Relaxed) && began.elapsed() < length + REST_PERIOD;
                 let theirs =
                     scope.spawn(move || self.crowd_while(&loud, goes_on, |web, dice| self.small(web, dice)));
                 thread::sleep(length / 10);
@@ -328,14 +329,14 @@ impl Load {
                 // Slow callers make few calls in the time: they make some more, so that there is enough to
                 // judge.
                 let goes_on = |calls: usize| {
-                    begins.elapsed() < length * 8 / 10 || self.judges_speed && calls < FOR_MIDDLE
+                    begins.elapsed() < length * 8 / 10 || self.judges_speed && calls < MIN_MEDIAN_TIMES
                 };
                 let beside = self.crowd_while(&own, goes_on, |web, dice| self.small(web, dice));
                 is_done.store(true, Ordering::Relaxed);
                 (beside, theirs.join().unwrap_or_default())
             });
             println!(
-                "the same beside {who} with {NOISY} calls at once: {beside}; theirs: {theirs}{}",
+                "the same beside {who} with {NOISY_CALLS} calls at once: {beside}; theirs: {theirs}{}",
                 self.verdict()
             );
             // A caller with one request at a time does not queue behind the many requests of another.
@@ -356,7 +357,10 @@ impl Load {
                     "from run_cancel until the last of four processes is gone: {times}{}",
                     self.verdict()
                 );
-                if self.judges_speed && times.count() >= FOR_PERCENTILES && times.at(99) > GONE {
+                if self.judges_speed
+                    && times.count() >= MIN_PERCENTILE_TIMES
+                    && times.at(99) > MAX_CANCEL_TIME
+                {
                     self.wrong(format!("what is cancelled lives too long: {times}"));
                 }
             }
@@ -392,7 +396,7 @@ impl Load {
             });
             self.over.store(true, Ordering::Relaxed);
         });
-        thread::sleep(ECHO);
+        thread::sleep(ECHO_PERIOD);
         for (web, ledger) in webs.iter().zip(&ledgers) {
             let began = Instant::now();
             let judged = self.call(web, &mut Dice::new(self.seed, 4), |asked| lock(ledger).close(asked));
@@ -405,15 +409,15 @@ impl Load {
         let mut dice = Dice::new(self.seed, u64::MAX / 3);
         let (mut since, mut sampled) = (Instant::now(), Instant::now());
         while !self.over.load(Ordering::Relaxed) {
-            thread::sleep(dice.time(BETWEEN));
+            thread::sleep(dice.time(MAX_BLOW_INTERVAL_MS));
             if sampled.elapsed() > Duration::from_secs(1) {
                 sampled = Instant::now();
                 let mut tally = lock(&self.tally);
                 let calls = tally.calls;
                 tally.uses.push((calls, uses(self.server.pid)));
             }
-            if since.elapsed() > STORM {
-                thread::sleep(CALM);
+            if since.elapsed() > STORM_DURATION {
+                thread::sleep(CALM_DURATION);
                 since = Instant::now();
                 continue;
             }
@@ -448,14 +452,14 @@ impl Load {
             if last {
                 return seen;
             }
-            thread::sleep(LOOK);
+            thread::sleep(READ_INTERVAL);
         }
     }
 
     /// Ends the server, and checks its history.
     fn end(&self) {
         self.children.signal(self.server.pid, Signal::SIGTERM, false);
-        let status = self.children.wait(self.server.pid, END);
+        let status = self.children.wait(self.server.pid, EXIT_TIMEOUT);
         let said = std::fs::read_to_string(&self.said).unwrap_or_default();
         if !matches!(status, Some(WaitStatus::Exited(_, 0))) {
             self.wrong(format!("the server ended with {status:?}; it said {said:.2000}"));
@@ -484,26 +488,26 @@ impl Load {
             "the server at rest: {before:?} before, {after:?} after the storm; in its second half {}; in its last quarter {}",
             half.1, quarter.1
         );
-        if after.threads > MOST_THREADS {
-            self.wrong(format!("the server has {} threads, and {MOST_THREADS} are allowed", after.threads));
+        if after.threads > MAX_THREADS {
+            self.wrong(format!("the server has {} threads, and {MAX_THREADS} are allowed", after.threads));
         }
-        if length < FOR_GROWTH {
+        if length < MIN_GROWTH_DURATION {
             return;
         }
         if after.descriptors > before.descriptors + 32 || after.threads > before.threads + 16 {
             self.wrong(format!("the server grew: {before:?} became {after:?}"));
         }
-        if after.memory_kib > before.memory_kib + REMEMBERED_KIB {
+        if after.memory_kib > before.memory_kib + MAX_CACHES_KIB {
             self.wrong(format!(
                 "the server's memory grew from {} to {} KiB",
                 before.memory_kib, after.memory_kib
             ));
         }
-        if length < FOR_MEMORY {
+        if length < MIN_MEMORY_DURATION {
             println!(
                 "left out: whether its memory stays as it is: that shows in a storm of five minutes (--load 10)"
             );
-        } else if quarter.0 > STEEPEST_KIB {
+        } else if quarter.0 > MAX_SLOPE_KIB {
             self.wrong(format!("the server's memory goes on growing: in the last quarter {}", quarter.1));
         }
     }
@@ -516,7 +520,7 @@ impl Soak {
         let load = Load::new(&self, length, callers)?;
         println!("the server is up after {:.1} s", began.elapsed().as_secs_f64());
         let webs: Vec<Web> =
-            (0..callers).map(|number| load.web(number / FOR_ONE_TOKEN, number % 3 == 0)).collect();
+            (0..callers).map(|number| load.web(number / CALLERS_PER_TOKEN, number % 3 == 0)).collect();
         let done = AtomicBool::new(false);
         let (part, seen) = thread::scope(|scope| {
             let watch = scope.spawn(|| load.watch(&done));
@@ -524,13 +528,13 @@ impl Soak {
             load.fairness(length / 20);
             load.peace(&webs, length / 4);
             webs.iter().for_each(Web::hang_up);
-            thread::sleep(ECHO);
+            thread::sleep(ECHO_PERIOD);
             let before = uses(load.server.pid);
             let storm = length / 2;
             load.storm(&webs, storm);
             webs.iter().for_each(Web::hang_up);
             // Leftovers end by themselves meanwhile.
-            thread::sleep(ECHO * 2);
+            thread::sleep(ECHO_PERIOD * 2);
             load.growth(&before, &uses(load.server.pid), storm);
             done.store(true, Ordering::Relaxed);
             (storm, watch.join())

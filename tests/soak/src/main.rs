@@ -64,12 +64,12 @@ const USAGE: &str = "usage: hotcell-soak [RUNS | --chaos MINUTES | --load MINUTE
                      [--first N] [--hotcell PATH]   (200 runs; 200 callers; a new seed; from the first run; the hotcell \
                      beside this program)";
 /// Time limit for leftovers to disappear.
-const SETTLE: Duration = Duration::from_secs(8);
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(8);
 /// Maximum growth of memory, in KiB per 1,000 runs. A leak of one page per run would be 4,000 KiB.
-const STEEPEST_KIB: f64 = 400.0;
+const MAX_SLOPE_KIB: f64 = 400.0;
 /// Minimum number of the service's runs for judging a slope: before that its memory is still reaching its
 /// size.
-const RUNS_FOR_SLOPE: u64 = 500;
+const MIN_SLOPE_RUNS: u64 = 500;
 
 struct Arguments {
     runs: u64,
@@ -358,7 +358,7 @@ impl Soak {
         let began = Instant::now();
         loop {
             let left = self.ground.left(&self.children, living);
-            if left.is_empty() || began.elapsed() > SETTLE {
+            if left.is_empty() || began.elapsed() > CLEANUP_TIMEOUT {
                 return (left, began.elapsed());
             }
             thread::sleep(Duration::from_millis(20));
@@ -428,11 +428,11 @@ fn judge_growth(tally: &mut Tally) -> Option<f64> {
         tally.wrong.push(format!("the service grew: {first:?} became {last:?}"));
         println!("WRONG    {:?}", tally.wrong.last());
     }
-    if tally.library_runs < RUNS_FOR_SLOPE {
+    if tally.library_runs < MIN_SLOPE_RUNS {
         return None;
     }
     let slope = slope(&tally.memory[tally.memory.len() / 3..]);
-    if slope > STEEPEST_KIB {
+    if slope > MAX_SLOPE_KIB {
         tally.wrong.push(format!("the service's memory grows by {slope:.0} KiB per 1,000 runs"));
         println!("WRONG    {:?}", tally.wrong.last());
     }

@@ -16,7 +16,7 @@ use crate::kinds::{Case, Ending, Kind, Place, Printed, Reader, Verb};
 use crate::processes::Children;
 
 /// Time limit for any run: the slowest kind takes three seconds on an idle machine.
-const HUNG: Duration = Duration::from_secs(60);
+const RUN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Disturbance of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,10 +167,10 @@ pub fn run(children: &Children, place: &Place, case: &Case, plan: Option<Plan>, 
             });
         }
         let striking = plan.map(|plan| scope.spawn(move || plan.strike(children, pid)));
-        let status = children.wait(pid, HUNG);
+        let status = children.wait(pid, RUN_TIMEOUT);
         if status.is_none() {
             children.signal(pid, Signal::SIGKILL, false);
-            children.wait(pid, HUNG);
+            children.wait(pid, RUN_TIMEOUT);
         }
         if plan.is_some_and(|p| p.blow == Blow::Heir) {
             // An orphan of this hotcell or of another one that has just ended: all belong to this soak.

@@ -26,17 +26,17 @@ const STATELESS: &str = "2026-07-28";
 /// The revision with sessions.
 const SESSIONS: &str = "2025-11-25";
 /// Maximum idle time of a connection that is reused: the server closes idle ones.
-const IDLE: Duration = Duration::from_secs(3);
+const MAX_IDLE_TIME: Duration = Duration::from_secs(3);
 /// The server closes a connection ten seconds after its last answer; this is somewhat less, to allow for the
 /// clock's resolution.
-const CLOSED: Duration = Duration::from_secs(9);
+const SERVER_IDLE_TIME: Duration = Duration::from_secs(9);
 /// Time limit for a connection, and for requests that are answered at once.
-const CONNECT: Duration = Duration::from_secs(60);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum number of abandoned sessions per token: the server keeps each for an hour, and allows 128 per
 /// token.
-const FORGOTTEN: u32 = 64;
+const MAX_ABANDONED_SESSIONS: u32 = 64;
 /// Maximum size of an answer, in bytes.
-const LONGEST: u64 = 16 << 20;
+const MAX_ANSWER_BYTES: u64 = 16 << 20;
 
 /// A server on any port of loopback.
 #[derive(Debug)]
@@ -203,7 +203,7 @@ impl Web {
 
     /// Opens another connection.
     pub fn connect(&self) -> io::Result<TcpStream> {
-        let stream = TcpStream::connect_timeout(&self.address, CONNECT)?;
+        let stream = TcpStream::connect_timeout(&self.address, CONNECT_TIMEOUT)?;
         stream.set_nodelay(true)?;
         Ok(stream)
     }
@@ -227,7 +227,7 @@ impl Web {
     pub fn leave(&self, properly: bool) -> Result<(), Trouble> {
         let text = self.whole("DELETE", None, "");
         if lock(&self.session).take().is_some() && (properly || !self.may_forget()) {
-            return self.exchange(&text, CONNECT).map(drop);
+            return self.exchange(&text, CONNECT_TIMEOUT).map(drop);
         }
         Ok(())
     }
@@ -237,19 +237,19 @@ impl Web {
         static ALL: Mutex<Option<HashMap<String, u32>>> = Mutex::new(None);
         let mut all = lock(&ALL);
         let forgotten = all.get_or_insert_with(HashMap::new).entry(self.token.clone()).or_default();
-        let may = *forgotten < FORGOTTEN;
+        let may = *forgotten < MAX_ABANDONED_SESSIONS;
         *forgotten += u32::from(may);
         may
     }
 
     /// Sends a notification.
     pub fn tell(&self, message: &Value) -> Result<(), Trouble> {
-        self.exchange(&self.whole("POST", None, &message.to_string()), CONNECT).map(drop)
+        self.exchange(&self.whole("POST", None, &message.to_string()), CONNECT_TIMEOUT).map(drop)
     }
 
     /// Sends a complete request and reads the complete answer; the connection is reused.
     pub fn exchange(&self, text: &str, patience: Duration) -> Result<Answered, Trouble> {
-        let idle = lock(&self.idle).take().filter(|idle| idle.since.elapsed() < IDLE);
+        let idle = lock(&self.idle).take().filter(|idle| idle.since.elapsed() < MAX_IDLE_TIME);
         let mut asked = Instant::now();
         let used = match idle {
             Some(idle) => again(idle, text, patience)?,
@@ -315,7 +315,7 @@ fn send(stream: &mut BufReader<TcpStream>, text: &str, patience: Duration) -> io
 fn again(idle: Idle, text: &str, patience: Duration) -> io::Result<Option<BufReader<TcpStream>>> {
     let Idle { mut stream, asked, .. } = idle;
     let sent = send(&mut stream, text, patience);
-    let late = asked.elapsed() >= CLOSED;
+    let late = asked.elapsed() >= SERVER_IDLE_TIME;
     match sent.and_then(|()| begins(&mut stream)) {
         Ok(true) => Ok(Some(stream)),
         Ok(false) if late => Ok(None),
@@ -406,7 +406,7 @@ pub fn answered(stream: &mut BufReader<TcpStream>, pace: Pace) -> io::Result<Ans
 }
 
 fn take(stream: &mut BufReader<TcpStream>, length: u64, pace: Pace, body: &mut Vec<u8>) -> io::Result<()> {
-    if length + body.len() as u64 > LONGEST {
+    if length + body.len() as u64 > MAX_ANSWER_BYTES {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the answer is too long"));
     }
     let (mut left, before) = (length, body.len() as u64);
@@ -443,7 +443,7 @@ mod tests {
         for (age, wants) in [
             // Lost at once: an answer is missing.
             (Duration::ZERO, [Err(()), Ok(true), Err(())]),
-            (CLOSED, [Ok(false), Ok(true), Ok(false)]),
+            (SERVER_IDLE_TIME, [Ok(false), Ok(true), Ok(false)]),
         ] {
             for (answer, want) in [Some(""), Some("HTTP/1.1"), None].iter().zip(wants) {
                 let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -459,7 +459,7 @@ mod tests {
                 let now = Instant::now();
                 let asked = now.checked_sub(age).expect("the machine was up");
                 let idle = Idle { stream: BufReader::new(near), asked, since: now };
-                let came = again(idle, "GET / HTTP/1.1\r\n\r\n", CONNECT);
+                let came = again(idle, "GET / HTTP/1.1\r\n\r\n", CONNECT_TIMEOUT);
                 let came = came.map(|stream| stream.is_some()).map_err(drop);
                 assert_eq!(came, want, "{answer:?}, {:?}", asked.elapsed());
             }
@@ -470,7 +470,7 @@ mod tests {
     fn a_token_forgets_so_many_sessions_and_no_more() {
         let address = SocketAddr::from(([127, 0, 0, 1], 1));
         let (one, other) = (Web::new(address, "one", false), Web::new(address, "other", false));
-        assert!((0..FORGOTTEN).all(|_| one.may_forget()));
+        assert!((0..MAX_ABANDONED_SESSIONS).all(|_| one.may_forget()));
         assert!(!one.may_forget() && other.may_forget());
     }
 
