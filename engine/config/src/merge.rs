@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_project_can_tighten() {
+    fn project_configuration_may_tighten() {
         for (project, check) in [
             (
                 "[limits]\nmemory = \"64M\"",
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_project_cannot_widen() {
+    fn project_configuration_widening_is_refused() {
         for (user, project, key) in [
             ("", "[limits]\nmemory = \"513M\"", "limits.memory"),
             ("[limits]\nmemory = \"64M\"", "[limits]\nmemory = \"65M\"", "limits.memory"),
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_which_hosts() {
+    fn network_hosts_merge_by_source() {
         let a = "network = [\"a.com:443\", \"*.b.com:443\"]";
         for (user, project, request, network) in [
             ("", "", a, Network::Proxy),
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_request_says_is_last() {
+    fn request_overrides_other_configuration() {
         let policy =
             joined("[limits]\nmemory = \"1G\"", "[limits]\nmemory = \"64M\"", "[limits]\nmemory = \"2G\"");
         assert_eq!(policy.unwrap().job.limits.memory, Bytes::gib(2));

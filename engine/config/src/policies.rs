@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn files_come_before_the_baseline_and_mistakes_before_both() {
+    fn policy_files_precede_baseline_and_mistakes_fail() {
         let folder = tempfile::tempdir().unwrap();
         let of = |policy_type| read(Some(folder.path()), policy_type);
         for (folder, kind) in [(None, PolicyType::Security), (Some(folder.path()), PolicyType::Security)] {
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_baseline_is_whole() {
+    fn baseline_covers_owasp_top_ten() {
         let titles: Vec<_> = baseline().into_iter().map(|rule| rule.title).collect();
         for number in 1..=10 {
             assert!(titles[number - 1].starts_with(&format!("OWASP A{number:02}:2025 ")), "{titles:?}");

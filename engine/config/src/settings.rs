@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_s_paths_count_from_its_folder() {
+    fn configuration_paths_are_relative_to_its_folder() {
         let s = settings(
             "profile = \"./p.toml\"\nstate = \"s\"\nro = [\"a:/b\"]\ntoolchains = [\"t\"]\npass_env = [\"A\"]",
         );

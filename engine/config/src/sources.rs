@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_project_s_file_is_not_followed_out_or_waited_for() {
+    fn project_file_link_or_pipe_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join(PROJECT_FILE);
         assert!(read_project(dir.path()).unwrap().is_none());

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_s_file_lies_beside_the_configuration() {
+    fn signing_key_path_is_relative_to_configuration() {
         let key = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
         for (named, read) in
             [("release.pub", "/etc/hotcell/release.pub"), ("/srv/a.pub", "/srv/a.pub"), (key, key)]

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn links_of_a_repository_stay_in_it_and_those_of_the_person_go_anywhere() {
+    fn repository_links_stay_inside_user_links_may_leave() {
         let (_dir, home) = home();
         for (path, want) in [
             ("clone/src", Ok("clone/src")),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_home_in_a_repository_is_the_persons_and_a_project_without_one_is_not() {
+    fn home_repository_belongs_to_user() {
         let (_dir, home) = home();
         std::fs::create_dir(home.join(".git")).unwrap();
         assert_eq!(real(&home.join("own/secret"), &[], Some(&home)), Ok(home.join("secret")));
@@ -167,7 +167,7 @@ mod tests {
     proptest! {
         /// For any links in a repository: a path that begins in it ends in it, or is refused.
         #[test]
-        fn no_path_through_a_repository_ends_outside(
+        fn repository_paths_never_resolve_outside(
             links in prop::collection::vec(("[ab]/[cd]|[cd]", "(\\.\\./){0,3}([abcd]|secret|repo/[abcd]|/[abcd])(/[abcd]){0,2}"), 0..5),
             path in "[abcd](/[abcd.]{1,2}){0,3}",
         ) {

@@ -328,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_that_a_manifest_names_have_files() {
+    fn manifest_targets_have_files() {
         for (manifest, files) in [
             ("[package]\nname = 'a'", &["src/lib.rs"][..]),
             (
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_that_are_named_by_their_folders_are_found() {
+    fn path_dependencies_are_found() {
         let manifest = "[dependencies]\na = { path = './vendor/a' }\n[target.x.dev-dependencies.b]\npath = '../b/'\n\
                         [patch.crates-io]\nc = { path = '../../../etc' }\nd = { path = '/etc' }\n[lib]\npath = 'src/x.rs'";
         let found: Vec<String> = paths(manifest.as_bytes(), "in/here/Cargo.toml").collect();
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_cargo_start_other_programs_is_not_compiled_ahead() {
+    fn cargo_settings_that_start_programs_prevent_precompilation() {
         for (text, plain) in [
             ("", true),
             (
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_was_compiled_from_stubs_is_kept() {
+    fn files_compiled_from_stubs_are_discarded() {
         let ahead = Ahead {
             files: BTreeMap::new(),
             packages: ["serde", "a-b"].map(str::to_owned).into(),

@@ -466,7 +466,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_installer_made_is_a_folder_and_no_link_to_one() {
+    fn installer_output_must_be_folder_not_link() {
         let top = tempfile::tempdir().unwrap();
         let (made, elsewhere) = (top.path().join("made"), top.path().join("elsewhere"));
         fs::create_dir_all(elsewhere.join("python")).unwrap();

@@ -61,7 +61,7 @@ fn invalid(answer: &Result<Reply, Refused>) -> bool {
 }
 
 #[test]
-fn the_clock_of_a_call_runs_from_its_first_question() {
+fn call_time_runs_from_first_question() {
     let start = Instant::now();
     let until = start + Duration::from_secs(10);
     let at = |seconds: u64| start + Duration::from_secs(seconds);
@@ -78,7 +78,7 @@ fn the_clock_of_a_call_runs_from_its_first_question() {
 }
 
 #[tokio::test]
-async fn a_request_ends_with_the_time_of_its_call() {
+async fn http_request_ends_with_call_time() {
     let bench = Bench::new();
     // Accepts connections, but never answers.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -103,7 +103,7 @@ async fn a_request_ends_with_the_time_of_its_call() {
 }
 
 #[tokio::test]
-async fn runs_of_all_plugins_have_turns_and_those_of_a_call_a_number() {
+async fn plugin_runs_share_turns_and_have_limit() {
     let bench = Bench::new();
     let broker = bench.usual();
     let taken = bench
@@ -129,7 +129,7 @@ async fn runs_of_all_plugins_have_turns_and_those_of_a_call_a_number() {
 }
 
 #[tokio::test]
-async fn a_run_has_so_many_files_and_bytes_in_them() {
+async fn plugin_run_files_are_bounded() {
     let bench = Bench::new();
     let broker = bench.usual();
     let many = (0..=FILE_LIMITS.0).map(|n| (format!("f{n}"), Blob::default())).collect();
@@ -141,7 +141,7 @@ async fn a_run_has_so_many_files_and_bytes_in_them() {
 }
 
 #[test]
-fn findings_have_a_number_and_the_gravest_are_told() {
+fn findings_are_limited_to_most_severe() {
     let finding = |severity, line| hotcell_guard::Finding {
         rule: "rule".to_owned(),
         severity,
@@ -162,7 +162,7 @@ fn findings_have_a_number_and_the_gravest_are_told() {
 }
 
 #[tokio::test]
-async fn scans_have_a_longest_artifact_and_a_number() {
+async fn scans_are_limited_in_size_and_number() {
     let bench = Bench::new();
     let broker = bench.usual();
     let why = too_much(broker.answer(artifact(vec![b' '; MAX_ARTIFACT_BYTES + 1], None)).await);
@@ -175,7 +175,7 @@ async fn scans_have_a_longest_artifact_and_a_number() {
 }
 
 #[tokio::test]
-async fn clients_are_not_kept_without_end() {
+async fn plugin_client_cache_is_bounded() {
     let bench = Bench::new();
     for number in 0..=MAX_CLIENTS {
         bench.means.client(&format!("p{number}")).unwrap();
@@ -186,7 +186,7 @@ async fn clients_are_not_kept_without_end() {
 }
 
 #[test]
-fn a_run_of_a_plugin_has_nothing_that_the_operator_gives_to_his_own() {
+fn plugin_run_excludes_operator_settings() {
     let mut settings = Settings { profile: Some("strict".into()), ..Settings::default() };
     settings.env.push(EnvSetting::Set("TOKEN".into(), "1".into()));
     settings.toolchains.push("/opt/x".into());

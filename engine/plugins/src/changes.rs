@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_folder_so_many_files_are_looked_at() {
+    fn folder_stamps_are_limited() {
         let dir = tempfile::tempdir().unwrap();
         for number in 0..MAX_FILES + 100 {
             std::fs::File::create(dir.path().join(number.to_string())).unwrap();

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_end_has_its_code_and_its_status() {
+    fn call_errors_map_to_code_and_status() {
         let text = String::new;
         let trap = |denied: &[&str]| CallError::Trap {
             message: text(),

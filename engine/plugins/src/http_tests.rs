@@ -79,7 +79,7 @@ fn body(reply: Reply) -> String {
 }
 
 #[test]
-fn a_granted_address_is_reached_and_no_other() {
+fn granted_address_is_reached_others_refused() {
     let address = server(|_| plain("x-a: b\r\n", "hello"));
     let own = format!("http://{address}");
     let client = says(&["127.0.0.1"]);
@@ -108,7 +108,7 @@ fn a_granted_address_is_reached_and_no_other() {
 }
 
 #[test]
-fn some_addresses_are_reached_by_no_grant() {
+fn reserved_addresses_are_unreachable_despite_grant() {
     for (place, never) in [
         ("http://169.254.169.254", true),
         ("http://0.0.0.0:80", true),
@@ -126,7 +126,7 @@ fn some_addresses_are_reached_by_no_grant() {
 }
 
 #[test]
-fn a_name_is_never_an_address_of_the_host_s_own() {
+fn granted_name_resolving_to_host_is_refused() {
     let address = server(|_| plain("", "inside"));
     for answer in [
         "127.0.0.1",
@@ -152,7 +152,7 @@ fn a_name_is_never_an_address_of_the_host_s_own() {
 }
 
 #[test]
-fn a_name_that_moves_inside_between_look_ups_is_not_followed() {
+fn rebinding_name_is_not_followed() {
     let address = server(|_| plain("", "inside"));
     let place = format!("http://moves.example:{}", address.port());
     // A public address where no server answers, followed by the host's own.
@@ -168,7 +168,7 @@ fn a_name_that_moves_inside_between_look_ups_is_not_followed() {
 }
 
 #[test]
-fn a_redirect_is_the_plugin_s_to_follow() {
+fn redirect_is_returned_to_plugin() {
     let address = server(|_| {
         "HTTP/1.1 302 Found\r\nlocation: http://169.254.169.254/\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_owned()
     });
@@ -182,7 +182,7 @@ fn a_redirect_is_the_plugin_s_to_follow() {
 }
 
 #[test]
-fn a_secret_is_sent_to_its_place_and_an_echo_of_it_is_not_shown() {
+fn secret_reaches_its_origin_and_echo_is_masked() {
     // Echoes the request in its body and in a header.
     let echo = |said: &str| {
         let line = said.lines().find(|line| line.starts_with("authorization")).unwrap_or("none").to_owned();
@@ -221,7 +221,7 @@ fn a_secret_is_sent_to_its_place_and_an_echo_of_it_is_not_shown() {
 }
 
 #[test]
-fn an_answer_that_cannot_be_looked_through_is_not_given() {
+fn unreadable_answer_to_secret_is_refused() {
     let own = format!("http://{}", server(|_| plain("content-encoding: gzip\r\n", "whatever")));
     let mut placeholders = Placeholders::default();
     let header = [("x-key", placeholders.give("T").unwrap())];
@@ -236,7 +236,7 @@ fn an_answer_that_cannot_be_looked_through_is_not_given() {
 }
 
 #[test]
-fn what_is_too_much_is_refused() {
+fn oversized_http_exchange_is_refused() {
     let own = format!("http://{}", server(|_| plain("", &"x".repeat(MAX_BODY_BYTES + 1))));
     let client = says(&["127.0.0.1"]);
     let ask = |outgoing| ask(&client, &held(&[&own]), outgoing, Placeholders::default());

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_its_caller_s_and_the_oldest_goes() {
+    fn stored_answers_are_per_caller_and_bounded() {
         let (kept, a, b) = (Kept::default(), Caller::new("a"), Caller::new("b"));
         let id = kept.keep(&a, "text").unwrap();
         assert_eq!(kept.get(&a, &id).as_deref(), Some("text"));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_for_ever() {
+    fn stored_answers_expire() {
         let (kept, a) = (Kept::default(), Caller::new("a"));
         let Some(past) = Instant::now().checked_sub(ANSWER_RETENTION) else { return };
         kept.put(&a, "old", "x", past);

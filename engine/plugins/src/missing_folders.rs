@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_granted_folder_has_is_named() {
+    fn paths_beyond_granted_folders_are_named() {
         let reads = Request { read: Some("why".to_owned()), ..Request::default() };
         let writes = Request { write: Some("why".to_owned()), ..Request::default() };
         let held = Held { read: ["/srv/a".into()].into(), ..Held::default() };

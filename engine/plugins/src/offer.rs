@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_holds_for_tools_that_are_there_and_that_come() {
+    fn tool_choice_covers_present_and_new_tools() {
         let tools = words("files_read files_list files_files_list files_write");
         for (choice, offered, new) in [
             (Choice::All, "files_read files_list files_files_list files_write", true),

@@ -198,7 +198,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn a_secret_goes_to_its_place_only_and_does_not_come_back() {
+    fn secret_is_substituted_for_its_origin_only() {
         let (a, b): (Origin, Origin) = ("https://a.org".parse().unwrap(), "https://b.org".parse().unwrap());
         let allowed = BTreeMap::from([("T".to_owned(), BTreeSet::from([a.clone()]))]);
         let value = |_: &str| Ok(Some(b"s3cret/+value".to_vec()));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_has_so_many_placeholders() {
+    fn placeholders_per_call_are_limited() {
         let mut placeholders = Placeholders::default();
         for number in 0..MAX_PLACEHOLDERS {
             placeholders.give(&format!("T{number}")).unwrap();
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_a_secret_is_ours_alone() {
+    fn secret_file_must_be_private() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("secrets")).unwrap();
         let file = dir.path().join("secrets/T");

@@ -118,7 +118,7 @@ fn block<T>(work: impl Future<Output = T>) -> T {
 const ALL: &str = "read write net env config secret sandbox guard";
 
 #[test]
-fn a_plugin_comes_gets_something_and_goes() {
+fn plugin_is_added_granted_and_removed() {
     let place = Place::new("");
     place.write("files.wasm", &format!("read list|wasi:a@1|{ALL}|reads files"));
     assert!(place.plugins().list().unwrap().tools.is_empty());
@@ -150,7 +150,7 @@ fn a_plugin_comes_gets_something_and_goes() {
 }
 
 #[test]
-fn nothing_is_loaded_halfway() {
+fn invalid_plugin_is_not_added() {
     let place = Place::new("");
     for (name, text, word) in [
         ("a.wasm", "broken", "core module"),
@@ -182,7 +182,7 @@ fn nothing_is_loaded_halfway() {
 }
 
 #[test]
-fn two_plugins_of_one_name() {
+fn second_plugin_of_same_name_needs_replace() {
     let place = Place::new("");
     place.write("one/files.wasm", "read||");
     place.write("two/files.wasm", "read||");
@@ -194,7 +194,7 @@ fn two_plugins_of_one_name() {
 }
 
 #[test]
-fn grants_have_to_be_asked_for_and_folders_to_be_there() {
+fn grants_need_request_and_existing_folder() {
     let place = Place::new("[tools]\nsandbox = false\nnet = [\"https://a.org\"]\n");
     place.write("p/files.wasm", &format!("read||{ALL}"));
     let manifest = "[plugin]\nname = \"files\"\n[requests]\nread = \"so\"\nsandbox = \"so\"\n\
@@ -226,7 +226,7 @@ fn grants_have_to_be_asked_for_and_folders_to_be_there() {
 }
 
 #[test]
-fn an_address_that_nothing_is_sent_to_is_not_granted() {
+fn unreachable_address_is_not_granted() {
     let place = Place::new("");
     place.write("files.wasm", &format!("read||{ALL}"));
     place.add("files.wasm").unwrap();
@@ -237,7 +237,7 @@ fn an_address_that_nothing_is_sent_to_is_not_granted() {
 }
 
 #[test]
-fn a_grant_is_for_the_folder_and_not_for_its_name() {
+fn grant_is_bound_to_folder_identity() {
     let place = Place::new("");
     place.write("files.wasm", &format!("read||{ALL}"));
     place.write("data/x", "");
@@ -258,7 +258,7 @@ fn a_grant_is_for_the_folder_and_not_for_its_name() {
 }
 
 #[test]
-fn an_update_waits_when_it_changes_what_somebody_agreed_to() {
+fn plugin_update_changing_approved_parts_waits() {
     let place = Place::new("");
     let old = format!("read|wasi:a@1|{ALL}|reads");
     place.write("files.wasm", &old);
@@ -294,7 +294,7 @@ fn an_update_waits_when_it_changes_what_somebody_agreed_to() {
 }
 
 #[test]
-fn what_lies_here_is_looked_at_again() {
+fn local_plugin_is_refreshed_from_its_folder() {
     let place = Place::new("");
     place.write("files/files.wasm", &format!("read|wasi:a@1|{ALL}|reads"));
     place.add("files").unwrap();
@@ -316,7 +316,7 @@ fn what_lies_here_is_looked_at_again() {
 }
 
 #[test]
-fn what_is_accepted_is_what_was_shown() {
+fn accepted_update_equals_shown_update() {
     let place = Place::new("");
     place.write("files/files.wasm", &format!("read|wasi:a@1|{ALL}|reads"));
     let manifest = |asks: &str| {
@@ -351,7 +351,7 @@ fn what_is_accepted_is_what_was_shown() {
 }
 
 #[test]
-fn an_older_version_is_not_taken_by_itself() {
+fn older_plugin_version_waits_for_approval() {
     let place = Place::new("");
     let write = |code: &str, version: &str| {
         place.write("files/files.wasm", &format!("read|wasi:a@{code}|{ALL}|reads"));
@@ -383,7 +383,7 @@ const SIGNATURE: &str = "untrusted comment: signature from minisign secret key\n
     y/rUw2y8/hOUYjZU71eHp/Wo1KZ40fGy2VJEDl34XMJM+TX48Ss/17u3IvIfbVR1FkZZSNCisQbuQY+bHwhEBg==\n";
 
 #[test]
-fn a_signature_is_of_the_component_and_of_what_is_in_it() {
+fn signature_covers_component_and_embedded_manifest() {
     let place = Place::new("");
     place.write("files/files.wasm", "test");
     place.write("files/files.wasm.minisig", SIGNATURE);
@@ -396,7 +396,7 @@ fn a_signature_is_of_the_component_and_of_what_is_in_it() {
 }
 
 #[test]
-fn what_the_operator_requires_holds_for_what_is_there_already() {
+fn required_key_applies_to_installed_plugins() {
     let mut place = Place::new("");
     place.write("files.wasm", &format!("read||{ALL}"));
     place.add("files.wasm").unwrap();
@@ -412,7 +412,7 @@ fn what_the_operator_requires_holds_for_what_is_there_already() {
 }
 
 #[test]
-fn a_model_changes_nothing() {
+fn model_channel_cannot_change_plugins() {
     let mut place = Place::new("");
     place.write("files.wasm", &format!("read||{ALL}"));
     place.add("files.wasm").unwrap();
@@ -434,7 +434,7 @@ fn a_model_changes_nothing() {
 }
 
 #[test]
-fn a_grant_past_the_log_is_found() {
+fn grant_bypassing_audit_log_is_found() {
     let place = Place::new("");
     place.write("files.wasm", &format!("read||{ALL}"));
     place.add("files.wasm").unwrap();
@@ -448,7 +448,7 @@ fn a_grant_past_the_log_is_found() {
 }
 
 #[test]
-fn a_plugin_keeps_values_within_bounds() {
+fn plugin_values_are_bounded() {
     use hotcell_tools::ask::{Blob, Refused};
     use hotcell_tools::{Ask, Reply};
     let place = Place::new("");
@@ -490,7 +490,7 @@ fn a_plugin_keeps_values_within_bounds() {
 }
 
 #[test]
-fn a_choice_among_tools_holds_until_another_is_made() {
+fn tool_choice_persists_until_replaced() {
     let place = Place::new("");
     place.write("files.wasm", "read list write||");
     place.add("files.wasm").unwrap();
@@ -543,7 +543,7 @@ fn a_choice_among_tools_holds_until_another_is_made() {
 }
 
 #[test]
-fn a_value_is_swapped_while_it_is_as_it_was_seen() {
+fn plugin_value_swap_compares_old_value() {
     use hotcell_tools::ask::Blob;
     use hotcell_tools::{Ask, Reply};
     let place = Place::new("");

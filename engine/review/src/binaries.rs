@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_names_folders_that_hold_little_else() {
+    fn allow_command_names_shortest_folders() {
         for (files, want) in [
             (&["a.so"][..], &["a.so"][..]),
             (&["pk/a.so"], &["pk/a.so"]),
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_run_is_what_the_log_says_last() {
+    fn latest_log_entry_decides_allowed_binaries() {
         let dir = tempfile::tempdir().unwrap();
         let keep = keep(dir.path());
         let of = |names: &[&str]| -> BTreeMap<String, String> {
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn only_machine_code_with_these_very_bytes_is_set_aside() {
+    fn allowed_machine_code_is_excused_by_digest() {
         let dir = tempfile::tempdir().unwrap();
         let project = dir.path().join("project");
         std::fs::create_dir(&project).unwrap();

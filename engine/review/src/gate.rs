@@ -154,7 +154,7 @@ mod tests {
     use hotcell_config::GuardSettings;
 
     #[test]
-    fn modes_decide_what_is_refused() {
+    fn guard_mode_decides_refusal() {
         let source = |text: &str| Whole::of_source(Artifact::new("x.py", text));
         let hostile = "import shutil\nshutil.rmtree('/home')\n";
         let cause = |mode, text: &str| {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_told_rule_and_place() {
+    fn model_gets_rule_and_line_of_finding() {
         let hostile = Whole::of_source(Artifact::new("x.py", "import shutil\nshutil.rmtree('/home')\n"));
         let gate = Gate::default();
         let mut outcome = *gate.check(hostile, Confinement::Namespaces).unwrap_err();

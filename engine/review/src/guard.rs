@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_changed_since_they_were_pinned_are_refused() {
+    fn rules_changed_after_pinning_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
         write("b.yml", "b");
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_are_not_there_are_refused() {
+    fn missing_rules_are_refused() {
         let guard = of(GuardSettings { rules: Some("/nowhere/at/all".into()), ..GuardSettings::default() });
         let outcome =
             guard.scan(Whole::of_source(Artifact::new("x.py", "1")), Confinement::Namespaces).unwrap_err();
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_of_a_clone_s_that_leads_out_of_it_is_not_read() {
+    fn rule_link_leading_out_of_clone_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let home = dir.path().canonicalize().unwrap();
         for folder in ["clone/.git", "clone/rules", "own"] {

@@ -106,7 +106,7 @@ mod tests {
     use hotcell_workspace::store::{NewFile, Quota, Source, Store};
 
     #[test]
-    fn a_name_that_is_no_text_hides_no_other() {
+    fn non_utf8_name_hides_no_other_file() {
         use std::ffi::OsStr;
         use std::os::unix::ffi::OsStrExt;
         let dir = tempfile::tempdir().unwrap();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workspace_is_read_as_it_is_now() {
+    fn workspace_scan_reads_current_state() {
         let dir = tempfile::tempdir().unwrap();
         let project = dir.path().join("project");
         std::fs::create_dir(&project).unwrap();

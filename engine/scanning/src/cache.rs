@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_found_by_its_key_alone() {
+    fn report_cache_finds_report_by_key() {
         let (_dir, state) = folder();
         let (good, bad) = (report("print(1)\n"), report("import shutil\nshutil.rmtree('/home')\n"));
         let mut known = ReportCache::open(&state).unwrap();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_or_foreign_is_not_found() {
+    fn damaged_or_foreign_cached_report_is_ignored() {
         let (_dir, state) = folder();
         let bad = report("import shutil\nshutil.rmtree('/home')\n");
         let forged = Report { verdict: Verdict::Allow, ..bad.clone() };
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_bounded_and_the_newest_stay() {
+    fn report_cache_is_bounded_and_keeps_newest() {
         let (_dir, state) = folder();
         let report = report("print(1)\n");
         let key = |n: u32| -> Key { Sha256::digest(n.to_le_bytes()).into() };

@@ -481,7 +481,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn what_is_asked_is_what_is_answered() {
+    fn reader_answers_each_request() {
         let mut asked = b"[]\n".to_vec();
         for text in ["print(1)\n", "import shutil\nshutil.rmtree('/home')\n"] {
             let head =
@@ -503,7 +503,7 @@ mod tests {
 
     /// Compromised readers, as shell scripts.
     #[test]
-    fn a_reader_that_dies_hangs_or_talks_nonsense_has_read_nothing() {
+    fn failing_reader_yields_no_report() {
         let dir = tempfile::tempdir().unwrap();
         for (name, does, why) in [
             ("dies", "exit 1", "ended"),
@@ -526,7 +526,7 @@ mod tests {
 
     /// A program that ends had a sandbox, and one that is not there had none.
     #[test]
-    fn a_reader_that_does_not_start_says_which_layers_it_had() {
+    fn reader_start_failure_names_its_layers() {
         let ended = begin(Path::new("/bin/false")).unwrap_err();
         assert!(ended.layers.states.values().any(|state| *state == LayerState::On), "{ended:?}");
         let refusal = Refusal { layer: Some(Layer::Landlock), ..Refusal::new("no landlock here") };
@@ -537,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_serves_a_thousand() {
+    fn reader_is_renewed_after_thousand_artifacts() {
         let dir = tempfile::tempdir().unwrap();
         let answers = script(dir.path(), &format!("while read head; do echo '{}'; done", allow()));
         let reader = begin(&answers).unwrap();
@@ -550,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_dies_between_two_artifacts_is_replaced() {
+    fn reader_that_dies_between_artifacts_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let once = script(dir.path(), &format!("read head; echo '{}'", allow()));
         let reader = begin(&once).unwrap();

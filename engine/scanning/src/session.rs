@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_is_not_read_again() {
+    fn scan_cache_hits_skip_reader() {
         let state = tempfile::tempdir().unwrap();
         let reading = ScanState::once(&state.path().join("state"));
         let artifacts = [Artifact::new("a.py", "print(1)\n"), Artifact::new("b.py", HOSTILE)];
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn another_name_language_content_caller_or_rule_is_read() {
+    fn scan_cache_key_covers_artifact_and_rules() {
         let state = tempfile::tempdir().unwrap();
         let reading = ScanState::once(&state.path().join("state"));
         let plain = Artifact::new("a", "print(1)\n");
@@ -276,13 +276,13 @@ mod tests {
     }
 
     #[test]
-    fn wrong_rules_are_told_also_where_nothing_is_read() {
+    fn invalid_rules_fail_scan_without_artifacts() {
         let scan = ScanState::default().begin(vec![("a.yml".to_owned(), "id: [".to_owned())], &[]);
         assert!(scan.end().is_err());
     }
 
     #[test]
-    fn a_service_keeps_two_readers_at_most() {
+    fn idle_readers_are_limited_to_two() {
         let state = tempfile::tempdir().unwrap();
         let reading = ScanState::lasting(state.path());
         let begin = || reading.begin(Rules::new(), &[Confinement::Namespaces]);

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_found_before_it_counts() {
+    fn invalid_configuration_is_found_before_use() {
         for (text, word) in [
             ("", None),
             ("network = \"off\"\n[limits]\nmemory = \"64M\"", None),
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_the_next_start_is_named() {
+    fn settings_that_need_restart_are_named() {
         for (old, new, want) in [
             ("", "", &[][..]),
             ("", "network = \"off\"", &[]),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_network_is_off_when_the_operator_says_so() {
+    async fn network_is_off_by_operator_setting() {
         for (text, want) in
             [("", false), ("network = \"none\"", false), ("network = []", false), ("network = \"off\"", true)]
         {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_withdrawn_when_the_operator_does_not_name_it_any_more() {
+    fn host_address_is_withdrawn_with_operator_entry() {
         let place: AllowList = "db.test=10.0.0.5:5432,pypi.org:443".parse().unwrap();
         let placed = place.placed();
         for (before, after, want) in [

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_are_forgotten_where_there_are_too_many() {
+    fn oldest_finished_runs_are_forgotten_over_limit() {
         let start = Instant::now();
         let second = |n| start + Duration::from_secs(n);
         let memory = |of_one, bytes, time| Memory { of_one, bytes, time: Duration::from_secs(time) };

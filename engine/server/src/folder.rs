@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn services_that_begin_together_leave_each_other_alone() {
+    fn concurrent_services_make_separate_folders() {
         let dir = tempfile::tempdir().unwrap();
         let make = || ServiceFolder::make(&StateFolder::open(&dir.path().join("state")).unwrap()).unwrap();
         make();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_service_s_folder_goes_and_a_living_one_s_stays() {
+    fn dead_service_folder_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let open = || StateFolder::open(&dir.path().join("state")).unwrap();
         let living = ServiceFolder::make(&open()).unwrap();

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_written_is_written_when_it_can() {
+    async fn history_writer_retries_failed_writes() {
         let dir = tempfile::tempdir().unwrap();
         let state = Arc::new(StateFolder::open(&dir.path().join("state")).unwrap());
         let scribe = Arc::new(HistoryWriter::new(Arc::clone(&state)));

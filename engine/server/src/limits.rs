@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_is_at_most_what_is_allowed() {
+    fn requested_limits_stay_within_operator_limits() {
         let operator = Limits::default();
         let some = AskedLimits {
             timeout_seconds: Some(1.5),

@@ -73,7 +73,7 @@ mod tests {
     use hotcell_config::{Configuration, Settings};
 
     #[test]
-    fn what_waited_begins_only_where_the_operator_still_lets_it() {
+    fn queued_run_rechecks_operator_permission() {
         let place = "mcp.hosts = [\"db.test=10.0.0.5:5432\"]\n";
         for (hosts, configuration, word) in [
             (None, "network = \"off\"", None),

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_run_is_the_same_request_and_another_is_another() {
+    fn request_identity_covers_all_run_fields() {
         let base =
             json!({ "argv": ["a"], "env": { "A": "1", "B": "2" }, "network": ["x.org:1"], "wait_ms": 1 });
         let again =
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_named_with_their_port_and_are_few() {
+    fn requested_hosts_need_port_and_are_limited() {
         let list = AllowList::default();
         let named = |all: &[&str]| hosts(&all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>(), &list);
         assert!(named(&[]).unwrap().is_none());
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn where_things_are_says_the_operator_alone() {
+    fn host_addresses_come_from_operator_only() {
         let operators: AllowList = "db.test=10.0.0.5:5432,10.0.0.7:80,pypi.org:443".parse().unwrap();
         for (named, own, listed) in [
             ("pypi.org:443", true, true),

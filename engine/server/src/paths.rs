@@ -57,7 +57,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn only_paths_below() {
+    fn relative_paths_stay_below_workspace() {
         for (path, want) in
             [("a", "a"), ("a/b.py", "a/b.py"), ("./a//b/", "a/b"), ("ä ö/…", "ä ö/…"), ("...", "...")]
         {
@@ -85,7 +85,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn whatever_is_accepted_stays_below(path in "[./a\u{e4}\\\\\n-]{0,20}") {
+        fn accepted_paths_have_normal_components_only(path in "[./a\u{e4}\\\\\n-]{0,20}") {
             if let Ok(path) = relative(&path) {
                 proptest::prop_assert!(path.components().all(|c| matches!(c, std::path::Component::Normal(_))));
             }

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_of_a_caller_take_turns_and_are_one_caller_to_the_others() {
+    fn queue_alternates_sessions_within_one_caller() {
         let (busy, other) = (Caller::new("busy"), Caller::new("other"));
         let (noisy, quiet) = (Lane::of("noisy"), Lane::of("quiet"));
         let mut queue =
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_caller_waits_for_one_turn_however_many_others_have_waiting() {
+    fn quiet_caller_waits_at_most_one_turn() {
         let (noisy, quiet) = (Caller::new("noisy"), Caller::new("quiet"));
         for (caller, lane) in [(&quiet, Lane::default()), (&noisy, Lane::of("quiet"))] {
             let many = QueueLimits { running: 5, running_for_one: 5, waiting_for_one: 99, waiting: 99 };
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_without_a_session_are_served_as_they_came_and_have_several_turns() {
+    fn queue_serves_sessionless_calls_in_order() {
         let (caller, session) = (Caller::new("busy"), Lane::of("quiet"));
         let many = QueueLimits { running: 1, running_for_one: 1, waiting_for_one: 99, waiting: 99 };
         let mut queue = Queue::new(many);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn one_caller_leaves_a_place_for_others() {
+    fn queue_reserves_place_for_other_callers() {
         let (noisy, quiet) = (Caller::new("noisy"), Caller::new("quiet"));
         let mut queue = Queue::new(places(3, 2));
         (1..=4).for_each(|n| queue.push(&noisy, &Lane::default(), n).unwrap());
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_is_bounded_and_left() {
+    fn queue_is_bounded_and_allows_withdrawal() {
         let mut queue = Queue::new(places(0, 0));
         for n in 0..6 {
             queue.push(&Caller::new(format!("{n}")), &Lane::default(), n).unwrap();
@@ -291,7 +291,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn the_position_is_the_order(callers in proptest::collection::vec((0usize..3, 0usize..3), 1..20)) {
+        fn queue_position_matches_service_order(callers in proptest::collection::vec((0usize..3, 0usize..3), 1..20)) {
             let all: Vec<_> = (0..3).map(|n| Caller::new(format!("{n}"))).collect();
             let many = QueueLimits { running: 1, running_for_one: 1, waiting_for_one: 99, waiting: 99 };
             let mut queue = Queue::new(many);

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn beginning_and_end_are_kept_and_all_is_counted() {
+    fn retained_output_has_head_tail_and_count() {
         for pieces in [vec![b"0123456789".as_slice()], vec![b"012", b"3456", b"", b"789"]] {
             let kept = of(6, &pieces);
             assert_eq!((kept.bytes(), kept.kept(), kept.gone()), (10, 6, (3, 4)));
@@ -133,7 +133,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn reading_on_gives_all_that_is_kept(
+        fn retained_output_reads_completely_in_steps(
             most in 0usize..40, step in 1usize..9, pieces in proptest::collection::vec(proptest::collection::vec(0u8.., 0..20), 0..8)
         ) {
             let mut kept = Retained::new(most);

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_outlives_its_service_and_is_its_caller_s() {
+    fn task_outlives_service_and_belongs_to_caller() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateFolder::open(&dir.path().join("s")).unwrap();
         let (me, you) = (Caller::new("me"), Caller::new("you"));
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_found_later_and_takes_no_places_of_tasks() {
+    fn saved_run_results_use_no_task_slots() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateFolder::open(&dir.path().join("s")).unwrap();
         let (folder, tasks) = service(&state);
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_cannot_be_written_is_an_end() {
+    fn task_end_without_database_is_remembered() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateFolder::open(&dir.path().join("s")).unwrap();
         let (folder, tasks) = service(&state);
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_to_be_kept_is_said_and_what_is_old_is_forgotten() {
+    fn oversized_task_result_fails_and_old_expires() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateFolder::open(&dir.path().join("s")).unwrap();
         let (_folder, tasks) = service(&state);

@@ -165,7 +165,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn a_token_is_made_for_us_alone_and_stays() {
+    fn token_file_is_private_and_persistent() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateFolder::open(&dir.path().join("s")).unwrap();
         let path = Tokens::open(&state).unwrap().path().to_owned();
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn services_that_begin_together_have_one_token() {
+    fn concurrent_services_share_one_token() {
         let dir = tempfile::tempdir().unwrap();
         let open = || StateFolder::open(&dir.path().join("s")).unwrap();
         // A process that dies before it writes leaves an empty file.
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_away_is_gone_in_all_clones() {
+    fn removed_token_is_invalid_in_all_clones() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateFolder::open(&dir.path().join("s")).unwrap();
         let with = |callers: &[char]| {

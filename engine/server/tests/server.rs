@@ -105,7 +105,7 @@ async fn until(what: &str, mut is: impl FnMut() -> bool) -> Duration {
 }
 
 #[test]
-fn a_run_ends_with_its_outcome_and_its_output_is_read_by_offset() {
+fn run_ends_with_outcome_and_offset_output() {
     runtime().block_on(async {
         let service = service(Bounds::default());
         let mut request = request(&["bash", "-c", "cat; echo $A >&2; exit 3"]);
@@ -126,7 +126,7 @@ fn a_run_ends_with_its_outcome_and_its_output_is_read_by_offset() {
 }
 
 #[test]
-fn what_a_program_writes_to_a_workspace_is_gone() {
+fn workspace_writes_are_discarded_after_run() {
     runtime().block_on(async {
         let service = service(Bounds::default());
         let workspace = service.workspace(&[("a/x.sh", "cat data; echo new >data; cat data; touch b")]);
@@ -147,7 +147,7 @@ fn what_a_program_writes_to_a_workspace_is_gone() {
 }
 
 #[test]
-fn what_is_kept_is_the_workspace_s_next_state() {
+fn retained_changes_become_next_workspace_state() {
     runtime().block_on(async {
         let service = service(Bounds::default());
         let workspace = service.workspace(&[("x.sh", "echo new >>data; rm -f gone; cat data"), ("gone", "")]);
@@ -168,7 +168,7 @@ fn what_is_kept_is_the_workspace_s_next_state() {
 }
 
 #[test]
-fn two_runs_at_once_see_their_beginning_and_hold_nobody_up() {
+fn concurrent_workspace_runs_are_isolated() {
     runtime().block_on(async {
         let service = service(Bounds::default());
         let workspace = service.workspace(&[("same", "old\n"), ("d/f", "f\n")]);
@@ -214,7 +214,7 @@ fn two_runs_at_once_see_their_beginning_and_hold_nobody_up() {
 }
 
 #[test]
-fn cancel_ends_the_whole_tree_within_200_ms() {
+fn cancel_ends_process_tree_within_200_ms() {
     runtime().block_on(async {
         let service = service(Bounds::default());
         let mark = format!("mark-{}-cancel", std::process::id());
@@ -233,7 +233,7 @@ fn cancel_ends_the_whole_tree_within_200_ms() {
 }
 
 #[test]
-fn a_noisy_caller_does_not_starve_another() {
+fn noisy_caller_does_not_starve_quiet_caller() {
     runtime().block_on(async {
         let service = service(Bounds { concurrent: 2, concurrent_for_one: 1, ..Bounds::default() });
         let (noisy, quiet) = (Caller::new("noisy"), Caller::new("quiet"));
@@ -255,7 +255,7 @@ fn a_noisy_caller_does_not_starve_another() {
 }
 
 #[test]
-fn the_same_key_gives_the_same_run() {
+fn idempotency_key_returns_same_run() {
     runtime().block_on(async {
         let service = service(Bounds::default());
         let start = |caller: &Caller, argv: &[&str], key: &str| {
@@ -273,7 +273,7 @@ fn the_same_key_gives_the_same_run() {
 }
 
 #[test]
-fn bounds_hold() {
+fn service_bounds_hold() {
     runtime().block_on(async {
         let bounds = Bounds {
             finished_for_one: 2,
@@ -310,7 +310,7 @@ fn bounds_hold() {
 }
 
 #[test]
-fn an_answer_names_no_folder_of_the_host() {
+fn answer_names_no_host_folder() {
     runtime().block_on(async {
         let service = service(Bounds::default());
         let workspace = service.workspace(&[("plain.txt", "x")]);

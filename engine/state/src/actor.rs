@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_logged_in_goes_before_who_it_became() {
+    fn login_user_precedes_real_user() {
         for (login, real, want) in
             [("1000", 0, 1000), ("1000\n", 0, 1000), ("4294967295", 7, 7), ("", 7, 7), ("x", 7, 7)]
         {

@@ -207,7 +207,7 @@ mod tests {
 
     /// A process that was killed while it created the database leaves a journal.
     #[test]
-    fn a_journal_that_has_to_be_rolled_back_is_no_obstacle_to_reading() {
+    fn hot_journal_permits_reading_only() {
         let dir = tempfile::tempdir().unwrap();
         let made = dir.path().join("made");
         let writer = Connection::open(&made).unwrap();
@@ -227,7 +227,7 @@ mod tests {
         assert!(read.execute("INSERT INTO t VALUES (1)", []).is_err(), "it was opened to read");
     }
     #[test]
-    fn a_connection_to_read_is_used_again_and_sees_what_others_write() {
+    fn read_connection_is_reused_and_sees_writes() {
         let dir = tempfile::tempdir().unwrap();
         let folder = StateFolder::open(&dir.path().join("state")).unwrap();
         let count = |read: &PooledConnection| {

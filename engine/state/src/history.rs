@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_can_be_read_by_its_beginning() {
+    fn history_entry_is_found_by_id_prefix() {
         let (_dir, folder) = folder();
         assert!(History::open_to_read(&folder).unwrap().is_none());
         let history = History::open(&folder).unwrap();
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_newest_stay() {
+    fn history_keeps_newest_rows() {
         let (_dir, folder) = folder();
         let history = History::open(&folder).unwrap();
         for n in 0..MAX_RUNS + 5 {
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_stays_short_though_every_run_is_a_process_of_its_own() {
+    fn write_ahead_log_stays_short_across_processes() {
         let (_dir, folder) = folder();
         for n in 0..400 {
             History::open(&folder)
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_form_is_refused_and_left_alone() {
+    fn newer_database_version_is_refused() {
         let (_dir, folder) = folder();
         drop(History::open(&folder).unwrap());
         let database = Connection::open(folder.database()).unwrap();
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_database_is_an_error() {
+    fn invalid_database_file_is_an_error() {
         let (_dir, folder) = folder();
         std::fs::write(folder.database(), "not a database, but long enough to have a header".repeat(20))
             .unwrap();
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn many_at_once_lose_nothing() {
+    fn concurrent_history_writers_lose_no_row() {
         let (_dir, folder) = folder();
         std::thread::scope(|scope| {
             for writer in 0..8 {

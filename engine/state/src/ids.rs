@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_beginning_is_enough_where_it_is_the_only_such() {
+    fn unique_id_prefix_resolves() {
         let ids = ["ab12", "ab34", "cd"].map(str::to_owned);
         let one = |id: &str| PrefixMatch::One(id.to_owned());
         for (typed, want) in [

@@ -243,7 +243,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn the_usual_place() {
+    fn usual_state_folder_follows_environment() {
         let usual = |xdg: Option<&str>, home: Option<&str>| {
             StateChoice::usual(xdg.map(PathBuf::from), home.map(PathBuf::from))
         };
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_made_for_us_alone_and_refused_when_others_can_write() {
+    fn state_folder_is_private_or_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a/b");
         assert!(StateFolder::open_existing(&path).unwrap().is_none());
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_place_of_the_database_is_not_followed_out() {
+    fn database_link_is_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let folder = StateFolder::open(&dir.path().join("state")).unwrap();
         let victim = dir.path().join("victim");

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_moments() {
+    fn known_times_format_as_rfc3339() {
         for (micros, want) in [
             (0, "1970-01-01T00:00:00.000Z"),
             (951_782_400_000_000, "2000-02-29T00:00:00.000Z"),

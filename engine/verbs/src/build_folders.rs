@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_tool_has_made_beside_its_manifest_is_hidden() {
+    fn build_folder_beside_manifest_is_hidden() {
         let elf = b"\x7fELF\x02".as_slice();
         let cargo: &[(&str, &[u8])] =
             &[("Cargo.toml", b""), ("target/CACHEDIR.TAG", TAG), ("target/debug/x", elf)];

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_is_old_or_over_the_most() {
+    fn cache_eviction_removes_old_and_excess() {
         let all = [entry("a", 10, 9), entry("b", 10, 8), entry("c", 10, 7), entry("d", 1, 6)];
         for (before, most, goes) in [
             (None, None, ""),
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_made_again_is_named_and_removed() {
+    fn cache_removal_lists_only_reproducible_folders() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateFolder::open(&dir.path().join("state")).unwrap();
         let at = |path: &str| state.path().join(path);

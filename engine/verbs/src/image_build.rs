@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_definition_is_named_or_a_file() {
+    fn image_definition_is_built_in_name_or_file() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("mine.toml"), "[debian]\npackages = [\"dash\"]\n").unwrap();
         std::fs::write(dir.path().join("bad"), "[debian]\npackage = []\n").unwrap();

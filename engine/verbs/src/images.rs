@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_come_from_sources() {
+    fn image_name_follows_source() {
         for (source, name) in [
             ("python.tar.gz", Some("python")),
             ("/srv/images/debian/", Some("debian")),

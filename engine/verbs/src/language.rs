@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compiled_lands_where_it_is_run_from() {
+    fn compiled_output_path_matches_run_path() {
         for (_, language) in Language::ALL {
             let steps = steps(language, "/home/sandbox/x", Some(&["tsc".into()]));
             let all = steps.compile.iter().flat_map(|c| &c.argv).chain(&steps.argv);
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_java_source_without_a_name_gets_that_of_its_public_class() {
+    fn java_source_is_named_after_public_class() {
         for (text, name) in [
             ("class A {} public class B { }", "B.java"),
             ("class A {}", "A.java"),
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_lose_what_only_the_sandbox_has() {
+    fn diagnostics_lose_sandbox_path_prefix() {
         for (inside, outside) in [
             ("/home/sandbox/main.c", "main.c"),
             ("/home/sandbox/project/src/a.c", "src/a.c"),

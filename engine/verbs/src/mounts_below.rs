@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_mounted_below_a_folder() {
+    fn mounts_below_folder_are_listed() {
         let table = b"22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
             30 22 0:5 / /w/project/proc rw,nosuid shared:7 master:1 - proc proc rw\n\
             31 22 8:1 /cache /w/project/node\\040modules rw - xfs /dev/x rw\n\

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_the_folder_back_is_shown_and_nothing_else() {
+    fn outer_git_folder_needs_reference_back() {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().canonicalize().unwrap();
         let (tree, lib) = repository(&top);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_leads_to_another_repository_shows_nothing() {
+    fn git_file_to_foreign_repository_shows_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().canonicalize().unwrap();
         let (tree, _) = repository(&top);

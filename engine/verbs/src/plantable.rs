@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_commit_can_plant_is_no_word_of_the_operators() {
+    fn plantable_paths_are_not_operator_settings() {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().canonicalize().unwrap();
         let at = |below: &str| top.join(below);

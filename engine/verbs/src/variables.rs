@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_has_what_runtimes_ask_for() {
+    fn job_gets_runtime_variables() {
         let mut plain = job(&["python3"], &[]);
         complete(&mut plain, Network::Loopback, 4);
         for (name, want) in [
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_says_goes_before_it() {
+    fn set_variables_override_runtime_defaults() {
         let mut said = job(
             &["python3"],
             &[
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn pools_are_as_large_as_there_is_room_for() {
+    fn thread_pool_size_follows_limits() {
         for (processes, cpus, processors, want) in [
             (64, None, 2, None),
             (64, None, 8, None),

@@ -26,7 +26,7 @@ fn hosts(plan: &Plan) -> Vec<&str> {
 }
 
 #[test]
-fn each_lock_names_its_registries() {
+fn lock_files_name_their_registries() {
     let npm = r#"{"lockfileVersion": 3, "packages": {"": {}, "packages/own": {}, "node_modules/own": {"link": true, "resolved": "packages/own"},
             "node_modules/a": {"integrity": "sha512-x"},
             "node_modules/a/node_modules/c": {"inBundle": true}, "node_modules/a/node_modules/c/node_modules/@d/e": {"inBundle": true},
@@ -56,7 +56,7 @@ fn each_lock_names_its_registries() {
 }
 
 #[test]
-fn modules_of_go_come_from_its_proxy_by_their_digests() {
+fn go_modules_come_from_proxy_by_digest() {
     let sum = "example.com/a v1.0.0 h1:xyz=\nexample.com/a v1.0.0/go.mod h1:abc=\n\n";
     let plans = of(&[("go.mod", "module p\n"), ("go.sum", sum)]).unwrap();
     assert_eq!((plans.len(), plans[0].installer), (1, Installer::Go));
@@ -79,7 +79,7 @@ fn modules_of_go_come_from_its_proxy_by_their_digests() {
 }
 
 #[test]
-fn what_no_registry_has_is_named() {
+fn dependencies_without_registry_are_named() {
     let npm = |package: &'static str| -> Vec<(&'static str, &'static str)> {
         vec![("package.json", "{}"), ("package-lock.json", package)]
     };
@@ -161,7 +161,7 @@ fn what_no_registry_has_is_named() {
 }
 
 #[test]
-fn where_a_lock_cannot_be_installed_requirements_are() {
+fn requirements_replace_unusable_lock() {
     let broken = ("uv.lock", "version = 7\n");
     let plans = of(&[broken, ("requirements.txt", "a==1\n")]).unwrap();
     assert_eq!((plans.len(), plans[0].locks.as_slice()), (1, &["requirements.txt".to_owned()][..]));
@@ -178,7 +178,7 @@ fn requirements_are_read_in_their_order() {
 }
 
 #[test]
-fn another_lock_is_another_digest() {
+fn plan_digest_covers_lock() {
     let digest = |text| of(&[("requirements.txt", text)]).unwrap()[0].digest.clone();
     assert_eq!(digest("a==1\n"), digest("a==1\n"));
     assert_ne!(digest("a==1\n"), digest("a==2\n"));
@@ -186,7 +186,7 @@ fn another_lock_is_another_digest() {
 
 proptest::proptest! {
     #[test]
-    fn any_requirements_are_read(line in "[-a-z0-9=.;\\[\\] :/@#*\\\\\n]{0,60}") {
+    fn arbitrary_requirements_cause_no_panic(line in "[-a-z0-9=.;\\[\\] :/@#*\\\\\n]{0,60}") {
         let mut hosts = BTreeSet::new();
         if requirement("r", &line, &["r"], &mut hosts).is_ok() {
             assert!(hosts.iter().all(|host| host.ends_with(":443")));

@@ -45,7 +45,7 @@ fn uv_lock(packages: &[(&str, &str, &str)]) -> String {
 }
 
 #[test]
-fn what_a_project_needs_by_uv() {
+fn uv_plan_lists_required_packages() {
     let own = r#"source = { editable = "." }
             dependencies = [{ name = "a", extra = ["x"] }, { name = "w", marker = "sys_platform == 'win32'" }]
             [package.optional-dependencies]
@@ -103,7 +103,7 @@ fn what_a_project_needs_by_uv() {
 
 /// Each package is required with a marker and without, in the order that would follow each path again.
 #[test]
-fn a_lock_with_many_ways_is_read_at_once() {
+fn uv_lock_with_many_paths_is_read_quickly() {
     let names: Vec<String> = (0..60).map(|n| format!("v{n:02}")).collect();
     let needs = |name: &str, n: usize| {
         format!(
@@ -130,7 +130,7 @@ fn a_lock_with_many_ways_is_read_at_once() {
 }
 
 #[test]
-fn a_workspace_whose_root_is_no_package_has_groups_too() {
+fn uv_workspace_without_root_package_has_groups() {
     let lock = format!(
         "{}[manifest]\nmembers = []\n[manifest.dependency-groups]\ndev-tools = [{{ name = \"a\" }}]\n",
         uv_lock(&[("a", "1", ""), ("b", "1", "")])
@@ -155,7 +155,7 @@ fn poetry_lock(version: &str, packages: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn what_a_project_needs_by_poetry() {
+fn poetry_plan_lists_required_packages() {
     let lock = poetry_lock(
         "2.1",
         &[
@@ -201,7 +201,7 @@ fn what_a_project_needs_by_poetry() {
 }
 
 #[test]
-fn what_a_project_needs_by_pipenv() {
+fn pipenv_plan_lists_required_packages() {
     let lock = r#"{"_meta": {"pipfile-spec": 6, "sources": [{"name": "pypi", "url": "https://pypi.org/simple", "verify_ssl": true},
                 {"name": "own", "url": "https://pip.example.org/simple"}]},
             "default": {"a": {"version": "==1.2", "hashes": ["sha256:1", "sha256:0"], "index": "pypi", "markers": "python_version >= '3.8'"}},
@@ -219,7 +219,7 @@ fn what_a_project_needs_by_pipenv() {
 }
 
 #[test]
-fn what_is_not_installed_is_named() {
+fn skipped_python_packages_are_named() {
     let own = |edge: &str| {
         let root = format!("source = {{ editable = \".\" }}\ndependencies = [{edge}]");
         uv_lock(&[
@@ -286,7 +286,7 @@ fn what_is_not_installed_is_named() {
 proptest::proptest! {
     /// For any dependency graph, reading ends, and each line is a valid requirement for pip.
     #[test]
-    fn any_graph_is_read(edges in proptest::collection::vec((0..6usize, 0..6usize, 0..4u8), 0..24)) {
+    fn arbitrary_dependency_graphs_are_read(edges in proptest::collection::vec((0..6usize, 0..6usize, 0..4u8), 0..24)) {
         let names = ["own", "a", "b", "c", "d", "e"];
         let packages: Vec<(&str, &str, String)> = names.iter().enumerate().map(|(from, name)| {
             let needs: Vec<String> = edges.iter().filter(|(f, to, _)| *f == from && *to != 0).map(|(_, to, m)| match m {

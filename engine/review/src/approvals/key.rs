@@ -111,7 +111,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn what_is_sealed_opens_as_it_was_for_what_it_was_and_in_time() {
+    fn sealed_token_opens_only_bound_and_unexpired() {
         let (key, other) = ([7; KEY_LEN], [8; KEY_LEN]);
         let sealed = seal(&key, "text", b"me", 100);
         assert_eq!(open(&key, &sealed, b"me", 99).as_deref(), Ok("text"));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_made_once_for_us_alone() {
+    fn approval_key_is_created_once_with_private_mode() {
         let dir = tempfile::tempdir().unwrap();
         let open = || StateFolder::open(&dir.path().join("s")).unwrap();
         let keys: Vec<_> = std::thread::scope(|scope| {

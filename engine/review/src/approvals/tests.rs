@@ -80,7 +80,7 @@ fn waits(standing: RequestStatus) -> Approval {
 }
 
 #[test]
-fn what_is_approved_is_for_one_caller_one_digest_and_one_use() {
+fn approval_holds_for_caller_digest_and_one_use() {
     let place = Place::new();
     let (me, you, person) = (place.caller("me"), place.caller("you"), place.person());
     assert!(person.list().unwrap().is_empty() && me.take(&what("a")).unwrap().is_none());
@@ -116,7 +116,7 @@ fn what_is_approved_is_for_one_caller_one_digest_and_one_use() {
 }
 
 #[test]
-fn of_one_use_there_is_one() {
+fn approval_is_used_once_under_concurrency() {
     let place = Place::new();
     let asked = waits(place.caller("me").ask(&what("a"), None).unwrap());
     place.person().approve(&asked.id, None, None, &plugins).unwrap();
@@ -129,7 +129,7 @@ fn of_one_use_there_is_one() {
 }
 
 #[test]
-fn what_is_over_allows_nothing_and_says_so() {
+fn expired_approval_allows_no_call() {
     let place = Place::new();
     let (me, person) = (place.caller("me"), place.person());
     let asked = waits(me.ask(&what("a"), None).unwrap());
@@ -170,7 +170,7 @@ fn what_is_over_allows_nothing_and_says_so() {
 }
 
 #[test]
-fn a_caller_cannot_flood_the_list() {
+fn pending_requests_per_caller_are_limited() {
     let place = Place::new();
     let (me, person) = (place.caller("me"), place.person());
     for one in 0..MAX_PENDING_PER_CALLER {
@@ -214,7 +214,7 @@ fn wrong_ids_name_the_nearest() {
 }
 
 #[test]
-fn through_a_client_only_where_the_operator_allows_it_and_for_that_caller() {
+fn elicitation_needs_operator_setting_and_same_caller() {
     let place = Place::new();
     let asked = waits(place.caller("me").ask(&what("a"), None).unwrap());
     assert!(place.caller("me").through_the_client().is_none(), "the default is the command line");
@@ -238,7 +238,7 @@ fn through_a_client_only_where_the_operator_allows_it_and_for_that_caller() {
 }
 
 #[test]
-fn a_database_of_an_older_form_is_read_and_gets_the_table() {
+fn older_database_gains_approvals_table() {
     let place = Place::new();
     let folder = StateFolder::open(&place.state()).unwrap();
     let database = Connection::open(folder.database()).unwrap();
@@ -257,7 +257,7 @@ fn a_database_of_an_older_form_is_read_and_gets_the_table() {
 }
 
 #[test]
-fn what_still_counts_is_found_behind_a_thousand_that_are_over() {
+fn active_approvals_precede_thousand_expired_ones() {
     let place = Place::new();
     let (caller, person) = (place.caller("agent"), place.person());
     let pending = waits(caller.ask(&what("a"), None).unwrap());

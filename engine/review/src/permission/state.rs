@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_step_from_every_state_by_everybody() {
+    fn permission_transitions_by_channel_match_table() {
         use State::{Approved as A, Denied as D, Used as U};
         let model = |name: &str| Channel::Model(name.to_owned());
         let asked = |name: &str| Channel::Elicited(name.to_owned());
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_over_expires() {
+    fn open_permission_state_expires() {
         for state in State::ALL {
             assert_eq!(state.at(10, 9), state);
             let over = matches!(state, State::Pending | State::Approved);

@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_differs_is_another_request() {
+    fn request_digest_covers_every_field() {
         let network = |hosts: &[&str], content: &str, shown: &str| ApprovalSubject::Network {
             tool: "run_command".to_owned(),
             hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_shown_whole_is_not_asked_for() {
+    fn request_too_long_to_show_is_refused() {
         assert_eq!(whole("short".to_owned()).unwrap(), "short");
         assert!(whole("x".repeat(MAX_TEXT_BYTES)).is_ok());
         let error = whole("x".repeat(MAX_TEXT_BYTES + 1)).unwrap_err().to_string();

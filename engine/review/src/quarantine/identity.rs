@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_is_the_scan_s_and_changes_with_everything() {
+    fn identity_digest_covers_scanned_content() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
         write("a.py", "print(1)\n");
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_flagged_is_kept_within_bounds() {
+    fn quarantine_stores_flagged_parts_within_bounds() {
         let dir = tempfile::tempdir().unwrap();
         let hostile = "import shutil\nshutil.rmtree('/home')\n";
         for number in 0..ITEM_LIMITS.0 + MAX_LISTED_FILES + 3 {

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_wrapped_and_comes_back() {
+    fn quarantined_object_is_wrapped_and_restored() {
         let (dir, objects) = objects();
         let evil = b"#!/bin/sh\nrm -rf /home/\n".repeat(50);
         let name = objects.put(&evil).unwrap();
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_or_put_there_is_not_believed() {
+    fn altered_quarantine_object_is_refused() {
         let (dir, objects) = objects();
         let name = objects.put(b"print(1)").unwrap();
         let path = dir.path().join("state/objects").join(&name[..2]).join(&name);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_one_left_goes() {
+    fn sweep_removes_orphaned_objects() {
         let (dir, objects) = objects();
         let (kept, orphan) = (objects.put(b"a").unwrap(), objects.put(b"b").unwrap());
         std::fs::write(dir.path().join("state/objects/new-0"), "half").unwrap();

@@ -77,7 +77,7 @@ fn runs(quarantine: &Quarantine, text: &str, terms: &StepContext) -> bool {
 }
 
 #[test]
-fn an_artifact_is_one_item_however_often_it_is_refused() {
+fn repeated_refusal_counts_in_one_item() {
     let place = Place::new();
     let quarantine = place.open();
     let first = hold(&quarantine, HOSTILE, &me(), &terms(1));
@@ -97,7 +97,7 @@ fn an_artifact_is_one_item_however_often_it_is_refused() {
 }
 
 #[test]
-fn a_release_is_of_one_artifact_one_policy_some_time_and_some_runs() {
+fn release_binds_artifact_policy_time_and_runs() {
     let place = Place::new();
     let quarantine = place.open();
     let id = hold(&quarantine, HOSTILE, &me(), &terms(1)).id;
@@ -123,7 +123,7 @@ fn a_release_is_of_one_artifact_one_policy_some_time_and_some_runs() {
 }
 
 #[test]
-fn the_same_bytes_in_another_language_are_another_item() {
+fn same_bytes_in_another_language_are_separate() {
     let place = Place::new();
     let quarantine = place.open();
     let of = |language| {
@@ -139,7 +139,7 @@ fn the_same_bytes_in_another_language_are_another_item() {
 }
 
 #[test]
-fn what_cannot_be_released_does_not_run_by_a_release() {
+fn release_excludes_unreleasable_artifacts() {
     let place = Place::new();
     let quarantine = place.open();
     let id = hold(&quarantine, HOSTILE, &me(), &terms(1)).id;
@@ -155,7 +155,7 @@ fn what_cannot_be_released_does_not_run_by_a_release() {
 }
 
 #[test]
-fn who_may_do_what() {
+fn quarantine_steps_are_authorised_by_channel() {
     let place = Place::new();
     let quarantine = place.open();
     let id = hold(&quarantine, HOSTILE, &model(), &terms(1)).id;
@@ -187,7 +187,7 @@ fn who_may_do_what() {
 }
 
 #[test]
-fn of_one_use_there_is_one() {
+fn release_with_one_use_runs_once() {
     let place = Place::new();
     let id = hold(&place.open(), HOSTILE, &me(), &terms(1)).id;
     place.open().release(&id, "once", (DEFAULT_RELEASE_LIFETIME, 1), &me(), &terms(2)).unwrap();
@@ -200,7 +200,7 @@ fn of_one_use_there_is_one() {
 }
 
 #[test]
-fn what_nobody_cares_for_goes_and_leaves_a_trace() {
+fn expired_items_are_purged_and_logged() {
     let place = Place::new();
     let quarantine = place.open();
     let short = |now_us| StepContext { retention: std::time::Duration::from_secs(1), ..terms(now_us) };
@@ -223,7 +223,7 @@ fn what_nobody_cares_for_goes_and_leaves_a_trace() {
 }
 
 #[test]
-fn what_was_done_past_the_log_is_found() {
+fn changes_bypassing_audit_log_are_detected() {
     let begun = || {
         let place = Place::new();
         let quarantine = place.open();
@@ -300,7 +300,7 @@ fn ids_are_short_and_mistakes_name_the_nearest() {
 }
 
 #[test]
-fn a_database_of_the_first_form_gets_the_tables() {
+fn first_version_database_gains_quarantine_tables() {
     let place = Place::new();
     let folder = StateFolder::open(&place.state()).unwrap();
     let database = Connection::open(folder.database()).unwrap();
@@ -318,7 +318,7 @@ fn a_database_of_the_first_form_gets_the_tables() {
 }
 
 #[test]
-fn a_disk_that_is_full_holds_nothing_half() {
+fn full_disk_leaves_no_partial_item() {
     // A file in place of the folder of objects acts like a full disk, and needs no mount.
     let place = Place::new();
     let quarantine = place.open();

@@ -339,7 +339,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hole_is_any_text() {
+    fn path_pattern_hole_matches_any_text() {
         for (pattern, path, want) in [
             ("d/*", "d/x.txt", true),
             ("d/*", "e/x.txt", false),

@@ -49,7 +49,7 @@ impl Reader {
 /// Code that is refused as a source is refused as an argument and as standard input of a program that
 /// executes it, too.
 #[test]
-fn a_command_is_judged_as_strictly_as_its_code() {
+fn inline_code_is_judged_like_source() {
     let reader = Reader::new();
     let quoted = |text: &str| command::quote(text).into_owned();
     let mut seen = 0;
@@ -88,7 +88,7 @@ fn a_command_is_judged_as_strictly_as_its_code() {
 
 /// A command line is judged like the same line in a script.
 #[test]
-fn a_command_line_is_judged_as_in_a_script() {
+fn command_line_is_judged_like_script_line() {
     let reader = Reader::new();
     for argv in [
         &["rm", "-rf", "/home"][..],
@@ -112,7 +112,7 @@ fn a_command_line_is_judged_as_in_a_script() {
 }
 
 #[test]
-fn what_is_executed_on_the_way_is_followed() {
+fn indirectly_executed_files_are_scanned() {
     let reader = Reader::new();
     let mut wrong = Vec::new();
     let evil = "import shutil\nshutil.rmtree('/home')\n";
@@ -208,7 +208,7 @@ fn judged(reader: &Reader, files: &[(&str, &str)], argv: &[&str], stdin: &str) -
 }
 
 #[test]
-fn files_that_hotcell_adds_are_there_before_the_run() {
+fn files_added_by_hotcell_precede_run() {
     let reader = Reader::new();
     let driver = "/home/sandbox/.hotcell/driver.py";
     for (provided, want) in [(vec![driver.to_owned()], Verdict::Allow), (Vec::new(), Verdict::Review)] {
@@ -290,7 +290,7 @@ fn roundabout() -> Vec<String> {
 }
 
 #[test]
-fn a_file_is_followed_through_other_commands_to_a_shell() {
+fn file_reaching_shell_through_commands_is_scanned() {
     let reader = Reader::new();
     let git = ("g", "[alias]\n\tx = !sh a\n");
     let mut wrong = Vec::new();
@@ -335,7 +335,7 @@ fn a_file_is_followed_through_other_commands_to_a_shell() {
 
 /// Unread code is refused wherever the command executes it, but not in files that it only has.
 #[test]
-fn what_is_not_read_as_a_word_is_not_read_inside_another_program() {
+fn unread_languages_are_refused_inside_other_programs() {
     let reader = Reader::new();
     let mut wrong = Vec::new();
     for argv in [
@@ -465,7 +465,7 @@ fn honest_scripts_are_read() {
 
 /// A shell script in a file with a neutral name is read, for every way in which it may be run.
 #[test]
-fn what_runs_by_a_path_that_is_put_together_is_read() {
+fn script_run_by_computed_path_is_scanned() {
     let reader = Reader::new();
     let evil = "rm -rf /home\n";
     let python = "import shutil\nshutil.rmtree('/home')\n";
@@ -593,7 +593,7 @@ fn what_runs_by_a_path_that_is_put_together_is_read() {
 
 /// Code that may be executed but was not read is reported, so the verdict is not `allow`.
 #[test]
-fn what_an_unknown_program_is_given_is_named() {
+fn input_of_unknown_program_is_reported() {
     let reader = Reader::new();
     let files = &[("x.txt", "a b\n"), ("x.json", "{}"), ("a.py", "print(1)\n")];
     for (argv, want) in [

@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_told_and_counted() {
+    fn metrics_count_every_event() {
         let metrics = Metrics::default();
         let mut outcome = Outcome::without_a_run(Cause::Quarantined, "x");
         outcome.scan = Some(serde_json::json!({ "verdict": "quarantine" }));

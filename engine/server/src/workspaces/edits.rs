@@ -175,7 +175,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn what_is_around_it_stays(before in "[ab\u{e4}\n]{0,20}", old in "[ab\u{e4}\n]{1,6}", after in "[ab\u{e4}\n]{0,20}", new in "[xy]{0,4}") {
+        fn edit_preserves_surrounding_text(before in "[ab\u{e4}\n]{0,20}", old in "[ab\u{e4}\n]{1,6}", after in "[ab\u{e4}\n]{0,20}", new in "[xy]{0,4}") {
             let text = format!("{before}{old}{after}");
             match edited(&text, &edit(&old, &new, false), 0, 1 << 20) {
                 Ok((got, 1)) => {

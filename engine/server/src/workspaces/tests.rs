@@ -61,7 +61,7 @@ fn files_are_written_read_listed_and_removed() {
 }
 
 #[test]
-fn another_caller_s_is_unknown() {
+fn workspace_of_another_caller_is_unknown() {
     let (dir, all) = workspaces(Quotas::default());
     let (me, other) = (Caller::new("me"), Caller::new("other"));
     let w = all.create(&me, &[file("a", b"1")], None).unwrap();
@@ -91,7 +91,7 @@ fn another_caller_s_is_unknown() {
 }
 
 #[test]
-fn it_stays_when_the_service_ends_and_a_process_lists_only_what_it_has_met() {
+fn workspace_survives_restart_and_lists_by_caller() {
     let (dir, all) = workspaces(Quotas { workspaces: 1, ..Quotas::default() });
     let (token, process) = (Caller::new("token"), Caller::of_process("stdio"));
     let one = all.create(&token, &[file("a", b"1")], None).unwrap();
@@ -108,7 +108,7 @@ fn it_stays_when_the_service_ends_and_a_process_lists_only_what_it_has_met() {
 }
 
 #[test]
-fn quotas_hold_and_change_nothing() {
+fn quotas_refuse_without_partial_change() {
     let quotas = Quotas { workspaces: 1, bytes: 10, file: 8, files: 4, at_once: 3, ..Quotas::default() };
     let (_dir, all) = workspaces(quotas);
     let me = Caller::new("me");
@@ -166,7 +166,7 @@ fn snapshots_are_bounded_in_number_and_bytes() {
 }
 
 #[test]
-fn a_commit_goes_where_the_operator_allows_it_and_never_to_protected_names() {
+fn commit_needs_operator_folder_and_unprotected_names() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().canonicalize().unwrap().join(name);
     for name in ["read", "write"] {
@@ -230,7 +230,7 @@ fn a_commit_goes_where_the_operator_allows_it_and_never_to_protected_names() {
 }
 
 #[test]
-fn an_export_is_bounded() {
+fn workspace_export_is_bounded() {
     let (_dir, all) = workspaces(Quotas { file: 4096, ..Quotas::default() });
     let w = all.create(&Caller::new("me"), &[file("a/b", b"text")], None).unwrap();
     let archive = w.export().unwrap();
@@ -256,7 +256,7 @@ fn calls_at_once_wait_for_each_other() {
 }
 
 #[test]
-fn a_temporary_folder_goes_with_its_last_use() {
+fn temporary_folder_is_removed_after_last_use() {
     let (_dir, all) = workspaces(Quotas::default());
     let made = all.temporary(&[file("a/b", b"1")]).unwrap();
     let path = made.path().to_owned();
@@ -266,7 +266,7 @@ fn a_temporary_folder_goes_with_its_last_use() {
 }
 
 #[test]
-fn what_nobody_uses_goes() {
+fn unused_workspace_expires() {
     let (dir, all) = workspaces(Quotas { time_to_live: Duration::ZERO, ..Quotas::default() });
     let me = Caller::new("me");
     let w = all.create(&me, &[file("a", b"1")], None).unwrap();
@@ -279,7 +279,7 @@ fn what_nobody_uses_goes() {
 }
 
 #[test]
-fn a_clock_that_is_set_makes_nothing_old_that_was_used() {
+fn clock_change_keeps_used_workspace_young() {
     let hours = |h: u64| Some(Duration::from_secs(h * 3600));
     for (calendar, here, want) in [
         (hours(25), None, hours(25)),

@@ -178,7 +178,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn a_go_without_its_library_has_a_key_of_its_own() {
+    fn go_key_changes_without_standard_library() {
         let top = tempfile::tempdir().unwrap();
         let root = top.path().join("go-1.27");
         fs::create_dir_all(root.join("bin")).unwrap();

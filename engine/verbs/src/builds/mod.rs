@@ -247,7 +247,7 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, symlink};
 
     #[test]
-    fn what_runs_are_shown_of_caches_is_locked() {
+    fn caches_shown_to_runs_are_locked() {
         let state = tempfile::tempdir().unwrap();
         for place in ["deps/a/lib", "deps/b", "builds/go-1", "warm/x", "other/y"] {
             fs::create_dir_all(state.path().join(place)).unwrap();
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_what_is_wanted_all_of_one_time_and_as_it_was() {
+    fn cached_build_has_wanted_files_and_one_time() {
         let top = tempfile::tempdir().unwrap();
         let target = top.path().join("target");
         for folder in

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_left_is_shown_to_the_next_of_the_same_project_and_name_alone() {
+    fn warm_build_serves_same_project_and_name() {
         let top = tempfile::tempdir().unwrap();
         let [project, other, upper] = ["project", "other", "upper"].map(|name| top.path().join(name));
         [&project, &other, &upper].into_iter().for_each(|folder| fs::create_dir_all(folder).unwrap());

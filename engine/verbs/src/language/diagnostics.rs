@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn each_compiler_is_understood() {
+    fn compiler_diagnostics_are_parsed() {
         use Severity::{Error, Note, Warning};
         let gcc = "/home/sandbox/main.c: In function 'main':\n\
                    /home/sandbox/main.c:3:5: warning: unused variable 'x' [-Wunused-variable]\n\
@@ -323,7 +323,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_words_are_read(text in "[a-z:0-9(), {}\"é\\[\\]^\n-]{0,120}") {
+        fn arbitrary_compiler_output_is_bounded(text in "[a-z:0-9(), {}\"é\\[\\]^\n-]{0,120}") {
             for compiler in [Compiler::Gnu, Compiler::Rustc, Compiler::Javac, Compiler::Tsc] {
                 let said = read(compiler, &text);
                 assert!(said.diagnostics.len() <= MAX_DIAGNOSTICS);

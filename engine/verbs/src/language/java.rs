@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_class_with_a_main_is_started() {
+    fn java_class_with_main_is_started() {
         for (text, class) in [
             ("public class A { public static void main(String[] a) {} }", "A"),
             ("class A {} class B { static void main(String... a) { } }", "B"),
@@ -149,7 +149,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_text_is_read_to_its_end(text in "[a-z{};\"'\\\\/* \né]{0,80}") {
+        fn arbitrary_java_text_causes_no_panic(text in "[a-z{};\"'\\\\/* \né]{0,80}") {
             main_class(text.as_bytes());
         }
     }

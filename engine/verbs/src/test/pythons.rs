@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_of_the_project_is_of_one_version() {
+    fn project_environment_has_one_python_version() {
         let (home, around) = home();
         std::fs::write(home.path().join("p/.venv/pyvenv.cfg"), "home = /usr/bin\nversion = 3.11.2\n")
             .unwrap();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ran_must_be_what_was_asked_for() {
+    fn python_version_must_match_request() {
         let of = |version: &str| Interpreter {
             name: version.to_owned(),
             version: PythonVersion::read(version),

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_services_and_all_else_is_a_command() {
+    fn service_option_is_name_or_command() {
         for (text, want) in [
             ("postgres", Service::Postgres),
             ("postgresql", Service::Postgres),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_is_wrapped_in_order_and_read_by_the_guard() {
+    fn services_wrap_command_in_order() {
         let beside = Beside {
             services: vec![Service::Command("x --".to_owned()), Service::Redis],
             ready: vec!["r".to_owned()],
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_network_of_its_own_is_refused() {
+    fn services_without_own_network_are_refused() {
         let beside = Beside { services: vec![Service::Redis], ..Beside::default() };
         let mut off = policy();
         off.shape.network = Network::Off;
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_is_the_last_word_of_the_script() {
+    fn service_failure_reason_is_last_script_message() {
         for (stderr, want) in [
             (
                 "x\n\nhotcell-service: a ended\nhotcell-service| 1\nhotcell-service| \nhotcell-service| 2\n",

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_have_the_place_of_what_is_wrong() {
+    fn psql_errors_have_source_position() {
         use Severity::{Error, Note, Warning};
         let source = "select 1;\nselect a,\n\tb frm\n  t;\n\\nonsense\n";
         let long = format!("select {}frm t;", "x, ".repeat(40));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_prints_in_its_place_costs_little() {
+    fn forged_psql_output_is_parsed_in_bounded_time() {
         let source = "\n".repeat(MAX_SOURCE_BYTES);
         let printed = format!("psql:m.sql:4000000000: ERROR:  x\n{}", "LINE 1: q\n".repeat(100_000));
         assert_eq!(read(&printed, &source).len(), 1);
@@ -155,7 +155,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_words_are_read(text in "(psql:|a|:|1|ERROR:  |LINE 1: |\\.\\.\\.|\\^|é|\t| |\n){0,60}", source in "[a é\t\n]{0,40}") {
+        fn arbitrary_psql_output_causes_no_panic(text in "(psql:|a|:|1|ERROR:  |LINE 1: |\\.\\.\\.|\\^|é|\t| |\n){0,60}", source in "[a é\t\n]{0,40}") {
             let _ = read(&text, &source);
         }
     }
