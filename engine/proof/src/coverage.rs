@@ -214,12 +214,12 @@ pub const LIST: &[Attack] = &[
     also(
         131,
         "cgroups left",
-        &[elsewhere!("engine/sandbox/tests/run/deaths.rs", "a_hundred_runs_leave_nothing")],
+        &[elsewhere!("engine/sandbox/tests/run/deaths.rs", "hundred_runs_leave_no_resources")],
     ),
     also(
         132,
         "descriptors left or leaked",
-        &[elsewhere!("engine/sandbox/tests/run/deaths.rs", "a_hundred_runs_leave_nothing")],
+        &[elsewhere!("engine/sandbox/tests/run/deaths.rs", "hundred_runs_leave_no_resources")],
     ),
     n(133, "environment"),
     n(134, "host paths in sight"),
@@ -227,7 +227,7 @@ pub const LIST: &[Attack] = &[
     also(
         136,
         "what passes from run to run",
-        &[elsewhere!("engine/sandbox/tests/run/hot.rs", "a_sandbox_is_used_once")],
+        &[elsewhere!("engine/sandbox/tests/run/hot.rs", "sandbox_is_used_once")],
     ),
     also(
         137,
@@ -237,7 +237,7 @@ pub const LIST: &[Attack] = &[
     also(
         138,
         "host with each Landlock version",
-        &[elsewhere!("engine/sandbox/tests/run/weak.rs", "each_landlock_version_works_and_holds")],
+        &[elsewhere!("engine/sandbox/tests/run/weak.rs", "landlock_versions_each_work_and_hold")],
     ),
     also(
         139,

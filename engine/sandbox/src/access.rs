@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_version_grants_more_than_it_handles() {
+    fn landlock_rules_grant_only_handled_rights() {
         for abi in 1..=12 {
             let set = ruleset(abi, &HostRoot::default(), Network::Off);
             for (rights, path) in &set.rules {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_root_of_its_own_it_sees_all_of_proc_or_its_own_folder() {
+    fn host_ruleset_limits_proc_by_view() {
         for (proc, path) in [(ProcView::Masked, "/proc"), (ProcView::OwnProcesses, "/proc/self")] {
             let set = host_ruleset(7, &HostRoot::default(), Network::Off, proc);
             let found: Vec<_> = set.rules.iter().map(|(_, path)| path.to_str().unwrap()).collect();
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_each_grant_allows() {
+    fn grants_map_to_landlock_rights() {
         let abi = ABI::V7;
         let has = |grant: Grant, right: AccessFs, folder| grant.rights(abi, folder) & right as u64 != 0;
         for (grant, read, execute, write, make_device, ioctl) in [
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn tcp_is_handled_only_where_there_is_no_loopback() {
+    fn tcp_rights_are_handled_without_loopback_only() {
         let host = HostRoot::default();
         assert_eq!(ruleset(7, &host, Network::Loopback).net, 0);
         assert_ne!(ruleset(7, &host, Network::Off).net, 0);

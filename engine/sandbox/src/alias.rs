@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_alias_is_made_where_nothing_else_is() {
+    fn alias_needs_unoccupied_path() {
         let shown = |inside: &str, kind| Source {
             host: "/somewhere".into(),
             inside: inside.into(),
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_below_an_alias_stays_there() {
+    fn mounts_below_alias_are_preserved() {
         let list = |below: &Path| -> io::Result<Vec<OsString>> {
             Ok(match below.to_str() {
                 Some("") => vec![".venv".into(), "src".into(), "a b".into()],
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alias_hides_nothing_of_an_image() {
+    fn alias_covers_no_image_path() {
         let dir = tempfile::tempdir().unwrap();
         let [one, two] = ["one", "two"].map(|name| dir.path().join(name));
         std::fs::create_dir_all(one.join("srv/app")).unwrap();

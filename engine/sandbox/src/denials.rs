@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn which_addresses_are_reported() {
+    fn addresses_outside_loopback_are_reported() {
         for (bytes, want) in [
             (v4([93, 184, 216, 34], 80), Some("93.184.216.34:80")),
             (v4([127, 0, 0, 1], 80), None),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_counted_and_no_operation_crowds_out_another() {
+    fn denial_rows_are_counted_and_limited_per_operation() {
         let mut denials = Denials::default();
         for n in 0..300 {
             denials.add("seccomp", "ptrace", format!("{n}"), "EPERM");

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_soft_limit_becomes_the_hard_one_and_the_first_is_remembered() {
+    fn soft_descriptor_limit_is_raised_and_remembered() {
         let first = raised();
         assert_eq!(getrlimit(Resource::RLIMIT_NOFILE).unwrap().0, first.now);
         assert!(first.before <= first.now);

@@ -315,7 +315,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_setup_arrives_as_it_was_sent(
+        fn encoded_setup_round_trips(
             numbers in any::<(u32, u64, (u32, u32), (u32, u32), u32, u64, u64)>(),
             masks in proptest::collection::vec(text(), 0..5),
             landlock in (any::<(u64, u64, u64)>(), rules()),
@@ -351,7 +351,7 @@ mod tests {
         }
 
         #[test]
-        fn a_job_arrives_as_it_was_sent(
+        fn encoded_job_round_trips(
             argv in proptest::collection::vec(text(), 0..6),
             env in proptest::collection::vec(text(), 0..6),
             rules in rules(),

@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_name_their_layer_and_what_to_do() {
+    fn failures_name_layer_and_advice() {
         for (step, errno, detail, layer, word) in [
             (Step::Fork, Errno::EPERM, 0, Some(Layer::UserNs), "user_ns cannot be had: making a process"),
             (Step::Fork, Errno::ENOSPC, 0, Some(Layer::UserNs), "(ENOSPC), a ceiling user.max"),
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn execution_failures_have_the_shell_s_three_causes() {
+    fn execution_failures_map_to_three_causes() {
         for (errno, cause) in [
             (Errno::ENOENT, Cause::NotFound),
             (Errno::EACCES, Cause::NotExecutable),

@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_gets_which_ids() {
+    fn id_mapping_follows_user_and_capabilities() {
         let everything = "         0          0 4294967295\n";
         let container = "0 100000 65536\n";
         for (uid, can, map, want) in [
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn two_processes_share_no_slot_and_one_that_has_gone_keeps_none() {
+    fn id_slots_are_exclusive_and_freed_on_exit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ids");
         let process =

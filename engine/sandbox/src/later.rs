@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn what_came_before_anybody_listened_is_heard_and_what_comes_after() {
+    async fn data_before_and_after_listening_is_read() {
         let (reader, writer) = nix::unistd::pipe2(nix::fcntl::OFlag::O_NONBLOCK).unwrap();
         let released = Instant::now();
         let mut later = DeferredFd::new(reader, released);
@@ -115,7 +115,7 @@ mod tests {
 
     /// A regular file cannot be registered (`epoll_ctl(2)`, EPERM).
     #[tokio::test(flavor = "current_thread")]
-    async fn what_the_runtime_cannot_have_is_looked_at_again_and_again() {
+    async fn unregistrable_descriptor_is_polled_with_pause() {
         let mut file = tempfile::tempfile().unwrap();
         std::io::Write::write_all(&mut file, b"written").unwrap();
         std::io::Seek::rewind(&mut file).unwrap();

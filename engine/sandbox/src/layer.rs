@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_beginning_of_a_name_means_it_and_what_is_like_none_names_none() {
+    fn name_suggestion_uses_prefix_or_similarity() {
         let clients =
             ["cline", "claude-desktop", "claude-code", "codex", "cursor", "gemini-cli", "goose", "vscode"];
         for (word, want) in [

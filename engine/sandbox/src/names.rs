@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_told_and_answered_as_unknown() {
+    fn dns_question_is_reported_as_unknown_name() {
         for (name, want) in [
             (&b"\x04pypi\x03org"[..], Some("pypi.org")),
             (b"", Some("")),
@@ -146,7 +146,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn arbitrary_dns_bytes_cause_no_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let _ = no_such_name(&bytes);
         }
     }

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_costs_a_part_of_what_the_run_may_use() {
+    fn flood_uses_bounded_cpu_share() {
         for (cpus, share) in [
             (None, 0.25),
             (Some(8.0), 0.25),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_a_little_never_waits() {
+    fn slow_requester_is_never_delayed() {
         let start = Instant::now();
         let mut pace = Pace::new(Some(0.2), start);
         // A burst of 5,000, then 1,000 a second for ten minutes, at 40 µs each.
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_has_an_end_and_a_clock_that_goes_back_does_no_harm() {
+    fn pause_is_bounded_and_tolerates_backward_clock() {
         let start = Instant::now();
         let mut pace = Pace::new(Some(0.01), start);
         pace.spend(Duration::from_secs(100), start);

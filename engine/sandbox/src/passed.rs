@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_socket_for_this_process_is_taken() {
+    fn exactly_one_socket_for_this_process_is_accepted() {
         for (count, pid, word) in [
             (Some("1"), Some("7"), None),
             (Some("2"), Some("7"), Some("2 sockets")),

@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_host_puts_every_layer_into_force() {
+    fn full_host_puts_all_layers_on() {
         let plan = shape(&Shape::default(), &full_host()).unwrap();
         for layer in Layer::ALL {
             assert!(plan.layers.is_on(layer), "{layer}");
@@ -558,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_required_and_missing_is_a_refusal_that_names_it() {
+    fn missing_required_layer_is_named_in_refusal() {
         type Lose = fn(&mut Host);
         let lacks: [(Layer, Lose); 3] = [
             (Layer::Landlock, |h| h.landlock = Err("ENOSYS".into())),
@@ -578,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_needs_a_network_of_its_own() {
+    fn proxy_needs_network_namespace() {
         for (network, loopback, proxy) in
             [(Network::Loopback, true, false), (Network::Proxy, true, true), (Network::Off, false, false)]
         {
@@ -621,7 +621,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_nobody_chose_fit_every_machine() {
+    fn default_limits_fit_every_machine() {
         for (memory, fits) in [(Bytes::mib(900), false), (Bytes::mib(3800), false), (Bytes::gib(8), true)] {
             let host = Host { memory, ..full_host() };
             assert_eq!(check_limits(&Limits::for_tests(), &host).is_ok(), fits, "{memory}");

@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_left_alone_for_a_while() {
+    fn pool_backs_off_after_failure() {
         let secs = |s| Some(Duration::from_secs(s));
         for (prime, failed, want) in [
             (false, None, true),
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_of_nothing_makes_nothing() {
+    fn empty_pool_budget_makes_no_sandbox() {
         let all = PoolOptions::default();
         for (options, want) in [
             (all, true),

@@ -191,7 +191,7 @@ mod tests {
     use crate::Policy;
 
     #[test]
-    fn what_can_be_started_ahead() {
+    fn python_and_node_commands_are_primable() {
         use Runtime::{Node, Python};
         for (argv, want) in [
             (&["python3", "-c", "1"][..], Some(Python)),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_that_change_a_start_go_the_usual_way() {
+    fn interpreter_start_variables_prevent_priming() {
         for (name, primed) in [
             ("A", true),
             ("TERM", true),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes_that_cannot_have_one() {
+    fn unsupported_shapes_prevent_priming() {
         let policy = Policy::new("python3").args(["-c", "1"]);
         assert!(of(&policy.shape, &policy.job, &[]).is_some());
         let mut weak = policy.shape.clone();

@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn the_built_in_profiles_say_what_they_promise() {
+    fn built_in_profiles_have_documented_settings() {
         let named = |name| Profile::named(name).unwrap();
         let standard = named("standard");
         assert_eq!(standard.policy().job.limits, Limits::default());
@@ -608,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_that_is_known_is_read() {
+    fn profile_keys_are_all_read() {
         let text = r#"
             description = "d"
             confinement = "namespaces"
@@ -682,7 +682,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_once_it_is_a_small_regular_one() {
+    fn profile_file_must_be_small_and_regular() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("p.toml");
         std::fs::write(&path, "network = \"off\"\n").unwrap();

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_room_for_as_many_as_have_descriptors() {
+    fn job_limit_follows_descriptor_limit() {
         let table = [(0, 1, 1), (64, 1, 1), (154, 2, 2), (256, 6, 4), (1024, 38, 16), (20_000, 987, 312)];
         for (open_files, jobs, idle) in table {
             let room = Room::new(open_files);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_too_many_waits_and_is_told_when_its_turn_does_not_come() {
+    async fn excess_job_waits_then_is_refused() {
         let room = Room::new(154);
         let (first, _second) = (room.take().await.unwrap(), room.take().await.unwrap());
         let refused = room.take_within(Duration::from_millis(5)).await.unwrap_err();

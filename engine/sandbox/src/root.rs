@@ -350,7 +350,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_root_has_its_folders_before_what_lies_in_them() {
+    fn root_folders_precede_their_contents() {
         let host = HostRoot {
             top: vec![("bin", Top::Link("usr/bin".into())), ("lib", Top::Folder)],
             etc_files: vec![("ssl/openssl.cnf".into(), b"x".to_vec())],
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn only_links_into_usr_stay_links() {
+    fn links_into_usr_remain_links() {
         for (says, stays) in [
             ("/usr/share/zoneinfo/Europe/Berlin", true),
             ("../usr/lib/os-release", true),

@@ -150,7 +150,7 @@ mod tests {
 
     /// The reading end sees the end of file once all copies of the writing end are closed.
     #[test]
-    fn no_descriptor_stays_open_that_did_not_fit() {
+    fn excess_descriptors_are_closed() {
         for (sent, room, want) in [
             (0, 0, Some(0)),
             (1, 1, Some(1)),

@@ -61,7 +61,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_middle_goes() {
+    fn capture_drops_middle() {
         let mut capture = Capture::new(6);
         capture.push(b"abcdefghij");
         let output = capture.finish();
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_kept_is_still_counted() {
+    fn empty_capture_counts_bytes() {
         let mut capture = Capture::new(0);
         capture.push(b"abc");
         let output = capture.finish();

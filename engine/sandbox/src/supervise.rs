@@ -620,7 +620,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn how_programs_end() {
+    fn program_ends_map_to_causes() {
         const EXIT_3: i32 = 3 << 8;
         for (status, oom, verdict, want) in [
             (Some(0), false, None, (Cause::Exited, Some(0), None)),

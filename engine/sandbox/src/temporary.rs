@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_dead_process_left_goes_and_the_rest_stays() {
+    fn temporary_folders_of_dead_owners_are_removed() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let dead = format!("{PREFIX}{}-0-x", crate::owner::owner_of_child(child.id()));
         child.kill().unwrap();

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_deny_end_the_run_only_when_it_goes_on_for_a_second() {
+    fn denying_limits_end_run_after_one_second() {
         let full = Scratch { bytes_full: true, ..Scratch::default() };
         let mut watch = Watch::new(&Limits::default());
         for ms in (0..1000).step_by(50) {
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_starts_the_second_anew() {
+    fn pause_restarts_denial_second() {
         let mut watch = Watch::new(&Limits::default());
         let mut failures = 0;
         for ms in (0..3000).step_by(50) {

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_objects_hold() {
+    fn ipc_objects_are_counted_as_memory() {
         let none = Objects::default();
         for (objects, processes, want) in [
             (none, 7, 7),

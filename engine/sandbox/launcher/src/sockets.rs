@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sockets_hold() {
+    fn socket_buffers_are_counted_as_memory() {
         let memory = words(&[100, 9, 20, 9, 9, 30, 9, 4, 9]);
         let inet = of(INET);
         let tcp = socket_of(inet, &[attribute_of(1, &[0; 3]), attribute_of(7, &memory)]);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_end_and_garbage_is_nothing() {
+    fn socket_answers_end_and_malformed_ones_count_zero() {
         let inet = of(INET);
         let one =
             message(BY_FAMILY, &socket_of(inet, &[attribute_of(7, &words(&[5, 0, 0, 0, 0, 0, 0, 0, 0]))]));
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn this_kernel_tells_of_a_datagram_that_nobody_has_read() {
+    fn kernel_reports_unread_datagram_memory() {
         let diag = ask().unwrap();
         let before = held(diag);
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_proc_stat() {
+    fn proc_stat_line_is_parsed() {
         let line = b"7 (a ) b) S 3 7 7 0 -1 4 0 0 0 0 10 20 1 2 20 0 5 0 4242 1 30 9\n";
         let used = Use { memory: 30 * 4096, cpu_us: 330_000, processes: 5 };
         let process = Process { pid: 7, parent: 3, used, resident: 30 * 4096, ours: false };
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn only_whole_ids_are_ended() {
+    fn incomplete_process_ids_are_not_killed() {
         for (list, want) in [
             ("12 345 ", &[12, 345][..]),
             ("12 34", &[12]),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_share_of_a_process() {
+    fn smaps_rollup_share_is_read() {
         let rollup =
             b"5581-7ffd ---p 0 00:00 0    [rollup]\nRss:      900 kB\nPss:      120 kB\nPss_Anon: 7 kB\n";
         assert_eq!(kib(rollup, b"Pss:"), Some(120 * 1024));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn only_descendants_count_in_any_order() {
+    fn descendants_are_counted_in_any_order() {
         let one = Use { memory: 1, cpu_us: 1, processes: 1 };
         let p = |pid, parent| Process { pid, parent, used: one, resident: 1, ours: false };
         let mut all = [p(30, 20), p(20, 10), p(10, 5), p(99, 1), p(98, 99), p(5, 1)];

@@ -306,7 +306,7 @@ mod tests {
 ";
 
     #[test]
-    fn where_the_own_group_is_in_v2() {
+    fn own_group_is_located_in_v2() {
         let user = "0::/user.slice/user-1000.slice/user@1000.service/app.slice/run-r1.scope\n";
         let docker = "1200 1190 0:26 / /sys/fs/cgroup ro,nosuid - cgroup2 cgroup rw\n";
         let bound = "30 22 0:26 /../.. /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_own_groups_are_in_v1() {
+    fn own_groups_are_located_in_v1() {
         let joint_cgroup = "5:cpu,cpuacct:/a\n4:memory:/a\n3:pids:/a\n1:name=systemd:/a\n";
         let joint_mounts = "\
 1 1 0:1 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn which_places_are_tried_in_v2() {
+    fn candidate_folders_in_v2_are_ordered() {
         let top = "/sys/fs/cgroup";
         let scope = "/sys/fs/cgroup/user.slice/app.slice/run-1.scope";
         let slice = "/sys/fs/cgroup/user.slice/app.slice";

@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_found_by_their_whole_name() {
+    fn fields_match_complete_name() {
         let text = "cache 1\nrss 2\nrss_huge 3\ntotal_rss 4\nbroken\noom_kill x\n";
         for (key, want) in [
             ("cache", Some(1)),
@@ -206,14 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn numbers() {
+    fn group_file_numbers_are_parsed() {
         for (text, want) in [("12\n", Some(12)), ("max\n", Some(u64::MAX)), ("", None), ("-1", None)] {
             assert_eq!(number(text), want, "{text}");
         }
     }
 
     #[test]
-    fn kept_files_are_read_anew_each_time() {
+    fn cached_descriptor_rereads_file() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::open(dir.path().to_owned()).unwrap();
         let kept = KeptFile::new("pids.current");

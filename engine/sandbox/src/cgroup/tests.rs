@@ -48,8 +48,8 @@ fn eventually(what: &str, mut check: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_group_holds_counts_and_goes() {
-    let Some(cgroups) = cgroups("a_group_holds_counts_and_goes") else {
+fn group_limits_counts_and_is_removed() {
+    let Some(cgroups) = cgroups("group_limits_counts_and_is_removed") else {
         return;
     };
     let mut group = cgroups.take(&LIMITS).unwrap();
@@ -90,8 +90,8 @@ fn a_group_holds_counts_and_goes() {
 }
 
 #[test]
-fn too_much_memory_is_killed_and_counted() {
-    let Some(cgroups) = cgroups("too_much_memory_is_killed_and_counted") else {
+fn memory_excess_is_killed_and_counted() {
+    let Some(cgroups) = cgroups("memory_excess_is_killed_and_counted") else {
         return;
     };
     let limits = GroupLimits { memory: Bytes::mib(24), ..LIMITS };
@@ -133,8 +133,8 @@ fn scratch_and_read_files_are_not_held_memory() {
 }
 
 #[test]
-fn too_many_processes_are_refused_and_counted() {
-    let Some(cgroups) = cgroups("too_many_processes_are_refused_and_counted") else {
+fn process_excess_is_refused_and_counted() {
+    let Some(cgroups) = cgroups("process_excess_is_refused_and_counted") else {
         return;
     };
     let group = cgroups.take(&GroupLimits { processes: 3, ..LIMITS }).unwrap();
@@ -152,8 +152,8 @@ fn too_many_processes_are_refused_and_counted() {
 }
 
 #[test]
-fn a_fork_bomb_ends_and_its_end_is_not_counted_against_it() {
-    let Some(cgroups) = cgroups("a_fork_bomb_ends") else {
+fn fork_bomb_kill_adds_no_fork_failures() {
+    let Some(cgroups) = cgroups("fork_bomb_kill_adds_no_fork_failures") else {
         return;
     };
     let group = cgroups.take(&GroupLimits { processes: 200, ..LIMITS }).unwrap();
@@ -169,8 +169,8 @@ fn a_fork_bomb_ends_and_its_end_is_not_counted_against_it() {
 }
 
 #[test]
-fn a_limit_on_processors_throttles() {
-    let Some(cgroups) = cgroups("a_limit_on_processors_throttles") else {
+fn cpu_limit_throttles_group() {
+    let Some(cgroups) = cgroups("cpu_limit_throttles_group") else {
         return;
     };
     let limits = GroupLimits { cpus: Some(0.1), ..LIMITS };
@@ -207,8 +207,8 @@ fn quotas_of_processors() {
 }
 
 #[test]
-fn a_dropped_group_is_emptied_and_removed_in_the_background() {
-    let Some(cgroups) = cgroups("a_dropped_group_is_emptied") else {
+fn dropped_group_is_removed_in_background() {
+    let Some(cgroups) = cgroups("dropped_group_is_removed_in_background") else {
         return;
     };
     let group = cgroups.take(&LIMITS).unwrap();
@@ -225,7 +225,7 @@ fn a_dropped_group_is_emptied_and_removed_in_the_background() {
 }
 
 #[test]
-fn groups_are_made_ahead_and_never_handed_out_twice() {
+fn groups_are_made_ahead_and_used_once() {
     let Some(cgroups) = cgroups("groups_are_made_ahead") else {
         return;
     };
@@ -247,8 +247,8 @@ fn groups_are_made_ahead_and_never_handed_out_twice() {
 }
 
 #[test]
-fn a_group_outlives_the_cgroups_it_came_from() {
-    let Some(cgroups) = cgroups("a_group_outlives_the_cgroups") else {
+fn group_outlives_its_cgroups() {
+    let Some(cgroups) = cgroups("group_outlives_its_cgroups") else {
         return;
     };
     let version = cgroups.version();
@@ -265,8 +265,8 @@ fn a_group_outlives_the_cgroups_it_came_from() {
 }
 
 #[test]
-fn a_group_that_somebody_removed_is_replaced() {
-    let Some(cgroups) = cgroups("a_group_that_somebody_removed") else {
+fn externally_removed_group_is_replaced() {
+    let Some(cgroups) = cgroups("externally_removed_group_is_replaced") else {
         return;
     };
     // The trial group of detection is ready to be taken: remove it.
@@ -283,8 +283,8 @@ fn a_group_that_somebody_removed_is_replaced() {
 }
 
 #[test]
-fn what_a_dead_process_left_is_removed_and_what_a_living_one_has_stays() {
-    let Some(cgroups) = cgroups("what_a_dead_process_left") else {
+fn groups_of_dead_owners_are_removed() {
+    let Some(cgroups) = cgroups("groups_of_dead_owners_are_removed") else {
         return;
     };
     // Two owners, one of which ends.
@@ -339,8 +339,8 @@ fn what_a_dead_process_left_is_removed_and_what_a_living_one_has_stays() {
 }
 
 #[test]
-fn many_at_once_do_not_disturb_each_other() {
-    let Some(first) = cgroups("many_at_once") else {
+fn concurrent_cgroups_are_independent() {
+    let Some(first) = cgroups("concurrent_cgroups_are_independent") else {
         return;
     };
     drop(first);
@@ -362,11 +362,11 @@ fn many_at_once_do_not_disturb_each_other() {
     });
 }
 
-/// Not a check but a measurement: `cargo test --release -- --ignored --nocapture how_long`.
+/// Not a check but a measurement: `cargo test --release -- --ignored --nocapture operation_times`.
 #[test]
 #[ignore = "prints times"]
-fn how_long_it_takes() {
-    let Some(cgroups) = cgroups("how_long_it_takes") else {
+fn cgroup_operation_times() {
+    let Some(cgroups) = cgroups("cgroup_operation_times") else {
         return;
     };
     let median = |what: &str, mut run: Box<dyn FnMut() -> Duration + '_>| {

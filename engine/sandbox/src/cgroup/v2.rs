@@ -283,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn held_memory_leaves_out_scratch_and_what_the_kernel_takes_back() {
+    fn held_memory_excludes_scratch_and_reclaimable() {
         let newer = "anon 1000\nfile 700\nkernel 300\nkernel_stack 16\npagetables 20\npercpu 1\nsock 5\n\
                      shmem 400\nslab_reclaimable 100\nslab_unreclaimable 60\nslab 160\n";
         assert_eq!(memory(newer), Some(Memory { held: 1000 + 200 + 5, shmem: 400, reclaimable: 300 + 100 }));

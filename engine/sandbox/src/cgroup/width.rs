@@ -113,7 +113,7 @@ mod tests {
                       39 31 0:36 / /c/pids rw - cgroup cgroup rw,pids\n41 31 0:38 / /c/unified rw - cgroup2 cgroup2 rw\n";
 
     #[test]
-    fn who_is_held_to_less() {
+    fn narrower_client_limits_are_found() {
         type Files = &'static [(&'static str, &'static str)];
         let v1 = |path: &str| format!("4:memory:{path}\n3:pids:/\n2:cpu:/\n0::/{path}\n");
         for (name, server, client, mounts, files, want) in [

@@ -453,7 +453,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_tried_after_a_refusal() {
+    fn refused_layer_decides_next_canary() {
         use Layer::{Landlock, MountNs, NetNs, PidNs, TimeNs, UserNs};
         let form =
             |confinement, without: &[Layer]| Form { confinement, without: without.iter().copied().collect() };

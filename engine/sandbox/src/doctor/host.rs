@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn which_container_it_looks_like() {
+    fn container_kind_is_recognised_by_traces() {
         let none = Traces::default;
         for (traces, want) in [
             (none(), None),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_rights() {
+    fn user_mapping_is_described() {
         let own = Mapping::OwnId { uid: 7, gid: 7 };
         assert_eq!(user(0, Mapping::Privileged), "root");
         assert_eq!(user(7, own), "user 7");

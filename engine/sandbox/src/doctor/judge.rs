@@ -655,7 +655,7 @@ lrwxrwxrwx 1 sandbox sandbox 0 Nov 21 09:19 uts -> uts:[8]
     }
 
     #[test]
-    fn where_every_canary_answers_well_every_layer_is_on() {
+    fn passing_canaries_put_all_layers_on() {
         let findings = good();
         for (layer, report) in judge(&findings) {
             assert_eq!(report.state, LayerState::On, "{layer}");
@@ -666,7 +666,7 @@ lrwxrwxrwx 1 sandbox sandbox 0 Nov 21 09:19 uts -> uts:[8]
     }
 
     #[test]
-    fn one_bad_answer_breaks_its_layer_and_no_other() {
+    fn failed_canary_breaks_only_its_layer() {
         for (layer, from, to, word) in [
             (Layer::UserNs, "user:[7]", "user:[99]", "does not hold"),
             (Layer::UserNs, "4711          1", "0 4294967295", "other ids"),
@@ -711,7 +711,7 @@ lrwxrwxrwx 1 sandbox sandbox 0 Nov 21 09:19 uts -> uts:[8]
     }
 
     #[test]
-    fn a_canary_that_did_not_answer_is_in_nobody_s_favour() {
+    fn missing_canary_answer_is_no_success() {
         for (layer, from) in [
             (Layer::UserNs, "user -> user:[7]"),
             (Layer::TimeNs, "time -> time:[6]"),
@@ -733,7 +733,7 @@ lrwxrwxrwx 1 sandbox sandbox 0 Nov 21 09:19 uts -> uts:[8]
     }
 
     #[test]
-    fn what_was_found_beside_the_canaries_counts() {
+    fn findings_besides_canaries_change_layers() {
         let landlock_alone = Some(Answers::parse(GOOD));
         for (layer, findings, want) in [
             (Layer::MountNs, Findings { leaked: true, ..good() }, "its /tmp is the host's"),
@@ -760,7 +760,7 @@ lrwxrwxrwx 1 sandbox sandbox 0 Nov 21 09:19 uts -> uts:[8]
     }
 
     #[test]
-    fn without_any_sandbox_nothing_is_on() {
+    fn layers_are_unavailable_without_namespaces() {
         let refused = [(Layer::UserNs, "forbidden".to_owned())];
         let no_namespaces =
             Findings { refused: refused.clone().into(), no_namespaces: Some("forbidden".into()), ..good() };
@@ -789,7 +789,7 @@ lrwxrwxrwx 1 sandbox sandbox 0 Nov 21 09:19 uts -> uts:[8]
     }
 
     #[test]
-    fn profiles_need_what_they_require() {
+    fn profiles_need_their_required_layers() {
         let layers = judge(&Findings { reached: Some(true), ..good() });
         for (require, ran, want) in [
             (vec![], Ok(()), "available"),

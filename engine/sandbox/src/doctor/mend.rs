@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_mends_what() {
+    fn host_facts_select_advice() {
         let bare = Facts::default;
         let apparmor = Facts { apparmor_restricts: true, program: "/opt/hot cell/hotcell".into(), ..bare() };
         let apparmor_only = apparmor.clone();
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_one_line_with_the_command_that_mends_it() {
+    fn refusal_line_has_mending_command() {
         let said = "the layer user_ns cannot be had: unshare: Operation not permitted (EPERM)";
         let debian = Facts { clone_forbidden: true, ..Facts::default() };
         assert_eq!(
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn an_apparmor_profile_names_one_program_only() {
+    fn apparmor_profile_names_one_program() {
         let text = apparmor_profile(Path::new("/a/{b}*/hot\"cell"));
         assert!(text.contains(r#"profile hotcell "/a/\{b\}\*/hot\"cell" flags=(unconfined) {"#), "{text}");
         assert!(text.contains("\n  userns,\n"));

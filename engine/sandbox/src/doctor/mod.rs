@@ -158,7 +158,7 @@ mod tests {
     use crate::policy::Confinement;
 
     #[tokio::test]
-    async fn this_host_is_examined_in_time_and_the_report_is_complete() {
+    async fn host_report_is_complete_within_time() {
         let strict = Shape { require: Layer::ALL.into(), ..Shape::default() };
         let only = Shape { confinement: Confinement::LandlockOnly, ..Shape::default() };
         let profiles = [
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_has_the_contract_s_fields() {
+    fn doctor_schema_has_contract_fields() {
         let schema = serde_json::to_value(schemars::schema_for!(Doctor)).unwrap();
         for field in ["schema", "host", "layers", "profiles"] {
             assert!(schema["properties"].get(field).is_some(), "{field}");

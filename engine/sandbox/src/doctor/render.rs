@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_reads_well_without_colours() {
+    fn doctor_report_renders_without_colours() {
         let text = render(&doctor(), false);
         for want in [
             "Linux 6.8.0 x86_64, user 7, in a container (docker)\n\n",

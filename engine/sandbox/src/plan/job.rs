@@ -420,7 +420,7 @@ mod tests {
     use crate::policy::Shape;
 
     #[test]
-    fn a_run_has_fewer_descriptors_than_hotcell() {
+    fn run_has_fewer_descriptors_than_hotcell() {
         let user = Mapping::OwnId { uid: 7, gid: 7 };
         for (mapping, outside, asked, inside) in [
             (Mapping::Privileged, 1_000_000, None, Some(1024)),
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_counts_beside_the_program_does_not_use_its_processes_up() {
+    fn process_limit_allows_for_other_processes() {
         let limits = Limits { processes: 64, ..Limits::default() };
         let most = |group, beside| {
             let list = rlimits(&limits, group, beside, 1024);
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_looked_up_inside() {
+    fn program_lookup_uses_paths_inside() {
         let env = [(OsString::from("PATH"), OsString::from("/a:rel:/b"))];
         let found = |program: &str| {
             candidates(program.as_ref(), &env, Path::new("/w"))
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn the_job_never_exceeds_its_shape() {
+    fn job_exceeding_shape_is_refused() {
         let plan = shape(&Shape::default(), &full_host()).unwrap();
         let mut big = Job { argv: vec!["x".into()], ..Job::default() };
         big.limits.memory = Bytes::gib(1);

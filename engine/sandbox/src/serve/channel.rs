@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_very_process_stands_somewhere() {
+    fn peer_must_be_same_process() {
         let (ours, _theirs) = socket::pair().unwrap();
         let us = std::process::id().cast_signed();
         let other = Other::of(ours.as_fd()).unwrap();

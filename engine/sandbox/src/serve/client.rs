@@ -436,7 +436,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn how_long_a_word_is_waited_for() {
+    fn client_wait_follows_time_limit() {
         let secs = Duration::from_secs;
         for (wall, since, cancelled, want) in [
             (60, 0, false, 75),

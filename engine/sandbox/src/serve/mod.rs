@@ -160,7 +160,7 @@ mod tests {
     use crate::policy::Shape;
 
     #[test]
-    fn who_lacks_what() {
+    fn offers_missing_on_server_are_named() {
         let all = Offers { landlock: 6, notifications: true, cgroup: true, cpus: true, time_ns: true };
         let none = Offers::default();
         for (server, client, want) in [
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_sent() {
+    fn unsendable_policies_are_refused() {
         let plain = || Policy::new("true");
         assert_eq!(unfit(&plain().read_only("/a", "/a").workspace("/w").toolchain("/t")), None);
         for (policy, want) in [

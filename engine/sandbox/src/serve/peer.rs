@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_stands_as_itself() {
+    fn own_process_attributes_match_themselves() {
         let us = Standing::of("self").unwrap();
         assert_eq!(us.differs(&us.clone()), None);
         assert!(us.limits.len() > 10 && us.limits.contains_key("Max open files"), "{us:?}");
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_be_served() {
+    fn peers_with_other_attributes_are_refused() {
         let us = Standing {
             namespaces: vec![Some((4, 1)); 8],
             root: (1, 2),
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_may_contain_anything() {
+    fn process_name_may_contain_any_characters() {
         let stat = "7 (a) b) S 1 7 7 0 -1 4 0 0 0 0 1 2 0 0 20 5 1 0 4242\n";
         assert_eq!(nice(stat), Some("5"));
         assert_eq!(nice("7 (x"), None);

@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_usual_folder() {
+    fn usual_socket_folder_follows_environment() {
         let at = |runtime: Option<&str>, state: Option<&str>, home: Option<&str>| {
             usual(runtime.map(Into::into), state.map(Into::into), home.map(Into::into))
         };
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_is_taken_once_and_a_stale_one_is_replaced() {
+    fn stale_socket_is_replaced_live_one_refused() {
         let dir = tempfile::tempdir().unwrap();
         // Longer than a socket address may be.
         let path = dir.path().join("x".repeat(150)).join("hotcell");
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_of_others_is_refused() {
+    fn socket_folder_open_to_others_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("hotcell");
         let place = Place::make(&path).unwrap();
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_it_is() {
+    fn folder_owner_and_mode_are_checked() {
         let us = geteuid().as_raw();
         let mut about = nix::sys::stat::stat("/").unwrap();
         for (mode, uid, want) in [

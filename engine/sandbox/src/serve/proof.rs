@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_read_by_its_number() {
+    fn proof_is_read_by_descriptor_number() {
         let (proof, other) = (Proof::new().unwrap(), Proof::new().unwrap());
         let us = std::process::id().cast_signed();
         let said = read(us, proof.descriptor()).unwrap();

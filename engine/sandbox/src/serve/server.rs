@@ -477,7 +477,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_leave_descriptors() {
+    fn connection_limit_leaves_descriptors() {
         for (wanted, descriptors, want) in [
             (256, 1024, 256),
             (256, 1023, 255),

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none() {
+    fn malformed_messages_are_refused() {
         for bytes in [
             &b""[..],
             b"Z",
@@ -238,7 +238,7 @@ mod tests {
     proptest! {
         /// Any bytes are decoded without a panic, and a valid message encodes to the same bytes.
         #[test]
-        fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn decoded_messages_encode_to_same_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             if let Ok(ask) = Ask::decode(&bytes) {
                 prop_assert_eq!(ask.encode(), bytes.clone());
             }

@@ -15,7 +15,7 @@ fn class(pattern: &str) -> BTreeSet<char> {
 }
 
 #[test]
-fn some_texts() {
+fn control_and_hidden_characters_are_escaped() {
     for (text, want) in [
         ("a b é", "a b é"),
         ("a\nb\tc\rd", "a\\nb\\tc\\rd"),
@@ -36,7 +36,7 @@ fn some_texts() {
 
 /// Tests every code point against the tables of regex-syntax.
 #[test]
-fn what_is_hidden_is_what_unicode_says() {
+fn hidden_characters_match_unicode_tables() {
     let hidden =
         class(r"[\p{Cc}\p{Cf}\p{Co}\p{Zl}\p{Zp}\p{Zs}\p{Default_Ignorable_Code_Point}\u{2800}--\u{20}]");
     let unassigned = class(r"\p{Cn}");
@@ -103,7 +103,7 @@ fn hostile() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn nothing_hidden_is_left_and_it_grows_sixfold_at_most(text in hostile()) {
+    fn printable_text_hides_nothing_and_is_bounded(text in hostile()) {
         let shown = printable(&text);
         prop_assert!(shown.chars().all(is_shown), "{shown:?}");
         prop_assert!(shown.len() <= text.len() * 6, "{shown:?}");
@@ -117,14 +117,14 @@ proptest! {
     }
 
     #[test]
-    fn two_texts_never_look_the_same(text in hostile()) {
+    fn printable_text_is_injective(text in hostile()) {
         // Except for these three, which look the same as the two characters of their escape.
         let text = text.replace(['\n', '\r', '\t'], "");
         prop_assert_eq!(unescaped(&printable(&text)), text);
     }
 
     #[test]
-    fn every_line_has_its_bar(text in hostile(), lines in "[\n\r a\u{2028}\u{85}\t]{0,12}", columns in 6usize..40) {
+    fn barred_text_has_bar_on_every_line(text in hostile(), lines in "[\n\r a\u{2028}\u{85}\t]{0,12}", columns in 6usize..40) {
         let text = format!("{text}{lines}{text}");
         for shown in [barred(&text, "  | "), barred_within(&text, "  | ", columns)] {
             prop_assert!(shown.is_empty() || shown.ends_with('\n'));

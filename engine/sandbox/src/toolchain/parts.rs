@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_shows_what_the_table_names() {
+    fn toolchain_kinds_show_listed_parts() {
         for (names, deeper, want, all) in [
             ("bin include lib share", &[][..], "bin include lib share", true),
             ("bin lib .env .git", &[], "bin lib", false),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_has_a_reason_and_stays_below() {
+    fn toolchain_parts_have_reason_and_stay_below() {
         for (part, why) in KINDS.iter().flat_map(|kind| kind.parts) {
             assert!(!why.is_empty(), "{part}");
             assert!(super::super::shim::below(part), "{part}");

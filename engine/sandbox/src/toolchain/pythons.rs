@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_numbers_may_be_left_out_and_the_nearest_is_named() {
+    fn python_version_may_be_partial_and_nearest_named() {
         let read = |text: &str| PythonVersion::read(text).unwrap();
         for (there, asked, is) in [
             ("3.12.1", "3.12", true),

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn how_files_start() {
+    fn program_start_is_read_from_file_head() {
         let long = format!("#!/{}\n", "x".repeat(300));
         let long_with_argument = format!("#!/bin/x {}\n", "x".repeat(300));
         for (head, want) in [
@@ -145,7 +145,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_bytes_make_it_panic(tail in proptest::collection::vec(proptest::num::u8::ANY, 0..600)) {
+        fn arbitrary_file_heads_cause_no_panic(tail in proptest::collection::vec(proptest::num::u8::ANY, 0..600)) {
             let mut head = b"#!".to_vec();
             head.extend(&tail);
             let _ = start(&head);

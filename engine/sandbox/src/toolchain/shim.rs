@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_of_a_line_is_meant() {
+    fn partial_version_selects_newest_installation() {
         let installed: Vec<String> =
             ["3.12.1", "3.12.10", "3.12.9", "3.1.2", "3.12-dev", "pypy3.10"].map(String::from).into();
         for (asked, want) in [

@@ -131,7 +131,7 @@ pub fn paths(all: &[&str]) -> Vec<PathBuf> {
 }
 
 #[test]
-fn each_kind_of_installation_brings_exactly_its_prefix() {
+fn installation_kinds_show_exact_prefix() {
     let rows: &[(&str, &str, &str, &[&str])] = &[
         ("/usr/bin/tool *", "/usr/bin", "/usr/bin/tool", &[]),
         ("/usr/bin/tool *", "/bin", "/bin/tool", &[]),
@@ -254,7 +254,7 @@ fn each_kind_of_installation_brings_exactly_its_prefix() {
 }
 
 #[test]
-fn a_typed_path_comes_alone_unless_it_lies_in_a_toolchain() {
+fn typed_path_outside_toolchain_shows_one_file() {
     for (tree, typed, prefixes) in [
         ("/home/u/Downloads/x *", "/home/u/Downloads/x", &["/home/u/Downloads/x"][..]),
         ("/home/u/work/a.out *", "./a.out", &["/home/u/work/a.out"]),
@@ -277,7 +277,7 @@ const UV: &str = "
 ";
 
 #[test]
-fn a_venv_in_the_project_is_found_first_and_brings_its_python() {
+fn project_venv_is_first_and_shows_its_python() {
     let around = at_home("/usr/bin", &[]).project("/home/u/work/p");
     let want = paths(&[
         "/home/u/.local/share/uv/python/cpython-3.12-linux-x86_64-gnu",
@@ -299,7 +299,7 @@ fn a_venv_in_the_project_is_found_first_and_brings_its_python() {
 }
 
 #[test]
-fn a_script_of_the_project_runs_at_its_place_inside() {
+fn project_script_runs_at_inside_path() {
     let tree = "/home/u/work/p/run.sh * #!/bin/sh
         /home/u/work/p/tool * #!/usr/bin/env node
         /home/u/work/p/node_modules/.bin/jest -> ../jest/jest.js
@@ -325,7 +325,7 @@ fn a_script_of_the_project_runs_at_its_place_inside() {
 }
 
 #[test]
-fn a_home_folder_is_refused() {
+fn home_folder_as_prefix_is_refused() {
     for tree in [
         "/home/u/pyvenv.cfg = home = /usr/bin\n/home/u/bin/x *",
         "/home/u/.v -> /home/u\n/home/u/pyvenv.cfg = home = /usr/bin\n/home/u/bin/x *",
@@ -359,7 +359,7 @@ const PYENV: &str = "
 ";
 
 #[test]
-fn a_pyenv_shim_is_the_interpreter_that_it_would_start() {
+fn pyenv_shim_resolves_to_its_interpreter() {
     let version = |v: &str| format!("/home/u/.pyenv/versions/{v}/bin/python3");
     for (project, env, want) in [
         ("/home/u/work/none", None, version("3.11.7")),
@@ -396,7 +396,7 @@ fn a_pyenv_shim_is_the_interpreter_that_it_would_start() {
 }
 
 #[test]
-fn shims_of_asdf_and_mise_and_of_nobody() {
+fn asdf_and_mise_shims_resolve_unknown_refused() {
     let tree = "/home/u/.asdf/shims/node * #!/usr/bin/env bash
         /home/u/.asdf/installs/nodejs/20.11.0/bin/node *
         /home/u/.asdf/installs/nodejs/20 -> 20.11.0
@@ -418,7 +418,7 @@ fn shims_of_asdf_and_mise_and_of_nobody() {
 }
 
 #[test]
-fn a_rustup_proxy_is_the_tool_of_the_active_toolchain() {
+fn rustup_proxy_resolves_to_active_toolchain() {
     let arch = std::env::consts::ARCH;
     let full = |n: &str| format!("/home/u/.rustup/toolchains/{n}-{arch}-unknown-linux-gnu");
     let tree = format!(
@@ -453,7 +453,7 @@ fn a_rustup_proxy_is_the_tool_of_the_active_toolchain() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn lookup_errors_name_the_fault() {
     let tree = "/home/u/b/loop -> loop2\n/home/u/b/loop2 -> loop\n/home/u/b/gone -> /nowhere/x\n/home/u/b/plain = x
         /home/u/b/folder\n/home/u/b/text * hello\n/home/u/b/nointerp * #!/no/such/python
         /home/u/b/noenv * #!/usr/bin/env nosuchthing\n/home/u/b/self * #!/home/u/b/self\n/home/u/b/args * #!/usr/bin/env sh -e\n/home/u/b/tool *
@@ -491,7 +491,7 @@ fn what_is_wrong_is_named() {
 }
 
 #[test]
-fn nothing_of_a_project_is_a_shim_and_a_name_below_a_linked_folder_is_just_absent() {
+fn project_shims_are_ordinary_scripts() {
     let tree = "/home/u/work/p/shims/x * #!/bin/sh";
     let around = at_home("/bin", &[]).project("/home/u/work/p");
     assert_eq!(found(tree, "shims/x", &around).program, Path::new("/home/sandbox/project/shims/x"));
@@ -578,7 +578,7 @@ fn real_trees_with_links_hard_links_and_pipes() {
 }
 
 #[test]
-fn the_surroundings_of_this_process_hold_no_other_variables() {
+fn surroundings_hold_version_variables_only() {
     for (name, kept) in [
         ("PYENV_VERSION", true),
         ("RBENV_VERSION", true),
@@ -595,7 +595,7 @@ fn the_surroundings_of_this_process_hold_no_other_variables() {
 }
 
 #[test]
-fn what_the_caller_shows_anyway_is_trusted() {
+fn granted_folders_are_trusted() {
     let tree = "/home/u/private/bin/x *\n/home/u/p/tool -> /home/u/private/bin/x";
     let mut around = at_home("/usr/bin", &[]).project("/home/u/p");
     let refused = finder::find(&Made::of(tree), "./tool".as_ref(), &around, Project::Folder);

@@ -44,7 +44,7 @@ const PRIVATE: &str = r"
 ";
 
 #[test]
-fn a_hostile_project_shows_nothing_of_the_host() {
+fn hostile_project_shows_no_host_files() {
     let lines = [
         "/home/u/private/bin/x",
         "/usr/bin/env /home/u/private/bin/x",
@@ -124,7 +124,7 @@ fn a_hostile_project_shows_nothing_of_the_host() {
 }
 
 #[test]
-fn a_project_chooses_among_the_operators() {
+fn project_chooses_among_operator_installations() {
     let tree = "/home/u/.pyenv/versions/3.12.1/bin/python3 *
         /home/u/.pyenv/versions/3.12.1/.env = secret
         /home/u/.pyenv/shims/python3 * #!/bin/sh
@@ -186,7 +186,7 @@ fn a_project_chooses_among_the_operators() {
 }
 
 #[test]
-fn a_path_is_the_word_of_whoever_is_at_the_keyboard_only() {
+fn path_is_trusted_from_operator_only() {
     let tree = "/home/u/private/bin/x *
         /home/u/private/lib/y
         /opt/tool/bin/x *
@@ -212,7 +212,7 @@ fn a_path_is_the_word_of_whoever_is_at_the_keyboard_only() {
 }
 
 #[test]
-fn who_types_a_path_says_nothing_of_what_the_file_says() {
+fn typed_path_does_not_vouch_for_contents() {
     let tree = format!(
         "{PRIVATE}\n/home/u/clone/x * #!/srv/app/bin/python3\n/home/u/clone/l -> /srv/app/bin/x\n/home/u/clone/d -> /srv
         /home/u/clone/.venv/pyvenv.cfg = home = /srv/app/bin\n/home/u/clone/.venv/bin/python3 *
@@ -246,7 +246,7 @@ fn who_types_a_path_says_nothing_of_what_the_file_says() {
 }
 
 #[test]
-fn a_caller_s_files_have_one_answer_for_every_path_that_does_not_work() {
+fn caller_gets_one_answer_for_unusable_paths() {
     let rows = [
         "/home/u/.cargo/bin/rustup",
         "/home/u/.cargo/bin/none",
@@ -281,7 +281,7 @@ fn a_caller_s_files_have_one_answer_for_every_path_that_does_not_work() {
 }
 
 #[test]
-fn nothing_of_a_changed_project_is_mounted() {
+fn changed_project_mounts_no_host_files() {
     let venv = "/home/u/p/.venv/pyvenv.cfg = home = /usr/bin
         /home/u/p/.venv/bin/python3 -> /usr/bin/python3
         /home/u/p/.venv/bin/outside * #!/home/u/p/.venv/bin/python3 -I
@@ -320,7 +320,7 @@ fn nothing_of_a_changed_project_is_mounted() {
 }
 
 #[test]
-fn another_name_of_the_project_is_no_word_of_the_operator_s() {
+fn project_alias_is_not_operator_setting() {
     let tree = format!(
         "{PRIVATE}\n/home/u/alias -> /home/u/q\n/home/u/q/p/.venv/bin/python3 *
         /home/u/q/p/.venv/pyvenv.cfg = home = /srv/app/bin\n/home/u/q/p/run * #!/srv/app/bin/python3"
@@ -340,7 +340,7 @@ fn another_name_of_the_project_is_no_word_of_the_operator_s() {
 }
 
 #[test]
-fn a_relative_entry_of_path_is_no_word_of_the_operator_s() {
+fn relative_path_entry_is_not_operator_setting() {
     let tree =
         format!("{PRIVATE}\n/home/u/c/run * #!/srv/app/bin/python3\n/home/u/c/bin/run -> /srv/app/bin/x");
     for (cwd, path) in [
@@ -356,7 +356,7 @@ fn a_relative_entry_of_path_is_no_word_of_the_operator_s() {
 }
 
 #[test]
-fn the_links_of_a_typed_path_are_not_what_was_typed() {
+fn links_of_typed_path_are_not_trusted() {
     let tree = format!(
         "{PRIVATE}\n/home/u/c/run -> /srv/app/bin/x\n/home/u/c/d -> /srv/app\n/home/u/c/in -> e/bin/x\n/home/u/c/ok -> /home/u/sdk/bin/tool
         /home/u/c/e/bin/x *\n/home/u/c/e/bin/y -> x\n/home/u/c/e/lib/z = z\n/home/u/c/sub/f = f
@@ -393,7 +393,7 @@ fn the_links_of_a_typed_path_are_not_what_was_typed() {
 }
 
 #[test]
-fn a_project_chooses_no_environment_of_another() {
+fn project_selects_no_foreign_environment() {
     let conda = "/home/u/miniconda3/conda-meta/history = x\n/home/u/miniconda3/bin/python *
         /home/u/miniconda3/envs/other/conda-meta/history = x\n/home/u/miniconda3/envs/other/bin/python *";
     let asdf = "/home/u/.asdf/shims/python * #!/bin/sh
@@ -433,7 +433,7 @@ fn a_project_chooses_no_environment_of_another() {
 }
 
 #[test]
-fn a_project_s_file_is_no_version_manager() {
+fn project_file_is_no_version_manager() {
     for name in ["rustup", "rustup-init", "volta-shim"] {
         let around = at_home("/usr/bin", &[]).project("/home/u/p");
         let tree = format!("/home/u/p/{name} * #!/bin/sh\n/home/u/p/cargo -> {name}");
@@ -445,7 +445,7 @@ fn a_project_s_file_is_no_version_manager() {
 }
 
 #[test]
-fn what_was_judged_is_what_may_be_mounted() {
+fn mount_requires_judged_file_identity() {
     let folder = tempfile::tempdir().unwrap();
     let (safe, other) = (folder.path().join("safe"), folder.path().join("other"));
     for place in [&safe, &other] {
@@ -646,7 +646,7 @@ proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(4000))]
 
     #[test]
-    fn nothing_outside_of_the_operators_set_is_opened_or_shown(
+    fn toolchain_search_opens_operator_files_only(
         steps in proptest::collection::vec((0..OWN.len(), 0..11u8, 0..SAID.len()), 0..14),
         start in 0..9usize,
         caller in proptest::bool::ANY,
@@ -756,7 +756,7 @@ proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(4000))]
 
     #[test]
-    fn where_others_put_files_nothing_becomes_the_operator_s(
+    fn planted_files_never_become_operator_installations(
         steps in proptest::collection::vec((0..PLANTED.len(), 0..11u8, 0..PLANTED_SAID.len()), 0..14),
         program in 0..8usize,
         caller in proptest::bool::ANY,
@@ -811,7 +811,7 @@ proptest::proptest! {
 
 /// The control: what nobody commits to stays the operator's, and is found.
 #[test]
-fn beside_where_others_put_files_the_operator_s_installations_are_found() {
+fn operator_installations_beside_planted_files_are_found() {
     let around = |commit: &[&str]| Surroundings {
         foreign: super::Foreign::new(&commit.iter().map(PathBuf::from).collect::<Vec<_>>(), is_hidden),
         ..at_home("/home/u/.local/bin:/home/u/.pyenv/shims:/usr/bin", &[]).project("/home/u/p")

@@ -6,7 +6,7 @@ use hotcell_sandbox::{Cause, Chunk, Layer, Policy, Stdin};
 use crate::{run, sh, stdout, told};
 
 #[tokio::test]
-async fn exit_codes_and_signals_are_the_program_s_own() {
+async fn exit_codes_and_signals_are_reported() {
     for (script, cause, code, signal) in [
         ("exit 0", Cause::Exited, Some(0), None),
         ("exit 77", Cause::Exited, Some(77), None),
@@ -35,7 +35,7 @@ async fn missing_and_broken_programs_have_their_own_causes() {
 
 /// As happens when a build's threads start processes while others write programs.
 #[tokio::test]
-async fn a_program_that_was_just_written_may_be_open_for_a_moment_still() {
+async fn program_still_open_for_writing_starts() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("true");
     std::fs::copy("/bin/true", &path).unwrap();
@@ -65,7 +65,7 @@ async fn a_program_that_was_just_written_may_be_open_for_a_moment_still() {
 }
 
 #[tokio::test]
-async fn the_world_inside_is_small_and_its_own() {
+async fn sandbox_shows_small_private_system() {
     let script =
         "id -u; id -g; uname -n; pwd; echo $HOME $LANG $TMPDIR; cat /proc/1/comm; ls /; ls /dev; ls /home";
     let outcome = run(&sh(script)).await;
@@ -80,7 +80,7 @@ async fn the_world_inside_is_small_and_its_own() {
 }
 
 #[tokio::test]
-async fn the_environment_is_only_what_was_named() {
+async fn environment_holds_named_variables_only() {
     let outcome = run(&Policy::new("env").env("NAMED", "yes").env("LANG", "C")).await;
     let mut lines: Vec<&str> = stdout(&outcome).lines().collect();
     lines.sort_unstable();
@@ -89,7 +89,7 @@ async fn the_environment_is_only_what_was_named() {
 }
 
 #[tokio::test]
-async fn every_layer_that_stands_as_on_is_in_force() {
+async fn layers_reported_on_are_in_force() {
     let outcome = run(&sh("grep -E '^(Cap|NoNew|Seccomp:)' /proc/self/status; cat /proc/self/cgroup")).await;
     let text = stdout(&outcome);
     assert!(text.contains("NoNewPrivs:\t1") && text.contains("Seccomp:\t2"), "{text}");
@@ -134,7 +134,7 @@ async fn streams_arrive_while_the_program_runs() {
 /// Regression: four of a thousand runs lost their last output. The program had ended, but the runtime
 /// remembered an older state of the pipe.
 #[tokio::test]
-async fn the_last_output_of_short_runs_is_complete() {
+async fn last_output_of_short_runs_is_complete() {
     const RUNS: usize = 320;
     const CONCURRENT_RUNS: usize = 8;
     for first in (0..RUNS).step_by(CONCURRENT_RUNS) {
@@ -151,7 +151,7 @@ async fn the_last_output_of_short_runs_is_complete() {
 }
 
 #[tokio::test]
-async fn standard_input_can_be_bytes_or_nothing() {
+async fn standard_input_can_be_bytes_or_null() {
     let outcome = run(&Policy::new("cat").stdin_bytes("some\nbytes")).await;
     assert_eq!(stdout(&outcome), "some\nbytes");
     let mut nothing = Policy::new("cat");
@@ -187,7 +187,7 @@ async fn output_that_is_not_text_survives() {
 }
 
 #[tokio::test]
-async fn a_run_can_be_cancelled() {
+async fn run_can_be_cancelled() {
     let running = hotcell_sandbox::spawn(&sh("sleep 60 & sleep 60")).await.expect("spawned");
     let cancel = running.canceller();
     let started = std::time::Instant::now();
@@ -200,7 +200,7 @@ async fn a_run_can_be_cancelled() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_cancelled_while_its_sandbox_is_made_is_cancelled() {
+async fn cancel_during_sandbox_creation_ends_run() {
     for n in 0..120 {
         let running = hotcell_sandbox::spawn(&sh("sleep 60")).await.expect("spawned");
         let cancel = running.canceller();
@@ -214,7 +214,7 @@ async fn a_run_that_is_cancelled_while_its_sandbox_is_made_is_cancelled() {
 
 /// Takes the best of five runs, since a busy machine may delay one.
 #[tokio::test]
-async fn a_run_that_is_cancelled_before_its_sandbox_exists_ends_at_once() {
+async fn cancel_before_sandbox_exists_ends_at_once() {
     let mut best = Duration::MAX;
     for _ in 0..5 {
         let running = hotcell_sandbox::spawn(&sh("sleep 60")).await.expect("spawned");
@@ -228,7 +228,7 @@ async fn a_run_that_is_cancelled_before_its_sandbox_exists_ends_at_once() {
 }
 
 #[tokio::test]
-async fn a_sandbox_can_be_made_before_its_job() {
+async fn sandbox_can_precede_its_job() {
     let engine = hotcell_sandbox::Engine::shared();
     let sandbox = engine.acquire(&hotcell_sandbox::Shape::default()).await.expect("acquired");
     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -266,7 +266,7 @@ async fn denied_calls_are_reported_with_their_name() {
 }
 
 #[tokio::test]
-async fn a_private_loopback_works() {
+async fn private_loopback_works() {
     let script = "import socket, threading\n\
                   s = socket.create_server(('127.0.0.1', 0))\n\
                   def serve():\n    c, _ = s.accept()\n    c.sendall(b'hello')\n    c.close()\n\
@@ -303,7 +303,7 @@ async fn proc_can_be_reduced_to_own_processes() {
 }
 
 #[tokio::test]
-async fn a_terminal_that_a_program_makes_is_its_dev_tty() {
+async fn program_terminal_is_its_dev_tty() {
     let script = "import errno, os, pty, termios\n\
         try: os.open('/dev/tty', os.O_RDWR)\n\
         except OSError as e: print(errno.errorcode[e.errno])\n\
@@ -315,7 +315,7 @@ async fn a_terminal_that_a_program_makes_is_its_dev_tty() {
 }
 
 #[tokio::test]
-async fn links_of_etc_into_usr_keep_what_they_say() {
+async fn etc_links_into_usr_keep_target() {
     let outcome = run(&sh("readlink /etc/mtab; readlink /etc/localtime")).await;
     let zone = std::fs::read_link("/etc/localtime")
         .ok()

@@ -45,7 +45,7 @@ async fn daemons_end_with_the_program() {
 }
 
 #[tokio::test]
-async fn a_child_that_holds_the_output_does_not_hold_the_answer() {
+async fn background_child_does_not_delay_outcome() {
     let started = Instant::now();
     let outcome = run(&sh("sleep 600 & echo done")).await;
     assert_eq!(outcome.stdout.text.as_deref(), Some("done\n"));
@@ -53,7 +53,7 @@ async fn a_child_that_holds_the_output_does_not_hold_the_answer() {
 }
 
 #[tokio::test]
-async fn killing_the_launcher_ends_its_sandboxes_and_the_next_run_has_a_new_one() {
+async fn killed_launcher_ends_sandboxes_and_is_replaced() {
     let engine = Engine::new();
     let mark = "hotcell-mark-launcher";
     let policy = stays(mark);
@@ -71,7 +71,7 @@ async fn killing_the_launcher_ends_its_sandboxes_and_the_next_run_has_a_new_one(
 }
 
 #[tokio::test]
-async fn a_stopped_launcher_does_not_keep_a_dropped_run_alive() {
+async fn stopped_launcher_does_not_keep_dropped_run() {
     let engine = Engine::new();
     let mark = "hotcell-mark-stopped";
     let policy = stays(mark);
@@ -90,7 +90,7 @@ async fn a_stopped_launcher_does_not_keep_a_dropped_run_alive() {
 
 /// Sandboxes only need their launcher to exist, so a launcher that does not answer must not cost a run.
 #[tokio::test]
-async fn a_stopped_launcher_is_replaced_and_its_runs_go_on() {
+async fn stopped_launcher_is_replaced_and_runs_continue() {
     let engine = Engine::new();
     let mark = "hotcell-mark-kept";
     let mut policy = sh("cat; echo done").arg(mark);
@@ -118,7 +118,7 @@ async fn a_stopped_launcher_is_replaced_and_its_runs_go_on() {
 }
 
 #[tokio::test]
-async fn a_hundred_runs_leave_nothing() {
+async fn hundred_runs_leave_no_resources() {
     let engine = Engine::new();
     let count = |what: &str| std::fs::read_dir(format!("/proc/self/{what}")).expect("/proc/self").count();
     let groups = || {
@@ -147,7 +147,7 @@ async fn a_hundred_runs_leave_nothing() {
 }
 
 #[tokio::test]
-async fn without_a_process_namespace_the_launcher_s_end_is_the_program_s() {
+async fn launcher_end_kills_program_without_pid_namespace() {
     let engine = Engine::new();
     let mark = "hotcell-mark-plain";
     let mut policy = stays(mark);
@@ -177,7 +177,7 @@ fn lives(pid: u32) -> bool {
 
 /// Regression: the second process waits for a job, and used to outlive the processes that could send one.
 #[tokio::test]
-async fn without_a_process_namespace_a_sandbox_without_a_job_leaves_no_process() {
+async fn jobless_sandbox_without_pid_namespace_leaves_no_process() {
     for killed in [false, true] {
         let engine = Engine::new();
         let shape = hotcell_sandbox::Shape {

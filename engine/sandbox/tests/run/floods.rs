@@ -29,7 +29,7 @@ async fn ends(policy: &Policy, cause: Cause) {
 }
 
 #[tokio::test]
-async fn calls_that_are_refused_without_end_meet_the_wall_clock() {
+async fn refused_calls_in_loop_meet_wall_limit() {
     let script = "import os, socket, threading\n\
         def ask():\n\
         \x20   while True:\n\
@@ -42,20 +42,20 @@ async fn calls_that_are_refused_without_end_meet_the_wall_clock() {
 }
 
 #[tokio::test]
-async fn output_in_small_pieces_meets_the_wall_clock() {
+async fn output_in_small_pieces_meets_wall_limit() {
     let script = "for i in 1 2 3 4; do while :; do printf x; printf y >&2; done & done; wait";
     ends(&sh(script).wall(Duration::from_secs(1)), Cause::WallLimit).await;
 }
 
 #[tokio::test]
-async fn events_that_nobody_takes_meet_the_limit_of_output() {
+async fn unread_events_meet_output_limit() {
     let mut policy = sh("yes >&3").events();
     policy.job.limits.output = Bytes::mib(1);
     ends(&policy, Cause::OutputLimit).await;
 }
 
 #[tokio::test]
-async fn what_a_flood_leaves_to_others_is_enough() {
+async fn flood_does_not_delay_other_runs() {
     let engine = Engine::new();
     let flood =
         sh("for i in 1 2 3 4; do while :; do printf x; done & done; wait").wall(Duration::from_secs(2));

@@ -39,7 +39,7 @@ fn project(mode: u32) -> tempfile::TempDir {
 const CHANGE: &str = "./run.sh && echo changed > sub/a.txt && rm run.sh && rm -r sub && mkdir sub && echo new > sub/b && cat sub/b";
 
 #[tokio::test]
-async fn a_workspace_is_writable_inside_and_untouched_outside() {
+async fn workspace_is_writable_inside_and_unchanged_outside() {
     let dir = project(0o700);
     let before = snapshot(dir.path());
     let outcome = run(&sh(CHANGE).workspace(dir.path())).await;
@@ -48,7 +48,7 @@ async fn a_workspace_is_writable_inside_and_untouched_outside() {
 }
 
 #[tokio::test]
-async fn a_workspace_of_another_user_works_for_root() {
+async fn workspace_of_another_user_works_for_root() {
     if !is_root() {
         eprintln!("skipped: only root can make files of another user");
         return;
@@ -73,7 +73,7 @@ async fn read_only_folders_are_read_only() {
 }
 
 #[tokio::test]
-async fn a_copy_on_write_folder_changes_for_the_run_alone() {
+async fn copy_on_write_folder_changes_inside_only() {
     let dir = project(0o700);
     let before = snapshot(dir.path());
     let script = "cat ~/kept/sub/a.txt; echo x > ~/kept/new && echo y >> ~/kept/sub/a.txt && cat ~/kept/new ~/kept/sub/a.txt && \
@@ -95,7 +95,7 @@ async fn a_copy_on_write_folder_changes_for_the_run_alone() {
 }
 
 #[tokio::test]
-async fn what_is_written_to_a_writable_folder_belongs_to_its_owner() {
+async fn writable_folder_files_belong_to_folder_owner() {
     use std::os::unix::fs::MetadataExt;
     let dir = project(0o700);
     if is_root() {
@@ -112,7 +112,7 @@ async fn what_is_written_to_a_writable_folder_belongs_to_its_owner() {
 }
 
 #[tokio::test]
-async fn a_single_file_can_be_bound_anywhere() {
+async fn single_file_can_be_bound_anywhere() {
     let dir = project(0o700);
     let file = dir.path().join("sub/a.txt");
     let policy = sh("cat /etc/extra.conf /opt/x/y ~/deep/er/file").read_only(&file, "/etc/extra.conf");
@@ -152,7 +152,7 @@ async fn names_that_are_not_text_survive() {
 }
 
 #[tokio::test]
-async fn nothing_is_ever_made_on_the_host_for_a_mountpoint() {
+async fn mountpoints_are_never_made_on_host() {
     let dir = project(0o755);
     let before = Path::new("/usr/hotcell-ghost").exists();
     let outcome = run(&sh("true").read_only(dir.path(), "/usr/hotcell-ghost/x")).await;
@@ -164,7 +164,7 @@ async fn nothing_is_ever_made_on_the_host_for_a_mountpoint() {
 }
 
 #[tokio::test]
-async fn no_setuid_file_reaches_the_host() {
+async fn setuid_files_cannot_reach_host() {
     let dir = tempfile::tempdir().expect("a folder");
     let script = "import os, ctypes\n\
         def tried(what, *a):\n try: what(*a); print('made')\n except OSError as e: print(e.errno)\n\
@@ -235,7 +235,7 @@ fn named(script: &str, folder: &Path, names: &[&Path]) -> hotcell_sandbox::Polic
 }
 
 #[tokio::test]
-async fn further_names_lead_to_the_workspace_and_show_nothing_else() {
+async fn workspace_aliases_show_only_workspace() {
     let dir = project(0o755);
     // In scratch, in the root, and at paths of the sandbox's own.
     for (name, leads) in [
@@ -259,7 +259,7 @@ async fn further_names_lead_to_the_workspace_and_show_nothing_else() {
 }
 
 #[tokio::test]
-async fn what_is_shown_below_a_further_name_stays_there() {
+async fn binds_below_alias_stay_visible() {
     let dir = project(0o755);
     let inner = dir.path().join("sub");
     for name in ["/srv/project", "/tmp/project"] {

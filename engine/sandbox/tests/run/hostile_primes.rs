@@ -165,17 +165,17 @@ async fn all(file: &str, cases: &[(&str, Fate)], imports: &[&str]) {
 }
 
 #[tokio::test]
-async fn start_files_that_misbehave() {
+async fn misbehaving_start_files_change_no_outcome() {
     all("start.py", STARTS, &[]).await;
 }
 
 #[tokio::test]
-async fn modules_that_misbehave() {
+async fn misbehaving_modules_change_no_outcome() {
     all("mine.py", MODULES, &["mine"]).await;
 }
 
 #[tokio::test]
-async fn a_module_that_is_not_there_is_no_reason_to_fail() {
+async fn missing_module_does_not_fail_priming() {
     if !has_python() {
         return;
     }

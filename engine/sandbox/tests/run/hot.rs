@@ -33,7 +33,7 @@ async fn filled(pool: &Pool, count: usize) {
 /// Process 1 shares a namespace with the program, and can mount while it sets up. Checks its remaining
 /// privileges when a job needs nothing from it.
 #[tokio::test]
-async fn process_1_has_given_everything_away_before_a_job_comes() {
+async fn process_1_drops_privileges_before_job() {
     let pool = pool();
     let policy = sh(
         "grep -E '^(CapPrm|CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/1/status | tr -s '\\t' ' '; ls /proc/1/fd",
@@ -51,7 +51,7 @@ async fn process_1_has_given_everything_away_before_a_job_comes() {
 
 /// A job too long for a message is sent in a memfd.
 #[tokio::test]
-async fn long_jobs_arrive_whole() {
+async fn long_jobs_arrive_complete() {
     let pool = pool();
     for length in [10, 8_000, 16_000, 100_000] {
         let argument = "x".repeat(length);
@@ -71,7 +71,7 @@ const LOOKS: &str = "set -- /proc/[0-9]*; echo $#; pwd; id; hostname; env | sort
     ulimit -a; ls /proc/self/fd; cat /proc/self/limits; ip -o addr 2>/dev/null | wc -l; cat; exit 3";
 
 #[tokio::test]
-async fn a_sandbox_made_ahead_is_as_one_made_for_the_run() {
+async fn pooled_sandbox_equals_fresh_one() {
     let pool = pool();
     let workspace = tempfile::tempdir().expect("a folder");
     std::fs::write(workspace.path().join("file"), "text").expect("written");
@@ -113,7 +113,7 @@ async fn a_sandbox_made_ahead_is_as_one_made_for_the_run() {
 }
 
 #[tokio::test]
-async fn a_sandbox_is_used_once() {
+async fn sandbox_is_used_once() {
     let pool = pool();
     let leaves = sh(
         "set -- /proc/[0-9]*; echo $# $$; ls -A /tmp /home/sandbox /dev/shm; echo mine > /tmp/left; echo mine > /home/sandbox/left; \
@@ -133,7 +133,7 @@ async fn a_sandbox_is_used_once() {
 /// Shortly after a job was sent, process 1 is asked whether its program runs. Events at about that time must
 /// not end a run or get lost.
 #[tokio::test]
-async fn what_happens_when_the_news_is_asked_for() {
+async fn events_during_start_query_are_handled() {
     let pool = pool();
     // Orphans end before, at and after that time, each waking process 1, while the program goes on.
     let orphans = "for n in 1 3 5 6; do (sleep 0.00$n &); done";
@@ -171,7 +171,7 @@ async fn what_happens_when_the_news_is_asked_for() {
 /// A process that writes to an ended program, or to one that no longer reads, must not wait until the run is
 /// followed.
 #[tokio::test]
-async fn who_writes_to_a_program_hears_that_it_reads_no_more() {
+async fn standard_input_writer_sees_closed_pipe() {
     use tokio::io::AsyncWriteExt;
     let pool = pool();
     for script in ["true", "exec 0<&-; (true &); sleep 0.5"] {
@@ -191,7 +191,7 @@ async fn who_writes_to_a_program_hears_that_it_reads_no_more() {
 
 /// Output of a program that has ended before it is read must count too.
 #[tokio::test]
-async fn the_limit_of_output_holds_for_short_programs() {
+async fn output_limit_holds_for_short_programs() {
     let pool = pool();
     let mut policy = sh("head -c 20000 /dev/zero");
     policy.job.limits.output = Bytes(4096);
@@ -202,7 +202,7 @@ async fn the_limit_of_output_holds_for_short_programs() {
 }
 
 #[tokio::test]
-async fn limits_hold_in_a_sandbox_made_ahead() {
+async fn limits_hold_in_pooled_sandbox() {
     let pool = pool();
     let hungry = sh("dd if=/dev/zero of=/dev/shm/a bs=1M count=200 2>/dev/null; x=$(head -c 200000000 /dev/zero | tr '\\0' a); echo $?")
         .memory(Bytes::mib(64));
@@ -222,7 +222,7 @@ async fn limits_hold_in_a_sandbox_made_ahead() {
 }
 
 #[tokio::test]
-async fn a_launcher_that_is_killed_takes_what_waits_with_it() {
+async fn killed_launcher_ends_waiting_sandboxes() {
     let pool = pool();
     warmed(&pool, &sh("true")).await;
     let launcher = pool.engine().launcher_id().await.expect("a launcher");
@@ -236,7 +236,7 @@ async fn a_launcher_that_is_killed_takes_what_waits_with_it() {
 
 /// The runner took no job, so its status is not the end of a program.
 #[tokio::test]
-async fn a_runner_that_is_killed_while_it_waits_runs_nothing() {
+async fn runner_killed_while_waiting_runs_no_job() {
     // With a folder, process 1 gets the job; without one, the runner does.
     for policy in [sh("echo still"), sh("echo still").read_only("/usr", "/tmp/data")] {
         let pool = pool();
@@ -270,7 +270,7 @@ fn children(of: u32) -> Vec<u32> {
 }
 
 #[tokio::test]
-async fn what_nobody_asks_for_goes_and_a_budget_is_kept() {
+async fn idle_sandboxes_expire_and_budget_holds() {
     let options = PoolOptions { each: 3, all: 4, idle: Duration::from_millis(400), ..PoolOptions::default() };
     let pool = Pool::new(Engine::new(), options);
     let shapes = [sh("true"), sh("true").memory(Bytes::mib(99)), sh("true").memory(Bytes::mib(98))];
@@ -303,7 +303,7 @@ async fn what_nobody_asks_for_goes_and_a_budget_is_kept() {
 }
 
 #[tokio::test]
-async fn a_shape_that_cannot_be_had_is_refused_as_always() {
+async fn impossible_shape_is_refused_by_pool() {
     let pool = pool();
     let impossible = sh("true").memory(Bytes(0));
     for _ in 0..3 {
@@ -318,7 +318,7 @@ async fn a_shape_that_cannot_be_had_is_refused_as_always() {
 }
 
 #[tokio::test]
-async fn as_many_as_ask_at_once_are_served() {
+async fn concurrent_requests_are_all_served() {
     // More requests than the socket to the launcher holds.
     let engine = Engine::new();
     let runs: Vec<_> = (0..96)

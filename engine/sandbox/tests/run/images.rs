@@ -78,7 +78,7 @@ impl Made {
 }
 
 #[tokio::test]
-async fn an_image_takes_the_place_of_the_host() {
+async fn image_replaces_host_files() {
     let Some(made) = Made::new() else { return };
     let script = "cat /etc/sub/a; ls /opt; /start; ls /usr; head -n1 /etc/passwd; ls /dev; id -un; ls /home";
     let outcome = run(&made.sh(script)).await;
@@ -91,7 +91,7 @@ async fn an_image_takes_the_place_of_the_host() {
 }
 
 #[tokio::test]
-async fn an_image_is_read_only_and_has_all_layers_in_force() {
+async fn image_is_read_only_with_all_layers() {
     let Some(made) = Made::new() else { return };
     let script =
         "touch /usr/x; touch /etc/x; touch /x; echo x > /opt/x; touch /tmp/y /dev/shm/y ~/y; ls /tmp";
@@ -108,7 +108,7 @@ async fn an_image_is_read_only_and_has_all_layers_in_force() {
 }
 
 #[tokio::test]
-async fn a_workspace_and_folders_are_shown_in_an_image() {
+async fn workspace_and_folders_are_visible_in_image() {
     let Some(made) = Made::new() else { return };
     let project = tempfile::tempdir().expect("a folder");
     fs::write(project.path().join("a"), "project\n").expect("written");
@@ -140,7 +140,7 @@ async fn programs_are_those_of_the_image() {
 }
 
 #[tokio::test]
-async fn an_image_that_cannot_be_shown_is_refused() {
+async fn unusable_image_is_refused() {
     let Some(made) = Made::new() else { return };
     let mut plain = made.sh("true");
     plain.shape.confinement = Confinement::LandlockOnly;

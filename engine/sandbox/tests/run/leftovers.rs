@@ -41,7 +41,7 @@ fn refused(home: &Home, path: &str) -> &'static str {
 }
 
 #[tokio::test]
-async fn events_come_by_a_descriptor_of_their_own() {
+async fn events_use_separate_descriptor() {
     for confinement in BOTH {
         let (finished, events) =
             finish(sh("echo one >&3; echo out; echo two >&3").events(), confinement).await;
@@ -51,7 +51,7 @@ async fn events_come_by_a_descriptor_of_their_own() {
 }
 
 #[tokio::test]
-async fn without_events_there_is_no_such_descriptor() {
+async fn event_descriptor_is_absent_without_events() {
     let outcome = run(&sh("ls /proc/self/fd; echo x >&3")).await;
     // Descriptor 3 is the folder that `ls` reads.
     assert_eq!(stdout(&outcome), "0\n1\n2\n3\n", "{}", told(&outcome));
@@ -59,7 +59,7 @@ async fn without_events_there_is_no_such_descriptor() {
 }
 
 #[tokio::test]
-async fn an_event_comes_while_the_program_runs() {
+async fn event_arrives_while_program_runs() {
     let policy = sh("echo begun >&3; read line; echo \"$line\" >&3").events().stdin_piped();
     let mut running = hotcell_sandbox::spawn(&policy).await.expect("starts");
     let mut stdin = running.stdin().expect("a pipe");
@@ -72,7 +72,7 @@ async fn an_event_comes_while_the_program_runs() {
 }
 
 #[tokio::test]
-async fn a_flood_of_events_hits_the_limit_of_output() {
+async fn event_flood_hits_output_limit() {
     let mut policy = sh("yes >&3").events();
     policy.job.limits.output = Bytes::mib(1);
     let (finished, events) = finish(policy, Confinement::Namespaces).await;
@@ -96,7 +96,7 @@ async fn files_at_home_can_be_read_afterwards() {
 }
 
 #[tokio::test]
-async fn nothing_is_followed_out_of_it() {
+async fn home_reader_follows_no_link() {
     let script = "ln -s /etc/passwd link; ln -s / root; ln -s /etc etc; mkfifo pipe; mkdir folder; \
                   truncate -s 1024G sparse; ln -s report twice; echo x > report; \
                   /usr/bin/python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"socket\")' 2>/dev/null || mkfifo socket";
@@ -128,7 +128,7 @@ async fn nothing_is_followed_out_of_it() {
 }
 
 #[tokio::test]
-async fn a_limit_leaves_the_files_there() {
+async fn files_survive_time_limit() {
     for confinement in BOTH {
         let policy = sh("printf partly > report; sleep 60").wall(Duration::from_millis(400));
         let (finished, _) = finish(policy, confinement).await;
@@ -171,7 +171,7 @@ async fn layers_lie_over_a_workspace() {
 }
 
 #[tokio::test]
-async fn a_copied_workspace_is_changed_as_a_whole() {
+async fn copied_workspace_is_reported_completely() {
     let original = tempfile::tempdir().expect("a folder");
     std::fs::write(original.path().join("a"), "original").expect("written");
     let policy = sh("echo 1 > b").workspace(original.path());
@@ -185,7 +185,7 @@ async fn a_copied_workspace_is_changed_as_a_whole() {
 }
 
 #[tokio::test]
-async fn too_many_layers_are_refused() {
+async fn excess_layers_are_refused() {
     let dir = tempfile::tempdir().expect("a folder");
     for (workspace, count) in [(true, 9), (false, 1)] {
         let mut policy = sh("true");

@@ -23,7 +23,7 @@ async fn bomb(policy: &Policy, cause: Cause) -> Outcome {
 }
 
 #[tokio::test]
-async fn the_wall_clock_ends_a_sleeper_that_ignores_signals() {
+async fn wall_limit_ends_sleeper_ignoring_signals() {
     let policy =
         sh("trap '' TERM INT; echo begun; while :; do sleep 1; done").wall(Duration::from_millis(300));
     let outcome = bomb(&policy, Cause::WallLimit).await;
@@ -67,7 +67,7 @@ async fn memory_that_forked_workers_share_counts_once() {
 }
 
 #[tokio::test]
-async fn a_fork_bomb_is_held_and_ended() {
+async fn fork_bomb_is_limited_and_ended() {
     let mut policy = sh("f() { f | f & f; }; f").wall(Duration::from_secs(5));
     policy.job.limits.processes = 20;
     let outcome = run(&policy).await;
@@ -105,7 +105,7 @@ async fn output_ends_a_bomb_and_keeps_both_ends() {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_denied_and_then_ends_the_run() {
+async fn full_disk_is_denied_then_ends_run() {
     let limits = Limits { disk: Bytes::mib(4), ..Limits::default() };
     let once = run(&sh("head -c 8M /dev/zero > /tmp/x; echo $?").limits(limits.clone())).await;
     assert_eq!((once.cause, once.stdout.text.as_deref()), (Cause::Exited, Some("1\n")), "{}", told(&once));
@@ -115,7 +115,7 @@ async fn a_full_disk_is_denied_and_then_ends_the_run() {
 }
 
 #[tokio::test]
-async fn too_many_files_are_denied_and_then_end_the_run() {
+async fn excess_files_are_denied_then_end_run() {
     let limits = Limits { files: 100, ..Limits::default() };
     let script = "import itertools, time\nfor i in itertools.count():\n try: open(f'/tmp/{i}', 'x').close()\n except OSError: time.sleep(0.05)";
     let outcome = bomb(&python(script).limits(limits), Cause::FileLimit).await;
@@ -131,7 +131,7 @@ async fn scratch_is_not_charged_as_memory() {
 }
 
 #[tokio::test]
-async fn a_job_below_its_shape_s_ceilings_has_its_own_limits() {
+async fn job_limits_below_shape_hold() {
     let engine = hotcell_sandbox::Engine::shared();
     let sandbox = engine.acquire(&hotcell_sandbox::Shape::default()).await.expect("acquired");
     let script = "import time\nx = bytearray(96 << 20)\ntime.sleep(5)";
@@ -146,7 +146,7 @@ async fn a_job_below_its_shape_s_ceilings_has_its_own_limits() {
 }
 
 #[tokio::test]
-async fn a_program_cannot_forge_a_limit() {
+async fn program_cannot_forge_limit() {
     let outcome = run(&sh("kill -XCPU $$")).await;
     assert_eq!(
         (outcome.cause, outcome.signal.as_deref()),

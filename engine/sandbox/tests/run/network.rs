@@ -69,7 +69,7 @@ fn client() -> Policy {
 }
 
 #[tokio::test]
-async fn each_run_is_served_by_itself_and_there_is_no_route() {
+async fn proxy_serves_each_run_without_route() {
     let policy = client().proxy(SharedProxy::new(Greeter::default()));
     for number in 0..3 {
         let outcome = run(&policy).await;
@@ -80,7 +80,7 @@ async fn each_run_is_served_by_itself_and_there_is_no_route() {
 }
 
 #[tokio::test]
-async fn sockets_that_nobody_serves_are_closed() {
+async fn sockets_without_proxy_are_closed() {
     let mut policy = client();
     policy.shape.network = Network::Proxy;
     let outcome = run(&policy).await;
@@ -88,7 +88,7 @@ async fn sockets_that_nobody_serves_are_closed() {
 }
 
 #[tokio::test]
-async fn only_a_sandbox_with_a_proxy_knows_of_one() {
+async fn proxy_settings_need_proxied_sandbox() {
     // A socket for names is there without one too.
     let proxied = "grep -c nameserver /etc/resolv.conf; grep -c 'hosts: files dns' /etc/nsswitch.conf; echo $HTTP_PROXY";
     let policy = sh(proxied).proxy(SharedProxy::new(Greeter::default()));
@@ -100,7 +100,7 @@ async fn only_a_sandbox_with_a_proxy_knows_of_one() {
 }
 
 #[tokio::test]
-async fn without_a_network_of_its_own_it_is_refused() {
+async fn proxy_without_network_namespace_is_refused() {
     let mut policy = client().proxy(SharedProxy::new(Greeter::default()));
     policy.shape.confinement = Confinement::LandlockOnly;
     let outcome = run(&policy).await;
@@ -114,7 +114,7 @@ async fn without_a_network_of_its_own_it_is_refused() {
 
 /// Names are unknown at once, and the report has those that were asked for; this machine's own are in the made hosts file.
 #[tokio::test]
-async fn without_a_network_the_names_that_were_asked_for_are_told() {
+async fn names_asked_without_network_are_reported() {
     let script = "import socket as s, time\n\
         for name in ('localhost', 'sandbox', 'pypi.test', 'deep.pypi.test', 'pypi.test'):\n    \
             since = time.time()\n    \
@@ -138,7 +138,7 @@ async fn without_a_network_the_names_that_were_asked_for_are_told() {
 
 /// glibc leaves out address families for which a machine has loopback addresses only.
 #[tokio::test]
-async fn names_of_this_machine_are_found_with_the_flag_for_configured_families() {
+async fn local_names_resolve_with_addrconfig_flag() {
     let script = "import socket as s\n\
         for host, family in (('127.0.0.1', s.AF_INET), ('::1', s.AF_INET6), ('localhost', s.AF_INET), ('localhost', 0)):\n    \
             print(host, s.getaddrinfo(host, 80, family, s.SOCK_STREAM, 0, s.AI_ADDRCONFIG)[0][4][1])\n\

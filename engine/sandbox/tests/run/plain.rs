@@ -13,7 +13,7 @@ fn plain(mut policy: Policy) -> Policy {
 }
 
 #[tokio::test]
-async fn of_proc_it_shows_all_that_the_user_may_read_or_the_folder_of_the_first_process() {
+async fn proc_view_limits_visible_processes() {
     let script = "read -r own < /proc/self/stat && echo own; cat /proc/1/cmdline > /dev/null && echo host; \
         cat /proc/cpuinfo > /dev/null && echo machine; cat /proc/self/status > /dev/null && echo child; true";
     let of = |proc| {
@@ -28,7 +28,7 @@ async fn of_proc_it_shows_all_that_the_user_may_read_or_the_folder_of_the_first_
 }
 
 #[tokio::test]
-async fn it_runs_and_says_what_is_missing() {
+async fn landlock_only_run_reports_missing_layers() {
     let outcome = run(&plain(sh(
         "echo $HOME; touch $HOME/x && echo wrote; pwd; grep -E '^(NoNew|Seccomp:)' /proc/self/status",
     )))
@@ -56,7 +56,7 @@ async fn it_runs_and_says_what_is_missing() {
 }
 
 #[tokio::test]
-async fn the_host_s_files_and_network_are_out_of_reach() {
+async fn landlock_only_denies_host_files_and_network() {
     let secret = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(secret.path(), "secret").expect("written");
     let script = "cat \"$0\"; cat /etc/shadow; echo x > /tmp/hotcell-plain-escape; \
@@ -68,7 +68,7 @@ async fn the_host_s_files_and_network_are_out_of_reach() {
 }
 
 #[tokio::test]
-async fn daemons_end_with_the_program_and_with_a_limit() {
+async fn daemons_end_with_program_or_limit() {
     // A machine that is emulated may need a second to start a shell.
     for (script, seconds, cause) in [
         ("setsid sleep 613 & echo begun", 30.0, Cause::Exited),
@@ -91,7 +91,7 @@ async fn daemons_end_with_the_program_and_with_a_limit() {
 }
 
 #[tokio::test]
-async fn a_workspace_is_a_copy_and_folders_keep_their_place() {
+async fn landlock_only_workspace_is_copy() {
     let dir = tempfile::tempdir().expect("a folder");
     std::fs::write(dir.path().join("a"), "original").expect("written");
     let outcome = run(&plain(sh("cat a; echo changed > a; cat a").workspace(dir.path()))).await;

@@ -196,7 +196,7 @@ const SIGHTS: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn a_primed_interpreter_is_as_a_fresh_one() {
+async fn primed_python_equals_fresh_one() {
     if !has_python() {
         return;
     }
@@ -210,7 +210,7 @@ async fn a_primed_interpreter_is_as_a_fresh_one() {
 }
 
 #[tokio::test]
-async fn every_module_of_the_library_is_the_same() {
+async fn primed_standard_library_modules_equal_fresh_ones() {
     if !has_python() {
         return;
     }
@@ -293,7 +293,7 @@ async fn scripts_modules_folders_and_archives_run_as_always() {
 }
 
 #[tokio::test]
-async fn an_interpreter_of_a_toolchain_waits_too() {
+async fn toolchain_interpreter_is_primed() {
     if !has_python() {
         return;
     }
@@ -337,7 +337,7 @@ async fn an_interpreter_of_a_toolchain_waits_too() {
 }
 
 #[tokio::test]
-async fn limits_of_the_job_hold_for_an_interpreter_that_was_there_before() {
+async fn job_limits_hold_for_primed_interpreter() {
     if !has_python() {
         return;
     }
@@ -370,7 +370,7 @@ async fn limits_of_the_job_hold_for_an_interpreter_that_was_there_before() {
 }
 
 #[tokio::test]
-async fn nothing_passes_from_one_run_to_the_next() {
+async fn primed_runs_share_no_state() {
     if !has_python() {
         return;
     }
@@ -499,7 +499,7 @@ const NODE_SIGHTS: &[(&str, &str)] = &[
 ];
 
 #[tokio::test]
-async fn a_primed_node_is_as_a_fresh_one() {
+async fn primed_node_equals_fresh_one() {
     if !Path::new("/usr/bin/node").exists() {
         println!("skipped: no /usr/bin/node");
         return;
@@ -529,7 +529,7 @@ async fn a_primed_node_is_as_a_fresh_one() {
 }
 
 #[tokio::test]
-async fn an_interpreter_that_is_not_there_is_missed_as_always() {
+async fn missing_interpreter_is_not_found_with_pool() {
     let pool = pool();
     let policy = Policy::new("python3.99").args(["-c", "print(1)"]);
     let cold = pool.engine().run(&policy).await;
@@ -543,7 +543,7 @@ async fn an_interpreter_that_is_not_there_is_missed_as_always() {
 }
 
 #[tokio::test]
-async fn an_interpreter_that_is_killed_while_it_waits_is_replaced() {
+async fn primed_interpreter_killed_while_waiting_is_replaced() {
     if !has_python() {
         return;
     }

@@ -115,7 +115,7 @@ fn in_a_domain() {
 }
 
 #[tokio::test]
-async fn a_landlock_domain_that_nobody_sees_is_declined() {
+async fn hidden_landlock_domain_is_declined() {
     if Engine::new().host().landlock.is_err() {
         return;
     }

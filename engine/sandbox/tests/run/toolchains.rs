@@ -60,7 +60,7 @@ fn make_venv(at: &Path) {
 const IMPORTS: &[&str] = &["-c", "import only_here; print(only_here.WORD)"];
 
 #[tokio::test]
-async fn a_venv_in_a_home_folder() {
+async fn venv_in_home_folder_runs() {
     let home = Home::new();
     let venv = home.path("venvs/work");
     make_venv(&venv);
@@ -73,7 +73,7 @@ async fn a_venv_in_a_home_folder() {
 }
 
 #[tokio::test]
-async fn a_project_with_its_own_venv_in_a_home_folder() {
+async fn project_venv_in_home_folder_runs() {
     let home = Home::new();
     let project = home.path("src/project");
     std::fs::create_dir_all(&project).expect("made");
@@ -107,7 +107,7 @@ fn make_prefix(at: &Path) -> Option<()> {
 }
 
 #[tokio::test]
-async fn a_pyenv_style_prefix_behind_a_shim() {
+async fn pyenv_prefix_behind_shim_runs() {
     let home = Home::new();
     make_prefix(&home.path(".pyenv/versions/3.99.1")).expect("a prefix");
     std::fs::write(home.path(".pyenv/version"), "3.99.1\n").expect("written");
@@ -120,7 +120,7 @@ async fn a_pyenv_style_prefix_behind_a_shim() {
 }
 
 #[tokio::test]
-async fn a_uv_style_prefix_and_a_venv_made_from_it() {
+async fn uv_prefix_and_its_venv_run() {
     let home = Home::new();
     let prefix = home.path(".local/share/uv/python/cpython-3.99.1-linux-x86_64-gnu");
     make_prefix(&prefix).expect("a prefix");
@@ -137,7 +137,7 @@ async fn a_uv_style_prefix_and_a_venv_made_from_it() {
 }
 
 #[tokio::test]
-async fn an_nvm_style_node() {
+async fn nvm_node_runs() {
     let Ok(node) = Path::new("/usr/bin/node").canonicalize() else {
         eprintln!("skipped: no /usr/bin/node to copy (Debian package nodejs)");
         return;
@@ -154,7 +154,7 @@ async fn an_nvm_style_node() {
 }
 
 #[tokio::test]
-async fn the_rust_toolchain_of_this_machine() {
+async fn rust_toolchain_of_this_machine_builds() {
     let around = Surroundings::of_this_process();
     let Ok(found) = toolchain::find(OsStr::new("rustc"), &around) else {
         eprintln!("skipped: no rustc on PATH");

@@ -57,7 +57,7 @@ fn secret() -> tempfile::NamedTempFile {
 }
 
 #[tokio::test]
-async fn each_landlock_version_works_and_holds() {
+async fn landlock_versions_each_work_and_hold() {
     let kernel = Engine::new().host().landlock.clone().unwrap_or(0);
     let (secret, project) = (secret(), tempfile::tempdir().expect("a folder"));
     std::fs::write(project.path().join("file"), "x").expect("written");
@@ -79,7 +79,7 @@ async fn each_landlock_version_works_and_holds() {
 }
 
 #[tokio::test]
-async fn without_landlock_a_policy_that_requires_it_is_refused() {
+async fn policy_requiring_missing_landlock_is_refused() {
     let engine = Engine::with_landlock_at_most(0);
     for confinement in [Confinement::Namespaces, Confinement::LandlockOnly] {
         let mut policy = Policy::new("true");

@@ -78,7 +78,7 @@ proptest! {
     }
 
     #[test]
-    fn the_shipped_filters_decide_as_their_rules_do(
+    fn shipped_filters_match_their_rules(
         bits in 0..Options::COUNT,
         number in prop_oneof![0..480_u32, any::<u32>()],
         arguments in proptest::array::uniform6(values()),

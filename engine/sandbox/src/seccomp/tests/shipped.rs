@@ -196,7 +196,7 @@ fn internet_sockets_are_an_option() {
 }
 
 #[test]
-fn without_namespaces_other_processes_are_left_alone() {
+fn calls_on_other_processes_need_namespaces() {
     let minus_one = u64::from(u32::MAX);
     let table: &[(&str, &[u64])] = &[
         ("kill", &[minus_one, 9]),
@@ -223,7 +223,7 @@ fn without_namespaces_other_processes_are_left_alone() {
 }
 
 #[test]
-fn on_the_host_s_own_tree_what_landlock_does_not_cover_is_refused() {
+fn host_tree_calls_beyond_landlock_are_denied() {
     let refused = [
         "chmod",
         "fchmod",
@@ -252,7 +252,7 @@ fn on_the_host_s_own_tree_what_landlock_does_not_cover_is_refused() {
 }
 
 #[test]
-fn truncation_is_refused_where_landlock_alone_stands_and_does_not_know_it() {
+fn truncation_is_denied_below_landlock_abi_3() {
     const TRUNCATE: u64 = 0o1000;
     for options in all_option_sets().filter(|options| !options.host_writes) {
         let refused = if options.plain && options.truncates { DENY } else { ALLOW };
@@ -270,14 +270,14 @@ fn truncation_is_refused_where_landlock_alone_stands_and_does_not_know_it() {
 }
 
 #[test]
-fn memory_that_nothing_accounts_for_cannot_be_made() {
+fn unaccounted_memory_calls_are_missing() {
     for options in all_option_sets().filter(|options| !options.plain) {
         expect(options, "memfd_create", &[0; 6], if options.accounted { ALLOW } else { NONE });
     }
 }
 
 #[test]
-fn set_id_files_cannot_be_made_where_the_host_is_written() {
+fn set_id_modes_are_denied_on_host_files() {
     const CREATE: u64 = 0o100;
     let table: &[(&str, &[u64])] = &[
         ("chmod", &[1, 0o4755]),
@@ -303,7 +303,7 @@ fn set_id_files_cannot_be_made_where_the_host_is_written() {
 }
 
 #[test]
-fn foreign_architectures_and_x32_are_killed_and_unknown_numbers_do_not_exist() {
+fn foreign_architectures_are_killed_unknown_calls_missing() {
     let enosys = answer(NONE, false);
     for options in option_sets() {
         for arch in Arch::ALL {
@@ -331,7 +331,7 @@ fn foreign_architectures_and_x32_are_killed_and_unknown_numbers_do_not_exist() {
 }
 
 #[test]
-fn init_may_do_its_work_and_dies_of_all_else() {
+fn init_filter_kills_unexpected_calls() {
     for arch in Arch::ALL {
         let says = |name: &str, arguments: &[u64]| {
             let number = arch.table().number(name).unwrap();
@@ -423,7 +423,7 @@ fn init_may_do_its_work_and_dies_of_all_else() {
 }
 
 #[test]
-fn every_named_call_is_judged() {
+fn named_calls_all_have_rules() {
     for arch in Arch::ALL {
         for (_, name) in &arch.table().names {
             assert!(program_rules().mentions(name), "{name} on {arch:?}");
@@ -432,7 +432,7 @@ fn every_named_call_is_judged() {
 }
 
 #[test]
-fn the_tables_know_what_they_should() {
+fn syscall_tables_are_sorted_and_correct() {
     assert_eq!(name(Arch::X86_64, 0), Some("read"));
     assert_eq!(name(Arch::X86_64, 101), Some("ptrace"));
     assert_eq!(name(Arch::Aarch64, 117), Some("ptrace"));
@@ -449,7 +449,7 @@ fn the_tables_know_what_they_should() {
 }
 
 #[test]
-fn only_calls_with_an_address_may_continue() {
+fn continuation_needs_call_with_address() {
     for arch in Arch::ALL {
         for number in -10..1000 {
             let address = name(arch, number).is_some_and(|name| ADDRESS_CALLS.contains(&name));

@@ -95,7 +95,7 @@ fn options_that_programs_set_are_in_the_list() {
 }
 
 #[test]
-fn urgent_data_is_not_supported_with_whatever_other_flags() {
+fn urgent_data_is_unsupported_with_any_flags() {
     let calls =
         [("sendto", 3), ("recvfrom", 3), ("sendmsg", 2), ("recvmsg", 2), ("sendmmsg", 3), ("recvmmsg", 3)];
     for options in all_option_sets() {
@@ -116,7 +116,7 @@ fn urgent_data_is_not_supported_with_whatever_other_flags() {
 }
 
 #[test]
-fn the_page_cache_is_not_told_of() {
+fn uncached_io_flag_is_unsupported() {
     for options in all_option_sets() {
         for name in ["preadv2", "pwritev2"] {
             for junk in JUNK {
@@ -131,7 +131,7 @@ fn the_page_cache_is_not_told_of() {
 }
 
 #[test]
-fn huge_pages_are_not_there_with_whatever_other_flags() {
+fn huge_pages_are_unavailable_with_any_flags() {
     for options in all_option_sets() {
         for others in [0, 0x1, 0x2, 0x22, 0x4022, 0x2_0022, 0x8_0022, 0xffff_fffb & !0x4_0000 & !0x800] {
             for junk in JUNK {
@@ -189,7 +189,7 @@ fn process_1_is_left_alone_by_every_name() {
 }
 
 #[test]
-fn leases_are_denied_and_watches_by_fcntl_where_inotify_is() {
+fn fcntl_leases_and_watches_are_denied() {
     for options in all_option_sets() {
         for command in (0..16).chain([1024, 1025, 1026, 1030, 1031, 1033, 1036, 1040]) {
             let wanted = match command {
@@ -205,7 +205,7 @@ fn leases_are_denied_and_watches_by_fcntl_where_inotify_is() {
 }
 
 #[test]
-fn without_sockets_there_is_no_pair_that_reaches_others() {
+fn landlock_only_denies_datagram_socket_pairs() {
     for options in all_option_sets() {
         for flags in [0, 0x800, 0x8_0000, 0x8_0800] {
             let datagrams = if options.plain { DENY } else { ALLOW };
@@ -250,7 +250,7 @@ fn requests_to_sockets_read_and_load_no_module() {
 }
 
 #[test]
-fn namespaces_keys_and_terminals_have_no_other_spelling_by_ioctl() {
+fn ioctl_cannot_reach_namespaces_keys_or_terminals() {
     for options in option_sets() {
         for direction in 0..4 {
             for number in 0..=0xff {
@@ -275,7 +275,7 @@ fn namespaces_keys_and_terminals_have_no_other_spelling_by_ioctl() {
 }
 
 #[test]
-fn attributes_of_files_have_no_other_spelling_on_the_host_s_own_tree() {
+fn ioctl_cannot_change_host_file_attributes() {
     // FS_IOC_SETFLAGS (also of 32 bits), FS_IOC_FSSETXATTR, FS_IOC_SETVERSION, verity, an encryption policy, freezing.
     let changing = [
         0x4008_6602,

@@ -13,7 +13,7 @@ fn whole(bytes: &[u8]) -> (Vec<u8>, u64) {
 }
 
 #[test]
-fn streams() {
+fn terminal_streams_are_filtered() {
     for (bytes, want, left_out) in [
         (&b"plain\r\n\ttext\x08"[..], &b"plain\r\n\ttext\x08"[..], 0),
         ("é 日本 \u{202e}".as_bytes(), "é 日本 \u{202e}".as_bytes(), 0),
@@ -131,7 +131,7 @@ fn is_harmless(out: &[u8]) -> Result<(), String> {
 
 proptest! {
     #[test]
-    fn nothing_but_text_and_colours_comes_out(bytes in stream()) {
+    fn terminal_filter_passes_text_and_colours_only(bytes in stream()) {
         let (out, _) = whole(&bytes);
         prop_assert_eq!(is_harmless(&out), Ok(()));
         prop_assert!(out.len() <= bytes.len() * 3);
