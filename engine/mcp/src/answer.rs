@@ -501,7 +501,7 @@ mod tests {
     use hotcell_sandbox::outcome::Denial;
 
     #[test]
-    fn every_bad_end_says_what_to_do_or_why() {
+    fn failed_outcomes_have_hint_or_reason() {
         for cause in [
             Cause::WallLimit,
             Cause::CpuLimit,
@@ -523,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn more_is_only_offered_where_it_is_allowed() {
+    fn hint_offers_only_permitted_limits() {
         use hotcell_sandbox::outcome::{Evidence, LimitHit};
         let most = hotcell_sandbox::Limits::default();
         for (value, offered) in [(most.memory.0, false), (most.memory.0 / 2, true)] {
@@ -537,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn the_network_is_spoken_of_as_it_was() {
+    fn network_hint_matches_request_and_denials() {
         let denial = Denial {
             layer: "network".into(),
             operation: "connect".into(),
@@ -595,7 +595,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_program_chose_stays_on_its_line() {
+    fn summary_escapes_program_line_breaks() {
         let mut outcome = Outcome::without_a_run(Cause::Exited, "");
         outcome.exit_code = Some(1);
         outcome.denials.push(Denial {

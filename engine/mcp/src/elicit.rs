@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_box_that_was_ticked_is_a_yes() {
+    fn elicitation_accepts_only_ticked_box() {
         for (response, want) in [
             (json!({ "action": "accept", "content": { "allow": true } }), Word::Yes),
             (json!({ "action": "accept", "content": { "allow": false } }), Word::No),

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_long_is_shortened_where_it_may_be() {
+    fn long_result_is_shortened_within_schema() {
         let schema = json!({ "type": "object", "properties": {
             "text": { "type": "string" },
             "bytes": { "type": "string", "contentEncoding": "base64" },
@@ -142,7 +142,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_text_keeps_to_its_budget(whole in "\\PC{0,200}|[\n\u{1}ab\u{e4}]{0,200}", budget in 2usize..100) {
+        fn shortened_text_stays_within_budget(whole in "\\PC{0,200}|[\n\u{1}ab\u{e4}]{0,200}", budget in 2usize..100) {
             let (short, omitted) = text(&whole, budget);
             let cost = serde_json::to_string(&short).unwrap().chars().count();
             prop_assert!(omitted == 0 && short == whole || cost <= budget + 40, "{short:?}");

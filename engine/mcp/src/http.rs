@@ -591,7 +591,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_session_that_was_forgotten_first_goes() {
+    fn longest_forgotten_session_is_evicted() {
         let (mine, other) = (Caller::new("mine"), Caller::new("other"));
         let now = Instant::now() + Duration::from_secs(3600);
         let ago = |seconds| now.checked_sub(Duration::from_secs(seconds)).unwrap();
@@ -622,7 +622,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_whose_caller_hangs_up_is_brought_to_its_end() {
+    async fn request_of_disconnected_caller_runs_to_end() {
         let gate = Arc::new(Gate { tokens: None, sessions: Arc::default(), open: Mutex::default() });
         let (end, mut ended) = tokio::sync::mpsc::unbounded_channel();
         let answer = async move |request: Request| {
@@ -650,7 +650,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_leave_descriptors_for_runs() {
+    fn connection_limit_leaves_descriptors_for_runs() {
         for (descriptors, want) in
             [(0, 1), (256, 128), (1024, 512), (20_000, MAX_CONNECTIONS), (u64::MAX, MAX_CONNECTIONS)]
         {
@@ -659,7 +659,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_twice_is_seen() {
+    fn duplicate_host_or_origin_is_detected() {
         for (uri, headers, want) in [
             ("/mcp", vec![("host", "localhost:1")], false),
             ("http://localhost:1/mcp", vec![("host", "localhost:1")], false),

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_is_read_on() {
+    fn saved_output_is_read_in_pieces() {
         let kept = |head: &str, tail: &str, bytes: u64| json!({ "head": STANDARD.encode(head), "tail": STANDARD.encode(tail), "bytes": bytes });
         let all = |kept: &Value, most: usize| {
             let (mut read, mut at) = (String::new(), 0);

@@ -229,7 +229,7 @@ mod tests {
     use tokio::io::AsyncReadExt;
 
     #[tokio::test]
-    async fn what_is_no_message_is_answered_and_the_rest_is_served() {
+    async fn malformed_lines_are_answered_and_others_served() {
         let (mut client, server) = tokio::io::duplex(1 << 16);
         let (input, output) = tokio::io::split(server);
         let ended = CancellationToken::new();

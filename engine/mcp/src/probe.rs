@@ -436,7 +436,7 @@ mod tests {
     const GREETING: &str = r#"echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}'"#;
 
     #[test]
-    fn what_a_server_offers_is_read_in_pages_between_its_own_words() {
+    fn probe_reads_tools_in_pages_between_messages() {
         let script = format!(
             r#"read a; {GREETING}; read a; read a
             echo '{{"jsonrpc":"2.0","method":"notifications/message","params":{{}}}}'
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_server_is_told() {
+    fn probe_reports_faults_of_server() {
         for (script, want) in [
             ("echo starting; cat >/dev/null", "not MCP to standard output: starting"),
             ("echo no key >&2; exit 3", "it exited with 3; standard error: no key"),

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_asked_with_the_entrys_headers_and_its_session() {
+    fn http_probe_sends_entry_headers_and_session() {
         let result = |id: u64, result: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#);
         let greeting = result(
             1,
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_no_server_is_told_without_its_secrets() {
+    fn http_probe_error_hides_secrets() {
         for (answer, want) in [
             (
                 http("401 Unauthorized", "text/plain", "who?"),

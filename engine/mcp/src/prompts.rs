@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_name_tools_and_arguments_that_there_are() {
+    fn prompt_texts_name_existing_tools_and_arguments() {
         let all = tools::all();
         let tools: BTreeSet<&str> = all.iter().map(|t| &*t.name).collect();
         let arguments: BTreeSet<&str> = tools::all()
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_short_and_have_what_was_given() {
+    fn prompt_texts_are_short_and_hold_arguments() {
         for text in texts() {
             assert!(text.len() < 3_000 && !text.contains("  "), "{}: {text}", text.len());
         }

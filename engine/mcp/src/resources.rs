@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_mean_one_thing_or_nothing() {
+    fn resource_uris_have_one_meaning() {
         for (uri, want) in [
             ("hotcell://runs/run_1", Some(Named::Run("run_1".into()))),
             ("hotcell://runs/run_1/stderr", Some(Named::Output("run_1".into(), Stream::Stderr))),
@@ -225,7 +225,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn a_path_survives_its_name(path in "\\PC{1,20}") {
+        fn resource_path_round_trips(path in "\\PC{1,20}") {
             let uri = format!("hotcell://workspaces/w/{}", encoded(&path));
             proptest::prop_assert_eq!(named(&uri), Some(Named::File("w".into(), path)));
         }

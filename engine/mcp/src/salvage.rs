@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_json_of_ours_holds_is_answered_with_its_id() {
+    fn unrepresentable_json_is_answered_with_id() {
         for (value, words) in [
             (r#""\ud800x""#, "\\ud800"),
             (r#""x\udfff""#, "\\udfff"),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_otherwise_has_no_id() {
+    fn salvage_ignores_other_malformed_text() {
         let half = r#""\ud800""#;
         for text in [
             call("2", r#""\ud83d\ude00""#),
@@ -150,7 +150,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read(text in "[\\\\ud8cef0-9\"{}:,\\[\\]+.eE-]{0,60}", bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+        fn arbitrary_bytes_cause_no_panic(text in "[\\\\ud8cef0-9\"{}:,\\[\\]+.eE-]{0,60}", bytes in prop::collection::vec(any::<u8>(), 0..60)) {
             let _ = (salvage(text.as_bytes()), salvage(&bytes));
         }
     }

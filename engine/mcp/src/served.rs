@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_s_words_stand_behind_bars_and_under_its_name() {
+    fn plugin_resources_are_barred_and_named() {
         let listed = json!({ "result": [{ "path": "a b", "title": HOSTILE }, { "path": "x", "title": HOSTILE, "description": HOSTILE }] });
         let found = resources_of("notes", &listed);
         assert_eq!((found.len(), found[0].uri.as_str()), (1, "hotcell://plugins/notes/x"));
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_hotcell_s_own_is_taken() {
+    fn reserved_prompt_names_are_excluded() {
         let prompt = |name: &str| json!({ "result": [{ "name": name, "parameters": [] }] });
         assert_eq!(prompts_of("fix", &prompt("failing_tests")).len(), 0);
         assert_eq!(prompts_of("fix", &prompt("tests")).len(), 1);
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_cut_or_refused() {
+    fn long_plugin_messages_are_cut_or_refused() {
         let long = "x\n".repeat(1 << 20);
         assert!(quoted(&long).chars().count() <= crate::MAX_CONTENT_CHARS);
         let message = |_| serves::Message { role: serves::Role::User, text: long.clone() };

@@ -386,7 +386,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_of_another_form_is_told_which_part_is_wrong() {
+    fn malformed_call_names_wrong_part() {
         for (method, params, want) in [
             ("tools/call", json!({}), "name is missing; wanted is the name of a tool"),
             ("tools/call", json!({ "name": 5 }), "name is a number; wanted is the name of a tool"),

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn who_makes_room_for_whom() {
+    fn full_table_evicts_connection_by_address() {
         let of = |all: &[u8]| -> BTreeMap<u64, IpAddr> {
             all.iter().enumerate().map(|(n, last)| (n as u64, address(*last))).collect()
         };
@@ -144,7 +144,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn there_is_always_room_and_nobody_takes_the_places_of_all(came in prop::collection::vec(1u8..6, 0..200)) {
+        fn strangers_always_enter_with_bounded_share(came in prop::collection::vec(1u8..6, 0..200)) {
             let places = Strangers::new(64);
             let mut held = Vec::new();
             for last in came {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_shows_a_token_is_not_sent_away() {
+    fn connection_with_token_is_not_evicted() {
         let places = Strangers::new(8);
         let caller = places.enter(address(1));
         assert!(caller.show_token() && caller.show_token());

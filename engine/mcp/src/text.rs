@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fits_is_whole_and_what_does_not_has_two_ends() {
+    fn shown_output_is_complete_or_has_both_ends() {
         let whole = Shown::new(b"a\nb", b"a\nb", 3, 4);
         assert_eq!((whole.text.as_str(), whole.omitted), ("a\nb", None));
         let cut = Shown::new(b"0123456789", b"0123456789", 10, 6);
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn an_excerpt_has_both_ends_and_what_matters() {
+    fn excerpt_has_both_ends_and_marked_lines() {
         let text: String = (0..200)
             .map(|n| if n == 90 { "    > here\n".to_owned() } else { format!("line {n}\n") })
             .collect();
@@ -329,7 +329,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn an_excerpt_keeps_to_its_budget_and_to_the_last_line(lines in proptest::collection::vec("[a-z !]{0,60}", 1..60), budget in 100usize..900, at in proptest::prelude::any::<proptest::sample::Index>()) {
+        fn excerpt_stays_within_budget_with_last_line(lines in proptest::collection::vec("[a-z !]{0,60}", 1..60), budget in 100usize..900, at in proptest::prelude::any::<proptest::sample::Index>()) {
             let text = lines.join("\n");
             let shown = excerpt(&text, budget, |line| line.contains('!'));
             proptest::prop_assert!(shown.chars().count() <= budget + 24, "{}", shown.chars().count());
@@ -341,7 +341,7 @@ mod tests {
         }
 
         #[test]
-        fn it_keeps_to_the_budget(text in "\\PC{0,60}|[\n\u{1}ab\u{e4}]{0,60}", budget in 0usize..80) {
+        fn shown_output_stays_within_budget(text in "\\PC{0,60}|[\n\u{1}ab\u{e4}]{0,60}", budget in 0usize..80) {
             let bytes = text.as_bytes();
             let shown = Shown::new(bytes, bytes, bytes.len() as u64, budget);
             let cost = |t: &str| serde_json::to_string(t).unwrap().chars().count() - 2;
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_bounded_however_long_what_they_tell_back_is() {
+    fn echoed_error_text_is_bounded() {
         let name = "ä".repeat(300_000);
         let told = told_back(&format!("there is no image {name:?}; leave it out"));
         assert!(told.chars().count() < 200 && told.starts_with("there is no image \"ä"), "{told}");

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_newer_clients_know_them() {
+    fn priming_events_need_recent_client() {
         let greets = |revision: &str| {
             format!(
                 r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":"{revision}"}}}}"#
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_priming_event_goes_however_the_stream_is_cut() {
+    fn priming_event_is_removed_across_chunks() {
         let priming = "id: 0\nretry: 3000\ndata: \n\n";
         let message = "id: 1\ndata: {\"jsonrpc\":\"2.0\"}\n\n";
         for (text, want) in [

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_that_does_not_say_yes_is_left_alone_for_a_while() {
+    fn unanswered_prompts_are_limited_for_caller() {
         let (vain, now) = (PromptLimiter::default(), Instant::now());
         let (me, you) = (Caller::new("me"), Caller::new("you"));
         let asked = |caller, id: &str, after| vain.may(caller, id, now + Duration::from_secs(after));

@@ -53,7 +53,7 @@ impl Dice {
 }
 
 #[test]
-fn no_bytes_make_a_front_panic_or_hang() {
+fn arbitrary_bytes_cause_no_panic_or_hang() {
     static PANICS: AtomicUsize = AtomicUsize::new(0);
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |about| {

@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_that_says_nothing_new_is_left_out() {
+    fn redundant_stack_is_omitted() {
         let own = "Traceback (most recent call last):\n  File \"/home/sandbox/project/test_a.py\", line 7, in test_a\n    \
                    self.assertEqual(f(), 2)\n    ~~~~~~~^^^^\nAssertionError: 1 != 2\n";
         assert!(!says_more(own, &case(own)));
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn the_failing_line_of_a_long_stack_is_never_cut() {
+    fn long_stack_retains_failing_line() {
         let mut deep = "Traceback (most recent call last):\n".to_owned();
         deep.push_str(
             "  File \"/home/sandbox/project/test_a.py\", line 7, in test_a\n    self.assertEqual(f(), 2)\n",

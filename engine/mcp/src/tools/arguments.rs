@@ -369,14 +369,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_good_stays_and_is_read_the_same_again((name, schema, value) in case()) {
+        fn valid_arguments_are_unchanged((name, schema, value) in case()) {
             let once = read(&schema, value.clone()).map_err(|e| TestCaseError::fail(format!("{name}: {e}")))?;
             prop_assert_eq!(&once, &value, "{}", name);
             prop_assert_eq!(read(&schema, once.clone()).ok(), Some(once));
         }
 
         #[test]
-        fn null_and_an_empty_text_are_what_is_left_out((name, schema, value) in case()) {
+        fn null_and_empty_text_mean_omitted((name, schema, value) in case()) {
             for nothing in [Value::Null, json!("")] {
                 let said = filled(&schema, &value, &nothing);
                 prop_assert_eq!(read(&schema, said).ok(), Some(value.clone()), "{} {}", name, nothing);
@@ -384,12 +384,12 @@ mod tests {
         }
 
         #[test]
-        fn floats_that_are_whole_are_integers((name, schema, value) in case()) {
+        fn integral_floats_are_integers((name, schema, value) in case()) {
             prop_assert_eq!(read(&schema, floats(&value)).ok(), Some(value), "{}", name);
         }
 
         #[test]
-        fn whatever_is_wrong_is_told_in_plain_words((_, schema, value) in case(), at in any::<prop::sample::Index>(), junk in prop_oneof![
+        fn invalid_argument_error_names_field_plainly((_, schema, value) in case(), at in any::<prop::sample::Index>(), junk in prop_oneof![
             Just(json!(-1)), Just(json!(1.5)), Just(json!("3")), Just(json!([])), Just(json!({ "x": 1 })), Just(json!(true)), Just(json!(1e300)), "\\PC{0,20}".prop_map(Value::String),
         ]) {
             let Value::Object(mut fields) = value else { panic!() };
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_say_the_field_and_what_is_wanted() {
+    fn argument_mistakes_name_field_and_expected_form() {
         let code = |more: Value| {
             let mut all = json!({ "language": "python", "code": "" });
             all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

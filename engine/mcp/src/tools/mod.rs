@@ -398,7 +398,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn every_tool_says_what_it_does() {
+    fn tools_have_names_annotations_and_descriptions() {
         for tool in all() {
             assert!(tool.name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{}", tool.name);
             assert!(tool.annotations.is_some() && tool.description.is_some(), "{}", tool.name);
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_of_tools_is_short_enough_to_be_read() {
+    fn tool_list_fits_length_limit() {
         let length = json!(all()).to_string().len();
         assert!(length < 64_000, "{length}");
     }

@@ -349,7 +349,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_plugin_s_words_never_stand_as_ours(
+        fn plugin_text_cannot_imitate_hotcell(
             text in hostile(), field in hostile(), is_error in any::<bool>(), shape in 0..4, denied in hostile(),
         ) {
             let value = match shape {
@@ -381,7 +381,7 @@ mod tests {
         }
 
         #[test]
-        fn a_listed_tool_has_its_words_behind_bars(text in hostile(), other in hostile(), depth in 0..4) {
+        fn listed_plugin_tool_text_is_barred(text in hostile(), other in hostile(), depth in 0..4) {
             let mut schema = json!({
                 "type": "object", "description": text, "title": other, "$comment": text, "default": { "description": other },
                 "enum": [text, other], "examples": [{ other.as_str(): text }], "const": other, "required": [text],
@@ -421,13 +421,13 @@ mod tests {
         }
 
         #[test]
-        fn a_schema_of_plain_words_stays_the_same(pattern in "[\\^a-z\\\\d+$]{0,12}") {
+        fn plain_schema_is_unchanged(pattern in "[\\^a-z\\\\d+$]{0,12}") {
             let schema = json!({ "type": "object", "properties": { "a": { "pattern": pattern, "maximum": 3 } }, "required": ["a"] });
             prop_assert_eq!(readable(&schema), schema);
         }
 
         #[test]
-        fn what_it_says_of_itself_and_its_failures_stand_behind_ours(text in hostile()) {
+        fn plugin_description_and_errors_follow_ours(text in hostile()) {
             let about = described("files", &text);
             for line in lines(&about).skip(1) {
                 prop_assert!(line.starts_with("| "), "{line:?}");

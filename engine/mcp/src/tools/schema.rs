@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn every_schema_has_the_form_that_every_framework_takes() {
+    fn tool_schemas_fit_all_frameworks() {
         for tool in crate::tools::all() {
             assert!("mcp__hotcell__".len() + tool.name.len() < 60, "{}", tool.name);
             let output = tool.output_schema.as_ref().map(|schema| ("out", schema));
@@ -257,7 +257,7 @@ mod tests {
 
     /// A plugin's schema has a variant, a result, an enumeration, an option and a float at once.
     #[test]
-    fn a_plugin_s_schemas_have_that_form_too() {
+    fn plugin_schemas_fit_all_frameworks() {
         let tag = |word: &str| json!({ "type": "string", "enum": [word] });
         let closed = |properties: Value| {
             let required: Vec<String> = properties.as_object().expect("some").keys().cloned().collect();
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn properties_stand_in_the_order_in_which_people_think_of_them() {
+    fn tool_properties_have_expected_order() {
         let keys = |name: &str| -> Vec<String> {
             let tool = crate::tools::all().iter().find(|t| t.name == name).expect("a tool");
             tool.input_schema["properties"].as_object().expect("some").keys().take(3).cloned().collect()
