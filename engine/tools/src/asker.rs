@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_one_line() {
+    fn log_text_becomes_one_bounded_line() {
         for (text, longest, wanted) in [
             ("plain", 10, "plain"),
             ("two\nlines\u{1b}[31m", 20, "two lines[31m"),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn an_allowance_is_used_up_and_a_place_comes_back() {
+    fn allowance_is_consumed_and_place_released() {
         let allowance = Allowance::new(3);
         assert!(allowance.take(2) && !allowance.take(2) && allowance.take(1) && !allowance.take(1));
         let taken = Arc::default();

@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_found_by_another_process_too() {
+    fn cached_code_is_shared_between_processes() {
         let dir = tempfile::tempdir().unwrap();
         let first = cache(&dir);
         assert!(first.get(A).is_none());
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_tampered_with_is_removed() {
+    fn altered_cache_entry_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let cache = cache(&dir);
         let forge = |change: &dyn Fn(&mut Vec<u8>)| {
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_is_of_one_build_and_one_component() {
+    fn cached_description_belongs_to_build_and_component() {
         let dir = tempfile::tempdir().unwrap();
         let cache = cache(&dir);
         cache.say(A, "one", b"about a").unwrap();
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_others_may_enter_is_refused() {
+    fn cache_folder_open_to_others_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("cache");
         drop(cache(&dir));
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_longest_ago_makes_room() {
+    fn least_recently_used_entry_is_evicted() {
         let dir = tempfile::tempdir().unwrap();
         let small = Cache::open(&dir.path().join("cache"), 300).unwrap();
         let age = |digest: &str, seconds: u64| {
@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn many_that_come_first_agree_on_one_key() {
+    fn concurrent_first_openers_share_one_key() {
         let dir = tempfile::tempdir().unwrap();
         let keys: Vec<_> = std::thread::scope(|scope| {
             let openers: Vec<_> = (0..8).map(|_| scope.spawn(|| cache(&dir).key)).collect();
@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_names_the_wasmtime_that_is_built() {
+    fn cache_form_names_linked_wasmtime_version() {
         let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock");
         let lock = std::fs::read_to_string(lock).unwrap();
         let version = FORM.split([' ', ',']).nth(1).unwrap();

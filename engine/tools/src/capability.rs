@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named_with_what_to_write() {
+    fn capability_mistakes_show_expected_form() {
         for (text, word) in [
             ("", "read=DIR"),
             ("reed=/x", "did you mean read?"),
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_is_told_one_by_one() {
+    fn held_capabilities_are_listed_individually() {
         let mut held = Held::default();
         let all = [
             "read=/a",

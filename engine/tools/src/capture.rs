@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_streams_share_one_limit_and_the_beginning_is_kept() {
+    fn captured_streams_share_limit_and_keep_beginning() {
         let capture = Capture::new(5);
         capture.stdout().keep(b"abc").expect("fits");
         assert!(!capture.exceeded());

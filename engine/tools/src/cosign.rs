@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_openssl_signs_is_checked_by_its_form() {
+    fn openssl_signature_verifies_in_cosign_form() {
         let dir = tempfile::tempdir().unwrap();
         let (key, other) = (dir.path().join("key.pem"), dir.path().join("other.pem"));
         for file in [&key, &other] {
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_said_to_be_none() {
+    fn invalid_public_key_is_explained() {
         for (text, why) in [
             ("", "there is no -----BEGIN PUBLIC KEY-----"),
             ("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----", "P-256"),

@@ -334,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn compiled_forms_do_not_depend_on_how_memory_is_had() {
+    fn compiled_form_is_independent_of_allocation() {
         let pooled = Runtime::new(&RuntimeOptions { calls: 2, ..RuntimeOptions::default() }).expect("a pool");
         let fingerprint = pooled.fingerprint();
         assert_eq!(fingerprint.len(), 64);

@@ -185,7 +185,7 @@ mod tests {
     use super::counted;
 
     #[test]
-    fn a_recursion_is_one_line_and_the_rest_is_bounded() {
+    fn stack_names_collapse_recursion_and_are_bounded() {
         for (names, told) in [
             ("", ""),
             ("a", "a"),

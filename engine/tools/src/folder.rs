@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_the_one_that_was_granted() {
+    fn granted_folder_must_have_same_identity() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().canonicalize().unwrap().join("a");
         let other = path.with_file_name("b");

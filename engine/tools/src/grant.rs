@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn all_three_have_to_allow_it() {
+    fn grant_needs_request_policy_and_person() {
         let why = || Some("so".to_owned());
         let a = "https://a.org:443";
         let asks = |f: fn(&mut Request)| {
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_goes_where_the_manifest_says() {
+    fn secret_grant_expands_to_manifest_origins() {
         let to: BTreeSet<Origin> = set("https://a.org https://b.org");
         let request =
             Request { secret: Wish::Only(BTreeMap::from([("S".to_owned(), to)])), ..Request::default() };
@@ -365,7 +365,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn in_force_is_never_wider_than_any_of_the_three(asked in some_held(), allowed in some_held(), granted in some_held()) {
+        fn held_grants_never_exceed_request_or_policy(asked in some_held(), allowed in some_held(), granted in some_held()) {
             let request = request_of(&asked);
             let folders: Vec<PathBuf> = allowed.read.iter().chain(&allowed.write).cloned().collect();
             let policy = Policy {

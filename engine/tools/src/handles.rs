@@ -91,7 +91,7 @@ mod tests {
     type Step<'a> = (&'a str, Option<usize>, bool, Result<u8, &'a str>);
 
     #[test]
-    fn a_handle_is_used_as_its_type_says() {
+    fn handle_use_must_match_its_type() {
         let mut handles = Handles::default();
         let a = handles.add("counter", 0, 1_u8).unwrap();
         let b = handles.add("timer", 1, 2).unwrap();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn handles_differ() {
+    fn handles_are_all_different() {
         let mut handles = Handles::default();
         let all: std::collections::HashSet<String> =
             (0..1_000).map(|_| handles.add("r", 0, ()).unwrap()).collect();

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_reaches_the_broker_whole() {
+    async fn http_request_reaches_broker_unchanged() {
         let (mut hook, broker) = hook();
         let options =
             RequestOptions { first_byte_timeout: Some(Duration::from_secs(2)), ..RequestOptions::default() };
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn requests_have_limits_and_no_passwords_in_their_address() {
+    async fn http_requests_are_limited_without_userinfo() {
         let (mut hook, broker) = hook();
         let error = send(&mut hook, "https://me:word@example.org/", 0, None)
             .await
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_becomes_a_response_or_says_what_is_wrong() {
+    fn http_answer_becomes_response_or_error() {
         let bodies = Allowance::new(25);
         let good = response(answer(404, &[("x-a", b"1"), ("x-a", b"\xff")], 4), &bodies).expect("a response");
         assert_eq!((good.status().as_u16(), good.headers().get_all("x-a").iter().count()), (404, 2));

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn imports_open_what_they_open() {
+    fn imports_determine_needed_capabilities() {
         for (imports, words) in [
             (&[][..], &[][..]),
             (

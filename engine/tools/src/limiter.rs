@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_growth_that_fails_is_taken_back_once() {
+    fn failed_growth_is_released_once() {
         let mut limiter = limiter();
         assert!(limiter.memory_growing(0, 70, None).expect("no trap"));
         limiter.memory_grow_failed(wasmtime::Error::msg("no")).expect("no trap");
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_host_keeps_counts() {
+    fn host_memory_counts_against_limit() {
         let mut limiter = limiter();
         limiter.keep(90).expect("it fits");
         assert!(limiter.keep(20).is_err());
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_have_a_longest() {
+    fn table_growth_is_limited() {
         let mut limiter = limiter();
         assert!(limiter.table_growing(0, 10, None).expect("no trap"));
         assert_eq!(limiter.refused(), None);

@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_manifest() {
+    fn complete_manifest_is_parsed() {
         let manifest = parse(
             "[plugin]\nname = \"github\"\nversion = \"0.1.0\"\ndescription = \"Pull requests\"\n\n[requests]\n\
              read = \"to read what you name\"\nnet = [\"https://api.github.com\", { to = \"http://127.0.0.1:80\", why = \"tests\" }]\n\
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_say_line_and_nearest() {
+    fn manifest_mistakes_name_line_and_nearest_key() {
         let with = |line: &str| format!("[plugin]\nname = \"a\"\n[requests]\n{line}\n");
         for (text, line, word) in [
             (String::new(), None, "plugin"),
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_manifest_imports_ask() {
+    fn imports_determine_request_without_manifest() {
         let at_most = ["read", "write", "net", "secret", "guard"].map(str::to_owned);
         let request = Request::of_imports(&at_most);
         assert_eq!(request.words(), ["read=…", "write=…", "net=…", "secret=…", "guard"]);

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_missing_is_named_in_words() {
+    fn missing_imports_are_all_named() {
         let function = "(instance (export \"get\" (func)))";
         for (imports, words) in [
             (format!("(import \"wasi:cli/stdout@0.2.9\" {function})"), &[][..]),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_provided_is_linked() {
+    fn provided_interfaces_are_linked() {
         let runtime = Runtime::new(&RuntimeOptions { calls: 1, allocation: crate::Allocation::OnDemand });
         let runtime = runtime.expect("an engine");
         for (interface, versions) in PROVIDED {

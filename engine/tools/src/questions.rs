@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_is_counted_by_itself() {
+    fn question_kinds_have_separate_limits() {
         let limits = Limits { wall: Duration::from_secs(1), ..Limits::default() };
         let text = String::new;
         let mut questions = Questions::default();

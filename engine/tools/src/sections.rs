@@ -149,7 +149,7 @@ mod tests {
     const EMPTY: &[u8] = b"\0asm\x0d\0\x01\0";
 
     #[test]
-    fn what_is_no_component_is_named() {
+    fn invalid_component_is_named() {
         for (bytes, message) in [
             (&b""[..], "empty"),
             (b"\0asm\x01\0\0\0", "core module"),
@@ -182,7 +182,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read(tail in proptest::collection::vec(any::<u8>(), 0..64)) {
+        fn arbitrary_section_bytes_cause_no_panic(tail in proptest::collection::vec(any::<u8>(), 0..64)) {
             let wasm = [EMPTY, &tail].concat();
             let whole = check(&wasm).is_ok();
             prop_assert_eq!(replace(&wasm, "x", Some(b"y")).is_ok(), whole);

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_keep_to_the_rules_is_not_listed() {
+    fn invalid_resources_are_not_listed() {
         let hostile = "\u{1b}[31m\u{202e}x\nhotcell: y";
         let entry = |path: &str| json!({ "path": path, "title": hostile, "description": hostile, "mime-type": hostile });
         let long = "p".repeat(513);
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn prompts_have_plain_and_different_names() {
+    fn prompt_names_are_plain_and_unique() {
         let prompt = |name: &str, parameters: &[&str]| {
             let one = |name: &&str| json!({ "name": name, "description": null, "required": true });
             json!({ "name": name, "parameters": parameters.iter().map(one).collect::<Vec<_>>() })

@@ -134,7 +134,7 @@ mod tests {
     const OTHER: usize = 2;
 
     #[test]
-    fn one_component_alone_has_all_threads() {
+    fn single_component_uses_all_threads() {
         let (mut table, now) = (Table::default(), Instant::now());
         for call in 1..=4 {
             assert!(table.may(LOOPS, call, 2, now));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_another_one_thread_is_left_and_turns_go_round() {
+    fn competing_components_alternate_on_threads() {
         let (mut table, start) = (Table::default(), Instant::now());
         let at = |ms: u64| start + Duration::from_millis(ms);
         table.see(OTHER, at(0));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_gone_leaves_nothing() {
+    fn finished_calls_leave_share_table() {
         let shares = Arc::new(Shares::default());
         let (one, two) = (shares.begin(LOOPS), shares.begin(LOOPS));
         let other = shares.begin(OTHER);

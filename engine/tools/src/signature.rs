@@ -155,7 +155,7 @@ mod tests {
     const OTHER: &str = "RWQBAgMEBQYHCHmlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
 
     #[test]
-    fn a_key_vouches_for_its_bytes_only() {
+    fn minisign_key_verifies_its_bytes_only() {
         let dir = tempfile::tempdir().unwrap();
         let file = format!("untrusted comment: minisign public key\n{KEY}\n");
         std::fs::write(dir.path().join("key.pub"), file).unwrap();

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clock_goes_again_after_a_pause_and_ends_with_its_engine() {
+    fn ticker_resumes_after_pause_and_ends_with_engine() {
         let engine = Engine::default();
         let ticker = Ticker::start(&engine).expect("a thread");
         let asleep = |wanted: bool| {

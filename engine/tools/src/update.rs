@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_and_who_has_to_look() {
+    fn update_differences_may_need_approval() {
         type Change = fn(&mut Description, &mut Request);
         for (change, lines, asks) in [
             ((|_, _| {}) as Change, "", false),
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_is_for_these_bytes_unless_the_same_key_signed_others() {
+    fn grant_covers_other_digest_of_same_signer() {
         let (before, request) = (description(), Request::default());
         let version = |digest, signer| Version {
             plugin: "p",
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_version_waits_whoever_signed_it() {
+    fn older_version_waits_regardless_of_signer() {
         let (description, request) = (description(), Request::default());
         let version = |digest, version| Version {
             plugin: "p",

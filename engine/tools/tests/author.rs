@@ -41,28 +41,28 @@ async fn from_nothing_to_passed(language: Language) {
 }
 
 #[tokio::test]
-async fn rust_from_nothing_to_passed() {
+async fn rust_plugin_builds_and_passes() {
     from_nothing_to_passed(Language::Rust).await;
 }
 
 #[tokio::test]
-async fn python_from_nothing_to_passed() {
+async fn python_plugin_builds_and_passes() {
     from_nothing_to_passed(Language::Python).await;
 }
 
 #[tokio::test]
-async fn c_from_nothing_to_passed() {
+async fn c_plugin_builds_and_passes() {
     from_nothing_to_passed(Language::C).await;
 }
 
 #[tokio::test]
-async fn javascript_from_nothing_to_passed() {
+async fn javascript_plugin_builds_and_passes() {
     from_nothing_to_passed(Language::JavaScript).await;
 }
 
 /// A program for any WASI host: it prints, reads its input and exits.
 #[tokio::test]
-async fn a_program_for_any_host_is_a_tool() {
+async fn wasi_command_is_a_tool() {
     const PROGRAM: &str = r#"
         use std::io::Read;
         fn main() {
@@ -110,7 +110,7 @@ impl Broker for Nothing {
 }
 
 #[test]
-fn a_new_plugin_is_a_new_folder() {
+fn new_plugin_needs_valid_name_and_folder() {
     let place = tempfile::tempdir().unwrap();
     for name in ["", "A", "a_b", "a-", "-a", "a--b", "1a", "a-1", "../a", &"a".repeat(33)] {
         let error = create(&place.path().join("x"), name, Language::Rust).unwrap_err();
@@ -127,7 +127,7 @@ fn a_new_plugin_is_a_new_folder() {
 }
 
 #[test]
-fn a_folder_that_is_no_plugin_says_what_is_missing() {
+fn build_of_other_folder_names_missing_file() {
     let place = tempfile::tempdir().unwrap();
     let out = place.path().join("out");
     let error = build(place.path(), &out).unwrap_err().to_string();
@@ -143,7 +143,7 @@ fn a_folder_that_is_no_plugin_says_what_is_missing() {
 }
 
 #[tokio::test]
-async fn cases_of_no_function_or_of_files_elsewhere_are_errors() {
+async fn cases_with_unknown_function_or_outside_files_fail() {
     let wat = r#"(component
         (core module $m (func (export "f")))
         (core instance $i (instantiate $m))

@@ -33,7 +33,7 @@ fn plugins() -> Option<PathBuf> {
 }
 
 #[tokio::test]
-async fn every_plugin_passes_its_cases() {
+async fn plugins_pass_their_cases() {
     let Some(plugins) = plugins() else { return };
     let runtime = Runtime::new(&RuntimeOptions { calls: 4, ..RuntimeOptions::default() }).unwrap();
     let scratch = tempfile::tempdir().unwrap();
@@ -69,7 +69,7 @@ impl Broker for Nobody {
 
 /// Opening the pipe waits for a writer, on a thread for files and not on one that runs guests.
 #[tokio::test]
-async fn a_pipe_that_nobody_writes_into_ends_with_the_calls_deadline() {
+async fn read_of_silent_pipe_ends_at_deadline() {
     let Some(plugins) = plugins() else { return };
     let runtime = Runtime::new(&RuntimeOptions { calls: 2, ..RuntimeOptions::default() }).unwrap();
     let files = runtime.load(&std::fs::read(plugins.join("files/files.wasm")).unwrap()).unwrap();

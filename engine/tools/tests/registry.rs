@@ -75,7 +75,7 @@ fn fetch(text: &str) -> Result<Fetched, SourceError> {
 const WASM: &str = "application/wasm";
 
 #[test]
-fn what_was_pushed_is_fetched_and_pinned() {
+fn pushed_component_is_fetched_and_pinned() {
     let Some(registry) = Pushed::start() else { return };
     let large = vec![7; 3 << 20];
     let digest = registry.push("some/my-tool:one", &[(WASM, &large)]);
@@ -99,7 +99,7 @@ fn what_was_pushed_is_fetched_and_pinned() {
 }
 
 #[test]
-fn what_is_damaged_or_no_component_is_refused() {
+fn damaged_registry_artifact_is_refused() {
     let Some(registry) = Pushed::start() else { return };
     registry.push("text", &[("text/plain", b"hello")]);
     registry.push("two", &[(WASM, b"a"), (WASM, b"b")]);
@@ -123,7 +123,7 @@ fn what_is_damaged_or_no_component_is_refused() {
 }
 
 #[test]
-fn a_registry_that_is_down_is_named() {
+fn unreachable_registry_is_named() {
     let down = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = fetch(&format!("oci://{down}/tool:1")).unwrap_err().to_string();
     assert!(error.contains(&down.to_string()) && error.to_lowercase().contains("refused"), "{error}");
@@ -152,7 +152,7 @@ fn pair(folder: &Path, name: &str) -> (std::path::PathBuf, Key) {
 }
 
 #[test]
-fn what_is_published_is_fetched_and_its_signature_vouches() {
+fn published_component_verifies_by_signature() {
     let Some(registry) = Pushed::start() else { return };
     let dir = tempfile::tempdir().unwrap();
     let ((private, key), (_, other)) = (pair(dir.path(), "mine"), pair(dir.path(), "other"));
@@ -207,7 +207,7 @@ fn what_is_published_is_fetched_and_its_signature_vouches() {
 
 /// As `cosign sign --key` leaves it: another's document, with more in it, signed by openssl.
 #[test]
-fn a_signature_in_cosign_s_form_by_openssl_vouches() {
+fn openssl_cosign_signature_verifies() {
     let Some(registry) = Pushed::start() else { return };
     let dir = tempfile::tempdir().unwrap();
     let (private, key) = pair(dir.path(), "mine");

@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_is_in_the_manifest() {
+    fn plugin_name_is_read_from_manifest() {
         for (manifest, expected) in [
             ("[plugin]\nname = \"a-b\"", Some("a-b")),
             ("[plugin]\nname = \"../a\"", None),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_artifact_is_the_last_component() {
+    fn artifact_is_last_component() {
         let told = r#"{"reason":"compiler-artifact","filenames":["/t/libdep.rlib"]}
 {"reason":"compiler-artifact","filenames":["/t/plugin.wasm","/t/plugin.d"]}
 not JSON

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wanted_is_looked_for_in_what_came() {
+    fn case_comparison_finds_wanted_values() {
         for (want, got, more, wrong) in [
             (json!({"a": 1}), json!({"a": 1.0, "b": 2}), true, None),
             (json!({"a": 1}), json!({"a": 1, "b": null}), false, None),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_case_can_be_is_refused() {
+    fn invalid_case_file_is_refused() {
         for (text, message) in [
             ("[[case]]\ntool = \"a\"\ntols = 1", "unknown field `tols`"),
             ("[[case]]\narguments = {}", "missing field `tool`"),

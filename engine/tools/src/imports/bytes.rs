@@ -60,7 +60,7 @@ mod tests {
     use super::part;
 
     #[test]
-    fn a_part_lies_within() {
+    fn byte_range_stays_within_value() {
         for (offset, length, wanted) in [
             (0, 2, "ab"),
             (1, 9, "bc"),

@@ -432,7 +432,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_decimal_digits_and_nothing_is_nought() {
+    fn counter_values_are_decimal_and_default_zero() {
         for (value, wanted) in [
             (None, Some(0)),
             (Some("7"), Some(7)),
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn settings_are_those_that_are_granted_by_each_draft() {
+    async fn granted_settings_are_readable_by_each_draft() {
         let mut state = state();
         assert_eq!(
             config_rc::Host::get(&mut state, "granted".to_owned()).await.unwrap().unwrap().as_deref(),
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn values_are_kept_by_each_draft() {
+    async fn values_are_stored_through_each_draft() {
         let mut state = state();
         let bucket = kv_draft::store::Host::open(&mut state, "default".to_owned()).await.unwrap().unwrap();
         let same = || Resource::<Bucket>::new_borrow(bucket.rep());
@@ -587,7 +587,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_swap_fails_where_somebody_else_wrote() {
+    async fn compare_and_swap_fails_after_other_write() {
         use kv_draft2::atomics::{CasError, Host, HostCas};
         use kv_draft2::store::HostBucket;
         let mut state = state();

@@ -51,7 +51,7 @@ fn refusals() -> [Refused; 6] {
 }
 
 #[tokio::test]
-async fn every_refusal_has_a_form() {
+async fn refusals_map_to_interface_errors() {
     let mut table = Vec::new();
     for why in refusals() {
         let (mut state, _) = state(Reply::Refused { why });
@@ -85,7 +85,7 @@ async fn every_refusal_has_a_form() {
 }
 
 #[tokio::test]
-async fn stores_ask_what_fits_and_nothing_else() {
+async fn oversized_store_requests_are_not_sent() {
     let (mut state, broker) = state(Reply::Done);
     let (long, key) = ("k".repeat(257), "k".repeat(256));
     for refused in [
@@ -124,7 +124,7 @@ async fn questions_are_counted() {
 }
 
 #[tokio::test]
-async fn a_secret_is_a_placeholder() {
+async fn secret_import_returns_placeholder() {
     let (mut state, _) = state(Reply::Text { text: Some("random".to_owned()) });
     let handle = secret::Host::get(&mut state, "token".to_owned()).await.expect("no trap").expect("a handle");
     let again = wasmtime::component::Resource::new_borrow(handle.rep());
@@ -160,7 +160,7 @@ async fn lines_and_reports_are_limited() {
 }
 
 #[test]
-fn a_guest_sees_that_nobody_waits() {
+fn guest_sees_cancellation() {
     let (mut state, _) = state(Reply::Done);
     assert!(!cancelled::Host::check(&mut state).expect("no trap"));
     state.asker.cancel.cancel();
@@ -168,7 +168,7 @@ fn a_guest_sees_that_nobody_waits() {
 }
 
 #[tokio::test]
-async fn runs_have_what_is_left_and_a_number() {
+async fn guest_runs_have_remaining_time_and_count() {
     let ran = Reply::Ran {
         cause: "exited".to_owned(),
         exit_code: Some(3),
@@ -215,7 +215,7 @@ async fn runs_have_what_is_left_and_a_number() {
 }
 
 #[tokio::test]
-async fn a_scan_is_a_report() {
+async fn scan_import_returns_report() {
     let finding = crate::ask::Finding {
         rule: "r".to_owned(),
         severity: "high".to_owned(),

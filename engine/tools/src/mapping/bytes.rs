@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn either_alphabet_is_read_and_mistakes_are_told_in_words() {
+    fn both_base64_alphabets_decode_and_mistakes_are_explained() {
         for (text, want) in [
             ("", Ok(&b""[..])),
             ("QUI=", Ok(b"AB")),

@@ -122,7 +122,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn names_always_differ(paths in proptest::collection::hash_set("([a-b]:[a-b]/[a-bA-B]{1,2}(@1)?#)?[a-bA-B]([a-b.]{0,2}|[a-b]{60,70})", 0..12)) {
+        fn tool_names_are_unique_and_valid(paths in proptest::collection::hash_set("([a-b]:[a-b]/[a-bA-B]{1,2}(@1)?#)?[a-bA-B]([a-b.]{0,2}|[a-b]{60,70})", 0..12)) {
             let exports: Vec<_> = paths.iter().map(|path| export(path)).collect();
             let names = tool_names("data", &exports);
             let different: HashSet<_> = names.iter().map(|name| name.to_lowercase()).collect();

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_seen_is_removed() {
+    fn invisible_characters_are_removed() {
         for (given, left) in [
             ("plain\ttext\nline", "plain\ttext\nline"),
             ("\u{1b}[31mred\u{1b}[0m", "[31mred[0m"),
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_is_cut() {
+    fn long_text_is_truncated() {
         assert_eq!(clean("äöü", 3), "äöü");
         assert_eq!(clean("äöüß", 3), "äö…");
         assert_eq!(clean(&"a".repeat(1 << 20), 10).chars().count(), 10);

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_is_announced_costs_nothing_before_it_comes() {
+    fn announced_frame_length_allocates_nothing() {
         let mut incoming = Incoming::new(200 << 20);
         incoming.room().extend((100u32 << 20).to_le_bytes());
         assert_eq!(incoming.frame(), Ok(None));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn short_frames_are_taken_out_without_moving_the_rest() {
+    fn short_frames_are_read_without_moving_buffer() {
         let mut incoming = Incoming::new(64);
         incoming.room().extend(frame(72, 1, &[]).repeat(1000));
         let at = incoming.bytes.as_ptr();
@@ -204,7 +204,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_sent_arrives_however_it_is_cut(
+        fn frames_survive_any_chunking(
             sent in proptest::collection::vec((any::<u8>(), any::<u64>(), proptest::collection::vec(any::<u8>(), 0..200)), 0..6),
             cuts in proptest::collection::vec(1usize..50, 1..20),
         ) {

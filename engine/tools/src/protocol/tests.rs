@@ -37,7 +37,7 @@ fn answer(value: &str, stdout: &str) -> Answer {
 }
 
 #[test]
-fn all_messages_arrive_as_they_were_sent() {
+fn protocol_messages_round_trip() {
     let setting = Setting {
         folders: vec![Folder {
             path: "/srv/a".into(),
@@ -78,7 +78,7 @@ fn all_messages_arrive_as_they_were_sent() {
 
 /// An answer that a process could send after it was taken over.
 #[test]
-fn a_value_that_would_break_what_it_is_put_into_is_a_violation() {
+fn malformed_json_value_is_a_violation() {
     let good = FromHost::Done { call: 1, result: Box::new(Ok(answer("{}", ""))) }.encode().unwrap();
     for value in [
         "",
@@ -125,7 +125,7 @@ fn many(kind: u8, before: &str, times: usize, after: &str) -> Frame {
 
 /// Each of these texts takes eight times its bytes once it is parsed.
 #[test]
-fn a_head_of_many_values_is_not_taken_apart() {
+fn head_with_many_values_is_refused() {
     let (before, after) =
         (r#"{"is_error":false,"stdout":"","stderr":"","denied":["#, r#"],"wall_us":1,"peak_memory":1}"#);
     for (times, fits) in [(32, true), (100, false)] {
@@ -203,7 +203,7 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_byte_is_a_message_or_a_violation(at in 0usize..400, to: u8) {
+    fn changed_byte_is_message_or_violation(at in 0usize..400, to: u8) {
         let what = Ask::Http {
             method: "GET".to_owned(),
             url: "https://example.org/".to_owned(),
@@ -224,7 +224,7 @@ proptest! {
 
 /// Maximum lengths of the other side's messages, checked before memory is allocated.
 #[test]
-fn messages_have_a_longest() {
+fn message_sizes_are_limited() {
     let headed = |kind: u8, head: usize| {
         let mut body = u32::try_from(head).unwrap().to_le_bytes().to_vec();
         body.resize(4 + head, b' ');

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_component_with_what_lies_beside_it() {
+    fn folder_source_has_one_component_and_manifest() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("my_files");
         std::fs::create_dir(&folder).unwrap();

@@ -133,7 +133,7 @@ fn registry(manifest: Vec<u8>, blob: impl Fn(&str, &mut Answer) + Send + Sync + 
 }
 
 #[test]
-fn answers_without_end_are_let_go_of() {
+fn endless_answer_is_abandoned() {
     let begun = Instant::now();
     let (endless, seen) = server(|_, answer| answer.endless());
     let error = pull(&endless, "a:1", LONG_TIMEOUT).unwrap_err();
@@ -159,7 +159,7 @@ fn answers_without_end_are_let_go_of() {
 }
 
 #[test]
-fn what_says_that_it_is_too_long_is_not_even_begun() {
+fn oversized_content_length_is_refused_at_once() {
     let claims = "HTTP/1.1 200 OK\r\ncontent-length: 1099511627776\r\n\r\n";
     let (address, _) = server(move |_, answer| {
         answer.put(claims.as_bytes());
@@ -181,7 +181,7 @@ fn what_says_that_it_is_too_long_is_not_even_begun() {
 }
 
 #[test]
-fn who_takes_for_ever_is_left() {
+fn endless_slow_answer_times_out() {
     for head in [true, false] {
         let (manifests, _) = server(move |_, answer| answer.drip(head));
         let (blobs, _) = registry(manifest(&sha256(b"component"), 1000), move |_, answer| answer.drip(head));
@@ -200,7 +200,7 @@ fn who_takes_for_ever_is_left() {
 }
 
 #[test]
-fn other_digests_are_other_components() {
+fn component_with_other_digest_is_refused() {
     let right = manifest(&sha256(b"component"), 9);
     let digest = sha256(&right);
     let (good, _) = registry(right.clone(), |_, answer| answer.good(b"component"));
@@ -239,7 +239,7 @@ fn challenging(answer: impl Fn(&str, &mut Answer) + Send + Sync + 'static) -> (S
 }
 
 #[test]
-fn a_token_is_asked_for_where_it_may_be() {
+fn token_is_requested_from_permitted_realm_only() {
     let (good, seen) = challenging(|_, answer| answer.good(br#"{"token":"right"}"#));
     assert_eq!(pull(&good, "some/a:1", LONG_TIMEOUT).unwrap().wasm, b"component");
     let asked = seen.requests();
@@ -266,7 +266,7 @@ fn a_token_is_asked_for_where_it_may_be() {
 }
 
 #[test]
-fn elsewhere_is_gone_to_with_care() {
+fn redirects_are_restricted_and_lose_credentials() {
     for to in ["http://example.org/a", "ftp://127.0.0.1/", "file:///etc/passwd", "http://169.254.169.254/"] {
         let header = format!("location: {to}\r\n");
         let (address, seen) = server(move |_, answer| answer.whole("302 Found", &header, b""));

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_promised_bytes_or_nothing() {
+    fn https_source_must_match_digest() {
         let address = server(vec![answer(b"component")]);
         let fetched = get(&address, &sha256(b"component")).unwrap();
         assert_eq!((fetched.wasm.as_slice(), fetched.name.as_str()), (&b"component"[..], "tool"));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_redirect_leads_to_no_other_scheme() {
+    fn redirect_to_other_scheme_is_refused() {
         for to in ["http://example.org/", "file:///etc/passwd", "ftp://127.0.0.1/"] {
             let redirect = format!("HTTP/1.1 302 Found\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n");
             let address = server(vec![redirect.into_bytes()]);

@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_come_from_places() {
+    fn plugin_name_follows_source() {
         for (last, name) in [
             ("files.wasm", "files"),
             ("My_Tool.wasm", "my-tool"),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_names() {
+    fn source_spellings_are_parsed() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("a.wasm"), "x").unwrap();
         let digest = "0".repeat(64);

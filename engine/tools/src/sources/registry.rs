@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_registry_asks_for_is_read() {
+    fn registry_challenge_is_parsed() {
         let all = |realm: &str, service: Option<&str>, scope: Option<&str>| {
             let text = |text: Option<&str>| text.map(str::to_owned);
             Some(Challenge { realm: realm.to_owned(), service: text(service), scope: text(scope) })
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_this_machine() {
+    fn loopback_registries_are_recognised() {
         for (registry, own) in [
             ("localhost:5000", true),
             ("127.0.0.1:5000", true),

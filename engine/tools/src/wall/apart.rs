@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_was_there_is_apart_for_ten_minutes() {
+    fn suspect_components_are_isolated_for_ten_minutes() {
         let start = Instant::now();
         let at = |seconds: u64| start + Duration::from_secs(seconds);
         for (failures, asked, keeps) in [

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_limits_do_not_allow_is_a_violation() {
+    fn answer_beyond_limits_is_a_violation() {
         for (answer, fits) in [
             (answer("{}", 0, &[]), true),
             (answer(r#"{"result":[[1,2,3]]}"#, 25, &[]), true),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_can_be_granted_was_denied() {
+    fn reported_denials_are_grantable() {
         let long = format!("read=/{}", "a".repeat(300));
         let denied = [
             "net=https://example.org:443",
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_description_is_as_agreed_or_not_taken() {
+    fn description_must_match_agreed_imports() {
         let export = |path: &str| Export {
             path: path.to_owned(),
             function: "f".to_owned(),

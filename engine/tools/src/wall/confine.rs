@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_there_but_the_program_and_the_granted_folders() {
+    fn tool_host_sees_only_program_and_folders() {
         let folder = |path: &str, writable| Folder { path: path.into(), writable, identity: None };
         let folders = [folder("/srv/a/b", true), folder("/srv/a", false), folder("/opt", true)];
         let by = |folders: &[Folder], confinement| {

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn five_failures_in_a_minute_are_followed_by_a_pause() {
+    fn five_failures_per_minute_cause_pause() {
         let start = Instant::now();
         let at = |seconds: u64| start + Duration::from_secs(seconds);
         for (failures, asked, pause) in [

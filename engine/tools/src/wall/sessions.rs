@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_makes_room_for_whom() {
+    fn session_room_evicts_oldest_idle_instance() {
         let start = Instant::now();
         let at = |seconds: u64| start + Duration::from_secs(seconds);
         let key = |plugin: &str, caller: &str| Key { plugin: plugin.to_owned(), caller: caller.to_owned() };

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_reply_counts_until_it_is_forgotten_and_only_as_far_as_there_is_room() {
+    async fn reply_bytes_count_until_forgotten() {
         let mut table = Table::new();
         for ask in 0..3 {
             let task = tokio::spawn(std::future::pending::<()>()).abort_handle();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_as_many_withdrawals_as_questions() {
+    fn withdrawals_are_limited_to_questions() {
         let mut table = Table::new();
         assert!(table.withdraw(1).is_err());
         table.withdrawable = 2;

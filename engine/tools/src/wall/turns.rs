@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_waits_too_long_or_comes_too_late_is_told() {
+    async fn excess_and_late_calls_are_refused() {
         let limits = Limits { wall: Duration::from_millis(100), concurrent: 1, ..Limits::default() };
         let turns = Turns::new(1);
         let first = turns.wait("a", &limits).await.unwrap();

@@ -138,7 +138,7 @@ fn tree() -> (tempfile::TempDir, std::path::PathBuf) {
 }
 
 #[tokio::test]
-async fn nothing_beside_a_granted_folder_is_opened() {
+async fn granted_folder_is_opened_others_refused() {
     let (dir, granted) = tree();
     let absolute = dir.path().join("secret");
     for path in ["inside", "sub/../inside", "in", "sub", "sub/", "."] {
@@ -227,7 +227,7 @@ async fn links_that_a_guest_makes_lead_nowhere_else() {
 }
 
 #[tokio::test]
-async fn through_a_read_only_folder_nothing_is_changed() {
+async fn read_only_folder_cannot_be_changed() {
     let (dir, granted) = tree();
     let other = dir.path().canonicalize().expect("it is there").join("granted-too");
     fs::write(other.join("mine"), "mine").expect("written");
@@ -313,7 +313,7 @@ async fn through_a_read_only_folder_nothing_is_changed() {
 }
 
 #[tokio::test]
-async fn a_grant_that_has_become_a_link_is_refused() {
+async fn grant_replaced_by_link_is_refused() {
     let (dir, granted) = tree();
     let root = dir.path().canonicalize().expect("it is there");
     let link = root.join("granted").join("sub-link");

@@ -125,7 +125,7 @@ fn is_memory(result: &Result<String, CallError>) -> bool {
 }
 
 #[tokio::test]
-async fn lines_of_requests_have_a_longest_length() {
+async fn request_line_parts_are_limited() {
     // For twenty requests: 1 for each refused method, 100 for each refused authority, 10,000 for each refused
     // path, a million for each refused scheme.
     let set = r#"(func (export "run") (param $length i32) (result i32) (local $n i32) (local $r i32) (local $refused i32)
@@ -193,7 +193,7 @@ async fn header_fields_count_as_memory() {
 }
 
 #[tokio::test]
-async fn one_set_of_header_fields_has_a_size() {
+async fn header_fields_of_one_set_are_bounded() {
     // Adds fields of 600 bytes to one set until one is refused; returns the number of accepted ones.
     let fill = r#"(func (export "run") (param $times i32) (result i32) (local $n i32) (local $fields i32)
         (call $begin)
@@ -217,7 +217,7 @@ async fn one_set_of_header_fields_has_a_size() {
 }
 
 #[tokio::test]
-async fn errors_that_nobody_reads_count_as_memory() {
+async fn unread_http_errors_count_as_memory() {
     // Makes `times` requests whose trailers failed with an internal error that is a mebibyte long.
     let fail = r#"(func (export "run") (param $times i32) (result i32) (local $n i32) (local $future i64)
         (call $begin)

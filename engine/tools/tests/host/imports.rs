@@ -51,7 +51,7 @@ fn strict() -> Arc<Played> {
 }
 
 #[tokio::test]
-async fn a_guest_asks_and_its_answer_lists_what_was_denied() {
+async fn answer_lists_denied_imports() {
     let broker = strict();
     let answer = run(&guest(""), |request| request.broker = broker.clone()).await.expect("an answer");
     assert_eq!(answer.value.get(), r#"{"result":10}"#, "an error, and the first of the two");
@@ -61,7 +61,7 @@ async fn a_guest_asks_and_its_answer_lists_what_was_denied() {
 }
 
 #[tokio::test]
-async fn a_guest_that_gives_up_after_a_denial_is_told_with_it() {
+async fn trap_after_denial_names_it() {
     let error = run(&guest("unreachable"), |request| request.broker = strict())
         .await
         .expect_err("a trap")
@@ -142,7 +142,7 @@ async fn sockets_and_names_are_denied() {
 }
 
 #[tokio::test]
-async fn a_blob_is_a_text_to_the_caller_and_is_not_copied_byte_by_byte() {
+async fn blob_reaches_caller_as_text_uncopied() {
     let echo = component(
         r#"(component
             (import "hotcell:tool/blob@0.1.0" (instance $blobs

@@ -24,17 +24,17 @@ fn short() -> Limits {
 }
 
 #[tokio::test]
-async fn an_endless_loop() {
+async fn endless_loop_hits_wall_limit() {
     reaches(Limit::Wall, short(), &module(r#"(func (export "run") (loop br 0))"#)).await;
 }
 
 #[tokio::test]
-async fn an_endless_loop_when_it_starts() {
+async fn endless_start_function_hits_wall_limit() {
     reaches(Limit::Wall, short(), &module(r#"(func $s (loop br 0)) (start $s) (func (export "run"))"#)).await;
 }
 
 #[tokio::test]
-async fn a_sleep_in_the_host() {
+async fn sleep_in_host_hits_wall_limit() {
     reaches(Limit::Wall, short(), &sleeper()).await;
 }
 
@@ -81,7 +81,7 @@ async fn endless_loops_do_not_keep_others_from_running() {
 }
 
 #[tokio::test]
-async fn more_memory_than_there_is() {
+async fn memory_growth_hits_limit() {
     let greedy = |start: u32, more: u32| {
         module(&format!(
             r#"(memory {start}) (func (export "run")
@@ -95,7 +95,7 @@ async fn more_memory_than_there_is() {
 }
 
 #[tokio::test]
-async fn memories_that_are_too_much_only_together() {
+async fn several_memories_share_one_limit() {
     let twice = |pages: u32| {
         component(&format!(
             r#"(component
@@ -110,7 +110,7 @@ async fn memories_that_are_too_much_only_together() {
 }
 
 #[tokio::test]
-async fn a_guest_may_live_with_a_refusal() {
+async fn refused_growth_may_be_survived() {
     let modest = module(
         r#"(memory 1) (func (export "run")
             (if (i32.ne (memory.grow (i32.const 65000)) (i32.const -1)) (then unreachable)))"#,
@@ -119,7 +119,7 @@ async fn a_guest_may_live_with_a_refusal() {
 }
 
 #[tokio::test]
-async fn tables_too_long_and_too_many() {
+async fn tables_are_limited_in_length_and_number() {
     let long = r#"(table 1 funcref) (func (export "run")
         (if (i32.eq (table.grow 0 (ref.null func) (i32.const 20000)) (i32.const -1)) (then unreachable)))"#;
     reaches(Limit::TableElements, Limits::default(), &module(long)).await;
@@ -134,7 +134,7 @@ async fn tables_too_long_and_too_many() {
 }
 
 #[tokio::test]
-async fn too_many_instances() {
+async fn excess_instances_are_refused() {
     let many = format!(
         r#"(component (core module $m (func (export "run"))) {}
             (core instance $i (instantiate $m)) (func (export "run") (canon lift (core func $i "run"))))"#,
@@ -144,7 +144,7 @@ async fn too_many_instances() {
 }
 
 #[tokio::test]
-async fn too_many_handles() {
+async fn excess_handles_are_refused() {
     let bomb = component(
         r#"(component
             (type $r (resource (rep i32)))
@@ -158,7 +158,7 @@ async fn too_many_handles() {
 }
 
 #[tokio::test]
-async fn too_many_resources_of_the_host() {
+async fn excess_host_resources_are_refused() {
     let bomb = component(
         r#"(component
             (import "wasi:http/types@0.2.0" (instance $http
@@ -193,7 +193,7 @@ async fn blobs_count_as_memory() {
 }
 
 #[tokio::test]
-async fn random_bytes_come_in_bounded_pieces() {
+async fn random_byte_requests_are_bounded() {
     let random = |bytes: u64| {
         component(&format!(
             r#"(component
@@ -232,7 +232,7 @@ fn answering(ty: &str, fill: &str) -> Prepared {
 }
 
 #[tokio::test]
-async fn a_text_of_four_gigabytes_and_the_same_text_many_times() {
+async fn four_gigabyte_and_repeated_texts_are_refused() {
     let claims = answering(
         "string",
         "(i32.store (i32.const 0) (i32.const 8)) (i32.store (i32.const 4) (i32.const -1))",
@@ -269,7 +269,7 @@ async fn a_text_of_four_gigabytes_and_the_same_text_many_times() {
 }
 
 #[tokio::test]
-async fn a_result_that_is_too_long() {
+async fn oversized_result_is_refused() {
     let long = answering(
         "string",
         "(i32.store (i32.const 4) (i32.const 1048576)) (memory.fill (i32.const 8) (i32.const 120) (i32.const 1048576)) (i32.store (i32.const 0) (i32.const 8))",
@@ -279,7 +279,7 @@ async fn a_result_that_is_too_long() {
 }
 
 #[tokio::test]
-async fn a_list_that_nests_too_deep() {
+async fn deeply_nested_list_is_refused() {
     let deep = answering(
         &format!("{}u32{}", "(list ".repeat(20), ")".repeat(20)),
         "(i32.store (i32.const 0) (i32.const 0)) (i32.store (i32.const 4) (i32.const 1))",
@@ -296,7 +296,7 @@ async fn a_list_that_nests_too_deep() {
 }
 
 #[tokio::test]
-async fn arguments_that_are_too_long() {
+async fn oversized_arguments_are_refused() {
     let plain = module(r#"(func (export "run"))"#);
     let error = run(&plain, |request| {
         request.limits.arguments = Bytes(100);
@@ -307,7 +307,7 @@ async fn arguments_that_are_too_long() {
 }
 
 #[tokio::test]
-async fn a_recursion_without_end() {
+async fn endless_recursion_hits_stack_limit() {
     reaches(Limit::Stack, Limits::default(), &module(r#"(func $f (export "run") (call $f))"#)).await;
 }
 
@@ -348,14 +348,14 @@ fn printer(bytes: u32, times: u32) -> Prepared {
 }
 
 #[tokio::test]
-async fn what_it_prints_is_kept_and_limited() {
+async fn guest_output_is_captured_and_limited() {
     let answer = run(&printer(18, 2), |_| {}).await.expect("an answer");
     assert_eq!(answer.stdout, "{\"jsonrpc\":\"2.0\"}\n{\"jsonrpc\":\"2.0\"}\n");
     reaches(Limit::Output, Limits::default(), &printer(4096, u32::MAX)).await;
 }
 
 #[tokio::test]
-async fn a_guest_that_sleeps_is_ended_a_second_after_its_call_was_cancelled() {
+async fn cancelled_sleeping_guest_ends_within_second() {
     let sleeper = sleeper();
     let started = Instant::now();
     let error = run(&sleeper, |request| {
@@ -374,7 +374,7 @@ async fn a_guest_that_sleeps_is_ended_a_second_after_its_call_was_cancelled() {
 }
 
 #[tokio::test]
-async fn further_calls_of_a_component_wait() {
+async fn excess_calls_of_component_wait() {
     let sleeper = sleeper();
     let limits = Limits { concurrent: 1, wall: Duration::from_millis(300), ..Limits::default() };
     let one = || run(&sleeper, |request| request.limits = limits.clone());
@@ -388,7 +388,7 @@ async fn further_calls_of_a_component_wait() {
 }
 
 #[tokio::test]
-async fn a_call_that_nobody_awaits_any_more_is_gone() {
+async fn abandoned_call_frees_its_place() {
     let sleeper = sleeper();
     for _ in 0..64 {
         let call = run(&sleeper, |_| {});
@@ -398,7 +398,7 @@ async fn a_call_that_nobody_awaits_any_more_is_gone() {
 }
 
 #[tokio::test]
-async fn traps_say_what_happened() {
+async fn trap_messages_name_the_cause() {
     for (core, wanted) in [
         (r#"(func (export "run") unreachable)"#, "unreachable"),
         (r#"(func $s unreachable) (start $s) (func (export "run"))"#, "unreachable"),
@@ -430,7 +430,7 @@ async fn traps_say_what_happened() {
 }
 
 #[tokio::test]
-async fn an_exit_is_no_answer() {
+async fn guest_exit_is_an_error() {
     for status in [0, 1] {
         let exits = component(&format!(
             r#"(component

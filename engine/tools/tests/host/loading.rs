@@ -12,7 +12,7 @@ fn load(wasm: &[u8]) -> LoadError {
 }
 
 #[test]
-fn what_is_no_component_is_called_by_its_name() {
+fn non_component_is_refused_by_kind() {
     let whole = wat::parse_str(PLAIN).expect("a component");
     let two_memories = wat::parse_str(
         PLAIN.replace("(func (export \"run\"))", "(memory 1) (memory 1) (func (export \"run\"))"),
@@ -36,7 +36,7 @@ fn what_is_no_component_is_called_by_its_name() {
 }
 
 #[test]
-fn no_prefix_of_a_component_does_harm() {
+fn component_prefixes_are_harmless() {
     let whole = wat::parse_str(PLAIN).expect("a component");
     // A component cut off between two sections is valid; the last sections are only names.
     let loaded = (0..whole.len()).filter(|end| runtime().load(&whole[..*end]).is_ok());
@@ -62,7 +62,7 @@ fn proposals_that_no_toolchain_needs_are_off() {
 }
 
 #[test]
-fn imports_that_nobody_provides_are_listed() {
+fn unknown_imports_are_listed() {
     let importing = |name: &str| {
         let text = PLAIN.replacen(
             "(component",
@@ -80,13 +80,13 @@ fn imports_that_nobody_provides_are_listed() {
 }
 
 #[test]
-fn without_a_function_there_is_no_tool() {
+fn component_without_function_is_no_tool() {
     let error = load(&wat::parse_str("(component)").expect("a component"));
     assert_eq!(error, LoadError::NoTools);
 }
 
 #[tokio::test]
-async fn a_compiled_form_is_the_same_component() {
+async fn compiled_form_loads_as_same_component() {
     let wasm = wat::parse_str(PLAIN).expect("a component");
     let (description, compiled) = runtime().describe(&wasm).expect("a description");
     assert_eq!(description.exports.len(), 1);
@@ -106,7 +106,7 @@ async fn a_compiled_form_is_the_same_component() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_not_called() {
+async fn unknown_function_is_not_called() {
     let request = CallRequest::new("jump", "{}", nobody());
     let error = runtime().call(&module(r#"(func (export "run"))"#), request).await.expect_err("no such tool");
     assert_eq!(error, CallError::Unknown { name: "jump".to_owned() });

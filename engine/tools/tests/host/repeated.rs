@@ -14,11 +14,11 @@ fn resident() -> u64 {
 
 // Measured in a process of its own, because other tests run in this one.
 #[test]
-fn two_thousand_calls_leave_memory_as_it_was() {
+fn repeated_calls_leak_no_memory() {
     const ALONE: &str = "HOTCELL_TEST_ALONE";
     if std::env::var_os(ALONE).is_none() {
         let this = std::env::current_exe().expect("this program");
-        let name = "repeated::two_thousand_calls_leave_memory_as_it_was";
+        let name = "repeated::repeated_calls_leak_no_memory";
         let output = Command::new(this)
             .args(["--exact", name, "--nocapture"])
             .env(ALONE, "1")

@@ -49,7 +49,7 @@ fn tests() -> BTreeSet<String> {
 }
 
 #[test]
-fn every_test_that_the_table_of_hostile_components_names_is_there() {
+fn component_attack_table_names_existing_tests() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/attacks.md");
     let page = fs::read_to_string(page).expect("the page");
     let (_, rest) = page.split_once("<!-- component table -->").expect("the table");

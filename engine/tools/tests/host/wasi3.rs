@@ -28,13 +28,13 @@ fn waiting(nanoseconds: u64) -> Prepared {
 }
 
 #[tokio::test]
-async fn an_asynchronous_function_is_called_like_any_other() {
+async fn asynchronous_function_is_callable() {
     let answer = run(&waiting(1_000_000), |_| {}).await.expect("an answer");
     assert_eq!(answer.value.get(), r#"{"result":7}"#);
 }
 
 #[tokio::test]
-async fn an_asynchronous_sleep_is_ended() {
+async fn asynchronous_sleep_hits_wall_limit() {
     let limits = |request: &mut hotcell_tools::CallRequest| request.limits.wall = Duration::from_millis(200);
     let error = run(&waiting(3_600_000_000_000), limits).await.expect_err("it sleeps");
     assert!(matches!(error, CallError::Limit { limit: Limit::Wall, .. }), "{error:?}");

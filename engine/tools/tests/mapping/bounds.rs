@@ -18,14 +18,14 @@ fn refused(wasm: &[u8]) -> String {
 }
 
 #[test]
-fn a_component_has_so_many_functions() {
+fn functions_per_component_are_limited() {
     assert_eq!(description(&functions(512, "", "u8")).unwrap().exports.len(), 512);
     let message = refused(&functions(513, "", "u8"));
     assert!(message.contains("more than 512 functions"), "{message}");
 }
 
 #[test]
-fn all_schemas_together_have_a_longest() {
+fn schemas_have_total_size_limit() {
     let long = "a".repeat(60);
     let fields: String = (0..200).map(|n| format!("{long}{n:04}: u8, ")).collect();
     let record = format!("record r {{ {fields} }}");

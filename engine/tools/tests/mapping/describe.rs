@@ -60,7 +60,7 @@ fn documented(manifest: Option<&str>) -> Vec<u8> {
 }
 
 #[test]
-fn a_component_is_described() {
+fn component_description_lists_documented_exports() {
     let found = description(&documented(Some("name = \"weather\""))).unwrap();
     let paths: Vec<_> = found.exports.iter().map(|export| export.path.as_str()).collect();
     assert_eq!(paths, ["a:b/tools@1.2.0#bare", "a:b/tools@1.2.0#warm", "count"]);
@@ -107,7 +107,7 @@ fn a_component_is_described() {
 }
 
 #[test]
-fn without_documentation_there_are_no_descriptions() {
+fn undocumented_component_has_no_descriptions() {
     let found = description(&component(WIT)).unwrap();
     assert!(found.exports.iter().all(|export| export.description.is_empty()));
     assert_eq!(found.manifest, None);
@@ -115,7 +115,7 @@ fn without_documentation_there_are_no_descriptions() {
 }
 
 #[test]
-fn embedding_again_replaces_what_was_there() {
+fn repeated_embedding_replaces_documentation() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("world.wit"), WIT.replace("Counts.", "Counts well.")).unwrap();
     let again = embed(&documented(Some("old")), folder.path(), None).unwrap();
@@ -179,7 +179,7 @@ fn hostile_sections_are_no_documentation() {
 }
 
 #[test]
-fn types_that_look_alike_keep_their_own_words_or_none() {
+fn same_shaped_types_keep_own_documentation() {
     let wit = "package a:b;
         interface one { /// One.
             record row { n: u8 } f: func() -> row; }
@@ -200,7 +200,7 @@ fn types_that_look_alike_keep_their_own_words_or_none() {
 }
 
 #[test]
-fn what_cannot_be_a_tool_is_left_out_by_name() {
+fn unmappable_functions_are_omitted_by_name() {
     let wit = |more: &str| {
         format!(
             "package a:b; interface host {{ resource file; }}
@@ -261,7 +261,7 @@ fn types_without_end_are_refused() {
 }
 
 #[test]
-fn what_cannot_be_embedded_says_why() {
+fn embedding_failure_is_explained() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("world.wit");
     for (wit, wasm, message) in [
@@ -287,7 +287,7 @@ fn what_cannot_be_embedded_says_why() {
 }
 
 #[test]
-fn a_core_module_becomes_a_component_when_it_is_built() {
+fn core_module_becomes_component_when_built() {
     let mut resolve = wit_parser::Resolve::default();
     let package = resolve.push_str("test.wit", WIT).unwrap();
     let world = resolve.select_world(&[package], Some("w")).unwrap();

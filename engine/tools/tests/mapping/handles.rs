@@ -59,7 +59,7 @@ fn functions_of_resources_are_tools() {
 }
 
 #[test]
-fn handles_are_of_the_component_s_own_resources() {
+fn handles_refer_to_own_resources() {
     let wit = "package t:t; interface host { resource h; } interface i { use host.{h}; resource r; a: func(h: h); b: func() -> r; }
         world w { import host; export i; }";
     let found = description(&component(wit)).unwrap();

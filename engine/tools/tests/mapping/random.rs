@@ -298,7 +298,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_taken_is_what_the_schema_allows(all in proptest::collection::vec((json(), json(), json()), 300)) {
+    fn accepted_arguments_match_schema(all in proptest::collection::vec((json(), json(), json()), 300)) {
         let (signature, judge) = rich();
         for (rows, tree, any) in all {
             let right = json!({ "p": { "rows": [], "tree": tree, "twice": null, "sign": "x", "f": 1 } });
@@ -323,7 +323,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_is_a_panic(texts in proptest::collection::vec("[\\[\\]{}\":,a-z0-9.eE\\\\-]{0,60}|\\PC*", 300), cut in 0..200_usize) {
+    fn arbitrary_argument_text_causes_no_panic(texts in proptest::collection::vec("[\\[\\]{}\":,a-z0-9.eE\\\\-]{0,60}|\\PC*", 300), cut in 0..200_usize) {
         let (signature, _) = rich();
         let good = json!({ "p": { "rows": [{ "name": "é", "when": "7" }], "tree": { "value": { "ok": { "tag": "dot" } }, "tag": "pair" }, "sign": "x", "f": 1 } }).to_string();
         let lower = |text: &str| lower(&signature, text, &Limits::default(), &mut Shelf::new());

@@ -114,7 +114,7 @@ fn values_are_the_same_in_both_directions() {
 
 /// Other accepted forms than the output's.
 #[test]
-fn other_forms_are_accepted() {
+fn alternative_number_forms_are_accepted() {
     for (ty, arguments, value) in [
         ("u8", r#"{"p":1.0}"#, Val::U8(1)),
         ("u16", r#"{"p":1e3}"#, Val::U16(1_000)),
@@ -158,7 +158,7 @@ fn other_forms_are_accepted() {
 }
 
 #[test]
-fn what_does_not_match_is_refused_with_its_place() {
+fn mismatched_argument_is_refused_with_path() {
     for (ty, arguments, place, message) in [
         ("u8", r#"{"p":256}"#, "/p", "expected an integer from 0 to 255, found 256"),
         ("u8", r#"{"p":-1}"#, "/p", "from 0 to 255"),
@@ -354,7 +354,7 @@ fn limits_hold_in_both_directions() {
 }
 
 #[test]
-fn of_a_key_that_a_guest_gives_twice_the_last_value_counts() {
+fn repeated_map_key_takes_last_value() {
     let mut config = wasmtime::Config::new();
     config.wasm_component_model_map(true);
     let engine = wasmtime::Engine::new(&config).unwrap();

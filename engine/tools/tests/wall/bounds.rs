@@ -12,24 +12,18 @@ use tokio_util::sync::CancellationToken;
 use crate::place::{Asked, Bench, Test};
 
 pub const TESTS: &[Test] = &[
-    ("a_process_has_its_time_to_begin_and_to_load", || {
-        Box::pin(a_process_has_its_time_to_begin_and_to_load())
+    ("process_start_and_load_are_timed", || Box::pin(process_start_and_load_are_timed())),
+    ("stale_code_recompilation_is_limited", || Box::pin(stale_code_recompilation_is_limited())),
+    ("suspect_component_gets_own_process", || Box::pin(suspect_component_gets_own_process())),
+    ("shared_process_has_64_plugins", || Box::pin(shared_process_has_64_plugins())),
+    ("shared_process_runs_16_calls_at_once", || Box::pin(shared_process_runs_16_calls_at_once())),
+    ("component_and_compiler_answer_sizes_are_limited", || {
+        Box::pin(component_and_compiler_answer_sizes_are_limited())
     }),
-    ("what_is_stale_is_compiled_again_a_few_times", || {
-        Box::pin(what_is_stale_is_compiled_again_a_few_times())
-    }),
-    ("who_was_there_when_it_failed_shares_no_process", || {
-        Box::pin(who_was_there_when_it_failed_shares_no_process())
-    }),
-    ("a_shared_process_has_so_many_plugins", || Box::pin(a_shared_process_has_so_many_plugins())),
-    ("a_shared_process_has_so_many_calls_at_once", || Box::pin(a_shared_process_has_so_many_calls_at_once())),
-    ("components_and_what_compilers_say_have_a_longest", || {
-        Box::pin(components_and_what_compilers_say_have_a_longest())
-    }),
-    ("a_reply_has_a_longest", || Box::pin(a_reply_has_a_longest())),
+    ("broker_reply_size_is_limited", || Box::pin(broker_reply_size_is_limited())),
 ];
 
-async fn a_process_has_its_time_to_begin_and_to_load() {
+async fn process_start_and_load_are_timed() {
     let patience = Duration::from_millis(700);
     for (what, why) in
         [("never-says", "was not ready within 700ms"), ("never-loads", "not loaded within 700ms")]
@@ -50,13 +44,13 @@ async fn a_process_has_its_time_to_begin_and_to_load() {
     }
 }
 
-async fn what_is_stale_is_compiled_again_a_few_times() {
+async fn stale_code_recompilation_is_limited() {
     let bench = Bench::fake("stale");
     let message = bench.host_error(&bench.plugin("a", b"wasm"), "{}").await;
     assert!(message.contains("its compiled form is not this build's"), "{message}");
 }
 
-async fn who_was_there_when_it_failed_shares_no_process() {
+async fn suspect_component_gets_own_process() {
     let bench = Bench::fake("dies");
     let (bad, good) = (bench.plugin("a", b"wasm of a"), bench.plugin("b", b"wasm of b"));
     assert!(bench.host_error(&bad, "die").await.contains("SIGABRT"));
@@ -67,7 +61,7 @@ async fn who_was_there_when_it_failed_shares_no_process() {
     assert!(bench.hosts.prepare(&good).await.unwrap().process.is_none(), "the others' is still there");
 }
 
-async fn a_shared_process_has_so_many_plugins() {
+async fn shared_process_has_64_plugins() {
     let bench = Bench::fake("good");
     let cache = Cache::open(&bench.dir.path().join("cache"), DEFAULT_CACHE_BYTES).unwrap();
     let mut started = Vec::new();
@@ -81,7 +75,7 @@ async fn a_shared_process_has_so_many_plugins() {
     assert_eq!(started, [0, 64], "one for 64 plugins, and another for the next");
 }
 
-async fn a_shared_process_has_so_many_calls_at_once() {
+async fn shared_process_runs_16_calls_at_once() {
     let bench = Bench::fake("together");
     // Four at a time of each plugin: five plugins would have twenty.
     let plugins: Vec<_> =
@@ -95,7 +89,7 @@ async fn a_shared_process_has_so_many_calls_at_once() {
     assert_eq!(together.iter().max(), Some(&16), "{together:?}");
 }
 
-async fn components_and_what_compilers_say_have_a_longest() {
+async fn component_and_compiler_answer_sizes_are_limited() {
     let bench = Bench::fake("compiles-oversized");
     let error = bench.hosts.describe(&vec![0; MAX_COMPONENT_BYTES + 1]).await.unwrap_err();
     assert!(
@@ -118,7 +112,7 @@ impl Broker for Endless {
     }
 }
 
-async fn a_reply_has_a_longest() {
+async fn broker_reply_size_is_limited() {
     let bench = Bench::fake("asks-for-much");
     let plugin = bench.plugin("a", b"wasm");
     let answer =

@@ -9,10 +9,10 @@ use serde_json::json;
 use crate::place::{Asked, Bench, Test};
 
 pub const TESTS: &[Test] = &[
-    ("handles_are_one_caller_s_and_used_as_declared", || Box::pin(handles_are_one_caller_s())),
-    ("a_failed_instance_is_gone_and_others_are_not", || Box::pin(a_failed_instance_is_gone())),
+    ("handles_belong_to_caller_and_match_type", || Box::pin(handles_belong_to_caller_and_match_type())),
+    ("failed_instance_ends_and_others_continue", || Box::pin(failed_instance_ends_and_others_continue())),
     ("handles_and_instances_are_bounded", || Box::pin(handles_and_instances_are_bounded())),
-    ("another_grant_and_idle_time_end_an_instance", || Box::pin(another_grant_and_idle_time())),
+    ("changed_grant_or_idle_time_ends_instance", || Box::pin(changed_grant_or_idle_time_ends_instance())),
 ];
 
 const NEW: &str = "[constructor]counter";
@@ -49,7 +49,7 @@ async fn refusal(bench: &Bench, plugin: &Plugin, path: &str, arguments: &str) ->
     }
 }
 
-async fn handles_are_one_caller_s() {
+async fn handles_belong_to_caller_and_match_type() {
     let bench = Bench::new(&["tool-host"]);
     let (alice, bob) = (of(&bench, "a", "alice"), of(&bench, "a", "bob"));
     let (a, b) = (new(&bench, &alice, 10).await, new(&bench, &alice, 20).await);
@@ -100,7 +100,7 @@ async fn handles_are_one_caller_s() {
     bench.hosts.close().await;
 }
 
-async fn a_failed_instance_is_gone() {
+async fn failed_instance_ends_and_others_continue() {
     let bench = Bench::new(&["tool-host"]);
     let (alice, bob) = (of(&bench, "a", "alice"), of(&bench, "a", "bob"));
     let his = new(&bench, &bob, 1).await;
@@ -168,7 +168,7 @@ async fn handles_and_instances_are_bounded() {
     bench.hosts.close().await;
 }
 
-async fn another_grant_and_idle_time() {
+async fn changed_grant_or_idle_time_ends_instance() {
     let quick = |options: &mut HostsOptions| {
         (options.idle, options.session_idle) = (Duration::from_millis(50), Duration::from_millis(800));
     };

@@ -12,27 +12,25 @@ use tokio_util::sync::CancellationToken;
 use crate::place::{Asked, Bench, Test};
 
 pub const TESTS: &[Test] = &[
-    ("what_breaks_the_protocol_is_ended", || Box::pin(what_breaks_the_protocol_is_ended())),
-    ("an_answer_that_comes_twice_counts_once", || Box::pin(an_answer_that_comes_twice_counts_once())),
-    ("a_process_that_dies_costs_its_own_calls", || Box::pin(a_process_that_dies_costs_its_own_calls())),
-    ("a_process_that_keeps_failing_is_left_alone", || Box::pin(a_process_that_keeps_failing_is_left_alone())),
-    ("a_program_that_never_starts_is_left_alone", || Box::pin(a_program_that_never_starts_is_left_alone())),
-    ("what_cannot_be_compiled_is_not_tried_at_every_call", || {
-        Box::pin(what_cannot_be_compiled_is_not_tried_at_every_call())
+    ("protocol_violation_ends_process", || Box::pin(protocol_violation_ends_process())),
+    ("duplicate_answer_counts_once", || Box::pin(duplicate_answer_counts_once())),
+    ("process_death_fails_only_its_calls", || Box::pin(process_death_fails_only_its_calls())),
+    ("repeatedly_failing_process_is_paused", || Box::pin(repeatedly_failing_process_is_paused())),
+    ("program_that_never_starts_is_paused", || Box::pin(program_that_never_starts_is_paused())),
+    ("failed_compilation_is_not_retried_immediately", || {
+        Box::pin(failed_compilation_is_not_retried_immediately())
     }),
-    ("silence_is_ended", || Box::pin(silence_is_ended())),
-    ("questions_without_end_have_an_end", || Box::pin(questions_without_end_have_an_end())),
-    ("replies_that_nobody_reads_are_open_questions", || {
-        Box::pin(replies_that_nobody_reads_are_open_questions())
-    }),
-    ("a_question_that_is_withdrawn_is_dropped", || Box::pin(a_question_that_is_withdrawn_is_dropped())),
-    ("what_is_cancelled_ends", || Box::pin(what_is_cancelled_ends())),
-    ("who_stops_waiting_cancels", || Box::pin(who_stops_waiting_cancels())),
-    ("a_compiler_that_does_not_end_is_ended", || Box::pin(a_compiler_that_does_not_end_is_ended())),
-    ("a_component_that_was_changed_is_not_run", || Box::pin(a_component_that_was_changed_is_not_run())),
+    ("silent_process_is_ended", || Box::pin(silent_process_is_ended())),
+    ("endless_questions_are_ended", || Box::pin(endless_questions_are_ended())),
+    ("unread_replies_count_as_open_questions", || Box::pin(unread_replies_count_as_open_questions())),
+    ("withdrawn_question_is_dropped", || Box::pin(withdrawn_question_is_dropped())),
+    ("cancelled_call_ends", || Box::pin(cancelled_call_ends())),
+    ("dropped_call_future_cancels", || Box::pin(dropped_call_future_cancels())),
+    ("compiler_exceeding_limits_is_ended", || Box::pin(compiler_exceeding_limits_is_ended())),
+    ("changed_component_is_not_run", || Box::pin(changed_component_is_not_run())),
 ];
 
-async fn what_breaks_the_protocol_is_ended() {
+async fn protocol_violation_ends_process() {
     for what in [
         "answers-another",
         "answers-lines",
@@ -65,7 +63,7 @@ async fn what_breaks_the_protocol_is_ended() {
     }
 }
 
-async fn an_answer_that_comes_twice_counts_once() {
+async fn duplicate_answer_counts_once() {
     let bench = Bench::fake("answers-twice");
     let plugin = bench.plugin("a", b"wasm");
     for _ in 0..3 {
@@ -74,7 +72,7 @@ async fn an_answer_that_comes_twice_counts_once() {
     }
 }
 
-async fn a_process_that_dies_costs_its_own_calls() {
+async fn process_death_fails_only_its_calls() {
     let bench = Bench::fake("dies");
     let (shared, mut own) = (bench.plugin("a", b"wasm of a"), bench.plugin("b", b"wasm of b"));
     own.held.guard = true;
@@ -96,7 +94,7 @@ async fn a_process_that_dies_costs_its_own_calls() {
     bench.call(&shared, "f", "{}").await.unwrap();
 }
 
-async fn a_process_that_keeps_failing_is_left_alone() {
+async fn repeatedly_failing_process_is_paused() {
     let bench = Bench::fake("dies");
     let plugin = bench.plugin("a", b"wasm");
     // Once in the shared process, and then in its own.
@@ -112,7 +110,7 @@ async fn a_process_that_keeps_failing_is_left_alone() {
     bench.call(&bench.plugin("c", b"wasm of c"), "f", "{}").await.unwrap();
 }
 
-async fn a_program_that_never_starts_is_left_alone() {
+async fn program_that_never_starts_is_paused() {
     let bench = Bench::new(&["fake", "never-ready"]);
     let plugin = bench.plugin("a", b"wasm");
     for _ in 0..2 {
@@ -130,7 +128,7 @@ async fn a_program_that_never_starts_is_left_alone() {
     assert!(message.contains("failed 5 times"), "{message}");
 }
 
-async fn what_cannot_be_compiled_is_not_tried_at_every_call() {
+async fn failed_compilation_is_not_retried_immediately() {
     let bench = Bench::with(
         &["fake", "compiles-forever"],
         |o| o.compile_time = Duration::from_millis(700),
@@ -143,7 +141,7 @@ async fn what_cannot_be_compiled_is_not_tried_at_every_call() {
     assert!(first.contains("takes more than") && begun.elapsed() < Duration::from_millis(700));
 }
 
-async fn silence_is_ended() {
+async fn silent_process_is_ended() {
     let bench = Bench::fake("silent");
     let mut plugin = bench.plugin("a", b"wasm");
     plugin.limits.wall = Duration::from_millis(200);
@@ -154,7 +152,7 @@ async fn silence_is_ended() {
     assert!(bench.hosts.prepare(&plugin).await.unwrap().process.is_some());
 }
 
-async fn questions_without_end_have_an_end() {
+async fn endless_questions_are_ended() {
     let bench = Bench::fake("asks-forever");
     let mut plugin = bench.plugin("a", b"wasm");
     plugin.limits.wall = Duration::from_secs(60);
@@ -176,7 +174,7 @@ impl Broker for Long {
     }
 }
 
-async fn replies_that_nobody_reads_are_open_questions() {
+async fn unread_replies_count_as_open_questions() {
     let bench = Bench::fake("asks-unread");
     let mut plugin = bench.plugin("a", b"wasm");
     plugin.limits.wall = Duration::from_secs(60);
@@ -190,7 +188,7 @@ async fn replies_that_nobody_reads_are_open_questions() {
     assert!(answered <= 65, "{answered}");
 }
 
-async fn a_question_that_is_withdrawn_is_dropped() {
+async fn withdrawn_question_is_dropped() {
     let bench =
         Bench::with(&["fake", "asks-and-withdraws"], |_| (), Asked { mute: true, ..Asked::default() });
     bench.call(&bench.plugin("a", b"wasm"), "f", "{}").await.unwrap();
@@ -204,7 +202,7 @@ async fn a_question_that_is_withdrawn_is_dropped() {
     }
 }
 
-async fn what_is_cancelled_ends() {
+async fn cancelled_call_ends() {
     for (what, replaced) in [("cancels", false), ("silent", true)] {
         let bench = Bench::fake(what);
         let plugin = bench.plugin("a", b"wasm");
@@ -222,7 +220,7 @@ async fn what_is_cancelled_ends() {
     }
 }
 
-async fn who_stops_waiting_cancels() {
+async fn dropped_call_future_cancels() {
     for (what, replaced) in [("cancels", false), ("silent", true)] {
         let bench = Bench::fake(what);
         let mut plugin = bench.plugin("a", b"wasm");
@@ -236,7 +234,7 @@ async fn who_stops_waiting_cancels() {
     }
 }
 
-async fn a_compiler_that_does_not_end_is_ended() {
+async fn compiler_exceeding_limits_is_ended() {
     for (what, why) in [
         ("compiles-forever", "takes more than 500ms"),
         ("compiles-everything", "more memory"),
@@ -261,7 +259,7 @@ async fn a_compiler_that_does_not_end_is_ended() {
     }
 }
 
-async fn a_component_that_was_changed_is_not_run() {
+async fn changed_component_is_not_run() {
     let bench = Bench::fake("good");
     let plugin = bench.plugin("a", b"wasm");
     std::fs::write(&plugin.wasm, b"evil").unwrap();

@@ -15,11 +15,11 @@ use tokio_util::sync::CancellationToken;
 pub type Test = (&'static str, fn() -> Pin<Box<dyn Future<Output = ()>>>);
 
 pub const TESTS: &[Test] = &[
-    ("a_process_sees_nothing_but_its_folders", || Box::pin(a_process_sees_nothing_but_its_folders())),
-    ("another_grant_is_another_process", || Box::pin(another_grant_is_another_process())),
-    ("what_holds_nothing_shares_a_process", || Box::pin(what_holds_nothing_shares_a_process())),
-    ("an_idle_process_ends", || Box::pin(an_idle_process_ends())),
-    ("a_process_serves_a_thousand", || Box::pin(a_process_serves_a_thousand())),
+    ("process_sees_only_its_folders", || Box::pin(process_sees_only_its_folders())),
+    ("changed_grant_needs_another_process", || Box::pin(changed_grant_needs_another_process())),
+    ("plugins_without_grants_share_process", || Box::pin(plugins_without_grants_share_process())),
+    ("idle_process_ends", || Box::pin(idle_process_ends())),
+    ("process_is_renewed_after_thousand_calls", || Box::pin(process_is_renewed_after_thousand_calls())),
 ];
 
 /// Tool hosts whose program behaves like one of the fakes, or is the real one.
@@ -116,7 +116,7 @@ impl Bench {
     }
 }
 
-async fn a_process_sees_nothing_but_its_folders() {
+async fn process_sees_only_its_folders() {
     let bench = Bench::fake("probe");
     let folder = |name: &str| {
         let path = bench.dir.path().join(name);
@@ -142,7 +142,7 @@ async fn a_process_sees_nothing_but_its_folders() {
     assert_ne!(seen["connected"], "connection refused", "{seen}");
 }
 
-async fn another_grant_is_another_process() {
+async fn changed_grant_needs_another_process() {
     let bench = Bench::fake("good");
     let mut plugin = bench.plugin("a", b"wasm");
     plugin.held.guard = true;
@@ -158,7 +158,7 @@ async fn another_grant_is_another_process() {
     bench.hosts.close().await;
 }
 
-async fn what_holds_nothing_shares_a_process() {
+async fn plugins_without_grants_share_process() {
     let bench = Bench::fake("good");
     let (a, b) = (bench.plugin("a", b"wasm of a"), bench.plugin("b", b"wasm of b"));
     let first = bench.hosts.prepare(&a).await.unwrap();
@@ -175,7 +175,7 @@ async fn what_holds_nothing_shares_a_process() {
     }
 }
 
-async fn an_idle_process_ends() {
+async fn idle_process_ends() {
     let bench = Bench::with(&["fake", "good"], |o| o.idle = Duration::from_millis(50), Asked::default());
     let plugin = bench.plugin("a", b"wasm");
     let mut started = 0;
@@ -188,7 +188,7 @@ async fn an_idle_process_ends() {
     assert_eq!(started, 7);
 }
 
-async fn a_process_serves_a_thousand() {
+async fn process_is_renewed_after_thousand_calls() {
     let bench = Bench::fake("good");
     let plugin = bench.plugin("a", b"wasm");
     for number in 0..1000 {

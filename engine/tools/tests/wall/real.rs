@@ -10,21 +10,21 @@ use hotcell_tools::{Answer, CallError, Hosts, HostsOptions, Limit, LoadError, Pl
 use crate::place::{Asked, Bench, Test};
 
 pub const TESTS: &[Test] = &[
-    ("a_component_works_behind_the_wall", || Box::pin(a_component_works_behind_the_wall())),
-    ("a_component_works_behind_landlock_alone", || Box::pin(a_component_works_behind_landlock_alone())),
-    ("questions_are_answered_through_the_wall", || Box::pin(questions_are_answered_through_the_wall())),
-    ("a_guest_sees_its_folders_and_variables", || Box::pin(a_guest_sees_its_folders_and_variables())),
-    ("limits_hold_behind_the_wall", || Box::pin(limits_hold_behind_the_wall())),
+    ("component_works_in_confined_process", || Box::pin(component_works_in_confined_process())),
+    ("component_works_in_landlock_only_process", || Box::pin(component_works_in_landlock_only_process())),
+    ("questions_cross_process_boundary", || Box::pin(questions_cross_process_boundary())),
+    ("guest_sees_its_folders_and_variables", || Box::pin(guest_sees_its_folders_and_variables())),
+    ("limits_hold_in_confined_process", || Box::pin(limits_hold_in_confined_process())),
     ("calls_run_side_by_side", || Box::pin(calls_run_side_by_side())),
-    ("turns_are_a_plugin_s_and_not_a_process_s", || Box::pin(turns_are_a_plugin_s_and_not_a_process_s())),
-    ("a_guest_that_computes_is_cancelled", || Box::pin(a_guest_that_computes_is_cancelled())),
-    ("what_was_compiled_once_is_loaded", || Box::pin(what_was_compiled_once_is_loaded())),
-    ("what_was_tampered_with_is_compiled_again", || Box::pin(what_was_tampered_with_is_compiled_again())),
-    ("what_another_build_compiled_is_compiled_again", || {
-        Box::pin(what_another_build_compiled_is_compiled_again())
+    ("call_permits_survive_process_replacement", || Box::pin(call_permits_survive_process_replacement())),
+    ("computing_guest_is_cancelled", || Box::pin(computing_guest_is_cancelled())),
+    ("cached_component_is_loaded_without_compiler", || {
+        Box::pin(cached_component_is_loaded_without_compiler())
     }),
-    ("a_compiler_has_its_time", || Box::pin(a_compiler_has_its_time())),
-    ("what_is_no_component_is_told_so", || Box::pin(what_is_no_component_is_told_so())),
+    ("altered_compiled_code_is_recompiled", || Box::pin(altered_compiled_code_is_recompiled())),
+    ("code_of_other_build_is_recompiled", || Box::pin(code_of_other_build_is_recompiled())),
+    ("compiler_time_is_limited", || Box::pin(compiler_time_is_limited())),
+    ("invalid_component_is_refused", || Box::pin(invalid_component_is_refused())),
 ];
 
 /// Functions that add, echo, loop and trap.
@@ -56,11 +56,11 @@ fn tools() -> Vec<u8> {
     wat::parse_str(text).unwrap()
 }
 
-async fn a_component_works_behind_the_wall() {
+async fn component_works_in_confined_process() {
     works(Bench::new(&["tool-host"])).await;
 }
 
-async fn a_component_works_behind_landlock_alone() {
+async fn component_works_in_landlock_only_process() {
     let only = |options: &mut HostsOptions| options.confinement = Confinement::LandlockOnly;
     works(Bench::with(&["tool-host"], only, Asked::default())).await;
 }
@@ -86,7 +86,7 @@ async fn works(bench: Bench) {
     bench.hosts.close().await;
 }
 
-async fn questions_are_answered_through_the_wall() {
+async fn questions_cross_process_boundary() {
     let wasm = wat::parse_str(
         r#"(component
             (import "hotcell:tool/log@0.1.0" (instance $log
@@ -109,7 +109,7 @@ async fn questions_are_answered_through_the_wall() {
     assert!(asked.contains("from inside") && asked.contains("warn"), "{asked}");
 }
 
-async fn a_guest_sees_its_folders_and_variables() {
+async fn guest_sees_its_folders_and_variables() {
     // Returns the number of folders, and whether there is a first variable.
     let wasm = wat::parse_str(
         r#"(component
@@ -167,7 +167,7 @@ async fn a_guest_sees_its_folders_and_variables() {
     assert_eq!(bench.value(&plugin, "run", "{}").await["result"], 100);
 }
 
-async fn limits_hold_behind_the_wall() {
+async fn limits_hold_in_confined_process() {
     let bench = Bench::new(&["tool-host"]);
     let mut plugin = bench.plugin("a", &tools());
     let grown = bench.call(&plugin, "grow", "{}").await;
@@ -205,7 +205,7 @@ async fn calls_run_side_by_side() {
 }
 
 /// Replacing a process does not release permits that calls in the old one hold.
-async fn turns_are_a_plugin_s_and_not_a_process_s() {
+async fn call_permits_survive_process_replacement() {
     let bench = Bench::new(&["tool-host"]);
     let mut plugin = bench.plugin("a", &tools());
     plugin.limits.wall = Duration::from_secs(2);
@@ -221,7 +221,7 @@ async fn turns_are_a_plugin_s_and_not_a_process_s() {
     assert!(begun.elapsed() > Duration::from_millis(4700), "{:?}", begun.elapsed());
 }
 
-async fn a_guest_that_computes_is_cancelled() {
+async fn computing_guest_is_cancelled() {
     let bench = Bench::new(&["tool-host"]);
     let mut plugin = bench.plugin("a", &tools());
     plugin.limits.wall = Duration::from_secs(600);
@@ -249,7 +249,7 @@ fn cached(bench: &Bench, plugin: &Plugin) -> std::path::PathBuf {
     entries.find_map(|entry| entry.ok().filter(|entry| ours(&entry.file_name()))).unwrap().path()
 }
 
-async fn what_was_compiled_once_is_loaded() {
+async fn cached_component_is_loaded_without_compiler() {
     let bench = Bench::new(&["tool-host"]);
     let wasm = tools();
     bench.hosts.describe(&wasm).await.unwrap();
@@ -261,7 +261,7 @@ async fn what_was_compiled_once_is_loaded() {
     again.close().await;
 }
 
-async fn what_was_tampered_with_is_compiled_again() {
+async fn altered_compiled_code_is_recompiled() {
     let bench = Bench::new(&["tool-host"]);
     let wasm = tools();
     bench.hosts.describe(&wasm).await.unwrap();
@@ -279,7 +279,7 @@ async fn what_was_tampered_with_is_compiled_again() {
     assert_ne!(std::fs::read(cached(&bench, &plugin)).unwrap(), bytes);
 }
 
-async fn what_another_build_compiled_is_compiled_again() {
+async fn code_of_other_build_is_recompiled() {
     let bench = Bench::new(&["tool-host"]);
     let plugin = bench.plugin("a", &tools());
     let cache = Cache::open(&bench.dir.path().join("cache"), DEFAULT_CACHE_BYTES).unwrap();
@@ -289,7 +289,7 @@ async fn what_another_build_compiled_is_compiled_again() {
     assert!(std::fs::metadata(cached(&bench, &plugin)).unwrap().len() > 1000);
 }
 
-async fn a_compiler_has_its_time() {
+async fn compiler_time_is_limited() {
     let bench = Bench::with(&["tool-host"], |o| o.compile_time = Duration::from_millis(20), Asked::default());
     // Compilers look at every pair of some of these.
     let body = "(local.set 0 (i32.add (i32.mul (local.get 0) (i32.const 3)) (local.get 1)))".repeat(20_000);
@@ -307,7 +307,7 @@ async fn a_compiler_has_its_time() {
     assert_eq!(std::fs::read_dir(bench.dir.path().join("cache")).unwrap().count(), 1, "only the key");
 }
 
-async fn what_is_no_component_is_told_so() {
+async fn invalid_component_is_refused() {
     let bench = Bench::new(&["tool-host"]);
     // A core module, nothing, text, and a component that is cut off.
     let module = wat::parse_str("(module)").unwrap();

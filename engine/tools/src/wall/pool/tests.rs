@@ -18,7 +18,7 @@ fn plugin() -> Plugin {
 }
 
 #[test]
-fn whoever_holds_anything_is_alone() {
+fn plugin_with_grants_gets_own_process() {
     let origin = Origin { scheme: "https".to_owned(), host: "example.org".to_owned(), port: 443 };
     let with = |change: &dyn Fn(&mut Plugin)| {
         let mut plugin = plugin();
@@ -43,7 +43,7 @@ fn whoever_holds_anything_is_alone() {
 }
 
 #[test]
-fn a_folder_that_may_be_written_comes_once() {
+fn writable_folder_is_listed_once() {
     let held = Held {
         read: ["/srv/a".into(), "/srv/b".into()].into(),
         write: ["/srv/b".into(), "/srv/c".into()].into(),
@@ -55,7 +55,7 @@ fn a_folder_that_may_be_written_comes_once() {
 }
 
 #[test]
-fn what_leaves_nothing_behind_is_clean() {
+fn call_ends_are_classified_as_clean() {
     let limit = |limit| CallError::Limit { limit, value: String::new() };
     for (error, clean) in [
         (CallError::Cancelled, true),
@@ -72,7 +72,7 @@ fn what_leaves_nothing_behind_is_clean() {
 }
 
 #[test]
-fn a_shared_process_has_room_for_so_much() {
+fn shared_process_has_bounded_plugins_and_code() {
     for (plugins, code, room) in [
         (0, 0, true),
         (MAX_PLUGINS - 1, MAX_CODE_BYTES - 1, true),
