@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_looks_encoded_is_guessed() {
+    fn decoding_guesses_only_encoded_text() {
         let code = ::base64::prelude::BASE64_STANDARD.encode("import os; os.system('id')");
         assert_eq!(guess(&code).map(|g| g.1).as_deref(), Some("import os; os.system('id')"));
         for plain in ["a/normal/path/to/something/long.txt", "ThisIsJustACamelCaseIdentifierName", ""] {

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_what_it_leads_to_in_the_folder() {
+    fn executed_path_follows_links_within_folder() {
         let perl = || Executed::Unread("perl".to_owned());
         for (path, links, real) in [
             ("a", &[][..], Some("a")),

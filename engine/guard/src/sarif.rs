@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_has_its_rule_its_weakness_and_its_place() -> Result<(), PackError> {
+    fn sarif_result_has_rule_cwe_and_region() -> Result<(), PackError> {
         let (_, log) = log("src/a b.py", "\nimport os\n'ä'; os.system('rm -rf /home')\nos.system('id')\n")?;
         let run = &log["runs"][0];
         let number =
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fingerprint_outlives_lines_and_tells_places_apart() -> Result<(), PackError> {
+    fn sarif_fingerprint_survives_moved_lines() -> Result<(), PackError> {
         let prints = |log: &Value| -> Vec<String> {
             let results = log["runs"][0]["results"].as_array().cloned().unwrap_or_default();
             results.iter().map(|r| r["partialFingerprints"].to_string()).collect()
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_read_and_what_was_released_is_said() -> Result<(), PackError> {
+    fn sarif_reports_unread_parts_and_releases() -> Result<(), PackError> {
         let pack = Pack::builtin()?;
         let unread = unread("x.so", PartState::BytesOnly, Verdict::Incomplete);
         let invocation = &sarif(&unread, &pack)["runs"][0]["invocations"][0];
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_of_a_file_is_told_as_its_file() -> Result<(), PackError> {
+    fn sarif_names_file_of_nested_part() -> Result<(), PackError> {
         let (mut report, _) = log("a.py", "import os\nos.system('id')\n")?;
         for finding in &mut report.findings {
             finding.part = "d/a.zip!x/a.py".to_owned();

@@ -39,7 +39,7 @@ mod tests {
     use super::hidden_word;
 
     #[test]
-    fn only_whole_words_that_are_not_in_sight() {
+    fn hidden_words_are_complete_and_not_visible() {
         for (text, source, found) in [
             ("system", "'sys' + 'tem'", Some("system")),
             ("os.popen", "'os.po' + 'pen'", Some("popen")),

@@ -79,7 +79,7 @@ fn declaring(place: usize, name: &str) -> String {
 }
 
 #[test]
-fn no_label_hides_a_line_of_any_language() {
+fn encoding_labels_hide_no_line() {
     for (name, text) in FILES {
         for label in names() {
             refused(name, [declaring(0, label).as_bytes(), text.as_bytes()].concat().as_slice());
@@ -88,7 +88,7 @@ fn no_label_hides_a_line_of_any_language() {
 }
 
 #[test]
-fn python_s_own_names_are_refused_by_themselves() {
+fn python_encoding_labels_alone_are_refused() {
     for label in OF_PYTHON.split_whitespace() {
         for place in [0, 1, 3] {
             refused("a.py", format!("{}x = 1\n", declaring(place, label)).as_bytes());
@@ -103,7 +103,7 @@ fn python_s_own_names_are_refused_by_themselves() {
 }
 
 #[test]
-fn files_that_begin_as_if_they_were_wide_are_read_as_bytes_too() {
+fn utf16_like_beginning_hides_no_bytes() {
     for (name, text) in FILES.iter().filter(|(name, _)| *name != "a.py" && *name != ".git/config") {
         for first in [&b"\xff\xfe"[..], b"\xfe\xff", b"\xff\xfe=1", b"\xff\xfe#\0"] {
             refused(name, &[first, b"\n", text.as_bytes()].concat());
@@ -157,7 +157,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 192, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_declaration_hides_a_line(
+    fn encoding_declaration_hides_no_line(
         label in prop::sample::select(names()),
         place in 0usize..4,
         file in prop::sample::select(FILES),

@@ -3,7 +3,7 @@
 use hotcell_guard::{Pack, PackError};
 
 #[test]
-fn every_rule_proves_itself() -> Result<(), PackError> {
+fn builtin_rules_match_their_examples() -> Result<(), PackError> {
     let pack = Pack::builtin()?;
     let failures: Vec<String> = pack.failures(|_| true).map(|failure| failure.to_string()).collect();
     assert!(
@@ -17,7 +17,7 @@ fn every_rule_proves_itself() -> Result<(), PackError> {
 }
 
 #[test]
-fn packs_that_do_not_prove_themselves_do_not_load() {
+fn pack_without_matching_examples_is_refused() {
     let rule = |positive: &str, benign: &str| {
         format!(
             "id: x.y\nlanguage: Python\nseverity: warning\nmessage: m\nmetadata:\n  capability: c\n  positive: [{positive}]\n  benign: [{benign}]\nmatch:\n  call: [zz.run]\n"

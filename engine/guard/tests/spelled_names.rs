@@ -142,7 +142,7 @@ fn verdict(pack: &Pack, language: Language, text: &str) -> Verdict {
 }
 
 #[test]
-fn every_spelling_at_every_place_is_read_as_the_name_is() -> Result<(), PackError> {
+fn name_spellings_are_read_alike() -> Result<(), PackError> {
     let pack = Pack::builtin()?;
     let mut hidden = Vec::new();
     for (language, spellings, places) in FAMILIES {
@@ -160,7 +160,7 @@ fn every_spelling_at_every_place_is_read_as_the_name_is() -> Result<(), PackErro
 }
 
 #[test]
-fn other_names_and_unknown_ones_are_nothing() -> Result<(), PackError> {
+fn harmless_and_unknown_names_raise_nothing() -> Result<(), PackError> {
     let pack = Pack::builtin()?;
     let mut raised = Vec::new();
     let mut check = |language, text: String| {

@@ -73,7 +73,7 @@ fn forbids(report: &Report) -> bool {
 }
 
 #[test]
-fn no_magic_makes_data_of_a_program_s_name() {
+fn magic_bytes_do_not_excuse_program_names() {
     let pack = Pack::builtin().unwrap();
     for magic in MAGICS {
         for (ending, text) in [
@@ -107,7 +107,7 @@ fn no_magic_makes_data_of_a_program_s_name() {
 }
 
 #[test]
-fn no_magic_makes_data_of_what_the_command_executes() {
+fn magic_bytes_do_not_excuse_executed_files() {
     let pack = Pack::builtin().unwrap();
     for magic in MAGICS {
         for (executed, text) in [
@@ -140,7 +140,7 @@ fn no_magic_makes_data_of_what_the_command_executes() {
 }
 
 #[test]
-fn a_first_line_counts_under_every_name() {
+fn shebang_line_counts_under_every_name() {
     let pack = Pack::builtin().unwrap();
     for name in [
         "a",
@@ -234,7 +234,7 @@ fn languages_that_are_not_read_are_named() {
 }
 
 #[test]
-fn what_a_shell_or_a_debugger_starts_with_is_a_program() {
+fn shell_and_debugger_start_files_are_programs() {
     let pack = Pack::builtin().unwrap();
     let mut names: Vec<String> = ["", "bash", "zsh", "ksh", "dash", "mksh", "own"]
         .iter()
@@ -311,7 +311,7 @@ fn what_a_shell_or_a_debugger_starts_with_is_a_program() {
 }
 
 #[test]
-fn a_large_file_is_set_aside_where_its_head_and_name_say_data() {
+fn large_file_needs_data_head_and_name() {
     let pack = Pack::builtin().unwrap();
     let limits = Limits { file_bytes: 1 << 10, ..limits() };
     let large = |head: &[u8]| [head, &b"1,2,3\n".repeat(400)].concat();
@@ -346,7 +346,7 @@ fn a_large_file_is_set_aside_where_its_head_and_name_say_data() {
 }
 
 #[test]
-fn what_the_command_executes_is_not_read_under_its_own_name_either() {
+fn executed_file_ignores_its_own_name() {
     let pack = Pack::builtin().unwrap();
     for (language, names) in [
         ("perl", &["a.pl", "a.pm", "a.t", "a.txt", "a", "cpanfile"][..]),
@@ -413,7 +413,7 @@ fn flooded(parts: usize, at: usize, evil: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_full_list_keeps_the_worst_and_is_not_read() {
+fn full_part_list_retains_worst_finding() {
     let pack = Pack::builtin().unwrap();
     let parts = 600;
     for at in [0, parts / 2, parts] {
@@ -426,7 +426,7 @@ fn a_full_list_keeps_the_worst_and_is_not_read() {
 }
 
 #[test]
-fn one_rule_says_more_of_what_was_hidden_however_often_it_matched_before() {
+fn repeated_rule_still_reports_hidden_code() {
     let pack = Pack::builtin().unwrap();
     let plain: String = (0..40).map(|n| format!("os.system(x{n})\n")).collect();
     let hidden = "exec(__import__('base64').b64decode('aW1wb3J0IG9zCm9zLnN5c3RlbSh4KQ=='))\n";
@@ -437,7 +437,7 @@ fn one_rule_says_more_of_what_was_hidden_however_often_it_matched_before() {
 }
 
 #[test]
-fn a_text_stands_for_no_other_one() {
+fn equal_hashes_do_not_share_results() {
     let pack = Pack::builtin().unwrap();
     // Two commands with equal hashes under a hash without a key.
     let same = ": 'o6SQKTX1GcUmBxxxxxxxxxxxxxxxxz:LrLbBq";
@@ -528,7 +528,7 @@ const EVIL: &str = "import shutil\nshutil.rmtree('/home')\n";
 const DIGEST: &str = "0123456789abcdef0123456789abcdef01234567";
 
 #[test]
-fn a_program_in_a_folder_of_git_is_read_wherever_it_stands() {
+fn programs_in_git_folders_are_read() {
     let pack = Pack::builtin().unwrap();
     for root in ["", "a/", "a/b/c/", ".git/modules/x/"] {
         for at in [
@@ -556,7 +556,7 @@ fn a_program_in_a_folder_of_git_is_read_wherever_it_stands() {
 }
 
 #[test]
-fn what_git_runs_by_itself_is_read_as_commands() {
+fn git_hooks_and_settings_are_read_as_commands() {
     let pack = Pack::builtin().unwrap();
     for (name, text) in [
         (".git/hooks/post-checkout", "rm -rf /home\n"),
@@ -575,7 +575,7 @@ fn what_git_runs_by_itself_is_read_as_commands() {
 }
 
 #[test]
-fn what_the_command_executes_is_read_wherever_it_stands() {
+fn executed_files_are_read_in_any_folder() {
     let pack = Pack::builtin().unwrap();
     let object = [&b"x\x01"[..], &[1; 16], b"\nrm -rf /home\n"].concat();
     for (name, bytes) in [
@@ -599,7 +599,7 @@ fn what_the_command_executes_is_read_wherever_it_stands() {
 }
 
 #[test]
-fn only_a_real_environment_is_one_and_only_where_it_installs() {
+fn virtual_environment_needs_real_layout() {
     let pack = Pack::builtin().unwrap();
     for (settings, interpreter, file, verdict) in [
         ("", None, "v/e.py", Verdict::Quarantine),
@@ -630,7 +630,7 @@ fn only_a_real_environment_is_one_and_only_where_it_installs() {
 }
 
 #[test]
-fn a_cache_is_named_and_nothing_else_hides_beside_it() {
+fn python_caches_are_named_and_hide_nothing() {
     let pack = Pack::builtin().unwrap();
     let code = |flags: u8| [&[0xa7, 0x0d, b'\r', b'\n', flags, 0, 0, 0][..], &[0; 24]].concat();
     let zip = flooded(0, 0, EVIL);
@@ -659,7 +659,7 @@ fn a_cache_is_named_and_nothing_else_hides_beside_it() {
 /// Prose and other languages with a line that begins like Python are not read as Python; a Python program
 /// without a name is.
 #[test]
-fn only_programs_of_python_are_read_as_python() {
+fn python_is_recognised_by_program_text() {
     let pack = Pack::builtin().unwrap();
     let languages = |name: &str, text: &str| -> Vec<String> {
         let report = one(&pack, &Artifact::new(name, text));

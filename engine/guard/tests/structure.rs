@@ -119,7 +119,7 @@ fn rules_of_ast_grep_load_as_they_are() {
 }
 
 #[test]
-fn every_language_has_its_patterns() {
+fn ast_grep_patterns_match_in_each_language() {
     for (language, rule_text, positive, benign) in [
         ("Bash", "{ pattern: zap $X }", ["zap a", "a && zap 'b'"], ["echo zap a", "zip a"]),
         (
@@ -170,7 +170,7 @@ fn every_language_has_its_patterns() {
 }
 
 #[test]
-fn comments_of_the_artifact_switch_nothing_off() {
+fn artifact_comments_disable_no_rule() {
     let pack = pack(&[PYTHON, JAVASCRIPT]);
     for (name, text) in [
         (
@@ -187,7 +187,7 @@ fn comments_of_the_artifact_switch_nothing_off() {
 }
 
 #[test]
-fn a_rule_reads_code_in_code_and_what_is_broken() {
+fn rules_match_embedded_and_broken_code() {
     let pack =
         pack(&[JAVASCRIPT, &rule("Bash", "{ pattern: zap $X }", ["zap a", "zap b"], ["zip a", "zip b"])]);
     let inner = read(&pack, "a.py", "import os\nos.system('zap me')\n");
@@ -205,7 +205,7 @@ fn a_rule_reads_code_in_code_and_what_is_broken() {
 }
 
 #[test]
-fn limits_hold_for_rules_over_trees_too() {
+fn tree_rules_obey_limits() {
     let pack = pack(&[&rule(
         "Go",
         "{ pattern: zap($X) }",
@@ -225,7 +225,7 @@ fn limits_hold_for_rules_over_trees_too() {
 }
 
 #[test]
-fn wrong_rules_are_refused_with_file_rule_and_reason() {
+fn invalid_rules_are_refused_with_reason() {
     let good = ["'a'", "'b'"];
     let with = |language: &str, text: &str| rule(language, text, good, ["c", "d"]);
     for (text, reason) in [

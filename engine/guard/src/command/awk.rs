@@ -264,7 +264,7 @@ mod tests {
     ];
 
     #[test]
-    fn programs_that_only_compute_are_told_from_others() {
+    fn awk_programs_that_compute_only_are_recognised() {
         for code in HONEST {
             assert!(only_computes(code), "{code}");
         }
@@ -286,7 +286,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read_without_a_panic(code in "[\\PC\n/\"|>\\\\]{0,60}") {
+        fn arbitrary_awk_text_causes_no_panic(code in "[\\PC\n/\"|>\\\\]{0,60}") {
             let _ = only_computes(&code);
         }
     }

@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scripts_of_sed_that_only_edit_are_told_from_others() {
+    fn sed_scripts_that_edit_only_are_recognised() {
         for code in [
             "s/a/b/g",
             "10,20d",

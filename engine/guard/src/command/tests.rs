@@ -67,7 +67,7 @@ fn told(env: &[(&str, &str)], argv: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn texts_in_words_are_found_through_options_and_wrappers() {
+fn inline_code_is_found_through_options_and_wrappers() {
     for (argv, want) in [
         (&["python3", "-c", "P"][..], &["python=P"][..]),
         (&["python3", "-cP"], &["python=P"]),
@@ -297,7 +297,7 @@ fn options_hide_no_program() {
 }
 
 #[test]
-fn ordinary_commands_execute_nothing_of_their_words() {
+fn ordinary_commands_execute_no_argument() {
     for argv in [
         &["/bin/true"][..],
         &["ls", "-la", "data.csv"],
@@ -359,7 +359,7 @@ fn deep_and_long_commands_are_bounded() {
 }
 
 #[test]
-fn what_rules_name_is_read_and_what_is_plain_is_not() {
+fn plain_commands_skip_reading_others_do_not() {
     let argv = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
     for words in [
         &["true"][..],
@@ -398,7 +398,7 @@ fn what_rules_name_is_read_and_what_is_plain_is_not() {
 }
 
 #[test]
-fn a_line_is_quoted_so_that_a_shell_reads_the_same_words() {
+fn shell_line_quotes_words_losslessly() {
     let argv: Vec<OsString> =
         ["rm", "-rf", "a b", "it's", "A=1", "", "x"].iter().map(OsString::from).collect();
     assert_eq!(shell_line(&argv, &[]), "rm -rf 'a b' 'it'\\''s' 'A=1' '' x");
@@ -406,7 +406,7 @@ fn a_line_is_quoted_so_that_a_shell_reads_the_same_words() {
 
 proptest::proptest! {
     #[test]
-    fn any_words_are_read_without_a_panic(
+    fn arbitrary_command_words_cause_no_panic(
         program in "[a-z]{1,8}[0-9.]{0,3}|python3|bash|env|xargs|find|git|make|awk|sed|node|deno|timeout",
         words in proptest::collection::vec("\\PC{0,12}|-[a-zA-Z]{1,4}|--[a-z-]{1,12}(=.{0,5})?", 0..12),
     ) {

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_python_s_own_names_are_caches() {
+    fn python_cache_names_are_recognised() {
         for (name, module) in [
             ("a.cpython-311.pyc", Some("a")),
             ("a.cpython-311.opt-1.pyc", Some("a")),
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn only_byte_code_that_is_compared_with_its_source_is_a_cache() {
+    fn source_checked_byte_code_is_a_cache() {
         let code = |flags: u8| [&[0xa7, 0x0d, b'\r', b'\n', flags, 0, 0, 0][..], &[0; 24]].concat();
         assert!(is_compared(&code(0)) && is_compared(&code(3)));
         for flags in (0..=255).filter(|flags| ![0, 3].contains(flags)) {

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn its_own_files_are_its_own_at_every_place_of_a_tree() {
+    fn git_files_are_recognised_at_every_depth() {
         for place in [
             ".git",
             "a/.git",
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_none_of_its_files_under_any_of_their_names() {
+    fn programs_are_not_taken_for_git_files() {
         let programs: [&[u8]; 6] = [
             b"import os\nos.system('id')\n",
             b"#!/bin/sh\nid\n",
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zip_behind_its_files_is_none_of_them() {
+    fn zip_after_git_file_is_not_git_file() {
         let end = [&b"PK\x05\x06"[..], &[0; 18]].concat();
         for (name, bytes) in honest() {
             assert!(!own(&format!(".git/{name}"), &[bytes, end.clone()].concat()), "{name}");

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn byte_code_is_evidence_and_never_read_to_the_end() -> Result<(), Box<dyn std::error::Error>> {
+    fn byte_code_is_evidence_read_within_bounds() -> Result<(), Box<dyn std::error::Error>> {
         let pack = Pack::builtin()?;
         let whole = code(0, "rm -rf /home");
         let mut endless = code(0, "x")[..16].to_vec();

@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_come_out_of_their_encodings() {
+    fn encoded_texts_are_decoded() {
         assert_eq!(decode(b"\xff\xfei\0d\0").text, "id");
         assert_eq!(decode(b"x\xff\ny").text, "x\u{ff}\ny");
         assert_eq!(declared(b"# coding: utf-7\n+AGkAZA-").text.as_deref(), Some("# coding: utf-7\nid"));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_comment_that_python_looks_at_declares() {
+    fn pep_263_comment_declares_encoding() {
         for (text, name) in [
             ("# coding: a-b", Some("a-b")),
             ("\x0c \t# vim: set fileencoding=A.b :\nx", Some("a.b")),

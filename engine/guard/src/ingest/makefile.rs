@@ -338,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_known_as_far_as_the_file_says_them() {
+    fn makefile_variables_expand_as_far_as_known() {
         let known = values("A := d\nB = $(A)/x.mk\nS = a.c b.c\nS += c.c\n");
         for (text, want) in [
             ("$(B)", "d/x.mk".to_owned()),

@@ -87,7 +87,7 @@ mod tests {
     const SYSTEM: &[u8] = b"\x80\x04\x8c\x05posix\x94\x8c\x06system\x94\x93\x94\x8c\x02id\x94\x85\x94R\x94.";
 
     #[test]
-    fn what_a_pickle_calls_is_told() -> Result<(), Box<dyn std::error::Error>> {
+    fn pickle_calls_are_reported() -> Result<(), Box<dyn std::error::Error>> {
         let pack = Pack::builtin()?;
         let many = [&b"\x80\x02("[..], &b"K\x01".repeat(4_000_000), b"t."].concat();
         let calls = [

@@ -472,7 +472,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_repeated_is_as_often_there_and_costs_little() {
+    fn repeated_values_are_bounded() {
         use ruff_python_ast::Operator::Mult;
         for (value, times, text) in
             [("ab", 0, ""), ("ab", 1, "ab"), ("ab", 5, "ababababab"), ("", i64::MAX, "")]

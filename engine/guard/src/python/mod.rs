@@ -341,7 +341,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_looked_for_where_there_may_be_some() {
+    fn notebook_commands_are_detected() {
         for (source, commands) in [
             ("x = 1\n", false),
             ("if a != b:\n    c = d % e\n", false),
@@ -365,7 +365,7 @@ mod tests {
 
     /// Input that makes the parser panic is never passed to it.
     #[test]
-    fn a_source_that_is_no_python_is_read_as_far_as_it_can_be() {
+    fn invalid_python_is_read_partially() {
         for (source, valid) in [
             ("x = (a\n % b\n , c)\n", Some(true)),
             ("'''\n% of\n/usr/bin\n'''\n", Some(true)),

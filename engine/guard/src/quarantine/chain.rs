@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_log_is_good_and_a_short_one_is_not() {
+    fn shortened_log_fails_verification() {
         assert_eq!(Chain::verify(&[] as &[Entry], &[]), Ok(None));
         let all = log(&[("a".into(), "b".into()), ("c".into(), "d".into())]);
         assert_eq!(Chain::verify(&all, &head(&all)), Ok(Some(all[1].head())));
@@ -215,7 +215,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_was_done_to_a_log_is_found(
+        fn any_log_change_fails_verification(
             texts in prop::collection::vec((".{0,8}", ".{0,8}"), 2..12),
             at in any::<prop::sample::Index>(),
             with in any::<prop::sample::Index>(),

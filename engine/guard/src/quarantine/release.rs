@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_release_covers_exactly_what_was_released() {
+    fn release_covers_only_released_artifact() {
         let release = |uses| Release { artifact: "a".into(), policy: "p".into(), expires_us: 100, uses };
         for (uses, artifact, policy, now, want) in [
             (1, "a", "p", 0, Ok(())),
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn another_rule_or_another_limit_is_another_policy() {
+    fn policy_digest_covers_rules_and_limits() {
         let file = |name: &str, text: &str| (name.to_owned(), text.to_owned());
         let limits = Limits::default();
         let of = policy_digest;

@@ -197,7 +197,7 @@ mod tests {
     const ONE: Persons = Persons { two: false, requester: None, actor: 1 };
 
     #[test]
-    fn every_step_from_every_state_by_everybody() {
+    fn quarantine_transitions_by_channel_match_table() {
         use State::{Held as H, Purged as P, Rejected as N, Released as R, UnderReview as U};
         let model = Channel::Model("x".to_owned());
         // For each step: the state it leads to from held, under review, released, rejected, purged.
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn two_persons_are_two() {
+    fn dual_release_needs_another_person() {
         for (requester, actor, want) in [
             (None, 1, Err(Illegal::NotAsked)),
             (Some(1), 1, Err(Illegal::SamePerson(1))),

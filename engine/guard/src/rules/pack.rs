@@ -321,7 +321,7 @@ mod tests {
 
     /// This check is skipped at each start: `tests/pack.rs` checks the examples.
     #[test]
-    fn the_crates_own_rules_are_well_formed() {
+    fn builtin_rules_are_well_formed() {
         let pack = Pack::builtin().unwrap();
         for (at, rule) in pack.rules.iter().enumerate() {
             assert!(pack.rules[..at].iter().all(|other| other.id != rule.id), "{} twice", rule.id);
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_is_the_same_without_the_filter() {
+    fn prefilter_changes_no_finding() {
         let pack = Pack::builtin().unwrap();
         let mut slow = Pack::builtin().unwrap();
         for texts in [&mut slow.strings, &mut slow.comments] {

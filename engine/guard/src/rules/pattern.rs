@@ -191,7 +191,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_a_pattern_needs() {
+    fn pattern_yields_required_literals() {
         for (pattern, want) in [
             ("NOPASSWD:", Some(vec!["nopasswd:"])),
             ("(?i)disk", Some(vec!["disk"])),
@@ -224,7 +224,7 @@ mod tests {
     proptest! {
         /// Made of the same pieces as the patterns, so that many of them match.
         #[test]
-        fn the_filter_loses_nothing(
+        fn literal_filter_loses_no_match(
             pieces in prop::collection::vec(
                 prop::sample::select(vec![
                     "disk", "DiSK", "di\u{17f}\u{212a}", "s", "full", "FULL", "nc", "n", "cat", " ", "\n", "-e", "/etc/", "g",

@@ -21,7 +21,7 @@ pub type Transform = (&'static str, fn(&str) -> Option<String>);
 const MIN_FOUND_PERCENT: usize = 95;
 
 #[test]
-fn what_is_dangerous_stays_dangerous_when_it_is_rewritten() -> Result<(), PackError> {
+fn rewritten_dangerous_code_remains_dangerous() -> Result<(), PackError> {
     let pack = Pack::builtin()?;
     let mut counts: BTreeMap<(&str, &str), (usize, usize)> = BTreeMap::new();
     let mut fallen = Vec::new();
@@ -60,7 +60,7 @@ fn what_is_dangerous_stays_dangerous_when_it_is_rewritten() -> Result<(), PackEr
 }
 
 #[test]
-fn what_is_harmless_stays_harmless_when_it_is_rewritten() -> Result<(), PackError> {
+fn rewritten_harmless_code_remains_harmless() -> Result<(), PackError> {
     let pack = Pack::builtin()?;
     let mut risen = Vec::new();
     let mut of = 0;
@@ -86,7 +86,7 @@ fn what_is_harmless_stays_harmless_when_it_is_rewritten() -> Result<(), PackErro
 
 /// Code that is never executed is not a finding, however dangerous it would be.
 #[test]
-fn what_is_dangerous_is_harmless_in_comments_and_texts() -> Result<(), PackError> {
+fn dangerous_code_in_comments_is_harmless() -> Result<(), PackError> {
     let pack = Pack::builtin()?;
     let (mut of, mut found) = (0, Vec::new());
     for rule in pack.rules.iter().filter(|rule| rule.pattern.text.is_none() && rule.pattern.comment.is_none())

@@ -34,7 +34,7 @@ fn zip(entries: &[(&str, &[u8])]) -> Result<Vec<u8>, Box<dyn std::error::Error>>
 }
 
 #[test]
-fn what_is_in_archives_is_read() -> Result<(), Box<dyn std::error::Error>> {
+fn archive_members_are_read() -> Result<(), Box<dyn std::error::Error>> {
     for (name, bytes) in [
         ("a.py.gz", gzip(HOSTILE)?),
         ("a.tar", tar("x/a.py", HOSTILE)?),
@@ -92,7 +92,7 @@ fn patched(bytes: &[u8], from: &[u8], at: usize, to: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn other_compressions_are_read_too() -> Result<(), Box<dyn std::error::Error>> {
+fn xz_zstd_and_zlib_are_read() -> Result<(), Box<dyn std::error::Error>> {
     let skipped = [&b"\x50\x2a\x4d\x18\x03\0\0\0abc"[..], &zstd(HOSTILE)].concat();
     for (name, bytes, wanted) in [
         ("a.py.xz", xz(HOSTILE)?, Verdict::Quarantine),
@@ -162,7 +162,7 @@ fn zips_that_two_readers_see_differently() -> Result<(), Box<dyn std::error::Err
 }
 
 #[test]
-fn what_archives_may_cost() -> Result<(), Box<dyn std::error::Error>> {
+fn archive_costs_are_bounded() -> Result<(), Box<dyn std::error::Error>> {
     let many = |count: usize| -> Result<Vec<u8>, Box<dyn std::error::Error>> {
         let mut out = tar::Builder::new(Vec::new());
         for number in 0..count {
@@ -209,7 +209,7 @@ fn entry_of(kind: u8, name: &str, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn every_entry_of_a_tar_with_bytes_is_a_file() -> Result<(), Box<dyn std::error::Error>> {
+fn tar_entries_with_bytes_are_files() -> Result<(), Box<dyn std::error::Error>> {
     for kind in 0..=u8::MAX {
         // Names and settings of the following entry, and sparse files.
         if matches!(kind, b'L' | b'K' | b'x' | b'g' | b'S') {
@@ -222,7 +222,7 @@ fn every_entry_of_a_tar_with_bytes_is_a_file() -> Result<(), Box<dyn std::error:
 }
 
 #[test]
-fn what_stands_behind_the_end_of_a_tar_is_read() -> Result<(), Box<dyn std::error::Error>> {
+fn bytes_after_tar_end_are_read() -> Result<(), Box<dyn std::error::Error>> {
     let first = entry_of(b'0', "a.txt", b"a\n");
     for zeros in [512, 1024, 1536, 10_240] {
         for junk in [&b""[..], &[7; 512], &[7; 1536]] {
@@ -310,7 +310,7 @@ fn packed() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 #[test]
-fn what_is_not_unpacked_is_no_data() -> Result<(), Box<dyn std::error::Error>> {
+fn unsupported_archives_need_review() -> Result<(), Box<dyn std::error::Error>> {
     for (what, bytes) in packed() {
         for name in ["a", "a.bin", "a.csv", "a.png", "a.dat"] {
             let report = read(name, bytes.clone())?;
@@ -326,7 +326,7 @@ fn what_is_not_unpacked_is_no_data() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 #[test]
-fn unknown_data_is_data_unless_a_program_stands_in_its_head() -> Result<(), Box<dyn std::error::Error>> {
+fn unknown_data_is_allowed_without_program_head() -> Result<(), Box<dyn std::error::Error>> {
     let mut state = 1u32;
     let mut noise = |count: usize| -> Vec<u8> {
         let next = |_| {

@@ -124,7 +124,7 @@ fn archives_of_every_kind_are_read() {
 }
 
 #[test]
-fn what_is_not_read_is_told_and_hides_nothing() {
+fn unread_7z_parts_are_reported() {
     let copy = bytes(COPY);
     let link = bytes(LINK);
     let target = b"a/file/of/itself";
@@ -249,7 +249,7 @@ fn harmless(changed: Vec<u8>) -> Result<(), String> {
 }
 
 #[test]
-fn no_changed_byte_hides_what_is_inside() {
+fn changed_7z_byte_hides_no_content() {
     for hex in [COPY, LZMA2, SOLID] {
         let whole = bytes(hex);
         // Another signature is another file type.
@@ -266,7 +266,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_change_hides_what_is_inside(
+    fn changed_7z_bytes_hide_no_content(
         which in 0usize..9, at in 6usize..1000, byte: u8, again in 32usize..1000, other: u8, resealed: bool,
     ) {
         let mut changed = bytes([LZMA, LZMA2, COPY, DEFLATE, BZIP2, BCJ, DELTA, SOLID, FOLDERS][which]);
@@ -280,7 +280,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_that_is_called_an_archive_is_taken_wrongly(header in proptest::collection::vec(0u8..32, 0..200)) {
+    fn arbitrary_7z_header_is_read_safely(header in proptest::collection::vec(0u8..32, 0..200)) {
         let bytes = sealed([&b"7z\xbc\xaf\x27\x1c\0\x04"[..], &[0; 24], &header].concat());
         read(bytes);
     }
