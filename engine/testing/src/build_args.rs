@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn options_go_to_the_tool_that_builds_and_others_are_refused() {
+    fn build_options_reach_builder_others_are_refused() {
         for (name, file, arg, want) in [
             ("gtest", "CMakeLists.txt", "-DX_BUILD_TESTS=ON", Ok("")),
             ("gtest", "CMakeLists.txt", "-DX:BOOL=a b;c", Ok("")),

@@ -66,7 +66,7 @@ fn ids_become_the_words_of_their_framework() {
 }
 
 #[test]
-fn failed_tests_are_started_together_one_by_one_or_as_the_whole_suite() {
+fn failed_tests_are_rerun_together_or_separately() {
     use Status::{Errored, Failed};
     for (name, cases, commands) in [
         ("pytest", vec![("a.py::x", Failed), ("a.py::y", Errored)], 1),
@@ -91,7 +91,7 @@ fn failed_tests_are_started_together_one_by_one_or_as_the_whole_suite() {
 }
 
 #[test]
-fn what_cannot_be_chosen_alone_has_one_key() {
+fn unselectable_test_shares_suite_key() {
     for (name, id, want) in [
         ("cargo", "src/lib.rs::m::a", "m::a"),
         ("cargo", "src/lib.rs - m::a (line 3)", ""),

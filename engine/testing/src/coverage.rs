@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn why_nothing_is_known_is_said_in_words_of_ours() {
+    fn missing_coverage_is_explained() {
         let of = |text: &str| parse(&Form::Lcov, text.as_bytes());
         let record = "SF:a.rs\nDA:1,1\nend_of_record\n";
         assert!(of("@hotcell\tmissing\n").unwrap_err().contains("apt install llvm-19"));
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_compiled_twice_is_one_file() {
+    fn coverage_of_repeated_compilation_is_merged() {
         let file = |name: &str, lines: &str| {
             format!(
                 "{{\"gcc_version\":\"12\",\"files\":[{{\"file\":\"{name}\",\"functions\":[],\"lines\":[{lines}]}}]}}\n"
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_broken_is_said_and_nothing_is_nothing() {
+    fn broken_coverage_is_error_empty_is_none() {
         for (form, text, why) in [
             (Form::Lcov, "SF:a\nDA:x,1\n", "line 2 names no line"),
             (Form::Lcov, "SF:a\nDA:1\n", "line 2 counts nothing"),
@@ -354,7 +354,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_report_is_read(text in "(SF:|DA:|mode: |a.go:|end_of_record|[0-9,. /\n]){0,40}") {
+        fn arbitrary_coverage_report_is_consistent(text in "(SF:|DA:|mode: |a.go:|end_of_record|[0-9,. /\n]){0,40}") {
             for form in [Form::Lcov, Form::Go { module: "a".to_owned() }, Form::Gcov] {
                 if let Ok(coverage) = parse(&form, text.as_bytes()) {
                     assert!(coverage.covered <= coverage.lines);

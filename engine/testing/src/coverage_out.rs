@@ -137,7 +137,7 @@ mod tests {
     const TEXT: &str = "SF:/home/sandbox/project/pkg/a.py\nDA:1,3\nDA:2,0\nDA:9,1\nend_of_record\nSF:b.py\nDA:4,0\nend_of_record\n";
 
     #[test]
-    fn lines_come_out_as_they_went_in_with_the_project_s_paths() {
+    fn coverage_export_uses_project_paths() {
         let coverage = parse(&Form::Lcov, TEXT.as_bytes()).unwrap();
         let text = lcov(&coverage, Path::new("/src/my shop"));
         assert_eq!(
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_name_is_a_line_or_an_element_of_its_own() {
+    fn coverage_file_names_are_escaped() {
         let file = FileCoverage {
             path: "a\nDA:1,1\n<x>\u{1}".to_owned(),
             lines_percent: 100.0,

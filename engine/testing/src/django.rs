@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manager_and_tests() {
+    fn django_is_detected_by_manager_and_tests() {
         for (files, strength) in [
             (&["manage.py", "notes/tests.py"][..], Some(Strength::Configured)),
             (&["web/manage.py", "web/notes/tests.py"], Some(Strength::Configured)),

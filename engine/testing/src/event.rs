@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_ends_the_reading() {
+    fn event_flood_ends_reading() {
         assert_eq!(all(&vec![b'\n'; 1 << 20]).len(), MAX_INVALID_LINES);
         let long = [vec![b'['; 1 << 20], b"\n{\"e\":\"start\",\"id\":\"x\"}\n".to_vec()].concat();
         assert_eq!(all(&long), [Event::Fault, Event::Started("x".into(), None, None)]);
@@ -270,7 +270,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_in_any_pieces(bytes in proptest::collection::vec(prop_oneof![any::<u8>(), Just(b'\n'), Just(b'{')], 0..400), cut in 0usize..400) {
+        fn events_are_independent_of_chunking(bytes in proptest::collection::vec(prop_oneof![any::<u8>(), Just(b'\n'), Just(b'{')], 0..400), cut in 0usize..400) {
             let mut reader = LineEvents::default();
             let cut = cut.min(bytes.len());
             let mut events = reader.push(&bytes[..cut]);

@@ -36,7 +36,7 @@ const CASES: &str = "import unittest\nclass A(unittest.TestCase):\n    def test_
 type Row = (&'static [(&'static str, &'static str)], Option<(&'static str, Strength)>);
 
 #[test]
-fn a_project_is_taken_for() {
+fn project_files_select_framework() {
     use Strength::{Configured, Shaped, Used};
     let table: &[Row] = &[
         (&[], None),
@@ -152,7 +152,7 @@ fn a_project_is_taken_for() {
 }
 
 #[test]
-fn a_filter_is_an_id_a_path_or_an_expression() {
+fn filter_is_id_path_or_expression() {
     let project = Files::new(&[("test_a.py", ""), ("-x.py", "")]);
     for (name, filter, want) in [
         ("pytest", "test_a.py", "test_a.py"),
@@ -241,7 +241,7 @@ fn a_filter_is_an_id_a_path_or_an_expression() {
 }
 
 #[test]
-fn the_script_of_a_project_decides() {
+fn package_script_selects_framework() {
     let package = |script: &str, more: &str| format!(r#"{{"scripts":{{"test":"{script}"}}{more}}}"#);
     let first = |text: String, beside: &'static str| {
         let files = Files::new(&[("package.json", Box::leak(text.into_boxed_str())), (beside, "")]);
@@ -280,7 +280,7 @@ fn the_script_of_a_project_decides() {
 }
 
 #[test]
-fn what_a_driver_is_given_of_the_script() {
+fn driver_receives_script_pipelines() {
     let text = r#"{"scripts":{"pretest":"tsc","test":"A=1 mocha -R dot 'a b' test/*.js && jest; npm run lint","lint":"eslint ."}}"#;
     let files = Files::new(&[("package.json", text), ("x.js", "")]);
     let given = |name: &str, filter: Option<&str>| {
@@ -315,7 +315,7 @@ fn what_a_driver_is_given_of_the_script() {
 }
 
 #[test]
-fn two_that_go_equally_well() {
+fn equal_frameworks_are_reported_as_rivals() {
     let manifest = ("package.json", r#"{"scripts":{"test":"jest"}}"#);
     for (files, want) in [
         (&[("pytest.ini", ""), manifest][..], Some(("pytest", "jest"))),

@@ -154,7 +154,7 @@ mod tests {
     use crate::junit_out::tests::{VERDICTS, report, suite};
 
     #[test]
-    fn annotations_hold_an_error_exactly_when_the_verdict_is_bad() {
+    fn annotations_have_error_iff_verdict_is_bad() {
         for verdict in VERDICTS {
             for reason in [None, Some("why")] {
                 for statuses in [&[][..], &[Status::Passed], &[Status::Failed], &[Status::NotFinished]] {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flaky_test_is_a_warning_at_its_place() {
+    fn flaky_test_is_a_warning_with_line() {
         let mut report = report(Verdict::Passed, &[Status::Passed], None);
         let id = report.cases[0].id.clone();
         report.cases[0].file = Some("a.py".to_owned());
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_test_s_is_a_command() {
+    fn test_text_cannot_form_workflow_command() {
         for (text, want) in [
             ("a\n::add-mask::x", "a%0A::add-mask::x"),
             ("100%\r", "100%25\\r"),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_test_s_is_markup() {
+    fn test_text_cannot_form_markup() {
         assert_eq!(cell("<b>\n| ![x](y)"), "&lt;b&gt; &#124; &#33;&#91;x&#93;&#40;y&#41;");
         assert_eq!(cell("\u{1b}[2J\u{202e}x"), "&#92;u{1b}&#91;2J&#92;u{202e}x");
     }

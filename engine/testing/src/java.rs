@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_of_several_engines() {
+    fn junit_platform_report_of_several_engines_is_read() {
         let xml = "<testsuite name='J'><testcase name='adds()' classname='a.CartTest' time='0.5'><system-out>unique-id: x</system-out></testcase>\
                    <testcase name='bad()' classname='a.CartTest'><failure message='why'>E: why\n\tat a.CartTest.bad(CartTest.java:9)\n\tat org.junit.X.y(X.java:1)</failure><system-out>unique-id: x</system-out><system-out>hi</system-out></testcase></testsuite>";
         let text = format!(

@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_hold_tests() {
+    fn test_files_are_recognised_by_name() {
         for (file, want) in [
             ("a.test.js", true),
             ("a.spec.ts", true),
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_matches_its_titles() {
+    fn title_pattern_matches_its_titles() {
         assert_eq!(pattern_of("Cart::adds (1 + 2)"), r"^Cart(?:::| )adds \(1 \+ 2\)$");
         assert_eq!(pattern_of("a.b/c"), r"^a\.b\/c$");
         assert_eq!(pattern_of("a::b #2"), r"^a(?:::| )b(?: #2)?$");
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn files_with_tests_that_import_nothing() {
+    fn test_files_without_imports_are_recognised() {
         for (file, text, want) in [
             ("test/a.js", "it('a', () => {})", true),
             ("test/integration/b.js", "describe(\n  'x', () => {})", true),

@@ -331,7 +331,7 @@ mod tests {
         {"name":"/b.js","status":"passed","message":"","assertionResults":[]}]}"#;
 
     #[test]
-    fn a_whole_report() {
+    fn complete_jest_report_is_read() {
         let entries = read(WHOLE).unwrap();
         let got: Vec<_> =
             entries.iter().map(|e| (e.id.as_str(), e.status, e.line, e.message.as_deref())).collect();
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_whole_report() {
+    fn incomplete_jest_report_is_an_error() {
         let suite = |tests: &str| {
             format!(r#"{{"testResults":[{{"name":"a","status":"passed","assertionResults":[{tests}]}}]}}"#)
         };
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_title_may_be_anything() {
+    fn jest_title_may_be_any_json() {
         for (title, want) in [
             (r#""title":"a","#, "a::a"),
             (r#""title":7,"#, "a::7"),
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_go() {
+    fn terminal_colours_are_removed() {
         for (text, want) in [
             ("a\u{1b}[31;1mb\u{1b}[0mc", "abc"),
             ("\u{1b}", ""),
@@ -420,12 +420,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn arbitrary_jest_report_causes_no_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let _ = parse(&bytes, &HashSet::new());
         }
 
         #[test]
-        fn no_beginning_is_whole(at in 0usize..WHOLE.len()) {
+        fn truncated_jest_report_is_an_error(at in 0usize..WHOLE.len()) {
             prop_assert!(parse(&WHOLE.as_bytes()[..at], &HashSet::new()).is_err());
         }
     }

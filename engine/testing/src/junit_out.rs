@@ -402,7 +402,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn suite_that_did_not_run_is_an_error_beside_one_that_did() {
+    fn unrun_suite_is_an_error_beside_others() {
         let python = report(Verdict::Passed, &[Status::Passed, Status::Skipped], None);
         let web = report(Verdict::Quarantined, &[], Some("quarantined: a.js: reads credentials"));
         let go = report(Verdict::Failed, &[Status::Failed], None);

@@ -123,7 +123,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn results() {
+    fn libtest_result_lines_are_parsed() {
         let known = |name: &str| ["a::b", "c", "src/lib.rs - add (line 5)"].contains(&name);
         for (line, want) in [
             ("test a::b ... ok", Some(("a::b", Passed, None))),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn sums() {
+    fn libtest_summary_is_parsed() {
         let line = "test result: FAILED. 2 passed; 1 failed; 3 ignored; 1 measured; 0 filtered out; finished in 0.14s";
         assert_eq!(sum(line), Some(Sum { passed: 3, failed: 1, ignored: 3 }));
         for bad in [
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons() {
+    fn libtest_panic_yields_message_and_position() {
         let at = |file: &str, line| Some((file.to_owned(), line));
         for (text, message, place) in [
             (
@@ -206,7 +206,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text(text in "(test |thread '| panicked at | \\.\\.\\. |ok|[a-z:0-9 ,\n']){0,12}") {
+        fn arbitrary_libtest_text_causes_no_panic(text in "(test |thread '| panicked at | \\.\\.\\. |ok|[a-z:0-9 ,\n']){0,12}") {
             let _ = (result(&text, |_| true), sum(&text), why(&text), running(&text), section(&text));
         }
     }

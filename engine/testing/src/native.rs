@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places() {
+    fn native_positions_are_parsed() {
         for (line, want) in [
             ("a_test.cc:12: Failure", Some(("a_test.cc", 12))),
             ("./a.cc:3:7: error: x", Some(("a.cc", 3))),

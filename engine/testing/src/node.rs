@@ -427,7 +427,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_no_title_of_its_tests() {
+    fn file_name_is_removed_from_test_title() {
         for (id, want) in [
             ("t/a.test-d.ts::t/a.test-d.ts::b::c", "t/a.test-d.ts::b::c"),
             ("t/a.test-d.ts::t/a.test-d.ts::c", "t/a.test-d.ts::c"),
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runners_are_asked_to_run() {
+    fn missing_javascript_runner_is_named() {
         for (runner, what, want) in [
             (&KARMA, "karma", Some("karma is not installed in the project: run `npm ci`")),
             (&KARMA, "karma-coverage", Some("karma-coverage is not installed in the project: run `npm ci`")),

@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_to_install() {
+    fn pgtap_installation_advice_names_packages() {
         for (what, want) in [
             ("postgresql", Some("PostgreSQL is not installed: on Debian, apt-get install postgresql")),
             ("pgtap 15", Some("pgTAP is not installed: on Debian, apt-get install postgresql-15-pgtap")),

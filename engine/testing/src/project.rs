@@ -195,7 +195,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn nothing_is_followed_out() {
+    fn project_folder_follows_no_link_out() {
         let outside = tempfile::tempdir().unwrap();
         std::fs::write(outside.path().join("secret"), "s").unwrap();
         let project = tempfile::tempdir().unwrap();

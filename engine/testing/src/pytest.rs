@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_alike_is_told_apart_by_its_file() {
+    fn same_named_pytest_ids_differ_by_file() {
         let mut live = LiveLog::default();
         for (id, file) in [("a/b.py::c", "a/b.py"), ("a.py::b::c", "a.py")] {
             live.apply(&Event::Started(id.to_owned(), Some(file.to_owned()), None));
@@ -403,7 +403,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_id_has_a_name(id in any::<String>()) {
+        fn arbitrary_pytest_id_has_a_name(id in any::<String>()) {
             prop_assert!(!mangle(&id).is_empty());
             let _ = Pytest.name_of(&id);
         }

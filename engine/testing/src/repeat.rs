@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_flaky_and_the_worst_counts() {
+    fn differing_repeats_are_flaky_and_worst_counts() {
         use Status::{Failed, Passed};
         let mut repeats = Repeats::default();
         repeats.add(run(Verdict::Passed, &[("a", Passed), ("b", Passed)]));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn one_run_is_itself() {
+    fn single_run_is_unchanged_by_repeats() {
         let mut repeats = Repeats::default();
         assert_eq!(Repeats::default().finish(), None);
         repeats.add(run(Verdict::Passed, &[("a", Status::Passed)]));

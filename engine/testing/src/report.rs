@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_has_the_fields_of_the_contract_and_reads_back() {
+    fn report_has_contract_fields_and_round_trips() {
         let outcome = Outcome::without_a_run(hotcell_sandbox::Cause::Refused, "no");
         let report = TestReport::without_a_run("pytest", vec!["python3".to_owned()], outcome);
         let json = serde_json::to_value(&report).unwrap();

@@ -31,7 +31,7 @@ fn ids(retries: &Retries) -> Vec<String> {
 }
 
 #[test]
-fn a_test_that_passes_later_is_flaky_and_one_that_never_does_has_failed() {
+fn test_passing_on_retry_is_flaky() {
     type Run<'a> = (Verdict, &'a [(&'a str, Status)], bool);
     type Row<'a> = (&'a [(&'a str, Status)], &'a [Run<'a>], Verdict, &'a [(&'a str, Status)], &'a [&'a str]);
     let first: &[(&str, Status)] = &[("a", Passed), ("b", Failed), ("c", Failed), ("d", Skipped)];
@@ -112,7 +112,7 @@ fn a_test_that_passes_later_is_flaky_and_one_that_never_does_has_failed() {
 }
 
 #[test]
-fn tests_that_never_ran_keep_it_from_passing_until_they_have() {
+fn unstarted_tests_prevent_pass_until_run() {
     let mut first = run(Verdict::Failed, &[("a", Failed)]);
     first.not_started = Some(3);
     let mut retries = Retries::new(first.clone());
@@ -128,7 +128,7 @@ fn tests_that_never_ran_keep_it_from_passing_until_they_have() {
 }
 
 #[test]
-fn only_failed_tests_are_a_reason_to_run_again() {
+fn retries_need_failed_verdict() {
     for verdict in crate::junit_out::tests::VERDICTS {
         let retries = Retries::new(run(verdict, &[("a", Failed)]));
         assert_eq!(retries.pending().is_empty(), verdict != Verdict::Failed, "{verdict:?}");

@@ -128,7 +128,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_whole_report() {
+    fn complete_runner_report_is_read() {
         let text = "@hotcell\tprogram\t/t/a-1\n@hotcell\ttest\t/t/a-1\tm::x\n@hotcell\tlogged\t/t/a-1\n@hotcell\tstart\t/t/a-1\t2\n@hotcell\tlog\t/t/a-1\tok m::x\n@hotcell\tend\t/t/a-1\t0 whole\n@hotcell\tprogram\t2\n";
         let read = parse(text.as_bytes()).unwrap();
         assert_eq!(read[0].tests, ["m::x"]);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_report() {
+    fn malformed_runner_report_is_an_error() {
         for text in [
             "",
             "x\n",
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_a_program_s_own_is_taken_as_it_is() {
+    fn embedded_program_file_is_read_verbatim() {
         let report =
             |file: &str| parse(format!("@hotcell\tprogram\ta\n@hotcell\tfile\ta\t{file}").as_bytes());
         let read = report("18\n<a>\n@hotcell\tend\ta\n@hotcell\tend\ta\t0\n@hotcell\tdone\t-\t0\n").unwrap();
@@ -179,7 +179,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes(bytes in "(@hotcell\t|program|test|end|\t|\n|0|a){0,30}") {
+        fn arbitrary_runner_report_causes_no_panic(bytes in "(@hotcell\t|program|test|end|\t|\n|0|a){0,30}") {
             let _ = parse(bytes.as_bytes());
         }
     }

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn names_go_to_the_part_that_they_always_went_to() {
+    fn names_map_to_stable_shards() {
         for (name, of, want) in [("a.py::x", 4, 1), ("a.py::y", 4, 4), ("b.py::z", 3, 2), ("", 5, 1)] {
             assert_eq!(by_name(name, of), want, "{name} of {of}");
         }
@@ -151,7 +151,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_test_is_in_exactly_one_part(
+        fn shards_partition_all_tests(
             names in proptest::collection::btree_set("[a-c]{1,2}(\\.rs)?(::[a-d]{1,3}){0,2}", 0..60),
             of in 1u32..9,
             framework in proptest::sample::select(vec!["pytest", "cargo", "go", "gtest", "jest", "unittest"]),

@@ -371,7 +371,7 @@ mod tests {
     const JEST: &str = "{\"devDependencies\": {\"jest\": \"1\"}}";
 
     #[test]
-    fn each_folder_is_one_suite_of_an_ecosystem() {
+    fn folders_become_one_suite_per_ecosystem() {
         type Pairs<'a> = &'a [(&'static str, &'static str)];
         let table: &[(Pairs<'_>, Pairs<'_>)] = &[
             (&[("test_a.py", PYTEST)], &[("", "pytest")]),
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_finds_its_suite() {
+    fn filter_selects_suite_by_folder() {
         let folders = ["", "web", "web/old"];
         for (filter, want) in [
             ("web/a.test.js::x", Some((1, "a.test.js::x"))),
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_suite_gives_the_answer_and_all_cases_are_there() {
+    fn joined_report_has_worst_verdict_and_all_cases() {
         let reports = vec![
             (String::new(), report("pytest", Verdict::Passed, "test_a.py::a", Status::Passed)),
             ("web".to_owned(), report("jest", Verdict::Failed, "a.test.js::x", Status::Failed)),

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_file() {
+    fn complete_tap_file_is_read() {
         let (points, tap) = all(
             "1..7\nok 1 - adds\nnot ok 2 - fails\n# Failed test 2: \"fails\"\n#         have: 1\n    ok 1 - inner\n\
                                  ok 3 - adds\nok 4 # SKIP slow\nnot ok 5 - later # TODO when it is there\n# Failed (TODO) test 5\nok 6\nokay\nok 7 - the # of rows\n",
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole() {
+    fn incomplete_tap_is_reported() {
         for (text, lacks, faults) in [
             ("", Some("it has no plan"), 0),
             ("1..2\nok 1\n", Some("2 tests were planned, and 1 ran"), 0),
@@ -255,7 +255,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text(text in "(ok|not ok| |#|1|\\.\\.|-|SKIP|todo|é|\n){0,40}") {
+        fn arbitrary_tap_causes_no_panic(text in "(ok|not ok| |#|1|\\.\\.|-|SKIP|todo|é|\n){0,40}") {
             let _ = all(&text);
         }
     }

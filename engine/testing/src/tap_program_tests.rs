@@ -91,7 +91,7 @@ fn ids_and_results() {
 }
 
 #[test]
-fn a_crash_is_told_with_its_place() {
+fn tap_program_crash_has_position() {
     let (live, entries) =
         both(TAPE_OF_ONE, "# x\n", 1, "/p/t/a.js:3\nthrow new Error('boom');\n\nError: boom\n");
     assert_eq!(live.seen()[0].at, Some(("t/a.js".to_owned(), 3)));
@@ -120,7 +120,7 @@ fn lines_that_cannot_follow_are_faults() {
 }
 
 #[test]
-fn what_is_not_a_whole_report() {
+fn malformed_tap_program_report_is_an_error() {
     for text in [
         "",
         "{}",
@@ -138,7 +138,7 @@ fn what_is_not_a_whole_report() {
 
 proptest! {
     #[test]
-    fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300), printed in "(ok|not ok| |#|1|\\.\\.|-|\n|    |1\\.\\.1\n){0,40}") {
+    fn arbitrary_tap_program_output_is_read_alike(bytes in proptest::collection::vec(any::<u8>(), 0..300), printed in "(ok|not ok| |#|1|\\.\\.|-|\n|    |1\\.\\.1\n){0,40}") {
         let _ = parse(&bytes, &LiveLog::default());
         let mut reader = TapEvents::default();
         let _ = reader.push(&bytes);

@@ -99,13 +99,13 @@ mod tests {
     }
 
     #[test]
-    fn the_middle_goes() {
+    fn clip_drops_middle() {
         assert_eq!(clip("abcdef", 6), "abcdef");
         assert_eq!(clip("abcdefgh", 4), "ab\n… 4 bytes left out …\ngh");
     }
 
     #[test]
-    fn what_is_used_up_is_gone() {
+    fn text_budget_is_consumed() {
         let mut budget = Budget::new(5);
         assert_eq!(budget.keep("abc", 10).as_deref(), Some("abc"));
         assert_eq!(budget.keep("abc", 10), None);
@@ -115,7 +115,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cutting_never_panics_and_holds(text in ".{0,80}", most in 0usize..40) {
+        fn clipped_text_is_bounded(text in ".{0,80}", most in 0usize..40) {
             prop_assert!(clip(&text, most).len() <= most + 64);
         }
     }

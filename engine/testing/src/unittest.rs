@@ -212,7 +212,7 @@ mod tests {
     const WHOLE: &str = "{\"e\":\"case\",\"id\":\"a.B.c\",\"status\":\"failed\",\"ms\":1.5,\"message\":\"m\",\"details\":\"d\"}\n{\"e\":\"case\",\"id\":\"a.B.d\",\"status\":\"passed\",\"ms\":-1}\n{\"e\":\"done\",\"count\":2}\n";
 
     #[test]
-    fn a_whole_report() {
+    fn complete_unittest_report_is_read() {
         let report = parse(WHOLE.as_bytes()).unwrap();
         assert_eq!(report.entries.len(), 2);
         assert_eq!((report.entries[0].status, report.entries[0].duration_ms), (Status::Failed, 1.5));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_whole_report() {
+    fn incomplete_unittest_report_is_an_error() {
         for text in [
             "",
             "{}\n",
@@ -238,12 +238,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn arbitrary_unittest_report_causes_no_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let _ = parse(&bytes);
         }
 
         #[test]
-        fn no_beginning_is_whole(at in 0usize..WHOLE.len()) {
+        fn truncated_unittest_report_is_an_error(at in 0usize..WHOLE.len()) {
             prop_assert!(parse(&WHOLE.as_bytes()[..at]).is_err());
         }
     }

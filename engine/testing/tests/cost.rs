@@ -24,7 +24,7 @@ fn reset_peak() -> u64 {
 }
 
 #[test]
-fn the_largest_forged_report() {
+fn largest_forged_report_has_bounded_cost() {
     let largest = usize::try_from(MAX_REPORT_SIZE.0).unwrap();
     let pytest = framework("pytest").unwrap();
     let outcome = Outcome { exit_code: Some(0), ..Outcome::without_a_run(Cause::Exited, "") };

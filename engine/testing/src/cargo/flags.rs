@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_project_keeps_its_own_flags() {
+    fn project_rustflags_are_preserved() {
         let here = format!("[target.{}-unknown-linux-gnu]\n", std::env::consts::ARCH);
         let all = |flags: &str| format!("target.\"cfg(all())\".rustflags=[{flags}]");
         for (config, want) in [

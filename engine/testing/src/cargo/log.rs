@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_have_results_messages_and_names() {
+    fn log_entries_yield_results_and_messages() {
         let tests = lines("a\nt::a\nt::b\nt::long name");
         for (log, want) in [
             (
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn message_that_names_other_tests_ends_at_its_own() {
+    fn message_naming_other_tests_is_not_split() {
         let tests = lines("t::a\nt::b");
         let log = lines("failed: note: see t::b\nand t::a\nok t::b");
         let seen = HashMap::from([("t::a", Status::Failed), ("t::b", Status::Passed)]);
@@ -108,7 +108,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn entries_of_any_message_come_back(
+        fn log_entries_with_any_message_round_trip(
             entries in proptest::collection::vec((0..4_usize, "[a-z :\n]{0,20}"), 0..8)
         ) {
             let tests: Vec<String> = (0..entries.len()).map(|n| format!("suite::Test{n}")).collect();
@@ -130,7 +130,7 @@ mod tests {
         }
 
         #[test]
-        fn any_log_is_read(log in proptest::collection::vec("(failed|ok|ignored|: | |a|t::a){0,6}", 0..6)) {
+        fn arbitrary_log_causes_no_panic(log in proptest::collection::vec("(failed|ok|ignored|: | |a|t::a){0,6}", 0..6)) {
             let _ = results(&log, &["a".to_owned(), "t::a".to_owned()], |_| Some(Status::Failed));
         }
     }

@@ -39,7 +39,7 @@ fn statuses(live: &LiveLog) -> BTreeMap<&str, (Option<Status>, u32)> {
 }
 
 #[test]
-fn examples_have_ids_of_their_own() {
+fn doctest_ids_are_recognised() {
     for (id, is) in [
         ("src/lib.rs - add (line 5)", true),
         ("src/lib.rs - add (line 5) - compile", true),
@@ -56,7 +56,7 @@ fn examples_have_ids_of_their_own() {
 }
 
 #[test]
-fn what_an_example_printed_is_its_own() {
+fn doctest_output_belongs_to_its_example() {
     let text = "{\"reason\":\"build-finished\",\"success\":true}\n\nrunning 2 tests\ntest src/lib.rs - one (line 12) ... FAILED\ntest src/lib.rs - three (line 33) - should panic ... FAILED\n\nfailures:\n\n---- src/lib.rs - one (line 12) stdout ----\nthread 'main' (3) panicked at /tmp/x/doctest_bundle_2024.rs:23:1:\nnot so\nnote: x\n\n---- src/lib.rs - three (line 33) stdout ----\nnote: test did not panic as expected at src/lib.rs:33:0\n\nfailures:\n    src/lib.rs - one (line 12)\n\ntest result: FAILED. 0 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out\n";
     let live = followed(text);
     let of = |id: &str| &live.seen()[live.position(id).unwrap()];
@@ -70,7 +70,7 @@ fn what_an_example_printed_is_its_own() {
 }
 
 #[test]
-fn a_run_is_followed() {
+fn cargo_run_is_followed() {
     let text = [
         &built("src/lib.rs", "/t/a"),
         BUILT,
@@ -101,7 +101,7 @@ fn a_run_is_followed() {
 }
 
 #[test]
-fn the_first_that_have_not_ended_are_running() {
+fn first_unfinished_tests_are_running() {
     let tests = ["a", "b", "c", "d", "e"];
     for (printed, running) in [
         ("", &["a", "b"][..]),
@@ -122,7 +122,7 @@ fn the_first_that_have_not_ended_are_running() {
 type Row = (&'static str, i32, bool);
 
 #[test]
-fn what_does_not_hold_together_has_not_passed() {
+fn inconsistent_cargo_run_does_not_pass() {
     let sum = |passed: u32| {
         format!("test result: ok. {passed} passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n")
     };
@@ -160,7 +160,7 @@ fn what_does_not_hold_together_has_not_passed() {
 }
 
 #[test]
-fn a_compiler_s_errors() {
+fn compiler_errors_become_cases() {
     let error = |message: &str| {
         format!(
             "{{\"reason\":\"compiler-message\",\"target\":{{\"src_path\":\"{PROJECT}/src/lib.rs\"}},\"message\":{{\"level\":\"error\",\"message\":\"{message}\",\"rendered\":\"long {message}\\n\",\"code\":{{\"code\":\"E0425\"}},\"spans\":[{{\"file_name\":\"src/a.rs\",\"line_start\":3,\"is_primary\":true}}]}}}}\n"
@@ -185,7 +185,7 @@ fn a_compiler_s_errors() {
 }
 
 #[test]
-fn a_harness_of_its_own_is_one_test() {
+fn custom_harness_is_one_test() {
     for (code, want) in [(0, Status::Passed), (1, Status::Failed)] {
         let text = [&built("tests/own.rs", "p"), BUILT, &begun("p", &[], 2), "whatever\n", &over("p", code)]
             .concat();
@@ -198,7 +198,7 @@ fn a_harness_of_its_own_is_one_test() {
 }
 
 #[test]
-fn the_report_is_a_program_s_own_log() {
+fn cargo_report_is_the_program_log() {
     let text = [
         &built("src/lib.rs", "p"),
         BUILT,
@@ -240,7 +240,7 @@ fn the_report_is_a_program_s_own_log() {
 }
 
 #[test]
-fn a_file_chooses_a_program() {
+fn test_file_selects_its_program() {
     for (file, want, manifest) in [
         ("src/lib.rs", "--lib", "Cargo.toml"),
         ("tests/api.rs", "--test api", "Cargo.toml"),
@@ -257,7 +257,7 @@ fn a_file_chooses_a_program() {
 }
 
 #[test]
-fn what_is_not_there_is_said_in_one_line() {
+fn missing_crate_is_explained_in_one_line() {
     let stderr = "error: no matching package named `left-pad` found\nlocation searched: crates.io index\nAs a reminder, you're using offline mode";
     let said = Cargo.explain(stderr).unwrap();
     assert!(said.contains("left-pad") && said.contains("cargo vendor") && !said.contains('\n'), "{said}");
@@ -266,7 +266,7 @@ fn what_is_not_there_is_said_in_one_line() {
 
 proptest! {
     #[test]
-    fn any_text_in_any_pieces(pieces in proptest::collection::vec(prop_oneof![
+    fn cargo_events_are_independent_of_chunking(pieces in proptest::collection::vec(prop_oneof![
         Just(built("src/lib.rs", "p")), Just(BUILT.to_owned()), Just(begun("p", &["a", "b"], 2)), Just(over("p", 0)),
         Just("test a ... ok\n".to_owned()), Just("running 2 tests\n".to_owned()), Just("---- a stdout ----\n".to_owned()),
         Just("test result: ok. 1 passed; 0 failed\n".to_owned()), "[ -~\n]{0,20}"], 0..20), cut in 0usize..600) {

@@ -45,7 +45,7 @@ fn statuses(live: &LiveLog) -> BTreeMap<&str, Option<Status>> {
 }
 
 #[test]
-fn a_run_is_followed() {
+fn go_run_is_followed() {
     let text = [
         begun(&["TestA", "TestB", "TestC"]),
         of("run", "TestA"),
@@ -113,7 +113,7 @@ fn a_run_is_followed() {
 
 /// Since Go 1.24 builds are reported in JSON, under the name of the package that does not build.
 #[test]
-fn newer_ones_say_what_does_not_build() {
+fn newer_go_reports_build_errors() {
     let far = "{\"ImportPath\":\"example.org/far\",\"Action\":\"build-output\",\"Output\":\"# example.com/tally/sub\\n\"}\n\
                {\"ImportPath\":\"example.org/far\",\"Action\":\"build-output\",\"Output\":\"sub/a_test.go:5:1: cannot find module providing package example.org/far: module lookup disabled by GOPROXY=off\\n\"}\n\
                {\"ImportPath\":\"example.org/far\",\"Action\":\"build-fail\"}\n";
@@ -131,7 +131,7 @@ fn newer_ones_say_what_does_not_build() {
 }
 
 #[test]
-fn what_does_not_hold_together_has_not_passed() {
+fn inconsistent_go_run_does_not_pass() {
     let good = [begun(&["TestA"]), of("run", "TestA"), of("pass", "TestA")].concat();
     let end = line("pass", "");
     for (text, may_pass) in [
@@ -159,7 +159,7 @@ fn what_does_not_hold_together_has_not_passed() {
 }
 
 #[test]
-fn what_a_compiler_says_has_a_place() {
+fn go_compiler_errors_have_position() {
     let err =
         format!("# {PACKAGE} [{PACKAGE}.test]\nsub/x_test.go:3:28: undefined: y\nsub/x_test.go:4:1: more\n");
     let old = followed(&format!("FAIL\t{PACKAGE} [build failed]\n"), &err);
@@ -191,7 +191,7 @@ fn what_a_compiler_says_has_a_place() {
 }
 
 #[test]
-fn a_panic_has_a_place() {
+fn go_panic_has_position() {
     for panic in ["panic: oh no [recovered]\n", "panic: oh no [recovered, repanicked]\n", "panic: oh no\n"] {
         let text = [
             begun(&["TestA"]),
@@ -212,7 +212,7 @@ fn a_panic_has_a_place() {
 }
 
 #[test]
-fn a_workspace_names_its_modules() {
+fn go_workspace_names_its_modules() {
     for (text, want) in [
         (
             "go 1.20\n\nuse (\n\t./a // first\n\t./b/c/\n\t\"./d\"\n)\nuse ./e\n",
@@ -227,7 +227,7 @@ fn a_workspace_names_its_modules() {
 }
 
 #[test]
-fn an_id_becomes_a_pattern() {
+fn go_test_id_becomes_pattern() {
     for (test, want) in
         [("TestA", "^TestA$"), ("TestA/b.c_(1)", "^TestA$/^b\\.c_\\(1\\)$"), ("TestÄ", "^TestÄ$")]
     {
@@ -237,7 +237,7 @@ fn an_id_becomes_a_pattern() {
 
 proptest! {
     #[test]
-    fn any_text(pieces in proptest::collection::vec(prop_oneof![
+    fn arbitrary_go_output_causes_no_panic(pieces in proptest::collection::vec(prop_oneof![
         Just(begun(&["TestA"])), Just(of("run", "TestA")), Just(of("fail", "TestA")), Just(line("pass", "")), Just(line("fail", "")),
         Just(said("TestA", "a.go:1: b\n")), Just(said("", "@hotcell\tend\tx1\t0\n")), "[ -~\n]{0,20}"], 0..20), err in "(# |a|.go:|1|:| |\n){0,30}") {
         let live = followed(&pieces.concat(), &err);
@@ -246,7 +246,7 @@ proptest! {
 }
 
 #[test]
-fn end_behind_text_without_newline_counts_where_go_saw_none() {
+fn go_end_after_unterminated_text_counts() {
     let package_end = |action: &str| line(action, ",\"Elapsed\":0.5");
     let text = [
         begun(&["TestA", "TestB", "TestC", "TestD", "TestE"]),
@@ -289,7 +289,7 @@ fn end_behind_text_without_newline_counts_where_go_saw_none() {
 }
 
 #[test]
-fn example_that_fails_shows_what_it_got() {
+fn failing_go_example_shows_output() {
     let text = [
         begun(&["ExampleHello"]),
         of("run", "ExampleHello"),

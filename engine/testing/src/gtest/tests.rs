@@ -27,7 +27,7 @@ fn of<'a>(live: &'a LiveLog, test: &str) -> &'a crate::live::Seen {
 }
 
 #[test]
-fn a_run_is_followed() {
+fn gtest_run_is_followed() {
     let text = [
         &begun(&["Cart.Adds", "Cart.Bad", "Cart.Left", "Cart.DISABLED_Later", "S.Never", "Params/P.X/1"]),
         "[ RUN      ] Cart.Adds\nhi[       OK ] Cart.Adds (3 ms)\n",
@@ -77,7 +77,7 @@ fn endings_that_are_no_end_of_tests() {
 }
 
 #[test]
-fn what_a_test_adds_is_no_other_test() {
+fn forged_gtest_lines_are_faults() {
     let run = "[ RUN      ] Cart.Adds\n";
     for (what, added, faults) in [
         ("another's beginning", "[ RUN      ] Cart.B\n", true),
@@ -95,13 +95,13 @@ fn what_a_test_adds_is_no_other_test() {
 
 proptest! {
     #[test]
-    fn any_text(text in "(@hotcell\t|program|test|start|end|done|broken|\t|a|\\[ RUN      \\] |\\[       OK \\] |\\[  FAILED  \\] |A.b| \\(3 ms\\)|: Failure|\n){0,40}") {
+    fn arbitrary_gtest_output_causes_no_panic(text in "(@hotcell\t|program|test|start|end|done|broken|\t|a|\\[ RUN      \\] |\\[       OK \\] |\\[  FAILED  \\] |A.b| \\(3 ms\\)|: Failure|\n){0,40}") {
         let _ = followed(&text);
     }
 }
 
 #[test]
-fn an_environment_that_is_skipped_skips_its_tests() {
+fn skipped_gtest_environment_skips_its_tests() {
     let skip = "[----------] Global test environment set-up.\n./env_test.cc:2: Skipped\nno device here\n";
     for (said, code, want) in [(skip, 0, Some(Status::Skipped)), ("", 0, None), (skip, 1, None)] {
         let live = followed(&[&begun(&["Disk.Reads", "Disk.DISABLED_X"]), said, &done(code)].concat());

@@ -138,7 +138,7 @@ fn scripts_are_followed() {
 }
 
 #[test]
-fn what_is_left_out_is_said() {
+fn omitted_script_parts_are_noted() {
     for (script, want) in [
         ("mocha", &[][..]),
         ("mocha 2>&1 >/dev/null", &[]),
@@ -157,7 +157,7 @@ fn what_is_left_out_is_said() {
 }
 
 #[test]
-fn what_is_hotcells_to_say() {
+fn script_options_reserved_for_hotcell_are_removed() {
     for (framework, words, names, files, want) in [
         ("mocha", "-R dot --exit -p -j 4 --ui tdd -g x test", false, false, "--ui tdd -g x test"),
         ("mocha", "--reporter=dot -g x --spec y --require z test", true, true, "--require z"),
@@ -208,7 +208,7 @@ fn scripts_that_call_each_other_end() {
 proptest! {
     /// Whatever surrounds a runner, its variables and all its words are preserved.
     #[test]
-    fn nothing_is_taken_away(
+    fn script_rewriting_preserves_other_words(
         variables in proptest::collection::vec(("[A-Z][A-Z0-9_]{0,6}", "[a-zA-Z0-9/ '$*=._-]{0,8}"), 0..4),
         how in 0usize..4,
         wrapper in 0usize..9,
@@ -257,7 +257,7 @@ proptest! {
     }
 
     #[test]
-    fn any_script(script in "\\PC{0,60}", other in "[a-z &|;'\"$(){}=-]{0,40}") {
+    fn arbitrary_script_causes_no_panic(script in "\\PC{0,60}", other in "[a-z &|;'\"$(){}=-]{0,40}") {
         let _ = planned(&[("test", &script), ("a", &other)]);
         let _ = planned(&[("test", &format!("npm run a && {other}")), ("a", &script)]);
     }

@@ -25,7 +25,7 @@ fn short(line: &str) -> Vec<String> {
 }
 
 #[test]
-fn lines() {
+fn shell_lines_are_parsed() {
     let table: &[(&str, &[&str])] = &[
         ("", &[]),
         ("  # nothing", &[]),
@@ -84,7 +84,7 @@ fn values_of_variables() {
 
 proptest! {
     #[test]
-    fn nothing_is_lost(line in "[ab'\"\\\\$`(){}&|;<>#*=~\n 1-]{0,40}") {
+    fn script_parsing_loses_no_text(line in "[ab'\"\\\\$`(){}&|;<>#*=~\n 1-]{0,40}") {
         // The texts of all pipelines occur in the line, in order.
         let mut from = 0;
         for (_, pipeline) in parse(&line) {
@@ -95,7 +95,7 @@ proptest! {
     }
 
     #[test]
-    fn quoted_texts_come_back(words in proptest::collection::vec("\\PC{0,12}", 1..6)) {
+    fn quoted_words_round_trip(words in proptest::collection::vec("\\PC{0,12}", 1..6)) {
         let line = words.iter().map(|w| quoted(w)).collect::<Vec<_>>().join(" ");
         let line = format!("run {line}");
         let (_, pipeline) = parse(&line).remove(0);

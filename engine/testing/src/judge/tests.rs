@@ -82,7 +82,7 @@ fn live(text: &str) -> LiveLog {
 }
 
 #[test]
-fn what_three_witnesses_say() {
+fn verdict_follows_events_report_and_exit() {
     use Verdict::{Failed, Interrupted, Limit, NotInstalled, Passed, Quarantined, Refused, Unusable};
     for (seen, written, outcome, want) in [
         // All witnesses agree.
@@ -142,7 +142,7 @@ fn what_three_witnesses_say() {
 }
 
 #[test]
-fn the_worse_word_is_shown() {
+fn worse_status_of_events_and_report_wins() {
     for (seen, written, want) in [
         ("p", "f", Status::Failed),
         ("f", "p", Status::Failed),
@@ -160,7 +160,7 @@ fn the_worse_word_is_shown() {
 }
 
 #[test]
-fn two_entries_about_one_test() {
+fn repeated_report_entries_are_one_case() {
     let report = FinalReport { entries: vec![entry("0", Status::Failed), entry("0", Status::Errored)] };
     let mut log = LiveLog::default();
     log.apply(&Event::Started("0".into(), None, None));
@@ -171,7 +171,7 @@ fn two_entries_about_one_test() {
 }
 
 #[test]
-fn several_tests_of_one_name_are_counted_as_the_framework_counts() {
+fn same_named_tests_are_counted_as_by_framework() {
     use Status::{Failed, Passed, Skipped};
     for (seen, written, late, want) in [
         // Each test started, ended and is in the report.
@@ -222,7 +222,7 @@ fn several_tests_of_one_name_are_counted_as_the_framework_counts() {
 }
 
 #[test]
-fn what_was_not_followed_is_no_pass() {
+fn unfollowed_script_part_prevents_pass() {
     let part = || Followed {
         notes: vec!["a note".to_owned()],
         left: Some("a part".to_owned()),
@@ -240,7 +240,7 @@ fn what_was_not_followed_is_no_pass() {
 }
 
 #[test]
-fn an_extension_that_is_not_built_is_said_where_many_are_skipped() {
+fn unbuilt_extension_is_noted_with_many_skips() {
     let followed = Followed { unbuilt: Some("it is not built".to_owned()), ..Followed::default() };
     let totals = |passed, skipped| Totals { passed, skipped, ..Totals::default() };
     let asked = Asked { followed: Some(&followed), ..Asked::default() };
@@ -256,7 +256,7 @@ fn an_extension_that_is_not_built_is_said_where_many_are_skipped() {
 }
 
 #[test]
-fn what_is_not_installed_is_named() {
+fn missing_framework_is_named_with_installation() {
     let mut log = LiveLog::default();
     let runtime = Runtime::default();
     log.apply(&Event::Missing("pytest".into(), runtime));
@@ -286,7 +286,7 @@ fn what_is_not_installed_is_named() {
 }
 
 #[test]
-fn a_limit_keeps_what_was_seen() {
+fn limit_retains_observed_results() {
     let judged = judge(
         &Pytest,
         Asked::default(),
@@ -310,7 +310,7 @@ fn reasons_stay_few_and_printable() {
 }
 
 #[test]
-fn what_did_not_run_is_named() {
+fn files_without_run_tests_are_named() {
     let files = ["tests/test_a.py", "tests/test_b.py", "test_b.py", "x/y_test.py"].map(str::to_owned);
     let asked = Asked { program: "", files: &files, followed: None };
     for (framework, ids, left_out, want) in [
@@ -349,7 +349,7 @@ fn what_did_not_run_is_named() {
 }
 
 #[test]
-fn only_what_was_skipped_is_not_missed() {
+fn skipped_group_is_not_counted_missing() {
     let mut log = live("p+3");
     let skipped = Ended { id: "B".into(), ..ended("B", Status::Skipped) };
     log.apply(&Event::Group(skipped, 2));
@@ -362,7 +362,7 @@ fn only_what_was_skipped_is_not_missed() {
 
 /// JavaScript's frameworks allow two tests with one title: they are one case, and both have run.
 #[test]
-fn two_tests_of_one_name_are_both_there() {
+fn tests_of_same_title_both_count() {
     for (starts, rows, passes) in [(2, 2, true), (2, 1, false), (1, 2, false), (1, 1, false)] {
         let mut log = LiveLog::default();
         log.apply(&Event::Collected(2, 0));
@@ -380,7 +380,7 @@ fn two_tests_of_one_name_are_both_there() {
 proptest! {
     /// Whatever one witness says, all three have to agree to pass.
     #[test]
-    fn one_witness_is_enough_to_fail(
+    fn single_failing_source_prevents_pass(
         seen in "[psfen-]{0,4}", written in "[psfe]{0,4}", plus in 0u64..2, announced in 0i64..3, code in 0i32..6,
     ) {
         let text = format!("{seen}+{plus}!{announced}");

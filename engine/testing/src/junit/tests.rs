@@ -8,7 +8,7 @@ const WHOLE: &str = r#"<?xml version="1.0" encoding="utf-8"?><testsuites name="x
 <testcase classname="a" name="ok" time="x" /></testsuite></testsuites>"#;
 
 #[test]
-fn a_whole_report() {
+fn complete_junit_report_is_read() {
     let cases = parse(WHOLE.as_bytes()).unwrap();
     assert_eq!(cases.len(), 2);
     let bad = &cases[0];
@@ -23,7 +23,7 @@ fn a_whole_report() {
 }
 
 #[test]
-fn what_is_not_a_whole_report() {
+fn incomplete_junit_report_is_an_error() {
     let deep = format!("<testsuites>{}", "<a>".repeat(20));
     for (text, why) in [
         ("", "ends before"),
@@ -49,7 +49,7 @@ fn what_is_not_a_whole_report() {
 }
 
 #[test]
-fn the_worst_child_counts() {
+fn worst_child_of_testcase_counts() {
     let text = "<testsuite><testcase name='a'><skipped/><error message='e'/><failure message='f'/></testcase></testsuite>";
     let cases = parse(text.as_bytes()).unwrap();
     assert_eq!((cases[0].status, cases[0].message.as_deref()), (Status::Errored, Some("e")));
@@ -70,19 +70,19 @@ fn long_texts_keep_head_and_tail() {
 }
 
 #[test]
-fn too_many_cases_are_no_report() {
+fn excess_junit_cases_are_an_error() {
     let text = format!("<testsuite>{}</testsuite>", "<testcase/>".repeat(MAX_CASES + 1));
     assert!(parse(text.as_bytes()).unwrap_err().to_string().contains("more cases"));
 }
 
 proptest! {
     #[test]
-    fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_junit_bytes_cause_no_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let _ = parse(&bytes);
     }
 
     #[test]
-    fn any_change(at in 0usize..500, byte in any::<u8>()) {
+    fn changed_junit_report_causes_no_panic(at in 0usize..500, byte in any::<u8>()) {
         let mut bytes = WHOLE.as_bytes().to_vec();
         let at = at % bytes.len();
         bytes[at] = byte;
@@ -90,7 +90,7 @@ proptest! {
     }
 
     #[test]
-    fn no_beginning_is_whole(at in 0usize..WHOLE.len()) {
+    fn truncated_junit_report_is_an_error(at in 0usize..WHOLE.len()) {
         prop_assert!(parse(&WHOLE.as_bytes()[..at]).is_err());
     }
 }

@@ -46,7 +46,7 @@ fn starting(count: usize) -> String {
 }
 
 #[test]
-fn a_run_is_followed() {
+fn nextest_run_is_followed() {
     let text = [
         &built("src/lib.rs", "p"),
         BUILT,
@@ -95,7 +95,7 @@ fn a_run_is_followed() {
 }
 
 #[test]
-fn what_does_not_hold_together_has_not_passed() {
+fn inconsistent_nextest_run_does_not_pass() {
     const ONE: &str = "0 1 1 one";
     let good = [begin("a"), begin("b"), end("b", ONE), end("a", ONE)].concat();
     let a = |code: &str| [begin("a"), begin("b"), end("b", ONE), end("a", code)].concat();
@@ -152,7 +152,7 @@ fn what_does_not_hold_together_has_not_passed() {
 }
 
 #[test]
-fn what_nextest_decides_itself() {
+fn nextest_decisions_set_case_status() {
     let all = |text: &str, said: &str| {
         let text = [&built("src/lib.rs", "p"), BUILT, LIBTEST, text].concat();
         followed(&text, &format!("{}{said}", starting(1)))
@@ -198,7 +198,7 @@ fn what_nextest_decides_itself() {
 }
 
 #[test]
-fn no_tests_no_build_and_no_nextest() {
+fn nextest_without_tests_build_or_program_is_explained() {
     let text = [&built("src/lib.rs", "p"), BUILT].concat();
     assert_eq!(followed(&text, &starting(0)).finished, Some((4, None)));
     let error = format!(
@@ -232,7 +232,7 @@ fn expressions_and_names() {
 
 proptest! {
     #[test]
-    fn any_bytes(out in "(@hotcell\t|begin|end|ignored|\tp|\t|\n|0 a| |early|tally ){0,40}", err in "(Starting | tests| across |\n|9|-){0,12}") {
+    fn arbitrary_nextest_output_causes_no_panic(out in "(@hotcell\t|begin|end|ignored|\tp|\t|\n|0 a| |early|tally ){0,40}", err in "(Starting | tests| across |\n|9|-){0,12}") {
         let live = followed(&[&built("src/lib.rs", "p"), BUILT, &out].concat(), &err);
         let passed = live.seen().iter().filter(|s| s.status == Some(Status::Passed)).count();
         prop_assert!(live.seen().len() >= passed);

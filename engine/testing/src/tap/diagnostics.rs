@@ -166,7 +166,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_block(block in "([a-z]{0,4}|:| |\n|at|\\||'|\"|/p/a.js:1|é|-){0,40}") {
+        fn arbitrary_diagnostics_cause_no_panic(block in "([a-z]{0,4}|:| |\n|at|\\||'|\"|/p/a.js:1|é|-){0,40}") {
             let _ = (message(&block), place(&block, "/p"));
         }
     }

@@ -30,7 +30,7 @@ fn short(found: &[Found]) -> Vec<String> {
 }
 
 #[test]
-fn whole_documents() {
+fn complete_tap_documents_are_read() {
     for (style, text, want) in [
         // Version 12, and one without numbers and names.
         (
@@ -76,7 +76,7 @@ fn whole_documents() {
 }
 
 #[test]
-fn what_does_not_fit_is_never_good() {
+fn malformed_tap_is_never_good() {
     for (style, text, want, wrong) in [
         (FLAT, "", &[][..], "it has no plan"),
         (FLAT, "ok 1 - a\n", &["+a"], "it has no plan"),
@@ -136,7 +136,7 @@ fn what_does_not_fit_is_never_good() {
 
 proptest! {
     #[test]
-    fn any_text(text in "(ok|not ok| |    |#|1|\\.\\.|-|SKIP|todo|é|\n|---|\\.\\.\\.|\\{|\\}|# Subtest: a|Bail out!|1\\.\\.1){0,60}", nested: bool, headings: bool) {
+    fn tap_failure_persists_in_arbitrary_text(text in "(ok|not ok| |    |#|1|\\.\\.|-|SKIP|todo|é|\n|---|\\.\\.\\.|\\{|\\}|# Subtest: a|Bail out!|1\\.\\.1){0,60}", nested: bool, headings: bool) {
         let (found, ended) = all(Style { nested, headings }, &text);
         // A failure is not forgotten at the end.
         let bad = found.iter().any(|found| !found.status.is_good());
@@ -147,7 +147,7 @@ proptest! {
 
     /// A failure is told as such wherever it stands among tests that are good.
     #[test]
-    fn one_failure_among_many(before in 0u64..20, behind in 0u64..20, deep in 0usize..4) {
+    fn single_tap_failure_is_found(before in 0u64..20, behind in 0u64..20, deep in 0usize..4) {
         let indent = "    ".repeat(deep);
         let mut text: String = (0..deep).map(|level| format!("{}# Subtest: s\n", "    ".repeat(level))).collect();
         text.extend((1..=before).map(|n| format!("{indent}ok {n} - a\n")));

@@ -99,7 +99,7 @@ const MANY_TESTS: &str = "@Test void adds() { System.out.println(\"hi\"); assert
 @ParameterizedTest @CsvSource({\"1,a\", \"2,b\"}) void two(int n, String s) {}";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn maven_builds_and_each_test_is_told() {
+async fn maven_reports_each_test() {
     if !with_maven() {
         return;
     }
@@ -159,7 +159,7 @@ async fn maven_builds_and_each_test_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn maven_with_modules_old_tests_and_what_is_broken() {
+async fn maven_modules_with_junit4_and_errors_are_reported() {
     if !with_maven() {
         return;
     }
@@ -218,7 +218,7 @@ async fn maven_with_modules_old_tests_and_what_is_broken() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_ends_mavens_process_of_tests_leaves_what_was_seen() {
+async fn killed_maven_tests_leave_observed_results() {
     if !with_maven() {
         return;
     }
@@ -270,7 +270,7 @@ async fn what_ends_mavens_process_of_tests_leaves_what_was_seen() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn gradle_builds_and_each_test_is_told() {
+async fn gradle_reports_each_test() {
     if !with_maven() || !with_gradle() {
         return;
     }

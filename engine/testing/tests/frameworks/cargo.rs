@@ -80,7 +80,7 @@ pub(super) const API: &str =
     "#[test]\nfn whole() {}\n\n#[test]\nfn err() -> Result<(), String> {\n    Err(\"bad\".into())\n}\n";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crate_test_by_test() {
+async fn cargo_reports_each_test() {
     let Some(rust) = with_rust() else { return };
     let files = [("src/lib.rs", LIB), ("tests/api.rs", API)];
     let ran = plain(&rust, &files).await;
@@ -117,7 +117,7 @@ async fn a_crate_test_by_test() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_does_not_compile_has_a_place() {
+async fn cargo_compile_error_has_position() {
     let Some(rust) = with_rust() else { return };
     let ran = plain(&rust, &[("src/lib.rs", "#[test]\nfn a() {\n    let x: u32 = y;\n}\n")]).await;
     ran.assert(Verdict::Failed, true, true);
@@ -135,7 +135,7 @@ async fn what_does_not_compile_has_a_place() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_ends_a_program_leaves_what_was_seen() {
+async fn killed_cargo_test_leaves_observed_results() {
     let Some(rust) = with_rust() else { return };
     let before = "#[test]\nfn a() {}\n#[test]\nfn b() {\n    std::thread::sleep(std::time::Duration::from_secs(2));\n    ";
     let short = Limits { wall: Duration::from_secs(30), ..limits() };
@@ -160,7 +160,7 @@ async fn whatever_ends_a_program_leaves_what_was_seen() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_program_without_libtest_is_one_test() {
+async fn program_without_libtest_is_one_test() {
     let Some(rust) = with_rust() else { return };
     let manifest = format!(
         "{MANIFEST}[[test]]\nname = \"good\"\nharness = false\n[[test]]\nname = \"bad\"\nharness = false\n"
@@ -203,7 +203,7 @@ fn main() {
 "#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_harness_may_write_its_log_in_place_of_its_output() {
+async fn harness_may_write_log_instead_of_output() {
     let Some(rust) = with_rust() else { return };
     let manifest = format!("{MANIFEST}[[test]]\nname = \"files\"\nharness = false\n");
     for (bad, verdict, counts) in
@@ -218,7 +218,7 @@ async fn a_harness_may_write_its_log_in_place_of_its_output() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_workspace_is_tested_whole() {
+async fn cargo_workspace_is_tested_completely() {
     let Some(rust) = with_rust() else { return };
     let member =
         |name: &str| format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2021\"\n");
@@ -247,7 +247,7 @@ fn saying(words: &str, then: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tests_that_forge_what_their_program_prints() {
+async fn forged_libtest_output_does_not_pass() {
     let Some(rust) = with_rust() else { return };
     const GOOD: &str = r"test a ... ok\ntest b ... ok\n\ntest result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\n";
     let good = format!("{GOOD:?}").replace("\\\\n", "\\n");

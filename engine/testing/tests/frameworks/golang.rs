@@ -42,7 +42,7 @@ fn tests(imports: &[&str], functions: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_module_test_by_test() {
+async fn go_reports_each_test() {
     let Some(prefix) = with_go() else { return };
     let tally = "package tally\n\nfunc Add(a, b int) int { return a + b }\n";
     let text = tests(
@@ -100,7 +100,7 @@ async fn a_module_test_by_test() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_not_there_is_said() {
+async fn missing_go_module_is_named() {
     let Some(prefix) = with_go() else { return };
     let text = tests(&["example.org/far"], "func TestA(t *testing.T) { far.Away() }");
     let ran = plain(&prefix, &[("a_test.go", &text)]).await;
@@ -114,7 +114,7 @@ async fn what_is_not_there_is_said() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_ends_a_program_leaves_what_was_seen() {
+async fn killed_go_test_leaves_observed_results() {
     let Some(prefix) = with_go() else { return };
     let short = Limits { wall: Duration::from_secs(40), ..limits() };
     let tight = Limits { memory: Bytes::mib(700), ..limits() };
@@ -147,7 +147,7 @@ async fn whatever_ends_a_program_leaves_what_was_seen() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tests_that_forge_what_their_program_prints() {
+async fn forged_go_output_does_not_pass() {
     let Some(prefix) = with_go() else { return };
     let bad = "func TestB(t *testing.T) { t.Fatal(\"it does not work\") }\n";
     let first = |body: &str| format!("func TestA(t *testing.T) {{\n\t{body}\n}}\n{bad}");

@@ -39,7 +39,7 @@ fn tests(text: &str) -> String {
 const BAD: &str = "TEST(A, Bad) { EXPECT_EQ(1, 2); }\n";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_kind_of_test_and_filter() {
+async fn gtest_kinds_and_filters_are_reported() {
     if !with_gtest() {
         return;
     }
@@ -91,7 +91,7 @@ async fn every_kind_of_test_and_filter() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_would_be_fetched_is_there_and_what_is_broken_is_named() {
+async fn gtest_fetch_content_is_local_and_errors_named() {
     if !with_gtest() {
         return;
     }
@@ -140,7 +140,7 @@ async fn programs_that_were_built_before() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_ends_a_program_leaves_what_was_seen() {
+async fn killed_gtest_program_leaves_observed_results() {
     if !with_gtest() {
         return;
     }
@@ -219,7 +219,7 @@ async fn forged_reports_and_codes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_compiler_it_is_said_what_to_do() {
+async fn missing_compiler_is_explained() {
     if !with_gtest() {
         return;
     }

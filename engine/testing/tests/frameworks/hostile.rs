@@ -24,7 +24,7 @@ const BAD: &str = "def test_a(): assert 0\n";
 const GOOD: &str = "def test_a(): pass\n";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_report_forged_before_anything_ran() {
+async fn report_forged_before_run_does_not_pass() {
     let Some(venv) = with_pytest() else { return };
     let ran = conftest(venv, "from forging import *\nforge()\nos._exit(0)\n", BAD).await;
     ran.assert_not_passed();
@@ -32,7 +32,7 @@ async fn a_report_forged_before_anything_ran() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_report_forged_after_a_failure() {
+async fn report_forged_after_failure_does_not_pass() {
     let Some(venv) = with_pytest() else { return };
     // The report and the exit code say passed; the live events do not.
     let ran = conftest(venv, &format!("{AT_THE_END}    forge()\n    os._exit(0)\n"), BAD).await;
@@ -48,7 +48,7 @@ async fn a_report_forged_after_a_failure() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_exit_code_says_failed() {
+async fn failing_exit_code_does_not_pass() {
     let Some(venv) = with_pytest() else { return };
     let ran = conftest(venv, "def pytest_sessionfinish(session): session.exitstatus = 1\n", GOOD).await;
     ran.assert(Verdict::Unusable, true, false);
@@ -57,7 +57,7 @@ async fn the_exit_code_says_failed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hook_that_changes_what_a_test_came_to() {
+async fn hook_changing_result_does_not_pass() {
     let Some(venv) = with_pytest() else { return };
     // These determine the final report, the live events and the exit code.
     for (name, hook) in [
@@ -96,7 +96,7 @@ async fn tests_that_are_set_up_and_never_called() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_test_that_is_repeated_until_it_passes() {
+async fn repeated_pytest_test_reports_each_attempt() {
     let Some(venv) = with_pytest() else { return };
     // Like plugins do: each attempt with its own start, and failures not reported, or reported differently.
     for unlogged in
@@ -114,7 +114,7 @@ async fn a_test_that_is_repeated_until_it_passes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_project_leaves_out_is_named() {
+async fn tests_omitted_by_project_are_named() {
     let Some(venv) = with_pytest() else { return };
     let both = "def test_a(): assert 0\ndef test_good(): pass\n";
     let left_out = "1 tests were found and left out by the project itself";
@@ -149,7 +149,7 @@ async fn what_a_project_leaves_out_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_of_which_nothing_passed() {
+async fn run_without_passed_test_is_unusable() {
     let Some(venv) = with_pytest() else { return };
     for mark in ["skip", "xfail", "skipif(True, reason='always')"] {
         let test = format!("import pytest\npytestmark = pytest.mark.{mark}\n{BAD}");
@@ -160,7 +160,7 @@ async fn a_run_of_which_nothing_passed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_is_told_to_install_what_a_program_made_up() {
+async fn forged_missing_event_gives_no_advice() {
     let Some(venv) = with_pytest() else { return };
     let told = "import os, stat\nfor fd in range(3, 1024):\n  try:\n    if stat.S_ISFIFO(os.fstat(fd).st_mode): os.write(fd, b'{\"e\":\"missing\",\"what\":\"pytest-evil\",\"executable\":\"evil; python3\",\"python\":\"3.11.2\"}\\n')\n  except OSError: pass\nos._exit(86)\n";
     let ran = conftest(venv, told, GOOD).await;
@@ -170,7 +170,7 @@ async fn nobody_is_told_to_install_what_a_program_made_up() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reports_that_are_none() {
+async fn invalid_pytest_reports_do_not_pass() {
     let Some(venv) = with_pytest() else { return };
     for (what, does) in [
         ("missing", "os.remove(REPORT)"),
@@ -196,7 +196,7 @@ async fn reports_that_are_none() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_huge_report() {
+async fn huge_report_does_not_pass() {
     let Some(venv) = with_pytest() else { return };
     let large = Limits { disk: Bytes::mib(256), ..limits() };
     for does in [
@@ -211,7 +211,7 @@ async fn a_huge_report() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_test_that_meddles_with_the_pipe() {
+async fn tampered_pytest_pipe_does_not_pass() {
     let Some(venv) = with_pytest() else { return };
     for (what, does) in [
         ("closes everything", "os.closerange(3, 4096)"),
@@ -236,7 +236,7 @@ async fn a_test_that_meddles_with_the_pipe() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flood_on_the_pipe_ends_the_run() {
+async fn pipe_flood_ends_run() {
     let Some(venv) = with_pytest() else { return };
     let test = "import os, stat\ndef test_a():\n  fds = [fd for fd in range(3, 1024) if os.path.exists('/proc/self/fd/%d' % fd) and stat.S_ISFIFO(os.fstat(fd).st_mode)]\n  for fd in fds: os.set_blocking(fd, True)\n  while True:\n    for fd in fds: os.write(fd, b'x' * 65536)\n";
     let ran = pytest(venv, &[("test_a.py", test)]).await;
@@ -267,7 +267,7 @@ async fn tests_that_end_the_runner() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_child_that_goes_on_and_outlives_the_run() {
+async fn forked_child_of_test_is_ignored() {
     let Some(venv) = with_pytest() else { return };
     // The child process runs the remaining tests, too, and must not be heard.
     let forked = "import os\ndef test_a():\n    os.fork()\ndef test_b(): pass\n";
@@ -280,7 +280,7 @@ async fn a_child_that_goes_on_and_outlives_the_run() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_leaves_no_report() {
+async fn full_disk_leaves_no_report() {
     let Some(venv) = with_pytest() else { return };
     let test = "import os\ndef test_a():\n    try:\n        with open('/home/sandbox/fill', 'wb', 0) as f:\n            while True: f.write(b'x' * 4096)\n    except OSError: pass\n";
     let ran = pytest(venv, &[("test_a.py", test)]).await;
@@ -289,7 +289,7 @@ async fn a_full_disk_leaves_no_report() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn there_is_nobody_to_ask() {
+async fn tests_have_no_input_or_terminal() {
     let Some(venv) = with_pytest() else { return };
     let test = "import sys, os, pytest\ndef test_in():\n    assert os.read(0, 10) == b''\ndef test_terminal():\n    with pytest.raises(OSError): open('/dev/tty')\n";
     pytest(venv, &[("test_a.py", test)]).await.assert(Verdict::Passed, true, true);

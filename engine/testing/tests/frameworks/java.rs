@@ -40,7 +40,7 @@ const BAD: &str = "@Test void b() { fail(\"it does not work\"); }";
 const GOOD: &str = "@Test void b() {}";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_kind_of_test_and_filter() {
+async fn junit_kinds_and_filters_are_reported() {
     if !with_junit() {
         return;
     }
@@ -111,7 +111,7 @@ async fn every_kind_of_test_and_filter() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_ends_the_runner_leaves_what_was_seen() {
+async fn killed_junit_runner_leaves_observed_results() {
     if !with_junit() {
         return;
     }
@@ -184,7 +184,7 @@ async fn forged_reports_and_codes() {
 
 /// Code that replaces a report, in a listener of the project that runs last.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reports_that_are_none() {
+async fn invalid_junit_reports_do_not_pass() {
     if !with_junit() {
         return;
     }

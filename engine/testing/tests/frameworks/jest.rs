@@ -72,7 +72,7 @@ test('red', () => { expect('a::b').toBe('c'); });
 ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_kind_of_test() {
+async fn jest_kinds_are_reported() {
     let Some(modules) = with_jest() else { return };
     let files = [
         ("many.test.js", MANY_TESTS),
@@ -113,7 +113,7 @@ async fn every_kind_of_test() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn good_none_and_stopped_early() {
+async fn jest_passes_empty_and_fail_fast_are_reported() {
     let Some(modules) = with_jest() else { return };
     jest(modules, &[("a.test.js", GOOD)]).await.assert(Verdict::Passed, true, true);
     // A server that is left open does not delay the end.
@@ -145,7 +145,7 @@ async fn good_none_and_stopped_early() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_test_that_is_repeated() {
+async fn jest_retries_and_repeated_titles_are_counted() {
     let Some(modules) = with_jest() else { return };
     let again = "jest.retryTimes(2);\nlet n = 0;\ntest('a', () => { n += 1; expect(n).toBe(2); });\n";
     jest(modules, &[("a.test.js", again)]).await.assert(Verdict::Passed, true, true);
@@ -156,7 +156,7 @@ async fn a_test_that_is_repeated() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_limit_leaves() {
+async fn jest_limit_leaves_observed_results() {
     let Some(modules) = with_jest() else { return };
     let before = "test('before', () => {});\n";
     for (does, limits, cause) in [
@@ -245,7 +245,7 @@ async fn forged_reports_and_codes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reports_that_are_none() {
+async fn invalid_jest_reports_do_not_pass() {
     let Some(modules) = with_jest() else { return };
     for (what, does) in [
         ("missing", "fs.rmSync(REPORT);"),
@@ -269,7 +269,7 @@ async fn reports_that_are_none() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_test_that_meddles_with_the_pipe() {
+async fn tampered_jest_pipe_does_not_pass() {
     let Some(modules) = with_jest() else { return };
     for (what, does) in [
         ("closes everything", "pipes().forEach((fd) => fs.closeSync(fd));"),
@@ -285,7 +285,7 @@ async fn a_test_that_meddles_with_the_pipe() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_jest_it_is_said_what_to_do() {
+async fn missing_jest_is_explained() {
     if !Path::new("/usr/bin/node").exists() {
         println!("skipped: no /usr/bin/node");
         return;

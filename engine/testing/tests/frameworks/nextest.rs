@@ -30,7 +30,7 @@ async fn plain(files: &[(&str, &str)]) -> Option<Ran> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crate_test_by_test() {
+async fn nextest_reports_each_test() {
     let files = [("src/lib.rs", LIB), ("tests/api.rs", API)];
     let Some(ran) = plain(&files).await else { return };
     ran.assert(Verdict::Failed, true, true);
@@ -65,7 +65,7 @@ async fn a_crate_test_by_test() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_project_configures_holds() {
+async fn nextest_project_configuration_applies() {
     let settings =
         "[profile.default]\nretries = 2\nslow-timeout = { period = \"1s\", terminate-after = 2 }\n";
     // Good at the second attempt, since each has a process of its own.
@@ -121,7 +121,7 @@ async fn what_a_project_configures_holds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_does_not_compile_or_is_not_there() {
+async fn nextest_compile_error_and_missing_crate_are_reported() {
     let broken = [("src/lib.rs", "#[test]\nfn a() {\n    let x: u32 = y;\n}\n")];
     let Some(ran) = plain(&broken).await else { return };
     ran.assert(Verdict::Failed, true, true);
@@ -135,7 +135,7 @@ async fn what_does_not_compile_or_is_not_there() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_nextest_the_answer_says_how_to_get_it() {
+async fn missing_nextest_is_explained() {
     let Some(rust) = with_rust() else { return };
     let files = [("Cargo.toml", MANIFEST), ("src/lib.rs", "#[test]\nfn a() {}\n")];
     let folder = project(&files);
@@ -150,7 +150,7 @@ async fn without_nextest_the_answer_says_how_to_get_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_ends_a_test_leaves_what_was_seen() {
+async fn killed_nextest_test_leaves_observed_results() {
     let before = "#[test]\nfn a() {}\n#[test]\nfn b() {\n    std::thread::sleep(std::time::Duration::from_secs(2));\n    ";
     let short = Limits { wall: Duration::from_secs(30), ..limits() };
     for (end, limits, verdict, status) in [
@@ -170,7 +170,7 @@ async fn whatever_ends_a_test_leaves_what_was_seen() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tests_that_forge_what_is_said_of_others() {
+async fn forged_nextest_output_does_not_pass() {
     // nextest's own output, through its process, and the report, which is written at the end.
     let forge = |text: &str| {
         format!(

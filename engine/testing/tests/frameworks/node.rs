@@ -119,7 +119,7 @@ const BAD: &str = "test('b', () => { throw new Error('it does not work'); });";
 const GOOD: &str = "test('b', () => { if (global.never) throw 1; });";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_kind_of_test_and_filter() {
+async fn javascript_kinds_and_filters_are_reported() {
     let Some(modules) = with_runners() else { return };
     for kind in KINDS {
         let skip = match kind.name {
@@ -198,7 +198,7 @@ async fn karma_runs_mocha_and_settings_that_are_modules() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_karma_page_that_ends_early_has_not_passed() {
+async fn early_karma_end_does_not_pass() {
     let Some(modules) = with_runners() else { return };
     let kind = KINDS.into_iter().find(|kind| kind.name == "karma").unwrap();
     let tests = "describe('cart one', () => { afterAll(() => { window.__karma__.complete({}); }); it('ok', () => {}); });\n\
@@ -258,7 +258,7 @@ async fn karma_with_a_browser_that_is_another_process() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_holds_tests_and_is_broken() {
+async fn broken_javascript_tests_do_not_pass() {
     let Some(modules) = with_runners() else { return };
     for kind in KINDS {
         let hooks = "describe('h', () => { before(() => { throw new Error('set-up'); }); test('never', () => {}); });\n\
@@ -285,7 +285,7 @@ async fn what_holds_tests_and_is_broken() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_ends_the_runner_leaves_what_was_seen() {
+async fn killed_javascript_runner_leaves_observed_results() {
     let Some(modules) = with_runners() else { return };
     for kind in KINDS {
         let away = "process.reallyExit(0);";
@@ -322,7 +322,7 @@ async fn whatever_ends_the_runner_leaves_what_was_seen() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn limits_leave_what_was_seen_and_name_what_ran() {
+async fn javascript_limit_names_running_test() {
     let Some(modules) = with_runners() else { return };
     for kind in KINDS {
         let wait = "await new Promise((r) => setTimeout(r, 2000));";
@@ -440,7 +440,7 @@ async fn forged_reports_and_codes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_them_it_is_said_what_to_do() {
+async fn missing_javascript_runners_are_explained() {
     if !Path::new("/usr/bin/node").exists() {
         println!("skipped: no /usr/bin/node");
         return;

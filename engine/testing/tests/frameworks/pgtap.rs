@@ -25,7 +25,7 @@ async fn pgtap(files: &[(&str, &str)], selection: Selection, limits: Limits) -> 
 const GOOD: &str = "SELECT plan(1);\nSELECT pass('fine');\nSELECT * FROM finish();\n";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_kind_of_test_and_filter() {
+async fn pgtap_kinds_and_filters_are_reported() {
     if !with_pgtap() {
         return;
     }
@@ -87,7 +87,7 @@ async fn every_kind_of_test_and_filter() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_ends_a_file_leaves_what_was_seen() {
+async fn killed_pgtap_file_leaves_observed_results() {
     if !with_pgtap() {
         return;
     }

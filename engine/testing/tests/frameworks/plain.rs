@@ -46,7 +46,7 @@ def test_child_has_no_pipe():
 "#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_kind_of_test() {
+async fn pytest_kinds_are_reported() {
     let Some(venv) = with_pytest() else { return };
     let files = [("sub/test_many.py", MANY_TESTS), ("docs/test_text.txt", ">>> 1 + 1\n3\n")];
     let ran = pytest(venv, &files).await;
@@ -74,7 +74,7 @@ async fn every_kind_of_test() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_project_that_switches_the_final_report_off_has_one() {
+async fn disabled_junitxml_plugin_is_enabled() {
     let Some(venv) = with_pytest() else { return };
     let settings = "[pytest]\naddopts = -p no:junitxml -p no:cacheprovider\n";
     let files = [("pytest.ini", settings), ("test_a.py", "def test_a(): pass\n")];
@@ -82,7 +82,7 @@ async fn a_project_that_switches_the_final_report_off_has_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_good() {
+async fn pytest_passes_and_empty_selection_are_reported() {
     let Some(venv) = with_pytest() else { return };
     let files = [("test_a.py", "def test_a(): pass\ndef test_b(): pass\n")];
     let ran = pytest(venv, &files).await;
@@ -133,7 +133,7 @@ async fn broken_files_are_errors() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_first_failure_may_be_the_last() {
+async fn pytest_fail_fast_stops_at_first_failure() {
     let Some(venv) = with_pytest() else { return };
     let files = [("test_a.py", "def test_a(): assert 0\ndef test_b(): pass\n")];
     let first = Selection { fail_fast: true, ..Selection::default() };
@@ -143,7 +143,7 @@ async fn the_first_failure_may_be_the_last() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_tests_and_no_pytest() {
+async fn project_without_tests_or_pytest_is_unusable() {
     let Some(venv) = with_pytest() else { return };
     pytest(venv, &[("test_a.py", "x = 1\n")]).await.assert(Verdict::Unusable, true, true);
     pytest(venv, &[("README.md", "")]).await.assert(Verdict::Unusable, true, true);
@@ -173,7 +173,7 @@ async fn no_tests_and_no_pytest() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn events_come_while_tests_run_and_a_cancel_ends_them() {
+async fn events_arrive_during_run_and_cancel_ends_it() {
     let Some(venv) = with_pytest() else { return };
     let folder = project(&[("test_a.py", "import time\ndef test_a(): pass\ndef test_b(): time.sleep(60)\n")]);
     let session = session("pytest", venv, folder.path(), &Selection::default(), limits());
@@ -193,7 +193,7 @@ async fn events_come_while_tests_run_and_a_cancel_ends_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_limit_leaves_what_was_seen() {
+async fn pytest_limit_leaves_observed_results() {
     let Some(venv) = with_pytest() else { return };
     let files = [("test_a.py", "def test_a(): pass\ndef test_b():\n    while True: pass\n")];
     let short = Limits { wall: Duration::from_secs(8), ..limits() };

@@ -18,7 +18,7 @@ class T(unittest.TestCase):
 ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_runner_that_waits() {
+async fn primed_unittest_runner_equals_fresh_one() {
     if with_python().is_none() {
         return;
     }

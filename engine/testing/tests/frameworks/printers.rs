@@ -123,7 +123,7 @@ async fn ava_by_file_and_title() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn programs_that_end_early_or_print_results_of_their_own_are_never_green() {
+async fn tap_programs_ending_early_do_not_pass() {
     if with_runners().is_none() {
         return;
     }

@@ -303,19 +303,19 @@ async fn as_npm_would(modules: &Path, rows: &[Row<'_>]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn scripts_come_out_as_npm_test_does() {
+async fn package_scripts_agree_with_npm_test() {
     let Some(modules) = with_runners() else { return };
     as_npm_would(modules, ROWS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn scripts_of_jest_come_out_as_npm_test_does() {
+async fn jest_scripts_agree_with_npm_test() {
     let Some(modules) = with_jest() else { return };
     as_npm_would(modules, OF_JEST).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_script_that_is_not_followed_is_no_pass() {
+async fn unfollowed_script_does_not_pass() {
     let Some(modules) = with_runners() else { return };
     let row: Row<'_> = (
         "./all.sh",
@@ -330,7 +330,7 @@ async fn a_script_that_is_not_followed_is_no_pass() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_filter_narrows_what_the_script_says() {
+async fn filter_narrows_script_selection() {
     let Some(modules) = with_runners() else { return };
     let node = "const { test } = require('node:test'); test('one', () => {}); test('a unit', () => {}); test('a unit', () => {});";
     let files: &[(&str, &str)] =
@@ -356,7 +356,7 @@ async fn a_filter_narrows_what_the_script_says() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn thresholds_are_told_as_such() {
+async fn coverage_threshold_failure_is_named() {
     let Some(modules) = with_jest() else { return };
     let files: &[(&str, &str)] = &[
         ("a.js", "module.exports = (x) => (x ? 1 : 2);\nfunction never() { return 1; }\n"),

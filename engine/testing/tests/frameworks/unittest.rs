@@ -35,7 +35,7 @@ class B(unittest.TestCase):
 "#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_kind_of_test() {
+async fn unittest_kinds_are_reported() {
     let files = [
         ("test_many.py", MANY_TESTS),
         ("test_syntax.py", "def (:\n"),
@@ -63,7 +63,7 @@ async fn every_kind_of_test() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn good_none_and_left_out() {
+async fn unittest_passes_empty_and_omitted_are_reported() {
     let good = "import unittest\nclass A(unittest.TestCase):\n    def test_a(self): pass\n";
     let Some(ran) = unittest(&[("test_a.py", good)], Selection::default()).await else { return };
     ran.assert(Verdict::Passed, true, true);
@@ -81,7 +81,7 @@ async fn good_none_and_left_out() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_coroutine_that_nobody_awaits() {
+async fn unawaited_coroutine_test_fails() {
     let tests = "import unittest\nclass A(unittest.TestCase):\n    async def test_a(self): self.fail()\n    def test_y(self): yield\n    @unittest.skip('no')\n    async def test_s(self): pass\nclass B(unittest.IsolatedAsyncioTestCase):\n    async def test_b(self): pass\nclass C(unittest.TestCase):\n    def _callTestMethod(self, method):\n        import asyncio\n        asyncio.run(method())\n    async def test_c(self): pass\n";
     let Some(ran) = unittest(&[("test_a.py", tests)], Selection::default()).await else { return };
     ran.assert(Verdict::Failed, true, true);
@@ -90,7 +90,7 @@ async fn a_coroutine_that_nobody_awaits() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_skipped_class_excuses_no_other() {
+async fn skipped_class_excuses_no_other_class() {
     let skipped = "class S(unittest.TestCase):\n    @classmethod\n    def setUpClass(cls): raise unittest.SkipTest('no')\n    def test_s(self): pass\n";
     for other in [
         "class T(unittest.TestCase):\n    def run(self, result=None): return result\n    def test_t(self): self.fail()\n",

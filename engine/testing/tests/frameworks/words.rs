@@ -21,7 +21,7 @@ async fn check(prefix: &Path, rows: &[Row<'_>]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_pytest() {
+async fn pytest_commands_of_project_are_followed() {
     let Some(prefix) = with_pytest() else { return };
     let two = [("a/test_a.py", GOOD), ("b/test_b.py", BAD)];
     let [a, b] = two;
@@ -51,7 +51,7 @@ async fn of_pytest() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_unittest() {
+async fn unittest_commands_of_project_are_followed() {
     let Some(prefix) = with_python() else { return };
     let rows: &[Row<'_>] = &[
         (
@@ -89,7 +89,7 @@ fn with_django() -> Option<PathBuf> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_django() {
+async fn django_commands_of_project_are_followed() {
     let Some(prefix) = with_django() else { return };
     let manage = "import os, sys\nos.environ.setdefault('DJANGO_SETTINGS_MODULE', 'site1.settings')\nfrom django.core.management import execute_from_command_line\nexecute_from_command_line(sys.argv)\n";
     let settings = "SECRET_KEY = 'x'\nINSTALLED_APPS = ['notes']\nDATABASES = {'default': {'ENGINE': 'django.db.backends.sqlite3', 'NAME': ':memory:'}}\nDEFAULT_AUTO_FIELD = 'django.db.models.AutoField'\n";

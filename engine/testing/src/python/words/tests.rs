@@ -55,7 +55,7 @@ fn check(file: &str, rows: &[Row<'_>]) {
 }
 
 #[test]
-fn tox_ini() {
+fn tox_ini_commands_are_read() {
     check(
         "tox.ini",
         &[
@@ -185,7 +185,7 @@ fn tox_in_toml() {
 }
 
 #[test]
-fn noxfile() {
+fn noxfile_sessions_are_read() {
     let head = "import nox\n\n";
     let session = |body: &str| format!("{head}@nox.session(python=[\"3.11\"])\ndef tests(session):\n{body}");
     type Own<'a> = (String, &'a [&'a str], &'a [&'a str], &'a [&'a str]);
@@ -250,7 +250,7 @@ fn noxfile() {
 }
 
 #[test]
-fn makefiles() {
+fn makefile_test_targets_are_read() {
     check(
         "Makefile",
         &[
@@ -283,7 +283,7 @@ fn makefiles() {
 }
 
 #[test]
-fn the_first_source_that_starts_tests_is_the_word() {
+fn first_source_that_starts_tests_is_used() {
     let all = [
         ("tox.ini", "[testenv]\ncommands = pytest tox\n"),
         ("noxfile.py", "@nox.session\ndef t(session):\n    session.run(\"pytest\", \"nox\")\n"),
@@ -340,7 +340,7 @@ fn arguments_for_a_selection() {
 }
 
 #[test]
-fn nothing_is_left_out_in_silence() {
+fn omitted_commands_are_noted() {
     let tox = "[testenv]\ncommands =\n  pytest a\n  pytest b\n  trial c\n  ./other\n";
     let words = of(&Files::new(&[("tox.ini", tox)]));
     let all = Selection { detected: true, ..Selection::default() };
@@ -369,7 +369,7 @@ fn nothing_is_left_out_in_silence() {
 }
 
 #[test]
-fn the_same_tests_with_other_pythons_run_once() {
+fn same_tests_with_other_pythons_run_once() {
     let rows = [
         // The commands, what else runs, and whether it is said that they start again.
         ("uv run --python 3.11 pytest tests/\n\tuv run --python 3.12 pytest tests/", "", true),
