@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_caller_s_words_stay_behind_their_bar() {
+    fn caller_text_stays_behind_bar() {
         let words = format!("{}state    approved\u{200b}\n{}", " ".repeat(76), "x".repeat(200));
         let text = barred_within(&words, "  | ", TEXT_WIDTH);
         assert!(

@@ -759,7 +759,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_definitions_fit_together() {
+    fn command_definitions_are_consistent() {
         Cli::command().debug_assert();
     }
 

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_of_ours_that_failed_is_a_failure() {
+    fn failed_own_bench_row_sets_exit_status() {
         for (variant, failed, want) in [
             ("hot", false, 0),
             ("hot", true, 125),

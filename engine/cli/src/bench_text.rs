@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_fits_a_hundred_columns_and_hides_nothing() {
+    fn bench_page_fits_hundred_columns_and_escapes_text() {
         let long = "no\x1b[2J right ".repeat(30);
         let mut report = Report::new(HostRow { processor: long.clone(), ..HostRow::default() });
         let row =

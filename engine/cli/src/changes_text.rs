@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hidden_paths_are_told_by_their_folder() {
+    fn hidden_paths_are_summarised_by_folder() {
         use Mark::{Executable, Hidden, Link, Mode};
         let rows: [(&str, &[Mark]); 8] = [
             ("a", &[]),

@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_somebody_writes_is_a_change_and_what_a_build_writes_is_none() {
+    fn source_edits_count_as_changes_not_builds() {
         let dir = tempfile::tempdir().unwrap();
         for folder in ["src", "out", "target", ".git"] {
             std::fs::create_dir(dir.path().join(folder)).unwrap();

@@ -83,13 +83,13 @@ mod tests {
     const PLAIN: &str = "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-\tx\r\n+diff --git \u{e9}\r\n";
 
     #[test]
-    fn what_is_seen_stays_as_it_is() {
+    fn visible_diff_is_unchanged() {
         assert_eq!(text(PLAIN), PLAIN);
         assert_eq!(parts(&PLAIN.repeat(3)).collect::<Vec<_>>(), [PLAIN; 3]);
     }
 
     #[test]
-    fn what_cannot_be_seen_is_written_out_and_not_applied() {
+    fn diff_with_invisible_characters_is_escaped_and_inapplicable() {
         for odd in ['\u{202e}', '\u{3164}', '\u{200b}', '\u{1b}', '\u{8}', '\u{feff}', '\u{2028}'] {
             let part = format!("diff --git a/b b/b\n--- a/b\n+++ b/b\n@@ -1 +1 @@\n-x\n+a\t{odd}b\n# note\n");
             let shown = text(&format!("{PLAIN}{part}{PLAIN}"));

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_on_a_terminal_says_the_same_in_what_is_seen() {
+    fn terminal_json_escapes_invisible_characters() {
         let value = serde_json::json!({ "a": "\u{9b}2J\u{7f}\u{202e}\u{e0041}é\u{1b}" });
         let text = with_escapes(&serde_json::to_string_pretty(&value).unwrap());
         assert!(text.chars().all(|c| c == '\n' || is_shown(c)), "{text:?}");
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cause_has_its_status() {
+    fn outcomes_map_to_exit_status() {
         for (cause, code, signal, want) in [
             (Cause::Exited, Some(3), None, 3),
             (Cause::Exited, Some(0), None, 0),

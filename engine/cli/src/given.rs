@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_ahead_is_not_lost() {
+    fn input_read_ahead_is_preserved() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"print(1)\n").unwrap();
         std::io::Seek::rewind(&mut file).unwrap();
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_not_read_and_goes_to_the_program_whole() {
+    fn oversized_input_passes_unread() {
         let mut file = tempfile::tempfile().unwrap();
         let long = vec![b'#'; MAX_INPUT_BYTES + 200_000];
         file.write_all(&long).unwrap();

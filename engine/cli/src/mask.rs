@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_hidden_wherever_they_stand() {
+    fn masked_values_are_hidden_everywhere() {
         for (value, text, want) in [
             ("s3cret", "a s3cret b s3crets3cret", "a *** b ******"),
             ("a\"b\\c\u{e9}", "x a\"b\\c\u{e9} y", "x *** y"),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_hidden_is_refused() {
+    fn unmaskable_values_are_refused() {
         for value in ["abc", "  a ", "1"] {
             assert!(masks(&[("X", value)]).unwrap_err().message.contains("too short"), "{value}");
         }
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn every_text_of_a_report_is_without_them() {
+    fn masks_cover_all_report_texts() {
         let masks = masks(&[("X", "hunter22"), ("Y", "passed")]).unwrap();
         let mut outcome = Outcome::without_a_run(Cause::Exited, "with hunter22");
         outcome.stdout = Output::new(b"\xff hunter22 \xfe hunter22".to_vec(), 99);

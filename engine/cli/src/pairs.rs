@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_become_what_the_schema_says() {
+    fn argument_words_follow_schema_types() {
         let schema = json!({ "properties": {
             "path": { "type": "string" }, "count": { "type": "integer" }, "deep": { "type": "boolean" },
             "list": { "type": "array" }, "maybe": { "anyOf": [{ "type": "integer" }, { "type": "null" }] },

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_plugin_s_folder_what_was_built_is_sent() {
+    fn plugin_folder_publishes_built_output() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(built(dir.path()), dir.path());
         std::fs::write(dir.path().join("plugin.toml"), "").unwrap();

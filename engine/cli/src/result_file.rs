@@ -143,7 +143,7 @@ mod tests {
     /// Whatever the tests put at its path or in place of its folder: the results are at the path, and nothing
     /// else was written.
     #[test]
-    fn what_the_tests_put_at_its_name_is_not_followed() {
+    fn result_file_ignores_links_made_by_tests() {
         type Change = fn(&Path);
         let changes: [(Change, bool); 7] = [
             (|_| {}, true),
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_of_the_project_is_not_followed_and_one_of_the_person_is() {
+    fn result_file_refuses_project_links_only() {
         let dir = tempfile::tempdir().unwrap();
         let at = dir.path().canonicalize().unwrap();
         std::fs::create_dir(at.join("project")).unwrap();

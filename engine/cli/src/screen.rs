@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_terminal_passes_unchanged() {
+    fn unfiltered_output_passes_unchanged() {
         let bytes = b"\x1b]52;c;eA==\x07\xff\x1b[8m";
         assert_eq!(Screen::Plain.pass(bytes), bytes);
         assert_eq!(Screen::Piped.pass(bytes), bytes);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn how_a_terminal_is_left() {
+    fn terminal_line_state_is_tracked() {
         for (left, bytes, want) in [
             (UNTOUCHED, "", UNTOUCHED),
             (UNTOUCHED, "\x1b[31m", FRESH),
@@ -258,7 +258,7 @@ mod tests {
         /// However pieces of two streams alternate: where one of them left text on the line, hotcell's own
         /// line starts a new one.
         #[test]
-        fn our_line_never_stands_behind_another(
+        fn own_line_always_starts_new_line(
             pieces in prop::collection::vec((any::<bool>(), "(\x1b\\[[0-9;]{0,3}[mKCDGAJ]|[\n\r\t\x08 a-c\u{e9}]){0,4}"), 0..12)
         ) {
             let mut streams = [Filter::new(), Filter::new()];

@@ -449,7 +449,7 @@ mod tests {
     use super::between;
 
     #[test]
-    fn whatever_changed_is_shown() {
+    fn text_changes_are_shown() {
         for (before, after, shown) in [
             ("", "a", "  + a"),
             ("a", "", "  - a"),

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn every_argument_has_a_form_and_every_path_one_that_is_checked() {
+    fn arguments_have_listed_value_forms() {
         let all = all();
         for (command, arg) in &all {
             let found = form(command, arg);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn no_path_on_the_command_line_follows_a_link_out_of_a_clone() {
+    fn path_options_refuse_links_out_of_clone() {
         let dir = tempfile::tempdir().unwrap();
         let cwd = dir.path().canonicalize().unwrap();
         for folder in ["clone/.git", "clone/real", "private"] {
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_are_no_paths_are_not_looked_at() {
+    fn non_path_words_are_not_checked() {
         let dir = tempfile::tempdir().unwrap();
         let cwd = dir.path().canonicalize().unwrap();
         std::fs::create_dir(cwd.join(".git")).unwrap();
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn the_project_of_a_run_is_a_clone_without_a_repository() {
+    fn run_project_is_a_clone_without_repository() {
         let dir = tempfile::tempdir().unwrap();
         let cwd = dir.path().canonicalize().unwrap();
         std::fs::create_dir(cwd.join("p")).unwrap();

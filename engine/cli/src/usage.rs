@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_is_written_out_once() {
+    fn unknown_option_is_escaped_once() {
         for (word, want) in [
             ("foo", "\"foo\" is not an option"),
             ("fo\u{1b}]0", "\"fo\\u{1b}]0\" is not an option"),

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_project_is_allowed() {
+    fn folder_option_accepts_project_folders_only() {
         let (home, state) = (Some(Path::new("/home/me")), Some(Path::new("/srv/hot/state")));
         for (folder, want) in [
             ("/", Some("root")),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_keeps_all_else() {
+    fn adding_folder_preserves_configuration() {
         for (old, want) in [
             ("", "[mcp]\nfolders = [\"/p\"]\n"),
             ("# mine\nguard = \"report\"\n", "# mine\nguard = \"report\"\n\n[mcp]\nfolders = [\"/p\"]\n"),

@@ -197,7 +197,7 @@ model = "o3"
 ];
 
 #[test]
-fn an_entry_changes_nothing_else() {
+fn entry_insertion_changes_nothing_else() {
     for (client, old, want) in FILES {
         let new = client.with(Some(old), "hotcell", &ours(), false).unwrap();
         assert_eq!(new, want, "{client:?}\n{new}");
@@ -211,7 +211,7 @@ fn an_entry_changes_nothing_else() {
 }
 
 #[test]
-fn what_is_printed_is_a_file_of_its_own() {
+fn printed_entry_is_a_complete_file() {
     for client in all() {
         let text = client.with(None, "hotcell", &ours(), false).unwrap();
         assert!(client.with(Some(" \n"), "hotcell", &ours(), false).is_ok());
@@ -228,7 +228,7 @@ fn what_is_printed_is_a_file_of_its_own() {
 }
 
 #[test]
-fn the_book_shows_what_is_written() {
+fn client_pages_show_written_entries() {
     let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/clients");
     let entry = Entry { command: "/usr/local/bin/hotcell".to_owned(), ..ours() };
     for client in all() {
@@ -245,7 +245,7 @@ fn the_book_shows_what_is_written() {
 }
 
 #[test]
-fn an_entry_that_is_there_is_only_replaced_when_asked() {
+fn existing_entry_is_replaced_on_request_only() {
     for (client, _, with) in FILES {
         let mut other = ours();
         other.args.push("--state".to_owned());
@@ -261,7 +261,7 @@ fn an_entry_that_is_there_is_only_replaced_when_asked() {
 }
 
 #[test]
-fn what_was_added_can_be_taken_out() {
+fn inserted_entry_can_be_removed() {
     for (client, old, with) in FILES {
         let without = client.without(with, "hotcell").unwrap();
         assert!(matches!(client.read(&without, "hotcell"), Err(Problem::Missing(..))), "{without}");
@@ -286,7 +286,7 @@ fn what_was_added_can_be_taken_out() {
 }
 
 #[test]
-fn files_that_cannot_be_worked_on_say_why() {
+fn unusable_client_files_are_explained() {
     let broken = |client: Client, text: &str| {
         for result in [client.with(Some(text), "hotcell", &ours(), true), client.without(text, "hotcell")] {
             let Err(problem) = result else { panic!("{client:?}: {text}") };
@@ -408,7 +408,7 @@ fn entries_of_other_forms_are_understood() {
 }
 
 #[test]
-fn files_are_where_the_clients_look() {
+fn client_files_have_their_usual_paths() {
     let places = Places {
         home: Some("/home/me".into()),
         config: None,
@@ -499,7 +499,7 @@ fn files_are_where_the_clients_look() {
 proptest::proptest! {
     /// For any text: either the entry is added and nothing else changes, or nothing is written.
     #[test]
-    fn no_text_is_damaged(text in "[\\{\\}\\[\\]\",:/*#\\\\ \na-c=0-9]{0,60}") {
+    fn arbitrary_client_file_is_never_damaged(text in "[\\{\\}\\[\\]\",:/*#\\\\ \na-c=0-9]{0,60}") {
         for client in all() {
             if let Ok(new) = client.with(Some(&text), "hotcell", &ours(), false) {
                 proptest::prop_assert_eq!(client.read(&new, "hotcell"), Ok(Found::Program(ours())));

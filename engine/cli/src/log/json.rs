@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_one_object_whatever_is_in_it() {
+    fn log_line_is_one_bounded_object() {
         let fields = |pairs: &[(&str, &str)]| {
             pairs.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect::<Map<_, _>>()
         };
