@@ -66,7 +66,7 @@ pub const LIST: &[Attack] = &[
     also(
         2,
         "read through a symlink or a chain of them",
-        &[elsewhere!("tests/end_to_end/tests/trust.rs", "a_link_of_a_clone_leads_no_typed_path_out_of_it")],
+        &[elsewhere!("tests/end_to_end/tests/trust.rs", "typed_paths_follow_no_clone_link_outside")],
     ),
     n(3, "hard link out of a read-only or denied place"),
     n(4, "rename over, or out of, a denied place"),
@@ -84,10 +84,7 @@ pub const LIST: &[Attack] = &[
     also(
         16,
         "links and pipes copied out of a workspace",
-        &[elsewhere!(
-            "tests/end_to_end/tests/trust.rs",
-            "results_replaced_by_a_link_are_not_written_through_it"
-        )],
+        &[elsewhere!("tests/end_to_end/tests/trust.rs", "results_are_not_written_through_links")],
     ),
     n(17, "file and link swapped while they are collected"),
     n(18, "O_NOFOLLOW with a slash at the end"),
@@ -96,7 +93,7 @@ pub const LIST: &[Attack] = &[
     also(
         21,
         "protected names made later",
-        &[elsewhere!("tests/end_to_end/tests/trust.rs", "an_installation_planted_by_a_commit_is_nobody_s")],
+        &[elsewhere!("tests/end_to_end/tests/trust.rs", "planted_installation_is_not_operators")],
     ),
     n(22, "mountpoints left on the host"),
     n(23, "denied folder in an allowed one, and the reverse"),
@@ -232,7 +229,7 @@ pub const LIST: &[Attack] = &[
     also(
         137,
         "host without user namespaces",
-        &[elsewhere!("tests/end_to_end/tests/weak.rs", "no_user_namespaces_by_a_ceiling")],
+        &[elsewhere!("tests/end_to_end/tests/weak.rs", "user_namespaces_refused_by_ceiling")],
     ),
     also(
         138,
@@ -242,18 +239,18 @@ pub const LIST: &[Attack] = &[
     also(
         139,
         "host without cgroups to delegate",
-        &[elsewhere!("tests/end_to_end/tests/weak.rs", "no_cgroups_for_an_ordinary_user")],
+        &[elsewhere!("tests/end_to_end/tests/weak.rs", "user_without_cgroups_uses_fallback_limits")],
     ),
     also(
         140,
         "host that is a container",
-        &[elsewhere!("tests/end_to_end/tests/weak.rs", "no_user_namespaces_by_the_filter_of_a_container")],
+        &[elsewhere!("tests/end_to_end/tests/weak.rs", "user_namespaces_refused_by_container_filter")],
     ),
     Attack { not_run: Some("gVisor is not to be had for a test"), ..n(141, "host that is gVisor") },
     also(
         142,
         "host without notifications",
-        &[elsewhere!("tests/end_to_end/tests/weak.rs", "no_seccomp_notification")],
+        &[elsewhere!("tests/end_to_end/tests/weak.rs", "missing_seccomp_notification_loses_denials_only")],
     ),
     n(143, "descriptors in flight, which count for the user"),
     n(144, "pseudo terminals, which count for the host"),

@@ -42,13 +42,13 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "a text with words")]
-    fn nothing_has_no_most() {
+    fn empty_text_has_no_commonest_word() {
         most("");
     }
 
     #[test]
     #[ignore = "takes a minute"]
-    fn a_long_text() {
+    fn long_text_is_counted() {
         assert_eq!(most(&"a ".repeat(100_000_000)), "a");
     }
 }

@@ -1,11 +1,11 @@
 //! Whole texts.
 
 #[test]
-fn a_sentence() {
+fn sentence_has_commonest_word() {
     assert_eq!(tally::most("the cat saw the dog"), "the");
 }
 
 #[test]
-fn an_empty_text_has_a_most() {
+fn empty_text_has_empty_commonest_word() {
     assert_eq!(tally::most(""), "");
 }

@@ -57,7 +57,7 @@ pub fn log(user: &User) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_release_that_an_agent_asked_for() {
+fn agent_requested_release_is_approved() {
     everyone(|user| {
         assert!(list(user).is_empty());
         approvals(user, &["list"]).code(0).prints("").says("nobody asks for anything");
@@ -110,7 +110,7 @@ fn a_release_that_an_agent_asked_for() {
 }
 
 #[test]
-fn a_release_on_the_command_line_answers_those_who_asked() {
+fn command_line_release_answers_requests() {
     let user = User::me();
     let mut client = Local::start(&user, STATELESS);
     let code = json!({ "language": "python", "code": HOSTILE });
@@ -128,7 +128,7 @@ fn a_release_on_the_command_line_answers_those_who_asked() {
 }
 
 #[test]
-fn hosts_are_reached_once_a_person_approved_exactly_that_run() {
+fn hosts_are_reached_after_approval_of_run() {
     let Some(server) = server() else { return };
     everyone(|user| {
         let before = server.asked.load(Ordering::Acquire);
@@ -197,7 +197,7 @@ fn hosts_are_reached_once_a_person_approved_exactly_that_run() {
 }
 
 #[test]
-fn tests_reach_hosts_once_a_person_approved_exactly_those() {
+fn tests_reach_hosts_after_approval() {
     let Some(server) = server() else { return };
     everyone(|user| {
         let before = server.asked.load(Ordering::Acquire);
@@ -250,7 +250,7 @@ fn tests_reach_hosts_once_a_person_approved_exactly_those() {
 }
 
 #[test]
-fn all_that_is_approved_can_be_read_and_what_cannot_is_not_asked_for() {
+fn approval_is_fully_readable_or_not_requested() {
     let user = User::me();
     let mut client = Local::start(&user, STATELESS);
     let call = |code: String| json!({ "language": "python", "code": code, "network": ["pypi.org:443", "*.co.uk:443"] });
@@ -273,7 +273,7 @@ fn all_that_is_approved_can_be_read_and_what_cannot_is_not_asked_for() {
 }
 
 #[test]
-fn where_the_operator_has_no_network_nobody_can_ask_for_it() {
+fn network_off_prevents_host_requests() {
     let user = User::me();
     configure(&user, "network = \"off\"\n");
     let mut client = Local::start(&user, STATELESS);
@@ -294,7 +294,7 @@ fn where_the_operator_has_no_network_nobody_can_ask_for_it() {
 }
 
 #[test]
-fn a_plugin_has_what_was_approved_for_one_call() {
+fn plugin_gets_approved_capability_for_one_call() {
     everyone(|user| {
         configure(user, "[tools.config.asks]\ncolour = \"blue\"\n");
         write(user, "asks.wasm", ASKS);
@@ -324,7 +324,7 @@ fn a_plugin_has_what_was_approved_for_one_call() {
 }
 
 #[test]
-fn protected_names_are_committed_once_a_person_approved_exactly_these() {
+fn protected_names_are_committed_after_exact_approval() {
     everyone(|user| {
         let project = user.make_folder("project");
         let path = project.to_str().unwrap();
@@ -357,7 +357,7 @@ fn protected_names_are_committed_once_a_person_approved_exactly_these() {
 }
 
 #[test]
-fn a_yes_is_for_the_caller_who_asked() {
+fn approval_is_bound_to_requesting_caller() {
     let user = User::me();
     let (http, [one, two]) = two_callers(&user);
     let state = user.path("state");

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use hotcell_end_to_end::{Ended, User, everyone};
 
 #[test]
-fn the_command_line() {
+fn command_line_mistakes_are_explained() {
     let user = User::me();
     for (words, line) in [
         (&["rnu"][..], "did you mean run?"),
@@ -97,7 +97,7 @@ fn policies_that_cannot_be_met() {
 }
 
 #[test]
-fn a_missing_layer_is_a_refusal_that_names_it() {
+fn missing_layer_is_named_in_refusal() {
     let user = User::me();
     // landlock-only makes no namespaces, so it cannot satisfy this on any host.
     let ended =
@@ -106,7 +106,7 @@ fn a_missing_layer_is_a_refusal_that_names_it() {
 }
 
 #[test]
-fn strange_names() {
+fn non_utf8_names_are_accepted_and_escaped() {
     everyone(|user| {
         let odd = OsString::from_vec(b"odd \xff\n name".to_vec());
         user.write(std::path::Path::new("work").join(&odd), "odd\n");
@@ -133,7 +133,7 @@ fn strange_names() {
 }
 
 #[test]
-fn arguments_beyond_the_kernel_s() {
+fn arguments_beyond_kernel_limit_are_refused() {
     let user = User::me();
     // One argument of the maximum length that the kernel allows, and many short ones.
     let long = "x".repeat(131_000);

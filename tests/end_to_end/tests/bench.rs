@@ -18,7 +18,7 @@ fn exit_status_fits(report: &Value, code: Option<i32>) {
 }
 
 #[test]
-fn every_row_is_measured_or_says_why_not() {
+fn bench_rows_are_measured_or_explained() {
     everyone(|user| {
         let ended = user.hotcell(["bench", "--quick", "--runs", "3", "--json"]).end();
         let report = ended.json();
@@ -85,7 +85,7 @@ fn every_row_is_measured_or_says_why_not() {
 }
 
 #[test]
-fn a_picture_and_a_page_of_what_was_asked_for() {
+fn bench_writes_picture_and_page() {
     everyone(|user| {
         user.make_folder("work");
         let words = [
@@ -119,7 +119,7 @@ fn a_picture_and_a_page_of_what_was_asked_for() {
 }
 
 #[test]
-fn mistakes_name_what_there_is() {
+fn bench_mistakes_name_alternatives() {
     let user = User::me();
     user.write("work/file", "");
     for (words, near) in [
@@ -137,7 +137,7 @@ fn mistakes_name_what_there_is() {
 }
 
 #[test]
-fn a_host_that_lacks_something_is_measured_without_it() {
+fn bench_runs_on_host_lacking_programs() {
     if !is_root() {
         println!("skipped: only root can make a mount namespace");
         return;

@@ -12,7 +12,7 @@ fn approvals(user: &User, words: &[&str]) -> Ended {
 }
 
 #[test]
-fn what_was_allowed_by_its_bytes_runs_and_is_said_each_time() {
+fn allowed_binary_runs_and_is_reported() {
     everyone(|user| {
         let code = std::fs::read("/bin/true").expect("a program");
         user.make_folder("work/p/pk");
@@ -62,7 +62,7 @@ fn what_was_allowed_by_its_bytes_runs_and_is_said_each_time() {
 }
 
 #[test]
-fn what_a_run_wrote_and_a_commit_took_over_runs_later() {
+fn committed_binary_of_run_may_run() {
     everyone(|user| {
         user.make_folder("work/w");
         user.write("work/w/a.py", "print('ran')\n");
@@ -85,7 +85,7 @@ fn what_a_run_wrote_and_a_commit_took_over_runs_later() {
 }
 
 #[test]
-fn what_cannot_be_allowed_is_said() {
+fn unallowable_binary_is_explained() {
     everyone(|user| {
         user.make_folder("work/n");
         let text = user.write("work/n/a.py", "print(1)\n");
@@ -141,7 +141,7 @@ fn caches_are_listed_and_removed_and_made_again() {
 }
 
 #[test]
-fn what_cargo_compiled_outlives_a_run_for_the_same_project_and_name() {
+fn cargo_build_is_reused_by_project_and_name() {
     let Some(rust) = rust() else { return };
     let path = format!("{}/bin:/usr/bin:/bin", rust.display());
     everyone(|user| {

@@ -92,7 +92,7 @@ fn standard_input_is_read_where_it_is_executed() {
 }
 
 #[test]
-fn files_are_read_as_what_executes_them() {
+fn command_files_are_read_by_their_executor() {
     everyone(|user| {
         let run_python = "import runpy\nrunpy.run_path('notes.md')\n";
         let loader = "from importlib.machinery import SourceFileLoader\nSourceFileLoader('m', 'notes.md').load_module()\n";
@@ -174,7 +174,7 @@ fn variables_that_load_code_are_read() {
 }
 
 #[test]
-fn a_release_is_for_the_whole_command() {
+fn release_covers_complete_command() {
     let user = User::me();
     let run = |words: &[&str]| user.hotcell(["run", "--json", "--"]).words(words).end();
     let refused = run(&["python3", "-c", PYTHON]).code(125).json();
@@ -187,7 +187,7 @@ fn a_release_is_for_the_whole_command() {
 }
 
 #[test]
-fn over_mcp_a_command_is_refused_where_its_code_is() {
+fn mcp_command_is_refused_for_its_code() {
     let user = User::me();
     let mut client = Local::start(&user, hotcell_end_to_end::mcp::STATELESS);
     let cause =

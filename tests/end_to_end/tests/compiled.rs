@@ -19,7 +19,7 @@ fn test(user: &User, path: &str, folder: &Path, options: &[&str], code: i32) -> 
 }
 
 #[test]
-fn a_crate_with_a_bug_and_a_test_that_never_ends() {
+fn cargo_example_reports_bug_and_endless_test() {
     let Some(rust) = rust() else { return };
     let path = format!("{}/bin:/usr/bin:/bin", rust.display());
     everyone(|user| {
@@ -27,12 +27,12 @@ fn a_crate_with_a_bug_and_a_test_that_never_ends() {
         let report = test(user, &path, &folder, &["--timeout", "25s"], 124);
         assert_eq!(report["framework"], "cargo");
         let want = [
-            ("src/lib.rs::tests::a_long_text", "skipped"),
+            ("src/lib.rs::tests::long_text_is_counted", "skipped"),
             ("src/lib.rs::tests::case_does_not_matter", "failed"),
-            ("src/lib.rs::tests::nothing_has_no_most", "passed"),
+            ("src/lib.rs::tests::empty_text_has_no_commonest_word", "passed"),
             ("src/lib.rs::tests::words_are_counted", "passed"),
-            ("tests/texts.rs::a_sentence", "passed"),
-            ("tests/texts.rs::an_empty_text_has_a_most", "failed"),
+            ("tests/texts.rs::sentence_has_commonest_word", "passed"),
+            ("tests/texts.rs::empty_text_has_empty_commonest_word", "failed"),
             ("tests/waits.rs::first", "passed"),
             ("tests/waits.rs::for_ever", "not_finished"),
         ];
@@ -51,7 +51,7 @@ fn a_crate_with_a_bug_and_a_test_that_never_ends() {
 }
 
 #[test]
-fn a_module_with_a_bug_and_a_test_that_never_ends() {
+fn go_example_reports_bug_and_endless_test() {
     let there = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
         .chain(["/usr/bin".into()])
         .find(|folder| folder.join("go").is_file());
@@ -91,7 +91,7 @@ fn a_module_with_a_bug_and_a_test_that_never_ends() {
 }
 
 #[test]
-fn a_project_in_cpp_with_a_bug_and_a_test_that_never_ends() {
+fn cpp_example_reports_bug_and_endless_test() {
     let lacks = ["/usr/include/gtest/gtest.h", "/usr/bin/cmake", "/usr/bin/c++", "/usr/bin/make"];
     if let Some(lacking) = lacks.iter().find(|path| !Path::new(path).exists()) {
         println!("skipped: no {lacking} (on Debian: apt-get install libgtest-dev cmake make g++)");
@@ -125,7 +125,7 @@ fn a_project_in_cpp_with_a_bug_and_a_test_that_never_ends() {
 }
 
 #[test]
-fn a_project_in_java_with_a_bug_and_a_test_that_never_ends() {
+fn java_example_reports_bug_and_endless_test() {
     let lacks = ["/usr/bin/javac", "/usr/share/java/junit-jupiter-api.jar"];
     if let Some(lacking) = lacks.iter().find(|path| !Path::new(path).exists()) {
         println!("skipped: no {lacking} (on Debian: apt-get install default-jdk-headless junit5)");
@@ -162,7 +162,7 @@ fn a_project_in_java_with_a_bug_and_a_test_that_never_ends() {
 }
 
 #[test]
-fn nodes_own_runner_with_a_bug_an_early_end_and_a_test_that_never_ends() {
+fn node_example_reports_bug_and_endless_test() {
     if !Path::new("/usr/bin/node").exists() {
         println!("skipped: no /usr/bin/node (on Debian: apt-get install nodejs)");
         return;
@@ -192,7 +192,7 @@ fn nodes_own_runner_with_a_bug_an_early_end_and_a_test_that_never_ends() {
 }
 
 #[test]
-fn a_database_with_a_bug_and_a_test_that_never_ends() {
+fn pgtap_example_reports_bug_and_endless_test() {
     let found = std::fs::read_dir("/usr/share/postgresql").into_iter().flatten().flatten();
     if !found.map(|e| e.path()).any(|version| version.join("extension/pgtap.control").exists()) {
         println!("skipped: no pgTAP (on Debian: apt-get install postgresql postgresql-15-pgtap)");

@@ -3,7 +3,7 @@
 use hotcell_end_to_end::{User, everyone};
 
 #[test]
-fn the_later_source_wins() {
+fn later_configuration_source_wins() {
     everyone(|user| {
         let config = user.make_folder("home/.config/hotcell").join("config.toml");
         std::fs::write(&config, "[limits]\ntimeout = \"0\"\n").unwrap();
@@ -22,7 +22,7 @@ fn the_later_source_wins() {
 }
 
 #[test]
-fn a_project_can_only_tighten() {
+fn project_configuration_only_tightens() {
     everyone(|user| {
         let project = user.make_folder("project");
         let file = |text: &str| user.write("project/hotcell.toml", text);

@@ -69,7 +69,7 @@ fn python_by_both_of_its_frameworks() {
 }
 
 #[test]
-fn a_python_without_the_tool_says_what_to_install() {
+fn missing_coverage_tool_is_explained() {
     let Some(_) = venv() else { return };
     everyone(|user| {
         let bare = user.path("bare");
@@ -154,7 +154,7 @@ fn cpp_by_gcov_with_and_without_cmake() {
 }
 
 #[test]
-fn rust_by_llvm_with_a_program_that_a_test_starts() {
+fn rust_coverage_includes_started_program() {
     let Some(rust) = rust() else { return };
     if !Path::new("/usr/bin/llvm-profdata-19").exists() {
         println!("skipped: no llvm-profdata-19 (on Debian: apt-get install llvm-19)");
@@ -199,7 +199,7 @@ fn rust_by_llvm_with_a_program_that_a_test_starts() {
 }
 
 #[test]
-fn jest_and_what_has_no_coverage() {
+fn jest_coverage_works_and_pgtap_has_none() {
     let Some(modules) = node_modules() else { return };
     everyone(|user| {
         let folder = user.make_folder("project");

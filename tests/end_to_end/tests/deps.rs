@@ -84,7 +84,7 @@ fn wheels_of_the_index_are_installed_once() {
 const IDNA: &str = "946d195a0d259cbba61165e88e65941f16e9b36ea6ddb97f00452bae8b1287d3";
 
 #[test]
-fn what_uv_poetry_and_pipenv_have_locked_is_installed_by_its_digest() {
+fn uv_poetry_and_pipenv_locks_install_by_digest() {
     let Some(venv) = venv() else { return };
     let Some(places) = places(&["pypi.org", "files.pythonhosted.org"]) else { return };
     let path = format!("{}/bin:{PATH}", venv.display());
@@ -188,7 +188,7 @@ fn tested(call: hotcell_end_to_end::Call, user: &User, code: i32) -> (Value, Str
 }
 
 #[test]
-fn what_tests_in_rust_depend_on_is_compiled_once() {
+fn rust_dependencies_are_compiled_once() {
     let Some(rust) = rust() else { return };
     let Some(places) = places(&["index.crates.io", "static.crates.io"]) else { return };
     let path = format!("{}/bin:{PATH}", rust.display());

@@ -21,7 +21,7 @@ fn attacked(user: &User, words: &[&str]) -> Option<Ended> {
 }
 
 #[test]
-fn each_wall_is_knocked_out_and_the_table_says_what_came_of_it() {
+fn attack_table_shows_each_layer_removed() {
     everyone(|user| {
         let Some(ended) = attacked(user, &["--only", QUICK_ROWS]) else { return };
         let text = ended.code(0).text();
@@ -42,7 +42,7 @@ fn each_wall_is_knocked_out_and_the_table_says_what_came_of_it() {
 }
 
 #[test]
-fn as_json_and_as_a_page_it_says_the_same() {
+fn attack_json_and_html_agree() {
     everyone(|user| {
         let page = user.path("work/attacks.html");
         let words = ["--json", "--only", QUICK_ROWS, "--html", page.to_str().expect("text")];
@@ -81,7 +81,7 @@ fn as_json_and_as_a_page_it_says_the_same() {
 }
 
 #[test]
-fn what_cannot_be_asked_for_is_refused_before_anything_runs() {
+fn invalid_attack_options_are_refused_first() {
     let user = User::me();
     for (words, line) in [
         (&["doctor", "--attack", "--only", "0"][..], "they are 1 to 168"),
@@ -109,7 +109,7 @@ fn what_cannot_be_asked_for_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn the_stages_of_an_arena_are_no_way_in() {
+fn arena_stages_refuse_direct_start() {
     everyone(|user| {
         let task =
             r#"{"user":"root","work":"nothing","base":"/srv/hotcell","as_root":true,"effort":"quick"}"#;

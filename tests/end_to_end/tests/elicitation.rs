@@ -65,7 +65,7 @@ fn state_of(user: &User, id: &str) -> String {
 }
 
 #[test]
-fn a_client_that_answers_by_itself_does_not_help_where_it_is_off() {
+fn automatic_client_answers_are_ignored_when_disabled() {
     let user = User::me();
     for revision in [SESSIONS, STATELESS] {
         let mut client = Local::able(&user, revision, able());
@@ -85,7 +85,7 @@ fn a_client_that_answers_by_itself_does_not_help_where_it_is_off() {
 }
 
 #[test]
-fn where_it_is_on_the_log_says_by_which_way() {
+fn elicited_approval_is_logged_with_channel() {
     for revision in [SESSIONS, STATELESS] {
         let user = User::me();
         configure(&user, ON);
@@ -120,7 +120,7 @@ fn where_it_is_on_the_log_says_by_which_way() {
 }
 
 #[test]
-fn a_no_and_nonsense_approve_nothing() {
+fn declined_or_malformed_answers_approve_nothing() {
     let user = User::me();
     configure(&user, ON);
     let mut client = Local::able(&user, SESSIONS, able());
@@ -163,7 +163,7 @@ fn a_no_and_nonsense_approve_nothing() {
 }
 
 #[test]
-fn a_client_that_cannot_ask_gets_the_words_for_a_person() {
+fn client_without_elicitation_gets_instructions() {
     let user = User::me();
     configure(&user, ON);
     // The client announces nothing, or only capabilities that do not help here.
@@ -178,7 +178,7 @@ fn a_client_that_cannot_ask_gets_the_words_for_a_person() {
 }
 
 #[test]
-fn a_state_is_for_one_caller_one_call_and_one_answer() {
+fn request_state_is_bound_to_caller_and_call() {
     let user = User::me();
     configure(&user, ON);
     let mut client = Local::able(&user, STATELESS, able());
@@ -223,7 +223,7 @@ fn a_state_is_for_one_caller_one_call_and_one_answer() {
 }
 
 #[test]
-fn nobody_answers_for_another_caller() {
+fn caller_cannot_answer_for_another() {
     let user = User::me();
     configure(&user, ON);
     let (http, [one, two]) = two_callers(&user);

@@ -7,7 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 #[test]
-fn the_program_s_own_status_is_ours() {
+fn program_exit_code_is_passed_on() {
     everyone(|user| {
         user.run(["true"]).end().code(0).prints("").silent();
         user.run(["false"]).end().code(1).silent();
@@ -18,7 +18,7 @@ fn the_program_s_own_status_is_ours() {
 }
 
 #[test]
-fn a_signal_is_128_and_its_number() {
+fn signal_exit_code_is_128_plus_number() {
     everyone(|user| {
         user.shell([], "kill -TERM $$").end().code(143).says_one_line("SIGTERM");
         user.shell([], "kill -SEGV $$").end().code(139);
@@ -28,7 +28,7 @@ fn a_signal_is_128_and_its_number() {
 }
 
 #[test]
-fn a_limit_is_124_and_named() {
+fn limit_exit_code_is_124_with_name() {
     everyone(|user| {
         for (options, script, cause, line) in [
             (["--timeout", "300ms"], "sleep 30", "wall_limit", "stopped: time limit 300 ms reached"),
@@ -54,7 +54,7 @@ fn a_limit_is_124_and_named() {
 }
 
 #[test]
-fn a_limit_that_denies_lets_the_program_go_on() {
+fn denying_limit_lets_program_continue() {
     everyone(|user| {
         let outcome = user
             .shell(["--disk", "1M", "--json"], "head -c 9000000 /dev/zero > big; wc -c < big; rm big; exit 0")
@@ -68,7 +68,7 @@ fn a_limit_that_denies_lets_the_program_go_on() {
 }
 
 #[test]
-fn what_is_not_there_is_127_and_what_cannot_run_is_126() {
+fn missing_program_is_127_unusable_is_126() {
     everyone(|user| {
         let plain = user.write("work/plain.txt", "text");
         let no_interpreter = user.write_program("work/script", "#!/no/such/interpreter\n");
@@ -86,7 +86,7 @@ fn what_is_not_there_is_127_and_what_cannot_run_is_126() {
 }
 
 #[test]
-fn ctrl_c_is_130_and_leaves_nothing_running() {
+fn ctrl_c_is_130_and_ends_program() {
     everyone(|user| {
         for signal in [Signal::SIGINT, Signal::SIGTERM] {
             let marker = format!("86{}", std::process::id());
@@ -117,7 +117,7 @@ fn sigkill_of_hotcell_takes_the_program_with_it() {
 }
 
 #[test]
-fn the_source_of_a_killed_run_is_removed_by_the_next() {
+fn killed_run_source_is_removed_by_next() {
     everyone(|user| {
         let tmp = user.make_folder("tmp");
         let kept = || std::fs::read_dir(&tmp).unwrap().count();
@@ -165,7 +165,7 @@ fn denials_are_explained() {
 }
 
 #[test]
-fn the_summary_is_asked_for_or_on_a_terminal() {
+fn summary_needs_verbose_or_terminal() {
     let user = User::me();
     user.hotcell(["run", "-v", "--", "true"]).end().code(0).says_one_line("exited with 0 · wall ");
     user.hotcell(["run", "--", "true"]).end().code(0).silent();

@@ -25,7 +25,7 @@ fn rules(report: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_scan_says_how_dangerous_it_looks() {
+fn scan_verdict_sets_exit_status() {
     everyone(|user| {
         user.write("work/bad.py", HOSTILE);
         user.write("work/odd.py", QUESTIONABLE);
@@ -59,7 +59,7 @@ fn a_scan_says_how_dangerous_it_looks() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said() {
+fn unreadable_files_are_reported() {
     everyone(|user| {
         let folder = user.make_folder("work/tree");
         user.write("work/tree/good.py", HARMLESS);
@@ -113,7 +113,7 @@ fn installed_packages_are_named_as_unread() {
 }
 
 #[test]
-fn what_is_not_read_is_named_and_never_allowed() {
+fn unread_files_are_named_and_not_allowed() {
     everyone(|user| {
         user.make_folder("work/p/.git/objects");
         user.write("work/p/.git/HEAD", "ref: refs/heads/main\n");
@@ -141,7 +141,7 @@ fn what_is_not_read_is_named_and_never_allowed() {
 }
 
 #[test]
-fn nothing_dangerous_runs_unless_the_user_says_so() {
+fn dangerous_code_runs_only_with_permission() {
     everyone(|user| {
         let folder = user.make_folder("work/project");
         user.write("work/project/bad.py", HOSTILE);
@@ -190,7 +190,7 @@ fn nothing_dangerous_runs_unless_the_user_says_so() {
 }
 
 #[test]
-fn a_hostile_project_is_not_tested() {
+fn hostile_project_is_not_tested() {
     everyone(|user| {
         user.make_folder("work/project");
         user.write("work/project/test_good.py", "def test_good():\n    pass\n");
@@ -232,7 +232,7 @@ fn byte_code_beside_a_source_is_not_used() {
 }
 
 #[test]
-fn rules_of_one_s_own_have_to_prove_themselves() {
+fn user_rules_must_match_their_examples() {
     let user = User::me();
     let folder = user.make_folder("work/rules");
     user.write("work/x.py", "import zz\nzz.run()\n");
@@ -273,7 +273,7 @@ fn rules_of_one_s_own_have_to_prove_themselves() {
 
 /// Parsers of hostile bytes have no capabilities, and do not outlive the process that asked them.
 #[test]
-fn what_is_read_is_read_in_a_sandbox() {
+fn guard_reads_files_in_sandbox() {
     everyone(|user| {
         user.make_folder("work/much");
         let text = "x = [1, 2, {'a': f(3)}]\n".repeat(8000);
@@ -320,7 +320,7 @@ fn descendants(of: u32) -> Vec<u32> {
 }
 
 #[test]
-fn sarif_is_what_its_schema_says() {
+fn sarif_output_matches_its_schema() {
     let Some(schema) = hotcell_end_to_end::sarif::schema() else { return };
     let schema = jsonschema::validator_for(&schema).expect("a schema");
     let valid = |log: &Value| {

@@ -46,7 +46,7 @@ fn runs_are_remembered_and_shown() {
 }
 
 #[test]
-fn without_a_history_nothing_of_a_run_is_kept() {
+fn history_opt_out_stores_no_run_data() {
     everyone(|user| {
         user.run(["echo", "before"]).end().code(0);
         user.make_folder("work/suite");
@@ -67,7 +67,7 @@ fn without_a_history_nothing_of_a_run_is_kept() {
 }
 
 #[test]
-fn an_ambiguous_beginning_is_said() {
+fn ambiguous_run_id_is_refused() {
     let user = User::me();
     for _ in 0..17 {
         user.run(["true"]).end().code(0);
@@ -80,7 +80,7 @@ fn an_ambiguous_beginning_is_said() {
 }
 
 #[test]
-fn a_long_output_is_bounded_in_the_history() {
+fn long_output_is_bounded_in_history() {
     let user = User::me();
     user.shell([], "seq 1 100000").end().code(0);
     let id = list(&user, &[])[0]["id"].as_str().unwrap().to_owned();
@@ -91,7 +91,7 @@ fn a_long_output_is_bounded_in_the_history() {
 }
 
 #[test]
-fn two_processes_on_one_state_folder() {
+fn processes_share_one_state_folder() {
     everyone(|user| {
         let state = user.path("work/state");
         let words = ["run", "--state", state.to_str().unwrap(), "--", "true"];
@@ -106,7 +106,7 @@ fn two_processes_on_one_state_folder() {
 }
 
 #[test]
-fn a_usual_state_folder_that_cannot_be_used_is_a_warning() {
+fn unusable_default_state_folder_is_a_warning() {
     everyone(|user| {
         // A file in its place.
         user.make_folder("home/.local");
@@ -123,7 +123,7 @@ fn a_usual_state_folder_that_cannot_be_used_is_a_warning() {
 }
 
 #[test]
-fn a_named_state_folder_that_cannot_be_used_is_a_refusal() {
+fn unusable_named_state_folder_is_refused() {
     everyone(|user| {
         let file = user.write("work/file", "");
         let shared = user.make_folder("work/shared");
@@ -146,7 +146,7 @@ fn a_named_state_folder_that_cannot_be_used_is_a_refusal() {
 }
 
 #[test]
-fn another_s_state_folder_is_refused() {
+fn state_folder_of_another_user_is_refused() {
     let Some(user) = User::ordinary() else { return };
     let theirs = user.path("theirs");
     std::fs::create_dir(&theirs).unwrap();

@@ -19,7 +19,7 @@ fn has(program: &str) -> bool {
 }
 
 #[test]
-fn an_image_is_built_from_a_file_and_run_in() {
+fn image_is_built_from_file_and_used() {
     if !has("apt-get") {
         return;
     }
@@ -67,7 +67,7 @@ fn an_image_is_built_from_a_file_and_run_in() {
 }
 
 #[test]
-fn a_definition_that_is_wrong_is_named() {
+fn invalid_image_definition_is_named() {
     everyone(|user| {
         user.write("work/bad.toml", "[debian]\nsuit = \"x\"\npackages = [\"dash\"]\n");
         for (named, word) in [

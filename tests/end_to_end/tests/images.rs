@@ -27,7 +27,7 @@ fn everyone_with_a_layout(test: impl Fn(&User, &[Vec<u8>; 2])) {
 const LOOK_SCRIPT: &str = "cat /etc/which; ls /etc/old /opt 2>&1; echo $GREETING $HOME $PATH; id -un; touch /etc/x 2>&1; cat /proc/1/comm";
 
 #[test]
-fn a_layout_is_imported_and_run_in() {
+fn layout_image_is_imported_and_used() {
     everyone_with_a_layout(|user, layers| {
         let said = image(user, &["import", "layout", "--name", "made"]);
         said.code(0);
@@ -51,7 +51,7 @@ fn a_layout_is_imported_and_run_in() {
 }
 
 #[test]
-fn archives_of_a_layout_and_of_docker_are_the_same_image() {
+fn layout_and_docker_archives_give_same_image() {
     everyone_with_a_layout(|user, layers| {
         let first = image(user, &["--json", "import", "layout"]).code(0).json();
         let folder = user.path("work/layout");
@@ -101,7 +101,7 @@ fn archives_of_a_layout_and_of_docker_are_the_same_image() {
 }
 
 #[test]
-fn what_is_damaged_is_named_with_both_digests() {
+fn damaged_image_is_named_with_both_digests() {
     everyone_with_a_layout(|user, layers| {
         let promised = digest(&layers[1]);
         let file = blob(&user.path("work/layout"), &promised);
@@ -115,7 +115,7 @@ fn what_is_damaged_is_named_with_both_digests() {
 }
 
 #[test]
-fn a_folder_is_an_image_and_a_workspace_is_shown_in_it() {
+fn folder_image_shows_workspace() {
     everyone_with_a_layout(|user, _| {
         let Some(busybox) = hotcell_end_to_end::find("busybox") else { return };
         user.make_folder("work/root/bin");
@@ -139,7 +139,7 @@ fn a_folder_is_an_image_and_a_workspace_is_shown_in_it() {
 }
 
 #[test]
-fn an_agent_runs_in_an_image_of_the_operators() {
+fn agent_runs_in_operator_image() {
     everyone_with_a_layout(|user, _| {
         image(user, &["import", "layout", "--name", "made"]).code(0);
         let mut client = Local::start(user, STATELESS);
@@ -157,7 +157,7 @@ fn an_agent_runs_in_an_image_of_the_operators() {
 }
 
 #[test]
-fn what_cannot_be_says_why() {
+fn image_mistakes_are_explained() {
     everyone(|user| {
         let says = |ended: &Ended, word: &str| {
             ended.code(125).says_one_line(word);
@@ -182,7 +182,7 @@ fn what_cannot_be_says_why() {
 
 /// The image's own `/etc/passwd`, loader settings and devices have no effect outside.
 #[test]
-fn an_image_that_lies_is_only_read() {
+fn hostile_image_files_have_no_effect() {
     everyone_with_a_layout(|user, layers| {
         let evil = archive(&[
             ("etc/passwd", Entry::File(0o644, b"sandbox:x:0:0::/:/bin/sh\n")),

@@ -35,7 +35,7 @@ fn help_is_an_answer() {
 }
 
 #[test]
-fn every_schema_is_printed_and_names_itself() {
+fn schemas_are_printed_with_their_name() {
     let user = User::me();
     for name in [
         "outcome",
@@ -69,7 +69,7 @@ fn completions_know_the_options() {
 }
 
 #[test]
-fn the_doctor_answers_soon_and_completely() {
+fn doctor_report_is_complete_within_time() {
     everyone(|user| {
         let started = Instant::now();
         let report = user.hotcell(["doctor", "--json"]).end().code(0).json();
@@ -84,7 +84,7 @@ fn the_doctor_answers_soon_and_completely() {
 }
 
 #[test]
-fn common_options_stand_before_or_after_the_command() {
+fn common_options_precede_or_follow_command() {
     let user = User::me();
     let state = user.path("work/s");
     let state = state.to_str().unwrap();

@@ -36,7 +36,7 @@ fn statuses(report: &Value) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_test_that_passes_when_it_is_run_again_is_flaky() {
+fn test_passing_on_retry_is_flaky() {
     everyone(|user| {
         let text = format!(
             "{COUNTS}def test_a():\n    assert attempt('a') > 0\n\ndef test_b():\n    attempt('b')\n\ndef test_c():\n    assert attempt('c') > 1\n"
@@ -85,7 +85,7 @@ fn a_test_that_passes_when_it_is_run_again_is_flaky() {
 }
 
 #[test]
-fn what_ended_otherwise_than_by_a_failed_test_is_not_run_again() {
+fn other_ends_than_failure_are_not_retried() {
     everyone(|user| {
         for (name, text, code) in [
             ("exits", "def test_a():\n    attempt('n')\n    os._exit(0)\n", 2),
@@ -150,7 +150,7 @@ fn suites(user: &User) -> Vec<(&'static str, PathBuf, usize)> {
 }
 
 #[test]
-fn every_test_of_a_list_is_in_one_part() {
+fn shards_partition_listed_tests() {
     everyone(|user| {
         if venv().is_none() {
             return;
@@ -221,7 +221,7 @@ fn parts_by_time_and_parts_without_tests() {
 }
 
 #[test]
-fn what_means_nothing_is_said_in_one_line() {
+fn meaningless_test_options_are_refused() {
     everyone(|user| {
         let folder = project(user, "plain", "def test_a(): pass\n");
         let file = folder.join("test_it.py").display().to_string();
@@ -260,7 +260,7 @@ const SERVICES: &str = "import os, socket, subprocess\n\
     out = subprocess.check_output(['psql', os.environ['DATABASE_URL'], '-XAtc', 'select current_user'], text=True)\n    assert out == 'sandbox\\n'\n";
 
 #[test]
-fn services_are_there_before_the_tests() {
+fn services_start_before_tests() {
     everyone(|user| {
         let http = "import urllib.request\ndef test_web():\n    assert urllib.request.urlopen('http://127.0.0.1:8000/test_it.py').status == 200\n";
         let folder = project(user, "web", http);
@@ -290,7 +290,7 @@ fn services_are_there_before_the_tests() {
 }
 
 #[test]
-fn services_that_do_not_answer_are_no_failed_tests() {
+fn unresponsive_services_are_not_failed_tests() {
     everyone(|user| {
         let folder = project(user, "plain", "def test_a():\n    pass\n");
         for (options, word) in [
@@ -324,7 +324,7 @@ fn services_that_do_not_answer_are_no_failed_tests() {
 }
 
 #[test]
-fn a_masked_value_is_in_nothing_that_hotcell_writes() {
+fn masked_value_is_in_no_output() {
     everyone(|user| {
         const TEXT: &str = "import os, sys\n\
             def test_a():\n    print(os.environ['TOKEN'])\n    os.write(2, b'\\xff' + os.environ['TOKEN'].encode())\n    \
@@ -359,7 +359,7 @@ fn a_masked_value_is_in_nothing_that_hotcell_writes() {
 }
 
 #[test]
-fn coverage_is_written_with_the_project_s_paths_and_tests_are_told_as_they_end() {
+fn coverage_has_project_paths_and_tests_are_announced() {
     everyone(|user| {
         let folder = project(
             user,

@@ -103,7 +103,7 @@ fn bad(outcome: &Value, line: u64) {
 }
 
 #[test]
-fn each_language_runs_and_says_what_does_not_compile() {
+fn languages_run_and_report_compile_errors() {
     for tried in TRIED.iter().filter(|t| there(t.needs)) {
         everyone(|user| {
             let outcome = run(user, PATH, &[], tried.name, tried.good, 3);
@@ -123,7 +123,7 @@ fn each_language_runs_and_says_what_does_not_compile() {
 }
 
 #[test]
-fn without_a_root_of_its_own_too() {
+fn languages_run_in_landlock_only_profile() {
     for tried in TRIED.iter().filter(|t| there(t.needs)) {
         everyone(|user| {
             let outcome = run(user, PATH, &["--profile", "landlock-only"], tried.name, tried.good, 3);
@@ -135,7 +135,7 @@ fn without_a_root_of_its_own_too() {
 /// From Go 1.20 on its library is delivered as source: it is compiled once, and a run cannot change it for
 /// the next one.
 #[test]
-fn the_library_of_go_is_compiled_once() {
+fn go_standard_library_is_compiled_once() {
     let Some(go) = std::env::var_os("HOTCELL_TEST_GO").map(std::path::PathBuf::from) else {
         println!(
             "skipped: no newer Go: HOTCELL_TEST_GO names no folder (scripts/test installs one from PyPI)"
@@ -205,7 +205,7 @@ fn the_library_of_go_is_compiled_once() {
 }
 
 #[test]
-fn rust_with_a_toolchain_that_is_not_the_systems() {
+fn rust_runs_with_user_toolchain() {
     let Some(toolchain) = rust() else { return };
     let path = format!("{}/bin:{PATH}", toolchain.display());
     everyone(|user| {
@@ -338,7 +338,7 @@ fn sql_by_postgresql() {
 }
 
 #[test]
-fn a_source_of_the_workspace_sees_what_lies_beside_it() {
+fn workspace_source_sees_neighbouring_files() {
     if !there(("cc", "gcc")) {
         return;
     }
@@ -359,7 +359,7 @@ fn a_source_of_the_workspace_sees_what_lies_beside_it() {
 }
 
 #[test]
-fn a_compiler_has_limits_of_its_own() {
+fn compiler_has_separate_limits() {
     if !there(("c++", "g++")) {
         return;
     }
@@ -380,7 +380,7 @@ fn a_compiler_has_limits_of_its_own() {
 }
 
 #[test]
-fn a_compiler_that_makes_nothing_is_no_success() {
+fn compiler_without_output_is_no_success() {
     if !there(("javac", "default-jdk-headless")) {
         return;
     }
@@ -396,7 +396,7 @@ fn a_compiler_that_makes_nothing_is_no_success() {
 }
 
 #[test]
-fn what_cannot_be_tried_is_said() {
+fn missing_compilers_are_explained() {
     everyone(|user| {
         user.write("work/main.rs", "fn main() {}\n");
         if !is_there("rustc") {
@@ -415,7 +415,7 @@ fn what_cannot_be_tried_is_said() {
 }
 
 #[test]
-fn over_mcp_too() {
+fn c_code_runs_over_mcp() {
     if !there(("cc", "gcc")) {
         return;
     }

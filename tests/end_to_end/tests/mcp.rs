@@ -9,7 +9,7 @@ fn text_of(result: &Value) -> &str {
 }
 
 #[test]
-fn a_line_of_code_runs_in_every_revision() {
+fn code_runs_in_all_protocol_revisions() {
     everyone(|user| {
         for revision in ["2024-11-05", "2025-03-26", "2025-06-18", SESSIONS, STATELESS] {
             let mut client = Local::start(user, revision);
@@ -33,7 +33,7 @@ fn a_line_of_code_runs_in_every_revision() {
 }
 
 #[test]
-fn a_line_of_code_runs_over_http_in_both_revisions() {
+fn code_runs_over_http_in_both_revisions() {
     everyone(|user| {
         let server = Http::start(user, &[]);
         let arguments = json!({ "language": "bash", "code": "echo $((6 * 7))" });
@@ -61,7 +61,7 @@ fn a_line_of_code_runs_over_http_in_both_revisions() {
 }
 
 #[test]
-fn a_run_that_takes_longer_is_followed_by_its_handle() {
+fn long_run_is_followed_by_handle() {
     everyone(|user| {
         let mut client = Local::start(user, STATELESS);
         let code = "import time\nprint('begun', flush=True)\ntime.sleep(1)\nprint('done')";
@@ -85,7 +85,7 @@ fn a_run_that_takes_longer_is_followed_by_its_handle() {
 }
 
 #[test]
-fn a_flood_is_cut_to_the_budget_and_can_be_read_on() {
+fn output_flood_is_shortened_and_readable_further() {
     let user = User::me();
     let mut client = Local::start(&user, SESSIONS);
     let code = "import sys\nfor n in range(40000): print(f'line {n:06}')\nprint('x' * 100, file=sys.stderr)";
@@ -202,7 +202,7 @@ fn suites_in_folders_are_one_report() {
 }
 
 #[test]
-fn suites_in_folders_tell_nothing_of_the_host_and_share_one_time() {
+fn suites_reveal_no_host_path_and_share_time() {
     everyone(|user| {
         let mut client = Local::start(user, STATELESS);
         let file = |path: &str, text: &str| json!({ "path": path, "content": text });
@@ -266,7 +266,7 @@ fn suites_in_folders_tell_nothing_of_the_host_and_share_one_time() {
 }
 
 #[test]
-fn progress_comes_to_whoever_asks_for_it() {
+fn progress_is_sent_on_request() {
     let user = User::me();
     let mut client = Local::start(&user, STATELESS);
     let tests = (0..4).map(|n| format!("    def test_{n}(self): time.sleep(0.4)\n")).collect::<String>();
@@ -298,7 +298,7 @@ fn progress_comes_to_whoever_asks_for_it() {
 }
 
 #[test]
-fn the_same_key_starts_nothing_twice() {
+fn idempotency_key_starts_one_run() {
     let user = User::me();
     let mut client = Local::start(&user, SESSIONS);
     let asked = |argv: &str| json!({ "argv": [argv], "idempotency_key": "once" });
@@ -310,7 +310,7 @@ fn the_same_key_starts_nothing_twice() {
 }
 
 #[test]
-fn what_is_too_much_waits_with_its_position() {
+fn excess_run_waits_with_position() {
     let user = User::me();
     let mut client = Local::start(&user, STATELESS);
     let sleep = json!({ "argv": ["sleep", "60"], "wait_ms": 0 });
@@ -382,7 +382,7 @@ fn workspaces_hold_files_within_quotas() {
 }
 
 #[test]
-fn a_mistake_is_answered_with_its_field_and_range() {
+fn argument_mistake_names_field_and_range() {
     let user = User::me();
     let mut client = Local::start(&user, STATELESS);
     let python = |more: Value| {
@@ -455,7 +455,7 @@ fn a_mistake_is_answered_with_its_field_and_range() {
 }
 
 #[test]
-fn a_mistake_in_the_protocol_has_the_protocol_s_code() {
+fn protocol_mistakes_have_protocol_codes() {
     let user = User::me();
     let (mut new, mut old) = (Local::start(&user, STATELESS), Local::start(&user, SESSIONS));
     for (method, params, code) in [
@@ -530,7 +530,7 @@ fn resources_are_listed_templated_and_completed() {
 }
 
 #[test]
-fn the_doctor_examines_and_bad_ends_say_what_to_do() {
+fn doctor_tool_reports_and_failures_have_hints() {
     everyone(|user| {
         let mut client = Local::start(user, STATELESS);
         let doctor = client.good("doctor", &json!({}));
@@ -561,7 +561,7 @@ fn the_doctor_examines_and_bad_ends_say_what_to_do() {
 }
 
 #[test]
-fn the_reference_is_printed_and_bad_options_are_refused() {
+fn mcp_reference_matches_page_and_options_are_checked() {
     let user = User::me();
     let text = user.hotcell(["mcp", "--reference"]).end().code(0).silent().text();
     assert!(text.contains("## run_tests") && text.contains("`hotcell://runs/{id}/stdout`"));
@@ -588,7 +588,7 @@ fn the_reference_is_printed_and_bad_options_are_refused() {
 }
 
 #[test]
-fn what_a_run_changes_is_kept_shown_and_taken_back() {
+fn workspace_changes_are_retained_shown_and_reverted() {
     everyone(|user| {
         let mut client = Local::start(user, STATELESS);
         let files = json!([{ "path": "src/a.txt", "content": "one\n" }]);
@@ -664,7 +664,7 @@ fn what_a_run_changes_is_kept_shown_and_taken_back() {
 }
 
 #[test]
-fn tests_of_a_workspace_see_and_keep_what_runs_left() {
+fn workspace_tests_see_and_retain_run_files() {
     everyone(|user| {
         let mut client = Local::start(user, STATELESS);
         let id = client.good("workspace_create", &json!({}))["workspace_id"].clone();
@@ -721,7 +721,7 @@ fn arguments_are_taken_as_clients_send_them() {
 }
 
 #[test]
-fn edits_of_one_call_are_all_done_or_none() {
+fn edits_of_one_call_are_atomic() {
     everyone(|user| {
         let mut client = Local::start(user, STATELESS);
         let files = json!([
@@ -765,7 +765,7 @@ fn edits_of_one_call_are_all_done_or_none() {
 }
 
 #[test]
-fn runs_of_a_server_that_has_ended_are_found_by_the_next() {
+fn runs_of_ended_server_are_found_later() {
     everyone(|user| {
         let mut first = Local::start(user, SESSIONS);
         let done = first.good("run_code", &json!({ "language": "python", "code": "print('kept')" }));
@@ -783,7 +783,7 @@ fn runs_of_a_server_that_has_ended_are_found_by_the_next() {
 }
 
 #[test]
-fn a_call_waits_as_long_as_the_operator_says() {
+fn call_wait_follows_operator_setting() {
     let user = User::me();
     let sleep = json!({ "language": "python", "code": "import time; time.sleep(20)" });
     user.make_folder("home/.config/hotcell");

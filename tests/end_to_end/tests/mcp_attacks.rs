@@ -12,7 +12,7 @@ use hotcell_end_to_end::{User, everyone};
 use serde_json::{Value, json};
 
 #[test]
-fn another_name_or_origin_is_refused() {
+fn foreign_host_or_origin_is_refused() {
     let user = User::me();
     let server = Http::start(&user, &[]);
     let token = bearer(&server.token);
@@ -47,7 +47,7 @@ fn another_name_or_origin_is_refused() {
 }
 
 #[test]
-fn without_the_token_nobody_gets_in() {
+fn requests_without_token_are_refused() {
     let user = User::me();
     let server = Http::start(&user, &[]);
     let body = initialize(1).to_string();
@@ -90,7 +90,7 @@ fn without_the_token_nobody_gets_in() {
 }
 
 #[test]
-fn one_caller_s_handles_mean_nothing_to_another() {
+fn handles_are_invalid_for_other_callers() {
     everyone(|user| {
         let (server, [one, two]) = two_callers(user);
         let ran =
@@ -207,7 +207,7 @@ fn headers_that_contradict_the_body_are_refused() {
 }
 
 #[test]
-fn bodies_and_lines_are_bounded_while_they_are_read() {
+fn bodies_and_lines_are_bounded_during_reading() {
     let user = User::me();
     let server = Http::start(&user, &[]);
     let before = resident(server.pid());
@@ -247,7 +247,7 @@ fn bodies_and_lines_are_bounded_while_they_are_read() {
 }
 
 #[test]
-fn what_is_no_message_is_answered_and_nothing_breaks() {
+fn malformed_messages_are_answered_without_harm() {
     let user = User::me();
     let server = Http::start(&user, &[]);
     let token = bearer(&server.token);
@@ -289,7 +289,7 @@ fn what_is_no_message_is_answered_and_nothing_breaks() {
 }
 
 #[test]
-fn ten_thousand_open_requests_of_one_caller_do_not_shut_another_out() {
+fn ten_thousand_requests_leave_room_for_others() {
     let user = User::me();
     let (server, [one, two]) = two_callers(&user);
     // Raises this process's limit of descriptors.
@@ -325,7 +325,7 @@ fn ten_thousand_open_requests_of_one_caller_do_not_shut_another_out() {
 }
 
 #[test]
-fn who_reads_slowly_or_writes_slowly_holds_nobody_up() {
+fn slow_readers_and_writers_delay_no_caller() {
     let user = User::me();
     let (server, [one, two]) = two_callers(&user);
     let flood = json!({ "argv": ["bash", "-c", "yes | head -c 1000000"] });
@@ -370,7 +370,7 @@ fn who_reads_slowly_or_writes_slowly_holds_nobody_up() {
 }
 
 #[test]
-fn a_progress_token_is_good_for_its_own_request_only() {
+fn progress_token_applies_to_its_request_only() {
     let user = User::me();
     let (server, [one, two]) = two_callers(&user);
     let mut calls = Vec::new();
@@ -396,7 +396,7 @@ fn a_progress_token_is_good_for_its_own_request_only() {
 }
 
 #[test]
-fn no_path_leaves_the_workspace() {
+fn paths_cannot_leave_workspace() {
     everyone(|user| {
         user.write("work/secret", "secret");
         let mut client = Local::start(user, STATELESS);
@@ -448,7 +448,7 @@ fn no_path_leaves_the_workspace() {
 }
 
 #[test]
-fn what_a_program_prints_is_never_the_protocol_s_or_ours() {
+fn program_output_cannot_imitate_protocol() {
     let user = User::me();
     let mut client = Local::start(&user, STATELESS);
     let forged = json!({ "jsonrpc": "2.0", "id": 1, "result": { "content": [] } });
@@ -466,7 +466,7 @@ fn what_a_program_prints_is_never_the_protocol_s_or_ours() {
 }
 
 #[test]
-fn a_model_reaches_no_folder_that_the_operator_did_not_name_and_no_protected_name() {
+fn model_reaches_only_named_unprotected_folders() {
     everyone(|user| {
         for folder in ["allowed", "allowed/.git", "allowed/.git/hooks", "seen", "secret"] {
             user.make_folder(&format!("work/{folder}"));

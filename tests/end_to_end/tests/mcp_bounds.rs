@@ -11,7 +11,7 @@ use hotcell_end_to_end::mcp::{
 use serde_json::json;
 
 #[test]
-fn one_caller_s_sessions_leave_room_for_another_s() {
+fn sessions_of_one_caller_leave_room_for_others() {
     let user = User::me();
     let (server, [one, two]) = two_callers(&user);
     let begin = |token: &str| server.post(&[("Authorization", &bearer(token))], &initialize(1).to_string());
@@ -35,7 +35,7 @@ fn one_caller_s_sessions_leave_room_for_another_s() {
 }
 
 #[test]
-fn silent_connections_hold_up_no_caller() {
+fn silent_connections_delay_no_caller() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     // The limit of this process; the server has its own.
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
@@ -58,7 +58,7 @@ fn silent_connections_hold_up_no_caller() {
 }
 
 #[test]
-fn what_is_said_twice_is_refused() {
+fn duplicate_headers_are_refused() {
     let user = User::me();
     let server = Http::start(&user, &[]);
     let token = bearer(&server.token);
@@ -85,7 +85,7 @@ fn what_is_said_twice_is_refused() {
 }
 
 #[test]
-fn a_message_of_millions_of_values_is_not_read() {
+fn message_with_millions_of_values_is_refused() {
     let user = User::me();
     let server = Http::start(&user, &[]);
     let zeros = vec!["0"; 3_500_000].join(",");
@@ -108,7 +108,7 @@ fn a_message_of_millions_of_values_is_not_read() {
 }
 
 #[test]
-fn open_requests_on_standard_input_are_bounded_and_their_ids_are_single() {
+fn stdio_requests_are_bounded_with_unique_ids() {
     let user = User::me();
     for revision in [STATELESS, SESSIONS] {
         let mut client = Local::start(&user, revision);
@@ -135,7 +135,7 @@ fn open_requests_on_standard_input_are_bounded_and_their_ids_are_single() {
 }
 
 #[test]
-fn a_client_that_does_not_read_is_not_waited_for() {
+fn unreading_client_does_not_block_server_end() {
     let user = User::me();
     let (mut child, mut stdin) = unheard(&user);
     for id in 0..20 {
@@ -153,7 +153,7 @@ fn a_client_that_does_not_read_is_not_waited_for() {
 }
 
 #[test]
-fn what_is_long_is_refused_or_remembered_by_its_beginning() {
+fn long_input_is_refused_or_truncated_in_memory() {
     let user = User::me();
     let state = user.make_folder("state");
     let mut client = Local::silent(&user, &["--state", state.to_str().unwrap()]);
@@ -173,7 +173,7 @@ fn what_is_long_is_refused_or_remembered_by_its_beginning() {
 }
 
 #[test]
-fn a_program_of_the_host_s_temporary_folder_is_nobody_s() {
+fn host_temporary_folder_is_not_operator_path() {
     let user = User::me();
     let folder = tempfile::Builder::new().prefix("hotcell-host-").tempdir_in("/tmp").unwrap();
     std::fs::create_dir_all(folder.path().join("bin")).unwrap();

@@ -51,7 +51,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_newcomer_adds_it_to_every_client_and_takes_it_out_again() {
+fn entry_is_added_to_clients_and_removed() {
     everyone(|user| {
         let home = user.path("home");
         for (client, name, text) in CLIENTS {
@@ -103,7 +103,7 @@ fn a_newcomer_adds_it_to_every_client_and_takes_it_out_again() {
 }
 
 #[test]
-fn an_entry_that_is_there_is_replaced_only_when_asked() {
+fn existing_client_entry_needs_replace_option() {
     everyone(|user| {
         let text = "{ \"mcpServers\": { \"hotcell\": { \"command\": \"theirs\" }, \"b\": {} } }\n";
         let path = file(user, ".cursor/mcp.json", text);
@@ -128,7 +128,7 @@ fn an_entry_that_is_there_is_replaced_only_when_asked() {
 }
 
 #[test]
-fn nothing_is_written_where_it_should_not_be() {
+fn install_refuses_links_and_unwritable_files() {
     everyone(|user| {
         // A link, and the file that it leads to.
         let home = user.path("home");
@@ -190,7 +190,7 @@ fn nothing_is_written_where_it_should_not_be() {
 }
 
 #[test]
-fn printing_touches_nothing_and_wrong_words_are_told() {
+fn print_option_writes_no_file() {
     everyone(|user| {
         for (client, _, _) in CLIENTS {
             let printed = install(user, client, &["--print"]).end();
@@ -232,7 +232,7 @@ fn printing_touches_nothing_and_wrong_words_are_told() {
 }
 
 #[test]
-fn a_project_has_a_file_that_others_can_use() {
+fn project_client_file_is_portable() {
     everyone(|user| {
         let project = user.make_folder("work/project");
         let bin = user.binary().parent().expect("a folder").display().to_string();
@@ -262,7 +262,7 @@ fn a_project_has_a_file_that_others_can_use() {
 }
 
 #[test]
-fn a_check_says_what_the_server_offers() {
+fn mcp_check_lists_server_offers() {
     everyone(|user| {
         let seen = mcp(user, &["check"]).end();
         seen.code(0).silent();
@@ -284,7 +284,7 @@ fn a_check_says_what_the_server_offers() {
 }
 
 #[test]
-fn a_server_that_does_not_work_is_told_apart() {
+fn mcp_check_explains_broken_servers() {
     everyone(|user| {
         let server = |command: &str, args: &str| {
             let entry = format!("{{ \"command\": \"{command}\", \"args\": [{args}] }}");
@@ -332,7 +332,7 @@ fn a_server_that_does_not_work_is_told_apart() {
 }
 
 #[test]
-fn a_folder_is_allowed_with_the_entry_or_neither_is_written() {
+fn folder_and_entry_are_written_together_or_neither() {
     everyone(|user| {
         let project = user.make_folder("project");
         let folder = ["--folder", project.to_str().expect("UTF-8"), "--config"];

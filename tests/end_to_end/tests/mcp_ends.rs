@@ -33,7 +33,7 @@ fn kill_with(pid: u32, signal: Signal) {
 }
 
 #[test]
-fn a_cancelled_request_ends_its_tree() {
+fn cancelled_request_ends_process_tree() {
     everyone(|user| {
         for revision in [SESSIONS, STATELESS] {
             let mut client = Local::start(user, revision);
@@ -49,7 +49,7 @@ fn a_cancelled_request_ends_its_tree() {
 }
 
 #[test]
-fn a_run_of_two_requests_ends_with_the_last() {
+fn shared_run_ends_with_last_request() {
     let user = User::me();
     let mut client = Local::start(&user, STATELESS);
     let ask = |client: &mut Local, argv: &Value| {
@@ -79,7 +79,7 @@ fn a_run_of_two_requests_ends_with_the_last() {
 }
 
 #[test]
-fn run_cancel_ends_the_tree_and_who_only_waits_ends_nothing() {
+fn run_cancel_ends_tree_waiters_do_not() {
     everyone(|user| {
         let mut client = Local::start(user, STATELESS);
         let mark = mark("run-cancel");
@@ -99,7 +99,7 @@ fn run_cancel_ends_the_tree_and_who_only_waits_ends_nothing() {
 }
 
 #[test]
-fn the_end_of_standard_input_ends_everything() {
+fn end_of_standard_input_ends_runs() {
     everyone(|user| {
         let mut client = Local::start(user, SESSIONS);
         let mark = mark("eof");
@@ -112,7 +112,7 @@ fn the_end_of_standard_input_ends_everything() {
 }
 
 #[test]
-fn a_killed_server_leaves_nothing_that_runs() {
+fn killed_server_leaves_no_process() {
     everyone(|user| {
         for signal in [Signal::SIGKILL, Signal::SIGTERM] {
             let mut client = Local::start(user, STATELESS);
@@ -126,7 +126,7 @@ fn a_killed_server_leaves_nothing_that_runs() {
 }
 
 #[test]
-fn a_closed_stream_ends_its_tree() {
+fn closed_http_stream_ends_process_tree() {
     everyone(|user| {
         let server = Http::start(user, &[]);
         let hung_up = mark("hung-up");
@@ -154,7 +154,7 @@ fn a_closed_stream_ends_its_tree() {
 }
 
 #[test]
-fn a_server_that_ends_takes_its_runs_along_and_answers() {
+fn ending_server_ends_runs_and_answers() {
     everyone(|user| {
         let server = Http::start(user, &[]);
         let mark = mark("graceful");

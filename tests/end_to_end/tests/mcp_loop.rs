@@ -9,7 +9,7 @@ use super::approvals::{approvals, audit_is_good, id_in, log};
 use super::tools::{ASKS, configure, write};
 
 #[test]
-fn what_is_dangerous_waits_and_the_rest_is_mended_tested_and_taken_over() {
+fn agent_loop_repairs_tests_commits_with_approvals() {
     everyone(|user| {
         let project = user.make_folder("project");
         let path = project.to_str().unwrap();

@@ -165,7 +165,7 @@ const JARGON: [&str; 22] = [
 ];
 
 #[test]
-fn every_wrong_argument_of_every_tool_is_answered_in_plain_words() {
+fn wrong_tool_arguments_are_explained_plainly() {
     let user = User::me();
     let mut client = Local::start(&user, STATELESS);
     let list = client.request("tools/list", json!({}));

@@ -15,7 +15,7 @@ fn complete(client: &mut Local, prompt: &str, argument: &str, value: &str) -> Ve
 }
 
 #[test]
-fn prompts_are_listed_filled_in_and_completed_in_every_revision() {
+fn prompts_are_listed_filled_and_completed() {
     everyone(|user| {
         for revision in ["2025-06-18", SESSIONS, STATELESS] {
             let mut client = Local::start(user, revision);
@@ -55,7 +55,7 @@ fn prompts_are_listed_filled_in_and_completed_in_every_revision() {
 }
 
 #[test]
-fn what_was_refused_is_completed_for_its_caller_only() {
+fn refused_item_completes_for_its_caller_only() {
     let user = User::me();
     let mut client = Local::start(&user, STATELESS);
     let bad =
@@ -76,7 +76,7 @@ fn what_was_refused_is_completed_for_its_caller_only() {
 }
 
 #[test]
-fn the_organisations_rules_come_from_the_operators_folder() {
+fn organisation_policies_come_from_operator_folder() {
     everyone(|user| {
         let mut client = Local::start(user, SESSIONS);
         let rules = client.good("read_org_policies", &json!({ "policy_type": "security" }));

@@ -33,7 +33,7 @@ fn ids(report: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn each_suite_runs_in_its_folder_and_there_is_one_report() {
+fn monorepo_suites_run_in_folders_with_one_report() {
     everyone(|user| {
         let Some(path) = project(user) else { return };
         let report = test(user, &path, &[], 1);
@@ -75,7 +75,7 @@ fn each_suite_runs_in_its_folder_and_there_is_one_report() {
 }
 
 #[test]
-fn too_many_suites_are_not_left_out_in_silence() {
+fn excess_suites_are_refused_with_message() {
     everyone(|user| {
         for n in 0..17 {
             user.make_folder(format!("many/p{n:02}").as_str());
@@ -91,7 +91,7 @@ fn too_many_suites_are_not_left_out_in_silence() {
 }
 
 #[test]
-fn a_suite_that_cannot_run_does_not_keep_others_from_it() {
+fn unusable_suite_does_not_block_others() {
     everyone(|user| {
         let Some(path) = project(user) else { return };
         user.make_folder("repo/crate");

@@ -78,7 +78,7 @@ show('dns-beyond', lambda: socket.create_connection(('9.9.9.9', 53), 5))
 "#;
 
 #[test]
-fn an_allowed_host_is_reached_and_nothing_else() {
+fn allowed_host_is_reached_others_denied() {
     let Some(server) = server() else { return };
     everyone(|user| {
         let (at, port) = (server.at.to_string(), server.port.to_string());
@@ -171,7 +171,7 @@ print(ask(first, port, 'SET', 'key', value), ask(second, port, 'GET', 'key'), as
 ";
 
 #[test]
-fn a_database_is_reached_by_clients_that_know_of_no_proxy() {
+fn database_clients_without_proxy_reach_allowed_address() {
     let Some(web) = server() else { return };
     let Some(redis) = redis(web.at, None) else { return };
     let (at, port) = (redis.at, redis.port.to_string());
@@ -234,7 +234,7 @@ fn a_database_is_reached_by_clients_that_know_of_no_proxy() {
 }
 
 #[test]
-fn a_database_that_does_not_answer_is_named() {
+fn unresponsive_database_is_named() {
     let Some(web) = server() else { return };
     let port = TcpListener::bind((web.at, 0)).unwrap().local_addr().unwrap().port();
     everyone(|user| {
@@ -268,7 +268,7 @@ fn curl_reaches_it_by_every_way() {
 }
 
 #[test]
-fn a086_an_empty_list_denies_everything() {
+fn a086_empty_list_denies_all_hosts() {
     let Some(server) = server() else { return };
     everyone(|user| {
         let before = server.asked.load(Ordering::Acquire);
@@ -296,7 +296,7 @@ fn a086_an_empty_list_denies_everything() {
 }
 
 #[test]
-fn a084_a_name_that_leads_to_this_host_is_not_followed() {
+fn a084_name_resolving_to_this_host_is_refused() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     listener.set_nonblocking(true).unwrap();
@@ -317,7 +317,7 @@ fn a084_a_name_that_leads_to_this_host_is_not_followed() {
 }
 
 #[test]
-fn where_there_is_no_private_network_it_is_refused() {
+fn network_list_needs_network_namespace() {
     everyone(|user| {
         let words = ["run", "--profile", "landlock-only", "--network", "a.com:443", "--", "true"];
         user.hotcell(words).end().code(125).says("network");
@@ -327,7 +327,7 @@ fn where_there_is_no_private_network_it_is_refused() {
 }
 
 #[test]
-fn a091_a_run_keeps_the_list_with_which_it_began() {
+fn a091_run_retains_initial_network_list() {
     let Some(server) = server() else { return };
     everyone(|user| {
         let (at, port) = (server.at.to_string(), server.port.to_string());
@@ -382,7 +382,7 @@ fn a091_a_run_keeps_the_list_with_which_it_began() {
 }
 
 #[test]
-fn tests_reach_what_they_may() {
+fn tests_reach_allowed_hosts_only() {
     let Some(server) = server() else { return };
     everyone(|user| {
         let project = user.make_folder("work/fetching");
@@ -405,7 +405,7 @@ fn tests_reach_what_they_may() {
 }
 
 #[test]
-fn whoever_asks_over_mcp_reaches_no_host() {
+fn mcp_request_cannot_widen_network() {
     everyone(|user| {
         let config = user.make_folder("home/.config/hotcell").join("config.toml");
         std::fs::write(&config, "network = [\"a.test=10.0.0.1:80\"]\n").unwrap();

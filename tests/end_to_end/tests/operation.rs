@@ -222,7 +222,7 @@ fn numbers(text: &str) -> BTreeMap<String, f64> {
 }
 
 #[test]
-fn numbers_are_told_and_have_no_contents() {
+fn metrics_count_calls_without_contents() {
     let user = User::me();
     let server = Served::start(&user, &[]);
     let secret = "Xyzzy7Contents";
@@ -257,7 +257,7 @@ fn numbers_are_told_and_have_no_contents() {
 }
 
 #[test]
-fn the_chapter_has_every_name() {
+fn operating_chapter_names_every_metric() {
     let user = User::me();
     let server = Server::start(&user, &["--stdio", "--metrics", "127.0.0.1:0"]);
     let (status, text) = get(server.address("metrics at"), "/metrics", &[]);
@@ -281,7 +281,7 @@ fn the_chapter_has_every_name() {
 }
 
 #[test]
-fn only_who_may_hears_the_numbers() {
+fn metrics_refuse_foreign_host_and_origin() {
     let user = User::me();
     let server = Server::start(&user, &["--metrics", "127.0.0.1:0"]);
     let at = server.address("metrics at");
@@ -303,7 +303,7 @@ fn only_who_may_hears_the_numbers() {
 }
 
 #[test]
-fn beyond_loopback_numbers_need_the_token() {
+fn metrics_beyond_loopback_need_token() {
     let user = User::me();
     let words = ["--http", "127.0.0.1:0", "--metrics", "0.0.0.0:0", "--plain-http"];
     let server = Server::start(&user, &words);
@@ -320,7 +320,7 @@ fn beyond_loopback_numbers_need_the_token() {
 }
 
 #[test]
-fn a_wrong_address_of_the_numbers_starts_nothing() {
+fn invalid_metrics_address_prevents_start() {
     let user = User::me();
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let taken = taken.local_addr().expect("an address").to_string();
@@ -351,7 +351,7 @@ fn configure(user: &User, text: &str) {
 }
 
 #[test]
-fn a_configuration_that_is_read_again_counts_for_what_begins() {
+fn reloaded_configuration_applies_to_new_runs() {
     let user = User::me();
     let server = Served::start(&user, &[]);
     let call = |arguments: Value| server.call("run_command", &arguments);
@@ -402,7 +402,7 @@ fn a_configuration_that_is_read_again_counts_for_what_begins() {
 }
 
 #[test]
-fn a_token_that_is_taken_away_opens_nothing() {
+fn removed_token_is_refused() {
     let user = User::me();
     let [one, two, three] = ["a", "b", "c"].map(|letter| letter.repeat(40));
     let state = user.make_folder("state");
@@ -435,7 +435,7 @@ fn a_token_that_is_taken_away_opens_nothing() {
 }
 
 #[test]
-fn systemd_is_told_how_the_service_stands() {
+fn systemd_is_notified_of_service_state() {
     let user = User::me();
     let path = user.path("notify");
     let socket = UnixDatagram::bind(&path).expect("a socket");
@@ -459,7 +459,7 @@ fn systemd_is_told_how_the_service_stands() {
 }
 
 #[test]
-fn the_log_as_json_has_no_contents() {
+fn json_log_contains_no_contents() {
     let user = User::me();
     let secret = "Xyzzy7Contents";
     let odd = format!("{secret}\u{1b}[31m\"}}\\n{{\"");
@@ -542,7 +542,7 @@ fn passed(user: &User, how: &str, words: &[&str]) -> Server {
 }
 
 #[test]
-fn a_socket_that_was_passed_is_served() {
+fn passed_socket_is_served() {
     let user = User::me();
     let server = passed(&user, "good", &["--no-auth"]);
     let port = server.says("").trim().parse::<u16>().expect("a port");
@@ -553,7 +553,7 @@ fn a_socket_that_was_passed_is_served() {
 }
 
 #[test]
-fn a_wrong_socket_starts_nothing() {
+fn invalid_passed_socket_prevents_start() {
     let user = User::me();
     for (how, words, said) in [
         ("two", &[][..], "takes one"),
@@ -573,7 +573,7 @@ fn a_wrong_socket_starts_nothing() {
 }
 
 #[test]
-fn a_network_that_is_withdrawn_ends_the_run_that_has_it() {
+fn withdrawn_network_ends_its_run() {
     let user = User::me();
     // Longer than the program runs: nothing else ends it.
     configure(&user, "[limits]\ntimeout = \"10m\"\n");

@@ -23,7 +23,7 @@ fn full(user: &User, folder: &str, free: u32) -> Option<Weak> {
 }
 
 #[test]
-fn a_full_state_folder_changes_no_answer() {
+fn full_state_folder_changes_no_answer() {
     root_and_another(|user| {
         for free in [0, 8, 40] {
             let Some(host) = full(user, "full", free) else { return };
@@ -48,7 +48,7 @@ fn a_full_state_folder_changes_no_answer() {
 }
 
 #[test]
-fn a_full_folder_for_temporary_files_is_named() {
+fn full_temporary_folder_is_named() {
     root_and_another(|user| {
         let Some(host) = full(user, "tmp", 0) else { return };
         let tmp = user.path("tmp").display().to_string();
@@ -69,7 +69,7 @@ fn a_full_folder_for_temporary_files_is_named() {
 }
 
 #[test]
-fn a_service_gets_over_a_full_disk() {
+fn service_recovers_from_full_disk() {
     root_and_another(|user| {
         let Some(host) = full(user, "full", 400) else { return };
         let state = user.path("full");
@@ -104,7 +104,7 @@ fn a_service_gets_over_a_full_disk() {
 }
 
 #[test]
-fn a_service_with_little_memory_is_right_or_says_so() {
+fn service_with_little_memory_answers_or_reports() {
     everyone(|user| {
         // Limits on address space: the engine of tools alone asks for gigabytes, and where no byte is left
         // Rust's allocator ends the process with the size that it asked for.
@@ -142,7 +142,7 @@ fn a_service_with_little_memory_is_right_or_says_so() {
 }
 
 #[test]
-fn few_descriptors_make_calls_wait_or_are_named() {
+fn descriptor_shortage_delays_calls_or_is_named() {
     everyone(|user| {
         for (most, suffices) in
             [("1024", true), ("256", true), ("128", true), ("32", true), ("24", false), ("8", false)]

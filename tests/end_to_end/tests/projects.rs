@@ -14,12 +14,12 @@ use hotcell_end_to_end::User;
 use serde_json::Value;
 
 #[test]
-fn each_test_comes_to_the_same_inside_and_outside() {
+fn python_projects_agree_inside_and_outside() {
     all_of("HOTCELL_TEST_PROJECTS");
 }
 
 #[test]
-fn each_test_in_other_languages_comes_to_the_same_inside_and_outside() {
+fn other_language_projects_agree_inside_and_outside() {
     all_of("HOTCELL_TEST_OTHERS");
 }
 

@@ -14,7 +14,7 @@ fn project(user: &User) -> PathBuf {
 }
 
 #[test]
-fn each_python_runs_the_tests_and_is_named() {
+fn python_matrix_runs_and_names_interpreters() {
     everyone(|user| {
         let Some(venv) = venv() else { return };
         let folder = project(user);
@@ -55,7 +55,7 @@ fn each_python_runs_the_tests_and_is_named() {
 }
 
 #[test]
-fn what_is_not_there_is_refused_by_name() {
+fn missing_python_is_refused_by_name() {
     let user = User::me();
     let folder = project(&user);
     for (list, words) in [

@@ -57,7 +57,7 @@ fn audit_is_good(user: &User) {
 }
 
 #[test]
-fn from_the_refusal_to_the_release_and_back() {
+fn quarantined_source_runs_after_release() {
     everyone(|user| {
         quarantine(user, &["list"]).code(0).prints("").says("nothing is held");
         assert!(!user.path("home/.local").exists(), "looking makes nothing");
@@ -110,7 +110,7 @@ fn from_the_refusal_to_the_release_and_back() {
 }
 
 #[test]
-fn a_release_is_of_these_bytes_and_this_language_and_some_time() {
+fn release_binds_bytes_language_and_time() {
     everyone(|user| {
         user.write("work/bad.py", HOSTILE);
         let id = refused(user, "bad.py");
@@ -134,7 +134,7 @@ fn a_release_is_of_these_bytes_and_this_language_and_some_time() {
 }
 
 #[test]
-fn a_project_is_one_item() {
+fn project_is_one_quarantine_item() {
     everyone(|user| {
         user.make_folder("work/p");
         user.write("work/p/test_bad.py", HOSTILE);
@@ -172,7 +172,7 @@ fn a_project_is_one_item() {
 }
 
 #[test]
-fn of_one_use_one_run_gets_it() {
+fn single_use_release_permits_one_run() {
     everyone(|user| {
         user.write("work/bad.py", HOSTILE);
         let id = refused(user, "bad.py");
@@ -186,7 +186,7 @@ fn of_one_use_one_run_gets_it() {
 }
 
 #[test]
-fn other_rules_make_a_release_void_and_read_again_what_is_held() {
+fn changed_rules_void_release_and_rescan() {
     let user = User::me();
     user.write("work/bad.py", HOSTILE);
     user.make_folder("work/rules");
@@ -216,7 +216,7 @@ fn other_rules_make_a_release_void_and_read_again_what_is_held() {
 }
 
 #[test]
-fn two_persons_are_two_users() {
+fn second_person_must_be_another_user() {
     if !is_root() {
         eprintln!("not tried: only root can be two users");
         return;
@@ -260,7 +260,7 @@ fn two_persons_are_two_users() {
 }
 
 #[test]
-fn retention_is_the_user_s() {
+fn retention_follows_user_configuration() {
     let user = User::me();
     let config = |text: &str| user.write("config.toml", text);
     for (text, word) in
@@ -284,7 +284,7 @@ fn retention_is_the_user_s() {
 }
 
 #[test]
-fn mistakes_are_told_with_what_to_do() {
+fn quarantine_mistakes_suggest_correction() {
     everyone(|user| {
         user.write("work/bad.py", HOSTILE);
         let nothing = quarantine(user, &["show", "abc"]);
@@ -321,7 +321,7 @@ fn mistakes_are_told_with_what_to_do() {
 }
 
 #[test]
-fn a_log_that_was_changed_is_found() {
+fn altered_audit_log_is_found() {
     everyone(|user| {
         user.write("work/bad.py", HOSTILE);
         let id = refused(user, "bad.py");
@@ -382,7 +382,7 @@ fn merge_log(user: &User, database: &std::path::Path) {
 }
 
 #[test]
-fn what_cannot_be_kept_is_refused_all_the_same() {
+fn unstorable_item_is_still_refused() {
     everyone(|user| {
         user.write("work/bad.py", HOSTILE);
         refused(user, "bad.py");
@@ -424,7 +424,7 @@ fn what_cannot_be_kept_is_refused_all_the_same() {
 }
 
 #[test]
-fn a_full_disk_keeps_nothing_and_runs_nothing() {
+fn full_disk_stores_and_runs_nothing() {
     if !is_root() {
         eprintln!("not tried: only root can mount");
         return;
@@ -476,7 +476,7 @@ fn hostile_names_and_reasons_move_no_cursor() {
 }
 
 #[test]
-fn a_scan_holds_only_when_it_is_asked_to() {
+fn scan_quarantines_only_on_request() {
     let user = User::me();
     user.write("work/bad.py", HOSTILE);
     user.write("work/good.py", "print(1)\n");
@@ -503,7 +503,7 @@ fn a_scan_holds_only_when_it_is_asked_to() {
 }
 
 #[test]
-fn a_model_learns_rule_and_place_and_can_only_ask() {
+fn model_sees_finding_and_can_only_request() {
     everyone(|user| {
         let mut client = Local::start(user, SESSIONS);
         assert_eq!(client.good("quarantine_list", &json!({}))["items"], json!([]));

@@ -89,7 +89,7 @@ fn was_served(outcome: &Value) -> bool {
 }
 
 #[test]
-fn a_run_by_the_service_equals_one_without() {
+fn served_run_equals_direct_run() {
     everyone(|user| {
         let service = Service::start(user, &[]);
         let project = user.make_folder("work/project");
@@ -178,7 +178,7 @@ fn a_run_by_the_service_equals_one_without() {
 }
 
 #[test]
-fn tests_are_run_by_the_service_too() {
+fn tests_run_by_service() {
     if find("python3").is_none() {
         return;
     }
@@ -206,7 +206,7 @@ fn tests_are_run_by_the_service_too() {
 }
 
 #[test]
-fn an_interrupt_and_a_killed_client_end_the_run() {
+fn interrupt_or_killed_client_ends_run() {
     everyone(|user| {
         let service = Service::start(user, &[]);
         for (signal, code) in [(Signal::SIGINT, Some(130)), (Signal::SIGKILL, None)] {
@@ -223,7 +223,7 @@ fn an_interrupt_and_a_killed_client_end_the_run() {
 }
 
 #[test]
-fn a_service_that_dies_in_the_middle_is_told_and_the_next_run_is_cold() {
+fn service_death_is_reported_and_next_run_cold() {
     everyone(|user| {
         let mut service = Service::start(user, &[]);
         let child = service.with(user.shell(["--json"], "echo $$; sleep 1000")).start();
@@ -251,7 +251,7 @@ fn a_service_that_dies_in_the_middle_is_told_and_the_next_run_is_cold() {
 }
 
 #[test]
-fn a_service_that_hangs_is_given_up() {
+fn unresponsive_service_is_abandoned() {
     let user = User::me();
     let service = Service::start(&user, &[]);
     // Both runs have begun before the service is stopped.
@@ -282,7 +282,7 @@ fn a_service_that_hangs_is_given_up() {
 }
 
 #[test]
-fn there_is_one_and_it_ends_when_nobody_uses_it() {
+fn second_service_is_refused_and_idle_one_exits() {
     let user = User::me();
     let service = Service::start(&user, &[]);
     service.with(user.hotcell(["serve"])).end().code(125).says("a service runs already");
@@ -295,7 +295,7 @@ fn there_is_one_and_it_ends_when_nobody_uses_it() {
 }
 
 #[test]
-fn what_is_not_the_user_s_own_is_never_used() {
+fn service_folder_of_others_is_unused() {
     everyone(|user| {
         let service = Service::start(user, &[]);
         let cold = |says: &str| {
@@ -327,7 +327,7 @@ fn what_is_not_the_user_s_own_is_never_used() {
 }
 
 #[test]
-fn another_user_s_service_is_none() {
+fn service_of_another_user_is_unused() {
     let Some(other) = User::ordinary() else { return };
     let me = User::me();
     for (owner, user) in [(&me, &other), (&other, &me)] {
@@ -350,7 +350,7 @@ fn another_user_s_service_is_none() {
 }
 
 #[test]
-fn who_stands_elsewhere_makes_a_sandbox_of_its_own() {
+fn client_with_other_attributes_runs_cold() {
     everyone(|user| {
         let service = Service::start(user, &[]);
         let words = ["run", "-v", "--json", "--", "true"];
@@ -387,7 +387,7 @@ fn who_stands_elsewhere_makes_a_sandbox_of_its_own() {
 }
 
 #[test]
-fn many_at_once_are_served_or_make_their_own() {
+fn concurrent_runs_are_served_or_cold() {
     everyone(|user| {
         let service = Service::start(user, &["--runs", "8"]);
         let all: Vec<_> = (0..100)
@@ -406,7 +406,7 @@ fn many_at_once_are_served_or_make_their_own() {
 }
 
 #[test]
-fn whoever_talks_nonsense_is_sent_away_and_holds_nobody_up() {
+fn malformed_client_is_disconnected_without_delay() {
     let user = User::me();
     let service = Service::start(&user, &[]);
     let talk = || {
@@ -445,7 +445,7 @@ fn whoever_talks_nonsense_is_sent_away_and_holds_nobody_up() {
 }
 
 #[test]
-fn another_version_is_told_and_not_used() {
+fn service_of_another_version_is_unused() {
     use nix::sys::socket::{Backlog, accept, bind, listen};
     let user = User::me();
     let runtime = folder(&user);

@@ -18,7 +18,7 @@ fn output_arrives_while_the_program_runs() {
 }
 
 #[test]
-fn long_output_is_complete_also_for_a_slow_reader() {
+fn long_output_is_complete_for_slow_reader() {
     let user = User::me();
     let mut child = user.shell([], "seq 1 2000000").start();
     std::thread::sleep(Duration::from_secs(3));
@@ -30,7 +30,7 @@ fn long_output_is_complete_also_for_a_slow_reader() {
 }
 
 #[test]
-fn the_capture_keeps_both_ends_and_counts_the_rest() {
+fn capture_option_retains_both_ends() {
     everyone(|user| {
         let words = ["run", "--json", "--capture", "10", "--", "printf", "abcdefghijklmnop"];
         let outcome = user.hotcell(words).end().code(0).json();
@@ -43,7 +43,7 @@ fn the_capture_keeps_both_ends_and_counts_the_rest() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_passed_on_and_base64_in_json() {
+fn binary_output_passes_and_is_base64_in_json() {
     everyone(|user| {
         let ended = user.run(["printf", r"\377\000\n"]).end();
         assert_eq!(ended.code(0).stdout, [0xff, 0, b'\n']);
@@ -54,7 +54,7 @@ fn bytes_that_are_no_text_are_passed_on_and_base64_in_json() {
 }
 
 #[test]
-fn standard_input_is_ours_a_file_or_nothing() {
+fn standard_input_is_ours_file_or_null() {
     everyone(|user| {
         let file = user.write("work/in put", "from a file");
         let stdin =
@@ -74,7 +74,7 @@ fn standard_input_is_ours_a_file_or_nothing() {
 }
 
 #[test]
-fn nobody_who_reads_is_no_error() {
+fn closed_standard_output_ends_run_by_sigpipe() {
     let user = User::me();
     let started = Instant::now();
     let mut child = user.shell(["--timeout", "30s"], "yes").start();
@@ -89,7 +89,7 @@ fn nobody_who_reads_is_no_error() {
 }
 
 #[test]
-fn a_full_disk_behind_standard_output_is_said() {
+fn full_disk_behind_standard_output_is_reported() {
     let user = User::me();
     for words in
         [vec!["run", "--", "echo", "x"], vec!["run", "--json", "--", "true"], vec!["schema", "outcome"]]
@@ -113,7 +113,7 @@ fn a_full_disk_behind_standard_output_is_said() {
 }
 
 #[test]
-fn a_pipeline_inside_knows_sigpipe() {
+fn pipeline_inside_ends_by_sigpipe() {
     // A program that inherited an ignored SIGPIPE would see an error in place of a quiet end.
     User::me().shell([], "yes | head -n 1").end().code(0).prints("y\n").silent();
 }

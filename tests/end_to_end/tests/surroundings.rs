@@ -3,7 +3,7 @@
 use hotcell_end_to_end::{everyone, find};
 
 #[test]
-fn the_environment_is_small() {
+fn environment_is_minimal() {
     everyone(|user| {
         let ended = user.run(["env"]).env("SECRET", "token").end();
         let mut names: Vec<String> =
@@ -47,7 +47,7 @@ fn the_environment_is_small() {
 }
 
 #[test]
-fn a_workspace_is_the_start_folder_and_is_never_written() {
+fn workspace_is_start_folder_and_unwritten() {
     everyone(|user| {
         user.make_folder("work/project");
         let file = user.write("work/project/file", "old\n");
@@ -90,7 +90,7 @@ fn read_only_and_writable_binds() {
 }
 
 #[test]
-fn a_named_toolchain_is_found_and_on_the_path() {
+fn named_toolchain_is_on_path() {
     everyone(|user| {
         user.make_folder("tools");
         user.make_folder("tools/bin");
@@ -104,7 +104,7 @@ fn a_named_toolchain_is_found_and_on_the_path() {
 }
 
 #[test]
-fn a_project_s_link_to_elsewhere_needs_the_user_s_word() {
+fn project_link_outside_needs_user_option() {
     everyone(|user| {
         user.make_folder("private");
         user.write_program("private/tool", "#!/bin/sh\necho private\n");

@@ -31,7 +31,7 @@ fn ended(client: &mut Local, id: &Value) -> Value {
 }
 
 #[test]
-fn a_long_call_is_a_task_for_who_knows_tasks() {
+fn long_call_becomes_task_for_able_client() {
     everyone(|user| {
         for revision in [SESSIONS, STATELESS] {
             let mut client = Local::able(user, revision, able());
@@ -71,7 +71,7 @@ fn a_long_call_is_a_task_for_who_knows_tasks() {
 }
 
 #[test]
-fn a_cancelled_task_ends_with_all_its_processes() {
+fn cancelled_task_ends_its_processes() {
     let user = User::me();
     let mut client = Local::able(&user, STATELESS, able());
     let mark = format!("hotcell-task-{}", std::process::id());
@@ -91,7 +91,7 @@ fn a_cancelled_task_ends_with_all_its_processes() {
 }
 
 #[test]
-fn a_task_outlives_its_server() {
+fn task_outlives_server() {
     everyone(|user| {
         let mut first = Local::able(user, STATELESS, able());
         let done = begin(&mut first, "sleep 0.2; echo kept")["taskId"].clone();
@@ -119,7 +119,7 @@ fn a_task_outlives_its_server() {
 }
 
 #[test]
-fn another_caller_s_task_is_none() {
+fn task_of_another_caller_is_unknown() {
     let user = User::me();
     let (http, [one, two]) = two_callers(&user);
     let meta = json!({ "io.modelcontextprotocol/clientCapabilities": able() });

@@ -7,7 +7,7 @@ const HOSTILE: &str =
     r"\033]52;c;eA==\a\033]0;t\033\\\033[2J\033[?1049h\033[6n\033[?1000h\033P$q\033\\\2332J\033[8m\033[A";
 
 #[test]
-fn a_terminal_gets_text_and_colours_only() {
+fn terminal_receives_text_and_colours_only() {
     everyone(|user| {
         let script = format!("printf '{HOSTILE}seen \\033[31mred'");
         let shown = user.shell([], &script).in_a_terminal();
@@ -21,7 +21,7 @@ fn a_terminal_gets_text_and_colours_only() {
 }
 
 #[test]
-fn our_lines_begin_anew_whichever_stream_ended_the_last_and_colours_end() {
+fn own_terminal_lines_start_new_and_reset_colours() {
     let user = User::me();
     let script = r"printf 'hotcell: all good: '; sleep .3; printf '\033[31m' >&2; sleep .3; exit 3";
     let shown = user.shell([], script).in_a_terminal();
@@ -33,7 +33,7 @@ fn our_lines_begin_anew_whichever_stream_ended_the_last_and_colours_end() {
 }
 
 #[test]
-fn raw_passes_everything_and_our_lines_still_begin_with_a_reset() {
+fn raw_terminal_output_ends_with_reset() {
     let user = User::me();
     let shown = user.shell(["--raw"], r"printf 'x\033[8m\033]0;never ended'").in_a_terminal();
     let (theirs, ours) = shown.split_once("hotcell: ").unwrap_or_else(|| panic!("{shown:?}"));
@@ -44,7 +44,7 @@ fn raw_passes_everything_and_our_lines_still_begin_with_a_reset() {
 }
 
 #[test]
-fn what_is_no_terminal_gets_the_bytes_and_json_on_one_says_them_in_what_is_seen() {
+fn piped_output_is_raw_and_terminal_json_escaped() {
     let user = User::me();
     let hostile = user.shell([], r"printf '\033]0;t\a\033[8m\2332J'").end();
     assert_eq!(hostile.code(0).stdout, b"\x1b]0;t\x07\x1b[8m\x9b2J");

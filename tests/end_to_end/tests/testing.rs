@@ -48,7 +48,7 @@ fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 #[test]
-fn a_bug_is_found_and_shown_and_nothing_is_written() {
+fn pytest_bug_is_reported_without_writes() {
     with_pytest(|user, path| {
         let folder = user.example("basket");
         let before = contents(&folder);
@@ -85,7 +85,7 @@ fn a_bug_is_found_and_shown_and_nothing_is_written() {
 }
 
 #[test]
-fn a_limit_keeps_what_was_seen_and_names_the_test_that_ran() {
+fn limit_retains_results_and_names_running_test() {
     with_pytest(|user, path| {
         let folder = user.example("basket");
         let ended = test(user, path, &folder, &["--guard", "report", "--json", "--memory", "256M"]);
@@ -111,7 +111,7 @@ fn a_limit_keeps_what_was_seen_and_names_the_test_that_ran() {
 }
 
 #[test]
-fn every_ending_has_its_status() {
+fn test_verdicts_set_exit_status() {
     with_pytest(|user, path| {
         for (name, text, code, word) in [
             ("good", "def test_a():\n    pass\n", 0, "passed: 1 passed"),
@@ -193,7 +193,7 @@ fn hostile_tests_never_pass_for_good() {
 }
 
 #[test]
-fn a_report_that_is_huge_costs_little() {
+fn huge_report_has_bounded_cost() {
     with_pytest(|user, path| {
         let text = "import os, sys\n\ndef test_bad():\n    out = [a.split('=', 1)[1] for a in sys.argv if a.startswith('--junitxml')][0]\n    \
                     os.makedirs(os.path.dirname(out), exist_ok=True)\n    with open(out, 'wb') as f:\n        f.truncate(1 << 30)\n    os._exit(0)\n";
@@ -205,7 +205,7 @@ fn a_report_that_is_huge_costs_little() {
 }
 
 #[test]
-fn without_pytest_the_interpreter_is_named_and_what_to_install() {
+fn missing_pytest_names_interpreter_and_installation() {
     let Some(_) = venv() else { return };
     everyone(|user| {
         let bare = user.path("bare");
@@ -231,7 +231,7 @@ fn without_pytest_the_interpreter_is_named_and_what_to_install() {
 }
 
 #[test]
-fn mistakes_are_answered_before_anything_runs() {
+fn test_mistakes_are_reported_before_run() {
     everyone(|user| {
         let path = "/usr/bin:/bin";
         let empty = user.make_folder("empty");
@@ -263,7 +263,7 @@ fn mistakes_are_answered_before_anything_runs() {
 }
 
 #[test]
-fn junit_xml_and_a_workflow_get_the_same_results() {
+fn junit_xml_and_workflow_agree() {
     with_pytest(|user, path| {
         let text = "import pytest\n\n@pytest.mark.parametrize('x', ['a\\n::add-mask::b', '##[error]c', '<d>&\"'])\n\
                     def test_a(x):\n    print('::add-mask::printed')\n    raise ValueError('one\\n::error::two ##[x] <b>|')\n";
@@ -292,7 +292,7 @@ fn junit_xml_and_a_workflow_get_the_same_results() {
 }
 
 #[test]
-fn fail_fast_stops_and_repeats_name_what_is_flaky() {
+fn fail_fast_stops_and_repeat_names_flaky_tests() {
     with_pytest(|user, path| {
         let folder = project(user, "three", "def test_a():\n    assert 0\n\ndef test_b():\n    assert 0\n");
         let report = test(user, path, &folder, &["--json", "--fail-fast"]).code(1).json();
@@ -347,7 +347,7 @@ fn ctrl_c_keeps_the_results_so_far() {
 }
 
 #[test]
-fn unittest_needs_nothing_installed() {
+fn unittest_runs_without_installation() {
     everyone(|user| {
         let text = "import unittest\n\nclass T(unittest.TestCase):\n    def test_a(self):\n        self.assertEqual(1, 2)\n\n    \
                     def test_b(self):\n        pass\n\n    @unittest.skip('later')\n    def test_c(self):\n        pass\n";

@@ -78,7 +78,7 @@ pub fn configure(user: &User, text: &str) {
 }
 
 #[test]
-fn a_plugin_is_added_called_and_removed() {
+fn plugin_is_added_called_and_removed() {
     everyone(|user| {
         configure(user, "[tools]\ntimeout = \"2s\"\n");
         user.hotcell(["tool", "list"]).end().code(0).prints("").says("no plugins yet");
@@ -132,7 +132,7 @@ fn a_plugin_is_added_called_and_removed() {
 }
 
 #[test]
-fn a_setting_is_seen_once_it_is_granted() {
+fn plugin_setting_is_visible_once_granted() {
     everyone(|user| {
         configure(user, "[tools.config.asks]\ncolour = \"green\"\n");
         write(user, "asks.wasm", ASKS);
@@ -162,7 +162,7 @@ fn a_setting_is_seen_once_it_is_granted() {
 }
 
 #[test]
-fn an_update_is_shown_before_it_is_accepted() {
+fn plugin_update_is_shown_before_acceptance() {
     let user = User::me();
     write(&user, "says.wasm", SAYS);
     user.hotcell(["tool", "add", "says.wasm"]).end().code(0);
@@ -186,7 +186,7 @@ fn an_update_is_shown_before_it_is_accepted() {
 }
 
 #[test]
-fn a_name_keeps_its_digits() {
+fn plugin_name_retains_digits() {
     everyone(|user| {
         for (file, name) in
             [("conv1", "conv1"), ("conv2", "conv2"), ("2048", "plugin-2048"), ("my_tool_v2", "my-tool-v2")]
@@ -201,7 +201,7 @@ fn a_name_keeps_its_digits() {
 }
 
 #[test]
-fn what_is_no_plugin_is_refused_and_leaves_nothing() {
+fn invalid_plugin_is_refused_without_residue() {
     everyone(|user| {
         let core = wat::parse_str("(module)").unwrap();
         let whole = wat::parse_str(SAYS).unwrap();

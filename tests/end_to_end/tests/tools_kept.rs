@@ -31,7 +31,7 @@ const COUNTS: &str = r#"(component
 const NAMES: [&str; 4] = ["counts_counter_new", "counts_counter_up", "counts_drop-handle", "counts_stop"];
 
 #[test]
-fn a_handle_lasts_for_its_caller() {
+fn handle_persists_for_its_caller() {
     everyone(|user| {
         write(user, "counts.wasm", COUNTS);
         user.hotcell(["tool", "add", "counts.wasm"]).end().code(0);
@@ -63,7 +63,7 @@ fn a_handle_lasts_for_its_caller() {
 }
 
 #[test]
-fn another_caller_s_handle_is_as_if_there_were_none() {
+fn handle_of_another_caller_is_unknown() {
     let user = User::me();
     let (server, [one, two]) = two_callers(&user);
     let add = |text: &str| {

@@ -87,7 +87,7 @@ fn tools_of_plugins_are_tools_of_the_server() {
 }
 
 #[test]
-fn a_client_is_told_when_the_tools_change() {
+fn client_is_notified_of_changed_tools() {
     let user = User::me();
     let mut session = Local::start(&user, SESSIONS);
     let mut listener = Local::start(&user, STATELESS);
@@ -128,7 +128,7 @@ fn a_client_is_told_when_the_tools_change() {
 }
 
 #[test]
-fn progress_of_a_plugin_comes_to_whoever_asks_for_it() {
+fn plugin_progress_is_sent_on_request() {
     let user = User::me();
     write(&user, "climbs.wasm", CLIMBS);
     user.hotcell(["tool", "add", "climbs.wasm"]).end().code(0);
@@ -148,7 +148,7 @@ fn progress_of_a_plugin_comes_to_whoever_asks_for_it() {
 }
 
 #[test]
-fn a_long_answer_is_bounded_and_its_whole_is_a_resource() {
+fn long_tool_answer_is_bounded_with_resource() {
     everyone(|user| {
         write(user, "says.wasm", SAYS);
         user.hotcell(["tool", "add", "says.wasm"]).end().code(0);
@@ -172,7 +172,7 @@ fn a_long_answer_is_bounded_and_its_whole_is_a_resource() {
 }
 
 #[test]
-fn every_end_has_its_code() {
+fn tool_failures_have_codes() {
     everyone(|user| {
         configure(user, "[tools]\ntimeout = \"1s\"\n");
         write(user, "says.wasm", SAYS);

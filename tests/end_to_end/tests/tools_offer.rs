@@ -8,7 +8,7 @@ use super::tools::{ASKS, SAYS, configure, write};
 use super::tools_mcp::{of, told};
 
 #[test]
-fn only_what_is_offered_is_listed_and_called() {
+fn offered_tools_are_listed_others_refused() {
     everyone(|user| {
         write(user, "says.wasm", SAYS);
         user.hotcell(["tool", "add", "says.wasm"]).end().code(0);
@@ -41,7 +41,7 @@ fn only_what_is_offered_is_listed_and_called() {
 }
 
 #[test]
-fn a_client_is_told_of_another_choice() {
+fn client_is_notified_of_changed_offer() {
     let user = User::me();
     write(&user, "says.wasm", SAYS);
     user.hotcell(["tool", "add", "says.wasm"]).end().code(0);
@@ -63,7 +63,7 @@ fn a_client_is_told_of_another_choice() {
 
 /// A component that imports the settings by each draft of WASI, in place of hotcell's own interface.
 #[test]
-fn a_setting_is_had_by_the_drafts_of_wasi() {
+fn settings_are_readable_by_wasi_drafts() {
     everyone(|user| {
         configure(user, "[tools.config.drafted]\ncolour = \"green\"\n");
         for import in [

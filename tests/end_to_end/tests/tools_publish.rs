@@ -26,7 +26,7 @@ fn keys(user: &User, name: &str) {
 }
 
 #[test]
-fn what_is_published_is_added_by_whoever_has_the_key() {
+fn published_plugin_is_added_with_key() {
     let Some(registry) = Registry::start() else { return };
     let user = User::me();
     for name in ["mine", "other"] {
@@ -82,7 +82,7 @@ fn what_is_published_is_added_by_whoever_has_the_key() {
 }
 
 #[test]
-fn an_author_sees_what_a_build_comes_to() {
+fn tool_dev_reports_builds_and_mistakes() {
     everyone(|user| {
         user.hotcell(["tool", "dev", "gone", "--once"]).end().code(125).says("plugin.toml");
         let endless = user.hotcell(["tool", "dev", ".", "--json"]).end();

@@ -79,7 +79,7 @@ fn names(client: &mut Local) -> Vec<String> {
 }
 
 #[test]
-fn a_plugin_s_resources_and_prompts_are_served_behind_bars() {
+fn plugin_resources_and_prompts_are_barred() {
     everyone(|user| {
         let page = add(user, NOTES);
         assert_eq!((&page["serves"], &page["exports"]), (&json!(["resources", "prompts"]), &json!([])));
@@ -136,7 +136,7 @@ fn a_plugin_s_resources_and_prompts_are_served_behind_bars() {
 }
 
 #[test]
-fn other_prompts_wait_for_a_person_and_clients_are_told() {
+fn changed_prompts_wait_and_clients_are_notified() {
     let user = User::me();
     let mut client = Local::start(&user, SESSIONS);
     let own = names(&mut client).len();

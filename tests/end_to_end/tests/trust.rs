@@ -76,7 +76,7 @@ fn hostile(user: &User) -> Vec<(&'static str, String, &'static str)> {
 }
 
 #[test]
-fn a_clone_s_own_words_show_nothing_and_name_the_option() {
+fn clone_files_show_nothing_and_error_names_option() {
     everyone(|user| {
         let path = operators_path(user);
         for (n, (name, text, typed)) in hostile(user).into_iter().enumerate() {
@@ -133,7 +133,7 @@ fn a_clone_s_own_words_show_nothing_and_name_the_option() {
 }
 
 #[test]
-fn a_clone_chooses_among_the_operators_installations_and_sees_their_parts() {
+fn clone_selects_operator_installations_and_sees_parts() {
     everyone(|user| {
         let path = operators_path(user);
         let run = |words: &[&str]| user.hotcell(words).env("PATH", &path).end();
@@ -177,7 +177,7 @@ fn a_clone_chooses_among_the_operators_installations_and_sees_their_parts() {
 }
 
 #[test]
-fn a_bound_program_is_found_where_it_is_shown() {
+fn bound_program_is_found_at_inside_path() {
     everyone(|user| {
         user.write_program("work/tool", "#!/bin/sh\necho bound $1\n");
         let words = ["run", "--ro", "tool:/home/sandbox/x", "--", "/home/sandbox/x", "here"];
@@ -198,7 +198,7 @@ fn text(answer: &Value) -> String {
 }
 
 #[test]
-fn over_mcp_a_caller_only_chooses() {
+fn mcp_caller_selects_operator_installations_only() {
     everyone(|user| {
         let path = operators_path(user);
         let mut client = server(user, &path, &[]);
@@ -247,7 +247,7 @@ fn script(interpreter: &str) -> Value {
 }
 
 #[test]
-fn a_link_in_a_folder_of_the_operators_leads_nowhere_over_mcp() {
+fn link_in_operator_folder_is_refused_over_mcp() {
     everyone(|user| {
         let path = operators_path(user);
         let site = user.make_folder("work/site");
@@ -270,7 +270,7 @@ fn a_link_in_a_folder_of_the_operators_leads_nowhere_over_mcp() {
 /// A caller commits an installation into the operator's home, where one is looked for; what it says and has is nobody's. Without the
 /// commit's folder it would be the operator's own: the file at its place is believed then.
 #[test]
-fn an_installation_planted_by_a_commit_is_nobody_s() {
+fn planted_installation_is_not_operators() {
     everyone(|user| {
         operators_path(user);
         let conda = user.make_folder("home/miniconda3");
@@ -306,7 +306,7 @@ fn an_installation_planted_by_a_commit_is_nobody_s() {
 
 /// The options that take a path, with a link of a clone's that leads out of it, with one that stays, and with where it leads.
 #[test]
-fn a_link_of_a_clone_leads_no_typed_path_out_of_it() {
+fn typed_paths_follow_no_clone_link_outside() {
     everyone(|user| {
         file(user, "work/clone/.git/HEAD", "x");
         for folder in ["work/clone/real", "work/private"] {
@@ -383,7 +383,7 @@ fn a_link_of_a_clone_leads_no_typed_path_out_of_it() {
 /// Tests that may write where the results go put a link at their name. Who opened the name afterwards would write through it, as through
 /// the link beside it.
 #[test]
-fn results_replaced_by_a_link_are_not_written_through_it() {
+fn results_are_not_written_through_links() {
     everyone(|user| {
         let out = user.make_folder("work/out");
         let victim = user.write("work/victim", "kept");

@@ -63,7 +63,7 @@ fn user_namespace(script: &str) -> Weak {
 }
 
 #[test]
-fn no_user_namespaces_by_a_ceiling() {
+fn user_namespaces_refused_by_ceiling() {
     let host = user_namespace("echo 0 >/proc/sys/user/max_user_namespaces; exec \"$@\"");
     everyone(|user| {
         let said = "(unshare): No space left on device (ENOSPC), a ceiling user.max_*_namespaces is reached";
@@ -79,7 +79,7 @@ fn with_setting(name: &str, value: u32) -> Weak {
 }
 
 #[test]
-fn no_user_namespaces_by_the_setting_of_debian() {
+fn user_namespaces_refused_by_debian_setting() {
     let Some(user) = User::ordinary() else {
         return println!("skipped: only root can change what the kernel says");
     };
@@ -89,7 +89,7 @@ fn no_user_namespaces_by_the_setting_of_debian() {
 }
 
 #[test]
-fn no_user_namespaces_by_the_apparmor_of_ubuntu() {
+fn user_namespaces_refused_by_ubuntu_apparmor() {
     let Some(user) = User::ordinary() else {
         return println!("skipped: only root can change what the kernel says");
     };
@@ -105,7 +105,7 @@ fn no_user_namespaces_by_the_apparmor_of_ubuntu() {
 }
 
 #[test]
-fn no_user_namespaces_by_the_filter_of_a_container() {
+fn user_namespaces_refused_by_container_filter() {
     let free = "start the container so that it may make namespaces and mounts: ";
     for (container, how) in [
         (
@@ -125,7 +125,7 @@ fn no_user_namespaces_by_the_filter_of_a_container() {
 }
 
 #[test]
-fn no_landlock() {
+fn missing_landlock_is_reported() {
     let host = Weak::default().filter("no-landlock");
     everyone(|user| {
         let found = layers(user, &host, &[]);
@@ -149,7 +149,7 @@ fn no_landlock() {
 }
 
 #[test]
-fn no_seccomp_notification() {
+fn missing_seccomp_notification_loses_denials_only() {
     for (filter, why) in [
         (
             "no-listener",
@@ -186,7 +186,7 @@ fn no_seccomp_notification() {
 }
 
 #[test]
-fn no_seccomp() {
+fn missing_seccomp_refuses_every_run() {
     let host = Weak::default().filter("no-seccomp");
     everyone(|user| {
         let said = "the layer seccomp cannot be had: installing the filter (seccomp): Operation not permitted (EPERM); to mend it: ";
@@ -241,7 +241,7 @@ fn limits_by_the_fallback(user: &User, host: &Weak) {
 }
 
 #[test]
-fn no_cgroups_for_root() {
+fn root_without_cgroups_uses_fallback_limits() {
     if !is_root() {
         return println!("skipped: only root can cover or close its cgroups");
     }
@@ -256,7 +256,7 @@ fn no_cgroups_for_root() {
 }
 
 #[test]
-fn no_cgroups_for_an_ordinary_user() {
+fn user_without_cgroups_uses_fallback_limits() {
     let user = if is_root() { User::ordinary() } else { Some(User::me()) };
     let Some(user) = user else { return println!("skipped: no setpriv") };
     let host = user_namespace("exec \"$@\"");
@@ -316,7 +316,7 @@ fn covered_proc() {
 }
 
 #[test]
-fn other_processes_of_the_user_do_not_count() {
+fn other_user_processes_are_not_counted() {
     // More processes than the profile allows a program, in a user namespace with a count of its own.
     let crowd = "for i in $(seq 90); do sleep 60 >/dev/null 2>&1 & done; code=0; \"$@\" || code=$?; kill $(jobs -p); exit $code";
     let host = user_namespace(crowd);

@@ -50,7 +50,7 @@ fn workspace(user: &User, words: &[&str]) -> Ended {
 }
 
 #[test]
-fn changes_are_told_shown_and_forgotten() {
+fn workspace_changes_are_reported_and_discarded() {
     everyone(|user| {
         let folder = project(user);
         let before = tree(&folder);
@@ -70,7 +70,7 @@ fn changes_are_told_shown_and_forgotten() {
 }
 
 #[test]
-fn a_diff_is_one_that_git_applies() {
+fn diff_applies_with_git() {
     if hotcell_end_to_end::find("git").is_none() {
         println!("skipped: no git");
         return;
@@ -90,7 +90,7 @@ fn a_diff_is_one_that_git_applies() {
 }
 
 #[test]
-fn a_commit_takes_changes_over_when_the_program_ends_with_0() {
+fn commit_needs_exit_code_zero() {
     everyone(|user| {
         let folder = project(user);
         let before = tree(&folder);
@@ -116,7 +116,7 @@ fn a_commit_takes_changes_over_when_the_program_ends_with_0() {
 }
 
 #[test]
-fn what_could_harm_the_host_stays_out() {
+fn commit_excludes_harmful_paths() {
     everyone(|user| {
         let folder = project(user);
         for inner in [".git", ".git/hooks", ".git/objects"] {
@@ -165,7 +165,7 @@ fn what_could_harm_the_host_stays_out() {
 }
 
 #[test]
-fn what_somebody_else_changed_meanwhile_is_a_conflict() {
+fn concurrent_original_change_is_a_conflict() {
     everyone(|user| {
         let folder = project(user);
         let signs = user.make_folder("work/signs");
@@ -187,7 +187,7 @@ fn what_somebody_else_changed_meanwhile_is_a_conflict() {
 }
 
 #[test]
-fn what_cannot_be_told_or_stored_is_no_success() {
+fn unreportable_or_unstorable_changes_fail_run() {
     everyone(|user| {
         let folder = project(user);
         user.write("work/p/key", "secret");
@@ -222,7 +222,7 @@ fn what_cannot_be_told_or_stored_is_no_success() {
 }
 
 #[test]
-fn a_commit_makes_no_repository_whose_settings_git_believes() {
+fn commit_creates_no_trusted_git_repository() {
     everyone(|user| {
         let folder = project(user);
         for inner in [".git", ".git/objects", ".git/refs"] {
@@ -249,7 +249,7 @@ fn git(user: &User, words: &[&str]) -> String {
 }
 
 #[test]
-fn what_a_program_commits_with_git_comes_out_as_edits() {
+fn git_commits_inside_become_edits() {
     if hotcell_end_to_end::find("git").is_none() {
         println!("skipped: no git");
         return;
@@ -297,7 +297,7 @@ fn what_a_program_commits_with_git_comes_out_as_edits() {
 }
 
 #[test]
-fn what_a_person_should_look_at_is_named() {
+fn commit_report_names_notable_changes() {
     everyone(|user| {
         let folder = project(user);
         let script = "echo 'docs/' > .gitignore; mkdir .pytest_cache; echo 1 > .pytest_cache/a; echo x > .unheard-of; \
@@ -346,7 +346,7 @@ fn what_a_person_should_look_at_is_named() {
 }
 
 #[test]
-fn where_a_protected_name_leads_is_protected() {
+fn target_of_protected_link_is_protected() {
     everyone(|user| {
         let folder = project(user);
         user.make_folder("work/p/scripts");
@@ -362,7 +362,7 @@ fn where_a_protected_name_leads_is_protected() {
 }
 
 #[test]
-fn a_full_disk_leaves_the_original_as_it_was() {
+fn full_disk_leaves_original_unchanged() {
     if !is_root() {
         println!("skipped: only root can mount a small file system");
         return;
@@ -386,7 +386,7 @@ fn a_full_disk_leaves_the_original_as_it_was() {
 }
 
 #[test]
-fn options_that_mean_nothing_are_refused() {
+fn meaningless_workspace_options_are_refused() {
     everyone(|user| {
         project(user);
         let run = |options: &[&str]| user.hotcell(["run"]).words(options).words(&["--", "true"]).end();
@@ -408,7 +408,7 @@ fn options_that_mean_nothing_are_refused() {
 }
 
 #[test]
-fn a_workspace_stays_between_runs() {
+fn workspace_persists_between_runs() {
     everyone(|user| {
         let folder = project(user);
         let before = tree(&folder);
@@ -451,7 +451,7 @@ fn a_workspace_stays_between_runs() {
 }
 
 #[test]
-fn a_run_holds_nobody_up_and_what_is_killed_leaves_nothing() {
+fn run_blocks_no_other_and_kill_leaves_nothing() {
     everyone(|user| {
         project(user);
         let signs = user.make_folder("work/signs");
@@ -508,7 +508,7 @@ fn a_run_holds_nobody_up_and_what_is_killed_leaves_nothing() {
 }
 
 #[test]
-fn without_mounts_a_workspace_that_stays_is_copied() {
+fn persistent_workspace_is_copied_without_mounts() {
     everyone(|user| {
         project(user);
         let id = workspace(user, &["create", "p"]).code(0).text().trim().to_owned();
@@ -542,7 +542,7 @@ fn without_mounts_a_workspace_that_stays_is_copied() {
 }
 
 #[test]
-fn a_hostile_archive_writes_nothing_outside() {
+fn hostile_archive_writes_nothing_outside() {
     everyone(|user| {
         // Entries that lead outside: by dots, by an absolute path, through a link.
         let script = "import tarfile,io\nt=tarfile.open('evil.tar','w')\n\
@@ -569,7 +569,7 @@ fn a_hostile_archive_writes_nothing_outside() {
 }
 
 #[test]
-fn what_a_run_left_in_a_workspace_is_read_before_the_next() {
+fn workspace_files_are_scanned_before_next_run() {
     everyone(|user| {
         project(user);
         let id = workspace(user, &["create", "p"]).code(0).text().trim().to_owned();
@@ -582,7 +582,7 @@ fn what_a_run_left_in_a_workspace_is_read_before_the_next() {
 }
 
 #[test]
-fn a_release_is_for_a_workspace_as_it_is_and_for_nothing_else() {
+fn release_covers_exact_workspace_state() {
     everyone(|user| {
         let folder = project(user);
         symlink("a.txt", folder.join("link")).expect("a link");
@@ -620,7 +620,7 @@ fn a_release_is_for_a_workspace_as_it_is_and_for_nothing_else() {
 }
 
 #[test]
-fn tests_that_pass_may_keep_what_they_wrote() {
+fn passing_tests_may_retain_files() {
     everyone(|user| {
         let folder = user.make_folder("work/q");
         let case = "import unittest\nclass T(unittest.TestCase):\n    def test_it(self):\n        \
