@@ -106,7 +106,7 @@ mod tests {
     use hotcell_proof::table::rows;
 
     #[test]
-    fn a_line_for_a_person() {
+    fn markdown_row_shows_verdict() {
         let row = rows().next().expect("a row");
         let run = |setting, code| Run {
             setting,
