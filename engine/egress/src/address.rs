@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_special_range_from_its_first_to_its_last_address() {
+    fn special_ranges_match_to_their_bounds() {
         for (reach_wanted, addresses) in [
             (
                 "public",
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv4_address_is_never_more_in_another_spelling() {
+    fn ipv4_spellings_gain_no_reach() {
         for v4 in V4.iter().map(|(network, _, _)| *network) {
             for spelling in [v4.to_ipv6_mapped(), v4.to_ipv6_compatible()] {
                 assert!(matches!(reach(spelling.into()), Never(_)), "{spelling}");

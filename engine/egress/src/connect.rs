@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_be_connected_to() {
+    fn addresses_are_connectable_by_rule_and_kind() {
         for (address, named, own, good) in [
             ("1.1.1.1", false, false, true),
             ("1.1.1.1", false, true, false),

@@ -131,7 +131,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn one_spelling_of_each_host() {
+    fn host_spellings_are_normalised() {
         for (text, want) in [
             ("a.com", Some("a.com")),
             ("A.Com.", Some("a.com")),
@@ -209,7 +209,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_read_again_as_itself(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+        fn host_display_round_trips(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
             if let Ok(host) = Host::parse(&bytes) {
                 prop_assert_eq!(Host::parse(host.to_string().as_bytes()), Ok(host));
             }
@@ -217,7 +217,7 @@ mod tests {
         }
 
         #[test]
-        fn names_are_read_again_as_themselves(text in "[a-zA-Z0-9_.-]{1,24}") {
+        fn host_name_display_round_trips(text in "[a-zA-Z0-9_.-]{1,24}") {
             if let Ok(host) = Host::parse(text.as_bytes()) {
                 prop_assert_eq!(Host::parse(host.to_string().as_bytes()), Ok(host));
             }

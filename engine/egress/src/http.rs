@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_written_anew() {
+    fn forwarded_request_is_rewritten() {
         let (to, head, body) = forwarded(
             "POST http://A.com:8080/p?q HTTP/1.1\r\nhost: a.com:8080\r\nProxy-Authorization: secret\r\n\
              Connection: keep-alive, X-Hop\r\nX-Hop: 1\r\nUpgrade: h2c\r\nContent-Length: 5\r\nX-Kept: yes\r\n\r\n",
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_readers_could_understand_differently_is_refused() {
+    fn ambiguous_requests_are_refused() {
         let host = "Host: a.com\r\n";
         let other = |named: &str| Bad::OtherHost { to: "a.com:80".into(), named: named.into() };
         for (text, want) in [
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn long_heads() {
+    fn long_heads_are_malformed() {
         let head = |length: usize| {
             let start = "GET http://a.com/ HTTP/1.1\r\nHost: a.com\r\nX: ";
             format!("{start}{}\r\n\r\n", "x".repeat(length - start.len() - 4))
@@ -553,7 +553,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_taken(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_http_bytes_cause_no_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = request(&bytes, None);
             let _ = answer(&bytes, false);
             let _ = looks_like_a_request(&bytes);
@@ -561,7 +561,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_sent_on_is_read_as_one_request_to_the_same_host(
+        fn forwarded_request_parses_as_one_to_host(
             value in "[ -~]{0,20}", name in "[A-Za-z-]{1,16}", path in "/[!-~]{0,20}",
         ) {
             let text = format!("GET http://a.com{path} HTTP/1.1\r\nHost: a.com\r\n{name}: {value}\r\n\r\n");

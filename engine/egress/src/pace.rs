@@ -44,7 +44,7 @@ mod tests {
     const RATE: Rate = Rate { at_once: 2000, per_second: 200 };
 
     #[test]
-    fn a_flood_is_served_at_the_rate() {
+    fn flood_is_served_at_rate() {
         for rate in [RATE, Rate { at_once: 1, per_second: 5 }, Rate { at_once: 10, per_second: 1000 }] {
             let start = Instant::now();
             let mut pace = Pace::new(rate, start);
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_seldom_never_waits() {
+    fn infrequent_requests_never_wait() {
         let start = Instant::now();
         let mut pace = Pace::new(RATE, start);
         let mut now = start;
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn many_who_wait_are_served_one_after_the_other() {
+    fn waiting_requests_are_served_in_order() {
         let now = Instant::now();
         let mut pace = Pace::new(Rate { at_once: 2, per_second: 10 }, now);
         let waits: Vec<u128> = (0..5).map(|_| pace.come(now).as_millis()).collect();

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_list_allows() {
+    fn allow_list_matches_hosts_and_ports() {
         let rules = "a.com:443,*.b.com:443,1.1.1.1:53,db.test=10.0.0.5:5432,[fd00::1]:80";
         for (host, port, want) in [
             ("a.com", 443, true),
@@ -327,14 +327,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_list_says_of_places_itself() {
+    fn placed_rules_are_those_with_addresses() {
         let mixed = "a.com:443,*.b.com:443,1.1.1.1:53,a.com=1.1.1.1:443,db.test=10.0.0.5:5432,10.0.0.7:80,[fd00::1]:80";
         let placed = list("a.com=1.1.1.1:443,db.test=10.0.0.5:5432,10.0.0.7:80,[fd00::1]:80");
         assert_eq!(list(mixed).placed(), placed);
     }
 
     #[test]
-    fn each_name_with_an_address_has_an_address_inside() {
+    fn names_with_addresses_get_relays() {
         let relays = |rules: &str| {
             let each = list(rules).relays().into_iter();
             each.map(|r| format!("{}={}:{}", r.name, r.address, r.port)).collect::<Vec<_>>().join(" ")
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_with_an_address_goes_before_one_without() {
+    fn rule_with_address_takes_precedence() {
         let both = list("*.test.org:80,db.test.org=10.0.0.5:80");
         let name = Host::parse(b"db.test.org").unwrap();
         assert_eq!(both.find(&name, 80), Some(Place::At("10.0.0.5".parse().unwrap())));
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named_with_what_to_write() {
+    fn rule_mistakes_suggest_correction() {
         for (text, word) in [
             ("pypi.org", "pypi.org:443"),
             ("https://pypi.org/simple", "pypi.org:443"),
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_list_covers() {
+    fn widening_rules_are_detected() {
         let mine = list("a.com:443,*.b.com:443,db.test=10.0.0.5:5432,10.0.0.7:80");
         for (other, widened) in [
             ("", false),
@@ -422,7 +422,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_list_is_read_again_as_itself(text in "[*a-c.=:0-9\\[\\], -]{0,40}") {
+        fn allow_list_display_round_trips(text in "[*a-c.=:0-9\\[\\], -]{0,40}") {
             if let Ok(list) = text.parse::<AllowList>() {
                 prop_assert_eq!(list.to_string().parse::<AllowList>(), Ok(list.clone()));
                 prop_assert_eq!(list.widened_by(&list), None);
@@ -430,7 +430,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_is_allowed_that_does_not_end_as_a_rule_says(name in "[a-z.]{1,20}", port in 1u16..1000) {
+        fn wildcard_matches_only_its_subdomains(name in "[a-z.]{1,20}", port in 1u16..1000) {
             let list = list("*.b.com:443");
             if let Ok(host) = Host::parse(name.as_bytes()) && list.find(&host, port).is_some() {
                 prop_assert!(host.to_string().ends_with(".b.com") && port == 443);

@@ -146,7 +146,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_taken(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn arbitrary_socks_bytes_cause_no_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let _ = greeting(&bytes);
             let _ = request(&bytes);
             let _ = request(&[&[5, 1, 0, 3], &bytes[..]].concat());

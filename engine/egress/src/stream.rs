@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_budget_ends() {
+    async fn exhausted_budget_ends_copy() {
         let budget = Budget::new(5);
         let mut to = Vec::new();
         assert!(Input::new(&b"abc"[..]).copy(&mut to, &budget).await.is_ok());
@@ -239,7 +239,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_chunks_are_taken(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+        fn arbitrary_chunks_cause_no_panic(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
             let _ = chunk_size(&bytes);
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             let _ = runtime.block_on(copied(&bytes, Body::Chunked));

@@ -242,7 +242,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn whom_a_client_wants() {
+    fn client_hello_yields_server_name() {
         let plain = client_hello(&[b"a.com"], &[0, 16, 0, 0]);
         assert_eq!(
             hello(&plain).unwrap().unwrap(),
@@ -259,7 +259,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn every_cut_asks_for_more_and_pieces_are_put_together() {
+    fn truncated_client_hello_is_incomplete_and_reassembled() {
         let whole = client_hello(&[b"a.com"], &[]);
         for cut in 0..whole.len() {
             assert_eq!(hello(&whole[..cut]), Ok(None), "{cut}");
@@ -274,7 +274,7 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_taken(mut bytes in proptest::collection::vec(any::<u8>(), 0..120), at in 0usize..90, to in any::<u8>()) {
+        fn arbitrary_tls_bytes_cause_no_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..120), at in 0usize..90, to in any::<u8>()) {
             let _ = (hello(&bytes), answer(&bytes));
             bytes = client_hello(&[b"a.com"], &[0xfe, 0x0d, 0, 1, 0]);
             let at = at % bytes.len();

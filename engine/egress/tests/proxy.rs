@@ -163,7 +163,7 @@ fn mirror(at: IpAddr) -> u16 {
 }
 
 #[test]
-fn requests_arrive_and_answers_come_back() {
+fn requests_and_answers_pass_proxy() {
     let own = own_address_or_skip!();
     let port = mirror(own);
     let proxy = Proxy::start(&format!("api.test={own}:{port},{own}:{port}"), Names::default());
@@ -185,7 +185,7 @@ fn requests_arrive_and_answers_come_back() {
 }
 
 #[test]
-fn a_real_client_by_each_of_the_ways() {
+fn curl_reaches_host_by_each_proxy_kind() {
     let own = own_address_or_skip!();
     let port = mirror(own);
     let proxy = Proxy::start(&format!("api.test={own}:{port}"), Names::default());
@@ -220,7 +220,7 @@ fn a_real_client_by_each_of_the_ways() {
 }
 
 #[test]
-fn a_name_is_checked_where_it_leads_and_connected_there() {
+fn connection_uses_the_checked_address() {
     let own = own_address_or_skip!();
     let port = mirror(own);
     // A proxy that resolves the name twice would use the second answer.
@@ -255,7 +255,7 @@ fn a_name_is_checked_where_it_leads_and_connected_there() {
 }
 
 #[test]
-fn hosts_in_disguise_are_denied() {
+fn disguised_hosts_are_denied() {
     let own = own_address_or_skip!();
     let port = mirror(own);
     let proxy = Proxy::start(&format!("api.test={own}:{port}"), Names::default());
@@ -297,7 +297,7 @@ fn hosts_in_disguise_are_denied() {
 }
 
 #[test]
-fn a_tunnel_speaks_with_its_own_host_only() {
+fn tunnel_reaches_only_its_host() {
     let own = own_address_or_skip!();
     let port = mirror(own);
     let proxy = Proxy::start(&format!("api.test={own}:{port}"), Names::default());
@@ -323,7 +323,7 @@ fn a_tunnel_speaks_with_its_own_host_only() {
 }
 
 #[test]
-fn a_redirect_is_a_new_request_without_what_was_sent() {
+fn redirect_is_a_new_request_without_credentials() {
     let own = own_address_or_skip!();
     let target = mirror(own);
     let port = server(own, move |_| {
@@ -378,7 +378,7 @@ fn ask(proxy: &Proxy, name: &str, kind: u16, by_stream: bool) -> Vec<u8> {
 }
 
 #[test]
-fn only_allowed_names_have_addresses() {
+fn names_resolve_when_allowed_only() {
     let names = Names::default()
         .with("a.test", &[&["9.9.9.9", "10.0.0.1", "2620:fe::fe"]])
         .with("x.b.test.org", &[&["9.9.9.9"]])
@@ -415,7 +415,7 @@ fn only_allowed_names_have_addresses() {
 }
 
 #[test]
-fn an_empty_list_allows_nothing_and_the_end_closes_everything() {
+fn empty_list_denies_all_and_end_closes_connections() {
     let own = own_address_or_skip!();
     let port = mirror(own);
     let proxy = Proxy::start("", Names::default());

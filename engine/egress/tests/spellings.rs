@@ -179,7 +179,7 @@ fn names_b(bytes: &[u8]) -> Option<String> {
 }
 
 #[test]
-fn where_http_is_spoken_only_requests_for_the_tunnel_s_host_arrive() {
+fn tunnel_on_http_port_passes_own_host_only() {
     let Some(both) = Both::at(&http::HTTP_PORTS) else {
         println!("skipped: no address besides the loopback, or none of HTTP's ports is free");
         return;
@@ -213,7 +213,7 @@ fn where_http_is_spoken_only_requests_for_the_tunnel_s_host_arrive() {
 }
 
 #[test]
-fn at_other_ports_no_first_line_that_could_be_a_request_arrives() {
+fn tunnel_on_other_port_passes_no_request() {
     let Some(both) = Both::at(&[0]) else {
         println!("skipped: no address besides the loopback");
         return;
