@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_layer_is_made_once_for_the_same_inputs() {
+    fn layer_is_built_once_for_same_inputs() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path()).unwrap();
         let (first, made) = layer(&store, b"1", Ok("text")).unwrap();
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_is_not_remembered() {
+    fn failed_layer_is_not_recorded() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path()).unwrap();
         assert_eq!(layer(&store, b"1", Err("no room")).unwrap_err(), "building the image: no room");

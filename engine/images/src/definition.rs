@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn the_definitions_that_come_along_are_good() {
+    fn built_in_definitions_are_valid() {
         for name in Definition::names() {
             let definition = Definition::named(name).unwrap();
             assert_eq!(definition.name, name);
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_name_file_line_and_what_was_meant() {
+    fn definition_mistakes_name_line_and_nearest_key() {
         let good = "[debian]\npackages = [\"dash\"]\n";
         for (text, line, word) in [
             ("pipy = []\n", Some(1), "did you mean \"pypi\""),
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_is_read() {
+    fn definition_keys_are_all_read() {
         let digits = "ab".repeat(32);
         let text = format!(
             r#"

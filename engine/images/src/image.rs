@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_names_of_files_too() {
+    fn image_names_are_valid_file_names() {
         for (name, good) in [
             ("python", true),
             ("python:3.14-slim", true),

@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_file_is_read() {
+    fn npm_lock_file_is_parsed() {
         let text = r#"{"lockfileVersion": 3, "packages": {
             "": {"dependencies": {"a": "1.0.0"}},
             "node_modules/b": {"version": "2.0.0", "resolved": "https://r/b", "integrity": "sha512-B", "dev": true},

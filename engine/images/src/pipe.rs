@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_is_an_error_and_has_its_cause() {
+    fn pipe_failure_reports_its_cause() {
         assert_eq!(run(false, false).unwrap().1, 1 << 20);
         assert_eq!(run(true, false).unwrap_err().to_string(), "the writer's");
         assert_eq!(run(false, true).unwrap_err().to_string(), "the reader's");

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_files_are_the_same_bytes() {
+    fn same_files_give_identical_archive() {
         let bytes = archive(&["b", "a/x", "a/no/y", "c"]);
         assert_eq!(bytes, archive(&["c", "a/x", "b", "no"]));
         let mut read = tar::Archive::new(&bytes[..]);

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_ends_well_badly_or_never() {
+    fn tool_success_failure_and_timeout_are_reported() {
         let minute = Duration::from_secs(60);
         assert_eq!(sh("echo $HOME $CARGO_MANIFEST_DIR", minute).unwrap(), b"/nowhere\n");
         let error =

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_root_is_listed() {
+    fn image_root_is_listed_through_layers() {
         let (below, above) = (layer(&["usr/", "old", "bin>usr/bin", "etc/"]), layer(&["-old", "new", "etc"]));
         let view = View::open(&[above.path().into(), below.path().into()]).unwrap();
         let want = [("bin", Kind::Link), ("etc", Kind::File), ("new", Kind::File), ("usr", Kind::Folder)];

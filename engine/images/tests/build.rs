@@ -17,7 +17,7 @@ fn has_apt() -> bool {
 }
 
 #[test]
-fn a_small_image_is_built_once() {
+fn small_image_is_built_once() {
     if !has_apt() {
         return;
     }

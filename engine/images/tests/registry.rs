@@ -80,7 +80,7 @@ fn layer(name: &str, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_pushed_is_imported() {
+fn pushed_image_is_imported() {
     let Some(registry) = Pushed::start() else { return };
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
@@ -118,7 +118,7 @@ fn what_was_pushed_is_imported() {
 }
 
 #[test]
-fn what_a_registry_has_damaged_is_refused() {
+fn damaged_registry_layer_is_refused() {
     let Some(registry) = Pushed::start() else { return };
     let layers = [layer("a", b"first"), layer("b", b"second")];
     registry.push("image:1", &layers);
@@ -135,7 +135,7 @@ fn what_a_registry_has_damaged_is_refused() {
 }
 
 #[test]
-fn a_registry_that_is_not_there_says_so() {
+fn unreachable_registry_is_explained() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
     // A registry that accepts connections and closes them.

@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_apt_prints_is_read() {
+    fn apt_uris_are_parsed() {
         let digits = "0a".repeat(32);
         let text = format!(
             "W: a warning\n\
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_hosts_configuration_only_how_to_reach_archives() {
+    fn host_apt_settings_apply_to_transport_only() {
         let dump = "APT::Architecture \"amd64\";\nAPT::Architectures:: \"amd64\";\nAcquire::http::Proxy \"http://p:1\";\n\
             Acquire::AllowInsecureRepositories \"1\";\nAcquire::Check-Valid-Until \"false\";\n\
             DPkg::Post-Invoke:: \"rm -rf /\";\nAPT::Update::Post-Invoke:: \"x\";\nAcquire::IndexTargets::deb \"\";\n";

@@ -155,7 +155,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_lies_is_refused() {
+    fn malformed_ar_archive_is_refused() {
         let good = archive(&[("a", b"abcd")]);
         for (at, with, word) in [
             (0, &b"?"[..], "not an ar"),
@@ -185,14 +185,14 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(contents in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..50), 0..5)) {
+        fn ar_archive_round_trips(contents in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..50), 0..5)) {
             let members: Vec<(&str, &[u8])> = contents.iter().map(|c| ("name", c.as_slice())).collect();
             let read = read_all(&archive(&members)).unwrap();
             prop_assert_eq!(read.into_iter().map(|(_, c)| c).collect::<Vec<_>>(), contents);
         }
 
         #[test]
-        fn any_bytes_end(mut bytes in prop::collection::vec(any::<u8>(), 0..300), magic in any::<bool>()) {
+        fn arbitrary_ar_bytes_cause_no_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..300), magic in any::<bool>()) {
             if magic {
                 bytes.splice(0..0, *MAGIC);
             }

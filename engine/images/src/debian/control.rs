@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_field_is_named_by_its_line() {
+    fn invalid_control_line_is_numbered() {
         for (text, line) in [
             ("x", 1),
             ("A: b\nno", 2),
@@ -82,7 +82,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_ends(text in "[ -~\n\t#:]{0,200}") {
+        fn arbitrary_control_text_causes_no_panic(text in "[ -~\n\t#:]{0,200}") {
             drop(paragraphs(&text));
         }
     }

@@ -164,7 +164,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_package_says_what_it_is_and_gives_its_files() {
+    fn deb_package_yields_metadata_and_files() {
         let bytes = package("dash", &[(b'5', "./bin/", ""), (b'0', "./bin/dash", "hello")]);
         let mut deb = Deb::open(&bytes[..]).unwrap();
         let about = About { name: "dash".into(), version: "1.0-1".into(), scripts: vec!["postinst".into()] };
@@ -183,7 +183,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_no_package_is_refused() {
+    fn invalid_deb_package_is_refused() {
         let control = control("a");
         let nameless = tar_of(&[(b'0', "./control", "Version: 1\n")]);
         let broken = tar_of(&[(b'0', "./control", "Version\n")]);

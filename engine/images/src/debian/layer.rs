@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_decides_links_and_path() {
+    fn definition_sets_links_and_path() {
         let text = "links = { \"usr/bin/java\" = \"/usr/lib/jvm/bin/java\" }\npath = [\"/usr/lib/pg/*/bin\"]";
         let packages: &Packages<'_> = &[
             ("jre", &[(b'0', "./usr/lib/jvm/bin/java", "j")]),

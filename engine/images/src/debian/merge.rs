@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_package_has_is_refused() {
+    fn impossible_package_entries_are_refused() {
         for (entries, word) in [
             (&[(b'0', "../x", "")][..], "below the root"),
             (&[(b'0', "/x", "")], "below the root"),
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_can_be_asked() {
+    fn merged_tree_answers_path_queries() {
         let mut merge = Merge::new(Vec::new());
         let entries = [
             (b'0', "./usr/lib/jvm/17/bin/java", ""),
@@ -373,7 +373,7 @@ mod tests {
     proptest! {
         /// Hostile packages are rejected, or give a tree in which no file lies behind a link.
         #[test]
-        fn no_file_is_behind_a_link(entries in prop::collection::vec(
+        fn merged_files_are_never_behind_links(entries in prop::collection::vec(
             ((0..4usize).prop_map(|k| b"0125"[k]), "(\\./)?(bin|lib|a|b|c)(/(a|b|c|\\.\\.)){0,2}", "/?(\\.\\./)?(a|b|c|bin|usr)(/a|/b)?"), 0..8)) {
             let entries: Vec<(u8, &str, &str)> = entries.iter().map(|(k, p, t)| (*k, p.as_str(), t.as_str())).collect();
             if let Ok(tree) = merge(&[&entries]) {

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hosts_mirrors_without_third_parties() {
+    fn host_mirrors_exclude_third_parties() {
         let list = "# deb http://off/debian bookworm main\n\
             deb http://mirror/debian bookworm main contrib # mine\n\
             deb [arch=amd64 trusted=yes signed-by=/k.gpg] http://mirror/debian-security bookworm-security main\n\
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_distributions_own_archives_where_the_host_has_none() {
+    fn distribution_archives_replace_missing_mirrors() {
         let debian = host(Family::Debian, "bookworm");
         let ubuntu = host(Family::Ubuntu, "noble");
         let mirror = of_list("deb http://mirror/ubuntu noble main universe");

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_say_their_registry() {
+    fn registry_is_read_from_image_name() {
         for (name, registry, rest) in [
             ("oci://localhost:5000/a/b:1", "localhost:5000", "a/b:1"),
             ("oci://example.org/a", "example.org", "a:latest"),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn only_this_machine_is_spoken_to_without_tls() {
+    fn loopback_registry_alone_needs_no_tls() {
         for (registry, loopback) in [
             ("localhost", true),
             ("localhost:5000", true),

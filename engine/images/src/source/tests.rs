@@ -95,7 +95,7 @@ impl Made {
 }
 
 #[test]
-fn a_layout_is_imported() {
+fn layout_is_imported() {
     let made = Made::new();
     let image = made.import(&made.layout()).unwrap();
     assert_eq!(image.layers, made.layers.iter().rev().map(|l| Digest::of(l)).collect::<Vec<_>>());
@@ -116,7 +116,7 @@ fn a_layout_is_imported() {
 }
 
 #[test]
-fn a_saved_image_is_imported() {
+fn saved_image_is_imported() {
     let made = Made::new();
     let config_name = format!("{}.json", Digest::of(made.config.as_bytes()).hex());
     let rows = serde_json::json!([{
@@ -149,7 +149,7 @@ fn a_saved_image_is_imported() {
 }
 
 #[test]
-fn a_folder_is_imported() {
+fn folder_is_imported() {
     let made = Made::new();
     let root = made.dir.path().join("root");
     std::fs::create_dir_all(root.join("bin")).unwrap();
@@ -171,7 +171,7 @@ fn a_folder_is_imported() {
 }
 
 #[test]
-fn what_is_damaged_is_refused_with_both_digests() {
+fn damaged_image_is_refused_with_both_digests() {
     for part in ["manifest", "config", "layer 0", "layer 1"] {
         let made = Made::new();
         let promised = match part {
@@ -198,7 +198,7 @@ fn what_is_damaged_is_refused_with_both_digests() {
 }
 
 #[test]
-fn what_is_no_image_for_this_host_says_why() {
+fn image_for_other_host_is_explained() {
     let made = Made::new();
     let manifest = made.manifest();
     type Row<'a> = (&'a str, Vec<(&'a Digest, &'a str, &'a str)>);
@@ -228,7 +228,7 @@ fn what_is_no_image_for_this_host_says_why() {
 }
 
 #[test]
-fn a_layout_leads_nowhere_else() {
+fn layout_blob_link_is_refused() {
     let made = Made::new();
     let blob = made.layout().join(oci::blob(&Digest::of(made.config.as_bytes())));
     let outside = made.dir.path().join("outside");
@@ -238,7 +238,7 @@ fn a_layout_leads_nowhere_else() {
 }
 
 #[test]
-fn one_of_several_is_named_behind_a_hash() {
+fn manifest_is_selected_after_hash() {
     let made = Made::new();
     let with = |which: &str| {
         let mut text = made.layout().into_os_string();
@@ -252,7 +252,7 @@ fn one_of_several_is_named_behind_a_hash() {
 proptest::proptest! {
     /// Documents are hostile input too.
     #[test]
-    fn any_documents_are_read_or_refused(text in "[\\[\\]{}\":,a-z0-9 ]{0,200}") {
+    fn arbitrary_image_documents_cause_no_panic(text in "[\\[\\]{}\":,a-z0-9 ]{0,200}") {
         let _ = oci::parse::<Manifest>("x", text.as_bytes());
         let _ = oci::configuration("x", text.as_bytes());
     }

@@ -54,7 +54,7 @@ fn images_share_layers_and_keep_their_own() {
 }
 
 #[test]
-fn what_is_held_is_not_removed() {
+fn held_image_layers_are_not_removed() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
     add(&store, "one", &[("a", "1")]);
@@ -67,7 +67,7 @@ fn what_is_held_is_not_removed() {
 }
 
 #[test]
-fn what_a_dead_import_left_is_removed() {
+fn remains_of_dead_import_are_removed() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
     add(&store, "one", &[("a", "1")]);
@@ -95,7 +95,7 @@ fn what_a_dead_import_left_is_removed() {
 }
 
 #[test]
-fn a_wrong_layer_leaves_nothing() {
+fn layer_with_wrong_digest_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
     let mut import = store.begin().unwrap();

@@ -132,7 +132,7 @@ impl Place {
 }
 
 #[test]
-fn an_ordinary_archive_is_unpacked() {
+fn ordinary_archive_is_unpacked() {
     let place = Place::new();
     let long = format!("{}/file", "d".repeat(120));
     let archive = Archive::default()
@@ -168,7 +168,7 @@ fn an_ordinary_archive_is_unpacked() {
 }
 
 #[test]
-fn what_points_out_of_the_folder_is_refused() {
+fn entries_pointing_outside_are_refused() {
     let cases: Vec<(&str, Archive)> = vec![
         ("..", Archive::default().file("../out/new", b"x")),
         ("..", Archive::default().file("a/../../out/new", b"x")),
@@ -206,7 +206,7 @@ fn what_points_out_of_the_folder_is_refused() {
 
 /// A link may have any target. A file in its place is not written through it, but replaces the link.
 #[test]
-fn a_link_is_replaced_and_not_followed() {
+fn existing_link_is_replaced_not_followed() {
     let place = Place::new();
     let archive = Archive::default()
         .link("a", "../out/secret")
@@ -227,7 +227,7 @@ fn a_link_is_replaced_and_not_followed() {
 }
 
 #[test]
-fn nothing_is_made_that_could_act() {
+fn unpacked_files_have_no_special_powers() {
     let place = Place::new();
     let archive = Archive::default()
         .put(b'0', b"su", b"", 0o4755, b"x", (0, 0))
@@ -259,7 +259,7 @@ fn nothing_is_made_that_could_act() {
 }
 
 #[test]
-fn whiteouts_become_what_an_overlay_reads() {
+fn whiteouts_become_overlay_whiteouts() {
     let place = Place::new();
     let archive = Archive::default()
         .file("a/.wh.gone", b"")
@@ -297,7 +297,7 @@ impl Archive {
 }
 
 #[test]
-fn only_attributes_of_users_are_kept() {
+fn unpacking_retains_user_attributes_only() {
     let place = Place::new();
     let records = [
         record(b"SCHILY.xattr.user.mime", b"text"),
@@ -345,7 +345,7 @@ fn limits_hold_while_reading() {
 }
 
 #[test]
-fn a_gigabyte_from_a_megabyte_is_refused() {
+fn decompression_bomb_is_refused() {
     let mut bomb = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     let mut header = tar::Header::new_ustar();
     header.set_path("zeros").unwrap();
@@ -388,7 +388,7 @@ fn holes_stay_holes() {
 }
 
 #[test]
-fn a_damaged_archive_is_an_error() {
+fn damaged_archive_is_an_error() {
     let whole = Archive::default().file("a", &[b'x'; 5000]).end();
     for archive in [&whole[..700], &whole[..100], &b"no archive at all".repeat(100)[..]] {
         let error = Place::new().unpack(archive, &Limits::default()).unwrap_err();
@@ -401,7 +401,7 @@ proptest::proptest! {
 
     /// Whatever entries an archive has, in whatever order, nothing outside is touched.
     #[test]
-    fn nothing_lands_outside(
+    fn arbitrary_archive_writes_nothing_outside(
         entries in proptest::collection::vec((0..8u8, 0..14usize, 0..14usize), 1..25),
         changed in proptest::collection::vec((0..8192usize, 0u8..), 0..3),
     ) {
