@@ -100,7 +100,7 @@ pub const LIST: &[Attack] = &[
     also(
         24,
         "the same name in other letters",
-        &[elsewhere!("engine/workspace/src/protected/tests.rs", "what_others_run_is_protected")],
+        &[elsewhere!("engine/workspace/src/protected/tests.rs", "names_executed_by_tools_are_protected")],
     ),
     n(25, "sparse file of a terabyte"),
     n(26, "a million files"),

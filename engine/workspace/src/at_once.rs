@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_is_done_once() {
+    fn items_are_processed_once() {
         for count in [0, 1, MAX_SEQUENTIAL_ITEMS, MAX_SEQUENTIAL_ITEMS + 1, 5_000] {
             let items: Vec<AtomicUsize> = (0..count).map(|_| AtomicUsize::new(0)).collect();
             let all = at_once(&items, |item| {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_ends_it_and_says_which() {
+    fn first_failure_stops_and_is_returned() {
         for count in [10, 5_000] {
             let items: Vec<usize> = (0..count).collect();
             let all = at_once(&items, |item| match item {

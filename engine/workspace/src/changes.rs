@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_layer_s_changes() {
+    fn layer_changes_are_listed() {
         let base = [("a", "1"), ("d/x", "1"), ("d/y", "1")];
         assert_eq!(found(&base, &[], |_| (), &[]), []);
         assert_eq!(found(&base, &[("a", "1")], |_| (), &[]), [], "copied up and not changed");
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn mountpoints_are_nobody_s_doing() {
+    fn mountpoints_are_not_reported_as_changes() {
         let mountpoint = |l: &Folder| l.make_all(Path::new("tools/venv")).unwrap();
         assert_eq!(found(&[], &[], mountpoint, &["tools/venv"]), []);
         assert_eq!(
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_compared_as_a_whole() {
+    fn copied_tree_is_compared_completely() {
         let ((_a, base), (_b, copy)) =
             (folder(&[("a", "1"), ("b", "1"), ("d/x", "1")]), folder(&[("a", "1"), ("b", "2"), ("n", "")]));
         let whole = Layer { folder: &copy, whole: true };
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_is_looked_at_is_an_error() {
+    fn excess_files_are_an_error() {
         let ((_a, base), (_b, upper)) = (folder(&[]), folder(&[("a", ""), ("b", ""), ("c", "")]));
         let looked = changes(&Stack::new([], &base), &[Layer::over(&upper)], &[], 1);
         assert!(looked.unwrap_err().to_string().contains("more than 1 files"));

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_ends_with_a_newline_and_nothing_else() {
+    fn diff_lines_end_at_newline_only() {
         let text = shown(&[(b"a", "1\n2\n")], &[(b"a", "1\r3\n2\r"), (b"b", "x")]);
         let want = "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1,2 +1,2 @@\n-1\n-2\n+1\r3\n+2\r\n\\ No newline at end of file\n\
             diff --git a/b b/b\nnew file mode 100644\n--- /dev/null\n+++ b/b\n@@ -0,0 +1 @@\n+x\n\\ No newline at end of file\n";
@@ -276,13 +276,13 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_its_bytes() {
+    fn diff_quotes_name_bytes() {
         let text = shown(&[], &[(b"\xff\n\"", "1\n")]);
         assert!(text.contains("+++ \"b/\\377\\n\\\"\"\n"), "{text}");
     }
 
     #[test]
-    fn what_is_no_text_shows_size_right_and_lines() {
+    fn binary_diff_shows_size_mode_and_lines() {
         let text = shown(&[(b"s.sh", "#!/bin/sh\necho 1\n")], &[(b"s.sh", "#!/bin/sh\necho \0 2\n")]);
         let want = "diff --git a/s.sh b/s.sh\nBinary files a/s.sh and b/s.sh differ\n\
             # b/s.sh: 19 bytes; \\x.. stands for bytes that are no text\n\
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_named() {
+    fn files_beyond_diff_limit_are_named() {
         let dir = tempfile::tempdir().unwrap();
         for name in ["a", "b", ".c"] {
             std::fs::write(dir.path().join(name), "1\n").unwrap();
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn no_number_of_changes_leaves_a_name_out() {
+    fn diff_names_every_changed_file() {
         let names: Vec<String> = (0..1502).map(|n| format!("f{n:04}")).collect();
         let files: Vec<(&[u8], &str)> = names.iter().map(|name| (name.as_bytes(), "1\n")).collect();
         let dir = tempfile::tempdir().unwrap();
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn other_permissions_are_told() {
+    fn diff_reports_changed_permissions() {
         let node = |kind, mode| Some(Node { kind, mode, bytes: 0, names: 1, changed: (0, 0), owner: (0, 0) });
         let told = |was, is| {
             let mut text = String::new();

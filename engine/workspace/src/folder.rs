@@ -559,7 +559,7 @@ mod tests {
 
     /// For an unprivileged user only: root can read everything.
     #[test]
-    fn only_what_is_ours_is_made_readable() {
+    fn own_files_are_made_readable() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         std::fs::write(&file, "x").unwrap();

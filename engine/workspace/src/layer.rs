@@ -215,7 +215,7 @@ mod tests {
         /// Whatever a program does, its changes as layers over the original show the tree that it left, both
         /// as separate layers and merged.
         #[test]
-        fn layers_show_what_the_program_left(
+        fn layers_show_tree_left_by_program(
             runs in proptest::collection::vec(
                 proptest::collection::vec((0..5u8, 0..9usize), 1..12), 1..4,
             ),

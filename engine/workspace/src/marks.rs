@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_to_be_looked_at() {
+    fn notable_changes_are_marked() {
         let node = |(kind, mode): (Kind, u32)| Node {
             kind,
             mode,

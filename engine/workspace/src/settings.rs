@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_one_setting_is_read() {
+    fn git_setting_spellings_are_read_alike() {
         for text in [
             "[core]\n\thooksPath = a/b\n",
             "[core] hooksPath = a/b",
@@ -222,7 +222,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(value in "[ -~\t\n]{0,24}", break_at in 0usize..30, section in "[a-z][a-z0-9-]{0,6}", name in "[a-zA-Z][a-zA-Z0-9-]{0,8}") {
+        fn quoted_git_setting_round_trips(value in "[ -~\t\n]{0,24}", break_at in 0usize..30, section in "[a-z][a-z0-9-]{0,6}", name in "[a-zA-Z][a-zA-Z0-9-]{0,8}") {
             let mut quoted = String::from("\"");
             for (place, c) in value.chars().enumerate() {
                 if place == break_at {
@@ -239,7 +239,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_stop_it(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+        fn arbitrary_settings_cause_no_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
             let _ = settings(&bytes);
         }
     }

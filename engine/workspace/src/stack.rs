@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_show_what_an_overlay_shows() {
+    fn stack_shows_layers_like_overlay() {
         for (base, middle, top, shown) in [
             (&["a", "d/x"][..], &[][..], &["b"][..], &["a", "b", "d", "d/x"][..]),
             (&["a", "d/x"], &["-a"], &[], &["d", "d/x"]),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_layer_hides_all_below() {
+    fn opaque_layer_hides_lower_layers() {
         let (base, top) = (layer(&["a", "d/x"]), layer(&["d/y"]));
         let (base, top) = (Folder::open(base.path()).unwrap(), Folder::open(top.path()).unwrap());
         let stack = Stack::new([Layer { folder: &top, whole: true }], &base);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_on_the_way_has_nothing_below_it() {
+    fn link_has_no_entries_below() {
         let (base, outside) = (layer(&[]), layer(&["secret"]));
         let folder = Folder::open(base.path()).unwrap();
         folder.make_link(Path::new("out"), outside.path()).unwrap();

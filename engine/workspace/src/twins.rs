@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn another_spelling_of_what_is_there_is_its_twin() {
+    fn other_spelling_of_existing_name_is_twin() {
         for (new, old, want) in [
             ("makefile", "Makefile", Some("Makefile")),
             ("a/READ\u{200b}ME.md", "a/readme.MD", Some("a/readme.MD")),
@@ -105,7 +105,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_spelling_is_free(name in "[a-z]{1,8}(\\.[a-z]{1,3})?", upper in 1u16.., unseen in 0usize..12, deep in 0usize..3) {
+        fn respelled_names_are_twins(name in "[a-z]{1,8}(\\.[a-z]{1,3})?", upper in 1u16.., unseen in 0usize..12, deep in 0usize..3) {
             let mut spelt = String::new();
             for (at, c) in name.chars().enumerate() {
                 if at == unseen {

@@ -65,7 +65,7 @@ fn spelled(turn: usize) -> Vec<(String, String)> {
 }
 
 #[test]
-fn every_change_of_every_protected_name_is_left_out() {
+fn changes_to_protected_names_are_excluded() {
     let case = case(&[], |_, _| ());
     let view = Stack::new([], &case.original);
     let mut judge = Judge::new(&case.original, &view, &view, Allow::Nothing).unwrap();
@@ -93,7 +93,7 @@ fn every_change_of_every_protected_name_is_left_out() {
 }
 
 #[test]
-fn no_way_of_changing_a_protected_name_reaches_the_original() {
+fn protected_names_never_reach_original() {
     for (turn, way) in WAYS.into_iter().enumerate() {
         let names: Vec<_> = spelled(turn).into_iter().skip(turn).step_by(WAYS.len()).collect();
         // Every second name exists before.
@@ -123,7 +123,7 @@ fn no_way_of_changing_a_protected_name_reaches_the_original() {
 }
 
 #[test]
-fn what_is_ordinary_beside_protected_names_is_taken_over() {
+fn ordinary_files_beside_protected_names_are_committed() {
     // The file beside this one belongs to a virtual environment.
     let ordinary = |(_, name): &(String, String)| !name.ends_with("pyvenv.cfg");
     let names: Vec<_> = spelled(0).into_iter().filter(ordinary).step_by(WAYS.len()).collect();
@@ -164,7 +164,7 @@ fn path() -> impl Strategy<Value = PathBuf> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn a_commit_changes_no_path_of_git(
+    fn commit_changes_no_git_path(
         there in prop::collection::vec(path(), 0..8),
         changed in prop::collection::vec((path(), prop::sample::select(WAYS.to_vec())), 1..8),
         allow in prop::sample::select(vec![Allow::Nothing, Allow::Names]),

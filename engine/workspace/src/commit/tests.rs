@@ -15,7 +15,7 @@ fn change(path: &str, what: What, before: Option<Kind>, after: Option<Kind>) -> 
 }
 
 #[test]
-fn what_somebody_else_changed_is_a_conflict() {
+fn concurrent_change_is_a_conflict() {
     use Kind::{File, Folder};
     let since = (10, 0);
     for (change, now, conflict) in [
@@ -132,7 +132,7 @@ fn protected_names_links_and_setuid_bits_stay_out() {
 }
 
 #[test]
-fn a_bare_repository_is_one_more_place_for_settings() {
+fn bare_repository_settings_are_excluded() {
     for (already, new, left) in [
         (&["x"][..], &["b/HEAD", "b/config", "b/objects/aa/1", "b/refs/x", "b/README"][..], 5),
         (&["b/HEAD", "b/objects/x", "b/refs/x"], &["b/config", "b/hooks/update", "b/objects/aa/1"], 3),
@@ -160,7 +160,7 @@ fn a_bare_repository_is_one_more_place_for_settings() {
 }
 
 #[test]
-fn a_file_in_place_of_a_folder_with_something_protected_stays_out() {
+fn file_replacing_protected_folder_is_excluded() {
     let case = case(&["d/.mcp.json", "d/x", "e"], |path, upper| {
         std::fs::write(path.join("d"), "new").unwrap();
         std::fs::write(path.join("e"), "new").unwrap();
@@ -173,7 +173,7 @@ fn a_file_in_place_of_a_folder_with_something_protected_stays_out() {
 }
 
 #[test]
-fn an_environment_is_one_by_its_form() {
+fn virtual_environment_is_recognised_by_form() {
     for name in ["venv", "env", "any/where", ".venv"] {
         for (already, new) in [
             (&["pyvenv.cfg"][..], &["bin/python", "lib/site-packages/x.pth", "new"][..]),
@@ -200,7 +200,7 @@ fn an_environment_is_one_by_its_form() {
 }
 
 #[test]
-fn byte_code_stays_out_and_is_told_in_one_line() {
+fn byte_code_is_excluded_with_one_line() {
     let case = case(&["d/__pycache__/old.pyc"], |path, upper| {
         for file in ["a.py", "__pycache__/a.cpython-311.pyc", "p/__pycache__/b.pyc", "c.pyo", "p/b.py", "pyc"]
         {
@@ -220,7 +220,7 @@ fn byte_code_stays_out_and_is_told_in_one_line() {
 }
 
 #[test]
-fn a_folder_that_stays_is_not_told_as_taken_over() {
+fn retained_folder_is_not_reported_as_committed() {
     let case = case(&["d/.mcp.json", "d/x"], |_, upper| upper.whiteout(Path::new("d")).unwrap());
     let committed = case.commit(&later()).unwrap();
     assert_eq!(committed.done, [PathBuf::from("d/x")]);
@@ -228,7 +228,7 @@ fn a_folder_that_stays_is_not_told_as_taken_over() {
 }
 
 #[test]
-fn more_bytes_than_the_run_may_write_are_not_stored() {
+fn commit_exceeding_byte_limit_fails() {
     let case = case(&["a"], |path, _| {
         std::fs::write(path.join("a"), "new").unwrap();
         // Sparse: the files take no disk space here, but 1 TiB each when copied.
@@ -242,7 +242,7 @@ fn more_bytes_than_the_run_may_write_are_not_stored() {
 }
 
 #[test]
-fn names_of_one_file_are_replaced_and_removed_together() {
+fn hard_links_are_replaced_and_removed_together() {
     let case = case(&["a"], |path, upper| {
         for name in ["a", "b"] {
             std::fs::write(path.join(name), "new").unwrap();
@@ -261,7 +261,7 @@ fn names_of_one_file_are_replaced_and_removed_together() {
 }
 
 #[test]
-fn what_was_changed_since_the_first_look_is_not_removed() {
+fn removal_needs_unchanged_file() {
     let case = case(&["a"], |_, upper| upper.whiteout(Path::new("a")).unwrap());
     let gone = change("a", What::Deleted, Some(Kind::File), None);
     assert!(remove(&case.original, &gone, &HashSet::new(), (0, 0)).is_err());
@@ -270,7 +270,7 @@ fn what_was_changed_since_the_first_look_is_not_removed() {
 
 /// For an unprivileged user only: root can write everywhere.
 #[test]
-fn folders_that_nobody_may_write_to_are_taken_over() {
+fn unwritable_folders_are_committed() {
     use std::os::unix::fs::PermissionsExt;
     let mode = |path: &Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
     let case = case(&["old/x"], |path, _| {
@@ -300,7 +300,7 @@ fn folders_that_nobody_may_write_to_are_taken_over() {
 
 /// More changes than are processed by one thread.
 #[test]
-fn many_changes_are_taken_over_whole() {
+fn three_hundred_changes_are_committed() {
     let names: Vec<String> = (0..300).map(|n| format!("d{}/f{n}", n % 7)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let case = case(&names, |path, upper| {
@@ -335,7 +335,7 @@ fn many_changes_are_taken_over_whole() {
 }
 
 #[test]
-fn a_conflict_takes_nothing_over() {
+fn conflict_commits_nothing() {
     let case = case(&["a", "b"], |path, _| {
         std::fs::write(path.join("a"), "new").unwrap();
         std::fs::write(path.join("c"), "new").unwrap();
@@ -347,7 +347,7 @@ fn a_conflict_takes_nothing_over() {
 }
 
 #[test]
-fn a_file_put_into_a_deleted_folder_meanwhile_is_a_conflict() {
+fn file_added_to_deleted_folder_is_conflict() {
     let case = case(&["d/x"], |_, upper| upper.whiteout(Path::new("d")).unwrap());
     let before = Stack::new([], &case.original);
     let layer = Layer::over(&case.upper);
@@ -359,7 +359,7 @@ fn a_file_put_into_a_deleted_folder_meanwhile_is_a_conflict() {
 }
 
 #[test]
-fn a_link_put_into_the_original_meanwhile_is_not_followed() {
+fn concurrent_link_in_original_is_not_followed() {
     let outside = tempfile::tempdir().unwrap();
     let case = case(&["d/x"], |path, upper| {
         upper.make_all(Path::new("d")).unwrap();
@@ -375,7 +375,7 @@ fn a_link_put_into_the_original_meanwhile_is_not_followed() {
 }
 
 #[test]
-fn what_a_killed_commit_left_goes_with_the_next() {
+fn remains_of_killed_commit_are_removed() {
     let case = case(&["a"], |path, _| std::fs::write(path.join("a"), "new").unwrap());
     case.original.make_all(Path::new(".hotcell-commit-dead/x")).unwrap();
     case.commit(&later()).unwrap();

@@ -120,13 +120,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_text_is_written_out() {
+    fn binary_bytes_are_escaped() {
         assert_eq!(written_out(b"a\0\\x00\x1b\xff\t\n\xc3\xa9"), "a\\x00\\\\x00\\x1b\\xff\t\n\u{e9}");
         assert!(mostly_text(b"#!/bin/sh\necho \0\n") && mostly_text(b"") && !mostly_text(b"\x7fELF\0\0\0\0"));
     }
 
     #[test]
-    fn size_right_and_beginning_are_told() {
+    fn binary_summary_has_size_mode_and_beginning() {
         let told = |bytes: &[u8], size: u64| {
             let mut text = String::new();
             describe(&mut text, "b/x", &Opaque::of(bytes, size), true);

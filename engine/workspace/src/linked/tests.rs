@@ -29,7 +29,7 @@ fn protects(files: &[(&str, &str)], below: &str, paths: &[&str]) -> Vec<bool> {
 }
 
 #[test]
-fn what_settings_name_is_protected_wherever_git_finds_them() {
+fn paths_named_in_git_settings_are_protected() {
     let bare = "[core]\n\tbare = false\n";
     for (files, below, named, free) in [
         (&[(".git/config", "[core] hooksPath = tools/hooks")][..], "", "tools/hooks/pre-commit", "tools/x"),
@@ -102,7 +102,7 @@ fn what_settings_name_is_protected_wherever_git_finds_them() {
 }
 
 #[test]
-fn a_work_tree_elsewhere_is_one_more_base() {
+fn separate_work_tree_is_another_base() {
     let files = [
         ("b/HEAD", ""),
         ("b/commondir", "."),
@@ -113,7 +113,7 @@ fn a_work_tree_elsewhere_is_one_more_base() {
 }
 
 #[test]
-fn a_protected_name_that_is_the_project_protects_all_of_it() {
+fn protected_link_to_project_protects_everything() {
     for link in [".vscode", "sub/.idea"] {
         let says = if link.contains('/') { "->.." } else { "->." };
         assert_eq!(
@@ -125,7 +125,7 @@ fn a_protected_name_that_is_the_project_protects_all_of_it() {
 }
 
 #[test]
-fn usual_settings_protect_nothing() {
+fn usual_git_settings_protect_nothing() {
     let usual = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n\
         [remote \"origin\"]\n\turl = git@github.com:me/src.git\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n\
         [branch \"main\"]\n\tremote = .\n\tmerge = refs/heads/main\n[user]\n\tname = src docs\n[credential]\n\thelper = store\n";
@@ -143,7 +143,7 @@ fn home_is_a_folder_around_the_project() {
 }
 
 #[test]
-fn what_cannot_be_read_protects_all_that_it_may_name() {
+fn unreadable_settings_protect_possible_targets() {
     for (files, paths, want) in [
         (&[(".git/config", "[core\n")][..], ["a", "sub/a"], [true, true]),
         (&[("sub/.git/config", "[core]\nx = \"\n")], ["a", "sub/a"], [false, true]),
@@ -157,7 +157,7 @@ fn what_cannot_be_read_protects_all_that_it_may_name() {
 }
 
 #[test]
-fn more_names_than_are_looked_at_protect_everything() {
+fn excess_names_protect_everything() {
     let dir = tempfile::tempdir().unwrap();
     for name in 0..3000 {
         std::fs::write(dir.path().join(format!("f{name}")), "").unwrap();

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_and_paths_are_found_and_data_is_not() {
+    fn git_settings_yield_commands_and_paths_only() {
         for (section, name, value, path) in [
             ("core", "hookspath", "my tools/hooks", "my tools/hooks"),
             ("core", "fsmonitor", "tools/fs --x", "tools/fs"),
@@ -219,7 +219,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_path_in_any_command_is_found(before in "(sh |exec |a=b; |cd x && |\\(|`|FOO=1 )?", quote in "['\"]?", after in "( %f|; x|\\)|`| > /dev/null|\\|cat)?", path in "[a-z]{1,5}/[a-z.]{1,5}[a-z]") {
+        fn path_in_alias_command_is_found(before in "(sh |exec |a=b; |cd x && |\\(|`|FOO=1 )?", quote in "['\"]?", after in "( %f|; x|\\)|`| > /dev/null|\\|cat)?", path in "[a-z]{1,5}/[a-z.]{1,5}[a-z]") {
             let value = format!("!{before}{quote}{path}{quote}{after}");
             prop_assert!(of("alias", "x", &value).contains(std::path::Path::new(&path)), "{value}");
         }

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_sees_in_a_name_is_known() {
+    fn invisible_characters_in_names_are_detected() {
         for name in [
             "a\nb",
             "b\u{1b}[8m",

@@ -16,7 +16,7 @@ fn by(path: &str) -> Option<&'static str> {
 }
 
 #[test]
-fn the_file_is_read_whole_and_says_why() {
+fn protected_names_file_parses_with_reasons() {
     let mut seen = HashSet::new();
     let mut sections = HashSet::new();
     for line in NAMES.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -39,7 +39,7 @@ fn the_file_is_read_whole_and_says_why() {
 }
 
 #[test]
-fn what_others_run_is_protected() {
+fn names_executed_by_tools_are_protected() {
     for (path, want) in [
         (".git/hooks/pre-commit", Some(".git")),
         ("vendor/x/.git/objects/aa/bb", Some(".git")),
@@ -153,7 +153,7 @@ fn settings_that_are_not_hidden_are_protected() {
 }
 
 #[test]
-fn a_star_stands_for_any_characters() {
+fn star_matches_any_characters() {
     for (pattern, name, want) in [
         ("a*", "abc", true),
         ("*.x", "a.x", true),
@@ -168,7 +168,7 @@ fn a_star_stands_for_any_characters() {
 
 proptest! {
     #[test]
-    fn no_spelling_of_a_protected_name_is_free(
+    fn spellings_of_protected_names_are_protected(
         at in 0usize..5000, upper in any::<u64>(), unseen in 0usize..40, tail in "[ .]{0,3}", above in "[a-z]{0,3}", below in "[a-z]{0,3}"
     ) {
         let all: Vec<_> = rules().collect();
@@ -187,7 +187,7 @@ proptest! {
     }
 
     #[test]
-    fn every_hidden_name_is_protected_or_known_to_be_data(name in "\\.[^/\\\\]{1,12}") {
+    fn hidden_names_are_protected_or_known_data(name in "\\.[^/\\\\]{1,12}") {
         let free = protected(Path::new(&name)).is_none();
         let names = spelling::names(&name);
         prop_assert!(!free || names.iter().all(|name| !is_hidden_name(name) || RULES.is_data(name, true)), "{name:?}");

@@ -59,7 +59,7 @@ fn files_are_written_deleted_snapshotted_and_discarded() {
 }
 
 #[test]
-fn a_fork_goes_its_own_way() {
+fn fork_changes_independently() {
     let (_dir, store, original) = store();
     let mut one = store.create(Source::Folder(original)).unwrap();
     one.write(&[new("f", "1")]).unwrap();
@@ -88,7 +88,7 @@ fn many_changes_are_merged() {
 }
 
 #[test]
-fn a_commit_leaves_what_is_protected_in_the_workspace() {
+fn commit_retains_protected_changes_in_workspace() {
     let (_dir, store, original) = store();
     let mut w = store.create(Source::Folder(original.clone())).unwrap();
     w.write(&[new("a", "2"), new(".mcp.json", "{}")]).unwrap();
@@ -105,7 +105,7 @@ fn a_commit_leaves_what_is_protected_in_the_workspace() {
 }
 
 #[test]
-fn what_somebody_changed_stays_a_conflict_after_going_back_and_committing() {
+fn conflict_persists_after_revert_and_commit() {
     let (_dir, store, original) = store();
     let conflict = |w: &mut Workspace<'_>, allow: bool| {
         matches!(w.commit(allow, None), Err(StoreError::Commit(CommitError::Conflict(_))))
@@ -128,7 +128,7 @@ fn what_somebody_changed_stays_a_conflict_after_going_back_and_committing() {
 }
 
 #[test]
-fn what_was_committed_can_be_changed_and_committed_again() {
+fn committed_workspace_can_be_committed_again() {
     let (_dir, store, original) = store();
     let mut w = store.create(Source::Folder(original.clone())).unwrap();
     w.write(&[new("a", "2"), new(".mcp.json", "{}")]).unwrap();
@@ -139,7 +139,7 @@ fn what_was_committed_can_be_changed_and_committed_again() {
 }
 
 #[test]
-fn sizes_that_no_disk_has_are_over_the_quota() {
+fn impossible_sizes_exceed_quota() {
     let (dir, store, _) = store();
     let mut w = store.create(Source::Empty).unwrap();
     let upper = dir.path().join("upper");
@@ -166,7 +166,7 @@ fn sizes_that_no_disk_has_are_over_the_quota() {
 
 /// For an unprivileged user only: root can write everywhere.
 #[test]
-fn folders_that_nobody_may_write_to_are_kept_and_removed() {
+fn unwritable_folders_are_stored_and_removed() {
     use std::os::unix::fs::PermissionsExt;
     let (dir, store, original) = store();
     let mut w = store.create(Source::Folder(original)).unwrap();
@@ -188,7 +188,7 @@ fn folders_that_nobody_may_write_to_are_kept_and_removed() {
 }
 
 #[test]
-fn a_damaged_record_harms_only_itself() {
+fn damaged_record_affects_only_itself() {
     let (_dir, store, original) = store();
     let mut w = store.create(Source::Folder(original)).unwrap();
     std::fs::write(store.path.join("ws_00.json"), "{").unwrap();
@@ -199,7 +199,7 @@ fn a_damaged_record_harms_only_itself() {
 }
 
 #[test]
-fn what_is_in_use_or_unknown_or_too_much_is_refused() {
+fn busy_unknown_or_oversized_workspace_is_refused() {
     let (dir, store, original) = store();
     let held = store.create(Source::Folder(original)).unwrap();
     let id = held.id().to_owned();
@@ -227,7 +227,7 @@ fn what_is_in_use_or_unknown_or_too_much_is_refused() {
 }
 
 #[test]
-fn what_a_killed_writer_left_goes() {
+fn remains_of_killed_writer_are_removed() {
     let (_dir, store, _) = store();
     std::fs::create_dir_all(store.layer_path("unfinished-999999999-x/y")).unwrap();
     std::fs::create_dir_all(store.layer_path("nobodys")).unwrap();
@@ -236,7 +236,7 @@ fn what_a_killed_writer_left_goes() {
 }
 
 #[test]
-fn an_export_unpacks_to_the_view() {
+fn export_unpacks_to_workspace_view() {
     let (dir, store, original) = store();
     let mut w = store.create(Source::Folder(original)).unwrap();
     w.write(&[NewFile { executable: true, ..new("d/run", "#!/bin/sh\n") }]).unwrap();
@@ -255,7 +255,7 @@ fn text(workspace: &Workspace<'_>, path: &str) -> String {
 }
 
 #[test]
-fn what_is_pinned_stays_readable_while_others_change_and_remove_it() {
+fn pinned_state_stays_readable_after_removal() {
     let (_dir, store, original) = store();
     let mut w = store.create(Source::Folder(original)).unwrap();
     let id = w.id().to_owned();
@@ -296,7 +296,7 @@ fn on_disk(store: &Store) -> (u64, usize, usize) {
 }
 
 #[test]
-fn states_that_share_almost_everything_cost_what_differs() {
+fn snapshots_share_unchanged_content() {
     let (_dir, store, _) = store();
     let mut w = store.create(Source::Empty).unwrap();
     let text =
@@ -326,7 +326,7 @@ fn names_of_files(workspace: &Workspace<'_>) -> usize {
 }
 
 #[test]
-fn a_dead_one_s_pin_holds_nothing() {
+fn pin_of_dead_process_is_released() {
     let (_dir, store, _) = store();
     let mut w = store.create(Source::Empty).unwrap();
     w.write(&[new("f", "1")]).unwrap();
@@ -346,7 +346,7 @@ fn upper(dir: &Path, name: &str, does: impl FnOnce(&Folder)) -> Folder {
 }
 
 #[test]
-fn a_run_s_changes_are_added_to_what_the_workspace_has_become_or_refused() {
+fn run_changes_merge_or_are_refused() {
     let (dir, store, original) = store();
     let put = |path: &'static str, text: &'static str| {
         move |folder: &Folder| {
@@ -421,7 +421,7 @@ proptest::proptest! {
     /// When two runs that began together are added one after the other, either both are kept whole, or the
     /// second is refused.
     #[test]
-    fn of_two_runs_at_once_both_stay_or_the_second_is_refused(
+    fn concurrent_runs_merge_or_second_is_refused(
         first in proptest::collection::btree_map(0usize..6, 0u8..4, 1..4),
         second in proptest::collection::btree_map(0usize..6, 0u8..4, 1..4),
     ) {
