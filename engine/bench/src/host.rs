@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quarter_of_the_processors_is_a_busy_machine() {
+    fn busy_threshold_is_quarter_of_processors() {
         for (processors, load, busy) in [(2, 0.4, false), (2, 0.6, true), (64, 3.0, false), (1, 4.0, true)] {
             assert_eq!(HostRow { processors, load, ..HostRow::default() }.is_busy(), busy, "{load}");
         }

@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_has_its_command() {
+    fn peers_have_their_commands() {
         let place = Place {
             folders: vec![("bin", Some("usr/bin".into())), ("lib64", None)],
             image: Some("1a2b".to_owned()),
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_run_says_why() {
+    fn failed_peer_command_is_explained() {
         for (words, want) in [
             (&["sh", "-c", "echo; echo ' no right ' >&2; exit 3"][..], Err("no right")),
             (&["sh", "-c", "exit 3"], Err("exit status: 3")),

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_summed_by_their_whole_name() {
+    fn fields_are_summed_by_complete_name() {
         let text = "Slab:  10 kB\nSUnreclaim:   7 kB\nPercpu: 3 kB\nodd\n";
         for (fields, want) in [(&["Slab:"][..], 10), (&["SUnreclaim:", "Percpu:"], 10), (&["S"], 0)] {
             assert_eq!(sum(text, fields), want, "{fields:?}");
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_is_resident_and_shares() {
+    fn own_process_has_resident_and_shared_memory() {
         assert!(resident("self") > 0);
         assert!(share(std::process::id()).is_some_and(|bytes| bytes > 0));
         assert!(!descendants(std::process::id()).contains(&1));

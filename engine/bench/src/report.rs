@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_of_a_table_are_compared_with_each_other() {
+    fn table_rows_are_compared() {
         let row = |variant: &str, us: f64| Row::of_times("w", variant, &[us].into_iter().collect());
         let failed = Measured {
             what: "w".to_owned(),

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_leaves_the_page() {
+    fn svg_text_stays_within_page() {
         let long = "<&\"long\u{1b}".repeat(40);
         let bars = vec![(long.clone(), 1e12), ("below".to_owned(), -3.0), (String::new(), 0.0)];
         let panel = Panel { title: long.clone(), note: long.clone(), bars };
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_has_a_panel_for_what_was_measured() {
+    fn report_has_panels_for_measured_rows() {
         let mut report = Report::new(HostRow::default());
         assert!(panels(&report).is_empty());
         assert_eq!(check(&picture(&report)), 2);

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn each_target_is_met_or_missed() {
+    fn targets_are_met_or_missed() {
         let bwrap = || PeerRow { name: "bubblewrap".to_owned(), ..PeerRow::default() };
         let gone = || PeerRow { missing: Some("not on PATH".to_owned()), ..bwrap() };
         let idle = |bytes| Row {

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "current_thread")]
-    async fn rates_of_what_runs_and_reasons_of_what_does_not() {
+    async fn throughput_has_rates_or_reasons() {
         let load = Load { in_flight: vec![1, 3], window: Duration::from_millis(20), rounds: 1 };
         let variants = [("bare", Stream::bare()), ("fails", Stream::Command(vec!["/bin/false".into()]))];
         let rows = measure(&variants, &load, &mut |_, _| {}).await;

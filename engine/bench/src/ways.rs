@@ -349,7 +349,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_takes_long_takes_part_seldom() {
+    fn slow_variants_take_part_less_often() {
         for (us, quickest, want) in [
             (0.0, f64::INFINITY, 1),
             (600.0, 600.0, 1),
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn who_fails_says_why_and_the_others_go_on() {
+    async fn failing_variant_is_explained_and_others_continue() {
         let variants = vec![
             Variant::new("w", "bare", Way::Bare),
             Variant::new("w", "fails", Way::Command(vec!["/bin/false".into()])),
