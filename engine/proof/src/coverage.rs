@@ -278,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_is_shown_by_something_or_says_why_not() {
+    fn attack_numbers_have_test_or_reason() {
         let numbers: Vec<u16> = LIST.iter().map(|a| a.number).collect();
         assert_eq!(numbers[..142], (1..=142).collect::<Vec<u16>>());
         assert!(numbers.windows(2).all(|two| two[0] < two[1]), "{numbers:?}");
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_tried_that_has_no_number() {
+    fn tests_have_listed_attack_numbers() {
         assert!(rows().all(|row| LIST.iter().any(|a| a.number == row.number)));
         for test in special::ALL {
             assert!(LIST.iter().any(|a| a.number == test.number()), "{}", test.name);
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_of_other_suites_are_there() {
+    fn named_tests_of_other_suites_exist() {
         for other in LIST.iter().flat_map(|a| a.elsewhere) {
             assert!(other.source.contains(&format!("fn {}()", other.test)), "{} {}", other.file, other.test);
         }

@@ -169,7 +169,7 @@ mod tests {
     use crate::report::tests::sample;
 
     #[test]
-    fn a_page_needs_nothing_else_and_is_escaped() {
+    fn html_page_is_self_contained_and_escaped() {
         let mut report = sample();
         report.attacks[0].rows[0].why = Some("<script>alert('x')</script>".to_owned());
         report.attacks[0].rows[0].standing = Standing::Failed;
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn every_character_with_a_meaning_is_taken_away() {
+    fn html_special_characters_are_escaped() {
         assert_eq!(escaped("<a href=\"x\">'&\u{1b}\n"), "&lt;a href=&quot;x&quot;&gt;&#39;&amp;\\u{1b}\n");
     }
 }

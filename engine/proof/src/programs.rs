@@ -33,7 +33,7 @@ mod tests {
     use crate::table::{Probe, rows};
 
     #[test]
-    fn every_script_that_a_row_names_is_here() {
+    fn row_scripts_exist() {
         for row in rows() {
             if let Probe::Python(name, _) | Probe::Shell(name, _) = row.probe {
                 assert!(SCRIPTS.iter().any(|(script, _)| *script == name), "{name}");

@@ -447,7 +447,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn rows_come_to_walls_and_attacks_to_their_worst_row() {
+    fn rows_determine_layers_and_attack_standing() {
         let standing = |done: Done| row_report(rows().next().expect("a row"), &done).standing;
         let both = [Layer::MountNs, Layer::Landlock];
         assert_eq!(standing(came(0, &both, User::Root)), Standing::TwoWalls);
@@ -472,7 +472,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn good_needs_something_that_ran_and_nothing_that_did_not() {
+    fn good_summary_needs_run_and_no_failure() {
         let one = |standing| {
             let report = sample();
             let attack = AttackReport { standing, ..report.attacks[0].clone() };
@@ -492,7 +492,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_form_reads_back_and_has_a_schema() {
+    fn attack_report_round_trips_and_has_schema() {
         let report = sample();
         let json = serde_json::to_value(&report).expect("JSON");
         assert_eq!(json["schema"], SCHEMA);

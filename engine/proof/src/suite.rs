@@ -314,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_share_arenas_only_where_they_leave_each_other_alone() {
+    fn arenas_are_shared_by_independent_rows() {
         let todo = items(&[], &User::ALL);
         let [quick, slow] = lanes(&todo);
         let count = |lane: &VecDeque<Job>| lane.iter().map(|(items, _)| items.len()).sum::<usize>();
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn only_rows_that_came_to_their_end_count() {
+    fn incomplete_rows_are_not_counted() {
         let run = Run {
             setting: crate::run::Setting::AllOn,
             ending: crate::run::Ending::Exited(0),
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_choose_what_runs_and_each_user_is_served() {
+    fn numbers_select_rows_for_both_users() {
         let both = items(&[15, 47, 68], &User::ALL);
         let names: Vec<String> =
             both.iter().map(|(item, user)| format!("{} {}", item.name(), user.name())).collect();

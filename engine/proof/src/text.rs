@@ -272,7 +272,7 @@ mod tests {
     use crate::table::rows;
 
     #[test]
-    fn a_report_reads_well() {
+    fn attack_report_renders_as_text() {
         let text = text(&sample(), false);
         for want in [
             "Linux 6.18 <b>&",
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_walls_fit_their_columns() {
+    fn names_and_layers_fit_columns() {
         for row in rows() {
             assert!(row.test_name().len() <= NAME_WIDTH, "{}", row.test_name());
             for user in User::ALL {

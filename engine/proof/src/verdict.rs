@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_says_nothing_without_a_layer_that_it_needs() {
+    fn row_is_skipped_without_needed_layer() {
         let row = ROW.needs(&[Layer::Cgroup]);
         assert!(matches!(verdict(&row, User::Root, &all(77, 77, 0, 0, 77)), Verdict::Skipped(_)));
     }
@@ -285,14 +285,14 @@ mod tests {
     }
 
     #[test]
-    fn a_survivor_is_a_way_through() {
+    fn surviving_process_fails_row() {
         let mut runs = all(77, 0, 0, 0, 77);
         runs[1].survivor = true;
         assert!(matches!(verdict(&ROW, User::Root, &runs), Verdict::Failed(_)));
     }
 
     #[test]
-    fn a_refusal_shows_nothing() {
+    fn refused_setting_proves_nothing() {
         let mut runs = all(77, 0, 0, 0, 77);
         runs[4].ending = Ending::Refused("needs mount_ns".to_owned());
         assert_eq!(verdict(&ROW, User::Root, &runs), Verdict::Held(Proven::Bare));
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_layer_needs_goes_with_it() {
+    fn dependent_layer_is_removed_with_its_base() {
         let mut runs = all(77, 0, 77, 0, 77);
         assert!(
             matches!(verdict(&ROW, User::User, &runs), Verdict::Failed(_)),
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn one_wall_needs_its_reason() {
+    fn single_layer_needs_a_reason() {
         let one = ROW.single("nothing else covers it");
         let runs = vec![
             run(Setting::Bare, 77),
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_work_must_work() {
+    fn honest_example_must_work() {
         let row = Row::works(101, "example", Probe::C("example", &[]));
         assert_eq!(verdict(&row, User::User, &[run(Setting::AllOn, 0)]), Verdict::Works);
         for code in [1, 38, 77] {
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expected_limit_counts_and_another_does_not() {
+    fn expected_limit_counts_and_another_fails() {
         let row = ROW.stopped_by(&["memory_limit"]);
         let mut runs = all(77, 0, 0, 0, 77);
         runs[1].ending = Ending::Limit("memory_limit".to_owned());

@@ -366,7 +366,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn an_old_landlock_is_no_wall_against_what_it_does_not_know() {
+    fn older_landlock_version_does_not_count() {
         let row = Row::attack(1, "x", Probe::Shell("x", &[]), &[]);
         for (from, layer, version, want) in [
             (1, Layer::Landlock, 1, true),
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn every_attack_has_two_walls_or_a_reason() {
+    fn attacks_have_two_layers_or_a_reason() {
         for row in rows().filter(|r| r.expect == Expect::Stopped) {
             let mut some_user_has_one = false;
             for user in User::ALL.into_iter().filter(|u| row.is_for(*u)) {
