@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn python() {
+    fn python_source_is_analyzed() {
         let source = "import os, sys as s\nfrom a.b import c\n\nclass K:\n    def m(self, x=1, *y, z: int = 2):\n        if x and y:\n            for q in x:\n                pass\n        elif z:\n            pass\n        return [i for i in y if i]\n\ndef f():\n    def g(): return 1 if 2 else 3\n    try:\n        g()\n    except ValueError:\n        pass\n";
         let (functions, types, imports) = told(Language::Python, source);
         assert_eq!(functions, ["K.m@5-11(4) 7/2", "f@13-18(0) 2/1", "f.g@14-14(0) 2/0"]);
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn rust() {
+    fn rust_source_is_analyzed() {
         let source = "use std::io::{self, Read};\nstruct S;\nimpl S {\n    fn m(&self, x: u8) -> Option<u8> {\n        match x {\n            0 if x > 1 && x < 3 => None?,\n            _ => Some(1),\n        }\n    }\n}\nfn f() { for _ in 0..1 { if true {} else if false {} } }\n";
         let (functions, types, imports) = told(Language::Rust, source);
         assert_eq!(functions, ["S.m@4-9(2) 5/1", "f@11-11(0) 4/2"]);
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_counted_and_bad_syntax_is_told() {
+    fn analysis_counts_lines_and_syntax_errors() {
         let report = analyze("# a\n\nx = 1 # b\ndef f(:\n  pass\n", Language::Python).unwrap();
         assert_eq!((report.lines, report.comment_lines), (5, 2));
         assert!(report.syntax_errors > 0 && report.code_lines >= 3);

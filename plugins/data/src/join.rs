@@ -95,7 +95,7 @@ mod tests {
     use crate::table::{show, table};
 
     #[test]
-    fn each_kind_keeps_its_rows() {
+    fn join_kinds_retain_their_rows() {
         let left = table("id,x\n1,a\n2,b\n2,c\n,d\n");
         let right = table("key,x\n2,p\n2,q\n3,r\n,s\n");
         let joined = |kind| join(&left, &right, &["id".into()], &["key".into()], kind).unwrap();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_join_cannot_explode() {
+    fn join_result_is_bounded() {
         let many = table(&format!("k\n{}", "1\n".repeat(2_000)));
         assert!(
             join(&many, &many, &["k".into()], &["k".into()], Kind::Inner).unwrap_err().contains("more than")

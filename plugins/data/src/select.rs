@@ -91,7 +91,7 @@ mod tests {
     use crate::table::table;
 
     #[test]
-    fn each_operator_does_what_it_says() {
+    fn operators_compare_cells() {
         let table = table("n,s\n1,Ab\n10,b\n2,\n,abc\nx,B\n");
         for (column, operator, value, want) in [
             ("n", Operator::Equal, "1.0", &[0][..]),

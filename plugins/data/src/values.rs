@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_what_reads_as_one() {
+    fn numeric_cells_are_recognised() {
         for (cell, want) in [
             ("1", Some(1.0)),
             (" -2.5e3 ", Some(-2500.0)),

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_search_tells_file_and_line_and_what_it_did_not_read() {
+    fn search_reports_lines_and_unread_files() {
         let top = tempfile::tempdir().unwrap();
         let write = |path, content| fs::write(top.path().join(path), content).unwrap();
         fs::create_dir_all(top.path().join("a/d")).unwrap();

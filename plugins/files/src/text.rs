@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_an_error() {
+    fn binary_text_is_an_error() {
         assert!(part(&b"a\0b"[..], 3, 1, 1).unwrap_err().contains("read-bytes"));
         assert!(part(&b"a\0\nb"[..], 4, 2, 1).unwrap_err().contains("read-bytes"));
         assert!(part(&b"\xff\xfe"[..], 0, 1, 1).unwrap_err().contains("UTF-8"));

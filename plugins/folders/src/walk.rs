@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_is_in_order_and_as_deep_as_asked() {
+    fn walk_is_ordered_and_depth_limited() {
         let top = tree();
         let seen = |depth| {
             let mut seen = Vec::new();

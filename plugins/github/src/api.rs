@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_say_what_to_do() {
+    fn github_refusals_are_explained() {
         for (status, remaining, body, want) in [
             (
                 404,

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn problems_say_where_and_what() {
+    fn problems_have_paths_and_reason() {
         assert!(found(r#"{"name":"ab","age":3,"tags":["a"]}"#, SCHEMA).is_empty());
         for (document, instance, schema, part) in [
             ("{}", "", "", "name"),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_the_arguments_is_said() {
+    fn invalid_arguments_are_explained() {
         let error =
             |document: &str, schema: &str| check(document, schema, &[], Draft::V2020_12, true).unwrap_err();
         assert!(error("{", "{}").starts_with("the document is no JSON: EOF"));

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_that_come_again_are_told_with_their_place() {
+    fn duplicate_keys_are_reported_with_path() {
         for (text, want) in [
             (r#"{"a":1,"b":[{"a":null},2.5,-1,true,"x"]}"#, &[][..]),
             (r#"{"a":1,"a":2,"a":3}"#, &["/a", "/a"]),

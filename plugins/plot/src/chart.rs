@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_drawn_is_said() {
+    fn invalid_series_are_explained() {
         assert!(series(vec![]).is_err());
         assert!(
             series(vec![(Some("a".into()), Some(vec![1.0]), vec![1.0, 2.0])])

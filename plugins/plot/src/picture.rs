@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_is_drawn_with_its_words() {
+    fn charts_contain_their_labels() {
         let words =
             Words { title: Some("Title <&>".into()), x: Some("across".into()), y: Some("upwards".into()) };
         for (kind, chart) in charts() {
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_and_the_largest_are_drawn() {
+    fn extreme_sizes_are_drawn() {
         for (_, chart) in charts() {
             for size in [(200, 150), (2000, 2000)] {
                 assert!(png(&chart, &Words::default(), size).is_ok());

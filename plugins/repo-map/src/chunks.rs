@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbours_stay_together_and_nothing_is_lost() {
+    fn chunks_group_neighbours_completely() {
         let split = |files: &[(&'static str, u64)]| {
             let chunks = chunks(files.iter().copied(), 10);
             chunks.map(|all| {

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_have_the_sums_of_what_is_below() {
+    fn folder_sums_include_descendants() {
         let one = |size| Sums { files: 1, size, tokens: size };
         let files = [("a/b/c.rs", 1), ("a/b/d/e.rs", 2), ("a-b", 8), ("a/f", 4)];
         let files: BTreeMap<_, _> =
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_git_ignores_is_left_out() {
+    fn git_ignored_files_are_omitted() {
         let top = tempfile::tempdir().unwrap();
         for (path, content) in [
             (".gitignore", "/target\n*.log\n!keep.log\n"),

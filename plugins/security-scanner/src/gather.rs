@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_comes_first_and_counts() {
+    fn most_severe_findings_are_first() {
         let mut all = Gathered::new();
         all.add(Verdict::Review, vec![finding("b", 2, "note"), finding("b", 1, "note")], []);
         all.add(
