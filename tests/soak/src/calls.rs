@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_counts_as_right() {
+    fn answers_are_judged_by_outcome() {
         let of = |cause: &str, more: Value| {
             let mut answer = json!({ "cause": cause, "exit_code": 3, "stdout": { "text": "x\n" } });
             answer.as_object_mut().expect("an object").extend(more.as_object().cloned().unwrap_or_default());
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tool_is_a_component() {
+    fn echo_tool_is_a_component() {
         assert!(wat::parse_str(ECHO).is_ok());
     }
 }

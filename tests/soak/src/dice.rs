@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_repeats_and_runs_differ() {
+    fn seed_repeats_and_runs_differ() {
         let rolls = |seed, run| (0..4).map(|_| Dice::new(seed, run).roll()).collect::<Vec<_>>();
         assert_eq!(rolls(7, 1), rolls(7, 1));
         assert_ne!(rolls(7, 1), rolls(7, 2));
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_are_kept() {
+    fn weighted_choice_follows_weights() {
         let mut dice = Dice::new(1, 1);
         let kinds = [("never", 0), ("often", 9), ("rare", 1)];
         let drawn: Vec<&str> = (0..10_000).map(|_| dice.weighted(&kinds, |k| k.1).0).collect();

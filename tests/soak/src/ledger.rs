@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_that_are_lost_doubled_or_of_nobody_are_seen() {
+    fn lost_duplicate_and_foreign_lines_are_found() {
         let runs = [("a".to_owned(), true), ("b".to_owned(), false), ("c".to_owned(), true)];
         for (text, right) in [
             ("a\nb\nc\n", true),

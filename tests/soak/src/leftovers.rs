@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_of_each_sort_is_found() {
+    fn leftovers_of_every_kind_are_found() {
         let folder = tempfile::tempdir().expect("a folder");
         let work = folder.path();
         crate::prepare(work).expect("prepared");
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn who_made_a_group() {
+    fn group_name_yields_its_maker() {
         assert_eq!(maker("12-3456-4026531836-0"), Some((12, 3456)));
         for name in ["", "12-3456-7", "12-3456-7-8-9", "x-1-2-3", "cgroup.procs"] {
             assert_eq!(maker(name), None, "{name}");

@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_stat() {
+    fn stat_line_is_parsed() {
         let line = "7 (a) b (c) S 3 7 7 0 -1 4 0 0 0 0 1 2 0 0 20 0 1 0 4242 1 2\n";
         let want = Process { pid: 7, parent: 3, state: 'S', start: 4242, name: "a) b (c".to_owned() };
         assert_eq!(parse(7, line), Some(want));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_found_in_any_order() {
+    fn descendants_are_found_in_any_order() {
         let one = |pid, parent| Process { pid, parent, state: 'S', start: 0, name: String::new() };
         let all = [one(5, 4), one(2, 1), one(4, 3), one(3, 1), one(9, 8)];
         let mut found: Vec<i32> = descendants(&all, 3).iter().map(|p| p.pid).collect();

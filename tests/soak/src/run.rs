@@ -326,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_counts_as_right() {
+    fn run_endings_are_judged() {
         let place = Place { work: "/w".into(), hotcell: "/h".into(), cgroups: true, python: true };
         let kind = crate::kinds::here(&place)[0];
         let mut case = kind.case(&mut Dice::new(1, 1), &place, "mark");

@@ -79,7 +79,7 @@ mod tests {
     use std::time::Instant;
 
     #[test]
-    fn what_is_lost_and_what_is_doubled_is_seen() {
+    fn lost_and_duplicate_rows_are_found() {
         let mut seen = Seen::default();
         for (command, cause) in [
             (r#"["sh","m-1"]"#, "exited"),

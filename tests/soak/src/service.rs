@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_slope_of_a_line() {
+    fn slope_is_fitted() {
         let growing = slope(&[(0, 100), (1000, 110), (2000, 120), (3000, 130)]);
         assert!((growing - 10.0).abs() < 1e-9, "{growing}");
         assert!(slope(&[(0, 5), (10, 5), (20, 5)]).abs() < 1e-9);

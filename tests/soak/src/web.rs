@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_sent_again_only_where_the_server_had_closed_before() {
+    fn request_is_resent_only_after_idle_close() {
         for (age, wants) in [
             // Lost at once: an answer is missing.
             (Duration::ZERO, [Err(()), Ok(true), Err(())]),
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_forgets_so_many_sessions_and_no_more() {
+    fn forgotten_sessions_per_token_are_limited() {
         let address = SocketAddr::from(([127, 0, 0, 1], 1));
         let (one, other) = (Web::new(address, "one", false), Web::new(address, "other", false));
         assert!((0..MAX_ABANDONED_SESSIONS).all(|_| one.may_forget()));
