@@ -1,6 +1,7 @@
 //! The rows of plugins for tests of this crate, which has no plugins: nothing is taken, so an entry about one is a problem.
 
-use hotcell_state::audit::{Entry, Problem, Subject};
+use hotcell_guard::quarantine::Entry;
+use hotcell_state::audit::{Problem, Subject};
 use rusqlite::Connection;
 
 struct NoPlugins;

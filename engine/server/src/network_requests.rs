@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use hotcell_egress::AllowList;
 use hotcell_review::approvals::content::Content;
-use hotcell_review::permission::subject::{ApprovalSubject, MAX_SHOWN, readable, whole};
+use hotcell_review::permission::subject::{ApprovalSubject, MAX_TEXT_BYTES, readable, whole};
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_workspace::diff;
 use serde_json::Value;

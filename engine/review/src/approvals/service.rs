@@ -14,7 +14,10 @@ use rusqlite::Connection;
 
 use crate::permission::rows::{self, Row, now};
 use crate::permission::state::{By, Illegal, Step, next};
-use crate::permission::{Approval, ApprovalSubject, DEFAULT_LIFETIME, MAX_LIFETIME, State, MAX_PENDING_REQUESTS, MAX_PENDING_PER_CALLER};
+use crate::permission::{
+    Approval, ApprovalSubject, DEFAULT_LIFETIME, MAX_LIFETIME, MAX_PENDING_PER_CALLER, MAX_PENDING_REQUESTS,
+    State,
+};
 use crate::quarantine::service::{of_quarantine, reasoned};
 use crate::quarantine::{Quarantine, QuarantineError, QuarantineService};
 

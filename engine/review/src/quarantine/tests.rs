@@ -304,7 +304,7 @@ fn first_version_database_gains_quarantine_tables() {
     let place = Place::new();
     let folder = StateFolder::open(&place.state()).unwrap();
     let database = Connection::open(folder.database()).unwrap();
-    database.execute_batch(include_str!("../database/runs.sql")).unwrap();
+    database.execute_batch(include_str!("../../../state/src/database/runs.sql")).unwrap();
     database
         .execute_batch("INSERT INTO runs VALUES (1, 'aa', 0, '[]', '\"exited\"', 0, '{}', '{}')")
         .unwrap();

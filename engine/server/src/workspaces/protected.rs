@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use hotcell_review::approvals::content::Content;
-use hotcell_review::permission::subject::{ApprovalSubject, MAX_SHOWN, whole};
+use hotcell_review::permission::subject::{ApprovalSubject, MAX_TEXT_BYTES, whole};
 use hotcell_state::report::ErrorReport;
 use hotcell_workspace::store::Workspace;
 use hotcell_workspace::{Allow, Folder, Judge, diff};

@@ -19,7 +19,7 @@ use crate::workspaces::errors::{cannot, failed, in_the_way, of_store, over};
 use super::edits::{Edit, edited};
 use super::files::{around, plan};
 use super::protected;
-use super::{NewFile, WORKSPACE_TIMEOUT, Shared};
+use super::{NewFile, Shared, WORKSPACE_TIMEOUT};
 
 /// Maximum number of entries examined for a list.
 const MAX_ENTRIES: usize = 200_000;

@@ -26,7 +26,8 @@ const LEVELS: [(&str, Severity); 10] = [
 /// Parses psql's output, which may be mixed with the program's own. `source` is the file: psql reports the
 /// line on which a statement ends.
 pub fn read(printed: &str, source: &str) -> Vec<Diagnostic> {
-    let source: Vec<&str> = if source.len() > MAX_SOURCE_BYTES { Vec::new() } else { source.lines().collect() };
+    let source: Vec<&str> =
+        if source.len() > MAX_SOURCE_BYTES { Vec::new() } else { source.lines().collect() };
     let mut rows: Vec<Diagnostic> = Vec::new();
     // Each message has at most one place.
     let mut placed = true;
