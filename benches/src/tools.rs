@@ -228,7 +228,7 @@ fn plugin(name: &str, wasm: &[u8], work: &Path) -> Result<Plugin> {
     fs::write(&path, wasm)?;
     Ok(Plugin {
         name: name.to_owned(),
-        digest: hotcell_tools::wall::digest_of(wasm),
+        digest: hotcell_tools::host::digest_of(wasm),
         wasm: path,
         held: Held::default(),
         identities: BTreeMap::new(),

@@ -5,12 +5,13 @@
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 
-use crate::{NAMES, PACK, TREES};
 use hotcell_guard::{Artifact, Language, Limits, scan};
 use hotcell_tools::ask::Blob;
 use hotcell_tools::protocol::FromHost;
 use hotcell_tools::{Answer, Ask, CallError, LoadError};
 use serde::Deserialize;
+
+use crate::{NAMES, PACK, TREES};
 
 #[derive(Deserialize)]
 struct Sample {
@@ -240,7 +241,7 @@ fn write(folder: PathBuf) -> Anything<()> {
     let config =
         format!("{{\"architecture\":\"amd64\",\"os\":\"linux\",\"rootfs\":{{\"diff_ids\":[\"{digest}\"]}}}}");
     seeds.add("image", &[&[2], config.as_bytes()])?;
-    for (target, texts) in ["mcp_stdio", "mcp_http"].into_iter().zip(hotcell_mcp::fed::seeds()) {
+    for (target, texts) in ["mcp_stdio", "mcp_http"].into_iter().zip(hotcell_mcp::fuzzing::seeds()) {
         for text in texts {
             seeds.add(target, &[&[255], &text])?;
         }

@@ -19,7 +19,6 @@ mod deps;
 mod dev;
 mod diff_text;
 mod exit;
-mod given;
 mod image;
 mod log;
 mod mask;
@@ -31,7 +30,9 @@ mod publish;
 mod quarantine;
 mod quarantine_text;
 mod quote;
+mod stdin;
 
+mod backend;
 mod reload;
 mod result_file;
 mod run;
@@ -49,7 +50,6 @@ mod test_text;
 mod tool;
 mod typed_paths;
 mod usage;
-mod way;
 mod workspace;
 
 use std::ffi::OsString;
@@ -80,7 +80,7 @@ fn main() -> ExitCode {
     }
     match std::env::args_os().nth(1) {
         Some(word) if word == reader::VERB => return read(),
-        Some(word) if word == hotcell_tools::wall::VERB => return host_tools(),
+        Some(word) if word == hotcell_tools::host::VERB => return host_tools(),
         _ => {}
     }
     if let Ok(program) = std::env::current_exe() {

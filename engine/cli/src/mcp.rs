@@ -74,7 +74,7 @@ async fn serve(common: &Common, args: McpArgs) -> Result<(), ErrorReport> {
     let (address, passed) = match at {
         HttpAddress::At(address) => (address, None),
         HttpAddress::Passed => {
-            let passed = hotcell_sandbox::passed::listener().map_err(bad)?;
+            let passed = hotcell_sandbox::socket_activation::listener().map_err(bad)?;
             (passed.local_addr().map_err(|e| bad(e.to_string()))?, Some(passed))
         }
     };

@@ -26,9 +26,9 @@ use hotcell_verbs::request::{MAX_SOURCE_BYTES, Merged, RunRequest, RunTarget, So
 use hotcell_verbs::workspaces;
 
 use crate::args::{Common, RunArgs};
+use crate::backend::Backend;
 use crate::deps::Provider;
-use crate::given::Given;
-use crate::way::Backend;
+use crate::stdin::Given;
 use crate::{
     changes_text, configuration, current_folder, exit, interrupted, notes, printed, runtime, scan_text,
     state, streams, usage, workspace,

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::args::{Common, ServeArgs, ServeCommand};
-use crate::{configuration, exit, interrupted, notes, printed, runtime, usage, way};
+use crate::{backend, configuration, exit, interrupted, notes, printed, runtime, usage};
 
 /// Value of the `schema` field: name and version of this format.
 pub const SCHEMA: &str = "hotcell.serve/1";
@@ -28,7 +28,7 @@ pub struct Served {
 
 /// Runs the command; returns its exit status.
 pub fn serve(common: &Common, args: &ServeArgs) -> anyhow::Result<u8> {
-    let Some(folder) = way::place() else {
+    let Some(folder) = backend::place() else {
         let report = ErrorReport::new(Code::State, "there is no place for the socket: HOME is not set")
             .hint("set XDG_RUNTIME_DIR or HOME to a folder of yours");
         return Ok(usage::fail(&report, common.json));

@@ -20,12 +20,12 @@ use hotcell_verbs::test::{TestOptions, TestRequest, Unready};
 use hotcell_verbs::workspaces;
 
 use crate::args::{COBERTURA, Common, TestArgs};
+use crate::backend::Backend;
 use crate::deps::Provider;
 use crate::mask::Masks;
 use crate::progress::Show;
 use crate::result_file::{Before, ResultFile};
 use crate::test_text::{Style, headline, page};
-use crate::way::Backend;
 use crate::{
     changes_text, configuration, current_folder, exit, interrupted, notes, printed, run, runtime, scan_text,
     state, test_list, usage, workspace,

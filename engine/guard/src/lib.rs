@@ -19,7 +19,6 @@ pub mod command;
 mod decode;
 mod executed;
 pub mod folder;
-mod hidden;
 mod ingest;
 mod javascript;
 mod limits;
@@ -36,6 +35,7 @@ mod sql;
 mod structure;
 mod transforms;
 mod tree;
+mod unicode;
 mod value;
 
 pub use artifact::Artifact;

@@ -2,6 +2,12 @@
 //!
 //! The analysers only report facts through [`Cx`]; their meaning is decided in `score`.
 
+use std::collections::{HashSet, VecDeque};
+use std::time::Instant;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use sha2::{Digest, Sha256};
+
 use crate::artifact::Artifact;
 use crate::executed::Executed;
 use crate::ingest;
@@ -12,10 +18,6 @@ use crate::report::{
 use crate::rules::{Call, Language, Pack, TextKind};
 use crate::score;
 use crate::value::Value;
-use rustc_hash::{FxHashMap, FxHashSet};
-use sha2::{Digest, Sha256};
-use std::collections::{HashSet, VecDeque};
-use std::time::Instant;
 
 /// Reason for an unread part that might be read in another attempt.
 pub(crate) const LATE: &str = "out of time";
@@ -344,7 +346,7 @@ impl<'p> Cx<'p> {
     }
 
     fn read(&mut self, language: Language, text: &str) -> PartState {
-        crate::hidden::read(self, language, text);
+        crate::unicode::read(self, language, text);
         // A program that changes the folder, or starts others in another, may use paths relative to it.
         if matches!(language, Language::Python | Language::JavaScript | Language::TypeScript)
             && (text.contains("chdir") || text.contains("cwd"))
@@ -356,7 +358,7 @@ impl<'p> Cx<'p> {
             Language::Bash => crate::shell::read(self, text),
             Language::JavaScript | Language::TypeScript => crate::javascript::read(self, language, text),
             Language::Sql => crate::sql::read(self, text),
-            Language::Text => crate::hidden::prose(self, text),
+            Language::Text => crate::unicode::prose(self, text),
             _ => crate::tree::read(self, language, text),
         };
         crate::structure::read(self, language, text, state)

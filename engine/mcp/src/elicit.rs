@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::blocking::blocking;
-use crate::vain::PromptLimiter;
+use crate::prompt_limit::PromptLimiter;
 use crate::wait::Listener;
 use crate::{approvals, tools};
 

@@ -35,16 +35,16 @@ use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::salvage::salvage;
-use crate::strangers::{Connection, Strangers};
-use crate::unprimed::Unprimed;
+use crate::priming_events::Unprimed;
+use crate::request_id::salvage;
+use crate::unauthenticated::{Connection, Strangers};
 use crate::wait::Closed;
-use crate::{LAST_ANSWERS_TIMEOUT, MAX_MESSAGE_BYTES, Server, unprimed, values};
+use crate::{LAST_ANSWERS_TIMEOUT, MAX_MESSAGE_BYTES, Server, priming_events, values};
 
 /// Path of the endpoint.
 pub const PATH: &str = "/mcp";
 /// Maximum number of connections, of which at most a quarter may be without a token (see
-/// [`crate::strangers`]). Half of our descriptor limit when that is lower, since runs need descriptors too.
+/// [`crate::unauthenticated`]). Half of our descriptor limit when that is lower, since runs need descriptors too.
 const MAX_CONNECTIONS: usize = 1024;
 /// Maximum number of open requests per caller; further ones get a 429.
 const MAX_REQUESTS: usize = 256;
@@ -499,7 +499,7 @@ async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) 
     }
     let deletes = request.method() == Method::DELETE;
     let revision = request.headers().get(REVISION).and_then(|r| r.to_str().ok());
-    let knows_priming = unprimed::knows(revision, &text);
+    let knows_priming = priming_events::knows(revision, &text);
     let closed = CancellationToken::new();
     // Active while the response is in progress; dropped when the client disconnects.
     let guard = closed.clone().drop_guard();

@@ -14,21 +14,21 @@
 //! | [`answer`] | results of runs for a model, within a budget |
 //! | [`text`] | shortening the output of programs |
 //! | [`wait`] | waiting for a run with progress, until it ends or no listener is left |
-//! | `left` | runs of a server that has ended |
+//! | `left_results` | runs of a server that has ended |
 //! | `tasks` | calls that continue as a task |
 //! | `uri` | URIs of resources |
 //! | [`resources`] | runs and workspaces as resources |
 //! | `lines`, [`stdio`], [`http`] | the two transports |
-//! | `fed` | both transports, fed with arbitrary bytes |
+//! | `fuzzing` | both transports, fed with arbitrary bytes |
 //! | [`metrics`] | metrics for monitoring the server |
 //! | `plugin_words`, `fitted` | words of plugins for a model, within a budget |
 //! | `picture` | pictures, known by their bytes |
-//! | `served` | resources and prompts of plugins |
+//! | `plugin_resources` | resources and prompts of plugins |
 //! | [`prompts`] | workflows with the tools, for users to start |
 //! | [`probe`] | capabilities of another server, found out as a client |
-//! | `strangers` | slots for connections without a token |
-//! | `unprimed` | streams for clients that do not know priming events |
-//! | `vain` | limits how often a client that does not approve is asked |
+//! | `unauthenticated` | slots for connections without a token |
+//! | `priming_events` | streams for clients that do not know priming events |
+//! | `prompt_limit` | limits how often a client that does not approve is asked |
 //! | `values` | rejects messages with too many values, before they are parsed |
 //! | [`mod@reference`] | the tool reference of the book |
 
@@ -38,32 +38,32 @@ pub mod answer;
 mod approvals;
 mod blocking;
 mod elicit;
-#[doc(hidden)]
-pub mod fed;
 mod fitted;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod http;
-mod left;
+mod left_results;
 mod lines;
 pub mod metrics;
 mod picture;
+mod plugin_resources;
 mod plugin_words;
+mod priming_events;
 pub mod probe;
 pub mod probe_http;
+mod prompt_limit;
 pub mod prompts;
 pub mod reference;
 mod reply;
+mod request_id;
 pub mod resources;
-mod salvage;
-mod served;
 pub mod server;
 pub mod stdio;
-mod strangers;
 mod tasks;
 pub mod text;
 pub mod tools;
-mod unprimed;
+mod unauthenticated;
 mod uri;
-mod vain;
 mod values;
 pub mod wait;
 

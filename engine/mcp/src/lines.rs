@@ -17,7 +17,7 @@ use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::salvage::salvage;
+use crate::request_id::salvage;
 use crate::values;
 
 /// Maximum number of answers waiting for a client that does not read; further lines are read only when it

@@ -18,8 +18,8 @@ use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionConte
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
 
-use crate::vain::PromptLimiter;
-use crate::{elicit, prompts, resources, served, tasks, tools};
+use crate::prompt_limit::PromptLimiter;
+use crate::{elicit, plugin_resources, prompts, resources, tasks, tools};
 
 /// The revisions that are served. The first two are those of clients that refuse a newer one; of them, no batches.
 pub const REVISIONS: [ProtocolVersion; 5] = [
@@ -260,7 +260,7 @@ impl ServerHandler for Server {
         let bad = || ErrorData::invalid_params("the cursor is not one of an earlier list", None);
         let from: usize = cursor.parse().map_err(|_| bad())?;
         let mut all = self.blocking(&context, |live, caller| Ok(resources::list(live, caller))).await?;
-        all.extend(served::resources(&self.live, &self.caller(&context)?).await);
+        all.extend(plugin_resources::resources(&self.live, &self.caller(&context)?).await);
         let more = all.len() > from.saturating_add(resources::PAGE_LEN);
         let page = all.into_iter().skip(from).take(resources::PAGE_LEN).collect();
         let mut list =
@@ -283,9 +283,10 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let contents = match served::path(&request.uri) {
+        let contents = match plugin_resources::path(&request.uri) {
             Some((plugin, path)) => {
-                served::read(&self.live, &self.caller(&context)?, &request.uri, &plugin, &path).await?
+                plugin_resources::read(&self.live, &self.caller(&context)?, &request.uri, &plugin, &path)
+                    .await?
             }
             None => {
                 self.blocking(&context, move |live, caller| resources::read(live, caller, &request.uri))
@@ -303,7 +304,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
         let mut all = prompts::all();
-        all.extend(served::prompts(&self.live, &self.caller(&context)?).await);
+        all.extend(plugin_resources::prompts(&self.live, &self.caller(&context)?).await);
         let list = ListPromptsResult::with_all_items(all);
         Ok(list.with_ttl_ms(TOOLS_TTL_MS).with_cache_scope(CacheScope::Private))
     }
@@ -316,7 +317,8 @@ impl ServerHandler for Server {
         let arguments = request.arguments.as_ref();
         if !prompts::is_own(&request.name) {
             let caller = self.caller(&context)?;
-            if let Some(got) = served::prompt(&self.live, &caller, &request.name, arguments).await? {
+            if let Some(got) = plugin_resources::prompt(&self.live, &caller, &request.name, arguments).await?
+            {
                 return Ok(got.into());
             }
         }

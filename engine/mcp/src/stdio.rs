@@ -6,7 +6,7 @@ use rmcp::service::{ServerInitializeError, serve_server_with_ct};
 use tokio_util::sync::CancellationToken;
 
 use crate::lines::Lines;
-use crate::{LAST_ANSWERS_TIMEOUT, MAX_MESSAGE_BYTES, Server, left};
+use crate::{LAST_ANSWERS_TIMEOUT, MAX_MESSAGE_BYTES, Server, left_results};
 
 /// Serves until standard input ends or `stop` resolves; then every run is ended.
 ///
@@ -46,6 +46,6 @@ pub async fn serve(live: Live, stop: impl Future<Output = ()>) -> Result<(), Str
         }
     };
     live.close().await;
-    let _ = tokio::task::spawn_blocking(move || left::leave(&live, &caller)).await;
+    let _ = tokio::task::spawn_blocking(move || left_results::leave(&live, &caller)).await;
     ended
 }

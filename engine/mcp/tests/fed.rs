@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use hotcell_mcp::fed;
+use hotcell_mcp::fuzzing;
 
 /// Duration for each transport; `HOTCELL_FED_SECONDS` overrides it.
 const FEED_DURATION: Duration = Duration::from_secs(3);
@@ -62,10 +62,10 @@ fn arbitrary_bytes_cause_no_panic_or_hang() {
     }));
     let seconds = std::env::var("HOTCELL_FED_SECONDS").ok().and_then(|text| text.parse().ok());
     let length = seconds.map_or(FEED_DURATION, Duration::from_secs);
-    let seeds = fed::seeds();
+    let seeds = fuzzing::seeds();
     for (name, seeds, front) in [
-        ("stdio", &seeds[0], fed::stdio as fn(&[u8], usize) -> Result<Vec<u8>, String>),
-        ("http", &seeds[1], fed::http),
+        ("stdio", &seeds[0], fuzzing::stdio as fn(&[u8], usize) -> Result<Vec<u8>, String>),
+        ("http", &seeds[1], fuzzing::http),
     ] {
         // The unchanged seeds first, to show that they are understood, so that mutations of them are
         // meaningful.

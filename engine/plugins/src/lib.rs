@@ -11,15 +11,15 @@
 //! | [`plugins`] | installed plugins, and their grants in force |
 //! | `fetch` | from a source to an inspected version |
 //! | [`caller`] | a call, from a tool's name to its answer |
-//! | [`asking`] | a call by a caller who has to ask a person for denied capabilities |
+//! | [`approvals`] | a call by a caller who has to ask a person for denied capabilities |
 //! | `changes` | watches for changes of the tools |
 //! | `broker` | requests of a call to the host |
 //! | [`progress`] | progress reports of a call |
 //! | `http` | HTTP requests of plugins, to checked addresses |
 //! | `secrets` | secrets that plugins use unseen |
-//! | [`told`] | error codes and exit statuses of failed calls |
-//! | [`mod@beyond`] | folders that a failed call named and its plugin does not hold |
-//! | [`kept`] | answers that were too long to be shown whole |
+//! | [`failures`] | error codes and exit statuses of failed calls |
+//! | [`missing_folders`] | folders that a failed call named and its plugin does not hold |
+//! | [`long_answers`] | answers that were too long to be shown whole |
 //! | `offer` | which of a plugin's tools are offered |
 //! | `values` | values that plugins keep |
 //! | `steps` | add, update, accept, grant, revoke, remove: each one transaction |

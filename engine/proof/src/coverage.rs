@@ -1,7 +1,8 @@
 //! The project's list of attacks by number, and what tests each: rows, special tests, tests of other suites,
 //! or the reason why nothing can.
 
-use crate::special::{self, Special};
+use crate::scenarios;
+use crate::scenarios::Special;
 use crate::table::{Row, rows};
 
 /// One numbered attack of the list.
@@ -38,7 +39,7 @@ impl Attack {
     /// Special tests of the attack.
     pub fn specials(&self) -> impl Iterator<Item = &'static Special> {
         let number = self.number;
-        special::ALL.iter().filter(move |test| test.number() == number)
+        scenarios::ALL.iter().filter(move |test| test.number() == number)
     }
 }
 
@@ -291,7 +292,7 @@ mod tests {
     #[test]
     fn tests_have_listed_attack_numbers() {
         assert!(rows().all(|row| LIST.iter().any(|a| a.number == row.number)));
-        for test in special::ALL {
+        for test in scenarios::ALL {
             assert!(LIST.iter().any(|a| a.number == test.number()), "{}", test.name);
         }
     }

@@ -14,7 +14,7 @@ use crate::arena::Task;
 use crate::decoys::{Decoys, read_bounded};
 use crate::run::{Ending, Run, Setting};
 use crate::table::{Expect, Probe, Row, Wall, rows};
-use crate::{engine, special};
+use crate::{engine, scenarios};
 
 /// Time limit of a program without a sandbox.
 const BARE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -37,7 +37,7 @@ pub enum Work {
     Rows(Vec<String>),
     /// Runs a row in the weaker confinement, without namespaces.
     LandlockOnly(String),
-    /// Runs one of [`special::ALL`].
+    /// Runs one of [`scenarios::ALL`].
     Special(String),
     /// Does nothing, to test whether an arena can be made.
     Nothing,
@@ -77,13 +77,13 @@ pub fn main(task: &Task) -> io::Result<i32> {
             print(&run)?;
         }
         Work::Special(name) => {
-            let test = special::ALL
+            let test = scenarios::ALL
                 .iter()
                 .find(|s| s.name == *name)
                 .ok_or_else(|| io::Error::other(format!("there is no special test {name}")))?;
             let decoys = Decoys::new(&task.base, task.effort)?;
-            let place = special::Place { base: &task.base, decoys: &decoys, effort: task.effort };
-            let result = (test.run)(&place).unwrap_or_else(special::Said::Bad);
+            let place = scenarios::Place { base: &task.base, decoys: &decoys, effort: task.effort };
+            let result = (test.run)(&place).unwrap_or_else(scenarios::Said::Bad);
             println!("{}", serde_json::to_string(&result)?);
         }
     }

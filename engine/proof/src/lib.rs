@@ -3,7 +3,7 @@
 //! A row of [`table`] is one attack: a small program, the defences that should stop it, and the users who
 //! start it. Each row runs inside an [`arena`], first without a sandbox (where it must get through, or it
 //! proves nothing), then with every layer on, then with each defence knocked out, then with all of them out.
-//! [`verdict`] judges these runs as a pure function. [`special`] has the tests that an exit code cannot
+//! [`verdict`] judges these runs as a pure function. [`scenarios`] has the tests that an exit code cannot
 //! decide, [`coverage`] maps the project's list of attacks to its tests, [`suite`] runs everything within a
 //! time limit, and [`report`] has the results.
 //!
@@ -31,7 +31,7 @@ mod html;
 pub mod programs;
 pub mod report;
 pub mod run;
-pub mod special;
+pub mod scenarios;
 mod stages;
 pub mod suite;
 pub mod table;

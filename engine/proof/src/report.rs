@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::coverage::{Attack, LIST};
 use crate::run::{Run, Setting, User};
-use crate::special::Said;
+use crate::scenarios::Said;
 use crate::suite::{Came, Done, Item, Options};
 use crate::table::{Expect, Row, Wall};
 use crate::verdict::{Proven, Shown, Verdict, shown};

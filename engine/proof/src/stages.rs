@@ -20,7 +20,7 @@ use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid, setsid};
 
 use crate::arena::{GROUP, HOST_NAME, MAX_DATA_BYTES, ORDINARY_ID, SCRATCH, SECOND_ADDRESS, STAGE, Task};
 use crate::run::User;
-use crate::{driver, programs, special, unsafe_calls};
+use crate::{driver, programs, scenarios, unsafe_calls};
 
 /// Runs a stage if the arguments (the first is the program's name) name one, and returns its exit code;
 /// `None` for an ordinary start of the program.
@@ -37,7 +37,7 @@ pub fn stage(arguments: &[OsString]) -> Option<i32> {
         "hop" => inside().and_then(|()| task(rest)).and_then(|t| hop(&t)),
         "driver" => inside().and_then(|()| task(rest)).and_then(|t| driver::main(&t)),
         "once" => {
-            inside().and_then(|()| special::once(rest.first().and_then(|a| a.to_str()).unwrap_or_default()))
+            inside().and_then(|()| scenarios::once(rest.first().and_then(|a| a.to_str()).unwrap_or_default()))
         }
         other => Err(io::Error::other(format!("no stage {other}"))),
     };

@@ -12,7 +12,8 @@ use crate::cgroups;
 use crate::driver::{ROW, Work};
 use crate::report::{Host, Report};
 use crate::run::{Run, User};
-use crate::special::{self, Said, Special};
+use crate::scenarios;
+use crate::scenarios::{Said, Special};
 use crate::table::{Row, rows};
 use crate::verdict::{Verdict, verdict};
 
@@ -190,7 +191,7 @@ pub fn prove(
 
 /// The items to run, in order.
 fn items(only: &[u16], users: &[User]) -> Vec<(Item, User)> {
-    let all = rows().map(Item::Row).chain(special::ALL.iter().map(Item::Test));
+    let all = rows().map(Item::Row).chain(scenarios::ALL.iter().map(Item::Test));
     all.filter(|item| only.is_empty() || only.contains(&item.number()))
         .flat_map(|item| users.iter().map(move |user| (item, *user)))
         .filter(|(item, user)| !matches!(item, Item::Row(row) if !row.is_for(*user)))
@@ -369,7 +370,7 @@ mod tests {
         assert!(items(&[141], &User::ALL).is_empty());
         assert_eq!(
             items(&[], &[User::User]).len() + rows().filter(|r| !r.is_for(User::User)).count(),
-            rows().count() + special::ALL.len()
+            rows().count() + scenarios::ALL.len()
         );
     }
 }

@@ -15,7 +15,7 @@ use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use tokio::time::sleep_until;
 
-use crate::later::DeferredFd;
+use crate::deferred_fd::DeferredFd;
 use crate::outcome::Denial;
 use crate::pace::Pace;
 use crate::seccomp::{self, Arch, Meaning};

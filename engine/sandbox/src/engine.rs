@@ -1,10 +1,9 @@
 //! Makes sandboxes: plans them, takes the shared resources that they need, and returns them ready for a job.
 
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-
-use std::os::fd::AsFd;
 
 use hotcell_launcher::wire::setup;
 use tokio::sync::OwnedSemaphorePermit;
@@ -19,7 +18,7 @@ use crate::prime::Prime;
 use crate::running::Running;
 use crate::sandbox::Sandbox;
 use crate::shared::{Shared, out_of_descriptors, refusal_of};
-use crate::{BoxFuture, plain, socket, sources, temporary};
+use crate::{BoxFuture, host_scratch, socket, sources, temporary};
 
 /// Starts runs: an [`Engine`], or a [`Pool`](crate::pool::Pool) of its sandboxes.
 pub trait Spawn: Send + Sync {
@@ -226,8 +225,11 @@ impl Engine {
         plan.with_ids(inner.host.mapping.outside(slot.number.unwrap_or(0)));
         let group = inner.take_group(&plan)?;
         let (control, theirs) = socket::pair().map_err(out_of_descriptors)?;
-        let scratch =
-            if plan.rooted { None } else { Some(plain::Scratch::make(&mut plan, inner.host.mapping)?) };
+        let scratch = if plan.rooted {
+            None
+        } else {
+            Some(host_scratch::Scratch::make(&mut plan, inner.host.mapping)?)
+        };
 
         let mut mounts = Vec::new();
         for source in plan.early() {

@@ -16,7 +16,7 @@ use cap_std::fs::{Dir, MetadataExt as _};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
 
-use crate::plain::Scratch;
+use crate::host_scratch::Scratch;
 use crate::units::Bytes;
 
 /// The home folder of a run that has ended. Its memory is held until this value is dropped.

@@ -10,8 +10,8 @@ use std::time::Instant;
 use nix::sys::socket::{MsgFlags, SockaddrStorage, recvfrom, sendto};
 use tokio::time::sleep_until;
 
+use crate::deferred_fd::DeferredFd;
 use crate::denials::{Denials, WAKE_COST, processor_time};
-use crate::later::DeferredFd;
 use crate::outcome::Denial;
 use crate::pace::Pace;
 

@@ -15,8 +15,8 @@ use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
 use crate::home::{self, Held, Home};
+use crate::host_scratch::Scratch;
 use crate::outcome::Outcome;
-use crate::plain::Scratch;
 use crate::plan::Refusal;
 use crate::policy::{PROJECT, PROJECT_NAME};
 use crate::serve::Relay;

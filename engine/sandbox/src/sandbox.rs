@@ -25,7 +25,7 @@ use crate::shared::{
     CROWD_RETRY_INTERVAL, CROWD_TIMEOUT, Shared, Slot, group_limits, out_of_descriptors, refusal_of,
 };
 use crate::supervise::{Ends, Stop, Task};
-use crate::{BoxFuture, alias, host, plain, root, socket, sources, streams};
+use crate::{BoxFuture, alias, host, host_scratch, root, socket, sources, streams};
 
 /// A sandbox that is ready for one job. Dropping it unused ends it.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub struct Sandbox {
     pub(crate) plan: ShapePlan,
     pub(crate) slot: Slot,
     /// The program's own folder, if the sandbox has no root of its own.
-    pub(crate) scratch: Option<plain::Scratch>,
+    pub(crate) scratch: Option<host_scratch::Scratch>,
     pub(crate) asked: Instant,
     pub(crate) made: Instant,
     /// Messages that the sandbox sent while it waited.
@@ -113,7 +113,7 @@ impl Sandbox {
 
     pub(crate) async fn start(mut self, job: &Job, sources: Vec<Source>) -> Result<Running, Refusal> {
         let host = &self.shared.host;
-        let home = self.scratch.as_ref().map_or(Path::new(HOME), plain::Scratch::path);
+        let home = self.scratch.as_ref().map_or(Path::new(HOME), host_scratch::Scratch::path);
         // In a user namespace of its own only its own tasks count, and with root's mapping it has an id of
         // its own.
         let shared_id = !self.plan.layers.is_on(Layer::UserNs) && host.mapping != Mapping::Privileged;

@@ -14,7 +14,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use tokio::sync::{Notify, mpsc};
 
-use crate::later::DeferredFd;
+use crate::deferred_fd::DeferredFd;
 use crate::outcome::Output;
 use crate::stdio::Capture;
 

@@ -14,10 +14,12 @@ use tokio::sync::Notify;
 use tokio::time::{Instant as Tick, sleep_until};
 
 use crate::cgroup::Group;
+use crate::deferred_fd::QUIET_PERIOD;
 use crate::denials::{self, Denials, Listener};
 use crate::doctor::advise;
 use crate::failure::{Failure, explain};
-use crate::later::QUIET_PERIOD;
+use crate::limits_watch;
+use crate::limits_watch::{SAMPLE_INTERVAL, Scratch, Seen, Watch, micros};
 use crate::names::{self, Asked};
 use crate::network::{Serving, SharedProxy, Sockets};
 use crate::outcome::{Cause, Layers, Limit, Mount, Outcome, Timings, Usage};
@@ -26,7 +28,6 @@ use crate::policy::Limits;
 use crate::shared::out_of_descriptors;
 use crate::streams::{self, Streams};
 use crate::units::Bytes;
-use crate::watch::{self, SAMPLE_INTERVAL, Scratch, Seen, Watch, micros};
 use crate::{socket, sys};
 
 /// Maximum time between a kill and the report of the end.
@@ -458,7 +459,7 @@ impl Run {
             (None, None) => end(self.status, verdict, oom),
         };
         let reason =
-            refusal.as_ref().map(|r| r.message.clone()).or_else(|| watch::reason(cause, &self.limits));
+            refusal.as_ref().map(|r| r.message.clone()).or_else(|| limits_watch::reason(cause, &self.limits));
         let usage = self.usage(&seen);
         let timings = self.timings(collecting);
         let mut denials = std::mem::take(&mut self.denials);

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 
-use crate::owner::Owner;
+use crate::leftovers::Owner;
 
 /// Prefix of every name; it is followed by the owner and an unguessable suffix.
 const PREFIX: &str = "hotcell-";
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn temporary_folders_of_dead_owners_are_removed() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let dead = format!("{PREFIX}{}-0-x", crate::owner::owner_of_child(child.id()));
+        let dead = format!("{PREFIX}{}-0-x", crate::leftovers::owner_of_child(child.id()));
         child.kill().unwrap();
         child.wait().unwrap();
         let left = std::env::temp_dir().join(dead);

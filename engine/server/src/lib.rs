@@ -6,32 +6,31 @@
 //!
 //! | module | idea |
 //! | --- | --- |
-//! | [`asked`] | limits that a caller requests, checked against the operator's |
+//! | [`limits`] | limits that a caller requests, checked against the operator's |
 //! | [`retained`] | stored output: beginning and end, read by offset |
 //! | [`queue`] | fair queue |
 //! | [`run`] | one run: its state, its output, its end |
 //! | [`registry`] | all runs: start, find, forget |
 //! | `finished` | which finished runs are forgotten |
-//! | `scribe` | writes the history in the background |
+//! | `history_writer` | writes the history in the background |
 //! | `current` | the configuration in force |
-//! | [`command`] | a program or a source as a job |
-//! | [`asking`] | network requests of a run |
-//! | `leave` | network permit of a run |
-//! | [`tests`] | a project's tests as a job |
-//! | `suites` | tests in several folders as a job |
+//! | [`jobs`] | jobs: a program or a source, the tests of a project, several suites |
+//! | [`network_requests`] | network requests of a run |
+//! | `network_permit` | network permit of a run |
 //! | [`paths`] | paths in a workspace, checked |
 //! | [`workspaces`] | workspaces of callers, with quotas |
 //! | [`tasks`] | calls that continue in the background, and their results |
 //! | [`tokens`] | authentication of network callers |
+//! | [`metrics`] | counts for an operator |
 //! | [`folder`] | the service's own folder, and leftovers of dead services |
 
 #![forbid(unsafe_code)]
 
-pub mod command;
 mod current;
 mod finished;
 pub mod folder;
 mod history_writer;
+pub mod jobs;
 pub mod limits;
 pub mod metrics;
 mod network_permit;
@@ -41,15 +40,13 @@ pub mod queue;
 pub mod registry;
 pub mod retained;
 pub mod run;
-mod suites_job;
 pub mod tasks;
-pub mod tests_job;
 pub mod tokens;
 pub mod workspaces;
 
+pub use crate::jobs::command::CommandRequest;
+pub use crate::jobs::tests::TestsRequest;
 pub use crate::limits::AskedLimits;
-pub use crate::tests_job::TestsRequest;
-pub use command::CommandRequest;
 pub use hotcell_state::caller::Caller;
 pub use queue::Lane;
 pub use registry::{Bounds, Live, Order, Work};

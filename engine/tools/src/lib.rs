@@ -21,6 +21,7 @@ mod failure;
 pub mod folder;
 pub mod grant;
 mod handles;
+pub mod host;
 mod http;
 mod http_bounds;
 mod http_futures;
@@ -41,8 +42,8 @@ pub mod sources;
 mod state;
 mod ticker;
 pub mod update;
-pub mod wall;
 
+pub use crate::host::{Hosts, HostsOptions, Plugin, Readiness, serve};
 pub use answer::Answer;
 pub use ask::{Ask, Broker, Reply};
 pub use call::{CallRequest, Kept};
@@ -54,7 +55,6 @@ pub use error::{CallError, LoadError};
 pub use folder::Folder;
 pub use limits::{Limit, Limits};
 pub use manifest::{Manifest, Request};
-pub use wall::{Hosts, HostsOptions, Plugin, Readiness, serve};
 
 /// Boxed future, as this library returns it, so that programs that use it stay small and quick to build.
 pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::admit::{Allow, Judge, Left};
-use crate::at_once::{Done, at_once, in_order};
 use crate::changes::{Change, What};
 use crate::folder::{Folder, Kind, Node, ancestors};
 use crate::marks::Marks;
+use crate::parallel::{Done, at_once, in_order};
 use crate::stack::Stack;
 
 /// Name prefix of the temporary folder for new content.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
-use crate::at_once::at_once;
+use crate::parallel::at_once;
 
 /// Extended attribute that marks a folder of an overlay layer as opaque: entries of lower layers are hidden.
 const OPAQUE: &str = "user.overlay.opaque";

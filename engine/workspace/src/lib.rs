@@ -25,7 +25,6 @@
 #![forbid(unsafe_code)]
 
 pub mod admit;
-mod at_once;
 pub mod changes;
 pub mod commit;
 pub mod diff;
@@ -34,6 +33,7 @@ pub mod folder;
 pub mod layer;
 pub mod linked;
 pub mod marks;
+mod parallel;
 pub mod protected;
 pub mod repository;
 pub mod settings;

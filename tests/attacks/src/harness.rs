@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
-
 use hotcell_proof::arena::{self, ARENA_LIFETIME, Effort, GO_ON, Until};
 use hotcell_proof::driver::Work;
 use hotcell_proof::programs;
 use hotcell_proof::run::{Run, User};
-use hotcell_proof::special::{self, Said, Special};
+use hotcell_proof::scenarios;
+use hotcell_proof::scenarios::{Said, Special};
 use hotcell_proof::table::{Expect, Row, rows};
 use hotcell_proof::verdict::{Verdict, bare_verdict, landlock_only_verdict, verdict};
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 use crate::markdown::{Line, markdown};
 
@@ -45,7 +45,7 @@ pub fn main() -> i32 {
             trials.push(landlock_only_trial(row, user, root, &lines));
         }
     }
-    for test in special::ALL {
+    for test in scenarios::ALL {
         for user in User::ALL {
             trials.push(special_trial(test, user, root));
         }

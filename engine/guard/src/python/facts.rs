@@ -1,9 +1,11 @@
 //! Reports texts, mappings and places; rules decide what they mean.
 
-use super::Python;
+use std::rc::Rc;
+
 use crate::rules::{Language, TextKind};
 use crate::value::Value;
-use std::rc::Rc;
+
+use super::Python;
 
 impl Python<'_, '_, '_> {
     /// Reports a text in the source.

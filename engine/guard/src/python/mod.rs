@@ -6,13 +6,13 @@
 
 mod call;
 mod expression;
+mod facts;
 pub(crate) mod fold;
 mod inline;
 mod library;
 mod loops;
 mod model;
 mod statement;
-mod tell;
 
 use crate::limits::too_deep;
 use crate::report::PartState;

@@ -1,13 +1,16 @@
 //! Code that a command executes: the command lines, texts and files in it, according to its program's
 //! grammar.
 
-use super::{FROM_FILE, Shell, inherits, peel};
+use rustc_hash::FxHashSet;
+
 use crate::command::{self, As, Item, Piece, Word};
 use crate::executed::Executed;
 use crate::report::HandedSource;
 use crate::rules::{Language, basename, is_shell};
+use crate::shell::arguments;
 use crate::value::{HOLE, Origin, Value};
-use rustc_hash::FxHashSet;
+
+use super::{FROM_FILE, Shell, inherits};
 
 /// Default for a source that tells its language itself.
 const OWN: Executed = Executed::As(Language::Bash);
@@ -352,7 +355,7 @@ impl Shell<'_, '_> {
 
     /// Texts that a command executes.
     fn interpret(&mut self, name: &str, argv: &[Value], stdin: &Value) {
-        for (language, text) in peel::programs(name, argv) {
+        for (language, text) in arguments::programs(name, argv) {
             if text.as_whole_text().is_none() {
                 self.hand_input(language, text.origin);
                 self.hand_files(As::Read(language), &text);
@@ -365,39 +368,40 @@ impl Shell<'_, '_> {
                 self.child(language, text, &chain);
             }
         }
-        if peel::reads_program_from_stdin(name, argv)
+        if arguments::reads_program_from_stdin(name, argv)
             && let Some(text) = stdin.as_text()
         {
-            let language = peel::language_of(name).unwrap_or(Language::Bash);
+            let language = arguments::language_of(name).unwrap_or(Language::Bash);
             let chain: Vec<&'static str> =
                 if stdin.chain.is_empty() { vec!["heredoc"] } else { stdin.chain.clone() };
             self.child(language, text, &chain);
         }
         // Output of another command as a file: `bash <(echo …)`.
-        if matches!(name, "." | "source") || peel::language_of(name).is_some() {
+        if matches!(name, "." | "source") || arguments::language_of(name).is_some() {
             let printed = argv.iter().skip(1).find(|v| v.names.iter().any(|n| &**n == "<()"));
             if let Some(text) = printed.and_then(Value::as_text) {
                 let chain = printed.map(|v| v.chain.clone()).filter(|chain| !chain.is_empty());
-                let language = peel::language_of(name).unwrap_or(Language::Bash);
+                let language = arguments::language_of(name).unwrap_or(Language::Bash);
                 self.child(language, text, &chain.unwrap_or_else(|| vec!["heredoc"]));
             }
         }
         // A file that the script wrote itself: `. x`, `sh x`, `./x`.
         let operand = argv.get(1).and_then(Value::as_text);
-        let path = if matches!(name, "." | "source") || is_shell(name) || peel::language_of(name).is_some() {
-            operand
-        } else {
-            argv.first().and_then(Value::as_text)
-        };
+        let path =
+            if matches!(name, "." | "source") || is_shell(name) || arguments::language_of(name).is_some() {
+                operand
+            } else {
+                argv.first().and_then(Value::as_text)
+            };
         if let Some(path) = path
             && let Some(content) = self.files.get(key(path)).cloned()
         {
             if let Some(text) = content.as_text() {
                 let chain = if content.chain.is_empty() { vec!["file"] } else { content.chain.clone() };
-                self.child(peel::language_of(name).unwrap_or(Language::Bash), text, &chain);
+                self.child(arguments::language_of(name).unwrap_or(Language::Bash), text, &chain);
             }
             if content.as_text().is_none() {
-                self.hand_stdin(As::Read(peel::language_of(name).unwrap_or(Language::Bash)), &content);
+                self.hand_stdin(As::Read(arguments::language_of(name).unwrap_or(Language::Bash)), &content);
             }
             if content.origin.has(Origin::NET) {
                 self.cx.fact(Language::Bash, "shell.runs_download", self.here);

@@ -4,10 +4,10 @@
 //! tree-sitter provides the structure, words are expanded here, and brush-parser gives a second opinion:
 //! where the two disagree, every sequence of words counts as a possible command.
 
+mod arguments;
 mod execute;
 mod label;
 mod output;
-mod peel;
 mod walk;
 mod word;
 

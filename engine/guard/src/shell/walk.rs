@@ -1,10 +1,12 @@
 //! Walks the syntax tree of a script: pipelines, redirections, definitions, loops.
 
-use super::execute::{is_subscript, key};
-use super::{Body, Shell};
+use tree_sitter::Node;
+
 use crate::rules::{Call, Language, Spot, TextKind};
 use crate::value::{HOLE, Origin, Value, concat};
-use tree_sitter::Node;
+
+use super::execute::{is_subscript, key};
+use super::{Body, Shell};
 
 /// Maximum number of words that a loop is walked with one by one.
 const MAX_LOOP_WORDS: usize = 8;
@@ -458,7 +460,7 @@ fn body_of(body: Node<'_>, source: &str) -> Body {
     let interprets = |name: &&str| {
         let bare = name.trim_matches(['"', '\'']);
         crate::rules::is_shell(bare)
-            || super::peel::language_of(crate::rules::basename(bare)).is_some()
+            || crate::shell::arguments::language_of(crate::rules::basename(bare)).is_some()
             || matches!(bare, "eval" | "source" | ".")
             || bare.starts_with('$')
     };

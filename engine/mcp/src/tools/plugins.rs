@@ -18,7 +18,7 @@ use crate::reply::refused;
 use crate::text::{barred, beginning};
 use crate::uri::uri_of_answer;
 use crate::wait::Listener;
-use crate::{MAX_CONTENT_CHARS, approvals, fitted, served};
+use crate::{MAX_CONTENT_CHARS, approvals, fitted, plugin_resources};
 
 /// Maximum size of a tool's output that is shown instead of a missing error message, in characters.
 const MAX_PRINTED_CHARS: usize = 2_000;
@@ -300,9 +300,9 @@ fn is_plain(word: &str) -> bool {
 /// argument says whether resources or prompts of plugins may have changed.
 pub(crate) async fn changes<F: Future<Output = bool>>(tools: Arc<Tools>, mut told: impl FnMut(bool) -> F) {
     let mut changes = tools.changes();
-    let mut known = served::all(&tools).await;
+    let mut known = plugin_resources::all(&tools).await;
     while changes.changed().await.is_ok() {
-        let now = served::all(&tools).await;
+        let now = plugin_resources::all(&tools).await;
         let others = now != known;
         known = now;
         if !told(others).await {

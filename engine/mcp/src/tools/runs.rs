@@ -302,7 +302,8 @@ pub async fn output(live: &Live, caller: &Caller, arguments: JsonObject) -> Answ
         Err(report) => {
             let (live, caller, id) = (live.clone(), caller.clone(), asked.run_id.clone());
             let left = blocking(move || {
-                crate::left::output(&live, &caller, &id, stream, asked.offset, MAX_OUTPUT_BYTES).ok_or(report)
+                crate::left_results::output(&live, &caller, &id, stream, asked.offset, MAX_OUTPUT_BYTES)
+                    .ok_or(report)
             });
             let (piece, bytes) = left.await?;
             (piece, bytes, true)

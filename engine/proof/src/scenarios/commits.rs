@@ -12,11 +12,12 @@ use hotcell_workspace::{
     CommitError, CommitOptions, Committed, Folder, Layer, Stack, changes, commit, moment,
 };
 
+use crate::decoys::SECRET;
+use crate::engine;
+
 use super::sources::Racer;
 use super::workspaces::{BOTH, NAMES, PLANT, confined};
 use super::{Place, Said, check, good, io_error, shell};
-use crate::decoys::SECRET;
-use crate::engine;
 
 const MAX_PATHS: usize = 10_000;
 
@@ -76,7 +77,7 @@ fn original(place: &Place<'_>, name: &str) -> Result<std::path::PathBuf, String>
 }
 
 /// Commits links, pipes, devices, setuid bits and hard links.
-pub(super) fn planted(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn planted(place: &Place<'_>) -> Result<Said, String> {
     let mut fooled = 0;
     for (number, confinement) in BOTH.into_iter().enumerate() {
         let project = original(place, &format!("planted-{number}"))?;
@@ -113,7 +114,7 @@ const OTHER_LETTERS: [&str; 7] = [
 
 /// Commits protected names in other spellings. Committing them with permission shows that the check, and not
 /// the spelling itself, stops them.
-pub(super) fn other_letters(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn other_letters(place: &Place<'_>) -> Result<Said, String> {
     let script =
         "for n; do mkdir -p \"$(dirname \"$n\")\"; echo evil > \"$n\"; done; echo fine > gitty; echo done";
     for (number, confinement) in BOTH.into_iter().enumerate() {
@@ -137,7 +138,7 @@ pub(super) fn other_letters(place: &Place<'_>) -> Result<Said, String> {
 }
 
 /// Commits names that tools of the host follow.
-pub(super) fn names(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn names(place: &Place<'_>) -> Result<Said, String> {
     for (number, confinement) in BOTH.into_iter().enumerate() {
         let project = original(place, &format!("named-{number}"))?;
         let since = moment();
@@ -165,7 +166,7 @@ pub(super) fn names(place: &Place<'_>) -> Result<Said, String> {
 }
 
 /// Swaps a folder of the original for a link that leads out, during commits.
-pub(super) fn swapped_while_committed(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn swapped_while_committed(place: &Place<'_>) -> Result<Said, String> {
     const ROUNDS: usize = 300;
     let project = original(place, "taken")?;
     let elsewhere = place.folder("taken-elsewhere")?;
@@ -202,7 +203,7 @@ pub(super) fn swapped_while_committed(place: &Place<'_>) -> Result<Said, String>
 
 /// A persistent workspace contains links out of it, pipes and endless files: reading and exporting it neither
 /// hangs nor follows links.
-pub(super) fn copied_out(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn copied_out(place: &Place<'_>) -> Result<Said, String> {
     let project = original(place, "exported")?;
     let secret = place.base.join("denied/readable");
     let script = format!(

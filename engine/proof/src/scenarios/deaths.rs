@@ -16,7 +16,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// Number of kills, at increasing delays during a start, which takes a few milliseconds here.
 const KILLS: usize = 60;
 
-pub(super) fn supervisor_killed(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn supervisor_killed(place: &Place<'_>) -> Result<Said, String> {
     let before = groups();
     let mut supervisor = place.start(&sleeping(place, Confinement::Namespaces))?;
     let started = wait_until(END_TIMEOUT, || !Process::with_word("sleep_long").is_empty());
@@ -46,7 +46,7 @@ fn remains() -> Vec<Process> {
 }
 
 /// Kills hotcell, its launcher, or both at every moment of a start.
-pub(super) fn killed_while_it_starts(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn killed_while_it_starts(place: &Place<'_>) -> Result<Said, String> {
     let mut seen = 0;
     let kills = place.effort.of(KILLS);
     // Spread over the whole start, whatever their number.
@@ -77,7 +77,7 @@ pub(super) fn killed_while_it_starts(place: &Place<'_>) -> Result<Said, String> 
 
 /// Kills the supervisor, and stops the launcher and process 1 so that they cannot end the program, which then
 /// runs on: no call may pass that the filter refuses, or that has to be reported to the supervisor.
-pub(super) fn supervisor_killed_while_asked(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn supervisor_killed_while_asked(place: &Place<'_>) -> Result<Said, String> {
     let path = place.base.join("granted/log");
     fs::write(&path, [0; 4096]).map_err(io_error)?;
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).map_err(io_error)?;
@@ -123,7 +123,7 @@ const ENDLESS: &str = "#define A0\n#define A1 A0 A0 A0 A0\n#define A2 A1 A1 A1 A
     #define B2 B1 B1 B1 B1\n#define B3 B2 B2 B2 B2\n#define B4 B3 B3 B3 B3\n#define B5 B4 B4 B4 B4\nB5 int x;\n";
 
 /// A compiler is a tree of processes with temporary files: all of it ends at the time limit.
-pub(super) fn compiler(_: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn compiler(_: &Place<'_>) -> Result<Said, String> {
     if !Path::new("/usr/bin/cc").exists() {
         return Ok(Said::Skipped("no C compiler here".to_owned()));
     }

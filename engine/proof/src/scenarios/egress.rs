@@ -16,11 +16,12 @@ use hotcell_sandbox::network::{Proxy, Serving, SharedProxy, Sockets};
 use hotcell_sandbox::outcome::Denial;
 use hotcell_sandbox::{Layer, Network, Outcome, Policy, danger::WeakensTheSandbox};
 
-use super::{Place, Said, check, good, io_error, run};
 use crate::arena::SECOND_ADDRESS;
 use crate::decoys::SECRET;
 use crate::engine;
 use crate::run::THROUGH;
+
+use super::{Place, Said, check, good, io_error, run};
 
 const PROGRAM: &str = include_str!("../../programs/through_proxy.py");
 /// [`SECOND_ADDRESS`], the address of the servers.
@@ -153,7 +154,7 @@ fn expect(names: &Names, port: u16, hosts: &[&str], settings: &[(&str, bool)]) -
     Ok(())
 }
 
-pub(super) fn spellings(_: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn spellings(_: &Place<'_>) -> Result<Said, String> {
     let server = server(secret)?;
     let names = Names::default()
         .lead("mapped.test.org", &["::ffff:10.77.0.1"])
@@ -186,7 +187,7 @@ pub(super) fn spellings(_: &Place<'_>) -> Result<Said, String> {
     good(format!("{} spellings and 4 answers in disguise", spelled.len()))
 }
 
-pub(super) fn rebinding(_: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn rebinding(_: &Place<'_>) -> Result<Said, String> {
     let server = server(secret)?;
     let names = Names::default()
         .lead("twice.test", &["192.0.2.1", ADDRESS])
@@ -200,7 +201,7 @@ pub(super) fn rebinding(_: &Place<'_>) -> Result<Said, String> {
     good("a name that leads elsewhere is not followed; the list and the check hold it alone")
 }
 
-pub(super) fn suffixes(_: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn suffixes(_: &Place<'_>) -> Result<Said, String> {
     let server = server(secret)?;
     let names = Names::default();
     let hosts = [
@@ -232,14 +233,14 @@ pub(super) fn suffixes(_: &Place<'_>) -> Result<Said, String> {
     good(format!("{} names that look like an allowed one", hosts.len()))
 }
 
-pub(super) fn empty_list(_: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn empty_list(_: &Place<'_>) -> Result<Said, String> {
     let server = server(secret)?;
     expect(&Names::default(), server.port, &["10.77.0.1", "good.test", "direct:10.77.0.1"], &[("", false)])?;
     expect(&Names::default(), server.port, &["10.77.0.1"], &[("10.77.0.1:PORT", true)])?;
     good("nothing is reached")
 }
 
-pub(super) fn relay(_: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn relay(_: &Place<'_>) -> Result<Said, String> {
     let server = server(secret)?;
     let list = [("good.test=10.77.0.1:PORT", false)];
     let names = Names::default();
@@ -250,7 +251,7 @@ pub(super) fn relay(_: &Place<'_>) -> Result<Said, String> {
 }
 
 /// A server that takes a header of the PROXY protocol believes whom it names as the client: what begins with one goes no further.
-pub(super) fn another_client(_: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn another_client(_: &Place<'_>) -> Result<Said, String> {
     const SAY: &str = r"
 import socket, sys
 host, port, through, first = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4].encode().decode('unicode_escape').encode('latin-1')
@@ -308,7 +309,7 @@ sys.exit(77 if b'HOTCELL-SECRET' in answer else 3 if b'403' in answer else 0)
     good(format!("{} headers that name another client go no further", headers.len()))
 }
 
-pub(super) fn redirect(_: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn redirect(_: &Place<'_>) -> Result<Said, String> {
     const FOLLOW: &str = "import sys,urllib.request,urllib.error\n\
         r=urllib.request.Request(sys.argv[1],headers={'Authorization':'Bearer KEY','Proxy-Authorization':'KEY2'})\n\
         try: print(urllib.request.urlopen(r,timeout=10).read())\n\
@@ -332,7 +333,7 @@ pub(super) fn redirect(_: &Place<'_>) -> Result<Said, String> {
     good("a redirect to a host that is not allowed carries nothing there")
 }
 
-pub(super) fn names(_: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn names(_: &Place<'_>) -> Result<Said, String> {
     const TUNNEL: &str = r"
 import socket, sys
 def ask(labels, kind, stream):
@@ -372,7 +373,7 @@ for stream in (False, True):
     good("names of other zones, other types and long labels are asked of nobody")
 }
 
-pub(super) fn nobody_serves(_: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn nobody_serves(_: &Place<'_>) -> Result<Said, String> {
     let server = server(secret)?;
     let port = server.port.to_string();
     let mut policy = python(PROGRAM, &[&port, "10.77.0.1", "good.test", "direct:10.77.0.1"]);
@@ -383,7 +384,7 @@ pub(super) fn nobody_serves(_: &Place<'_>) -> Result<Said, String> {
     good("without a proxy nothing is reached")
 }
 
-pub(super) fn one_list_a_run(_: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn one_list_a_run(_: &Place<'_>) -> Result<Said, String> {
     let server = server(secret)?;
     let port = server.port.to_string();
     let names = Names::default();
@@ -400,7 +401,7 @@ pub(super) fn one_list_a_run(_: &Place<'_>) -> Result<Said, String> {
     good("a run keeps the list with which it began")
 }
 
-pub(super) fn around_the_proxy(_: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn around_the_proxy(_: &Place<'_>) -> Result<Said, String> {
     let server = server(secret)?;
     let (port, names) = (server.port.to_string(), Names::default());
     let hosts = ["direct:10.77.0.1", "direct:good.test"];

@@ -17,7 +17,7 @@ fn many_runs(runs: usize) -> Result<Outcome, String> {
     last.ok_or_else(|| "no run".to_owned())
 }
 
-pub(super) fn no_cgroup(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn no_cgroup(place: &Place<'_>) -> Result<Said, String> {
     let (first, _) = run(&Policy::new("/bin/true"))?;
     if first.layers.cgroup_version == 0 {
         return Ok(Said::Skipped("no cgroup here".to_owned()));
@@ -34,7 +34,7 @@ fn descriptors() -> usize {
     fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
 }
 
-pub(super) fn no_descriptor(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn no_descriptor(place: &Place<'_>) -> Result<Said, String> {
     run(&Policy::new("/bin/true"))?;
     let (runs, before) = (place.effort.of(RUNS), descriptors());
     many_runs(runs)?;
@@ -45,7 +45,7 @@ pub(super) fn no_descriptor(place: &Place<'_>) -> Result<Said, String> {
     good(format!("{before} descriptors before, {after} after {runs} runs; only 0 to 2 inside"))
 }
 
-pub(super) fn next_run(_: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn next_run(_: &Place<'_>) -> Result<Said, String> {
     let leave = "umask 0; for d in \"$HOME\" /tmp /dev/shm; do echo x > \"$d/left\"; done; ipcmk -M 4096 >/dev/null; sleep 30 &";
     run(&Policy::new("/bin/bash").args(["-c", leave]))?;
     let look =

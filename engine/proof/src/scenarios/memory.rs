@@ -11,7 +11,7 @@ use crate::arena::Effort;
 
 use super::{Place, Said, check, good, run, wait_until};
 
-pub(super) fn cause(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn cause(place: &Place<'_>) -> Result<Said, String> {
     let (outcome, took) = run(&place.attack(&["memory_touched", "mib=400"]).memory(Bytes::mib(64)))?;
     let stopped_itself = outcome.cause == Cause::Exited && outcome.exit_code == Some(0);
     check(outcome.cause == Cause::MemoryLimit || stopped_itself, || {
@@ -30,7 +30,7 @@ fn killed_by_kernel(outcome: &Outcome) -> bool {
 
 /// The kernel kills a child for memory. A leader that then exits counts as exited, with the limit reported as
 /// hit; one that stays is killed by the limit.
-pub(super) fn child(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn child(place: &Place<'_>) -> Result<Said, String> {
     // Little scratch space, so that the kernel's own limit is hardly above the sampled one.
     let limits = Limits { memory: Bytes::mib(64), disk: Bytes::mib(1), ..Limits::default() };
     let leader = |more: &[&str]| {
@@ -72,7 +72,7 @@ pub(super) fn child(place: &Place<'_>) -> Result<Said, String> {
 }
 
 /// Memory of a run is not swapped, and swap does not extend its memory limit.
-pub(super) fn no_swap(_: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn no_swap(_: &Place<'_>) -> Result<Said, String> {
     let limits = Limits { memory: Bytes::mib(64), disk: Bytes::mib(8), ..Limits::default() };
     let policy = Policy::new("/bin/sleep").arg("1").limits(limits);
     let worker = std::thread::spawn(move || run(&policy));

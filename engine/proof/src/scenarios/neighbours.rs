@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use hotcell_sandbox::{Layer, Policy};
 
-use super::{Place, Said, check, good, io_error, run, wait_until};
 use crate::run::{STOPPED, THROUGH};
+
+use super::{Place, Said, check, good, io_error, run, wait_until};
 
 /// Time limit for a run to acquire everything.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(15);
 
-pub(super) fn while_a_run_holds_everything(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn while_a_run_holds_everything(place: &Place<'_>) -> Result<Said, String> {
     let (code, said) = neighbour(place, &[])?;
     check(code == Some(STOPPED), || format!("a neighbour lacks something: {said}"))?;
     // Without the defence the neighbour lacks something, or the run would have proved nothing.

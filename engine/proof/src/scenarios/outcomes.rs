@@ -12,7 +12,7 @@ const FLAT_KIB: u64 = 24 << 10;
 /// Output of the bomb of row 122, in MiB; far above [`FLAT_KIB`].
 const BOMB_MIB: u64 = 512;
 
-pub(super) fn held_output(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn held_output(place: &Place<'_>) -> Result<Said, String> {
     let (outcome, took) = run(&place.attack(&["child_holds_output", "marker={marker}"]))?;
     check(took < Duration::from_secs(5), || format!("took {took:?}"))?;
     check(outcome.success(), || format!("{:?}", outcome.cause))?;
@@ -25,7 +25,7 @@ fn bomb(place: &Place<'_>, mib: u64) -> Policy {
     place.attack(&["output_bomb", "kind=one_line", &format!("mib={mib}")]).limits(limits)
 }
 
-pub(super) fn kept_output(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn kept_output(place: &Place<'_>) -> Result<Said, String> {
     let (outcome, _) = run(&bomb(place, 8))?;
     check(outcome.stdout.bytes == 8 << 20, || format!("{} bytes counted", outcome.stdout.bytes))?;
     check(outcome.stdout.truncated, || "not marked as truncated".to_owned())?;
@@ -34,7 +34,7 @@ pub(super) fn kept_output(place: &Place<'_>) -> Result<Said, String> {
     good(format!("{kept} bytes kept of {}", outcome.stdout.bytes))
 }
 
-pub(super) fn flat_memory(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn flat_memory(place: &Place<'_>) -> Result<Said, String> {
     run(&bomb(place, 1))?;
     let before = own_memory_kib().ok_or("no /proc/self/status")?;
     let (outcome, _) = run(&bomb(place, BOMB_MIB))?;
@@ -53,7 +53,7 @@ fn own_memory_kib() -> Option<u64> {
     status.lines().find_map(|l| l.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse().ok())
 }
 
-pub(super) fn binary(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn binary(place: &Place<'_>) -> Result<Said, String> {
     let (outcome, _) = run(&place.attack(&["binary_output"]))?;
     check(outcome.stdout.base64.is_some() && outcome.stdout.text.is_none(), || {
         format!("{:?}", outcome.stdout)
@@ -62,7 +62,7 @@ pub(super) fn binary(place: &Place<'_>) -> Result<Said, String> {
     good("kept as base64")
 }
 
-pub(super) fn cpu_and_wall(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn cpu_and_wall(place: &Place<'_>) -> Result<Said, String> {
     let second = Duration::from_secs(1);
     let limits =
         |wall: u64| Limits { wall: Duration::from_secs(wall), cpu_time: Some(second), ..Limits::default() };
@@ -74,7 +74,7 @@ pub(super) fn cpu_and_wall(place: &Place<'_>) -> Result<Said, String> {
     good(format!("CPU {:?} us, wall {} ms", spinning.usage.cpu_us, took.as_millis()))
 }
 
-pub(super) fn partial(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn partial(place: &Place<'_>) -> Result<Said, String> {
     let (outcome, _) = run(&place.attack(&["sleep_long"]).wall(Duration::from_secs(1)))?;
     check(outcome.cause == Cause::WallLimit, || format!("{:?}", outcome.cause))?;
     check(outcome.stdout.text.as_deref() == Some("partial output\n"), || format!("{:?}", outcome.stdout))?;
@@ -82,7 +82,7 @@ pub(super) fn partial(place: &Place<'_>) -> Result<Said, String> {
     good("the output before the kill is there, and the cause is the limit")
 }
 
-pub(super) fn environment(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn environment(place: &Place<'_>) -> Result<Said, String> {
     let (outcome, _) = run(&place.attack(&["environment"]))?;
     check(outcome.success(), || format!("{:?}", outcome.stderr))?;
     let (named, _) = run(&Policy::new("/usr/bin/env").env("GREETING", "hello"))?;

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use hotcell_sandbox::pool::{Pool, PoolOptions};
 use hotcell_sandbox::{Cause, Engine, Outcome, Policy};
 
-use super::{Place, Said, check, good, io_error};
 use crate::engine;
 use crate::run::THROUGH;
+
+use super::{Place, Said, check, good, io_error};
 
 /// Number of ready sandboxes of one shape.
 const READY_SANDBOXES: usize = 2;
@@ -16,7 +17,7 @@ const FILL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Minimum number of kinds of leftovers that are found within one sandbox.
 const MIN_LEFTOVER_KINDS: usize = 8;
 
-pub(super) fn nothing_passes(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn nothing_passes(place: &Place<'_>) -> Result<Said, String> {
     good(engine::block_on(passing(place)).map_err(io_error)??)
 }
 

@@ -51,7 +51,7 @@ fn weaker_runs(outcome: &Outcome) -> Result<(), String> {
     })
 }
 
-pub(super) fn no_user_namespaces(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn no_user_namespaces(place: &Place<'_>) -> Result<Said, String> {
     let look = || place.attack(&["read_denied", "secret={secret}", "ro={ro}"]);
     for (kind, word) in [("no_user_namespaces", "namespaces"), ("forbidden_user_namespaces", "namespaces")] {
         let around = ["poor", &format!("kind={kind}")];
@@ -66,7 +66,7 @@ pub(super) fn no_user_namespaces(place: &Place<'_>) -> Result<Said, String> {
     good("refused with the layer's name; nothing weaker was chosen in its place")
 }
 
-pub(super) fn landlock_versions(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn landlock_versions(place: &Place<'_>) -> Result<Said, String> {
     let (outcome, _) = run(&Policy::new("/bin/true"))?;
     let real = outcome.layers.landlock_abi;
     // Landlock is the only protection of the file here, so the test shows whether it is in force.
@@ -111,7 +111,7 @@ pub(super) fn landlock_versions(place: &Place<'_>) -> Result<Said, String> {
     good(told.join(", "))
 }
 
-pub(super) fn no_cgroups(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn no_cgroups(place: &Place<'_>) -> Result<Said, String> {
     let around = ["poor", "kind=no_cgroups"];
     let bomb = |policy: Policy| policy.memory(Bytes::mib(64)).wall(Duration::from_secs(20));
     // A single process that allocates more than its data limit is refused memory; slower growth is found by
@@ -133,7 +133,7 @@ pub(super) fn no_cgroups(place: &Place<'_>) -> Result<Said, String> {
 
 /// Without a cgroup and a user namespace, the kernel counts the program's processes together with the user's
 /// others. The limit is higher by these and some slack, but still effective.
-pub(super) fn bomb_without_a_cgroup(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn bomb_without_a_cgroup(place: &Place<'_>) -> Result<Said, String> {
     let mut policy = plain(place.attack(&["fork_bomb", "processes=250"]));
     policy.job.limits.processes = 32;
     let outcome = on_host!(place, &["poor", "kind=no_cgroups"], &policy, &[]);
@@ -142,7 +142,7 @@ pub(super) fn bomb_without_a_cgroup(place: &Place<'_>) -> Result<Said, String> {
     good(said)
 }
 
-pub(super) fn container(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn container(place: &Place<'_>) -> Result<Said, String> {
     let look = || place.attack(&["read_denied", "secret={secret}", "ro={ro}"]);
     let covered = on_host!(place, &["poor", "kind=covered_proc"], &look(), &[]);
     refused_for(&covered, Layer::PidNs, "/proc")?;
@@ -155,7 +155,7 @@ pub(super) fn container(place: &Place<'_>) -> Result<Said, String> {
     good("refused with what the container lacks; the weaker confinement runs")
 }
 
-pub(super) fn no_notifications(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn no_notifications(place: &Place<'_>) -> Result<Said, String> {
     let ask = || place.attack(&["bpf"]);
     let rich = on_host!(place, &["poor", "kind=nothing"], &ask(), &[]);
     check(rich.layers.notifications == LayerState::On, || format!("{:?}", rich.layers.notifications))?;

@@ -9,12 +9,13 @@ use std::time::Duration;
 use hotcell_sandbox::policy::PROJECT;
 use hotcell_sandbox::{Cause, Confinement, Policy};
 
-use super::{Missed, Place, Process, Said, after_kills, check, good, io_error, run, wait_until};
 use crate::decoys::SECRET;
 use crate::engine;
 use crate::run::THROUGH;
 
-pub(super) fn listening(_: &Place<'_>) -> Result<Said, String> {
+use super::{Missed, Place, Process, Said, after_kills, check, good, io_error, run, wait_until};
+
+pub(crate) fn listening(_: &Place<'_>) -> Result<Said, String> {
     let server = "import socket,time\ns=socket.create_server(('0.0.0.0',18099))\nprint('ready',flush=True)\ntime.sleep(2)";
     let worker = std::thread::spawn(move || run(&Policy::new("/usr/bin/python3").args(["-c", server])));
     let mut reached = false;
@@ -32,7 +33,7 @@ pub(super) fn listening(_: &Place<'_>) -> Result<Said, String> {
 
 /// Programs are written on the host and executed immediately, while other sandboxes are made: no fork of the
 /// engine keeps the file open for writing.
-pub(super) fn busy(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn busy(place: &Place<'_>) -> Result<Said, String> {
     const ROUNDS: usize = 40;
     let times = place.effort.of(ROUNDS);
     let folder = place.folder("tools")?;
@@ -67,7 +68,7 @@ pub(super) fn busy(place: &Place<'_>) -> Result<Said, String> {
 
 /// Locks that one run takes in a folder that it can read, or has a copy of, affect neither another run nor
 /// the host.
-pub(super) fn locks(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn locks(place: &Place<'_>) -> Result<Said, String> {
     let folder = place.folder("locked")?;
     let file = folder.join("file");
     fs::write(&file, "x").map_err(io_error)?;
@@ -121,7 +122,7 @@ pub(super) fn locks(place: &Place<'_>) -> Result<Said, String> {
 }
 
 /// A daemon's socket under another path: in a folder that is mounted, in a workspace, and as a file.
-pub(super) fn sockets_in_folders(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn sockets_in_folders(place: &Place<'_>) -> Result<Said, String> {
     let folder = place.folder("with_socket")?;
     let path = folder.join("daemon.sock");
     let listener = UnixListener::bind(&path).map_err(io_error)?;
@@ -161,7 +162,7 @@ pub(super) fn sockets_in_folders(place: &Place<'_>) -> Result<Said, String> {
 
 /// hotcell runs in the background of a terminal that stops processes which read or write there: it is not
 /// stopped, and its program has no terminal.
-pub(super) fn background_of_a_terminal(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn background_of_a_terminal(place: &Place<'_>) -> Result<Said, String> {
     let policy = place.attack(&["no_terminal"]);
     match place.outcome_of_other(&["in_background_of_terminal"], &policy, &[]) {
         Ok(outcome) => {

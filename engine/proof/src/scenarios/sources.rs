@@ -13,9 +13,10 @@ use hotcell_sandbox::profile::Profile;
 use hotcell_sandbox::{Cause, Confinement, Policy};
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 
-use super::{Place, Said, check, good, io_error, printed, run, shell};
 use crate::engine;
 use crate::run::THROUGH;
+
+use super::{Place, Said, check, good, io_error, printed, run, shell};
 
 /// Number of runs of each kind in a race. The swap comes later in each, from before a policy is checked to
 /// after its program runs.
@@ -28,10 +29,10 @@ const DELAY_GROWTH_PER_MILLE: u32 = 1102;
 const PAUSES_US: [u64; 5] = [0, 5, 20, 50, 100];
 
 /// Swaps two names continuously until it is dropped.
-pub(super) struct Racer(Arc<AtomicBool>, Option<std::thread::JoinHandle<()>>);
+pub(crate) struct Racer(Arc<AtomicBool>, Option<std::thread::JoinHandle<()>>);
 
 impl Racer {
-    pub(super) fn start(one: PathBuf, other: PathBuf) -> Self {
+    pub(crate) fn start(one: PathBuf, other: PathBuf) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
@@ -74,7 +75,7 @@ impl Drop for Racer {
 
 /// The checked and the opened file differ. The folder `race/parent/shown` holds a file; its parent is
 /// continuously swapped for a link, and behind that link `shown` leads to `/`, which is never mounted.
-pub(super) fn swapped(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn swapped(place: &Place<'_>) -> Result<Said, String> {
     let race = place.folder("race")?;
     let (parent, link, elsewhere) = (race.join("parent"), race.join("link"), race.join("elsewhere"));
     let shown = parent.join("shown");
@@ -159,7 +160,7 @@ pub(super) fn swapped(place: &Place<'_>) -> Result<Said, String> {
 }
 
 /// A NUL ends a C string: the rest of it must not be dropped silently.
-pub(super) fn nul(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn nul(place: &Place<'_>) -> Result<Said, String> {
     let granted = place.base.join("granted");
     let cut =
         |path: &Path| PathBuf::from(OsStr::from_bytes(&[path.as_os_str().as_bytes(), b"\0/x"].concat()));
@@ -238,7 +239,7 @@ fn names(place: &Place<'_>) -> Vec<PathBuf> {
 }
 
 /// Mountpoints are made only inside the sandbox, wherever a policy mounts something.
-pub(super) fn ghosts(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn ghosts(place: &Place<'_>) -> Result<Said, String> {
     let (folder, writable) = (place.folder("ghosts/shown")?, place.base.join("ghosts/writable"));
     fs::create_dir_all(&writable).map_err(io_error)?;
     fs::set_permissions(&writable, std::os::unix::fs::PermissionsExt::from_mode(0o777)).map_err(io_error)?;
@@ -287,7 +288,7 @@ pub(super) fn ghosts(place: &Place<'_>) -> Result<Said, String> {
 /// A word in a host path must not be visible inside, in particular in `/proc`. A toolchain's prefix is at the
 /// same path by contract, so it is not secret. For a file, and for a writable folder, the kernel shows the
 /// path in mountinfo, relative to its file system, which no mount can hide.
-pub(super) fn host_paths(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn host_paths(place: &Place<'_>) -> Result<Said, String> {
     const WORD: &str = "customer-4711";
     let folder = place.folder(WORD)?;
     fs::create_dir(folder.join("project")).map_err(io_error)?;

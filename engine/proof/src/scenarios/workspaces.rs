@@ -11,14 +11,15 @@ use hotcell_sandbox::{Cause, Confinement, Policy};
 use nix::sys::stat::Mode;
 use nix::unistd::{geteuid, mkfifo};
 
-use super::sources::Racer;
-use super::{Place, Said, check, good, io_error, printed, run, shell};
 use crate::decoys::SECRET;
 use crate::engine;
 
-pub(super) const BOTH: [Confinement; 2] = [Confinement::Namespaces, Confinement::LandlockOnly];
+use super::sources::Racer;
+use super::{Place, Said, check, good, io_error, printed, run, shell};
 
-pub(super) fn confined(mut policy: Policy, confinement: Confinement) -> Policy {
+pub(crate) const BOTH: [Confinement; 2] = [Confinement::Namespaces, Confinement::LandlockOnly];
+
+pub(crate) fn confined(mut policy: Policy, confinement: Confinement) -> Policy {
     policy.shape.confinement = confinement;
     policy
 }
@@ -43,18 +44,18 @@ fn snapshot(folder: &Path) -> Vec<(PathBuf, u32, u32, Vec<u8>)> {
 }
 
 /// Script that plants content which must not leave a workspace.
-pub(super) const PLANT: &str = "ln -s /etc/shadow link; ln -s / root; mkfifo pipe; cp /bin/sh suid; chmod 6777 suid; mknod device c 1 3; \
+pub(crate) const PLANT: &str = "ln -s /etc/shadow link; ln -s / root; mkfifo pipe; cp /bin/sh suid; chmod 6777 suid; mknod device c 1 3; \
     echo changed > kept; ln kept hard; rm -r folder; ln -s ../.. folder; echo done";
 /// Script that makes names that tools of the host follow, where they did not exist.
-pub(super) const NAMES: &str = "mkdir -p .git/hooks .git/objects/aa .vscode; echo evil > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit; \
+pub(crate) const NAMES: &str = "mkdir -p .git/hooks .git/objects/aa .vscode; echo evil > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit; \
     echo evil > .git/index; echo evil > .git/objects/aa/bb; echo evil > .unheard-of; echo evil > rust-toolchain.toml; \
     echo evil > .mcp.json; echo evil > .vscode/tasks.json; echo evil > .envrc; echo done";
 
-pub(super) fn uncommitted(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn uncommitted(place: &Place<'_>) -> Result<Said, String> {
     stays_inside(place, PLANT)
 }
 
-pub(super) fn later_names(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn later_names(place: &Place<'_>) -> Result<Said, String> {
     stays_inside(place, NAMES)
 }
 
@@ -77,7 +78,7 @@ fn stays_inside(place: &Place<'_>, script: &str) -> Result<Said, String> {
 
 /// A workspace contains links out of it, pipes, sockets and endless files: the run neither hangs nor follows
 /// links.
-pub(super) fn links_and_pipes(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn links_and_pipes(place: &Place<'_>) -> Result<Said, String> {
     let project = place.folder("trapped")?;
     let secret = place.base.join("denied/readable");
     let link = |to: &Path, name: &str| std::os::unix::fs::symlink(to, project.join(name)).map_err(io_error);
@@ -101,7 +102,7 @@ pub(super) fn links_and_pipes(place: &Place<'_>) -> Result<Said, String> {
 
 /// Swaps files of a workspace for links while a run copies it (where it is a copy): the copy never has the
 /// content of a link's target.
-pub(super) fn swapped_while_copied(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn swapped_while_copied(place: &Place<'_>) -> Result<Said, String> {
     const ROUNDS: usize = 60;
     let project = place.folder("copied")?;
     let outside = place.folder("copied-link")?;
@@ -130,7 +131,7 @@ pub(super) fn swapped_while_copied(place: &Place<'_>) -> Result<Said, String> {
 }
 
 /// A read-only folder within a writable one, and the reverse: the inner grant applies to its content only.
-pub(super) fn nested_grants(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn nested_grants(place: &Place<'_>) -> Result<Said, String> {
     let top = place.folder("nested")?;
     for folder in ["out/inner", "in/inner"] {
         fs::create_dir_all(top.join(folder)).map_err(io_error)?;
@@ -171,7 +172,7 @@ pub(super) fn nested_grants(place: &Place<'_>) -> Result<Said, String> {
 
 /// Files that a program leaves in a writable folder belong to the folder's owner, and grant no one any
 /// rights.
-pub(super) fn owners(place: &Place<'_>) -> Result<Said, String> {
+pub(crate) fn owners(place: &Place<'_>) -> Result<Said, String> {
     const OTHER_ID: u32 = 4321;
     let folder = place.folder("written")?;
     if geteuid().is_root() {

@@ -9,7 +9,7 @@
 //!
 //! | module | idea |
 //! | --- | --- |
-//! | [`desk`] | the steps as front ends take them |
+//! | [`service`] | the steps as front ends take them |
 //! | `content` | digest of the files that a run is about to see |
 //! | [`key`] | the key of this installation, for data that travels through clients |
 

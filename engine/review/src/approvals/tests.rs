@@ -242,7 +242,10 @@ fn older_database_gains_approvals_table() {
     let place = Place::new();
     let folder = StateFolder::open(&place.state()).unwrap();
     let database = Connection::open(folder.database()).unwrap();
-    for form in [include_str!("../../../state/src/database/runs.sql"), include_str!("../../../state/src/database/quarantine.sql")] {
+    for form in [
+        include_str!("../../../state/src/database/runs.sql"),
+        include_str!("../../../state/src/database/quarantine.sql"),
+    ] {
         database.execute_batch(form).unwrap();
     }
     database.execute_batch(include_str!("../../../state/src/database/tools.sql")).unwrap();

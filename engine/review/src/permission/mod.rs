@@ -3,7 +3,7 @@
 //! | module | idea |
 //! | --- | --- |
 //! | [`state`] | the states of a request and who may take which step; pure |
-//! | [`what`] | the subject of a request, and its digest |
+//! | [`subject`] | the subject of a request, and its digest |
 //! | [`report`] | a request as it is shown |
 //! | `rows` | a request as it is stored |
 

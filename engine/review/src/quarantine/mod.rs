@@ -13,8 +13,8 @@
 //! | [`error`] | conditions and errors of a step |
 //! | [`store`] | the open quarantine: one change at a time |
 //! | `steps` | the steps, each one transaction |
-//! | `keep` | where and for whom refused code is held |
-//! | [`office`] | the steps as front ends take them: items scanned under other rules are scanned again first |
+//! | `config` | where and for whom refused code is held |
+//! | [`service`] | the steps as front ends take them: items scanned under other rules are scanned again first |
 
 mod config;
 pub mod error;

@@ -36,7 +36,7 @@ use std::time::{Duration, Instant};
 use self::backend::{Made, Place};
 use self::detect::{Host, OwnGroup};
 use self::pool::Pool;
-use crate::owner::Owner;
+use crate::leftovers::Owner;
 use crate::units::Bytes;
 
 /// The folder below which all groups are made.

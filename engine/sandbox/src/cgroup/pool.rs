@@ -13,8 +13,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::leftovers::Owner;
+
 use super::backend::{Made, Place};
-use crate::owner::Owner;
 
 /// Initial delay before removal is retried; it doubles up to [`MAX_RETRY_DELAY`].
 const INITIAL_RETRY_DELAY: Duration = Duration::from_micros(500);

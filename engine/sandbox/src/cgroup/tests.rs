@@ -291,7 +291,7 @@ fn groups_of_dead_owners_are_removed() {
     let mut living = Command::new("sleep").arg("60").spawn().unwrap();
     let mut dead = Command::new("sleep").arg("60").spawn().unwrap();
     let make = |pid: u32| {
-        let name = crate::owner::owner_of_child(pid).next_name();
+        let name = crate::leftovers::owner_of_child(pid).next_name();
         let bases = cgroups.folders();
         let folders: Vec<_> = bases.iter().map(|base| base.join(&name)).collect();
         cgroups.pool.place.ensure().unwrap();

@@ -4,12 +4,13 @@ use std::path::Path;
 
 use nix::errno::Errno;
 
-use super::host::{self, Facts};
-use super::judge::{DOES_NOT_HOLD, NO_SANDBOX, NOT_TRIED, SEE_MOUNT_NS, SEE_PID_NS, SEE_USER_NS};
 use crate::failure::{CEILING, ID_MAP, LACKS};
+use crate::host_scratch::SCRATCH;
 use crate::layer::Layer;
 use crate::outcome::LayerState;
-use crate::plain::SCRATCH;
+
+use super::host::{self, Facts};
+use super::judge::{DOES_NOT_HOLD, NO_SANDBOX, NOT_TRIED, SEE_MOUNT_NS, SEE_PID_NS, SEE_USER_NS};
 
 /// Text that the cgroup module puts between a reason and its advice.
 const TO_MEND: &str = "; to mend it: ";

@@ -9,10 +9,11 @@ use nix::sys::socket::{getsockopt, sockopt};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 
-use super::aside::Aside;
+use crate::serve::drop_elsewhere::Aside;
+use crate::socket::{self, Piece};
+
 use super::peer::Standing;
 use super::wire::MAX_ASK_BYTES;
-use crate::socket::{self, Piece};
 
 /// Maximum number of descriptors in a message of the server: an outcome, a home, changes, a process.
 const MAX_DESCRIPTORS: usize = 4;

@@ -7,9 +7,9 @@
 //! only where a sandbox of the server is equivalent to one that the client would make itself ([`peer`]). In
 //! every other case the client is told before anything runs, and makes its own.
 
-mod aside;
 mod channel;
 mod client;
+mod drop_elsewhere;
 pub mod peer;
 pub mod place;
 mod proof;

@@ -14,18 +14,19 @@ use tokio::net::UnixListener;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
-use super::aside::Aside;
+use crate::policy::Policy;
+use crate::pool::Pool;
+use crate::running::{Changed, Finished, Running};
+use crate::serve::drop_elsewhere::Aside;
+use crate::streams::Chunk;
+use crate::{socket, sources};
+
 use super::channel::{Channel, Other};
 use super::peer::Standing;
 use super::place::{Place, PlaceError};
 use super::proof::Proof;
 use super::wire::{Ask, Left, Tell};
 use super::{Asked, Hello, MAX_POLICY_BYTES, Offers, PROTOCOL, Status, VERSION, unfit};
-use crate::policy::Policy;
-use crate::pool::Pool;
-use crate::running::{Changed, Finished, Running};
-use crate::streams::Chunk;
-use crate::{socket, sources};
 
 /// Time limit for a client to receive the rest, after its run has ended.
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(30);

@@ -22,10 +22,9 @@ use hotcell_verbs::request::{Language, Merged, RunRequest, RunTarget, Source};
 
 use crate::limits::AskedLimits;
 use crate::network_permit::{NetworkPermit, WITHDRAWN};
-
-use super::registry::{Live, Work};
-use super::run::{Answer, Progress, RunContext, Stream};
-use super::workspaces::RunDir;
+use crate::registry::{Live, Work};
+use crate::run::{Answer, Progress, RunContext, Stream};
+use crate::workspaces::RunDir;
 
 /// System folders from which a program may be named by its path.
 const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/alternatives"];

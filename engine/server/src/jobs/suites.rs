@@ -16,14 +16,14 @@ use hotcell_testing::{Cancel, ProjectFolder, TestReport, Verdict};
 use hotcell_verbs::changes::ChangePolicy;
 use hotcell_verbs::test::{TestRequest, Unready};
 
+use crate::current::Current;
+use crate::jobs::tests::{Shown, as_settings, follow, inside, may_begin};
 use crate::limits::AskedLimits;
 use crate::network_permit::NetworkPermit;
-use crate::tests_job::{Shown, as_settings, follow, inside, may_begin};
+use crate::run::{RunContext, never_ran};
+use crate::workspaces::RunDir;
 
 use super::command::surroundings;
-use super::current::Current;
-use super::run::{RunContext, never_ran};
-use super::workspaces::RunDir;
 
 /// Minimum time left for a suite to be started.
 const MIN_SUITE_TIME: Duration = Duration::from_millis(100);

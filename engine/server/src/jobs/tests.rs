@@ -17,15 +17,15 @@ use hotcell_verbs::request::Merged;
 use hotcell_verbs::request::{RunRequest, RunTarget};
 use hotcell_verbs::test::{TestOptions, TestRequest, Unready};
 
+use crate::jobs::suites;
 use crate::limits::AskedLimits;
 use crate::network_permit::{NetworkPermit, WITHDRAWN};
 use crate::network_requests::Approved;
-use crate::suites_job;
+use crate::registry::{Live, Work};
+use crate::run::{Answer, Progress, RunContext, Stream};
+use crate::workspaces::RunDir;
 
 use super::command::{surroundings, there, without_host_paths};
-use super::registry::{Live, Work};
-use super::run::{Answer, Progress, RunContext, Stream};
-use super::workspaces::RunDir;
 
 /// Maximum length of a filter, in bytes.
 const MAX_FILTER_BYTES: usize = 4096;
@@ -93,15 +93,15 @@ impl TestsRequest {
         there(&configuration, request.settings.image.as_deref())?;
         let workspace = self.workspace;
         let leave = NetworkPermit::new(self.approved, live.current().clone());
-        if suites_job::are_apart(&request, &workspace)? {
+        if suites::are_apart(&request, &workspace)? {
             // Refuses what the operator's configuration forbids before a person is asked.
             merged(&request.settings, &configuration)?;
             let current = live.current().clone();
             let asker = configuration.asker;
-            let asked = suites_job::Asked { request, limits: self.limits, asker, workspace, leave };
+            let asked = suites::Asked { request, limits: self.limits, asker, workspace, leave };
             let work: Work = Box::new(move |desk| {
                 Box::pin(
-                    async move { Answer::Tests(Box::new(suites_job::perform(&desk, asked, &current).await)) },
+                    async move { Answer::Tests(Box::new(suites::perform(&desk, asked, &current).await)) },
                 )
             });
             return Ok(TestsWork { work, is_answered: false });
@@ -122,7 +122,7 @@ impl TestsRequest {
             Ok(prepared) => Box::new(move |desk| {
                 Box::pin(async move {
                     if let Err(why) = may_begin(&leave).await {
-                        return Answer::Tests(Box::new(suites_job::refused(why)));
+                        return Answer::Tests(Box::new(suites::refused(why)));
                     }
                     let cancel = Cancel::default();
                     let mut shown = Shown::new(&desk);

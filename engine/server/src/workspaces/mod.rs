@@ -3,12 +3,12 @@
 //!
 //! | module | idea |
 //! | --- | --- |
-//! | `one` | operations on one workspace |
+//! | `workspace` | operations on one workspace |
 //! | `allowed` | host folders that a workspace may be made over |
 //! | `protected` | protected names in a commit, which a person approves |
 //! | `files` | checks of files to be written |
 //! | `temporary` | a plain folder for one run |
-//! | `told` | error messages for callers |
+//! | `errors` | error messages for callers |
 
 mod allowed;
 mod edits;

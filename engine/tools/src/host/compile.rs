@@ -3,12 +3,13 @@
 
 use hotcell_sandbox::{Cause, Engine, Policy};
 
+use crate::protocol::{FromHost, MAX_COMPILED_BYTES, MAX_COMPONENT_BYTES, MAX_DESCRIPTION_BYTES, ToHost};
+use crate::{Description, LoadError};
+
 use super::HostsOptions;
 use super::checked::check_description;
 use super::link::Cut;
 use super::start::{Started, epitaph, last};
-use crate::protocol::{FromHost, MAX_COMPILED_BYTES, MAX_COMPONENT_BYTES, MAX_DESCRIPTION_BYTES, ToHost};
-use crate::{Description, LoadError};
 
 /// The description of a component, and its compiled form.
 ///

@@ -16,6 +16,10 @@ use sha2::{Digest, Sha256};
 use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use crate::cache::{self, Cache};
+use crate::protocol::{Setting, measure};
+use crate::{Answer, BoxFuture, Broker, CallError, Description, Folder, Limit, Limits, LoadError};
+
 use super::apart::Apart;
 use super::checked::check_description;
 use super::process::{Gone, Process};
@@ -24,9 +28,6 @@ use super::sessions::{self, Key, Room, Use};
 use super::turns::Turns;
 use super::waiting::Call;
 use super::{HostsOptions, Plugin, Readiness, compile, confine};
-use crate::cache::{self, Cache};
-use crate::protocol::{Setting, measure};
-use crate::{Answer, BoxFuture, Broker, CallError, Description, Folder, Limit, Limits, LoadError};
 
 /// Number of calls after which a process is replaced, so that damage done by one of them does not last.
 pub const MAX_CALLS: u64 = 1_000;

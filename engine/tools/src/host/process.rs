@@ -14,6 +14,7 @@ use super::HostsOptions;
 use super::checked::check;
 use super::link::{Cut, Link};
 use super::start::{Ender, Started, epitaph, last};
+
 pub use super::table::End;
 use super::table::{Asking, MAX_ASKED_BYTES, State, Table, Underway, Why};
 use super::waiting::{Call, Waiting};

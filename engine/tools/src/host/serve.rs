@@ -17,7 +17,6 @@ use tokio::io::Interest;
 use tokio::sync::{Mutex as AsyncMutex, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::link::Link;
 use crate::ask::Refused;
 use crate::protocol::{
     Frame, FromHost, Incoming, MAX_OPEN_QUESTIONS, MAX_QUESTION_BYTES, Setting, ToHost, Violation,
@@ -26,6 +25,8 @@ use crate::{
     Allocation, Ask, BoxFuture, Broker, CallError, CallRequest, Kept, LoadError, Prepared, Reply, Runtime,
     RuntimeOptions,
 };
+
+use super::link::Link;
 
 /// Threads that run guests. More than one, so that a guest that computes does not stop those that wait; few,
 /// since a plugin has few calls at a time, and every thread that looks for work delays a short call.

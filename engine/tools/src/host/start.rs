@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use hotcell_sandbox::{Canceller, Cause, Engine, Outcome, Policy};
 use tokio::task::JoinHandle;
 
-use super::link::{Cut, Link};
 use crate::LoadError;
 use crate::protocol::{FromHost, Incoming, MAX_HEAD_BYTES};
+
+use super::link::{Cut, Link};
 
 /// Time for a process to end by itself, so that its cause can be reported.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);

@@ -9,11 +9,11 @@ use crate::{CallError, Limits};
 /// Maximum number of waiting calls: as many as one connection may have open, so that short calls of many
 /// callers are all answered. The time limit guards against long calls: none waits longer than a call may
 /// take.
-pub(super) const MAX_WAITING_CALLS: usize = 1024;
+pub(crate) const MAX_WAITING_CALLS: usize = 1024;
 
 /// Permits for running calls.
 #[derive(Debug)]
-pub(super) struct Turns {
+pub(crate) struct Turns {
     pub places: Semaphore,
     waiting: AtomicUsize,
 }

@@ -6,9 +6,10 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::process::Process;
 use crate::protocol::ToHost;
 use crate::{Answer, Broker, CallError, Limits};
+
+use super::process::Process;
 
 /// Time for a cancelled call to end: a second for the guest to notice, and one more for the process.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);

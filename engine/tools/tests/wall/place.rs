@@ -82,7 +82,7 @@ impl Bench {
     pub fn plugin(&self, name: &str, wasm: &[u8]) -> Plugin {
         let path: PathBuf = self.dir.path().join(name);
         std::fs::write(&path, wasm).unwrap();
-        let digest = hotcell_tools::wall::digest_of(wasm);
+        let digest = hotcell_tools::host::digest_of(wasm);
         let limits = Limits { wall: Duration::from_secs(5), ..Limits::default() };
         Plugin {
             name: name.to_owned(),

@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 
-use super::*;
 use crate::{Held, Origin};
+
+use super::*;
 
 fn plugin() -> Plugin {
     Plugin {
