@@ -6,7 +6,11 @@ use hotcell_review::approvals::{Approval, ApprovalList, State};
 use hotcell_state::report::ErrorReport;
 
 use crate::args::{ApprovalsCommand, Common};
-use crate::{approvals_text, configuration, exit, notes, printed, usage};
+use crate::context::configuration;
+use crate::exit::printed;
+use crate::render::approvals;
+use crate::terminal::notes;
+use crate::{exit, usage};
 
 /// Runs the command; returns its exit status.
 pub fn approvals(common: &Common, command: &ApprovalsCommand) -> u8 {
@@ -36,17 +40,17 @@ fn answer(common: &Common, command: &ApprovalsCommand) -> Result<u8, ErrorReport
             if shown.is_empty() && !common.json && !common.quiet {
                 notes::say("nobody asks for anything");
             }
-            let words = approvals_text::table(&shown);
+            let words = approvals::table(&shown);
             (all, words)
         }
         ApprovalsCommand::Show { id, all } => {
             let approval = desk.show(id)?;
-            let words = approvals_text::page(&approval, *all);
+            let words = approvals::page(&approval, *all);
             (vec![approval], words)
         }
         ApprovalsCommand::Approve { id, reason, expires } => {
             let approval = desk.approve(id, reason.as_deref(), *expires, &grant_check(&configuration))?;
-            let words = approvals_text::approved(&approval);
+            let words = approvals::approved(&approval);
             (vec![approval], words)
         }
         ApprovalsCommand::Deny { id, reason } => {

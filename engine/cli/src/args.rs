@@ -10,10 +10,10 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use hotcell_config::Mode;
 use hotcell_config::network::NetworkSetting;
-use hotcell_config::{EnvSetting, HotSettings, McpSettings, QuarantineSettings, Settings, parse_layers};
+use hotcell_config::{EnvSetting, McpSettings, PoolSettings, QuarantineSettings, Settings, parse_layers};
 use hotcell_plugins::ToolSettings;
 use hotcell_sandbox::Bytes;
-use hotcell_sandbox::profile::{LimitSettings, Span, parse_bind};
+use hotcell_sandbox::profile::{BindError, BindText, LimitSettings, Span};
 use hotcell_sandbox::units::parse_duration;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_verbs::changes::ChangePolicy;
@@ -22,7 +22,6 @@ use hotcell_verbs::request::Language;
 mod approvals;
 mod bench;
 mod cache;
-mod client;
 mod doctor;
 mod image;
 mod jobs;
@@ -32,7 +31,6 @@ mod tool;
 pub use approvals::ApprovalsCommand;
 pub use bench::BenchArgs;
 pub use cache::CacheCommand;
-pub use client::Client;
 pub use doctor::DoctorArgs;
 pub use image::ImageCommand;
 pub use jobs::{COBERTURA, JobArgs};
@@ -201,7 +199,7 @@ pub struct ScanArgs {
     #[arg(long)]
     pub no_ignore: bool,
     /// Also read virtual environments and node_modules
-    #[arg(long)]
+    #[arg(long = "include-packages", alias = "packages")]
     pub packages: bool,
     /// Quarantine what a run would refuse, for review
     #[arg(long)]
@@ -259,7 +257,7 @@ pub enum QuarantineCommand {
         #[arg(long, value_name = "TIME", value_parser = parse_duration)]
         expires: Option<Duration>,
         /// Number of times that it may run [default: 1]
-        #[arg(long, allow_negative_numbers = true, value_name = "N")]
+        #[arg(long = "max-uses", alias = "uses", allow_negative_numbers = true, value_name = "N")]
         uses: Option<u32>,
     },
     /// Reject a request, or revoke a release
@@ -287,7 +285,7 @@ pub enum AuditCommand {
     /// Check that no entry was changed, removed or inserted
     Verify {
         /// A digest printed by an earlier check, which the log must still contain
-        #[arg(long, value_name = "DIGEST")]
+        #[arg(long = "expect-head", alias = "noted", value_name = "DIGEST")]
         noted: Option<String>,
     },
     /// List the last entries, the newest last
@@ -421,7 +419,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE", help_heading = "What it sees")]
     pub stdin: Option<OsString>,
     /// Do not use `hotcell serve`
-    #[arg(long)]
+    #[arg(long = "no-daemon", alias = "cold")]
     pub cold: bool,
     /// Pass all output on to a terminal, not only text and colours
     #[arg(long)]
@@ -476,7 +474,7 @@ impl KeepArgs {
 /// Arguments of `hotcell test`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Also: --json, --state, --config, --quiet, -v, --cold; --memory and other limits (hotcell run --help)\n\
+    after_help = "Also: --json, --state, --config, --quiet, -v, --no-daemon; --memory and other limits (hotcell run --help)\n\
                   Exit status: 0 passed; 1 failed; 2 none, or contradicted; 3 quarantined; 124 limit; 125 refused."
 )]
 pub struct TestArgs {
@@ -508,7 +506,7 @@ pub struct TestArgs {
     #[arg(long)]
     pub github: bool,
     /// Do not use `hotcell serve`
-    #[arg(long, hide = true)]
+    #[arg(long = "no-daemon", alias = "cold", hide = true)]
     pub cold: bool,
     #[command(flatten)]
     pub jobs_of_ci: JobArgs,
@@ -526,10 +524,10 @@ pub struct SandboxArgs {
     pub profile: Option<OsString>,
     /// Show a file or folder, read-only
     #[arg(long, value_name = "HOST[:INSIDE]", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(bind))]
-    pub ro: Vec<PathBuf>,
+    pub ro: Vec<BindText>,
     /// Show a file or folder, writable on the host itself
     #[arg(long, value_name = "HOST[:INSIDE]", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(bind))]
-    pub rw: Vec<PathBuf>,
+    pub rw: Vec<BindText>,
     /// Run in an image instead of the host's /usr (hotcell image list)
     #[arg(long, value_name = "NAME", help_heading = "What it sees")]
     pub image: Option<String>,
@@ -575,19 +573,19 @@ pub struct LimitArgs {
     #[arg(long, allow_negative_numbers = true, value_name = "TIME")]
     cpu_time: Option<Span>,
     /// Processes and threads [default: 64, test 512]
-    #[arg(long, allow_negative_numbers = true, value_name = "N")]
+    #[arg(long = "max-processes", alias = "processes", allow_negative_numbers = true, value_name = "N")]
     processes: Option<u32>,
     /// Bytes written to scratch [default: 256M, test 4G]
-    #[arg(long, allow_negative_numbers = true, value_name = "SIZE")]
+    #[arg(long = "max-disk", alias = "disk", allow_negative_numbers = true, value_name = "SIZE")]
     disk: Option<Bytes>,
     /// Files made in scratch [default: 65536, test 1000000]
-    #[arg(long, allow_negative_numbers = true, value_name = "N")]
+    #[arg(long = "max-files", alias = "files", allow_negative_numbers = true, value_name = "N")]
     files: Option<u64>,
     /// Captured bytes of each output stream [default: 1M, test 4M]
     #[arg(long, allow_negative_numbers = true, value_name = "SIZE")]
     capture: Option<Bytes>,
     /// Bytes of both output streams together [default: 64M, test 256M]
-    #[arg(long, allow_negative_numbers = true, value_name = "SIZE")]
+    #[arg(long = "max-output", alias = "output", allow_negative_numbers = true, value_name = "SIZE")]
     output: Option<Bytes>,
     /// Processors kept busy at once, such as 1.5
     #[arg(long, allow_negative_numbers = true, value_name = "N")]
@@ -603,7 +601,7 @@ impl SandboxArgs {
         let l = self.limits.clone();
         let binds = [(&self.ro, false), (&self.rw, true)]
             .into_iter()
-            .flat_map(|(paths, writable)| paths.iter().filter_map(move |p| parse_bind(p, cwd, writable).ok()))
+            .flat_map(|(binds, writable)| binds.iter().map(move |bind| bind.at(cwd, writable)))
             .collect();
         Settings {
             deps_hosts: None,
@@ -636,7 +634,7 @@ impl SandboxArgs {
             rules_digest: None,
             approvals: None,
             quarantine: QuarantineSettings::default(),
-            hot: HotSettings::default(),
+            pool: PoolSettings::default(),
         }
     }
 }
@@ -681,12 +679,8 @@ fn path(text: OsString) -> Result<PathBuf, String> {
     if text.is_empty() { Err("a path cannot be empty".to_owned()) } else { Ok(text.into()) }
 }
 
-fn bind(text: OsString) -> Result<PathBuf, String> {
-    let text = PathBuf::from(text);
-    match parse_bind(&text, Path::new("/"), false) {
-        Ok(_) => Ok(text),
-        Err(e) => Err(e.to_string()),
-    }
+fn bind(text: OsString) -> Result<BindText, BindError> {
+    BindText::parse(Path::new(&text))
 }
 
 fn variable(text: &OsStr) -> Result<EnvSetting, String> {
@@ -761,6 +755,32 @@ mod tests {
     #[test]
     fn command_definitions_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn former_spellings_of_options_are_taken() {
+        for (now, former) in [
+            (
+                &["run", "--max-output", "64K", "--", "true"][..],
+                &["run", "--output", "64K", "--", "true"][..],
+            ),
+            (&["run", "--max-files", "9", "--", "true"], &["run", "--files", "9", "--", "true"]),
+            (&["run", "--max-processes", "9", "--", "true"], &["run", "--processes", "9", "--", "true"]),
+            (&["test", "--max-disk", "9M", "."], &["test", "--disk", "9M", "."]),
+            (&["run", "--no-daemon", "--", "true"], &["run", "--cold", "--", "true"]),
+            (&["scan", "--include-packages", "."], &["scan", "--packages", "."]),
+            (&["audit", "verify", "--expect-head", "a"], &["audit", "verify", "--noted", "a"]),
+            (&["doctor", "--attack", "--timeout", "9s"], &["doctor", "--attack", "--within", "9s"]),
+            (&["mcp", "check", "--timeout", "9s"], &["mcp", "check", "--within", "9s"]),
+        ] {
+            let parsed = |words: &[&str]| {
+                let all = ["hotcell"].iter().chain(words);
+                format!("{:?}", Cli::try_parse_from(all).unwrap_or_else(|e| panic!("{words:?}: {e}")))
+            };
+            assert_eq!(parsed(now), parsed(former));
+            let help = Cli::try_parse_from(["hotcell", former[0], "--help"]).unwrap_err().to_string();
+            assert!(!help.contains(&format!("{} ", former[1])), "{former:?} is shown");
+        }
     }
 
     #[test]

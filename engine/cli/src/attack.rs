@@ -13,7 +13,10 @@ use hotcell_state::report::{Code, ErrorReport};
 use hotcell_state::time::{micros_since_1970, rfc3339};
 
 use crate::args::{Common, DoctorArgs};
-use crate::{exit, interrupted, printed, runtime, usage};
+use crate::context::runtime;
+use crate::exit::printed;
+use crate::signals::interrupted;
+use crate::{exit, usage};
 
 /// Interval between progress lines without a terminal.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);

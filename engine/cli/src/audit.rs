@@ -9,8 +9,11 @@ use hotcell_state::report::{ErrorReport, printable};
 use hotcell_state::time::rfc3339;
 
 use crate::args::{AuditCommand, Common};
-use crate::quarantine_text::runs;
-use crate::{configuration, exit, notes, printed, usage};
+use crate::context::configuration;
+use crate::exit::printed;
+use crate::render::quarantine::runs;
+use crate::terminal::notes;
+use crate::{exit, usage};
 
 /// Runs the command; returns its exit status.
 pub fn audit(common: &Common, command: &AuditCommand) -> u8 {

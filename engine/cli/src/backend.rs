@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use hotcell_sandbox::serve::{Client, NotServed, Unreached, place};
 use hotcell_sandbox::{BoxFuture, Engine, Policy, Refusal, Running, Spawn};
 
-use crate::folder;
+use crate::context::folder;
 
 /// The folder with the service's socket.
 pub fn place() -> Option<PathBuf> {

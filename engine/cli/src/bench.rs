@@ -9,7 +9,12 @@ use hotcell_bench::{Report, svg};
 use hotcell_state::report::{Code, ErrorReport};
 
 use crate::args::{BenchArgs, Common};
-use crate::{bench_text, exit, interrupted, notes, printed, runtime, usage};
+use crate::context::runtime;
+use crate::exit::printed;
+use crate::render::bench;
+use crate::signals::interrupted;
+use crate::terminal::notes;
+use crate::{exit, usage};
 
 /// Minimum interval between updates of a terminal's line.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
@@ -44,7 +49,7 @@ pub fn bench(common: &Common, args: &BenchArgs) -> anyhow::Result<u8> {
         ));
     }
     let result =
-        if common.json { exit::print_json(&report) } else { exit::print_text(&bench_text::page(&report)) };
+        if common.json { exit::print_json(&report) } else { exit::print_text(&bench::page(&report)) };
     Ok(printed(result, status(&report)))
 }
 

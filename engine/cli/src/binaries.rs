@@ -10,7 +10,10 @@ use hotcell_state::report::{Code, ErrorReport};
 use hotcell_state::time::rfc3339;
 
 use crate::args::{ApprovalsCommand, Common};
-use crate::{configuration, exit, notes, printed};
+use crate::context::configuration;
+use crate::exit;
+use crate::exit::printed;
+use crate::terminal::notes;
 
 /// Minimum number of digits of a digest that name a binary.
 const MIN_DIGEST_DIGITS: usize = 8;

@@ -11,7 +11,10 @@ use hotcell_verbs::caches;
 use hotcell_verbs::caches::{CacheList, Prune};
 
 use crate::args::{CacheCommand, Common};
-use crate::{configuration, exit, notes, printed, state, usage};
+use crate::context::{configuration, state};
+use crate::exit::printed;
+use crate::terminal::notes;
+use crate::{exit, usage};
 
 /// Runs the command; its exit status.
 pub fn cache(common: &Common, command: &CacheCommand) -> u8 {

@@ -12,7 +12,7 @@ use hotcell_verbs::test::{Interpreter, pythons};
 use tokio::runtime::Runtime;
 
 use crate::args::Common;
-use crate::notes;
+use crate::terminal::notes;
 
 /// Resources for installing dependencies: a launcher, and a runtime to wait on.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use hotcell_sandbox::text::is_shown;
 use nix::sys::signal::Signal;
 use serde::Serialize;
 
-use crate::screen;
+use crate::terminal::screen;
 
 /// A usage error, a refusal, or a failure of hotcell itself.
 pub const REFUSED: u8 = 125;
@@ -85,6 +85,14 @@ pub fn print_text(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()
+}
+
+/// The exit status after printing.
+pub fn printed(result: std::io::Result<()>, code: u8) -> u8 {
+    match result {
+        Ok(()) => code,
+        Err(e) => of_write_error(&e),
+    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,10 @@ use hotcell_verbs::images;
 use hotcell_verbs::images::{ImageList, ImageReport, report};
 
 use crate::args::{Common, ImageCommand};
-use crate::{configuration, current_folder, exit, notes, printed, state, usage};
+use crate::context::{configuration, current_folder, state};
+use crate::exit::printed;
+use crate::terminal::notes;
+use crate::{exit, usage};
 
 /// Runs the command; returns its exit status.
 pub fn image(common: &Common, command: &ImageCommand) -> u8 {

@@ -7,7 +7,11 @@ use hotcell_review::quarantine::{Item, Items, QuarantineService};
 use hotcell_state::report::ErrorReport;
 
 use crate::args::{Common, QuarantineArgs, QuarantineCommand};
-use crate::{configuration, current_folder, exit, notes, printed, quarantine_text, usage};
+use crate::context::{configuration, current_folder};
+use crate::exit::printed;
+use crate::render::quarantine;
+use crate::terminal::notes;
+use crate::{exit, usage};
 
 /// Runs the command; returns its exit status.
 pub fn quarantine(common: &Common, args: &QuarantineArgs) -> u8 {
@@ -29,7 +33,7 @@ fn answer(common: &Common, args: &QuarantineArgs) -> Result<u8, ErrorReport> {
             if shown.is_empty() && !common.json && !common.quiet {
                 notes::say("nothing is held");
             }
-            let words = quarantine_text::table(&shown);
+            let words = quarantine::table(&shown);
             (items, words)
         }
         QuarantineCommand::Show { id } => {
@@ -47,7 +51,7 @@ fn answer(common: &Common, args: &QuarantineArgs) -> Result<u8, ErrorReport> {
         }
         QuarantineCommand::Release { id, reason, expires, uses } => {
             let item = office.release(id, reason, *expires, *uses)?;
-            let words = quarantine_text::released(&item);
+            let words = quarantine::released(&item);
             (vec![item], words)
         }
         QuarantineCommand::Reject { id, reason } => {
@@ -83,5 +87,5 @@ fn shown(office: &QuarantineService, item: &Item, common: &Common) -> String {
     let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     let source: &dyn Fn(&str) -> Option<String> =
         if item.state == State::Purged { &|_: &str| None } else { &source };
-    quarantine_text::page(item, source, colour, common.verbose > 0)
+    quarantine::page(item, source, colour, common.verbose > 0)
 }

@@ -13,7 +13,7 @@ use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
-use crate::current_folder;
+use crate::context::current_folder;
 
 /// Folders in which a name may refer to an open file, such as `/dev/stdout`.
 const OF_THE_KERNEL: [&str; 2] = ["/dev", "/proc"];

@@ -27,12 +27,14 @@ use hotcell_verbs::workspaces;
 
 use crate::args::{Common, RunArgs};
 use crate::backend::Backend;
+use crate::context::{configuration, current_folder, runtime, state};
 use crate::deps::Provider;
+use crate::exit::printed;
+use crate::render::{changes, scan};
+use crate::signals::interrupted;
 use crate::stdin::Given;
-use crate::{
-    changes_text, configuration, current_folder, exit, interrupted, notes, printed, runtime, scan_text,
-    state, streams, usage, workspace,
-};
+use crate::terminal::notes;
+use crate::{exit, streams, usage, workspace};
 
 /// Runs the command; returns its exit status.
 pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
@@ -338,8 +340,8 @@ fn answer(
     }
     // If the output is no longer read, there is nothing more to print.
     if code != exit::UNHEARD {
-        scan_text::frames_of(outcome, roots, common);
-        code = changes_text::show(outcome, common).unwrap_or(code);
+        scan::frames_of(outcome, roots, common);
+        code = changes::show(outcome, common).unwrap_or(code);
         notes::after_run(outcome, stored.map_or("", |stored| &stored.id), common);
     }
     if let Some(stored) = stored {

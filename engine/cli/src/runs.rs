@@ -8,7 +8,10 @@ use hotcell_state::report::{Code, ErrorReport, barred, printable};
 use hotcell_state::state::StateFolder;
 
 use crate::args::{Common, RunsCommand};
-use crate::{configuration, current_folder, exit, notes, printed, state, usage};
+use crate::context::{configuration, current_folder, state};
+use crate::exit::printed;
+use crate::terminal::notes;
+use crate::{exit, usage};
 
 /// Runs the command; returns its exit status.
 pub fn runs(common: &Common, command: &RunsCommand) -> u8 {

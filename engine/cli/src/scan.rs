@@ -18,7 +18,10 @@ use hotcell_state::report::{Code, ErrorReport};
 use hotcell_verbs::Language;
 
 use crate::args::{Common, ScanArgs};
-use crate::{configuration, current_folder, exit, printed, scan_text, usage};
+use crate::context::{configuration, current_folder};
+use crate::exit::printed;
+use crate::render::scan;
+use crate::{exit, usage};
 
 /// Interval at which the name of the current file is shown.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
@@ -49,10 +52,7 @@ pub fn scan(common: &Common, args: &ScanArgs) -> u8 {
     let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     // With several paths, findings are listed by their full paths.
     let roots = if let [only] = &args.paths[..] { vec![only.clone()] } else { vec![PathBuf::new()] };
-    printed(
-        exit::print_text(&scan_text::page(&report, &scan_text::on_disk(&roots), colour, common.verbose > 0)),
-        code,
-    )
+    printed(exit::print_text(&scan::page(&report, &scan::on_disk(&roots), colour, common.verbose > 0)), code)
 }
 
 /// Opens the quarantine, with the user's own rules: from the option, the environment, or the configuration.

@@ -10,7 +10,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::args::{Common, ServeArgs, ServeCommand};
-use crate::{backend, configuration, exit, interrupted, notes, printed, runtime, usage};
+use crate::context::{configuration, runtime};
+use crate::exit::printed;
+use crate::signals::interrupted;
+use crate::terminal::notes;
+use crate::{backend, exit, usage};
 
 /// Value of the `schema` field: name and version of this format.
 pub const SCHEMA: &str = "hotcell.serve/1";
@@ -56,13 +60,13 @@ async fn until_the_end(
 ) -> Result<u8, ErrorReport> {
     let stop = interrupted();
     // Set by the operator only: a project has no influence.
-    let hot = configuration(common, None)?.user.hot;
+    let pool = configuration(common, None)?.user.pool;
     let server = Server::listen(folder).map_err(|error| ErrorReport::new(Code::State, error.to_string()))?;
     let options = PoolOptions {
-        each: hot.each,
-        all: hot.all,
-        memory: hot.memory,
-        prime: hot.prime,
+        each: pool.per_shape,
+        all: pool.total,
+        memory: pool.memory,
+        prime: pool.prewarm,
         ..PoolOptions::default()
     };
     let pool = Pool::new(Engine::new(), options);

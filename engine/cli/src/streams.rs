@@ -13,7 +13,7 @@ use hotcell_sandbox::{Canceller, Chunk, StdinWriter};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::screen::Screen;
+use crate::terminal::screen::Screen;
 
 /// Maximum number of queued chunks (of at most 64 KiB each) while the output is not read; then the program
 /// waits.

@@ -21,15 +21,17 @@ use hotcell_verbs::workspaces;
 
 use crate::args::{COBERTURA, Common, TestArgs};
 use crate::backend::Backend;
+use crate::context::{configuration, current_folder, runtime, state};
 use crate::deps::Provider;
+use crate::exit::printed;
 use crate::mask::Masks;
-use crate::progress::Show;
+use crate::render::tests::{Style, headline, page};
+use crate::render::{changes, scan};
 use crate::result_file::{Before, ResultFile};
-use crate::test_text::{Style, headline, page};
-use crate::{
-    changes_text, configuration, current_folder, exit, interrupted, notes, printed, run, runtime, scan_text,
-    state, test_list, usage, workspace,
-};
+use crate::signals::interrupted;
+use crate::terminal::notes;
+use crate::terminal::progress::Show;
+use crate::{exit, run, test_list, usage, workspace};
 
 /// Runs the command; returns its exit status.
 pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
@@ -68,8 +70,8 @@ pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
     let mut code = answer(common, args, &mut results, &report);
     // If the output is no longer read, there is nothing more to print.
     if code != exit::UNHEARD {
-        scan_text::frames_of(&report.outcome, &[&args.project], common);
-        code = changes_text::show(&report.outcome, common).unwrap_or(code);
+        scan::frames_of(&report.outcome, &[&args.project], common);
+        code = changes::show(&report.outcome, common).unwrap_or(code);
         let untaken =
             args.keep.commit && report.verdict != Verdict::Passed && report.outcome.commit.is_none();
         if untaken && !common.json && !common.quiet {

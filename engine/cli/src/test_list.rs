@@ -14,9 +14,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::args::Common;
+use crate::exit;
+use crate::exit::printed;
 use crate::mask::Masks;
-use crate::progress::Show;
-use crate::{exit, interrupted, notes, printed};
+use crate::signals::interrupted;
+use crate::terminal::notes;
+use crate::terminal::progress::Show;
 
 /// Value of the `schema` field: name and version of this format.
 pub const SCHEMA: &str = "hotcell.test_list/1";

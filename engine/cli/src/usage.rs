@@ -9,8 +9,10 @@ use hotcell_sandbox::layer::{likely, nearest};
 use hotcell_state::report::{Code, ErrorReport, printable};
 
 use crate::args::{Cli, pages};
-use crate::quote::quoted;
-use crate::{current_folder, exit, log, screen, typed_paths};
+use crate::context::current_folder;
+use crate::terminal::quote::quoted;
+use crate::terminal::{log, screen};
+use crate::{exit, typed_paths};
 
 /// Parses the command line and checks its paths, or prints the error.
 pub fn parse() -> Result<Cli, u8> {

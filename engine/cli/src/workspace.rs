@@ -14,10 +14,12 @@ use hotcell_workspace::store::{NewFile, Store, Workspace};
 use hotcell_workspace::{Kind, diff};
 
 use crate::args::{Common, WorkspaceCommand};
-use crate::screen::Screen;
-use crate::{
-    changes_text, configuration, current_folder, diff_text, exit, notes, printed, runtime, state, usage,
-};
+use crate::context::{configuration, current_folder, runtime, state};
+use crate::exit::printed;
+use crate::render::{changes, diff as diff_text};
+use crate::terminal::notes;
+use crate::terminal::screen::Screen;
+use crate::{exit, usage};
 
 /// Maximum size in bytes of a file read from standard input.
 const MAX_FILE_BYTES: u64 = 1 << 30;
@@ -145,7 +147,7 @@ fn answer(store: &Store, common: &Common, command: &WorkspaceCommand) -> Result<
             if !common.quiet {
                 let rows: Vec<_> =
                     WorkspaceReport::of(&workspace.summary(), Some(&changes)).changes.unwrap_or_default();
-                changes_text::look_at(rows.iter().map(|row| (row.path.as_str(), row.marks.as_slice())));
+                changes::look_at(rows.iter().map(|row| (row.path.as_str(), row.marks.as_slice())));
             }
             Ok(printed(result, 0))
         }
@@ -160,7 +162,7 @@ fn answer(store: &Store, common: &Common, command: &WorkspaceCommand) -> Result<
                 report.commit = Some(committed);
                 return Ok(printed(exit::print_json(&report), 0));
             }
-            changes_text::committed(&committed, common.quiet);
+            changes::committed(&committed, common.quiet);
             Ok(0)
         }
         WorkspaceCommand::Discard { id, to } => {

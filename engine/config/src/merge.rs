@@ -11,7 +11,7 @@ use crate::network::{self, NetworkSetting};
 
 use super::asked_by::AskedBy;
 use super::guard::{GuardSettings, Mode};
-use super::settings::{EnvSetting, HotSettings, McpSettings, Settings};
+use super::settings::{EnvSetting, McpSettings, PoolSettings, Settings};
 use super::tools::ToolSettings;
 
 /// Result of merging; the policy does not name the program yet.
@@ -152,8 +152,8 @@ fn tighten(
     if settings.tools != ToolSettings::default() {
         return Err(never("tools", "what plugins may have".to_owned()));
     }
-    if settings.hot != HotSettings::default() {
-        return Err(never("hot", "sandboxes that are kept ready".to_owned()));
+    if settings.pool != PoolSettings::default() {
+        return Err(never("pool", "sandboxes that are kept ready".to_owned()));
     }
     if settings.mcp != McpSettings::default() {
         return Err(never("mcp", "folders of the host".to_owned()));
@@ -412,7 +412,8 @@ mod tests {
                 ),
                 "rules_digest",
             ),
-            ("", "[hot]\neach = 9", "hot"),
+            ("", "[pool]\nper_shape = 9", "pool"),
+            ("", "[hot]\neach = 9", "pool"),
             ("", "[quarantine]\nretention = \"1h\"", "quarantine.retention"),
             (
                 "[quarantine]\ntwo_persons = true",

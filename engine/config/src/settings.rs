@@ -65,7 +65,7 @@ pub struct Settings {
     /// Who is asked for approvals.
     pub approvals: Option<AskedBy>,
     /// Sandboxes that are kept ready.
-    pub hot: HotSettings,
+    pub pool: PoolSettings,
     /// Host resources for callers of an MCP server.
     pub mcp: McpSettings,
     /// Permissions of plugins.
@@ -109,23 +109,62 @@ fn wait<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Duration>, D
     parse_wait(&String::deserialize(from)?).map(Some).map_err(serde::de::Error::custom)
 }
 
-/// The table `hot` of a configuration file: sandboxes that a service prewarms.
+/// The table `pool` of a configuration file: sandboxes that a service prewarms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default, expecting = "the table hot")]
-pub struct HotSettings {
+#[serde(deny_unknown_fields, default, expecting = "the table pool")]
+pub struct PoolSettings {
     /// Number of sandboxes per kind; 0 disables prewarming.
-    pub each: usize,
+    pub per_shape: usize,
     /// Maximum number of sandboxes of all kinds together.
-    pub all: usize,
+    pub total: usize,
     /// Maximum memory of all of them together.
     pub memory: Bytes,
     /// Start interpreters in advance, too.
-    pub prime: bool,
+    pub prewarm: bool,
 }
 
-impl Default for HotSettings {
+impl Default for PoolSettings {
     fn default() -> Self {
-        Self { each: 2, all: 6, memory: Bytes::mib(256), prime: true }
+        Self { per_shape: 2, total: 6, memory: Bytes::mib(256), prewarm: true }
+    }
+}
+
+/// The former spelling of [`PoolSettings`], the table `hot`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "the table hot")]
+struct FormerPool {
+    each: usize,
+    all: usize,
+    memory: Bytes,
+    prime: bool,
+}
+
+impl Default for FormerPool {
+    fn default() -> Self {
+        let PoolSettings { per_shape, total, memory, prewarm } = PoolSettings::default();
+        Self { each: per_shape, all: total, memory, prime: prewarm }
+    }
+}
+
+/// The pool of a file, by either spelling; the former one with a warning.
+fn pool(
+    now: Option<PoolSettings>,
+    former: Option<FormerPool>,
+    file: &Path,
+) -> Result<PoolSettings, FileError> {
+    match (now, former) {
+        (now, None) => Ok(now.unwrap_or_default()),
+        (Some(_), Some(_)) => {
+            let why = "is the former name of the table pool, which is there too; remove it".to_owned();
+            Err(FileError::of_key(file, "hot", why))
+        }
+        (None, Some(FormerPool { each, all, memory, prime })) => {
+            tracing::warn!(
+                "{}: the table [hot] is called [pool] now, with the keys per_shape, total, memory and prewarm",
+                file.display()
+            );
+            Ok(PoolSettings { per_shape: each, total: all, memory, prewarm: prime })
+        }
     }
 }
 
@@ -172,7 +211,8 @@ struct Written {
     deps_hosts: Option<Vec<String>>,
     quarantine: QuarantineSettings,
     approvals: Option<AskedBy>,
-    hot: HotSettings,
+    pool: Option<PoolSettings>,
+    hot: Option<FormerPool>,
     mcp: McpSettings,
     tools: ToolSettings,
     policies_path: Option<PathBuf>,
@@ -197,6 +237,10 @@ const KEYS: &[Key] = &[
     Key::value("deps_hosts"),
     Key::table("quarantine", &[Key::value("retention"), Key::value("two_persons")]),
     Key::value("approvals"),
+    Key::table(
+        "pool",
+        &[Key::value("per_shape"), Key::value("total"), Key::value("memory"), Key::value("prewarm")],
+    ),
     Key::table("hot", &[Key::value("each"), Key::value("all"), Key::value("memory"), Key::value("prime")]),
     Key::table(
         "mcp",
@@ -249,7 +293,7 @@ impl Settings {
             })?,
             quarantine: written.quarantine,
             approvals: written.approvals,
-            hot: written.hot,
+            pool: pool(written.pool, written.hot, file).map_err(|e| e.found_in(text))?,
             mcp: McpSettings {
                 folders: written.mcp.folders.iter().map(|f| base.join(f)).collect(),
                 commit: written.mcp.commit.iter().map(|f| base.join(f)).collect(),
@@ -417,6 +461,18 @@ mod tests {
         );
         assert_eq!(s.toolchains, [PathBuf::from("/etc/t")]);
         assert_eq!(s.env, [EnvSetting::Pass("A".into())]);
+    }
+
+    #[test]
+    fn pool_is_read_by_its_former_name_too() {
+        let wanted = PoolSettings { per_shape: 3, prewarm: false, ..PoolSettings::default() };
+        assert_eq!(settings("[pool]\nper_shape = 3\nprewarm = false").pool, wanted);
+        assert_eq!(settings("[hot]\neach = 3\nprime = false").pool, wanted);
+        assert_eq!(settings("").pool, PoolSettings::default());
+        for both in ["[pool]\n[hot]\n", "[hot]\neach = 1\n[pool]\ntotal = 1\n"] {
+            let error = Settings::parse(both, Path::new("/etc/config.toml")).unwrap_err().to_string();
+            assert!(error.contains("former name"), "{error}");
+        }
     }
 
     #[test]

@@ -224,7 +224,7 @@ fn execution(errno: Errno, program: &str) -> Refusal {
         Errno::EAGAIN | Errno::ENOMEM => (
             Cause::Refused,
             format!(
-                "{program}: cannot start within its limits ({}); raise --memory or --processes",
+                "{program}: cannot start within its limits ({}); raise --memory or --max-processes",
                 errno.desc()
             ),
         ),

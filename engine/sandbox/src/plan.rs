@@ -519,7 +519,7 @@ fn check_limits(limits: &Limits, host: &Host) -> Result<(), Refusal> {
     }
     if limits.disk > host.memory {
         return Err(Refusal::new(format!(
-            "the disk limit {} is more than this host's memory of {}, in which scratch lives; lower --disk",
+            "the disk limit {} is more than this host's memory of {}, in which scratch lives; lower --max-disk",
             limits.disk, host.memory
         )));
     }

@@ -72,7 +72,7 @@ pub fn check(configuration: &Configuration) -> Result<(), ErrorReport> {
 /// Keys of a new configuration that take effect only after the next start.
 pub fn later(old: &Configuration, new: &Configuration) -> Vec<&'static str> {
     let (old, new) = (&old.user, &new.user);
-    let differs = [("hot", old.hot != new.hot), ("state", old.state != new.state)];
+    let differs = [("pool", old.pool != new.pool), ("state", old.state != new.state)];
     differs.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
 }
 
@@ -110,7 +110,7 @@ mod tests {
         for (old, new, want) in [
             ("", "", &[][..]),
             ("", "network = \"off\"", &[]),
-            ("[hot]\neach = 1", "", &["hot"]),
+            ("[pool]\nper_shape = 1", "", &["pool"]),
             ("state = \"/a\"", "state = \"/b\"", &["state"]),
         ] {
             assert_eq!(later(&of(old), &of(new)), want, "{old} {new}");

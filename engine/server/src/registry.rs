@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use hotcell_config::{Configuration, HotSettings};
+use hotcell_config::{Configuration, PoolSettings};
 use hotcell_guard::quarantine::Channel;
 use hotcell_plugins::Caller as Tools;
 use hotcell_review::approvals::Approvals;
@@ -186,8 +186,9 @@ impl Live {
             work: HashMap::new(),
             closed: false,
         };
-        let HotSettings { each, all, memory, prime } = configuration.user.hot;
-        let ready = PoolOptions { each, all, memory, prime, ..PoolOptions::default() };
+        let PoolSettings { per_shape, total, memory, prewarm } = configuration.user.pool;
+        let ready =
+            PoolOptions { each: per_shape, all: total, memory, prime: prewarm, ..PoolOptions::default() };
         let tasks = Tasks::of(&state, &workspaces.service());
         let state = Arc::new(state);
         let shared = Arc::new(Shared {

@@ -517,7 +517,7 @@ impl RunRequest {
     fn plain(&self, policy: &mut Policy) -> Result<Option<tempfile::TempDir>, String> {
         let Some(kept) = &self.kept else { return Ok(None) };
         let copy = kept.copy(&policy.job.limits).map_err(|e| {
-            format!("the workspace cannot be copied for the run: {e}; raise --disk or --files, or use a profile with namespaces")
+            format!("the workspace cannot be copied for the run: {e}; raise --max-disk or --max-files, or use a profile with namespaces")
         })?;
         policy.job.workspace = Some(copy.path().to_owned());
         policy.job.layers.clear();

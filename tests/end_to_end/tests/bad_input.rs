@@ -17,7 +17,7 @@ fn command_line_mistakes_are_explained() {
         (&["run", "--memory"], "--memory"),
         (&["run", "--memory", "1M", "--memory", "2M", "--", "true"], "--memory"),
         (&["run", "--timeout", "soon", "--", "true"], "60s"),
-        (&["run", "--processes", "many", "--", "true"], "--processes"),
+        (&["run", "--max-processes", "many", "--", "true"], "--max-processes"),
         (&["run", "--network", "all", "--", "true"], "did you mean all:443?"),
         (&["run", "--network", "off", "--", "true"], "for profiles"),
         (&["run", "--network", "127.0.0.1:80", "--", "true"], "loopback"),
@@ -41,7 +41,7 @@ fn command_line_mistakes_are_explained() {
         (&["schema", "outcom"], "did you mean outcome?"),
         (&["completions", "bsh"], "did you mean bash?"),
         (&["--nonsense"], "--nonsense"),
-        (&["run", "--cold=yes", "--", "true"], "--cold"),
+        (&["run", "--no-daemon=yes", "--", "true"], "--no-daemon"),
     ] {
         let ended = user.hotcell(words).end();
         ended.code(125).prints("").says_one_line(line);
@@ -62,11 +62,11 @@ fn policies_that_cannot_be_met() {
         for (options, line) in [
             (&["--memory", "0"][..], "memory is 0"),
             (&["--memory", "4000T"], "more than this host's"),
-            (&["--disk", "0"], "disk is 0"),
-            (&["--files", "0"], "files is 0"),
-            (&["--processes", "0"], "processes is 0"),
-            (&["--processes", "99999999"], "processes"),
-            (&["--output", "0"], "output is 0"),
+            (&["--max-disk", "0"], "disk is 0"),
+            (&["--max-files", "0"], "files is 0"),
+            (&["--max-processes", "0"], "processes is 0"),
+            (&["--max-processes", "99999999"], "processes"),
+            (&["--max-output", "0"], "output is 0"),
             (&["--timeout", "0"], "timeout is 0"),
             (&["--cpu-time", "0s"], "cpu-time is 0"),
             (&["--cpus", "0"], "cpus"),

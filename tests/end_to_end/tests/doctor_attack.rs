@@ -92,7 +92,7 @@ fn invalid_attack_options_are_refused_first() {
         (&["doctor", "--attack", "--html"], "--html"),
         (&["doctor", "--attack", "--html", ""], "--html"),
         (&["doctor", "--attack", "--only", "1", "--html", "/nowhere/x.html"], "cannot be written"),
-        (&["doctor", "--attack", "--within", "soon"], "--within"),
+        (&["doctor", "--attack", "--timeout", "soon"], "--timeout"),
         (&["doctor", "--only", "1"], "--attack"),
         (&["doctor", "--html", "x.html"], "--attack"),
         (&["doctor", "--atack"], "did you mean --attack?"),
@@ -100,7 +100,7 @@ fn invalid_attack_options_are_refused_first() {
         user.hotcell(words).end().code(125).prints("").says_one_line(line);
     }
     // Attacks for which there is no time are named, and do not count as success.
-    let late = user.hotcell(["doctor", "--attack", "--only", "1", "--within", "0s"]).end();
+    let late = user.hotcell(["doctor", "--attack", "--only", "1", "--timeout", "0s"]).end();
     if late.code != Some(125) {
         assert!(late.code(1).text().contains("1 not run"), "{late:#?}");
     }

@@ -33,7 +33,7 @@ fn limit_exit_code_is_124_with_name() {
         for (options, script, cause, line) in [
             (["--timeout", "300ms"], "sleep 30", "wall_limit", "stopped: time limit 300 ms reached"),
             (["--cpu-time", "1s"], "while :; do :; done", "cpu_limit", "stopped: CPU time limit 1 s reached"),
-            (["--output", "64K"], "yes", "output_limit", "stopped: output limit 64 KiB reached"),
+            (["--max-output", "64K"], "yes", "output_limit", "stopped: output limit 64 KiB reached"),
             (
                 ["--memory", "32M"],
                 "head -c 200000000 /dev/zero | tail -c 100000000 | wc -c",
@@ -57,7 +57,10 @@ fn limit_exit_code_is_124_with_name() {
 fn denying_limit_lets_program_continue() {
     everyone(|user| {
         let outcome = user
-            .shell(["--disk", "1M", "--json"], "head -c 9000000 /dev/zero > big; wc -c < big; rm big; exit 0")
+            .shell(
+                ["--max-disk", "1M", "--json"],
+                "head -c 9000000 /dev/zero > big; wc -c < big; rm big; exit 0",
+            )
             .end()
             .code(0)
             .json();

@@ -106,7 +106,7 @@ fn installed_packages_are_named_as_unread() {
     user.write("work/p/good.py", HARMLESS);
     let report = scan(&user, &["--json", "p"]).code(1).json();
     assert_eq!(rules(&report), ["guard.packages_unread"]);
-    scan(&user, &["--packages", "p"]).code(3);
+    scan(&user, &["--include-packages", "p"]).code(3);
     // In a folder that no package manager installed, code is the project's own.
     user.write("work/p/.venv/lib/x.py", HOSTILE);
     scan(&user, &["p"]).code(3);

@@ -28,7 +28,7 @@ fn help_is_an_answer() {
         "--lang",
         "--json",
         "--state",
-        "--cold",
+        "--no-daemon",
     ] {
         assert!(help.contains(option), "{option} is missing:\n{help}");
     }

@@ -305,10 +305,10 @@ fn mcp_check_explains_broken_servers() {
         ] {
             server(command, args);
             let begin = Instant::now();
-            let failed = mcp(user, &["check", "--client", "cursor", "--within", "5s", "--quiet"]).end();
+            let failed = mcp(user, &["check", "--client", "cursor", "--timeout", "5s", "--quiet"]).end();
             failed.code(125).prints("").says_one_line(why);
             assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
-            let json = mcp(user, &["check", "--client", "cursor", "--within", "5s", "--json"]).end();
+            let json = mcp(user, &["check", "--client", "cursor", "--timeout", "5s", "--json"]).end();
             assert_eq!(json.code(125).json()["schema"], "hotcell.error/1");
         }
         for (entry, why) in [

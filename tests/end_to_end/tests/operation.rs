@@ -388,7 +388,7 @@ fn reloaded_configuration_applies_to_new_runs() {
         server.reload("error");
         assert_eq!(call(asks.clone())["isError"], json!(true), "{broken}");
     }
-    configure(&user, "[hot]\neach = 1\n");
+    configure(&user, "[pool]\nper_shape = 1\n");
     server.reload("ok");
     assert_eq!(call(asks)["isError"], json!(false));
     let (code, errors) = server.end();

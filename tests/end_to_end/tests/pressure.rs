@@ -219,7 +219,7 @@ print('got through')
                 "off",
                 "--memory",
                 "32M",
-                "--disk",
+                "--max-disk",
                 "16M",
                 "--ro",
                 &shown,

@@ -114,7 +114,7 @@ fn release_binds_bytes_language_and_time() {
     everyone(|user| {
         user.write("work/bad.py", HOSTILE);
         let id = refused(user, "bad.py");
-        release(user, &id, &["--uses", "5"]).code(0);
+        release(user, &id, &["--max-uses", "5"]).code(0);
         user.write("work/bad.py", format!("{HOSTILE}#"));
         let other = refused(user, "bad.py");
         assert_ne!(other, id, "one byte");
@@ -150,7 +150,7 @@ fn project_is_one_quarantine_item() {
         let shown = item(user, &id);
         let files: Vec<_> = shown["files"].as_array().unwrap().iter().map(|f| &f["part"]).collect();
         assert_eq!(files, ["test_bad.py"], "what nobody has to look at is not kept");
-        release(user, &id, &["--uses", "9"]).code(0);
+        release(user, &id, &["--max-uses", "9"]).code(0);
         assert!(ran(&workspace().end()));
         let report = tests().json();
         assert_eq!(report["outcome"]["scan"]["quarantine"], json!({ "id": id, "state": "released" }));
@@ -196,7 +196,7 @@ fn changed_rules_void_release_and_rescan() {
          positive: [\"print('a')\", \"print('b')\"]\n  benign: [\"x = 1\", \"input()\"]\nmatch:\n  call: [print]\n",
     );
     let id = refused(&user, "bad.py");
-    release(&user, &id, &["--uses", "3"]).code(0);
+    release(&user, &id, &["--max-uses", "3"]).code(0);
     let with_rules = || user.hotcell(["run", "--rules", "rules", "--lang", "python", "bad.py"]).end();
     with_rules().code(125).prints("").says("it was made under other rules");
     run(&user, "bad.py").code(125).says("nothing was run");
@@ -298,7 +298,7 @@ fn quarantine_mistakes_suggest_correction() {
             (&["release", &id][..], "--reason"),
             (&["release", &id, "--reason", " "], "a reason cannot be empty"),
             (&["release", &id, "--reason", &"x".repeat(2000)], "at most 1000"),
-            (&["release", &id, "--reason", "r", "--uses", "0"], "1 to 1000"),
+            (&["release", &id, "--reason", "r", "--max-uses", "0"], "1 to 1000"),
             (&["release", &id, "--reason", "r", "--expires", "0"], "at most 365d"),
             (&["release", &id, "--reason", "r", "--expires", "soon"], "such as 60s"),
             (&["purge"], "ID"),
@@ -327,7 +327,7 @@ fn altered_audit_log_is_found() {
         let id = refused(user, "bad.py");
         release(user, &id, &[]).code(0);
         let end = user.hotcell(["audit", "verify", "--json"]).end().code(0).json()["head"]["hash"].clone();
-        let noted = ["audit", "verify", "--noted", end.as_str().unwrap()];
+        let noted = ["audit", "verify", "--expect-head", end.as_str().unwrap()];
         user.hotcell(noted).end().code(0);
         let state = user.path("home/.local/state/hotcell");
         let bad = |word: &str| {

@@ -112,7 +112,7 @@ fn served_run_equals_direct_run() {
         ];
         for (options, script, input) in cases {
             let call = |cold: bool| {
-                let options = options.iter().copied().chain(["--json"]).chain(cold.then_some("--cold"));
+                let options = options.iter().copied().chain(["--json"]).chain(cold.then_some("--no-daemon"));
                 service.with(user.shell(options, script)).env("TMPDIR", user.path("work")).input(input).end()
             };
             let (cold, hot) = (call(true), call(false));
@@ -167,7 +167,7 @@ fn served_run_equals_direct_run() {
             ended.code(9);
             (ended.text(), ended.stderr.clone())
         };
-        assert_eq!(streams(&[]), streams(&["--cold"]));
+        assert_eq!(streams(&[]), streams(&["--no-daemon"]));
         // A shape that was requested twice is kept ready.
         until("a sandbox is ready", || {
             service.with(user.run(["true"])).end().code(0).silent();
@@ -200,7 +200,7 @@ fn tests_run_by_service() {
         report["totals"]["duration_ms"].take();
         (report["cases"].take(), report["totals"].take(), outcome)
     };
-    let (cold, hot) = (report(&["--cold"]), report(&[]));
+    let (cold, hot) = (report(&["--no-daemon"]), report(&[]));
     assert_eq!((&hot.0, &hot.1), (&cold.0, &cold.1));
     assert!(was_served(&hot.2) && !was_served(&cold.2), "{:#}", hot.2);
 }

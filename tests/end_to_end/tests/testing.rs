@@ -176,12 +176,12 @@ fn hostile_tests_never_pass_for_good() {
             (
                 "floods",
                 "import os\n\ndef test_bad():\n    import stat\n    pipes = [fd for fd in range(3, 1024) if is_pipe(fd)]\n    while True:\n        os.write(pipes[0], b'x' * 65536)\n\ndef is_pipe(fd):\n    import os, stat\n    try:\n        return stat.S_ISFIFO(os.fstat(fd).st_mode)\n    except OSError:\n        return False\n",
-                ["--output", "16M"],
+                ["--max-output", "16M"],
             ),
             (
                 "fills",
                 "def test_bad():\n    with open('/tmp/x', 'wb', buffering=0) as f:\n        while True:\n            try:\n                f.write(b'x' * 65536)\n            except OSError:\n                pass\n",
-                ["--disk", "8M"],
+                ["--max-disk", "8M"],
             ),
         ] {
             let folder = project(user, name, text);

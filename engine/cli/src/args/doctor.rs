@@ -8,7 +8,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use hotcell_proof::coverage::LIST;
 use hotcell_sandbox::units::parse_duration;
 
-use crate::quote::quoted;
+use crate::terminal::quote::quoted;
 
 /// Arguments of `hotcell doctor`.
 #[derive(Args, Debug)]
@@ -28,7 +28,7 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "NUMBERS", requires = "attack", value_parser = numbers)]
     pub only: Option<Numbers>,
     /// Report attacks that are not done by then as not run [default: 60s]
-    #[arg(long, value_name = "TIME", requires = "attack", value_parser = parse_duration)]
+    #[arg(long = "timeout", alias = "within", value_name = "TIME", requires = "attack", value_parser = parse_duration)]
     pub within: Option<Duration>,
 }
 

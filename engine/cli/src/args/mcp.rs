@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
+use hotcell_clients::Client;
 use hotcell_sandbox::units::parse_duration;
-
-use super::Client;
 
 /// Address for HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +68,7 @@ pub struct PlaceArgs {
 #[derive(Args, Debug)]
 pub struct InstallArgs {
     /// Client, such as claude-code; a wrong name lists them all
-    #[arg(long, value_enum, value_name = "NAME", hide_possible_values = true)]
+    #[arg(long, value_parser = client(), value_name = "NAME", hide_possible_values = true)]
     pub client: Client,
     #[command(flatten)]
     pub place: PlaceArgs,
@@ -88,7 +87,7 @@ pub struct InstallArgs {
 #[derive(Args, Debug)]
 pub struct UninstallArgs {
     /// Client, such as claude-code; a wrong name lists them all
-    #[arg(long, value_enum, value_name = "NAME", hide_possible_values = true)]
+    #[arg(long, value_parser = client(), value_name = "NAME", hide_possible_values = true)]
     pub client: Client,
     #[command(flatten)]
     pub place: PlaceArgs,
@@ -101,13 +100,19 @@ pub struct UninstallArgs {
 #[derive(Args, Debug)]
 pub struct CheckArgs {
     /// Client whose entry is checked [default: none, this program]
-    #[arg(long, value_enum, value_name = "NAME", hide_possible_values = true)]
+    #[arg(long, value_parser = client(), value_name = "NAME", hide_possible_values = true)]
     pub client: Option<Client>,
     #[command(flatten)]
     pub place: PlaceArgs,
     /// Time limit for each answer
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    #[arg(long = "timeout", alias = "within", value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub within: Duration,
+}
+
+/// Parses the name of a client.
+fn client() -> impl TypedValueParser<Value = Client> {
+    let names = Client::ALL.map(|client| PossibleValue::new(client.name()).help(client.kind().title));
+    PossibleValuesParser::new(names).try_map(|name| Client::named(&name).ok_or("no such client"))
 }
 
 /// Parses a name that every client accepts.

@@ -11,7 +11,7 @@ use hotcell_sandbox::units::parse_duration;
     disable_help_subcommand = true,
     args_conflicts_with_subcommands = true,
     after_help = "For the same user only, at $XDG_RUNTIME_DIR/hotcell/serve.sock, else below\n\
-                  $XDG_STATE_HOME/hotcell/serve. run and test use it unless they say --cold.\n\
+                  $XDG_STATE_HOME/hotcell/serve. run and test use it unless they say --no-daemon.\n\
                   Exit status: 0 ended, or status: it runs; 1 status: it does not; 125 refused."
 )]
 pub struct ServeArgs {

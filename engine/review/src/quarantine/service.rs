@@ -260,7 +260,7 @@ impl QuarantineService {
         }
         if !(1..=MAX_USES).contains(&uses) {
             let why = format!("a release is for 1 to {MAX_USES} runs");
-            return Err(ErrorReport::new(Code::InvalidValue, why).field("--uses"));
+            return Err(ErrorReport::new(Code::InvalidValue, why).field("--max-uses"));
         }
         let item = self.current(id)?;
         let terms = self.terms();

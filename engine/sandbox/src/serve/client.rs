@@ -250,9 +250,9 @@ async fn started(channel: Channel, policy: &Policy, asked: Instant) -> Result<Ru
 }
 
 const LOST: &str =
-    "the service ended in the middle of the run, and its sandbox with it; run it again, or with --cold";
+    "the service ended in the middle of the run, and its sandbox with it; run it again, or with --no-daemon";
 
-const SILENT: &str = "the service does not answer, and how far the run came is not known; end it (hotcell serve stop, or its process), or use --cold";
+const SILENT: &str = "the service does not answer, and how far the run came is not known; end it (hotcell serve stop, or its process), or use --no-daemon";
 
 /// A run on the server.
 #[derive(Debug)]

@@ -11,8 +11,10 @@ use hotcell_state::report::ErrorReport;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args::Common;
+use crate::context::configuration;
+use crate::signals;
 use crate::systemd::{self, Word};
-use crate::{configuration, notes, signals};
+use crate::terminal::notes;
 
 /// The tokens of a server, and the file from which they are read.
 #[derive(Clone)]

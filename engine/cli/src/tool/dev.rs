@@ -14,8 +14,11 @@ use hotcell_tools::author;
 use hotcell_tools::{Ask, BoxFuture, Broker, CallRequest, Export, Reply, Runtime, RuntimeOptions};
 
 use crate::args::Common;
-use crate::author::{compiled, report};
-use crate::{current_folder, notes, pairs, tool, usage};
+use crate::context::current_folder;
+use crate::terminal::notes;
+use crate::tool::arguments;
+use crate::tool::author::{compiled, report};
+use crate::{tool, usage};
 
 /// Interval between checks for changes.
 const CHECK_INTERVAL: Duration = Duration::from_millis(300);
@@ -77,7 +80,7 @@ async fn round(common: &Common, dev: &Dev<'_>, folder: &Path) -> Result<u8, Erro
         notes::say("there are no cases (tests/cases.toml); --call FUNCTION calls one");
         return Ok(0);
     }
-    crate::author::test(common, folder, None).await
+    crate::tool::author::test(common, folder, None).await
 }
 
 /// Calls a function of a component that was just built. It holds nothing, as with `tool test`.
@@ -98,7 +101,7 @@ async fn call(
     let export = named(function, &description.exports)?;
     let arguments = match words.is_empty() {
         true => "{}".to_owned(),
-        false => pairs::arguments(words, &export.input_schema)?,
+        false => arguments::arguments(words, &export.input_schema)?,
     };
     let request = CallRequest::new(&export.path, &arguments, Arc::new(Nothing));
     let answer = runtime.call_kept(&prepared, request, &mut None).await;

@@ -190,6 +190,6 @@ fn told(ended: &Ended) -> String {
         Status::NotFinished => "UNFINISHED",
     };
     let time = Duration::try_from_secs_f64(ended.duration_ms / 1000.0).unwrap_or_default();
-    let time = crate::notes::time(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+    let time = crate::terminal::notes::time(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
     format!("{word}  {}  {time}", ended.id)
 }

@@ -9,7 +9,10 @@ use hotcell_tools::{Description, LoadError, Manifest, Prepared, Runtime, Runtime
 use serde_json::json;
 
 use crate::args::Common;
-use crate::{configuration, current_folder, exit, notes, printed, usage};
+use crate::context::{configuration, current_folder};
+use crate::exit::printed;
+use crate::terminal::notes;
+use crate::{exit, usage};
 
 /// Exit status when a case does not give the expected result.
 const FAILURE_STATUS: u8 = 1;

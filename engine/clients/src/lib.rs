@@ -3,20 +3,24 @@
 //! | module | idea |
 //! | --- | --- |
 //! | this | the clients, as a table |
+//! | [`Client`] | their names |
 //! | [`json`], [`toml`], [`yaml`] | add, read and remove an entry in a text; pure, everything else is kept byte for byte |
 //! | [`mod@file`] | reads and replaces a configuration file without losing anything |
-//! | [`install`], [`check`] | the commands |
-//! | [`folder`] | adds a folder that callers may read to the operator's configuration |
 //!
-//! This module is in the command line's crate because no other part of hotcell touches files of other
-//! programs.
+//! ```
+//! use hotcell_clients::{Client, Entry};
+//! let entry = Entry { command: "hotcell".into(), args: vec!["mcp".into()], ..Entry::default() };
+//! let text = Client::Cursor.with(None, "hotcell", &entry, false)?;
+//! assert!(text.contains("\"mcpServers\""));
+//! # Ok::<(), hotcell_clients::Problem>(())
+//! ```
 
-pub mod check;
+#![forbid(unsafe_code)]
+
+mod client;
 pub mod file;
-pub mod folder;
 #[cfg(test)]
 mod golden;
-pub mod install;
 pub mod json;
 pub mod toml;
 pub mod yaml;
@@ -27,7 +31,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use crate::args::Client;
+pub use client::Client;
 
 /// Command that starts a server, from a client's file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -156,7 +160,7 @@ impl Places {
     /// Folders from the environment.
     #[must_use]
     pub fn here() -> Self {
-        let folder = |name| crate::folder(name).filter(|p| p.is_absolute());
+        let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
         Self {
             home: folder("HOME"),
             config: folder("XDG_CONFIG_HOME"),
@@ -164,11 +168,13 @@ impl Places {
             claude: folder("CLAUDE_CONFIG_DIR"),
             cline: folder("CLINE_MCP_SETTINGS_PATH"),
             copilot: folder("COPILOT_HOME"),
-            project: crate::current_folder(),
+            project: std::env::current_dir().unwrap_or_else(|_| "/".into()),
         }
     }
 
-    fn config(&self) -> Option<PathBuf> {
+    /// Folder of configuration: `$XDG_CONFIG_HOME`, otherwise `~/.config`.
+    #[must_use]
+    pub fn config(&self) -> Option<PathBuf> {
         self.config.clone().or_else(|| Some(self.home.as_ref()?.join(".config")))
     }
 }
@@ -441,7 +447,8 @@ impl Client {
 }
 
 /// Interprets an entry as the client would, from its value in either format.
-fn understood(said: &serde_json::Value) -> Found {
+#[must_use]
+pub fn understood(said: &serde_json::Value) -> Found {
     use serde_json::Value;
     let Value::Object(fields) = said else { return Found::Other("it is not a table of settings".to_owned()) };
     let off = fields.get("enabled") == Some(&Value::Bool(false))

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use hotcell_clients::file::seen;
+use hotcell_clients::{Address, Client, Entry, Found, Problem, json, understood};
 use hotcell_mcp::probe::{ProbeError, Seen, Start, probe};
 use hotcell_mcp::probe_http::{self, At};
 use hotcell_state::report::{Code, ErrorReport, printable};
@@ -10,11 +12,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::args::{CheckArgs, Common};
-use crate::{exit, notes, printed};
+use crate::exit;
+use crate::exit::printed;
+use crate::terminal::notes;
 
-use super::file::seen;
 use super::install::{again, having, ours, told};
-use super::{Address, Client, Entry, Found, Problem, json, understood};
 
 /// Value of the `schema` field: name and version of this format.
 pub const SCHEMA: &str = "hotcell.mcp_check/1";
@@ -159,7 +161,7 @@ fn written(client: Client, args: &CheckArgs) -> Result<(String, Tried), ErrorRep
     // Claude Code prefers an entry for this folder alone to the one for all folders.
     let local = whole.as_ref().filter(|_| client == Client::ClaudeCode && !args.place.project);
     let local = local.and_then(|whole| {
-        whole.get("projects")?.get(crate::current_folder().to_str()?)?.get("mcpServers")?.get(name)
+        whole.get("projects")?.get(crate::context::current_folder().to_str()?)?.get("mcpServers")?.get(name)
     });
     let found = match local {
         Some(said) => understood(said),
@@ -226,7 +228,7 @@ fn failed(error: &ProbeError, args: &CheckArgs) -> ErrorReport {
     match error {
         ProbeError::NotFound(program) if again.is_empty() => report.field(program),
         ProbeError::NotFound(program) => report.field(program).hint(again),
-        ProbeError::TooLate { .. } => report.hint("--within gives it longer"),
+        ProbeError::TooLate { .. } => report.hint("--timeout gives it longer"),
         ProbeError::Unreached { .. } => {
             report.hint("start the server there first, such as hotcell mcp --http; no proxy was asked")
         }

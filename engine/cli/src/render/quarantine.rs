@@ -9,7 +9,8 @@ use hotcell_review::quarantine::item::Statement;
 use hotcell_sandbox::Bytes;
 use hotcell_sandbox::text::printable;
 
-use crate::scan_text::{self, Source};
+use crate::render::scan;
+use crate::render::scan::Source;
 
 /// Maximum number of names listed of files that were not kept.
 const MAX_NAMES: usize = 10;
@@ -90,7 +91,7 @@ pub fn page(item: &Item, source: Source<'_>, colour: bool, verbose: bool) -> Str
     if more > 0 {
         row("not kept", &format!("{more} more files"));
     }
-    out.push_str(&scan_text::body(&report(item), source, colour, verbose));
+    out.push_str(&scan::body(&report(item), source, colour, verbose));
     if let Some(next) = next(item) {
         let _ = writeln!(out, "\n{next}");
     }

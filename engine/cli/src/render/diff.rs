@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write};
 
 use hotcell_sandbox::text::{is_shown, printable_line};
 
-use crate::{notes, screen};
+use crate::terminal::{notes, screen};
 
 /// Beginning of a part.
 const PART: &str = "diff --git ";

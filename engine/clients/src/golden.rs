@@ -3,17 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
-
 use super::*;
 
 fn ours() -> Entry {
     let args = ["mcp", "--stdio"].map(str::to_owned).to_vec();
     Entry { command: "/usr/bin/hotcell".to_owned(), args, env: BTreeMap::new() }
-}
-
-fn all() -> &'static [Client] {
-    Client::value_variants()
 }
 
 /// Files before and after the edit.
@@ -205,14 +199,14 @@ fn entry_insertion_changes_nothing_else() {
         // A second time changes nothing.
         assert_eq!(client.with(Some(&new), "hotcell", &ours(), false).as_ref(), Ok(&new), "{client:?}");
     }
-    for client in all() {
-        assert!(FILES.iter().any(|(c, _, _)| c == client), "{client:?} has no file here");
+    for client in Client::ALL {
+        assert!(FILES.iter().any(|(c, _, _)| *c == client), "{client:?} has no file here");
     }
 }
 
 #[test]
 fn printed_entry_is_a_complete_file() {
-    for client in all() {
+    for client in Client::ALL {
         let text = client.with(None, "hotcell", &ours(), false).unwrap();
         assert!(client.with(Some(" \n"), "hotcell", &ours(), false).is_ok());
         assert_eq!(client.read(&text, "hotcell"), Ok(Found::Program(ours())), "{text}");
@@ -231,7 +225,7 @@ fn printed_entry_is_a_complete_file() {
 fn client_pages_show_written_entries() {
     let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/clients");
     let entry = Entry { command: "/usr/local/bin/hotcell".to_owned(), ..ours() };
-    for client in all() {
+    for client in Client::ALL {
         let page = std::fs::read_to_string(pages.join(format!("{}.md", client.name()))).unwrap();
         let text = client.with(None, "hotcell", &entry, false).unwrap();
         assert!(page.contains(&format!("\n{text}```\n")), "{client:?}: {text}");
@@ -485,10 +479,8 @@ fn client_files_have_their_usual_paths() {
         assert_eq!(client.file(false, &places, none), Some(PathBuf::from(user)));
         assert_eq!(client.file(false, &moved, none), Some(PathBuf::from(elsewhere)));
         assert_eq!(client.file(true, &places, none), project.map(PathBuf::from));
-        assert_eq!(
-            client.to_possible_value().map(|v| v.get_name().to_owned()).as_deref(),
-            Some(client.name())
-        );
+        assert_eq!(serde_json::to_value(client).unwrap(), client.name());
+        assert_eq!(Client::named(client.name()), Some(client));
     }
     let commented = |p: &Path| p.ends_with("opencode.jsonc");
     let found = Client::Opencode.file(true, &places, commented);
@@ -500,7 +492,7 @@ proptest::proptest! {
     /// For any text: either the entry is added and nothing else changes, or nothing is written.
     #[test]
     fn arbitrary_client_file_is_never_damaged(text in "[\\{\\}\\[\\]\",:/*#\\\\ \na-c=0-9]{0,60}") {
-        for client in all() {
+        for client in Client::ALL {
             if let Ok(new) = client.with(Some(&text), "hotcell", &ours(), false) {
                 proptest::prop_assert_eq!(client.read(&new, "hotcell"), Ok(Found::Program(ours())));
             }

@@ -1,5 +1,10 @@
 //! `hotcell tool`: plugins with their permissions, and their tools.
 
+pub(crate) mod arguments;
+pub(crate) mod author;
+pub(crate) mod dev;
+pub(crate) mod publish;
+
 use std::ffi::OsStr;
 use std::io::{IsTerminal, Read};
 
@@ -12,9 +17,12 @@ use hotcell_state::report::{Code, ErrorReport, barred, printable};
 use hotcell_tools::{Answer, CallError};
 
 use crate::args::{Common, ToolCommand};
-use crate::dev::{self, Dev};
-use crate::{author, pairs, publish};
-use crate::{configuration, current_folder, exit, interrupted, notes, printed, runtime, usage};
+use crate::context::{configuration, current_folder, runtime};
+use crate::exit::printed;
+use crate::signals::interrupted;
+use crate::terminal::notes;
+use crate::tool::dev::Dev;
+use crate::{exit, usage};
 
 /// Maximum size of the arguments in bytes.
 const MAX_ARGUMENT_BYTES: u64 = 16 << 20;
@@ -92,7 +100,7 @@ async fn answer(common: &Common, command: &ToolCommand) -> Result<u8, ErrorRepor
         ToolCommand::Call { name, args, pairs } => {
             let arguments = match pairs.is_empty() {
                 true => arguments(args)?,
-                false => pairs::arguments(pairs, &schema_of(&plugins, name))?,
+                false => arguments::arguments(pairs, &schema_of(&plugins, name))?,
             };
             not_offered(&plugins, name)?;
             let caller = caller()?;

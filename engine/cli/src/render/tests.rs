@@ -222,7 +222,7 @@ pub fn headline(report: &TestReport) -> String {
         verdict => answer(verdict, totals),
     };
     if report.outcome.cause != Cause::Refused && report.outcome.usage.wall_us.is_some() {
-        let _ = write!(line, " in {}", crate::notes::time(totals.duration_ms.saturating_mul(1000)));
+        let _ = write!(line, " in {}", crate::terminal::notes::time(totals.duration_ms.saturating_mul(1000)));
     }
     if let Some(flaky) = report.flaky.as_ref().filter(|f| !f.is_empty()) {
         let _ = write!(line, " · {} flaky", flaky.len());

@@ -1,5 +1,10 @@
 //! `hotcell mcp`: a service with the protocol in front of it.
 
+pub mod check;
+pub mod folder;
+pub mod install;
+pub(crate) mod reload;
+
 use std::sync::Arc;
 
 use hotcell_mcp::metrics::MetricsOptions;
@@ -11,11 +16,13 @@ use hotcell_state::report::{Code, ErrorReport};
 use hotcell_state::state::StateChoice;
 
 use crate::args::{Common, HttpAddress, McpArgs, McpCommand};
-use crate::clients::{check, install};
-use crate::reload::{Hup, Watched};
+use crate::context::{configuration, runtime_with, state};
+use crate::exit::printed;
+use crate::mcp::reload::{Hup, Watched};
 use crate::signals::server_interrupted;
 use crate::systemd::{self, Word};
-use crate::{configuration, exit, notes, printed, runtime_with, state, usage};
+use crate::terminal::notes;
+use crate::{exit, usage};
 
 /// Maximum number of threads for file operations in hotcell's own folders. A thread keeps its stack and its
 /// allocator's memory, a quarter of a MiB in all, for as long as there are many callers; more threads would
@@ -55,7 +62,7 @@ async fn serve(common: &Common, args: McpArgs) -> Result<(), ErrorReport> {
     };
     let state = folder()?;
     // A user who is told to type a command may have another configuration than this server, or none.
-    let usual = StateChoice::usual(crate::folder("XDG_STATE_HOME"), crate::folder("HOME"));
+    let usual = StateChoice::usual(crate::context::folder("XDG_STATE_HOME"), crate::context::folder("HOME"));
     if usual.path().ok() != Some(state.path()) {
         hotcell_mcp::name_state(state.path());
     }

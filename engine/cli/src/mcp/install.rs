@@ -4,6 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
+use hotcell_clients::file::Change;
+use hotcell_clients::{Client, Entry, Places, Problem, file};
 use hotcell_sandbox::layer::likely;
 use hotcell_state::report::{Code, ErrorReport, printable_line};
 use schemars::JsonSchema;
@@ -11,10 +13,12 @@ use serde::{Deserialize, Serialize};
 use similar::TextDiff;
 
 use crate::args::{Common, InstallArgs, PlaceArgs, UninstallArgs};
-use crate::{current_folder, exit, notes, printed};
+use crate::context::current_folder;
+use crate::exit;
+use crate::exit::printed;
+use crate::terminal::notes;
 
-use super::file::Change;
-use super::{Client, Entry, Places, Problem, file, folder};
+use super::folder;
 
 /// Value of the `schema` field: name and version of this format.
 pub const SCHEMA: &str = "hotcell.mcp_install/1";
@@ -177,7 +181,7 @@ pub fn uninstall(common: &Common, args: &UninstallArgs) -> Result<u8, ErrorRepor
     };
     let problem = |p: Problem| told(&p, client, &place.path, &args.place);
     let found = client.read(original.text(), name).map_err(problem)?;
-    if !args.any && !matches!(&found, super::Found::Program(entry) if entry.is_ours()) {
+    if !args.any && !matches!(&found, hotcell_clients::Found::Program(entry) if entry.is_ours()) {
         let why = format!("{}: the entry {name} does not start hotcell", place.path.display());
         return Err(ErrorReport::new(Code::InvalidValue, why)
             .field(name)
@@ -185,7 +189,7 @@ pub fn uninstall(common: &Common, args: &UninstallArgs) -> Result<u8, ErrorRepor
     }
     let new = client.without(original.text(), name).map_err(problem)?;
     let former = match &found {
-        super::Found::Program(entry) => place.former(client, original.text(), name, entry),
+        hotcell_clients::Found::Program(entry) => place.former(client, original.text(), name, entry),
         _ => None,
     };
     let mut done = Installed {

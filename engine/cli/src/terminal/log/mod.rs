@@ -14,7 +14,7 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::args::{Common, LogFormat};
-use crate::screen;
+use crate::terminal::screen;
 use hotcell_state::report::printable;
 
 /// Starts logging.

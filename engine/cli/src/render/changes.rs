@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use hotcell_sandbox::outcome::{Commit, Mark, Outcome};
 
 use crate::args::Common;
-use crate::{diff_text, exit, notes};
+use crate::exit;
+use crate::render::diff;
+use crate::terminal::notes;
 
 /// Maximum number of lines about omissions, and about changes to look at; further ones are only counted.
 const MAX_LINES: usize = 8;
@@ -15,7 +17,7 @@ pub fn show(outcome: &Outcome, common: &Common) -> Option<u8> {
     let mut status = None;
     if !common.json
         && let Some(diff) = outcome.diff.as_deref()
-        && let Err(error) = diff_text::print(diff)
+        && let Err(error) = diff::print(diff)
     {
         status = Some(exit::of_write_error(&error));
     }

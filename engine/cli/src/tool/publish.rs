@@ -12,7 +12,9 @@ use hotcell_tools::sources::publish::publish as send;
 use serde_json::{Value, json};
 
 use crate::args::Common;
-use crate::{configuration, current_folder, exit, printed};
+use crate::context::{configuration, current_folder};
+use crate::exit;
+use crate::exit::printed;
 
 /// Maximum size of one of Docker's configuration files, in bytes.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;

@@ -10,7 +10,7 @@ use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::text::printable;
 
 use crate::args::Common;
-use crate::{notes, screen};
+use crate::terminal::{notes, screen};
 
 /// Maximum number of places shown with their source.
 const MAX_FRAMES: usize = 20;

@@ -10,7 +10,7 @@ use hotcell_sandbox::units::format_duration;
 use hotcell_state::report::printable;
 
 use crate::args::Common;
-use crate::{log, screen};
+use crate::terminal::{log, screen};
 
 /// Maximum number of lines about denials; further ones are only counted.
 const MAX_DENIAL_LINES: usize = 8;
@@ -124,10 +124,10 @@ fn limit_line(limit: Limit, value: u64) -> String {
         Limit::Memory => (format!("memory limit {}", Bytes(value)), "--memory"),
         Limit::CpuTime => (format!("CPU time limit {}", time(value)), "--cpu-time"),
         Limit::Wall => (format!("time limit {}", time(value)), "--timeout"),
-        Limit::Processes => (format!("limit of {value} processes and threads"), "--processes"),
-        Limit::Disk => (format!("disk limit {}", Bytes(value)), "--disk"),
-        Limit::Files => (format!("limit of {value} files"), "--files"),
-        Limit::Output => (format!("output limit {}", Bytes(value)), "--output"),
+        Limit::Processes => (format!("limit of {value} processes and threads"), "--max-processes"),
+        Limit::Disk => (format!("disk limit {}", Bytes(value)), "--max-disk"),
+        Limit::Files => (format!("limit of {value} files"), "--max-files"),
+        Limit::Output => (format!("output limit {}", Bytes(value)), "--max-output"),
     };
     format!("{text} reached; {option} raises it")
 }
@@ -239,8 +239,8 @@ mod tests {
             hit(Limit::Wall, 60_000_000),
         ];
         let want = [
-            "limit of 4 processes and threads reached; --processes raises it",
-            "disk limit 256 MiB reached; --disk raises it",
+            "limit of 4 processes and threads reached; --max-processes raises it",
+            "disk limit 256 MiB reached; --max-disk raises it",
         ];
         assert_eq!(limits(&outcome), want);
         outcome.cause = Cause::DiskLimit;

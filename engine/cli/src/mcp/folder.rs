@@ -3,14 +3,15 @@
 
 use std::path::{Path, PathBuf};
 
+use hotcell_clients::file;
+use hotcell_clients::file::Change;
 use hotcell_config::{Places, Settings};
 use hotcell_state::report::{Code, ErrorReport};
 use toml_edit::{Array, DocumentMut, Item, Table, value};
 
 use crate::args::Common;
-use crate::{configuration, current_folder, folder as variable, notes, state};
-
-use super::file::{self, Change};
+use crate::context::{configuration, current_folder, folder as variable, state};
+use crate::terminal::notes;
 
 fn refused(folder: &Path, why: &str, hint: &str) -> ErrorReport {
     ErrorReport::new(Code::InvalidValue, format!("{} {why}", folder.display())).field("--folder").hint(hint)

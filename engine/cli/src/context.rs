@@ -1,0 +1,83 @@
+//! Surroundings of a command: configuration, state folder, current folder, event loop.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use hotcell_config::{Configuration, Places};
+use hotcell_guard::quarantine::Channel;
+use hotcell_scanning::session::ScanState;
+use hotcell_state::report::ErrorReport;
+use hotcell_state::state::StateChoice;
+use nix::sys::resource::{Resource, getrlimit};
+
+use crate::args::Common;
+
+/// Maximum number of threads for file operations; tokio's default.
+const MAX_FILE_THREADS: usize = 512;
+
+/// Makes a runtime with one thread: nothing here is limited by the processor, and threads cost time at the
+/// start.
+pub fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    runtime_with(MAX_FILE_THREADS)
+}
+
+/// Like [`runtime`], with this maximum number of threads for file operations.
+pub fn runtime_with(file_threads: usize) -> anyhow::Result<tokio::runtime::Runtime> {
+    enough_descriptors()?;
+    tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(file_threads)
+        .enable_all()
+        .build()
+        .context("the event loop cannot be made")
+}
+
+/// Checks the limit of descriptors. One run needs 25 besides standard input, output and error; with fewer it
+/// would fail halfway.
+fn enough_descriptors() -> anyhow::Result<()> {
+    const MIN_OPEN_FILES: u64 = 32;
+    let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).context("RLIMIT_NOFILE")?;
+    anyhow::ensure!(
+        soft >= MIN_OPEN_FILES,
+        "this process may have {soft} open files, and hotcell needs {MIN_OPEN_FILES}; raise `ulimit -n`"
+    );
+    Ok(())
+}
+
+pub fn folder(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).map(PathBuf::from)
+}
+
+pub fn current_folder() -> PathBuf {
+    std::env::current_dir().unwrap_or_else(|_| "/".into())
+}
+
+/// Reads the configuration; `project` is the folder whose own file is included.
+pub fn configuration(common: &Common, project: Option<PathBuf>) -> Result<Configuration, ErrorReport> {
+    let places = Places {
+        named: common
+            .config
+            .clone()
+            .or_else(|| folder("HOTCELL_CONFIG").filter(|p| !p.as_os_str().is_empty())),
+        usual: Places::usual(folder("XDG_CONFIG_HOME"), folder("HOME")),
+        project,
+    };
+    let ours = |(name, _): &(OsString, OsString)| name.as_encoded_bytes().starts_with(b"HOTCELL_");
+    let mut configuration =
+        Configuration::read(&places, std::env::vars_os().filter(ours), &current_folder())?;
+    let state = state(common, &configuration);
+    if let Ok(path) = state.path() {
+        configuration.reading = ScanState::once(path);
+    }
+    configuration.asker = Some((Channel::Cli, state));
+    Ok(configuration)
+}
+
+/// The state folder: from the option, the environment, the configuration, or the default.
+pub fn state(common: &Common, configuration: &Configuration) -> StateChoice {
+    let named = common.state.clone().or_else(|| configuration.environment.state.clone());
+    match named.or_else(|| configuration.user.state.clone()) {
+        Some(path) => StateChoice::Named(current_folder().join(path)),
+        None => StateChoice::usual(folder("XDG_STATE_HOME"), folder("HOME")),
+    }
+}

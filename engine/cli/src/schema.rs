@@ -1,0 +1,89 @@
+//! `hotcell schema`: the JSON Schema of each output.
+
+use hotcell_sandbox::doctor;
+use hotcell_sandbox::layer::nearest;
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_verbs::workspaces;
+
+use crate::mcp::{check, install};
+use crate::terminal::quote;
+use crate::{exit, serve, test_list, usage};
+
+/// Outputs with a JSON Schema.
+const SCHEMAS: [&str; 22] = [
+    "outcome",
+    "test_report",
+    "test_list",
+    "scan",
+    "quarantine",
+    "approvals",
+    "binaries",
+    "cache",
+    "audit",
+    "runs",
+    "workspace",
+    "workspaces",
+    "images",
+    "tools",
+    "inspect",
+    "doctor",
+    "attacks",
+    "bench",
+    "mcp_install",
+    "mcp_check",
+    "serve",
+    "error",
+];
+
+/// Runs `hotcell schema NAME`.
+pub fn schema(name: &str, json: bool) -> u8 {
+    let short = name.strip_prefix("hotcell.").unwrap_or(name);
+    let short = short.strip_suffix("/1").unwrap_or(short);
+    let (mut schema, constant) = match short {
+        "outcome" => (schemars::schema_for!(hotcell_sandbox::Outcome), hotcell_sandbox::outcome::SCHEMA),
+        "test_report" => {
+            (schemars::schema_for!(hotcell_testing::TestReport), hotcell_testing::report::SCHEMA)
+        }
+        "test_list" => (schemars::schema_for!(test_list::TestList), test_list::SCHEMA),
+        "scan" => (schemars::schema_for!(hotcell_guard::Report), hotcell_guard::SCHEMA),
+        "quarantine" => {
+            (schemars::schema_for!(hotcell_review::quarantine::Items), hotcell_review::quarantine::SCHEMA)
+        }
+        "approvals" => (
+            schemars::schema_for!(hotcell_review::approvals::ApprovalList),
+            hotcell_review::approvals::SCHEMA,
+        ),
+        "binaries" => {
+            (schemars::schema_for!(hotcell_review::binaries::BinaryList), hotcell_review::binaries::SCHEMA)
+        }
+        "cache" => (schemars::schema_for!(hotcell_verbs::caches::CacheList), hotcell_verbs::caches::SCHEMA),
+        "audit" => (schemars::schema_for!(hotcell_state::audit::AuditLog), hotcell_state::audit::SCHEMA),
+        "runs" => (schemars::schema_for!(hotcell_state::RunList), hotcell_state::history::SCHEMA),
+        "workspace" => (schemars::schema_for!(workspaces::WorkspaceReport), workspaces::SCHEMA),
+        "workspaces" => (schemars::schema_for!(workspaces::WorkspaceList), workspaces::LIST_SCHEMA),
+        "images" => (schemars::schema_for!(hotcell_verbs::images::ImageList), hotcell_verbs::images::SCHEMA),
+        "tools" => (schemars::schema_for!(hotcell_plugins::ToolList), hotcell_plugins::report::SCHEMA),
+        "inspect" => {
+            (schemars::schema_for!(hotcell_plugins::Inspection), hotcell_plugins::report::INSPECT_SCHEMA)
+        }
+        "doctor" => (schemars::schema_for!(doctor::Doctor), doctor::SCHEMA),
+        "attacks" => (schemars::schema_for!(hotcell_proof::report::Report), hotcell_proof::report::SCHEMA),
+        "bench" => (schemars::schema_for!(hotcell_bench::Report), hotcell_bench::report::SCHEMA),
+        "mcp_install" => (schemars::schema_for!(install::Installed), install::SCHEMA),
+        "mcp_check" => (schemars::schema_for!(check::Checked), check::SCHEMA),
+        "serve" => (schemars::schema_for!(serve::Served), serve::SCHEMA),
+        "error" => (schemars::schema_for!(ErrorReport), hotcell_state::report::SCHEMA),
+        _ => {
+            let near = nearest(short, SCHEMAS).unwrap_or("outcome");
+            let report =
+                ErrorReport::new(Code::UnknownName, format!("there is no schema {}", quote::quoted(name)))
+                    .field(name)
+                    .hint(format!("did you mean {near}? there are {}", SCHEMAS.join(", ")));
+            return usage::fail(&report, json);
+        }
+    };
+    if let Some(field) = schema.pointer_mut("/properties/schema") {
+        field["const"] = constant.into();
+    }
+    exit::printed(exit::print_json(&schema), 0)
+}
