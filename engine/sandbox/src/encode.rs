@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString};
 
-use hotcell_launcher::wire::{How, IdMap, VERSION};
+use hotcell_launcher::wire::{How, IdMap, VERSION, op, request};
 
 /// A message under construction.
 #[derive(Default)]
@@ -65,7 +65,7 @@ pub fn set_tag(request: &mut [u8], tag: u32) {
 
 /// The first message to a launcher.
 pub fn hello(own_user_ns: bool, own_mounts: bool, own_network: bool, uid: u32, gid: u32) -> Vec<u8> {
-    let mut w = Writer::request(0);
+    let mut w = Writer::request(request::HELLO);
     w.bool(own_user_ns);
     w.bool(own_mounts);
     w.bool(own_network);
@@ -76,7 +76,7 @@ pub fn hello(own_user_ns: bool, own_mounts: bool, own_network: bool, uid: u32, g
 
 /// Asks to build a template from the operations in the memfd that is sent with this message.
 pub fn template(id: u32, len: usize) -> Vec<u8> {
-    let mut w = Writer::request(1);
+    let mut w = Writer::request(request::TEMPLATE);
     w.u32(id);
     w.u64(len as u64);
     w.finish()
@@ -84,21 +84,21 @@ pub fn template(id: u32, len: usize) -> Vec<u8> {
 
 /// Asks to forget a template.
 pub fn forget(id: u32) -> Vec<u8> {
-    let mut w = Writer::request(2);
+    let mut w = Writer::request(request::FORGET);
     w.u32(id);
     w.finish()
 }
 
 /// Asks to remove these folders when the supervisor has ended.
 pub fn remove(folders: &[CString]) -> Vec<u8> {
-    let mut w = Writer::request(5);
+    let mut w = Writer::request(request::REMOVE);
     w.list(folders, |w, folder| w.cstr(folder));
     w.finish()
 }
 
 /// Asks to clone the mount at a host path.
 pub fn clone_mount(path: &CStr, dev: u64, ino: u64, read_only: bool, idmap: Option<IdMap>) -> Vec<u8> {
-    let mut w = Writer::request(3);
+    let mut w = Writer::request(request::CLONE);
     w.cstr(path);
     w.u64(dev);
     w.u64(ino);
@@ -133,29 +133,29 @@ pub fn ops(ops: &[Op]) -> Vec<u8> {
     let mut w = Writer::default();
     w.list(ops, |w, op| match op {
         Op::Dir(path, mode) => {
-            w.u8(0);
+            w.u8(op::DIR);
             w.cstr(path);
             w.u32(*mode);
         }
         Op::File(path, mode, content) => {
-            w.u8(1);
+            w.u8(op::FILE);
             w.cstr(path);
             w.u32(*mode);
             w.bytes(content);
         }
         Op::Link(path, says) => {
-            w.u8(2);
+            w.u8(op::LINK);
             w.cstr(path);
             w.cstr(says);
         }
         Op::Bind(from, to, devices) => {
-            w.u8(3);
+            w.u8(op::BIND);
             w.cstr(from);
             w.cstr(to);
             w.bool(*devices);
         }
         Op::Layer(path) => {
-            w.u8(4);
+            w.u8(op::LAYER);
             w.cstr(path);
         }
     });
@@ -201,7 +201,7 @@ pub struct Setup {
 impl Setup {
     /// Encodes the request to the launcher.
     pub fn encode(&self) -> Vec<u8> {
-        let mut w = Writer::request(4);
+        let mut w = Writer::request(request::SPAWN);
         w.u32(self.flags);
         w.u64(self.namespaces);
         for id in [self.inside.0, self.inside.1, self.outside.0, self.outside.1] {

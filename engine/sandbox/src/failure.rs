@@ -1,6 +1,6 @@
 //! Explains a failed step to a person: the layer, the kernel's error, and the remedy. A pure table.
 
-use hotcell_launcher::wire::{OVERLAY, Step};
+use hotcell_launcher::wire::{OVERLAY, Step, detail as of};
 use nix::errno::Errno;
 
 use crate::launcher::CROWDED;
@@ -22,6 +22,7 @@ pub struct Failure {
 /// Turns a failure into a refusal. `program` and `folder` are used in messages.
 pub fn explain(failure: Failure, program: &str, folder: &str) -> Refusal {
     let Failure { step, errno, detail } = failure;
+    let detail = usize::try_from(detail).unwrap_or(usize::MAX);
     let said = errno.desc();
     let layer = layer(step, detail);
     if errno == Errno::ETOOMANYREFS {
@@ -39,18 +40,18 @@ pub fn explain(failure: Failure, program: &str, folder: &str) -> Refusal {
              new, or below /home/sandbox"
                 .to_owned(),
         ),
-        Step::Template if detail == OVERLAY as u64 => (
+        Step::Template if detail == OVERLAY => (
             Cause::Refused,
             format!(
                 "the layers of the image cannot be mounted over one another (overlay): {said}; an ordinary user needs \
                  Linux 5.11, and the state folder a file system that overlays take, such as ext4, xfs or btrfs"
             ),
         ),
-        Step::CloneMount if detail == 3 => (
+        Step::CloneMount if detail == of::clone_mount::REPLACED => (
             Cause::Refused,
             "a folder was replaced by another while the sandbox was made; nothing ran, try again".to_owned(),
         ),
-        Step::CloneMount if detail == 6 => (
+        Step::CloneMount if detail == of::clone_mount::OWNER => (
             Cause::Refused,
             format!(
                 "the file system of a folder cannot show its owner as another user (idmapped mount): {said}"
@@ -90,12 +91,12 @@ pub fn explain(failure: Failure, program: &str, folder: &str) -> Refusal {
 pub const LACKS: &str = "cannot be had: ";
 
 /// The layer that a step sets up.
-fn layer(step: Step, detail: u64) -> Option<Layer> {
+fn layer(step: Step, detail: usize) -> Option<Layer> {
     Some(match step {
         Step::Fork | Step::Map | Step::Ids | Step::Ceiling => Layer::UserNs,
         // The user namespace itself, and the first operations that need a capability in it.
-        Step::Hello if detail <= 4 => Layer::UserNs,
-        Step::Hello if detail == 9 => Layer::NetNs,
+        Step::Hello if detail <= of::hello::GID_MAP => Layer::UserNs,
+        Step::Hello if detail == of::hello::LOOPBACK => Layer::NetNs,
         Step::Hello
         | Step::Template
         | Step::CloneMount
@@ -106,21 +107,21 @@ fn layer(step: Step, detail: u64) -> Option<Layer> {
         | Step::Mounts => Layer::MountNs,
         Step::Proc | Step::Masks => Layer::PidNs,
         Step::Cgroup => {
-            if detail == 99 {
+            if detail == of::cgroup::NAMESPACE {
                 Layer::CgroupNs
             } else {
                 Layer::Cgroup
             }
         }
         Step::Network => {
-            if detail == 1 {
+            if detail == of::network::HOST_NAME {
                 Layer::UtsNs
             } else {
                 Layer::NetNs
             }
         }
         Step::Capabilities => {
-            if detail == 1 {
+            if detail == of::capabilities::NO_NEW_PRIVS {
                 Layer::NoNewPrivs
             } else {
                 Layer::Capabilities
@@ -138,33 +139,37 @@ fn layer(step: Step, detail: u64) -> Option<Layer> {
 pub const ID_MAP: &str = "writing the id map of a new user namespace";
 
 /// Describes the operation that a step attempts to set up a layer.
-const fn tried(step: Step, detail: u64) -> Option<&'static str> {
+const fn tried(step: Step, detail: usize) -> Option<&'static str> {
     Some(match step {
         Step::Fork => "making a process in namespaces of its own (clone3)",
         Step::Hello => match detail {
-            0 | 1 => "making namespaces for the launcher (unshare)",
-            2..=4 => ID_MAP,
-            5 => "mounts in a new mount namespace",
-            9 => "switching the loopback of a new network namespace on",
+            0 | of::hello::NAMESPACES => "making namespaces for the launcher (unshare)",
+            of::hello::SETGROUPS..=of::hello::GID_MAP => ID_MAP,
+            of::hello::OWN_ROOT => "mounts in a new mount namespace",
+            of::hello::LOOPBACK => "switching the loopback of a new network namespace on",
             _ => return None,
         },
         Step::Map => ID_MAP,
         Step::Ids => "becoming the sandbox's user",
         Step::Ceiling => "forbidding user namespaces inside",
         // The other details concern the folder that is to be mounted.
-        Step::CloneMount if !matches!(detail, 0 | 4 | 5) => return None,
+        Step::CloneMount if !matches!(detail, 0 | of::clone_mount::CLONE | of::clone_mount::ATTRIBUTES) => {
+            return None;
+        }
         Step::Template | Step::CloneMount => "building the root (open_tree, mount_setattr, mount)",
         Step::Root | Step::Pivot => "entering the root (move_mount, pivot_root)",
         Step::Scratch | Step::Devpts => "mounting scratch, terminals and queues",
         Step::Proc => "mounting a /proc of its own",
         Step::Masks => "covering parts of /proc",
-        Step::Cgroup if detail == 99 => "making a cgroup namespace",
+        Step::Cgroup if detail == of::cgroup::NAMESPACE => "making a cgroup namespace",
         Step::Cgroup => "entering its cgroup",
-        Step::Network if detail == 1 => "setting the sandbox's host name",
-        Step::Network if detail == 2 => "switching the loopback of a new network namespace on",
-        Step::Network if detail == 4 => "listening on the loopback for the sandbox's proxy",
+        Step::Network if detail == of::network::HOST_NAME => "setting the sandbox's host name",
+        Step::Network if detail == of::network::LOOPBACK => {
+            "switching the loopback of a new network namespace on"
+        }
+        Step::Network if detail == of::network::LISTEN => "listening on the loopback for the sandbox's proxy",
         Step::Network => "making a network namespace",
-        Step::Capabilities if detail == 1 => "setting no_new_privs",
+        Step::Capabilities if detail == of::capabilities::NO_NEW_PRIVS => "setting no_new_privs",
         Step::Capabilities => "giving up capabilities",
         Step::Landlock => "making the ruleset and entering it",
         Step::Seccomp => "installing the filter (seccomp)",
@@ -186,14 +191,14 @@ const fn hint(step: Step, errno: Errno) -> &'static str {
     }
 }
 
-fn read_back(detail: u64) -> Option<Layer> {
+fn read_back(detail: usize) -> Option<Layer> {
     Some(match detail {
-        1 => Layer::NoNewPrivs,
-        2 => Layer::Seccomp,
-        3 => Layer::Capabilities,
-        4 => Layer::UserNs,
-        5 => Layer::MountNs,
-        6 => Layer::Cgroup,
+        of::readback::NO_NEW_PRIVS => Layer::NoNewPrivs,
+        of::readback::SECCOMP => Layer::Seccomp,
+        of::readback::CAPABILITIES => Layer::Capabilities,
+        of::readback::IDS => Layer::UserNs,
+        of::readback::ROOT_FLAGS => Layer::MountNs,
+        of::readback::CGROUP => Layer::Cgroup,
         _ => return None,
     })
 }

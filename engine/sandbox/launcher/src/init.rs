@@ -17,7 +17,7 @@ use crate::sys::{self, CloneArgs, Errno, Fd};
 use crate::text::Text;
 use crate::tree;
 use crate::wire::{
-    ASK, How, Job, JobMount, MAX_LETTER, MAX_PRIME_MOUNTS, QUIET_PERIOD_MS, Setup, Step, setup, tell,
+    ASK, How, Job, JobMount, MAX_LETTER, MAX_PRIME_MOUNTS, QUIET_PERIOD_MS, Setup, Step, detail, setup, tell,
 };
 
 /// Resources that the launcher passes to a new init.
@@ -81,7 +81,8 @@ fn live<'a>(
     // the namespace in which it was made.
     let sampled = setup::SAMPLE | setup::ROOT;
     let own_network = setup.flags & sampled == sampled && setup.namespaces & sys::CLONE_NEWNET == 0;
-    let sockets = if own_network { sockets::ask().at_item(Step::Network, 5)? } else { -1 };
+    let sockets =
+        if own_network { sockets::ask().at_item(Step::Network, detail::network::SOCKET_USE)? } else { -1 };
     let own_objects = setup.namespaces & sys::CLONE_NEWIPC != 0;
     let ends = Ends { signals, sockets, own_objects };
     let early = setup.flags & setup::HARDEN_LATE == 0;
@@ -153,7 +154,7 @@ fn direct<'a>(
     ends: Ends,
     log: &mut Log,
 ) -> Result<(), Failure> {
-    let [theirs, runners] = sys::socket_pair().at_item(Step::Release, 4)?;
+    let [theirs, runners] = sys::socket_pair().at_item(Step::Release, detail::release::SOCKETS)?;
     weaken(setup)?;
     tell_ready(setup, shared, true, Some(theirs), log)?;
     sys::close(theirs);
@@ -230,21 +231,22 @@ fn identify(setup: &Setup<'_>, from: &Inherited<'_>, log: &mut Log) -> Result<()
             // Changing the ids would drop the privilege to empty the bounding set.
             runner::empty_bounding_set(setup)?;
         }
-        sys::drop_groups().at_item(Step::Ids, 1)?;
-        sys::set_ids(setup.inside.0, setup.inside.1).at_item(Step::Ids, 2)?;
+        sys::drop_groups().at_item(Step::Ids, detail::ids::GROUPS)?;
+        sys::set_ids(setup.inside.0, setup.inside.1).at_item(Step::Ids, detail::ids::IDS)?;
     }
     // A change of ids clears both settings, so they come after it. Without a pid namespace a killed init
     // would leave the program running: there init learns of the launcher's end from the life pipe, and ends
     // the tree first.
     if setup.flags & setup::PID_NS != 0 {
-        sys::prctl(sys::PR_SET_PDEATHSIG, u64::from(sys::SIGKILL.unsigned_abs())).at_item(Step::Ids, 3)?;
+        sys::prctl(sys::PR_SET_PDEATHSIG, u64::from(sys::SIGKILL.unsigned_abs()))
+            .at_item(Step::Ids, detail::ids::PARENT_DEATH)?;
     }
-    sys::prctl(sys::PR_SET_DUMPABLE, 0).at_item(Step::Ids, 4)?;
+    sys::prctl(sys::PR_SET_DUMPABLE, 0).at_item(Step::Ids, detail::ids::DUMPABLE)?;
     if gone(from.life) {
         sys::exit(1);
     }
     if setup.flags & setup::PID_NS == 0 {
-        sys::prctl(sys::PR_SET_CHILD_SUBREAPER, 1).at_item(Step::Ids, 5)?;
+        sys::prctl(sys::PR_SET_CHILD_SUBREAPER, 1).at_item(Step::Ids, detail::ids::SUBREAPER)?;
     }
     sys::default_sigchld();
     sys::block_signals(u64::MAX);
@@ -267,7 +269,7 @@ fn join_cgroup(setup: &Setup<'_>, from: &Inherited<'_>, log: &mut Log) -> Result
         }
     }
     if setup.flags & setup::CGROUP_NS != 0 {
-        sys::unshare(sys::CLONE_NEWCGROUP).at_item(Step::Cgroup, 99)?;
+        sys::unshare(sys::CLONE_NEWCGROUP).at_item(Step::Cgroup, detail::cgroup::NAMESPACE)?;
     }
     log.done(Step::Cgroup);
     Ok(())
@@ -276,7 +278,7 @@ fn join_cgroup(setup: &Setup<'_>, from: &Inherited<'_>, log: &mut Log) -> Result
 /// Attaches the root, makes the mounts private to this sandbox, and leaves the old tree.
 fn enter_root(setup: &Setup<'_>, shared: &Shared<'_>, log: &mut Log) -> Result<(), Failure> {
     if !setup.hostname.is_empty() {
-        sys::sethostname(setup.hostname).at_item(Step::Network, 1)?;
+        sys::sethostname(setup.hostname).at_item(Step::Network, detail::network::HOST_NAME)?;
     }
     if setup.flags & setup::ROOT == 0 {
         shared.rooted();
@@ -306,7 +308,8 @@ fn enter_root(setup: &Setup<'_>, shared: &Shared<'_>, log: &mut Log) -> Result<(
         log.done(Step::Devpts);
     }
     if setup.flags & setup::MQUEUE != 0 {
-        sys::mount(c"mqueue", c"dev/mqueue", c"mqueue", quiet, c"").at_item(Step::Devpts, 1)?;
+        sys::mount(c"mqueue", c"dev/mqueue", c"mqueue", quiet, c"")
+            .at_item(Step::Devpts, detail::devpts::QUEUES)?;
     }
     sys::pivot_root(c".", c".").at(Step::Pivot)?;
     for (number, ((target, dir), fd)) in setup.prime.mounts.zip(PRIME..).enumerate() {
@@ -555,7 +558,7 @@ fn supervise(
             let usage = sys::children_rusage();
             let peak = usage.max_rss_kib.unsigned_abs() * 1024;
             let numbers = [u64::from(status.cast_unsigned()), usage.cpu_us(), peak];
-            log.tell(CONTROL, tell::ENDED, numbers, &[]).at_item(Step::Supervise, 2)?;
+            log.tell(CONTROL, tell::ENDED, numbers, &[]).at_item(Step::Supervise, detail::supervise::END)?;
             let _ = sys::poll(&mut poll[..2], PARTING_TIMEOUT_MS);
             return Ok(());
         }
@@ -565,7 +568,7 @@ fn supervise(
             let objects = if ends.own_objects { ipc::held() } else { ipc::Held::default() };
             let held = objects.with(used.memory).saturating_add(buffered);
             log.tell(CONTROL, tell::USE, [held, used.cpu_us, used.processes], &[])
-                .at_item(Step::Supervise, 3)?;
+                .at_item(Step::Supervise, detail::supervise::USE)?;
         }
     }
 }

@@ -12,8 +12,8 @@ use crate::sys::{self, CloneArgs, Errno, Fd};
 use crate::template::{self, HOST};
 use crate::text::Text;
 use crate::wire::{
-    CloneRequest, IdMap, List, MAX_MESSAGE, MAX_RELAYS, NAMES_PORT, PROXY_PORT, Request, Setup, Step, setup,
-    tell, template_ops,
+    CloneRequest, IdMap, List, MAX_MESSAGE, MAX_RELAYS, NAMES_PORT, PROXY_PORT, Request, Setup, Step, detail,
+    setup, tell, template_ops,
 };
 
 const SUPERVISOR: Fd = 0;
@@ -186,21 +186,24 @@ impl Launcher {
             }
         }
         if flags != 0 {
-            sys::unshare(flags).at_item(Step::Hello, 1)?;
+            sys::unshare(flags).at_item(Step::Hello, detail::hello::NAMESPACES)?;
         }
         if user {
-            write_file(sys::AT_FDCWD, c"/proc/self/setgroups", b"deny").at_item(Step::Hello, 2)?;
+            write_file(sys::AT_FDCWD, c"/proc/self/setgroups", b"deny")
+                .at_item(Step::Hello, detail::hello::SETGROUPS)?;
             let map = Text::of(format_args!("{uid} {uid} 1\n"));
-            write_file(sys::AT_FDCWD, c"/proc/self/uid_map", map.bytes()).at_item(Step::Hello, 3)?;
+            write_file(sys::AT_FDCWD, c"/proc/self/uid_map", map.bytes())
+                .at_item(Step::Hello, detail::hello::UID_MAP)?;
             let map = Text::of(format_args!("{gid} {gid} 1\n"));
-            write_file(sys::AT_FDCWD, c"/proc/self/gid_map", map.bytes()).at_item(Step::Hello, 4)?;
+            write_file(sys::AT_FDCWD, c"/proc/self/gid_map", map.bytes())
+                .at_item(Step::Hello, detail::hello::GID_MAP)?;
             share_of_this_user();
         }
         // Backs up each program's own limit (see the plan), also where the inherited hard limit is 0, if
         // permitted.
         let _ = sys::set_rlimit(0, sys::RLIMIT_CORE, 1, 1);
         if network {
-            sys::loopback_up().at_item(Step::Hello, 9)?;
+            sys::loopback_up().at_item(Step::Hello, detail::hello::LOOPBACK)?;
             self.network = Network::Fresh;
         }
         self.own_user = user;
@@ -208,25 +211,25 @@ impl Launcher {
             nobody_waits_with_descriptors(sys::AT_FDCWD, c"/proc/sys/net/unix/max_dgram_qlen");
         }
         let host = if mounts {
-            own_root().at_item(Step::Hello, 5)?;
+            own_root().at_item(Step::Hello, detail::hello::OWN_ROOT)?;
             HOST
         } else {
             c"/"
         };
         // No other process may inspect a process that holds other sandboxes' descriptors. Not earlier: the
         // files of /proc/self would belong to root, and an ordinary user could not write the maps above.
-        sys::prctl(sys::PR_SET_DUMPABLE, 0).at_item(Step::Hello, 8)?;
-        self.host =
-            sys::openat(sys::AT_FDCWD, host, sys::O_PATH | sys::O_DIRECTORY, 0).at_item(Step::Hello, 6)?;
-        self.proc =
-            sys::openat(self.host, c"proc", sys::O_PATH | sys::O_DIRECTORY, 0).at_item(Step::Hello, 7)?;
+        sys::prctl(sys::PR_SET_DUMPABLE, 0).at_item(Step::Hello, detail::hello::DUMPABLE)?;
+        self.host = sys::openat(sys::AT_FDCWD, host, sys::O_PATH | sys::O_DIRECTORY, 0)
+            .at_item(Step::Hello, detail::hello::HOST)?;
+        self.proc = sys::openat(self.host, c"proc", sys::O_PATH | sys::O_DIRECTORY, 0)
+            .at_item(Step::Hello, detail::hello::PROC)?;
         Ok(())
     }
 
     /// Enters a new network namespace with its loopback up.
     fn renew_network(&mut self) -> Result<(), Failure> {
-        sys::unshare(sys::CLONE_NEWNET).at_item(Step::Network, 3)?;
-        sys::loopback_up().at_item(Step::Network, 2)?;
+        sys::unshare(sys::CLONE_NEWNET).at_item(Step::Network, detail::network::NAMESPACE)?;
+        sys::loopback_up().at_item(Step::Network, detail::network::LOOPBACK)?;
         if self.own_user {
             nobody_waits_with_descriptors(self.proc, c"sys/net/unix/max_dgram_qlen");
         }
@@ -269,7 +272,7 @@ impl Launcher {
             .ok()
             .filter(|&slot| slot < MAX_TEMPLATES && self.templates[slot] < 0)
             .ok_or(Errno::INVAL)
-            .at_item(Step::Template, 1)
+            .at_item(Step::Template, detail::template::NUMBER)
     }
 
     fn forget(&mut self, id: u32) -> Result<(), Failure> {
@@ -281,20 +284,21 @@ impl Launcher {
 
     fn clone_mount(&mut self, request: &CloneRequest<'_>) -> Result<Fd, Failure> {
         let resolve = sys::RESOLVE_IN_ROOT | sys::RESOLVE_NO_SYMLINKS;
-        let found =
-            sys::openat2(self.host, request.path, sys::O_PATH, resolve).at_item(Step::CloneMount, 1)?;
+        let found = sys::openat2(self.host, request.path, sys::O_PATH, resolve)
+            .at_item(Step::CloneMount, detail::clone_mount::OPEN)?;
         let clone = self.clone_found(found, request);
         sys::close(found);
         clone
     }
 
     fn clone_found(&mut self, found: Fd, request: &CloneRequest<'_>) -> Result<Fd, Failure> {
-        let stat = sys::fstat(found).at_item(Step::CloneMount, 2)?;
+        let stat = sys::fstat(found).at_item(Step::CloneMount, detail::clone_mount::STAT)?;
         if (stat.dev, stat.ino) != (request.dev, request.ino) {
             // The file was replaced after the policy was checked.
-            return Err(Errno::STALE).at_item(Step::CloneMount, 3);
+            return Err(Errno::STALE).at_item(Step::CloneMount, detail::clone_mount::REPLACED);
         }
-        let clone = sys::open_tree_clone(found, c"", true).at_item(Step::CloneMount, 4)?;
+        let clone =
+            sys::open_tree_clone(found, c"", true).at_item(Step::CloneMount, detail::clone_mount::CLONE)?;
         let attributes = self.set_attributes(clone, request);
         if attributes.is_err() {
             sys::close(clone);
@@ -310,10 +314,12 @@ impl Launcher {
         if request.read_only {
             set |= sys::MOUNT_ATTR_RDONLY;
         }
-        sys::mount_setattr(clone, true, set, -1).at_item(Step::CloneMount, 5)?;
+        sys::mount_setattr(clone, true, set, -1)
+            .at_item(Step::CloneMount, detail::clone_mount::ATTRIBUTES)?;
         if let Some(map) = request.idmap {
             let userns = self.owner_map(map)?;
-            sys::mount_setattr(clone, true, sys::MOUNT_ATTR_IDMAP, userns).at_item(Step::CloneMount, 6)?;
+            sys::mount_setattr(clone, true, sys::MOUNT_ATTR_IDMAP, userns)
+                .at_item(Step::CloneMount, detail::clone_mount::OWNER)?;
         }
         Ok(())
     }
@@ -323,7 +329,7 @@ impl Launcher {
         if let Some((_, fd)) = self.idmaps.iter().flatten().find(|(known, _)| *known == map) {
             return Ok(*fd);
         }
-        let fd = self.make_owner_map(map).at_item(Step::CloneMount, 7)?;
+        let fd = self.make_owner_map(map).at_item(Step::CloneMount, detail::clone_mount::OWNER_MAP)?;
         let slot = &mut self.idmaps[self.next_idmap % MAX_IDMAPS];
         self.next_idmap += 1;
         if let Some((_, old)) = slot.replace((map, fd)) {
@@ -420,7 +426,7 @@ impl Launcher {
             return if setup.flags & setup::PROXY == 0 {
                 Ok(sockets)
             } else {
-                Err(Errno::PERM).at_item(Step::Network, 4)
+                Err(Errno::PERM).at_item(Step::Network, detail::network::LISTEN)
             };
         }
         let own = own.iter().map(|&(port, datagrams)| (LOOPBACK, port, datagrams));
@@ -430,7 +436,7 @@ impl Launcher {
                 Ok(socket) => *slot = socket,
                 Err(errno) => {
                     sockets.close();
-                    return Err(errno).at_item(Step::Network, 4);
+                    return Err(errno).at_item(Step::Network, detail::network::LISTEN);
                 }
             }
             sockets.count += 1;
@@ -497,14 +503,15 @@ impl Launcher {
         log.done_at(Step::Decode, started);
         log.done_at(Step::Fork, forked);
         log.done(Step::Map);
-        let told = mapped.at(Step::Map).and(first_to_go.at_item(Step::Fork, 1)).and_then(|()| {
-            // The supervisor holds the sandbox's life in its hand before the sandbox does anything.
-            let mut fds = [pidfd; 1 + 3 + MAX_RELAYS];
-            fds[1..].copy_from_slice(&sockets.fds);
-            let fds = &fds[..=sockets.count];
-            log.tell(control, tell::BORN, [u64::from(pid.unsigned_abs()), 0, 0], fds).at(Step::Fork)?;
-            sys::write(go[1], b"g").at(Step::Fork)
-        });
+        let told =
+            mapped.at(Step::Map).and(first_to_go.at_item(Step::Fork, detail::fork::FIRST)).and_then(|()| {
+                // The supervisor holds the sandbox's life in its hand before the sandbox does anything.
+                let mut fds = [pidfd; 1 + 3 + MAX_RELAYS];
+                fds[1..].copy_from_slice(&sockets.fds);
+                let fds = &fds[..=sockets.count];
+                log.tell(control, tell::BORN, [u64::from(pid.unsigned_abs()), 0, 0], fds).at(Step::Fork)?;
+                sys::write(go[1], b"g").at(Step::Fork)
+            });
         sys::close(pidfd);
         go.into_iter().for_each(sys::close); // on failure no byte was written: the child sees the end of file and ends
         told.map(drop)

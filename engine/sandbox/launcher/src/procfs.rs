@@ -4,7 +4,7 @@ use core::ffi::CStr;
 
 use crate::report::{At, Failure};
 use crate::sys::{self, Errno};
-use crate::wire::{Setup, Step, setup};
+use crate::wire::{Setup, Step, detail, setup};
 
 /// Sets the ceilings of the sandbox's own user namespace: no nested user namespaces, which the filter forbids
 /// as well, and for resources that the kernel counts per user of the host a share that leaves some to that
@@ -19,7 +19,7 @@ pub fn set_ceilings(setup: &Setup<'_>) -> Result<(), Failure> {
             (c"proc/sys/user/max_inotify_watches", b"4096"),
         ];
         for (number, (ceiling, value)) in ceilings.into_iter().enumerate() {
-            write(sys::AT_FDCWD, ceiling, value).at_item(Step::Ceiling, 1 + number)?;
+            write(sys::AT_FDCWD, ceiling, value).at_item(Step::Ceiling, detail::ceiling::FIRST + number)?;
         }
     }
     Ok(())

@@ -6,20 +6,10 @@
 use crate::report::{At, Failure};
 use crate::sys::{self, Errno};
 use crate::text::Text;
-use crate::wire::{Setup, Step, setup};
+use crate::wire::{Setup, Step, detail, setup};
 
-/// Details of a failed readback, by the kind of difference.
-pub mod differs {
-    pub const NO_NEW_PRIVS: u64 = 1;
-    pub const SECCOMP: u64 = 2;
-    pub const CAPABILITIES: u64 = 3;
-    pub const IDS: u64 = 4;
-    pub const ROOT_FLAGS: u64 = 5;
-    pub const CGROUP: u64 = 6;
-}
-
-fn different(detail: u64) -> Failure {
-    Failure { step: Step::Readback, errno: Errno::PERM, detail }
+fn different(detail: usize) -> Failure {
+    Failure { step: Step::Readback, errno: Errno::PERM, detail: detail as u64 }
 }
 
 /// Compares the layers in force for the runner, which sees `its_root` (device, inode) as `/`, with the
@@ -38,19 +28,19 @@ pub fn check(setup: &Setup<'_>, runner: i32, its_root: (u64, u64)) -> Result<(),
         sys::close(root);
         let wanted = sys::ST_RDONLY | sys::ST_NOSUID;
         if flags.at(Step::Readback)? & wanted != wanted {
-            return Err(different(differs::ROOT_FLAGS));
+            return Err(different(detail::readback::ROOT_FLAGS));
         }
         // The runner existed before the root was changed: pivot_root(2) moves every process of the namespace.
         let own = sys::stat(c"/").at(Step::Readback)?;
         if (own.dev, own.ino) != its_root {
-            return Err(different(differs::ROOT_FLAGS));
+            return Err(different(detail::readback::ROOT_FLAGS));
         }
     }
     if setup.flags & setup::CGROUP_NS != 0 && setup.flags & (setup::CGROUP_V1 | setup::CGROUP_V2) != 0 {
         let groups =
             slurp(Text::of(format_args!("/proc/{runner}/cgroup")).cstr(), &mut buffer).at(Step::Readback)?;
         if !in_own_cgroup(groups) {
-            return Err(different(differs::CGROUP));
+            return Err(different(detail::readback::CGROUP));
         }
     }
     Ok(())
@@ -59,10 +49,10 @@ pub fn check(setup: &Setup<'_>, runner: i32, its_root: (u64, u64)) -> Result<(),
 fn check_status(setup: &Setup<'_>, status: &[u8]) -> Result<(), Failure> {
     let has = |flag: u32| setup.flags & flag != 0;
     if has(setup::NO_NEW_PRIVS) && field(status, b"NoNewPrivs:") != Some(b"1") {
-        return Err(different(differs::NO_NEW_PRIVS));
+        return Err(different(detail::readback::NO_NEW_PRIVS));
     }
     if has(setup::SECCOMP) && field(status, b"Seccomp:") != Some(b"2") {
-        return Err(different(differs::SECCOMP));
+        return Err(different(detail::readback::SECCOMP));
     }
     if has(setup::DROP_CAPS) {
         // Without a user namespace of its own, the sandbox cannot empty the bounding set; no_new_privs makes
@@ -71,7 +61,7 @@ fn check_status(setup: &Setup<'_>, status: &[u8]) -> Result<(), Failure> {
         let count = if setup.namespaces & sys::CLONE_NEWUSER == 0 { 4 } else { 5 };
         for set in &sets[..count] {
             if !field(status, set).is_some_and(|value| value.iter().all(|b| *b == b'0')) {
-                return Err(different(differs::CAPABILITIES));
+                return Err(different(detail::readback::CAPABILITIES));
             }
         }
     }
@@ -79,7 +69,7 @@ fn check_status(setup: &Setup<'_>, status: &[u8]) -> Result<(), Failure> {
         for (name, id) in [(&b"Uid:"[..], setup.inside.0), (b"Gid:", setup.inside.1)] {
             let wanted = Text::of(format_args!("{id}\t{id}\t{id}\t{id}"));
             if field(status, name) != Some(wanted.bytes()) {
-                return Err(different(differs::IDS));
+                return Err(different(detail::readback::IDS));
             }
         }
     }

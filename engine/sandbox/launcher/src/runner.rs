@@ -11,7 +11,7 @@ use crate::procfs;
 use crate::release::Release;
 use crate::report::{At, Failure};
 use crate::sys::{self, Errno, Fd};
-use crate::wire::{Job, List, MAX_LETTER, Setup, Step, setup};
+use crate::wire::{Job, List, MAX_LETTER, Setup, Step, detail, setup};
 
 /// Descriptor of the root, until it has become the root.
 pub const TREE: Fd = 13;
@@ -273,7 +273,7 @@ fn become_own(shared: &Shared<'_>) -> Failure {
         let release = Release::of(&message, memory)?;
         let job = Job::decode(release.memory).map_err(|_| Errno::PROTO).at(Step::Release)?;
         if !job.mounts.is_empty() || job.scratch_bytes != 0 {
-            return Err(Errno::PROTO).at_item(Step::Release, 2);
+            return Err(Errno::PROTO).at_item(Step::Release, detail::release::UNEXPECTED);
         }
         let vectors = Vectors::within(&job, vectors).at(Step::Release)?;
         shared.taken[0].store(sys::now(), Ordering::Release);
@@ -290,9 +290,9 @@ fn become_own(shared: &Shared<'_>) -> Failure {
 fn confine(shared: &Shared<'_>, landed: u32) -> Result<(), Failure> {
     let setup = shared.setup;
     if setup.namespaces & sys::CLONE_NEWNET != 0 {
-        sys::unshare(sys::CLONE_NEWNET).at_item(Step::Network, 3)?;
+        sys::unshare(sys::CLONE_NEWNET).at_item(Step::Network, detail::network::NAMESPACE)?;
         if setup.flags & setup::LOOPBACK != 0 {
-            sys::loopback_up().at_item(Step::Network, 2)?;
+            sys::loopback_up().at_item(Step::Network, detail::network::LOOPBACK)?;
         }
         shared.done(Step::Network);
     }
@@ -308,18 +308,19 @@ fn confine(shared: &Shared<'_>, landed: u32) -> Result<(), Failure> {
     }
     let no_new_privs = setup.flags & setup::NO_NEW_PRIVS != 0;
     if no_new_privs {
-        sys::prctl(sys::PR_SET_NO_NEW_PRIVS, 1).at_item(Step::Capabilities, 1)?;
+        sys::prctl(sys::PR_SET_NO_NEW_PRIVS, 1)
+            .at_item(Step::Capabilities, detail::capabilities::NO_NEW_PRIVS)?;
     }
     if setup.flags & setup::DROP_CAPS != 0 {
         empty_bounding_set(setup)?;
         sys::prctl(sys::PR_CAP_AMBIENT, u64::from(sys::PR_CAP_AMBIENT_CLEAR_ALL))
-            .at_item(Step::Capabilities, 3)?;
+            .at_item(Step::Capabilities, detail::capabilities::AMBIENT)?;
     }
     shared.done(Step::Capabilities);
     // Landlock and the filter require either no_new_privs or CAP_SYS_ADMIN: without the former (in a test
     // that removes it), the capability sets are dropped last.
     if no_new_privs && setup.flags & setup::DROP_CAPS != 0 {
-        sys::drop_capability_sets().at_item(Step::Capabilities, 4)?;
+        sys::drop_capability_sets().at_item(Step::Capabilities, detail::capabilities::SETS)?;
     }
     if setup.flags & setup::SECCOMP != 0 {
         let listener = setup.flags & setup::LISTENER != 0;
@@ -330,7 +331,7 @@ fn confine(shared: &Shared<'_>, landed: u32) -> Result<(), Failure> {
         shared.done(Step::Seccomp);
     }
     shared.wait_for(landed);
-    let root = sys::stat(c"/").at_item(Step::Readback, 7)?;
+    let root = sys::stat(c"/").at_item(Step::Readback, detail::readback::ROOT)?;
     shared.root[0].store(root.dev, Ordering::Release);
     shared.root[1].store(root.ino, Ordering::Release);
     if setup.flags & setup::LANDLOCK != 0 {
@@ -338,7 +339,7 @@ fn confine(shared: &Shared<'_>, landed: u32) -> Result<(), Failure> {
         shared.done(Step::Landlock);
     }
     if !no_new_privs && setup.flags & setup::DROP_CAPS != 0 {
-        sys::drop_capability_sets().at_item(Step::Capabilities, 5)?;
+        sys::drop_capability_sets().at_item(Step::Capabilities, detail::capabilities::SETS_LAST)?;
     }
     Ok(())
 }
@@ -351,7 +352,7 @@ pub fn empty_bounding_set(setup: &Setup<'_>) -> Result<(), Failure> {
             // An ordinary user without a user namespace of its own may not: no_new_privs makes the set
             // ineffective.
             Err(Errno::PERM) if setup.namespaces & sys::CLONE_NEWUSER == 0 => break,
-            dropped => dropped.at_item(Step::Capabilities, 2)?,
+            dropped => dropped.at_item(Step::Capabilities, detail::capabilities::BOUNDING_SET)?,
         }
     }
     Ok(())
@@ -359,7 +360,8 @@ pub fn empty_bounding_set(setup: &Setup<'_>) -> Result<(), Failure> {
 
 fn restrict(shared: &Shared<'_>) -> Result<(), Failure> {
     let plan = &shared.setup.landlock;
-    let ruleset = sys::landlock_create(plan.fs, plan.net, plan.scoped).at_item(Step::Landlock, 1000)?;
+    let ruleset = sys::landlock_create(plan.fs, plan.net, plan.scoped)
+        .at_item(Step::Landlock, detail::landlock::CREATE)?;
     let job = shared.job.load(Ordering::Acquire);
     // SAFETY: null before release; afterwards init keeps the job valid until the runner has executed.
     let more = unsafe { job.as_ref() }.map(|job| job.rules);
@@ -374,7 +376,7 @@ fn restrict(shared: &Shared<'_>) -> Result<(), Failure> {
         sys::landlock_allow(ruleset, rights, fd).at_item(Step::Landlock, number)?;
         sys::close(fd);
     }
-    sys::landlock_restrict(ruleset).at_item(Step::Landlock, 1001)?;
+    sys::landlock_restrict(ruleset).at_item(Step::Landlock, detail::landlock::RESTRICT)?;
     sys::close(ruleset);
     Ok(())
 }
@@ -412,7 +414,8 @@ impl Ceilings {
     pub fn read() -> Result<Self, Failure> {
         let mut all = [0; RESOURCES];
         for (resource, most) in (0u32..).zip(&mut all) {
-            *most = sys::hard_rlimit(resource).at_item(Step::Rlimits, 100 + resource as usize)?;
+            *most = sys::hard_rlimit(resource)
+                .at_item(Step::Rlimits, detail::rlimits::CEILING + resource as usize)?;
         }
         Ok(Self(all))
     }
@@ -452,7 +455,7 @@ fn try_to_become(
     // From here on the descriptor table is the runner's own; all descriptors except the program's are closed
     // on exec.
     sys::close_range(3, u32::MAX, sys::CLOSE_RANGE_UNSHARE | sys::CLOSE_RANGE_CLOEXEC)
-        .at_item(Step::Stdio, 9)?;
+        .at_item(Step::Stdio, detail::stdio::CLOSE)?;
     for (place, fd) in (0..).zip(stdio) {
         if fd >= 0 {
             sys::dup3(fd, place, 0).at_item(Step::Stdio, place.unsigned_abs() as usize)?;
