@@ -13,7 +13,7 @@ use hotcell_config::network::NetworkSetting;
 use hotcell_config::{EnvSetting, McpSettings, PoolSettings, QuarantineSettings, Settings, parse_layers};
 use hotcell_plugins::ToolSettings;
 use hotcell_sandbox::Bytes;
-use hotcell_sandbox::profile::{BindError, BindText, LimitSettings, Span};
+use hotcell_sandbox::profile::{BindText, LimitSettings, Span};
 use hotcell_sandbox::units::parse_duration;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_verbs::changes::ChangePolicy;
@@ -523,10 +523,10 @@ pub struct SandboxArgs {
     #[arg(long, value_name = "PROFILE")]
     pub profile: Option<OsString>,
     /// Show a file or folder, read-only
-    #[arg(long, value_name = "HOST[:INSIDE]", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(bind))]
+    #[arg(long, value_name = "HOST[:INSIDE]", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(|text| BindText::parse(Path::new(&text))))]
     pub ro: Vec<BindText>,
     /// Show a file or folder, writable on the host itself
-    #[arg(long, value_name = "HOST[:INSIDE]", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(bind))]
+    #[arg(long, value_name = "HOST[:INSIDE]", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(|text| BindText::parse(Path::new(&text))))]
     pub rw: Vec<BindText>,
     /// Run in an image instead of the host's /usr (hotcell image list)
     #[arg(long, value_name = "NAME", help_heading = "What it sees")]
@@ -677,10 +677,6 @@ fn network(text: &str) -> Result<NetworkSetting, String> {
 
 fn path(text: OsString) -> Result<PathBuf, String> {
     if text.is_empty() { Err("a path cannot be empty".to_owned()) } else { Ok(text.into()) }
-}
-
-fn bind(text: OsString) -> Result<BindText, BindError> {
-    BindText::parse(Path::new(&text))
 }
 
 fn variable(text: &OsStr) -> Result<EnvSetting, String> {

@@ -53,7 +53,7 @@ fn refused(error: &clap::Error, words: &[OsString]) -> u8 {
 /// Prints a report to the right stream; returns the exit status.
 pub fn fail(report: &ErrorReport, json: bool) -> u8 {
     if json {
-        return match exit::print_json(report) {
+        return match exit::print_json(&with_option(report.clone())) {
             Ok(()) => exit::REFUSED,
             Err(e) => exit::of_write_error(&e),
         };
@@ -67,6 +67,14 @@ pub fn fail(report: &ErrorReport, json: bool) -> u8 {
         );
     }
     exit::REFUSED
+}
+
+/// Shows a parameter of the request as the option that sets it.
+fn with_option(mut report: ErrorReport) -> ErrorReport {
+    if report.is_parameter {
+        report.field = report.field.map(|key| format!("--{}", key.replace('_', "-")));
+    }
+    report
 }
 
 /// Whether JSON was requested on a command line that cannot be parsed otherwise.

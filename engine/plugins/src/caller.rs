@@ -65,7 +65,7 @@ impl Caller {
         let mut options = HostsOptions::new(program, plugins.cache()?);
         options.confinement = confinement(configuration);
         let hosts = Hosts::new(options);
-        let hosts = hosts.map_err(|e| ErrorReport::new(Code::State, e.to_string()).field("--state"))?;
+        let hosts = hosts.map_err(|e| ErrorReport::new(Code::State, e.to_string()).parameter("state"))?;
         let means = Arc::new(BrokerState::new(configuration.clone(), plugins.clone())?);
         Ok(Self { plugins, hosts, means, changes: OnceLock::new(), kept: Kept::default() })
     }

@@ -151,7 +151,7 @@ impl From<rusqlite::Error> for Failed {
     fn from(error: rusqlite::Error) -> Self {
         Self(
             ErrorReport::new(Code::State, format!("the plugins cannot be read or written: {error}"))
-                .field("--state"),
+                .parameter("state"),
         )
     }
 }
@@ -216,12 +216,12 @@ impl Plugins {
 
     fn of_io(&self, error: &std::io::Error) -> ErrorReport {
         let why = format!("the folder of the tools cannot be used: {error}");
-        ErrorReport::new(Code::State, why).field("--state")
+        ErrorReport::new(Code::State, why).parameter("state")
     }
 
     fn folder(&self) -> Done<StateFolder> {
         let bad = |e: hotcell_state::state::StateError| {
-            ErrorReport::new(Code::State, e.to_string()).field("--state")
+            ErrorReport::new(Code::State, e.to_string()).parameter("state")
         };
         StateFolder::open(self.state.path().map_err(bad)?).map_err(bad)
     }

@@ -138,7 +138,7 @@ impl Plugins {
             let put = || {
                 components.put(&version.digest, &looked.wasm).map_err(|e| {
                     ErrorReport::new(Code::State, format!("the component cannot be kept: {e}"))
-                        .field("--state")
+                        .parameter("state")
                 })
             };
             let Some(mut plugin) = rows::by_name(database, &looked.name)? else {

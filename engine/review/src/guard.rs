@@ -139,7 +139,7 @@ pub fn rules(folder: Option<&Path>, pinned: Option<&RulesDigest>) -> Result<Rule
 }
 
 fn rules_in(folder: &Path) -> Result<Rules, ErrorReport> {
-    let bad = |why: String| ErrorReport::new(Code::InvalidValue, why).field("--rules");
+    let bad = |why: String| ErrorReport::new(Code::InvalidValue, why).parameter("rules");
     let unreadable =
         |e: std::io::Error| bad(format!("the rules in {} cannot be read: {e}", folder.display()));
     let mut files = Rules::new();

@@ -38,7 +38,7 @@ impl ServiceFolder {
                 Code::State,
                 format!("the state folder {} cannot be used: {e}", state.path().display()),
             )
-            .field("--state")
+            .parameter("state")
             .hint("make it writable, or name another")
         })
     }

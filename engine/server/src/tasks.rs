@@ -85,7 +85,7 @@ pub struct Tasks {
 type Done<T> = Result<T, ErrorReport>;
 
 fn bad(why: impl std::fmt::Display) -> ErrorReport {
-    ErrorReport::new(Code::State, format!("the tasks cannot be read or written: {why}")).field("--state")
+    ErrorReport::new(Code::State, format!("the tasks cannot be read or written: {why}")).parameter("state")
 }
 
 fn now() -> i64 {

@@ -19,6 +19,9 @@ pub struct ErrorReport {
     pub message: String,
     /// The invalid option, key, variable or name.
     pub field: Option<String>,
+    /// `field` is a parameter of the request, by its key; a front end shows it by its own name for it.
+    #[serde(skip)]
+    pub is_parameter: bool,
     /// Advice, with the nearest valid name if there is one.
     pub hint: Option<String>,
 }
@@ -60,13 +63,28 @@ pub enum Code {
 impl ErrorReport {
     /// A report without field and hint.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { schema: SCHEMA.to_owned(), code, message: message.into(), field: None, hint: None }
+        Self {
+            schema: SCHEMA.to_owned(),
+            code,
+            message: message.into(),
+            field: None,
+            is_parameter: false,
+            hint: None,
+        }
     }
 
     /// Sets the field.
     #[must_use]
     pub fn field(mut self, field: impl Into<String>) -> Self {
         self.field = Some(field.into());
+        self
+    }
+
+    /// Sets the field to a parameter of the request, such as `max_uses`, which the command line shows as `--max-uses`.
+    #[must_use]
+    pub fn parameter(mut self, key: &str) -> Self {
+        self.field = Some(key.to_owned());
+        self.is_parameter = true;
         self
     }
 

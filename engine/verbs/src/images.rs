@@ -135,7 +135,7 @@ pub fn import(store: &Store, source: &OsStr, name: Option<&str>, cwd: &Path) -> 
         Some(name) => name.to_owned(),
         None => name_of(&source.to_string_lossy()).ok_or_else(|| {
             let why = format!("no name for an image can be made of {}", source.display());
-            ErrorReport::new(Code::InvalidValue, why).field("--name").hint("give it one with --name NAME")
+            ErrorReport::new(Code::InvalidValue, why).parameter("name").hint("give it one with --name NAME")
         })?,
     };
     let from_registry = source.to_string_lossy().starts_with(SCHEME);
@@ -171,13 +171,13 @@ impl Wanted {
     pub fn hold(&self) -> Result<Held, ErrorReport> {
         let bad = |e: &StateError| ErrorReport::new(Code::State, e.to_string());
         let path = self.state.path().map_err(|e| bad(&e))?;
-        let unknown = || report(&StoreError::Unknown(self.name.clone())).field("--image");
+        let unknown = || report(&StoreError::Unknown(self.name.clone())).parameter("image");
         let folder = StateFolder::open_existing(path).map_err(|e| bad(&e))?.ok_or_else(unknown)?;
         let path = folder.path().join(FOLDER);
         if !path.exists() {
             return Err(unknown());
         }
-        Store::open(&path).and_then(|store| store.hold(&self.name)).map_err(|e| report(&e).field("--image"))
+        Store::open(&path).and_then(|store| store.hold(&self.name)).map_err(|e| report(&e).parameter("image"))
     }
 }
 

@@ -109,7 +109,7 @@ impl TestRequest {
             (false, false) => return Ok(()),
         };
         let why = format!("{option}, and --python names {}", self.options.pythons.len());
-        Err(Unready::Wrong(ErrorReport::new(Code::Usage, why).field("--python").hint("name one")))
+        Err(Unready::Wrong(ErrorReport::new(Code::Usage, why).parameter("python").hint("name one")))
     }
 
     /// The request once for each Python that was asked for; unchanged without `--python`.
@@ -125,7 +125,7 @@ impl TestRequest {
         if ecosystems.iter().any(|ecosystem| *ecosystem != Ecosystem::Python) {
             let why = format!("--python is for tests of Python, and {} has none", self.project.display());
             return Err(Unready::Wrong(
-                ErrorReport::new(Code::Usage, why).field("--python").hint("leave it out"),
+                ErrorReport::new(Code::Usage, why).parameter("python").hint("leave it out"),
             ));
         }
         let around = around.clone().project(around.cwd.join(&request.project));
@@ -227,7 +227,7 @@ fn several(found: &[(Found, Option<String>)]) -> ErrorReport {
         Code::Usage,
         format!("--diff and --commit are for one suite, and there are {}: {}", found.len(), all.join(", ")),
     )
-    .field("--diff")
+    .parameter("diff")
     .hint("name the folder of one of them, or its framework with --framework")
 }
 

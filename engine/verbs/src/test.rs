@@ -172,7 +172,7 @@ impl TestRequest {
         if self.options.interpreter.is_some() && merged.image.is_some() {
             let why = "--python chooses among the Pythons of this machine, and an image has its own";
             return Err(Unready::Wrong(
-                ErrorReport::new(Code::Usage, why).field("--python").hint("leave one of them out"),
+                ErrorReport::new(Code::Usage, why).parameter("python").hint("leave one of them out"),
             ));
         }
         let typed = command.argv.iter().map(|a| a.to_string_lossy().into_owned()).collect();
@@ -292,21 +292,21 @@ fn named(name: &str) -> Result<&'static dyn Framework, ErrorReport> {
         let known: Vec<&str> = framework::frameworks().iter().map(|f| f.name()).collect();
         let near = layer::nearest(name, known.iter().copied()).unwrap_or("pytest");
         ErrorReport::new(Code::UnknownName, format!("there is no framework {name:?}"))
-            .field("--framework")
+            .parameter("framework")
             .hint(format!("did you mean {near}? there are {}", known.join(", ")))
     })
 }
 
 fn build_arg(why: &str) -> ErrorReport {
     ErrorReport::new(Code::InvalidValue, format!("--build-arg: {why}"))
-        .field("--build-arg")
+        .parameter("build_arg")
         .hint("see hotcell test --help")
 }
 
 fn without_coverage(framework: &dyn Framework) -> ErrorReport {
     let why = format!("{} has no --coverage", framework.name());
     ErrorReport::new(Code::InvalidValue, why)
-        .field("--coverage")
+        .parameter("coverage")
         .hint("leave it out; pytest, unittest, django, jest, karma, cargo, go and gtest have it")
 }
 

@@ -110,7 +110,7 @@ fn standing(desk: &Approvals, item: &Item) -> Result<Option<RequestStatus>, Erro
 /// Keeps errors about a tool's arguments; a model is told of other errors without details of the host.
 fn without_host(report: ErrorReport) -> ErrorReport {
     use hotcell_state::report::Code;
-    let field = report.field.as_deref().map(|f| f.trim_start_matches('-').to_lowercase());
+    let field = report.field.as_deref().map(str::to_lowercase);
     match report.code {
         Code::UnknownName => {
             let why = "there is no such item among those of yours";

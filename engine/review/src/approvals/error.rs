@@ -45,7 +45,7 @@ impl From<ApprovalError> for ErrorReport {
             ApprovalError::Illegal { .. } => Self::new(Code::InvalidValue, words).field("ID"),
             ApprovalError::Full { .. } => Self::new(Code::Busy, words)
                 .hint("a person decides with hotcell approvals list, approve and deny; then ask again"),
-            ApprovalError::Sqlite(_) => Self::new(Code::State, words).field("--state"),
+            ApprovalError::Sqlite(_) => Self::new(Code::State, words).parameter("state"),
         }
     }
 }

@@ -23,7 +23,7 @@ pub fn of(state: &StateFolder) -> Result<[u8; KEY_LEN], ErrorReport> {
     read(state).map_err(|e| {
         let path = state.path().join(FILE);
         ErrorReport::new(Code::State, format!("{}: {e}", path.display()))
-            .field("--state")
+            .parameter("state")
             .hint("remove it: a new one is made, and questions that are open are asked anew")
     })
 }

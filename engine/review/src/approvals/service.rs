@@ -215,7 +215,7 @@ impl Approvals {
         let lasts = lasts.unwrap_or(DEFAULT_LIFETIME);
         if lasts.is_zero() || lasts > MAX_LIFETIME {
             let why = "an approval lasts longer than nothing and at most 30d";
-            return Err(ErrorReport::new(Code::InvalidValue, why).field("--expires"));
+            return Err(ErrorReport::new(Code::InvalidValue, why).parameter("expires"));
         }
         let reason = reason.map(reasoned).transpose()?.unwrap_or_default();
         let asked = self.read(|database| self.find(database, id).map(Some))?;

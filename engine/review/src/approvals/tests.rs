@@ -161,7 +161,7 @@ fn expired_approval_allows_no_call() {
     for wrong in [Duration::ZERO, MAX_LIFETIME + Duration::from_secs(1)] {
         assert_eq!(
             person.approve("x", None, Some(wrong), &plugins).unwrap_err().field.as_deref(),
-            Some("--expires")
+            Some("expires")
         );
     }
     // Changes past the log are detected.
@@ -208,9 +208,7 @@ fn wrong_ids_name_the_nearest() {
         }
     }
     assert_eq!(person.show(&id).unwrap().state, State::Pending);
-    assert!(
-        person.approve(&id, Some("  "), None, &plugins).unwrap_err().field.as_deref() == Some("--reason")
-    );
+    assert!(person.approve(&id, Some("  "), None, &plugins).unwrap_err().field.as_deref() == Some("reason"));
 }
 
 #[test]

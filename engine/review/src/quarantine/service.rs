@@ -256,11 +256,11 @@ impl QuarantineService {
         let (lasts, uses) = (lasts.unwrap_or(DEFAULT_RELEASE_LIFETIME), uses.unwrap_or(1));
         if lasts.is_zero() || lasts > MAX_RELEASE_LIFETIME {
             let why = "a release lasts longer than nothing and at most 365d";
-            return Err(ErrorReport::new(Code::InvalidValue, why).field("--expires"));
+            return Err(ErrorReport::new(Code::InvalidValue, why).parameter("expires"));
         }
         if !(1..=MAX_USES).contains(&uses) {
             let why = format!("a release is for 1 to {MAX_USES} runs");
-            return Err(ErrorReport::new(Code::InvalidValue, why).field("--max-uses"));
+            return Err(ErrorReport::new(Code::InvalidValue, why).parameter("max_uses"));
         }
         let item = self.current(id)?;
         let terms = self.terms();
@@ -418,7 +418,7 @@ fn joined(before: Report, item: &Item, reports: Vec<Report>) -> Report {
 /// When it is empty or too long.
 pub fn reasoned(reason: &str) -> Done<String> {
     let reason = reason.trim();
-    let bad = |why: &str| ErrorReport::new(Code::InvalidValue, why).field("--reason");
+    let bad = |why: &str| ErrorReport::new(Code::InvalidValue, why).parameter("reason");
     if reason.is_empty() {
         return Err(bad("a reason cannot be empty").hint("say it in a few words: it stays in the audit log"));
     }
@@ -451,8 +451,8 @@ pub fn of_quarantine(error: &QuarantineError) -> ErrorReport {
             ErrorReport::new(Code::InvalidValue, error.to_string()).field("ID")
         }
         QuarantineError::Busy | QuarantineError::Full => {
-            ErrorReport::new(Code::Busy, error.to_string()).field("--state")
+            ErrorReport::new(Code::Busy, error.to_string()).parameter("state")
         }
-        _ => ErrorReport::new(Code::State, error.to_string()).field("--state"),
+        _ => ErrorReport::new(Code::State, error.to_string()).parameter("state"),
     }
 }

@@ -111,10 +111,7 @@ impl TestsRequest {
             request.prepare(&configuration, surroundings(Some(&workspace), &configuration.user.mcp.commit));
         let is_answered = prepared.is_err();
         let work: Work = match prepared {
-            Err(Unready::Wrong(report)) => {
-                let field = report.field.as_deref().map(|f| f.trim_start_matches('-').to_owned());
-                return Err(ErrorReport { field, ..report });
-            }
+            Err(Unready::Wrong(report)) => return Err(report),
             Err(Unready::Answered(report)) => {
                 let report = inside(*report, &host);
                 Box::new(move |_| Box::pin(async move { Answer::Tests(Box::new(report)) }))
