@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use hotcell_proof::items::Options;
 use hotcell_proof::report::{Report, html, text};
-use hotcell_proof::suite::{self, Options, Progress};
+use hotcell_proof::suite::{self, Progress};
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_state::time::{micros_since_1970, rfc3339};
 

@@ -10,21 +10,19 @@
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use nix::unistd::geteuid;
-use serde::{Deserialize, Serialize};
 
 use crate::cgroups::Ceiling;
-use crate::run::User;
-use crate::{driver, programs};
+use crate::programs;
+use crate::task::{Effort, STAGE, Task, Work};
+use crate::words::User;
 
-/// First argument of a program that runs as a stage of an arena.
-pub const STAGE: &str = "--hotcell-arena-stage";
 /// Host id of the arena's root where the harness is root: far above the ids that a host or a range of sub-ids
 /// uses.
 const FIRST_HOST_ID: u32 = 1_000_000_000;
@@ -33,57 +31,8 @@ const IDS: u32 = 1_000_000_000;
 /// First id that an engine with the right to map any id gives to sandboxes; no user has these ids, outside or
 /// inside.
 const SANDBOX_IDS: u32 = 2_000_000_000;
-/// Id of the ordinary user of an arena.
-pub const ORDINARY_ID: u32 = 1000;
-/// A supplementary group of the ordinary user, which a sandbox must not keep.
-pub const GROUP: u32 = 4242;
 /// Maximum lifetime of an arena: some rows run eight sandboxes that end at their wall-clock limit.
 pub const ARENA_LIFETIME: Duration = Duration::from_secs(180);
-/// Limit on the private data of one process, in bytes. Address space is not limited, since a legitimate
-/// program reserves 64 GiB (row 117).
-pub(crate) const MAX_DATA_BYTES: u64 = 4 << 30;
-/// Size of each scratch file system of the arena.
-pub(crate) const SCRATCH: &str = "size=768m,nr_inodes=300k,mode=1777";
-/// Second address of the arena's loopback interface, which is not in 127.0.0.0/8.
-pub const SECOND_ADDRESS: std::net::Ipv4Addr = std::net::Ipv4Addr::new(10, 77, 0, 1);
-/// Host name of an arena; a sandbox must not learn it.
-pub const HOST_NAME: &str = "hotcell-arena-host";
-
-/// Task of an arena.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Task {
-    /// User who starts the sandboxes.
-    pub user: User,
-    /// Work of the driver.
-    pub work: driver::Work,
-    /// Folder for programs and decoys, empty in the arena before it is filled.
-    pub base: PathBuf,
-    /// Whether the harness itself is root.
-    pub as_root: bool,
-    /// Number of repetitions.
-    pub effort: Effort,
-}
-
-/// Number of repetitions of races, kills and series of runs, and nesting depth of folders.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Effort {
-    /// The full number, as in the project's own test suite; takes minutes.
-    Thorough,
-    /// A quarter of it, for a user who waits.
-    Quick,
-}
-
-impl Effort {
-    /// Scales a number of repetitions.
-    #[must_use]
-    pub const fn of(self, thorough: usize) -> usize {
-        match self {
-            Self::Thorough => thorough,
-            Self::Quick => thorough.div_ceil(4),
-        }
-    }
-}
 
 /// Result of a task: the lines that the driver printed, and everything that the stages wrote to standard
 /// error.
@@ -119,7 +68,7 @@ const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 ///
 /// # Errors
 /// When the arena cannot be made; nothing hostile ran then.
-pub fn run(user: User, work: driver::Work, effort: Effort, until: Until<'_>) -> io::Result<Report> {
+pub fn run(user: User, work: Work, effort: Effort, until: Until<'_>) -> io::Result<Report> {
     let as_root = geteuid().is_root();
     if !as_root && user == User::Root {
         return Err(io::Error::other("the harness is not root"));

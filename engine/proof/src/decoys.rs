@@ -17,7 +17,7 @@ use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::arena::{Effort, HOST_NAME};
+use crate::task::{Effort, HOST_NAME};
 
 /// Marker of a secret.
 pub const SECRET: &str = "HOTCELL-SECRET";

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use serde::{Deserialize, Serialize};
 
-use crate::arena::Task;
 use crate::decoys::{Decoys, read_bounded};
-use crate::run::{Ending, Run, Setting};
-use crate::table::{Expect, Probe, Row, Wall, rows};
+use crate::run::{Run, Setting};
+use crate::table::{Expect, Probe, Row, rows};
+use crate::task::{Task, Work};
+use crate::words::{Ending, Wall};
 use crate::{engine, scenarios};
 
 /// Time limit of a program without a sandbox.
@@ -24,24 +24,6 @@ const TEARDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Prefix of the line that names the row of the following lines.
 pub const ROW: &str = "row ";
-
-/// Work of the driver.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Work {
-    /// Runs a row without a sandbox.
-    Bare(String),
-    /// Runs a row without a sandbox, and then in every setting.
-    Full(String),
-    /// Runs several rows like [`Work::Full`], each after a line with [`ROW`] and its name.
-    Rows(Vec<String>),
-    /// Runs a row in the weaker confinement, without namespaces.
-    LandlockOnly(String),
-    /// Runs one of [`scenarios::ALL`].
-    Special(String),
-    /// Does nothing, to test whether an arena can be made.
-    Nothing,
-}
 
 /// Entry point of the driver stage.
 ///

@@ -9,8 +9,9 @@ use hotcell_sandbox::danger::WeakensTheSandbox;
 use hotcell_sandbox::{Bytes, Cause, Confinement, Engine, Finished, Limits, Network, Outcome, Policy};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::run::{Ending, Run, Setting};
-use crate::table::{Row, Set, Wall};
+use crate::run::{Run, Setting};
+use crate::table::{Row, Set};
+use crate::words::{Ending, Wall};
 
 /// Default memory limit of a row in MiB: enough for an interpreter, small enough for a machine with two
 /// cores.

@@ -12,12 +12,13 @@
 //! the program again.
 //!
 //! ```no_run
+//! use hotcell_proof::items::Options;
 //! use hotcell_proof::{report, stage, suite};
 //!
 //! if let Some(code) = stage(&std::env::args_os().collect::<Vec<_>>()) {
 //!     std::process::exit(code);
 //! }
-//! let found = suite::prove(&suite::Options::default(), &hotcell_proof::arena::GO_ON, &|_| {});
+//! let found = suite::prove(&Options::default(), &hotcell_proof::arena::GO_ON, &|_| {});
 //! println!("{}", report::text(&found.expect("an arena"), false));
 //! ```
 
@@ -27,7 +28,7 @@ pub mod coverage;
 pub mod decoys;
 pub mod driver;
 pub mod engine;
-mod html;
+pub mod items;
 pub mod programs;
 pub mod report;
 pub mod run;
@@ -35,8 +36,9 @@ pub mod scenarios;
 mod stages;
 pub mod suite;
 pub mod table;
-mod text;
+pub mod task;
 mod unsafe_calls;
 pub mod verdict;
+pub mod words;
 
 pub use stages::stage;

@@ -1,5 +1,8 @@
-//! Results of the attacks on a host: `hotcell.attacks/1`. Pure; [`crate::suite`] makes reports, [`text`] and
-//! [`html`] show them.
+//! Results of the attacks on a host: `hotcell.attacks/1`. Pure; [`crate::suite`] makes reports, [`text()`] and
+//! [`html()`] show them.
+
+mod html;
+mod text;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,14 +12,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::coverage::{Attack, LIST};
-use crate::run::{Run, Setting, User};
+use crate::items::{Came, Done, Item, Options};
+use crate::run::{Run, Setting};
 use crate::scenarios::Said;
-use crate::suite::{Came, Done, Item, Options};
-use crate::table::{Expect, Row, Wall};
+use crate::table::{Expect, Row};
 use crate::verdict::{Proven, Shown, Verdict, shown};
+use crate::words::{User, Wall};
 
-pub use crate::html::html;
-pub use crate::text::text;
+pub use html::html;
+pub use text::text;
 
 /// Name of the report format, in its `schema` field.
 pub const SCHEMA: &str = "hotcell.attacks/1";
@@ -407,9 +411,9 @@ fn walls_that_held(
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::run::Ending;
-    use crate::table::{Layer, rows};
+    use crate::table::rows;
     use crate::verdict::verdict;
+    use crate::words::{Ending, Layer};
 
     fn run(setting: Setting, code: i32, in_force: &[Layer]) -> Run {
         Run {

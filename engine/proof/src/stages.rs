@@ -18,8 +18,8 @@ use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::Signal;
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid, setsid};
 
-use crate::arena::{GROUP, HOST_NAME, MAX_DATA_BYTES, ORDINARY_ID, SCRATCH, SECOND_ADDRESS, STAGE, Task};
-use crate::run::User;
+use crate::task::{GROUP, HOST_NAME, MAX_DATA_BYTES, ORDINARY_ID, SCRATCH, SECOND_ADDRESS, STAGE, Task};
+use crate::words::User;
 use crate::{driver, programs, scenarios, unsafe_calls};
 
 /// Runs a stage if the arguments (the first is the program's name) name one, and returns its exit code;

@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::run::{ABSENT, Ending, MISSING, Run, STOPPED, Setting, THROUGH, User};
-use crate::table::{Expect, Proof, Row, Wall};
+use crate::run::{ABSENT, MISSING, Run, STOPPED, Setting, THROUGH};
+use crate::table::{Expect, Proof, Row};
+use crate::words::{Ending, User, Wall};
 
 /// Result of one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -227,7 +228,8 @@ fn has_other_wall(row: &Row, user: User, wall: Wall, run: &Run) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::{Layer, Probe};
+    use crate::table::Probe;
+    use crate::words::Layer;
 
     const A: Wall = Wall::Layer(Layer::MountNs);
     const B: Wall = Wall::Layer(Layer::Landlock);

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use hotcell_proof::arena::{self, ARENA_LIFETIME, Effort, GO_ON, Until};
-use hotcell_proof::driver::Work;
-use hotcell_proof::programs;
-use hotcell_proof::run::{Run, User};
-use hotcell_proof::scenarios;
+use hotcell_proof::arena::{self, ARENA_LIFETIME, GO_ON, Until};
+use hotcell_proof::run::Run;
 use hotcell_proof::scenarios::{Said, Special};
 use hotcell_proof::table::{Expect, Row, rows};
+use hotcell_proof::task::{Effort, Work};
 use hotcell_proof::verdict::{Verdict, bare_verdict, landlock_only_verdict, verdict};
+use hotcell_proof::words::User;
+use hotcell_proof::{programs, scenarios};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 use crate::markdown::{Line, markdown};

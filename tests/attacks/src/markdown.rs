@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use hotcell_proof::run::{Run, Setting, User};
-use hotcell_proof::table::{Row, Wall};
+use hotcell_proof::run::{Run, Setting};
+use hotcell_proof::table::Row;
 use hotcell_proof::verdict::{Proven, Shown, Verdict, shown};
+use hotcell_proof::words::{User, Wall};
 
 /// One row for one user, with its results.
 #[derive(Clone, Debug)]
@@ -102,8 +103,8 @@ fn told(verdict: &Verdict, single: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hotcell_proof::run::Ending;
     use hotcell_proof::table::rows;
+    use hotcell_proof::words::Ending;
 
     #[test]
     fn markdown_row_shows_verdict() {

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use hotcell_sandbox::text::is_shown;
 
+use crate::report::text::{WALLS, explained, sign, sum, version};
 use crate::report::{AttackReport, Report, RowReport, Seen, Standing, TestReport};
-use crate::text::{WALLS, explained, sign, sum, version};
 
 /// Colours are redundant: each cell also has a word or sign.
 const STYLE: &str = "body{font:14px/1.4 system-ui,sans-serif;margin:2em;color:#111;background:#fff}\

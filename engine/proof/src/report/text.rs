@@ -7,8 +7,7 @@ use std::time::Duration;
 use hotcell_sandbox::text::printable;
 
 use crate::report::{AttackReport, Report, RowReport, Standing, Without};
-use crate::run::User;
-use crate::table::{Layer, Wall};
+use crate::words::{Layer, User, Wall};
 
 /// The defences in the order of the columns, with the column headings.
 pub(crate) const WALLS: [(Wall, &str); 15] = [

@@ -16,10 +16,10 @@ use hotcell_sandbox::network::{Proxy, Serving, SharedProxy, Sockets};
 use hotcell_sandbox::outcome::Denial;
 use hotcell_sandbox::{Layer, Network, Outcome, Policy, danger::WeakensTheSandbox};
 
-use crate::arena::SECOND_ADDRESS;
 use crate::decoys::SECRET;
 use crate::engine;
 use crate::run::THROUGH;
+use crate::task::SECOND_ADDRESS;
 
 use super::{Place, Said, check, good, io_error, run};
 

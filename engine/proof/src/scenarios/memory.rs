@@ -7,7 +7,7 @@ use std::time::Duration;
 use hotcell_sandbox::outcome::{Evidence, Limit};
 use hotcell_sandbox::{Bytes, Cause, Engine, Limits, Outcome, Policy};
 
-use crate::arena::Effort;
+use crate::task::Effort;
 
 use super::{Place, Said, check, good, run, wait_until};
 

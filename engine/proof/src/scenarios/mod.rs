@@ -25,10 +25,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
-use crate::arena::{Effort, STAGE};
 use crate::cgroups::count_below;
 use crate::decoys::Decoys;
 use crate::engine;
+use crate::task::{Effort, STAGE};
 
 /// Environment of a special test.
 #[derive(Debug)]

@@ -1,9 +1,9 @@
 //! Cgroups and what leaks in.
 
 use super::{
-    FIRST_NS, KERNEL, LANDLOCK, LAUNCHER, Layer, MOUNT, NOT_ROOT_INSIDE, Row, SECCOMP, SUPERVISOR, USER,
-    Users, a, c,
+    FIRST_NS, KERNEL, LANDLOCK, LAUNCHER, MOUNT, NOT_ROOT_INSIDE, Row, SECCOMP, SUPERVISOR, USER, Users, a, c,
 };
+use crate::words::Layer;
 
 pub(super) const ROWS: &[Row] = &[
     a(129, "own_cgroup", c("own_cgroup", &[]), &[MOUNT, LANDLOCK, USER])

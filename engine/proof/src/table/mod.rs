@@ -11,39 +11,7 @@ mod processes;
 mod resources;
 mod spellings;
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
-
-use crate::run::User;
-
-pub use crate::engine::Layer;
-
-/// Something that should stop an attack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Wall {
-    /// A layer that a policy can switch off.
-    Layer(Layer),
-    /// The bare kernel refuses an ordinary user, whatever stands around the program.
-    Kernel,
-    /// The supervisor: sampled limits, the wall clock, the sweep of descriptors, what it hands over and what not.
-    Supervisor,
-    /// The launcher: it sits in an empty network namespace, cannot be dumped, runs from a sealed memory file, and has ceilings of its own
-    /// for what all its sandboxes come to.
-    Launcher,
-}
-
-impl fmt::Display for Wall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Layer(layer) => f.write_str(layer.name()),
-            Self::Kernel => f.write_str("kernel"),
-            Self::Supervisor => f.write_str("supervisor"),
-            Self::Launcher => f.write_str("launcher"),
-        }
-    }
-}
+use crate::words::{Layer, User, Wall};
 
 /// The program of a row. In arguments `{secret}` and the like stand for what [`crate::decoys`] made.
 #[derive(Clone, Copy, Debug)]

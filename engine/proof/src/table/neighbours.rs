@@ -1,7 +1,8 @@
 //! Attacks on what is left for neighbours: resources that the kernel counts for a user of the host or for the
 //! whole host, and not for a run.
 
-use super::{CGROUP, LANDLOCK, Layer, MOUNT, RLIMITS, Row, SUPERVISOR, Set, USER, Users, a, c};
+use super::{CGROUP, LANDLOCK, MOUNT, RLIMITS, Row, SUPERVISOR, Set, USER, Users, a, c};
+use crate::words::Layer;
 
 const SENDERS_LIMIT: &str = "the kernel holds a user's descriptors in flight against the limit of whoever sends, and against nothing else";
 const SAMPLES: &str = "the supervisor samples where no cgroup counts";

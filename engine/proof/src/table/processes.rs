@@ -1,6 +1,7 @@
 //! Processes and signals.
 
-use super::{CGROUP, LANDLOCK, Layer, PID, Probe, RLIMITS, Row, SUPERVISOR, Set, USER, Users, a, c};
+use super::{CGROUP, LANDLOCK, PID, Probe, RLIMITS, Row, SUPERVISOR, Set, USER, Users, a, c};
+use crate::words::Layer;
 
 /// Without a user namespace and a cgroup; that there is an end all the same is shown by the test of that name.
 const COUNTED_TOGETHER: &str = "without a cgroup the kernel counts the user's other processes too, so that the limit is higher by them and 64 more";

@@ -1,6 +1,7 @@
 //! Resources.
 
-use super::{CGROUP, LAUNCHER, Layer, RLIMITS, Row, SECCOMP, SUPERVISOR, Set, Users, a, c};
+use super::{CGROUP, LAUNCHER, RLIMITS, Row, SECCOMP, SUPERVISOR, Set, Users, a, c};
+use crate::words::Layer;
 
 pub(super) const ROWS: &[Row] = &[
     a(116, "memory_touched", c("memory_touched", &["mib=200"]), &[CGROUP, RLIMITS, SUPERVISOR])
