@@ -2,12 +2,12 @@
 #![no_main]
 
 use hotcell_testing::live::LiveLog;
-use hotcell_testing::tap::tree::{Style, Tree};
-use hotcell_testing::tap::{Tap, diagnostics};
+use hotcell_testing::frameworks::tap::tree::{Style, Tree};
+use hotcell_testing::frameworks::tap::{Tap, diagnostics};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let _ = hotcell_testing::junit::parse(bytes);
-    let _ = hotcell_testing::tap_program::parse(bytes, &LiveLog::default());
+    let _ = hotcell_testing::frameworks::tap_program::parse(bytes, &LiveLog::default());
     let text = String::from_utf8_lossy(bytes);
     let _ = (diagnostics::message(&text), diagnostics::place(&text, "/p"));
     let mut flat = Tap::default();

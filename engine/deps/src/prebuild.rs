@@ -14,7 +14,7 @@ use hotcell_sandbox::home::CollectError;
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::policy::{HOME, Limits};
 use hotcell_sandbox::{Engine, Finished};
-use hotcell_testing::cargo::{AHEAD, TARGET, environment};
+use hotcell_testing::frameworks::cargo::{AHEAD, TARGET, environment};
 use hotcell_verbs::builds;
 use hotcell_workspace::Folder;
 

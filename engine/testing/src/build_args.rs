@@ -99,7 +99,8 @@ fn is_for_cargo(arg: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::framework::{Selection, framework};
+    use crate::framework::Selection;
+    use crate::frameworks::framework;
 
     #[derive(Debug)]
     struct Has(&'static str);

@@ -8,9 +8,9 @@ use hotcell_sandbox::policy::HOME;
 
 use crate::case::{Case, Status};
 use crate::framework::{Command, Framework, REPORTERS, REPORTS, Selection};
-use crate::javascript;
+use crate::frameworks::javascript;
+use crate::frameworks::python::words::given;
 use crate::project::Project;
-use crate::python::words::given;
 
 /// Name of hotcell's file with the list of tests, below [`REPORTERS`].
 pub const ONLY: &str = "hotcell_only";

@@ -1,5 +1,5 @@
 use super::*;
-use crate::framework::framework;
+use crate::frameworks::framework;
 
 #[derive(Debug)]
 struct Nothing;

@@ -7,16 +7,16 @@ use std::path::PathBuf;
 use crate::case::{FinalReport, ReportError};
 use crate::coverage::Measured;
 use crate::event::EventReader;
-use crate::jest;
 use crate::live::LiveLog;
 use crate::project::Project;
-use crate::{cargo, django, golang, gtest, java, nextest, node, pgtap, tap_program};
-use crate::{pytest, unittest};
 
 /// Folder inside that contains hotcell's reporters, below the home folder.
 pub const REPORTERS: &str = "/home/sandbox/.hotcell";
 /// Folder for reports, below the home folder. It is separate from the reporters, whose folder is read-only.
 pub const REPORTS: &str = ".hotcell-reports";
+
+/// Exit code of hotcell's drivers when the framework is not installed.
+pub(crate) const NOT_INSTALLED: i32 = 86;
 
 /// Selected tests, and how to run them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -237,58 +237,3 @@ pub trait Framework: Debug + Sync {
     /// framework, since the name comes from the untrusted program.
     fn install(&self, what: &str, interpreter: &str) -> Option<String>;
 }
-
-/// Every framework; with equal evidence, earlier ones take precedence.
-#[must_use]
-pub fn frameworks() -> &'static [&'static dyn Framework] {
-    &[
-        &pytest::Pytest,
-        &unittest::Unittest,
-        &django::Django,
-        &jest::Jest,
-        &node::VITEST,
-        &node::KARMA,
-        &node::MOCHA,
-        &node::JASMINE,
-        &node::NODE,
-        &tap_program::TAPE,
-        &tap_program::TAP,
-        &tap_program::AVA,
-        &cargo::Cargo,
-        &nextest::Nextest,
-        &golang::Go,
-        &gtest::GoogleTest,
-        &java::Junit,
-        &pgtap::PgTap,
-    ]
-}
-
-/// Finds a framework by its name.
-#[must_use]
-pub fn framework(name: &str) -> Option<&'static dyn Framework> {
-    frameworks().iter().copied().find(|f| f.name() == name)
-}
-
-/// Frameworks that a project seems to use, the likeliest first.
-#[must_use]
-pub fn detect(project: &dyn Project) -> Vec<(&'static dyn Framework, Evidence)> {
-    let mut found: Vec<_> = frameworks().iter().filter_map(|f| Some((*f, f.detect(project)?))).collect();
-    found.sort_by_key(|(_, evidence)| std::cmp::Reverse(evidence.strength));
-    found
-}
-
-/// A framework with the same evidence as the likeliest, if the choice is ambiguous: both are configured, or
-/// tests use both. pytest also runs unittest's tests.
-#[must_use]
-pub fn rival<'a>(
-    found: &'a [(&'static dyn Framework, Evidence)],
-) -> Option<&'a (&'static dyn Framework, Evidence)> {
-    let [(first, best), (second, other), ..] = found else { return None };
-    let same = best.strength == other.strength && best.strength > Strength::Shaped;
-    let python = (first.name(), second.name()) == ("pytest", "unittest");
-    found.get(1).filter(|_| same && !python)
-}
-
-#[cfg(test)]
-#[path = "framework_tests.rs"]
-mod tests;

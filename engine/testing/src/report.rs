@@ -1,4 +1,18 @@
 //! `hotcell.test_report/1`: result of a test run, for programs to read.
+//!
+//! | module | idea |
+//! | --- | --- |
+//! | [`judge`], [`verdict`] | three witnesses -> one verdict |
+//! | [`repeat`], [`retry`] | several runs in one; reruns of failed tests |
+//! | [`junit_out`], [`github`], [`coverage_out`] | a report as JUnit XML, and for a GitHub workflow; coverage as files |
+
+pub mod coverage_out;
+pub mod github;
+pub mod judge;
+pub mod junit_out;
+pub mod repeat;
+pub mod retry;
+pub mod verdict;
 
 use hotcell_sandbox::outcome::Outcome;
 use schemars::JsonSchema;
@@ -6,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::{Case, Status};
 use crate::coverage::Coverage;
-use crate::judge::Verdict;
+use crate::report::verdict::Verdict;
 
 /// Value of the `schema` field.
 pub const SCHEMA: &str = "hotcell.test_report/1";

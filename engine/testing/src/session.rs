@@ -16,9 +16,9 @@ use crate::case::ReportError;
 use crate::coverage::{self, Coverage, Measured};
 use crate::event::Event;
 use crate::framework::{Command, Followed, Framework, LiveSource, REPORTERS};
-use crate::judge::{Asked, judge};
 use crate::live::LiveLog;
 use crate::project::{Project, ProjectFolder};
+use crate::report::judge::{Asked, judge};
 use crate::report::{Interpreter, SCHEMA, TestReport};
 
 mod list;

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 
 use crate::case::{Case, MAX_CASES};
 use crate::coverage::Coverage;
-use crate::framework::{Ecosystem, Evidence, Framework, Strength, frameworks, rival};
+use crate::framework::{Ecosystem, Evidence, Framework, Strength};
+use crate::frameworks::python::words;
+use crate::frameworks::{frameworks, rival};
 use crate::project::Project;
-use crate::python::words;
 use crate::report::{Flaky, Suite, TestReport, Totals};
 
 /// Maximum number of suites that are run together.
@@ -340,7 +341,7 @@ pub fn join(reports: Vec<(String, TestReport)>) -> Option<TestReport> {
 mod tests {
     use super::*;
     use crate::case::Status;
-    use crate::judge::Verdict;
+    use crate::report::verdict::Verdict;
     use hotcell_sandbox::outcome::{Cause, Outcome};
 
     #[derive(Debug)]

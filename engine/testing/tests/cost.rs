@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use hotcell_sandbox::{Cause, Outcome};
 use hotcell_testing::case::{MAX_CASES, ReportError};
-use hotcell_testing::judge::{Asked, judge};
 use hotcell_testing::live::LiveLog;
+use hotcell_testing::report::judge::{Asked, judge};
 use hotcell_testing::session::MAX_REPORT_SIZE;
 use hotcell_testing::{Verdict, framework};
 

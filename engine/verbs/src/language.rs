@@ -231,7 +231,7 @@ impl Language {
                 interpreted(&["sqlite3", "-batch", "-bail", "-cmd"].map(OsStr::new)).with_argument(read)
             }
             Self::PostgreSql => {
-                let script = [hotcell_testing::pgtap::POSTGRES, PSQL].concat();
+                let script = [hotcell_testing::frameworks::pgtap::POSTGRES, PSQL].concat();
                 interpreted(&["sh", "-c", &script, "postgresql"].map(OsStr::new))
                     .with_argument(source.to_owned())
             }

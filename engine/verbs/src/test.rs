@@ -13,13 +13,14 @@ use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_sandbox::{Spawn, layer};
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_state::state::StateChoice;
-use hotcell_testing::build_args;
 use hotcell_testing::chosen::can_split;
 use hotcell_testing::coverage::Measured;
 use hotcell_testing::framework::{self, Command, Evidence, Followed, Framework};
-use hotcell_testing::javascript::{Package, follow};
-use hotcell_testing::repeat::Repeats;
-use hotcell_testing::{Cancel, Progress, Project, ProjectFolder, Selection, TestReport, Verdict};
+use hotcell_testing::frameworks::javascript::{Package, follow};
+use hotcell_testing::report::repeat::Repeats;
+use hotcell_testing::{
+    Cancel, Progress, Project, ProjectFolder, Selection, TestReport, Verdict, build_args, frameworks,
+};
 
 use crate::builds::{self, Warm};
 use crate::changes::{ChangePolicy, WorkspaceBaseline};
@@ -288,8 +289,8 @@ fn seen_from_the_project(policy: &mut Policy) {
 }
 
 fn named(name: &str) -> Result<&'static dyn Framework, ErrorReport> {
-    framework::framework(name).ok_or_else(|| {
-        let known: Vec<&str> = framework::frameworks().iter().map(|f| f.name()).collect();
+    frameworks::framework(name).ok_or_else(|| {
+        let known: Vec<&str> = frameworks::frameworks().iter().map(|f| f.name()).collect();
         let near = layer::nearest(name, known.iter().copied()).unwrap_or("pytest");
         ErrorReport::new(Code::UnknownName, format!("there is no framework {name:?}"))
             .parameter("framework")
@@ -341,7 +342,7 @@ fn refused(why: String) -> Unready {
 }
 
 fn nothing_to_run(project: &dyn Project, path: &Path) -> Unready {
-    let known: Vec<&str> = framework::frameworks().iter().map(|f| f.name()).collect();
+    let known: Vec<&str> = frameworks::frameworks().iter().map(|f| f.name()).collect();
     let looks =
         format!("nothing there looks like {}; name the framework with --framework", known.join(" or "));
     let known = follow::unsupported(&Package::read(project));

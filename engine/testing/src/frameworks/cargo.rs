@@ -13,9 +13,9 @@ use crate::framework::{
     Command, CommandError, Ecosystem, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS,
     Reporter, Selection, Strength,
 };
+use crate::frameworks::runner::{self, Ran};
 use crate::live::LiveLog;
 use crate::project::Project;
-use crate::runner::{self, Ran};
 
 pub(crate) mod build;
 mod events;

@@ -10,14 +10,14 @@ use crate::case::{FinalReport, ReportError};
 use crate::coverage::{Form, Measured};
 use crate::event::{EventReader, LineEvents};
 use crate::framework::{
-    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Followed, Framework, LiveSource, REPORTERS,
-    REPORTS, Reporter, Selection, Strength,
+    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Followed, Framework, LiveSource, NOT_INSTALLED,
+    REPORTERS, REPORTS, Reporter, Selection, Strength,
 };
+use crate::frameworks::pytest::Pytest;
+use crate::frameworks::python::words::{self, Place, Runner, Start, Words, given};
+use crate::frameworks::{python, unittest};
 use crate::live::LiveLog;
 use crate::project::{self, Project};
-use crate::pytest::{NOT_INSTALLED, Pytest};
-use crate::python::words::{self, Place, Runner, Start, Words, given};
-use crate::{python, unittest};
 
 const DRIVER: &str = "hotcell_django.py";
 const REPORT: &str = "django.jsonl";

@@ -12,16 +12,16 @@ use crate::case::{Entry, FinalReport, MAX_MESSAGE_BYTES, ReportError, Status};
 use crate::coverage::{Form, Measured};
 use crate::event::{Ended, Event, EventReader};
 use crate::framework::{
-    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS,
-    Reporter, Selection, Strength,
+    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Framework, LiveSource, NOT_INSTALLED, REPORTERS,
+    REPORTS, Reporter, Selection, Strength,
 };
+use crate::frameworks::programs::{Prints, ProgramEvents, Running, Why};
+use crate::frameworks::runner::Ran;
+use crate::frameworks::{native, programs, runner};
+use crate::junit;
 use crate::live::LiveLog;
-use crate::programs::{self, Prints, ProgramEvents, Running, Why};
 use crate::project::{Project, first_with};
-use crate::pytest::NOT_INSTALLED;
-use crate::runner::{self, Ran};
 use crate::text::clip;
-use crate::{junit, native};
 
 const RUNNER: &str = "hotcell_gtest.sh";
 const REPORT: &str = "gtest.txt";

@@ -10,13 +10,13 @@ use hotcell_sandbox::policy::HOME;
 use crate::case::{Entry, FinalReport, ReportError};
 use crate::event::{EventReader, LineEvents};
 use crate::framework::{
-    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS,
-    Reporter, Selection, Strength,
+    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Framework, LiveSource, NOT_INSTALLED, REPORTERS,
+    REPORTS, Reporter, Selection, Strength,
 };
+use crate::frameworks::{programs, runner};
+use crate::junit;
 use crate::live::LiveLog;
 use crate::project::{Project, first_with};
-use crate::pytest::NOT_INSTALLED;
-use crate::{junit, programs, runner};
 
 const REPORT: &str = "junit.txt";
 /// Build files of a project.

@@ -11,14 +11,13 @@ use crate::case::{FinalReport, ReportError};
 use crate::coverage::{Form, Measured};
 use crate::event::{EventReader, LineEvents};
 use crate::framework::{
-    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Followed, Framework, LiveSource, REPORTERS,
-    REPORTS, Reporter, Selection, Strength,
+    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Followed, Framework, LiveSource, NOT_INSTALLED,
+    REPORTERS, REPORTS, Reporter, Selection, Strength,
 };
-use crate::javascript::{self, Package, follow};
-use crate::jest_report;
+use crate::frameworks::javascript::{self, Package, follow};
+use crate::frameworks::jest_report;
 use crate::live::LiveLog;
 use crate::project::{Project, first_with};
-use crate::pytest::NOT_INSTALLED;
 
 const DRIVER: &str = "hotcell_jest.cjs";
 const REPORT: &str = "jest.json";
@@ -145,7 +144,7 @@ impl Framework for Jest {
         entries.retain(|e| e.status != crate::Status::Skipped || live.position(&e.id).is_some());
         // Entries outside of tests and files: a threshold, and commands that the script runs beside jest.
         let known: HashSet<String> = entries.iter().map(|e| e.id.clone()).collect();
-        entries.extend(crate::programs::never_started(live).filter(|e| !known.contains(&e.id)));
+        entries.extend(crate::frameworks::programs::never_started(live).filter(|e| !known.contains(&e.id)));
         Ok(FinalReport { entries })
     }
 

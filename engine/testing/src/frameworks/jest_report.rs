@@ -7,12 +7,13 @@ use std::marker::PhantomData;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
+use hotcell_sandbox::policy::PROJECT;
+
 use crate::case::{
     Entry, MAX_CASES, MAX_DETAIL_BYTES, MAX_MESSAGE_BYTES, MAX_NAME_BYTES, MAX_TEXT_BYTES, ReportError,
     Status,
 };
 use crate::text::{Budget, clip, paired};
-use hotcell_sandbox::policy::PROJECT;
 
 /// Maximum number of titles above a test.
 const MAX_TITLES: usize = 200;

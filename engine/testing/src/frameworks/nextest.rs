@@ -7,16 +7,17 @@ use std::path::{Path, PathBuf};
 
 use hotcell_sandbox::policy::{HOME, PROJECT};
 
-use crate::cargo::{self, TARGET};
 use crate::case::{Entry, FinalReport, ReportError, Status};
 use crate::event::EventReader;
 use crate::framework::{
     Command, CommandError, Ecosystem, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS,
     Reporter, Selection, Strength,
 };
+use crate::frameworks::cargo::{self, TARGET};
+use crate::frameworks::{libtest, programs};
+use crate::junit;
 use crate::live::LiveLog;
 use crate::project::Project;
-use crate::{junit, libtest, programs};
 
 mod events;
 

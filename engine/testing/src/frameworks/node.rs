@@ -12,16 +12,15 @@ use crate::case::{Entry, FinalReport, ReportError, Status};
 use crate::coverage::{Form, Measured};
 use crate::event::{EventReader, LineEvents};
 use crate::framework::{
-    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Followed, Framework, LiveSource, REPORTERS,
-    REPORTS, Reporter, Selection, Strength,
+    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Followed, Framework, LiveSource, NOT_INSTALLED,
+    REPORTERS, REPORTS, Reporter, Selection, Strength,
 };
-use crate::javascript::script::Start;
-use crate::javascript::shell::Word;
-use crate::javascript::{self, Package, follow, options};
+use crate::frameworks::javascript::script::Start;
+use crate::frameworks::javascript::shell::Word;
+use crate::frameworks::javascript::{self, Package, follow, options};
+use crate::frameworks::{jest_report, unittest};
 use crate::live::LiveLog;
 use crate::project::{Project, first_with};
-use crate::pytest::NOT_INSTALLED;
-use crate::{jest_report, unittest};
 
 /// Maximum number of test files that a filter passes to node.
 const MAX_FILES: usize = 2_000;
@@ -375,7 +374,7 @@ impl Framework for Runner {
         entries.retain(|e| e.status != Status::Skipped || live.position(&e.id).is_some());
         // Entries outside of tests and files.
         let known: HashSet<String> = entries.iter().map(|e| e.id.clone()).collect();
-        entries.extend(crate::programs::never_started(live).filter(|e| !known.contains(&e.id)));
+        entries.extend(crate::frameworks::programs::never_started(live).filter(|e| !known.contains(&e.id)));
         Ok(FinalReport { entries })
     }
 

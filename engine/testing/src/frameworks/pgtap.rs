@@ -11,15 +11,14 @@ use crate::case::{
 };
 use crate::event::{Ended, Event, EventReader};
 use crate::framework::{
-    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS,
-    Reporter, Selection, Strength,
+    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Framework, LiveSource, NOT_INSTALLED, REPORTERS,
+    REPORTS, Reporter, Selection, Strength,
 };
+use crate::frameworks::programs::{self, Prints, ProgramEvents, Running};
+use crate::frameworks::runner;
+use crate::frameworks::tap::{Point, Tap};
 use crate::live::LiveLog;
-use crate::programs::{self, Prints, ProgramEvents, Running};
 use crate::project::{Project, first_with};
-use crate::pytest::NOT_INSTALLED;
-use crate::runner;
-use crate::tap::{Point, Tap};
 use crate::text::{Budget, clip};
 
 /// Shell functions that find a PostgreSQL, start a temporary one in a folder, and stop it.

@@ -7,9 +7,9 @@ use std::fmt::Debug;
 
 use crate::case::{Entry, MAX_CASES, MAX_DETAIL_BYTES, MAX_MESSAGE_BYTES, MAX_NAME_BYTES, Status};
 use crate::event::{Ended, Event, EventReader, Runtime};
-use crate::lines::Lines;
+use crate::frameworks::lines::Lines;
+use crate::frameworks::runner;
 use crate::live::LiveLog;
-use crate::runner;
 use crate::text::clip;
 
 /// Maximum length of a line, in bytes.

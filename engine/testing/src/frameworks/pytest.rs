@@ -10,21 +10,20 @@ use crate::case::{Entry, FinalReport, ReportError};
 use crate::coverage::{Form, Measured};
 use crate::event::{EventReader, LineEvents};
 use crate::framework::{
-    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Followed, Framework, LiveSource, REPORTERS,
-    REPORTS, Reporter, Selection, Strength,
+    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Followed, Framework, LiveSource, NOT_INSTALLED,
+    REPORTERS, REPORTS, Reporter, Selection, Strength,
 };
+use crate::frameworks::python::words::{Runner, given};
+use crate::frameworks::python::{self, words};
+use crate::junit;
 use crate::live::LiveLog;
 use crate::project::Project;
-use crate::python::words::{self, Runner, given};
-use crate::{junit, python};
 
 const DRIVER: &str = "hotcell_pytest.py";
 const REPORT: &str = "pytest.xml";
 const COVERAGE: &str = "pytest.lcov";
 /// Id for entries about the whole session, also used by the driver.
 const SESSION: &str = "pytest";
-/// Exit code of the driver itself.
-pub(crate) const NOT_INSTALLED: i32 = 86;
 
 /// Case for a coverage threshold of the project that was not met.
 const THRESHOLD: &str = "coverage threshold";

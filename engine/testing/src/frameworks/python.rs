@@ -3,9 +3,10 @@
 
 pub mod words;
 
+use words::Runner;
+
 use crate::framework::{Evidence, Strength};
 use crate::project::Project;
-use words::Runner;
 
 /// Evidence for a framework; the project's own configuration of its tests decides.
 #[must_use]

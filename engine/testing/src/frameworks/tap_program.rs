@@ -17,19 +17,18 @@ use crate::case::{
 };
 use crate::event::{Ended, Event, EventReader, LineEvents};
 use crate::framework::{
-    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Followed, Framework, LiveSource, REPORTERS,
-    REPORTS, Reporter, Selection, Strength,
+    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Followed, Framework, LiveSource, NOT_INSTALLED,
+    REPORTERS, REPORTS, Reporter, Selection, Strength,
 };
-use crate::javascript::script::Start;
-use crate::javascript::shell::Word;
-use crate::javascript::{self, Package, follow, options};
-use crate::lines::Lines;
+use crate::frameworks::javascript::script::Start;
+use crate::frameworks::javascript::shell::Word;
+use crate::frameworks::javascript::{self, Package, follow, options};
+use crate::frameworks::lines::Lines;
+use crate::frameworks::programs;
+use crate::frameworks::tap::diagnostics;
+use crate::frameworks::tap::tree::{Found, Style, Tree};
 use crate::live::LiveLog;
-use crate::programs;
 use crate::project::{Project, first_with};
-use crate::pytest::NOT_INSTALLED;
-use crate::tap::diagnostics;
-use crate::tap::tree::{Found, Style, Tree};
 use crate::text::{Budget, clip};
 
 const DRIVER: Reporter = Reporter {
@@ -387,7 +386,7 @@ impl Program {
     }
 
     /// Fault of a program as a whole; `None` when its tests have told of it, or it ran no tests.
-    fn wrong(&self, ended: &crate::tap::tree::Ended, end: &End) -> Option<String> {
+    fn wrong(&self, ended: &crate::frameworks::tap::tree::Ended, end: &End) -> Option<String> {
         if end.stopped && ended.bad || ended.silent && end.code == 0 {
             return None;
         }
@@ -410,7 +409,7 @@ impl Program {
     }
 
     /// Id of a program that is wrong as a whole. Thresholds of coverage are no test's failure.
-    fn own_id(&self, ended: &crate::tap::tree::Ended, end: &End) -> String {
+    fn own_id(&self, ended: &crate::frameworks::tap::tree::Ended, end: &End) -> String {
         let threshold =
             ended.wrong.is_none() && !ended.bad && end.said.contains("oes not meet global threshold");
         if threshold { "coverage threshold".to_owned() } else { clip(&self.program, MAX_NAME_BYTES) }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::framework::{CommandError, Followed, Selection, Strength, detect, framework, rival};
+use crate::framework::{CommandError, Followed, Selection, Strength};
+use crate::frameworks::{detect, framework, rival};
 use crate::project::Project;
 
 #[derive(Debug)]

@@ -12,14 +12,13 @@ use crate::case::{
 use crate::coverage::{Form, Measured};
 use crate::event::{EventReader, Line, LineEvents};
 use crate::framework::{
-    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Followed, Framework, LiveSource, REPORTERS,
-    REPORTS, Reporter, Selection, Strength,
+    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Followed, Framework, LiveSource, NOT_INSTALLED,
+    REPORTERS, REPORTS, Reporter, Selection, Strength,
 };
+use crate::frameworks::python::words::{Runner, given};
+use crate::frameworks::python::{self, words};
 use crate::live::LiveLog;
 use crate::project::Project;
-use crate::pytest::NOT_INSTALLED;
-use crate::python;
-use crate::python::words::{self, Runner, given};
 use crate::text::{Budget, clip, paired};
 
 const DRIVER: &str = "hotcell_unittest.py";

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use hotcell_sandbox::text::{printable, printable_line};
 
 use crate::case::Case;
-use crate::judge::Verdict;
+use crate::report::verdict::Verdict;
 use crate::report::{Flaky, TestReport};
 
 /// GitHub shows ten annotations of a kind per step.
@@ -151,7 +151,7 @@ fn cell(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::case::Status;
-    use crate::junit_out::tests::{VERDICTS, report, suite};
+    use crate::report::junit_out::tests::{VERDICTS, report, suite};
 
     #[test]
     fn annotations_have_error_iff_verdict_is_bad() {

@@ -5,8 +5,8 @@ use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event};
 
 use crate::case::{Attempt, Case, Status};
-use crate::judge::Verdict;
 use crate::report::TestReport;
+use crate::report::verdict::Verdict;
 
 /// The report as one XML document: a `testsuite` for each suite of the project. A run that is not good
 /// although no test of it failed (quarantined, contradicted, refused, stopped) gets an error of its own,

@@ -74,8 +74,8 @@ impl Repeats {
 mod tests {
     use super::*;
     use crate::case::Case;
-    use crate::judge::Verdict;
     use crate::report::Totals;
+    use crate::report::verdict::Verdict;
     use hotcell_sandbox::{Cause, Outcome};
 
     fn run(verdict: Verdict, cases: &[(&str, Status)]) -> TestReport {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use crate::case::{Attempt, Case, Status};
-use crate::judge::Verdict;
+use crate::report::verdict::Verdict;
 use crate::report::{Flaky, Repeat, TestReport, Totals};
 
 /// Takes one run after the other.

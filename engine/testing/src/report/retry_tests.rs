@@ -129,7 +129,7 @@ fn unstarted_tests_prevent_pass_until_run() {
 
 #[test]
 fn retries_need_failed_verdict() {
-    for verdict in crate::junit_out::tests::VERDICTS {
+    for verdict in crate::report::junit_out::tests::VERDICTS {
         let retries = Retries::new(run(verdict, &[("a", Failed)]));
         assert_eq!(retries.pending().is_empty(), verdict != Verdict::Failed, "{verdict:?}");
         let report = retries.finish();

@@ -5,12 +5,13 @@ use hotcell_sandbox::{Cause, Chunk, Outcome, Spawn};
 use super::{Progress, Session};
 use crate::case::{MAX_CASES, MAX_NAME_BYTES, Status};
 use crate::framework::ExitMeaning;
-use crate::judge::Verdict;
 use crate::live::LiveLog;
 use crate::report::TestReport;
-use crate::runner;
 use hotcell_sandbox::policy::PROJECT;
 use hotcell_sandbox::text::printable;
+
+use crate::frameworks::runner;
+use crate::report::verdict::Verdict;
 
 /// Maximum amount of a framework's output that is kept, in bytes.
 const MAX_PRINTED_BYTES: usize = 64 << 20;
@@ -141,7 +142,7 @@ fn of_programs(
     }
     if framework == "cargo" {
         let examples = printed.lines().filter_map(|line| line.strip_suffix(": test"));
-        ids.extend(examples.filter(|name| crate::cargo::is_example(name)).map(str::to_owned));
+        ids.extend(examples.filter(|name| crate::frameworks::cargo::is_example(name)).map(str::to_owned));
     }
     Some(ids)
 }

@@ -15,7 +15,7 @@ use hotcell_sandbox::policy::{Bind, Confinement, HOME, Policy};
 use hotcell_sandbox::running::Beside;
 use hotcell_state::state::{StateChoice, StateFolder};
 use hotcell_state::time::micros_since_1970;
-use hotcell_testing::cargo::TARGET;
+use hotcell_testing::frameworks::cargo::TARGET;
 use hotcell_workspace::{Folder, Layer, Stack, changes};
 use sha2::{Digest, Sha256};
 

@@ -9,7 +9,7 @@ use hotcell_testing::build_args;
 use hotcell_testing::chosen::{self, Chosen, ONLY};
 use hotcell_testing::coverage::Measured;
 use hotcell_testing::framework::Command;
-use hotcell_testing::retry::Retries;
+use hotcell_testing::report::retry::Retries;
 use hotcell_testing::{Cancel, Progress, Project, ProjectFolder, Session, TestReport, Verdict};
 
 use crate::test::services::SCRIPT;

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::policy::{Confinement, Network, Policy};
 use hotcell_testing::framework::REPORTERS;
-use hotcell_testing::pgtap::POSTGRES;
+use hotcell_testing::frameworks::pgtap::POSTGRES;
 use hotcell_testing::{TestReport, Verdict};
 
 /// File name of the script in the folder of reporters.

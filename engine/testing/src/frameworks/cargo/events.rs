@@ -8,9 +8,9 @@ use std::time::Instant;
 use super::build::Build;
 use crate::case::{MAX_CASES, MAX_DETAIL_BYTES, MAX_MESSAGE_BYTES, MAX_NAME_BYTES, Status};
 use crate::event::{Ended, Event, EventReader, Runtime};
-use crate::libtest::{self, Sum};
-use crate::lines::Lines;
-use crate::runner;
+use crate::frameworks::libtest::{self, Sum};
+use crate::frameworks::lines::Lines;
+use crate::frameworks::runner;
 use crate::text::clip;
 
 /// Maximum length of a line, in bytes: a compiler's message with its source excerpt.

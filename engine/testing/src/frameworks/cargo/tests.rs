@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::event::Event;
 use proptest::prelude::*;
+
+use crate::event::Event;
 
 /// cargo's line about a test program of this file.
 fn built(file: &str, program: &str) -> String {

@@ -7,8 +7,8 @@ use serde::Deserialize;
 
 use crate::case::{MAX_CASES, MAX_DETAIL_BYTES, MAX_MESSAGE_BYTES, MAX_NAME_BYTES, Status};
 use crate::event::{Ended, Event, EventReader, Runtime};
-use crate::lines::Lines;
-use crate::runner;
+use crate::frameworks::lines::Lines;
+use crate::frameworks::runner;
 use crate::text::clip;
 
 /// Maximum length of a line, in bytes.

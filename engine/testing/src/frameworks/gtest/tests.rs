@@ -1,8 +1,9 @@
 //! Output of Google Test programs, and forgeries by hostile tests.
 
 use super::*;
-use crate::event::Event;
 use proptest::prelude::*;
+
+use crate::event::Event;
 
 fn begun(tests: &[&str]) -> String {
     let tests: String = tests.iter().map(|t| format!("@hotcell\ttest\ta/cart\t{t}\n")).collect();

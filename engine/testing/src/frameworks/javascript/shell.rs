@@ -366,7 +366,7 @@ const fn is_meta(c: char) -> bool {
 }
 
 /// True for a valid variable name.
-pub(super) fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     !name.starts_with(|c: char| c.is_ascii_digit())
         && !name.is_empty()
         && name.bytes().all(|b| b == b'_' || b.is_ascii_alphanumeric())

@@ -4,12 +4,12 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
-use crate::cargo::build::Build;
 use crate::case::{MAX_CASES, MAX_NAME_BYTES, Status};
 use crate::event::{Ended, Event, EventReader, Runtime};
-use crate::lines::Lines;
-use crate::programs::ended;
-use crate::runner;
+use crate::frameworks::cargo::build::Build;
+use crate::frameworks::lines::Lines;
+use crate::frameworks::programs::ended;
+use crate::frameworks::runner;
 use crate::text::clip;
 
 /// Maximum length of a line, in bytes: a compiler's message with its source excerpt.

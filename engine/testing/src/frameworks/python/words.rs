@@ -17,8 +17,8 @@ pub mod tox;
 
 use std::collections::BTreeSet;
 
-use crate::javascript::Package;
-use crate::javascript::shell::Word;
+use crate::frameworks::javascript::Package;
+use crate::frameworks::javascript::shell::Word;
 use crate::project::Project;
 
 /// Maximum number of commands followed per source.

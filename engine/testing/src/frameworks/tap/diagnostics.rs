@@ -2,7 +2,7 @@
 //! left out; the whole block is shown as well.
 
 use crate::case::MAX_MESSAGE_BYTES;
-use crate::javascript;
+use crate::frameworks::javascript;
 use crate::text::clip;
 
 /// Maximum number of words in which a place is searched.

@@ -5,7 +5,7 @@ use crate::live::Seen;
 
 /// True when one id stands for several tests, not for parts or repetitions of one: each was observed to start
 /// and to end, and the report has as many entries with the same results.
-pub(super) fn are_several(seen: &Seen, entries: &[Entry]) -> bool {
+pub(crate) fn are_several(seen: &Seen, entries: &[Entry]) -> bool {
     if entries.len() < 2 || seen.open > 0 || seen.ends.len() != entries.len() {
         return false;
     }
@@ -19,7 +19,7 @@ pub(super) fn are_several(seen: &Seen, entries: &[Entry]) -> bool {
 
 /// Splits them as if each had been observed alone. Later ones get a number in their ids that no other test
 /// has.
-pub(super) fn apart<'a>(
+pub(crate) fn apart<'a>(
     seen: &'a Seen,
     entries: Vec<Entry>,
     taken: &'a dyn Fn(&str) -> bool,

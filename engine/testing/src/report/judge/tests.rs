@@ -1,9 +1,10 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::Verdict;
 use crate::event::{Ended, Event, Runtime};
-use crate::jest::Jest;
-use crate::pytest::Pytest;
+use crate::frameworks::jest::Jest;
+use crate::frameworks::pytest::Pytest;
 
 fn entry(id: &str, status: Status) -> Entry {
     Entry {
@@ -329,7 +330,7 @@ fn files_without_run_tests_are_named() {
             Some("3 tests were found and left out by the project itself"),
         ),
         (
-            &crate::unittest::Unittest,
+            &crate::frameworks::unittest::Unittest,
             &["tests.test_a.A.test_x", "test_b.A.B.test_y", "tests.test_b.T.t"],
             0,
             Some("no test ran of files that seem to hold some: x/y_test.py"),

@@ -1,7 +1,7 @@
 //! Meaning of one command. Pure.
 
 use super::{Place, Runner, Start};
-use crate::javascript::shell::{self, Word};
+use crate::frameworks::javascript::shell::{self, Word};
 
 /// Meaning of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::command::unwrapped;
 use super::tox::folder;
 use super::{Place, Runner, SITE, Start, TOP, Words, text_of};
 use crate::framework::{Followed, Selection};
-use crate::javascript::shell::Word;
+use crate::frameworks::javascript::shell::Word;
 use crate::project::Project;
 
 /// Prefix of the ids of commands that run beside the framework.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Place, Words, text};
-use crate::javascript::shell::{self, Word};
+use crate::frameworks::javascript::shell::{self, Word};
 use crate::project::Project;
 
 /// Targets that run tests, the likeliest first.
@@ -13,7 +13,7 @@ const MAX_NESTING_DEPTH: usize = 8;
 
 /// Rules by the names of their targets.
 #[derive(Debug, Default)]
-pub(super) struct Makefile {
+pub(crate) struct Makefile {
     variables: BTreeMap<String, String>,
     /// Prerequisites and recipe.
     rules: BTreeMap<String, (Vec<String>, Vec<String>)>,
@@ -93,12 +93,12 @@ fn assignment(line: &str) -> Option<(&str, &'static str, &str)> {
 
 impl Makefile {
     /// Adds a rule with a recipe of lines for a shell.
-    pub(super) fn rule(&mut self, target: &str, recipe: Vec<String>) {
+    pub(crate) fn rule(&mut self, target: &str, recipe: Vec<String>) {
         self.rules.insert(target.to_owned(), (Vec::new(), recipe));
     }
 
     /// Sorts in what a target runs.
-    pub(super) fn target(&self, target: &str, words: &mut Words) {
+    pub(crate) fn target(&self, target: &str, words: &mut Words) {
         self.follow(target, words, &mut Vec::new());
     }
 

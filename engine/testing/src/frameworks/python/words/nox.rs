@@ -2,7 +2,7 @@
 //! plain body of a session.
 
 use super::{Place, Words, text};
-use crate::javascript::shell::Word;
+use crate::frameworks::javascript::shell::Word;
 use crate::project::Project;
 
 /// Maximum length of a call, in bytes.

@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 use super::Words;
 use super::makefile::Makefile;
-use crate::javascript::shell;
+use crate::frameworks::javascript::shell;
 use crate::project::Project;
 
 /// The names of a task that runs the tests, the first that is there.

@@ -1,5 +1,6 @@
 use super::*;
-use crate::framework::{Selection, Strength, detect};
+use crate::framework::{Selection, Strength};
+use crate::frameworks::detect;
 
 #[derive(Debug)]
 struct Files(Vec<(String, String)>, Vec<String>);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use toml::Value;
 
 use super::{Place, SITE, TOP, Words, text};
-use crate::javascript::shell::{self, Word};
+use crate::frameworks::javascript::shell::{self, Word};
 use crate::project::Project;
 
 /// Placeholder for an environment's own temporary folder; the drivers create it (`start.py`).
