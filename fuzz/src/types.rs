@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use boon::{Compiler, SchemaIndex, Schemas};
-use hotcell_tools::describe;
+use hotcell_tools::component::describe;
 use hotcell_tools::mapping::Signature;
 use serde_json::Value;
 use wasmtime::Engine;

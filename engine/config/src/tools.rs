@@ -8,8 +8,8 @@ use std::time::Duration;
 use hotcell_sandbox::Bytes;
 use hotcell_sandbox::profile::Key;
 use hotcell_sandbox::units::parse_duration;
-use hotcell_tools::grant::Policy;
-use hotcell_tools::signature::{Key as Signer, SignatureError};
+use hotcell_tools::install::grant::Policy;
+use hotcell_tools::install::signature::{Key as Signer, SignatureError};
 use hotcell_tools::{Limits, Origin};
 use serde::{Deserialize, Deserializer};
 

@@ -10,7 +10,7 @@ use hotcell_sandbox::layer::nearest;
 use hotcell_server::{Caller, Live};
 use hotcell_state::report::{ErrorReport, printable};
 use hotcell_tools::Answer;
-use hotcell_tools::serves::{self, Content, Served};
+use hotcell_tools::component::serves::{self, Content, Served};
 use rmcp::ErrorData;
 use rmcp::model::{
     GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage, Resource, ResourceContents, Role,

@@ -5,7 +5,7 @@ use hotcell_review::approvals::{Approvals, RequestStatus};
 use hotcell_review::permission::ApprovalSubject;
 use hotcell_review::permission::subject::{readable, whole};
 use hotcell_state::report::{Code, ErrorReport};
-use hotcell_tools::sources::sha256;
+use hotcell_tools::install::sources::sha256;
 use hotcell_tools::{Answer, CallError, Capability};
 use tokio_util::sync::CancellationToken;
 

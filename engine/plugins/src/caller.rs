@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use hotcell_config::{Configuration, find_profile};
 use hotcell_sandbox::Confinement;
 use hotcell_state::report::{Code, ErrorReport};
-use hotcell_tools::serves::Served;
+use hotcell_tools::component::serves::Served;
 use hotcell_tools::{Answer, BoxFuture, CallError, Description, Hosts, HostsOptions, LoadError, Plugin};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;

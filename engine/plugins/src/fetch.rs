@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use hotcell_config::of_file;
 use hotcell_state::report::{Code, ErrorReport};
-use hotcell_tools::manifest::is_name;
-use hotcell_tools::serves;
-use hotcell_tools::signature::{Key, SignatureError};
-use hotcell_tools::sources::file::text;
-use hotcell_tools::sources::{Source, SourceError, sha256};
+use hotcell_tools::component::serves;
+use hotcell_tools::install::manifest::is_name;
+use hotcell_tools::install::signature::{Key, SignatureError};
+use hotcell_tools::install::sources::file::text;
+use hotcell_tools::install::sources::{Source, SourceError, sha256};
 use hotcell_tools::{BoxFuture, Description, LoadError, Manifest};
 
 use super::plugins::{Done, Plugins};

@@ -13,9 +13,9 @@ use hotcell_state::actor::Actor;
 use hotcell_state::database::{DataVersion, PooledConnection, seen_at_once};
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_state::state::{StateChoice, StateFolder};
-use hotcell_tools::grant::{Missing, Policy, intersect};
+use hotcell_tools::component::serves::{Served, words};
+use hotcell_tools::install::grant::{Missing, Policy, intersect};
 use hotcell_tools::mapping::names::tool_names;
-use hotcell_tools::serves::{Served, words};
 use hotcell_tools::{Capability, Export, Held, Request};
 use rusqlite::Connection;
 
@@ -464,7 +464,7 @@ impl Plugins {
         cwd: &Path,
         describer: &dyn Describe,
     ) -> Done<Inspection> {
-        let known = what.to_str().filter(|name| hotcell_tools::manifest::is_name(name).is_ok());
+        let known = what.to_str().filter(|name| hotcell_tools::install::manifest::is_name(name).is_ok());
         if let Some(name) = known {
             let there = self.read(|database, _| {
                 let Some(plugin) = rows::by_name(database, name)? else { return Ok(None) };

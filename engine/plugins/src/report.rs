@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use hotcell_tools::component::serves::words;
+use hotcell_tools::install::update::Difference;
 use hotcell_tools::mapping::names::tool_names;
-use hotcell_tools::serves::words;
-use hotcell_tools::update::Difference;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -228,7 +228,7 @@ impl Update {
 
 /// Changes from one version to another.
 pub fn difference(plugin: &str, before: &Version, after: &Version) -> Difference {
-    use hotcell_tools::update::Version as Compared;
+    use hotcell_tools::install::update::Version as Compared;
     let (old, new) = (before.request(), after.request());
     let (was, is) = (before.counted(), after.counted());
     Difference::of(

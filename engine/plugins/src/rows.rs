@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use hotcell_guard::quarantine::Entry;
 use hotcell_sandbox::FileId;
 use hotcell_state::audit::{Problem, Subject};
-use hotcell_tools::sources::sha256;
+use hotcell_tools::install::sources::sha256;
 use hotcell_tools::{Capability, Description, Held, Manifest, Request};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ impl Version {
     /// The parsed manifest.
     pub fn manifest(&self) -> Option<Manifest> {
         // Validated when it was added.
-        Manifest::parse(self.manifest.as_deref()?, Path::new(hotcell_tools::manifest::FILE)).ok()
+        Manifest::parse(self.manifest.as_deref()?, Path::new(hotcell_tools::install::manifest::FILE)).ok()
     }
 
     /// Digest of everything that a person agrees to, 64 hexadecimal digits: the component, its manifest, its

@@ -12,10 +12,10 @@ use hotcell_state::audit;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_state::time::micros_since_1970;
 use hotcell_tools::Capability;
-use hotcell_tools::grant::expand;
+use hotcell_tools::install::grant::expand;
+use hotcell_tools::install::signature::Key;
+use hotcell_tools::install::sources::Source;
 use hotcell_tools::mapping::names::tool_names;
-use hotcell_tools::signature::Key;
-use hotcell_tools::sources::Source;
 use rusqlite::Connection;
 
 use super::fetch::{AddOptions, Describe, Looked};
@@ -110,7 +110,7 @@ impl Plugins {
         let source = Source::parse(place.as_ref(), Path::new("/"));
         let source = source.map_err(|e| ErrorReport::new(Code::InvalidValue, e.to_string()))?;
         let Ok(fetched) = source.fetch().await else { return Ok(false) };
-        let digest = hotcell_tools::sources::sha256(&fetched.wasm);
+        let digest = hotcell_tools::install::sources::sha256(&fetched.wasm);
         let beside = fetched.manifest.as_ref().map(|(text, _)| text);
         let same = |v: &rows::Version| {
             let manifest = beside.or(v.description.manifest.as_ref());

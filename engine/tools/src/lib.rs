@@ -1,4 +1,14 @@
 #![doc = include_str!("../README.md")]
+//!
+//! | module | idea |
+//! | --- | --- |
+//! | [`component`] | contents of a component: its tools, their documentation |
+//! | [`description`], [`mapping`] | a component's tools as data; values between JSON and WIT |
+//! | [`runtime`] | running components with wasmtime |
+//! | [`host`], [`protocol`] | tool hosts: processes in sandboxes, and what they are told |
+//! | [`ask`], [`answer`], [`limits`] | what a guest asks of the broker; the answer of a call; its limits |
+//! | [`install`], [`capability`], [`cache`] | where plugins come from, and what they are granted; compiled components |
+//! | [`author`] | writing, building and trying a plugin |
 #![deny(unsafe_code)]
 
 pub mod answer;
@@ -6,55 +16,32 @@ pub mod ask;
 mod asker;
 pub mod author;
 pub mod cache;
-pub mod call;
 pub mod capability;
-mod capture;
-mod compiled;
 pub mod component;
-pub mod cosign;
-pub mod describe;
 pub mod description;
-pub mod docs;
-pub mod engine;
 pub mod error;
-mod failure;
 pub mod folder;
-pub mod grant;
-mod handles;
 pub mod host;
-mod http;
-mod http_bounds;
-mod http_futures;
-mod imports;
-pub mod inspect;
-mod limiter;
+pub mod install;
 pub mod limits;
-pub mod manifest;
 pub mod mapping;
 pub mod protocol;
-mod provided;
 mod questions;
-pub mod sections;
-pub mod serves;
-mod share;
-pub mod signature;
-pub mod sources;
-mod state;
-mod ticker;
-pub mod update;
+pub mod runtime;
 
-pub use crate::host::{Hosts, HostsOptions, Plugin, Readiness, serve};
 pub use answer::Answer;
 pub use ask::{Ask, Broker, Reply};
-pub use call::{CallRequest, Kept};
 pub use capability::{Capability, Held, Origin};
-pub use component::Prepared;
 pub use description::{Description, Export, LeftOut};
-pub use engine::{Allocation, Runtime, RuntimeOptions, build_fingerprint};
 pub use error::{CallError, LoadError};
 pub use folder::Folder;
+pub use host::{Hosts, HostsOptions, Plugin, Readiness, serve};
+pub use install::manifest::Manifest;
+pub use install::request::Request;
 pub use limits::{Limit, Limits};
-pub use manifest::{Manifest, Request};
+pub use runtime::call::{CallRequest, Kept};
+pub use runtime::engine::{Allocation, Runtime, RuntimeOptions, build_fingerprint};
+pub use runtime::prepared::Prepared;
 
 /// Boxed future, as this library returns it, so that programs that use it stay small and quick to build.
 pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;

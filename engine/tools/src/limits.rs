@@ -6,6 +6,9 @@ use std::time::Duration;
 use hotcell_sandbox::Bytes;
 use serde::{Deserialize, Serialize};
 
+/// Size of a guest's stack, in bytes. Parsers recurse deeply, so it is twice wasmtime's default.
+pub(crate) const STACK_BYTES: usize = 1 << 20;
+
 /// The limits of one call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -8,7 +8,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use hotcell_tools::author::{AuthorError, Cases, Language, build, create, run};
-use hotcell_tools::{Ask, BoxFuture, Broker, CallRequest, Reply, Runtime, RuntimeOptions, sections};
+use hotcell_tools::component::sections;
+use hotcell_tools::{Ask, BoxFuture, Broker, CallRequest, Reply, Runtime, RuntimeOptions};
 
 async fn from_nothing_to_passed(language: Language) {
     let place = tempfile::tempdir().unwrap();

@@ -4,11 +4,11 @@
 use std::path::Path;
 
 use hotcell_registry::Registry;
-use hotcell_tools::cosign::PrivateKey;
-use hotcell_tools::signature::Key;
-use hotcell_tools::sources::oci::{Artifact, MANIFEST_LAYER, SIGNATURE_LAYER};
-use hotcell_tools::sources::publish::publish;
-use hotcell_tools::sources::{Fetched, Source, SourceError, sha256};
+use hotcell_tools::install::cosign::PrivateKey;
+use hotcell_tools::install::signature::Key;
+use hotcell_tools::install::sources::oci::{Artifact, MANIFEST_LAYER, SIGNATURE_LAYER};
+use hotcell_tools::install::sources::publish::publish;
+use hotcell_tools::install::sources::{Fetched, Source, SourceError, sha256};
 use oci_client::client::{ClientConfig, ClientProtocol};
 use oci_client::secrets::RegistryAuth;
 use oci_client::{Client, Reference, RegistryOperation};

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use hotcell_plugins::Caller;
 use hotcell_state::report::{Code, ErrorReport, printable};
 use hotcell_tools::author::{self, AuthorError, Cases, Language};
-use hotcell_tools::{Description, LoadError, Manifest, Prepared, Runtime, RuntimeOptions, manifest};
+use hotcell_tools::install::manifest;
+use hotcell_tools::{Description, LoadError, Manifest, Prepared, Runtime, RuntimeOptions};
 use serde_json::json;
 
 use crate::args::Common;

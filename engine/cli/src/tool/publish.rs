@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use hotcell_plugins::Caller;
 use hotcell_state::report::{Code, ErrorReport};
-use hotcell_tools::cosign::PrivateKey;
-use hotcell_tools::manifest;
-use hotcell_tools::sources::Source;
-use hotcell_tools::sources::oci::Artifact;
-use hotcell_tools::sources::publish::publish as send;
+use hotcell_tools::install::cosign::PrivateKey;
+use hotcell_tools::install::manifest;
+use hotcell_tools::install::sources::Source;
+use hotcell_tools::install::sources::oci::Artifact;
+use hotcell_tools::install::sources::publish::publish as send;
 use serde_json::{Value, json};
 
 use crate::args::Common;
@@ -74,7 +74,7 @@ fn built(what: &Path) -> PathBuf {
 fn docker() -> Option<String> {
     let folder = std::env::var_os("DOCKER_CONFIG").map(PathBuf::from);
     let folder = folder.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".docker")))?;
-    hotcell_tools::sources::file::text(&folder.join("config.json"), MAX_CONFIG_BYTES).ok()
+    hotcell_tools::install::sources::file::text(&folder.join("config.json"), MAX_CONFIG_BYTES).ok()
 }
 
 /// `NAME:PASSWORD` in base64 of a registry, by the host that is asked or the one that was named.

@@ -9,7 +9,7 @@ use hotcell_state::database::retry_while_busy;
 use hotcell_state::ids::{PrefixMatch, random_hex, resolve_prefix};
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_state::state::StateFolder;
-use hotcell_tools::sources::sha256;
+use hotcell_tools::install::sources::sha256;
 use rusqlite::Connection;
 
 use crate::permission::rows::{self, Row, now};

@@ -2,7 +2,7 @@
 //! decides.
 
 use hotcell_state::report::{Code, ErrorReport, printable};
-use hotcell_tools::sources::sha256;
+use hotcell_tools::install::sources::sha256;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

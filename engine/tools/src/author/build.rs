@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use serde::Deserialize;
 
 use super::{AuthorError, at};
-use crate::docs::embed;
+use crate::component::docs::embed;
 
 /// Files of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]

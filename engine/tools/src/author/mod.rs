@@ -56,7 +56,7 @@ pub enum AuthorError {
     },
     /// The documentation or the manifest could not be embedded.
     #[error(transparent)]
-    Embed(#[from] crate::docs::EmbedError),
+    Embed(#[from] crate::component::docs::EmbedError),
     /// The cases cannot be read.
     #[error("the cases: {message}")]
     Cases {

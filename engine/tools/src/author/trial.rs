@@ -57,7 +57,8 @@ pub async fn run_prepared(
 ) -> Result<Vec<Tried>, AuthorError> {
     let mut all = Vec::with_capacity(cases.case.len());
     let manifest = description.manifest.as_deref();
-    let manifest = manifest.and_then(|text| Manifest::parse(text, Path::new(crate::manifest::FILE)).ok());
+    let manifest =
+        manifest.and_then(|text| Manifest::parse(text, Path::new(crate::install::manifest::FILE)).ok());
     let session = description.handles || manifest.is_some_and(|manifest| manifest.session);
     let mut trial = Trial { runtime, prepared, session, kept: None, names: Vec::new() };
     for (number, case) in (1..).zip(&cases.case) {

@@ -6,11 +6,12 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 use wasmtime::component::types::{ComponentFunc, ComponentItem, ResourceType, Type};
 
+use crate::LoadError;
+use crate::component::docs::{self, ComponentDocs};
+use crate::component::{inspect, serves};
 use crate::description::{Description, Export, LeftOut};
-use crate::docs::{self, ComponentDocs};
 use crate::mapping::text::clean;
 use crate::mapping::{Docs, Reader, Resources, Signature, TypeDoc};
-use crate::{LoadError, inspect, serves};
 
 /// Maximum number of functions that a component may export.
 const MAX_FUNCTIONS: usize = 512;

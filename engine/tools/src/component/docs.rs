@@ -12,9 +12,9 @@ use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::{PackageId, PackageMetadata, Resolve};
 
 use crate::LoadError;
+use crate::component::sections;
 use crate::mapping::TypeDoc;
 use crate::mapping::text::clean;
-use crate::sections;
 
 /// Custom section that holds a plugin's manifest, as TOML.
 pub const MANIFEST: &str = "hotcell-plugin";

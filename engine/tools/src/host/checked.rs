@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 
 use crate::asker::{MAX_DENIAL_BYTES, MAX_DENIALS, line};
+use crate::component::serves::is_served;
 use crate::mapping::text::clean;
 use crate::protocol::{Violation, measure};
-use crate::serves::is_served;
 use crate::{Answer, CallError, Capability, Description, Limits};
 
 /// Maximum length of an error's text, in characters.

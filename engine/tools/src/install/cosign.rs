@@ -12,7 +12,7 @@ use ring::signature::{
 };
 use serde::Deserialize;
 
-use crate::sources::{file, sha256};
+use crate::install::sources::{file, sha256};
 
 /// The type of a layer that is a payload.
 pub const PAYLOAD_LAYER: &str = "application/vnd.dev.cosign.simplesigning.v1+json";

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use hotcell_sandbox::Bytes;
 
 use crate::capability::{Capability, Held, Origin};
-use crate::manifest::{Request, Wish};
+use crate::install::request::{Request, Wish};
 
 /// Upper bound that an operator sets on grants. The default allows every grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,6 +125,12 @@ where
 }
 
 impl Request {
+    /// Whether everything in `held` was requested.
+    #[must_use]
+    pub fn covers(&self, held: &Held) -> bool {
+        intersect(self, &Policy::default(), held).held == *held
+    }
+
     /// Reason this capability was not requested; `None` if it was.
     fn refuses(&self, capability: &Capability) -> Option<String> {
         let none =

@@ -1,13 +1,13 @@
 //! Signatures: who vouches for a component, where a key was named. Without a key nothing is claimed. Of a component's bytes by minisign,
-//! of an artifact of a registry in cosign's form ([`crate::cosign`]).
+//! of an artifact of a registry in cosign's form ([`crate::install::cosign`]).
 
 use std::path::Path;
 
 use minisign_verify::{PublicKey, Signature};
 
-use crate::cosign;
-use crate::sources::SourceError;
-use crate::sources::file::text;
+use crate::install::cosign;
+use crate::install::sources::SourceError;
+use crate::install::sources::file::text;
 
 /// Reasons a signature is not accepted.
 #[derive(Debug, thiserror::Error)]

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::component::serves;
 use crate::description::{Description, Export};
-use crate::manifest::Request;
+use crate::install::request::Request;
 use crate::mapping::names::tool_names;
-use crate::serves;
 
 /// Parts of a version that a person agreed to.
 #[derive(Clone, Debug, PartialEq)]

@@ -100,7 +100,7 @@ impl Signature {
         Self::with_blob(func, None)
     }
 
-    /// Like [`Signature::of`], but `own` of this resource is a base64 string. [`crate::describe::blob_of`]
+    /// Like [`Signature::of`], but `own` of this resource is a base64 string. [`crate::component::describe::blob_of`]
     /// finds the resource.
     ///
     /// # Errors

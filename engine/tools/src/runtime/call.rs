@@ -4,27 +4,37 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::SemaphorePermit;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::{Instance, ResourceAny, Val};
-use wasmtime::{Store, UpdateDeadline};
+use wasmtime::{Engine, Store, UpdateDeadline};
 use wasmtime_wasi::I32Exit;
 
 use crate::asker::Asker;
-use crate::capture::Printed;
-use crate::component::{Place, Tool};
-use crate::failure::{Failure, reached};
-use crate::handles::Handles;
-use crate::imports::Blob;
-use crate::limiter::Reached;
 use crate::mapping::{Blobs, Lifted, lift, lower};
-use crate::share::Share;
-use crate::state::State;
-use crate::ticker::Running;
-use crate::{Answer, Broker, CallError, Folder, Limit, Limits, Prepared, Runtime};
+use crate::runtime::capture::Printed;
+use crate::runtime::failure::{Failure, reached};
+use crate::runtime::handles::Handles;
+use crate::runtime::imports::Blob;
+use crate::runtime::limiter::Reached;
+use crate::runtime::prepared::{Place, Tool};
+use crate::runtime::share::{Share, Shares};
+use crate::runtime::state::State;
+use crate::runtime::ticker::{Running, Ticker};
+use crate::{Answer, Broker, CallError, Folder, Limit, Limits, Prepared};
 
 /// Time for a guest to finish after its call was cancelled, so that it leaves its files intact.
 const GRACE_PERIOD: Duration = Duration::from_secs(1);
+
+/// Parts of a runtime that its calls share.
+#[derive(Clone, Copy)]
+pub(crate) struct Parts<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) ticker: &'a Ticker,
+    /// Taken before an instance of the pool, so that a call waits where the pool would fail.
+    pub(crate) calls: &'a Semaphore,
+    pub(crate) shares: &'a Arc<Shares>,
+}
 
 /// Request for a call: function, arguments and capabilities.
 #[derive(Clone)]
@@ -90,7 +100,7 @@ impl std::fmt::Debug for Kept {
 }
 
 pub(crate) async fn call<'a>(
-    runtime: &'a Runtime,
+    parts: Parts<'a>,
     prepared: &Prepared,
     request: CallRequest,
     kept: Option<&mut Option<Kept>>,
@@ -116,14 +126,14 @@ pub(crate) async fn call<'a>(
     let closed = |_| CallError::Host { message: "no more calls are taken".to_owned() };
     let wait = async {
         let own = prepared.place(limits.concurrent).await;
-        runtime.calls.acquire().await.map(|all| (own, all)).map_err(closed)
+        parts.calls.acquire().await.map(|all| (own, all)).map_err(closed)
     };
     let places = tokio::select! {
         biased;
         () = request.cancel.cancelled() => return Err(CallError::Cancelled),
         places = wait => places?,
     };
-    let running = runtime.ticker.run();
+    let running = parts.ticker.run();
     let started = Instant::now();
     let deadline = started + limits.wall;
     let asker = Asker::new(Arc::clone(&request.broker), request.call, deadline, request.cancel.clone());
@@ -138,10 +148,10 @@ pub(crate) async fn call<'a>(
         None => {
             let state = State::new(&request.folders, &request.env, limits, asker)
                 .map_err(|message| CallError::Host { message })?;
-            Kept::new(runtime, state, limits, keeps)
+            Kept::new(parts.engine, state, limits, keeps)
         }
     };
-    running_in.begin(deadline, runtime.shares.begin(prepared.number()));
+    running_in.begin(deadline, parts.shares.begin(prepared.number()));
     let outcome = tokio::select! {
         biased;
         outcome = running_in.run(prepared, tool, &request.arguments, limits) => outcome,
@@ -186,8 +196,8 @@ pub(crate) async fn call<'a>(
 }
 
 impl Kept {
-    fn new(runtime: &Runtime, state: State, limits: &Limits, keeps: bool) -> Self {
-        let mut store = Store::new(&runtime.engine, state);
+    fn new(engine: &Engine, state: State, limits: &Limits, keeps: bool) -> Self {
+        let mut store = Store::new(engine, state);
         store.limiter(|state| &mut state.limiter);
         store.set_hostcall_fuel(usize::try_from(limits.copied.0).unwrap_or(usize::MAX));
         // Those that the host gave to callers count here too, and have a limit of their own.

@@ -11,8 +11,8 @@ use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 
-use crate::limiter::Reached;
 use crate::limits::Limit;
+use crate::runtime::limiter::Reached;
 
 /// Maximum size of one write in bytes: the usual amount that a WASI stream accepts at once.
 const MAX_WRITE_BYTES: usize = 64 << 10;

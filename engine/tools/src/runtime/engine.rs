@@ -9,17 +9,14 @@ use tokio::sync::Semaphore;
 use wasmtime::component::Linker;
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, Strategy};
 
-use crate::call::{Kept, Spent};
-use crate::share::Shares;
-use crate::state::State;
-use crate::ticker::Ticker;
-use crate::{
-    Answer, BoxFuture, CallError, CallRequest, Description, LoadError, Prepared, call, compiled, component,
-    http_bounds, imports, provided,
-};
-
-/// Size of a guest's stack, in bytes. Parsers recurse deeply, so it is twice wasmtime's default.
-pub(crate) const STACK_BYTES: usize = 1 << 20;
+use crate::limits::STACK_BYTES;
+use crate::runtime::call::{Kept, Parts, Spent};
+use crate::runtime::http::bounds;
+use crate::runtime::share::Shares;
+use crate::runtime::state::State;
+use crate::runtime::ticker::Ticker;
+use crate::runtime::{call, compiled, imports, prepared, provided};
+use crate::{Answer, BoxFuture, CallError, CallRequest, Description, LoadError, Prepared};
 
 /// Maximum number of frames of a trap's backtrace to look at. In an endless recursion most are alike.
 const MAX_FRAMES: usize = 256;
@@ -93,6 +90,10 @@ impl Runtime {
         })
     }
 
+    fn parts(&self) -> Parts<'_> {
+        Parts { engine: &self.engine, ticker: &self.ticker, calls: &self.calls, shares: &self.shares }
+    }
+
     /// Fingerprint, equal for builds and machines that can read each other's compiled components.
     #[must_use]
     pub fn fingerprint(&self) -> String {
@@ -105,8 +106,8 @@ impl Runtime {
     ///
     /// Fails for the same reasons as [`Self::load`].
     pub fn compile(&self, wasm: &[u8]) -> Result<Vec<u8>, LoadError> {
-        let component = component::compile(&self.engine, wasm)?;
-        component::serialize(&component)
+        let component = prepared::compile(&self.engine, wasm)?;
+        prepared::serialize(&component)
     }
 
     /// Compiles and describes a component in one compilation.
@@ -116,10 +117,10 @@ impl Runtime {
     /// Fails for the same reasons as [`Self::load`].
     pub fn describe(&self, wasm: &[u8]) -> Result<(Description, Vec<u8>), LoadError> {
         provided::check(wasm)?;
-        let component = component::compile(&self.engine, wasm)?;
-        component::check_imports(&self.linker, &component)?;
-        let description = crate::describe::describe(&component, &self.engine, wasm)?;
-        Ok((description, component::serialize(&component)?))
+        let component = prepared::compile(&self.engine, wasm)?;
+        prepared::check_imports(&self.linker, &component)?;
+        let description = crate::component::describe::describe(&component, &self.engine, wasm)?;
+        Ok((description, prepared::serialize(&component)?))
     }
 
     /// Compiles, describes and loads a component in one compilation.
@@ -129,9 +130,9 @@ impl Runtime {
     /// Fails for the same reasons as [`Self::load`].
     pub fn describe_and_load(&self, wasm: &[u8]) -> Result<(Description, Prepared), LoadError> {
         provided::check(wasm)?;
-        let component = component::compile(&self.engine, wasm)?;
+        let component = prepared::compile(&self.engine, wasm)?;
         let prepared = Prepared::new(&self.linker, &component)?;
-        Ok((crate::describe::describe(&component, &self.engine, wasm)?, prepared))
+        Ok((crate::component::describe::describe(&component, &self.engine, wasm)?, prepared))
     }
 
     /// Compiles and loads a component in this process. Its author controls how much time and memory compiling
@@ -145,7 +146,7 @@ impl Runtime {
     /// cannot be made.
     pub fn load(&self, wasm: &[u8]) -> Result<Prepared, LoadError> {
         provided::check(wasm)?;
-        Prepared::new(&self.linker, &component::compile(&self.engine, wasm)?)
+        Prepared::new(&self.linker, &prepared::compile(&self.engine, wasm)?)
     }
 
     /// Loads the output of [`Self::compile`].
@@ -174,7 +175,7 @@ impl Runtime {
     ) -> BoxFuture<'a, Result<Answer, CallError>> {
         let host = |error: serde_json::Error| CallError::Host { message: error.to_string() };
         Box::pin(async move {
-            let (answer, spent) = call::call(self, prepared, request, None).await?;
+            let (answer, spent) = call::call(self.parts(), prepared, request, None).await?;
             drop(spent);
             answer.read().map_err(host)
         })
@@ -195,7 +196,7 @@ impl Runtime {
     ) -> BoxFuture<'a, Result<Answer, CallError>> {
         let host = |error: serde_json::Error| CallError::Host { message: error.to_string() };
         Box::pin(async move {
-            let (answer, _) = call::call(self, prepared, request, Some(kept)).await?;
+            let (answer, _) = call::call(self.parts(), prepared, request, Some(kept)).await?;
             answer.read().map_err(host)
         })
     }
@@ -208,7 +209,7 @@ impl Runtime {
         request: CallRequest,
         kept: Option<&'a mut Option<Kept>>,
     ) -> BoxFuture<'a, Result<(Answer<String>, Spent<'a>), CallError>> {
-        Box::pin(call::call(self, prepared, request, kept))
+        Box::pin(call::call(self.parts(), prepared, request, kept))
     }
 }
 
@@ -324,7 +325,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
     wasmtime_wasi::p3::add_to_linker(&mut linker)?;
     wasmtime_wasi_http::p3::add_to_linker(&mut linker)?;
-    http_bounds::add_to_linker(&mut linker)?;
+    bounds::add_to_linker(&mut linker)?;
     imports::add_to_linker(&mut linker)?;
     Ok(linker)
 }

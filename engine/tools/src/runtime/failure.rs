@@ -6,9 +6,9 @@ use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
 use crate::asker::line;
-use crate::capture::Printed;
-use crate::limiter::Reached;
-use crate::state::State;
+use crate::runtime::capture::Printed;
+use crate::runtime::limiter::Reached;
+use crate::runtime::state::State;
 use crate::{CallError, Limit, Limits};
 
 /// Maximum length of the end of a guest's output that a trap's error includes, in bytes: the message of a
@@ -175,7 +175,7 @@ pub(crate) fn reached(limit: Limit, limits: &Limits) -> CallError {
         Limit::Arguments => limits.arguments.to_string(),
         Limit::Depth => limits.depth.to_string(),
         Limit::Wall => format!("{:?}", limits.wall),
-        Limit::Stack => Bytes(crate::engine::STACK_BYTES as u64).to_string(),
+        Limit::Stack => Bytes(crate::limits::STACK_BYTES as u64).to_string(),
     };
     CallError::Limit { limit, value }
 }

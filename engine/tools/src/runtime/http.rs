@@ -1,6 +1,9 @@
 //! Outgoing HTTP: collects a whole request, passes it to the broker, and returns its response. Makes no
 //! connections itself.
 
+pub(crate) mod bounds;
+pub(crate) mod futures;
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 

@@ -9,9 +9,9 @@ use wasmtime::Engine;
 use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Linker};
 
 use crate::LoadError;
-use crate::describe;
+use crate::component::describe;
 use crate::mapping::Signature;
-use crate::state::State;
+use crate::runtime::state::State;
 
 /// A component that is compiled, linked and known to have tools. Cheap to clone; holds no state of calls.
 #[derive(Clone)]

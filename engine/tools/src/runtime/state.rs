@@ -7,10 +7,10 @@ use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 use crate::asker::Asker;
-use crate::capture::Capture;
-use crate::http::Http;
-use crate::imports::Counts;
-use crate::limiter::Limiter;
+use crate::runtime::capture::Capture;
+use crate::runtime::counts::Counts;
+use crate::runtime::http::Http;
+use crate::runtime::limiter::Limiter;
 use crate::{Folder, Limits};
 
 /// Maximum number of random bytes per request. WASI has no limit of its own, and the host allocates them.

@@ -2,8 +2,9 @@
 
 use std::fs;
 
-use hotcell_tools::docs::{self, embed};
-use hotcell_tools::{LoadError, sections};
+use hotcell_tools::LoadError;
+use hotcell_tools::component::docs::{self, embed};
+use hotcell_tools::component::sections;
 use serde_json::json;
 
 use crate::wit::{component, description};

@@ -371,7 +371,7 @@ fn repeated_map_key_takes_last_value() {
         (func (export "g") (param "p" $other) (result $other)
             (canon lift (core func $i "f") (memory (core memory $i "memory")) (realloc (core func $i "realloc")))))"#;
     let component = wasmtime::component::Component::new(&engine, wat::parse_str(text).unwrap()).unwrap();
-    let tools = hotcell_tools::describe::tools(&component, &engine).unwrap();
+    let tools = hotcell_tools::component::describe::tools(&component, &engine).unwrap();
     let [f, g] = [&tools[0].signature, &tools[1].signature];
     let entry = |key: &str, value| (Val::String(key.into()), Val::U8(value));
     let map = Val::Map(vec![entry("a", 1), entry("b", 2), entry("a", 3)]);

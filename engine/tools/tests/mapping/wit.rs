@@ -1,7 +1,8 @@
 //! Components from WIT text, and a store for blobs.
 
+use hotcell_tools::component::describe;
 use hotcell_tools::mapping::{Blobs, Signature};
-use hotcell_tools::{Description, LoadError, describe};
+use hotcell_tools::{Description, LoadError};
 use wasmtime::component::{Component, Resource, ResourceAny, Val};
 use wasmtime::{Engine, Store};
 use wit_component::{ComponentEncoder, StringEncoding, dummy_module, embed_component_metadata};

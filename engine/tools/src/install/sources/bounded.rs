@@ -11,10 +11,10 @@ use super::SourceError;
 use crate::error::with_causes;
 
 /// Maximum number of redirects per request.
-pub(super) const MAX_REDIRECTS: usize = 5;
+pub(crate) const MAX_REDIRECTS: usize = 5;
 
 /// Whether a URL may be fetched; also checked for each step of a redirect.
-pub(super) fn allowed(url: &Url) -> bool {
+pub(crate) fn allowed(url: &Url) -> bool {
     match url.scheme() {
         "https" => true,
         "http" => url.host_str().is_some_and(is_loopback),
@@ -23,7 +23,7 @@ pub(super) fn allowed(url: &Url) -> bool {
 }
 
 /// Whether a host is this machine: a loopback address, or the one name that always is.
-pub(super) fn is_loopback(host: &str) -> bool {
+pub(crate) fn is_loopback(host: &str) -> bool {
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
@@ -32,7 +32,7 @@ pub(super) fn is_loopback(host: &str) -> bool {
 ///
 /// # Errors
 /// [`SourceError::Unreadable`] of `place` when the client cannot be created.
-pub(super) fn client(place: &str, connect: Duration) -> Result<Client, SourceError> {
+pub(crate) fn client(place: &str, connect: Duration) -> Result<Client, SourceError> {
     // A second call finds the provider set already, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let policy = Policy::custom(|attempt| {
@@ -49,12 +49,12 @@ pub(super) fn client(place: &str, connect: Duration) -> Result<Client, SourceErr
 }
 
 /// The error for a request without an answer.
-pub(super) fn failed(place: &str, error: &reqwest::Error) -> SourceError {
+pub(crate) fn failed(place: &str, error: &reqwest::Error) -> SourceError {
     SourceError::unreadable(place, with_causes(error.to_string(), error))
 }
 
 /// The error for an answer whose status is not a success.
-pub(super) fn refused(place: &str, response: &Response) -> SourceError {
+pub(crate) fn refused(place: &str, response: &Response) -> SourceError {
     let status = response.status();
     let to = response.headers().get(LOCATION).filter(|_| status.is_redirection());
     let why = match to.map(|to| hotcell_sandbox::text::printable(&String::from_utf8_lossy(to.as_bytes()))) {
@@ -71,7 +71,7 @@ pub(super) fn refused(place: &str, response: &Response) -> SourceError {
 /// # Errors
 /// [`SourceError::Long`] for too many bytes; [`SourceError::Unreadable`] for a status that is not a success,
 /// or a body that breaks off.
-pub(super) async fn body(mut response: Response, place: &str, most: u64) -> Result<Vec<u8>, SourceError> {
+pub(crate) async fn body(mut response: Response, place: &str, most: u64) -> Result<Vec<u8>, SourceError> {
     if !response.status().is_success() {
         return Err(refused(place, &response));
     }

@@ -23,7 +23,7 @@ pub fn fetch(path: &Path) -> Result<Fetched, SourceError> {
 }
 
 /// Contents of `NAME.wasm.minisig`, if it is beside `NAME.wasm`.
-pub(super) fn signature(component: &Path) -> Result<Option<String>, SourceError> {
+pub(crate) fn signature(component: &Path) -> Result<Option<String>, SourceError> {
     let mut name = component.as_os_str().to_owned();
     name.push(".minisig");
     let path = Path::new(&name);

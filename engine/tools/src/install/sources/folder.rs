@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::file::{read, signature, text};
 use super::{Fetched, MAX_SOURCE_BYTES, SourceError, name_of};
-use crate::manifest;
+use crate::install::manifest;
 
 /// Maximum number of entries in a folder: one component needs little beside it.
 const MAX_ENTRIES: usize = 4096;

@@ -55,7 +55,7 @@ pub async fn fetch(url: &Url) -> Result<Fetched, SourceError> {
     within(url, CONNECT_TIMEOUT, DOWNLOAD_TIMEOUT).await
 }
 
-pub(super) async fn within(url: &Url, connect: Duration, patience: Duration) -> Result<Fetched, SourceError> {
+pub(crate) async fn within(url: &Url, connect: Duration, patience: Duration) -> Result<Fetched, SourceError> {
     let request = client(&url.place, connect)?.get(&url.place).timeout(patience);
     let response = request.send().await.map_err(|e| failed(&url.place, &e))?;
     let wasm = body(response, &url.place, MAX_SOURCE_BYTES).await?;

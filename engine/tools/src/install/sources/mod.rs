@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use crate::BoxFuture;
-use crate::signature::{Key, SignatureError};
+use crate::install::signature::{Key, SignatureError};
 
 /// Maximum size of a component, in bytes.
 pub const MAX_SOURCE_BYTES: u64 = 64 << 20;
@@ -155,7 +155,7 @@ impl Source {
         let Some(cosign) = key.cosign() else { return key.check(&fetched.wasm, signature) };
         let digest = fetched.pinned.rsplit_once("@sha256:").map(|(_, digest)| digest);
         let (Self::Oci(artifact), Some(digest)) = (self, digest) else { return Err(SignatureError::NotHere) };
-        let bad = |why| SignatureError::Registry { tag: crate::cosign::tag(digest), why };
+        let bad = |why| SignatureError::Registry { tag: crate::install::cosign::tag(digest), why };
         let all = oci::signatures(artifact, digest).await.map_err(|e| bad(e.to_string()))?;
         cosign.check(digest, &all).map_err(bad)
     }

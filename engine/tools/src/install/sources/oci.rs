@@ -13,13 +13,13 @@ use serde::Deserialize;
 
 use super::registry::Repository;
 use super::{Fetched, MAX_SIGNATURE_BYTES, MAX_SOURCE_BYTES, SourceError, is_sha256, name_of, sha256};
-use crate::cosign::{self, Signed};
-use crate::manifest;
+use crate::install::cosign::{self, Signed};
+use crate::install::manifest;
 
 /// Scheme of the name of an artifact in a registry.
 pub const SCHEME: &str = "oci://";
 /// Layers that are components.
-pub(super) const COMPONENT: [&str; 2] = ["application/wasm", "application/vnd.wasm.content.layer.v1+wasm"];
+pub(crate) const COMPONENT: [&str; 2] = ["application/wasm", "application/vnd.wasm.content.layer.v1+wasm"];
 /// The layer with `plugin.toml`.
 pub const MANIFEST_LAYER: &str = "application/vnd.hotcell.plugin.v1+toml";
 /// Media type of the layer with the component's minisign signature.
@@ -27,7 +27,7 @@ pub const SIGNATURE_LAYER: &str = "application/vnd.hotcell.minisig.v1";
 /// Maximum number of signatures of one artifact that are examined.
 const MAX_SIGNATURES: usize = 16;
 /// Maximum size of a document, in bytes.
-pub(super) const MAX_DOCUMENT_BYTES: u64 = 1 << 20;
+pub(crate) const MAX_DOCUMENT_BYTES: u64 = 1 << 20;
 
 /// `oci://HOST[:PORT]/NAME[:TAG|@sha256:…]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,15 +80,15 @@ impl Artifact {
         self.reference.registry()
     }
 
-    pub(super) fn repository(&self) -> &str {
+    pub(crate) fn repository(&self) -> &str {
         self.reference.repository()
     }
 
-    pub(super) fn tag(&self) -> &str {
+    pub(crate) fn tag(&self) -> &str {
         self.reference.tag().unwrap_or("latest")
     }
 
-    pub(super) fn digest(&self) -> Option<&str> {
+    pub(crate) fn digest(&self) -> Option<&str> {
         self.reference.digest()
     }
 
@@ -148,7 +148,7 @@ pub async fn fetch(artifact: &Artifact) -> Result<Fetched, SourceError> {
 
 /// Time limits for a registry.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
+pub(crate) struct Patience {
     /// Time limit for connecting.
     pub connect: Duration,
     /// Time limit for the whole fetch, whatever the number of answers.
@@ -161,7 +161,7 @@ impl Default for Patience {
     }
 }
 
-pub(super) async fn within(artifact: &Artifact, patience: Patience) -> Result<Fetched, SourceError> {
+pub(crate) async fn within(artifact: &Artifact, patience: Patience) -> Result<Fetched, SourceError> {
     let place = artifact.reference.to_string();
     let late = || SourceError::unreadable(&place, format!("it does not answer within {:?}", patience.whole));
     let pulled = tokio::time::timeout(patience.whole, pull(&artifact.reference, &place, patience)).await;

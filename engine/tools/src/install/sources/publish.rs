@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::oci::{Artifact, COMPONENT, MANIFEST_LAYER, MAX_DOCUMENT_BYTES, Patience, SIGNATURE_LAYER};
 use super::registry::Repository;
 use super::{Fetched, SourceError, sha256};
-use crate::cosign::{PrivateKey, tag};
+use crate::install::cosign::{PrivateKey, tag};
 
 /// The type of a manifest.
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";

@@ -19,7 +19,7 @@ const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const MAX_TOKEN_BYTES: u64 = 64 << 10;
 
 /// One repository of a registry.
-pub(super) struct Repository<'a> {
+pub(crate) struct Repository<'a> {
     client: Client,
     /// `https://HOST/v2/NAME`.
     base: String,
@@ -136,7 +136,7 @@ impl<'a> Repository<'a> {
 }
 
 /// Whether a registry is on this machine; such a registry is reached without TLS.
-pub(super) fn is_own(registry: &str) -> bool {
+pub(crate) fn is_own(registry: &str) -> bool {
     match registry.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) => is_loopback(host),
         _ => is_loopback(registry),

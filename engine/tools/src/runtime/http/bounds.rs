@@ -6,18 +6,17 @@ use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi_http::{FieldMap, WasiHttpView as _};
 
-use crate::http_futures;
-use crate::limiter::Reached;
-use crate::state::State;
+use crate::runtime::http::futures;
+use crate::runtime::limiter::Reached;
+use crate::runtime::state::State;
 
 /// Maximum length of a method, a scheme, an authority, or a path with its query, in bytes. Servers accept
 /// about as much.
 const MAX_LINE_BYTES: usize = 8 << 10;
 
-/// The interface in both versions that wasmtime-wasi-http 48.0.8 links; a component may import any compatible
+/// The interface in its version 0.2 that wasmtime-wasi-http 48.0.8 links; a component may import any compatible
 /// version.
 const P2: &str = "wasi:http/types@0.2.12";
-pub(crate) const P3: &str = "wasi:http/types@0.3.0";
 
 /// Overhead of a field besides its own bytes, in a map that has just doubled.
 const FIELD_OVERHEAD: usize = 256;
@@ -27,7 +26,7 @@ pub(crate) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
     linker.allow_shadowing(true);
     p2::add_to_linker(linker)?;
     p3::add_to_linker(linker)?;
-    http_futures::add_to_linker(linker)?;
+    futures::add_to_linker(linker)?;
     linker.allow_shadowing(false);
     Ok(())
 }
@@ -59,7 +58,7 @@ impl State {
 /// The two versions differ only in their names.
 macro_rules! bounds {
     ($interface:expr, $request:literal) => {
-        pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+        pub(crate) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
             let mut types = linker.instance($interface)?;
             types.func_wrap(
                 concat!("[method]", $request, ".set-method"),
@@ -147,6 +146,7 @@ mod p2 {
 }
 
 mod p3 {
+    use crate::runtime::http::futures::P3;
     use wasmtime_wasi_http::p3::bindings::http::types::{
         HostFields, HostRequest as _, Method, Request, Scheme,
     };

@@ -15,8 +15,11 @@ use wasmtime_wasi_http::p3::bindings::http::types::{
 };
 use wasmtime_wasi_http::{WasiHttp, WasiHttpView as _};
 
-use crate::http_bounds::P3;
-use crate::state::State;
+use crate::runtime::state::State;
+
+/// The interface in its version 0.3 that wasmtime-wasi-http 48.0.8 links; a component may import any compatible
+/// version.
+pub(crate) const P3: &str = "wasi:http/types@0.3.0";
 
 type Store<'a> = StoreContextMut<'a, State>;
 type Read<T> = FutureReader<Result<T, ErrorCode>>;

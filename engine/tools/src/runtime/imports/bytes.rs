@@ -4,7 +4,7 @@
 use wasmtime::component::Resource;
 
 use super::generated::hotcell::tool::blob;
-use crate::state::State;
+use crate::runtime::state::State;
 
 /// Bytes of a blob.
 #[derive(Debug)]

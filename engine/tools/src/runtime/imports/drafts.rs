@@ -5,7 +5,7 @@ use wasmtime::component::{HasSelf, Linker, Resource};
 
 use super::store::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use crate::ask::{Blob, Refused};
-use crate::state::State;
+use crate::runtime::state::State;
 use crate::{Ask, Reply};
 
 #[allow(missing_docs, reason = "written by a macro, documented in WIT")]
@@ -54,12 +54,12 @@ pub struct Cas {
 
 /// Why something did not work, in the words of every draft.
 #[derive(Debug, PartialEq)]
-pub(super) enum Wrong {
+pub(crate) enum Wrong {
     NoSuchStore,
     Other(String),
 }
 
-pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+pub(crate) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     generated::Drafts::add_to_linker::<_, HasSelf<State>>(linker, |state| state)
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::generated::hotcell::guard::scan;
 use super::generated::hotcell::sandbox::run;
 use crate::ask::{Blob, Refused};
-use crate::state::State;
+use crate::runtime::state::State;
 use crate::{Ask, Reply};
 
 /// Maximum size of an artifact to be scanned, in bytes.

@@ -11,9 +11,7 @@ mod tests;
 
 use wasmtime::component::{HasSelf, Linker};
 
-use crate::asker::Allowance;
-use crate::questions::{MAX_LOG_LINES, MAX_OTHER_QUESTIONS, MAX_RUNS, MAX_SCANS};
-use crate::state::State;
+use crate::runtime::state::State;
 
 pub(crate) use bytes::Blob;
 
@@ -32,31 +30,6 @@ mod generated {
             "hotcell:tool/secret.handle": super::store::Secret,
         },
     });
-}
-
-/// Use of the resources that the WIT packages promise to limit, by one call.
-#[derive(Debug)]
-pub(crate) struct Counts {
-    /// Number of log lines that may still come.
-    lines: u32,
-    /// Last progress report: its time, and the amount done.
-    progress: Option<(std::time::Instant, u64)>,
-    runs: Allowance,
-    scans: Allowance,
-    /// Allowance for all other questions.
-    questions: Allowance,
-}
-
-impl Default for Counts {
-    fn default() -> Self {
-        Self {
-            lines: MAX_LOG_LINES,
-            progress: None,
-            runs: Allowance::new(MAX_RUNS),
-            scans: Allowance::new(MAX_SCANS),
-            questions: Allowance::new(MAX_OTHER_QUESTIONS),
-        }
-    }
 }
 
 pub(crate) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {

@@ -6,7 +6,7 @@ use super::generated::hotcell::tool::{cancelled, log, progress};
 use crate::Ask;
 use crate::asker::line;
 use crate::questions::PROGRESS_INTERVAL_MS;
-use crate::state::State;
+use crate::runtime::state::State;
 
 /// Maximum length of a log line, in bytes.
 const MAX_LINE_BYTES: usize = 4_096;

@@ -4,14 +4,14 @@ use wasmtime::component::Resource;
 
 use super::generated::hotcell::tool::{config, kv, secret};
 use crate::ask::{Blob, Refused};
-use crate::state::State;
+use crate::runtime::state::State;
 use crate::{Ask, Reply};
 
 /// Maximum length of a name or a key, in bytes.
-pub(super) const MAX_KEY_BYTES: usize = 256;
+pub(crate) const MAX_KEY_BYTES: usize = 256;
 
 /// Maximum length of a value, in bytes.
-pub(super) const MAX_VALUE_BYTES: usize = 64 << 10;
+pub(crate) const MAX_VALUE_BYTES: usize = 64 << 10;
 
 /// Handle of a secret; its value is not here.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub struct Secret {
 
 impl State {
     /// Asks, unless the call has asked too much.
-    pub(super) async fn question(&mut self, ask: Ask) -> Reply {
+    pub(crate) async fn question(&mut self, ask: Ask) -> Reply {
         if self.counts.questions.take(1) {
             self.asker.ask(ask).await
         } else {

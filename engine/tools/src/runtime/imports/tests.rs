@@ -11,7 +11,7 @@ use super::generated::hotcell::sandbox::run::{self, Host as _};
 use super::generated::hotcell::tool::{cancelled, config, kv, log, progress, secret};
 use crate::ask::{Blob, Refused};
 use crate::asker::Asker;
-use crate::state::State;
+use crate::runtime::state::State;
 use crate::{Ask, BoxFuture, Broker, Limits, Reply};
 
 /// A broker that always gives one reply.

@@ -5,8 +5,8 @@ use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
 
 use super::{AUTHORIZATION, HeaderValue, MANIFEST, Repository, SourceError, WWW_AUTHENTICATE, challenge};
-use crate::sources::bounded::{failed, refused};
-use crate::sources::sha256;
+use crate::install::sources::bounded::{failed, refused};
+use crate::install::sources::sha256;
 
 impl Repository<'_> {
     /// Adds a user's credentials: `NAME:PASSWORD` in base64.
