@@ -2,6 +2,9 @@
 //! `[[name, digest of the file, [rule, …]], …]`.
 
 #[allow(dead_code)]
+#[path = "src/language.rs"]
+mod language;
+#[allow(dead_code)]
 #[path = "src/rules/schema.rs"]
 mod schema;
 

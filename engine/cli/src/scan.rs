@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use hotcell_config::RulesDigest;
 use hotcell_guard::{
-    Artifact, Executions, Held, Limits, Pack, Report, Verdict, Walk, merge, sarif, scan_path,
+    Artifact, Executions, Held, Limits, Pack, Report, Verdict, Walk, load_pack, merge, sarif, scan_path,
 };
 use hotcell_review::quarantine::QuarantineService;
 use hotcell_review::target::Target;
@@ -62,7 +62,7 @@ fn office(common: &Common, args: &ScanArgs) -> Result<QuarantineService, ErrorRe
 }
 
 fn sarif_of(report: &Report, rules: Rules) -> Result<serde_json::Value, ErrorReport> {
-    let pack = if rules.is_empty() { Pack::builtin() } else { Pack::with(rules) };
+    let pack = if rules.is_empty() { Pack::builtin() } else { load_pack(rules) };
     let pack = pack.map_err(|e| ErrorReport::new(Code::InvalidValue, e.to_string()).field("--rules"))?;
     Ok(sarif(report, &pack))
 }

@@ -1,7 +1,7 @@
 //! Input of a scan: bytes and the name that they were submitted under.
 
 use crate::executed::Executed;
-use crate::rules::Language;
+use crate::language::Language;
 
 /// A file, in memory.
 #[derive(Clone, Debug)]

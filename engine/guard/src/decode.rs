@@ -1,9 +1,10 @@
 //! Decoders that obfuscated code uses, each a plain function from bytes to bytes, bounded by [`MAX_TEXT`].
 
-use crate::value::{MAX_TEXT, Value};
 use base64::Engine as _;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use std::io::Read;
+
+use crate::value::{HOLE, MAX_TEXT, Value};
 
 const LOOSE: GeneralPurposeConfig = GeneralPurposeConfig::new()
     .with_decode_padding_mode(DecodePaddingMode::Indifferent)
@@ -238,6 +239,52 @@ pub fn apply(step: &'static str, input: &Value) -> Option<Value> {
         return Some(input.clone());
     }
     Some(Value::bytes(&out).decoded_by(step, input))
+}
+
+/// Decodes `\x41`, `\u0041`, `\u{41}`, `\101` and the letter escapes.
+pub(crate) fn unescape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c != '\\' {
+            out.push(c);
+            continue;
+        }
+        let Some(kind) = chars.peek().copied() else { break };
+        if !('0'..='7').contains(&kind) {
+            chars.next();
+        }
+        let braces = kind == 'u' && chars.next_if_eq(&'{').is_some();
+        let (width, radix) = match kind {
+            '0'..='7' => (3, 8),
+            'x' => (2, 16),
+            'u' if !braces => (4, 16),
+            'u' | 'U' => (8, 16),
+            _ => (0, 10),
+        };
+        let mut number = 0u32;
+        let mut seen = 0;
+        while seen < width
+            && let Some(digit) = chars.peek().and_then(|c| c.to_digit(radix))
+        {
+            number = number.wrapping_mul(radix).wrapping_add(digit);
+            seen += 1;
+            chars.next();
+        }
+        if braces {
+            chars.next_if_eq(&'}');
+        }
+        out.push(match kind {
+            _ if width > 0 => char::from_u32(number).unwrap_or(HOLE),
+            'n' => '\n',
+            't' => '\t',
+            'r' => '\r',
+            'a' => '\u{7}',
+            'e' | 'E' => '\u{1b}',
+            other => other,
+        });
+    }
+    out
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::rules::Language;
+use crate::language::Language;
 
 /// Maximum number of links followed for one path, as in the kernel.
 const MAX_LINKS: usize = 40;

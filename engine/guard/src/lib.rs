@@ -16,12 +16,16 @@
 
 mod artifact;
 pub mod command;
+mod context;
 mod decode;
+mod encode;
 mod executed;
 pub mod folder;
 mod ingest;
 mod javascript;
+mod language;
 mod limits;
+mod prove;
 mod python;
 pub mod quarantine;
 mod report;
@@ -33,6 +37,7 @@ mod shell;
 mod spelled;
 mod sql;
 mod structure;
+mod syntax;
 mod transforms;
 mod tree;
 mod unicode;
@@ -41,12 +46,14 @@ mod value;
 pub use artifact::Artifact;
 pub use executed::{Executed, Executions};
 pub use folder::{PYTHON_CACHE, Walk, scan_path, unread};
+pub use language::Language;
 pub use limits::Limits;
+pub use prove::{failures, load_pack, prove};
 pub use report::{
     Coverage, Finding, Handed, HandedSource, Held, Identity, Kind, Part, PartState, Report, SCHEMA, Severity,
     Verdict,
 };
-pub use rules::{Language, Match, Metadata, Pack, PackError, Rule, When};
+pub use rules::{Match, Metadata, Pack, PackError, Rule, When};
 pub use sarif::sarif;
 pub use scan::{is_repeatable, merge, scan};
 pub use value::HOLE;

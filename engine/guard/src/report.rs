@@ -263,3 +263,8 @@ pub struct Report {
     /// Where it is held, if it is. The library leaves this empty.
     pub quarantine: Option<Held>,
 }
+
+/// True when a finding of this severity changes a verdict.
+pub(crate) fn counts(severity: Severity) -> bool {
+    severity > Severity::Note
+}

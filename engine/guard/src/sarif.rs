@@ -5,10 +5,11 @@
 
 use crate::report::{Finding, Report, Severity, Verdict};
 use crate::rules::Pack;
-use crate::scan::hex;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
+
+use crate::encode::hex;
 
 const SCHEMA: &str =
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";

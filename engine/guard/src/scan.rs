@@ -1,404 +1,21 @@
-//! One scan: reads parts, collects facts, returns a verdict.
-//!
-//! The analysers only report facts through [`Cx`]; their meaning is decided in `score`.
+//! One scan: reads parts in every plausible language, and returns a verdict.
 
-use std::collections::{HashSet, VecDeque};
-use std::time::Instant;
+use crate::context::{Cx, LATE};
 
-use rustc_hash::{FxHashMap, FxHashSet};
 use sha2::{Digest, Sha256};
 
 use crate::artifact::Artifact;
+use crate::encode::hex;
 use crate::executed::Executed;
 use crate::ingest;
+use crate::language::Language;
 use crate::limits::{Limits, STACK_BYTES};
-use crate::report::{
-    Coverage, Handed, HandedSource, Identity, Part, PartState, Report, SCHEMA, Severity, Verdict,
-};
-use crate::rules::{Call, Language, Pack, TextKind};
+use crate::report::{Coverage, HandedSource, Identity, Part, PartState, Report, SCHEMA, Verdict};
+use crate::rules::Pack;
 use crate::score;
-use crate::value::Value;
 
-/// Reason for an unread part that might be read in another attempt.
-pub(crate) const LATE: &str = "out of time";
-/// Maximum number of external files that a file executes; beyond it the file counts as not read.
-const MAX_HANDED_FILES: usize = 4096;
-/// Maximum length of such a path, in bytes: the system's own limit.
-const MAX_HANDED_PATH: usize = 4096;
 const FAILED: &str = "the parser failed";
 const NO_THREAD: &str = "no thread to parse on";
-
-/// A rule's match, or a fact found by the engine itself.
-#[derive(Clone, Debug)]
-pub(crate) struct Fact {
-    pub(crate) rule: usize,
-    pub(crate) part: usize,
-    /// First line, column, last line; from 1.
-    pub(crate) place: (u32, u32, u32),
-    pub(crate) chain: Vec<&'static str>,
-}
-
-/// An executable text inside another one.
-struct Child {
-    language: Language,
-    text: String,
-    place: (u32, u32, u32),
-    chain: Vec<&'static str>,
-    depth: usize,
-}
-
-/// Place of the text that is being read.
-#[derive(Default)]
-struct Place {
-    part: usize,
-    lines: Vec<u32>,
-    /// Offsets of bytes inside characters, to count columns in characters.
-    inner: Vec<u32>,
-    /// Fixed place of a text that is not contained verbatim in the file.
-    fixed: Option<(u32, u32, u32)>,
-    chain: Vec<&'static str>,
-    depth: usize,
-    install: bool,
-}
-
-/// State of one scan.
-pub(crate) struct Cx<'p> {
-    pub(crate) pack: &'p Pack,
-    pub(crate) limits: &'p Limits,
-    pub(crate) facts: Vec<Fact>,
-    /// Capabilities and threats found, with the first fact of each.
-    pub(crate) seen: FxHashMap<&'p str, usize>,
-    pub(crate) parts: Vec<Part>,
-    pub(crate) bytes_seen: u64,
-    /// Code outside the parts that they execute.
-    pub(crate) executes: Vec<Handed>,
-    handed: FxHashSet<Handed>,
-    /// Why some part could not be read.
-    pub(crate) unread: Option<String>,
-    /// Output of archives and decoders so far, in bytes.
-    pub(crate) unpacked: usize,
-    /// Number of archive entries so far.
-    pub(crate) entries: usize,
-    queue: VecDeque<Child>,
-    /// Texts queued so far, by digest: an author must not be able to pass one text off as another.
-    known: HashSet<(Language, [u8; 32])>,
-    children: usize,
-    steps: u64,
-    started: Instant,
-    place: Place,
-    per_part: FxHashMap<(usize, usize, Severity), u32>,
-    /// Rules with a recorded fact, and the severity of each.
-    kept: FxHashSet<(usize, Severity)>,
-}
-
-impl<'p> Cx<'p> {
-    fn new(pack: &'p Pack, limits: &'p Limits) -> Self {
-        Cx {
-            pack,
-            limits,
-            facts: Vec::new(),
-            seen: FxHashMap::default(),
-            parts: Vec::new(),
-            bytes_seen: 0,
-            executes: Vec::new(),
-            handed: FxHashSet::default(),
-            unread: None,
-            unpacked: 0,
-            entries: 0,
-            queue: VecDeque::new(),
-            known: HashSet::new(),
-            children: 0,
-            steps: 0,
-            started: Instant::now(),
-            place: Place::default(),
-            per_part: FxHashMap::default(),
-            kept: FxHashSet::default(),
-        }
-    }
-
-    /// Counts a step; `false` once a limit of the scan is exceeded, which also makes it incomplete.
-    pub(crate) fn tick(&mut self) -> bool {
-        self.steps += 1;
-        if self.steps > self.limits.steps {
-            return self.stop("too many steps");
-        }
-        if self.steps.is_multiple_of(2048) && self.started.elapsed() > self.limits.time {
-            return self.stop(LATE);
-        }
-        true
-    }
-
-    fn stop(&mut self, why: &str) -> bool {
-        self.unread.get_or_insert_with(|| why.to_owned());
-        false
-    }
-
-    /// True when the time limit is exceeded, for loops that do not count steps.
-    pub(crate) fn late(&mut self) -> bool {
-        self.started.elapsed() > self.limits.time && !self.stop(LATE)
-    }
-
-    /// Marks code that could be executed as not read.
-    pub(crate) fn not_read(&mut self, why: impl Into<String>) {
-        let why = why.into();
-        self.unread.get_or_insert(why);
-    }
-
-    fn locate(&self, start: usize, end: usize) -> (u32, u32, u32) {
-        if let Some(fixed) = self.place.fixed {
-            return fixed;
-        }
-        let line_of = |at: usize| {
-            let at = u32::try_from(at).unwrap_or(u32::MAX);
-            self.place.lines.partition_point(|begin| *begin <= at).max(1)
-        };
-        let line = line_of(start);
-        let begin = self.place.lines.get(line - 1).copied().unwrap_or(0) as usize;
-        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        let before = |at: usize| self.place.inner.partition_point(|inner| (*inner as usize) < at);
-        let column = (start - begin.min(start)).saturating_sub(before(start) - before(begin.min(start))) + 1;
-        (number(line), number(column), number(line_of(end.max(start + 1) - 1)))
-    }
-
-    fn hit(&mut self, rule: usize, span: (usize, usize), extra: &[&'static str]) {
-        let mut chain = self.place.chain.clone();
-        chain.extend_from_slice(extra);
-        // A rule is more severe for a text that had to be decoded first.
-        let severity = score::hardened(self.pack, rule, &chain);
-        let count = self.per_part.entry((self.place.part, rule, severity)).or_default();
-        *count += 1;
-        if *count > 20 {
-            return;
-        }
-        // The first fact of each rule is kept even when the list is full, so the verdict does not depend on
-        // the limit.
-        let is_new = self.kept.insert((rule, severity));
-        let full = self.facts.len() > self.limits.findings * 50;
-        if full && !is_new {
-            self.not_read("more was found than a report holds");
-            return;
-        }
-        let place = self.locate(span.0, span.1);
-        let known = |f: &Fact| {
-            f.rule == rule
-                && f.place == place
-                && f.part == self.place.part
-                && score::hardened(self.pack, rule, &f.chain) == severity
-        };
-        if self.facts.iter().rev().take(8).any(known) {
-            return;
-        }
-        let metadata = &self.pack.rules[rule].metadata;
-        let at = self.facts.len();
-        for name in metadata.capability.iter().chain(&metadata.threat) {
-            self.seen.entry(name).or_insert(at);
-        }
-        self.facts.push(Fact { rule, part: self.place.part, place, chain });
-    }
-
-    /// Reports a call.
-    pub(crate) fn call(&mut self, language: Language, call: &Call<'_>, span: (usize, usize)) {
-        let pack = self.pack;
-        let call = &Call { context: call.context | self.install_bit(), ..*call };
-        pack.calls(language, call, |rule| self.hit(rule, span, &[]));
-    }
-
-    /// Reports a fact by the engine's own name for it.
-    pub(crate) fn fact(&mut self, language: Language, name: &str, span: (usize, usize)) {
-        self.fact_with(language, name, span, &[], 0);
-    }
-
-    /// Like [`Cx::fact`], with values that a rule can ask about, and the context.
-    pub(crate) fn fact_with(
-        &mut self,
-        language: Language,
-        name: &str,
-        span: (usize, usize),
-        args: &[Value],
-        context: u32,
-    ) {
-        let context = context | self.install_bit();
-        let call = Call { names: &[], method: None, receiver: None, args, kwargs: &[], context };
-        let pack = self.pack;
-        pack.facts(language, name, &call, |rule| self.hit(rule, span, &[]));
-    }
-
-    fn install_bit(&self) -> u32 {
-        if self.place.install { crate::rules::Spot::INSTALL } else { 0 }
-    }
-
-    /// Reports a text.
-    pub(crate) fn text(&mut self, kind: TextKind, text: &str, span: (usize, usize), extra: &[&'static str]) {
-        let pack = self.pack;
-        // In long texts (embedded pages, licences) matches are placed by line; in short ones at the start of
-        // the literal.
-        let long = span.1 - span.0 > text.len() / 2 && text.len() > 200;
-        pack.text_hits(kind, text, |rule, at| {
-            let span = if long { (span.0 + at.min(span.1 - span.0), span.1) } else { span };
-            self.hit(rule, span, extra);
-        });
-    }
-
-    /// A string literal that looks encoded: its decoded contents are scanned, too.
-    pub(crate) fn encoded(&mut self, text: &str, span: (usize, usize)) {
-        if let Some((chain, plain)) = crate::decode::guess(text) {
-            self.text(TextKind::String, &plain, span, &chain);
-            if plain.contains("import ") || plain.contains("exec(") {
-                self.child(Language::Python, &plain, span, &chain);
-            } else if plain.contains("/bin/") || plain.contains("curl ") || plain.starts_with("rm ") {
-                self.child(Language::Bash, &plain, span, &chain);
-            }
-        }
-    }
-
-    /// Queues an executable text; it is scanned after this one, and its findings are placed at `span`.
-    pub(crate) fn child(
-        &mut self,
-        language: Language,
-        text: &str,
-        span: (usize, usize),
-        chain: &[&'static str],
-    ) {
-        if text.trim().is_empty() || self.place.depth >= self.limits.depth {
-            if self.place.depth >= self.limits.depth {
-                self.not_read("code inside code, too deep");
-            }
-            return;
-        }
-        if !self.known.insert((language, Sha256::digest(text).into())) {
-            return;
-        }
-        self.children += 1;
-        self.unpacked += text.len();
-        if self.children > self.limits.children || self.unpacked > self.limits.unpacked_bytes {
-            self.not_read("too much code inside code");
-            return;
-        }
-        let mut own = self.place.chain.clone();
-        own.extend_from_slice(chain);
-        let place = self.locate(span.0, span.1);
-        self.queue.push_back(Child {
-            language,
-            text: text.to_owned(),
-            place,
-            chain: own,
-            depth: self.place.depth + 1,
-        });
-    }
-
-    /// Reports code outside the part that the part executes. The caller of the scan has to scan it as that.
-    pub(crate) fn hand(&mut self, source: HandedSource, executed: Executed) {
-        match &source {
-            HandedSource::File(path)
-            | HandedSource::Program(path)
-            | HandedSource::Makefile(path)
-            | HandedSource::GitSettings(path)
-            | HandedSource::Variables(path)
-            | HandedSource::Folder(path)
-            | HandedSource::Given(path) => {
-                if path.is_empty() || path.len() > MAX_HANDED_PATH {
-                    return;
-                }
-            }
-            HandedSource::Text | HandedSource::Stdin | HandedSource::Arguments | HandedSource::Input => {}
-        }
-        let handed = Handed { part: self.path(), source, executed };
-        if !self.handed.insert(handed.clone()) {
-            return;
-        }
-        if self.executes.len() >= MAX_HANDED_FILES {
-            self.not_read("too many files that are executed");
-            return;
-        }
-        self.executes.push(handed);
-    }
-
-    /// Reads a part in a language, with everything that it executes.
-    pub(crate) fn read_part(&mut self, path: &str, language: Language, text: &str, install: bool) {
-        self.read_as(path, language.name(), text, install, |cx| cx.read(language, text));
-    }
-
-    /// Reads a part with its own `reader`, which queues the executable texts in it.
-    pub(crate) fn read_as(
-        &mut self,
-        path: &str,
-        label: &str,
-        text: &str,
-        install: bool,
-        reader: impl FnOnce(&mut Self) -> PartState,
-    ) {
-        let part = self.parts.len();
-        self.parts.push(Part { path: path.to_owned(), language: label.to_owned(), state: PartState::Parsed });
-        let lines = line_starts(text);
-        self.place = Place { part, lines, inner: inner_bytes(text), install, ..Place::default() };
-        let before = self.unread.take();
-        let state = reader(self);
-        self.parts[part].state = state;
-        while let Some(child) = self.queue.pop_front() {
-            let Child { language, text, place, chain, depth } = child;
-            self.place = Place { part, fixed: Some(place), chain, depth, install, ..Place::default() };
-            self.read(language, &text);
-        }
-        if let Some(why) = &self.unread {
-            self.parts[part].state = PartState::Skipped(why.clone());
-        }
-        self.unread = before.or(self.unread.take());
-    }
-
-    fn read(&mut self, language: Language, text: &str) -> PartState {
-        crate::unicode::read(self, language, text);
-        // A program that changes the folder, or starts others in another, may use paths relative to it.
-        if matches!(language, Language::Python | Language::JavaScript | Language::TypeScript)
-            && (text.contains("chdir") || text.contains("cwd"))
-        {
-            self.hand(HandedSource::Folder(crate::value::HOLE.to_string()), Executed::As(language));
-        }
-        let state = match language {
-            Language::Python => crate::python::read(self, text),
-            Language::Bash => crate::shell::read(self, text),
-            Language::JavaScript | Language::TypeScript => crate::javascript::read(self, language, text),
-            Language::Sql => crate::sql::read(self, text),
-            Language::Text => crate::unicode::prose(self, text),
-            _ => crate::tree::read(self, language, text),
-        };
-        crate::structure::read(self, language, text, state)
-    }
-
-    /// Path of the part that is being read.
-    pub(crate) fn path(&self) -> String {
-        self.parts.get(self.place.part).map(|part| part.path.clone()).unwrap_or_default()
-    }
-
-    /// Reports a match on the tree.
-    pub(crate) fn structural(&mut self, rule: usize, span: (usize, usize)) {
-        self.hit(rule, span, &[]);
-    }
-
-    /// Records a part that is not read as a program.
-    pub(crate) fn note_part(&mut self, path: &str, language: &str, state: PartState) {
-        self.parts.push(Part { path: path.to_owned(), language: language.to_owned(), state });
-    }
-
-    /// Reports a fact about the last recorded part as a whole.
-    pub(crate) fn part_fact(&mut self, name: &str) {
-        let part = self.parts.len().saturating_sub(1);
-        self.place = Place { part, fixed: Some((0, 0, 0)), ..Place::default() };
-        self.fact(Language::Text, name, (0, 0));
-    }
-}
-
-fn line_starts(text: &str) -> Vec<u32> {
-    let ends = text.bytes().enumerate().filter(|(_, b)| *b == b'\n');
-    std::iter::once(0).chain(ends.map(|(at, _)| u32::try_from(at + 1).unwrap_or(u32::MAX))).collect()
-}
-
-fn inner_bytes(text: &str) -> Vec<u32> {
-    if text.is_ascii() {
-        return Vec::new();
-    }
-    let inner = text.bytes().enumerate().filter(|(_, byte)| byte & 0xc0 == 0x80);
-    inner.map(|(at, _)| u32::try_from(at).unwrap_or(u32::MAX)).collect()
-}
 
 /// Scans one file with everything inside it. Pure: the same bytes, name, rules and limits yield the same
 /// report, unless the time limit is exceeded first.
@@ -408,7 +25,7 @@ pub fn scan(pack: &Pack, limits: &Limits, artifact: &Artifact) -> Report {
 }
 
 fn scan_here(pack: &Pack, limits: &Limits, artifact: &Artifact) -> Report {
-    let mut cx = Cx::new(pack, limits);
+    let mut cx = Cx::new(pack, limits, read);
     ingest::read_file(&mut cx, artifact);
     let bytes_total = artifact.bytes.len() as u64;
     let (verdict, findings) = score::decide(&cx);
@@ -429,6 +46,26 @@ fn scan_here(pack: &Pack, limits: &Limits, artifact: &Artifact) -> Report {
         findings,
         quarantine: None,
     }
+}
+
+/// Reads a text in a language.
+fn read(cx: &mut Cx<'_>, language: Language, text: &str) -> PartState {
+    crate::unicode::read(cx, language, text);
+    // A program that changes the folder, or starts others in another, may use paths relative to it.
+    if matches!(language, Language::Python | Language::JavaScript | Language::TypeScript)
+        && (text.contains("chdir") || text.contains("cwd"))
+    {
+        cx.hand(HandedSource::Folder(crate::value::HOLE.to_string()), Executed::As(language));
+    }
+    let state = match language {
+        Language::Python => crate::python::read(cx, text),
+        Language::Bash => crate::shell::read(cx, text),
+        Language::JavaScript | Language::TypeScript => crate::javascript::read(cx, language, text),
+        Language::Sql => crate::sql::read(cx, text),
+        Language::Text => crate::unicode::prose(cx, text),
+        _ => crate::tree::read(cx, language, text),
+    };
+    crate::structure::read(cx, language, text, state)
 }
 
 /// True when a report depends only on the scanned input. A report that ran out of time could differ on a
@@ -478,7 +115,7 @@ pub fn merge(name: &str, reports: impl IntoIterator<Item = Report>) -> Report {
 pub(crate) fn scan_example(pack: &Pack, language: Language, text: &str) -> Report {
     let limits = Limits::default();
     on_a_deep_stack(|| {
-        let mut cx = Cx::new(pack, &limits);
+        let mut cx = Cx::new(pack, &limits, read);
         if let Some((name, rest)) = text.strip_prefix("#!file ").and_then(|t| t.split_once('\n')) {
             ingest::read(&mut cx, name.trim(), rest.as_bytes(), 0);
         } else if let Some((name, rest)) = text.strip_prefix("#!hex ").and_then(|t| t.split_once('\n')) {
@@ -524,13 +161,4 @@ fn unread(why: &str) -> Report {
         findings: Vec::new(),
         quarantine: None,
     }
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// True when a finding of this severity changes a verdict.
-pub(crate) fn counts(severity: Severity) -> bool {
-    severity > Severity::Note
 }

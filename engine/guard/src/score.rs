@@ -2,8 +2,10 @@
 
 use crate::report::{Finding, Severity, Verdict};
 use crate::rules::Pack;
-use crate::scan::{Cx, counts};
 use rustc_hash::FxHashSet;
+
+use crate::context::{Cx, hardened};
+use crate::report::counts;
 
 /// Minimum number of different kinds of warnings in one file that are dangerous together.
 const MIN_WARNING_KINDS: usize = 4;
@@ -57,17 +59,6 @@ pub(crate) fn decide(cx: &Cx<'_>) -> (Verdict, Vec<Finding>) {
 /// subject count once.
 fn kind(pack: &Pack, rule: usize) -> &str {
     pack.says(rule).1.split('.').next().unwrap_or("")
-}
-
-/// A warning in a text that had to be decoded first is critical: there is no reason to encode harmless code.
-/// Code that only a service runs, on its own machines, is left for a person to review.
-pub(crate) fn hardened(pack: &Pack, rule: usize, chain: &[&'static str]) -> Severity {
-    let severity = pack.says(rule).0;
-    if chain.iter().any(|step| crate::transforms::is_elsewhere(step)) {
-        return severity.min(Severity::Warning);
-    }
-    let decoded = chain.iter().any(|step| crate::transforms::is_disguise(step));
-    if decoded && severity == Severity::Warning { Severity::Critical } else { severity }
 }
 
 fn finding(

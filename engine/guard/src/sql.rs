@@ -1,14 +1,15 @@
 //! SQL: destructive statements, read in every dialect; one dangerous reading is enough.
 
 use crate::report::PartState;
-use crate::rules::Language;
-use crate::scan::Cx;
 use crate::value::HOLE;
 use sqlparser::dialect::{
     BigQueryDialect, Dialect, DuckDbDialect, GenericDialect, HiveDialect, MsSqlDialect, MySqlDialect,
     PostgreSqlDialect, SQLiteDialect,
 };
 use sqlparser::tokenizer::{Token, Tokenizer};
+
+use crate::context::Cx;
+use crate::language::Language;
 
 /// Reads a script.
 pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {

@@ -3,12 +3,15 @@
 
 use crate::limits::towers;
 use crate::report::PartState;
-use crate::rules::{Grammar, Language, found};
-use crate::scan::Cx;
-use crate::tree::{as_compiled, parsed};
 use ast_grep_core::AstGrep;
 use ast_grep_core::tree_sitter::{LanguageExt, StrDoc};
 use tree_sitter::{Parser, Tree};
+
+use crate::context::Cx;
+use crate::language::Language;
+use crate::rules::{Grammar, found};
+use crate::syntax::parsed;
+use crate::tree::as_compiled;
 
 /// Maximum depth of a tree that is matched: comparing two subtrees recurses.
 const MAX_TREE_DEPTH: usize = 20_000;

@@ -5,16 +5,18 @@
 //! refer to these.
 
 use crate::limits::towers;
-use crate::python::fold::unescape;
 use crate::report::PartState;
-use crate::rules::{Call, Language, TextKind};
-use crate::scan::Cx;
 use crate::value::{Origin, Value, concat};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
-use std::ops::ControlFlow;
 use std::rc::Rc;
-use tree_sitter::{Node, ParseOptions, ParseState, Parser};
+use tree_sitter::{Node, Parser};
+
+use crate::context::Cx;
+use crate::decode::unescape;
+use crate::language::Language;
+use crate::rules::{Call, TextKind};
+use crate::syntax::parsed;
 
 /// Reads a source. Neither the parser nor the walk recurses, so nesting costs only memory.
 pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartState {
@@ -66,15 +68,6 @@ pub(crate) fn as_compiled(language: Language, source: &str) -> Cow<'_, str> {
         Language::Java if source.contains("\\u00") => unicode_escapes(source).into(),
         _ => source.into(),
     }
-}
-
-/// Parses until the time limit: some texts are far more expensive than their length for a parser that tries
-/// several readings at once.
-pub(crate) fn parsed(cx: &mut Cx<'_>, parser: &mut Parser, text: &str) -> Option<tree_sitter::Tree> {
-    let mut late =
-        |_: &ParseState| if cx.late() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-    let options = ParseOptions::new().progress_callback(&mut late);
-    parser.parse_with_options(&mut |at, _| text.as_bytes().get(at..).unwrap_or_default(), None, Some(options))
 }
 
 struct Tree<'c, 'p, 's> {

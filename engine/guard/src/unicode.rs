@@ -1,9 +1,10 @@
 //! Text invisible to a human reader: direction overrides, invisible characters, look-alike letters, text
 //! addressed to reviewers.
 
+use crate::context::Cx;
+use crate::language::Language;
 use crate::report::PartState;
-use crate::rules::{Language, TextKind};
-use crate::scan::Cx;
+use crate::rules::TextKind;
 
 /// Checks the characters of any part.
 pub(crate) fn read(cx: &mut Cx<'_>, language: Language, text: &str) {

@@ -1,7 +1,7 @@
 //! Rules in ast-grep's own form: they load unchanged, match their examples, and are refused when they are
 //! invalid.
 
-use hotcell_guard::{Artifact, Limits, Pack, PartState, Report, Verdict, scan};
+use hotcell_guard::{Artifact, Limits, Pack, PartState, Report, Verdict, load_pack, scan};
 
 /// As written by a user of ast-grep, with our metadata.
 const PYTHON: &str = r##"
@@ -86,7 +86,7 @@ metadata:
 
 fn pack(texts: &[&str]) -> Pack {
     let files = texts.iter().enumerate().map(|(n, text)| (format!("own{n}.yml"), (*text).to_owned()));
-    Pack::with(files).unwrap_or_else(|error| panic!("{error}"))
+    load_pack(files).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn read(pack: &Pack, name: &str, text: &str) -> Report {
@@ -254,10 +254,10 @@ fn invalid_rules_are_refused_with_reason() {
         (with("Python", "{ pattern: zap }"), "misses a positive example"),
         (rule("Python", "{ pattern: a }", ["a", "f(a)"], ["b", "a"]), "matches a benign example"),
     ] {
-        let error = Pack::with([("own.yml".to_owned(), text.clone())]).expect_err(&text).to_string();
+        let error = load_pack([("own.yml".to_owned(), text.clone())]).expect_err(&text).to_string();
         assert!(error.contains(reason) && error.starts_with("own.yml: rule own-rule: "), "{reason}: {error}");
     }
     let bare = "id: own-rule\nlanguage: Python\nseverity: warning\nmessage: m\nrule: { pattern: a }\n";
-    let error = Pack::with([("own.yml".to_owned(), bare.to_owned())]).expect_err(bare).to_string();
+    let error = load_pack([("own.yml".to_owned(), bare.to_owned())]).expect_err(bare).to_string();
     assert!(error.contains("metadata"), "{error}");
 }

@@ -14,7 +14,9 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hotcell_guard::{Artifact, Executed, Language, Limits, Pack, PartState, Report, Verdict, scan, unread};
+use hotcell_guard::{
+    Artifact, Executed, Language, Limits, Pack, PartState, Report, Verdict, load_pack, scan, unread,
+};
 use hotcell_sandbox::outcome::Layers;
 use hotcell_sandbox::{Bytes, Canceller, Chunk, Confinement, Engine, Lack, Outcome, Policy, StdinWriter};
 use serde::{Deserialize, Serialize};
@@ -72,7 +74,7 @@ struct Head {
 }
 
 fn pack(rules: Rules) -> Result<Pack, String> {
-    if rules.is_empty() { Pack::builtin() } else { Pack::with(rules) }.map_err(|e| e.to_string())
+    if rules.is_empty() { Pack::builtin() } else { load_pack(rules) }.map_err(|e| e.to_string())
 }
 
 /// Runs the reader's side until the end of its input.

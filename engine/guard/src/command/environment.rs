@@ -2,7 +2,7 @@
 
 use super::place::{Files, Node};
 use super::{As, Item, Word, place, table, tools};
-use crate::rules::Language;
+use crate::language::Language;
 
 /// Kinds of variables, by how programs use their values.
 enum Load {

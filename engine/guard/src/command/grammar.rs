@@ -1,7 +1,7 @@
 //! Option grammars of programs: which options take a value, and which values are executed.
 
 use super::{As, Piece, Word};
-use crate::rules::Language;
+use crate::language::Language;
 
 /// Kind of an option's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

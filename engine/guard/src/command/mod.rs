@@ -24,7 +24,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::executed::Executed;
-use crate::rules::Language;
+use crate::language::Language;
 use crate::value::HOLE;
 
 pub use place::{Files, NoFiles, Node};

@@ -4,7 +4,7 @@
 use super::grammar::{Grammar, Operand, Role};
 use super::wrappers::options;
 use super::{As, wrappers};
-use crate::rules::Language;
+use crate::language::Language;
 
 pub(super) const SHELL: As = As::Read(Language::Bash);
 pub(super) const PYTHON: As = As::Read(Language::Python);

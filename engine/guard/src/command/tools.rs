@@ -3,7 +3,7 @@
 
 use super::table::SHELL;
 use super::{As, Piece, Word, edit, git, unknown};
-use crate::rules::Language;
+use crate::language::Language;
 
 const PYTHON: As = As::Read(Language::Python);
 const JS: As = As::Read(Language::JavaScript);

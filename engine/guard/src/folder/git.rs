@@ -8,8 +8,8 @@ use std::path::{Component, Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
+use crate::encode::hex;
 use crate::ingest::{ends_in_a_zip, is_text};
-use crate::scan::hex;
 
 /// Samples of hooks distributed with git since 2014, by sha256.
 const SAMPLES: &str = include_str!("samples.txt");

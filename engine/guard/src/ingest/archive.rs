@@ -6,9 +6,10 @@ pub(super) mod zip;
 mod zstd;
 
 use crate::report::PartState;
-use crate::scan::Cx;
 use lzma_rust2::{LzmaReader, XzReader};
 use std::io::Read;
+
+use crate::context::Cx;
 
 /// Maximum depth of nested archives.
 pub(super) const MAX_ARCHIVE_DEPTH: usize = 8;

@@ -2,10 +2,11 @@
 //! tell the arguments of each call, are not read, so byte code never counts as fully read.
 
 use crate::report::PartState;
-use crate::rules::Language;
-use crate::scan::Cx;
 use std::fmt::Write as _;
 use std::rc::Rc;
+
+use crate::context::Cx;
+use crate::language::Language;
 
 /// Maximum depth of tables; each nested function takes three levels.
 const MAX_TABLE_DEPTH: usize = 100;

@@ -1,7 +1,8 @@
 //! Decodes bytes to text: byte order marks, declared encodings, and fallbacks.
 
-use crate::rules::Language;
 use encoding_rs::Encoding;
+
+use crate::language::Language;
 
 /// Maximum length of a line searched for an encoding, in bytes; Python has no limit.
 const MAX_LINE_BYTES: usize = 1 << 20;

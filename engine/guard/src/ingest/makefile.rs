@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 
 use super::manifest::place;
+use crate::context::Cx;
 use crate::executed::Executed;
+use crate::language::Language;
 use crate::report::{HandedSource, PartState};
-use crate::rules::{Language, basename};
-use crate::scan::Cx;
+use crate::rules::basename;
 use crate::value::HOLE;
 
 /// Maximum depth of nested values.

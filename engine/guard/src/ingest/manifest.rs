@@ -5,10 +5,12 @@ use super::notebook::plain;
 use crate::command::git::{Runs, runs};
 use crate::executed::Executed;
 use crate::report::{HandedSource, PartState};
-use crate::rules::{Language, basename};
-use crate::scan::Cx;
 use hotcell_workspace::settings::{Setting, settings};
 use serde_yaml_ng::Value as Yaml;
+
+use crate::context::Cx;
+use crate::language::Language;
+use crate::rules::basename;
 
 /// Maximum nesting of conditions in a package's exports.
 const MAX_CONDITIONS: usize = 16;

@@ -16,10 +16,11 @@ mod unread;
 pub(crate) use notebook::plain;
 
 use crate::artifact::Artifact;
+use crate::context::Cx;
 use crate::executed::Executed;
+use crate::language::Language;
 use crate::report::PartState;
-use crate::rules::{Language, basename};
-use crate::scan::Cx;
+use crate::rules::basename;
 
 /// Reads an artifact: as what it looks like, and as the languages that it will run as.
 pub(crate) fn read_file(cx: &mut Cx<'_>, artifact: &Artifact) {
@@ -62,7 +63,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, name: &str, bytes: &[u8], depth: usize) {
         return;
     }
     if cx.late() {
-        cx.note_part(name, "unknown", PartState::Skipped(crate::scan::LATE.to_owned()));
+        cx.note_part(name, "unknown", PartState::Skipped(crate::context::LATE.to_owned()));
         return;
     }
     if depth == 0 {

@@ -1,9 +1,11 @@
 //! Notebooks: code cells with their magics, and HTML pages in their output.
 
 use crate::report::PartState;
-use crate::rules::{Language, TextKind};
-use crate::scan::Cx;
 use serde_json::Value;
+
+use crate::context::Cx;
+use crate::language::Language;
+use crate::rules::TextKind;
 
 /// Reads a Jupyter notebook, one part per cell; `false` for any other file.
 pub(super) fn read(cx: &mut Cx<'_>, name: &str, text: &str) -> bool {

@@ -5,10 +5,11 @@ mod opcodes;
 mod render;
 
 use crate::report::PartState;
-use crate::rules::Language;
-use crate::scan::Cx;
 use crate::value::Value;
 use opcodes::{End, Item, Walk};
+
+use crate::context::Cx;
+use crate::language::Language;
 
 /// A text as a Python literal.
 pub(super) fn quoted(text: &str) -> String {

@@ -1,7 +1,8 @@
 //! Determines the type of a file.
 
 use super::{packed, unread};
-use crate::rules::{Language, basename};
+use crate::language::Language;
+use crate::rules::basename;
 
 /// Number of bytes of a text examined to resolve an extension shared by several languages.
 const HEAD_LEN: usize = 16 << 10;

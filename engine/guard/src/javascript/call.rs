@@ -3,11 +3,13 @@
 use super::{Js, span};
 use crate::executed::Executed;
 use crate::report::HandedSource;
-use crate::rules::{Call, Language, Spot};
 use crate::value::{Const, Origin, Value};
 use oxc_ast::ast::{Argument, Expression};
 use oxc_span::Span;
 use std::rc::Rc;
+
+use crate::language::Language;
+use crate::rules::{Call, Spot};
 
 impl Js<'_, '_, '_> {
     /// Reports a call in the source.

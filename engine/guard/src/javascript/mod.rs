@@ -10,8 +10,6 @@ mod value;
 
 use crate::limits::too_deep;
 use crate::report::PartState;
-use crate::rules::{Language, TextKind};
-use crate::scan::Cx;
 use crate::value::Value;
 use oxc_allocator::Allocator;
 use oxc_ast::Comment;
@@ -27,6 +25,10 @@ use oxc_parser::Parser;
 use oxc_semantic::{Scoping, SemanticBuilder, SymbolId};
 use oxc_span::{GetSpan, SourceType, Span};
 use rustc_hash::FxHashMap;
+
+use crate::context::Cx;
+use crate::language::Language;
+use crate::rules::TextKind;
 
 /// Maximum number of values of a name with one or two letters, above which it counts as reused.
 const MAX_SHORT_NAME_VALUES: u32 = 4;

@@ -1,10 +1,11 @@
 //! Names assembled from pieces so that they do not occur in the source.
 
 use super::{Js, span};
-use crate::rules::Language;
 use crate::value::Value;
 use oxc_ast::ast::{CallExpression, Expression};
 use oxc_span::Span;
+
+use crate::language::Language;
 
 impl Js<'_, '_, '_> {
     /// Reports an assembled text that contains a word that matters.

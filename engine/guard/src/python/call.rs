@@ -5,12 +5,14 @@ use super::statement::canonical;
 use super::{Python, fold, span};
 use crate::executed::Executed;
 use crate::report::HandedSource;
-use crate::rules::{Call, Language, Spot};
 use crate::value::{Const, Origin, Value};
 use ruff_python_ast::{Expr, ExprCall};
 use ruff_text_size::Ranged;
 use std::borrow::Cow;
 use std::rc::Rc;
+
+use crate::language::Language;
+use crate::rules::{Call, Spot};
 
 pub(super) type Named = (Rc<str>, Value);
 

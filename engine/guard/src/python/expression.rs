@@ -2,11 +2,12 @@
 
 use super::statement::canonical;
 use super::{Python, Scope, fold, model, span};
-use crate::rules::Language;
 use crate::value::{Const, HOLE, Origin, Value, concat};
 use ruff_python_ast::{Comprehension, Expr, FStringPart, InterpolatedStringElement, Number, UnaryOp};
 use ruff_text_size::Ranged;
 use std::rc::Rc;
+
+use crate::language::Language;
 
 impl<'a> Python<'_, '_, 'a> {
     /// Evaluates an expression and reports every call and text in it.

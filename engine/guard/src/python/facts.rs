@@ -2,7 +2,8 @@
 
 use std::rc::Rc;
 
-use crate::rules::{Language, TextKind};
+use crate::language::Language;
+use crate::rules::TextKind;
 use crate::value::Value;
 
 use super::Python;

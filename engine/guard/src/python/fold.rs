@@ -4,6 +4,8 @@ use crate::decode;
 use crate::value::{Const, HOLE, MAX_TEXT, Origin, Value, concat};
 use std::rc::Rc;
 
+use crate::decode::unescape;
+
 /// Evaluates a method of a constant text, bytes or list.
 pub(super) fn method(receiver: &Value, name: &str, args: &[Value]) -> Option<Value> {
     let keep = |value: Value| {
@@ -18,7 +20,7 @@ pub(super) fn method(receiver: &Value, name: &str, args: &[Value]) -> Option<Val
             codec_decode(receiver, &codec)
         }
         (Const::Text(text), "encode") => keep(Value::bytes(text.as_bytes())),
-        (Const::Bytes(bytes), "hex") => keep(Value::text(&crate::scan::hex(bytes))),
+        (Const::Bytes(bytes), "hex") => keep(Value::text(&crate::encode::hex(bytes))),
         (_, "isalpha" | "isdigit" | "isalnum") => {
             let text = receiver.as_whole_text()?;
             Some(Value::of(Const::Bool(!text.is_empty() && text.chars().all(is_kind(name)?))))
@@ -219,52 +221,6 @@ pub(super) fn as_text_value(value: &Value) -> Value {
     let mut out = value.clone();
     if let Some(text) = value.as_text() {
         out.known = Some(Const::Text(text.into()));
-    }
-    out
-}
-
-/// Decodes `\x41`, `\u0041`, `\u{41}`, `\101` and the letter escapes.
-pub(crate) fn unescape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        if c != '\\' {
-            out.push(c);
-            continue;
-        }
-        let Some(kind) = chars.peek().copied() else { break };
-        if !('0'..='7').contains(&kind) {
-            chars.next();
-        }
-        let braces = kind == 'u' && chars.next_if_eq(&'{').is_some();
-        let (width, radix) = match kind {
-            '0'..='7' => (3, 8),
-            'x' => (2, 16),
-            'u' if !braces => (4, 16),
-            'u' | 'U' => (8, 16),
-            _ => (0, 10),
-        };
-        let mut number = 0u32;
-        let mut seen = 0;
-        while seen < width
-            && let Some(digit) = chars.peek().and_then(|c| c.to_digit(radix))
-        {
-            number = number.wrapping_mul(radix).wrapping_add(digit);
-            seen += 1;
-            chars.next();
-        }
-        if braces {
-            chars.next_if_eq(&'}');
-        }
-        out.push(match kind {
-            _ if width > 0 => char::from_u32(number).unwrap_or(HOLE),
-            'n' => '\n',
-            't' => '\t',
-            'r' => '\r',
-            'a' => '\u{7}',
-            'e' | 'E' => '\u{1b}',
-            other => other,
-        });
     }
     out
 }

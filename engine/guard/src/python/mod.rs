@@ -16,14 +16,16 @@ mod statement;
 
 use crate::limits::too_deep;
 use crate::report::PartState;
-use crate::rules::{Language, TextKind};
-use crate::scan::Cx;
 use crate::value::{Origin, Value};
 use ruff_python_ast::{Expr, Mod, Parameters, Stmt};
 use ruff_python_parser::{Mode, ParseOptions, Parsed, parse_unchecked};
 use ruff_text_size::{Ranged, TextRange};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
+
+use crate::context::Cx;
+use crate::language::Language;
+use crate::rules::TextKind;
 
 /// True for a valid Python program: prose with a line that begins with a keyword is not one.
 pub(crate) fn is_sound(source: &str) -> bool {

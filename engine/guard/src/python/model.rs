@@ -1,6 +1,6 @@
 //! Knowledge about Python's library: not what is dangerous, only what things are.
 
-use crate::rules::Language;
+use crate::language::Language;
 use crate::value::Origin;
 
 /// True for builtins, so that an unbound name can be resolved to one.

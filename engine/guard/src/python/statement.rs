@@ -1,11 +1,13 @@
 //! Statements: bindings, control flow, definitions.
 
 use super::{Pending, Python, Scope, span};
-use crate::rules::{Language, Spot, TextKind};
 use crate::value::{Const, Origin, Value};
 use ruff_python_ast::{ExceptHandler, Expr, Stmt};
 use ruff_text_size::Ranged;
 use std::rc::Rc;
+
+use crate::language::Language;
+use crate::rules::{Spot, TextKind};
 
 impl<'a> Python<'_, '_, 'a> {
     pub(super) fn block(&mut self, body: &'a [Stmt]) {

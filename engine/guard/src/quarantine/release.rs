@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::encode::hex;
 use crate::limits::Limits;
-use crate::scan::hex;
 
 /// A release.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,9 +1,10 @@
 //! Finds the rules that match a fact.
 
 use super::pack::{Index, Pack};
-use super::schema::Language;
 use crate::value::Value;
 use std::rc::Rc;
+
+use crate::language::Language;
 
 /// Context of a call, as bits of [`Call::context`].
 pub(crate) struct Spot;

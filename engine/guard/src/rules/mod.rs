@@ -14,7 +14,7 @@ mod structure;
 mod when;
 
 pub use pack::{Pack, PackError};
-pub use schema::{Language, Match, Metadata, Rule, When};
+pub use schema::{Match, Metadata, Rule, When};
 
 pub(crate) use class::{is_secret, is_shell};
 pub(crate) use matching::{Call, Spot, TextKind};

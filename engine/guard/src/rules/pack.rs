@@ -2,13 +2,15 @@
 
 use super::TextKind;
 use super::pattern::{Filter, Pattern};
-use super::schema::{Language, Level, Rule};
+use super::schema::{Level, Rule};
 use super::structure::{self, Structure};
 use super::when::Condition;
-use crate::report::Severity;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
+
+use crate::language::Language;
+use crate::report::{Report, Severity};
 
 /// The built-in rules, as prepared by `build.rs`.
 const BUILTIN: &str = include_str!(concat!(env!("OUT_DIR"), "/rules.json"));
@@ -115,43 +117,34 @@ impl Pack {
         Loading::begin()?.index()
     }
 
-    /// The built-in rules followed by `files` (name, content); each new rule is checked against its examples.
+    /// The built-in rules followed by `files` (name, content), and the number of the first new rule. Nobody has
+    /// checked the new ones against their examples.
     ///
     /// # Errors
     /// [`PackError`] for the first invalid file or rule.
-    pub fn with(files: impl IntoIterator<Item = (String, String)>) -> Result<Pack, PackError> {
+    pub(crate) fn unproven(
+        files: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<(Pack, usize), PackError> {
         let mut loading = Loading::begin()?;
         for (file, text) in files {
             loading.add(&file, &text)?;
         }
         let own = loading.own;
-        let pack = loading.index()?;
-        pack.failures_from(own, |_| true).next().map_or(Ok(pack.digest.clone()), Err)?;
-        Ok(pack)
+        Ok((loading.index()?, own))
     }
 
-    /// Checks the rules of the `wanted` files against their own examples.
-    ///
-    /// # Errors
-    /// [`PackError::Example`] for the first rule that misses a positive example, matches a benign one, or
-    /// cannot read one.
-    pub fn prove(&self, wanted: impl Fn(&str) -> bool) -> Result<(), PackError> {
-        self.failures(wanted).next().map_or(Ok(()), Err)
-    }
-
-    /// All examples with another result than their rule says.
-    pub fn failures(&self, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = PackError> {
-        self.failures_from(0, wanted)
-    }
-
-    fn failures_from(&self, first: usize, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = PackError> {
+    /// Examples of the `wanted` files with another result than their rule says, from this rule on. `scan` scans
+    /// an example.
+    pub(crate) fn failures(
+        &self,
+        first: usize,
+        wanted: impl Fn(&str) -> bool,
+        scan: fn(&Pack, Language, &str) -> Report,
+    ) -> impl Iterator<Item = PackError> {
         let rules = self.rules.iter().zip(&self.files).skip(first);
-        rules.filter(move |(_, file)| wanted(file)).flat_map(|(rule, file)| {
+        rules.filter(move |(_, file)| wanted(file)).flat_map(move |(rule, file)| {
             let found = |example: &String| {
-                crate::scan::scan_example(self, rule.language, example)
-                    .findings
-                    .iter()
-                    .any(|f| f.rule == rule.id)
+                scan(self, rule.language, example).findings.iter().any(|f| f.rule == rule.id)
             };
             let missing =
                 rule.metadata.positive.iter().filter(|e| !found(e)).map(|e| ("misses a positive example", e));
@@ -243,7 +236,7 @@ impl Loading {
 
     fn index(self) -> Result<Pack, PackError> {
         let Loading { rules, files, structures, own, hash } = self;
-        let digest = crate::scan::hex(&hash.finalize());
+        let digest = crate::encode::hex(&hash.finalize());
         let mut indexes: FxHashMap<Language, Index> = FxHashMap::default();
         let mut compiled = Vec::new();
         let (mut strings, mut comments) = (Vec::new(), Vec::new());

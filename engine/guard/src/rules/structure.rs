@@ -3,7 +3,7 @@
 //! The matcher is called for each node, instead of ast-grep's scanner, which would obey `ast-grep-ignore` in
 //! the scanned code.
 
-use super::schema::{Language, Level, Match, Metadata, Rule};
+use super::schema::{Level, Match, Metadata, Rule};
 use ast_grep_config::{GlobalRules, RuleConfig, RuleCore, SerializableRuleConfig};
 use ast_grep_core::matcher::{MatcherExt, Pattern, PatternBuilder, PatternError};
 use ast_grep_core::tree_sitter::{LanguageExt, StrDoc, TSLanguage};
@@ -13,6 +13,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::ops::Range;
+
+use crate::language::Language;
 
 /// A tree-sitter grammar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

@@ -1,6 +1,7 @@
 //! Program texts in the arguments of commands, beyond those of the program table.
 
-use crate::rules::{Language, is_shell};
+use crate::language::Language;
+use crate::rules::is_shell;
 use crate::value::Value;
 
 /// Language of an interpreter.

@@ -5,8 +5,9 @@ use rustc_hash::FxHashSet;
 
 use crate::command::{self, As, Item, Piece, Word};
 use crate::executed::Executed;
+use crate::language::Language;
 use crate::report::HandedSource;
-use crate::rules::{Language, basename, is_shell};
+use crate::rules::{basename, is_shell};
 use crate::shell::arguments;
 use crate::value::{HOLE, Origin, Value};
 

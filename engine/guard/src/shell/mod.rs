@@ -13,12 +13,14 @@ mod word;
 
 use crate::limits::too_deep;
 use crate::report::PartState;
-use crate::rules::{Call, Language, Spot};
-use crate::scan::Cx;
 use crate::value::{Origin, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 use tree_sitter::Parser;
+
+use crate::context::Cx;
+use crate::language::Language;
+use crate::rules::{Call, Spot};
 
 /// Reads a shell script.
 pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
@@ -161,7 +163,7 @@ impl Shell<'_, '_> {
             self.cx.not_read("no shell grammar");
             return false;
         }
-        let Some(tree) = crate::tree::parsed(self.cx, &mut parser, source) else {
+        let Some(tree) = crate::syntax::parsed(self.cx, &mut parser, source) else {
             self.cx.not_read("the shell parser gave up");
             return false;
         };
@@ -178,7 +180,7 @@ impl Shell<'_, '_> {
         if parser.set_language(&tree_sitter_bash::LANGUAGE.into()).is_err() {
             return Value::default();
         }
-        let Some(tree) = crate::tree::parsed(self.cx, &mut parser, source) else { return Value::default() };
+        let Some(tree) = crate::syntax::parsed(self.cx, &mut parser, source) else { return Value::default() };
         let fixed = self.fixed.or(Some(self.here));
         let outer = std::mem::replace(&mut self.fixed, fixed);
         self.depth += 1;

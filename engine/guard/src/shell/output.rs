@@ -2,9 +2,10 @@
 
 use super::Shell;
 use crate::decode;
-use crate::python::fold::unescape;
 use crate::value::{HOLE, Origin, Value};
 use std::rc::Rc;
+
+use crate::decode::unescape;
 
 impl Shell<'_, '_> {
     /// Output of a command, given its input.

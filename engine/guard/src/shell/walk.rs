@@ -2,7 +2,8 @@
 
 use tree_sitter::Node;
 
-use crate::rules::{Call, Language, Spot, TextKind};
+use crate::language::Language;
+use crate::rules::{Call, Spot, TextKind};
 use crate::value::{HOLE, Origin, Value, concat};
 
 use super::execute::{is_subscript, key};

@@ -1,7 +1,7 @@
 //! Words: removes quotes, and follows expansions as far as they are known.
 
 use super::Shell;
-use crate::python::fold::unescape;
+use crate::decode::unescape;
 use crate::value::{HOLE, Origin, Value, concat};
 
 /// Maximum number of words of one group in braces, where more than one stands in a word.
@@ -222,9 +222,9 @@ impl Shell<'_, '_> {
         if rest.ends_with("@P") {
             if let Some(text) = value.as_text() {
                 let text = text.to_owned();
-                self.child(crate::rules::Language::Bash, &text, &["prompt"]);
+                self.child(crate::language::Language::Bash, &text, &["prompt"]);
             }
-            self.hand_files(crate::command::As::Read(crate::rules::Language::Bash), &value);
+            self.hand_files(crate::command::As::Read(crate::language::Language::Bash), &value);
             return value;
         }
         let text = value.as_whole_text().map(str::to_owned);

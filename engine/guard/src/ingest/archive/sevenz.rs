@@ -6,11 +6,12 @@ mod header;
 
 use super::{MAX_MEMORY_KIB, MAX_RATIO, entry, leads_out, more};
 use crate::report::PartState;
-use crate::scan::Cx;
 use header::{Coder, File, Folder, Header};
 use lzma_rust2::filter::{bcj::BcjReader, delta::DeltaReader};
 use lzma_rust2::{Lzma2Reader, LzmaReader};
 use std::io::{Error, ErrorKind, Read};
+
+use crate::context::Cx;
 
 /// Maximum padding between streams that is ignored.
 const MAX_PADDING: usize = 32;

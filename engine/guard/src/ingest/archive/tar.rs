@@ -2,9 +2,9 @@
 //! marker.
 
 use super::{entry, leads_out, more};
+use crate::context::Cx;
 use crate::ingest::packed::is_tar_header;
 use crate::report::PartState;
-use crate::scan::Cx;
 
 const BLOCK: usize = 512;
 

@@ -3,10 +3,11 @@
 
 use super::{entry, leads_out, more};
 use crate::report::PartState;
-use crate::scan::Cx;
 use ::zip::ZipArchive;
 use std::collections::HashSet;
 use std::io::Cursor;
+
+use crate::context::Cx;
 
 const LOCAL: &[u8] = b"PK\x03\x04";
 const CENTRAL: &[u8] = b"PK\x01\x02";
