@@ -16,14 +16,11 @@ use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
 
 use crate::plan::{Source, SourceKind, in_scratch, inside_path};
-use crate::policy::{HOME, ImageRoot, Job, PROJECT};
+use crate::policy::{HOME, ImageRoot, Job, Link, PROJECT};
 
 /// Folders in the root that come from the host, the image or the kernel.
 const TAKEN: [&str; 11] =
     ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "proc", "dev", "sys"];
-
-/// A symbolic link: its path, and its target in the workspace.
-pub type Link = (PathBuf, PathBuf);
 
 /// The links of all aliases of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 use hotcell_launcher::wire::setup;
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::advice::advise;
 use crate::cgroup::Cgroups;
-use crate::doctor::advise;
 use crate::host::Host;
 use crate::outcome::Outcome;
-use crate::plan::{self, Refusal};
 use crate::policy::{Policy, Shape};
 use crate::prime::Prime;
+use crate::refusal::Refusal;
 use crate::running::Running;
 use crate::sandbox::Sandbox;
 use crate::shared::{Shared, out_of_descriptors, refusal_of};
-use crate::{BoxFuture, host_scratch, socket, sources, temporary};
+use crate::{BoxFuture, host_scratch, plan, socket, sources, temporary};
 
 /// Starts runs: an [`Engine`], or a [`Pool`](crate::pool::Pool) of its sandboxes.
 pub trait Spawn: Send + Sync {

@@ -3,10 +3,13 @@
 use hotcell_launcher::wire::{OVERLAY, Step, detail as of};
 use nix::errno::Errno;
 
-use crate::launcher::CROWDED;
 use crate::layer::Layer;
 use crate::outcome::Cause;
-use crate::plan::Refusal;
+use crate::refusal::{LACKS, Refusal};
+
+/// Message for the case that the kernel lets this user send no more descriptors. `unix(7)`, ETOOMANYREFS
+pub const CROWDED: &str = "so many descriptors of this user are under way over sockets that the kernel takes no more (ETOOMANYREFS): a \
+                           program of this user sends them and reads none; end it, or raise the hard limit of descriptors (`ulimit -Hn`)";
 
 /// A failure reported by the launcher or by init.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,10 +88,6 @@ pub fn explain(failure: Failure, program: &str, folder: &str) -> Refusal {
     };
     Refusal { cause, layer, lacks: None, message }
 }
-
-/// Phrase that precedes the attempted operation in a refusal for a missing layer; it marks the refusals for
-/// which advice is useful.
-pub const LACKS: &str = "cannot be had: ";
 
 /// The layer that a step sets up.
 fn layer(step: Step, detail: usize) -> Option<Layer> {

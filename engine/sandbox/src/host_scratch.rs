@@ -12,8 +12,9 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, MetadataExt as _, OpenOptions, OpenOptionsExt};
 
 use crate::ids::Mapping;
-use crate::plan::{Refusal, ShapePlan, Source};
+use crate::plan::{ShapePlan, Source};
 use crate::policy::Limits;
+use crate::refusal::Refusal;
 use crate::temporary;
 
 /// A folder that is removed with this value.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::plan::Refusal;
+use crate::refusal::Refusal;
 
 /// Descriptors that one job needs: control, streams, events, mounts, and on cgroup v1 two for each
 /// controller.
@@ -97,7 +97,7 @@ mod tests {
         let (first, _second) = (room.take().await.unwrap(), room.take().await.unwrap());
         let refused = room.take_within(Duration::from_millis(5)).await.unwrap_err();
         assert!(refused.message.contains("2 jobs run at once"), "{}", refused.message);
-        assert_eq!(refused.lacks, Some(crate::plan::Lack::Descriptors));
+        assert_eq!(refused.lacks, Some(crate::refusal::Lack::Descriptors));
         let (third, ()) = tokio::join!(room.take(), async {
             tokio::task::yield_now().await;
             drop(first);

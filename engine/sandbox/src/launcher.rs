@@ -17,7 +17,7 @@ use hotcell_launcher::wire::{Step, tell};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
 
-use crate::failure::Failure;
+use crate::failure::{CROWDED, Failure};
 use crate::{encode, ids, socket, sys};
 
 /// Time limit for one answer of the launcher. Building a root takes well under a millisecond, so this is
@@ -50,10 +50,6 @@ impl Trouble {
             || matches!(self, Self::Failed(failure) if failure.errno == Errno::ETOOMANYREFS)
     }
 }
-
-/// Message for the case that the kernel lets this user send no more descriptors. `unix(7)`, ETOOMANYREFS
-pub const CROWDED: &str = "so many descriptors of this user are under way over sockets that the kernel takes no more (ETOOMANYREFS): a \
-                           program of this user sends them and reads none; end it, or raise the hard limit of descriptors (`ulimit -Hn`)";
 
 /// A running launcher.
 #[derive(Debug)]

@@ -20,7 +20,7 @@
 //! | --- | --- |
 //! | [`policy`] | the caller's request |
 //! | [`profile`] | named policies in TOML |
-//! | [`outcome`] | the result of a run |
+//! | [`outcome`], [`refusal`] | the result of a run; the reason why nothing was run |
 //! | [`plan`] | policy x host -> plan: every decision, no system call |
 //! | [`host`] | features of this host |
 //! | [`engine`], [`sandbox`], [`running`] | the factory of sandboxes; a sandbox that is ready; a run in progress |
@@ -29,6 +29,7 @@
 //! | [`prime`] | which of them can hold an interpreter that was started ahead |
 //! | `names` | names that are asked for where there is no network |
 //! | [`network`] | the only way out of a sandbox: sockets that a proxy serves |
+//! | [`doctor`], `advice` | layers that this host can enforce; how to make one available |
 //! | [`home`] | the files that a run left behind |
 //! | [`toolchain`] | host folders that a program needs besides `/usr` |
 //! | [`seccomp`], [`cgroup`] | the two layers that take more than one system call |
@@ -36,6 +37,7 @@
 //! | [`temporary`] | private folders on the host, removed even after their process was killed |
 
 mod access;
+mod advice;
 pub mod alias;
 pub mod cgroup;
 mod deferred_fd;
@@ -64,6 +66,7 @@ pub mod policy;
 pub mod pool;
 pub mod prime;
 pub mod profile;
+pub mod refusal;
 mod root;
 pub mod running;
 pub mod sandbox;
@@ -86,11 +89,11 @@ pub use engine::{Engine, Spawn};
 pub use home::Home;
 pub use layer::Layer;
 pub use outcome::{Cause, Outcome};
-pub use plan::{Lack, Refusal};
 pub use policy::{
     Bind, Confinement, FileId, ImageRoot, Job, Limits, Network, Policy, ProcView, RootEntry, RootKind, Shape,
     Stdin, danger,
 };
+pub use refusal::{Lack, Refusal};
 pub use running::{Canceller, Changed, Finished, Running, StdinWriter};
 pub use sandbox::Sandbox;
 pub use streams::Chunk;

@@ -2,6 +2,7 @@
 
 mod job;
 
+use crate::Refusal;
 pub(crate) use job::defaults;
 pub use job::{JobPlan, Source, SourceKind, in_scratch, inside_path, job};
 
@@ -13,67 +14,17 @@ use hotcell_launcher::wire::{MAX_IMAGE_LAYERS, MAX_RELAYS, setup};
 use nix::libc;
 
 use crate::access::{self, Grant};
-use crate::alias::Link;
 use crate::encode::{self, Setup};
-use crate::failure::LACKS;
 use crate::host::Host;
 use crate::ids::{self, Mapping};
 use crate::layer::Layer;
 use crate::network::Relay;
-use crate::outcome::{Cause, LayerState, Layers, Mount, Outcome};
-use crate::policy::{Confinement, HOME, ImageRoot, Limits, Network, ProcView, RootKind, Shape};
+use crate::outcome::{Cause, LayerState, Layers, Mount};
+use crate::policy::{Confinement, HOME, ImageRoot, Limits, Link, Network, ProcView, RootKind, Shape};
+use crate::refusal::LACKS;
 use crate::root::{Names, Place, TERMINAL, cstring};
 use crate::seccomp::{self, Arch};
 use crate::units::Bytes;
-
-/// The reason why nothing was run.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct Refusal {
-    /// `refused`, `not_found`, `not_executable` or `internal`.
-    pub cause: Cause,
-    /// The layer that was not available.
-    pub layer: Option<Layer>,
-    /// Resource that this process lacked for a moment.
-    pub lacks: Option<Lack>,
-    /// Description of the failure, with advice.
-    pub message: String,
-}
-
-/// Resource that a process may lack for a moment. Other runs give some back when they end, so a retry may
-/// succeed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lack {
-    /// File descriptors of its own.
-    Descriptors,
-}
-
-/// The advice in every message about descriptors that this process lacks.
-pub(crate) const MORE_DESCRIPTORS: &str = "raise `ulimit -n` or run fewer at once";
-
-impl Refusal {
-    /// A policy that cannot be met.
-    pub fn new(message: impl Into<String>) -> Self {
-        Self { cause: Cause::Refused, layer: None, lacks: None, message: message.into() }
-    }
-    /// A failure inside hotcell.
-    pub fn internal(message: impl Into<String>) -> Self {
-        Self { cause: Cause::Internal, layer: None, lacks: None, message: message.into() }
-    }
-    /// This process has no descriptor left for what `message` says.
-    pub(crate) fn without_descriptors(message: &str) -> Self {
-        Self { lacks: Some(Lack::Descriptors), ..Self::internal(format!("{message}; {MORE_DESCRIPTORS}")) }
-    }
-}
-
-impl From<Refusal> for Outcome {
-    fn from(refusal: Refusal) -> Self {
-        let Refusal { cause, layer, lacks: _, message } = refusal;
-        let mut outcome = Self::without_a_run(cause, message.clone());
-        outcome.layers.states.extend(layer.map(|layer| (layer, LayerState::Unavailable(message))));
-        outcome
-    }
-}
 
 /// Everything about a sandbox that does not depend on its job.
 #[derive(Clone, Debug)]

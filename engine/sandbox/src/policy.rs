@@ -14,7 +14,6 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::alias::Link;
 use crate::layer::Layer;
 use crate::network::{Relay, SharedProxy};
 use crate::os_text;
@@ -68,6 +67,9 @@ pub enum ProcView {
     /// own.
     OwnProcesses,
 }
+
+/// A symbolic link: its path, and its target in the workspace.
+pub type Link = (PathBuf, PathBuf);
 
 /// An image in place of the host's `/usr`: layers, shown as one read-only root.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

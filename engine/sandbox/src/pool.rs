@@ -15,9 +15,9 @@ use tokio::sync::Notify;
 
 use crate::engine::Spawn;
 use crate::outcome::Outcome;
-use crate::plan::Refusal;
 use crate::policy::{Policy, Shape, Stdin};
 use crate::prime::{self, Prime, Runtime};
+use crate::refusal::Refusal;
 use crate::running::Running;
 use crate::sandbox::Sandbox;
 use crate::units::Bytes;

@@ -11,9 +11,8 @@ use std::net::Ipv4Addr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use crate::alias::Link;
 use crate::encode::Op;
-use crate::policy::{HOME, ImageRoot};
+use crate::policy::{HOME, ImageRoot, Link};
 
 /// Top-level folders that are links into `/usr` on a merged-usr distribution, and folders elsewhere.
 const TOP: [&str; 6] = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"];

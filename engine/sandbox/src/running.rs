@@ -17,9 +17,8 @@ use tokio::sync::mpsc;
 use crate::home::{self, Held, Home};
 use crate::host_scratch::Scratch;
 use crate::outcome::Outcome;
-use crate::plan::Refusal;
 use crate::policy::{PROJECT, PROJECT_NAME};
-use crate::serve::Relay;
+use crate::refusal::Refusal;
 use crate::shared::{Cleaning, Shared, Slot};
 use crate::streams::Chunk;
 use crate::supervise::{Ends, Remains, Stop, Task, supervise};
@@ -38,7 +37,7 @@ pub(crate) enum Given {
 /// A job in progress. Dropping it ends the whole process tree.
 #[derive(Debug)]
 pub struct Running {
-    pub(crate) follow: Option<Follow>,
+    pub(crate) follow: Option<Box<dyn Follow>>,
     pub(crate) chunks: (mpsc::Sender<Chunk>, Option<mpsc::Receiver<Chunk>>),
     pub(crate) events: Option<mpsc::Receiver<Vec<u8>>>,
     pub(crate) stdin: Option<Given>,
@@ -46,13 +45,14 @@ pub struct Running {
     pub(crate) handle: Option<tokio::task::JoinHandle<Finished>>,
 }
 
-/// The process that follows a run.
-#[derive(Debug)]
-pub(crate) enum Follow {
-    /// This process, which made its sandbox.
-    Here(Box<Here>),
-    /// A service, which forwards the run's progress.
-    There(Relay),
+/// The process that follows a run: this one, which made its sandbox, or a service, which forwards the run's
+/// progress.
+pub(crate) trait Follow: std::fmt::Debug + Send + Sync {
+    /// Sends the program's output to this channel, too.
+    fn send_output(&mut self, chunks: mpsc::Sender<Chunk>);
+
+    /// Follows the run to its end. The files that it left are returned only if the caller `wants` them.
+    fn follow(self: Box<Self>, stop: Arc<Stop>, wants: bool) -> BoxFuture<'static, Finished>;
 }
 
 /// A run followed by this process.
@@ -65,16 +65,14 @@ pub(crate) struct Here {
     pub(crate) scratch: Option<Scratch>,
 }
 
-impl Follow {
-    /// Follows the run to its end. The files that it left are returned only if the caller `wants` them.
-    async fn follow(self, stop: Arc<Stop>, wants: bool) -> Finished {
-        match self {
-            Self::Here(here) => {
-                let Here { ends, task, shared, slot, scratch } = *here;
-                follow(ends, task, stop, shared, (Some(slot), scratch), wants).await
-            }
-            Self::There(relay) => relay.follow(&stop).await,
-        }
+impl Follow for Here {
+    fn send_output(&mut self, chunks: mpsc::Sender<Chunk>) {
+        self.task.streams.chunks = Some(chunks);
+    }
+
+    fn follow(self: Box<Self>, stop: Arc<Stop>, wants: bool) -> BoxFuture<'static, Finished> {
+        let Self { ends, task, shared, slot, scratch } = *self;
+        Box::pin(follow(ends, task, stop, shared, (Some(slot), scratch), wants))
     }
 }
 
@@ -183,11 +181,7 @@ impl Running {
     pub fn output(&mut self) -> Option<mpsc::Receiver<Chunk>> {
         let follow = self.follow.as_mut()?;
         let receiver = self.chunks.1.take()?;
-        let sender = Some(self.chunks.0.clone());
-        match follow {
-            Follow::Here(here) => here.task.streams.chunks = sender,
-            Follow::There(relay) => relay.chunks = sender,
-        }
+        follow.send_output(self.chunks.0.clone());
         self.follow_in_background();
         Some(receiver)
     }

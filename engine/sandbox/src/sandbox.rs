@@ -18,14 +18,15 @@ use crate::cgroup::Group;
 use crate::ids::Mapping;
 use crate::launcher::{self, Trouble};
 use crate::layer::Layer;
-use crate::plan::{self, Refusal, ShapePlan, Source};
-use crate::policy::{HOME, Job, Stdin};
-use crate::running::{Follow, Given, Here, Running};
+use crate::plan::{self, ShapePlan, Source};
+use crate::policy::{HOME, Job, Link, Stdin};
+use crate::refusal::Refusal;
+use crate::running::{Given, Here, Running};
 use crate::shared::{
     CROWD_RETRY_INTERVAL, CROWD_TIMEOUT, Shared, Slot, group_limits, out_of_descriptors, refusal_of,
 };
 use crate::supervise::{Ends, Stop, Task};
-use crate::{BoxFuture, alias, host, host_scratch, root, socket, sources, streams};
+use crate::{BoxFuture, alias, failure, host, host_scratch, root, socket, sources, streams};
 
 /// A sandbox that is ready for one job. Dropping it unused ends it.
 #[derive(Debug)]
@@ -124,7 +125,7 @@ impl Sandbox {
             for (name, why) in &aliases.left {
                 tracing::info!(target: "hotcell_contents", "{} leads nowhere inside: {why}", name.display());
             }
-            let link = |(at, says): &alias::Link| (root::cstring(at), root::cstring(says));
+            let link = |(at, says): &Link| (root::cstring(at), root::cstring(says));
             plan.job.links = aliases.scratch.iter().map(link).collect();
         }
         if let Some(group) = self.group.as_mut().filter(|_| job.limits != self.plan.ceilings) {
@@ -217,7 +218,7 @@ impl Sandbox {
         // Close at once: a writer learns only by this end being closed that there is no reader.
         drop(stdin);
         Ok(Running {
-            follow: Some(Follow::Here(here)),
+            follow: Some(here),
             chunks: (chunks, Some(receiver)),
             events: job.events.then_some(events_receiver),
             stdin: stdin_end,
@@ -298,7 +299,7 @@ async fn send_patiently(
             return Ok(());
         }
         if Instant::now() >= until {
-            return Err(Refusal::internal(launcher::CROWDED));
+            return Err(Refusal::internal(failure::CROWDED));
         }
         tokio::time::sleep(CROWD_RETRY_INTERVAL).await;
     }

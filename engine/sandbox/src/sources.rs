@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use hotcell_launcher::wire::MAX_LAYERS;
 
-use crate::alias;
-use crate::plan::{self, Refusal, Source, SourceKind};
+use crate::plan::{Source, SourceKind};
 use crate::policy::{Confinement, FileId, HOME, Job, MountPlace, PROJECT, Policy, Shape};
+use crate::refusal::Refusal;
+use crate::{alias, plan};
 
 /// Resolves the host paths that a job mounts to canonical paths, so that no link is followed later.
 pub fn find(job: &Job) -> Result<Vec<Source>, Refusal> {

@@ -4,11 +4,25 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::sys::utsname::{self, UtsName};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::HostReport;
 use crate::ids::Mapping;
 use crate::layer::Layer;
 use crate::sys;
+
+/// Description of a host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HostReport {
+    /// The kernel's release, in the form of `uname -r`.
+    pub kernel: String,
+    /// The machine, in the form of `uname -m`.
+    pub arch: String,
+    /// The kind of container that this process appears to run in; `null` for none.
+    pub container: Option<String>,
+    /// User whose rights hotcell has: `root`, `root of a user namespace`, or `user N`.
+    pub user: String,
+}
 
 /// The namespaces and the kernel's names for them.
 pub const KINDS: [(Layer, &str); 8] = [

@@ -4,13 +4,14 @@ use std::path::Path;
 
 use nix::errno::Errno;
 
-use crate::failure::{CEILING, ID_MAP, LACKS};
+use crate::failure::{CEILING, ID_MAP};
 use crate::host_scratch::SCRATCH;
 use crate::layer::Layer;
 use crate::outcome::LayerState;
+use crate::refusal::LACKS;
 
-use super::host::{self, Facts};
-use super::judge::{DOES_NOT_HOLD, NO_SANDBOX, NOT_TRIED, SEE_MOUNT_NS, SEE_PID_NS, SEE_USER_NS};
+use crate::advice::facts::{self, Facts};
+use crate::advice::reasons::{DOES_NOT_HOLD, NO_SANDBOX, NOT_TRIED, SEE_MOUNT_NS, SEE_PID_NS, SEE_USER_NS};
 
 /// Text that the cgroup module puts between a reason and its advice.
 const TO_MEND: &str = "; to mend it: ";
@@ -63,7 +64,7 @@ pub fn mend(layer: Layer, state: &LayerState, facts: &Facts) -> Option<String> {
                 .to_owned(),
         );
     }
-    if why.contains("ENOSYS") && facts.report.container.is_none() && host::kind(layer).is_some() {
+    if why.contains("ENOSYS") && facts.report.container.is_none() && facts::kind(layer).is_some() {
         return Some("a kernel with mount_setattr(2) and clone3(2): Linux 5.12 or newer".to_owned());
     }
     // The kernel's error is the same whichever kind of namespace exceeds its limit.
@@ -78,7 +79,7 @@ pub fn mend(layer: Layer, state: &LayerState, facts: &Facts) -> Option<String> {
     }
     // Ubuntu's AppArmor allows making the namespace, but then refuses the operations that need it.
     if facts.apparmor_restricts
-        && host::kind(layer).is_some()
+        && facts::kind(layer).is_some()
         && (why.contains("EACCES") || why.contains("EPERM"))
     {
         return Some(apparmor(facts));
@@ -128,7 +129,7 @@ pub fn line(layer: Layer, message: &str, facts: &Facts) -> String {
     let (before, why) = message.split_once(LACKS).unwrap_or(("", message));
     let advice = mend(layer, &LayerState::Unavailable(why.to_owned()), facts);
     // This works even without namespaces.
-    let less = if host::kind(layer).is_some() { "; `--profile landlock-only` runs with less" } else { "" };
+    let less = if facts::kind(layer).is_some() { "; `--profile landlock-only` runs with less" } else { "" };
     let advice = advice.unwrap_or_default();
     format!("{before}{LACKS}{}{TO_MEND}{advice}{less}; see `hotcell doctor`", without_advice(why))
 }
@@ -212,13 +213,13 @@ fn outer(facts: &Facts, host: &str, container: &str) -> String {
 }
 
 fn ceiling(layer: Layer) -> String {
-    format!("sudo sysctl -w user.max_{}_namespaces=15000", host::kind(layer).unwrap_or("user"))
+    format!("sudo sysctl -w user.max_{}_namespaces=15000", facts::kind(layer).unwrap_or("user"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::HostReport;
+    use crate::advice::facts::HostReport;
 
     fn docker() -> Facts {
         Facts {

@@ -13,15 +13,16 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 
-use super::host::Facts;
-use super::judge::{Answers, Findings, Full, Limited, SEE_MOUNT_NS, SEE_PID_NS};
-use super::{EXAMINE_TIMEOUT, host};
+use super::EXAMINE_TIMEOUT;
+use super::judge::{Answers, Findings, Full, Limited};
+use crate::advice::facts::{self, Facts};
+use crate::advice::reasons::{SEE_MOUNT_NS, SEE_PID_NS};
 use crate::engine::Engine;
 use crate::ids::Mapping;
 use crate::layer::Layer;
 use crate::outcome::{Cause, Evidence, LayerState, Limit, Outcome};
-use crate::plan::Refusal;
 use crate::policy::{Confinement, Job, Limits, Policy, Shape, danger};
+use crate::refusal::Refusal;
 use crate::units::Bytes;
 
 /// Limit of wall-clock time for one canary.
@@ -45,7 +46,7 @@ const FERTILE: &str = "for i in 1 2 3 4 5 6; do sleep 1 & done; echo survived";
 /// trying for longer.
 const LIMIT_CANARY_TIMEOUT: Duration = Duration::from_millis(400);
 
-/// A refusal by hotcell itself; begins with [`super::judge::NOT_TRIED`].
+/// A refusal by hotcell itself; begins with [`crate::advice::reasons::NOT_TRIED`].
 const OVER: &str = "not tried: no sandbox answered in time";
 
 /// The result for one profile.
@@ -160,9 +161,9 @@ fn next(form: &Form, layer: Option<Layer>, message: &str, ordinary: bool, ceilin
     }
     // The kernel does not tell which kind of namespace exceeds its limit.
     let none: Vec<_> = ceilings.iter().filter(|l| **l != Layer::UserNs && there(l)).collect();
-    if !none.is_empty() && layer.is_none_or(|layer| host::kind(layer).is_some()) {
+    if !none.is_empty() && layer.is_none_or(|layer| facts::kind(layer).is_some()) {
         let why = |l: Layer| {
-            format!("none may be made here: user.max_{}_namespaces is 0", host::kind(l).unwrap_or_default())
+            format!("none may be made here: user.max_{}_namespaces is 0", facts::kind(l).unwrap_or_default())
         };
         return Next::Without(none.into_iter().map(|layer| (*layer, why(*layer))).collect());
     }
@@ -403,7 +404,7 @@ fn profile_policy(shape: &Shape) -> Policy {
 /// The ids of this process's namespaces, by kind.
 fn namespaces_of_this_process() -> BTreeMap<String, String> {
     let id = |kind: &str| std::fs::read_link(format!("/proc/self/ns/{kind}")).ok();
-    host::KINDS
+    facts::KINDS
         .into_iter()
         .filter_map(|(_, kind)| Some((kind.to_owned(), id(kind)?.to_string_lossy().into_owned())))
         .collect()

@@ -2,23 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Availability, LayerReport, host};
+use super::{Availability, LayerReport};
+use crate::advice::reasons::{DOES_NOT_HOLD, NO_SANDBOX, NOT_TRIED, SEE_MOUNT_NS, SEE_PID_NS, SEE_USER_NS};
+use crate::advice::{facts, mend};
 use crate::ids;
 use crate::layer::Layer;
 use crate::outcome::{Denial, LayerState};
 
-/// Beginning of the reason for a layer that the kernel accepted but a canary got through.
-pub const DOES_NOT_HOLD: &str = "was set up and does not hold";
-/// Beginning of the reason for a layer about which nothing is known.
-pub const NOT_TRIED: &str = "not tried";
-/// Reason for a missing namespace that depends on a user namespace.
-pub const SEE_USER_NS: &str = "it needs user_ns";
-/// Reason for a missing root where there is no `/proc` of its own.
-pub const SEE_PID_NS: &str = "its root has a /proc of its own, which needs pid_ns";
-/// Reason why own process numbers are useless without an own root.
-pub const SEE_MOUNT_NS: &str = "only a /proc in its own root shows it, which needs mount_ns";
-/// Beginning of the reason for a layer that can only be tested in a sandbox, where none can be made.
-pub const NO_SANDBOX: &str = "no sandbox can be made to try it in";
 /// First version of Landlock that confines signals.
 const SIGNAL_SCOPE: u32 = 6;
 /// Maximum number of processes that a canary may see: more than canaries ever have at once, and fewer than any
@@ -203,7 +193,7 @@ fn state(layer: Layer, findings: &Findings) -> (LayerState, String) {
     if let Some(why) = findings.missing.get(&layer).or_else(|| findings.refused.get(&layer)) {
         return unavailable(why.clone());
     }
-    if let (Some(_), Some(why)) = (host::kind(layer), &findings.no_namespaces) {
+    if let (Some(_), Some(why)) = (facts::kind(layer), &findings.no_namespaces) {
         return unavailable(match layer {
             _ if why.starts_with(NOT_TRIED) => why.clone(),
             Layer::UserNs => format!("no sandbox with namespaces can be made: {why}"),
@@ -548,7 +538,7 @@ pub fn availability(
     let needs = |layer| Availability::Refused(format!("it needs {layer}, which cannot be had here"));
     match ran {
         Err((Some(layer), _)) if !on(layer) => needs(layer),
-        Err((_, why)) => Availability::Refused(super::mend::without_advice(&why).to_owned()),
+        Err((_, why)) => Availability::Refused(mend::without_advice(&why).to_owned()),
         Ok(()) => require.iter().find(|layer| !on(**layer)).map_or(Availability::Available, |l| needs(*l)),
     }
 }
@@ -639,7 +629,7 @@ lrwxrwxrwx 1 sandbox sandbox 0 Nov 21 09:19 uts -> uts:[8]
                 errno: "EPERM".into(),
                 count: 1,
             }],
-            outside: host::KINDS.map(|(_, kind)| (kind.to_owned(), format!("{kind}:[99]"))).into(),
+            outside: facts::KINDS.map(|(_, kind)| (kind.to_owned(), format!("{kind}:[99]"))).into(),
             landlock_abi: 7,
             cgroup_version: 2,
             memory: Some(Limited::Held),

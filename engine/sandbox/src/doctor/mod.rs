@@ -13,9 +13,7 @@
 //! holds.
 
 mod canary;
-mod host;
 mod judge;
-mod mend;
 mod render;
 
 use std::collections::BTreeMap;
@@ -24,15 +22,14 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::mend::apparmor_profile;
 pub use self::render::render;
 use crate::BoxFuture;
+pub use crate::advice::facts::HostReport;
+pub use crate::advice::mend::apparmor_profile;
+use crate::advice::{facts, mend};
 use crate::engine::Engine;
-use crate::failure::LACKS;
-use crate::ids::Mapping;
 use crate::layer::Layer;
 use crate::outcome::LayerState;
-use crate::plan::Refusal;
 use crate::policy::Shape;
 
 /// Value of the `schema` field: name and version of this format.
@@ -51,19 +48,6 @@ pub struct Doctor {
     pub layers: BTreeMap<Layer, LayerReport>,
     /// Whether a sandbox of each profile can be made, by the profile's name.
     pub profiles: BTreeMap<String, Availability>,
-}
-
-/// Description of a host.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct HostReport {
-    /// The kernel's release, in the form of `uname -r`.
-    pub kernel: String,
-    /// The machine, in the form of `uname -m`.
-    pub arch: String,
-    /// The kind of container that this process appears to run in; `null` for none.
-    pub container: Option<String>,
-    /// User whose rights hotcell has: `root`, `root of a user namespace`, or `user N`.
-    pub user: String,
 }
 
 /// The state of one layer, with the evidence.
@@ -109,21 +93,10 @@ impl From<String> for Availability {
     }
 }
 
-/// Adds advice for this host to a refusal that is due to a missing layer.
-pub(crate) fn advise(refusal: Refusal) -> Refusal {
-    match refusal.layer {
-        Some(layer) if refusal.message.contains(LACKS) => {
-            let facts = host::look(Mapping::of_this_process());
-            Refusal { message: mend::line(layer, &refusal.message, &facts), ..refusal }
-        }
-        _ => refusal,
-    }
-}
-
 /// Describes this host without trying anything.
 #[must_use]
 pub fn host(engine: &Engine) -> HostReport {
-    host::look(engine.host().mapping).report
+    facts::look(engine.host().mapping).report
 }
 
 /// Determines which layers and which of these profiles this host can enforce.
@@ -132,7 +105,7 @@ pub fn host(engine: &Engine) -> HostReport {
 /// longer than [`EXAMINE_TIMEOUT`].
 pub fn examine<'a>(engine: &'a Engine, profiles: &'a [(String, Shape)]) -> BoxFuture<'a, Doctor> {
     Box::pin(async move {
-        let facts = host::look(engine.host().mapping);
+        let facts = facts::look(engine.host().mapping);
         let (findings, profiles) = canary::try_all(engine, profiles, &facts).await;
         let mut layers = judge::judge(&findings);
         for (layer, report) in &mut layers {

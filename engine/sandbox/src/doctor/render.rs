@@ -109,7 +109,8 @@ fn plain(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::{HostReport, LayerReport, SCHEMA};
+    use crate::advice::facts::HostReport;
+    use crate::doctor::{LayerReport, SCHEMA};
     use crate::layer::Layer;
 
     fn doctor() -> Doctor {

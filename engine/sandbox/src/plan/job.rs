@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use hotcell_launcher::wire::{How, MAX_MOUNTS};
 use nix::libc;
 
-use super::{Refusal, ShapePlan, check_limits, row, scratch_files};
+use super::{ShapePlan, check_limits, row, scratch_files};
 use crate::access::{self, Grant};
 use crate::encode::{self, JobMount};
 use crate::host::Host;
@@ -16,6 +16,7 @@ use crate::layer::Layer;
 use crate::network;
 use crate::outcome::Mount;
 use crate::policy::{FileId, HOME, Job, Limits, OPEN_FILES, OPEN_FILES_OF_A_USER, PROJECT_NAME};
+use crate::refusal::Refusal;
 use crate::root::{self, Place};
 use crate::units::Bytes;
 

@@ -21,12 +21,12 @@ use crate::cgroup::Cgroups;
 use crate::home::{Held, Home};
 use crate::host::Host;
 use crate::outcome::Outcome;
-use crate::plan::Refusal;
 use crate::policy::{Policy, Stdin};
+use crate::refusal::Refusal;
 use crate::running::{Changed, Finished, Follow, Given, Running};
-use crate::socket;
 use crate::streams::Chunk;
 use crate::supervise::Stop;
+use crate::{BoxFuture, socket};
 
 /// Time limit for the server's greeting, which needs none of the work of a run.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(1);
@@ -240,7 +240,7 @@ async fn started(channel: Channel, policy: &Policy, asked: Instant) -> Result<Ru
     let wall = policy.job.limits.wall;
     let relay = Relay { channel, chunks: None, events: follows.then_some(events), took, wall };
     Ok(Running {
-        follow: Some(Follow::There(relay)),
+        follow: Some(Box::new(relay)),
         chunks: (chunks, Some(receiver)),
         events: follows.then_some(events_receiver),
         stdin: given,
@@ -256,10 +256,10 @@ const SILENT: &str = "the service does not answer, and how far the run came is n
 
 /// A run on the server.
 #[derive(Debug)]
-pub struct Relay {
+struct Relay {
     channel: Channel,
     /// Receiver of the output.
-    pub(crate) chunks: Option<mpsc::Sender<Chunk>>,
+    chunks: Option<mpsc::Sender<Chunk>>,
     events: Option<mpsc::Sender<Vec<u8>>>,
     took: Duration,
     /// The run's limit of wall-clock time.
@@ -280,7 +280,7 @@ fn patience(wall: Duration, since: Duration, cancelled: bool) -> Duration {
 impl Relay {
     /// Follows the run to its end. Dropping the future ends the run: the server notices that the connection
     /// was closed.
-    pub(crate) async fn follow(self, stop: &Stop) -> Finished {
+    async fn forward(self, stop: &Stop) -> Finished {
         let Self { channel, chunks, events, took, wall } = self;
         let began = Instant::now();
         let lost = |why: &str| Finished { outcome: Refusal::internal(why).into(), home: None, changed: None };
@@ -321,6 +321,17 @@ impl Relay {
         };
         finished(left, fds, Arc::new(channel), took)
             .unwrap_or_else(|e| lost(&format!("what the run came to cannot be read: {e}")))
+    }
+}
+
+impl Follow for Relay {
+    fn send_output(&mut self, chunks: mpsc::Sender<Chunk>) {
+        self.chunks = Some(chunks);
+    }
+
+    /// The service returns the files in any case.
+    fn follow(self: Box<Self>, stop: Arc<Stop>, _wants: bool) -> BoxFuture<'static, Finished> {
+        Box::pin(async move { self.forward(&stop).await })
     }
 }
 

@@ -16,7 +16,6 @@ mod proof;
 mod server;
 pub mod wire;
 
-pub(crate) use client::Relay;
 pub use client::{Client, NotServed, Unreached, status, stop};
 pub use server::{Bounds, Server};
 
