@@ -18,6 +18,7 @@ mod image;
 mod mask;
 mod mcp;
 mod quarantine;
+mod quote;
 mod render;
 mod stdin;
 mod terminal;

@@ -6,7 +6,7 @@ use hotcell_state::report::{Code, ErrorReport};
 use hotcell_verbs::workspaces;
 
 use crate::mcp::{check, install};
-use crate::terminal::quote;
+use crate::quote;
 use crate::{exit, serve, test_list, usage};
 
 /// Outputs with a JSON Schema.

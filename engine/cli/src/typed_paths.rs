@@ -13,7 +13,7 @@ use hotcell_config::typed;
 use hotcell_sandbox::profile::parse_bind;
 use hotcell_state::report::{Code, ErrorReport};
 
-use crate::terminal::quote::quoted;
+use crate::quote::quoted;
 
 /// How a path stands in an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

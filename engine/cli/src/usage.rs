@@ -10,7 +10,7 @@ use hotcell_state::report::{Code, ErrorReport, printable};
 
 use crate::args::{Cli, pages};
 use crate::context::current_folder;
-use crate::terminal::quote::quoted;
+use crate::quote::quoted;
 use crate::terminal::{log, screen};
 use crate::{exit, typed_paths};
 

@@ -8,7 +8,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use hotcell_proof::coverage::LIST;
 use hotcell_sandbox::units::parse_duration;
 
-use crate::terminal::quote::quoted;
+use crate::quote::quoted;
 
 /// Arguments of `hotcell doctor`.
 #[derive(Args, Debug)]

@@ -6,10 +6,8 @@
 //! | [`notes`] | short messages on standard error |
 //! | [`mod@log`] | the log |
 //! | [`progress`] | progress of long work |
-//! | [`quote`] | quoting of words in messages |
 
 pub(crate) mod log;
 pub(crate) mod notes;
 pub(crate) mod progress;
-pub(crate) mod quote;
 pub(crate) mod screen;
