@@ -326,6 +326,17 @@ impl Plugins {
         })
     }
 
+    /// Capabilities that a plugin requests, and the kinds of things that it serves beside its tools.
+    ///
+    /// # Errors
+    /// A report with the nearest name, when there is no such plugin.
+    pub fn requests_and_serves(&self, name: &str) -> Done<(Vec<String>, Vec<&'static str>)> {
+        self.read(|database, _| {
+            let known = CachedPlugin::of(find(database, name)?, database)?;
+            Ok((known.request.words(), words(&known.plugin.version.description)))
+        })
+    }
+
     /// Tools of one plugin.
     ///
     /// # Errors

@@ -446,7 +446,8 @@ fn located(path: &Path, cwd: &Path) -> Result<(std::path::PathBuf, FileId), Stri
         return Err("its path is not UTF-8, or has *, ? or a control character".to_owned());
     }
     if !real.is_dir() {
-        return Err("it is no folder; grant the folder that it is in".to_owned());
+        let folder = real.parent().unwrap_or(&real).display();
+        return Err(format!("it is no folder; grant the folder that it is in: {folder}"));
     }
     let identity = FileId::of(&real).map_err(|e| format!("the folder cannot be opened: {e}"))?;
     Ok((real, identity))

@@ -84,7 +84,9 @@ async fn answer(common: &Common, command: &ToolCommand) -> Result<u8, ErrorRepor
                 }
             }
             left_out(&plugins, &name).iter().for_each(|line| say(line));
-            shown(common, &plugins.list_of(&name)?)
+            let list = plugins.list_of(&name)?;
+            serves(&plugins, &name, list.tools.is_empty()).into_iter().for_each(|line| say(&line));
+            shown(common, &list)
         }
         ToolCommand::Remove { plugin } => {
             plugins.remove(plugin)?;
@@ -186,8 +188,7 @@ fn kept(plugins: &Plugins, name: &str) -> Option<String> {
 
 /// A plugin that is new: whether there is anything to grant.
 fn fresh(plugins: &Plugins, name: &str) -> String {
-    let tools = plugins.list_of(name).map(|list| list.tools).unwrap_or_default();
-    let asks = tools.into_iter().next().map(|tool| tool.requested).unwrap_or_default();
+    let (asks, _) = plugins.requests_and_serves(name).unwrap_or_default();
     if asks.is_empty() {
         return format!("{name} is added; it asks for nothing and holds nothing");
     }
@@ -195,6 +196,14 @@ fn fresh(plugins: &Plugins, name: &str) -> String {
     format!(
         "{name} is added and holds nothing; it asks for {asks}: hotcell tool grant {name} … gives it that"
     )
+}
+
+/// Resources and prompts of a plugin that was added, if it has any.
+fn serves(plugins: &Plugins, name: &str, has_no_tools: bool) -> Option<String> {
+    let (_, serves) = plugins.requests_and_serves(name).ok()?;
+    let none = if has_no_tools { "; it has no tools" } else { "" };
+    (!serves.is_empty())
+        .then(|| format!("{name} serves {} to clients of hotcell mcp{none}", serves.join(" and ")))
 }
 
 /// Exported functions that are not tools, with the reasons.
@@ -212,18 +221,25 @@ fn left_out(plugins: &Plugins, name: &str) -> Vec<String> {
 }
 
 /// Advice on permissions, if a failed call named folders that its plugin may not access.
-fn lacking(name: &str, beyond: &Beyond) -> Option<String> {
+fn lacking(name: &str, beyond: &Beyond) -> Vec<String> {
     let plugin = name.split('_').next().unwrap_or_default();
-    let words: Vec<String> = beyond.words.iter().map(|word| quoted(word)).collect();
-    if !words.is_empty() {
-        let words = words.join(" ");
-        return Some(format!(
-            "{name} named what lies in no folder that is granted to {plugin}: hotcell tool grant {plugin} {words}"
+    let words = |words: &[String]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    let mut lines = Vec::new();
+    if !beyond.writes.is_empty() {
+        let words = words(&beyond.writes);
+        lines.push(format!(
+            "{plugin} may read and not write what {name} named; if it was to write: hotcell tool grant {plugin} {words}"
         ));
     }
-    beyond
-        .holds_none
-        .then(|| format!("no folder is granted to {plugin}: hotcell tool grant {plugin} read=DIR"))
+    if !beyond.words.is_empty() {
+        let words = words(&beyond.words);
+        lines.push(format!(
+            "{name} named what lies in no folder that is granted to {plugin}: hotcell tool grant {plugin} {words}"
+        ));
+    } else if beyond.holds_none {
+        lines.push(format!("no folder is granted to {plugin}: hotcell tool grant {plugin} read=DIR"));
+    }
+    lines
 }
 
 /// Quotes a word for a shell.

@@ -267,18 +267,23 @@ fn shown(name: &str, answer: &Answer, schema: Option<&Value>) -> CallToolResult 
 /// exist.
 fn lacking(name: &str, result: &mut CallToolResult, beyond: &Beyond) {
     let plugin = printable(name.split('_').next().unwrap_or_default());
-    let words: Vec<&str> = beyond.words.iter().map(String::as_str).filter(|word| is_plain(word)).collect();
-    let told = match (&words[..], beyond.holds_none) {
-        ([], false) => return,
-        ([], true) => format!(
+    let plain = |words: &[String]| -> String {
+        words.iter().map(String::as_str).filter(|word| is_plain(word)).collect::<Vec<_>>().join(" ")
+    };
+    let (words, writes) = (plain(&beyond.words), plain(&beyond.writes));
+    if !writes.is_empty() {
+        result.content.push(ContentBlock::text(format!(
+            "it named what {plugin} may read and not write; if it was to write there, a person can grant that on the command line: hotcell tool grant {plugin} {writes}"
+        )));
+    }
+    let told = match (words.is_empty(), beyond.holds_none) {
+        (true, false) => return,
+        (true, true) => format!(
             "no folder is granted to {plugin}, so that there is no file for it; a person can grant one on the command line: hotcell tool grant {plugin} read=DIR"
         ),
-        (words, _) => {
-            let words = words.join(" ");
-            format!(
-                "it named what lies in no folder that is granted to {plugin}, which looks to it as if there were no such file; a person can grant the folder for good on the command line: hotcell tool grant {plugin} {words}"
-            )
-        }
+        (false, _) => format!(
+            "it named what lies in no folder that is granted to {plugin}, which looks to it as if there were no such file; a person can grant the folder for good on the command line: hotcell tool grant {plugin} {words}"
+        ),
     };
     result.content.push(ContentBlock::text(told));
 }
