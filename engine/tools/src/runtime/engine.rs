@@ -18,8 +18,9 @@ use crate::runtime::ticker::Ticker;
 use crate::runtime::{call, compiled, imports, prepared, provided};
 use crate::{Answer, BoxFuture, CallError, CallRequest, Description, LoadError, Prepared};
 
-/// Maximum number of frames of a trap's backtrace to look at. In an endless recursion most are alike.
-const MAX_FRAMES: usize = 256;
+/// Maximum number of frames of a trap's backtrace to look at: enough for an endless recursion of frames of 256
+/// bytes to show its caller.
+const MAX_FRAMES: usize = 4_096;
 
 /// Maximum number of elements in a table of the pool: five times the default in [`crate::Limits`], so that
 /// the limit is reached before the pool's own bound. Costs only address space.

@@ -18,8 +18,12 @@ const MAX_TAIL_BYTES: usize = 512;
 /// Maximum length of a trap's description, in bytes.
 const MAX_MESSAGE_BYTES: usize = 512;
 
-/// Maximum number of functions of a backtrace in an error; adjacent frames of one function count once.
+/// Maximum number of lines of a backtrace in an error; functions that call each other in turn take one line
+/// each.
 const MAX_FUNCTIONS: usize = 12;
+
+/// Maximum number of functions that call each other in turn and are recognized as a recursion.
+const MAX_PERIOD: usize = 4;
 
 /// Maximum length of one of their names, in bytes.
 const MAX_FUNCTION_BYTES: usize = 120;
@@ -132,19 +136,26 @@ fn frames(error: &wasmtime::Error) -> Vec<String> {
     counted(backtrace.frames().iter().map(name))
 }
 
-/// Names in order, with adjacent equal ones merged and counted, so that the caller of a recursion is visible.
+/// Names in order, with repeated sequences of up to [`MAX_PERIOD`] merged and counted, so that the caller of a
+/// recursion is visible.
 fn counted(names: impl Iterator<Item = String>) -> Vec<String> {
-    let mut all: Vec<(String, usize)> = Vec::new();
-    for name in names {
-        let full = all.len() == MAX_FUNCTIONS;
-        match all.last_mut() {
-            Some((last, times)) if *last == name => *times += 1,
-            _ if full => break,
-            _ => all.push((name, 1)),
-        }
+    let names: Vec<String> = names.collect();
+    let mut told = Vec::new();
+    let mut rest = &names[..];
+    while !rest.is_empty() && told.len() < MAX_FUNCTIONS {
+        let times = |period: usize| rest.chunks_exact(period).take_while(|c| *c == &rest[..period]).count();
+        // A pair that occurs twice by chance stays as it is.
+        let periods = (1..=MAX_PERIOD.min(rest.len())).map(|period| (period, times(period)));
+        let repeated = periods.into_iter().find(|(period, times)| *times > if *period == 1 { 1 } else { 2 });
+        let (period, times) = repeated.unwrap_or((1, 1));
+        told.extend(rest[..period].iter().map(|name| match times {
+            1 => name.clone(),
+            times => format!("{name} ({times} times)"),
+        }));
+        rest = &rest[period * times..];
     }
-    let told = |(name, times)| if times == 1 { name } else { format!("{name} ({times} times)") };
-    all.into_iter().map(told).collect()
+    told.truncate(MAX_FUNCTIONS);
+    told
 }
 
 /// The message, with the end of the guest's standard error, where language runtimes write why they give up.
@@ -191,6 +202,10 @@ mod tests {
             ("a", "a"),
             ("a a a b", "a (3 times) b"),
             ("a b a", "a b a"),
+            ("a b a b c", "a b a b c"),
+            ("a b a b a b a c", "a (3 times) b (3 times) a c"),
+            ("x a b c a b c a b c d d e", "x a (3 times) b (3 times) c (3 times) d (2 times) e"),
+            ("a b c d e a b c d e a b c d e", "a b c d e a b c d e a b"),
             ("a b c d e f g h i j k l m n", "a b c d e f g h i j k l"),
         ] {
             let names = names.split_whitespace().map(str::to_owned);
