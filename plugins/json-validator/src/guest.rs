@@ -1,10 +1,11 @@
 //! Functions of `wit/json-validator.wit`.
 
-use crate::{check, twice};
+use crate::{check, correct, twice};
 
 wit_bindgen::generate!({ path: "wit", world: "plugin", generate_all });
 
 use exports::hotcell::json_validator::json_validator::{Draft, Guest, NamedSchema, Problem, Report};
+use exports::hotcell::plugin::{prompts, resources};
 
 struct Plugin;
 export!(Plugin);
@@ -38,5 +39,57 @@ impl Guest for Plugin {
 
     fn parse(text: String) -> Result<Report, String> {
         twice::twice(&text).map(report).map_err(|e| e.to_string())
+    }
+}
+
+/// Path of the only resource, and its text.
+const MANUAL: (&str, &str) = ("manual.md", include_str!("../README.md"));
+
+impl resources::Guest for Plugin {
+    fn list() -> Result<Vec<resources::Entry>, String> {
+        Ok(vec![resources::Entry {
+            path: MANUAL.0.into(),
+            title: Some("Manual of json-validator".into()),
+            description: Some("Drafts of JSON Schema, and what is checked.".into()),
+            mime_type: Some("text/markdown".into()),
+        }])
+    }
+
+    fn read(path: String) -> Result<resources::Content, String> {
+        match path == MANUAL.0 {
+            true => Ok(resources::Content::Text(MANUAL.1.into())),
+            false => Err(format!("there is no {path}; there is {}", MANUAL.0)),
+        }
+    }
+}
+
+impl prompts::Guest for Plugin {
+    fn list() -> Result<Vec<prompts::Entry>, String> {
+        let parameter = |name: &str, what: &str| prompts::Parameter {
+            name: name.into(),
+            description: Some(what.into()),
+            required: true,
+        };
+        Ok(vec![prompts::Entry {
+            name: "correct".into(),
+            title: Some("Correct a JSON document".into()),
+            description: Some("Checks a document, and asks for a corrected one.".into()),
+            parameters: vec![
+                parameter("document", "The document, as JSON text."),
+                parameter("schema", "The schema, as JSON text."),
+            ],
+        }])
+    }
+
+    // The host calls it only with a name of the list, and with all required arguments.
+    fn get(_: String, arguments: Vec<(String, String)>) -> Result<Vec<prompts::Message>, String> {
+        let of = |name: &str| {
+            let found = arguments.iter().find(|(known, _)| known == name);
+            found.map(|(_, value)| value.as_str()).ok_or_else(|| format!("{name} is missing"))
+        };
+        let (document, schema) = (of("document")?, of("schema")?);
+        let problems = check::check(document, schema, &[], boon::Draft::V2020_12, true)?;
+        let text = correct::message(document, schema, &problems);
+        Ok(vec![prompts::Message { role: prompts::Role::User, text }])
     }
 }
