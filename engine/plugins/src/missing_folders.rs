@@ -67,7 +67,7 @@ impl Beyond {
 /// A path among the arguments.
 struct Named {
     path: PathBuf,
-    /// Whether it ends with a slash.
+    /// Whether the path ends with a slash.
     is_folder: bool,
 }
 

@@ -59,6 +59,16 @@ async fn plugins_pass_their_cases() {
     }
 }
 
+/// The example for authors.
+#[test]
+fn json_validator_serves_resources_and_prompts() {
+    let Some(plugins) = plugins() else { return };
+    let runtime = Runtime::new(&RuntimeOptions { calls: 1, ..RuntimeOptions::default() }).unwrap();
+    let wasm = std::fs::read(plugins.join("json-validator/json-validator.wasm")).unwrap();
+    let (description, _) = runtime.describe(&wasm).unwrap();
+    assert_eq!(hotcell_tools::serves::words(&description), ["resources", "prompts"], "run scripts/plugins");
+}
+
 struct Nobody;
 
 impl Broker for Nobody {

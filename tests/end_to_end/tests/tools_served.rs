@@ -68,7 +68,8 @@ fn add(user: &User, module: &str) -> Value {
     user.write("work/notes/wit/deps/hotcell-plugin/plugin.wit", PLUGIN_WIT);
     write(user, "notes/core.wasm", module);
     user.hotcell(["tool", "build", "notes", "--component", "notes/core.wasm"]).end().code(0);
-    user.hotcell(["tool", "add", "notes/out"]).end().code(0);
+    let told = "notes serves resources and prompts to clients of hotcell mcp; it has no tools";
+    user.hotcell(["tool", "add", "notes/out"]).end().code(0).says(told);
     user.hotcell(["tool", "inspect", "notes", "--json"]).end().code(0).json()
 }
 

@@ -140,37 +140,51 @@ fn javascript(folder: &Path, component: &Path) -> Result<(), AuthorError> {
     run(command.current_dir(folder)).map(drop)
 }
 
-/// A core module of all of `src/*.c`, which becomes a component of the types in `wit/`.
+/// A core module of all of `src/*.c`, which becomes a component of the types in `wit/`. With an object in `src`,
+/// as `wit-bindgen c` writes one for its types, it is linked with the C library of WASI.
 fn c(folder: &Path, component: &Path) -> Result<(), AuthorError> {
     let source = folder.join("src");
     let entries = fs::read_dir(&source).map_err(at(&source))?;
-    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let mut files: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|e| e == "c")).collect();
-    files.sort();
+    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.sort();
+    let ending = |wanted: &'static str| {
+        let of = move |path: &&PathBuf| path.extension().is_some_and(|ending| ending == wanted);
+        paths.iter().filter(of).cloned().collect::<Vec<_>>()
+    };
+    let (files, objects) = (ending("c"), ending("o"));
+    let has_libc = !objects.is_empty();
+    let target: &[&str] = match has_libc {
+        true => &["--target=wasm32-wasi"],
+        false => &["--target=wasm32-unknown-unknown", "-nostdlib"],
+    };
     let compiler = std::env::var_os("CC_wasm32_wasip2").unwrap_or_else(|| "clang".into());
     let clang = |arguments: &[&OsStr]| {
         let mut command = Command::new(&compiler);
-        // Without a C library: that of WASI wants the interfaces of WASI 0.1.
-        command.args(["--target=wasm32-unknown-unknown", "-nostdlib"]).args(arguments);
+        command.args(target).args(arguments);
         match run(&mut command) {
             Err(AuthorError::Io { cause, .. }) if cause.kind() == std::io::ErrorKind::NotFound => {
-                let remedy = "sudo apt-get install clang lld".to_owned();
+                let libc = if has_libc { " wasi-libc libclang-rt-dev-wasm32" } else { "" };
+                let remedy = format!("sudo apt-get install clang lld{libc}");
                 Err(AuthorError::Missing { what: "clang", remedy })
             }
             other => other.map(drop),
         }
     };
     // One by one: a clang that runs by another loader than the machine's cannot start itself again.
-    let mut link: Vec<std::ffi::OsString> = ["-fuse-ld=lld", "-Wl,--no-entry", "-o"].map(Into::into).to_vec();
+    let kind = if has_libc { "-mexec-model=reactor" } else { "-Wl,--no-entry" };
+    let mut link: Vec<std::ffi::OsString> = ["-fuse-ld=lld", kind, "-o"].map(Into::into).to_vec();
     link.push(component.into());
+    let mut made = Vec::new();
     for (number, file) in files.iter().enumerate() {
         let object = component.with_extension(format!("{number}.o")).into_os_string();
         let compile = ["-O2", "-Wall", "-c", "-o"].map(OsStr::new);
         clang(&[&compile[..], &[object.as_os_str(), file.as_os_str()]].concat())?;
-        link.push(object);
+        link.push(object.clone());
+        made.push(object);
     }
+    link.extend(objects.into_iter().map(Into::into));
     let linked = clang(&link.iter().map(std::ffi::OsString::as_os_str).collect::<Vec<_>>());
-    link.iter().skip(4).for_each(|object| drop(fs::remove_file(object)));
+    made.iter().for_each(|object| drop(fs::remove_file(object)));
     linked
 }
 

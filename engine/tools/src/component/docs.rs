@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use wasi_preview1_component_adapter_provider as wasi_p1;
+use wasmparser::{Parser, Payload};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::{PackageId, PackageMetadata, Resolve};
 
@@ -50,7 +52,8 @@ pub enum EmbedError {
 }
 
 /// Puts the documentation of the WIT package in this folder, and the manifest, into a component, in place of what it has. A core module
-/// (without WASI) becomes a component first: of the types that it carries, as `wit-bindgen` puts them in, or of this WIT.
+/// becomes a component first: of the types that it carries, as `wit-bindgen` puts them in, or of this WIT; a program of WASI 0.1
+/// (`_start`) becomes one of `wasi:cli/run`.
 ///
 /// # Errors
 /// [`EmbedError::Component`] when the file is not a component, [`EmbedError::Wit`] when the WIT cannot be
@@ -70,9 +73,10 @@ pub fn embed(component: &[u8], wit: &Path, manifest: Option<&str>) -> Result<Vec
     }
     let made;
     let component = if sections::is_core(component) {
-        let whole = match sections::is_unfinished(component) {
-            true => encode(component),
-            false => typed(component, &resolve, package).and_then(|module| encode(&module)),
+        let names = CoreNames::of(component);
+        let whole = match sections::is_unfinished(component) || names.is_command {
+            true => encode(component, &names),
+            false => typed(component, &resolve, package).and_then(|module| encode(&module, &names)),
         };
         made = whole.map_err(|cause| LoadError::NotAComponent {
             message: format!("no component can be made of this core module: {cause:#}"),
@@ -94,8 +98,47 @@ fn typed(module: &[u8], resolve: &Resolve, package: PackageId) -> anyhow::Result
     Ok(module)
 }
 
-fn encode(module: &[u8]) -> anyhow::Result<Vec<u8>> {
-    ComponentEncoder::default().module(module)?.validate(true).encode()
+/// Properties of a core module that decide how a component is made of it.
+struct CoreNames {
+    /// Whether the module imports functions of WASI 0.1.
+    imports_wasi_p1: bool,
+    /// Whether the module is a program, with a start function for its caller.
+    is_command: bool,
+}
+
+impl CoreNames {
+    /// Reads the names of imports and exports. The encoder reports a broken module.
+    fn of(module: &[u8]) -> Self {
+        let mut names = Self { imports_wasi_p1: false, is_command: false };
+        for payload in Parser::new(0).parse_all(module).map_while(Result::ok) {
+            match payload {
+                Payload::ImportSection(imports) => {
+                    let mut all = imports.into_imports().map_while(Result::ok);
+                    names.imports_wasi_p1 |=
+                        all.any(|import| import.module == wasi_p1::WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME);
+                }
+                Payload::ExportSection(exports) => {
+                    names.is_command |=
+                        exports.into_iter().map_while(Result::ok).any(|export| export.name == "_start");
+                }
+                _ => {}
+            }
+        }
+        names
+    }
+}
+
+/// Makes a component of a core module with types, with WASI 0.1 on top of WASI 0.2 if it imports that.
+fn encode(module: &[u8], names: &CoreNames) -> anyhow::Result<Vec<u8>> {
+    let mut encoder = ComponentEncoder::default().module(module)?;
+    if names.imports_wasi_p1 || names.is_command {
+        let adapter = match names.is_command {
+            true => wasi_p1::WASI_SNAPSHOT_PREVIEW1_COMMAND_ADAPTER,
+            false => wasi_p1::WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
+        };
+        encoder = encoder.adapter(wasi_p1::WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, adapter)?;
+    }
+    encoder.validate(true).encode()
 }
 
 /// Manifest in a component, if it is text within the length limit.

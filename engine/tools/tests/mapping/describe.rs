@@ -308,3 +308,32 @@ fn core_module_becomes_component_when_built() {
     assert_eq!(docs::manifest(&built).as_deref(), Some("x = 1"));
     assert_eq!(description(&built).unwrap().exports.len(), 3);
 }
+
+/// Modules as compilers for WASI 0.1 make them, a library and a program.
+#[test]
+fn modules_of_wasi_p1_become_components() {
+    const WRITE: &str = r#"(import "wasi_snapshot_preview1" "fd_write"
+        (func (param i32 i32 i32 i32) (result i32)))
+        (memory (export "memory") 1)"#;
+    let library = r#"(func (export "_initialize")) (func (export "answer") (result i32) (i32.const 42))"#;
+    let program = r#"(func (export "_start"))"#;
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("world.wit"), "package a:b; world plugin { export answer: func() -> u32; }")
+        .unwrap();
+    for (imports, body, path) in [
+        (WRITE, library, "answer"),
+        ("", library, "answer"),
+        (WRITE, program, "wasi:cli/run@0.2."),
+        (r#"(memory (export "memory") 1)"#, program, "wasi:cli/run@0.2."),
+    ] {
+        let module = wat::parse_str(format!("(module {imports} {body})")).unwrap();
+        let built = embed(&module, folder.path(), Some("x = 1")).unwrap();
+        let made = description(&built).unwrap();
+        assert_eq!(made.exports.len(), 1, "{body}");
+        assert!(made.exports[0].path.starts_with(path), "{}", made.exports[0].path);
+        assert_eq!(docs::manifest(&built).as_deref(), Some("x = 1"));
+    }
+    let unknown = r#"(module (import "wasi_snapshot_preview9" "f" (func)) (func (export "answer") (result i32) (i32.const 1)))"#;
+    let error = embed(&wat::parse_str(unknown).unwrap(), folder.path(), None).unwrap_err().to_string();
+    assert!(error.contains("wasi_snapshot_preview9"), "{error}");
+}
