@@ -45,7 +45,8 @@ struct Package {
     said: String,
     /// Output of running tests.
     output: HashMap<String, String>,
-    /// Tests with a start event, and those with an end event.
+    /// Tests that the script listed, those with a start event, and those with an end event.
+    listed: HashSet<String>,
     started: HashSet<String>,
     ended: HashSet<String>,
     /// Printed results, by test. `go` before 1.20 has no event for a result that follows text without a
@@ -224,6 +225,15 @@ impl State {
             }
             (None, "output", _) => {
                 let text = line.output.unwrap_or_default();
+                if let Some(test) = package.started_behind(&text) {
+                    package.begun = true;
+                    package.started.insert(test.clone());
+                    out.push(Event::Started(id(&name, &test), None, None));
+                } else if let Some((test, status, ms)) = printed_result(&text)
+                    && package.printed.len() < MAX_CASES
+                {
+                    package.printed.insert(test.to_owned(), (status, ms));
+                }
                 if package.said.len() < MAX_DETAIL_BYTES && self.kept < MAX_OUTPUT_BYTES {
                     self.kept += text.len();
                     package.said.push_str(&text);
@@ -264,7 +274,12 @@ impl State {
         package.program = Some(mark.program.to_owned());
         match mark.kind {
             "program" => out.push(Event::Named(mark.program.to_owned(), clip(name, MAX_NAME_BYTES))),
-            "test" => self.listed += 1,
+            "test" => {
+                self.listed += 1;
+                if package.listed.len() < MAX_CASES {
+                    package.listed.insert(mark.rest.to_owned());
+                }
+            }
             "version" => {
                 let version = Some(clip(mark.rest.trim_start_matches("go"), 100));
                 out.push(Event::Session(Runtime { version, interpreter: None }));
@@ -323,6 +338,14 @@ impl State {
 }
 
 impl Package {
+    /// Listed test that starts behind text without a newline, as `TestMain` may print it:
+    /// `text=== RUN   TestA`. `go` before 1.20 has no event for it.
+    fn started_behind(&self, text: &str) -> Option<String> {
+        let (before, test) = text.trim_end().rsplit_once("=== RUN   ")?;
+        let new = !before.is_empty() && self.listed.contains(test) && !self.started.contains(test);
+        new.then(|| test.to_owned())
+    }
+
     /// Reports results that were only printed; returns the number of subtests without a start event.
     fn take_printed(&mut self, package: &str, out: &mut Vec<Event>) -> u64 {
         let mut subtests = 0;

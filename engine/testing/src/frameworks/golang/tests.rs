@@ -306,3 +306,90 @@ fn failing_go_example_shows_output() {
     let seen = live.seen().iter().find(|seen| seen.id.ends_with("ExampleHello")).unwrap();
     assert_eq!(seen.message.as_deref(), Some("got:\nhello\nwant:\nbye"));
 }
+
+#[test]
+fn first_go_test_behind_unterminated_text_of_testmain_counts() {
+    let run = |before: &str, result: &str| {
+        let text = [
+            begun(&["TestA", "TestB"]),
+            said("", &format!("{before}=== RUN   TestA\n")),
+            said("", &format!("text--- {result}: TestA (0.01s)\n")),
+            of("run", "TestB"),
+            of("pass", "TestB"),
+            line(if result == "FAIL" { "fail" } else { "pass" }, ""),
+        ];
+        followed(&text.concat(), "")
+    };
+    for (before, result, want) in [
+        ("setup...", "PASS", Some(Some(Status::Passed))),
+        ("setup...", "FAIL", Some(Some(Status::Failed))),
+        ("=== RUN   ", "SKIP", Some(Some(Status::Skipped))),
+        // `go` itself has an event for a start at the beginning of a line.
+        ("", "PASS", None),
+    ] {
+        let live = run(before, result);
+        let id = format!("{PACKAGE}::TestA");
+        assert_eq!(statuses(&live).get(id.as_str()).copied(), want, "{before:?} {result}");
+        assert_eq!((live.faults, live.collected), (0, Some(2)), "{before:?} {result}");
+    }
+    // A test that nobody listed does not start, and no test starts twice.
+    for said_twice in ["x=== RUN   TestC\n", "x=== RUN   TestB\n"] {
+        let text = [
+            begun(&["TestB"]),
+            of("run", "TestB"),
+            of("pass", "TestB"),
+            said("", said_twice),
+            line("pass", ""),
+        ];
+        assert_eq!(followed(&text.concat(), "").started(), 1, "{said_twice}");
+    }
+}
+
+/// Runs the script with a stand-in for a test program, and returns the names that it lists.
+#[cfg(target_os = "linux")]
+fn listed_by_script(before: &str, names: &str, after: &str) -> Vec<String> {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let (program, script) = (folder.path().join("program"), folder.path().join("go.sh"));
+    for (file, text) in [("before", before), ("names", names), ("after", after)] {
+        std::fs::write(folder.path().join(file), text).unwrap();
+    }
+    let body =
+        "#!/bin/sh\ncd \"${0%/*}\"\ncat before\n[ \"$1\" = '-test.list=^$' ] || cat names\ncat after\n";
+    std::fs::write(&program, body).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::write(&script, include_str!("../sh/go.sh")).unwrap();
+    let report = folder.path().join("reports/go.txt");
+    std::fs::create_dir(folder.path().join("reports")).unwrap();
+    // A report that exists needs no `go env`.
+    std::fs::write(&report, "").unwrap();
+    let ran = std::process::Command::new("sh")
+        .arg(&script)
+        .args([&report, &program])
+        .env("HOTCELL_LIST", "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8(ran.stdout).unwrap();
+    let names = text.lines().filter_map(|line| line.strip_prefix("@hotcell\ttest\t")?.split_once('\t'));
+    names.map(|(_, name)| name.to_owned()).collect()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn go_list_is_separated_from_text_of_testmain() {
+    let names = "TestPrints\nTest_\u{e4}\nFuzzX\nBenchmarkB\nExampleX\n";
+    let want = ["TestPrints", "Test_\u{e4}", "FuzzX", "ExampleX"];
+    for (before, after) in [
+        ("", ""),
+        ("setup...", ""),
+        ("setup...", "teardown"),
+        ("setup...\n", "teardown\n"),
+        ("Test setup\nTesting ", "TestDone in no time\n"),
+        ("Testing: ", "Test"),
+        ("a", "a"),
+        ("", "Tests took 3 s\nok.\n"),
+    ] {
+        assert_eq!(listed_by_script(before, names, after), want, "{before:?} {after:?}");
+        assert_eq!(listed_by_script(before, "", after), [""; 0], "no test: {before:?} {after:?}");
+    }
+}

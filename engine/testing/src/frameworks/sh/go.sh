@@ -14,13 +14,34 @@ done
 {
     printf '@hotcell\tprogram\t%s\n' "$program"
     [ -z "$version" ] || printf '@hotcell\tversion\t%s\t%s\n' "$program" "$version"
-    list=$("$1" -test.list="$pattern" 2>/dev/null </dev/null)
-    # What TestMain prints before the list may end within a line. A list of nothing shows it alone.
-    if printf '%s\n' "$list" | grep -qv '^\(Test\|Example\|Fuzz\|Benchmark\)'; then
-        list=${list#"$("$1" -test.list='^$' 2>/dev/null </dev/null)"}
+    "$1" -test.list="$pattern" >"$now.all" 2>/dev/null </dev/null
+    # TestMain may print before and after the list, and end its text within a line. A list of nothing shows it alone.
+    : >"$now.none"
+    if LC_ALL=C grep -qv '^\(Test\|Example\|Fuzz\|Benchmark\)[^ !-/:-@]*$' "$now.all"; then
+        "$1" -test.list='^$' >"$now.none" 2>/dev/null </dev/null
     fi
-    printf '%s\n' "$list" |
-        sed -n "s/^\(Test\|Example\|Fuzz\)\(.*\)\$/@hotcell${tab}test${tab}$program${tab}\1\2/p"
+    LC_ALL=C awk -v head="@hotcell${tab}test${tab}$program${tab}" '
+        function is_name(line) {
+            return line ~ /^(Test|Example|Fuzz|Benchmark)/ && line !~ /[\001-\057\072-\100\133-\136\140\173-\177]/
+        }
+        function first(text) { return index(text, "\n") ? substr(text, 1, index(text, "\n") - 1) : text }
+        FILENAME == ARGV[1] { none = none $0 "\n"; next }
+        { all = all $0 "\n" }
+        END {
+            # No test: the text alone.
+            if (none != "" && all == none) exit
+            # The text before ends where both differ, or earlier if the text after begins as the first name does.
+            for (at = 0; at < length(none) && substr(all, at + 1, 1) == substr(none, at + 1, 1);) at++
+            for (end = at; end >= 0 && !is_name(first(substr(all, end + 1, 1000)));) end--
+            if (end < 0) end = 0
+            after = substr(none, end + 1)
+            all = substr(all, end + 1)
+            from = length(all) - length(after)
+            if (after != "" && from > 0 && substr(all, from + 1) == after) all = substr(all, 1, from)
+            count = split(all, lines, "\n")
+            for (n = 1; n <= count; n++) if (is_name(lines[n]) && lines[n] !~ /^Benchmark/) print head lines[n]
+        }' "$now.none" "$now.all"
+    rm -rf "$now.none" "$now.all"
     printf '@hotcell\tstart\t%s\t%s\n' "$program" "$PWD"
 } >"$now"
 cat "$now"
