@@ -286,3 +286,32 @@ proptest! {
         prop_assert_eq!(plain(got), plain(all));
     }
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn list_of_any_harness_is_read_by_script() {
+    use std::os::unix::fs::PermissionsExt;
+    for (list, want) in [
+        ("a: test\nm::b: test\n", vec!["a", "m::b"]),
+        ("a: test\nm::b: benchmark\n", vec!["a", "m::b"]),
+        ("[kind] a b: test\nfast: bench\n", vec!["[kind] a b", "fast"]),
+        ("fast: bench\n", vec!["fast"]),
+        ("a: benches\nnothing\n", vec![]),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let (program, script) = (folder.path().join("program"), folder.path().join("cargo.sh"));
+        std::fs::write(folder.path().join("list"), list).unwrap();
+        std::fs::write(&program, "#!/bin/sh\ncat \"${0%/*}/list\"\n").unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::fs::write(&script, include_str!("../sh/cargo.sh")).unwrap();
+        // A report that exists needs no `cargo --version`.
+        let report = folder.path().join("report");
+        std::fs::write(&report, "").unwrap();
+        let mut sh = std::process::Command::new("sh");
+        sh.arg(&script).args([&report, &folder.path().to_path_buf(), &program]);
+        let ran = sh.env("HOTCELL_LIST", "1").output().unwrap();
+        let text = String::from_utf8(ran.stdout).unwrap();
+        let tests = text.lines().filter_map(|line| line.strip_prefix("@hotcell\ttest\t")?.split_once('\t'));
+        assert_eq!(tests.map(|(_, name)| name).collect::<Vec<_>>(), want, "{list}");
+    }
+}

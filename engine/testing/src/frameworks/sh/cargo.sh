@@ -1,5 +1,6 @@
 # hotcell's. cargo starts every test program through this, and so does rustdoc, whose programs are left alone.
 # What is said here is said before and after a program, never by it; the report gets the same lines.
+# libtest lists `NAME: benchmark`, libtest-mimic `NAME: bench`.
 report=$1 target=$2 lcov=$HOTCELL_LCOV only=$HOTCELL_ONLY rest=$HOTCELL_REST listing=$HOTCELL_LIST
 shift 2
 unset HOTCELL_LCOV HOTCELL_ONLY HOTCELL_REST HOTCELL_LIST
@@ -45,15 +46,15 @@ tab=$(printf '\t') program=$1 log=$report.log version= skipped=
 list=$("$@" --list --format terse 2>/dev/null </dev/null) || list=
 # Of a part of the tests, those of this program; none of them is a run of no test.
 tests=
-case $list in *': test'* | *': benchmark'*) tests=1 ;; esac
+case $list in *': test'* | *': bench'*) tests=1 ;; esac
 if [ -n "$only" ] && [ -n "$tests" ]; then
-    list=$(printf '%s\n' "$list" | awk 'NR == FNR { wanted[$0] = 1; next } { name = $0; sub(/: (test|benchmark)$/, "", name); if (name in wanted) print }' "$only" -)
+    list=$(printf '%s\n' "$list" | awk 'NR == FNR { wanted[$0] = 1; next } { name = $0; sub(/: (test|bench|benchmark)$/, "", name); if (name in wanted) print }' "$only" -)
     OLDIFS=$IFS
     IFS='
 '
     set -f
     # shellcheck disable=SC2046 # a word for each line
-    set -- "$@" --exact $(printf '%s\n' "${list:-hotcell: no test has this name}" | sed -e 's/: test$//' -e 's/: benchmark$//' -e 's/^\[[^]]*\] //')
+    set -- "$@" --exact $(printf '%s\n' "${list:-hotcell: no test has this name}" | sed -e 's/: test$//' -e 's/: bench$//' -e 's/: benchmark$//' -e 's/^\[[^]]*\] //')
     set +f
     IFS=$OLDIFS
 elif [ -n "$only" ] && [ -z "$rest" ]; then
@@ -70,8 +71,9 @@ export RUST_TEST_THREADS
     printf '@hotcell\tprogram\t%s\n' "$program"
     [ -z "$version" ] || printf '@hotcell\tversion\t%s\t%s\n' "$program" "$version"
     printf '%s\n' "$list" | sed -n -e "s|^\(.*\): test\$|@hotcell${tab}test${tab}$program${tab}\1|p" \
+        -e "s|^\(.*\): bench\$|@hotcell${tab}test${tab}$program${tab}\1|p" \
         -e "s|^\(.*\): benchmark\$|@hotcell${tab}test${tab}$program${tab}\1|p"
-    case $list in *': test'* | *': benchmark'*)
+    case $list in *': test'* | *': bench'*)
         # Deprecated, and still the only thing that says what came of each test apart from what tests print. libtest writes the log
         # beside its output; harnesses that have its options (libtest-mimic) write it in place of their output. A run of no test shows
         # which: only libtest's says so on its output then.
