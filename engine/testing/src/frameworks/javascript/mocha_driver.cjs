@@ -44,6 +44,8 @@ class Reporter {
         hooks.push([test, error]);
         return;
       }
+      // The first error is the reason; a later one, or `done` once more, follows from it.
+      if (errors.has(test)) return;
       errors.set(test, error);
       if (open.has(id(test))) end(test, 'failed', crash(told(error)));
       // It had ended: a late error, or `done` once more.

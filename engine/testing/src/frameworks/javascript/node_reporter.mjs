@@ -55,7 +55,9 @@ function done(d, passed) {
 
 function ended(d, passed) {
   const mentions = fs.readFileSync(d.file, 'utf8').includes('node:test');
-  const said = stderr || 'its process ended with an exit code that is not 0';
+  const error = d.details?.error;
+  const late = error?.failureType === 'testTimeoutFailure' ? told(error.cause ?? error) : '';
+  const said = late || stderr || 'its process ended with an exit code that is not 0';
   const open = [...known.values()].some((count) => count > 0);
   if (!passed && !failed) group('errored', said);
   else if (open) group('errored', 'it ended before all of its tests were done');
