@@ -223,6 +223,16 @@ pub trait Framework: Debug + Sync {
         None
     }
 
+    /// Standard error up to the framework's summary of a program that ended badly.
+    fn of_tests<'a>(&self, stderr: &'a str) -> &'a str {
+        stderr
+    }
+
+    /// True for a trimmed line of standard error that the framework itself writes, about its progress.
+    fn is_own_line(&self, _line: &str) -> bool {
+        false
+    }
+
     /// Host folders with the project's dependencies, to be mounted read-only, and their paths below the home
     /// folder inside. `variable` looks up this process's environment.
     fn stores(

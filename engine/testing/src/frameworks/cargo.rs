@@ -237,6 +237,17 @@ impl Framework for Cargo {
         live.started() == 0 && live.seen().iter().any(|s| s.status == Some(Status::Errored))
     }
 
+    fn of_tests<'a>(&self, stderr: &'a str) -> &'a str {
+        // Of several programs the first.
+        stderr.split("\nerror: test failed, to rerun").next().unwrap_or(stderr)
+    }
+
+    fn is_own_line(&self, line: &str) -> bool {
+        const OWN: [&str; 5] =
+            ["Compiling ", "Finished ", "Running ", "Doc-tests ", "warning: `--logfile` is deprecated"];
+        OWN.iter().any(|own| line.starts_with(own))
+    }
+
     fn explain(&self, stderr: &str) -> Option<String> {
         let absent = [
             "no matching package named",

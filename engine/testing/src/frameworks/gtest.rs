@@ -227,7 +227,11 @@ impl Prints for Lines {
             && running.said.lines().any(|line| line.ends_with(": Skipped"))
         {
             let (message, at) = why(&running.said);
-            let words = message.as_deref().map(str::trim).unwrap_or_default();
+            // Google Test prints it twice.
+            let mut words: Vec<&str> =
+                message.as_deref().map(str::trim).unwrap_or_default().lines().collect();
+            words.dedup();
+            let words = words.join("\n");
             let message = Some(clip(
                 &format!("it did not run: an Environment of its program was skipped: {words}"),
                 MAX_MESSAGE_BYTES,
@@ -240,21 +244,30 @@ impl Prints for Lines {
         }
         let undone = running.tests.keys().filter(|t| !Self::is_off(t)).any(|t| !running.begun.contains(t));
         let open = running.open.take().is_some();
-        if code != 0 && (!running.bad || open || undone && code != 1) {
+        // A failure of an Environment is outside of all tests.
+        let outside = first(&running.said, &[": Failure"]);
+        if code != 0 && (!running.bad || open || undone && code != 1 || outside.0.is_some()) {
             let more = if open || undone { " before all of its tests were done" } else { "" };
-            let said = std::mem::take(&mut running.said);
-            let (id, (_, at)) = (running.program.clone(), why(&said));
-            running.group(id, (Some(format!("{}{more}", runner::ending(code))), at), out);
+            let (id, (words, at)) = (running.program.clone(), outside);
+            let words = words.map(|words| format!(": {}", words.trim())).unwrap_or_default();
+            running.group(id, (Some(format!("{}{more}{words}", runner::ending(code))), at), out);
         }
     }
 }
 
-/// The first failure in the output.
+/// The first failure or skip in the output.
 fn why(said: &str) -> Why {
-    let mut lines = said.lines().skip_while(|l| !l.ends_with(": Failure") && !l.ends_with(": Skipped"));
+    first(said, &[": Failure", ": Skipped"])
+}
+
+/// The first message whose head ends so.
+fn first(said: &str, heads: &[&str]) -> Why {
+    let mut lines = said.lines().skip_while(|l| !heads.iter().any(|head| l.ends_with(head)));
     let Some(head) = lines.next() else { return (None, None) };
     let message = lines
-        .take_while(|l| !l.ends_with(": Failure") && !l.starts_with("[ "))
+        .take_while(|l| {
+            !l.ends_with(": Failure") && !["[ ", "[-", "[="].iter().any(|sign| l.starts_with(sign))
+        })
         .collect::<Vec<_>>()
         .join("\n");
     (Some(message).filter(|m| !m.trim().is_empty()), native::place(head))

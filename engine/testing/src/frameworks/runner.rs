@@ -109,17 +109,28 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Ran>, ReportError> {
     Ok(programs)
 }
 
+/// Words of [`ending`] for a signal.
+const BY_SIGNAL: &str = "ended the test program";
+/// Words of [`ending`] for an exit code.
+const BY_CODE: &str = "the test program ended with exit code";
+
 /// Describes an exit code in shell convention, for people.
 #[must_use]
 pub fn ending(code: i32) -> String {
     match code {
-        132 => "SIGILL ended the test program".to_owned(),
-        134 => "SIGABRT ended the test program".to_owned(),
-        137 => "SIGKILL ended the test program".to_owned(),
-        139 => "SIGSEGV ended the test program".to_owned(),
-        129..=192 => format!("signal {} ended the test program", code - 128),
-        code => format!("the test program ended with exit code {code}"),
+        132 => format!("SIGILL {BY_SIGNAL}"),
+        134 => format!("SIGABRT {BY_SIGNAL}"),
+        137 => format!("SIGKILL {BY_SIGNAL}"),
+        139 => format!("SIGSEGV {BY_SIGNAL}"),
+        129..=192 => format!("signal {} {BY_SIGNAL}", code - 128),
+        code => format!("{BY_CODE} {code}"),
     }
+}
+
+/// True for a message with the words of [`ending`]: the program's own reason is on its standard error.
+#[must_use]
+pub fn is_ending(message: &str) -> bool {
+    message.contains(BY_SIGNAL) || message.contains(BY_CODE)
 }
 
 #[cfg(test)]

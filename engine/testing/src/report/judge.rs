@@ -13,6 +13,7 @@ use crate::case::{Case, Entry, FinalReport, ReportError, Status};
 use crate::framework::{Ecosystem, ExitMeaning, Followed, Framework};
 use crate::live::{LiveLog, Seen};
 use crate::report::Totals;
+use crate::runner;
 use crate::text::clip;
 
 mod repeated;
@@ -150,7 +151,14 @@ pub fn judge(
     }
     // A conftest.py or settings that prevent the start are missing from every report.
     let silent = missing && cases.is_empty() && exit != Some(ExitMeaning::NotInstalled);
-    let printed = (silent && verdict == Verdict::Unusable).then(|| last_words(framework, outcome)).flatten();
+    let printed = if silent && verdict == Verdict::Unusable {
+        explained(framework, outcome).or_else(|| last_words(framework, outcome))
+    } else {
+        let died =
+            |case: &Case| !case.status.is_good() && case.message.as_deref().is_some_and(runner::is_ending);
+        let died = matches!(verdict, Verdict::Failed | Verdict::Unusable) && cases.iter().any(died);
+        died.then(|| last_words(framework, outcome)).flatten()
+    };
     let stopped = live.finished.as_ref().and_then(|(_, stopped)| stopped.clone());
     let ran = !matches!(verdict, Verdict::NotInstalled | Verdict::Refused | Verdict::Quarantined);
     let reasons: Vec<String> = note
@@ -180,13 +188,16 @@ fn unbuilt(asked: Asked<'_>, totals: &Totals) -> Option<String> {
     many.then(|| format!("{} of {all} tests were skipped, and {what}", totals.skipped))
 }
 
-/// Last output of the program for people.
+/// The framework's explanation of its standard error.
+fn explained(framework: &dyn Framework, outcome: &Outcome) -> Option<String> {
+    framework.explain(outcome.stderr.text.as_deref()?)
+}
+
+/// Last lines on standard error, without the framework's own.
 fn last_words(framework: &dyn Framework, outcome: &Outcome) -> Option<String> {
-    let text = outcome.stderr.text.as_deref()?;
-    if let Some(known) = framework.explain(text) {
-        return Some(known);
-    }
-    let mut lines: Vec<_> = text.lines().rev().map(str::trim).filter(|l| !l.is_empty()).take(3).collect();
+    let text = framework.of_tests(outcome.stderr.text.as_deref()?);
+    let lines = text.lines().rev().map(str::trim);
+    let mut lines: Vec<_> = lines.filter(|l| !l.is_empty() && !framework.is_own_line(l)).take(3).collect();
     lines.reverse();
     (!lines.is_empty()).then(|| format!("it printed last: {}", clip(&lines.join(" / "), 400)))
 }

@@ -103,7 +103,7 @@ proptest! {
 
 #[test]
 fn skipped_gtest_environment_skips_its_tests() {
-    let skip = "[----------] Global test environment set-up.\n./env_test.cc:2: Skipped\nno device here\n";
+    let skip = "[----------] Global test environment set-up.\n./env_test.cc:2: Skipped\nno device here\nno device here\n[----------] Global test environment tear-down\n";
     for (said, code, want) in [(skip, 0, Some(Status::Skipped)), ("", 0, None), (skip, 1, None)] {
         let live = followed(&[&begun(&["Disk.Reads", "Disk.DISABLED_X"]), said, &done(code)].concat());
         let of_disk = live.position("a/cart::Disk.Reads").and_then(|at| live.seen()[at].status);
@@ -111,5 +111,29 @@ fn skipped_gtest_environment_skips_its_tests() {
         if want.is_some() {
             assert!(of(&live, "Disk.Reads").message.as_deref().unwrap().ends_with("skipped: no device here"));
         }
+    }
+}
+
+#[test]
+fn failing_gtest_environment_is_named() {
+    let run = "[ RUN      ] Cart.Adds\n";
+    let bad = format!("{run}a.cc:1: Failure\nFailed\n[  FAILED  ] Cart.Adds (0 ms)\n");
+    let good = format!("{run}[       OK ] Cart.Adds (0 ms)\n");
+    let down = "[----------] Global test environment tear-down\nenv.cc:4: Failure\nFailed\nnot clean\n[==========] 1 test\n";
+    let ended = "the test program ended with exit code 1";
+    for (text, want) in [
+        (format!("{good}{down}"), Some((format!("{ended}: Failed\nnot clean"), Some(4)))),
+        (format!("{bad}{down}"), Some((format!("{ended}: Failed\nnot clean"), Some(4)))),
+        (
+            format!("x.cc:9: Skipped\noff\n{bad}{down}"),
+            Some((format!("{ended}: Failed\nnot clean"), Some(4))),
+        ),
+        (format!("x.cc:9: Skipped\noff\n{bad}"), None),
+        (good.clone(), Some((ended.to_owned(), None))),
+    ] {
+        let live = followed(&format!("{}{text}{}", begun(&["Cart.Adds"]), done(1)));
+        let program = live.position("a/cart").map(|at| &live.seen()[at]);
+        let got = program.map(|p| (p.message.clone().unwrap(), p.at.as_ref().map(|(_, line)| *line)));
+        assert_eq!(got, want, "{text}");
     }
 }

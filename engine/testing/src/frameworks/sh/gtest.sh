@@ -140,7 +140,13 @@ for file in $(programs "$where" | sed 's/ /\v/g'); do
         if [ "$listed" != 0 ]; then
             bad=1
             cat "$build/said" >&2
-            why=$(awk 'NF { last = $0 } END { gsub(/[[:cntrl:]]/, " ", last); print substr(last, 1, 1000) }' "$build/said")
+            # The shell's own word for a signal stands last, below the reason.
+            why=$(awk '
+                NF { gsub(/[[:cntrl:]]/, " "); sub(/^ +/, ""); before = last; last = text; text = $0 }
+                END {
+                    all = (before == "" ? "" : before " / ") (last == "" ? "" : last " / ") text
+                    print substr(all, 1, 1000)
+                }' "$build/said")
             say broken "$program" "0 it ended with status $listed before it listed its tests${why:+: $why}"
         fi
         continue

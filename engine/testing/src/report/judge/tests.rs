@@ -3,6 +3,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::Verdict;
 use crate::event::{Ended, Event, Runtime};
+use crate::frameworks::cargo::Cargo;
+use crate::frameworks::gtest::GoogleTest;
 use crate::frameworks::jest::Jest;
 use crate::frameworks::pytest::Pytest;
 
@@ -253,6 +255,43 @@ fn unbuilt_extension_is_noted_with_many_skips() {
     ] {
         assert_eq!(unbuilt(asked, &totals(passed, skipped)).as_deref(), want);
         assert_eq!(unbuilt(Asked::default(), &totals(passed, skipped)), None);
+    }
+}
+
+#[test]
+fn end_of_test_program_is_explained_by_its_standard_error() {
+    let cargos = "   Compiling a v0.1.0\n     Running unittests src/lib.rs\nthread 'a' has overflowed its stack\nfatal runtime error: stack overflow\nerror: test failed, to rerun pass `--lib`\n\nCaused by:\n  exit status: 134\n";
+    let asserted = "\nt: t.cc:3: Assertion `n == 4' failed.\nAborted\n";
+    for (framework, stderr, code, want) in [
+        (
+            &GoogleTest as &dyn Framework,
+            asserted,
+            134,
+            Some("t: t.cc:3: Assertion `n == 4' failed. / Aborted"),
+        ),
+        (&GoogleTest, "", 134, None),
+        (&GoogleTest, asserted, 1, Some("t: t.cc:3: Assertion `n == 4' failed. / Aborted")),
+        // Nothing was ended: what the tests printed explains nothing.
+        (&GoogleTest, asserted, 0, None),
+        (
+            &Cargo,
+            cargos,
+            134,
+            Some("thread 'a' has overflowed its stack / fatal runtime error: stack overflow"),
+        ),
+    ] {
+        let mut log = live("f");
+        if code != 0 {
+            let message = Some(format!("{} before all", runner::ending(code)));
+            log.apply(&Event::Group(Ended { message, ..ended("program", Status::Errored) }, 0));
+        }
+        log.apply(&Event::Finished(1, None));
+        let mut outcome = exited(1);
+        outcome.stderr.text = Some(stderr.to_owned());
+        let reason =
+            judge(framework, Asked::default(), report("f"), &log, &outcome).reason.unwrap_or_default();
+        let printed = reason.split("; ").find_map(|part| part.strip_prefix("it printed last: "));
+        assert_eq!(printed, want, "{} {code}: {reason}", framework.name());
     }
 }
 
