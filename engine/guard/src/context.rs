@@ -17,6 +17,9 @@ use crate::value::Value;
 pub(crate) const LATE: &str = "out of time";
 /// Maximum number of external files that a file executes; beyond it the file counts as not read.
 const MAX_HANDED_FILES: usize = 4096;
+/// Language of what a part executes beyond the recorded arguments of unknown programs: it counts only where the part
+/// itself is executed.
+const BEYOND: &str = "a further argument of a program";
 /// Maximum length of such a path, in bytes: the system's own limit.
 const MAX_HANDED_PATH: usize = 4096;
 
@@ -69,6 +72,8 @@ pub(crate) struct Cx<'p> {
     /// Code outside the parts that they execute.
     pub(crate) executes: Vec<Handed>,
     handed: FxHashSet<Handed>,
+    /// Number of recorded arguments of unknown programs.
+    given: usize,
     /// Why some part could not be read.
     pub(crate) unread: Option<String>,
     /// Output of archives and decoders so far, in bytes.
@@ -100,6 +105,7 @@ impl<'p> Cx<'p> {
             bytes_seen: 0,
             executes: Vec::new(),
             handed: FxHashSet::default(),
+            given: 0,
             unread: None,
             unpacked: 0,
             entries: 0,
@@ -304,7 +310,13 @@ impl<'p> Cx<'p> {
         if !self.handed.insert(handed.clone()) {
             return;
         }
-        if self.executes.len() >= MAX_HANDED_FILES {
+        if matches!(handed.source, HandedSource::Given(_)) {
+            if self.given >= MAX_HANDED_FILES {
+                self.hand(HandedSource::Text, Executed::Unread(BEYOND.to_owned()));
+                return;
+            }
+            self.given += 1;
+        } else if self.executes.len() - self.given >= MAX_HANDED_FILES {
             self.not_read("too many files that are executed");
             return;
         }

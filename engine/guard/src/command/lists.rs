@@ -402,3 +402,13 @@ pub(super) const TELLING: &[&str] = &[
     "currentversion",
     "winlogon",
 ];
+
+/// Shells, interpreters and programs that start others: what a command line that hides its program leads to.
+pub(super) const STARTERS: &[&str] = &[
+    "sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "fish", "csh", "tcsh", "busybox", "python", "python2",
+    "python3", "pypy3", "perl", "ruby", "php", "lua", "luajit", "node", "nodejs", "deno", "bun", "tclsh",
+    "Rscript", "java", "awk", "gawk", "mawk", "sed", "make", "env", "sudo", "su", "doas", "nohup", "timeout",
+    "nice", "setsid", "chroot", "unshare", "nsenter", "socat", "gdb", "vim", "vi", "ed", "eval", "exec",
+    "source", "command", "builtin", "openssl", "pip", "pip3", "npm", "npx", "cargo", "go", "docker",
+    "podman", "gcc", "cc", "tar", "zip", "unzip",
+];

@@ -210,6 +210,11 @@ pub(crate) fn loads(name: &str, value: &str) -> Vec<Item> {
     environment::loads(name, value, &place::AnyFiles)
 }
 
+/// Names of programs that the guard knows.
+pub(crate) fn programs() -> impl Iterator<Item = &'static str> {
+    [lists::HARMLESS, lists::RULED, lists::DATA, lists::STARTERS].into_iter().flatten().copied()
+}
+
 /// True when a path is an alias of standard input.
 pub(crate) fn is_stdin(path: &str) -> bool {
     path == "-" || place::is_stdin(path)

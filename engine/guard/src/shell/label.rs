@@ -8,11 +8,14 @@ use std::ops::Range;
 pub(super) struct Labels {
     depth: usize,
     expected: bool,
+    /// The pattern continues after `\\` at the end of the last line.
+    open: bool,
 }
 
 impl Labels {
     /// Bytes of a line, which has text and is no comment, that are a pattern of `case`.
     pub(super) fn of(&mut self, code: &str) -> Range<usize> {
+        let code = uncommented(code);
         let first = code.split_whitespace().next().unwrap_or_default();
         let begins = first == "case";
         let from = match begins {
@@ -24,8 +27,31 @@ impl Labels {
             self.depth = self.depth.saturating_sub(1);
         }
         self.expected = begins && code.ends_with(" in") || code.ends_with(";;") || code.ends_with(";&");
-        from.and_then(|from| Some(from..from + closing(&code[from..])?)).unwrap_or(0..0)
+        let from = from.or(self.open.then_some(0));
+        let end = from.and_then(|from| closing(&code[from..]).map(|end| from + end));
+        self.open = from.is_some() && end.is_none() && code.ends_with('\\') && !code.contains('(');
+        match from {
+            Some(from) => from..end.unwrap_or(if self.open { code.len() } else { from }),
+            None => 0..0,
+        }
     }
+}
+
+/// A line without its comment and the spaces before it.
+fn uncommented(code: &str) -> &str {
+    let (mut quote, mut escaped, mut last) = (None, false, b' ');
+    for (at, byte) in code.bytes().enumerate() {
+        match (quote, byte) {
+            _ if escaped => escaped = false,
+            (None | Some(b'"'), b'\\') => escaped = true,
+            (Some(open), _) if open == byte => quote = None,
+            (None, b'\'' | b'"') => quote = Some(byte),
+            (None, b'#') if last.is_ascii_whitespace() => return code[..at].trim_end(),
+            _ => {}
+        }
+        last = byte;
+    }
+    code
 }
 
 /// Offset of the first `)` that is neither quoted nor escaped.
@@ -66,6 +92,12 @@ mod tests {
             ("case $x in\n\"a)b\"*) x;;\nesac\n;;\n*d)", &["\"a)b\"*"]),
             // Nested, and a subshell after it.
             ("case $x in\na)\ncase $y in\n*b) z;;\nesac\n;;\n*c)\nesac\n(\n*d)", &["a", "*b", "*c"]),
+            // Before comments, and over several lines.
+            ("case $x in #(\n*b) y;; #(\n*c) z;; # d\nesac\n*d)", &["*b", "*c"]),
+            ("case $x in\n*a | \\\n*b | \\\n*c) y;;\nesac", &["*a | \\", "*b | \\", "*c"]),
+            ("case $x in\n*a | \\\n*b |\n*c) y;;\nesac", &["*a | \\"]),
+            ("case $x in\necho '#('\n*c) y;;\nesac", &[]),
+            ("case $x in\n*a) echo ' ;; #('\n*c)", &["*a"]),
             // Without a `case`, after other lines, and with a bracket of its own.
             ("x;;\n*d)\n", &[]),
             ("case $x in\nls\n*d)\n", &[]),

@@ -8,6 +8,8 @@ mod arguments;
 mod execute;
 mod label;
 mod output;
+mod pattern;
+mod quoted;
 mod walk;
 mod word;
 
@@ -47,6 +49,8 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
         body: Body::Other,
         fixed: None,
         unnamed: false,
+        guessed: false,
+        quoted: false,
         depth: 0,
         context: Spot::TOP,
         here: (0, 0),
@@ -98,6 +102,8 @@ pub(crate) fn fed(cx: &mut Cx<'_>, argv: &[Value], file: Option<&str>, at: (usiz
         body: Body::Other,
         fixed: Some(at),
         unnamed: false,
+        guessed: false,
+        quoted: false,
         depth: 0,
         context: 0,
         here: at,
@@ -149,6 +155,10 @@ struct Shell<'c, 'p> {
     fixed: Option<(usize, usize)>,
     /// True for words that name no command, or may not: a pattern of `case`, the name in `${…}`.
     unnamed: bool,
+    /// True while the script is read line by line, where texts look like commands, too.
+    guessed: bool,
+    /// True for words of a text of such a script.
+    quoted: bool,
     depth: usize,
     context: u32,
     /// Place of the command that is being expanded.
@@ -212,17 +222,16 @@ impl Shell<'_, '_> {
         if hidden && full.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) && full.len() > 1 {
             self.cx.fact(Language::Bash, "shell.disguised", at);
         }
-        if !self.unnamed
+        let command = argv.first().and_then(Value::as_text);
+        let is_pattern = !self.unnamed
             && name.contains(['?', '[', '*'])
             && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-?*[]".contains(c))
             && name.len() > 1
             && name != "["
             && name != "[["
-            || argv
-                .first()
-                .and_then(Value::as_text)
-                .is_some_and(|t| t.starts_with('/') && t.contains(['?', '*', '[']))
-        {
+            || command.is_some_and(|t| t.starts_with('/') && t.contains(['?', '*', '[']));
+        let may_name = || !self.quoted && command.is_none_or(pattern::may_name_program);
+        if is_pattern && (!self.guessed || may_name()) {
             self.cx.fact(Language::Bash, "shell.glob_command", at);
         }
         let mut kwargs: Vec<(Rc<str>, Value)> =
@@ -231,7 +240,9 @@ impl Shell<'_, '_> {
             } else {
                 vec![("stdin".into(), stdin.clone())]
             };
-        kwargs.extend(argv.first().map(|first| ("command_name".into(), first.clone())));
+        // `NAME=$(…)`, where only lines are read, is no name that is put together.
+        let named = argv.first().filter(|_| !command.is_some_and(pattern::is_assignment));
+        kwargs.extend(named.map(|first| ("command_name".into(), first.clone())));
         let names = [full, "<any>".into()];
         let call = Call {
             names: &names,
@@ -246,6 +257,8 @@ impl Shell<'_, '_> {
 
     /// Reports every line, split at separators, as a command: for scripts on which the parsers disagree.
     fn every_sequence(&mut self, source: &str) {
+        self.guessed = true;
+        let texts = quoted::texts(source);
         let mut at = 0;
         let mut labels = label::Labels::default();
         for line in source.split_inclusive('\n') {
@@ -260,6 +273,8 @@ impl Shell<'_, '_> {
             for piece in code.split([';', '|', '&', '(', ')', '{', '}']) {
                 // Patterns are common there; of a path that begins at the top it is told all the same.
                 self.unnamed = pattern.contains(&next) || label::is_parameter(code, next);
+                let begin = start + (line.len() - line.trim_start().len()) + next;
+                self.quoted = quoted::is_within(&texts, begin + piece.len() - piece.trim_start().len());
                 next += piece.len() + 1;
                 let piece = piece.trim();
                 let piece = ["then ", "do ", "else ", "! ", "if ", "while "]
@@ -277,6 +292,7 @@ impl Shell<'_, '_> {
                 self.unnamed = false;
             }
         }
+        (self.guessed, self.quoted) = (false, false);
     }
 }
 
