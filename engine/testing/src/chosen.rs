@@ -57,12 +57,21 @@ pub fn part(
     project: &dyn Project,
     ids: &[String],
 ) -> Option<Chosen> {
+    let are_elsewhere = framework.name() == "pytest" && ids.iter().any(|id| is_elsewhere(id, project));
     // As for a single test of pytest: files named in the project's own configuration are dropped.
-    let filter = ids.first().filter(|_| framework.name() == "pytest").cloned();
+    let filter = ids.first().filter(|_| framework.name() == "pytest" && !are_elsewhere).cloned();
     let mut command = framework.command(&Selection { filter, ..selection.clone() }, project).ok()?;
     command.files = Vec::new();
     let mut file = None;
     match framework.name() {
+        "pytest" if are_elsewhere => {
+            let at = given::behind_words(&command.argv);
+            command.argv.insert(at, format!("--hotcell-keep={REPORTERS}/{ONLY}").into());
+            if selection.filter.is_none() {
+                command.argv.insert(at, "--hotcell-part=1".into());
+            }
+            file = serde_json::to_string(ids).ok();
+        }
         name @ ("pytest" | "unittest") => {
             // An argument that begins with a dash is not an option.
             let own = |id: &String| if id.starts_with('-') { format!("./{id}") } else { id.clone() };
@@ -107,6 +116,12 @@ pub fn part(
     Some(Chosen { command, file })
 }
 
+/// True when the file of a test of pytest is not in the project, as of examples in an installed package's
+/// documentation: pytest then gives an id that it does not find again.
+fn is_elsewhere(id: &str, project: &dyn Project) -> bool {
+    !project.has(id.split("::").next().unwrap_or(id))
+}
+
 /// Joins names, each once and quoted if it is a pattern; `None` when the argument would be too long.
 fn alternatives<'a>(ids: &'a [String], of: impl Fn(&'a str) -> &'a str, between: &str) -> Option<String> {
     // A subtest is selected with its test.
@@ -146,7 +161,9 @@ pub fn again(
         let only = Selection { filter: Some(id.clone()), ..selection.clone() };
         framework.command(&only, project).ok().map(|command| Chosen { command, file: None })
     };
-    if let [id] = ids.as_slice() {
+    if let [id] = ids.as_slice()
+        && !(name == "pytest" && is_elsewhere(id, project))
+    {
         return one(id).into_iter().collect();
     }
     if name == "cargo" && ids.iter().any(|id| key("cargo", id).is_empty()) {

@@ -11,8 +11,8 @@ impl Project for Nothing {
     fn read(&self, _: &str) -> Option<Vec<u8>> {
         None
     }
-    fn has(&self, _: &str) -> bool {
-        false
+    fn has(&self, path: &str) -> bool {
+        ["a.py", "-b.py"].contains(&path)
     }
 }
 
@@ -46,6 +46,12 @@ fn ids_become_the_words_of_their_framework() {
             "--hotcell-only=",
             Some(r#"["a.py::x[1]","./-b.py::y"]"#),
         ),
+        (
+            "pytest",
+            &["a.py::x", "__init__.py::pk.f"],
+            "--hotcell-part=1 --hotcell-keep=",
+            Some(r#"["a.py::x","__init__.py::pk.f"]"#),
+        ),
         ("unittest", &["t.T.a", "t.T.b"], "--hotcell-only=", Some(r#"["t.T.a","t.T.b"]"#)),
         ("cargo", &["src/lib.rs::m::a", "tests/i.rs::b"], "--tests", Some("b\nm::a\n")),
         ("go", &["p/a::TestX/sub", "p/b::TestY"], "-run=^(TestX|TestY)$ p/a p/b", None),
@@ -71,6 +77,7 @@ fn failed_tests_are_rerun_together_or_separately() {
     for (name, cases, commands) in [
         ("pytest", vec![("a.py::x", Failed), ("a.py::y", Errored)], 1),
         // A file that cannot be loaded, and a threshold, are not tests.
+        ("pytest", vec![("__init__.py::pk.f", Failed)], 1),
         ("pytest", vec![("a.py", Errored)], 0),
         ("cargo", vec![("src/lib.rs::a", Failed), ("tests/b.rs::a", Failed)], 1),
         ("cargo", vec![("src/lib.rs::a", Failed), ("src/lib.rs - a (line 3)", Failed)], 0),

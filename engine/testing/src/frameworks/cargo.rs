@@ -10,8 +10,8 @@ use crate::case::{Entry, FinalReport, ReportError, Status};
 use crate::coverage::{Form, Measured};
 use crate::event::EventReader;
 use crate::framework::{
-    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Framework, LiveSource, REPORTERS, REPORTS,
-    Reporter, Selection, Strength,
+    Command, CommandError, Ecosystem, Evidence, ExitMeaning, Followed, Framework, LiveSource, REPORTERS,
+    REPORTS, Reporter, Selection, Strength,
 };
 use crate::frameworks::runner::{self, Ran};
 use crate::live::LiveLog;
@@ -21,6 +21,7 @@ pub(crate) mod build;
 mod events;
 mod flags;
 mod log;
+pub(crate) mod members;
 
 const RUNNER: &str = "hotcell_cargo.sh";
 const REPORT: &str = "cargo.txt";
@@ -175,10 +176,11 @@ impl Framework for Cargo {
                 );
             }
             Some(part) => {
-                argv.extend(["--workspace".into(), "--".into()]);
+                argv.extend(members::whole(project));
+                argv.push("--".into());
                 argv.push(part.trim_start_matches('-').into());
             }
-            None => argv.push("--workspace".into()),
+            None => argv.extend(members::whole(project)),
         }
         Ok(Command {
             argv,
@@ -188,6 +190,10 @@ impl Framework for Cargo {
             live: LiveSource::Stdout,
             files: if selection.filter.is_none() { files(project) } else { Vec::new() },
         })
+    }
+
+    fn followed(&self, _: &Selection, project: &dyn Project) -> Followed {
+        Followed { notes: members::note(project).into_iter().collect(), ..Followed::default() }
     }
 
     fn cover(&self, command: &mut Command, project: &dyn Project) -> Option<Measured> {

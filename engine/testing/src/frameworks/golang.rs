@@ -17,6 +17,7 @@ use crate::live::LiveLog;
 use crate::project::Project;
 
 mod events;
+mod given;
 
 const RUNNER: &str = "hotcell_go.sh";
 const REPORT: &str = "go.txt";
@@ -98,6 +99,8 @@ impl Framework for Go {
         // The sandbox has its own time limit, which preserves the results so far.
         let mut argv: Vec<OsString> =
             ["go", "test", "-json", "-count=1", "-timeout=0"].map(OsString::from).into();
+        let own = if selection.detected { given::options(project) } else { Vec::new() };
+        argv.extend(own.into_iter().map(OsString::from));
         argv.push(format!("-exec=/bin/sh {REPORTERS}/{RUNNER} {HOME}/{REPORTS}/{REPORT}").into());
         argv.extend(selection.fail_fast.then(|| "-failfast".into()));
         argv.extend(selection.jobs.map(|n| format!("-p={n}").into()));

@@ -62,7 +62,7 @@ impl Framework for Nextest {
     }
 
     fn command(&self, selection: &Selection, project: &dyn Project) -> Result<Command, CommandError> {
-        let mut words: Vec<OsString> = vec!["--workspace".into()];
+        let mut words: Vec<OsString> = cargo::members::whole(project);
         let mut selected = Vec::new();
         // Tells the script which ignored tests are selected, since nextest does not name them.
         let (which, word) = match selection.filter.as_deref() {

@@ -294,6 +294,22 @@ def _lister(pytest, path):
     return pytest_collection_finish
 
 
+def _keep(pytest, plugin, ids, each):
+    """Of what is collected, only these tests, for ids that pytest does not take as words and words that name more. With
+    `each`, only where every one of them is there."""
+    wanted = set(ids)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(config, items):
+        rest = [item for item in items if item.nodeid not in wanted]
+        if rest and not (each and wanted - {item.nodeid for item in items}):
+            config.hook.pytest_deselected(items=rest)
+            items[:] = [item for item in items if item.nodeid in wanted]
+            plugin.found.difference_update(item.nodeid for item in rest)
+
+    plugin.pytest_collection_modifyitems = pytest_collection_modifyitems
+
+
 def _from_here(id):
     """An id, which begins at the project's top, as a word for pytest in another folder."""
     above = os.path.join(_TOP, id.split("::")[0])
@@ -308,6 +324,7 @@ def _main():
 
     only, listing = _own("--hotcell-only="), _own("--hotcell-list=")
     cover, part, jobs = _own("--hotcell-cover="), _own("--hotcell-part="), _own("--hotcell-jobs=")
+    keep = _own("--hotcell-keep=")
     _become_module()
     try:
         import pytest
@@ -338,7 +355,15 @@ def _main():
     if only is not None:
         # More than a command line may have.
         with open(only, encoding="utf-8") as file:
-            sys.argv.extend(_from_here(id) for id in json.load(file))
+            ids = json.load(file)
+        sys.argv.extend(_from_here(id) for id in ids)
+        # A package after `--pyargs` is no file of the project's settings, and is collected as well.
+        _keep(pytest, plugin, [re.sub(r"^(\.\.?/)+", "", id) for id in ids], each=True)
+    if keep is not None:
+        with open(keep, encoding="utf-8") as file:
+            _keep(pytest, plugin, json.load(file), each=False)
+        # Workers of pytest-xdist collect for themselves, without this.
+        sys.argv.extend(["-n0"] if importlib.util.find_spec("xdist") else [])
     if listing is not None:
         sys.argv[1:1] = ["--collect-only", "-q"]
         plugin.pytest_collection_finish = _lister(pytest, listing)

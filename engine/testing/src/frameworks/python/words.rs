@@ -95,6 +95,8 @@ pub struct Words {
     pub others: Vec<Other>,
     /// Commands that run tests with a tool of another language: `cargo test`.
     pub tools: Vec<String>,
+    /// These commands, with their words and their environment.
+    pub by_tools: Vec<Other>,
     /// Parts that are not followed, for people.
     pub left: Vec<String>,
 }
@@ -128,7 +130,10 @@ impl Words {
         match command::meaning(words, place) {
             Meaning::Start(start) => self.starts.push(*start),
             Meaning::Tests => self.others.push(Other { place: place.clone(), words: words.to_vec() }),
-            Meaning::Tool(name) => self.tools.push(name.to_owned()),
+            Meaning::Tool(name) => {
+                self.tools.push(name.to_owned());
+                self.by_tools.push(Other { place: place.clone(), words: words.to_vec() });
+            }
             Meaning::Nothing => {}
             Meaning::Unknown => self.left.push(text),
         }
