@@ -119,7 +119,8 @@ pub fn part(
 /// True when the file of a test of pytest is not in the project, as of examples in an installed package's
 /// documentation: pytest then gives an id that it does not find again.
 fn is_elsewhere(id: &str, project: &dyn Project) -> bool {
-    !project.has(id.split("::").next().unwrap_or(id))
+    let file = id.split("::").next().unwrap_or(id);
+    file.is_empty() || !project.has(file)
 }
 
 /// Joins names, each once and quoted if it is a pattern; `None` when the argument would be too long.

@@ -114,6 +114,12 @@ fn suites(user: &User) -> Vec<(&'static str, PathBuf, usize)> {
     let text =
         "import pytest\n@pytest.mark.parametrize('x', range(9))\ndef test_p(x): pass\ndef test_q(): pass\n";
     all.push(("pytest", project(user, "many", text), 10));
+    // An example in the documentation of a module that is not in the project.
+    let folder = user.make_folder("outside/tests").parent().expect("a folder").to_owned();
+    user.write("outside/tests/test_a.py", "def test_a(): pass\ndef test_b(): pass\ndef test_c(): pass\n");
+    let settings = "[pytest]\naddopts = --doctest-modules --pyargs tests/test_a.py heapq\n";
+    user.write("outside/pytest.ini", settings);
+    all.push(("pytest", folder, 4));
     let names = |of: &dyn Fn(usize) -> String| (0..9).map(of).collect::<String>();
     let folder = user.make_folder("unit");
     let tests = names(&|n| format!("    def test_{n}(self): pass\n"));
