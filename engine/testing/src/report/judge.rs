@@ -11,9 +11,9 @@ use hotcell_sandbox::text::printable;
 use crate::Verdict;
 use crate::case::{Case, Entry, FinalReport, ReportError, Status};
 use crate::framework::{Ecosystem, ExitMeaning, Followed, Framework};
+use crate::frameworks::runner;
 use crate::live::{LiveLog, Seen};
 use crate::report::Totals;
-use crate::runner;
 use crate::text::clip;
 
 mod repeated;

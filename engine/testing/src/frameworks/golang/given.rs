@@ -1,8 +1,8 @@
 //! Options that the target `test` of a `Makefile` gives `go test`, which change how tests are compiled and run. Pure.
 
-use crate::javascript::shell::Word;
+use crate::frameworks::javascript::shell::Word;
+use crate::frameworks::python::words::makefile;
 use crate::project::Project;
-use crate::python::words::makefile;
 
 /// Options that are used, and if they have a value.
 const OPTIONS: [(&str, bool); 6] =
