@@ -1,9 +1,9 @@
 //! Final reports of test suites, which the tests themselves can write: JUnit XML, and what programs print as TAP.
 #![no_main]
 
-use hotcell_testing::live::LiveLog;
 use hotcell_testing::frameworks::tap::tree::{Style, Tree};
 use hotcell_testing::frameworks::tap::{Tap, diagnostics};
+use hotcell_testing::live::LiveLog;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let _ = hotcell_testing::junit::parse(bytes);

@@ -2,8 +2,8 @@
 //! all their contents.
 #![no_main]
 
-use hotcell_tools::protocol::{FromHost, Incoming, ToHost};
 use hotcell_tools::host::checked::{check, check_description};
+use hotcell_tools::protocol::{FromHost, Incoming, ToHost};
 use hotcell_tools::{Capability, Limits};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

@@ -66,7 +66,11 @@ fn json_validator_serves_resources_and_prompts() {
     let runtime = Runtime::new(&RuntimeOptions { calls: 1, ..RuntimeOptions::default() }).unwrap();
     let wasm = std::fs::read(plugins.join("json-validator/json-validator.wasm")).unwrap();
     let (description, _) = runtime.describe(&wasm).unwrap();
-    assert_eq!(hotcell_tools::component::serves::words(&description), ["resources", "prompts"], "run scripts/plugins");
+    assert_eq!(
+        hotcell_tools::component::serves::words(&description),
+        ["resources", "prompts"],
+        "run scripts/plugins"
+    );
 }
 
 struct Nobody;

@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | [`request`] | one run, from the request to all that is needed to execute it |
 //! | [`mod@execute`] | the one place where a prepared run is executed |
-//! | [`test`] | the tests of a project, as runs |
+//! | [`mod@test`] | the tests of a project, as runs |
 //! | [`suites`] | several test suites of one project |
 //! | [`language`] | source texts: file name, program and compiler by language |
 //! | [`compile`] | compilation before a run, in a sandbox of its own |
