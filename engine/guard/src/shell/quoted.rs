@@ -79,9 +79,9 @@ fn read(source: &str) -> Option<Vec<Range<usize>>> {
             b'\n' if !bodies.is_empty() => {
                 let mut from = at + 1;
                 for body in bodies.drain(..) {
-                    if let Some(length) = length_of(source.get(from..)?, &body) {
+                    if let Some((length, whole)) = length_of(source.get(from..)?, &body) {
                         found.push(from..from + length);
-                        from += length;
+                        from += whole;
                     }
                 }
                 from - at
@@ -127,13 +127,13 @@ fn here(text: &str) -> (Option<Body>, usize) {
     }
 }
 
-/// Length of a body at the start of `text`, without its last line; `None` when it does not end.
-fn length_of(text: &str, body: &Body) -> Option<usize> {
+/// Lengths of a body at the start of `text`, without and with the line that ends it; `None` when it does not end.
+fn length_of(text: &str, body: &Body) -> Option<(usize, usize)> {
     let mut length = 0;
     for line in text.split_inclusive('\n') {
         let plain = line.trim_end_matches('\n');
         if (if body.tabs { plain.trim_start_matches('\t') } else { plain }) == body.end {
-            return Some(length);
+            return Some((length, length + line.len()));
         }
         length += line.len();
     }
