@@ -398,7 +398,7 @@ fn reloaded_configuration_applies_to_new_runs() {
             && errors.contains("did you mean \"limits\""),
         "{errors}"
     );
-    assert!(errors.contains("hot counts after the next start"), "{errors}");
+    assert!(errors.contains("pool counts after the next start"), "{errors}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders of such tests, relative to this crate.
-const PLACES: [&str; 3] = ["src", "tests", "../service/src/tools"];
+const PLACES: [&str; 3] = ["src", "tests", "../plugins/src"];
 
 fn sources(folder: &Path, found: &mut BTreeSet<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder") {
