@@ -128,7 +128,7 @@ fn body(text: &str) -> Words {
             ["session.run(", "session.run_always("].iter().find_map(|call| here.strip_prefix(call))
         {
             let certain = depth(line) == plain;
-            let mut reader = Reader { text: &rest[..rest.len().min(MAX_CALL_BYTES)], at: 0 };
+            let mut reader = Reader { text: &rest[..rest.floor_char_boundary(MAX_CALL_BYTES)], at: 0 };
             match reader.call(&lists) {
                 Some((list, variables)) if certain => {
                     let mut own = place.clone();

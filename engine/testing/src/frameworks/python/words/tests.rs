@@ -251,6 +251,18 @@ fn noxfile_sessions_are_read() {
 }
 
 #[test]
+fn long_nox_calls_are_cut_between_characters() {
+    for shift in 0..4 {
+        let (ascii, wide) = ("x".repeat(shift), "\u{1f600}".repeat(4096));
+        let call =
+            format!("    session.run(\"pytest\", \"{ascii}{wide}\")\n    session.run(\"pytest\", \"a\")\n");
+        let (starts, _, left) =
+            said("noxfile.py", &format!("import nox\n\n@nox.session\ndef t(session):\n{call}"));
+        assert_eq!((starts, left.len()), (vec!["pytest a".to_owned()], 1));
+    }
+}
+
+#[test]
 fn makefile_test_targets_are_read() {
     check(
         "Makefile",
