@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
@@ -77,6 +78,16 @@ fn with_option(mut report: ErrorReport) -> ErrorReport {
     report
 }
 
+/// Words for an invalid value. Those of the standard library's numbers do not say which form is valid.
+fn reason(error: &(dyn std::error::Error + 'static)) -> String {
+    match error.downcast_ref::<ParseIntError>().map(ParseIntError::kind) {
+        Some(IntErrorKind::PosOverflow | IntErrorKind::NegOverflow) => "is out of range".to_owned(),
+        Some(_) => "is not a whole number; write one such as 8".to_owned(),
+        None if error.is::<ParseFloatError>() => "is not a number; write one such as 1.5".to_owned(),
+        None => error.to_string(),
+    }
+}
+
 /// Whether JSON was requested on a command line that cannot be parsed otherwise.
 fn wants_json(words: &[OsString]) -> bool {
     words.iter().skip(1).take_while(|w| *w != "--").any(|w| w == "--json")
@@ -139,7 +150,7 @@ fn report(error: &clap::Error, words: &[OsString]) -> ErrorReport {
             }
         }
         ErrorKind::ValueValidation => {
-            let why = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+            let why = std::error::Error::source(error).map(reason).unwrap_or_default();
             ErrorReport::new(Code::InvalidValue, format!("{option} {}: {why}", quoted(&value))).field(option)
         }
         ErrorKind::InvalidUtf8 => {
@@ -209,6 +220,30 @@ fn subcommands(command: Option<&str>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn invalid_numbers_are_explained() {
+        for (words, want) in [
+            (
+                ["run", "--max-processes", "many"],
+                "--max-processes \"many\": is not a whole number; write one such as 8",
+            ),
+            (
+                ["run", "--open-files", "1.5"],
+                "--open-files \"1.5\": is not a whole number; write one such as 8",
+            ),
+            (
+                ["run", "--max-files", "99999999999999999999"],
+                "--max-files \"99999999999999999999\": is out of range",
+            ),
+            (["run", "--cpus", "two"], "--cpus \"two\": is not a number; write one such as 1.5"),
+        ] {
+            let words: Vec<OsString> =
+                ["hotcell"].iter().chain(&words).chain(&["--", "true"]).map(OsString::from).collect();
+            let error = Cli::command().try_get_matches_from(&words).unwrap_err();
+            assert_eq!(report(&error, &words).to_string(), want);
+        }
+    }
 
     #[test]
     fn unknown_option_is_escaped_once() {
