@@ -260,3 +260,20 @@ impl Default for Engine {
         Self::new()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::Cause;
+
+    #[tokio::test]
+    async fn first_run_uses_root_built_ahead() {
+        let engine = Engine::for_one_run();
+        let outcome = engine.run(&Policy::new("/bin/true")).await;
+        if outcome.cause == Cause::Refused {
+            println!("skipped: no sandbox can be made here: {:?}", outcome.reason);
+            return;
+        }
+        assert_eq!((outcome.cause, engine.0.roots().await), (Cause::Exited, 1), "{:?}", outcome.reason);
+    }
+}

@@ -145,6 +145,13 @@ impl Shared {
         ready.template(&usual, &self.host).map(drop)
     }
 
+    /// Number of roots that the launcher has built.
+    #[cfg(test)]
+    pub(crate) async fn roots(&self) -> usize {
+        let launchers = self.launchers.lock().await;
+        launchers.rooted.as_ref().map_or(0, |ready| ready.templates.len())
+    }
+
     /// Hands the removal of cgroups over to the launcher, which does it when this process has ended. False
     /// when there is no launcher.
     pub(crate) fn bequeath(&self) -> bool {
