@@ -322,6 +322,46 @@ async fn killed_javascript_runner_leaves_observed_results() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mocha_first_error_is_reported() {
+    let Some(modules) = with_runners() else { return };
+    let mocha = KINDS.into_iter().find(|kind| kind.name == "mocha").unwrap();
+    for (does, want) in [
+        ("setTimeout(() => { throw new Error('first'); }, 5); setTimeout(done, 20);", "first"),
+        ("done(new Error('first')); done();", "first"),
+        // An error after a good end is the first one.
+        ("done(); done(new Error('second'));", "second"),
+    ] {
+        let ran = mocha
+            .one(modules, &format!("test('b', (done) => {{ {does} }}); test('c', (d) => setTimeout(d, 50));"))
+            .await;
+        assert_eq!(ran.report.verdict, Verdict::Failed, "{does}: {}", ran.told());
+        let message = ran.case("::b").message.clone().unwrap_or_default();
+        assert!(message.contains(want), "{does}: {message}: {}", ran.told());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn node_names_time_limit_of_file() {
+    let Some(modules) = with_runners() else { return };
+    let node = KINDS.into_iter().find(|kind| kind.name == "node").unwrap();
+    let folder = project(&[
+        ("package.json", "{\"scripts\":{\"test\":\"node --test --test-timeout=500\"}}"),
+        (
+            "a.test.js",
+            &node.text("test('hang', () => new Promise((r) => setTimeout(r, 60000))); test('b', () => {});"),
+        ),
+    ]);
+    let session =
+        session_with("node", Path::new("/usr"), folder.path(), &Selection::default(), large(), |policy| {
+            policy.read_only(modules.join("node_modules"), "/home/sandbox/node_modules")
+        });
+    let ran = Ran { report: session.run(&Engine::new(), &mut |_| ()).await, events: Vec::new() };
+    assert_eq!(ran.report.verdict, Verdict::Failed, "{}", ran.told());
+    let messages: Vec<_> = ran.report.cases.iter().filter_map(|case| case.message.as_deref()).collect();
+    assert!(messages.iter().any(|message| message.contains("timed out after 500ms")), "{}", ran.told());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn javascript_limit_names_running_test() {
     let Some(modules) = with_runners() else { return };
     for kind in KINDS {
