@@ -1,0 +1,279 @@
+//! Verification of a receipt: the bytes are checked first, and parsed only then; afterwards the conditions of the person who asks.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::envelope::{Envelope, PAYLOAD_TYPE, pre_authentication};
+use crate::keys::KeyRing;
+use crate::statement::{Statement, TYPE};
+use crate::{run, scan, test_result};
+
+/// Why a receipt is not accepted.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReceiptError {
+    /// The file has not the form of an envelope.
+    #[error("not a DSSE envelope: {0}")]
+    NotAnEnvelope(String),
+    /// The payload is of another type.
+    #[error("the payload is {0:?}, not an in-toto statement ({PAYLOAD_TYPE})")]
+    PayloadType(String),
+    /// No signature is by a trusted key.
+    #[error("no signature is by a trusted key; it names {}", if keyids.is_empty() { "none".to_owned() } else { keyids.join(", ") })]
+    Untrusted {
+        /// Keys that the envelope names; a hint only.
+        keyids: Vec<String>,
+    },
+    /// There is no key to verify with.
+    #[error("there is no key to verify with")]
+    NoKeys,
+    /// The signed payload is not a statement.
+    #[error("the signed payload is not an in-toto statement: {0}")]
+    NotAStatement(String),
+    /// A condition is not met.
+    #[error("{0}")]
+    Condition(String),
+}
+
+/// A receipt whose signature is good.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verified {
+    /// The statement.
+    pub statement: Statement,
+    /// Identifier of the key that signed.
+    pub key: String,
+    /// Name of that key in the ring.
+    pub key_name: String,
+}
+
+/// Result that a receipt states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Stated {
+    /// Everything passed, and nothing contradicts it.
+    Passed,
+    /// Anything else.
+    Failed,
+}
+
+/// Verifies an envelope with the keys of a ring. The identifier that a signature names decides nothing: each key is tried.
+///
+/// # Errors
+/// [`ReceiptError`] when the envelope, its signature or its payload is not good.
+pub fn verify(json: &[u8], ring: &KeyRing) -> Result<Verified, ReceiptError> {
+    if ring.is_empty() {
+        return Err(ReceiptError::NoKeys);
+    }
+    let envelope = Envelope::parse(json)?;
+    let payload = envelope.payload_bytes()?;
+    let signed = pre_authentication(&envelope.payload_type, &payload);
+    let by = envelope.signatures.iter().filter_map(crate::envelope::Signature::bytes).find_map(|signature| {
+        ring.iter()
+            .find(|(key, _)| key.verifies(&signed, &signature))
+            .map(|(key, name)| (key.id(), name.to_owned()))
+    });
+    let Some((key, key_name)) = by else {
+        let short = |keyid: &str| keyid.chars().filter(char::is_ascii_graphic).take(64).collect::<String>();
+        let keyids =
+            envelope.signatures.iter().map(|s| short(&s.keyid)).filter(|id| !id.is_empty()).collect();
+        return Err(ReceiptError::Untrusted { keyids });
+    };
+    if envelope.payload_type != PAYLOAD_TYPE {
+        return Err(ReceiptError::PayloadType(envelope.payload_type.chars().take(100).collect()));
+    }
+    let statement: Statement =
+        serde_json::from_slice(&payload).map_err(|e| ReceiptError::NotAStatement(e.to_string()))?;
+    if statement.kind != TYPE {
+        return Err(ReceiptError::NotAStatement(format!("its type is {:?}", statement.kind)));
+    }
+    if statement.subject.is_empty() || statement.subject.iter().any(|subject| subject.digest.is_empty()) {
+        return Err(ReceiptError::NotAStatement("a subject has no digest".to_owned()));
+    }
+    Ok(Verified { statement, key, key_name })
+}
+
+impl Verified {
+    /// Result that the statement states; `None` for a predicate that hotcell does not know.
+    #[must_use]
+    pub fn stated(&self) -> Option<Stated> {
+        let predicate = &self.statement.predicate;
+        let is_good = match self.statement.predicate_type.as_str() {
+            run::PREDICATE_TYPE | test_result::PREDICATE_TYPE => predicate["result"] == "PASSED",
+            scan::PREDICATE_TYPE => predicate["properties"]
+                .as_array()
+                .is_some_and(|all| all.iter().any(|one| one == scan::ALLOWED)),
+            _ => return None,
+        };
+        Some(if is_good { Stated::Passed } else { Stated::Failed })
+    }
+}
+
+/// Conditions on a verified receipt. What is `None` or empty is not checked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Conditions {
+    /// The receipt states that everything passed.
+    pub passed: bool,
+    /// Digests, by algorithm, that one subject has.
+    pub subject: BTreeMap<String, String>,
+    /// Type of the predicate.
+    pub predicate_type: Option<String>,
+    /// Oldest acceptable time of the statement, in microseconds since 1970.
+    pub not_before_us: Option<i64>,
+}
+
+impl Conditions {
+    /// Checks a receipt.
+    ///
+    /// # Errors
+    /// [`ReceiptError::Condition`] with the first condition that is not met.
+    pub fn check(&self, verified: &Verified) -> Result<(), ReceiptError> {
+        let not = |why: String| Err(ReceiptError::Condition(why));
+        if let Some(wanted) = &self.predicate_type
+            && *wanted != verified.statement.predicate_type
+        {
+            return not(format!(
+                "the receipt is of type {}, not {wanted}",
+                verified.statement.predicate_type
+            ));
+        }
+        let has = |digest: &BTreeMap<String, String>| {
+            self.subject
+                .iter()
+                .all(|(name, value)| digest.get(name).is_some_and(|d| d.eq_ignore_ascii_case(value)))
+        };
+        if !self.subject.is_empty() && !verified.statement.subject.iter().any(|subject| has(&subject.digest))
+        {
+            let wanted: Vec<_> = self.subject.iter().map(|(name, value)| format!("{name}:{value}")).collect();
+            return not(format!("no subject of the receipt is {}", wanted.join(" ")));
+        }
+        if let Some(oldest) = self.not_before_us {
+            match verified.statement.predicate["hotcell"]["time_us"].as_i64() {
+                Some(time) if time >= oldest => {}
+                Some(_) => return not("the receipt is older than allowed".to_owned()),
+                None => return not("the receipt has no time".to_owned()),
+            }
+        }
+        match (self.passed, verified.stated()) {
+            (false, _) | (true, Some(Stated::Passed)) => Ok(()),
+            (true, Some(Stated::Failed)) => not("the receipt states FAILED".to_owned()),
+            (true, None) => not("the receipt's predicate states no result that is known here".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::keys::SigningKey;
+    use crate::statement::Subject;
+
+    fn statement(result: &str) -> Statement {
+        let predicate = serde_json::json!({"result": result, "hotcell": {"time_us": 1_000}});
+        Statement::new(vec![Subject::sha256("a", b"a")], test_result::PREDICATE_TYPE, predicate)
+    }
+
+    #[test]
+    fn verify_accepts_own_and_refuses_other_keys() {
+        let (key, _) = SigningKey::generate().unwrap();
+        let (other, _) = SigningKey::generate().unwrap();
+        let json = key.sign(&statement("PASSED")).unwrap().to_json();
+        let verified = verify(json.as_bytes(), &KeyRing::of([other.public(), key.public()])).unwrap();
+        assert_eq!((verified.key.clone(), verified.stated()), (key.public().id(), Some(Stated::Passed)));
+        assert_eq!(
+            verify(json.as_bytes(), &KeyRing::of([other.public()])),
+            Err(ReceiptError::Untrusted { keyids: vec![key.public().id()] })
+        );
+        assert_eq!(verify(json.as_bytes(), &KeyRing::default()), Err(ReceiptError::NoKeys));
+    }
+
+    /// A signature of another payload type must not be taken for one of a statement.
+    #[test]
+    fn verify_refuses_good_signatures_over_other_things() {
+        let (key, _) = SigningKey::generate().unwrap();
+        let ring = KeyRing::of([key.public()]);
+        let sign = |statement: &Statement, change: &dyn Fn(&mut Statement)| {
+            let mut changed = statement.clone();
+            change(&mut changed);
+            key.sign(&changed).unwrap().to_json()
+        };
+        type Change = fn(&mut Statement);
+        let changes: [Change; 3] = [
+            |s| s.kind = "https://in-toto.io/Statement/v0.1".to_owned(),
+            |s| s.subject.clear(),
+            |s| s.subject[0].digest.clear(),
+        ];
+        for change in changes {
+            let json = sign(&statement("PASSED"), &change);
+            assert!(matches!(verify(json.as_bytes(), &ring), Err(ReceiptError::NotAStatement(_))));
+        }
+        let mut envelope = key.sign(&statement("PASSED")).unwrap();
+        envelope.payload_type = "text/plain".to_owned();
+        assert!(matches!(verify(envelope.to_json().as_bytes(), &ring), Err(ReceiptError::Untrusted { .. })));
+    }
+
+    #[test]
+    fn conditions_are_each_checked() {
+        let (key, _) = SigningKey::generate().unwrap();
+        let ring = KeyRing::of([key.public()]);
+        let of = |result| verify(key.sign(&statement(result)).unwrap().to_json().as_bytes(), &ring).unwrap();
+        let digest = |name: &str, value: String| BTreeMap::from([(name.to_owned(), value)]);
+        let right = crate::hex::sha256(b"a");
+        let rows: [(Conditions, &str, bool); 9] = [
+            (Conditions::default(), "FAILED", true),
+            (Conditions { passed: true, ..Conditions::default() }, "PASSED", true),
+            (Conditions { passed: true, ..Conditions::default() }, "FAILED", false),
+            (Conditions { passed: true, ..Conditions::default() }, "WARNED", false),
+            (
+                Conditions { subject: digest("sha256", right.to_uppercase()), ..Conditions::default() },
+                "FAILED",
+                true,
+            ),
+            (
+                Conditions { subject: digest("sha256", crate::hex::sha256(b"b")), ..Conditions::default() },
+                "PASSED",
+                false,
+            ),
+            (Conditions { subject: digest("dirHash", right), ..Conditions::default() }, "PASSED", false),
+            (
+                Conditions { predicate_type: Some(run::PREDICATE_TYPE.to_owned()), ..Conditions::default() },
+                "PASSED",
+                false,
+            ),
+            (Conditions { not_before_us: Some(1_001), ..Conditions::default() }, "PASSED", false),
+        ];
+        for (conditions, result, good) in rows {
+            assert_eq!(conditions.check(&of(result)).is_ok(), good, "{conditions:?} {result}");
+        }
+        let mut unknown = of("PASSED");
+        unknown.statement.predicate_type = "https://example.org/other".to_owned();
+        assert!(Conditions { passed: true, ..Conditions::default() }.check(&unknown).is_err());
+    }
+
+    proptest! {
+        /// One changed byte anywhere in the payload or the signature is refused.
+        #[test]
+        fn verify_refuses_each_changed_byte(at in 0..10_000_usize, bit in 0..8_u8, in_signature in any::<bool>()) {
+            let (key, _) = SigningKey::generate().unwrap();
+            let mut envelope = key.sign(&statement("PASSED")).unwrap();
+            let signature = &mut envelope.signatures[0].sig;
+            let text = if in_signature { signature } else { &mut envelope.payload };
+            let mut bytes = STANDARD.decode(&*text).unwrap();
+            let at = at % bytes.len();
+            bytes[at] ^= 1 << bit;
+            *text = STANDARD.encode(bytes);
+            prop_assert!(verify(envelope.to_json().as_bytes(), &KeyRing::of([key.public()])).is_err());
+        }
+
+        #[test]
+        fn verify_never_panics_on_other_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let (key, _) = SigningKey::generate().unwrap();
+            prop_assert!(verify(&bytes, &KeyRing::of([key.public()])).is_err());
+        }
+    }
+}

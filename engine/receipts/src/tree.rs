@@ -1,0 +1,167 @@
+//! Directory hash of a project: `dirHash` of in-toto's digest set, which is Go's `h1` (golang.org/x/mod/sumdb/dirhash) in hexadecimal digits.
+//!
+//! Each regular file is one line `SHA256  PATH\n`, sorted by path; the hash is SHA-256 of all lines. A symbolic link counts as a file with its
+//! target as contents. Other entries, `.git` folders and empty folders are left out, and so are permissions.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::path::Path;
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use sha2::{Digest, Sha256};
+
+use crate::hex::hex;
+use crate::nofollow;
+use crate::statement::Subject;
+
+/// Maximum number of files.
+pub const MAX_FILES: usize = 1_000_000;
+/// Maximum depth of folders.
+pub const MAX_DEPTH: usize = 128;
+
+/// Why a folder has no hash.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TreeError {
+    /// An entry cannot be read.
+    #[error("{path}: {source}")]
+    Io {
+        /// Path below the folder.
+        path: String,
+        /// Reason.
+        source: io::Error,
+    },
+    /// A name that a line cannot hold.
+    #[error("{0:?} has a newline or is not UTF-8 in its name, which a directory hash cannot hold")]
+    Name(String),
+    /// Too many files or too deep.
+    #[error("more than {MAX_FILES} files, or folders deeper than {MAX_DEPTH}")]
+    TooLarge,
+}
+
+/// Subject for a folder, by its directory hash.
+///
+/// # Errors
+/// [`TreeError`] when something cannot be read or the folder is too large.
+pub fn subject(name: &str, folder: &Path) -> Result<Subject, TreeError> {
+    let io = |source| TreeError::Io { path: folder.display().to_string(), source };
+    let dir = Dir::open_ambient_dir(folder, ambient_authority()).map_err(io)?;
+    let mut files = BTreeMap::new();
+    walk(&dir, "", 0, &mut files)?;
+    let mut all = Sha256::new();
+    for (path, digest) in &files {
+        all.update(format!("{digest}  {path}\n"));
+    }
+    Ok(Subject::with(name, "dirHash", hex(&all.finalize())))
+}
+
+fn walk(dir: &Dir, above: &str, depth: usize, files: &mut BTreeMap<String, String>) -> Result<(), TreeError> {
+    if depth > MAX_DEPTH {
+        return Err(TreeError::TooLarge);
+    }
+    let shown = |above: &str| if above.is_empty() { ".".to_owned() } else { above.to_owned() };
+    for entry in dir.entries().map_err(|source| TreeError::Io { path: shown(above), source })? {
+        let entry = entry.map_err(|source| TreeError::Io { path: shown(above), source })?;
+        let name = entry.file_name();
+        let lossy = || format!("{above}{}", name.to_string_lossy());
+        let Some(text) = name.to_str().filter(|text| !text.contains('\n')) else {
+            return Err(TreeError::Name(lossy()));
+        };
+        let io = |source| TreeError::Io { path: lossy(), source };
+        let kind = entry.file_type().map_err(io)?;
+        if kind.is_dir() {
+            if text != ".git" {
+                let below = nofollow::folder(dir, text).map_err(io)?;
+                walk(&below, &format!("{above}{text}/"), depth + 1, files)?;
+            }
+            continue;
+        }
+        let digest = if kind.is_symlink() {
+            use std::os::unix::ffi::OsStrExt;
+            let target = dir.read_link_contents(text).map_err(io)?;
+            hex(&Sha256::digest(target.as_os_str().as_bytes()))
+        } else if kind.is_file() {
+            of_file(dir, text).map_err(io)?
+        } else {
+            continue;
+        };
+        if files.len() >= MAX_FILES {
+            return Err(TreeError::TooLarge);
+        }
+        files.insert(format!("{above}{text}"), digest);
+    }
+    Ok(())
+}
+
+/// Digest of a regular file. An entry that became something else meanwhile is an error, never followed or waited for.
+fn of_file(dir: &Dir, name: &str) -> io::Result<String> {
+    let mut file = nofollow::file(dir, name)?;
+    let mut digest = Sha256::new();
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hex(&digest.finalize())),
+            length => digest.update(&buffer[..length]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash(folder: &Path) -> String {
+        subject("p", folder).unwrap().digest["dirHash"].clone()
+    }
+
+    /// The example of Go's own test of `Hash1`: two files named `abc` and `xyz`, each with the contents "hello".
+    #[test]
+    fn hash_is_that_of_go() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("xyz"), "hello").unwrap();
+        std::fs::write(folder.path().join("abc"), "hello").unwrap();
+        let line = |name: &str| format!("{}  {name}\n", crate::hex::sha256(b"hello"));
+        assert_eq!(hash(folder.path()), crate::hex::sha256((line("abc") + &line("xyz")).as_bytes()));
+    }
+
+    #[test]
+    fn hash_covers_contents_names_and_links_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(at("a/b")).unwrap();
+        std::fs::write(at("a/b/c"), "1").unwrap();
+        let first = hash(folder.path());
+        std::fs::create_dir_all(at(".git/objects")).unwrap();
+        std::fs::write(at(".git/config"), "x").unwrap();
+        std::fs::create_dir(at("empty")).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            at("fifo"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::from_raw_mode(0o600),
+            0,
+        )
+        .unwrap();
+        assert_eq!(hash(folder.path()), first);
+        std::os::unix::fs::symlink("/etc/passwd", at("link")).unwrap();
+        let linked = hash(folder.path());
+        assert_ne!(linked, first);
+        std::fs::remove_file(at("link")).unwrap();
+        std::os::unix::fs::symlink("/etc/shadow", at("link")).unwrap();
+        assert_ne!(hash(folder.path()), linked);
+        std::fs::rename(at("a/b/c"), at("a/b/d")).unwrap();
+        std::fs::remove_file(at("link")).unwrap();
+        assert_ne!(hash(folder.path()), first);
+    }
+
+    #[test]
+    fn names_with_newlines_and_too_deep_folders_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a\nb"), "").unwrap();
+        assert!(matches!(subject("p", folder.path()), Err(TreeError::Name(_))));
+        let deep = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(deep.path().join("d/".repeat(MAX_DEPTH + 1))).unwrap();
+        assert!(matches!(subject("p", deep.path()), Err(TreeError::TooLarge)));
+    }
+}
