@@ -26,6 +26,7 @@ mod doctor;
 mod image;
 mod jobs;
 mod mcp;
+mod receipt;
 mod serve;
 mod tool;
 pub use approvals::ApprovalsCommand;
@@ -35,6 +36,7 @@ pub use doctor::DoctorArgs;
 pub use image::ImageCommand;
 pub use jobs::{COBERTURA, JobArgs};
 pub use mcp::{CheckArgs, HttpAddress, InstallArgs, McpCommand, PlaceArgs, UninstallArgs};
+pub use receipt::{KeyCommand, ReceiptCommand, VerifyArgs};
 pub use serve::{ServeArgs, ServeCommand};
 pub use tool::ToolCommand;
 
@@ -160,6 +162,12 @@ pub enum Command {
         #[command(subcommand)]
         command: RunsCommand,
     },
+    /// Check signed statements of runs (--receipt), and manage the keys
+    #[command(arg_required_else_help = true, disable_help_subcommand = true)]
+    Receipt {
+        #[command(subcommand)]
+        command: ReceiptCommand,
+    },
     /// Caches (installed dependencies, compiled code, scan results): show their sizes, make room
     #[command(arg_required_else_help = true, disable_help_subcommand = true)]
     Cache {
@@ -210,6 +218,9 @@ pub struct ScanArgs {
     /// Read everything again, including files that have not changed
     #[arg(long)]
     pub no_cache: bool,
+    /// Write a signed statement of the verdict (hotcell receipt verify)
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
+    pub receipt: Option<PathBuf>,
 }
 
 /// Arguments of `hotcell quarantine …`.
@@ -424,6 +435,9 @@ pub struct RunArgs {
     /// Pass all output on to a terminal, not only text and colours
     #[arg(long)]
     pub raw: bool,
+    /// Write a signed statement of the result (hotcell receipt verify)
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
+    pub receipt: Option<PathBuf>,
     #[command(flatten)]
     pub keep: KeepArgs,
     #[command(flatten)]
@@ -474,7 +488,7 @@ impl KeepArgs {
 /// Arguments of `hotcell test`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Also: --json, --state, --config, --quiet, -v, --no-daemon; for limits see hotcell run --help\n\
+    after_help = "Also: --json, --state, --config, --quiet, -v, --no-daemon, --receipt FILE; for limits see hotcell run --help\n\
                   Exit status: 0 passed; 1 failed; 2 none, or contradicted; 3 quarantined; 124 limit; 125 refused."
 )]
 pub struct TestArgs {
@@ -502,6 +516,9 @@ pub struct TestArgs {
     /// Write the results as JUnit XML
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
     pub junit: Option<PathBuf>,
+    /// Write a signed statement of the result (hotcell receipt verify)
+    #[arg(long, value_name = "FILE", hide = true, value_parser = OsStringValueParser::new().try_map(path))]
+    pub receipt: Option<PathBuf>,
     /// Annotate a GitHub workflow, and add to its step summary
     #[arg(long)]
     pub github: bool,

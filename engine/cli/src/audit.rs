@@ -37,7 +37,8 @@ fn answer(common: &Common, command: &AuditCommand) -> Result<u8, ErrorReport> {
             printed(exit::print_text(&table(&log)), 0)
         }
         AuditCommand::Verify { noted } => {
-            let log = office.verify(noted.as_deref(), hotcell_plugins::audited)?;
+            let log = office
+                .verify(noted.as_deref(), &[hotcell_receipts::record::audited, hotcell_plugins::audited])?;
             let code = if log.problem.is_none() { 0 } else { exit::REFUSED };
             if common.json {
                 return Ok(printed(exit::print_json(&log), code));

@@ -19,6 +19,7 @@ mod mask;
 mod mcp;
 mod quarantine;
 mod quote;
+mod receipt;
 mod render;
 mod stdin;
 mod terminal;
@@ -118,6 +119,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Command::Image { command } => Ok(image::image(&common, &command)),
         Command::Tool { command } => tool::tool(&common, &command),
         Command::Runs { command } => Ok(runs::runs(&common, &command)),
+        Command::Receipt { command } => Ok(receipt::receipt(&common, &command)),
         Command::Schema { name } => Ok(schema::schema(&name, common.json)),
         Command::Mcp(args) => mcp::mcp(&common, args),
         Command::Serve(args) => serve::serve(&common, &args),

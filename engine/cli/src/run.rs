@@ -11,6 +11,8 @@ use std::sync::Arc;
 use hotcell_config::Configuration;
 use hotcell_config::typed;
 use hotcell_deps::{DepsError, Purpose};
+use hotcell_receipts::run::RunFacts;
+use hotcell_review::quarantine::QuarantineConfig;
 use hotcell_review::whole_command::Input;
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::policy::Stdin;
@@ -30,6 +32,7 @@ use crate::backend::Backend;
 use crate::context::{configuration, current_folder, runtime, state};
 use crate::deps::Provider;
 use crate::exit::printed;
+use crate::receipt::make::{Receipt, ReceiptOf};
 use crate::render::{changes, scan};
 use crate::signals::interrupted;
 use crate::stdin::Given;
@@ -55,6 +58,11 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
         Err(report) => return Ok(usage::fail(&report, common.json)),
     };
     let stored = (!args.sandbox.no_history).then(|| Stored::begin(typed(args)));
+    let mut receipt = match receipt(args, &begun, &cwd) {
+        Ok(receipt) => receipt,
+        Err(report) => return Ok(usage::fail(&report, common.json)),
+    };
+    let words = typed(args);
     // Without a service, this process's own launcher is set up while the program is looked up.
     let several = args.sandbox.deps;
     let way = Backend::open(args.cold, if several { Engine::new } else { Engine::for_one_run });
@@ -71,9 +79,32 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
         let ahead = input.as_mut().map(|given| given as &mut dyn Input);
         Ok((request.prepare_with(merged, Surroundings::of_this_process(), ahead)?, input))
     });
-    let answer = |outcome: &Outcome, code| answer(common, &choice, stored.as_ref(), (outcome, code), &roots);
+    let profile = args.sandbox.profile.as_ref().map(|profile| profile.to_string_lossy());
+    let mut answer = |outcome: &Outcome, code, guard: Option<&str>| {
+        let code = answer(common, &choice, stored.as_ref(), (outcome, code), &roots);
+        let Some(receipt) = &mut receipt else { return code };
+        let facts = RunFacts {
+            program: match args.lang {
+                Some(language) => language.name(),
+                None => words.first().map_or("", String::as_str),
+            },
+            command: &words,
+            profile: profile.as_deref(),
+            image: args.sandbox.image.as_deref(),
+            guard,
+            outcome_json: &serde_json::to_vec(outcome).unwrap_or_default(),
+        };
+        let id = stored.as_ref().map_or("", |stored| &stored.id);
+        match receipt.of_run(id, outcome, &facts) {
+            Ok(()) => code,
+            Err(why) => {
+                notes::say(format!("error: --receipt: {why}"));
+                exit::REFUSED
+            }
+        }
+    };
     let (mut prepared, input) = match prepared {
-        Err(outcome) => return Ok(answer(&outcome, None)),
+        Err(outcome) => return Ok(answer(&outcome, None, None)),
         Ok(ready) => ready,
     };
     warn_unset(&prepared.unset);
@@ -93,11 +124,38 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
         notes::say(format!("what it changed in the workspace cannot be told: {error}"));
         code = Some(exit::REFUSED);
     }
-    let code = answer(&report.outcome, code);
+    let verdict = prepared.scan.as_ref().map(|passed| passed.report.verdict.name());
+    let code = answer(&report.outcome, code, verdict);
     // The rest of the sandbox is cleaned up after this process.
     way.leave();
     runtime.shutdown_background();
     Ok(code)
+}
+
+/// Opens the receipt that was asked for, and takes the digests of what will run.
+fn receipt(args: &RunArgs, begun: &Begun, cwd: &Path) -> Result<Option<Receipt>, ErrorReport> {
+    let Some(file) = &args.receipt else { return Ok(None) };
+    let workspace = begun.request.workspace.as_ref().map(|workspace| cwd.join(workspace));
+    let trees: Vec<_> = workspace.iter().filter_map(|path| path.canonicalize().ok()).collect();
+    let config = QuarantineConfig::of(&begun.configuration);
+    let text;
+    let about = match (&begun.request.what, &workspace) {
+        (_, Some(folder)) => ReceiptOf::Folder(folder),
+        (RunTarget::Source(_, Source::File(path), _), None) => {
+            let wrong =
+                |e| ErrorReport::new(Code::InvalidValue, format!("{}: {e}", path.display())).field("FILE");
+            let mut bytes = Vec::new();
+            let file = File::open(cwd.join(path)).map_err(wrong)?;
+            file.take(MAX_SOURCE_BYTES + 1).read_to_end(&mut bytes).map_err(wrong)?;
+            text = bytes;
+            ReceiptOf::Bytes(path.to_str().unwrap_or("source"), &text)
+        }
+        (RunTarget::Source(_, Source::Text(bytes) | Source::Inside(_, bytes), _), None) => {
+            ReceiptOf::Bytes("standard input", bytes)
+        }
+        (RunTarget::Program(_), None) => ReceiptOf::Command,
+    };
+    Receipt::open(file, &trees, config, about).map(Some)
 }
 
 /// The combined settings of command line and configuration.

@@ -8,7 +8,7 @@ use hotcell_config::RulesDigest;
 use hotcell_guard::{
     Artifact, Executions, Held, Limits, Pack, Report, Verdict, Walk, load_pack, merge, sarif, scan_path,
 };
-use hotcell_review::quarantine::QuarantineService;
+use hotcell_review::quarantine::{QuarantineConfig, QuarantineService};
 use hotcell_review::target::Target;
 use hotcell_sandbox::Confinement;
 use hotcell_sandbox::text::printable;
@@ -20,6 +20,7 @@ use hotcell_verbs::Language;
 use crate::args::{Common, ScanArgs};
 use crate::context::{configuration, current_folder};
 use crate::exit::printed;
+use crate::receipt::make::{Receipt, ReceiptOf};
 use crate::render::scan;
 use crate::{exit, usage};
 
@@ -37,6 +38,19 @@ pub fn scan(common: &Common, args: &ScanArgs) -> u8 {
         Verdict::Review => 1,
         Verdict::Incomplete | Verdict::Quarantine => 3,
     };
+    if let Some(file) = &args.receipt {
+        let made = configuration(common, None).and_then(|configuration| {
+            let trees: Vec<_> = args.paths.iter().filter_map(|path| path.canonicalize().ok()).collect();
+            Receipt::open(file, &trees, QuarantineConfig::of(&configuration), ReceiptOf::Command)
+        });
+        let signed = made.and_then(|mut receipt| {
+            let wrong = |why| ErrorReport::new(Code::State, format!("--receipt: {why}")).field("--receipt");
+            receipt.of_scan(&report).map_err(wrong)
+        });
+        if let Err(report) = signed {
+            return usage::fail(&report, common.json);
+        }
+    }
     if args.sarif {
         return match office(common, args)
             .map(|office| office.rules().clone())

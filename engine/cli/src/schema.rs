@@ -7,10 +7,10 @@ use hotcell_verbs::workspaces;
 
 use crate::mcp::{check, install};
 use crate::quote;
-use crate::{exit, serve, test_list, usage};
+use crate::{exit, receipt, serve, test_list, usage};
 
 /// Outputs with a JSON Schema.
-const SCHEMAS: [&str; 22] = [
+const SCHEMAS: [&str; 25] = [
     "outcome",
     "test_report",
     "test_list",
@@ -21,6 +21,9 @@ const SCHEMAS: [&str; 22] = [
     "cache",
     "audit",
     "runs",
+    "receipts",
+    "receipt_keys",
+    "receipt",
     "workspace",
     "workspaces",
     "images",
@@ -59,6 +62,11 @@ pub fn schema(name: &str, json: bool) -> u8 {
         "cache" => (schemars::schema_for!(hotcell_verbs::caches::CacheList), hotcell_verbs::caches::SCHEMA),
         "audit" => (schemars::schema_for!(hotcell_state::audit::AuditLog), hotcell_state::audit::SCHEMA),
         "runs" => (schemars::schema_for!(hotcell_state::RunList), hotcell_state::history::SCHEMA),
+        "receipts" => (schemars::schema_for!(receipt::ReceiptList), receipt::SCHEMA),
+        "receipt_keys" => (schemars::schema_for!(receipt::KeyList), receipt::KEYS_SCHEMA),
+        "receipt" => {
+            (schemars::schema_for!(hotcell_receipts::run::RunPredicate), hotcell_receipts::run::SCHEMA)
+        }
         "workspace" => (schemars::schema_for!(workspaces::WorkspaceReport), workspaces::SCHEMA),
         "workspaces" => (schemars::schema_for!(workspaces::WorkspaceList), workspaces::LIST_SCHEMA),
         "images" => (schemars::schema_for!(hotcell_verbs::images::ImageList), hotcell_verbs::images::SCHEMA),

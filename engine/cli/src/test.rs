@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use hotcell_config::typed;
 use hotcell_deps::{DepsError, Purpose};
+use hotcell_review::quarantine::QuarantineConfig;
 use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_sandbox::{Engine, Outcome, Spawn};
 use hotcell_state::history::Stored;
@@ -26,6 +27,7 @@ use crate::context::{configuration, current_folder, runtime, state};
 use crate::deps::Provider;
 use crate::exit::printed;
 use crate::mask::Masks;
+use crate::receipt::make::{Receipt, ReceiptOf};
 use crate::render::tests::{Style, headline, page};
 use crate::render::{changes, scan};
 use crate::result_file::{Before, ResultFile};
@@ -36,7 +38,7 @@ use crate::{exit, run, test_list, usage, workspace};
 
 /// Runs the command; returns its exit status.
 pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
-    let mut results = match Results::open(args) {
+    let mut results = match Results::open(common, args) {
         Ok(results) => results,
         Err(report) => return Ok(usage::fail(&report, common.json)),
     };
@@ -82,6 +84,12 @@ pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
             ));
         }
         notes::after_run(&report.outcome, stored.as_ref().map_or("", |stored| &stored.id), common);
+    }
+    if let Some(receipt) = &mut results.receipt
+        && let Err(why) = receipt.of_tests(stored.as_ref().map_or("", |stored| &stored.id), &report)
+    {
+        notes::say(format!("error: --receipt: {why}"));
+        code = exit::REFUSED;
     }
     if let Some(stored) = &stored {
         run::remember_or_warn(&choice, stored, &report.outcome);
@@ -221,11 +229,12 @@ struct Results {
     coverage: Vec<(&'static str, ResultFile)>,
     /// Where a workflow shows its summary, with `--github`.
     summary: Option<ResultFile>,
+    receipt: Option<Receipt>,
 }
 
 impl Results {
     /// Opens the files before the tests run, so that one that cannot be written is detected in time.
-    fn open(args: &TestArgs) -> Result<Self, ErrorReport> {
+    fn open(common: &Common, args: &TestArgs) -> Result<Self, ErrorReport> {
         let cwd = current_folder();
         let trees: Vec<_> = match typed::real_from(&cwd, &args.project, &[]) {
             Ok(_) => cwd.join(&args.project).canonicalize().into_iter().collect(),
@@ -251,7 +260,11 @@ impl Results {
             ResultFile::open(Path::new(&file), &trees, Before::Kept)
                 .map_err(|why| cannot("--github", why, hint))
         });
-        Ok(Self { junit, coverage: coverage?, summary: summary.transpose()? })
+        let receipt = args.receipt.as_deref().map(|file| {
+            let config = QuarantineConfig::of(&configuration(common, None)?);
+            Receipt::open(file, &trees, config, ReceiptOf::Folder(&cwd.join(&args.project)))
+        });
+        Ok(Self { junit, coverage: coverage?, summary: summary.transpose()?, receipt: receipt.transpose()? })
     }
 }
 

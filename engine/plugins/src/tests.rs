@@ -100,7 +100,7 @@ impl Place {
     fn problem(&self) -> Option<String> {
         QuarantineService::of(&self.configuration, None)
             .unwrap()
-            .verify(None, crate::audited)
+            .verify(None, &[crate::audited])
             .unwrap()
             .problem
     }
@@ -535,7 +535,7 @@ fn tool_choice_persists_until_replaced() {
     plugins.offer("files", &Choice::All).unwrap();
     assert_eq!(offered().len(), 4);
     assert!(place.actions().iter().any(|action| action == "tool_offer"));
-    QuarantineService::of(&place.configuration, None).unwrap().verify(None, crate::audited).unwrap();
+    QuarantineService::of(&place.configuration, None).unwrap().verify(None, &[crate::audited]).unwrap();
     plugins.offer("files", &Choice::Hide(words("read"))).unwrap();
     plugins.remove("files").unwrap();
     place.add("files.wasm").unwrap();

@@ -2,40 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use crate::envelope::{Envelope, PAYLOAD_TYPE, pre_authentication};
+use crate::error::ReceiptError;
 use crate::keys::KeyRing;
+use crate::stated::Stated;
 use crate::statement::{Statement, TYPE};
 use crate::{run, scan, test_result};
-
-/// Why a receipt is not accepted.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ReceiptError {
-    /// The file has not the form of an envelope.
-    #[error("not a DSSE envelope: {0}")]
-    NotAnEnvelope(String),
-    /// The payload is of another type.
-    #[error("the payload is {0:?}, not an in-toto statement ({PAYLOAD_TYPE})")]
-    PayloadType(String),
-    /// No signature is by a trusted key.
-    #[error("no signature is by a trusted key; it names {}", if keyids.is_empty() { "none".to_owned() } else { keyids.join(", ") })]
-    Untrusted {
-        /// Keys that the envelope names; a hint only.
-        keyids: Vec<String>,
-    },
-    /// There is no key to verify with.
-    #[error("there is no key to verify with")]
-    NoKeys,
-    /// The signed payload is not a statement.
-    #[error("the signed payload is not an in-toto statement: {0}")]
-    NotAStatement(String),
-    /// A condition is not met.
-    #[error("{0}")]
-    Condition(String),
-}
 
 /// A receipt whose signature is good.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,16 +18,6 @@ pub struct Verified {
     pub key: String,
     /// Name of that key in the ring.
     pub key_name: String,
-}
-
-/// Result that a receipt states.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Stated {
-    /// Everything passed, and nothing contradicts it.
-    Passed,
-    /// Anything else.
-    Failed,
 }
 
 /// Verifies an envelope with the keys of a ring. The identifier that a signature names decides nothing: each key is tried.

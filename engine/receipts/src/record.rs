@@ -11,9 +11,9 @@ use hotcell_guard::quarantine::Entry;
 use hotcell_review::quarantine::{QuarantineConfig, QuarantineError};
 use hotcell_state::StateFolder;
 use hotcell_state::audit::{self, Problem, Subject};
+use hotcell_state::database::Connection;
 use hotcell_state::state::make_private;
 use hotcell_state::time::micros_since_1970;
-use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use crate::hex::sha256;

@@ -4,8 +4,8 @@ use hotcell_sandbox::outcome::{Cause, LimitHit, Outcome, Usage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::check::Stated;
 use crate::hex;
+use crate::stated::Stated;
 use crate::statement::{Statement, Subject};
 
 /// Type of the predicate.
@@ -58,7 +58,7 @@ pub struct RunPredicate {
     pub exit_code: Option<i32>,
     /// Signal that ended the program.
     pub signal: Option<String>,
-    /// First word of the command.
+    /// Program, or the language of a source.
     pub program: String,
     /// SHA-256 of the command's words, each followed by a zero byte. Arguments may be private, so only their digest is stated.
     pub command_sha256: String,
@@ -106,6 +106,8 @@ pub struct Stream {
 /// Facts of a run that are not in its outcome.
 #[derive(Clone, Debug, Default)]
 pub struct RunFacts<'a> {
+    /// Program, or the language of a source.
+    pub program: &'a str,
     /// Command, word by word.
     pub command: &'a [String],
     /// Profile.
@@ -143,7 +145,7 @@ pub fn statement(
         cause: outcome.cause,
         exit_code: outcome.exit_code,
         signal: outcome.signal.clone(),
-        program: facts.command.first().cloned().unwrap_or_default(),
+        program: facts.program.to_owned(),
         command_sha256: hex::sha256(&words),
         profile: facts.profile.map(str::to_owned),
         image: facts.image.map(str::to_owned),

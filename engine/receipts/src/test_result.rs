@@ -7,9 +7,9 @@ use hotcell_testing::report::verdict::Verdict;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::check::Stated;
 use crate::hex;
 use crate::run::About;
+use crate::stated::Stated;
 use crate::statement::{Statement, Subject};
 
 /// Type of the predicate.

@@ -6,8 +6,9 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+pub use rusqlite::Connection;
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
+use rusqlite::{ErrorCode, OpenFlags, ffi};
 
 mod pool;
 

@@ -34,6 +34,7 @@ mod pressure;
 mod projects;
 mod pythons;
 mod quarantine;
+mod receipts;
 mod serve;
 mod streams;
 mod surroundings;

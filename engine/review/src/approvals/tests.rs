@@ -47,7 +47,7 @@ impl Place {
 
     fn problem(&self) -> Option<String> {
         let folder = StateFolder::open(&self.state()).unwrap();
-        Quarantine::open(folder).unwrap().verify(None, no_plugins).unwrap().problem
+        Quarantine::open(folder).unwrap().verify(None, &[no_plugins]).unwrap().problem
     }
 
     fn actions(&self) -> Vec<(String, String)> {
@@ -252,7 +252,7 @@ fn older_database_gains_approvals_table() {
     let person = place.person();
     assert!(person.list().unwrap().is_empty() && person.show("ab").is_err());
     let read = Quarantine::open_to_read(folder).unwrap().unwrap();
-    assert_eq!(read.verify(None, no_plugins).unwrap().problem, None);
+    assert_eq!(read.verify(None, &[no_plugins]).unwrap().problem, None);
     waits(place.caller("me").ask(&what("a"), None).unwrap());
     assert_eq!((person.list().unwrap().len(), place.problem()), (1, None));
 }

@@ -317,14 +317,14 @@ impl QuarantineService {
         }
     }
 
-    /// Checks the audit log; `plugins` are the rows of plugins (the subject of `hotcell-plugins`). A problem that was found is
-    /// in the result.
+    /// Checks the audit log; `above` are the subjects of crates above this one: plugins and receipts. A problem that was
+    /// found is in the result.
     ///
     /// # Errors
     /// A report when it cannot be read.
-    pub fn verify(&self, noted: Option<&str>, plugins: NewSubject) -> Done<AuditLog> {
+    pub fn verify(&self, noted: Option<&str>, above: &[NewSubject]) -> Done<AuditLog> {
         match self.open_to_read()? {
-            Some(quarantine) => quarantine.verify(noted, plugins).map_err(|e| of_quarantine(&e)),
+            Some(quarantine) => quarantine.verify(noted, above).map_err(|e| of_quarantine(&e)),
             None => {
                 let folder =
                     StateFolder::open_existing(self.keep.state.path().map_err(|e| of_quarantine(&e.into()))?);

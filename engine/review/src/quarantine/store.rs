@@ -189,16 +189,16 @@ impl Quarantine {
         Ok(retry_while_busy(|| audit::last(&self.database, most))?)
     }
 
-    /// Checks the audit log; with a head digest noted earlier, also that the log still contains it. `plugins` are the
-    /// rows of plugins, which lie above this module.
+    /// Checks the audit log; with a head digest noted earlier, also that the log still contains it. `above` are the
+    /// subjects of crates that lie above this one: plugins and receipts.
     ///
     /// # Errors
     /// [`QuarantineError`] when the log cannot be read; a problem that was found is in the result.
-    pub fn verify(&self, noted: Option<&str>, plugins: NewSubject) -> Done<AuditLog> {
+    pub fn verify(&self, noted: Option<&str>, above: &[NewSubject]) -> Done<AuditLog> {
         // Waits until no step is half done, if possible.
         let _turn = self.turn().ok();
         // Details of plugins and approvals have no unknown fields; those of items are the least strict.
-        let subjects = [plugins, permission::rows::audited, rows::audited];
+        let subjects = [above, &[permission::rows::audited as NewSubject, rows::audited]].concat();
         Ok(retry_while_busy(|| audit::verify(&self.database, &self.folder, noted, &subjects))?)
     }
 }

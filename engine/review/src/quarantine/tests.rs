@@ -38,7 +38,7 @@ impl Place {
     }
 
     fn problem(&self) -> Option<String> {
-        self.open().verify(None, no_plugins).unwrap().problem
+        self.open().verify(None, &[no_plugins]).unwrap().problem
     }
 }
 
@@ -277,9 +277,9 @@ fn changes_bypassing_audit_log_are_detected() {
         assert!(database.execute_batch(sql).unwrap_err().to_string().contains("only added to"));
     }
     // A forged log is detected with a head noted earlier.
-    let noted = place.open().verify(None, no_plugins).unwrap().head.unwrap().hash;
-    assert_eq!(place.open().verify(Some(&noted), no_plugins).unwrap().problem, None);
-    assert!(begun().open().verify(Some(&noted), no_plugins).unwrap().problem.is_some());
+    let noted = place.open().verify(None, &[no_plugins]).unwrap().head.unwrap().hash;
+    assert_eq!(place.open().verify(Some(&noted), &[no_plugins]).unwrap().problem, None);
+    assert!(begun().open().verify(Some(&noted), &[no_plugins]).unwrap().problem.is_some());
 }
 
 #[test]

@@ -1,0 +1,130 @@
+//! Receipts: signed statements of runs, tests and scans, their verification, and the keys.
+
+use hotcell_end_to_end::{Ended, User, everyone};
+
+fn receipt(user: &User, words: &[&str]) -> Ended {
+    user.hotcell(["receipt"]).words(words).end()
+}
+
+/// Paths of files in a user's folder.
+fn path(user: &User, name: &str) -> String {
+    user.path(name).to_str().expect("UTF-8").to_owned()
+}
+
+#[test]
+fn receipt_of_a_run_states_how_it_ended() {
+    everyone(|user| {
+        let out = |name: &str| path(user, &format!("work/{name}"));
+        let rows: [(&str, &[&str], i32, &str, &str); 5] = [
+            ("good.json", &["--", "true"], 0, "PASSED", "exited"),
+            ("code.json", &["--", "false"], 1, "FAILED", "exited"),
+            ("limit.json", &["--timeout", "1s", "--", "sleep", "30"], 124, "FAILED", "wall_limit"),
+            ("none.json", &["--", "no-such-program"], 127, "FAILED", "not_found"),
+            ("refused.json", &["--ro", "/no/such/file", "--", "true"], 125, "FAILED", "refused"),
+        ];
+        for (file, words, code, result, cause) in rows {
+            let file = out(file);
+            user.hotcell(["run", "--receipt", &file]).words(words).end().code(code);
+            let list = receipt(user, &["verify", "--json", &file]).code(0).json();
+            let statement = &list["receipts"][0]["statement"];
+            let predicate = &statement["predicate"];
+            assert_eq!(
+                (&predicate["result"], &predicate["cause"]),
+                (&result.into(), &cause.into()),
+                "{file}"
+            );
+            assert_eq!(statement["predicateType"], "urn:hotcell:predicate:run:v1");
+            receipt(user, &["verify", "--passed", &file]).code(i32::from(result == "FAILED"));
+        }
+        user.hotcell(["audit", "verify"]).end().code(0);
+    });
+}
+
+#[test]
+fn receipt_of_tests_is_bound_to_the_folder() {
+    everyone(|user| {
+        user.make_folder("work/p");
+        let test = "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): pass\n    @unittest.skip('x')\n    def test_b(self): pass\n";
+        user.write("work/p/test_a.py", test);
+        let (project, file) = (path(user, "work/p"), path(user, "work/t.json"));
+        let words = ["test", "--framework", "unittest", "--toolchain", "/usr", "--receipt", &file, &project];
+        user.hotcell(words).end().code(0);
+        let verify = ["verify", "--passed", "--folder", &project, &file];
+        let said = receipt(user, &verify);
+        said.code(0).prints(&format!("good      {file}: states PASSED; signed by this installation\n"));
+        let list = receipt(user, &["verify", "--json", &file]).code(0).json();
+        let predicate = &list["receipts"][0]["statement"]["predicate"];
+        assert_eq!(predicate["passedTests"].as_array().map(Vec::len), Some(1), "{predicate:#}");
+        assert_eq!(
+            (&predicate["failedTests"], &predicate["hotcell"]["skipped"]),
+            (&serde_json::json!([]), &1.into())
+        );
+        // One more byte anywhere in the project: the receipt is about something else.
+        user.write("work/p/more.py", "");
+        receipt(user, &verify).code(1);
+        std::fs::remove_file(user.path("work/p/more.py")).unwrap();
+        receipt(user, &verify).code(0);
+        user.write("work/p/test_a.py", test.replace("pass", "self.fail()"));
+        user.hotcell(words).end().code(1);
+        receipt(user, &["verify", "--passed", &file]).code(1);
+    });
+}
+
+#[test]
+fn changed_receipts_and_other_keys_are_refused() {
+    everyone(|user| {
+        let file = path(user, "work/r.json");
+        user.hotcell(["run", "--receipt", &file, "--", "true"]).end().code(0);
+        let pem = path(user, "work/key.pem");
+        let key = receipt(user, &["key", "show"]);
+        key.code(0);
+        user.write("work/key.pem", key.text());
+        // Another installation knows no key, then this one by option, then by name.
+        let other = path(user, "work/other");
+        let there = |words: &[&str]| user.hotcell(["--state", &other, "receipt"]).words(words).end();
+        there(&["verify", &file]).code(125).says("there is no key");
+        there(&["verify", "--key", &pem, &file]).code(0);
+        there(&["key", "trust", "ci", &pem]).code(0);
+        there(&["verify", &file]).code(0);
+        there(&["key", "trust", "../x", &pem]).code(125).says("is not a name for a key");
+        there(&["key", "distrust", "ci"]).code(0);
+        there(&["key", "distrust", "ci"]).code(125).says("no trusted key");
+        // A new key here: the former one's receipts still verify, and the new one's do not where the former is trusted.
+        receipt(user, &["key", "rotate"]).code(0);
+        receipt(user, &["verify", &file]).code(0);
+        let newer = path(user, "work/n.json");
+        user.hotcell(["run", "--receipt", &newer, "--", "true"]).end().code(0);
+        there(&["verify", "--key", &pem, &newer]).code(1);
+        // Changed text, no receipt at all, and a file that is not there.
+        let text = std::fs::read_to_string(user.path("work/r.json")).unwrap();
+        user.write("work/r.json", text.replacen("\"payload\":\"e", "\"payload\":\"f", 1));
+        receipt(user, &["verify", &file]).code(1);
+        user.write("work/r.json", "[]");
+        receipt(user, &["verify", &file]).code(1);
+        receipt(user, &["verify", &path(user, "work/gone.json")]).code(125).says("cannot be read");
+        receipt(user, &["verify", "--subject", "md5:1", &file]).code(125).says("sha256:");
+    });
+}
+
+#[test]
+fn audit_finds_missing_and_exchanged_receipts() {
+    everyone(|user| {
+        let file = path(user, "work/r.json");
+        let state = path(user, "work/own");
+        let run = ["--state", &state, "run", "--receipt", &file, "--", "true"];
+        user.hotcell(run).end().code(0);
+        let audit = || user.hotcell(["--state", &state, "audit", "verify"]).end();
+        audit().code(0);
+        let kept = user.path("work/own/receipts/kept");
+        let entry = std::fs::read_dir(&kept).unwrap().next().unwrap().unwrap().path();
+        let text = std::fs::read(&entry).unwrap();
+        std::fs::remove_file(&entry).unwrap();
+        audit().code(125).says("is gone");
+        user.write(&entry, "{}");
+        audit().code(125).says("was exchanged");
+        user.write(&entry, &text);
+        audit().code(0);
+        user.write(kept.join(format!("{}.json", "0".repeat(64))), "{}");
+        audit().code(125).says("is not in the log");
+    });
+}
