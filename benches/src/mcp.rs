@@ -69,7 +69,11 @@ struct Server {
 impl Server {
     fn start(hotcell: &Path, state: &Path) -> Result<Self> {
         let mut command = Command::new(hotcell);
-        command.args(["mcp", "--state"]).arg(state).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+            .args(["mcp", "--toolsets", "all", "--state"])
+            .arg(state)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         let mut child = command.spawn()?;
         let input = child.stdin.take().context("a pipe")?;
         let output = BufReader::new(child.stdout.take().context("a pipe")?).lines();
@@ -270,7 +274,7 @@ fn many_callers(hotcell: &Path, work: &Path, report: &mut Report) -> Result<()> 
     fs::write(state.join("mcp-tokens"), lines)?;
     fs::set_permissions(state.join("mcp-tokens"), fs::Permissions::from_mode(0o600))?;
     let mut command = Command::new(hotcell);
-    command.args(["mcp", "--http", "127.0.0.1:0", "--state"]).arg(&state);
+    command.args(["mcp", "--toolsets", "all", "--http", "127.0.0.1:0", "--state"]).arg(&state);
     let mut child = command.stderr(Stdio::piped()).spawn()?;
     let mut stderr = BufReader::new(child.stderr.take().context("a pipe")?);
     let mut line = String::new();

@@ -738,6 +738,9 @@ pub struct McpArgs {
     /// Listen beyond loopback without TLS
     #[arg(long, requires = "http")]
     pub plain_http: bool,
+    /// Tools for the client: default, run, workspace, snapshots, guard, policies, host, tools, all
+    #[arg(long, value_name = "TOOLSET,…", value_delimiter = ',')]
+    pub toolsets: Vec<String>,
     /// Serve metrics for Prometheus at http://ADDR/metrics
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<std::net::SocketAddr>,

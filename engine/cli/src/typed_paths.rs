@@ -91,6 +91,7 @@ const NAMES: [(&[&str], Form); 7] = [
             "TEXT",
             "TIME",
             "TOOL,…",
+            "TOOLSET,…",
             "WHAT",
         ],
         Form::No,

@@ -85,6 +85,8 @@ pub struct McpSettings {
     pub commit: Vec<PathBuf>,
     /// Rules with addresses (`NAME=ADDRESS:PORT`, private addresses) that callers may ask a person for.
     pub hosts: Vec<String>,
+    /// Names of the toolsets that clients are offered; the server knows them.
+    pub toolsets: Vec<String>,
     /// Default time that a call waits for the end of its run: `default_wait = "4s"`.
     #[serde(deserialize_with = "wait")]
     pub default_wait: Option<Duration>,
@@ -244,7 +246,13 @@ const KEYS: &[Key] = &[
     Key::table("hot", &[Key::value("each"), Key::value("all"), Key::value("memory"), Key::value("prime")]),
     Key::table(
         "mcp",
-        &[Key::value("folders"), Key::value("commit"), Key::value("hosts"), Key::value("default_wait")],
+        &[
+            Key::value("folders"),
+            Key::value("commit"),
+            Key::value("hosts"),
+            Key::value("default_wait"),
+            Key::value("toolsets"),
+        ],
     ),
     Key::table("tools", tools::KEYS),
     Key::value("policies_path"),
@@ -299,6 +307,7 @@ impl Settings {
                 commit: written.mcp.commit.iter().map(|f| base.join(f)).collect(),
                 hosts: written.mcp.hosts,
                 default_wait: written.mcp.default_wait,
+                toolsets: written.mcp.toolsets,
             },
             tools: written.tools.from_folder(base),
             policies: written.policies_path.map(|p| base.join(p)),
@@ -369,6 +378,9 @@ impl Settings {
                     }
                     asked => settings.approvals = Some(asked),
                 },
+                "MCP_TOOLSETS" => {
+                    settings.mcp.toolsets = text()?.split(',').map(|name| name.trim().to_owned()).collect();
+                }
                 "MCP_DEFAULT_WAIT" => settings.mcp.default_wait = Some(parse_wait(text()?).map_err(bad)?),
                 "GUARD" => settings.guard = Some(text()?.parse().map_err(bad)?),
                 "RULES" => settings.rules = Some(cwd.join(&value)),
@@ -397,8 +409,9 @@ impl Settings {
 pub const SECRET: &str = "SECRET_";
 
 /// Known variables, without their prefix.
-const VARIABLES: [&str; 22] = [
+const VARIABLES: [&str; 23] = [
     "MCP_DEFAULT_WAIT",
+    "MCP_TOOLSETS",
     "PROFILE",
     "STATE",
     "CONFIG",

@@ -108,6 +108,13 @@ impl Configuration {
         said.unwrap_or(std::time::Duration::from_secs(25))
     }
 
+    /// Names of the toolsets that clients of an MCP server are offered; none for the default one.
+    #[must_use]
+    pub fn toolsets(&self) -> &[String] {
+        let sources = [&self.environment.mcp.toolsets, &self.user.mcp.toolsets];
+        sources.into_iter().find(|names| !names.is_empty()).map_or(&[], Vec::as_slice)
+    }
+
     /// Who is asked for approvals. A project's file can only choose the command line.
     #[must_use]
     pub fn approvals(&self) -> AskedBy {

@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | [`server`] | the protocol's requests, each for one caller |
 //! | [`tools`] | the tools: their arguments and their work |
+//! | [`toolsets`] | which tools a client is offered |
 //! | `reply` | an answer with a value or an error |
 //! | `approvals` | approvals in answers |
 //! | `elicit` | asking a user through the client, where the operator allows that |
@@ -62,6 +63,7 @@ pub mod stdio;
 mod tasks;
 pub mod text;
 pub mod tools;
+pub mod toolsets;
 mod unauthenticated;
 mod uri;
 mod values;
@@ -70,6 +72,7 @@ pub mod wait;
 pub use approvals::name_state;
 pub use http::{HttpError, HttpOptions};
 pub use server::Server;
+pub use toolsets::Toolsets;
 
 /// Maximum size of a client's message in bytes: a line on standard input, a body over HTTP. Default 8 MiB.
 pub const MAX_MESSAGE_BYTES: usize = 8 << 20;

@@ -16,6 +16,7 @@ use hotcell_state::report::printable;
 use serde_json::{Value, json};
 
 use crate::MAX_MESSAGE_BYTES;
+use crate::resources::DOCTOR;
 
 /// Requested protocol revision, the one that clients use today.
 const REVISION: &str = "2025-11-25";
@@ -56,7 +57,7 @@ pub struct Seen {
     pub templates: Vec<String>,
     /// Names of its prompts.
     pub prompts: Vec<String>,
-    /// Answer of its `doctor` tool, where the server is a hotcell.
+    /// Its examination of the host, where the server is a hotcell.
     pub doctor: Option<Value>,
     /// Each request and the time of its answer in microseconds, in order.
     pub times_us: Vec<(String, u64)>,
@@ -166,8 +167,12 @@ pub(crate) fn look(talk: &mut impl Asks) -> Result<Seen, ProbeError> {
     let templates = all("resources", "resources/templates/list", "uriTemplate")?;
     let prompts = all("prompts", "prompts/list", "name")?;
     seen = Seen { tools, resources, templates, prompts, ..seen };
-    // Another server's tool of that name may do anything.
-    if seen.name == "hotcell" && seen.tools.iter().any(|t| t == "doctor") {
+    // Another server's resource of that name may be anything, and an older hotcell has the tool only.
+    if seen.name == "hotcell" && seen.templates.iter().any(|uri| uri == DOCTOR) {
+        let answer = timed(talk, &mut seen, "resources/read", &json!({ "uri": DOCTOR }))?;
+        let text = answer.pointer("/contents/0/text").and_then(Value::as_str);
+        seen.doctor = text.and_then(|text| serde_json::from_str(text).ok());
+    } else if seen.name == "hotcell" && seen.tools.iter().any(|t| t == "doctor") {
         let asked = json!({ "name": "doctor", "arguments": {} });
         let answer = timed(talk, &mut seen, "tools/call doctor", &asked)?;
         seen.doctor = Some(answer["structuredContent"].clone());

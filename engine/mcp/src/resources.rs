@@ -10,8 +10,11 @@ use rmcp::model::{
 use serde_json::json;
 
 use crate::answer::{Detail, of_run};
-use crate::prompts;
 use crate::uri::{TAR, decoded, encoded, uri_of_answer, uri_of_stream};
+use crate::{prompts, tools};
+
+/// URI of the examination of the host. It has no variable; it is a template since it is not a caller's resource.
+pub const DOCTOR: &str = "hotcell://doctor";
 
 /// Number of resources per page of a list.
 pub const PAGE_LEN: usize = 100;
@@ -26,6 +29,7 @@ enum Named {
     File(String, String),
     Archive(String),
     Answer(String),
+    Tool(String),
 }
 
 /// Parses a URI. Slashes of a path in it may be percent-encoded.
@@ -38,6 +42,7 @@ fn named(uri: &str) -> Option<Named> {
     Some(match (kind, rest) {
         ("exports", None) => Named::Archive(id),
         ("answers", None) => Named::Answer(id),
+        ("tools", None) => Named::Tool(id),
         ("runs", None) => Named::Run(id),
         ("runs", Some(name)) => Named::Output(id, Stream::ALL.into_iter().find(|s| s.name() == name)?),
         ("workspaces", Some(path)) if !path.is_empty() => Named::File(id, decoded(path)?),
@@ -121,6 +126,13 @@ pub fn templates() -> Vec<ResourceTemplate> {
             "All of a tool's answer that was too long to be shown",
             "application/json",
         ),
+        template(DOCTOR, "doctor", "What this host can enforce, found out by trying", "application/json"),
+        template(
+            "hotcell://tools/{name}",
+            "tool",
+            "A tool with all descriptions of its arguments and its answer",
+            "application/json",
+        ),
     ]
 }
 
@@ -148,6 +160,10 @@ pub fn read(live: &Live, caller: &Caller, uri: &str) -> Result<ResourceContents,
         Named::Answer(id) => {
             let text = live.tools().and_then(|tools| tools.kept().get(caller, &id)).ok_or_else(missing)?;
             Ok(ResourceContents::text(text.to_string(), uri).with_mime_type("application/json"))
+        }
+        Named::Tool(name) => {
+            let tool = tools::all().iter().find(|tool| tool.name == name).ok_or_else(missing)?;
+            Ok(ResourceContents::text(json!(tool).to_string(), uri).with_mime_type("application/json"))
         }
         Named::File(id, path) => {
             let workspace = live.workspaces().get(caller, &id).map_err(|_| missing())?;
@@ -178,6 +194,9 @@ pub fn complete(live: &Live, caller: &Caller, asked: &CompleteRequestParams) -> 
         }
         (uri, "id") if uri.starts_with("hotcell://workspaces/") || uri.starts_with("hotcell://exports/") => {
             live.workspaces().list(caller).iter().map(|w| w.id.clone()).collect()
+        }
+        (uri, "name") if uri.starts_with("hotcell://tools/") => {
+            tools::all().iter().map(|tool| tool.name.to_string()).collect()
         }
         (uri, "path") if uri.starts_with("hotcell://workspaces/") => {
             let id = asked.context.as_ref().and_then(|c| c.get_argument("id"));
@@ -211,6 +230,7 @@ mod tests {
             ("hotcell://workspaces/ws_1/a/b%20c", Some(Named::File("ws_1".into(), "a/b c".into()))),
             ("hotcell://workspaces/ws_1/a%2Fb", Some(Named::File("ws_1".into(), "a/b".into()))),
             ("hotcell://exports/ws_1", Some(Named::Archive("ws_1".into()))),
+            ("hotcell://tools/run_code", Some(Named::Tool("run_code".into()))),
             ("hotcell://exports/ws_1/x", None),
             ("hotcell://runs/run_1/stdin", None),
             ("hotcell://runs", None),

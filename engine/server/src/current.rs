@@ -72,7 +72,11 @@ pub fn check(configuration: &Configuration) -> Result<(), ErrorReport> {
 /// Keys of a new configuration that take effect only after the next start.
 pub fn later(old: &Configuration, new: &Configuration) -> Vec<&'static str> {
     let (old, new) = (&old.user, &new.user);
-    let differs = [("pool", old.pool != new.pool), ("state", old.state != new.state)];
+    let differs = [
+        ("pool", old.pool != new.pool),
+        ("state", old.state != new.state),
+        ("mcp.toolsets", old.mcp.toolsets != new.mcp.toolsets),
+    ];
     differs.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
 }
 

@@ -60,8 +60,22 @@ const { workspace_id } = await measure("a workspace", 120, "workspace_create", {
 await measure("an edit", 120, "workspace_edit", { workspace_id, edits: [{ path: "shop.py", old: "prices[1:]", new: "prices" }] });
 await measure("four failing tests of a workspace", 500, "run_tests", { workspace_id });
 
-const { result } = await request("tools/list", {});
-const listed = count(JSON.stringify(result.tools.map(({ name, description, inputSchema }) => ({ name, description, inputSchema }))));
-console.log(`     the list of tools, as a model gets it: ${listed}`);
 server.stdin.end();
+// The lists of tools with both schemas, by toolset.
+for (const [toolset, most] of [["default", 2500], ["all", 8000]]) {
+    const other = spawn(command, [...args, "--toolsets", toolset], { stdio: ["pipe", "pipe", "inherit"] });
+    const lines = createInterface({ input: other.stdout })[Symbol.asyncIterator]();
+    const ask = async (id, method, params) => {
+        other.stdin.write(JSON.stringify({ jsonrpc: "2.0", id, method, params }) + "\n");
+        return JSON.parse((await lines.next()).value).result;
+    };
+    const { instructions } = await ask(1, "initialize", { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "tokens", version: "1" } });
+    other.stdin.write('{"jsonrpc":"2.0","method":"notifications/initialized"}\n');
+    const { tools } = await ask(2, "tools/list", {});
+    other.stdin.end();
+    const listed = count(JSON.stringify(tools));
+    const good = listed <= most && count(instructions) <= 150;
+    failed += good ? 0 : 1;
+    console.log(`${good ? "ok  " : "MORE"} tools/list of ${toolset}: ${tools.length} tools, ${listed}, at most ${most}; instructions ${count(instructions)}, at most 150`);
+}
 if (failed) process.exitCode = 1;

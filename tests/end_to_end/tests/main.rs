@@ -27,6 +27,7 @@ mod mcp_ends;
 mod mcp_loop;
 mod mcp_mistakes;
 mod mcp_prompts;
+mod mcp_toolsets;
 mod monorepo;
 mod network;
 mod operation;

@@ -46,7 +46,7 @@ impl Server {
     }
 
     fn start(user: &User, words: &[&str]) -> Self {
-        Self::of(user.hotcell(["mcp"]).words(words).piped().start())
+        Self::of(user.hotcell(["mcp", "--toolsets", "all"]).words(words).piped().start())
     }
 
     /// Waits until it has ended and all its lines are read; returns its exit status.

@@ -73,7 +73,7 @@ impl Client {
     /// Starts a server with a state folder of its own; its standard error goes to `said`.
     pub fn start(children: &Children, place: &Place, state: &Path, said: &Path) -> io::Result<Self> {
         let mut command = Command::new(&place.hotcell);
-        command.arg("mcp").arg("--state").arg(state);
+        command.args(["mcp", "--toolsets", "all", "--state"]).arg(state);
         surroundings(&mut command, place);
         let said = File::options().create(true).append(true).open(said)?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(said);

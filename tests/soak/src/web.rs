@@ -64,7 +64,7 @@ impl Server {
             writeln!(file, "t{number} {token}")?;
         }
         let mut command = Command::new(&place.hotcell);
-        command.args(["mcp", "--http", "127.0.0.1:0", "--state"]).arg(state);
+        command.args(["mcp", "--toolsets", "all", "--http", "127.0.0.1:0", "--state"]).arg(state);
         surroundings(&mut command, place);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let (pid, mut child) = children.start(&mut command)?;

@@ -8,7 +8,7 @@ pub(crate) mod reload;
 use std::sync::Arc;
 
 use hotcell_mcp::metrics::MetricsOptions;
-use hotcell_mcp::{HttpOptions, http, metrics, reference, stdio};
+use hotcell_mcp::{HttpOptions, Toolsets, http, metrics, reference, stdio};
 use hotcell_sandbox::Engine;
 use hotcell_server::{Bounds, Live, Tokens};
 use hotcell_state::StateFolder;
@@ -52,7 +52,14 @@ pub fn mcp(common: &Common, args: McpArgs) -> anyhow::Result<u8> {
 async fn serve(common: &Common, args: McpArgs) -> Result<(), ErrorReport> {
     let (stop, hup) = (server_interrupted(), Hup::new());
     // No project's configuration: files saved by agents must not configure the server.
-    let configuration = configuration(common, None)?;
+    let mut configuration = configuration(common, None)?;
+    if !args.toolsets.is_empty() {
+        configuration.environment.mcp.toolsets.clone_from(&args.toolsets);
+    }
+    Toolsets::parse(configuration.toolsets()).map_err(|why| {
+        let field = if args.toolsets.is_empty() { "mcp.toolsets" } else { "--toolsets" };
+        ErrorReport::new(Code::UnknownName, why).field(field)
+    })?;
     let folder = || {
         let choice = state(common, &configuration);
         let bad = |e: hotcell_state::state::StateError| {

@@ -139,39 +139,37 @@ pub struct QuarantineRequest {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunCode {
-    /// The language of the source: Python, Bash (shell), JavaScript (node), TypeScript, Go, Rust, C, C++
-    /// (cpp), Java, SQL by SQLite, or SQL by PostgreSQL.
+    /// Language of the source; sql is SQLite's.
     pub language: Language,
     /// The source.
     pub code: String,
-    /// Further files, in the folder in which the program starts.
+    /// Further files beside it.
     #[serde(default)]
     pub files: Vec<File>,
-    /// Standard input of the program, at most 1 MiB.
+    /// Standard input, at most 1 MiB.
     #[serde(default)]
     pub stdin: String,
     /// The program's arguments.
     #[serde(default)]
     pub args: Vec<String>,
-    /// Image to run in, one of the operator's, instead of the host's programs.
+    /// One of the operator's images, in place of the host's programs.
     #[serde(default)]
     pub image: Option<String>,
-    /// Hosts that it may reach, each HOST:PORT, such as pypi.org:443. A person has to approve the call first.
+    /// Hosts to reach, each HOST:PORT. A person has to approve first.
     #[serde(default)]
     #[schemars(length(max = 16))]
     pub network: Vec<String>,
-    /// Limits, at most the operator's, which are the default and also used for 0.
+    /// At most the operator's, which are the default.
     #[serde(default)]
     pub limits: AskedLimits,
-    /// Time to wait for the end, in milliseconds, 0 to 600,000; default set by the operator, usually 25,000.
-    /// The run goes on after that.
+    /// Time to wait for the end, by default 25000; the run goes on after it.
     #[serde(default)]
     #[schemars(range(max = 600_000))]
     pub wait_ms: Option<u64>,
-    /// Also include usual fields: layers, mounts, times, resource use, passed tests.
+    /// Also layers, mounts, times, passed tests.
     #[serde(default)]
     pub verbose: bool,
-    /// A key of your choice: a second call with it returns the same run and starts nothing.
+    /// A second call with it returns the same run.
     #[serde(default)]
     #[schemars(length(min = 1, max = 128))]
     pub idempotency_key: Option<String>,
@@ -184,40 +182,39 @@ pub struct RunCommand {
     /// The program and its arguments.
     #[schemars(length(min = 1))]
     pub argv: Vec<String>,
-    /// The workspace to start in, from workspace_create.
+    /// Workspace to start in.
     #[serde(default)]
     pub workspace_id: Option<String>,
-    /// Keep its changes in the workspace for the next calls, however it ends. Needs workspace_id.
+    /// Keep its changes in the workspace.
     #[serde(default)]
     pub keep: bool,
-    /// Return its changes, as changes and diff. Needs workspace_id.
+    /// Return its changes.
     #[serde(default)]
     pub diff: bool,
     /// Environment variables.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Standard input of the program, at most 1 MiB.
+    /// Standard input, at most 1 MiB.
     #[serde(default)]
     pub stdin: String,
-    /// Image to run in, one of the operator's, instead of the host's programs.
+    /// One of the operator's images, in place of the host's programs.
     #[serde(default)]
     pub image: Option<String>,
-    /// Hosts that it may reach, each HOST:PORT, such as pypi.org:443. A person has to approve the call first.
+    /// Hosts to reach, each HOST:PORT. A person has to approve first.
     #[serde(default)]
     #[schemars(length(max = 16))]
     pub network: Vec<String>,
-    /// Limits, at most the operator's, which are the default and also used for 0.
+    /// At most the operator's, which are the default.
     #[serde(default)]
     pub limits: AskedLimits,
-    /// Time to wait for the end, in milliseconds, 0 to 600,000; default set by the operator, usually 25,000.
-    /// The run goes on after that.
+    /// Time to wait for the end, by default 25000; the run goes on after it.
     #[serde(default)]
     #[schemars(range(max = 600_000))]
     pub wait_ms: Option<u64>,
-    /// Also include usual fields: layers, mounts, times, resource use, passed tests.
+    /// Also layers, mounts, times, passed tests.
     #[serde(default)]
     pub verbose: bool,
-    /// A key of your choice: a second call with it returns the same run and starts nothing.
+    /// A second call with it returns the same run.
     #[serde(default)]
     #[schemars(length(min = 1, max = 128))]
     pub idempotency_key: Option<String>,
@@ -227,48 +224,45 @@ pub struct RunCommand {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunTests {
-    /// The project's workspace, from workspace_create. Give either workspace_id or files.
+    /// The project: this or files.
     #[serde(default)]
     pub workspace_id: Option<String>,
-    /// The project's files, for one call.
+    /// The project's files, for this call.
     #[serde(default)]
     pub files: Vec<File>,
-    /// Keep its changes in the workspace for the next calls, however it ends. Needs workspace_id.
+    /// Keep its changes in the workspace.
     #[serde(default)]
     pub keep: bool,
-    /// Return its changes, as changes and diff. Needs workspace_id.
+    /// Return its changes.
     #[serde(default)]
     pub diff: bool,
-    /// pytest, unittest, jest, vitest, mocha, jasmine, karma, node, tape, tap, ava, cargo, nextest, go, gtest, junit or
-    /// pgtap; by default detected, for each of several folders with tests.
+    /// By default detected: pytest, jest, cargo, go …
     #[serde(default)]
     pub framework: Option<String>,
-    /// Tests to run: an id from an earlier report, a path or an expression in the framework's syntax; or a
-    /// folder with tests.
+    /// Id of a report, path, or expression of the framework.
     #[serde(default)]
     pub filter: Option<String>,
     /// Measure which lines the tests run.
     #[serde(default)]
     pub coverage: bool,
-    /// Image to run in, one of the operator's, instead of the host's programs.
+    /// One of the operator's images, in place of the host's programs.
     #[serde(default)]
     pub image: Option<String>,
-    /// Hosts that they may reach, each HOST:PORT, such as pypi.org:443. A person has to approve the call first.
+    /// Hosts to reach, each HOST:PORT. A person has to approve first.
     #[serde(default)]
     #[schemars(length(max = 16))]
     pub network: Vec<String>,
-    /// Limits, at most the operator's, which are the default and also used for 0.
+    /// At most the operator's, which are the default.
     #[serde(default)]
     pub limits: AskedLimits,
-    /// Time to wait for the end, in milliseconds, 0 to 600,000; default set by the operator, usually 25,000.
-    /// The run goes on after that.
+    /// Time to wait for the end, by default 25000; the run goes on after it.
     #[serde(default)]
     #[schemars(range(max = 600_000))]
     pub wait_ms: Option<u64>,
-    /// Also include usual fields: layers, mounts, times, resource use, passed tests.
+    /// Also layers, mounts, times, passed tests.
     #[serde(default)]
     pub verbose: bool,
-    /// A key of your choice: a second call with it returns the same run and starts nothing.
+    /// A second call with it returns the same run.
     #[serde(default)]
     #[schemars(length(min = 1, max = 128))]
     pub idempotency_key: Option<String>,
@@ -278,13 +272,13 @@ pub struct RunTests {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunStatus {
-    /// The run, from the answer of run_code, run_command or run_tests.
+    /// The run.
     pub run_id: String,
-    /// Time to wait for the end, in milliseconds, 0 to 600,000.
+    /// Time to wait for the end.
     #[serde(default)]
     #[schemars(range(max = 600_000))]
     pub wait_ms: u64,
-    /// Also include usual fields: layers, mounts, times, resource use, passed tests.
+    /// Also layers, mounts, times, passed tests.
     #[serde(default)]
     pub verbose: bool,
 }
@@ -336,8 +330,7 @@ pub struct WorkspaceCreate {
     /// Initial files.
     #[serde(default)]
     pub files: Vec<File>,
-    /// Folder of the host to show, an absolute path that the operator allows. Only workspace_commit changes
-    /// the folder itself.
+    /// Absolute path of a host folder that the operator allows; only workspace_commit changes it.
     #[serde(default)]
     pub folder: Option<String>,
 }
@@ -374,8 +367,7 @@ pub struct Edit {
 pub struct WorkspaceEdit {
     /// The workspace.
     pub workspace_id: String,
-    /// The edits, in order: a later one of the same file sees the result of earlier ones. Either all are
-    /// made, or none.
+    /// In order, all or none. old occurs exactly once, unless all is true.
     #[schemars(length(min = 1, max = 100))]
     pub edits: Vec<Edit>,
 }

@@ -76,44 +76,38 @@ pub fn all() -> &'static [Tool] {
             tool::<input::RunCode>(
                 "run_code",
                 "Run code",
-                "Runs Python, Bash, JavaScript (node), TypeScript, Go, Rust, C, C++, Java or SQL source in a fresh sandbox \
-                 without network, and says how it ended and what it printed. \
-                 Give further files that it reads or imports in files; it starts in their folder. Nothing is kept \
-                 between calls. It answers when the program has ended or wait_ms are over; then run_status goes on.",
+                "Runs Python, Bash, JavaScript, TypeScript, Go, Rust, C, C++, Java or SQL source in a fresh sandbox without network; says how \
+                 it ended and what it printed. Nothing is kept between calls.",
                 output::run(),
                 Effect::Adds,
             ),
             tool::<input::RunCommand>(
                 "run_command",
                 "Run a command",
-                "Runs a program that is installed on this host, or one of a workspace, in a fresh sandbox without \
-                 network. With workspace_id it starts in the workspace's folder and may change files there; its \
-                 changes are gone when it ends, unless keep says that they stay. No shell splits argv; for pipes use \
-                 [\"bash\", \"-c\", \"…\"]. Code in argv, in stdin and in files is read first, as run_code's is.",
+                "Runs a program of this host or of a workspace in a fresh sandbox without network; with workspace_id in its folder. No \
+                 shell splits argv: for pipes [\"bash\", \"-c\", \"…\"].",
                 output::run(),
                 Effect::Adds,
             ),
             tool::<input::RunTests>(
                 "run_tests",
                 "Run tests",
-                "Runs a project's tests in a fresh sandbox without network, and says test by test what happened: which \
-                 failed, where, and why. The project is a workspace, or files given here. pytest, unittest, jest, \
-                 vitest, mocha, jasmine, karma, node, tape, tap, ava, cargo, nextest, go, gtest, junit and pgtap are known; the framework is found by what the project looks like.",
+                "Runs a project's tests in a fresh sandbox without network; says which failed, where, and why. pytest, unittest, jest, vitest, \
+                 mocha, node, cargo, go, gtest, junit and others.",
                 output::tests(),
                 Effect::Adds,
             ),
             tool::<input::RunStatus>(
                 "run_status",
                 "Status of a run",
-                "Says how far a run is, or how it ended. With wait_ms it waits for the end at most that long.",
+                "Says how far a run is, or how it ended.",
                 output::any(),
                 Effect::Reads,
             ),
             tool::<input::RunOutput>(
                 "run_output",
                 "Output of a run",
-                "Reads what a run printed, from an offset in bytes on, also while it runs. The beginning and the end \
-                 of a long stream are kept; next_offset is where to read on.",
+                "Reads what a run printed from a byte offset on; next_offset is where to read on.",
                 whole::<output::Read>(),
                 Effect::Reads,
             ),
@@ -127,32 +121,28 @@ pub fn all() -> &'static [Tool] {
             tool::<input::WorkspaceCreate>(
                 "workspace_create",
                 "Create a workspace",
-                "Makes a folder for files, empty, with files or over a folder of the host, and gives its workspace_id. \
-                 It is removed when it was not used for a day.",
+                "Makes a folder for files: empty, with files, or over a host folder. Removed a day after its last use.",
                 whole::<output::Workspace>(),
                 Effect::Adds,
             ),
             tool::<input::WorkspaceWrite>(
                 "workspace_write",
                 "Write files",
-                "Writes files to a workspace, each as a whole; folders are made, files of the same path are replaced. \
-                 Either all of them fit the quotas or nothing is written.",
+                "Writes whole files; all of them or none.",
                 whole::<output::Workspace>(),
                 Effect::Replaces,
             ),
             tool::<input::WorkspaceEdit>(
                 "workspace_edit",
                 "Edit files",
-                "Replaces pieces of text in files of a workspace, without sending the whole files: each edit finds old in \
-                 the file of path, exactly once unless all is true, and puts new in its place. Several edits in one call \
-                 are all done or none.",
+                "Replaces pieces of text in files, all or none.",
                 whole::<output::Edited>(),
                 Effect::Replaces,
             ),
             tool::<input::WorkspaceRead>(
                 "workspace_read",
                 "Read a file",
-                "Reads a file of a workspace, from an offset in bytes on.",
+                "Reads a file from a byte offset on.",
                 whole::<output::File>(),
                 Effect::Reads,
             ),
@@ -186,9 +176,8 @@ pub fn all() -> &'static [Tool] {
             tool::<input::WorkspaceNamed>(
                 "workspace_commit",
                 "Commit to the folder",
-                "Takes a workspace's changes over into the folder of the host that it was made over, where the \
-                 operator allows that. Nothing is taken over when somebody changed the same there. Links and git's own state are left \
-                 out, and hidden names and names that other programs run until a person approves them.",
+                "Takes changes over into the host folder of the workspace, where the operator allows that. Conflicts stop it; links, git's \
+                 own state and names that other programs run are left out until a person approves.",
                 whole::<output::Committed>(),
                 Effect::Replaces,
             ),
@@ -271,6 +260,13 @@ pub fn all() -> &'static [Tool] {
             ),
         ]
     })
+}
+
+/// All tools as they are listed for clients, in few words.
+#[must_use]
+pub fn listed() -> &'static [Tool] {
+    static LISTED: OnceLock<Vec<Tool>> = OnceLock::new();
+    LISTED.get_or_init(|| all().iter().map(schema::lean).collect())
 }
 
 /// Calls a tool.

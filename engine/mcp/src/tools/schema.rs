@@ -199,6 +199,69 @@ pub(crate) fn of_a_plugin(tool: &mut Tool) {
     }
 }
 
+/// Input schema as listed for clients: without descriptions below the first level, whose names have units, and without defaults and bounds, which
+/// the server applies in any case. A model pays for each word in every conversation; the book's reference has all of them.
+fn lean_input(schema: &JsonObject) -> Arc<JsonObject> {
+    let mut schema = Value::Object(schema.clone());
+    let obvious = |value: &Value| matches!(value, Value::Bool(false)) || *value == json!(0);
+    each(&mut schema, &mut |fields| {
+        fields.retain(|name, value| match name.as_str() {
+            "maximum" | "minimum" | "maxItems" | "minItems" => false,
+            "default" => !obvious(value),
+            _ => true,
+        });
+    });
+    for property in schema["properties"].as_object_mut().into_iter().flat_map(serde_json::Map::values_mut) {
+        let about = property.get("description").cloned();
+        each(property, &mut |fields| {
+            fields.shift_remove("description");
+        });
+        if let (Some(about), Value::Object(fields)) = (about, property) {
+            fields.insert("description".to_owned(), about);
+        }
+    }
+    match schema {
+        Value::Object(schema) => Arc::new(schema),
+        _ => Arc::default(),
+    }
+}
+
+/// Output schema as listed for clients: the fields that are always there. Others may follow; answers name them themselves.
+fn lean_output(schema: &JsonObject) -> Arc<JsonObject> {
+    let required: Vec<&str> = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let kind = |name: &str| match schema.get("properties").and_then(|all| all[name].get("type")) {
+        Some(kind) => json!({ "type": kind }),
+        None => json!({}),
+    };
+    let properties: JsonObject = required.into_iter().map(|name| (name.to_owned(), kind(name))).collect();
+    let mut lean = JsonObject::new();
+    lean.insert("type".to_owned(), json!("object"));
+    lean.insert("properties".to_owned(), properties.into());
+    Arc::new(lean)
+}
+
+/// One of the server's own tools as it is listed for clients.
+pub(super) fn lean(tool: &Tool) -> Tool {
+    let mut lean = tool.clone();
+    lean.input_schema = lean_input(&tool.input_schema);
+    lean.output_schema = tool.output_schema.as_deref().map(lean_output);
+    if let Some(hints) = &mut lean.annotations {
+        // The tool has the title. Hints that say what the protocol assumes anyway are left out.
+        hints.title = None;
+        let reads = hints.read_only_hint == Some(true);
+        hints.read_only_hint = Some(true).filter(|_| reads);
+        hints.idempotent_hint = hints.idempotent_hint.filter(|is| *is && !reads);
+        hints.destructive_hint = hints.destructive_hint.filter(|is| !is && !reads);
+    }
+    lean
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,7 +284,7 @@ mod tests {
 
     #[test]
     fn tool_schemas_fit_all_frameworks() {
-        for tool in crate::tools::all() {
+        for tool in crate::tools::all().iter().chain(crate::tools::listed()) {
             assert!("mcp__hotcell__".len() + tool.name.len() < 60, "{}", tool.name);
             let output = tool.output_schema.as_ref().map(|schema| ("out", schema));
             // A picture has no structure.

@@ -1,0 +1,176 @@
+//! Toolsets: which of the server's own tools a client is offered. A model pays for each tool's schema in every conversation, so the default is
+//! small; the operator chooses more. Pure.
+
+use std::collections::BTreeSet;
+
+use hotcell_sandbox::layer::nearest;
+
+/// Name of the set that is offered unless the operator chose others.
+const DEFAULT: &str = "default";
+/// Name that stands for every set.
+const ALL: &str = "all";
+/// Set of the tools of plugins, which are not listed here.
+const PLUGINS: &str = "tools";
+
+/// A set by its name: its tools, and its purpose for people.
+#[derive(Clone, Copy, Debug)]
+pub struct Toolset {
+    /// Name, as the operator writes it.
+    pub name: &'static str,
+    /// Tools of it.
+    pub tools: &'static [&'static str],
+    /// Purpose.
+    pub about: &'static str,
+}
+
+/// All sets. A tool may be in several; each tool is in one besides `default`.
+pub const TOOLSETS: [Toolset; 8] = [
+    Toolset {
+        name: DEFAULT,
+        tools: &[
+            "run_code",
+            "run_command",
+            "run_tests",
+            "run_status",
+            "run_output",
+            "workspace_create",
+            "workspace_write",
+            "workspace_edit",
+            "workspace_read",
+            "workspace_commit",
+        ],
+        about: "write code, run it and its tests, take changes over; and the plugins' tools",
+    },
+    Toolset {
+        name: "run",
+        tools: &["run_code", "run_command", "run_tests", "run_status", "run_output", "run_cancel"],
+        about: "run code, programs and tests, and follow them",
+    },
+    Toolset {
+        name: "workspace",
+        tools: &[
+            "workspace_create",
+            "workspace_write",
+            "workspace_edit",
+            "workspace_read",
+            "workspace_list",
+            "workspace_remove",
+            "workspace_diff",
+            "workspace_commit",
+            "workspace_image",
+        ],
+        about: "files and folders that stay between calls",
+    },
+    Toolset {
+        name: "snapshots",
+        tools: &["workspace_discard", "workspace_snapshot", "workspace_fork", "workspace_export"],
+        about: "states of a workspace to go back to, copies, an archive",
+    },
+    Toolset {
+        name: "guard",
+        tools: &["scan_artifact", "quarantine_list", "quarantine_show", "quarantine_request"],
+        about: "read code without running it, and ask for releases",
+    },
+    Toolset { name: "policies", tools: &["read_org_policies"], about: "an organisation's rules for code" },
+    Toolset { name: "host", tools: &["doctor"], about: "examine what the host can enforce" },
+    Toolset { name: PLUGINS, tools: &[], about: "the tools of plugins" },
+];
+
+/// The sets that a server offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Toolsets {
+    tools: BTreeSet<&'static str>,
+    plugins: bool,
+}
+
+impl Default for Toolsets {
+    fn default() -> Self {
+        Self { tools: TOOLSETS[0].tools.iter().copied().collect(), plugins: true }
+    }
+}
+
+impl Toolsets {
+    /// The union of the named sets; of none, the default one.
+    ///
+    /// # Errors
+    /// A sentence with the nearest name, for a name that is not a set.
+    pub fn parse<S: AsRef<str>>(names: &[S]) -> Result<Self, String> {
+        if names.is_empty() {
+            return Ok(Self::default());
+        }
+        let mut sets = Self { tools: BTreeSet::new(), plugins: false };
+        for name in names {
+            let name = name.as_ref().trim();
+            let is_wanted = |set: &&Toolset| name == ALL || set.name == name;
+            let mut wanted = TOOLSETS.iter().filter(is_wanted).peekable();
+            if wanted.peek().is_none() {
+                let known = || TOOLSETS.iter().map(|set| set.name).chain([ALL]);
+                let near =
+                    nearest(name, known()).map(|near| format!("did you mean {near}? ")).unwrap_or_default();
+                let all = known().collect::<Vec<_>>().join(", ");
+                return Err(format!("there is no toolset {name:?}; {near}there are {all}"));
+            }
+            for set in wanted {
+                sets.tools.extend(set.tools);
+                sets.plugins |= set.name == DEFAULT || set.name == PLUGINS;
+            }
+        }
+        Ok(sets)
+    }
+
+    /// Whether one of the server's own tools is offered.
+    #[must_use]
+    pub fn has(&self, tool: &str) -> bool {
+        self.tools.contains(tool)
+    }
+
+    /// Whether the tools of plugins are offered.
+    #[must_use]
+    pub const fn has_plugins(&self) -> bool {
+        self.plugins
+    }
+}
+
+/// Name of the set, besides the default one, that a tool of the server's own is in; `None` for other tools.
+#[must_use]
+pub fn set_of(tool: &str) -> Option<&'static str> {
+    TOOLSETS.iter().skip(1).find(|set| set.tools.contains(&tool)).map(|set| set.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_tool_is_in_one_set_besides_the_default() {
+        for tool in crate::tools::all() {
+            let sets = TOOLSETS.iter().skip(1).filter(|set| set.tools.contains(&&*tool.name)).count();
+            assert_eq!(sets, 1, "{}", tool.name);
+        }
+        let known: Vec<_> = crate::tools::all().iter().map(|tool| tool.name.as_ref()).collect();
+        for tool in TOOLSETS.iter().flat_map(|set| set.tools) {
+            assert!(known.contains(tool), "{tool}");
+        }
+        assert!(TOOLSETS[0].tools.len() <= 10);
+    }
+
+    #[test]
+    fn names_are_united_and_wrong_ones_explained() {
+        let of = |names: &[&str]| Toolsets::parse(names);
+        assert_eq!(of(&[]).unwrap(), Toolsets::default());
+        assert_eq!(of(&["default"]).unwrap(), Toolsets::default());
+        let guard = of(&["guard"]).unwrap();
+        assert!(guard.has("scan_artifact") && !guard.has("run_code") && !guard.has_plugins());
+        assert!(of(&["guard", " tools "]).unwrap().has_plugins());
+        let all = of(&["all"]).unwrap();
+        assert!(crate::tools::all().iter().all(|tool| all.has(&tool.name)) && all.has_plugins());
+        for (name, near) in [("gard", "did you mean guard?"), ("", "there are default"), ("ALL", "all")] {
+            let why = of(&[name]).unwrap_err();
+            assert!(why.contains(near), "{name}: {why}");
+        }
+        assert_eq!(
+            (set_of("doctor"), set_of("run_code"), set_of("files_read")),
+            (Some("host"), Some("run"), None)
+        );
+    }
+}
