@@ -72,8 +72,20 @@ fn write_out(mut chunks: mpsc::Receiver<Chunk>, mut out: File, mut err: File, ra
 }
 
 /// Feeds a program from a file, until the file ends or the program no longer reads.
-pub fn feed(mut from: impl Read + Send + 'static, mut to: StdinWriter) {
-    let (sender, mut receiver) = mpsc::channel::<Vec<u8>>(2);
+pub fn feed(from: impl Read + Send + 'static, mut to: StdinWriter) {
+    let mut receiver = chunks(from);
+    tokio::spawn(async move {
+        while let Some(piece) = receiver.recv().await {
+            if to.write_all(&piece).await.is_err() {
+                return;
+            }
+        }
+    });
+}
+
+/// Contents of a file as they come, in pieces of at most 64 KiB; a thread reads.
+pub fn chunks(mut from: impl Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel::<Vec<u8>>(2);
     std::thread::spawn(move || {
         let mut piece = vec![0; 64 * 1024];
         loop {
@@ -92,11 +104,5 @@ pub fn feed(mut from: impl Read + Send + 'static, mut to: StdinWriter) {
             }
         }
     });
-    tokio::spawn(async move {
-        while let Some(piece) = receiver.recv().await {
-            if to.write_all(&piece).await.is_err() {
-                return;
-            }
-        }
-    });
+    receiver
 }

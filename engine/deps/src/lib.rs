@@ -10,6 +10,7 @@
 mod cargo;
 mod golang;
 pub mod lock;
+pub mod package;
 mod prebuild;
 mod python;
 
@@ -93,6 +94,11 @@ struct Scene<'a> {
     settings: &'a Settings,
 }
 
+/// Outcome of a run that cannot begin, as an error.
+fn refused(why: String) -> DepsError {
+    DepsError::Refused(Box::new(Outcome::without_a_run(Cause::Refused, why)))
+}
+
 /// Installs the packages in a project's lock files, unless they are cached, and adds them to the settings of
 /// a run. For tests, packages that take long are compiled, too. `say` is called before each step. Returns the
 /// number of lock files.
@@ -108,7 +114,6 @@ pub async fn provide(
     (settings, purpose): (&mut Settings, Purpose<'_>),
     say: &mut (dyn FnMut(Step<'_>) + Send),
 ) -> Result<usize, DepsError> {
-    let refused = |why: String| DepsError::Refused(Box::new(Outcome::without_a_run(Cause::Refused, why)));
     let path = around.cwd.join(project);
     let folder = ProjectFolder::open(&path)
         .map_err(|e| refused(format!("the project {} cannot be opened: {e}", project.display())))?;
@@ -290,7 +295,6 @@ fn show(plan: &Plan, project: &Path, place: &Path, settings: &mut Settings) {
 }
 
 async fn install(engine: &Engine, scene: &Scene<'_>, plan: &Plan, place: &Path) -> Result<(), DepsError> {
-    let refused = |why: String| DepsError::Refused(Box::new(Outcome::without_a_run(Cause::Refused, why)));
     let room =
         |e: io::Error| refused(format!("--deps: the lock files cannot be placed: {e}; make room in TMPDIR"));
     let folder = place_files(&plan.files).map_err(room)?;

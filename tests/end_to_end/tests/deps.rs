@@ -10,7 +10,7 @@ use serde_json::Value;
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Rules for the addresses of these registries on this machine: behind a company's proxy they may be private.
-fn places(hosts: &[&str]) -> Option<String> {
+pub fn places(hosts: &[&str]) -> Option<String> {
     let place = |host: &&str| -> Option<String> {
         let all: Vec<SocketAddr> = (*host, 443).to_socket_addrs().ok()?.collect();
         all.iter().find(|a| a.is_ipv4()).map(|a| format!("{host}={}:443", a.ip()))

@@ -28,6 +28,7 @@ mod mcp_loop;
 mod mcp_mistakes;
 mod mcp_prompts;
 mod mcp_toolsets;
+mod mcp_wrap;
 mod monorepo;
 mod network;
 mod operation;

@@ -1,13 +1,18 @@
 //! Options of `hotcell mcp install`, `uninstall` and `check`.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use hotcell_clients::Client;
+use hotcell_config::network::NetworkSetting;
+use hotcell_config::{EnvSetting, Mode};
+use hotcell_sandbox::Bytes;
+use hotcell_sandbox::profile::BindText;
 use hotcell_sandbox::units::parse_duration;
 
 /// Address for HTTP.
@@ -42,12 +47,59 @@ pub enum McpCommand {
     Install(InstallArgs),
     /// Remove the entry again
     Uninstall(UninstallArgs),
+    /// Run any MCP server on standard input and output in a sandbox
+    #[command(
+        override_usage = "hotcell mcp wrap [OPTIONS] -- SERVER [ARG…]",
+        after_help = "Put it before the command in a client's entry. SERVER is npx PACKAGE, uvx PACKAGE, pipx run PACKAGE,\n\
+                      node FILE, python3 -m MODULE or a program. Packages are locked and installed once, from their\n\
+                      registry alone and without running anything of them, read by the guard, and then run without a\n\
+                      network. Exit status: the server's own; 124 a limit or idle; 125 refused."
+    )]
+    Wrap(Box<WrapArgs>),
     /// Start the server as a client would, and show what it offers
     #[command(
         after_help = "Without --client it is this program. Nothing is run in a sandbox, but the server says what it could\n\
                       enforce. Exit status: 0 it answers; 125 it does not, and why."
     )]
     Check(CheckArgs),
+}
+
+/// Arguments of `hotcell mcp wrap`.
+#[derive(Args, Debug)]
+pub struct WrapArgs {
+    /// Name of its folder of installed packages [default: the package's]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Show a file or folder, read-only
+    #[arg(long, value_name = "HOST[:INSIDE]", value_parser = OsStringValueParser::new().try_map(|text| BindText::parse(Path::new(&text))))]
+    pub ro: Vec<BindText>,
+    /// Show a file or folder, writable on the host itself
+    #[arg(long, value_name = "HOST[:INSIDE]", value_parser = OsStringValueParser::new().try_map(|text| BindText::parse(Path::new(&text))))]
+    pub rw: Vec<BindText>,
+    /// Reachable hosts (*.NAME, NAME=ADDRESS) [default: none]
+    #[arg(long, value_name = "HOST:PORT,…", value_parser = super::network)]
+    pub network: Option<NetworkSetting>,
+    /// Set a variable, or pass one through
+    #[arg(long, value_name = "NAME[=VALUE]", value_parser = OsStringValueParser::new().try_map(|text| super::variable(&text)))]
+    pub env: Vec<EnvSetting>,
+    /// Show a toolchain's folder, and put it on PATH
+    #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(super::path))]
+    pub toolchain: Vec<PathBuf>,
+    /// standard, strict, landlock-only or a FILE
+    #[arg(long, value_name = "PROFILE")]
+    pub profile: Option<OsString>,
+    /// Memory of all its processes [default: 1G]
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<Bytes>,
+    /// End it when nothing passed for this time [default: never]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub idle: Option<Duration>,
+    /// Read it first: enforce, report (run it anyway) or off [default: enforce]
+    #[arg(long, value_name = "MODE", value_parser = super::mode)]
+    pub guard: Option<Mode>,
+    /// The server and its arguments
+    #[arg(value_name = "PROGRAM", last = true, required = true, hide = true)]
+    pub server: Vec<String>,
 }
 
 /// Options to select an entry of a file.

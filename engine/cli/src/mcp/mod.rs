@@ -4,6 +4,7 @@ pub mod check;
 pub mod folder;
 pub mod install;
 pub(crate) mod reload;
+mod wrap;
 
 use std::sync::Arc;
 
@@ -39,6 +40,7 @@ pub fn mcp(common: &Common, args: McpArgs) -> anyhow::Result<u8> {
             McpCommand::Install(args) => install::install(common, args),
             McpCommand::Uninstall(args) => install::uninstall(common, args),
             McpCommand::Check(args) => check::check(common, args),
+            McpCommand::Wrap(args) => return wrap::wrap(common, args),
         };
         return Ok(done.unwrap_or_else(|report| usage::fail(&report, common.json)));
     }

@@ -1,0 +1,449 @@
+//! `hotcell mcp wrap`: any MCP server on standard input and output, in a sandbox.
+//!
+//! Two phases for packages of npx and uvx: their registry alone is reachable while they are locked and installed, and nothing of them runs;
+//! then they are read by the guard, and run without a network. The server's lines pass byte for byte.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use hotcell_config::{Configuration, EnvSetting, Mode, Settings};
+use hotcell_deps::package::{self, Ecosystem, NamedPackage};
+use hotcell_deps::{DepsError, Purpose};
+use hotcell_guard::Verdict;
+use hotcell_sandbox::outcome::Outcome;
+use hotcell_sandbox::policy::{Bind, HOME, PROJECT, Stdin};
+use hotcell_sandbox::toolchain::Surroundings;
+use hotcell_sandbox::{BoxFuture, Bytes, Engine, Limits, Running};
+use hotcell_state::report::{Code, ErrorReport, printable};
+use hotcell_state::state::{StateChoice, StateFolder};
+use hotcell_verbs::changes::ChangePolicy;
+use hotcell_verbs::execute::{Observer, execute};
+use hotcell_verbs::request::{RunRequest, RunTarget};
+use tokio::io::AsyncWriteExt;
+use tokio::time::Instant;
+
+use crate::args::{Common, WrapArgs};
+use crate::context::{configuration, current_folder, runtime, state};
+use crate::deps::Provider;
+use crate::signals::interrupted;
+use crate::terminal::notes;
+use crate::{exit, scan, usage};
+
+/// Folder below the state folder with one folder for each wrapped package.
+const SERVERS: &str = "mcp-servers";
+/// Longest life of a server.
+const MAX_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
+/// Interval at which the time since the last line is looked at.
+const IDLE_INTERVAL: Duration = Duration::from_millis(250);
+/// Reason of a server that was ended since nothing passed.
+const IDLE: &str = "stopped: nothing passed for the time of --idle";
+
+/// Runs the command; returns its exit status.
+pub fn wrap(common: &Common, args: &WrapArgs) -> anyhow::Result<u8> {
+    let done = served(common, args)?;
+    Ok(done.unwrap_or_else(|report| usage::fail(&report, common.json)))
+}
+
+/// Server that is ready to run.
+struct Ready {
+    argv: Vec<String>,
+    workspace: Option<PathBuf>,
+    settings: Settings,
+}
+
+fn served(common: &Common, args: &WrapArgs) -> anyhow::Result<Result<u8, ErrorReport>> {
+    // The client chooses the current folder: a project's configuration there does not count.
+    let (configuration, named) = match (configuration(common, None), package::named(&args.server)) {
+        (Ok(configuration), Ok(named)) => (configuration, named),
+        (Err(report), _) => return Ok(Err(report)),
+        (_, Err(why)) => return Ok(Err(ErrorReport::new(Code::InvalidValue, why).field("SERVER"))),
+    };
+    let engine = Engine::for_one_run();
+    let runtime = runtime()?;
+    let settings = args.settings(&current_folder());
+    let ready = match &named {
+        None => plain(common, &configuration, args, settings),
+        Some(package) => {
+            let choice = &state(common, &configuration);
+            let (engine, runtime, configuration) = (&engine, &runtime, &configuration);
+            let provider = Provider { common, engine, runtime, configuration, choice };
+            installed(&provider, args, package, settings)
+        }
+    };
+    let request = ready.map(|ready| RunRequest {
+        what: RunTarget::Program(ready.argv.into_iter().map(Into::into).collect()),
+        workspace: ready.workspace,
+        kept: None,
+        settings: ready.settings,
+        limits: limits(),
+        stdin: Stdin::Piped,
+        keep: ChangePolicy::default(),
+    });
+    let (request, merged) = match request.and_then(|r| r.merge(&configuration).map(|merged| (r, merged))) {
+        Ok(ready) => ready,
+        Err(report) => return Ok(Err(report)),
+    };
+    let mut prepared = match request.prepare(merged, Surroundings::of_this_process()) {
+        Ok(prepared) => prepared,
+        Err(outcome) => {
+            ended(common, &outcome, args);
+            return Ok(Ok(exit::of_outcome(&outcome)));
+        }
+    };
+    crate::run::warn_unset(&prepared.unset);
+    notes::guard(prepared.scan.as_ref(), common);
+    let report = runtime.block_on(async {
+        let activity = Activity::begin();
+        let mut relay = Relay { activity: activity.clone() };
+        let stop = async {
+            tokio::select! {
+                () = interrupted() => None,
+                () = activity.idle(args.idle) => Some(IDLE),
+            }
+        };
+        execute(&engine, &mut prepared, &mut relay, stop).await
+    });
+    ended(common, &report.outcome, args);
+    runtime.shutdown_background();
+    let is_idle = report.outcome.reason.as_deref() == Some(IDLE);
+    Ok(Ok(if is_idle { 124 } else { exit::of_outcome(&report.outcome) }))
+}
+
+/// A command that is there already: the files that it executes are read, where they are shown.
+fn plain(
+    common: &Common,
+    configuration: &Configuration,
+    args: &WrapArgs,
+    settings: Settings,
+) -> Result<Ready, ErrorReport> {
+    for path in executed(&args.server, &settings.binds) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        read_first(common, configuration, args.guard, (&name, &path))?;
+    }
+    Ok(Ready { argv: args.server.clone(), workspace: None, settings })
+}
+
+/// Paths of the host that hold the code of a command: for each word that names a shown file, its folder where that is shown, else the file.
+fn executed(words: &[String], binds: &[Bind]) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for word in words {
+        let inside = Path::new(word);
+        let host = binds.iter().find_map(|bind| {
+            let below = inside.strip_prefix(&bind.inside).ok()?;
+            Some(if below.as_os_str().is_empty() { bind.host.clone() } else { bind.host.join(below) })
+        });
+        let Some(host) = host.filter(|host| host.is_file()) else { continue };
+        let folder = host.parent().filter(|folder| binds.iter().any(|bind| folder.starts_with(&bind.host)));
+        let path = folder.map_or(host.clone(), Path::to_owned);
+        if !all.contains(&path) {
+            all.push(path);
+        }
+    }
+    all
+}
+
+/// Limits of a server: no wall clock, no bound on what it prints in a long life, little kept of it.
+fn limits() -> Limits {
+    Limits {
+        memory: Bytes::gib(1),
+        wall: MAX_LIFE,
+        cpu_time: None,
+        processes: 256,
+        disk: Bytes::gib(1),
+        capture: Bytes(64 << 10),
+        output: Bytes(u64::MAX >> 1),
+        ..Limits::default()
+    }
+}
+
+/// Locks, installs and reads a package; the request to run it.
+fn installed(
+    provider: &Provider<'_>,
+    args: &WrapArgs,
+    package: &NamedPackage,
+    mut settings: Settings,
+) -> Result<Ready, ErrorReport> {
+    let common = provider.common;
+    let name = args.name.clone().unwrap_or_else(|| package.short_name().to_owned());
+    let folder = place(provider.choice, &name, package)?;
+    let of_deps = |error: DepsError| match error {
+        DepsError::Wrong(report) => report,
+        DepsError::Refused(outcome) => {
+            let why = outcome.reason.unwrap_or_default().replace("--deps: ", "");
+            ErrorReport::new(Code::Refused, why).field(package.name.clone())
+        }
+    };
+    let around = Surroundings::of_this_process();
+    if !folder.is_dir() && !common.quiet {
+        notes::say(format!("{name}: locks {} and what it needs, from its registry", package.name));
+    }
+    let scene = (provider.configuration, &around);
+    let locking = package::lock(provider.engine, scene, &settings, package, &folder);
+    provider.runtime.block_on(locking).map_err(of_deps)?;
+    provider.provide(&folder, &mut settings, None, Purpose::Run).map_err(of_deps)?;
+    let inside = match package.ecosystem {
+        Ecosystem::Npm => Path::new(PROJECT).join("node_modules"),
+        Ecosystem::Python => Path::new(HOME).join(".deps/python"),
+    };
+    let packages = settings.binds.iter().find(|bind| bind.inside == inside).map(|bind| bind.host.clone());
+    let packages = packages.ok_or_else(|| {
+        ErrorReport::new(Code::Internal, format!("nothing was installed of {}", package.name))
+    })?;
+    let argv = package::command(package, &packages, &inside)
+        .map_err(|why| ErrorReport::new(Code::InvalidValue, why).field(package.name.clone()))?;
+    read_first(common, provider.configuration, args.guard, (&name, &packages))?;
+    // The packages were read as a folder, and the command names only them.
+    settings.guard = Some(Mode::Off);
+    Ok(Ready { argv, workspace: Some(folder), settings })
+}
+
+/// Folder of a package's lock file: one for each name, package and version.
+fn place(choice: &StateChoice, name: &str, package: &NamedPackage) -> Result<PathBuf, ErrorReport> {
+    let wrong = |e: &dyn ToString| ErrorReport::new(Code::State, e.to_string()).field("--state");
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || name.starts_with('.') || name.len() > 64 || !name.chars().all(fits) {
+        let why = format!("{name:?} is not a name: use letters, digits, '-', '_' and '.', at most 64");
+        return Err(ErrorReport::new(Code::InvalidValue, why).field("--name"));
+    }
+    let state = StateFolder::open(choice.path().map_err(|e| wrong(&e))?).map_err(|e| wrong(&e))?;
+    let version: String = package.version.chars().map(|c| if fits(c) { c } else { '_' }).collect();
+    let version = if version.is_empty() { "newest" } else { &version };
+    Ok(state.path().join(SERVERS).join(name).join(format!("{}@{version}", package.name.replace('/', "+"))))
+}
+
+/// Has the guard read the installed packages before anything of them runs.
+fn read_first(
+    common: &Common,
+    configuration: &Configuration,
+    mode: Option<Mode>,
+    (name, packages): (&str, &Path),
+) -> Result<(), ErrorReport> {
+    let mode = mode.or(configuration.environment.guard).or(configuration.user.guard).unwrap_or_default();
+    if mode == Mode::Off {
+        return Ok(());
+    }
+    let report = scan::installed(configuration, packages)?;
+    let worst = report.findings.iter().max_by_key(|finding| finding.severity);
+    let unread = report.coverage.parts.iter().filter(|part| part.state.least() >= Verdict::Incomplete);
+    let why = match (unread.clone().next(), worst) {
+        // Machine code of a package is the usual reason.
+        (Some(part), _) if report.verdict == Verdict::Incomplete => {
+            format!(": {} files cannot be read, such as {}", unread.count(), part.path)
+        }
+        (_, Some(finding)) => {
+            format!(": {}:{}: {} ({})", finding.part, finding.line, finding.message, finding.rule)
+        }
+        _ => String::new(),
+    };
+    match (report.verdict, mode) {
+        (Verdict::Quarantine, Mode::Enforce) => {
+            let hint = "read that place; --guard report runs it all the same, in its sandbox";
+            Err(ErrorReport::new(Code::Refused, format!("{name} is quarantined{why}"))
+                .field("SERVER")
+                .hint(hint))
+        }
+        (Verdict::Allow, _) => Ok(()),
+        (verdict, _) => {
+            if !common.quiet {
+                notes::say(format!("guard: {name}: {}{}", verdict.name(), printable(&why)));
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Reports how the server ended, and the options that would grant what it was denied.
+fn ended(common: &Common, outcome: &Outcome, args: &WrapArgs) {
+    notes::after_run(outcome, "", common);
+    if !common.quiet {
+        let server = args.server.first().map_or("", String::as_str);
+        for option in grants(outcome) {
+            notes::say(format!("to allow it: hotcell mcp wrap {option} -- {server} …"));
+        }
+    }
+}
+
+/// Options for the hosts that were denied, each once, at most eight.
+fn grants(outcome: &Outcome) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for denial in outcome.denials.iter().filter(|denial| denial.layer == "network") {
+        let target = denial.target.split(' ').next().unwrap_or_default();
+        let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b);
+        if target.is_empty() || !target.bytes().all(is_plain) {
+            continue;
+        }
+        let port = if target.contains(':') { "" } else { ":443" };
+        let option = format!("--network {target}{port}");
+        if !all.contains(&option) && all.len() < 8 {
+            all.push(option);
+        }
+    }
+    all
+}
+
+/// Time of the last line in either direction.
+#[derive(Clone)]
+struct Activity {
+    begin: Instant,
+    /// Milliseconds after the beginning.
+    last: Arc<AtomicU64>,
+}
+
+impl Activity {
+    fn begin() -> Self {
+        Self { begin: Instant::now(), last: Arc::default() }
+    }
+
+    fn note(&self) {
+        let now = u64::try_from(self.begin.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last.store(now, Ordering::Relaxed);
+    }
+
+    /// Resolves when nothing passed for a time; never for `None`.
+    async fn idle(&self, most: Option<Duration>) {
+        let Some(most) = most else { return std::future::pending().await };
+        loop {
+            tokio::time::sleep(IDLE_INTERVAL.min(most)).await;
+            let last = Duration::from_millis(self.last.load(Ordering::Relaxed));
+            if self.begin.elapsed().saturating_sub(last) >= most {
+                return;
+            }
+        }
+    }
+}
+
+/// Passes the streams of a server through.
+struct Relay {
+    activity: Activity,
+}
+
+impl Observer for Relay {
+    fn compiles(&mut self, _compiler: &str) {}
+
+    fn prepares(&mut self, what: &str) {
+        notes::say(what);
+    }
+
+    fn compiler_printed(&mut self, _printed: &str) {}
+
+    fn follow<'a>(&'a mut self, running: &mut Running) -> BoxFuture<'a, ()> {
+        let canceller = running.canceller();
+        if let (Ok(input), Some(mut to)) = (io::stdin().as_fd().try_clone_to_owned(), running.stdin()) {
+            let mut chunks = crate::streams::chunks(std::fs::File::from(input));
+            let activity = self.activity.clone();
+            tokio::spawn(async move {
+                while let Some(chunk) = chunks.recv().await {
+                    activity.note();
+                    if to.write_all(&chunk).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        let (output, activity) = (running.output(), self.activity.clone());
+        Box::pin(async move {
+            let Some(mut output) = output else { return };
+            let (sender, receiver) = tokio::sync::mpsc::channel(1);
+            let noted = async move {
+                while let Some(chunk) = output.recv().await {
+                    activity.note();
+                    if sender.send(chunk).await.is_err() {
+                        return;
+                    }
+                }
+            };
+            // A client that closed its end of the pipe is gone: the run is cancelled there.
+            let _ = tokio::join!(noted, crate::streams::print(receiver, canceller, true));
+        })
+    }
+}
+
+impl WrapArgs {
+    /// Settings of the run.
+    fn settings(&self, cwd: &Path) -> Settings {
+        let binds = [(&self.ro, false), (&self.rw, true)]
+            .into_iter()
+            .flat_map(|(binds, writable)| binds.iter().map(move |bind| bind.at(cwd, writable)))
+            .collect();
+        let mut settings = Settings {
+            network: self.network.clone(),
+            binds,
+            toolchains: self.toolchain.iter().map(|folder| cwd.join(folder)).collect(),
+            env: self.env.clone(),
+            guard: self.guard,
+            profile: self.profile.clone(),
+            ..Settings::default()
+        };
+        settings.limits.memory = self.memory;
+        // The limits of a configuration are for runs of code: a server lives as long as its client.
+        settings.limits.timeout = Some(MAX_LIFE);
+        settings.env.insert(0, EnvSetting::Set("PYTHONUNBUFFERED".into(), "1".into()));
+        settings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hotcell_sandbox::outcome::{Cause, Denial};
+
+    use super::*;
+
+    #[test]
+    fn grants_name_denied_hosts_once_and_nothing_else() {
+        let denial = |layer: &str, target: &str| Denial {
+            layer: layer.to_owned(),
+            operation: "connect".to_owned(),
+            target: target.to_owned(),
+            errno: String::new(),
+            count: 1,
+        };
+        let mut outcome = Outcome::without_a_run(Cause::Exited, "");
+        outcome.denials = vec![
+            denial("network", "api.github.com:443 (not allowed)"),
+            denial("network", "api.github.com:443"),
+            denial("network", "example.org"),
+            denial("network", "x;reboot"),
+            denial("network", "\u{202e}evil"),
+            denial("seccomp", "ptrace"),
+        ];
+        assert_eq!(grants(&outcome), ["--network api.github.com:443", "--network example.org:443"]);
+    }
+
+    #[tokio::test]
+    async fn idle_is_the_time_since_the_last_line() {
+        let activity = Activity::begin();
+        activity.idle(Some(Duration::from_millis(1))).await;
+        activity.note();
+        let long =
+            tokio::time::timeout(Duration::from_millis(5), activity.idle(Some(Duration::from_secs(3600))));
+        assert!(long.await.is_err());
+        assert!(tokio::time::timeout(Duration::from_millis(5), activity.idle(None)).await.is_err());
+    }
+
+    #[test]
+    fn code_of_a_plain_command_is_found_in_what_is_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(at("app/data")).unwrap();
+        std::fs::write(at("app/server.py"), "").unwrap();
+        std::fs::write(at("alone.js"), "").unwrap();
+        let bind = |host: PathBuf| Bind {
+            inside: host.clone(),
+            host,
+            writable: false,
+            copy_on_write: false,
+            identity: None,
+        };
+        let words = |path: PathBuf| vec!["python3".to_owned(), path.to_string_lossy().into_owned()];
+        let binds = [bind(at("app")), bind(at("alone.js"))];
+        assert_eq!(executed(&words(at("app/server.py")), &binds), [at("app")]);
+        assert_eq!(executed(&words(at("alone.js")), &binds), [at("alone.js")]);
+        // A folder of data, and a file that is not shown.
+        assert!(executed(&words(at("app/data")), &binds).is_empty());
+        assert!(executed(&words(at("app/server.py")), &[]).is_empty());
+    }
+}
