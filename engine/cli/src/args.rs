@@ -35,7 +35,9 @@ pub use cache::CacheCommand;
 pub use doctor::DoctorArgs;
 pub use image::ImageCommand;
 pub use jobs::{COBERTURA, JobArgs};
-pub use mcp::{CheckArgs, HttpAddress, InstallArgs, McpCommand, PlaceArgs, UninstallArgs, WrapArgs};
+pub use mcp::{
+    CheckArgs, HttpAddress, InstallArgs, McpCommand, PlaceArgs, ServersCommand, UninstallArgs, WrapArgs,
+};
 pub use receipt::{KeyCommand, ReceiptCommand, VerifyArgs};
 pub use serve::{ServeArgs, ServeCommand};
 pub use tool::ToolCommand;
@@ -715,7 +717,7 @@ fn variable(text: &OsStr) -> Result<EnvSetting, String> {
 /// Arguments of `hotcell mcp`.
 #[derive(Args, Debug)]
 #[command(
-    override_usage = "hotcell mcp [--stdio | --http ADDR] [--metrics ADDR] [OPTIONS]\n       hotcell mcp install|uninstall|check|wrap [OPTIONS]",
+    override_usage = "hotcell mcp [--stdio | --http ADDR] [--metrics ADDR] [OPTIONS]\n       hotcell mcp install|uninstall|check|wrap|servers [OPTIONS]",
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true,
     after_help = "hotcell mcp install --client NAME adds it to a client. Over HTTP a client sends the token of\n\

@@ -5,12 +5,12 @@ use hotcell_sandbox::layer::nearest;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_verbs::workspaces;
 
-use crate::mcp::{check, install};
+use crate::mcp::{check, install, servers};
 use crate::quote;
 use crate::{exit, receipt, serve, test_list, usage};
 
 /// Outputs with a JSON Schema.
-const SCHEMAS: [&str; 25] = [
+const SCHEMAS: [&str; 26] = [
     "outcome",
     "test_report",
     "test_list",
@@ -34,6 +34,7 @@ const SCHEMAS: [&str; 25] = [
     "bench",
     "mcp_install",
     "mcp_check",
+    "mcp_servers",
     "serve",
     "error",
 ];
@@ -79,6 +80,7 @@ pub fn schema(name: &str, json: bool) -> u8 {
         "bench" => (schemars::schema_for!(hotcell_bench::Report), hotcell_bench::report::SCHEMA),
         "mcp_install" => (schemars::schema_for!(install::Installed), install::SCHEMA),
         "mcp_check" => (schemars::schema_for!(check::Checked), check::SCHEMA),
+        "mcp_servers" => (schemars::schema_for!(servers::ServerList), servers::SCHEMA),
         "serve" => (schemars::schema_for!(serve::Served), serve::SCHEMA),
         "error" => (schemars::schema_for!(ErrorReport), hotcell_state::report::SCHEMA),
         _ => {

@@ -23,6 +23,7 @@
 //! | `fuzzing` | both transports, fed with arbitrary bytes |
 //! | [`metrics`] | metrics for monitoring the server |
 //! | `plugin_words`, `fitted` | words of plugins for a model, within a budget |
+//! | [`pin`] | pins of a foreign server's tools |
 //! | `picture` | pictures, known by their bytes |
 //! | `plugin_resources` | resources and prompts of plugins |
 //! | [`prompts`] | workflows with the tools, for users to start |
@@ -47,6 +48,7 @@ mod left_results;
 mod lines;
 pub mod metrics;
 mod picture;
+pub mod pin;
 mod plugin_resources;
 mod plugin_words;
 mod priming_events;

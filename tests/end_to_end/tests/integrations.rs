@@ -1,4 +1,4 @@
-//! What `contrib/` has for services of continuous integration, by the contracts of these services.
+//! Integrations of `contrib/` with services of continuous integration, by the contracts of these services.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -56,6 +56,12 @@ pub enum McpCommand {
                       network. Exit status: the server's own; 124 a limit or idle; 125 refused."
     )]
     Wrap(Box<WrapArgs>),
+    /// Servers that were wrapped: their packages, and their tools that are held until you accept them
+    #[command(arg_required_else_help = true, disable_help_subcommand = true)]
+    Servers {
+        #[command(subcommand)]
+        command: ServersCommand,
+    },
     /// Start the server as a client would, and show what it offers
     #[command(
         after_help = "Without --client it is this program. Nothing is run in a sandbox, but the server says what it could\n\
@@ -64,10 +70,32 @@ pub enum McpCommand {
     Check(CheckArgs),
 }
 
+/// Commands on wrapped servers.
+#[derive(Debug, Subcommand)]
+pub enum ServersCommand {
+    /// List them
+    List,
+    /// Show one, with all that it says of its held tools
+    Show {
+        /// Its name
+        name: String,
+    },
+    /// Accept its tools as it offered them last
+    Accept {
+        /// Its name
+        name: String,
+    },
+    /// Forget its lock file and its accepted tools
+    Remove {
+        /// Its name
+        name: String,
+    },
+}
+
 /// Arguments of `hotcell mcp wrap`.
 #[derive(Args, Debug)]
 pub struct WrapArgs {
-    /// Name of its folder of installed packages [default: the package's]
+    /// Name under which its lock file and accepted tools are kept [default: the package's]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// Show a file or folder, read-only

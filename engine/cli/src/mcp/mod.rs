@@ -4,6 +4,7 @@ pub mod check;
 pub mod folder;
 pub mod install;
 pub(crate) mod reload;
+pub mod servers;
 mod wrap;
 
 use std::sync::Arc;
@@ -40,6 +41,7 @@ pub fn mcp(common: &Common, args: McpArgs) -> anyhow::Result<u8> {
             McpCommand::Install(args) => install::install(common, args),
             McpCommand::Uninstall(args) => install::uninstall(common, args),
             McpCommand::Check(args) => check::check(common, args),
+            McpCommand::Servers { command } => servers::servers(common, command),
             McpCommand::Wrap(args) => return wrap::wrap(common, args),
         };
         return Ok(done.unwrap_or_else(|report| usage::fail(&report, common.json)));

@@ -14,12 +14,12 @@ use hotcell_config::{Configuration, EnvSetting, Mode, Settings};
 use hotcell_deps::package::{self, Ecosystem, NamedPackage};
 use hotcell_deps::{DepsError, Purpose};
 use hotcell_guard::Verdict;
+use hotcell_mcp::pin::{Lines, MAX_LINE_BYTES};
 use hotcell_sandbox::outcome::Outcome;
 use hotcell_sandbox::policy::{Bind, HOME, PROJECT, Stdin};
 use hotcell_sandbox::toolchain::Surroundings;
-use hotcell_sandbox::{BoxFuture, Bytes, Engine, Limits, Running};
+use hotcell_sandbox::{BoxFuture, Bytes, Chunk, Engine, Limits, Running};
 use hotcell_state::report::{Code, ErrorReport, printable};
-use hotcell_state::state::{StateChoice, StateFolder};
 use hotcell_verbs::changes::ChangePolicy;
 use hotcell_verbs::execute::{Observer, execute};
 use hotcell_verbs::request::{RunRequest, RunTarget};
@@ -29,12 +29,11 @@ use tokio::time::Instant;
 use crate::args::{Common, WrapArgs};
 use crate::context::{configuration, current_folder, runtime, state};
 use crate::deps::Provider;
+use crate::mcp::servers::{self, Pins};
 use crate::signals::interrupted;
 use crate::terminal::notes;
 use crate::{exit, scan, usage};
 
-/// Folder below the state folder with one folder for each wrapped package.
-const SERVERS: &str = "mcp-servers";
 /// Longest life of a server.
 const MAX_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Interval at which the time since the last line is looked at.
@@ -74,6 +73,19 @@ fn served(common: &Common, args: &WrapArgs) -> anyhow::Result<Result<u8, ErrorRe
             installed(&provider, args, package, settings)
         }
     };
+    // A plain command without a name has no place to keep its tools in: its bytes pass as they are.
+    let name = args.name.clone().or_else(|| named.as_ref().map(|package| package.short_name().to_owned()));
+    let pins = name.map(|name| {
+        let folder = servers::folder(&state(common, &configuration), &name)?;
+        Pins::open(&folder, &name).map_err(|e| {
+            ErrorReport::new(Code::State, format!("the accepted tools of {name}: {e}"))
+                .hint(format!("hotcell mcp servers remove {name} forgets them"))
+        })
+    });
+    let pins = match pins.transpose() {
+        Ok(pins) => pins,
+        Err(report) => return Ok(Err(report)),
+    };
     let request = ready.map(|ready| RunRequest {
         what: RunTarget::Program(ready.argv.into_iter().map(Into::into).collect()),
         workspace: ready.workspace,
@@ -98,7 +110,7 @@ fn served(common: &Common, args: &WrapArgs) -> anyhow::Result<Result<u8, ErrorRe
     notes::guard(prepared.scan.as_ref(), common);
     let report = runtime.block_on(async {
         let activity = Activity::begin();
-        let mut relay = Relay { activity: activity.clone() };
+        let mut relay = Relay { activity: activity.clone(), pins };
         let stop = async {
             tokio::select! {
                 () = interrupted() => None,
@@ -169,7 +181,7 @@ fn installed(
 ) -> Result<Ready, ErrorReport> {
     let common = provider.common;
     let name = args.name.clone().unwrap_or_else(|| package.short_name().to_owned());
-    let folder = place(provider.choice, &name, package)?;
+    let folder = place(&servers::folder(provider.choice, &name)?, package);
     let of_deps = |error: DepsError| match error {
         DepsError::Wrong(report) => report,
         DepsError::Refused(outcome) => {
@@ -201,18 +213,12 @@ fn installed(
     Ok(Ready { argv, workspace: Some(folder), settings })
 }
 
-/// Folder of a package's lock file: one for each name, package and version.
-fn place(choice: &StateChoice, name: &str, package: &NamedPackage) -> Result<PathBuf, ErrorReport> {
-    let wrong = |e: &dyn ToString| ErrorReport::new(Code::State, e.to_string()).field("--state");
+/// Folder of a package's lock file below the server's: one for each package and version.
+fn place(server: &Path, package: &NamedPackage) -> PathBuf {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    if name.is_empty() || name.starts_with('.') || name.len() > 64 || !name.chars().all(fits) {
-        let why = format!("{name:?} is not a name: use letters, digits, '-', '_' and '.', at most 64");
-        return Err(ErrorReport::new(Code::InvalidValue, why).field("--name"));
-    }
-    let state = StateFolder::open(choice.path().map_err(|e| wrong(&e))?).map_err(|e| wrong(&e))?;
     let version: String = package.version.chars().map(|c| if fits(c) { c } else { '_' }).collect();
     let version = if version.is_empty() { "newest" } else { &version };
-    Ok(state.path().join(SERVERS).join(name).join(format!("{}@{version}", package.name.replace('/', "+"))))
+    server.join(format!("{}@{version}", package.name.replace('/', "+")))
 }
 
 /// Has the guard read the installed packages before anything of them runs.
@@ -319,6 +325,7 @@ impl Activity {
 /// Passes the streams of a server through.
 struct Relay {
     activity: Activity,
+    pins: Option<Pins>,
 }
 
 impl Observer for Relay {
@@ -344,16 +351,35 @@ impl Observer for Relay {
                 }
             });
         }
-        let (output, activity) = (running.output(), self.activity.clone());
+        let (output, activity, mut pins) = (running.output(), self.activity.clone(), self.pins.take());
         Box::pin(async move {
             let Some(mut output) = output else { return };
             let (sender, receiver) = tokio::sync::mpsc::channel(1);
+            let ended = canceller.clone();
             let noted = async move {
+                let mut lines = Lines::default();
                 while let Some(chunk) = output.recv().await {
                     activity.note();
+                    let chunk = match (chunk, &mut pins) {
+                        (Chunk::Stdout(bytes), Some(pins)) => {
+                            let Some(whole) = lines.add(&bytes) else {
+                                notes::say(format!(
+                                    "stopped: a line of more than {} MiB cannot be checked",
+                                    MAX_LINE_BYTES >> 20
+                                ));
+                                ended.cancel();
+                                return;
+                            };
+                            Chunk::Stdout(whole.into_iter().flat_map(|line| pins.pass(line)).collect())
+                        }
+                        (chunk, _) => chunk,
+                    };
                     if sender.send(chunk).await.is_err() {
                         return;
                     }
+                }
+                if let Some(pins) = &mut pins {
+                    let _ = sender.send(Chunk::Stdout(pins.pass(lines.finish()))).await;
                 }
             };
             // A client that closed its end of the pipe is gone: the run is cancelled there.

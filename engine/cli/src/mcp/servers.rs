@@ -1,0 +1,305 @@
+//! `hotcell mcp servers`: foreign servers that were wrapped, and the pins of their tools.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use hotcell_mcp::pin::{Accepted, Checked, Offered, check, has_invisible};
+use hotcell_review::quarantine::{QuarantineConfig, QuarantineError};
+use hotcell_sandbox::layer::nearest;
+use hotcell_state::report::{Code, ErrorReport, barred, printable};
+use hotcell_state::state::{StateChoice, StateFolder};
+use hotcell_state::time::micros_since_1970;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::args::{Common, ServersCommand};
+use crate::context::{configuration, state};
+use crate::exit;
+use crate::exit::printed;
+use crate::terminal::notes;
+
+/// Folder below the state folder with one folder for each server.
+pub const SERVERS: &str = "mcp-servers";
+/// Value of the `schema` field.
+pub const SCHEMA: &str = "hotcell.mcp_servers/1";
+/// Accepted tools of a server.
+const ACCEPTED: &str = "tools.json";
+/// Tools as the server offered them last.
+const OFFERED: &str = "offered.json";
+/// Action of the audit log.
+const ACTION: &str = "mcp_tools_accept";
+/// Maximum size of a file of pins, in bytes.
+const MAX_PINS_BYTES: u64 = 64 << 20;
+
+/// List of wrapped servers.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ServerList {
+    /// Always `hotcell.mcp_servers/1`.
+    pub schema: String,
+    /// Servers by name.
+    pub servers: Vec<Server>,
+}
+
+/// One wrapped server.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Server {
+    /// Name.
+    pub name: String,
+    /// Locked packages, each with its version as it was asked for.
+    pub packages: Vec<String>,
+    /// Names of the accepted tools.
+    pub accepted: Vec<String>,
+    /// Names of tools that are held: new, or changed since they were accepted.
+    pub held: Vec<String>,
+    /// Definitions of the held tools, as the server gives them: foreign text.
+    pub offered: BTreeMap<String, serde_json::Value>,
+}
+
+/// Pins of one server, while it runs.
+#[derive(Debug)]
+pub struct Pins {
+    folder: PathBuf,
+    name: String,
+    accepted: Accepted,
+    offered: BTreeMap<String, Offered>,
+    /// Nothing was accepted before this process: all tools are, the first time each is seen.
+    is_new: bool,
+}
+
+impl Pins {
+    /// Pins of a server by its folder.
+    ///
+    /// # Errors
+    /// When a file of pins cannot be read.
+    pub fn open(folder: &Path, name: &str) -> io::Result<Self> {
+        let accepted: Option<Accepted> = read(&folder.join(ACCEPTED))?;
+        let is_new = accepted.is_none();
+        let offered = read(&folder.join(OFFERED))?.unwrap_or_default();
+        let accepted = accepted.unwrap_or_default();
+        Ok(Self { folder: folder.to_owned(), name: name.to_owned(), accepted, offered, is_new })
+    }
+
+    /// Looks at a line of the server; returns the line that the client gets. A line that is not JSON is no message of the protocol, and is shown
+    /// on standard error in its place.
+    pub fn pass(&mut self, line: Vec<u8>) -> Vec<u8> {
+        if serde_json::from_slice::<serde::de::IgnoredAny>(&line).is_err() {
+            let text = String::from_utf8_lossy(&line[..line.len().min(2000)]).into_owned();
+            if !text.trim().is_empty() {
+                let _ = io::stderr().write_all(barred(&text, "| ").as_bytes());
+            }
+            return Vec::new();
+        }
+        let mut checked = check(&line, Some(&self.accepted));
+        if checked.offered.is_empty() {
+            return line;
+        }
+        if self.is_new && self.learn(&checked) {
+            checked = check(&line, Some(&self.accepted));
+        }
+        let is_news = checked.offered.iter().any(|(name, tool)| self.offered.get(name) != Some(tool));
+        self.offered.append(&mut checked.offered);
+        if is_news && let Err(error) = write(&self.folder.join(OFFERED), &self.offered) {
+            notes::say(format!("what {} offers cannot be kept: {error}", self.name));
+        }
+        if !checked.held.is_empty() {
+            let held: Vec<_> = checked.held.iter().take(8).map(|name| printable(name)).collect();
+            notes::say(format!(
+                "held back: {} (new, changed since you accepted the tools, or with invisible characters); read them: hotcell mcp servers show {}",
+                held.join(", "),
+                self.name
+            ));
+        }
+        checked.replaced.unwrap_or(line)
+    }
+
+    /// Accepts tools that this process sees for the first time, except those with characters that a person does not see; whether there are any.
+    fn learn(&mut self, checked: &Checked) -> bool {
+        let before = self.accepted.len();
+        for (name, offered) in checked.offered.iter().filter(|(_, offered)| !has_invisible(&offered.tool)) {
+            self.accepted.entry(name.clone()).or_insert_with(|| offered.sha256.clone());
+        }
+        let is_more = self.accepted.len() > before;
+        if is_more && let Err(error) = write(&self.folder.join(ACCEPTED), &self.accepted) {
+            notes::say(format!("the accepted tools of {} cannot be kept: {error}", self.name));
+        }
+        is_more
+    }
+}
+
+/// Folder of a server.
+///
+/// # Errors
+/// [`ErrorReport`] when the name is not usable, or the state folder is not.
+pub fn folder(choice: &StateChoice, name: &str) -> Result<PathBuf, ErrorReport> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || name.starts_with('.') || name.len() > 64 || !name.chars().all(fits) {
+        let why = format!("{name:?} is not a name: use letters, digits, '-', '_' and '.', at most 64");
+        return Err(ErrorReport::new(Code::InvalidValue, why).field("--name"));
+    }
+    Ok(all(choice)?.join(name))
+}
+
+fn all(choice: &StateChoice) -> Result<PathBuf, ErrorReport> {
+    let wrong = |e: &dyn ToString| ErrorReport::new(Code::State, e.to_string()).field("--state");
+    let state = StateFolder::open(choice.path().map_err(|e| wrong(&e))?).map_err(|e| wrong(&e))?;
+    Ok(state.path().join(SERVERS))
+}
+
+/// Runs `hotcell mcp servers …`; returns its exit status.
+///
+/// # Errors
+/// [`ErrorReport`] when there is no such server, or a file cannot be used.
+pub fn servers(common: &Common, command: &ServersCommand) -> Result<u8, ErrorReport> {
+    let configuration = configuration(common, None)?;
+    let choice = state(common, &configuration);
+    let io =
+        |e: io::Error| ErrorReport::new(Code::State, format!("the servers' folder: {e}")).field("--state");
+    let mut list = ServerList { schema: SCHEMA.to_owned(), servers: Vec::new() };
+    let name = match command {
+        ServersCommand::List => None,
+        ServersCommand::Show { name } | ServersCommand::Accept { name } | ServersCommand::Remove { name } => {
+            Some(name)
+        }
+    };
+    for known in known(&all(&choice)?).map_err(io)? {
+        if name.is_none_or(|name| *name == known) {
+            list.servers.push(server(&all(&choice)?.join(&known), &known).map_err(io)?);
+        }
+    }
+    if let Some(name) = name.filter(|_| list.servers.is_empty()) {
+        let known = known(&all(&choice)?).map_err(io)?;
+        let hint = match nearest(name, known.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean {near}? hotcell mcp servers list shows them"),
+            None => "hotcell mcp wrap makes one".to_owned(),
+        };
+        let why = format!("there is no wrapped server {name:?}");
+        return Err(ErrorReport::new(Code::UnknownName, why).field("NAME").hint(hint));
+    }
+    match command {
+        ServersCommand::List | ServersCommand::Show { .. } => {}
+        ServersCommand::Accept { name } => {
+            let folder = folder(&choice, name)?;
+            let offered: BTreeMap<String, Offered> =
+                read(&folder.join(OFFERED)).map_err(io)?.unwrap_or_default();
+            let accepted: Accepted =
+                offered.iter().map(|(name, tool)| (name.clone(), tool.sha256.clone())).collect();
+            let config = QuarantineConfig::of(&configuration)
+                .ok_or_else(|| ErrorReport::new(Code::State, "there is no state folder"))?;
+            note(&config, name, &accepted).map_err(|e| ErrorReport::new(Code::State, e.to_string()))?;
+            write(&folder.join(ACCEPTED), &accepted).map_err(io)?;
+            list.servers = vec![server(&folder, name).map_err(io)?];
+        }
+        ServersCommand::Remove { name } => {
+            fs::remove_dir_all(folder(&choice, name)?).map_err(io)?;
+            if !common.quiet && !common.json {
+                notes::say(format!("{name} is removed; its next start locks it anew"));
+            }
+        }
+    }
+    if common.json {
+        return Ok(printed(exit::print_json(&list), 0));
+    }
+    let is_whole = matches!(command, ServersCommand::Show { .. });
+    let text = match command {
+        ServersCommand::Remove { .. } => String::new(),
+        _ => list.servers.iter().map(|one| page(one, is_whole)).collect(),
+    };
+    if text.is_empty() && matches!(command, ServersCommand::List) && !common.quiet {
+        notes::say("no server was wrapped yet; try: hotcell mcp wrap -- npx -y PACKAGE");
+    }
+    Ok(printed(exit::print_text(&text), 0))
+}
+
+/// Adds the decision to the audit log.
+fn note(config: &QuarantineConfig, name: &str, accepted: &Accepted) -> Result<(), QuarantineError> {
+    #[derive(Serialize)]
+    struct After<'a> {
+        server: &'a str,
+        tools: &'a Accepted,
+    }
+    let (actor, now_us) = (config.actor(), micros_since_1970(SystemTime::now()));
+    config.open()?.step(|database| {
+        let after = After { server: name, tools: accepted };
+        hotcell_state::audit::append(database, now_us, &actor, ACTION, name, &after)?;
+        Ok::<(), QuarantineError>(())
+    })
+}
+
+fn page(server: &Server, is_whole: bool) -> String {
+    let names = |names: &[String]| names.iter().map(|name| printable(name)).collect::<Vec<_>>().join(" ");
+    let mut text = format!("{}\n", server.name);
+    for package in &server.packages {
+        let _ = writeln!(text, "  package   {}", printable(package));
+    }
+    let _ = writeln!(text, "  accepted  {}: {}", server.accepted.len(), names(&server.accepted));
+    if !server.held.is_empty() {
+        let _ = writeln!(text, "  HELD      {}: {}", server.held.len(), names(&server.held));
+    }
+    if is_whole {
+        for (name, tool) in &server.offered {
+            let _ = writeln!(text, "  {} as the server offers it now:", printable(name));
+            text.push_str(&barred(&serde_json::to_string_pretty(tool).unwrap_or_default(), "  | "));
+        }
+        if !server.held.is_empty() {
+            let _ =
+                writeln!(text, "  to accept them as they are: hotcell mcp servers accept {}", server.name);
+        }
+    }
+    text
+}
+
+fn known(folder: &Path) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(e),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if !name.starts_with('.') {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn server(folder: &Path, name: &str) -> io::Result<Server> {
+    let accepted: Accepted = read(&folder.join(ACCEPTED))?.unwrap_or_default();
+    let offered: BTreeMap<String, Offered> = read(&folder.join(OFFERED))?.unwrap_or_default();
+    let held: BTreeMap<_, _> =
+        offered.into_iter().filter(|(name, tool)| accepted.get(name) != Some(&tool.sha256)).collect();
+    let packages = known(folder)?.into_iter().filter(|entry| folder.join(entry).is_dir());
+    Ok(Server {
+        name: name.to_owned(),
+        packages: packages.map(|package| package.replace('+', "/")).collect(),
+        accepted: accepted.into_keys().collect(),
+        held: held.keys().cloned().collect(),
+        offered: held.into_iter().map(|(name, offered)| (name, offered.tool)).collect(),
+    })
+}
+
+fn read<T: for<'de> Deserialize<'de>>(path: &Path) -> io::Result<Option<T>> {
+    let file = match fs::File::open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let value = serde_json::from_reader(io::Read::take(file, MAX_PINS_BYTES));
+    value.map(Some).map_err(|e| io::Error::other(format!("{}: {e}", path.display())))
+}
+
+/// Writes a file whole: other processes see the former one or this one.
+fn write<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
+    serde_json::to_writer(&mut file, value)?;
+    file.as_file().sync_all()?;
+    file.persist(path).map(drop).map_err(|e| e.error)
+}
