@@ -1,27 +1,68 @@
 //! `hotcell doctor`.
 
+use hotcell_sandbox::doctor::{Availability, Doctor};
+use hotcell_sandbox::outcome::LayerState;
 use hotcell_sandbox::profile::Profile;
 use hotcell_sandbox::{Engine, doctor};
+use hotcell_state::report::printable;
 
 use crate::args::Common;
 use crate::context::runtime;
 use crate::exit;
 use crate::signals::interrupted;
 
-/// Runs `hotcell doctor`.
-pub fn examine(common: &Common) -> anyhow::Result<u8> {
+/// Examines the host; `None` when interrupted.
+fn examined() -> anyhow::Result<Option<Doctor>> {
     let mut profiles = Vec::new();
     for name in Profile::names() {
         profiles.push((name.to_owned(), Profile::named(name)?.policy().shape));
     }
-    let report = runtime()?.block_on(async {
+    Ok(runtime()?.block_on(async {
         let engine = Engine::new();
         tokio::select! {
             report = doctor::examine(&engine, &profiles) => Some(report),
             () = interrupted() => None,
         }
-    });
-    let Some(report) = report else { return Ok(exit::INTERRUPTED) };
+    }))
+}
+
+/// Page of `hotcell` alone, on a terminal: what works here, and three commands to try.
+pub fn first_page() -> anyhow::Result<u8> {
+    let Some(report) = examined()? else { return Ok(exit::INTERRUPTED) };
+    Ok(exit::printed(exit::print_text(&page(&report)), 0))
+}
+
+fn page(report: &Doctor) -> String {
+    let is_on = |state: &LayerState| *state == LayerState::On;
+    let on = report.layers.values().filter(|layer| is_on(&layer.state)).count();
+    let missing: Vec<_> =
+        report.layers.iter().filter(|(_, l)| !is_on(&l.state)).map(|(l, _)| l.name()).collect();
+    let missing = if missing.is_empty() { String::new() } else { format!("; not {}", missing.join(", ")) };
+    let available = |one: &Availability| matches!(one, Availability::Available);
+    let profiles: Vec<_> =
+        report.profiles.iter().filter(|(_, a)| available(a)).map(|(name, _)| name.as_str()).collect();
+    let profiles = match profiles.is_empty() {
+        true => "none: hotcell doctor says what to mend".to_owned(),
+        false => profiles.join(", "),
+    };
+    format!(
+        "hotcell {} runs code that nobody has read yet, in a sandbox.\n\n\
+         here       Linux {} {}, {}\n\
+         layers     {on} of {}{missing}\n\
+         profiles   {profiles}\n\n\
+         try        hotcell run -- id\n           hotcell test DIR\n           hotcell mcp install --client claude-code\n\n\
+         hotcell --help lists everything.\n",
+        env!("CARGO_PKG_VERSION"),
+        printable(&report.host.kernel),
+        report.host.arch,
+        printable(&report.host.user),
+        report.layers.len(),
+    )
+}
+
+/// Runs `hotcell doctor`.
+pub fn examine(common: &Common) -> anyhow::Result<u8> {
+    let Some(report) = examined()? else { return Ok(exit::INTERRUPTED) };
     let result = if common.json {
         exit::print_json(&report)
     } else {

@@ -42,6 +42,7 @@ mod usage;
 mod workspace;
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
@@ -62,6 +63,12 @@ fn main() -> ExitCode {
     }
     if let Ok(program) = std::env::current_exe() {
         reader::read_with(program);
+    }
+    if arguments.len() == 1 && std::io::stdout().is_terminal() && std::io::stderr().is_terminal() {
+        let code = doctor::first_page().unwrap_or_else(|error| {
+            usage::fail(&ErrorReport::new(Code::Internal, format!("{error:#}")), false)
+        });
+        std::process::exit(code.into());
     }
     let code = match usage::parse() {
         Ok(cli) => {

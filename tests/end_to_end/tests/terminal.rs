@@ -54,3 +54,16 @@ fn piped_output_is_raw_and_terminal_json_escaped() {
     assert!(!shown.contains(['\u{9b}', '\u{202e}']) && shown.contains(r"\u009b2J\u202e"), "{shown:?}");
     assert_eq!(user.hotcell(words).end().json()["stdout"]["text"], "\u{9b}2J\u{202e}");
 }
+
+#[test]
+fn program_alone_on_a_terminal_says_how_to_begin() {
+    everyone(|user| {
+        let shown = user.hotcell::<[&str; 0], _>([]).in_a_terminal();
+        for word in ["layers     ", "profiles   ", "hotcell run -- id", "hotcell --help"] {
+            assert!(shown.contains(word), "no {word:?} in {shown}");
+        }
+        assert!(shown.lines().count() < 15, "{shown}");
+        // Elsewhere a missing command is an error.
+        user.hotcell::<[&str; 0], _>([]).end().code(125).prints("");
+    });
+}
