@@ -23,6 +23,7 @@ pub mod file;
 mod golden;
 pub mod json;
 pub mod toml;
+pub mod wrapped;
 pub mod yaml;
 
 use std::collections::BTreeMap;

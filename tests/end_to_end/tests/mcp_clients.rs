@@ -363,3 +363,45 @@ fn folder_and_entry_are_written_together_or_neither() {
         assert!(read(&config).contains(folder[1]) && read(&entry).contains("--stdio"));
     });
 }
+
+/// Whatever the form of a client's file: the other server is put behind hotcell, and the file comes back byte for byte.
+#[test]
+fn other_servers_are_wrapped_and_taken_back() {
+    everyone(|user| {
+        let plain = "{\n  // mine\n  \"mcpServers\": {\n    \"notes\": { \"command\": \"npx\", \"args\": [\"-y\", \"server\"], \"env\": { \"API_KEY\": \"s3cret\" } },\n    \"far\": { \"url\": \"https://example.org\" }\n  }\n}\n";
+        let table = "# mine\n[mcp_servers.notes]\ncommand = \"npx\"\nargs = [\"-y\", \"server\"]\nenv = { API_KEY = \"s3cret\" }\n";
+        for (client, path, text) in [
+            ("gemini-cli", ".gemini/settings.json", plain),
+            ("cursor", ".cursor/mcp.json", plain),
+            ("codex", ".codex/config.toml", table),
+        ] {
+            let path = file(user, path, text);
+            let done = install(user, client, &["--wrap", "notes", "--json"]).end().code(0).json();
+            let args = done["entry"]["args"].as_array().expect("arguments");
+            let args: Vec<_> = args.iter().map(|word| word.as_str().unwrap()).collect();
+            let want = ["mcp", "wrap", "--name", "notes", "--env", "API_KEY", "--", "npx", "-y", "server"];
+            assert_eq!(args, want, "{client}");
+            assert!(read(&path).contains("mine") && read(&path).contains("s3cret"), "{}", read(&path));
+            install(user, client, &["--wrap", "notes"]).end().code(0).says("already");
+            install(user, client, &["--wrap", "note"]).end().code(125).says("note");
+            let back = |more: &[&str]| {
+                mcp(user, &["uninstall", "--client", client, "--wrap", "notes"]).words(more).end()
+            };
+            back(&[]).code(0);
+            assert_eq!(read(&path), text, "{client}");
+            back(&[]).code(125).says("is not behind hotcell");
+            let left = std::fs::read_dir(path.parent().unwrap()).unwrap().count();
+            assert_eq!(left, 1, "{client}: copies are left");
+            // With another change in between, the entry alone is taken back.
+            install(user, client, &["--wrap", "notes"]).end().code(0);
+            std::fs::write(&path, read(&path).replace("mine", "mine and more")).unwrap();
+            back(&[]).code(0);
+            assert!(
+                read(&path).contains("mine and more") && !read(&path).contains("wrap"),
+                "{}",
+                read(&path)
+            );
+        }
+        install(user, "cursor", &["--wrap", "far"]).end().code(125).says("does not start a program");
+    });
+}

@@ -131,7 +131,7 @@ pub struct WrapArgs {
 }
 
 /// Options to select an entry of a file.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct PlaceArgs {
     /// Use the project's own file in the current folder, which others may share
     #[arg(long)]
@@ -158,6 +158,9 @@ pub struct InstallArgs {
     /// Replace another entry of that name
     #[arg(long, alias = "force", conflicts_with = "print")]
     pub replace: bool,
+    /// Instead, put this other server of the client in a sandbox (hotcell mcp wrap)
+    #[arg(long, value_name = "NAME", value_parser = name, conflicts_with_all = ["print", "replace", "folder", "name"])]
+    pub wrap: Option<String>,
     /// Also let callers make workspaces over DIR (mcp.folders of your configuration)
     #[arg(long, value_name = "DIR", conflicts_with = "print", value_parser = OsStringValueParser::new().try_map(super::path))]
     pub folder: Option<PathBuf>,
@@ -174,6 +177,9 @@ pub struct UninstallArgs {
     /// Remove even an entry that starts another program
     #[arg(long)]
     pub any: bool,
+    /// Instead, take this other server of the client out of its sandbox again
+    #[arg(long, value_name = "NAME", value_parser = name, conflicts_with_all = ["any", "name"])]
+    pub wrap: Option<String>,
 }
 
 /// Arguments of `hotcell mcp check`.

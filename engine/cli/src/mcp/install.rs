@@ -18,7 +18,7 @@ use crate::exit;
 use crate::exit::printed;
 use crate::terminal::notes;
 
-use super::folder;
+use super::{folder, wrap_entry};
 
 /// Value of the `schema` field: name and version of this format.
 pub const SCHEMA: &str = "hotcell.mcp_install/1";
@@ -85,6 +85,9 @@ pub enum Action {
 /// # Errors
 /// [`ErrorReport`] when the file cannot or must not be changed.
 pub fn install(common: &Common, args: &InstallArgs) -> Result<u8, ErrorReport> {
+    if let Some(server) = &args.wrap {
+        return wrap_entry::change(common, args.client, &args.place, server, false);
+    }
     let (client, name) = (args.client, args.place.name.as_str());
     let entry = ours(common, args.place.project)?;
     let place = place(client, &args.place)?;
@@ -173,6 +176,9 @@ fn unseen(why: &std::io::Error) -> ErrorReport {
 /// # Errors
 /// [`ErrorReport`] when the file cannot or must not be changed, or has no such entry.
 pub fn uninstall(common: &Common, args: &UninstallArgs) -> Result<u8, ErrorReport> {
+    if let Some(server) = &args.wrap {
+        return wrap_entry::change(common, args.client, &args.place, server, true);
+    }
     let (client, name) = (args.client, args.place.name.as_str());
     let place = having(client, &args.place)?;
     let Some(original) = place.read()? else {
@@ -291,7 +297,11 @@ impl Place {
         Ok(())
     }
 
-    fn replace(
+    /// Writes a new text in place of the file.
+    ///
+    /// # Errors
+    /// [`ErrorReport`] when the file cannot or must not be changed.
+    pub fn replace(
         &self,
         done: &mut Installed,
         original: Option<&file::Original>,
@@ -452,7 +462,7 @@ fn program(path: Option<&OsStr>) -> PathBuf {
         .unwrap_or(this)
 }
 
-fn say(common: &Common, done: &Installed, args: &PlaceArgs) -> u8 {
+pub fn say(common: &Common, done: &Installed, args: &PlaceArgs) -> u8 {
     if common.json {
         return printed(exit::print_json(done), 0);
     }

@@ -6,6 +6,7 @@ pub mod install;
 pub(crate) mod reload;
 pub mod servers;
 mod wrap;
+mod wrap_entry;
 
 use std::sync::Arc;
 
