@@ -13,6 +13,8 @@ use sha2::{Digest, Sha256};
 
 /// Maximum length of a line in bytes. Longer ones cannot be checked, so that their server is ended.
 pub const MAX_LINE_BYTES: usize = 64 << 20;
+/// Maximum size of a definition in bytes. Larger ones are held, and only their beginning is remembered.
+pub const MAX_TOOL_BYTES: usize = 256 << 10;
 /// Maximum number of tools that are remembered.
 pub const MAX_TOOLS: usize = 2_000;
 
@@ -56,12 +58,20 @@ pub fn check(line: &[u8], accepted: Option<&Accepted>) -> Checked {
         };
         tools.retain(|tool| {
             let Some(name) = tool.get("name").and_then(Value::as_str).map(str::to_owned) else { return true };
-            let sha256 = digest(tool);
-            let is_accepted = accepted.is_none_or(|accepted| accepted.get(&name) == Some(&sha256));
+            let mut text = String::new();
+            canonical(tool, &mut text);
+            let is_large = text.len() > MAX_TOOL_BYTES;
+            let sha256: String = Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect();
+            let is_accepted =
+                !is_large && accepted.is_none_or(|accepted| accepted.get(&name) == Some(&sha256));
             // Of two tools of one name the second is held: which one a client takes is not known.
             let is_double = checked.offered.contains_key(&name);
             if !is_double && checked.offered.len() < MAX_TOOLS {
-                checked.offered.insert(name.clone(), Offered { sha256, tool: tool.clone() });
+                let tool = match is_large {
+                    true => Value::from(text.chars().take(1000).collect::<String>()),
+                    false => tool.clone(),
+                };
+                checked.offered.insert(name.clone(), Offered { sha256, tool });
             }
             let passes = is_accepted && !is_double;
             if !passes {
@@ -101,13 +111,7 @@ pub fn has_invisible(tool: &Value) -> bool {
     }
 }
 
-/// Digest of a tool's definition: the same for every order of its keys.
-fn digest(tool: &Value) -> String {
-    let mut text = String::new();
-    canonical(tool, &mut text);
-    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
+/// A definition as one text, whatever the order of its keys.
 fn canonical(value: &Value, to: &mut String) {
     match value {
         Value::Object(fields) => {
@@ -220,6 +224,13 @@ mod tests {
             let left = left["result"]["tools"].as_array().unwrap().len();
             assert_eq!(left, tools.as_array().unwrap().len() - held.len(), "{tools}");
         }
+        // One that is too large is held even at the first time.
+        let large = json!([{ "name": "a", "description": "x".repeat(MAX_TOOL_BYTES) }]);
+        let checked = check(&list(&large), None);
+        assert_eq!(
+            (checked.held, checked.offered["a"].tool.as_str().map(str::len)),
+            (vec!["a".to_owned()], Some(1000))
+        );
         // In a batch, too, and where the key is spelt with an escape.
         let batch = format!("[{}]", String::from_utf8(list(&json!([{ "name": "c" }]))).unwrap().trim());
         assert_eq!(check(batch.as_bytes(), Some(&accepted)).held, ["c"]);

@@ -41,16 +41,16 @@ pub struct VerifyArgs {
     /// Only this public key (PEM); repeatable
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
     pub key: Vec<PathBuf>,
-    /// It states that everything passed
+    /// Require that everything passed
     #[arg(long)]
     pub passed: bool,
-    /// It is about this folder, as its files are now
+    /// Require that it is about this folder, as its files are now
     #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
     pub folder: Option<PathBuf>,
-    /// It is about a file or folder with this digest: sha256:…, dirHash:…
+    /// Require a subject with this digest: sha256:…, dirHash:…
     #[arg(long, value_name = "DIGEST", value_parser = digest)]
     pub subject: Option<(String, String)>,
-    /// It is not older than this, such as 7d
+    /// Require that it is not older than this, such as 7d
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub max_age: Option<Duration>,
 }

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
-use hotcell_mcp::pin::{Accepted, Checked, Offered, check, has_invisible};
+use hotcell_mcp::pin::{Accepted, Checked, MAX_TOOLS, Offered, check, has_invisible};
 use hotcell_review::quarantine::{QuarantineConfig, QuarantineError};
 use hotcell_sandbox::layer::nearest;
 use hotcell_state::report::{Code, ErrorReport, barred, printable};
@@ -32,6 +32,10 @@ const ACCEPTED: &str = "tools.json";
 const OFFERED: &str = "offered.json";
 /// Action of the audit log.
 const ACTION: &str = "mcp_tools_accept";
+/// Interval between writings of what a server offers.
+const WRITE_INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum number of lines about held tools in the life of a server.
+const MAX_TOLD: u32 = 20;
 /// Maximum size of a file of pins, in bytes.
 const MAX_PINS_BYTES: u64 = 64 << 20;
 
@@ -68,6 +72,11 @@ pub struct Pins {
     offered: BTreeMap<String, Offered>,
     /// Nothing was accepted before this process: all tools are, the first time each is seen.
     is_new: bool,
+    /// Time of the last writing of what is offered, and whether that changed since.
+    written: Option<Instant>,
+    is_dirty: bool,
+    /// Names that were held when it was last told, and how often it was told.
+    told: (Vec<String>, u32),
 }
 
 impl Pins {
@@ -80,7 +89,9 @@ impl Pins {
         let is_new = accepted.is_none();
         let offered = read(&folder.join(OFFERED))?.unwrap_or_default();
         let accepted = accepted.unwrap_or_default();
-        Ok(Self { folder: folder.to_owned(), name: name.to_owned(), accepted, offered, is_new })
+        let (folder, name) = (folder.to_owned(), name.to_owned());
+        let told = (Vec::new(), 0);
+        Ok(Self { folder, name, accepted, offered, is_new, written: None, is_dirty: false, told })
     }
 
     /// Looks at a line of the server; returns the line that the client gets. A line that is not JSON is no message of the protocol, and is shown
@@ -100,12 +111,19 @@ impl Pins {
         if self.is_new && self.learn(&checked) {
             checked = check(&line, Some(&self.accepted));
         }
-        let is_news = checked.offered.iter().any(|(name, tool)| self.offered.get(name) != Some(tool));
-        self.offered.append(&mut checked.offered);
-        if is_news && let Err(error) = write(&self.folder.join(OFFERED), &self.offered) {
-            notes::say(format!("what {} offers cannot be kept: {error}", self.name));
+        for (name, tool) in std::mem::take(&mut checked.offered) {
+            let is_known = self.offered.contains_key(&name);
+            if (is_known || self.offered.len() < MAX_TOOLS) && self.offered.get(&name) != Some(&tool) {
+                self.offered.insert(name, tool);
+                self.is_dirty = true;
+            }
         }
-        if !checked.held.is_empty() {
+        // A server that offers something else each time must not keep the disk busy.
+        if self.written.is_none_or(|written| written.elapsed() >= WRITE_INTERVAL) {
+            self.finish();
+        }
+        if !checked.held.is_empty() && checked.held != self.told.0 && self.told.1 < MAX_TOLD {
+            self.told = (checked.held.clone(), self.told.1 + 1);
             let held: Vec<_> = checked.held.iter().take(8).map(|name| printable(name)).collect();
             notes::say(format!(
                 "held back: {} (new, changed since you accepted the tools, or with invisible characters); read them: hotcell mcp servers show {}",
@@ -116,11 +134,24 @@ impl Pins {
         checked.replaced.unwrap_or(line)
     }
 
+    /// Writes what is offered, if that changed.
+    pub fn finish(&mut self) {
+        if !std::mem::take(&mut self.is_dirty) {
+            return;
+        }
+        self.written = Some(Instant::now());
+        if let Err(error) = write(&self.folder.join(OFFERED), &self.offered) {
+            notes::say(format!("what {} offers cannot be kept: {error}", self.name));
+        }
+    }
+
     /// Accepts tools that this process sees for the first time, except those with characters that a person does not see; whether there are any.
     fn learn(&mut self, checked: &Checked) -> bool {
         let before = self.accepted.len();
         for (name, offered) in checked.offered.iter().filter(|(_, offered)| !has_invisible(&offered.tool)) {
-            self.accepted.entry(name.clone()).or_insert_with(|| offered.sha256.clone());
+            if self.accepted.len() < MAX_TOOLS {
+                self.accepted.entry(name.clone()).or_insert_with(|| offered.sha256.clone());
+            }
         }
         let is_more = self.accepted.len() > before;
         if is_more && let Err(error) = write(&self.folder.join(ACCEPTED), &self.accepted) {

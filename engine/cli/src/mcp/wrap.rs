@@ -380,6 +380,7 @@ impl Observer for Relay {
                 }
                 if let Some(pins) = &mut pins {
                     let _ = sender.send(Chunk::Stdout(pins.pass(lines.finish()))).await;
+                    pins.finish();
                 }
             };
             // A client that closed its end of the pipe is gone: the run is cancelled there.
