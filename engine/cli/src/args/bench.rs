@@ -24,7 +24,7 @@ pub struct BenchArgs {
     /// Measure only these rows (names with commas between them)
     #[arg(long, value_name = "ROWS", value_parser = Rows::parse)]
     pub only: Option<Rows>,
-    /// Compare with these other sandboxes, or none [default: all that are on PATH]
+    /// Other sandboxes to compare with, or none [default: those on PATH]
     #[arg(long, value_name = "PEERS|none", value_parser = Peers::parse)]
     pub peers: Option<Peers>,
     /// Draw where the time goes, as an SVG picture

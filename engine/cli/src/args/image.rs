@@ -11,9 +11,9 @@ pub enum ImageCommand {
     List,
     /// Build one from Debian, PyPI and npm packages; python, node, go, rust … or a file
     #[command(
-        after_help = "Definitions that come with hotcell: python, node, go, rust, cpp, java, postgres, angular. The host's apt\n\
-                      resolves and fetches; nothing is installed on the host, and no root is needed. Built again when\n\
-                      the archive has newer packages, otherwise there is nothing to do."
+        after_help = "Definitions that come with hotcell: python, node, go, rust, cpp, java, postgres, angular.\n\
+                      The host's apt resolves and fetches; nothing is installed on the host, and no root is needed.\n\
+                      Built again when the archive has newer packages, otherwise there is nothing to do."
     )]
     Build {
         /// A definition's name, or a file

@@ -56,7 +56,7 @@ pub enum McpCommand {
                       network. Exit status: the server's own; 124 a limit or idle; 125 refused."
     )]
     Wrap(Box<WrapArgs>),
-    /// Servers that were wrapped: their packages, and their tools that are held until you accept them
+    /// Wrapped servers: their packages, and tools that are held until you accept them
     #[command(arg_required_else_help = true, disable_help_subcommand = true)]
     Servers {
         #[command(subcommand)]
@@ -95,7 +95,7 @@ pub enum ServersCommand {
 /// Arguments of `hotcell mcp wrap`.
 #[derive(Args, Debug)]
 pub struct WrapArgs {
-    /// Name under which its lock file and accepted tools are kept [default: the package's]
+    /// Name for its lock file and accepted tools [default: the package's]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// Show a file or folder, read-only
@@ -122,7 +122,7 @@ pub struct WrapArgs {
     /// End it when nothing passed for this time [default: never]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub idle: Option<Duration>,
-    /// Read it first: enforce, report (run it anyway) or off [default: enforce]
+    /// Read it first: enforce (the default), report (run it anyway) or off
     #[arg(long, value_name = "MODE", value_parser = super::mode)]
     pub guard: Option<Mode>,
     /// The server and its arguments

@@ -14,8 +14,8 @@ use super::path;
 pub enum ReceiptCommand {
     /// Check signatures, and conditions on what they state
     #[command(
-        after_help = "Without --key, the keys of this installation and those that it trusts. Exit status: 0 all good, 1 one\n\
-                      is not, 125 a file or a key cannot be read."
+        after_help = "Without --key, the keys of this installation and those that it trusts. Exit status: 0 all good,\n\
+                      1 one is not, 125 a file or a key cannot be read."
     )]
     Verify(VerifyArgs),
     /// Print what a receipt states, whether or not its key is trusted (it says which)
