@@ -247,6 +247,12 @@ impl Results {
             let opened = ResultFile::open(file, &trees, Before::Emptied);
             opened.map_err(|why| cannot(option, why, "name a file that can be written"))
         };
+        // First, so that no file of results is in the digest.
+        let receipt = args.receipt.as_deref().map(|file| {
+            let config = QuarantineConfig::of(&configuration(common, None)?);
+            Receipt::open(file, &trees, config, ReceiptOf::Folder(&cwd.join(&args.project)))
+        });
+        let receipt = receipt.transpose()?;
         let junit = args.junit.as_deref().map(|file| open("--junit", file)).transpose()?;
         let coverage = args.jobs_of_ci.coverage_files();
         let coverage: Result<_, ErrorReport> =
@@ -260,11 +266,7 @@ impl Results {
             ResultFile::open(Path::new(&file), &trees, Before::Kept)
                 .map_err(|why| cannot("--github", why, hint))
         });
-        let receipt = args.receipt.as_deref().map(|file| {
-            let config = QuarantineConfig::of(&configuration(common, None)?);
-            Receipt::open(file, &trees, config, ReceiptOf::Folder(&cwd.join(&args.project)))
-        });
-        Ok(Self { junit, coverage: coverage?, summary: summary.transpose()?, receipt: receipt.transpose()? })
+        Ok(Self { junit, coverage: coverage?, summary: summary.transpose()?, receipt })
     }
 }
 

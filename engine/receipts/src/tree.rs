@@ -3,7 +3,7 @@
 //! Each regular file is one line `SHA256  PATH\n`, sorted by path; the hash is SHA-256 of all lines. A symbolic link counts as a file with its
 //! target as contents. Other entries, `.git` folders and empty folders are left out, and so are permissions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -40,15 +40,17 @@ pub enum TreeError {
     TooLarge,
 }
 
-/// Subject for a folder, by its directory hash.
+/// Subject for a folder, by its directory hash. `except` are files and folders that are left out, such as the receipt itself: paths of the host, which
+/// need not be there or below the folder.
 ///
 /// # Errors
 /// [`TreeError`] when something cannot be read or the folder is too large.
-pub fn subject(name: &str, folder: &Path) -> Result<Subject, TreeError> {
+pub fn subject(name: &str, folder: &Path, except: &[&Path]) -> Result<Subject, TreeError> {
     let io = |source| TreeError::Io { path: folder.display().to_string(), source };
     let dir = Dir::open_ambient_dir(folder, ambient_authority()).map_err(io)?;
+    let except: BTreeSet<String> = except.iter().filter_map(|path| below(folder, path)).collect();
     let mut files = BTreeMap::new();
-    walk(&dir, "", 0, &mut files)?;
+    walk(&dir, "", 0, &except, &mut files)?;
     let mut all = Sha256::new();
     for (path, digest) in &files {
         all.update(format!("{digest}  {path}\n"));
@@ -56,7 +58,20 @@ pub fn subject(name: &str, folder: &Path) -> Result<Subject, TreeError> {
     Ok(Subject::with(name, "dirHash", hex(&all.finalize())))
 }
 
-fn walk(dir: &Dir, above: &str, depth: usize, files: &mut BTreeMap<String, String>) -> Result<(), TreeError> {
+/// A path relative to a folder, where it is below it. Its last part need not be there, and is not followed.
+fn below(folder: &Path, path: &Path) -> Option<String> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let whole = parent.canonicalize().ok()?.join(path.file_name()?);
+    Some(whole.strip_prefix(folder.canonicalize().ok()?).ok()?.to_str()?.to_owned())
+}
+
+fn walk(
+    dir: &Dir,
+    above: &str,
+    depth: usize,
+    except: &BTreeSet<String>,
+    files: &mut BTreeMap<String, String>,
+) -> Result<(), TreeError> {
     if depth > MAX_DEPTH {
         return Err(TreeError::TooLarge);
     }
@@ -69,11 +84,14 @@ fn walk(dir: &Dir, above: &str, depth: usize, files: &mut BTreeMap<String, Strin
             return Err(TreeError::Name(lossy()));
         };
         let io = |source| TreeError::Io { path: lossy(), source };
+        if except.contains(&format!("{above}{text}")) {
+            continue;
+        }
         let kind = entry.file_type().map_err(io)?;
         if kind.is_dir() {
             if text != ".git" {
                 let below = nofollow::folder(dir, text).map_err(io)?;
-                walk(&below, &format!("{above}{text}/"), depth + 1, files)?;
+                walk(&below, &format!("{above}{text}/"), depth + 1, except, files)?;
             }
             continue;
         }
@@ -112,7 +130,7 @@ mod tests {
     use super::*;
 
     fn hash(folder: &Path) -> String {
-        subject("p", folder).unwrap().digest["dirHash"].clone()
+        subject("p", folder, &[]).unwrap().digest["dirHash"].clone()
     }
 
     /// The example of Go's own test of `Hash1`: two files named `abc` and `xyz`, each with the contents "hello".
@@ -156,12 +174,28 @@ mod tests {
     }
 
     #[test]
+    fn exceptions_are_left_out_wherever_they_are_named_from() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir(at("a")).unwrap();
+        std::fs::write(at("a/b"), "1").unwrap();
+        let first = hash(folder.path());
+        std::fs::create_dir(at("out")).unwrap();
+        std::fs::write(at("out/x"), "2").unwrap();
+        std::fs::write(at("r.json"), "3").unwrap();
+        let of = |except: &[&Path]| subject("p", folder.path(), except).unwrap().digest["dirHash"].clone();
+        assert_eq!(of(&[&at("out"), &at("a/../r.json"), Path::new("/elsewhere"), &at("gone")]), first);
+        assert_ne!(of(&[&at("out")]), first);
+        assert_ne!(of(&[&at("out"), &at("r.json"), &at("a/b")]), first);
+    }
+
+    #[test]
     fn names_with_newlines_and_too_deep_folders_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a\nb"), "").unwrap();
-        assert!(matches!(subject("p", folder.path()), Err(TreeError::Name(_))));
+        assert!(matches!(subject("p", folder.path(), &[]), Err(TreeError::Name(_))));
         let deep = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(deep.path().join("d/".repeat(MAX_DEPTH + 1))).unwrap();
-        assert!(matches!(subject("p", deep.path()), Err(TreeError::TooLarge)));
+        assert!(matches!(subject("p", deep.path(), &[]), Err(TreeError::TooLarge)));
     }
 }

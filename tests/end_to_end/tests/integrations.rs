@@ -19,7 +19,11 @@ fn github(user: &User, inputs: &[(&str, &str)]) -> (Output, String, String) {
     let summary = user.write("work/github-summary", "");
     command.env_clear().arg(step).current_dir(user.path("work"));
     command.env("PATH", format!("{folder}:/usr/bin:/bin")).env("HOME", user.path("home"));
-    command.env("GITHUB_OUTPUT", &output).env("GITHUB_STEP_SUMMARY", &summary).env("GITHUB_TOKEN", "s3cret");
+    command
+        .env("GITHUB_OUTPUT", &output)
+        .env("GITHUB_STEP_SUMMARY", &summary)
+        .env("GITHUB_TOKEN", "s3cret")
+        .env("RUNNER_TEMP", user.path("work"));
     for (name, value) in inputs {
         command.env(name, value);
     }

@@ -64,6 +64,20 @@ fn receipt_of_tests_is_bound_to_the_folder() {
         receipt(user, &verify).code(1);
         std::fs::remove_file(user.path("work/p/more.py")).unwrap();
         receipt(user, &verify).code(0);
+        // The receipt and other results lie in the folder itself.
+        let (inside, junit) = (path(user, "work/p/r.json"), path(user, "work/p/j.xml"));
+        for _ in 0..2 {
+            let more = ["--receipt", &inside, "--junit", &junit, &project];
+            user.hotcell(["test", "--framework", "unittest", "--toolchain", "/usr"])
+                .words(&more)
+                .end()
+                .code(0);
+            receipt(user, &["verify", "--passed", "--folder", &project, &inside]).code(1);
+            receipt(user, &["verify", "--passed", "--folder", &project, "--except", &junit, &inside]).code(0);
+            std::fs::remove_file(&junit).unwrap();
+            receipt(user, &["verify", "--passed", "--folder", &project, &inside]).code(0);
+        }
+        std::fs::remove_file(&inside).unwrap();
         user.write("work/p/test_a.py", test.replace("pass", "self.fail()"));
         user.hotcell(words).end().code(1);
         receipt(user, &["verify", "--passed", &file]).code(1);

@@ -47,6 +47,9 @@ pub struct VerifyArgs {
     /// Require that it is about this folder, as its files are now
     #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
     pub folder: Option<PathBuf>,
+    /// With --folder: leave out this file or folder, such as other results
+    #[arg(long, value_name = "FILE", requires = "folder", value_parser = OsStringValueParser::new().try_map(path))]
+    pub except: Vec<PathBuf>,
     /// Require a subject with this digest: sha256:…, dirHash:…
     #[arg(long, value_name = "DIGEST", value_parser = digest)]
     pub subject: Option<(String, String)>,

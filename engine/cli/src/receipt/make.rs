@@ -45,16 +45,19 @@ impl Receipt {
         let wrong =
             |why: String| ErrorReport::new(Code::InvalidValue, format!("--receipt {why}")).field("--receipt");
         let config = config.ok_or_else(|| wrong("needs a state folder".to_owned()))?;
-        let file = ResultFile::open(file, trees, Before::Emptied)
-            .map_err(|why| wrong(why).hint("name a file that can be written"))?;
         let subjects = match about {
             ReceiptOf::Folder(folder) => {
                 let name = folder.file_name().unwrap_or_default().to_string_lossy();
-                vec![tree::subject(&name, folder).map_err(|e| wrong(format!("{}: {e}", folder.display())))?]
+                vec![
+                    tree::subject(&name, folder, &[file])
+                        .map_err(|e| wrong(format!("{}: {e}", folder.display())))?,
+                ]
             }
             ReceiptOf::Bytes(name, bytes) => vec![Subject::sha256(name, bytes)],
             ReceiptOf::Command => Vec::new(),
         };
+        let file = ResultFile::open(file, trees, Before::Emptied)
+            .map_err(|why| wrong(why).hint("name a file that can be written"))?;
         Ok(Self { file, config, subjects })
     }
 

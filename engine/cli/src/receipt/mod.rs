@@ -117,7 +117,8 @@ fn verified(common: &Common, args: &VerifyArgs) -> Result<u8, ErrorReport> {
 fn conditions(args: &VerifyArgs) -> Result<Conditions, ErrorReport> {
     let mut conditions = Conditions { passed: args.passed, ..Conditions::default() };
     if let Some(folder) = &args.folder {
-        let subject = tree::subject("", folder)
+        let except: Vec<_> = args.files.iter().chain(&args.except).map(std::path::PathBuf::as_path).collect();
+        let subject = tree::subject("", folder, &except)
             .map_err(|e| ErrorReport::new(Code::InvalidValue, e.to_string()).field("--folder"))?;
         conditions.subject.extend(subject.digest);
     }
