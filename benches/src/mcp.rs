@@ -15,8 +15,8 @@ use hotcell_bench::processes::{descendants, resident};
 use hotcell_bench::ways::{TRUE, micros};
 use hotcell_bench::{Report, Row, Samples};
 use hotcell_sandbox::pool::{Pool, PoolOptions};
-use hotcell_sandbox::toolchain::{self, Surroundings};
 use hotcell_sandbox::{Engine, Policy};
+use hotcell_toolchain::{self as toolchain, Surroundings};
 use serde_json::{Value, json};
 
 use crate::Options;

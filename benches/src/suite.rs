@@ -9,8 +9,8 @@ use hotcell_bench::ways::micros;
 use hotcell_bench::{Report, Row, Samples};
 use hotcell_config::{Configuration, Settings};
 use hotcell_sandbox::Engine;
-use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_testing::{Cancel, Event, Progress, Selection};
+use hotcell_toolchain::Surroundings;
 use hotcell_verbs::TestRequest;
 
 use crate::Options;

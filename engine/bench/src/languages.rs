@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use hotcell_sandbox::policy::PROJECT;
-use hotcell_sandbox::toolchain::{self, Surroundings};
 use hotcell_sandbox::{Engine, Policy, prime, temporary};
 use hotcell_testing::framework;
+use hotcell_toolchain::{self as toolchain, Surroundings};
 use tempfile::TempDir;
 
 use crate::Row;

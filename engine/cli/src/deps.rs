@@ -5,9 +5,9 @@ use std::path::Path;
 use hotcell_config::{Configuration, Settings};
 use hotcell_deps::{DepsError, Purpose, Step};
 use hotcell_sandbox::Engine;
-use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_state::ErrorReport;
 use hotcell_state::state::{StateChoice, StateFolder};
+use hotcell_toolchain::Surroundings;
 use hotcell_verbs::test::{Interpreter, pythons};
 use tokio::runtime::Runtime;
 

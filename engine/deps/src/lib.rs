@@ -25,9 +25,9 @@ use std::path::{Path, PathBuf};
 use hotcell_egress::{AllowList, Host, Place};
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::policy::{Bind, Confinement, HOME, Limits, PROJECT, Stdin};
-use hotcell_sandbox::toolchain::{self, Surroundings};
 use hotcell_sandbox::{Bytes, Changed, Engine, Finished, temporary};
 use hotcell_testing::ProjectFolder;
+use hotcell_toolchain::{self as toolchain, Surroundings};
 use hotcell_workspace::layer::Bytes as How;
 use hotcell_workspace::{Folder, Layer, Stack, changes, layer};
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use hotcell_config::{Configuration, Settings};
 use hotcell_sandbox::Engine;
-use hotcell_sandbox::toolchain::Surroundings;
+use hotcell_toolchain::Surroundings;
 use hotcell_workspace::Folder;
 use serde::Deserialize;
 

@@ -31,7 +31,6 @@
 //! | [`network`] | the only way out of a sandbox: sockets that a proxy serves |
 //! | [`doctor`], `advice` | layers that this host can enforce; how to make one available |
 //! | [`home`] | the files that a run left behind |
-//! | [`toolchain`] | host folders that a program needs besides `/usr` |
 //! | [`seccomp`], [`cgroup`] | the two layers that take more than one system call |
 //! | [`layer`], [`units`], [`text`] | names, quantities, text for a terminal |
 //! | [`temporary`] | private folders on the host, removed even after their process was killed |
@@ -82,7 +81,6 @@ mod supervise;
 mod sys;
 pub mod temporary;
 pub mod text;
-pub mod toolchain;
 pub mod units;
 
 pub use engine::{Engine, Spawn};

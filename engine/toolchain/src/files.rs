@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
 use nix::libc;
 
-use crate::policy::FileId;
+use hotcell_sandbox::policy::FileId;
 
 /// Maximum number of bytes read from a version or settings file.
 pub(super) const MAX_TEXT_BYTES: usize = 64 << 10;

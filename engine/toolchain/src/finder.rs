@@ -13,7 +13,7 @@ use super::script::{self, Start};
 use super::sight::{Seen, Sight};
 use super::walk::{self, Dead, Hop};
 use super::{Asks, LookupError, Project, Surroundings, Toolchain, rustup, shim};
-use crate::policy::{FileId, PROJECT};
+use hotcell_sandbox::policy::{FileId, PROJECT};
 
 /// Maximum nesting: scripts started by scripts, shims that lead to shims, environments made from
 /// environments.

@@ -1,5 +1,17 @@
 //! Finds the program that a user means, and the parts of the host that it needs to work inside.
 //!
+//! ```no_run
+//! use hotcell_sandbox::Policy;
+//! use hotcell_toolchain::{Surroundings, find};
+//!
+//! let around = Surroundings { path: std::env::var_os("PATH"), cwd: "/".into(), ..Surroundings::default() };
+//! let found = find("python3".as_ref(), &around)?;
+//! let mut policy = Policy::new(&found.program).args(["-c", "print(6 * 7)"]);
+//! policy.job.toolchains = found.prefixes;
+//! policy.job.toolchain_ids = found.identities;
+//! # Ok::<(), hotcell_toolchain::LookupError>(())
+//! ```
+//!
 //! [`find`] looks a program up as the operator's shell would, follows links, scripts, virtual environments,
 //! version managers' shims and rustup's proxies to the file that is really started, and lists the paths that
 //! must be mounted read-only at the same place inside: parts of a Python version, of a virtual environment,
@@ -39,8 +51,8 @@
 //! None of these depends on the project's contents. A link of the operator's inside an installation is not
 //! followed out of it if only the project leads there.
 //!
-//! This module does not handle programs that are started later (a test runner that also needs `node` requires
-//! `--toolchain`), libraries outside `/usr` and the installation (`DT_RPATH`), or mounting, which is the
+//! Not handled here: programs that are started later (a test runner that also needs `node` requires
+//! `--toolchain`), libraries outside `/usr` and the installation (`DT_RPATH`), and mounting, which is the
 //! plan's part.
 //!
 //! The parts: `files` asks the file system, `sight` decides which paths may be asked about on whose behalf,
@@ -64,6 +76,10 @@ mod tests;
 mod trust_tests;
 mod walk;
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 pub use files::{Fs, Host, Kind};
 pub use pythons::{Python, PythonVersion, environment, pythons, version_of_program};
 
@@ -71,7 +87,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use crate::policy::FileId;
+use hotcell_sandbox::policy::FileId;
 
 /// Who named the program that is looked up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -133,7 +149,7 @@ pub struct Surroundings {
     pub virtual_env: Option<PathBuf>,
     /// The caller's home folder. Never mounted.
     pub home: Option<PathBuf>,
-    /// The host folder that is mounted at [`crate::policy::PROJECT`]. **Not trusted.**
+    /// The host folder that is mounted at [`hotcell_sandbox::policy::PROJECT`]. **Not trusted.**
     pub project: Option<PathBuf>,
     /// The caller's current folder, absolute.
     pub cwd: PathBuf,
@@ -213,7 +229,7 @@ fn chooses_versions(name: &OsStr) -> bool {
 /// A program, and the parts of the host that it needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Toolchain {
-    /// Absolute path of the program inside: the same as on the host, or below [`crate::policy::PROJECT`].
+    /// Absolute path of the program inside: the same as on the host, or below [`hotcell_sandbox::policy::PROJECT`].
     pub program: PathBuf,
     /// Host paths to mount read-only at the same path inside: sorted, and not nested.
     ///
@@ -334,7 +350,7 @@ fn among(searched: &[PathBuf]) -> String {
 /// Finds `program`, as typed by the user, and the parts of the host that it needs inside.
 ///
 /// A path (with a slash) is relative to the current folder, or otherwise to the project; a path below
-/// [`crate::policy::PROJECT`] is the project's. A name is looked up in the project's `.venv/bin` and
+/// [`hotcell_sandbox::policy::PROJECT`] is the project's. A name is looked up in the project's `.venv/bin` and
 /// `venv/bin`, the active virtual environment and `PATH`.
 ///
 /// # Errors

@@ -227,7 +227,7 @@ mod tests {
     fn toolchain_parts_have_reason_and_stay_below() {
         for (part, why) in KINDS.iter().flat_map(|kind| kind.parts) {
             assert!(!why.is_empty(), "{part}");
-            assert!(super::super::shim::below(part), "{part}");
+            assert!(crate::shim::below(part), "{part}");
         }
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::files::{Fs, Kind};
 use super::{Asks, LookupError, Project, Surroundings, Toolchain, finder};
-use crate::policy::FileId;
+use hotcell_sandbox::policy::FileId;
 
 /// A simulated file system: every parent of an existing path exists.
 #[derive(Default)]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::files::{Fs, Kind};
 use super::tests::{ELF, Made, at_home, found, paths, refused};
 use super::{Asks, LookupError, Project, Surroundings, finder};
-use crate::policy::FileId;
+use hotcell_sandbox::policy::FileId;
 
 /// Each looks like an installation of some language; none is in the operator's set.
 const PRIVATE: &str = r"
@@ -442,35 +442,6 @@ fn project_file_is_no_version_manager() {
             assert_eq!(found.program, Path::new("/home/sandbox/project").join(typed));
         }
     }
-}
-
-#[test]
-fn mount_requires_judged_file_identity() {
-    let folder = tempfile::tempdir().unwrap();
-    let (safe, other) = (folder.path().join("safe"), folder.path().join("other"));
-    for place in [&safe, &other] {
-        std::fs::create_dir_all(place.join("bin")).unwrap();
-        std::fs::copy("/bin/true", place.join("bin/tool")).unwrap();
-    }
-    let around = Surroundings {
-        cwd: folder.path().into(),
-        path: Some(safe.join("bin").into()),
-        ..Surroundings::default()
-    };
-    let found = super::find("tool".as_ref(), &around).unwrap();
-    let mut job = crate::policy::Job { toolchains: found.prefixes, ..crate::policy::Job::default() };
-    job.toolchain_ids = found.identities;
-    let is_meant = |job: &crate::policy::Job| {
-        let sources = crate::sources::find(job).unwrap();
-        assert!(!sources.is_empty());
-        sources.iter().all(|s| crate::sources::is_meant(s, &s.host.metadata().unwrap()).is_ok())
-    };
-    assert!(is_meant(&job));
-    // The folder is replaced, and its name leads elsewhere.
-    std::fs::rename(&safe, folder.path().join("away")).unwrap();
-    std::os::unix::fs::symlink(&other, &safe).unwrap();
-    assert!(!is_meant(&job));
-    assert_eq!(Fs::id(&super::Host, &safe.join("bin")), None);
 }
 
 /// A file system that records the queries.

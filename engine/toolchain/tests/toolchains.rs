@@ -5,10 +5,21 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use hotcell_sandbox::toolchain::{self, Surroundings};
-use hotcell_sandbox::{Outcome, Policy};
+use hotcell_sandbox::{Cause, Outcome, Policy};
+use hotcell_toolchain::{self as toolchain, Fs, Surroundings};
 
-use crate::{run, stdout, told};
+async fn run(policy: &Policy) -> Outcome {
+    hotcell_sandbox::run(policy).await
+}
+
+fn stdout(outcome: &Outcome) -> &str {
+    outcome.stdout.text.as_deref().unwrap_or_default()
+}
+
+/// Formats an outcome for assertions.
+fn told(outcome: &Outcome) -> String {
+    serde_json::to_string_pretty(outcome).unwrap_or_else(|e| e.to_string())
+}
 
 /// A user's home folder, readable by its owner only.
 struct Home(tempfile::TempDir);
@@ -48,6 +59,34 @@ async fn run_found(program: &str, args: &[&str], around: &Surroundings) -> Outco
     policy.job.workspace.clone_from(&around.project);
     policy.job.env.extend(found.env.clone());
     run(&policy).await
+}
+
+/// A folder that is replaced by a link between lookup and mount leads elsewhere than what was judged.
+#[tokio::test]
+async fn mount_requires_judged_file_identity() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (safe, other) = (folder.path().join("safe"), folder.path().join("other"));
+    for place in [&safe, &other] {
+        std::fs::create_dir_all(place.join("bin")).expect("made");
+        std::fs::copy("/bin/true", place.join("bin/tool")).expect("copied");
+    }
+    let around = Surroundings {
+        cwd: folder.path().into(),
+        path: Some(safe.join("bin").into()),
+        ..Surroundings::default()
+    };
+    let found = toolchain::find("tool".as_ref(), &around).expect("found");
+    let mut policy = Policy::new(&found.program);
+    policy.job.toolchains = found.prefixes;
+    policy.job.toolchain_ids = found.identities;
+    let outcome = run(&policy).await;
+    assert!(outcome.success(), "{}", told(&outcome));
+    std::fs::rename(&safe, folder.path().join("away")).expect("moved");
+    symlink(&other, &safe).expect("linked");
+    assert_eq!(Fs::id(&toolchain::Host, &safe.join("bin")), None);
+    let outcome = run(&policy).await;
+    assert_eq!(outcome.cause, Cause::Refused, "{}", told(&outcome));
+    assert_eq!(outcome.exit_code, None);
 }
 
 fn make_venv(at: &Path) {

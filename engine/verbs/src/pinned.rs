@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use hotcell_sandbox::policy::{FileId, Limits};
 use hotcell_sandbox::temporary;
-use hotcell_sandbox::toolchain::{Fs, Host, Kind as Seen};
 use hotcell_testing::{Entry, Project};
+use hotcell_toolchain::{Fs, Host, Kind as Seen};
 use hotcell_workspace::store::{Pinned, Quota, Source, Store, StoreError, Workspace};
 use hotcell_workspace::{Folder, Kind, Layer, Stack};
 

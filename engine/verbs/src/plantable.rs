@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hotcell_sandbox::toolchain::{Foreign, Surroundings};
+use hotcell_toolchain::{Foreign, Surroundings};
 use hotcell_workspace::protected;
 
 /// Removes from the surroundings each setting that leads to a place below one of the folders `commit` where a caller's

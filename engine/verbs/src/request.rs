@@ -14,7 +14,7 @@ use hotcell_sandbox::outcome::{Cause, Compile, Outcome};
 use hotcell_sandbox::policy::{Bind, Confinement, HOME, Limits, Network, PROJECT_NAME, Policy, Stdin};
 use hotcell_sandbox::profile::Profile;
 use hotcell_sandbox::temporary;
-use hotcell_sandbox::toolchain::{self, Asks, LookupError, Surroundings, Toolchain};
+use hotcell_toolchain::{self as toolchain, Asks, LookupError, Surroundings, Toolchain};
 
 use crate::build_folders::{self, Hidden};
 use crate::builds::InUse;

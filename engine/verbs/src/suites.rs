@@ -3,13 +3,13 @@
 
 use hotcell_config::Configuration;
 use hotcell_sandbox::Spawn;
-use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_testing::framework::Ecosystem;
 use hotcell_testing::frameworks::framework;
 use hotcell_testing::report::mark_of;
 use hotcell_testing::suites::{self, Found, MAX_SUITES};
 use hotcell_testing::{Cancel, Progress, Project, ProjectFolder, TestReport, Verdict};
+use hotcell_toolchain::Surroundings;
 
 use crate::changes::ChangePolicy;
 use crate::test::{Interpreter, PreparedTest, TestRequest, Unready, pythons, undecided};

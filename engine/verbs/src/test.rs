@@ -9,7 +9,6 @@ use hotcell_config::{Configuration, Settings};
 use hotcell_review::guard::Passed;
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::policy::{Confinement, HOME, Policy, Stdin};
-use hotcell_sandbox::toolchain::Surroundings;
 use hotcell_sandbox::{Spawn, layer};
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_state::state::StateChoice;
@@ -21,6 +20,7 @@ use hotcell_testing::report::repeat::Repeats;
 use hotcell_testing::{
     Cancel, Progress, Project, ProjectFolder, Selection, TestReport, Verdict, build_args, frameworks,
 };
+use hotcell_toolchain::Surroundings;
 
 use crate::builds::{self, Warm};
 use crate::changes::{ChangePolicy, WorkspaceBaseline};

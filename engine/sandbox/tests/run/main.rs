@@ -14,7 +14,6 @@ mod network;
 mod plain;
 mod primed;
 mod serve;
-mod toolchains;
 mod weak;
 
 use hotcell_sandbox::{Outcome, Policy};

@@ -28,11 +28,11 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use hotcell_sandbox::policy::Limits;
-use hotcell_sandbox::toolchain::{self, Surroundings};
 use hotcell_sandbox::{Bytes, Engine, Policy};
 use hotcell_testing::{
     Case, Event, Progress, ProjectFolder, Selection, Session, Status, TestReport, Verdict, framework,
 };
+use hotcell_toolchain::{self as toolchain, Surroundings};
 
 const SYSTEM_PYTHON: &str = "/usr/bin/python3";
 

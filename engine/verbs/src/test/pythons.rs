@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use hotcell_sandbox::toolchain::{self, Python, PythonVersion, Surroundings};
 use hotcell_state::report::{Code, ErrorReport};
+use hotcell_toolchain::{self as toolchain, Python, PythonVersion, Surroundings};
 
 /// The option.
 const OPTION: &str = "--python";
