@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use hotcell_sandbox::serve::{Client, NotServed, Unreached, place};
+use hotcell_daemon::{Client, NotServed, Unreached, place};
 use hotcell_sandbox::{BoxFuture, Engine, Policy, Refusal, Running, Spawn};
 
 use crate::context::folder;

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use hotcell_daemon::{Bounds, Server, Status, Unreached, place, status, stop};
 use hotcell_sandbox::Engine;
 use hotcell_sandbox::pool::{Pool, PoolOptions};
-use hotcell_sandbox::serve::{Bounds, Server, Status, Unreached, place, status, stop};
 use hotcell_state::report::{Code, ErrorReport};
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -9,11 +9,11 @@ use nix::sys::socket::{getsockopt, sockopt};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 
-use crate::serve::drop_elsewhere::Aside;
-use crate::socket::{self, Piece};
+use crate::drop_elsewhere::Aside;
+use hotcell_sandbox::socket::{self, Piece};
 
-use super::peer::Standing;
-use super::wire::MAX_ASK_BYTES;
+use crate::peer::Standing;
+use crate::wire::MAX_ASK_BYTES;
 
 /// Maximum number of descriptors in a message of the server: an outcome, a home, changes, a process.
 const MAX_DESCRIPTORS: usize = 4;

@@ -11,22 +11,22 @@ use nix::unistd::geteuid;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
-use super::channel::{Channel, Other};
-use super::peer::Standing;
-use super::place::{Place, PlaceError};
-use super::proof;
-use super::wire::{Ask, Left, MAX_MESSAGE_BYTES, Tell};
-use super::{Asked, Hello, MAX_POLICY_BYTES, Offers, PROTOCOL, Status, VERSION, unfit};
-use crate::cgroup::Cgroups;
-use crate::home::{Held, Home};
-use crate::host::Host;
-use crate::outcome::Outcome;
-use crate::policy::{Policy, Stdin};
-use crate::refusal::Refusal;
-use crate::running::{Changed, Finished, Follow, Given, Running};
-use crate::streams::Chunk;
-use crate::supervise::Stop;
-use crate::{BoxFuture, socket};
+use crate::channel::{Channel, Other};
+use crate::peer::Standing;
+use crate::place::{Place, PlaceError};
+use crate::proof;
+use crate::wire::{Ask, Left, MAX_MESSAGE_BYTES, Tell};
+use crate::{Asked, Hello, MAX_POLICY_BYTES, Offers, PROTOCOL, Status, VERSION, unfit};
+use hotcell_sandbox::Chunk;
+use hotcell_sandbox::cgroup::Cgroups;
+use hotcell_sandbox::home::{Held, Home};
+use hotcell_sandbox::host::Host;
+use hotcell_sandbox::outcome::Outcome;
+use hotcell_sandbox::policy::{Policy, Stdin};
+use hotcell_sandbox::refusal::Refusal;
+use hotcell_sandbox::running::Stop;
+use hotcell_sandbox::running::{Changed, Finished, Follow, Running};
+use hotcell_sandbox::{BoxFuture, socket};
 
 /// Time limit for the server's greeting, which needs none of the work of a run.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(1);
@@ -111,7 +111,7 @@ impl Client {
         }
     }
 
-    /// Like [`Engine::spawn`](crate::Engine::spawn), but by the server.
+    /// Like [`Engine::spawn`](hotcell_sandbox::Engine::spawn), but by the server.
     ///
     /// # Errors
     /// [`NotServed`] when the server did not run the policy, including a refusal by the server, or when it
@@ -229,24 +229,16 @@ async fn started(channel: Channel, policy: &Policy, asked: Instant) -> Result<Ru
         _ => return Err(lost()),
     };
     let given = match (&policy.job.stdin, fd) {
-        (Stdin::Piped, Some(fd)) => Some(Given::Writer(pipe::Sender::from_owned_fd(fd).map_err(|_| lost())?)),
+        (Stdin::Piped, Some(fd)) => Some(pipe::Sender::from_owned_fd(fd).map_err(|_| lost())?),
         (Stdin::Piped, None) => return Err(lost()),
         _ => None,
     };
-    let (chunks, receiver) = mpsc::channel(64);
     let (events, events_receiver) = mpsc::channel(64);
     let took = asked.elapsed();
     let follows = policy.job.events;
     let wall = policy.job.limits.wall;
     let relay = Relay { channel, chunks: None, events: follows.then_some(events), took, wall };
-    Ok(Running {
-        follow: Some(Box::new(relay)),
-        chunks: (chunks, Some(receiver)),
-        events: follows.then_some(events_receiver),
-        stdin: given,
-        stop: Arc::new(Stop::default()),
-        handle: None,
-    })
+    Ok(Running::followed_by(Box::new(relay), follows.then_some(events_receiver), given))
 }
 
 const LOST: &str =

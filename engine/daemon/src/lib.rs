@@ -1,11 +1,30 @@
-//! A [`Pool`](crate::pool::Pool) shared with other processes of the same user: one long-lived process serves
-//! short-lived ones.
+//! Sandboxes kept ready for a user: a [`Pool`](hotcell_sandbox::pool::Pool) that one long-lived process serves to short-lived ones.
+//!
+//! ```no_run
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use hotcell_daemon::Client;
+//! use hotcell_sandbox::Policy;
+//!
+//! let client = Client::reach("/run/user/1000/hotcell".as_ref())?;
+//! if let Ok(running) = client.spawn(&Policy::new("true")).await {
+//!     println!("{:?}", running.wait().await.cause);
+//! }
+//! # Ok(()) }
+//! ```
 //!
 //! A client does everything for a run except the sandbox itself: it reads the policy, and it looks at the
 //! results. The [`Server`] makes the sandbox, or has one ready, follows the run, and reports on it. They
 //! communicate over a socket in a private folder ([`place`]) with messages of a fixed format ([`wire`]), and
 //! only where a sandbox of the server is equivalent to one that the client would make itself ([`peer`]). In
 //! every other case the client is told before anything runs, and makes its own.
+//!
+//! | module | idea |
+//! | --- | --- |
+//! | [`Client`], [`Server`] | the two sides |
+//! | [`place`] | the private folder with the socket |
+//! | [`peer`], `proof` | whether both processes have the same rights and see the same host |
+//! | [`wire`], `channel` | the messages, and how they are sent |
+//! | `drop_elsewhere` | closing descriptors on another thread |
 
 mod channel;
 mod client;
@@ -21,8 +40,8 @@ pub use server::{Bounds, Server};
 
 use serde::{Deserialize, Serialize};
 
-use crate::host::Host;
-use crate::policy::{Confinement, FileId, Job, Policy, Stdin};
+use hotcell_sandbox::host::Host;
+use hotcell_sandbox::policy::{Confinement, FileId, Job, Policy, Stdin};
 
 /// Protocol version that client and server must share, in addition to the version of hotcell.
 pub const PROTOCOL: u32 = 2;
@@ -156,7 +175,7 @@ fn unfit(policy: &Policy) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Shape;
+    use hotcell_sandbox::policy::Shape;
 
     #[test]
     fn offers_missing_on_server_are_named() {
@@ -202,7 +221,13 @@ mod tests {
                 },
                 "files would be the service's",
             ),
-            (plain().without_layer(crate::Layer::Seccomp, crate::danger::WeakensTheSandbox), "switched off"),
+            (
+                plain().without_layer(
+                    hotcell_sandbox::Layer::Seccomp,
+                    hotcell_sandbox::danger::WeakensTheSandbox,
+                ),
+                "switched off",
+            ),
         ] {
             assert!(unfit(&policy).is_some_and(|why| why.contains(want)), "{want}");
         }

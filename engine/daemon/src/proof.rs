@@ -11,8 +11,8 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use nix::libc;
 
-use super::wire::PROOF_LEN;
-use crate::socket;
+use crate::wire::PROOF_LEN;
+use hotcell_sandbox::socket;
 
 /// A random secret for a single connection, and the descriptor from which it can be read.
 #[derive(Debug)]

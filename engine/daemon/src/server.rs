@@ -14,19 +14,19 @@ use tokio::net::UnixListener;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
-use crate::policy::Policy;
-use crate::pool::Pool;
-use crate::running::{Changed, Finished, Running};
-use crate::serve::drop_elsewhere::Aside;
-use crate::streams::Chunk;
-use crate::{socket, sources};
+use crate::drop_elsewhere::Aside;
+use hotcell_sandbox::Chunk;
+use hotcell_sandbox::policy::Policy;
+use hotcell_sandbox::pool::Pool;
+use hotcell_sandbox::running::{Changed, Finished, Running};
+use hotcell_sandbox::socket;
 
-use super::channel::{Channel, Other};
-use super::peer::Standing;
-use super::place::{Place, PlaceError};
-use super::proof::Proof;
-use super::wire::{Ask, Left, Tell};
-use super::{Asked, Hello, MAX_POLICY_BYTES, Offers, PROTOCOL, Status, VERSION, unfit};
+use crate::channel::{Channel, Other};
+use crate::peer::Standing;
+use crate::place::{Place, PlaceError};
+use crate::proof::Proof;
+use crate::wire::{Ask, Left, Tell};
+use crate::{Asked, Hello, MAX_POLICY_BYTES, Offers, PROTOCOL, Status, VERSION, unfit};
 
 /// Time limit for a client to receive the rest, after its run has ended.
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -346,7 +346,7 @@ fn read(mut fds: Aside<Vec<OwnedFd>>) -> Result<Policy, Declined> {
         return Err(bad(&why));
     }
     // The paths are resolved again later; but if that blocks, it blocks here first.
-    sources::find(&policy.job).map_err(|refusal| Declined(refusal.message))?;
+    hotcell_sandbox::check_sources(&policy.job).map_err(|refusal| Declined(refusal.message))?;
     Ok(policy)
 }
 

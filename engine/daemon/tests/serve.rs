@@ -7,10 +7,10 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use hotcell_daemon::wire::{Ask, Tell};
+use hotcell_daemon::{Bounds, Client, Hello, Server, stop};
 use hotcell_sandbox::pool::{Pool, PoolOptions};
-use hotcell_sandbox::serve::wire::{Ask, Tell};
-use hotcell_sandbox::serve::{Bounds, Client, Hello, Server, stop};
-use hotcell_sandbox::{Cause, Engine};
+use hotcell_sandbox::{Cause, Engine, Outcome, Policy};
 use landlock::{
     ABI, Access, AccessFs, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus,
 };
@@ -18,7 +18,15 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, getsockopt, recv, send, socket, sockopt,
 };
 
-use crate::{sh, told};
+/// A policy that runs a shell script with nothing granted.
+fn sh(script: &str) -> Policy {
+    Policy::new("sh").args(["-c", script])
+}
+
+/// Formats an outcome for assertions.
+fn told(outcome: &Outcome) -> String {
+    serde_json::to_string_pretty(outcome).unwrap_or_else(|e| e.to_string())
+}
 
 /// Variable that tells a child process of this test program its role and folder.
 const ROLE: &str = "HOTCELL_TEST_SERVE_ROLE";
@@ -83,7 +91,7 @@ fn start(role: &str, folder: &Path, confine: impl FnOnce() + Send) -> Child {
         let spawn = || {
             confine();
             Command::new(std::env::current_exe().unwrap())
-                .args(["serve::role", "--exact", "--nocapture"])
+                .args(["role", "--exact", "--nocapture"])
                 .envs([(ROLE, role.as_ref()), (FOLDER, folder.as_os_str())])
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped())

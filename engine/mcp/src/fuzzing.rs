@@ -93,7 +93,7 @@ pub fn http(bytes: &[u8], piece: usize) -> Result<Vec<u8>, String> {
         let ending = CancellationToken::new();
         let app = http::app(address, &options, || Nobody, ending.clone());
         // Lets a client that has closed its sending side still receive responses.
-        let mut http1 = http::http1();
+        let mut http1 = hotcell_http::http1();
         let service = TowerToHyperService::new(app);
         let connection = http1.half_close(true).serve_connection(TokioIo::new(far), service);
         let (mut from, to) = split(near);

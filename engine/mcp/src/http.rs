@@ -16,14 +16,10 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use hotcell_server::tokens::NOT_TOKENS;
-use hotcell_server::{Caller, Lane, Live, Tokens};
+use hotcell_http::tokens::NOT_TOKENS;
+use hotcell_http::{Connection, Tokens, contradicts, no_token, refuse, whose};
+use hotcell_server::{Caller, Lane, Live};
 use http_body::Frame;
-use hyper::service::{Service as _, service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
-use nix::sys::resource::{Resource, getrlimit};
 use rmcp::model::{ErrorData, RequestId};
 use rmcp::service::RxJsonRpcMessage;
 use rmcp::transport::streamable_http_server::SessionManager;
@@ -31,21 +27,18 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::json;
-use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::priming_events::Unprimed;
 use crate::request_id::salvage;
-use crate::unauthenticated::{Connection, Strangers};
 use crate::wait::Closed;
-use crate::{LAST_ANSWERS_TIMEOUT, MAX_MESSAGE_BYTES, Server, priming_events, values};
+use crate::{MAX_MESSAGE_BYTES, Server, priming_events, values};
+
+pub use hotcell_http::{HttpError, HttpOptions};
 
 /// Path of the endpoint.
 pub const PATH: &str = "/mcp";
-/// Maximum number of connections, of which at most a quarter may be without a token (see
-/// [`crate::unauthenticated`]). Half of our descriptor limit when that is lower, since runs need descriptors too.
-const MAX_CONNECTIONS: usize = 1024;
 /// Maximum number of open requests per caller; further ones get a 429.
 const MAX_REQUESTS: usize = 256;
 /// Maximum size of the large bodies of one caller's open requests together, in KiB; further ones wait.
@@ -60,97 +53,28 @@ const SESSION_IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
 const CANCELLED_RETENTION: Duration = Duration::from_secs(5);
 /// Minimum idle time of a session that may be ended when its caller begins more than [`MAX_SESSIONS`].
 const MIN_SESSION_IDLE: Duration = Duration::from_secs(60);
-/// Timeout for the headers of a request.
-const HEADERS_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout for the body of a request.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Maximum size of the headers of a request, in bytes.
-const MAX_HEADER_BYTES: usize = 64 * 1024;
 pub(crate) const SESSION_ID: &str = "mcp-session-id";
 const REVISION: &str = "mcp-protocol-version";
 
-/// Options for serving over HTTP.
-#[derive(Debug)]
-pub struct HttpOptions {
-    /// Address; port 0 for any free port. With a passed socket, the address of that socket.
-    pub address: SocketAddr,
-    /// A socket that is already listening.
-    pub passed: Option<std::net::TcpListener>,
-    /// Tokens of the callers. `None` allows every client, on loopback only.
-    pub tokens: Option<Tokens>,
-    /// Names by which clients may address this server, besides those of loopback and the address.
-    pub hosts: Vec<String>,
-    /// Serve beyond loopback without encryption, which a proxy in front provides.
-    pub plain: bool,
-}
-
-/// Reason why serving is refused or fails.
-#[derive(Debug, thiserror::Error)]
-pub enum HttpError {
-    /// No tokens beyond loopback.
-    #[error(
-        "--no-auth lets everybody in, and {0} can be reached from other machines; use 127.0.0.1, or tokens"
-    )]
-    Open(SocketAddr),
-    /// No encryption beyond loopback.
-    #[error(
-        "{0} can be reached from other machines, and tokens would go there unencrypted; \
-         use 127.0.0.1 behind a proxy that speaks TLS, or say --plain-http if the network is yours alone"
-    )]
-    Plain(SocketAddr),
-    /// Metrics beyond loopback without protection.
-    #[error(
-        "metrics at {0} could be read from other machines; use 127.0.0.1, or --http with tokens and --plain-http: \
-         whoever asks for them beyond loopback needs a token too"
-    )]
-    Metrics(SocketAddr),
-    /// The address cannot be bound.
-    #[error("{address} cannot be listened on: {error}")]
-    Bind {
-        /// The address.
-        address: SocketAddr,
-        /// Error of the system call.
-        error: std::io::Error,
-    },
-}
-
 /// A server that listens and does not respond yet.
 #[derive(Debug)]
-pub struct Listening {
-    listener: TcpListener,
-    address: SocketAddr,
-    options: HttpOptions,
-}
+pub struct Listening(hotcell_http::Listening);
 
 /// Starts listening.
 ///
 /// # Errors
 /// [`HttpError::Bind`] when the address cannot be bound; other variants when the options are unsafe.
-pub async fn listen(mut options: HttpOptions) -> Result<Listening, HttpError> {
-    let asked = options.address;
-    if !asked.ip().is_loopback() {
-        if options.tokens.is_none() {
-            return Err(HttpError::Open(asked));
-        }
-        if !options.plain {
-            return Err(HttpError::Plain(asked));
-        }
-    }
-    let bad = |error| HttpError::Bind { address: asked, error };
-    let listener = match options.passed.take() {
-        Some(passed) => TcpListener::from_std(passed),
-        None => TcpListener::bind(asked).await,
-    };
-    let listener = listener.map_err(bad)?;
-    let address = listener.local_addr().map_err(bad)?;
-    Ok(Listening { listener, address, options })
+pub async fn listen(options: HttpOptions) -> Result<Listening, HttpError> {
+    hotcell_http::listen(options).await.map(Listening)
 }
 
 impl Listening {
     /// Address of the socket, with its port.
     #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    pub const fn address(&self) -> SocketAddr {
+        self.0.address()
     }
 
     /// Serves until `stop` resolves; then every run is ended.
@@ -183,56 +107,13 @@ impl Listening {
         counting: impl Fn(u16) + Clone + Send + Sync + 'static,
     ) {
         let ending = CancellationToken::new();
-        let app = app(self.address, &self.options, server, ending.clone());
-        let app = app.layer(axum::middleware::map_response(move |response: Response| {
-            counting(response.status().as_u16());
-            std::future::ready(response)
-        }));
-        let descriptors = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
-        let places = Strangers::new(connections(descriptors));
-        let graceful = GracefulShutdown::new();
-        let mut stop = std::pin::pin!(stop);
-        loop {
-            let accepted = tokio::select! {
-                accepted = self.listener.accept() => accepted,
-                () = &mut stop => break,
-            };
-            let Ok((stream, from)) = accepted else {
-                // Probably out of descriptors, of which some will be closed.
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                continue;
-            };
-            let _ = stream.set_nodelay(true);
-            let place = places.enter(from.ip());
-            let (app, with) = (TowerToHyperService::new(app.clone()), Arc::clone(&place));
-            let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
-                request.extensions_mut().insert(Arc::clone(&with));
-                app.call(request)
-            });
-            let connection = graceful.watch(http1().serve_connection(TokioIo::new(stream), service));
-            tokio::spawn(async move {
-                let ended = tokio::select! {
-                    ended = connection => ended,
-                    // Another connection without a token took its slot.
-                    () = place.ended() => Ok(()),
-                };
-                if let Err(error) = ended {
-                    tracing::debug!("a connection ended: {error}");
-                }
-            });
-        }
-        drop(self.listener);
-        close().await;
-        ending.cancel();
-        let _ = tokio::time::timeout(LAST_ANSWERS_TIMEOUT, graceful.shutdown()).await;
+        let app = app(self.address(), self.0.options(), server, ending.clone());
+        let close = || async move {
+            close().await;
+            ending.cancel();
+        };
+        self.0.serve(app, stop, close, counting).await;
     }
-}
-
-/// Settings for reading a connection.
-pub(crate) fn http1() -> hyper::server::conn::http1::Builder {
-    let mut builder = hyper::server::conn::http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEADERS_TIMEOUT).max_buf_size(MAX_HEADER_BYTES);
-    builder
 }
 
 /// The router that responds to requests.
@@ -395,43 +276,6 @@ impl Gate {
     }
 }
 
-/// Caller whose token a request carries.
-pub(crate) fn whose(tokens: &Tokens, headers: &HeaderMap) -> Option<Caller> {
-    let value = headers.get(header::AUTHORIZATION)?.as_bytes();
-    let (scheme, token) = value.split_at_checked(7)?;
-    tokens.caller(token).filter(|_| scheme.eq_ignore_ascii_case(b"bearer "))
-}
-
-/// Response to a request without a token.
-pub(crate) fn no_token() -> Response {
-    let mut response = refuse(
-        StatusCode::UNAUTHORIZED,
-        "A token is needed: Authorization: Bearer TOKEN. hotcell said where it is when it started.\n",
-    );
-    response.headers_mut().insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
-    response
-}
-
-/// Maximum number of connections for a process with this descriptor limit.
-fn connections(descriptors: u64) -> usize {
-    usize::try_from(descriptors / 2).map_or(MAX_CONNECTIONS, |half| half.clamp(1, MAX_CONNECTIONS))
-}
-
-/// Whether a request has two values for a field of which a proxy might have read the other one.
-pub(crate) fn contradicts(request: &Request) -> bool {
-    let headers = request.headers();
-    let twice = |name: &header::HeaderName| headers.get_all(name).iter().nth(1).is_some();
-    let single =
-        [header::HOST, header::ORIGIN, header::AUTHORIZATION, header::HeaderName::from_static(SESSION_ID)];
-    let other = |host: &str| headers.get(header::HOST).is_none_or(|h| h.as_bytes() != host.as_bytes());
-    single.iter().any(twice) || request.uri().authority().is_some_and(|a| other(a.as_str()))
-}
-
-/// A refusal with a message.
-pub(crate) fn refuse(status: StatusCode, why: &'static str) -> Response {
-    (status, [(header::CONNECTION, "close")], why).into_response()
-}
-
 /// The protocol's response to a body that is not a message.
 fn no_message(error: &ErrorData) -> Response {
     let answer = json!({ "jsonrpc": "2.0", "id": null, "error": error });
@@ -448,7 +292,7 @@ fn answered(id: &RequestId, error: &ErrorData) -> Response {
 
 /// Admits or refuses a request, before its body is read.
 async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) -> Response {
-    if contradicts(&request) {
+    if contradicts(&request, &[header::HeaderName::from_static(SESSION_ID)]) {
         return refuse(
             StatusCode::BAD_REQUEST,
             "The request names its host, origin, token or session twice.\n",
@@ -588,6 +432,9 @@ impl http_body::Body for Watched {
 
 #[cfg(test)]
 mod tests {
+    use hyper::service::Service as _;
+    use hyper_util::service::TowerToHyperService;
+
     use super::*;
 
     #[test]
@@ -647,29 +494,5 @@ mod tests {
         )
         .await;
         drop(all.unwrap().unwrap());
-    }
-
-    #[test]
-    fn connection_limit_leaves_descriptors_for_runs() {
-        for (descriptors, want) in
-            [(0, 1), (256, 128), (1024, 512), (20_000, MAX_CONNECTIONS), (u64::MAX, MAX_CONNECTIONS)]
-        {
-            assert_eq!(connections(descriptors), want, "{descriptors}");
-        }
-    }
-
-    #[test]
-    fn duplicate_host_or_origin_is_detected() {
-        for (uri, headers, want) in [
-            ("/mcp", vec![("host", "localhost:1")], false),
-            ("http://localhost:1/mcp", vec![("host", "localhost:1")], false),
-            ("http://evil.example/mcp", vec![("host", "localhost:1")], true),
-            ("/mcp", vec![("host", "localhost"), ("host", "localhost")], true),
-            ("/mcp", vec![("origin", "http://a"), ("origin", "http://b")], true),
-            ("/mcp", vec![("accept", "a"), ("accept", "b")], false),
-        ] {
-            let request = headers.iter().fold(Request::builder().uri(uri), |r, (n, v)| r.header(*n, *v));
-            assert_eq!(contradicts(&request.body(Body::empty()).unwrap()), want, "{uri} {headers:?}");
-        }
     }
 }

@@ -28,7 +28,6 @@
 //! | `plugin_resources` | resources and prompts of plugins |
 //! | [`prompts`] | workflows with the tools, for users to start |
 //! | [`probe`] | capabilities of another server, found out as a client |
-//! | `unauthenticated` | slots for connections without a token |
 //! | `priming_events` | streams for clients that do not know priming events |
 //! | `prompt_limit` | limits how often a client that does not approve is asked |
 //! | `values` | rejects messages with too many values, before they are parsed |
@@ -66,7 +65,6 @@ mod tasks;
 pub mod text;
 pub mod tools;
 pub mod toolsets;
-mod unauthenticated;
 mod uri;
 mod values;
 pub mod wait;
@@ -78,7 +76,5 @@ pub use toolsets::Toolsets;
 
 /// Maximum size of a client's message in bytes: a line on standard input, a body over HTTP. Default 8 MiB.
 pub const MAX_MESSAGE_BYTES: usize = 8 << 20;
-/// Time limit for sending the last answers when the server ends.
-const LAST_ANSWERS_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3);
 /// Maximum size of structured content in an answer, in characters. Default 20,000.
 pub const MAX_CONTENT_CHARS: usize = 20_000;

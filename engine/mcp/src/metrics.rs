@@ -13,14 +13,13 @@ use axum::http::{HeaderMap, StatusCode, header, uri::Authority};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use hotcell_http::{HttpError, Tokens, contradicts, no_token, refuse, whose};
+use hotcell_server::Live;
 use hotcell_server::metrics::text;
-use hotcell_server::{Live, Tokens};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
-
-use crate::http::{HttpError, contradicts, no_token, refuse, whose};
 
 /// Path of the metrics.
 pub const PATH: &str = "/metrics";
@@ -127,7 +126,7 @@ impl Listening {
 
 /// Admits or refuses a request.
 async fn admit(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
-    if contradicts(&request) {
+    if contradicts(&request, &[]) {
         return refuse(StatusCode::BAD_REQUEST, "The request names its host, origin or token twice.\n");
     }
     let headers = request.headers();

@@ -1,12 +1,13 @@
 //! MCP on standard input and output: the only caller is the parent process. Ends with its input.
 
-use hotcell_server::tokens::NOT_TOKENS;
+use hotcell_http::LAST_ANSWERS_TIMEOUT;
+use hotcell_http::tokens::NOT_TOKENS;
 use hotcell_server::{Caller, Live};
 use rmcp::service::{ServerInitializeError, serve_server_with_ct};
 use tokio_util::sync::CancellationToken;
 
 use crate::lines::Lines;
-use crate::{LAST_ANSWERS_TIMEOUT, MAX_MESSAGE_BYTES, Server, left_results};
+use crate::{MAX_MESSAGE_BYTES, Server, left_results};
 
 /// Serves until standard input ends or `stop` resolves; then every run is ended.
 ///

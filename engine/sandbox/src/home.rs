@@ -28,7 +28,7 @@ pub struct Home {
 }
 
 /// A value that must live as long as the folder.
-pub(crate) type Held = Arc<dyn std::any::Any + Send + Sync>;
+pub type Held = Arc<dyn std::any::Any + Send + Sync>;
 
 /// Error of reading a file that a run left.
 #[derive(Debug, thiserror::Error)]
@@ -76,11 +76,14 @@ impl Home {
     }
 
     /// Wraps the home folder of a run that another process followed.
-    pub(crate) fn handed(folder: OwnedFd, held: Held) -> Self {
+    #[must_use]
+    pub fn handed(folder: OwnedFd, held: Held) -> Self {
         Self { folder, _held: Some(held) }
     }
 
-    pub(crate) fn folder(&self) -> std::os::fd::BorrowedFd<'_> {
+    /// The home folder.
+    #[must_use]
+    pub fn folder(&self) -> std::os::fd::BorrowedFd<'_> {
         self.folder.as_fd()
     }
 

@@ -59,7 +59,7 @@ pub fn memory() -> Option<Bytes> {
 
 impl Host {
     /// Detects the features of this host.
-    pub(crate) fn look(cgroups: &Result<Cgroups, Unavailable>) -> Self {
+    pub fn look(cgroups: &Result<Cgroups, Unavailable>) -> Self {
         let memory = memory();
         Self {
             mapping: Mapping::of_this_process(),

@@ -25,9 +25,9 @@
 //! | [`host`] | features of this host |
 //! | [`engine`], [`sandbox`], [`running`] | the factory of sandboxes; a sandbox that is ready; a run in progress |
 //! | [`pool`] | sandboxes made before they are asked for |
-//! | [`serve`] | a pool shared with other processes of the same user |
 //! | [`prime`] | which of them can hold an interpreter that was started ahead |
 //! | `names` | names that are asked for where there is no network |
+//! | [`socket`] | messages with descriptors, and sealed memory |
 //! | [`network`] | the only way out of a sandbox: sockets that a proxy serves |
 //! | [`doctor`], `advice` | layers that this host can enforce; how to make one available |
 //! | [`home`] | the files that a run left behind |
@@ -70,9 +70,8 @@ mod root;
 pub mod running;
 pub mod sandbox;
 pub mod seccomp;
-pub mod serve;
 mod shared;
-mod socket;
+pub mod socket;
 pub mod socket_activation;
 mod sources;
 mod stdio;
@@ -94,6 +93,7 @@ pub use policy::{
 pub use refusal::{Lack, Refusal};
 pub use running::{Canceller, Changed, Finished, Running, StdinWriter};
 pub use sandbox::Sandbox;
+pub use sources::check as check_sources;
 pub use streams::Chunk;
 pub use units::Bytes;
 

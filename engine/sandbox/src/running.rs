@@ -14,15 +14,18 @@ use nix::sys::stat::{FchmodatFlags, Mode, fchmodat};
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
-use crate::home::{self, Held, Home};
+use crate::home::{self, Home};
 use crate::host_scratch::Scratch;
 use crate::outcome::Outcome;
 use crate::policy::{PROJECT, PROJECT_NAME};
 use crate::refusal::Refusal;
 use crate::shared::{Cleaning, Shared, Slot};
 use crate::streams::Chunk;
-use crate::supervise::{Ends, Remains, Stop, Task, supervise};
+use crate::supervise::{Ends, Remains, Task, supervise};
 use crate::{BoxFuture, root, sys};
+
+pub use crate::home::Held;
+pub use crate::supervise::Stop;
 
 /// Writes to a program's standard input; dropping it ends the stream.
 pub type StdinWriter = pipe::Sender;
@@ -47,7 +50,7 @@ pub struct Running {
 
 /// The process that follows a run: this one, which made its sandbox, or a service, which forwards the run's
 /// progress.
-pub(crate) trait Follow: std::fmt::Debug + Send + Sync {
+pub trait Follow: std::fmt::Debug + Send + Sync {
     /// Sends the program's output to this channel, too.
     fn send_output(&mut self, chunks: mpsc::Sender<Chunk>);
 
@@ -119,11 +122,14 @@ pub struct Beside {
 
 impl Changed {
     /// Wraps the changes of a run that another process followed.
-    pub(crate) fn handed(folder: OwnedFd, whole: bool, init: Option<OwnedFd>, held: Held) -> Self {
+    #[must_use]
+    pub fn handed(folder: OwnedFd, whole: bool, init: Option<OwnedFd>, held: Held) -> Self {
         Self { folder, whole, beside: Vec::new(), init, _held: Some(held) }
     }
 
-    pub(crate) fn init(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+    /// Process 1 of the run (a pidfd), until it has ended.
+    #[must_use]
+    pub fn init(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         self.init.as_ref().map(std::os::fd::AsFd::as_fd)
     }
 
@@ -152,6 +158,24 @@ impl std::fmt::Debug for Task {
 }
 
 impl Running {
+    /// A run that another process made and `follow` reports on, with the data of its events and the writer of its standard input where it has them.
+    #[must_use]
+    pub fn followed_by(
+        follow: Box<dyn Follow>,
+        events: Option<mpsc::Receiver<Vec<u8>>>,
+        stdin: Option<StdinWriter>,
+    ) -> Self {
+        let (chunks, receiver) = mpsc::channel(64);
+        Self {
+            follow: Some(follow),
+            chunks: (chunks, Some(receiver)),
+            events,
+            stdin: stdin.map(Given::Writer),
+            stop: Arc::new(Stop::default()),
+            handle: None,
+        }
+    }
+
     /// Takes the program's standard input, for [`crate::Stdin::Piped`]. Succeeds only once.
     pub fn stdin(&mut self) -> Option<StdinWriter> {
         match self.stdin.take() {

@@ -9,6 +9,14 @@ use crate::policy::{Confinement, FileId, HOME, Job, MountPlace, PROJECT, Policy,
 use crate::refusal::Refusal;
 use crate::{alias, plan};
 
+/// Checks that the host paths which a job mounts can be resolved.
+///
+/// # Errors
+/// [`Refusal`] that names the first path which cannot be mounted.
+pub fn check(job: &Job) -> Result<(), Refusal> {
+    find(job).map(drop)
+}
+
 /// Resolves the host paths that a job mounts to canonical paths, so that no link is followed later.
 pub fn find(job: &Job) -> Result<Vec<Source>, Refusal> {
     if job.layers.len() > MAX_LAYERS || (job.workspace.is_none() && !job.layers.is_empty()) {

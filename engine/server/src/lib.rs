@@ -20,7 +20,6 @@
 //! | [`paths`] | paths in a workspace, checked |
 //! | [`workspaces`] | workspaces of callers, with quotas |
 //! | [`tasks`] | calls that continue in the background, and their results |
-//! | [`tokens`] | authentication of network callers |
 //! | [`metrics`] | counts for an operator |
 //! | [`folder`] | the service's own folder, and leftovers of dead services |
 
@@ -41,7 +40,6 @@ pub mod registry;
 pub mod retained;
 pub mod run;
 pub mod tasks;
-pub mod tokens;
 pub mod workspaces;
 
 pub use crate::jobs::command::CommandRequest;
@@ -51,5 +49,4 @@ pub use hotcell_state::caller::Caller;
 pub use queue::Lane;
 pub use registry::{Bounds, Live, Order, Work};
 pub use run::{Answer, Phase, Progress, Requested, Run, RunContext, State, Stream};
-pub use tokens::Tokens;
 pub use workspaces::{Entry, EntryKind, Quotas, RunDir, Workspace, Workspaces};

@@ -10,10 +10,11 @@ mod wrap_entry;
 
 use std::sync::Arc;
 
+use hotcell_http::Tokens;
 use hotcell_mcp::metrics::MetricsOptions;
 use hotcell_mcp::{HttpOptions, Toolsets, http, metrics, reference, stdio};
 use hotcell_sandbox::Engine;
-use hotcell_server::{Bounds, Live, Tokens};
+use hotcell_server::{Bounds, Live};
 use hotcell_state::StateFolder;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_state::state::StateChoice;

@@ -5,7 +5,8 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-use hotcell_server::{Live, Tokens};
+use hotcell_http::Tokens;
+use hotcell_server::Live;
 use hotcell_state::StateFolder;
 use hotcell_state::report::ErrorReport;
 use tokio::signal::unix::{Signal, SignalKind, signal};

@@ -24,7 +24,7 @@ mod folder;
 mod pool;
 mod v1;
 mod v2;
-pub(crate) mod width;
+pub mod width;
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};

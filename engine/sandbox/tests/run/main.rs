@@ -13,7 +13,6 @@ mod limits;
 mod network;
 mod plain;
 mod primed;
-mod serve;
 mod weak;
 
 use hotcell_sandbox::{Outcome, Policy};

@@ -31,7 +31,7 @@ struct Waiting {
 
 /// A connection.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub struct Connection {
     places: Arc<Strangers>,
     number: u64,
     ends: CancellationToken,
