@@ -86,7 +86,7 @@ fn build<'r>(versions: &[u8], rules: impl Iterator<Item = &'r Vec<u8>>) -> std::
     }
     hash.update(versions);
     hash.update(env!("CARGO_PKG_VERSION"));
-    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex::encode(hash.finalize()))
 }
 
 fn collect(folder: &Path, into: &mut Vec<PathBuf>) -> std::io::Result<()> {

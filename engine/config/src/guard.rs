@@ -69,7 +69,7 @@ impl RulesDigest {
             hash.update((field.len() as u64).to_le_bytes());
             hash.update(field);
         }
-        Self(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        Self(hex::encode(hash.finalize()))
     }
 }
 

@@ -217,7 +217,7 @@ impl Scene<'_> {
             field(name.as_bytes());
             field(text);
         }
-        Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        Ok(hex::encode(hash.finalize()))
     }
 
     /// Merges a request. Configured variables, folders and hosts for runs are withheld from an installer that

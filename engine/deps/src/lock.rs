@@ -140,7 +140,7 @@ impl Installer {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }
-        let hex = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = hex::encode(hash.finalize());
         Plan {
             installer: self,
             locks: locks.iter().map(|lock| (*lock).to_owned()).collect(),

@@ -18,7 +18,6 @@ mod artifact;
 pub mod command;
 mod context;
 mod decode;
-mod encode;
 mod executed;
 pub mod folder;
 mod ingest;

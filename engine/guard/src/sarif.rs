@@ -9,8 +9,6 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::encode::hex;
-
 const SCHEMA: &str =
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 /// Rule id for parts that were not read.
@@ -161,7 +159,7 @@ fn fingerprint(finding: &Finding, seen: &mut BTreeMap<String, u32>) -> String {
         hash.update(word.as_bytes());
         hash.update([0]);
     }
-    let place = hex(&hash.finalize()[..16]);
+    let place = hex::encode(&hash.finalize()[..16]);
     let count = seen.entry(place.clone()).or_default();
     *count += 1;
     format!("{place}:{count}")

@@ -5,7 +5,6 @@ use crate::context::{Cx, LATE};
 use sha2::{Digest, Sha256};
 
 use crate::artifact::Artifact;
-use crate::encode::hex;
 use crate::executed::Executed;
 use crate::ingest;
 use crate::language::Language;
@@ -32,7 +31,7 @@ fn scan_here(pack: &Pack, limits: &Limits, artifact: &Artifact) -> Report {
     Report {
         schema: SCHEMA.to_owned(),
         artifact: Identity {
-            sha256: hex(&Sha256::digest(&artifact.bytes)),
+            sha256: hex::encode(Sha256::digest(&artifact.bytes)),
             bytes: bytes_total,
             names: vec![artifact.name.clone()],
         },
@@ -105,7 +104,7 @@ pub fn merge(name: &str, reports: impl IntoIterator<Item = Report>) -> Report {
     }
     sum.coverage.count();
     sum.findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-    sum.artifact.sha256 = hex(&hash.finalize());
+    sum.artifact.sha256 = hex::encode(hash.finalize());
     sum
 }
 

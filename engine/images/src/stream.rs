@@ -34,19 +34,20 @@ impl Digest {
     /// Parses `sha256:` followed by 64 lower-case hexadecimal digits, as image manifests write it.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let hex = text.strip_prefix("sha256:")?;
-        let good = hex.len() == 64 && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-        let mut bytes = [0; 32];
-        for (byte, pair) in bytes.iter_mut().zip(hex.as_bytes().chunks(2)).filter(|_| good) {
-            *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+        let digits = text.strip_prefix("sha256:")?;
+        // Manifests have lower-case digits only; other spellings would be other names of one digest.
+        if digits.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            return None;
         }
-        good.then_some(Self(bytes))
+        let mut bytes = [0; 32];
+        hex::decode_to_slice(digits, &mut bytes).ok()?;
+        Some(Self(bytes))
     }
 
     /// The digest as 64 hexadecimal digits.
     #[must_use]
     pub fn hex(&self) -> String {
-        self.0.iter().map(|b| format!("{b:02x}")).collect()
+        hex::encode(self.0)
     }
 }
 

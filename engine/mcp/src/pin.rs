@@ -61,7 +61,7 @@ pub fn check(line: &[u8], accepted: Option<&Accepted>) -> Checked {
             let mut text = String::new();
             canonical(tool, &mut text);
             let is_large = text.len() > MAX_TOOL_BYTES;
-            let sha256: String = Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect();
+            let sha256: String = hex::encode(Sha256::digest(&text));
             let is_accepted =
                 !is_large && accepted.is_none_or(|accepted| accepted.get(&name) == Some(&sha256));
             // Of two tools of one name the second is held: which one a client takes is not known.

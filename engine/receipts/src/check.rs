@@ -185,7 +185,7 @@ mod tests {
         let ring = KeyRing::of([key.public()]);
         let of = |result| verify(key.sign(&statement(result)).unwrap().to_json().as_bytes(), &ring).unwrap();
         let digest = |name: &str, value: String| BTreeMap::from([(name.to_owned(), value)]);
-        let right = crate::hex::sha256(b"a");
+        let right = crate::digest::sha256(b"a");
         let rows: [(Conditions, &str, bool); 9] = [
             (Conditions::default(), "FAILED", true),
             (Conditions { passed: true, ..Conditions::default() }, "PASSED", true),
@@ -197,7 +197,10 @@ mod tests {
                 true,
             ),
             (
-                Conditions { subject: digest("sha256", crate::hex::sha256(b"b")), ..Conditions::default() },
+                Conditions {
+                    subject: digest("sha256", crate::digest::sha256(b"b")),
+                    ..Conditions::default()
+                },
                 "PASSED",
                 false,
             ),

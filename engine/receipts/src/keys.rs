@@ -8,8 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use ring::rand::SystemRandom;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 
+use crate::digest;
 use crate::envelope::{Envelope, PAYLOAD_TYPE, Signature, pre_authentication};
-use crate::hex;
 use crate::statement::Statement;
 
 /// DER of an Ed25519 SubjectPublicKeyInfo up to the 32 bytes of the key.
@@ -111,7 +111,7 @@ impl PublicKey {
     /// Identifier: SHA-256 of the SubjectPublicKeyInfo, 64 hexadecimal digits.
     #[must_use]
     pub fn id(&self) -> String {
-        hex::sha256(&self.spki())
+        digest::sha256(&self.spki())
     }
 
     fn spki(&self) -> Vec<u8> {
@@ -226,7 +226,7 @@ mod tests {
         let pem = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n-----END PRIVATE KEY-----\n";
         let key = SigningKey::parse(pem.as_bytes()).unwrap();
         assert_eq!(
-            hex::hex(&key.public().0),
+            hex::encode(key.public().0),
             "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
         );
     }

@@ -15,9 +15,9 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
+mod digest;
 pub mod envelope;
 pub mod error;
-mod hex;
 pub mod keys;
 mod nofollow;
 pub mod record;

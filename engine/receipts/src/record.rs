@@ -16,7 +16,7 @@ use hotcell_state::state::make_private;
 use hotcell_state::time::micros_since_1970;
 use serde::{Deserialize, Serialize};
 
-use crate::hex::sha256;
+use crate::digest::sha256;
 use crate::nofollow;
 use crate::store::{FOLDER, write_new};
 

@@ -4,7 +4,7 @@ use hotcell_sandbox::outcome::{Cause, LimitHit, Outcome, Usage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::hex;
+use crate::digest;
 use crate::stated::Stated;
 use crate::statement::{Statement, Subject};
 
@@ -134,9 +134,9 @@ pub fn statement(
     if subjects.is_empty() {
         subjects.push(Subject::sha256("command", &words));
     }
-    let digest = |value: serde_json::Result<Vec<u8>>| value.map(|bytes| hex::sha256(&bytes));
+    let digest = |value: serde_json::Result<Vec<u8>>| value.map(|bytes| digest::sha256(&bytes));
     let stream = |output: &hotcell_sandbox::outcome::Output| Stream {
-        sha256: hex::sha256(&output.to_bytes()),
+        sha256: digest::sha256(&output.to_bytes()),
         bytes: output.bytes,
         truncated: output.truncated,
     };
@@ -146,7 +146,7 @@ pub fn statement(
         exit_code: outcome.exit_code,
         signal: outcome.signal.clone(),
         program: facts.program.to_owned(),
-        command_sha256: hex::sha256(&words),
+        command_sha256: digest::sha256(&words),
         profile: facts.profile.map(str::to_owned),
         image: facts.image.map(str::to_owned),
         layers: serde_json::to_value(&outcome.layers)?,
@@ -158,7 +158,7 @@ pub fn statement(
         mounts_sha256: digest(serde_json::to_vec(&outcome.mounts))?,
         stdout: stream(&outcome.stdout),
         stderr: stream(&outcome.stderr),
-        outcome_sha256: hex::sha256(facts.outcome_json),
+        outcome_sha256: digest::sha256(facts.outcome_json),
         guard: facts.guard.map(str::to_owned),
         hotcell: about,
     };

@@ -4,7 +4,7 @@ use hotcell_guard::{Report, Verdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::hex;
+use crate::digest;
 use crate::run::About;
 use crate::statement::{Statement, Subject};
 
@@ -70,7 +70,7 @@ pub fn statement(report: &Report, report_json: &[u8], about: About) -> Result<St
         hotcell: VerdictFacts {
             verdict: report.verdict,
             findings: report.findings.len() as u64,
-            report_sha256: hex::sha256(report_json),
+            report_sha256: digest::sha256(report_json),
             about,
         },
     };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::hex;
+use crate::digest;
 
 /// Value of `_type`.
 pub const TYPE: &str = "https://in-toto.io/Statement/v1";
@@ -47,7 +47,7 @@ impl Subject {
     /// A subject with the SHA-256 digest of these bytes.
     #[must_use]
     pub fn sha256(name: &str, bytes: &[u8]) -> Self {
-        Self::with(name, "sha256", hex::sha256(bytes))
+        Self::with(name, "sha256", digest::sha256(bytes))
     }
 
     /// A subject with one digest, as hexadecimal digits.

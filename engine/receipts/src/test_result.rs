@@ -7,7 +7,7 @@ use hotcell_testing::report::verdict::Verdict;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::hex;
+use crate::digest;
 use crate::run::About;
 use crate::stated::Stated;
 use crate::statement::{Statement, Subject};
@@ -75,7 +75,7 @@ pub fn statement(
         configuration: vec![Subject::with(
             &report.framework,
             "sha256",
-            hex::sha256(&serde_json::to_vec(&report.command)?),
+            digest::sha256(&serde_json::to_vec(&report.command)?),
         )],
         passed_tests: Vec::new(),
         warned_tests: Vec::new(),
@@ -90,7 +90,7 @@ pub fn statement(
             skipped: report.totals.skipped,
             cause: report.outcome.cause,
             layers: serde_json::to_value(&report.outcome.layers)?,
-            report_sha256: hex::sha256(report_json),
+            report_sha256: digest::sha256(report_json),
         },
     };
     for case in &report.cases {

@@ -11,7 +11,6 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use sha2::{Digest, Sha256};
 
-use crate::hex::hex;
 use crate::nofollow;
 use crate::statement::Subject;
 
@@ -55,7 +54,7 @@ pub fn subject(name: &str, folder: &Path, except: &[&Path]) -> Result<Subject, T
     for (path, digest) in &files {
         all.update(format!("{digest}  {path}\n"));
     }
-    Ok(Subject::with(name, "dirHash", hex(&all.finalize())))
+    Ok(Subject::with(name, "dirHash", hex::encode(all.finalize())))
 }
 
 /// A path relative to a folder, where it is below it. Its last part need not be there, and is not followed.
@@ -98,7 +97,7 @@ fn walk(
         let digest = if kind.is_symlink() {
             use std::os::unix::ffi::OsStrExt;
             let target = dir.read_link_contents(text).map_err(io)?;
-            hex(&Sha256::digest(target.as_os_str().as_bytes()))
+            hex::encode(Sha256::digest(target.as_os_str().as_bytes()))
         } else if kind.is_file() {
             of_file(dir, text).map_err(io)?
         } else {
@@ -119,7 +118,7 @@ fn of_file(dir: &Dir, name: &str) -> io::Result<String> {
     let mut buffer = vec![0; 64 * 1024];
     loop {
         match file.read(&mut buffer)? {
-            0 => return Ok(hex(&digest.finalize())),
+            0 => return Ok(hex::encode(digest.finalize())),
             length => digest.update(&buffer[..length]),
         }
     }
@@ -139,8 +138,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("xyz"), "hello").unwrap();
         std::fs::write(folder.path().join("abc"), "hello").unwrap();
-        let line = |name: &str| format!("{}  {name}\n", crate::hex::sha256(b"hello"));
-        assert_eq!(hash(folder.path()), crate::hex::sha256((line("abc") + &line("xyz")).as_bytes()));
+        let line = |name: &str| format!("{}  {name}\n", crate::digest::sha256(b"hello"));
+        assert_eq!(hash(folder.path()), crate::digest::sha256((line("abc") + &line("xyz")).as_bytes()));
     }
 
     #[test]

@@ -95,7 +95,7 @@ fn is_whole(artifact: &Artifact) -> bool {
 }
 
 fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(Sha256::digest(bytes))
 }
 
 /// Those that may run by the log, by their digests.

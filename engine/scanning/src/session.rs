@@ -144,7 +144,7 @@ impl Scan {
     /// Scans one artifact. Parts that cannot be read are in the report.
     pub fn read(&mut self, artifact: &Artifact) -> Report {
         let digest = Sha256::digest(&artifact.bytes);
-        let sha256: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let sha256: String = hex::encode(digest);
         let key = self.key(artifact, &digest);
         let known = self.known.as_ref().and_then(|known| known.find(&key, &sha256, artifact.bytes.len()));
         if let Some(mut report) = known {

@@ -36,14 +36,10 @@ pub fn resolve_prefix(typed: &str, ids: &[String]) -> PrefixMatch {
 /// # Errors
 /// A report when the kernel provides none.
 pub fn random_hex(bytes: usize) -> Result<String, ErrorReport> {
-    use std::fmt::Write;
     let mut random = vec![0; bytes];
     getrandom::fill(&mut random)
         .map_err(|e| ErrorReport::new(Code::Internal, format!("the kernel gives no random numbers: {e}")))?;
-    Ok(random.iter().fold(String::with_capacity(bytes * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    }))
+    Ok(hex::encode(random))
 }
 
 /// An unguessable name of 128 bits.

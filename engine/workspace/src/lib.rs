@@ -54,7 +54,7 @@ pub use stack::{Layer, Stack};
 fn random_hex() -> std::io::Result<String> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
-    Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
+    Ok(hex::encode(bytes))
 }
 
 /// Compiles and runs the example of the README.

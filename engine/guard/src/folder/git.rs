@@ -8,7 +8,6 @@ use std::path::{Component, Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::encode::hex;
 use crate::ingest::{ends_in_a_zip, is_text};
 
 /// Samples of hooks distributed with git since 2014, by sha256.
@@ -134,7 +133,7 @@ fn has(form: Form, head: &[u8], tail: Option<&[u8]>) -> bool {
         Form::Magic(magic) => head.starts_with(magic) && !is_text(head) && binary(),
         _ if tail.is_some() => false,
         Form::Sample => {
-            let digest = hex(&Sha256::digest(head));
+            let digest = hex::encode(Sha256::digest(head));
             SAMPLES.lines().any(|line| line == digest)
         }
         Form::Reference => {

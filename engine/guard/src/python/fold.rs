@@ -20,7 +20,7 @@ pub(super) fn method(receiver: &Value, name: &str, args: &[Value]) -> Option<Val
             codec_decode(receiver, &codec)
         }
         (Const::Text(text), "encode") => keep(Value::bytes(text.as_bytes())),
-        (Const::Bytes(bytes), "hex") => keep(Value::text(&crate::encode::hex(bytes))),
+        (Const::Bytes(bytes), "hex") => keep(Value::text(&hex::encode(bytes))),
         (_, "isalpha" | "isdigit" | "isalnum") => {
             let text = receiver.as_whole_text()?;
             Some(Value::of(Const::Bool(!text.is_empty() && text.chars().all(is_kind(name)?))))

@@ -10,8 +10,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::encode::hex;
-
 /// Predecessor digest of the first entry.
 pub const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
@@ -60,7 +58,7 @@ impl Entry {
             hash.update(field);
             hash.update(",");
         }
-        hex(&hash.finalize())
+        hex::encode(hash.finalize())
     }
 
     /// Appends the entry to `last`: sets number, link and digest.
@@ -237,8 +235,8 @@ mod tests {
                         4 => entry.action.push('x'),
                         5 => entry.subject.push('x'),
                         6 => entry.detail.push('x'),
-                        7 => entry.prev = hex(&[7; 32]),
-                        _ => entry.hash = hex(&[7; 32]),
+                        7 => entry.prev = hex::encode(&[7; 32]),
+                        _ => entry.hash = hex::encode(&[7; 32]),
                     }
                 }
                 1 => drop(bad.remove(at)),

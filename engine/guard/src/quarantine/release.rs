@@ -4,7 +4,6 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::encode::hex;
 use crate::limits::Limits;
 
 /// A release.
@@ -73,7 +72,7 @@ pub fn policy_digest(rules: &[(String, String)], limits: &Limits) -> String {
         hash.update((field.len() as u64).to_le_bytes());
         hash.update(field);
     }
-    hex(&hash.finalize())
+    hex::encode(hash.finalize())
 }
 
 #[cfg(test)]

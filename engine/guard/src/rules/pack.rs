@@ -236,7 +236,7 @@ impl Loading {
 
     fn index(self) -> Result<Pack, PackError> {
         let Loading { rules, files, structures, own, hash } = self;
-        let digest = crate::encode::hex(&hash.finalize());
+        let digest = hex::encode(hash.finalize());
         let mut indexes: FxHashMap<Language, Index> = FxHashMap::default();
         let mut compiled = Vec::new();
         let (mut strings, mut comments) = (Vec::new(), Vec::new());

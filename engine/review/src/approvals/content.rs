@@ -93,6 +93,6 @@ impl Content {
     /// The digest, in hexadecimal.
     #[must_use]
     pub fn finish(self) -> String {
-        self.hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        hex::encode(self.hash.finalize())
     }
 }

@@ -131,7 +131,7 @@ fn mask(nonce: &[u8], bytes: &mut [u8]) {
 
 /// sha256 in hexadecimal.
 pub fn hex_digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(Sha256::digest(bytes))
 }
 
 #[cfg(test)]

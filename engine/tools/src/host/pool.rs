@@ -672,7 +672,7 @@ fn build_of(program: &std::path::Path) -> String {
 /// SHA-256 of a component, in hexadecimal: [`Plugin::digest`].
 #[must_use]
 pub fn digest_of(wasm: &[u8]) -> String {
-    Sha256::digest(wasm).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(Sha256::digest(wasm))
 }
 
 /// Folders of a plugin. One that may be written may be read as well.

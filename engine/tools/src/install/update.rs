@@ -217,7 +217,7 @@ fn tools(description: &Description) -> BTreeMap<String, [String; 3]> {
 fn hash(value: &Value) -> String {
     let mut text = String::new();
     canonical(value, &mut text);
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(Sha256::digest(text.as_bytes()))
 }
 
 fn canonical(value: &Value, out: &mut String) {

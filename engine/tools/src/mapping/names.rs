@@ -68,7 +68,7 @@ fn safe(name: &str) -> String {
 /// Beginning of a name, and ten digits derived from the path.
 fn hashed(name: &str, path: &str, again: u32) -> String {
     let digest = Sha256::digest(format!("{again}:{path}").as_bytes());
-    let digits: String = digest.iter().take(5).map(|byte| format!("{byte:02x}")).collect();
+    let digits: String = hex::encode(&digest[..5]);
     // A safe name is ASCII.
     format!("{}_{digits}", &name[..name.len().min(MAX_NAME_LEN - 11)])
 }

@@ -75,7 +75,7 @@ impl<T: Copy> Handles<T> {
     pub(crate) fn add(&mut self, name: &str, resource: usize, value: T) -> Result<String, String> {
         let mut random = [0; RANDOM_BYTES];
         getrandom::fill(&mut random).map_err(|e| format!("the kernel gives no random numbers: {e}"))?;
-        let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let digits: String = hex::encode(random);
         let handle = format!("{name}_{digits}");
         self.all.insert(handle.clone(), Entry { resource, value });
         Ok(handle)

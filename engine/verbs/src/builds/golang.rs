@@ -126,7 +126,7 @@ fn key(policy: &Policy) -> Option<String> {
     // The C compiler is found through these.
     job.env.iter().filter(|(name, _)| name == "PATH").for_each(|(_, path)| field(path.as_bytes()));
     job.toolchains.iter().for_each(|toolchain| field(toolchain.as_os_str().as_bytes()));
-    Some(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Some(hex::encode(hash.finalize()))
 }
 
 /// True when this Go contains its compiled library, as before 1.20.

@@ -98,7 +98,7 @@ fn key(name: &str, framework: &str, project: &Path) -> String {
         hash.update((field.len() as u64).to_le_bytes());
         hash.update(field);
     }
-    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(&hash.finalize()[..16])
 }
 
 /// The states of a cache, the newest first.
