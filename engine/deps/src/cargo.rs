@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 use hotcell_testing::Project;
 use serde::Deserialize;
 
-use super::lock::{Installer, LockError, MADE, Plan, add, bad, host, is_below, put, text};
+use crate::plan::{Ahead, Installer, LockError, MADE, Plan, add, bad, host, is_below, put, text};
 
 /// Lock file.
 const FILE: &str = "Cargo.lock";
@@ -20,18 +20,6 @@ const TOOLCHAIN: [&str; 2] = ["rust-toolchain", "rust-toolchain.toml"];
 const MAX_TARGET_DEPTH: usize = 16;
 /// The project's configuration of cargo; the first file that exists is used.
 const CONFIGURATION: [&str; 2] = [".cargo/config", ".cargo/config.toml"];
-
-/// How packages are compiled before the project's tests.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ahead {
-    /// Additional files for cargo, beside the plan's.
-    pub files: BTreeMap<String, Vec<u8>>,
-    /// Packages from registries whose names differ from all of the project's own: other results could be
-    /// mistaken for the project's packages, which were compiled from empty stubs.
-    pub packages: BTreeSet<String>,
-    /// The project's own packages, by crate name: results from stubs are not kept.
-    pub own: BTreeSet<String>,
-}
 
 impl Ahead {
     /// Tells if a file that cargo left in its target folder belongs to one of `packages`. `path` is relative

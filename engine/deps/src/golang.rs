@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use hotcell_testing::Project;
 
-use super::lock::{Installer, LockError, MADE, Plan, add, bad, text};
+use crate::plan::{Installer, LockError, MADE, Plan, add, bad, text};
 
 /// Lock files of a module, and of a workspace with several modules.
 const SUMS: [&str; 2] = ["go.sum", "go.work.sum"];

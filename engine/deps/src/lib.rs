@@ -10,7 +10,10 @@
 mod cargo;
 mod golang;
 pub mod lock;
+mod npm;
 pub mod package;
+mod pip;
+pub mod plan;
 mod prebuild;
 mod python;
 
@@ -31,7 +34,6 @@ use hotcell_toolchain::{self as toolchain, Surroundings};
 use hotcell_workspace::layer::Bytes as How;
 use hotcell_workspace::{Folder, Layer, Stack, changes, layer};
 
-use cargo::Ahead;
 use hotcell_config::network::NetworkSetting;
 use hotcell_config::{Configuration, EnvSetting, Mode, Settings};
 use hotcell_state::report::ErrorReport;
@@ -40,7 +42,7 @@ use hotcell_verbs::builds;
 use hotcell_verbs::builds::{UNFINISHED, is_folder};
 use hotcell_verbs::changes::ChangePolicy;
 use hotcell_verbs::request::{Merged, Prepared, RunRequest, RunTarget};
-use lock::{Installer, Plan};
+use plan::{Ahead, Installer, Plan};
 use sha2::{Digest, Sha256};
 
 /// Folder name in the state folder.

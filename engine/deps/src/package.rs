@@ -12,7 +12,7 @@ use hotcell_toolchain::Surroundings;
 use hotcell_workspace::Folder;
 use serde::Deserialize;
 
-use crate::lock::{Installer, MADE, Plan, host, is_plain};
+use crate::plan::{Installer, MADE, Plan, host, is_plain};
 use crate::{DepsError, Scene, install, refused};
 
 /// Maximum size of a package's manifest, of entry points and of an installer's report, in bytes.
@@ -201,22 +201,8 @@ impl NamedPackage {
                 ]);
                 let hosts = ["pypi.org:443", "files.pythonhosted.org:443"].map(str::to_owned).into();
                 let report = format!("--report={}", into("report.json"));
-                let words = [
-                    "python3",
-                    "-m",
-                    "pip",
-                    "install",
-                    "--dry-run",
-                    "--ignore-installed",
-                    "--disable-pip-version-check",
-                    "--no-input",
-                    "--no-cache-dir",
-                    "--retries=1",
-                    "--quiet",
-                    "--only-binary=:all:",
-                    &report,
-                    "-rwanted.txt",
-                ];
+                let mut words = crate::pip::INSTALL.to_vec();
+                words.extend(["--dry-run", "--ignore-installed", &report, "-rwanted.txt"]);
                 Installer::Pip.plan(&["the command"], files, hosts, &words, MADE)
             }
         }
@@ -406,7 +392,7 @@ fn npm_program(manifest: &[u8], package: &NamedPackage) -> Result<PathBuf, Strin
         ),
     })?;
     let path = Path::new(path.strip_prefix("./").unwrap_or(path));
-    match crate::lock::is_below(&path.to_string_lossy()) {
+    match crate::plan::is_below(&path.to_string_lossy()) {
         true => Ok(path.to_owned()),
         false => Err(format!("the program of {} is outside of the package", package.name)),
     }

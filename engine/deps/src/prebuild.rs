@@ -18,9 +18,8 @@ use hotcell_testing::frameworks::cargo::{AHEAD, TARGET, environment};
 use hotcell_verbs::builds;
 use hotcell_workspace::Folder;
 
-use super::cargo::Ahead;
-use super::lock::Plan;
 use super::{DepsError, Scene, place_files, policy_for, printed};
+use crate::plan::{Ahead, Plan};
 
 /// Time limit for compiling; to avoid the wait, omit `--deps` or cancel.
 const COMPILE_TIMEOUT: Duration = Duration::from_secs(60 * 60);

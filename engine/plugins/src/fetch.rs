@@ -11,27 +11,11 @@ use hotcell_tools::install::manifest::is_name;
 use hotcell_tools::install::signature::{Key, SignatureError};
 use hotcell_tools::install::sources::file::text;
 use hotcell_tools::install::sources::{Source, SourceError, sha256};
-use hotcell_tools::{BoxFuture, Description, LoadError, Manifest};
+use hotcell_tools::{LoadError, Manifest};
 
+use super::adding::{AddOptions, Describe};
 use super::plugins::{Done, Plugins};
 use super::rows::Version;
-
-/// Reads untrusted components in a process of its own that can be ended.
-pub trait Describe: Send + Sync {
-    /// Description that a component gives of itself.
-    fn describe<'a>(&'a self, wasm: &'a [u8]) -> BoxFuture<'a, Result<Description, LoadError>>;
-}
-
-/// Options for adding a plugin.
-#[derive(Clone, Debug, Default)]
-pub struct AddOptions {
-    /// A key, or its file, that has to have signed it: minisign's the component, cosign's the artifact of a registry.
-    pub key: Option<String>,
-    /// File of the signature, if it is not beside the component.
-    pub signature: Option<PathBuf>,
-    /// Replace a plugin of this name that came from another source.
-    pub replace: bool,
-}
 
 /// An inspected version.
 #[derive(Debug)]

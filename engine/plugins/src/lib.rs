@@ -9,6 +9,7 @@
 //! | `rows` | a plugin as it is stored |
 //! | [`report`] | plugins and tools as they are shown |
 //! | [`plugins`] | installed plugins, and their grants in force |
+//! | `adding` | options for adding a plugin, and the reader of its component |
 //! | `fetch` | from a source to an inspected version |
 //! | [`caller`] | a call, from a tool's name to its answer |
 //! | [`approvals`] | a call by a caller who has to ask a person for denied capabilities |
@@ -26,6 +27,7 @@
 
 #![forbid(unsafe_code)]
 
+mod adding;
 pub mod approvals;
 mod broker;
 pub mod caller;
@@ -48,8 +50,8 @@ mod values;
 
 pub use crate::approvals::Asked;
 pub use crate::missing_folders::Beyond;
+pub use adding::{AddOptions, Describe};
 pub use caller::{Caller, InvokeError};
-pub use fetch::{AddOptions, Describe};
 pub use hotcell_config::ToolSettings;
 pub use offer::Choice;
 pub use plugins::{Plugins, Ready, Serving};

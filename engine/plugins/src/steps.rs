@@ -18,7 +18,8 @@ use hotcell_tools::install::sources::Source;
 use hotcell_tools::mapping::names::tool_names;
 use rusqlite::Connection;
 
-use super::fetch::{AddOptions, Describe, Looked};
+use super::adding::{AddOptions, Describe};
+use super::fetch::Looked;
 use super::http::unreachable;
 use super::offer::{Choice, Offer};
 use super::plugins::{CachedPlugin, Done, Failed, Plugins, find};

@@ -1,6 +1,9 @@
 //! Tests of the module above.
 
+use std::collections::BTreeSet;
+
 use super::*;
+use crate::plan::*;
 
 #[derive(Debug)]
 struct Files(Vec<(&'static str, &'static str)>, Vec<String>);
@@ -188,7 +191,7 @@ proptest::proptest! {
     #[test]
     fn arbitrary_requirements_cause_no_panic(line in "[-a-z0-9=.;\\[\\] :/@#*\\\\\n]{0,60}") {
         let mut hosts = BTreeSet::new();
-        if requirement("r", &line, &["r"], &mut hosts).is_ok() {
+        if crate::pip::requirement("r", &line, &["r"], &mut hosts).is_ok() {
             assert!(hosts.iter().all(|host| host.ends_with(":443")));
         }
     }

@@ -18,7 +18,8 @@ use hotcell_testing::Project;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::lock::{LockError, MAX_MANIFEST_BYTES, Plan, bad, host, is_plain, pip_install, text};
+use crate::pip::pip_install;
+use crate::plan::{LockError, MAX_MANIFEST_BYTES, Plan, bad, host, is_plain, text};
 
 /// Groups and extras that are installed in addition to the default ones.
 const FOR_TESTS: [&str; 3] = ["test", "tests", "testing"];

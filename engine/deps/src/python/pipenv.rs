@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use hotcell_testing::Project;
 use serde::Deserialize;
 
-use super::super::lock::{LockError, bad, text};
 use super::{PYPI, Pinned, marker};
+use crate::plan::{LockError, bad, text};
 
 #[derive(Deserialize)]
 struct PipenvLock {

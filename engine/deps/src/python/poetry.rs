@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use hotcell_testing::Project;
 use serde::Deserialize;
 
-use super::super::lock::{LockError, bad};
 use super::{FOR_TESTS, File, PYPI, Pinned, marker, normal, parsed, says};
+use crate::plan::{LockError, bad};
 
 #[derive(Deserialize)]
 struct PoetryLock {

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use hotcell_testing::Project;
 use serde::Deserialize;
 
-use super::super::lock::{LockError, bad, is_below};
 use super::{FOR_TESTS, File, MAX_MARKER_PATHS, Pinned, marker, normal, parsed, says};
+use crate::plan::{LockError, bad, is_below};
 
 #[derive(Deserialize)]
 struct UvLock {
