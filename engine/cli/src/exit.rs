@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use hotcell_sandbox::outcome::{Cause, Outcome};
+use hotcell_report::RunReport;
+use hotcell_sandbox::outcome::Cause;
 use hotcell_sandbox::text::is_shown;
 use nix::sys::signal::Signal;
 use serde::Serialize;
@@ -17,7 +18,7 @@ pub const INTERRUPTED: u8 = 130;
 pub const UNHEARD: u8 = 128 + 13;
 
 /// The exit status of `run`.
-pub fn of_outcome(outcome: &Outcome) -> u8 {
+pub fn of_outcome(outcome: &RunReport) -> u8 {
     match outcome.cause {
         Cause::Exited => u8::try_from(outcome.exit_code.unwrap_or(0) & 0xff).unwrap_or(REFUSED),
         Cause::Signaled => 128 + signal_number(outcome.signal.as_deref().unwrap_or_default()),
@@ -129,7 +130,7 @@ mod tests {
             (Cause::NotExecutable, None, None, 126),
             (Cause::Internal, None, None, 125),
         ] {
-            let mut outcome = Outcome::without_a_run(cause, "");
+            let mut outcome = RunReport::without_a_run(cause, "");
             (outcome.exit_code, outcome.signal) = (code, signal.map(str::to_owned));
             assert_eq!(of_outcome(&outcome), want, "{cause:?} {signal:?}");
         }

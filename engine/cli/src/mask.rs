@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 
 use hotcell_config::EnvSetting;
+use hotcell_report::RunReport;
 use hotcell_sandbox::outcome::Output;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_testing::TestReport;
@@ -103,13 +104,10 @@ impl Masks {
             verdict: report.verdict,
             totals: report.totals.clone(),
             reason: Some("--mask: the report cannot be shown without the values".to_owned()),
-            ..TestReport::without_a_run(
-                "",
-                Vec::new(),
-                hotcell_sandbox::Outcome::without_a_run(report.outcome.cause, MASK),
-            )
+            ..TestReport::without_a_run("", Vec::new(), RunReport::without_a_run(report.outcome.cause, MASK))
         });
-        for output in [&mut masked.outcome.stdout, &mut masked.outcome.stderr] {
+        let outcome = &mut masked.outcome.outcome;
+        for output in [&mut outcome.stdout, &mut outcome.stderr] {
             if output.base64.is_some() {
                 let bytes = self.bytes(&output.to_bytes());
                 *output = Output { truncated: output.truncated, ..Output::new(bytes, output.bytes) };
@@ -157,7 +155,7 @@ impl Masks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hotcell_sandbox::{Cause, Outcome};
+    use hotcell_sandbox::Cause;
 
     fn masks(values: &[(&str, &str)]) -> Result<Masks, ErrorReport> {
         let env: Vec<EnvSetting> =
@@ -196,7 +194,7 @@ mod tests {
     #[test]
     fn masks_cover_all_report_texts() {
         let masks = masks(&[("X", "hunter22"), ("Y", "passed")]).unwrap();
-        let mut outcome = Outcome::without_a_run(Cause::Exited, "with hunter22");
+        let mut outcome = RunReport::without_a_run(Cause::Exited, "with hunter22");
         outcome.stdout = Output::new(b"\xff hunter22 \xfe hunter22".to_vec(), 99);
         outcome.stderr = Output::new(b"hunter22".to_vec(), 8);
         let mut report = TestReport::without_a_run("pytest", vec!["x=hunter22".to_owned()], outcome);

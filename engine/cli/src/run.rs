@@ -12,9 +12,10 @@ use hotcell_config::Configuration;
 use hotcell_config::typed;
 use hotcell_deps::{DepsError, Purpose};
 use hotcell_receipts::run::RunFacts;
+use hotcell_report::RunReport;
 use hotcell_review::quarantine::QuarantineConfig;
 use hotcell_review::whole_command::Input;
-use hotcell_sandbox::outcome::{Cause, Outcome};
+use hotcell_sandbox::outcome::Cause;
 use hotcell_sandbox::policy::Stdin;
 use hotcell_sandbox::{BoxFuture, Engine, Limits, Running};
 use hotcell_state::history::{History, HistoryError, Stored};
@@ -80,7 +81,7 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
         Ok((request.prepare_with(merged, Surroundings::of_this_process(), ahead)?, input))
     });
     let profile = args.sandbox.profile.as_ref().map(|profile| profile.to_string_lossy());
-    let mut answer = |outcome: &Outcome, code, guard: Option<&str>| {
+    let mut answer = |outcome: &RunReport, code, guard: Option<&str>| {
         let code = answer(common, &choice, stored.as_ref(), (outcome, code), &roots);
         let Some(receipt) = &mut receipt else { return code };
         let facts = RunFacts {
@@ -115,17 +116,17 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
         interrupted().await;
         None
     };
-    let report = runtime.block_on(execute(&way, &mut prepared, &mut passed, stop));
+    let executed = runtime.block_on(execute(&way, &mut prepared, &mut passed, stop));
     let mut code = passed.written.err().map(|e| exit::of_write_error(&e));
-    if report.abandoned {
+    if executed.abandoned {
         code = Some(exit::INTERRUPTED);
     }
-    if let Some(error) = report.changes_error {
+    if let Some(error) = executed.changes_error {
         notes::say(format!("what it changed in the workspace cannot be told: {error}"));
         code = Some(exit::REFUSED);
     }
     let verdict = prepared.scan.as_ref().map(|passed| passed.report.verdict.name());
-    let code = answer(&report.outcome, code, verdict);
+    let code = answer(&executed.report, code, verdict);
     // The rest of the sandbox is cleaned up after this process.
     way.leave();
     runtime.shutdown_background();
@@ -167,7 +168,11 @@ struct Begun {
 }
 
 /// Installs the packages in the workspace's lock files, before the run.
-fn install(common: &Common, engine: &Engine, begun: &mut Begun) -> anyhow::Result<Result<(), Box<Outcome>>> {
+fn install(
+    common: &Common,
+    engine: &Engine,
+    begun: &mut Begun,
+) -> anyhow::Result<Result<(), Box<RunReport>>> {
     let Some(workspace) = begun.request.workspace.clone() else {
         return Ok(Err(refused(
             "--deps is for the lock files of a workspace; name its folder with --workspace".to_owned(),
@@ -341,8 +346,8 @@ pub fn named_state(choice: &StateChoice) -> Result<(), HistoryError> {
     History::check(&folder)
 }
 
-fn refused(reason: String) -> Box<Outcome> {
-    Box::new(Outcome::without_a_run(Cause::Refused, reason))
+fn refused(reason: String) -> Box<RunReport> {
+    Box::new(RunReport::without_a_run(Cause::Refused, reason))
 }
 
 /// Passes the streams of a run through.
@@ -389,7 +394,7 @@ fn answer(
     common: &Common,
     choice: &StateChoice,
     stored: Option<&Stored>,
-    (outcome, code): (&Outcome, Option<u8>),
+    (outcome, code): (&RunReport, Option<u8>),
     roots: &[&Path],
 ) -> u8 {
     let mut code = code.unwrap_or_else(|| exit::of_outcome(outcome));
@@ -416,7 +421,7 @@ pub fn warn_unset(names: &[OsString]) {
 }
 
 /// Adds a run to the history. Nothing is written to a state folder that was refused.
-pub fn remember_or_warn(choice: &StateChoice, stored: &Stored, outcome: &Outcome) {
+pub fn remember_or_warn(choice: &StateChoice, stored: &Stored, outcome: &RunReport) {
     if let Err(error) = remember(choice, stored, outcome) {
         let refused = matches!(choice, StateChoice::Named(_)) && outcome.cause == Cause::Refused;
         if !refused {
@@ -425,7 +430,7 @@ pub fn remember_or_warn(choice: &StateChoice, stored: &Stored, outcome: &Outcome
     }
 }
 
-fn remember(choice: &StateChoice, stored: &Stored, outcome: &Outcome) -> Result<(), HistoryError> {
+fn remember(choice: &StateChoice, stored: &Stored, outcome: &RunReport) -> Result<(), HistoryError> {
     let folder = StateFolder::open(choice.path()?)?;
     History::open(&folder)?.add(stored, outcome)
 }

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use hotcell_sandbox::outcome::{Outcome, Output};
+use hotcell_report::RunReport;
+use hotcell_sandbox::outcome::Output;
 use hotcell_state::history::{History, HistoryError, RunList, RunRow};
 use hotcell_state::report::{Code, ErrorReport, barred, printable};
 use hotcell_state::state::StateFolder;
@@ -87,7 +88,7 @@ fn table(rows: &[RunRow]) -> String {
     text
 }
 
-fn page(outcome: &Outcome) -> String {
+fn page(outcome: &RunReport) -> String {
     let mut text = format!("{}\n", notes::summary(outcome, ""));
     if let Some(reason) = &outcome.reason {
         let _ = writeln!(text, "{}", printable(reason));

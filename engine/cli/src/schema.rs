@@ -44,7 +44,7 @@ pub fn schema(name: &str, json: bool) -> u8 {
     let short = name.strip_prefix("hotcell.").unwrap_or(name);
     let short = short.strip_suffix("/1").unwrap_or(short);
     let (mut schema, constant) = match short {
-        "outcome" => (schemars::schema_for!(hotcell_sandbox::Outcome), hotcell_sandbox::outcome::SCHEMA),
+        "outcome" => (schemars::schema_for!(hotcell_report::RunReport), hotcell_sandbox::outcome::SCHEMA),
         "test_report" => {
             (schemars::schema_for!(hotcell_testing::TestReport), hotcell_testing::report::SCHEMA)
         }

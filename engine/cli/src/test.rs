@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use hotcell_config::typed;
 use hotcell_deps::{DepsError, Purpose};
+use hotcell_report::RunReport;
 use hotcell_review::quarantine::QuarantineConfig;
-use hotcell_sandbox::{Engine, Outcome, Spawn};
+use hotcell_sandbox::{Engine, Spawn};
 use hotcell_state::history::Stored;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_state::state::StateChoice;
@@ -155,7 +156,7 @@ fn begin(
             configuration: &configuration,
             choice: &choice,
         };
-        let answered = |outcome: Box<Outcome>| {
+        let answered = |outcome: Box<RunReport>| {
             Unready::Answered(Box::new(TestReport::without_a_run("", Vec::new(), *outcome)))
         };
         match provider.provide(

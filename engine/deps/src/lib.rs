@@ -26,6 +26,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use hotcell_egress::{AllowList, Host, Place};
+use hotcell_report::RunReport;
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::policy::{Bind, Confinement, HOME, Limits, PROJECT, Stdin};
 use hotcell_sandbox::{Bytes, Changed, Engine, Finished, temporary};
@@ -63,7 +64,7 @@ pub enum DepsError {
     /// The configuration has to be changed.
     Wrong(ErrorReport),
     /// The run cannot begin: its outcome.
-    Refused(Box<Outcome>),
+    Refused(Box<RunReport>),
 }
 
 /// Purpose of installed packages.
@@ -98,7 +99,7 @@ struct Scene<'a> {
 
 /// Outcome of a run that cannot begin, as an error.
 fn refused(why: String) -> DepsError {
-    DepsError::Refused(Box::new(Outcome::without_a_run(Cause::Refused, why)))
+    DepsError::Refused(Box::new(RunReport::without_a_run(Cause::Refused, why)))
 }
 
 /// Installs the packages in a project's lock files, unless they are cached, and adds them to the settings of
@@ -167,13 +168,13 @@ pub async fn provide(
 
 /// Outcome when no lock file was found.
 #[must_use]
-pub fn no_lock_file(project: &Path) -> Outcome {
+pub fn no_lock_file(project: &Path) -> RunReport {
     let why = format!(
         "--deps: there is no lock file in {}: package-lock.json, uv.lock, poetry.lock, Pipfile.lock, \
          requirements.txt with NAME==VERSION, Cargo.lock, or go.sum",
         project.display()
     );
-    Outcome::without_a_run(Cause::Refused, why)
+    RunReport::without_a_run(Cause::Refused, why)
 }
 
 impl Scene<'_> {
@@ -191,7 +192,7 @@ impl Scene<'_> {
         }
         let merged = self.merged(&request(self, Vec::new(), Path::new("/"), Settings::default()))?;
         let image = merged.image.map(|wanted| wanted.hold()).transpose().map_err(|e| {
-            DepsError::Refused(Box::new(Outcome::without_a_run(Cause::Refused, e.to_string())))
+            DepsError::Refused(Box::new(RunReport::without_a_run(Cause::Refused, e.to_string())))
         })?;
         if let Some(image) = &image {
             field(format!("{:?}", hotcell_verbs::images::root(image)).as_bytes());
@@ -356,7 +357,7 @@ fn policy_for(
     let merged = scene.merged(&request)?;
     if merged.policy.shape.confinement == Confinement::LandlockOnly {
         let why = "--deps needs a network of its own, and the profile has none; use another one".to_owned();
-        return Err(DepsError::Refused(Box::new(Outcome::without_a_run(Cause::Refused, why))));
+        return Err(DepsError::Refused(Box::new(RunReport::without_a_run(Cause::Refused, why))));
     }
     request.prepare(merged, scene.around.clone()).map_err(DepsError::Refused)
 }
@@ -406,7 +407,7 @@ fn failed(mut outcome: Outcome, plan: &Plan) -> DepsError {
     };
     let why = outcome.reason.take().unwrap_or_default();
     let name = plan.installer.name();
-    let mut refused = Outcome::without_a_run(
+    let mut refused = RunReport::without_a_run(
         Cause::Refused,
         format!("--deps: {name} installed nothing: {why}{last}{denied}"),
     );

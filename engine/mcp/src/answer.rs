@@ -3,7 +3,8 @@
 
 mod test_report;
 
-use hotcell_sandbox::outcome::{Cause, Commit, LayerState, Limit, Outcome};
+use hotcell_report::{Commit, RunReport};
+use hotcell_sandbox::outcome::{Cause, LayerState, Limit};
 use hotcell_sandbox::units::format_duration;
 use hotcell_server::{Answer, Live, Phase, Requested, Run, Stream};
 use hotcell_state::report::printable;
@@ -139,7 +140,7 @@ pub(crate) fn streams(
 
 /// Removes details that do not help a model: the reasons why layers are unavailable, with paths of the host;
 /// the mounts of every sandbox; and the steps of its set-up.
-fn without_noise(outcome: &mut Outcome) {
+fn without_noise(outcome: &mut RunReport) {
     for state in outcome.layers.states.values_mut() {
         if let LayerState::Unavailable(why) = state {
             "doctor says why".clone_into(why);
@@ -150,7 +151,7 @@ fn without_noise(outcome: &mut Outcome) {
 }
 
 /// Fields of an outcome without the output: all of them, or the unusual ones.
-pub(crate) fn of_outcome(outcome: &Outcome, detail: Detail) -> Map<String, Value> {
+pub(crate) fn of_outcome(outcome: &RunReport, detail: Detail) -> Map<String, Value> {
     let mut whole = outcome.clone();
     let left_out = whole.denials.len().saturating_sub(MAX_DENIALS);
     whole.denials.truncate(MAX_DENIALS);
@@ -196,14 +197,14 @@ fn is_cache(path: &str) -> bool {
 }
 
 /// Cuts the changes in an answer: a budget of characters for the paths, and one for the diff.
-fn with_changes(outcome: &Outcome, fields: &mut Map<String, Value>) {
+fn with_changes(outcome: &RunReport, fields: &mut Map<String, Value>) {
     for name in ["changes", "diff", "kept"] {
         fields.shift_remove(name);
     }
     let rows: Vec<_> = outcome.changes.iter().flatten().filter(|row| !is_cache(&row.path)).collect();
     if !rows.is_empty() {
         let mut room = MAX_CHANGES_CHARS;
-        let row = |row: &&hotcell_sandbox::outcome::Change| {
+        let row = |row: &&hotcell_report::Change| {
             let mut row = json!(row);
             if row["marks"].as_array().is_some_and(Vec::is_empty)
                 && let Value::Object(fields) = &mut row
@@ -242,7 +243,7 @@ fn with_changes(outcome: &Outcome, fields: &mut Map<String, Value>) {
 }
 
 /// Text about the changes: whether they were kept, their paths, and the diff.
-pub(crate) fn words_of_changes(outcome: &Outcome) -> String {
+pub(crate) fn words_of_changes(outcome: &RunReport) -> String {
     let rows: Vec<_> = outcome.changes.iter().flatten().filter(|row| !is_cache(&row.path)).collect();
     let mut words = match &outcome.kept {
         Some(Commit { error: Some(error), conflicts, .. }) => {
@@ -290,7 +291,7 @@ pub(crate) fn link(uri: String, stream: Stream, bytes: u64) -> ContentBlock {
 /// Adds the outcome's fields; returns the text, and links to streams that are not shown whole.
 fn finished(
     run: &Run,
-    outcome: &Outcome,
+    outcome: &RunReport,
     detail: Detail,
     fields: &mut Map<String, Value>,
 ) -> (String, Vec<ContentBlock>) {
@@ -311,7 +312,7 @@ fn finished(
 }
 
 /// Whether no program was started, so that there is no output to speak of.
-pub(crate) fn never_ran(outcome: &Outcome) -> bool {
+pub(crate) fn never_ran(outcome: &RunReport) -> bool {
     let before =
         matches!(outcome.cause, Cause::Refused | Cause::Quarantined | Cause::NotFound | Cause::NotExecutable);
     before && outcome.stdout.bytes == 0 && outcome.stderr.bytes == 0
@@ -331,7 +332,7 @@ pub(crate) fn details(fields: &Map<String, Value>) -> String {
 }
 
 /// One line with the ending, the duration, the limits hit and the denials.
-pub(crate) fn summary(outcome: &Outcome) -> String {
+pub(crate) fn summary(outcome: &RunReport) -> String {
     let mut words = match (outcome.cause, outcome.exit_code, &outcome.signal, &outcome.reason) {
         // A compiler that made no program.
         (Cause::Exited, Some(_), _, Some(reason)) => bounded(&printable(reason)),
@@ -360,7 +361,7 @@ pub(crate) fn summary(outcome: &Outcome) -> String {
 }
 
 /// The next step, where the cause alone does not show it. Output of the program is never part of it.
-pub(crate) fn hint(outcome: &Outcome, request: &Requested) -> Option<String> {
+pub(crate) fn hint(outcome: &RunReport, request: &Requested) -> Option<String> {
     let reached =
         |limit: Limit| outcome.limits_hit.iter().rev().find(|hit| hit.limit == limit).map(|hit| hit.value);
     // Suggests more only where the operator allows more than was reached.
@@ -414,7 +415,7 @@ pub(crate) fn hint(outcome: &Outcome, request: &Requested) -> Option<String> {
 }
 
 /// The next step for a failed run that was denied the network, or requested something outside its hosts.
-fn of_network(outcome: &Outcome, request: &Requested) -> Option<String> {
+fn of_network(outcome: &RunReport, request: &Requested) -> Option<String> {
     let denied = outcome.denials.iter().any(|d| d.layer == "network");
     match &request.hosts {
         Some(hosts) if denied => Some(format!(
@@ -513,9 +514,9 @@ mod tests {
             Cause::Cancelled,
             Cause::Signaled,
         ] {
-            assert!(hint(&Outcome::without_a_run(cause, ""), &Requested::default()).is_some(), "{cause:?}");
+            assert!(hint(&RunReport::without_a_run(cause, ""), &Requested::default()).is_some(), "{cause:?}");
         }
-        let refused = Outcome::without_a_run(Cause::Refused, "no landlock here;\nsee doctor");
+        let refused = RunReport::without_a_run(Cause::Refused, "no landlock here;\nsee doctor");
         assert_eq!(
             (hint(&refused, &Requested::default()), summary(&refused).as_str()),
             (None, "no landlock here;\\nsee doctor")
@@ -527,7 +528,7 @@ mod tests {
         use hotcell_sandbox::outcome::{Evidence, LimitHit};
         let most = hotcell_sandbox::Limits::default();
         for (value, offered) in [(most.memory.0, false), (most.memory.0 / 2, true)] {
-            let mut outcome = Outcome::without_a_run(Cause::MemoryLimit, "");
+            let mut outcome = RunReport::without_a_run(Cause::MemoryLimit, "");
             let evidence = Evidence::Kernel;
             outcome.limits_hit.push(LimitHit { limit: Limit::Memory, value, at_us: 1, evidence });
             let request = Requested { most: Some(most.clone()), ..Requested::default() };
@@ -546,7 +547,7 @@ mod tests {
             count: 1,
         };
         let said = |hosts: Option<&str>, denied: bool, may_fetch: bool, code: i32| {
-            let mut outcome = Outcome::without_a_run(Cause::Exited, "");
+            let mut outcome = RunReport::without_a_run(Cause::Exited, "");
             outcome.exit_code = Some(code);
             outcome.denials.extend(denied.then(|| denial.clone()));
             let request = Requested { hosts: hosts.map(str::to_owned), may_fetch, most: None };
@@ -596,7 +597,7 @@ mod tests {
 
     #[test]
     fn summary_escapes_program_line_breaks() {
-        let mut outcome = Outcome::without_a_run(Cause::Exited, "");
+        let mut outcome = RunReport::without_a_run(Cause::Exited, "");
         outcome.exit_code = Some(1);
         outcome.denials.push(Denial {
             layer: "seccomp".into(),

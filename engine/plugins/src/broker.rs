@@ -262,17 +262,17 @@ impl CallBroker {
             Ok((folder, request.prepare(merged, around)))
         })
         .await??;
-        let outcome = match prepared {
-            Err(outcome) => *outcome,
+        let mut report = match prepared {
+            Err(report) => *report,
             Ok(mut prepared) => {
                 let engine = self.means.engine.get_or_init(Engine::new);
-                execute(engine, &mut prepared, &mut Unobserved, std::future::pending()).await.outcome
+                execute(engine, &mut prepared, &mut Unobserved, std::future::pending()).await.report
             }
         };
         drop(folder);
-        let mut outcome = outcome;
         // A plugin learns no more about findings and host folders than a model.
-        hotcell_review::guard::for_a_model(&mut outcome);
+        hotcell_review::guard::for_a_model(&mut report);
+        let mut outcome = report.outcome;
         if matches!(outcome.cause, Cause::NotFound | Cause::NotExecutable | Cause::Refused) {
             tracing::info!(target: "hotcell_contents", "a run of {} was not made: {:?}", self.plugin, outcome.reason);
             outcome.reason = Some(match outcome.cause {

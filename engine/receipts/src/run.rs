@@ -1,6 +1,7 @@
 //! Predicate of a run: why it ended, behind which layers, from which inputs.
 
-use hotcell_sandbox::outcome::{Cause, LimitHit, Outcome, Usage};
+use hotcell_report::RunReport;
+use hotcell_sandbox::outcome::{Cause, LimitHit, Usage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -125,7 +126,7 @@ pub struct RunFacts<'a> {
 /// # Errors
 /// When a part is not representable in JSON.
 pub fn statement(
-    outcome: &Outcome,
+    outcome: &RunReport,
     facts: &RunFacts<'_>,
     mut subjects: Vec<Subject>,
     about: About,
@@ -185,7 +186,7 @@ mod tests {
         ];
         for cause in causes {
             for exit_code in [None, Some(0), Some(1)] {
-                let mut outcome = Outcome::without_a_run(cause, "x");
+                let mut outcome = RunReport::without_a_run(cause, "x");
                 outcome.exit_code = exit_code;
                 let command = ["true".to_owned()];
                 let facts = RunFacts { command: &command, ..RunFacts::default() };

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use hotcell_config::Mode;
 use hotcell_guard::quarantine::{Channel, State};
 use hotcell_guard::{Held, Report, Verdict};
+use hotcell_report::RunReport;
 use hotcell_sandbox::Confinement;
-use hotcell_sandbox::outcome::{Cause, Outcome};
+use hotcell_sandbox::outcome::Cause;
 
 use crate::binaries::{self, Weighed};
 use crate::guard::{Guard, Passed, Scanned, is_only_there, rules, sentence};
@@ -30,7 +31,11 @@ impl Gate {
     /// # Errors
     /// The outcome of the refused run: quarantined, or refused because the rules cannot be loaded or the code cannot be
     /// read.
-    pub fn check(&self, whole: Whole<'_>, confinement: Confinement) -> Result<Option<Passed>, Box<Outcome>> {
+    pub fn check(
+        &self,
+        whole: Whole<'_>,
+        confinement: Confinement,
+    ) -> Result<Option<Passed>, Box<RunReport>> {
         match self.guard.scan(whole, confinement)? {
             Some(Scanned { report, targets }) => self.decide(report, &targets).map(Some),
             None => Ok(None),
@@ -38,7 +43,7 @@ impl Gate {
     }
 
     /// Decides by the report: the code passes, or it is held and the outcome says that nothing ran.
-    fn decide(&self, mut report: Report, targets: &[Target]) -> Result<Passed, Box<Outcome>> {
+    fn decide(&self, mut report: Report, targets: &[Target]) -> Result<Passed, Box<RunReport>> {
         let line = sentence(&report);
         if report.verdict < Verdict::Incomplete || self.guard.settings.mode != Mode::Enforce {
             let said =
@@ -91,8 +96,10 @@ impl Gate {
             ),
             None => "Read it, then run it all the same with --guard report".to_owned(),
         };
-        let mut outcome =
-            Outcome::without_a_run(Cause::Quarantined, format!("{line}; nothing was run. {next}{by_digest}"));
+        let mut outcome = RunReport::without_a_run(
+            Cause::Quarantined,
+            format!("{line}; nothing was run. {next}{by_digest}"),
+        );
         outcome.scan = serde_json::to_value(&report).ok();
         Err(Box::new(outcome))
     }

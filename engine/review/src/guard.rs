@@ -8,8 +8,9 @@ use std::path::Path;
 use hotcell_config::typed;
 use hotcell_config::{GuardSettings, Mode, RulesDigest};
 use hotcell_guard::{Held, Limits, PYTHON_CACHE, PartState, Report, Severity, Verdict, Walk, merge, unread};
+use hotcell_report::RunReport;
 use hotcell_sandbox::Confinement;
-use hotcell_sandbox::outcome::{Cause, Outcome};
+use hotcell_sandbox::outcome::Cause;
 use hotcell_scanning::reader::Rules;
 use hotcell_scanning::session::{Scan, ScanState};
 use hotcell_state::report::{Code, ErrorReport};
@@ -68,13 +69,13 @@ impl Guard {
         &self,
         mut whole: Whole<'_>,
         confinement: Confinement,
-    ) -> Result<Option<Scanned>, Box<Outcome>> {
+    ) -> Result<Option<Scanned>, Box<RunReport>> {
         let GuardSettings { mode, rules: folder, digest } = &self.settings;
         whole.own_rules = folder.is_some();
         if *mode == Mode::Off || whole.is_empty() {
             return Ok(None);
         }
-        let refused = |why: String| Box::new(Outcome::without_a_run(Cause::Refused, why));
+        let refused = |why: String| Box::new(RunReport::without_a_run(Cause::Refused, why));
         let rules =
             rules(folder.as_deref(), digest.as_ref()).map_err(|report| refused(report.to_string()))?;
         let mut scan = self.reading.begin(rules, &[confinement]);
@@ -202,7 +203,7 @@ pub fn sentence(report: &Report) -> String {
 }
 
 /// Reduces the outcome for a model to rules and places. Messages and excerpts are for people, who decide.
-pub fn for_a_model(outcome: &mut Outcome) {
+pub fn for_a_model(outcome: &mut RunReport) {
     let Some(report) = outcome.scan.take().and_then(|scan| serde_json::from_value::<Report>(scan).ok())
     else {
         return;
@@ -289,7 +290,7 @@ mod tests {
         let outcome =
             guard.scan(Whole::of_source(Artifact::new("x.py", "1")), Confinement::Namespaces).unwrap_err();
         assert_eq!(outcome.cause, Cause::Refused);
-        assert!(outcome.reason.unwrap_or_default().contains("not the pinned ones"));
+        assert!(outcome.reason.as_deref().unwrap_or_default().contains("not the pinned ones"));
     }
 
     #[test]
@@ -298,7 +299,7 @@ mod tests {
         let outcome =
             guard.scan(Whole::of_source(Artifact::new("x.py", "1")), Confinement::Namespaces).unwrap_err();
         assert_eq!(outcome.cause, Cause::Refused);
-        assert!(outcome.reason.unwrap_or_default().contains("/nowhere/at/all"));
+        assert!(outcome.reason.as_deref().unwrap_or_default().contains("/nowhere/at/all"));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The result of a run: one type, `hotcell.outcome/1`. Nothing in it is guessed from the program's output.
+//! The result of a run, as the sandbox knows it: `hotcell.outcome/1` without the fields that `hotcell-report` adds. Nothing in it is guessed
+//! from the program's output.
 
 use std::collections::BTreeMap;
 
@@ -273,139 +274,6 @@ pub struct Timings {
     pub steps: BTreeMap<String, u64>,
 }
 
-/// One change in a workspace.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Change {
-    /// Path below the workspace.
-    pub path: String,
-    /// Kind of change.
-    pub kind: ChangeKind,
-    /// Size of the file now.
-    pub bytes: u64,
-    /// Properties that a person should look at; mostly empty.
-    #[serde(default)]
-    pub marks: Vec<Mark>,
-}
-
-/// A property of a change that a person should look at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Mark {
-    /// New and hidden, or below something hidden.
-    Hidden,
-    /// An executable file that was not executable before.
-    Executable,
-    /// A link that is new or has a new target.
-    Link,
-    /// Permission bits differ from before.
-    Mode,
-}
-
-impl Mark {
-    /// The name in JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Hidden => "hidden",
-            Self::Executable => "executable",
-            Self::Link => "link",
-            Self::Mode => "mode",
-        }
-    }
-}
-
-/// A path that a person should look at, with the reasons.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Marked {
-    /// Path below the workspace.
-    pub path: String,
-    /// Properties to look at.
-    pub marks: Vec<Mark>,
-}
-
-/// The kinds of change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ChangeKind {
-    /// New.
-    Added,
-    /// Contents or mode changed.
-    Modified,
-    /// Removed.
-    Deleted,
-    /// The type of the entry changed, such as a file that became a folder.
-    TypeChanged,
-}
-
-/// Result of taking changes over into the original of a workspace.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Commit {
-    /// Number of paths taken over.
-    pub done: u64,
-    /// Paths left out, with reasons; git's own state is one row for each repository.
-    pub left: Vec<LeftOut>,
-    /// The first 10,000 of the taken-over paths that a person should look at.
-    #[serde(default)]
-    pub marked: Vec<Marked>,
-    /// Reason why nothing, or not everything, was taken over; `null` on success.
-    pub error: Option<String>,
-    /// Paths that were changed elsewhere since the program saw them.
-    pub conflicts: Vec<String>,
-}
-
-/// A change that was not taken over.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct LeftOut {
-    /// Path below the workspace.
-    pub path: String,
-    /// Reason.
-    pub why: String,
-}
-
-/// How the source was compiled before the run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Compile {
-    /// The compiler and its arguments, with paths inside.
-    pub command: Vec<String>,
-    /// Whether compilation succeeded. If `false`, nothing else ran, and the rest of the outcome is the
-    /// compiler's.
-    pub done: bool,
-    /// Duration of compilation, in microseconds.
-    pub wall_us: Option<u64>,
-    /// Diagnostics of the compiler, the first 1,000.
-    pub diagnostics: Vec<Diagnostic>,
-}
-
-/// One diagnostic of a compiler.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Diagnostic {
-    /// File of the diagnostic, relative to the workspace or by its own name; `null` for a linker's
-    /// diagnostics.
-    pub file: Option<String>,
-    /// The line, from 1.
-    pub line: Option<u32>,
-    /// The column, from 1, where the compiler reports one.
-    pub column: Option<u32>,
-    /// Severity.
-    pub severity: Severity,
-    /// The compiler's own code, such as `E0308` or `-Wunused-variable`.
-    pub code: Option<String>,
-    /// Message text.
-    pub message: String,
-}
-
-/// Severity of a diagnostic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    /// No program was made.
-    Error,
-    /// A program was made, but may not do what was intended.
-    Warning,
-    /// Further information about the previous diagnostic.
-    Note,
-}
-
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
@@ -437,20 +305,6 @@ pub struct Outcome {
     pub mounts: Vec<Mount>,
     /// Duration of each phase, in microseconds.
     pub timings_us: Timings,
-    /// Changes in the workspace, the first 10,000 by path; `null` where they are not collected.
-    pub changes: Option<Vec<Change>>,
-    /// The changes as a unified diff; `null` if it was not requested.
-    pub diff: Option<String>,
-    /// Result of taking changes over into the original; `null` if that was not requested.
-    pub commit: Option<Commit>,
-    /// How the source was compiled; `null` where no compilation was needed.
-    #[serde(default)]
-    pub compile: Option<Compile>,
-    /// Result of keeping the changes in a stored workspace; `null` if there is no such workspace, or keeping
-    /// was not requested.
-    pub kept: Option<Commit>,
-    /// The guard's report; `null` if nothing was scanned.
-    pub scan: Option<serde_json::Value>,
 }
 
 impl Outcome {
@@ -472,12 +326,6 @@ impl Outcome {
             layers: Layers::default(),
             mounts: Vec::new(),
             timings_us: Timings::default(),
-            changes: None,
-            diff: None,
-            commit: None,
-            compile: None,
-            kept: None,
-            scan: None,
         }
     }
 

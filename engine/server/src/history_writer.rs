@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hotcell_sandbox::Outcome;
+use hotcell_report::RunReport;
 use hotcell_state::history::{History, HistoryError, Stored, bounded};
 use hotcell_state::state::StateFolder;
 
@@ -26,7 +26,7 @@ pub struct HistoryWriter {
 
 #[derive(Default)]
 struct Waiting {
-    runs: VecDeque<(Stored, Outcome)>,
+    runs: VecDeque<(Stored, RunReport)>,
     /// True while a task is going to write them.
     in_hand: bool,
 }
@@ -41,7 +41,7 @@ impl HistoryWriter {
     }
 
     /// Adds a run to the history, after a short delay. Call this within a runtime.
-    pub fn add(self: &Arc<Self>, stored: Stored, outcome: Outcome) {
+    pub fn add(self: &Arc<Self>, stored: Stored, outcome: RunReport) {
         let mut waiting = self.waiting();
         waiting.runs.push_back((stored, outcome));
         if !std::mem::replace(&mut waiting.in_hand, true) {
@@ -92,7 +92,7 @@ impl HistoryWriter {
 }
 
 /// Removes runs from the queue as they are written.
-fn write(state: &StateFolder, runs: &mut VecDeque<(Stored, Outcome)>) -> Result<(), HistoryError> {
+fn write(state: &StateFolder, runs: &mut VecDeque<(Stored, RunReport)>) -> Result<(), HistoryError> {
     let history = History::open(state)?;
     while let Some((stored, outcome)) = runs.front() {
         history.add(stored, outcome)?;
@@ -105,9 +105,9 @@ fn write(state: &StateFolder, runs: &mut VecDeque<(Stored, Outcome)>) -> Result<
 mod tests {
     use super::*;
 
-    fn run(id: usize) -> (Stored, Outcome) {
+    fn run(id: usize) -> (Stored, RunReport) {
         let stored = Stored { id: format!("{id:08x}"), ..Stored::begin(vec!["true".to_owned()]) };
-        (stored, Outcome::without_a_run(hotcell_sandbox::outcome::Cause::Exited, ""))
+        (stored, RunReport::without_a_run(hotcell_sandbox::outcome::Cause::Exited, ""))
     }
 
     #[tokio::test]

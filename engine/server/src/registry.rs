@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use hotcell_config::{Configuration, PoolSettings};
 use hotcell_guard::quarantine::Channel;
 use hotcell_plugins::Caller as Tools;
+use hotcell_report::RunReport;
 use hotcell_review::approvals::Approvals;
 use hotcell_review::quarantine::QuarantineService;
 use hotcell_sandbox::doctor::{self, Doctor};
-use hotcell_sandbox::outcome::{Cause, Outcome, Output};
+use hotcell_sandbox::outcome::{Cause, Output};
 use hotcell_sandbox::pool::{Pool, PoolOptions};
 use hotcell_sandbox::profile::Profile;
 use hotcell_sandbox::{BoxFuture, Engine};
@@ -525,7 +526,7 @@ impl Live {
     }
 
     /// Adds a run to the history.
-    fn remember(&self, stored: Stored, mut outcome: Outcome, run: &Run) {
+    fn remember(&self, stored: Stored, mut outcome: RunReport, run: &Run) {
         let [out, err] = Stream::ALL.map(|s| run.kept(s)).map(|(kept, bytes)| Output::new(kept, bytes));
         (outcome.stdout, outcome.stderr) = (out, err);
         self.0.scribe.add(stored, outcome);
@@ -577,7 +578,7 @@ impl Ending {
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        let failed = Outcome::without_a_run(Cause::Internal, "hotcell failed while it followed the run");
+        let failed = RunReport::without_a_run(Cause::Internal, "hotcell failed while it followed the run");
         if self.run.finish(Answer::Outcome(Box::new(failed.clone()))) {
             self.live.0.metrics.run_ended(&failed, Some(self.began.elapsed()));
         }

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use hotcell_sandbox::outcome::{Cause, Outcome};
+use hotcell_report::RunReport;
+use hotcell_sandbox::outcome::Cause;
 use hotcell_sandbox::pool::Pool;
 use hotcell_state::caller::Caller;
 use hotcell_testing::{Case, TestReport};
@@ -75,7 +76,7 @@ pub struct State {
 #[derive(Debug)]
 pub enum Answer {
     /// A program's outcome. Its output is in the run, see [`Run::read`].
-    Outcome(Box<Outcome>),
+    Outcome(Box<RunReport>),
     /// A test report. The tests' output is in the run, see [`Run::read`].
     Tests(Box<TestReport>),
 }
@@ -83,7 +84,7 @@ pub enum Answer {
 impl Answer {
     /// Outcome of the sandbox.
     #[must_use]
-    pub fn outcome(&self) -> &Outcome {
+    pub fn outcome(&self) -> &RunReport {
         match self {
             Self::Outcome(outcome) => outcome,
             Self::Tests(report) => &report.outcome,
@@ -314,6 +315,6 @@ impl RunContext {
 }
 
 /// Outcome of a run that was cancelled before it started.
-pub fn never_ran() -> Outcome {
-    Outcome::without_a_run(Cause::Cancelled, "stopped: cancelled before it began")
+pub fn never_ran() -> RunReport {
+    RunReport::without_a_run(Cause::Cancelled, "stopped: cancelled before it began")
 }

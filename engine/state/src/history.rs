@@ -7,7 +7,8 @@
 
 use std::time::SystemTime;
 
-use hotcell_sandbox::outcome::{Cause, Outcome, Output, Usage};
+use hotcell_report::RunReport;
+use hotcell_sandbox::outcome::{Cause, Output, Usage};
 use rusqlite::{OptionalExtension, params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -156,7 +157,7 @@ impl History {
     ///
     /// # Errors
     /// [`HistoryError::Database`] when SQLite fails.
-    pub fn add(&self, run: &Stored, outcome: &Outcome) -> Result<(), HistoryError> {
+    pub fn add(&self, run: &Stored, outcome: &RunReport) -> Result<(), HistoryError> {
         let row = params![
             run.id,
             micros_since_1970(run.started),
@@ -225,7 +226,7 @@ impl History {
     /// # Errors
     /// [`HistoryError::NoSuchRun`] when no run matches, [`HistoryError::Ambiguous`] when several do,
     /// [`HistoryError::Database`] when SQLite fails.
-    pub fn show(&self, id: &str) -> Result<Outcome, HistoryError> {
+    pub fn show(&self, id: &str) -> Result<RunReport, HistoryError> {
         if id.is_empty() || !id.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err(HistoryError::NoSuchRun(id.to_owned()));
         }
@@ -266,8 +267,10 @@ fn cause_name(cause: Cause) -> String {
 }
 
 /// The outcome with its streams shortened to their beginning and end.
-pub fn bounded(outcome: &Outcome) -> Outcome {
-    Outcome { stdout: shorter(&outcome.stdout), stderr: shorter(&outcome.stderr), ..outcome.clone() }
+pub fn bounded(outcome: &RunReport) -> RunReport {
+    let mut kept = outcome.clone();
+    (kept.stdout, kept.stderr) = (shorter(&outcome.stdout), shorter(&outcome.stderr));
+    kept
 }
 
 fn shorter(output: &Output) -> Output {
@@ -306,8 +309,8 @@ mod tests {
         (dir, folder)
     }
 
-    fn outcome(text: &str) -> Outcome {
-        let mut outcome = Outcome::without_a_run(Cause::Exited, "");
+    fn outcome(text: &str) -> RunReport {
+        let mut outcome = RunReport::without_a_run(Cause::Exited, "");
         (outcome.reason, outcome.exit_code) = (None, Some(0));
         outcome.stdout = Output::new(text.as_bytes().to_vec(), text.len() as u64);
         outcome

@@ -14,7 +14,8 @@ pub mod repeat;
 pub mod retry;
 pub mod verdict;
 
-use hotcell_sandbox::outcome::Outcome;
+use hotcell_report::RunReport;
+use hotcell_sandbox::Outcome;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -187,7 +188,7 @@ pub struct TestReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<Vec<Repeat>>,
     /// Outcome of the sandbox.
-    pub outcome: Outcome,
+    pub outcome: RunReport,
     /// Number of tests that were found and not started; used for reruns.
     #[serde(skip)]
     pub not_started: Option<u64>,
@@ -218,7 +219,7 @@ impl TestReport {
 
     /// A report in which nothing ran: a refusal, or a program that is not there.
     #[must_use]
-    pub fn without_a_run(framework: &str, command: Vec<String>, outcome: Outcome) -> Self {
+    pub fn without_a_run(framework: &str, command: Vec<String>, outcome: RunReport) -> Self {
         use hotcell_sandbox::Cause;
         let verdict = match outcome.cause {
             Cause::NotFound => Verdict::NotInstalled,
@@ -262,7 +263,7 @@ mod tests {
 
     #[test]
     fn report_has_contract_fields_and_round_trips() {
-        let outcome = Outcome::without_a_run(hotcell_sandbox::Cause::Refused, "no");
+        let outcome = RunReport::without_a_run(hotcell_sandbox::Cause::Refused, "no");
         let report = TestReport::without_a_run("pytest", vec!["python3".to_owned()], outcome);
         let json = serde_json::to_value(&report).unwrap();
         for field in

@@ -248,7 +248,7 @@ impl Session {
             repeats: None,
             flaky: None,
             retries: None,
-            outcome,
+            outcome: outcome.into(),
             not_started: judged.not_started,
         };
         (report, changed)

@@ -342,7 +342,8 @@ mod tests {
     use super::*;
     use crate::case::Status;
     use crate::report::verdict::Verdict;
-    use hotcell_sandbox::outcome::{Cause, Outcome};
+    use hotcell_report::RunReport;
+    use hotcell_sandbox::outcome::Cause;
 
     #[derive(Debug)]
     struct Files(Vec<(String, &'static str)>, Vec<String>);
@@ -477,7 +478,7 @@ mod tests {
     }
 
     fn report(framework: &str, verdict: Verdict, id: &str, status: Status) -> TestReport {
-        let outcome = Outcome::without_a_run(Cause::Exited, "so");
+        let outcome = RunReport::without_a_run(Cause::Exited, "so");
         let mut report = TestReport::without_a_run(framework, Vec::new(), outcome);
         report.cases.push(Case {
             id: id.to_owned(),

@@ -5,10 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use hotcell_report::{Change, ChangeKind, Commit, LeftOut, Mark, Marked, RunReport};
 use hotcell_review::binaries;
 use hotcell_review::quarantine::QuarantineConfig;
 use hotcell_sandbox::Changed;
-use hotcell_sandbox::outcome::{Change, ChangeKind, Commit, LeftOut, Mark, Marked, Outcome};
 use hotcell_sandbox::policy::{PROJECT, Policy};
 use hotcell_workspace::admit::{self, Left};
 use hotcell_workspace::store::{StoreError, Workspace};
@@ -105,7 +105,7 @@ impl WorkspaceBaseline {
     pub async fn collect(
         self,
         changed: Option<Changed>,
-        outcome: &mut Outcome,
+        outcome: &mut RunReport,
         success: bool,
     ) -> io::Result<()> {
         if changed.is_none() && nothing_ran(outcome) {
@@ -172,7 +172,7 @@ impl WorkspaceBaseline {
 }
 
 /// True when no program ran, or only a compiler that produced none.
-fn nothing_ran(outcome: &Outcome) -> bool {
+fn nothing_ran(outcome: &RunReport) -> bool {
     outcome.usage.wall_us.is_none() || outcome.compile.as_ref().is_some_and(|compile| !compile.done)
 }
 
@@ -183,7 +183,7 @@ async fn settled(changed: Option<Changed>) -> io::Result<Changed> {
     Ok(changed)
 }
 
-fn tell(collected: io::Result<Collected>, outcome: &mut Outcome) {
+fn tell(collected: io::Result<Collected>, outcome: &mut RunReport) {
     match collected {
         Ok(collected) => {
             outcome.changes = Some(collected.rows);

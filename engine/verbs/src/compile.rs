@@ -6,8 +6,9 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use hotcell_report::{Compile, RunReport, Severity};
 use hotcell_sandbox::home::Home;
-use hotcell_sandbox::outcome::{Cause, Compile, Outcome, Output, Severity};
+use hotcell_sandbox::outcome::{Cause, Outcome, Output};
 use hotcell_sandbox::policy::{Bind, Policy};
 use hotcell_sandbox::{Bytes, Finished, Spawn, temporary};
 use hotcell_state::state::StateChoice;
@@ -38,7 +39,7 @@ pub enum Built {
     /// The program was built: the compiler's output, and the part for the outcome.
     Ready(String, Compile),
     /// No program was built: the outcome of the whole run.
-    Failed(Box<Outcome>),
+    Failed(Box<RunReport>),
 }
 
 impl Build {
@@ -123,8 +124,9 @@ impl Build {
                 if outcome.success() {
                     (outcome.cause, outcome.exit_code) = (Cause::Refused, None);
                 }
-                outcome.compile = Some(compile);
-                Built::Failed(Box::new(outcome))
+                let mut report = RunReport::from(outcome);
+                report.compile = Some(compile);
+                Built::Failed(Box::new(report))
             }
         }
     }

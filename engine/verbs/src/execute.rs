@@ -4,8 +4,9 @@ use std::io;
 use std::pin::Pin;
 use std::time::Duration;
 
-use hotcell_sandbox::outcome::{Cause, Outcome};
-use hotcell_sandbox::{BoxFuture, Finished, Running, Spawn};
+use hotcell_report::RunReport;
+use hotcell_sandbox::outcome::Cause;
+use hotcell_sandbox::{BoxFuture, Changed, Running, Spawn};
 
 use crate::compile::Built;
 use crate::request::Prepared;
@@ -44,11 +45,11 @@ impl Observer for Unobserved {
     }
 }
 
-/// Result of a run.
+/// Result of an execution.
 #[derive(Debug)]
-pub struct RunReport {
-    /// Outcome, with the guard's report, the compile step and the changes.
-    pub outcome: Outcome,
+pub struct Executed {
+    /// Report of the run, with the guard's findings, the compile step and the changes.
+    pub report: RunReport,
     /// Why the changes cannot be told or taken over, although the request needs them.
     pub changes_error: Option<io::Error>,
     /// True when the run was stopped before its last output was followed to the end.
@@ -62,17 +63,16 @@ pub async fn execute(
     prepared: &mut Prepared,
     observer: &mut dyn Observer,
     stop: impl Future<Output = Option<&'static str>> + Send,
-) -> RunReport {
+) -> Executed {
     let mut stop = Stop { future: std::pin::pin!(stop), reason: None };
-    let Performed { finished: Finished { mut outcome, changed, .. }, abandoned } =
-        perform(spawn, prepared, observer, &mut stop).await;
-    prepared.sign(&mut outcome);
+    let Performed { mut report, changed, abandoned } = perform(spawn, prepared, observer, &mut stop).await;
+    prepared.sign(&mut report);
     let mut changes_error = None;
     if let Some(before) = prepared.before.take() {
-        let success = outcome.success();
-        changes_error = before.collect(changed, &mut outcome, success).await.err();
+        let success = report.success();
+        changes_error = before.collect(changed, &mut report, success).await.err();
     }
-    RunReport { outcome, changes_error, abandoned }
+    Executed { report, changes_error, abandoned }
 }
 
 /// A stop signal, which resolves once.
@@ -95,20 +95,21 @@ impl<F: Future<Output = Option<&'static str>>> Stop<'_, F> {
     }
 
     /// Outcome of a run that was stopped before its program started.
-    fn outcome(&self) -> Outcome {
+    fn outcome(&self) -> RunReport {
         let why = self.reason.flatten().unwrap_or("stopped: cancelled before it began");
-        Outcome::without_a_run(Cause::Cancelled, why)
+        RunReport::without_a_run(Cause::Cancelled, why)
     }
 }
 
 struct Performed {
-    finished: Finished,
+    report: RunReport,
+    changed: Option<Changed>,
     abandoned: bool,
 }
 
-impl From<Outcome> for Performed {
-    fn from(outcome: Outcome) -> Self {
-        Self { finished: Finished { outcome, home: None, changed: None }, abandoned: false }
+impl From<RunReport> for Performed {
+    fn from(report: RunReport) -> Self {
+        Self { report, changed: None, abandoned: false }
     }
 }
 
@@ -140,9 +141,9 @@ async fn perform<F: Future<Output = Option<&'static str>> + Send>(
     };
     let mut performed = match started {
         Ok(running) => follow(running, observer, stop).await,
-        Err(refusal) => Outcome::from(refusal).into(),
+        Err(refusal) => RunReport::from(refusal).into(),
     };
-    performed.finished.outcome.compile = compiled;
+    performed.report.compile = compiled;
     performed
 }
 
@@ -180,5 +181,5 @@ async fn follow<F: Future<Output = Option<&'static str>> + Send>(
             () = tokio::time::sleep(SETTLE_TIMEOUT), if settles => {}
         }
     }
-    Performed { finished, abandoned }
+    Performed { report: finished.outcome.into(), changed: finished.changed, abandoned }
 }

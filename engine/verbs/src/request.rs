@@ -8,9 +8,10 @@ use std::sync::Arc;
 use hotcell_config::{Configuration, EnvSetting, Mode, Settings};
 use hotcell_guard::Artifact;
 use hotcell_images::{Held, Image};
+use hotcell_report::{Compile, RunReport};
 use hotcell_review::gate::Gate;
 use hotcell_review::guard::{Guard, Passed};
-use hotcell_sandbox::outcome::{Cause, Compile, Outcome};
+use hotcell_sandbox::outcome::Cause;
 use hotcell_sandbox::policy::{Bind, Confinement, HOME, Limits, Network, PROJECT_NAME, Policy, Stdin};
 use hotcell_sandbox::profile::Profile;
 use hotcell_sandbox::temporary;
@@ -147,7 +148,7 @@ impl Prepared {
     }
 
     /// Adds the guard's report to an outcome, and PostgreSQL's diagnostics of a source.
-    pub fn sign(&self, outcome: &mut Outcome) {
+    pub fn sign(&self, outcome: &mut RunReport) {
         sign(self.scan.as_ref(), outcome);
         // Node's exit code for an unknown option.
         if self.strips && outcome.cause == Cause::Exited && outcome.exit_code == Some(9) {
@@ -172,7 +173,7 @@ impl Prepared {
     }
 }
 
-pub(crate) fn sign(scan: Option<&Passed>, outcome: &mut Outcome) {
+pub(crate) fn sign(scan: Option<&Passed>, outcome: &mut RunReport) {
     outcome.scan = scan.and_then(|passed| serde_json::to_value(&passed.report).ok());
 }
 
@@ -247,7 +248,7 @@ impl RunRequest {
     ///
     /// # Errors
     /// An outcome in which nothing ran: not found, not executable, or refused.
-    pub fn prepare(&self, merged: Merged, around: Surroundings) -> Result<Prepared, Box<Outcome>> {
+    pub fn prepare(&self, merged: Merged, around: Surroundings) -> Result<Prepared, Box<RunReport>> {
         self.prepare_with(merged, around, None)
     }
 
@@ -262,7 +263,7 @@ impl RunRequest {
         around: Surroundings,
         beside: &[(&str, &str)],
         provided: Vec<String>,
-    ) -> Result<Prepared, Box<Outcome>> {
+    ) -> Result<Prepared, Box<RunReport>> {
         self.prepare_all(merged, around, None, (beside, provided))
     }
 
@@ -275,7 +276,7 @@ impl RunRequest {
         merged: Merged,
         around: Surroundings,
         input: Option<&'i mut dyn Input>,
-    ) -> Result<Prepared, Box<Outcome>> {
+    ) -> Result<Prepared, Box<RunReport>> {
         self.prepare_all(merged, around, input, (&[], Vec::new()))
     }
 
@@ -285,9 +286,9 @@ impl RunRequest {
         around: Surroundings,
         input: Option<&'i mut dyn Input>,
         (beside, provided): (&[(&str, &str)], Vec<String>),
-    ) -> Result<Prepared, Box<Outcome>> {
+    ) -> Result<Prepared, Box<RunReport>> {
         let Merged { mut policy, env, gate, compile: most, image, state } = merged;
-        let refused = |message: String| Box::new(Outcome::without_a_run(Cause::Refused, message));
+        let refused = |message: String| Box::new(RunReport::without_a_run(Cause::Refused, message));
         let image = image.map(|wanted| wanted.hold()).transpose().map_err(|e| refused(e.to_string()))?;
         policy.shape.image = image.as_ref().map(images::root);
         let around = self.surroundings(around, &policy.job.toolchains).map_err(&refused)?;
@@ -763,12 +764,12 @@ impl Programs<'_> {
 }
 
 /// Looks a program up, in the view of the workspace and on the host.
-fn find(program: &OsStr, programs: Programs<'_>) -> Result<Toolchain, Box<Outcome>> {
+fn find(program: &OsStr, programs: Programs<'_>) -> Result<Toolchain, Box<RunReport>> {
     let found = match programs {
         Programs::Host(around, Some(kept)) if kept.has_layers() => {
             let view = kept.view().map_err(|e| {
                 let why = format!("the workspace cannot be read: {e}");
-                Box::new(Outcome::without_a_run(Cause::Refused, why))
+                Box::new(RunReport::without_a_run(Cause::Refused, why))
             })?;
             toolchain::find_in(&view, program, around)
         }
@@ -785,10 +786,10 @@ fn start(
     argv: Vec<OsString>,
     programs: Programs<'_>,
     env: &[(OsString, OsString)],
-) -> Result<(), Box<Outcome>> {
+) -> Result<(), Box<RunReport>> {
     let program = argv.first().filter(|p| !p.is_empty()).ok_or_else(|| {
         let why = "there is no program to run; name one after --";
-        Box::new(Outcome::without_a_run(Cause::Refused, why))
+        Box::new(RunReport::without_a_run(Cause::Refused, why))
     })?;
     let found = match shown_by_a_bind(policy, program) {
         Some(found) => found,
@@ -909,7 +910,7 @@ fn check_bind(bind: &Bind) -> Result<(), String> {
 }
 
 /// Outcome of a failed lookup.
-fn not_found(error: &LookupError) -> Box<Outcome> {
+fn not_found(error: &LookupError) -> Box<RunReport> {
     let cause = match error {
         LookupError::NotFound { .. } => Cause::NotFound,
         LookupError::NotExecutable { .. } | LookupError::MissingInterpreter { .. } => Cause::NotExecutable,
@@ -917,7 +918,7 @@ fn not_found(error: &LookupError) -> Box<Outcome> {
             Cause::Refused
         }
     };
-    Box::new(Outcome::without_a_run(cause, error.to_string()))
+    Box::new(RunReport::without_a_run(cause, error.to_string()))
 }
 
 /// Prefixes a report with the place in a file.

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hotcell_config::typed;
 use hotcell_config::{Configuration, Settings};
+use hotcell_report::RunReport;
 use hotcell_review::guard::Passed;
-use hotcell_sandbox::outcome::{Cause, Outcome};
+use hotcell_sandbox::outcome::Cause;
 use hotcell_sandbox::policy::{Confinement, HOME, Policy, Stdin};
 use hotcell_sandbox::{Spawn, layer};
 use hotcell_state::report::{Code, ErrorReport};
@@ -270,7 +271,7 @@ impl PreparedTest {
         if let Some(first) = first {
             return self.again(engine, cancel, (&policy, &chosen), first, &mut progress).await;
         }
-        let none = || Outcome::without_a_run(Cause::Internal, "no run was asked for");
+        let none = || RunReport::without_a_run(Cause::Internal, "no run was asked for");
         repeats
             .finish()
             .unwrap_or_else(|| TestReport::without_a_run(self.framework.name(), Vec::new(), none()))
@@ -338,7 +339,7 @@ fn chosen(project: &dyn Project, path: &Path) -> Result<&'static dyn Framework, 
 }
 
 fn refused(why: String) -> Unready {
-    answered(TestReport::without_a_run("", Vec::new(), Outcome::without_a_run(Cause::Refused, why)))
+    answered(TestReport::without_a_run("", Vec::new(), RunReport::without_a_run(Cause::Refused, why)))
 }
 
 fn nothing_to_run(project: &dyn Project, path: &Path) -> Unready {
@@ -347,7 +348,7 @@ fn nothing_to_run(project: &dyn Project, path: &Path) -> Unready {
         format!("nothing there looks like {}; name the framework with --framework", known.join(" or "));
     let known = follow::unsupported(&Package::read(project));
     let why = format!("no tests were found in {}: {}", path.display(), known.unwrap_or(looks));
-    let outcome = Outcome::without_a_run(Cause::Refused, why);
+    let outcome = RunReport::without_a_run(Cause::Refused, why);
     let report = TestReport::without_a_run("", Vec::new(), outcome);
     answered(TestReport { verdict: Verdict::Unusable, ..report })
 }

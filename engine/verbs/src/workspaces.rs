@@ -37,9 +37,9 @@ pub struct WorkspaceReport {
     /// Size beside its source, in bytes.
     pub bytes: u64,
     /// Changed paths; `null` in a list.
-    pub changes: Option<Vec<hotcell_sandbox::outcome::Change>>,
+    pub changes: Option<Vec<hotcell_report::Change>>,
     /// Result of a commit; `null` except for `workspace commit`.
-    pub commit: Option<hotcell_sandbox::outcome::Commit>,
+    pub commit: Option<hotcell_report::Commit>,
     /// Names of its snapshots, the oldest first.
     pub snapshots: Vec<String>,
     /// Caller of an MCP server that owns it; `null` for the user's own.

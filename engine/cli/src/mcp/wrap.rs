@@ -15,7 +15,7 @@ use hotcell_deps::package::{self, Ecosystem, NamedPackage};
 use hotcell_deps::{DepsError, Purpose};
 use hotcell_guard::Verdict;
 use hotcell_mcp::pin::{Lines, MAX_LINE_BYTES};
-use hotcell_sandbox::outcome::Outcome;
+use hotcell_report::RunReport;
 use hotcell_sandbox::policy::{Bind, HOME, PROJECT, Stdin};
 use hotcell_sandbox::{BoxFuture, Bytes, Chunk, Engine, Limits, Running};
 use hotcell_state::report::{Code, ErrorReport, printable};
@@ -108,7 +108,7 @@ fn served(common: &Common, args: &WrapArgs) -> anyhow::Result<Result<u8, ErrorRe
     };
     crate::run::warn_unset(&prepared.unset);
     notes::guard(prepared.scan.as_ref(), common);
-    let report = runtime.block_on(async {
+    let executed = runtime.block_on(async {
         let activity = Activity::begin();
         let mut relay = Relay { activity: activity.clone(), pins };
         let stop = async {
@@ -119,10 +119,10 @@ fn served(common: &Common, args: &WrapArgs) -> anyhow::Result<Result<u8, ErrorRe
         };
         execute(&engine, &mut prepared, &mut relay, stop).await
     });
-    ended(common, &report.outcome, args);
+    ended(common, &executed.report, args);
     runtime.shutdown_background();
-    let is_idle = report.outcome.reason.as_deref() == Some(IDLE);
-    Ok(Ok(if is_idle { 124 } else { exit::of_outcome(&report.outcome) }))
+    let is_idle = executed.report.reason.as_deref() == Some(IDLE);
+    Ok(Ok(if is_idle { 124 } else { exit::of_outcome(&executed.report) }))
 }
 
 /// A command that is there already: the files that it executes are read, where they are shown.
@@ -185,7 +185,7 @@ fn installed(
     let of_deps = |error: DepsError| match error {
         DepsError::Wrong(report) => report,
         DepsError::Refused(outcome) => {
-            let why = outcome.reason.unwrap_or_default().replace("--deps: ", "");
+            let why = outcome.reason.clone().unwrap_or_default().replace("--deps: ", "");
             ErrorReport::new(Code::Refused, why).field(package.name.clone())
         }
     };
@@ -263,7 +263,7 @@ fn read_first(
 }
 
 /// Reports how the server ended, and the options that would grant what it was denied.
-fn ended(common: &Common, outcome: &Outcome, args: &WrapArgs) {
+fn ended(common: &Common, outcome: &RunReport, args: &WrapArgs) {
     notes::after_run(outcome, "", common);
     if !common.quiet {
         let server = args.server.first().map_or("", String::as_str);
@@ -274,7 +274,7 @@ fn ended(common: &Common, outcome: &Outcome, args: &WrapArgs) {
 }
 
 /// Options for the hosts that were denied, each once, at most eight.
-fn grants(outcome: &Outcome) -> Vec<String> {
+fn grants(outcome: &RunReport) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for denial in outcome.denials.iter().filter(|denial| denial.layer == "network") {
         let target = denial.target.split(' ').next().unwrap_or_default();
@@ -428,7 +428,7 @@ mod tests {
             errno: String::new(),
             count: 1,
         };
-        let mut outcome = Outcome::without_a_run(Cause::Exited, "");
+        let mut outcome = RunReport::without_a_run(Cause::Exited, "");
         outcome.denials = vec![
             denial("network", "api.github.com:443 (not allowed)"),
             denial("network", "api.github.com:443"),

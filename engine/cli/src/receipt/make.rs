@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use hotcell_receipts::run::{About, RunFacts};
 use hotcell_receipts::{KeyStore, Statement, Subject, record, run, scan, test_result, tree};
+use hotcell_report::RunReport;
 use hotcell_review::quarantine::QuarantineConfig;
-use hotcell_sandbox::outcome::Outcome;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_state::state::StateFolder;
 use hotcell_testing::TestReport;
@@ -65,7 +65,7 @@ impl Receipt {
     ///
     /// # Errors
     /// A sentence, when the key, the log or the file cannot be used.
-    pub fn of_run(&mut self, id: &str, outcome: &Outcome, facts: &RunFacts<'_>) -> Result<(), String> {
+    pub fn of_run(&mut self, id: &str, outcome: &RunReport, facts: &RunFacts<'_>) -> Result<(), String> {
         let subjects = std::mem::take(&mut self.subjects);
         self.write(id, |about| run::statement(outcome, facts, subjects, about))
     }

@@ -1,8 +1,7 @@
 //! The changes of a run in its workspace, for people.
 
+use hotcell_report::{Commit, Mark, RunReport};
 use std::collections::BTreeMap;
-
-use hotcell_sandbox::outcome::{Commit, Mark, Outcome};
 
 use crate::args::Common;
 use crate::exit;
@@ -13,7 +12,7 @@ use crate::terminal::notes;
 const MAX_LINES: usize = 8;
 
 /// Prints the diff, and reports the changes taken over; returns an exit status if that failed.
-pub fn show(outcome: &Outcome, common: &Common) -> Option<u8> {
+pub fn show(outcome: &RunReport, common: &Common) -> Option<u8> {
     let mut status = None;
     if !common.json
         && let Some(diff) = outcome.diff.as_deref()

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use hotcell_guard::{Finding, Report, Severity};
-use hotcell_sandbox::outcome::{Cause, Outcome};
+use hotcell_report::RunReport;
+use hotcell_sandbox::outcome::Cause;
 use hotcell_sandbox::text::printable;
 
 use crate::args::Common;
@@ -202,7 +203,7 @@ pub fn on_disk(roots: &[PathBuf]) -> impl Fn(&str) -> Option<String> {
 }
 
 /// Shows on standard error why something was not run.
-pub fn frames_of(outcome: &Outcome, roots: &[&Path], common: &Common) {
+pub fn frames_of(outcome: &RunReport, roots: &[&Path], common: &Common) {
     if outcome.cause != Cause::Quarantined || common.json || common.quiet {
         return;
     }

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 
+use hotcell_report::RunReport;
 use hotcell_review::guard::Passed;
 use hotcell_sandbox::Bytes;
-use hotcell_sandbox::outcome::{Cause, Limit, Outcome};
+use hotcell_sandbox::outcome::{Cause, Limit};
 use hotcell_sandbox::units::format_duration;
 use hotcell_state::report::printable;
 
@@ -50,7 +51,7 @@ pub fn guard(passed: Option<&Passed>, common: &Common) {
 }
 
 /// Reports how a run ended.
-pub fn after_run(outcome: &Outcome, id: &str, common: &Common) {
+pub fn after_run(outcome: &RunReport, id: &str, common: &Common) {
     if common.json {
         // The JSON object contains all of it.
         return;
@@ -72,12 +73,12 @@ pub fn after_run(outcome: &Outcome, id: &str, common: &Common) {
     }
 }
 
-fn ran(outcome: &Outcome) -> bool {
+fn ran(outcome: &RunReport) -> bool {
     outcome.usage.wall_us.is_some()
 }
 
 /// The reason for the end, unless the program ended by itself.
-fn ending(outcome: &Outcome) -> Option<String> {
+fn ending(outcome: &RunReport) -> Option<String> {
     let reason = outcome.reason.clone().unwrap_or_default();
     Some(match outcome.cause {
         // An exit has a reason only if a compiler made no program.
@@ -94,7 +95,7 @@ fn ending(outcome: &Outcome) -> Option<String> {
 
 /// Limits that were reached without ending the run: they are often the reason for messages of the program,
 /// such as "can't start new thread".
-fn limits(outcome: &Outcome) -> Vec<String> {
+fn limits(outcome: &RunReport) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for hit in outcome.limits_hit.iter().filter(|hit| cause_of(hit.limit) != outcome.cause) {
         let line = limit_line(hit.limit, hit.value);
@@ -133,7 +134,7 @@ fn limit_line(limit: Limit, value: u64) -> String {
 }
 
 /// Operations that were denied, one line for each kind.
-fn denials(outcome: &Outcome) -> Vec<String> {
+fn denials(outcome: &RunReport) -> Vec<String> {
     let mut kinds: Vec<(String, &str, u64)> = Vec::new();
     for denial in &outcome.denials {
         let what = match denial.layer.as_str() {
@@ -162,7 +163,7 @@ fn denials(outcome: &Outcome) -> Vec<String> {
 }
 
 /// The summary line after a run.
-pub fn summary(outcome: &Outcome, id: &str) -> String {
+pub fn summary(outcome: &RunReport, id: &str) -> String {
     let mut parts = vec![match (outcome.cause, outcome.exit_code) {
         (Cause::Exited, Some(code)) => format!("exited with {code}"),
         (cause, _) => name(cause),
@@ -214,7 +215,7 @@ mod tests {
 
     #[test]
     fn denials_in_words() {
-        let mut outcome = Outcome::without_a_run(Cause::Exited, "");
+        let mut outcome = RunReport::without_a_run(Cause::Exited, "");
         outcome.denials = vec![
             denial("seccomp", "ptrace", "0x1", 2),
             denial("seccomp", "ptrace", "0x2", 1),
@@ -230,7 +231,7 @@ mod tests {
 
     #[test]
     fn reached_limits_name_their_option_once() {
-        let mut outcome = Outcome::without_a_run(Cause::WallLimit, "");
+        let mut outcome = RunReport::without_a_run(Cause::WallLimit, "");
         let hit = |limit, value| LimitHit { limit, value, at_us: 1, evidence: Evidence::Kernel };
         outcome.limits_hit = vec![
             hit(Limit::Processes, 4),

@@ -235,8 +235,8 @@ mod tests {
                         4 => entry.action.push('x'),
                         5 => entry.subject.push('x'),
                         6 => entry.detail.push('x'),
-                        7 => entry.prev = hex::encode(&[7; 32]),
-                        _ => entry.hash = hex::encode(&[7; 32]),
+                        7 => entry.prev = hex::encode([7; 32]),
+                        _ => entry.hash = hex::encode([7; 32]),
                     }
                 }
                 1 => drop(bad.remove(at)),

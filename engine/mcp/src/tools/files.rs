@@ -1,7 +1,7 @@
 //! Tools for workspaces.
 
 use base64::Engine as _;
-use hotcell_sandbox::outcome::{Change, Mark};
+use hotcell_report::{Change, Mark};
 use hotcell_server::{Caller, Live};
 use hotcell_state::report::{Code, ErrorReport};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Resource};

@@ -1,6 +1,6 @@
 //! Answers of the tools: the types of their structured content.
 
-use hotcell_sandbox::Outcome;
+use hotcell_report::RunReport;
 use hotcell_testing::TestReport;
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
@@ -10,7 +10,7 @@ use crate::approvals::Needed;
 
 /// Schema of a run of a program: its id and status, and the fields of `hotcell.outcome/1` when it has ended.
 pub fn run() -> Schema {
-    of_a_run(super::brief::<Outcome>(1))
+    of_a_run(super::brief::<RunReport>(1))
 }
 
 /// Schema of a run of tests: its id and status, and the fields of `hotcell.test_report/1` when it has ended.

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use hotcell_config::network::NetworkSetting;
 use hotcell_config::{Configuration, EnvSetting, Settings};
 use hotcell_egress::AllowList;
-use hotcell_sandbox::outcome::{Cause, Outcome, Output};
+use hotcell_report::RunReport;
+use hotcell_sandbox::outcome::{Cause, Output};
 use hotcell_sandbox::policy::{PROJECT, Stdin};
 use hotcell_sandbox::{BoxFuture, Bytes, Chunk, Limits, Running, Spawn};
 use hotcell_state::caller::Caller;
@@ -155,7 +156,7 @@ impl CommandRequest {
                 let held = leave.clone();
                 let is_same = Arc::ptr_eq(&now, &asked_under);
                 let prepare = move || {
-                    let refused = |why: String| Box::new(Outcome::without_a_run(Cause::Refused, why));
+                    let refused = |why: String| Box::new(RunReport::without_a_run(Cause::Refused, why));
                     held.named().map_err(refused)?;
                     // The operator's configuration changed while the run waited: it starts under the new one.
                     let merged = if is_same {
@@ -174,7 +175,7 @@ impl CommandRequest {
                     if quick && is_same { Ok(prepare()) } else { tokio::task::spawn_blocking(prepare).await };
                 let mut outcome = match prepared {
                     Err(e) => {
-                        Outcome::without_a_run(Cause::Internal, format!("the run was not prepared: {e}"))
+                        RunReport::without_a_run(Cause::Internal, format!("the run was not prepared: {e}"))
                     }
                     Ok(Err(outcome)) => match language {
                         Some(language) => unable(*outcome, language),
@@ -189,11 +190,11 @@ impl CommandRequest {
                         }
                         let spawn: &dyn Spawn = &desk.pool;
                         let stop = stopped(&desk, &leave);
-                        let report = execute(spawn, &mut prepared, &mut Shown(&desk), stop).await;
-                        if let Some(error) = report.changes_error {
+                        let executed = execute(spawn, &mut prepared, &mut Shown(&desk), stop).await;
+                        if let Some(error) = executed.changes_error {
                             tracing::info!(target: "hotcell_contents", "what a run changed cannot be told: {error}");
                         }
-                        let mut outcome = report.outcome;
+                        let mut outcome = executed.report;
                         // The registry has the output.
                         (outcome.stdout, outcome.stderr) = (Output::default(), Output::default());
                         outcome
@@ -269,7 +270,7 @@ async fn stopped(desk: &RunContext, leave: &NetworkPermit) -> Option<&'static st
 }
 
 /// Outcome for a caller when a language cannot be run, without host paths.
-fn unable(mut outcome: Outcome, language: Language) -> Outcome {
+fn unable(mut outcome: RunReport, language: Language) -> RunReport {
     // The guard's reader failed.
     if outcome.scan.is_some() {
         return outcome;
@@ -285,7 +286,7 @@ fn unable(mut outcome: Outcome, language: Language) -> Outcome {
 }
 
 /// Outcome for a caller when a lookup failed: with the caller's own words, and without host paths.
-pub fn without_host_paths(mut outcome: Outcome, argv: &[String]) -> Outcome {
+pub fn without_host_paths(mut outcome: RunReport, argv: &[String]) -> RunReport {
     if outcome.scan.is_some() {
         return outcome;
     }

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use hotcell_config::Configuration;
 use hotcell_guard::quarantine::Channel;
+use hotcell_report::RunReport;
 use hotcell_sandbox::Limits;
-use hotcell_sandbox::outcome::{Cause, Outcome};
+use hotcell_sandbox::outcome::Cause;
 use hotcell_sandbox::profile::{LimitSettings, Span};
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_state::state::StateChoice;
@@ -178,13 +179,13 @@ fn in_words_of_the_tool(report: &ErrorReport) -> String {
 
 fn over(suite: &Found) -> TestReport {
     let why = "the time of the whole run was over before this suite began; give more time, or run it alone by its folder as filter";
-    TestReport { verdict: Verdict::Limit, ..unrun(suite, Outcome::without_a_run(Cause::WallLimit, why)) }
+    TestReport { verdict: Verdict::Limit, ..unrun(suite, RunReport::without_a_run(Cause::WallLimit, why)) }
 }
 
-fn unrun(suite: &Found, outcome: Outcome) -> TestReport {
+fn unrun(suite: &Found, outcome: RunReport) -> TestReport {
     TestReport::without_a_run(suite.framework.name(), Vec::new(), outcome)
 }
 
 pub fn refused(why: impl Into<String>) -> TestReport {
-    TestReport::without_a_run("", Vec::new(), Outcome::without_a_run(Cause::Refused, why))
+    TestReport::without_a_run("", Vec::new(), RunReport::without_a_run(Cause::Refused, why))
 }

@@ -14,7 +14,8 @@ use std::time::{Duration, SystemTime};
 
 use hotcell_guard::Verdict;
 use hotcell_guard::quarantine::State as ItemState;
-use hotcell_sandbox::outcome::{Cause, Outcome};
+use hotcell_report::RunReport;
+use hotcell_sandbox::outcome::Cause;
 
 use process::Process;
 use text::{Family, Kind, Sample, number};
@@ -183,7 +184,7 @@ fn float(count: u64) -> f64 {
 
 impl Metrics {
     /// Counts a finished run; `took` is its duration, if it started.
-    pub fn run_ended(&self, outcome: &Outcome, took: Option<Duration>) {
+    pub fn run_ended(&self, outcome: &RunReport, took: Option<Duration>) {
         if let Some(at) = CAUSES.iter().position(|(cause, _)| *cause == outcome.cause) {
             one(&self.runs[at]);
         }
@@ -349,10 +350,10 @@ mod tests {
     #[test]
     fn metrics_count_every_event() {
         let metrics = Metrics::default();
-        let mut outcome = Outcome::without_a_run(Cause::Quarantined, "x");
+        let mut outcome = RunReport::without_a_run(Cause::Quarantined, "x");
         outcome.scan = Some(serde_json::json!({ "verdict": "quarantine" }));
         metrics.run_ended(&outcome, None);
-        let ended = Outcome::without_a_run(Cause::Exited, "x");
+        let ended = RunReport::without_a_run(Cause::Exited, "x");
         for millis in [1, 30, 1_000_000] {
             metrics.run_ended(&ended, Some(Duration::from_millis(millis)));
         }

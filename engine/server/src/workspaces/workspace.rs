@@ -5,8 +5,8 @@ use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use hotcell_report::{Change, Marked};
 use hotcell_review::approvals::{Approvals, RequestStatus};
-use hotcell_sandbox::outcome::{Change, Marked};
 use hotcell_state::caller::Caller;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_verbs::pinned::PinnedWorkspace;

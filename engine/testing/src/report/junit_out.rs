@@ -1,6 +1,7 @@
 //! Converts a report to JUnit XML for other programs. <https://llg.cubic.org/docs/junit/>
 
-use hotcell_sandbox::outcome::{Cause, Outcome};
+use hotcell_report::RunReport;
+use hotcell_sandbox::outcome::Cause;
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event};
 
@@ -31,7 +32,7 @@ pub fn junit(report: &TestReport) -> std::io::Result<Vec<u8>> {
 /// # Errors
 /// When the XML writer fails; it writes to memory.
 pub fn failure(reason: &str) -> std::io::Result<Vec<u8>> {
-    let outcome = Outcome::without_a_run(Cause::Refused, reason);
+    let outcome = RunReport::without_a_run(Cause::Refused, reason);
     junit(&TestReport::without_a_run("hotcell", Vec::new(), outcome))
 }
 
@@ -304,7 +305,7 @@ pub(crate) mod tests {
     }
 
     pub fn report(verdict: Verdict, statuses: &[Status], reason: Option<&str>) -> TestReport {
-        let outcome = Outcome::without_a_run(Cause::Exited, "so");
+        let outcome = RunReport::without_a_run(Cause::Exited, "so");
         let cases: Vec<Case> = statuses.iter().map(|status| case(*status)).collect();
         let totals = Totals::of(&cases, &outcome);
         let reason = reason.map(str::to_owned);

@@ -76,10 +76,11 @@ mod tests {
     use crate::case::Case;
     use crate::report::Totals;
     use crate::report::verdict::Verdict;
-    use hotcell_sandbox::{Cause, Outcome};
+    use hotcell_report::RunReport;
+    use hotcell_sandbox::Cause;
 
     fn run(verdict: Verdict, cases: &[(&str, Status)]) -> TestReport {
-        let outcome = Outcome::without_a_run(Cause::Exited, "");
+        let outcome = RunReport::without_a_run(Cause::Exited, "");
         let cases: Vec<_> = cases
             .iter()
             .map(|(id, status)| Case {

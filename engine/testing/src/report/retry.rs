@@ -192,7 +192,7 @@ impl Retries {
     }
 }
 
-fn run_without_cases(outcome: hotcell_sandbox::Outcome, old: &TestReport) -> TestReport {
+fn run_without_cases(outcome: hotcell_report::RunReport, old: &TestReport) -> TestReport {
     TestReport { outcome, cases: Vec::new(), coverage: None, ..old.clone() }
 }
 

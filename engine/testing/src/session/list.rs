@@ -1,6 +1,7 @@
 //! Lists the tests that a framework would run, by starting it in a mode that runs none.
 
-use hotcell_sandbox::{Cause, Chunk, Outcome, Spawn};
+use hotcell_report::RunReport;
+use hotcell_sandbox::{Cause, Chunk, Spawn};
 
 use super::{Progress, Session};
 use crate::case::{MAX_CASES, MAX_NAME_BYTES, Status};
@@ -24,7 +25,7 @@ pub struct Listed {
     /// Ids, each once, in the framework's order.
     pub ids: Vec<String>,
     /// Outcome of the framework's run.
-    pub outcome: Outcome,
+    pub outcome: RunReport,
 }
 
 impl Session {
@@ -56,13 +57,13 @@ impl Session {
         let broken = live.seen().iter().any(|seen| seen.status == Some(Status::Errored));
         let text = String::from_utf8_lossy(&printed);
         match ids(self.framework.name(), files.as_deref(), &live, &text) {
-            Some(ids) if fine && !broken => Ok(Listed { ids, outcome }),
-            _ => Err(Box::new(self.unlisted(&live, outcome))),
+            Some(ids) if fine && !broken => Ok(Listed { ids, outcome: outcome.into() }),
+            _ => Err(Box::new(self.unlisted(&live, outcome.into()))),
         }
     }
 
     /// Why there is no list.
-    fn unlisted(&self, live: &LiveLog, outcome: Outcome) -> TestReport {
+    fn unlisted(&self, live: &LiveLog, outcome: RunReport) -> TestReport {
         let name = self.framework.name();
         let program = self.program();
         let command = self.policy.job.argv.iter().map(|a| a.to_string_lossy().into_owned()).collect();

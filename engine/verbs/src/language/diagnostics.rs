@@ -3,7 +3,7 @@
 
 mod psql;
 
-use hotcell_sandbox::outcome::{Diagnostic, Severity};
+use hotcell_report::{Diagnostic, Severity};
 use serde::Deserialize;
 
 use super::{Compiler, outside_name};

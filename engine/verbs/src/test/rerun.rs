@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, PoisonError};
 
-use hotcell_sandbox::outcome::{Cause, Outcome};
+use hotcell_report::RunReport;
+use hotcell_sandbox::outcome::Cause;
 use hotcell_sandbox::policy::{Confinement, Policy};
 use hotcell_sandbox::{Changed, Spawn};
 use hotcell_testing::build_args;
@@ -83,7 +84,7 @@ impl PreparedTest {
     /// Report of a run that could not begin.
     pub fn unwritten(&self, error: &std::io::Error) -> TestReport {
         let why = format!("hotcell's own files for the run cannot be written: {error}; make room in TMPDIR");
-        let outcome = Outcome::without_a_run(Cause::Refused, why);
+        let outcome = RunReport::without_a_run(Cause::Refused, why);
         TestReport::without_a_run(self.framework.name(), Vec::new(), outcome)
     }
 

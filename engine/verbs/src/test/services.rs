@@ -128,7 +128,7 @@ impl Beside {
                 interpreter.path.clone_from(program);
             }
         }
-        let Outcome { cause, exit_code, stderr, .. } = &report.outcome;
+        let Outcome { cause, exit_code, stderr, .. } = &*report.outcome;
         if *cause != Cause::Exited || *exit_code != Some(NOT_BEGUN_STATUS) || !report.cases.is_empty() {
             return;
         }

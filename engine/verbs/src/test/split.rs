@@ -56,7 +56,7 @@ impl PreparedTest {
                 "part {number} of {of} has more names than a command line of {} takes: use more parts",
                 self.framework.name()
             );
-            let outcome = hotcell_sandbox::Outcome::without_a_run(hotcell_sandbox::Cause::Refused, why);
+            let outcome = hotcell_report::RunReport::without_a_run(hotcell_sandbox::Cause::Refused, why);
             Box::new(TestReport::without_a_run(self.framework.name(), Vec::new(), outcome))
         })?;
         self.with_project(|project| self.build_as_asked(project, &mut part.command));
@@ -80,7 +80,7 @@ impl PreparedTest {
         let command = self.with_project(|project| chosen::listing(self.framework, &self.selection, project));
         let Some(mut command) = command.flatten() else {
             let why = unsplit(self.framework.name(), "--list").to_string();
-            let outcome = hotcell_sandbox::Outcome::without_a_run(hotcell_sandbox::Cause::Refused, why);
+            let outcome = hotcell_report::RunReport::without_a_run(hotcell_sandbox::Cause::Refused, why);
             return Err(Box::new(TestReport::without_a_run(self.framework.name(), Vec::new(), outcome)));
         };
         self.with_project(|project| self.build_as_asked(project, &mut command));

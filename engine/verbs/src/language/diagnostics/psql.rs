@@ -1,9 +1,8 @@
 //! Parses psql's messages about a file: `psql:FILE:LINE: ERROR:  MESSAGE`, followed by the place in the
 //! statement.
 
-use hotcell_sandbox::outcome::{Diagnostic, Severity};
-
 use super::{MAX_DIAGNOSTICS, split_place};
+use hotcell_report::{Diagnostic, Severity};
 
 /// Maximum size of a source in which places are searched, in bytes; below, how much is searched above the end
 /// of a statement.
