@@ -24,6 +24,7 @@ mod bench;
 mod cache;
 mod doctor;
 mod image;
+mod init;
 mod jobs;
 mod mcp;
 mod receipt;
@@ -34,6 +35,7 @@ pub use bench::BenchArgs;
 pub use cache::CacheCommand;
 pub use doctor::DoctorArgs;
 pub use image::ImageCommand;
+pub use init::InitArgs;
 pub use jobs::{COBERTURA, JobArgs};
 pub use mcp::{
     CheckArgs, HttpAddress, InstallArgs, McpCommand, PlaceArgs, ServersCommand, UninstallArgs, WrapArgs,
@@ -183,6 +185,8 @@ pub enum Command {
     },
     /// Let agents save, run and test code here: an MCP server
     Mcp(McpArgs),
+    /// Write a configuration that explains every setting, and set up the MCP clients of this host
+    Init(InitArgs),
     /// Keep sandboxes ready for run and test of the same user
     Serve(ServeArgs),
     /// Print completions for a shell

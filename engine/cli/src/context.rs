@@ -7,7 +7,7 @@ use anyhow::Context;
 use hotcell_config::{Configuration, Places};
 use hotcell_guard::quarantine::Channel;
 use hotcell_scanning::session::ScanState;
-use hotcell_state::report::ErrorReport;
+use hotcell_state::report::{Code, ErrorReport};
 use hotcell_state::state::StateChoice;
 use nix::sys::resource::{Resource, getrlimit};
 
@@ -50,6 +50,21 @@ pub fn folder(name: &str) -> Option<PathBuf> {
 
 pub fn current_folder() -> PathBuf {
     std::env::current_dir().unwrap_or_else(|_| "/".into())
+}
+
+/// Path of the operator's configuration, which may not exist.
+///
+/// # Errors
+/// [`ErrorReport`] when none is named and there is no home folder.
+pub fn configuration_file(common: &Common) -> Result<PathBuf, ErrorReport> {
+    let named = common.config.clone().or_else(|| folder("HOTCELL_CONFIG"));
+    match named.filter(|path| !path.as_os_str().is_empty()) {
+        Some(named) => Ok(current_folder().join(named)),
+        None => Places::usual(folder("XDG_CONFIG_HOME"), folder("HOME")).ok_or_else(|| {
+            let why = "HOME is not set, so there is no configuration to write";
+            ErrorReport::new(Code::Configuration, why).field("HOME").hint("name one with --config")
+        }),
+    }
 }
 
 /// Reads the configuration; `project` is the folder whose own file is included.

@@ -15,6 +15,7 @@ mod deps;
 mod doctor;
 mod exit;
 mod image;
+mod init;
 mod mask;
 mod mcp;
 mod quarantine;
@@ -129,6 +130,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Command::Receipt { command } => Ok(receipt::receipt(&common, &command)),
         Command::Schema { name } => Ok(schema::schema(&name, common.json)),
         Command::Mcp(args) => mcp::mcp(&common, args),
+        Command::Init(args) => Ok(init::init(&common, &args)),
         Command::Serve(args) => serve::serve(&common, &args),
         Command::Completions { shell } => {
             let mut text = Vec::new();

@@ -7,10 +7,10 @@ use hotcell_verbs::workspaces;
 
 use crate::mcp::{check, install, servers};
 use crate::quote;
-use crate::{exit, receipt, serve, test_list, usage};
+use crate::{exit, init, receipt, serve, test_list, usage};
 
 /// Outputs with a JSON Schema.
-const SCHEMAS: [&str; 26] = [
+const SCHEMAS: [&str; 27] = [
     "outcome",
     "test_report",
     "test_list",
@@ -32,6 +32,7 @@ const SCHEMAS: [&str; 26] = [
     "doctor",
     "attacks",
     "bench",
+    "init",
     "mcp_install",
     "mcp_check",
     "mcp_servers",
@@ -78,6 +79,7 @@ pub fn schema(name: &str, json: bool) -> u8 {
         "doctor" => (schemars::schema_for!(doctor::Doctor), doctor::SCHEMA),
         "attacks" => (schemars::schema_for!(hotcell_proof::report::Report), hotcell_proof::report::SCHEMA),
         "bench" => (schemars::schema_for!(hotcell_bench::Report), hotcell_bench::report::SCHEMA),
+        "init" => (schemars::schema_for!(init::Initialized), init::SCHEMA),
         "mcp_install" => (schemars::schema_for!(install::Installed), install::SCHEMA),
         "mcp_check" => (schemars::schema_for!(check::Checked), check::SCHEMA),
         "mcp_servers" => (schemars::schema_for!(servers::ServerList), servers::SCHEMA),

@@ -78,6 +78,7 @@ const NAMES: [(&[&str], Form); 7] = [
             "N",
             "NAME",
             "NAME[=VALUE]",
+            "NAME,…",
             "NAME|COMMAND",
             "NUMBERS",
             "PEERS|none",

@@ -393,6 +393,20 @@ impl Client {
         }
     }
 
+    /// Whether the client seems to be installed here: its file or its own folder of settings exists, or one of
+    /// its [`programs`](Self::programs) is in a folder of `path`. `exists` tells whether a path exists.
+    #[must_use]
+    pub fn is_found(self, places: &Places, path: &[PathBuf], exists: impl Fn(&Path) -> bool) -> bool {
+        let shared = [places.config(), places.home.clone()];
+        let is_shared = |folder: &Path| shared.iter().any(|place| place.as_deref() == Some(folder));
+        let settings = self.file(false, places, &exists).is_some_and(|file| {
+            // Below the folders that all programs share; elsewhere the folder that holds the file.
+            let own = file.ancestors().find(|at| at.parent().is_some_and(is_shared));
+            exists(&file) || own.or(file.parent()).is_some_and(&exists)
+        });
+        settings || path.iter().any(|dir| self.programs().iter().any(|name| exists(&dir.join(name))))
+    }
+
     /// Another file in the same folder that the client also reads and merges with the first.
     #[must_use]
     pub fn beside(self, file: &Path) -> Option<PathBuf> {

@@ -12,6 +12,7 @@
 //! | `asked_by` | who is asked for approvals |
 //! | [`tools`] | upper limits for plugins |
 //! | [`sources`] | where the sources are read |
+//! | [`template`] | text of a new file |
 //! | [`mod@merge`] | all sources merged into one policy, a pure function |
 
 #![forbid(unsafe_code)]
@@ -24,6 +25,7 @@ pub mod network;
 pub mod policies;
 pub mod settings;
 pub mod sources;
+pub mod template;
 pub mod tools;
 pub mod typed;
 
@@ -33,4 +35,5 @@ pub use merge::{Merged, Widening, merge};
 pub use settings::SECRET;
 pub use settings::{EnvSetting, McpSettings, PoolSettings, QuarantineSettings, Settings, parse_layers};
 pub use sources::{Configuration, PROJECT_FILE, Places, ProjectFile, find_profile, of_file, of_profile};
+pub use template::TEMPLATE;
 pub use tools::ToolSettings;

@@ -220,7 +220,8 @@ struct Written {
     policies_path: Option<PathBuf>,
 }
 
-const KEYS: &[Key] = &[
+/// The keys of a configuration file.
+pub(crate) const KEYS: &[Key] = &[
     Key::value("profile"),
     Key::value("state"),
     Key::value("network"),

@@ -364,12 +364,25 @@ impl Call {
 
     /// Runs the command to its end in a terminal of its own; returns everything that it shows there.
     #[must_use]
-    pub fn in_a_terminal(mut self) -> String {
+    pub fn in_a_terminal(self) -> String {
+        self.with_terminal(None)
+    }
+
+    /// Like [`Self::in_a_terminal`], with standard input there too, on which this was typed ahead.
+    #[must_use]
+    pub fn typed_in_a_terminal(self, typed: &str) -> String {
+        self.with_terminal(Some(typed))
+    }
+
+    fn with_terminal(mut self, typed: Option<&str>) -> String {
         let terminal = nix::pty::openpty(None, None).expect("a pseudo terminal");
         let side = || Stdio::from(terminal.slave.try_clone().expect("a descriptor"));
-        self.command.env("TERM", "xterm-256color").stdin(Stdio::null()).stdout(side()).stderr(side());
+        let mut keyboard = std::fs::File::from(terminal.master.try_clone().expect("a descriptor"));
+        keyboard.write_all(typed.unwrap_or_default().as_bytes()).expect("the terminal has room");
+        let input = if typed.is_some() { side() } else { Stdio::null() };
+        self.command.env("TERM", "xterm-256color").stdin(input).stdout(side()).stderr(side());
         let mut child = self.command.spawn().expect("hotcell starts");
-        drop((self.command, terminal.slave));
+        drop((self.command, terminal.slave, keyboard));
         let (mut shown, mut reader) = (Vec::new(), std::fs::File::from(terminal.master));
         // EIO means that the other side is closed.
         let _ = std::io::Read::read_to_end(&mut reader, &mut shown);

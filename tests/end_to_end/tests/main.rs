@@ -16,6 +16,7 @@ mod guard;
 mod history;
 mod image_build;
 mod images;
+mod init;
 mod integrations;
 mod interface;
 mod jobs;

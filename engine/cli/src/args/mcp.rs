@@ -196,7 +196,7 @@ pub struct CheckArgs {
 }
 
 /// Parses the name of a client.
-fn client() -> impl TypedValueParser<Value = Client> {
+pub(super) fn client() -> impl TypedValueParser<Value = Client> {
     let names = Client::ALL.map(|client| PossibleValue::new(client.name()).help(client.kind().title));
     PossibleValuesParser::new(names).try_map(|name| Client::named(&name).ok_or("no such client"))
 }

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use hotcell_clients::file;
 use hotcell_clients::file::Change;
-use hotcell_config::{Places, Settings};
+use hotcell_config::Settings;
 use hotcell_state::report::{Code, ErrorReport};
 use toml_edit::{Array, DocumentMut, Item, Table, value};
 
 use crate::args::Common;
-use crate::context::{configuration, current_folder, folder as variable, state};
+use crate::context::{configuration, configuration_file, current_folder, folder as variable, state};
 use crate::terminal::notes;
 
 fn refused(folder: &Path, why: &str, hint: &str) -> ErrorReport {
@@ -75,15 +75,7 @@ pub fn allowing(common: &Common, folder: &Path) -> Result<Allowing, ErrorReport>
     let real = check(common, folder)?;
     let text =
         real.to_str().ok_or_else(|| refused(&real, "is not UTF-8", "a configuration cannot name it"))?;
-    let named =
-        common.config.clone().or_else(|| variable("HOTCELL_CONFIG").filter(|p| !p.as_os_str().is_empty()));
-    let path = match named {
-        Some(named) => current_folder().join(named),
-        None => Places::usual(variable("XDG_CONFIG_HOME"), variable("HOME")).ok_or_else(|| {
-            let why = "HOME is not set, so there is no configuration to write";
-            ErrorReport::new(Code::Configuration, why).field("HOME").hint("name one with --config")
-        })?,
-    };
+    let path = configuration_file(common)?;
     let original = file::read(&path)?;
     let old = original.as_ref().map(file::Original::text).unwrap_or_default();
     let bad = |why: String| {

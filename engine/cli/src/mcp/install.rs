@@ -88,66 +88,19 @@ pub fn install(common: &Common, args: &InstallArgs) -> Result<u8, ErrorReport> {
     if let Some(server) = &args.wrap {
         return wrap_entry::change(common, args.client, &args.place, server, false);
     }
-    let (client, name) = (args.client, args.place.name.as_str());
-    let entry = ours(common, args.place.project)?;
-    let place = place(client, &args.place)?;
-    let allowing = args.folder.as_ref().map(|folder| folder::allowing(common, folder)).transpose()?;
-    let mut done = Installed {
-        schema: SCHEMA.to_owned(),
-        client,
-        file: place.path.display().to_string(),
-        name: name.to_owned(),
-        action: Action::Printed,
-        entry: Some(entry.clone()),
-        text: String::new(),
-        backup: None,
-        next: client.kind().then.to_owned(),
-        page: client.kind().page.to_owned(),
-        allowed: None,
-    };
+    let mut plan = Plan::of(common, args)?;
     if args.print {
-        done.text =
-            client.with(None, name, &entry, false).map_err(|p| told(&p, client, &place.path, &args.place))?;
-        return Ok(say(common, &done, &args.place));
+        return Ok(say(common, &plan.done, &args.place));
     }
-    let original = place.read()?;
-    let old = original.as_ref().map(file::Original::text);
-    let new = client
-        .with(old, name, &entry, args.replace)
-        .map_err(|p| told(&p, client, &place.path, &args.place))?;
-    let was = old.is_some_and(|old| client.read(old, name).is_ok());
-    done.action = match was {
-        _ if old == Some(new.as_str()) => Action::Unchanged,
-        true => Action::Replaced,
-        false => Action::Added,
-    };
-    let change = Change { path: place.path.clone(), original, new, shared: args.place.project };
-    done.text = if change.is_nothing() { String::new() } else { change.diff() };
-    done.allowed = allowing.as_ref().map(|allowing| Allowed {
-        folder: allowing.folder.clone(),
-        file: allowing.change.path.display().to_string(),
-        text: if allowing.change.is_nothing() { String::new() } else { allowing.change.diff() },
-        backup: None,
-    });
     // Nothing is written that a person could not see.
     if !common.json {
-        let allowed = done.allowed.as_ref().map_or("", |allowed| allowed.text.as_str());
-        show(&(done.text.clone() + allowed), true).map_err(|e| unseen(&e))?;
+        let allowed = plan.done.allowed.as_ref().map_or("", |allowed| allowed.text.as_str());
+        show(&(plan.done.text.clone() + allowed), true).map_err(|e| unseen(&e))?;
     }
-    let kept = change.make()?;
-    done.backup = kept.as_ref().map(|p| p.display().to_string());
-    let back = || drop(change.take_back(kept.as_deref()));
-    if let (Some(allowing), Some(allowed)) = (&allowing, &mut done.allowed) {
-        // Both or nothing.
-        let kept = allowing.change.make().inspect_err(|_| back())?;
-        allowed.backup = kept.map(|p| p.display().to_string());
-    }
+    plan.make()?;
     if common.json {
-        exit::print_json(&done).map_err(|e| {
-            if let (Some(allowing), Some(allowed)) = (&allowing, &done.allowed) {
-                let _ = allowing.change.take_back(allowed.backup.as_deref().map(Path::new));
-            }
-            back();
+        exit::print_json(&plan.done).map_err(|e| {
+            plan.take_back();
             unseen(&e)
         })?;
     } else if !common.quiet {
@@ -156,12 +109,100 @@ pub fn install(common: &Common, args: &InstallArgs) -> Result<u8, ErrorReport> {
                 "there is no hotcell on your PATH, by which this entry starts it: put a link to it into a folder of PATH",
             );
         }
-        tell(&done, &args.place);
-        if let (Some(allowing), Some(allowed)) = (&allowing, &done.allowed) {
+        tell(&plan.done, &args.place);
+        if let (Some(allowing), Some(allowed)) = (&plan.allowing, &plan.done.allowed) {
             folder::tell(allowing, allowed.backup.as_deref());
         }
     }
     Ok(0)
+}
+
+/// Adds the entry without printing anything.
+///
+/// # Errors
+/// See [`install`].
+pub fn set_up(common: &Common, args: &InstallArgs) -> Result<Installed, ErrorReport> {
+    let mut plan = Plan::of(common, args)?;
+    plan.make()?;
+    Ok(plan.done)
+}
+
+/// Changes of an installation.
+struct Plan {
+    /// The report; the backups are missing until the changes are made.
+    done: Installed,
+    /// The change of the client's file; `None` when the text is only printed.
+    change: Option<Change>,
+    /// The change of the operator's configuration.
+    allowing: Option<folder::Allowing>,
+}
+
+impl Plan {
+    /// Reads the files. Nothing is written.
+    fn of(common: &Common, args: &InstallArgs) -> Result<Self, ErrorReport> {
+        let (client, name) = (args.client, args.place.name.as_str());
+        let entry = ours(common, args.place.project)?;
+        let place = place(client, &args.place)?;
+        let allowing = args.folder.as_ref().map(|folder| folder::allowing(common, folder)).transpose()?;
+        let mut done = Installed {
+            schema: SCHEMA.to_owned(),
+            client,
+            file: place.path.display().to_string(),
+            name: name.to_owned(),
+            action: Action::Printed,
+            entry: Some(entry.clone()),
+            text: String::new(),
+            backup: None,
+            next: client.kind().then.to_owned(),
+            page: client.kind().page.to_owned(),
+            allowed: None,
+        };
+        let problem = |p: Problem| told(&p, client, &place.path, &args.place);
+        if args.print {
+            done.text = client.with(None, name, &entry, false).map_err(problem)?;
+            return Ok(Self { done, change: None, allowing });
+        }
+        let original = place.read()?;
+        let old = original.as_ref().map(file::Original::text);
+        let new = client.with(old, name, &entry, args.replace).map_err(problem)?;
+        let was = old.is_some_and(|old| client.read(old, name).is_ok());
+        done.action = match was {
+            _ if old == Some(new.as_str()) => Action::Unchanged,
+            true => Action::Replaced,
+            false => Action::Added,
+        };
+        let change = Change { path: place.path.clone(), original, new, shared: args.place.project };
+        done.text = if change.is_nothing() { String::new() } else { change.diff() };
+        done.allowed = allowing.as_ref().map(|allowing| Allowed {
+            folder: allowing.folder.clone(),
+            file: allowing.change.path.display().to_string(),
+            text: if allowing.change.is_nothing() { String::new() } else { allowing.change.diff() },
+            backup: None,
+        });
+        Ok(Self { done, change: Some(change), allowing })
+    }
+
+    /// Writes both changes or nothing.
+    fn make(&mut self) -> Result<(), ErrorReport> {
+        let Some(change) = &self.change else { return Ok(()) };
+        let kept = change.make()?;
+        if let (Some(allowing), Some(allowed)) = (&self.allowing, &mut self.done.allowed) {
+            let other = allowing.change.make().inspect_err(|_| drop(change.take_back(kept.as_deref())))?;
+            allowed.backup = other.map(|p| p.display().to_string());
+        }
+        self.done.backup = kept.map(|p| p.display().to_string());
+        Ok(())
+    }
+
+    /// Takes back what [`Self::make`] did.
+    fn take_back(&self) {
+        if let (Some(allowing), Some(allowed)) = (&self.allowing, &self.done.allowed) {
+            let _ = allowing.change.take_back(allowed.backup.as_deref().map(Path::new));
+        }
+        if let Some(change) = &self.change {
+            let _ = change.take_back(self.done.backup.as_deref().map(Path::new));
+        }
+    }
 }
 
 /// A change that nobody could read is not made.
