@@ -194,6 +194,15 @@ pub enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Print the manual page of a command, for `man -l -`
+    Man {
+        /// The command, such as runs show [default: hotcell itself]
+        #[arg(conflicts_with = "dir")]
+        command: Vec<String>,
+        /// Instead, write every page into this folder
+        #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
+        dir: Option<PathBuf>,
+    },
 }
 
 /// Arguments of `hotcell scan`.

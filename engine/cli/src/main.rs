@@ -16,6 +16,7 @@ mod doctor;
 mod exit;
 mod image;
 mod init;
+mod man;
 mod mask;
 mod mcp;
 mod quarantine;
@@ -132,6 +133,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Command::Mcp(args) => mcp::mcp(&common, args),
         Command::Init(args) => Ok(init::init(&common, &args)),
         Command::Serve(args) => serve::serve(&common, &args),
+        Command::Man { command, dir } => Ok(man::man(dir.as_deref(), &command, common.json)),
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "hotcell", &mut text);

@@ -1,4 +1,4 @@
-//! `hotcell init`, as a new user types it.
+//! `hotcell init` and `hotcell man`, as a new user types them.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -58,4 +58,16 @@ fn init_asks_for_each_client_on_a_terminal() {
     // A client that starts hotcell already is no question.
     let shown = user.hotcell(["init"]).typed_in_a_terminal("");
     assert!(!shown.contains('?') && shown.contains("Codex           starts hotcell"), "{shown}");
+}
+
+#[test]
+fn manual_pages_are_written_for_every_command() {
+    let user = User::me();
+    let page = user.hotcell(["man", "runs", "show"]).end().code(0).text();
+    assert!(page.contains("hotcell 0.") && page.contains(".SH OPTIONS"), "{page}");
+    user.hotcell(["man", "--dir", "man"]).end().code(0).silent();
+    for name in ["hotcell.1", "hotcell-run.1", "hotcell-mcp-install.1"] {
+        assert!(read(&user, &format!("work/man/{name}")).starts_with(".ie"), "{name}");
+    }
+    user.hotcell(["man", "rum"]).end().code(125).says("did you mean run?");
 }
