@@ -8,16 +8,17 @@ use hotcell_sandbox::layer::nearest;
 use hotcell_sandbox::profile::{FileError, Key, parse_strict, read_text};
 use serde::Deserialize;
 
-/// The definitions that ship with hotcell, by name.
+/// The definitions that ship with hotcell, by name. Links in the crate's folder, which `cargo package` follows, lead
+/// to those of the repository.
 const BUILT_IN: [(&str, &str); 8] = [
-    ("python", include_str!("../../../sandbox-images/python.toml")),
-    ("node", include_str!("../../../sandbox-images/node.toml")),
-    ("go", include_str!("../../../sandbox-images/go.toml")),
-    ("rust", include_str!("../../../sandbox-images/rust.toml")),
-    ("cpp", include_str!("../../../sandbox-images/cpp.toml")),
-    ("java", include_str!("../../../sandbox-images/java.toml")),
-    ("postgres", include_str!("../../../sandbox-images/postgres.toml")),
-    ("angular", include_str!("../../../sandbox-images/angular.toml")),
+    ("python", include_str!("../definitions/python.toml")),
+    ("node", include_str!("../definitions/node.toml")),
+    ("go", include_str!("../definitions/go.toml")),
+    ("rust", include_str!("../definitions/rust.toml")),
+    ("cpp", include_str!("../definitions/cpp.toml")),
+    ("java", include_str!("../definitions/java.toml")),
+    ("postgres", include_str!("../definitions/postgres.toml")),
+    ("angular", include_str!("../definitions/angular.toml")),
 ];
 
 /// Languages that a definition can name.

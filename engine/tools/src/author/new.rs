@@ -47,13 +47,13 @@ const COMMON: &[Template] = &[
     template!("wit/plugin.wit", "common/plugin.wit"),
     template!("plugin.toml", "common/plugin.toml"),
     template!("tests/cases.toml", "common/cases.toml"),
-    ("wit/deps/hotcell-tool/tool.wit", include_str!("../../../../wit/tool.wit")),
+    ("wit/deps/hotcell-tool/tool.wit", include_str!("../../wit/hotcell/tool.wit")),
     (
         "wit/deps/hotcell-sandbox/sandbox.wit",
-        include_str!("../../../../wit/deps/hotcell-sandbox/sandbox.wit"),
+        include_str!("../../wit/hotcell/deps/hotcell-sandbox/sandbox.wit"),
     ),
-    ("wit/deps/hotcell-plugin/plugin.wit", include_str!("../../../../wit/deps/hotcell-plugin/plugin.wit")),
-    ("wit/deps/hotcell-guard/guard.wit", include_str!("../../../../wit/deps/hotcell-guard/guard.wit")),
+    ("wit/deps/hotcell-plugin/plugin.wit", include_str!("../../wit/hotcell/deps/hotcell-plugin/plugin.wit")),
+    ("wit/deps/hotcell-guard/guard.wit", include_str!("../../wit/hotcell/deps/hotcell-guard/guard.wit")),
 ];
 const RUST: &[Template] = &[
     template!("Cargo.toml", "rust/Cargo.toml.in"),

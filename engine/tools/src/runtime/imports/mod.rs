@@ -18,7 +18,7 @@ pub(crate) use bytes::Blob;
 #[allow(missing_docs, reason = "written by a macro, documented in WIT")]
 mod generated {
     wasmtime::component::bindgen!({
-        path: "../../wit",
+        path: "wit/hotcell",
         world: "hotcell:tool/tool",
         imports: {
             "hotcell:tool/cancelled": trappable,
