@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, ensure};
 use hotcell_bench::ways::micros;
 use hotcell_bench::{Report, Row, Samples};
-use hotcell_config::{Configuration, Settings};
+use hotcell_config::{Configuration, RunSettings};
 use hotcell_sandbox::Engine;
 use hotcell_testing::{Cancel, Event, Progress, Selection};
 use hotcell_toolchain::Surroundings;
@@ -152,7 +152,7 @@ async fn latencies(venv: &Path, project: &Path) -> Result<Samples> {
         selection: Selection::default(),
         repeat: 1,
         options: hotcell_verbs::test::TestOptions::default(),
-        settings: Settings::default(),
+        settings: RunSettings::default(),
     };
     let around = Surroundings { path: Some(path(venv).into()), ..Surroundings::of_this_process() };
     let prepared = match request.prepare(&Configuration::default(), around) {

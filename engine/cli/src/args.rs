@@ -10,8 +10,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use hotcell_config::Mode;
 use hotcell_config::network::NetworkSetting;
-use hotcell_config::{EnvSetting, McpSettings, PoolSettings, QuarantineSettings, Settings, parse_layers};
-use hotcell_plugins::ToolSettings;
+use hotcell_config::{EnvSetting, RunSettings, parse_layers};
 use hotcell_sandbox::Bytes;
 use hotcell_sandbox::profile::{BindText, LimitSettings, Span};
 use hotcell_sandbox::units::parse_duration;
@@ -629,19 +628,14 @@ pub struct LimitArgs {
 
 impl SandboxArgs {
     /// Converts the options to settings; relative paths are resolved against `cwd`.
-    pub fn settings(&self, cwd: &Path) -> Settings {
+    pub fn settings(&self, cwd: &Path) -> RunSettings {
         let l = self.limits.clone();
         let binds = [(&self.ro, false), (&self.rw, true)]
             .into_iter()
             .flat_map(|(binds, writable)| binds.iter().map(move |bind| bind.at(cwd, writable)))
             .collect();
-        Settings {
-            deps_hosts: None,
-            mcp: McpSettings::default(),
-            tools: ToolSettings::default(),
-            policies: None,
+        RunSettings {
             profile: self.profile.clone(),
-            state: None,
             network: self.network.clone(),
             proc: None,
             require: self.require.iter().flatten().copied().collect(),
@@ -663,10 +657,6 @@ impl SandboxArgs {
             toolchains: self.toolchain.iter().map(|t| cwd.join(t)).collect(),
             guard: self.guard,
             rules: self.rules.as_ref().map(|r| cwd.join(r)),
-            rules_digest: None,
-            approvals: None,
-            quarantine: QuarantineSettings::default(),
-            pool: PoolSettings::default(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use hotcell_config::{Configuration, Settings};
+use hotcell_config::{Configuration, RunSettings};
 use hotcell_deps::{DepsError, Purpose, Step};
 use hotcell_sandbox::Engine;
 use hotcell_state::ErrorReport;
@@ -30,7 +30,7 @@ impl Provider<'_> {
     pub fn provide(
         &self,
         project: &Path,
-        settings: &mut Settings,
+        settings: &mut RunSettings,
         python: Option<&Interpreter>,
         purpose: Purpose<'_>,
     ) -> Result<usize, DepsError> {

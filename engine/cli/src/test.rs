@@ -120,7 +120,7 @@ fn begin(
     let own = typed::real_from(&cwd, &project, &[]).is_ok();
     let configuration = configuration(common, own.then(|| cwd.join(&project)))?;
     let choice = state(common, &configuration);
-    let env = [&configuration.user.env, &configuration.environment.env, &args.sandbox.env];
+    let env = [&configuration.user.run.env, &configuration.environment.run.env, &args.sandbox.env];
     let masks = Masks::of(&args.jobs_of_ci.mask, &env.into_iter().flatten().cloned().collect::<Vec<_>>())?;
     run::named_state(&choice).map_err(|e| crate::runs::of_history(&e))?;
     let request = TestRequest {

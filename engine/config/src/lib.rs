@@ -33,7 +33,9 @@ pub use asked_by::AskedBy;
 pub use guard::{GuardSettings, Mode, RulesDigest};
 pub use merge::{Merged, Widening, merge};
 pub use settings::SECRET;
-pub use settings::{EnvSetting, McpSettings, PoolSettings, QuarantineSettings, Settings, parse_layers};
+pub use settings::{
+    EnvSetting, McpSettings, PoolSettings, QuarantineSettings, RunSettings, Settings, parse_layers,
+};
 pub use sources::{Configuration, PROJECT_FILE, Places, ProjectFile, find_profile, of_file, of_profile};
 pub use template::TEMPLATE;
 pub use tools::ToolSettings;

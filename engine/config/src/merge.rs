@@ -11,7 +11,7 @@ use crate::network::{self, NetworkSetting};
 
 use super::asked_by::AskedBy;
 use super::guard::{GuardSettings, Mode};
-use super::settings::{EnvSetting, McpSettings, PoolSettings, Settings};
+use super::settings::{EnvSetting, McpSettings, PoolSettings, RunSettings, Settings};
 use super::tools::ToolSettings;
 
 /// Result of merging; the policy does not name the program yet.
@@ -59,20 +59,20 @@ pub fn merge(
     user: &Settings,
     environment: &Settings,
     project: Option<(&Settings, Option<&Profile>)>,
-    request: &Settings,
+    request: &RunSettings,
 ) -> Result<Merged, Widening> {
     let mut policy = base.policy_over(limits);
     let mut env = Vec::new();
-    let trusted = [request, environment, user];
+    let trusted = [request, &environment.run, &user.run];
     let guard = GuardSettings {
         mode: trusted.iter().find_map(|s| s.guard).unwrap_or_default(),
         rules: trusted.iter().find_map(|s| s.rules.clone()),
-        digest: trusted.iter().find_map(|s| s.rules_digest.clone()),
+        digest: [environment, user].into_iter().find_map(|s| s.rules_digest.clone()),
     };
-    apply(&mut policy, &mut env, user);
-    apply(&mut policy, &mut env, environment);
+    apply(&mut policy, &mut env, &user.run);
+    apply(&mut policy, &mut env, &environment.run);
     if let Some((settings, profile)) = project {
-        let before = [environment, user].into_iter().find_map(|s| s.network.as_ref());
+        let before = [environment, user].into_iter().find_map(|s| s.run.network.as_ref());
         tighten(&mut policy, settings, profile, before)?;
     }
     // Configured hosts give way to a profile without sockets; requested hosts are not dropped silently.
@@ -82,14 +82,14 @@ pub fn merge(
     }
     apply(&mut policy, &mut env, request);
     // The request takes precedence here, too.
-    let asked = project.and_then(|(settings, _)| settings.guard).filter(|_| request.guard.is_none());
+    let asked = project.and_then(|(settings, _)| settings.run.guard).filter(|_| request.guard.is_none());
     let mode = asked.map_or(guard.mode, |asked| asked.min(guard.mode));
     let image = trusted.iter().find_map(|s| s.image.clone());
     Ok(Merged { policy, env, guard: GuardSettings { mode, ..guard }, image })
 }
 
 /// Applies the settings of a trusted source.
-fn apply(policy: &mut Policy, env: &mut Vec<EnvSetting>, settings: &Settings) {
+fn apply(policy: &mut Policy, env: &mut Vec<EnvSetting>, settings: &RunSettings) {
     if let Some(setting) = &settings.network {
         set_network(policy, setting);
     }
@@ -128,10 +128,10 @@ fn tighten(
         asked,
         allowed: "not for a project".to_owned(),
     };
-    if let Some(mode) = settings.guard.filter(|mode| *mode != Mode::Enforce) {
+    if let Some(mode) = settings.run.guard.filter(|mode| *mode != Mode::Enforce) {
         return Err(never("guard", mode.name().to_owned()));
     }
-    if let Some(rules) = &settings.rules {
+    if let Some(rules) = &settings.run.rules {
         return Err(never("rules", rules.display().to_string()));
     }
     if let Some(hosts) = &settings.deps_hosts {
@@ -163,19 +163,19 @@ fn tighten(
         return Err(never("policies_path", policies.display().to_string()));
     }
     let first = |paths: &[PathBuf]| paths.first().map(|p| p.display().to_string()).unwrap_or_default();
-    if let Some(image) = &settings.image {
+    if let Some(image) = &settings.run.image {
         return Err(never("image", image.clone()));
     }
     if let Some(state) = &settings.state {
         return Err(never("state", state.display().to_string()));
     }
-    if let Some(bind) = settings.binds.first() {
+    if let Some(bind) = settings.run.binds.first() {
         return Err(never(if bind.writable { "rw" } else { "ro" }, bind.host.display().to_string()));
     }
-    if !settings.toolchains.is_empty() {
-        return Err(never("toolchains", first(&settings.toolchains)));
+    if !settings.run.toolchains.is_empty() {
+        return Err(never("toolchains", first(&settings.run.toolchains)));
     }
-    match settings.env.first() {
+    match settings.run.env.first() {
         Some(EnvSetting::Set(name, _)) => return Err(never("env", name.to_string_lossy().into_owned())),
         Some(EnvSetting::Pass(name)) => return Err(never("pass_env", name.to_string_lossy().into_owned())),
         None => {}
@@ -183,11 +183,11 @@ fn tighten(
     if let Some(profile) = profile {
         meet(policy, profile)?;
     }
-    if let Some(setting) = &settings.network {
+    if let Some(setting) = &settings.run.network {
         tighten_network(policy, setting, network)?;
     }
     let shape = &mut policy.shape;
-    match settings.proc {
+    match settings.run.proc {
         Some(ProcView::OwnProcesses) => shape.proc = ProcView::OwnProcesses,
         Some(ProcView::Masked) if shape.proc == ProcView::OwnProcesses => {
             return Err(Widening {
@@ -199,8 +199,8 @@ fn tighten(
         }
         _ => {}
     }
-    shape.require.extend(&settings.require);
-    let asked = settings.limits.over(&policy.job.limits);
+    shape.require.extend(&settings.run.require);
+    let asked = settings.run.limits.over(&policy.job.limits);
     if let Some((key, asked, allowed)) = wider(&asked, &policy.job.limits) {
         return Err(Widening { of_project: true, key, asked, allowed });
     }
@@ -340,7 +340,7 @@ mod tests {
     /// Merges a user's, a project's and a request's text.
     fn joined(user: &str, project: &str, request: &str) -> Result<Policy, Widening> {
         let project = settings(project);
-        let profile = project.profile.as_ref().map(|p| find_profile(p).unwrap());
+        let profile = project.run.profile.as_ref().map(|p| find_profile(p).unwrap());
         let (user, none, request) = (settings(user), Settings::default(), settings(request));
         let merged = merge(
             &standard(),
@@ -348,7 +348,7 @@ mod tests {
             &user,
             &none,
             Some((&project, profile.as_ref())),
-            &request,
+            &request.run,
         );
         merged.map(|m| m.policy)
     }
@@ -463,7 +463,7 @@ mod tests {
         let widening = joined("network = \"off\"", "", a).map(drop).unwrap_err();
         let strict = Profile::named("strict").unwrap();
         let (hosts, none) = (settings(a), Settings::default());
-        let merged = merge(&strict, &Limits::default(), &hosts, &none, None, &none).unwrap();
+        let merged = merge(&strict, &Limits::default(), &hosts, &none, None, &none.run).unwrap();
         assert_eq!((merged.policy.shape.network, merged.policy.job.proxy), (Network::Off, None));
         assert!(!widening.of_project && widening.to_string().contains("a.com:443"), "{widening}");
     }

@@ -28,13 +28,11 @@ pub enum EnvSetting {
     Pass(OsString),
 }
 
-/// Settings of one source; what it leaves unset is left to the others.
+/// Settings of a request, and the part of a file or of the environment that every run has; what one source leaves unset is left to the others.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Settings {
+pub struct RunSettings {
     /// A profile's name or file.
     pub profile: Option<OsString>,
-    /// The state folder.
-    pub state: Option<PathBuf>,
     /// Network: a private loopback, reachable hosts, or no internet sockets.
     pub network: Option<NetworkSetting>,
     /// Visible part of `/proc`.
@@ -55,6 +53,15 @@ pub struct Settings {
     pub guard: Option<Mode>,
     /// Folder with the user's own rules.
     pub rules: Option<PathBuf>,
+}
+
+/// Settings of a file or of the environment: those of every run, and those that no request has.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// Settings of runs.
+    pub run: RunSettings,
+    /// The state folder.
+    pub state: Option<PathBuf>,
     /// Required digest of the user's own rules.
     pub rules_digest: Option<RulesDigest>,
     /// Addresses of registries for `--deps`: rules `HOST=ADDRESS:443` for hosts that do not resolve to a
@@ -282,20 +289,22 @@ impl Settings {
         let set = written.env.into_iter().map(|(n, v)| EnvSetting::Set(n.into(), v.into()));
         let pass = written.pass_env.into_iter().map(|n| EnvSetting::Pass(n.into()));
         Ok(Self {
-            profile: written
-                .profile
-                .map(|p| if is_file(OsStr::new(&p)) { base.join(p).into() } else { p.into() }),
+            run: RunSettings {
+                profile: written
+                    .profile
+                    .map(|p| if is_file(OsStr::new(&p)) { base.join(p).into() } else { p.into() }),
+                network: written.network,
+                proc: written.proc,
+                require: written.require,
+                limits: written.limits,
+                env: set.chain(pass).collect(),
+                image: written.image,
+                binds,
+                toolchains: written.toolchains.iter().map(|t| base.join(t)).collect(),
+                guard: written.guard,
+                rules: written.rules.map(|p| base.join(p)),
+            },
             state: written.state.map(|p| base.join(p)),
-            network: written.network,
-            proc: written.proc,
-            require: written.require,
-            limits: written.limits,
-            env: set.chain(pass).collect(),
-            image: written.image,
-            binds,
-            toolchains: written.toolchains.iter().map(|t| base.join(t)).collect(),
-            guard: written.guard,
-            rules: written.rules.map(|p| base.join(p)),
             rules_digest: written.rules_digest,
             deps_hosts: hosts.map_err(|e: RuleError| {
                 FileError::of_key(file, "deps_hosts", e.to_string()).found_in(text)
@@ -334,7 +343,7 @@ impl Settings {
                     .field(format!("HOTCELL_{key}"))
             };
             let text = || value.to_str().ok_or_else(|| bad("is not UTF-8".to_owned()));
-            let limits = &mut settings.limits;
+            let limits = &mut settings.run.limits;
             macro_rules! parsed {
                 ($place:expr) => {
                     $place = Some(
@@ -343,23 +352,23 @@ impl Settings {
                 };
             }
             match key {
-                "PROFILE" => settings.profile = Some(value.clone()),
+                "PROFILE" => settings.run.profile = Some(value.clone()),
                 "STATE" => settings.state = Some(cwd.join(&value)),
                 "CONFIG" => {}                     // read by whoever looks for the file
                 _ if key.starts_with(SECRET) => {} // read when a plugin uses it
                 "NETWORK" => {
                     let setting = text()?.parse();
-                    settings.network =
+                    settings.run.network =
                         Some(setting.map_err(|e| bad(format!("is none, off or HOST:PORT,…: {e}")))?);
                 }
                 "PROC" => {
-                    settings.proc = Some(match text()? {
+                    settings.run.proc = Some(match text()? {
                         "masked" => ProcView::Masked,
                         "own_processes" => ProcView::OwnProcesses,
                         _ => return Err(bad("is masked or own_processes".to_owned())),
                     });
                 }
-                "REQUIRE" => settings.require = parse_layers(text()?).map_err(bad)?,
+                "REQUIRE" => settings.run.require = parse_layers(text()?).map_err(bad)?,
                 "MEMORY" => parsed!(limits.memory),
                 "TIMEOUT" => limits.timeout = Some(parse_time(text()?).map_err(bad)?),
                 "CPU_TIME" => parsed!(limits.cpu_time),
@@ -370,7 +379,7 @@ impl Settings {
                 "OUTPUT" => parsed!(limits.output),
                 "CPUS" => parsed!(limits.cpus),
                 "OPEN_FILES" => parsed!(limits.open_files),
-                "IMAGE" => settings.image = Some(text()?.to_owned()),
+                "IMAGE" => settings.run.image = Some(text()?.to_owned()),
                 "APPROVALS" => match text()?.parse::<AskedBy>().map_err(bad)? {
                     // A client's configuration may contain an entry of the project, which sets variables,
                     // too.
@@ -383,8 +392,8 @@ impl Settings {
                     settings.mcp.toolsets = text()?.split(',').map(|name| name.trim().to_owned()).collect();
                 }
                 "MCP_DEFAULT_WAIT" => settings.mcp.default_wait = Some(parse_wait(text()?).map_err(bad)?),
-                "GUARD" => settings.guard = Some(text()?.parse().map_err(bad)?),
-                "RULES" => settings.rules = Some(cwd.join(&value)),
+                "GUARD" => settings.run.guard = Some(text()?.parse().map_err(bad)?),
+                "RULES" => settings.run.rules = Some(cwd.join(&value)),
                 "DEPS_HOSTS" => {
                     let parsed: Result<AllowList, _> = text()?.parse();
                     settings.deps_hosts =
@@ -467,14 +476,14 @@ mod tests {
         let s = settings(
             "profile = \"./p.toml\"\nstate = \"s\"\nro = [\"a:/b\"]\ntoolchains = [\"t\"]\npass_env = [\"A\"]",
         );
-        assert_eq!(s.profile.as_deref(), Some(OsStr::new("/etc/./p.toml")));
+        assert_eq!(s.run.profile.as_deref(), Some(OsStr::new("/etc/./p.toml")));
         assert_eq!(s.state.as_deref(), Some(Path::new("/etc/s")));
         assert_eq!(
-            (s.binds[0].host.as_path(), s.binds[0].inside.as_path()),
+            (s.run.binds[0].host.as_path(), s.run.binds[0].inside.as_path()),
             (Path::new("/etc/a"), Path::new("/b"))
         );
-        assert_eq!(s.toolchains, [PathBuf::from("/etc/t")]);
-        assert_eq!(s.env, [EnvSetting::Pass("A".into())]);
+        assert_eq!(s.run.toolchains, [PathBuf::from("/etc/t")]);
+        assert_eq!(s.run.env, [EnvSetting::Pass("A".into())]);
     }
 
     #[test]
@@ -497,10 +506,13 @@ mod tests {
                 Path::new("/w"),
             )
         };
-        assert_eq!(read("HOTCELL_MEMORY", "64M").unwrap().limits.memory, Some(Bytes::mib(64)));
-        assert_eq!(read("HOTCELL_CPU_TIME", "none").unwrap().limits.cpu_time, Some(profile::Span::Unlimited));
+        assert_eq!(read("HOTCELL_MEMORY", "64M").unwrap().run.limits.memory, Some(Bytes::mib(64)));
+        assert_eq!(
+            read("HOTCELL_CPU_TIME", "none").unwrap().run.limits.cpu_time,
+            Some(profile::Span::Unlimited)
+        );
         assert_eq!(read("HOTCELL_STATE", "s").unwrap().state, Some("/w/s".into()));
-        assert_eq!(read("HOTCELL_REQUIRE", "landlock, cgroup").unwrap().require.len(), 2);
+        assert_eq!(read("HOTCELL_REQUIRE", "landlock, cgroup").unwrap().run.require.len(), 2);
         assert_eq!(read("HOTCELL_MEMROY", "").unwrap(), Settings::default());
         for (name, value, word) in [
             ("HOTCELL_MEMROY", "1", "HOTCELL_MEMORY"),

@@ -129,7 +129,7 @@ impl Configuration {
     /// programs may reach.
     #[must_use]
     pub fn hosts(&self) -> AllowList {
-        let reached = [&self.environment, &self.user].into_iter().find_map(|s| s.network.as_ref());
+        let reached = [&self.environment, &self.user].into_iter().find_map(|s| s.run.network.as_ref());
         let reached = match reached {
             Some(NetworkSetting::Hosts(list)) => list.rules().iter().map(ToString::to_string).collect(),
             _ => Vec::new(),

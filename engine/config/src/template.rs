@@ -38,9 +38,9 @@ mod tests {
     fn template_settings_are_valid_and_state_defaults() {
         let settings = parsed(&in_force());
         let limits = Limits { cpus: Some(1.5), open_files: Some(1024), ..Limits::default() };
-        assert_eq!(settings.limits.over(&Limits::default()), limits);
+        assert_eq!(settings.run.limits.over(&Limits::default()), limits);
         assert_eq!(settings.pool, PoolSettings::default());
-        assert_eq!(settings.guard, Some(Mode::default()));
+        assert_eq!(settings.run.guard, Some(Mode::default()));
         let month = Some(std::time::Duration::from_secs(30 * 24 * 60 * 60));
         let quarantine = QuarantineSettings { retention: month, two_persons: Some(false) };
         assert_eq!(settings.quarantine, quarantine);

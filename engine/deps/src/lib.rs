@@ -36,7 +36,7 @@ use hotcell_workspace::layer::Bytes as How;
 use hotcell_workspace::{Folder, Layer, Stack, changes, layer};
 
 use hotcell_config::network::NetworkSetting;
-use hotcell_config::{Configuration, EnvSetting, Mode, Settings};
+use hotcell_config::{Configuration, EnvSetting, Mode, RunSettings};
 use hotcell_state::report::ErrorReport;
 use hotcell_state::state::StateFolder;
 use hotcell_verbs::builds;
@@ -94,7 +94,7 @@ struct Scene<'a> {
     /// Surroundings of the project.
     project: &'a Surroundings,
     /// Settings of the run.
-    settings: &'a Settings,
+    settings: &'a RunSettings,
 }
 
 /// Outcome of a run that cannot begin, as an error.
@@ -114,7 +114,7 @@ pub async fn provide(
     state: &StateFolder,
     configuration: &Configuration,
     (project, around): (&Path, &Surroundings),
-    (settings, purpose): (&mut Settings, Purpose<'_>),
+    (settings, purpose): (&mut RunSettings, Purpose<'_>),
     say: &mut (dyn FnMut(Step<'_>) + Send),
 ) -> Result<usize, DepsError> {
     let path = around.cwd.join(project);
@@ -187,10 +187,10 @@ impl Scene<'_> {
             hash.update(bytes);
         };
         field(plan.digest.as_bytes());
-        for settings in [self.settings, &self.configuration.environment, &self.configuration.user] {
+        for settings in [self.settings, &self.configuration.environment.run, &self.configuration.user.run] {
             settings.toolchains.iter().for_each(|t| field(self.around.cwd.join(t).as_os_str().as_bytes()));
         }
-        let merged = self.merged(&request(self, Vec::new(), Path::new("/"), Settings::default()))?;
+        let merged = self.merged(&request(self, Vec::new(), Path::new("/"), RunSettings::default()))?;
         let image = merged.image.map(|wanted| wanted.hold()).transpose().map_err(|e| {
             DepsError::Refused(Box::new(RunReport::without_a_run(Cause::Refused, e.to_string())))
         })?;
@@ -229,21 +229,21 @@ impl Scene<'_> {
         let mut own = self.configuration.clone();
         own.project = None;
         for settings in [&mut own.user, &mut own.environment] {
-            settings.env.clear();
-            settings.binds.clear();
-            settings.network = None;
+            settings.run.env.clear();
+            settings.run.binds.clear();
+            settings.run.network = None;
         }
         request.merge(&own).map_err(DepsError::Wrong)
     }
 }
 
 /// Request to run an installer over a folder of hotcell, with the profile, image and toolchains of the run.
-fn request(scene: &Scene<'_>, argv: Vec<OsString>, folder: &Path, settings: Settings) -> RunRequest {
+fn request(scene: &Scene<'_>, argv: Vec<OsString>, folder: &Path, settings: RunSettings) -> RunRequest {
     RunRequest {
         what: RunTarget::Program(argv),
         workspace: Some(folder.to_owned()),
         kept: None,
-        settings: Settings {
+        settings: RunSettings {
             profile: scene.settings.profile.clone(),
             image: scene.settings.image.clone(),
             toolchains: scene.settings.toolchains.clone(),
@@ -259,7 +259,7 @@ fn request(scene: &Scene<'_>, argv: Vec<OsString>, folder: &Path, settings: Sett
 }
 
 /// Mounts cached packages for a run. The caller's settings take precedence.
-fn show(plan: &Plan, project: &Path, place: &Path, settings: &mut Settings) {
+fn show(plan: &Plan, project: &Path, place: &Path, settings: &mut RunSettings) {
     let mut bind = |host: PathBuf, inside: PathBuf| {
         settings
             .binds
@@ -307,10 +307,10 @@ async fn install(engine: &Engine, scene: &Scene<'_>, plan: &Plan, place: &Path) 
     let hosts = plan.hosts.iter().map(|host| placed(host, places)).collect::<Vec<_>>().join(",");
     let hosts: NetworkSetting =
         hosts.parse().map_err(|e| refused(format!("--deps: {}: {e}", plan.locks.join(", "))))?;
-    let settings = Settings {
+    let settings = RunSettings {
         network: Some(hosts),
         env: plan.env.iter().map(|(n, v)| EnvSetting::Set(n.clone(), v.clone())).chain(trust()).collect(),
-        ..Settings::default()
+        ..RunSettings::default()
     };
     let prepared = policy_for(scene, plan.argv.clone(), folder.path(), settings)?;
     let finished = match engine.spawn(&prepared.policy).await {
@@ -351,7 +351,7 @@ fn policy_for(
     scene: &Scene<'_>,
     argv: Vec<OsString>,
     folder: &Path,
-    settings: Settings,
+    settings: RunSettings,
 ) -> Result<Prepared, DepsError> {
     let request = request(scene, argv, folder, settings);
     let merged = scene.merged(&request)?;

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use hotcell_config::{Configuration, Settings};
+use hotcell_config::{Configuration, RunSettings};
 use hotcell_sandbox::Engine;
 use hotcell_toolchain::Surroundings;
 use hotcell_workspace::Folder;
@@ -305,7 +305,7 @@ fn small(folder: &Path, path: &Path) -> std::io::Result<Vec<u8>> {
 pub async fn lock(
     engine: &Engine,
     (configuration, around): (&Configuration, &Surroundings),
-    settings: &Settings,
+    settings: &RunSettings,
     package: &NamedPackage,
     folder: &Path,
 ) -> Result<bool, DepsError> {

@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use hotcell_config::{EnvSetting, Settings};
+use hotcell_config::{EnvSetting, RunSettings};
 use hotcell_sandbox::home::CollectError;
 use hotcell_sandbox::outcome::{Cause, Outcome};
 use hotcell_sandbox::policy::{HOME, Limits};
@@ -25,7 +25,7 @@ use crate::plan::{Ahead, Plan};
 const COMPILE_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
 /// Mounts the result for runs, if their disk quota is large enough.
-pub fn show(place: &Path, settings: &mut Settings) {
+pub fn show(place: &Path, settings: &mut RunSettings) {
     let disk = settings.limits.disk.unwrap_or(Limits::for_tests().disk);
     if let Some(bind) = builds::bind(place, &Path::new(HOME).join(TARGET), disk) {
         settings.binds.insert(0, bind);
@@ -77,11 +77,11 @@ pub async fn compile(
         .map_err(|e| e.to_string())
 }
 
-/// Settings with the run's limits, if any were given.
-pub fn settings(scene: &Scene<'_>) -> Settings {
+/// RunSettings with the run's limits, if any were given.
+pub fn settings(scene: &Scene<'_>) -> RunSettings {
     let env = environment().into_iter().map(|(name, value)| EnvSetting::Set(name, value));
     let mut settings =
-        Settings { env: env.collect(), limits: scene.settings.limits.clone(), ..Settings::default() };
+        RunSettings { env: env.collect(), limits: scene.settings.limits.clone(), ..RunSettings::default() };
     settings.limits.timeout.get_or_insert(COMPILE_TIMEOUT);
     settings
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use hotcell_config::network::NetworkSetting;
-use hotcell_config::{Configuration, EnvSetting, Settings};
+use hotcell_config::{Configuration, EnvSetting, RunSettings};
 use hotcell_egress::{Resolver, System};
 use hotcell_guard::{Artifact, Severity};
 use hotcell_sandbox::outcome::Cause;
@@ -326,10 +326,10 @@ fn no_name() -> Refused {
 /// the plugin holds.
 fn without_grants(mut configuration: Configuration) -> Configuration {
     for settings in [&mut configuration.user, &mut configuration.environment] {
-        settings.env.clear();
-        settings.binds.clear();
-        settings.toolchains.clear();
-        settings.network = None;
+        settings.run.env.clear();
+        settings.run.binds.clear();
+        settings.run.toolchains.clear();
+        settings.run.network = None;
     }
     configuration.project = None;
     configuration
@@ -402,11 +402,11 @@ impl Asked {
             what: RunTarget::Program(argv),
             workspace: Some(folder.path().to_owned()),
             kept: None,
-            settings: Settings {
+            settings: RunSettings {
                 env: env.collect(),
                 // Only a run of a user at the keyboard reaches hosts.
                 network: Some(NetworkSetting::None),
-                ..Settings::default()
+                ..RunSettings::default()
             },
             limits: Limits::default(),
             stdin: self.stdin.map_or(Stdin::Null, |stdin| Stdin::Bytes(stdin.0)),
@@ -433,7 +433,7 @@ fn scan(
         artifact = artifact.run_as(known.as_read());
     }
     let Configuration { user, environment, .. } = configuration;
-    let folder = environment.rules.as_deref().or(user.rules.as_deref());
+    let folder = environment.run.rules.as_deref().or(user.run.rules.as_deref());
     let pinned = environment.rules_digest.as_ref().or(user.rules_digest.as_ref());
     let rules = hotcell_review::guard::rules(folder, pinned).map_err(|e| unavailable(&e))?;
     let mut scan =

@@ -187,16 +187,20 @@ async fn plugin_client_cache_is_bounded() {
 
 #[test]
 fn plugin_run_excludes_operator_settings() {
-    let mut settings = Settings { profile: Some("strict".into()), ..Settings::default() };
+    let mut settings = RunSettings { profile: Some("strict".into()), ..RunSettings::default() };
     settings.env.push(EnvSetting::Set("TOKEN".into(), "1".into()));
     settings.toolchains.push("/opt/x".into());
     let (host, inside) = ("/srv".into(), "/srv".into());
     settings.binds.push(Bind { host, inside, writable: true, copy_on_write: false, identity: None });
-    let configuration =
-        Configuration { user: settings.clone(), environment: settings, ..Configuration::default() };
+    let of_run = |run| hotcell_config::Settings { run, ..hotcell_config::Settings::default() };
+    let configuration = Configuration {
+        user: of_run(settings.clone()),
+        environment: of_run(settings),
+        ..Configuration::default()
+    };
     let left = without_grants(configuration);
     for left in [left.user, left.environment] {
-        assert!(left.env.is_empty() && left.toolchains.is_empty() && left.binds.is_empty());
-        assert_eq!(left.profile.as_deref(), Some(std::ffi::OsStr::new("strict")), "what confines stays");
+        assert!(left.run.env.is_empty() && left.run.toolchains.is_empty() && left.run.binds.is_empty());
+        assert_eq!(left.run.profile.as_deref(), Some(std::ffi::OsStr::new("strict")), "what confines stays");
     }
 }

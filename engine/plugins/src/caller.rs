@@ -49,7 +49,7 @@ impl Describe for Hosts {
 /// Confinements with namespaces, unless the operator's own profile has none.
 fn confinement(configuration: &Configuration) -> Confinement {
     let Configuration { user, environment, .. } = configuration;
-    let chosen = environment.profile.as_ref().or(user.profile.as_ref());
+    let chosen = environment.run.profile.as_ref().or(user.run.profile.as_ref());
     chosen
         .and_then(|name| find_profile(name).ok())
         .map_or(Confinement::Namespaces, |profile| profile.confinement)

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use hotcell_config::network::NetworkSetting;
-use hotcell_config::{Configuration, Settings};
+use hotcell_config::{Configuration, RunSettings};
 use hotcell_egress::AllowList;
 use hotcell_review::guard;
 use hotcell_sandbox::Limits;
@@ -45,7 +45,7 @@ impl Current {
 /// True when the operator's configuration turns the network off for everything.
 pub fn is_off(configuration: &Configuration) -> bool {
     let Configuration { user, environment, .. } = configuration;
-    environment.network.as_ref().or(user.network.as_ref()) == Some(&NetworkSetting::Off)
+    environment.run.network.as_ref().or(user.run.network.as_ref()) == Some(&NetworkSetting::Off)
 }
 
 /// Checks that runs could start under a configuration: the files that it names exist and can be read.
@@ -58,7 +58,7 @@ pub fn check(configuration: &Configuration) -> Result<(), ErrorReport> {
         keep: ChangePolicy::default(),
         what: RunTarget::Program(vec!["true".into()]),
         workspace: None,
-        settings: Settings::default(),
+        settings: RunSettings::default(),
         limits: Limits::default(),
         stdin: Stdin::Null,
     };
@@ -87,7 +87,7 @@ mod tests {
     use std::task::{Context, Waker};
 
     fn of(text: &str) -> Configuration {
-        let user = Settings::parse(text, Path::new("/etc/hotcell/config.toml")).unwrap();
+        let user = hotcell_config::Settings::parse(text, Path::new("/etc/hotcell/config.toml")).unwrap();
         Configuration { user, ..Configuration::default() }
     }
 

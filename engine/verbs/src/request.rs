@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use hotcell_config::{Configuration, EnvSetting, Mode, Settings};
+use hotcell_config::{Configuration, EnvSetting, Mode, RunSettings};
 use hotcell_guard::Artifact;
 use hotcell_images::{Held, Image};
 use hotcell_report::{Compile, RunReport};
@@ -77,7 +77,7 @@ pub struct RunRequest {
     /// The pinned workspace that `workspace` belongs to, if any.
     pub kept: Option<Arc<PinnedWorkspace>>,
     /// Limits, profile and the like; they take precedence over the configuration.
-    pub settings: Settings,
+    pub settings: RunSettings,
     /// Default limits of the verb.
     pub limits: Limits,
     /// Standard input.
@@ -186,15 +186,15 @@ impl RunRequest {
         let Configuration { user, environment, project, .. } = configuration;
         let sources = [
             (&self.settings.profile, "--profile"),
-            (&environment.profile, "HOTCELL_PROFILE"),
-            (&user.profile, "profile"),
+            (&environment.run.profile, "HOTCELL_PROFILE"),
+            (&user.run.profile, "profile"),
         ];
         let chosen = sources.iter().find_map(|(p, field)| p.as_deref().map(|p| (p, *field)));
         let (name, field) = chosen.unwrap_or((OsStr::new("standard"), "profile"));
         let base = hotcell_config::find_profile(name).map_err(|e| hotcell_config::of_profile(e, field))?;
         let theirs = match project {
             // The caller's profile takes precedence over the project's.
-            Some(file) if self.settings.profile.is_none() => match &file.settings.profile {
+            Some(file) if self.settings.profile.is_none() => match &file.settings.run.profile {
                 // By name only: a file of the project's must not serve as a profile.
                 Some(name) => Some(Profile::named(&name.to_string_lossy()).map_err(|e| {
                     in_file(&file.path, &file.text, "profile", &hotcell_config::of_profile(e, "profile"))

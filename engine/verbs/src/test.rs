@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hotcell_config::typed;
-use hotcell_config::{Configuration, Settings};
+use hotcell_config::{Configuration, RunSettings};
 use hotcell_report::RunReport;
 use hotcell_review::guard::Passed;
 use hotcell_sandbox::outcome::Cause;
@@ -54,7 +54,7 @@ pub struct TestRequest {
     /// Number of repetitions; at least one.
     pub repeat: u32,
     /// Limits, profile and the like; they take precedence over the configuration.
-    pub settings: Settings,
+    pub settings: RunSettings,
     /// Treatment of the changes in the project.
     pub keep: ChangePolicy,
     /// Further options.

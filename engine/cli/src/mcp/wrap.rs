@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use hotcell_config::{Configuration, EnvSetting, Mode, Settings};
+use hotcell_config::{Configuration, EnvSetting, Mode, RunSettings};
 use hotcell_deps::package::{self, Ecosystem, NamedPackage};
 use hotcell_deps::{DepsError, Purpose};
 use hotcell_guard::Verdict;
@@ -51,7 +51,7 @@ pub fn wrap(common: &Common, args: &WrapArgs) -> anyhow::Result<u8> {
 struct Ready {
     argv: Vec<String>,
     workspace: Option<PathBuf>,
-    settings: Settings,
+    settings: RunSettings,
 }
 
 fn served(common: &Common, args: &WrapArgs) -> anyhow::Result<Result<u8, ErrorReport>> {
@@ -130,7 +130,7 @@ fn plain(
     common: &Common,
     configuration: &Configuration,
     args: &WrapArgs,
-    settings: Settings,
+    settings: RunSettings,
 ) -> Result<Ready, ErrorReport> {
     for path in executed(&args.server, &settings.binds) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -177,7 +177,7 @@ fn installed(
     provider: &Provider<'_>,
     args: &WrapArgs,
     package: &NamedPackage,
-    mut settings: Settings,
+    mut settings: RunSettings,
 ) -> Result<Ready, ErrorReport> {
     let common = provider.common;
     let name = args.name.clone().unwrap_or_else(|| package.short_name().to_owned());
@@ -228,7 +228,8 @@ fn read_first(
     mode: Option<Mode>,
     (name, packages): (&str, &Path),
 ) -> Result<(), ErrorReport> {
-    let mode = mode.or(configuration.environment.guard).or(configuration.user.guard).unwrap_or_default();
+    let mode =
+        mode.or(configuration.environment.run.guard).or(configuration.user.run.guard).unwrap_or_default();
     if mode == Mode::Off {
         return Ok(());
     }
@@ -391,19 +392,19 @@ impl Observer for Relay {
 
 impl WrapArgs {
     /// Settings of the run.
-    fn settings(&self, cwd: &Path) -> Settings {
+    fn settings(&self, cwd: &Path) -> RunSettings {
         let binds = [(&self.ro, false), (&self.rw, true)]
             .into_iter()
             .flat_map(|(binds, writable)| binds.iter().map(move |bind| bind.at(cwd, writable)))
             .collect();
-        let mut settings = Settings {
+        let mut settings = RunSettings {
             network: self.network.clone(),
             binds,
             toolchains: self.toolchain.iter().map(|folder| cwd.join(folder)).collect(),
             env: self.env.clone(),
             guard: self.guard,
             profile: self.profile.clone(),
-            ..Settings::default()
+            ..RunSettings::default()
         };
         settings.limits.memory = self.memory;
         // The limits of a configuration are for runs of code: a server lives as long as its client.

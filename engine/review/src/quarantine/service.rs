@@ -63,7 +63,7 @@ impl QuarantineService {
     /// A report when the rules cannot be read, or the configuration has no caller.
     pub fn of(configuration: &Configuration, rules: Option<&Path>) -> Done<Self> {
         let configured =
-            || configuration.environment.rules.as_deref().or(configuration.user.rules.as_deref());
+            || configuration.environment.run.rules.as_deref().or(configuration.user.run.rules.as_deref());
         let pinned = [&configuration.environment, &configuration.user].map(|s| s.rules_digest.as_ref());
         let rules = crate::guard::rules(rules.or_else(configured), pinned.into_iter().flatten().next())?;
         let keep = QuarantineConfig::of(configuration);

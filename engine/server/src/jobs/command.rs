@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use hotcell_config::network::NetworkSetting;
-use hotcell_config::{Configuration, EnvSetting, Settings};
+use hotcell_config::{Configuration, EnvSetting, RunSettings};
 use hotcell_egress::AllowList;
 use hotcell_report::RunReport;
 use hotcell_sandbox::outcome::{Cause, Output};
@@ -122,13 +122,13 @@ impl CommandRequest {
             keep: self.keep,
             what,
             workspace: self.workspace.as_ref().map(RunDir::folder),
-            settings: Settings {
+            settings: RunSettings {
                 env: self.env.into_iter().map(|(n, v)| EnvSetting::Set(n.into(), v.into())).collect(),
                 // Only a run of a user at the keyboard reaches hosts, except for those that such a user
                 // approved.
                 network: Some(self.network.map_or(NetworkSetting::None, NetworkSetting::Hosts)),
                 image: self.image,
-                ..Settings::default()
+                ..RunSettings::default()
             },
             limits: Limits::default(),
             stdin: if self.stdin.is_empty() { Stdin::Null } else { Stdin::Bytes(self.stdin) },

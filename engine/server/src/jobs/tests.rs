@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hotcell_config::network::NetworkSetting;
-use hotcell_config::{Configuration, Settings};
+use hotcell_config::{Configuration, RunSettings};
 use hotcell_sandbox::outcome::{Cause, Output};
 use hotcell_sandbox::policy::PROJECT;
 use hotcell_sandbox::profile::{LimitSettings, Span};
@@ -81,11 +81,11 @@ impl TestsRequest {
             selection: Selection { filter: self.filter, ..Selection::default() },
             coverage: self.coverage,
             repeat: 1,
-            settings: Settings {
+            settings: RunSettings {
                 limits: as_settings(&limits),
                 network: Some(network),
                 image: self.image,
-                ..Settings::default()
+                ..RunSettings::default()
             },
             keep: self.keep,
             options: TestOptions::default(),
@@ -151,7 +151,7 @@ impl std::fmt::Debug for TestsWork {
 impl AskedLimits {
     /// Limits of a test run, tightened from the operator's.
     pub fn of_tests(&self, configuration: &Configuration) -> Result<Limits, ErrorReport> {
-        self.within(&merged(&Settings::default(), configuration)?.policy.job.limits)
+        self.within(&merged(&RunSettings::default(), configuration)?.policy.job.limits)
     }
 }
 
@@ -161,18 +161,18 @@ impl Live {
     pub fn most(&self, tests: bool) -> Option<Limits> {
         let configuration = self.configuration();
         let defaults = if tests { hotcell_config::limits::for_tests() } else { Limits::default() };
-        let merged = merged_from(&Settings::default(), &configuration, defaults).ok()?;
+        let merged = merged_from(&RunSettings::default(), &configuration, defaults).ok()?;
         Some(merged.policy.job.limits)
     }
 }
 
 /// Merges some tests' settings with the configuration.
-fn merged(settings: &Settings, configuration: &Configuration) -> Result<Merged, ErrorReport> {
+fn merged(settings: &RunSettings, configuration: &Configuration) -> Result<Merged, ErrorReport> {
     merged_from(settings, configuration, hotcell_config::limits::for_tests())
 }
 
 fn merged_from(
-    settings: &Settings,
+    settings: &RunSettings,
     configuration: &Configuration,
     limits: Limits,
 ) -> Result<Merged, ErrorReport> {
