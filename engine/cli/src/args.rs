@@ -21,6 +21,7 @@ use hotcell_verbs::request::Language;
 mod approvals;
 mod bench;
 mod cache;
+mod call;
 mod doctor;
 mod image;
 mod init;
@@ -32,6 +33,7 @@ mod tool;
 pub use approvals::ApprovalsCommand;
 pub use bench::BenchArgs;
 pub use cache::CacheCommand;
+pub use call::{CallArgs, ReachArgs, TryArgs};
 pub use doctor::DoctorArgs;
 pub use image::ImageCommand;
 pub use init::InitArgs;
@@ -186,6 +188,8 @@ pub enum Command {
     Mcp(McpArgs),
     /// Write a configuration that explains every setting, and set up the MCP clients of this host
     Init(InitArgs),
+    /// Call a tool of any MCP server: a wrapped one in its sandbox, or a URL
+    Call(Box<CallArgs>),
     /// Keep sandboxes ready for run and test of the same user
     Serve(ServeArgs),
     /// Print completions for a shell

@@ -7,10 +7,10 @@ use hotcell_verbs::workspaces;
 
 use crate::mcp::{check, install, servers};
 use crate::quote;
-use crate::{exit, init, receipt, serve, test_list, usage};
+use crate::{call, exit, init, receipt, serve, test_list, usage};
 
 /// Outputs with a JSON Schema.
-const SCHEMAS: [&str; 27] = [
+const SCHEMAS: [&str; 30] = [
     "outcome",
     "test_report",
     "test_list",
@@ -36,6 +36,9 @@ const SCHEMAS: [&str; 27] = [
     "mcp_install",
     "mcp_check",
     "mcp_servers",
+    "mcp_denials",
+    "mcp_call",
+    "mcp_tools",
     "serve",
     "error",
 ];
@@ -83,6 +86,9 @@ pub fn schema(name: &str, json: bool) -> u8 {
         "mcp_install" => (schemars::schema_for!(install::Installed), install::SCHEMA),
         "mcp_check" => (schemars::schema_for!(check::Checked), check::SCHEMA),
         "mcp_servers" => (schemars::schema_for!(servers::ServerList), servers::SCHEMA),
+        "mcp_denials" => (schemars::schema_for!(servers::Denials), servers::DENIALS_SCHEMA),
+        "mcp_call" => (schemars::schema_for!(call::Called), call::CALL_SCHEMA),
+        "mcp_tools" => (schemars::schema_for!(call::Tried), call::TOOLS_SCHEMA),
         "serve" => (schemars::schema_for!(serve::Served), serve::SCHEMA),
         "error" => (schemars::schema_for!(ErrorReport), hotcell_state::report::SCHEMA),
         _ => {

@@ -15,6 +15,8 @@ use hotcell_sandbox::Bytes;
 use hotcell_sandbox::profile::BindText;
 use hotcell_sandbox::units::parse_duration;
 
+use super::TryArgs;
+
 /// Address for HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HttpAddress {
@@ -53,7 +55,8 @@ pub enum McpCommand {
         after_help = "Put it before the command in a client's entry. SERVER is npx PACKAGE, uvx PACKAGE, pipx run PACKAGE,\n\
                       node FILE, python3 -m MODULE or a program. Packages are locked and installed once, from their\n\
                       registry alone and without running anything of them, read by the guard, and then run without a\n\
-                      network. Exit status: the server's own; 124 a limit or idle; 125 refused."
+                      network. --name NAME alone starts a server again as it was started last.\n\
+                      Exit status: the server's own; 124 a limit or idle; 125 refused."
     )]
     Wrap(Box<WrapArgs>),
     /// Wrapped servers: their packages, and tools that are held until you accept them
@@ -85,7 +88,38 @@ pub enum ServersCommand {
         /// Its name
         name: String,
     },
-    /// Forget its lock file and its accepted tools
+    /// Start one, and list the tools that it offers, with all characters of their descriptions made visible
+    Try(TryArgs),
+    /// Show what its sandbox denied it the last time, and the grants that would allow that
+    Denials {
+        /// Its name
+        name: String,
+    },
+    /// Grant it more, from its next start on
+    #[command(
+        after_help = "GRANT is ro=PATH, rw=PATH (writable on the host itself), network=HOST:PORT, or env=NAME: a variable of\n\
+                      yours. Grants are added to the options that the server is started with, and count for the package\n\
+                      or the command that has this name now, not for another one that takes the name."
+    )]
+    Grant {
+        /// Its name
+        name: String,
+        /// Grants to add
+        #[arg(value_name = "GRANT", required = true)]
+        grants: Vec<String>,
+    },
+    /// Take grants back; options in a client's entry are changed there
+    Revoke {
+        /// Its name
+        name: String,
+        /// Grants to take back
+        #[arg(value_name = "GRANT", required_unless_present = "all", conflicts_with = "all")]
+        grants: Vec<String>,
+        /// Take all of them back
+        #[arg(long)]
+        all: bool,
+    },
+    /// Forget its lock file, its accepted tools and its grants
     Remove {
         /// Its name
         name: String,
@@ -93,7 +127,7 @@ pub enum ServersCommand {
 }
 
 /// Arguments of `hotcell mcp wrap`.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct WrapArgs {
     /// Name for its lock file and accepted tools [default: the package's]
     #[arg(long, value_name = "NAME")]
@@ -126,7 +160,7 @@ pub struct WrapArgs {
     #[arg(long, value_name = "MODE", value_parser = super::mode)]
     pub guard: Option<Mode>,
     /// The server and its arguments
-    #[arg(value_name = "PROGRAM", last = true, required = true, hide = true)]
+    #[arg(value_name = "PROGRAM", last = true, hide = true)]
     pub server: Vec<String>,
 }
 

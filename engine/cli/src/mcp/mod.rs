@@ -1,6 +1,7 @@
 //! `hotcell mcp`: a service with the protocol in front of it.
 
 pub mod check;
+mod entry;
 pub mod folder;
 pub mod install;
 pub(crate) mod reload;
@@ -19,7 +20,7 @@ use hotcell_state::StateFolder;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_state::state::StateChoice;
 
-use crate::args::{Common, HttpAddress, McpArgs, McpCommand};
+use crate::args::{Common, HttpAddress, McpArgs, McpCommand, ServersCommand};
 use crate::context::{configuration, runtime_with, state};
 use crate::exit::printed;
 use crate::mcp::reload::{Hup, Watched};
@@ -43,6 +44,9 @@ pub fn mcp(common: &Common, args: McpArgs) -> anyhow::Result<u8> {
             McpCommand::Install(args) => install::install(common, args),
             McpCommand::Uninstall(args) => install::uninstall(common, args),
             McpCommand::Check(args) => check::check(common, args),
+            McpCommand::Servers { command: ServersCommand::Try(args) } => {
+                return crate::call::try_server(common, args);
+            }
             McpCommand::Servers { command } => servers::servers(common, command),
             McpCommand::Wrap(args) => return wrap::wrap(common, args),
         };

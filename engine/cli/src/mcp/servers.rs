@@ -7,19 +7,24 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
+use hotcell_config::{Configuration, EnvSetting};
+use hotcell_deps::package;
 use hotcell_mcp::pin::{Accepted, Checked, MAX_TOOLS, Offered, check, has_invisible};
 use hotcell_review::quarantine::{QuarantineConfig, QuarantineError};
 use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::outcome::{Cause, Denial, Outcome};
+use hotcell_sandbox::profile::BindText;
 use hotcell_state::report::{Code, ErrorReport, barred, printable};
 use hotcell_state::state::{StateChoice, StateFolder};
 use hotcell_state::time::micros_since_1970;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::args::{Common, ServersCommand};
-use crate::context::{configuration, state};
+use crate::args::{Common, ServersCommand, WrapArgs};
+use crate::context::{configuration, current_folder, state};
 use crate::exit;
 use crate::exit::printed;
+use crate::mcp::entry::{self, Entry, Grants};
 use crate::terminal::notes;
 
 /// Folder below the state folder with one folder for each server.
@@ -30,8 +35,17 @@ pub const SCHEMA: &str = "hotcell.mcp_servers/1";
 const ACCEPTED: &str = "tools.json";
 /// Tools as the server offered them last.
 const OFFERED: &str = "offered.json";
-/// Action of the audit log.
-const ACTION: &str = "mcp_tools_accept";
+/// The server as it was started last.
+const ENTRY: &str = "entry.json";
+/// Grants that a person added.
+const GRANTS: &str = "grants.json";
+/// Denials of the last run.
+const DENIALS: &str = "denials.json";
+/// Value of the `schema` field of denials.
+pub const DENIALS_SCHEMA: &str = "hotcell.mcp_denials/1";
+/// Actions of the audit log.
+const ACCEPT: &str = "mcp_tools_accept";
+const GRANT: &str = "mcp_server_grants";
 /// Interval between writings of what a server offers.
 const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of lines about held tools in the life of a server.
@@ -53,6 +67,12 @@ pub struct ServerList {
 pub struct Server {
     /// Name.
     pub name: String,
+    /// Command that it was started with last; empty when it is not known.
+    pub command: Vec<String>,
+    /// Options of that start.
+    pub options: Vec<String>,
+    /// Grants that were added, such as `network=api.example.com:443`.
+    pub grants: Vec<String>,
     /// Locked packages, each with its version as it was asked for.
     pub packages: Vec<String>,
     /// Names of the accepted tools.
@@ -61,6 +81,130 @@ pub struct Server {
     pub held: Vec<String>,
     /// Definitions of the held tools, as the server gives them: foreign text.
     pub offered: BTreeMap<String, serde_json::Value>,
+}
+
+/// Denials of a server's last run that has ended.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Denials {
+    /// Always `hotcell.mcp_denials/1`.
+    pub schema: String,
+    /// Name of the server.
+    pub name: String,
+    /// Cause of its end.
+    pub cause: Cause,
+    /// Denied calls and hosts.
+    pub denials: Vec<Denial>,
+    /// Grants that would allow denied hosts.
+    pub grants: Vec<String>,
+}
+
+/// Keeps the denials of a run.
+pub fn keep_denials(folder: &Path, name: &str, outcome: &Outcome, grants: Vec<String>) {
+    let (schema, name, cause) = (DENIALS_SCHEMA.to_owned(), name.to_owned(), outcome.cause);
+    let denials = Denials { schema, name, cause, denials: outcome.denials.clone(), grants };
+    if let Err(error) = write(&folder.join(DENIALS), &denials) {
+        notes::say(format!("the denials of {} cannot be kept: {error}", denials.name));
+    }
+}
+
+/// Removes the denials of the last run.
+pub fn forget_denials(folder: &Path) {
+    let _ = fs::remove_file(folder.join(DENIALS));
+}
+
+/// Folder of a server that can be started by its name.
+///
+/// # Errors
+/// [`ErrorReport`] with the nearest name, when there is no such server.
+pub fn startable(choice: &StateChoice, name: &str) -> Result<PathBuf, ErrorReport> {
+    let io =
+        |e: io::Error| ErrorReport::new(Code::State, format!("the servers' folder: {e}")).field("--state");
+    let known = known(&all(choice)?).map_err(io)?;
+    let known: Vec<_> =
+        known.into_iter().map(|name| (all(choice).map(|all| all.join(&name).join(ENTRY)), name)).collect();
+    let can = |entry: &Result<PathBuf, ErrorReport>| entry.as_ref().is_ok_and(|entry| entry.is_file());
+    if let Some((Ok(entry), _)) = known.iter().find(|(entry, known)| known == name && can(entry)) {
+        return Ok(entry.parent().unwrap_or(entry).to_owned());
+    }
+    let names = known.iter().filter(|(entry, _)| can(entry)).map(|(_, name)| name.as_str());
+    let hint = match nearest(name, names) {
+        Some(near) => format!("did you mean {near}? hotcell mcp servers list shows them"),
+        None => {
+            "hotcell mcp wrap --name NAME -- PROGRAM … starts one the first time; or give a URL".to_owned()
+        }
+    };
+    Err(ErrorReport::new(Code::UnknownName, format!("no server {name:?} was started here before"))
+        .field("SERVER")
+        .hint(hint))
+}
+
+/// Denials of the last run; `None` when no run has ended yet.
+pub fn denials(folder: &Path) -> io::Result<Option<Denials>> {
+    read(&folder.join(DENIALS))
+}
+
+/// Arguments of a start with all that belongs to it: the name of the package, the entry for a name alone, the grants. Keeps the entry of a named server.
+///
+/// # Errors
+/// [`ErrorReport`] when there is neither a command nor an entry, or a file cannot be used.
+pub fn resolved(choice: &StateChoice, args: &WrapArgs) -> Result<WrapArgs, ErrorReport> {
+    let package = package::named(&args.server);
+    let package = package.map_err(|why| ErrorReport::new(Code::InvalidValue, why).field("SERVER"))?;
+    let name = args.name.clone().or_else(|| package.map(|package| package.short_name().to_owned()));
+    let Some(name) = name else {
+        if args.server.is_empty() {
+            return Err(ErrorReport::new(Code::Usage, "no PROGRAM is given, and no name of a server")
+                .field("SERVER")
+                .hint("hotcell mcp wrap -- npx -y PACKAGE starts one; --name NAME starts it again"));
+        }
+        return Ok(args.clone());
+    };
+    let folder = folder(choice, &name)?;
+    let bad = |what: &str, e: &dyn ToString| {
+        ErrorReport::new(Code::State, format!("the {what} of {name}: {}", e.to_string()))
+            .hint(format!("hotcell mcp servers remove {name} forgets it"))
+    };
+    let kept: Option<Entry> = read(&folder.join(ENTRY)).map_err(|e| bad("entry", &e))?;
+    let own = entry::options(args, &current_folder());
+    let new = match (args.server.is_empty(), own, kept.clone()) {
+        (false, Some(options), _) => {
+            Entry { options: entry::joined([&*options]), server: args.server.clone() }
+        }
+        // Paths that cannot be kept: the start itself is as it was asked for.
+        (false, None, _) => return Ok(WrapArgs { name: Some(name), ..args.clone() }),
+        (true, own, Some(kept)) => {
+            let own = own.unwrap_or_default();
+            Entry { options: entry::joined([&*kept.options, &*own]), server: kept.server }
+        }
+        (true, _, None) => {
+            startable(choice, &name)?;
+            return Err(bad("entry", &"it is not there"));
+        }
+    };
+    if !args.server.is_empty() && kept.as_ref() != Some(&new) {
+        write(&folder.join(ENTRY), &new).map_err(|e| bad("entry", &e))?;
+    }
+    let grants: Grants = read(&folder.join(GRANTS)).map_err(|e| bad("grants", &e))?.unwrap_or_default();
+    let mut granted = Vec::new();
+    if grants.of == entry::identity(&new.server) {
+        granted = entry::of_grants(&grants.grants);
+    } else if !grants.grants.is_empty() {
+        let of = printable(&grants.of);
+        notes::say(format!(
+            "the grants of {name} are not used: they were given to {of}, which is another server"
+        ));
+    }
+    // Values of variables are in the arguments only.
+    let set = args.env.iter().filter(|variable| matches!(variable, EnvSetting::Set(..))).cloned();
+    let mut all = entry::args(&name, &entry::joined([&*new.options, &*granted]), &new.server)
+        .map_err(|e| bad("options", &e))?;
+    all.env.retain(|variable| {
+        let EnvSetting::Pass(passed) = variable else { return true };
+        !args.env.iter().any(|given| matches!(given, EnvSetting::Set(name, _) if name == passed))
+    });
+    all.env.extend(set);
+    all.idle = args.idle;
+    Ok(all)
 }
 
 /// Pins of one server, while it runs.
@@ -191,10 +335,14 @@ pub fn servers(common: &Common, command: &ServersCommand) -> Result<u8, ErrorRep
         |e: io::Error| ErrorReport::new(Code::State, format!("the servers' folder: {e}")).field("--state");
     let mut list = ServerList { schema: SCHEMA.to_owned(), servers: Vec::new() };
     let name = match command {
-        ServersCommand::List => None,
-        ServersCommand::Show { name } | ServersCommand::Accept { name } | ServersCommand::Remove { name } => {
-            Some(name)
-        }
+        // That one has a runtime of its own.
+        ServersCommand::List | ServersCommand::Try(_) => None,
+        ServersCommand::Show { name }
+        | ServersCommand::Accept { name }
+        | ServersCommand::Denials { name }
+        | ServersCommand::Grant { name, .. }
+        | ServersCommand::Revoke { name, .. }
+        | ServersCommand::Remove { name } => Some(name),
     };
     for known in known(&all(&choice)?).map_err(io)? {
         if name.is_none_or(|name| *name == known) {
@@ -211,7 +359,7 @@ pub fn servers(common: &Common, command: &ServersCommand) -> Result<u8, ErrorRep
         return Err(ErrorReport::new(Code::UnknownName, why).field("NAME").hint(hint));
     }
     match command {
-        ServersCommand::List | ServersCommand::Show { .. } => {}
+        ServersCommand::List | ServersCommand::Try(_) | ServersCommand::Show { .. } => {}
         ServersCommand::Accept { name } => {
             let folder = folder(&choice, name)?;
             let offered: BTreeMap<String, Offered> =
@@ -220,8 +368,45 @@ pub fn servers(common: &Common, command: &ServersCommand) -> Result<u8, ErrorRep
                 offered.iter().map(|(name, tool)| (name.clone(), tool.sha256.clone())).collect();
             let config = QuarantineConfig::of(&configuration)
                 .ok_or_else(|| ErrorReport::new(Code::State, "there is no state folder"))?;
-            note(&config, name, &accepted).map_err(|e| ErrorReport::new(Code::State, e.to_string()))?;
+            note(&config, ACCEPT, name, &After { server: name, tools: Some(&accepted), grants: None })
+                .map_err(|e| ErrorReport::new(Code::State, e.to_string()))?;
             write(&folder.join(ACCEPTED), &accepted).map_err(io)?;
+            list.servers = vec![server(&folder, name).map_err(io)?];
+        }
+        ServersCommand::Denials { name } => return told_denials(common, &folder(&choice, name)?, name),
+        ServersCommand::Grant { name, grants } => {
+            let folder = folder(&choice, name)?;
+            grant(&configuration, &folder, name, |kept| {
+                for given in grants {
+                    let one = entry::grant(given, &current_folder())?;
+                    exists(&one)?;
+                    if !kept.contains(&one) {
+                        kept.push(one);
+                    }
+                }
+                match kept.len() <= entry::MAX_GRANTS {
+                    true => Ok(()),
+                    false => Err(format!("a server has at most {} grants", entry::MAX_GRANTS)),
+                }
+            })?;
+            list.servers = vec![server(&folder, name).map_err(io)?];
+        }
+        ServersCommand::Revoke { name, grants, all } => {
+            let folder = folder(&choice, name)?;
+            grant(&configuration, &folder, name, |kept| {
+                for given in grants {
+                    let one = entry::grant(given, &current_folder())?;
+                    let before = kept.len();
+                    kept.retain(|kept| *kept != one);
+                    if kept.len() == before {
+                        return Err(format!("{one} was not granted; it has {}", named(kept)));
+                    }
+                }
+                if *all {
+                    kept.clear();
+                }
+                Ok(())
+            })?;
             list.servers = vec![server(&folder, name).map_err(io)?];
         }
         ServersCommand::Remove { name } => {
@@ -235,6 +420,10 @@ pub fn servers(common: &Common, command: &ServersCommand) -> Result<u8, ErrorRep
         return Ok(printed(exit::print_json(&list), 0));
     }
     let is_whole = matches!(command, ServersCommand::Show { .. });
+    let is_change = matches!(command, ServersCommand::Grant { .. } | ServersCommand::Revoke { .. });
+    if is_change && !common.quiet {
+        notes::say("from its next start on");
+    }
     let text = match command {
         ServersCommand::Remove { .. } => String::new(),
         _ => list.servers.iter().map(|one| page(one, is_whole)).collect(),
@@ -245,24 +434,117 @@ pub fn servers(common: &Common, command: &ServersCommand) -> Result<u8, ErrorRep
     Ok(printed(exit::print_text(&text), 0))
 }
 
+/// A decision for the audit log.
+#[derive(Serialize)]
+struct After<'a> {
+    server: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<&'a Accepted>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grants: Option<&'a [String]>,
+}
+
 /// Adds the decision to the audit log.
-fn note(config: &QuarantineConfig, name: &str, accepted: &Accepted) -> Result<(), QuarantineError> {
-    #[derive(Serialize)]
-    struct After<'a> {
-        server: &'a str,
-        tools: &'a Accepted,
-    }
+fn note(
+    config: &QuarantineConfig,
+    action: &str,
+    name: &str,
+    after: &After<'_>,
+) -> Result<(), QuarantineError> {
     let (actor, now_us) = (config.actor(), micros_since_1970(SystemTime::now()));
     config.open()?.step(|database| {
-        let after = After { server: name, tools: accepted };
-        hotcell_state::audit::append(database, now_us, &actor, ACTION, name, &after)?;
+        hotcell_state::audit::append(database, now_us, &actor, action, name, after)?;
         Ok::<(), QuarantineError>(())
     })
+}
+
+/// Changes the grants of a server: first in the audit log, then for its next start.
+fn grant(
+    configuration: &Configuration,
+    folder: &Path,
+    name: &str,
+    change: impl FnOnce(&mut Vec<String>) -> Result<(), String>,
+) -> Result<(), ErrorReport> {
+    let state = |e: &dyn ToString| ErrorReport::new(Code::State, e.to_string()).field("--state");
+    let Some(entry) = read::<Entry>(&folder.join(ENTRY)).map_err(|e| state(&e))? else {
+        let why = format!("{name} was not started since its command is kept");
+        return Err(ErrorReport::new(Code::UnknownName, why).field("NAME").hint("start it once, then grant"));
+    };
+    let of = entry::identity(&entry.server);
+    let mut grants: Grants = read(&folder.join(GRANTS)).map_err(|e| state(&e))?.unwrap_or_default();
+    if grants.of != of {
+        // They were another server's.
+        grants = Grants { of, grants: Vec::new() };
+    }
+    change(&mut grants.grants).map_err(|why| ErrorReport::new(Code::InvalidValue, why).field("GRANT"))?;
+    let config = QuarantineConfig::of(configuration)
+        .ok_or_else(|| ErrorReport::new(Code::State, "there is no state folder"))?;
+    note(&config, GRANT, name, &After { server: name, tools: None, grants: Some(&grants.grants) })
+        .map_err(|e| state(&e))?;
+    write(&folder.join(GRANTS), &grants).map_err(|e| state(&e))
+}
+
+/// Whether the file of a grant is there.
+fn exists(grant: &str) -> Result<(), String> {
+    let Some((_, path)) = grant.split_once('=').filter(|(kind, _)| matches!(*kind, "ro" | "rw")) else {
+        return Ok(());
+    };
+    let bind = BindText::parse(Path::new(path)).map_err(|e| e.to_string())?.at(Path::new("/"), false);
+    match bind.host.symlink_metadata() {
+        Ok(_) => Ok(()),
+        Err(e) => Err(format!("{}: {e}", bind.host.display())),
+    }
+}
+
+fn named(grants: &[String]) -> String {
+    if grants.is_empty() { "no grants".to_owned() } else { grants.join(" ") }
+}
+
+/// Prints the denials of the last run.
+fn told_denials(common: &Common, folder: &Path, name: &str) -> Result<u8, ErrorReport> {
+    let kept = denials(folder).map_err(|e| ErrorReport::new(Code::State, e.to_string()).field("--state"))?;
+    let Some(kept) = kept else {
+        let why = format!("no run of {name} has ended yet");
+        return Err(ErrorReport::new(Code::UnknownName, why)
+            .field("NAME")
+            .hint("they are kept when it ends"));
+    };
+    if common.json {
+        return Ok(printed(exit::print_json(&kept), 0));
+    }
+    if kept.denials.is_empty() && !common.quiet {
+        notes::say(format!(
+            "{name} was denied nothing the last time; files that are not shown are missing for it, not denied"
+        ));
+    }
+    Ok(printed(exit::print_text(&denials_page(&kept)), 0))
+}
+
+/// Denials, and the commands that would grant them.
+pub fn denials_page(kept: &Denials) -> String {
+    let mut text = String::new();
+    for denial in &kept.denials {
+        let line =
+            format!("{} {} {} ({} times)", denial.layer, denial.operation, denial.target, denial.count);
+        let _ = writeln!(text, "denied    {}", printable(&line));
+    }
+    for grant in &kept.grants {
+        let _ = writeln!(text, "to allow  hotcell mcp servers grant {} {}", kept.name, printable(grant));
+    }
+    text
 }
 
 fn page(server: &Server, is_whole: bool) -> String {
     let names = |names: &[String]| names.iter().map(|name| printable(name)).collect::<Vec<_>>().join(" ");
     let mut text = format!("{}\n", server.name);
+    if !server.command.is_empty() {
+        let words = server.options.iter().map(String::as_str).chain(["--"]);
+        let words: Vec<_> = words.chain(server.command.iter().map(String::as_str)).collect();
+        let _ = writeln!(text, "  started   hotcell mcp wrap {}", printable(&words.join(" ")));
+    }
+    if !server.grants.is_empty() {
+        let _ = writeln!(text, "  granted   {}", names(&server.grants));
+    }
     for package in &server.packages {
         let _ = writeln!(text, "  package   {}", printable(package));
     }
@@ -300,14 +582,21 @@ fn known(folder: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-fn server(folder: &Path, name: &str) -> io::Result<Server> {
+/// One server, by its folder.
+pub fn server(folder: &Path, name: &str) -> io::Result<Server> {
     let accepted: Accepted = read(&folder.join(ACCEPTED))?.unwrap_or_default();
     let offered: BTreeMap<String, Offered> = read(&folder.join(OFFERED))?.unwrap_or_default();
     let held: BTreeMap<_, _> =
         offered.into_iter().filter(|(name, tool)| accepted.get(name) != Some(&tool.sha256)).collect();
     let packages = known(folder)?.into_iter().filter(|entry| folder.join(entry).is_dir());
+    let entry: Entry = read(&folder.join(ENTRY))?.unwrap_or_default();
+    let grants: Option<Grants> = read(&folder.join(GRANTS))?;
+    let grants = grants.filter(|grants| grants.of == entry::identity(&entry.server));
     Ok(Server {
         name: name.to_owned(),
+        command: entry.server,
+        options: entry.options,
+        grants: grants.unwrap_or_default().grants,
         packages: packages.map(|package| package.replace('+', "/")).collect(),
         accepted: accepted.into_keys().collect(),
         held: held.keys().cloned().collect(),

@@ -56,10 +56,18 @@ struct Ready {
 
 fn served(common: &Common, args: &WrapArgs) -> anyhow::Result<Result<u8, ErrorReport>> {
     // The client chooses the current folder: a project's configuration there does not count.
-    let (configuration, named) = match (configuration(common, None), package::named(&args.server)) {
-        (Ok(configuration), Ok(named)) => (configuration, named),
-        (Err(report), _) => return Ok(Err(report)),
-        (_, Err(why)) => return Ok(Err(ErrorReport::new(Code::InvalidValue, why).field("SERVER"))),
+    let configuration = match configuration(common, None) {
+        Ok(configuration) => configuration,
+        Err(report) => return Ok(Err(report)),
+    };
+    let choice = state(common, &configuration);
+    let args = &match servers::resolved(&choice, args) {
+        Ok(args) => args,
+        Err(report) => return Ok(Err(report)),
+    };
+    let named = match package::named(&args.server) {
+        Ok(named) => named,
+        Err(why) => return Ok(Err(ErrorReport::new(Code::InvalidValue, why).field("SERVER"))),
     };
     let engine = Engine::for_one_run();
     let runtime = runtime()?;
@@ -67,17 +75,19 @@ fn served(common: &Common, args: &WrapArgs) -> anyhow::Result<Result<u8, ErrorRe
     let ready = match &named {
         None => plain(common, &configuration, args, settings),
         Some(package) => {
-            let choice = &state(common, &configuration);
-            let (engine, runtime, configuration) = (&engine, &runtime, &configuration);
+            let (engine, runtime, configuration, choice) = (&engine, &runtime, &configuration, &choice);
             let provider = Provider { common, engine, runtime, configuration, choice };
             installed(&provider, args, package, settings)
         }
     };
     // A plain command without a name has no place to keep its tools in: its bytes pass as they are.
-    let name = args.name.clone().or_else(|| named.as_ref().map(|package| package.short_name().to_owned()));
-    let pins = name.map(|name| {
-        let folder = servers::folder(&state(common, &configuration), &name)?;
-        Pins::open(&folder, &name).map_err(|e| {
+    let folder = args.name.as_ref().map(|name| servers::folder(&choice, name)).transpose();
+    let folder = match folder {
+        Ok(folder) => folder,
+        Err(report) => return Ok(Err(report)),
+    };
+    let pins = folder.as_ref().zip(args.name.as_ref()).map(|(folder, name)| {
+        Pins::open(folder, name).map_err(|e| {
             ErrorReport::new(Code::State, format!("the accepted tools of {name}: {e}"))
                 .hint(format!("hotcell mcp servers remove {name} forgets them"))
         })
@@ -102,7 +112,7 @@ fn served(common: &Common, args: &WrapArgs) -> anyhow::Result<Result<u8, ErrorRe
     let mut prepared = match request.prepare(merged, Surroundings::of_this_process()) {
         Ok(prepared) => prepared,
         Err(outcome) => {
-            ended(common, &outcome, args);
+            ended(common, &outcome, args, folder.as_deref());
             return Ok(Ok(exit::of_outcome(&outcome)));
         }
     };
@@ -119,7 +129,7 @@ fn served(common: &Common, args: &WrapArgs) -> anyhow::Result<Result<u8, ErrorRe
         };
         execute(&engine, &mut prepared, &mut relay, stop).await
     });
-    ended(common, &executed.report, args);
+    ended(common, &executed.report, args, folder.as_deref());
     runtime.shutdown_background();
     let is_idle = executed.report.reason.as_deref() == Some(IDLE);
     Ok(Ok(if is_idle { 124 } else { exit::of_outcome(&executed.report) }))
@@ -180,8 +190,8 @@ fn installed(
     mut settings: RunSettings,
 ) -> Result<Ready, ErrorReport> {
     let common = provider.common;
-    let name = args.name.clone().unwrap_or_else(|| package.short_name().to_owned());
-    let folder = place(&servers::folder(provider.choice, &name)?, package);
+    let name = args.name.as_deref().unwrap_or(package.short_name());
+    let folder = place(&servers::folder(provider.choice, name)?, package);
     let of_deps = |error: DepsError| match error {
         DepsError::Wrong(report) => report,
         DepsError::Refused(outcome) => {
@@ -207,7 +217,7 @@ fn installed(
     })?;
     let argv = package::command(package, &packages, &inside)
         .map_err(|why| ErrorReport::new(Code::InvalidValue, why).field(package.name.clone()))?;
-    read_first(common, provider.configuration, args.guard, (&name, &packages))?;
+    read_first(common, provider.configuration, args.guard, (name, &packages))?;
     // The packages were read as a folder, and the command names only them.
     settings.guard = Some(Mode::Off);
     Ok(Ready { argv, workspace: Some(folder), settings })
@@ -263,19 +273,30 @@ fn read_first(
     }
 }
 
-/// Reports how the server ended, and the options that would grant what it was denied.
-fn ended(common: &Common, outcome: &RunReport, args: &WrapArgs) {
+/// Reports how the server ended, and how to grant what it was denied; keeps the denials of a server that has a name.
+fn ended(common: &Common, outcome: &RunReport, args: &WrapArgs, folder: Option<&Path>) {
     notes::after_run(outcome, "", common);
+    // A host that is granted and still denied was reached without the proxy: granting it again does not help.
+    let granted = args.network.as_ref().map(ToString::to_string).unwrap_or_default();
+    let mut hosts = denied_hosts(outcome);
+    hosts.retain(|host| !granted.split(',').any(|granted| granted == host));
+    if let Some((folder, name)) = folder.zip(args.name.as_ref()) {
+        let grants = hosts.iter().map(|host| format!("network={host}")).collect();
+        servers::keep_denials(folder, name, outcome, grants);
+    }
     if !common.quiet {
         let server = args.server.first().map_or("", String::as_str);
-        for option in grants(outcome) {
-            notes::say(format!("to allow it: hotcell mcp wrap {option} -- {server} …"));
+        for host in hosts {
+            notes::say(match &args.name {
+                Some(name) => format!("to allow it: hotcell mcp servers grant {name} network={host}"),
+                None => format!("to allow it: hotcell mcp wrap --network {host} -- {server} …"),
+            });
         }
     }
 }
 
-/// Options for the hosts that were denied, each once, at most eight.
-fn grants(outcome: &RunReport) -> Vec<String> {
+/// Hosts that were denied, each once, at most eight.
+fn denied_hosts(outcome: &RunReport) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for denial in outcome.denials.iter().filter(|denial| denial.layer == "network") {
         let target = denial.target.split(' ').next().unwrap_or_default();
@@ -284,9 +305,9 @@ fn grants(outcome: &RunReport) -> Vec<String> {
             continue;
         }
         let port = if target.contains(':') { "" } else { ":443" };
-        let option = format!("--network {target}{port}");
-        if !all.contains(&option) && all.len() < 8 {
-            all.push(option);
+        let host = format!("{target}{port}");
+        if !all.contains(&host) && all.len() < 8 {
+            all.push(host);
         }
     }
     all
@@ -438,7 +459,7 @@ mod tests {
             denial("network", "\u{202e}evil"),
             denial("seccomp", "ptrace"),
         ];
-        assert_eq!(grants(&outcome), ["--network api.github.com:443", "--network example.org:443"]);
+        assert_eq!(denied_hosts(&outcome), ["api.github.com:443", "example.org:443"]);
     }
 
     #[tokio::test]

@@ -101,7 +101,7 @@ async fn answer(common: &Common, command: &ToolCommand) -> Result<u8, ErrorRepor
         }
         ToolCommand::Call { name, args, pairs } => {
             let arguments = match pairs.is_empty() {
-                true => arguments(args)?,
+                true => given_arguments(args)?,
                 false => arguments::arguments(pairs, &schema_of(&plugins, name))?,
             };
             not_offered(&plugins, name)?;
@@ -261,7 +261,7 @@ fn shown(common: &Common, list: &ToolList) -> Result<u8, ErrorReport> {
 }
 
 /// Reads the arguments given by `--args`.
-fn arguments(named: &OsStr) -> Result<String, ErrorReport> {
+pub fn given_arguments(named: &OsStr) -> Result<String, ErrorReport> {
     let bad = |why: String| ErrorReport::new(Code::InvalidValue, why).field("--args");
     let mut text = String::new();
     let shown = named.to_string_lossy();
