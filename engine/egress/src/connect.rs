@@ -78,6 +78,18 @@ impl Shared {
     ) -> Result<TcpStream, ConnectError> {
         let target = format!("{host}:{port}");
         let place = self.allow.find(host, port).ok_or_else(|| self.deny(operation, &target, None))?;
+        self.connect_at(operation, host, port, place).await
+    }
+
+    /// Connects to a host that is allowed, and is to be looked for there. Its addresses are checked.
+    pub async fn connect_at(
+        &self,
+        operation: Operation,
+        host: &Host,
+        port: u16,
+        place: Place,
+    ) -> Result<TcpStream, ConnectError> {
+        let target = format!("{host}:{port}");
         let addresses = self.addresses(operation, host, place, &target).await?;
         let unreachable = |why: String| ConnectError::Unreachable(format!("{target}: {why}"));
         let each = async {

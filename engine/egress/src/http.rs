@@ -12,7 +12,8 @@ pub const MAX_HEAD_BYTES: usize = 16 * 1024;
 /// Up to this many bytes, a head is parsed on every read; a longer one only once its end has arrived.
 /// Otherwise a client that sends single bytes would cost the proxy far more work than itself.
 const SMALL_HEAD_BYTES: usize = 1024;
-const MAX_HEADERS: usize = 128;
+/// Maximum number of headers in a head.
+pub(crate) const MAX_HEADERS: usize = 128;
 /// Default port of `http:` URLs.
 const HTTP: u16 = 80;
 /// Ports of HTTP, with or without TLS, by IANA's registry or common use: a tunnel to one of them passes only
@@ -95,7 +96,7 @@ pub struct Answer {
 }
 
 /// Headers that apply to one connection, or that are written anew.
-const NOT_SENT_ON: [&str; 14] = [
+pub(crate) const NOT_SENT_ON: [&str; 14] = [
     "connection",
     "keep-alive",
     "proxy-connection",
@@ -177,7 +178,7 @@ pub fn request(bytes: &[u8], tunnel: Option<(&Host, u16)>) -> Result<Option<(Pro
 }
 
 /// Whether a long head has no end yet and may still get one.
-fn is_unfinished(bytes: &[u8]) -> bool {
+pub(crate) fn is_unfinished(bytes: &[u8]) -> bool {
     let blank = |at: usize| matches!(bytes.get(at + 1..), Some([b'\n', ..] | [b'\r', b'\n', ..]));
     (SMALL_HEAD_BYTES..MAX_HEAD_BYTES).contains(&bytes.len())
         && !bytes.iter().enumerate().any(|(at, byte)| *byte == b'\n' && blank(at))
@@ -202,11 +203,19 @@ fn has(headers: &[httparse::Header<'_>], name: &str) -> bool {
     headers.iter().any(|h| h.name.eq_ignore_ascii_case(name))
 }
 
-fn values<'a>(headers: &'a [httparse::Header<'_>], name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+/// Values of all headers of this name.
+pub(crate) fn values<'a>(
+    headers: &'a [httparse::Header<'_>],
+    name: &'a str,
+) -> impl Iterator<Item = &'a [u8]> {
     headers.iter().filter(move |h| h.name.eq_ignore_ascii_case(name)).map(|h| h.value.trim_ascii())
 }
 
-fn request_body(headers: &[httparse::Header<'_>], version: u8) -> Result<Body, Bad> {
+/// How the end of a request's body is found.
+///
+/// # Errors
+/// [`Bad::Length`] when that is said twice, or in a way that is not known.
+pub(crate) fn request_body(headers: &[httparse::Header<'_>], version: u8) -> Result<Body, Bad> {
     match (said_length(headers)?, is_chunked(headers)?) {
         (None, false) => Ok(Body::Length(0)),
         (Some(length), false) => Ok(Body::Length(length)),
@@ -276,13 +285,7 @@ pub fn answer(bytes: &[u8], to_head: bool) -> Result<Option<(Answer, usize)>, Ba
         return Err(Bad::Malformed);
     }
     let interim = code < 200;
-    let body = match (said_length(response.headers)?, is_chunked(response.headers)?) {
-        _ if interim || to_head || matches!(code, 204 | 304) => Body::Length(0),
-        (Some(length), false) => Body::Length(length),
-        (None, true) => Body::Chunked,
-        (None, false) => Body::Close,
-        (Some(_), true) => return Err(Bad::Length),
-    };
+    let body = answer_body(response.headers, interim || to_head || matches!(code, 204 | 304))?;
     let mut head = format!("HTTP/1.1 {code} {}\r\n", response.reason.unwrap_or_default());
     if !interim {
         head.push_str("Connection: close\r\n");
@@ -294,6 +297,20 @@ pub fn answer(bytes: &[u8], to_head: bool) -> Result<Option<(Answer, usize)>, Ba
         .collect();
     let head = with_rest(head, response.headers, &left_out);
     Ok(Some((Answer { head, interim, body }, used)))
+}
+
+/// How the end of a response's body is found. `is_without`: the response never has one.
+///
+/// # Errors
+/// [`Bad::Length`] when that is said twice, or in a way that is not known.
+pub(crate) fn answer_body(headers: &[httparse::Header<'_>], is_without: bool) -> Result<Body, Bad> {
+    match (said_length(headers)?, is_chunked(headers)?) {
+        _ if is_without => Ok(Body::Length(0)),
+        (Some(length), false) => Ok(Body::Length(length)),
+        (None, true) => Ok(Body::Chunked),
+        (None, false) => Ok(Body::Close),
+        (Some(_), true) => Err(Bad::Length),
+    }
 }
 
 /// Response to a client whose request is rejected.

@@ -22,6 +22,8 @@ use crate::host::Host;
 use crate::ledger::{Denied, Ledger, Operation, UNREADABLE};
 use crate::pace::{Pace, Rate};
 use crate::resolve::{Resolver, System};
+use crate::route::Route;
+use crate::route::records::Requests;
 use crate::rule::{AllowList, Relay};
 use crate::socks5::{self, Reply, Wrong};
 use crate::stream::{Budget, Input};
@@ -85,6 +87,7 @@ pub struct Egress {
     allow: Arc<AllowList>,
     limits: Limits,
     resolver: Arc<dyn Resolver>,
+    routes: Vec<Route>,
 }
 
 /// State shared by the connections of one run.
@@ -98,6 +101,8 @@ pub(crate) struct Shared {
     connecting: Mutex<Pace>,
     asking: Mutex<Pace>,
     ledger: Mutex<Ledger>,
+    pub(crate) routes: Vec<Route>,
+    requests: Mutex<Requests>,
     /// Those that are served.
     relays: Vec<Relay>,
 }
@@ -113,7 +118,12 @@ impl Egress {
     /// Network access to the hosts of an allow-list.
     #[must_use]
     pub fn new(allow: AllowList) -> Self {
-        Self { allow: Arc::new(allow), limits: Limits::default(), resolver: Arc::new(System) }
+        Self {
+            allow: Arc::new(allow),
+            limits: Limits::default(),
+            resolver: Arc::new(System),
+            routes: Vec::new(),
+        }
     }
 
     /// Sets other limits.
@@ -127,6 +137,14 @@ impl Egress {
     #[must_use]
     pub fn resolver(mut self, resolver: impl Resolver + 'static) -> Self {
         self.resolver = Arc::new(resolver);
+        self
+    }
+
+    /// Adds routes: paths of the proxy, `/NAME/…`, that lead to one host each with a secret in a header. Of two with one name the first
+    /// is used.
+    #[must_use]
+    pub fn routes(mut self, routes: impl IntoIterator<Item = Route>) -> Self {
+        self.routes.extend(routes);
         self
     }
 
@@ -158,6 +176,8 @@ impl Egress {
             connecting: Mutex::new(Pace::new(self.limits.connecting, now)),
             asking: Mutex::new(Pace::new(self.limits.asking, now)),
             ledger: Mutex::default(),
+            requests: Mutex::new(Requests::of(self.routes.iter().map(Route::name))),
+            routes: self.routes.clone(),
             relays: relays.iter().map(|(relay, _)| relay.clone()).collect(),
         });
         let mut tasks = JoinSet::new();
@@ -194,6 +214,12 @@ impl Egress {
 }
 
 impl Serving {
+    /// Requests through routes until now.
+    #[must_use]
+    pub fn requests(&self) -> Requests {
+        lock(&self.shared.requests).clone()
+    }
+
     /// Closes all sockets and connections, and returns the denials.
     #[must_use]
     pub fn finish(mut self) -> Vec<Denied> {
@@ -282,6 +308,11 @@ impl Shared {
         lock(&self.ledger).add(operation, row);
     }
 
+    /// The records of requests through routes.
+    pub(crate) fn requests(&self) -> MutexGuard<'_, Requests> {
+        lock(&self.requests)
+    }
+
     /// Whether one more name may be looked up.
     pub(crate) fn may_resolve(&self, name: &str) -> Result<(), String> {
         let mut names = lock(&self.names);
@@ -296,12 +327,16 @@ impl Shared {
 
     async fn client(&self, client: TcpStream) -> io::Result<()> {
         let _ = client.set_nodelay(true);
+        let port = client.local_addr()?.port();
         let (from, mut back) = client.into_split();
         let mut client = Input::new(from);
         if !timeout(self.limits.head, client.more()).await.unwrap_or(Ok(false))? {
             return Ok(());
         }
         if client.held().first() != Some(&socks5::VERSION) {
+            if !self.routes.is_empty() && self.asks_for_a_route(&mut client).await? {
+                return self.routed(client, back, port).await;
+            }
             return self.http(client, back).await;
         }
         let greeting = |bytes: &[u8]| socks5::greeting(bytes).map(|used| used.map(|used| ((), used)));

@@ -42,6 +42,29 @@ impl Budget {
     }
 }
 
+/// Rest of a body that is read in pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// This many bytes.
+    Length(u64),
+    /// The rest of a chunk of this many bytes, and further chunks.
+    Chunk(u64),
+    /// Chunks.
+    Chunks,
+    /// All until the connection ends.
+    Close,
+}
+
+impl From<Body> for Rest {
+    fn from(body: Body) -> Self {
+        match body {
+            Body::Length(length) => Self::Length(length),
+            Body::Chunked => Self::Chunks,
+            Body::Close => Self::Close,
+        }
+    }
+}
+
 /// A reader with bytes that were read and not yet used.
 #[derive(Debug)]
 pub struct Input<R> {
@@ -150,6 +173,50 @@ impl<R: AsyncRead + Unpin> Input<R> {
         }
     }
 
+    /// Takes the next piece of a body, without the frames of chunks; `None` at its end.
+    ///
+    /// # Errors
+    /// When the stream ends early, or a chunk is malformed.
+    pub async fn piece(&mut self, rest: &mut Rest) -> io::Result<Option<Vec<u8>>> {
+        loop {
+            let most = match rest {
+                Rest::Length(0) => return Ok(None),
+                Rest::Length(left) | Rest::Chunk(left) if *left > 0 => *left,
+                Rest::Close => u64::MAX,
+                Rest::Chunk(_) => {
+                    if self.line().await?.is_none_or(|line| !line.is_empty()) {
+                        return Err(io::ErrorKind::InvalidData.into());
+                    }
+                    *rest = Rest::Chunks;
+                    continue;
+                }
+                Rest::Length(_) | Rest::Chunks => {
+                    let size = self.until(chunk_size).await?.ok_or(io::ErrorKind::UnexpectedEof)?;
+                    let size = size.map_err(|()| io::ErrorKind::InvalidData)?;
+                    if size == 0 {
+                        // Trailers after the last chunk are dropped, since they were not checked.
+                        while self.line().await?.is_some_and(|line| !line.is_empty()) {}
+                        *rest = Rest::Length(0);
+                        return Ok(None);
+                    }
+                    *rest = Rest::Chunk(size);
+                    continue;
+                }
+            };
+            if self.held.is_empty() && !self.more().await? {
+                return match rest {
+                    Rest::Close => Ok(None),
+                    _ => Err(io::ErrorKind::UnexpectedEof.into()),
+                };
+            }
+            let piece = self.take(usize::try_from(most).unwrap_or(usize::MAX).min(self.held.len()));
+            if let Rest::Length(left) | Rest::Chunk(left) = rest {
+                *left -= piece.len() as u64;
+            }
+            return Ok(Some(piece));
+        }
+    }
+
     /// Reads one line without its end; `None` at the end of the stream.
     async fn line(&mut self) -> io::Result<Option<Vec<u8>>> {
         match self.until(line).await? {
@@ -225,6 +292,32 @@ mod tests {
             (Body::Chunked, "3\r\nab"),
         ] {
             assert!(copied(text.as_bytes(), body).await.is_err(), "{text:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn pieces_are_without_frames() {
+        for (body, text, want, left) in [
+            (Body::Length(3), "abcdef", Some("abc"), "def"),
+            (Body::Close, "abc", Some("abc"), ""),
+            (Body::Chunked, "3\r\nabc\r\n2;x\r\nde\r\n0\r\nX: y\r\n\r\nGET", Some("abcde"), "GET"),
+            (Body::Length(4), "abc", None, ""),
+            (Body::Chunked, "3\r\nabcd\r\n0\r\n\r\n", None, ""),
+            (Body::Chunked, "3\r\nab", None, ""),
+        ] {
+            let (mut input, mut rest, mut all) = (Input::new(text.as_bytes()), Rest::from(body), Vec::new());
+            let end = loop {
+                match input.piece(&mut rest).await {
+                    Ok(Some(piece)) => all.extend(piece),
+                    Ok(None) => break Some(()),
+                    Err(_) => break None,
+                }
+            };
+            assert_eq!(end.map(|()| String::from_utf8(all).unwrap()).as_deref(), want, "{text:?}");
+            if want.is_some() {
+                assert_eq!(input.held(), left.as_bytes());
+                assert_eq!(input.piece(&mut rest).await.unwrap(), None);
+            }
         }
     }
 

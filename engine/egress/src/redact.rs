@@ -1,0 +1,257 @@
+//! Finds the spellings of a secret value in bytes that come from a host, and masks them. Pure.
+//!
+//! A host that receives a value can encode it in ways that are not searched for, so this is a help against accidents, such as an error
+//! message with the request's headers, and not a wall.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use memchr::memmem;
+use zeroize::Zeroizing;
+
+/// Minimum length in bytes of a value or an encoded form that is searched for: shorter ones occur by chance.
+pub const MIN_REDACTED_BYTES: usize = 8;
+/// Byte that takes the place of each masked byte, so that lengths stay as the host said them. A letter of header names and values.
+const MASK: u8 = b'*';
+
+/// Encoded forms of one or more values. Their memory is overwritten when they are dropped.
+#[derive(Default)]
+pub struct Spellings(Vec<Zeroizing<Vec<u8>>>);
+
+impl fmt::Debug for Spellings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Spellings({})", self.0.len())
+    }
+}
+
+impl Spellings {
+    /// Adds the forms of a value: as it is, in base64 also within a longer text, in hexadecimal, percent-encoded, and escaped for JSON and
+    /// HTML. Forms shorter than [`MIN_REDACTED_BYTES`] are left out.
+    pub fn add(&mut self, value: &[u8]) {
+        for form in forms(value) {
+            if form.len() >= MIN_REDACTED_BYTES && !self.0.contains(&form) {
+                self.0.push(form);
+            }
+        }
+    }
+
+    /// Masks all forms in `bytes`; returns whether there was one.
+    pub fn mask(&self, bytes: &mut [u8]) -> bool {
+        let found = self.find(bytes);
+        for &(start, end) in &found {
+            bytes[start..end].fill(MASK);
+        }
+        !found.is_empty()
+    }
+
+    /// Begins to mask a stream.
+    #[must_use]
+    pub fn stream(&self) -> Redactor<'_> {
+        Redactor { spellings: self, held: Zeroizing::new(Vec::new()), masked: 0 }
+    }
+
+    /// Start and end of each occurrence; occurrences may overlap.
+    fn find(&self, bytes: &[u8]) -> Vec<(usize, usize)> {
+        let mut found = Vec::new();
+        for form in &self.0 {
+            let mut from = 0;
+            while let Some(at) = memmem::find(&bytes[from..], form).map(|at| from + at) {
+                found.push((at, at + form.len()));
+                from = at + 1;
+            }
+        }
+        found
+    }
+
+    /// Position from which the end of `bytes` may be the beginning of a form.
+    fn begun(&self, bytes: &[u8]) -> usize {
+        let longest = |form: &Zeroizing<Vec<u8>>| {
+            let most = bytes.len().min(form.len() - 1);
+            (1..=most).rev().find(|length| bytes.ends_with(&form[..*length])).unwrap_or(0)
+        };
+        bytes.len() - self.0.iter().map(longest).max().unwrap_or(0)
+    }
+}
+
+/// Masks a stream, also where a form is spread over several pieces. Only bytes that may be the beginning of a form are held back.
+#[derive(Debug)]
+pub struct Redactor<'a> {
+    spellings: &'a Spellings,
+    held: Zeroizing<Vec<u8>>,
+    /// Number of the first held bytes that belong to a form that began before them.
+    masked: usize,
+}
+
+impl Redactor<'_> {
+    /// Takes a piece of the stream; returns the bytes that may go on.
+    #[must_use]
+    pub fn next(&mut self, piece: &[u8]) -> Vec<u8> {
+        let mut bytes = std::mem::take(&mut *self.held);
+        bytes.extend_from_slice(piece);
+        let cut = self.spellings.begun(&bytes);
+        self.go_on(bytes, cut)
+    }
+
+    /// Returns the rest at the end of the stream.
+    #[must_use]
+    pub fn end(&mut self) -> Vec<u8> {
+        let bytes = std::mem::take(&mut *self.held);
+        let cut = bytes.len();
+        self.go_on(bytes, cut)
+    }
+
+    fn go_on(&mut self, mut bytes: Vec<u8>, cut: usize) -> Vec<u8> {
+        let found = self.spellings.find(&bytes);
+        self.held = Zeroizing::new(bytes[cut..].to_vec());
+        let before = self.masked;
+        bytes[..before.min(cut)].fill(MASK);
+        let crossing = found.iter().filter(|(start, _)| *start < cut).map(|(_, end)| *end);
+        self.masked = crossing.chain([before]).max().unwrap_or(0).saturating_sub(cut);
+        for (start, end) in found {
+            if start < cut {
+                bytes[start..end.min(cut)].fill(MASK);
+            }
+        }
+        bytes.truncate(cut);
+        bytes
+    }
+}
+
+/// Encoded forms of a value.
+fn forms(value: &[u8]) -> Vec<Zeroizing<Vec<u8>>> {
+    use std::fmt::Write as _;
+    let mut all: Vec<Vec<u8>> = vec![value.to_vec()];
+    for upper in [true, false] {
+        let (mut percent, mut hexadecimal) = (String::new(), String::new());
+        for byte in value {
+            let hex = if upper { format!("{byte:02X}") } else { format!("{byte:02x}") };
+            hexadecimal.push_str(&hex);
+            if byte.is_ascii_alphanumeric() || b"-._~".contains(byte) {
+                percent.push(char::from(*byte));
+            } else {
+                let _ = write!(percent, "%{hex}");
+            }
+        }
+        all.extend([percent.into_bytes(), hexadecimal.into_bytes()]);
+    }
+    // In JSON a `/` may be escaped or not.
+    let quoted = replaced(value, &[(b'\\', b"\\\\"), (b'"', b"\\\"")]);
+    all.push(replaced(value, &[(b'\\', b"\\\\"), (b'"', b"\\\""), (b'/', b"\\/")]));
+    all.push(quoted);
+    all.push(replaced(
+        value,
+        &[(b'&', b"&amp;"), (b'<', b"&lt;"), (b'>', b"&gt;"), (b'"', b"&quot;"), (b'\'', b"&#39;")],
+    ));
+    for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
+        all.push(engine.encode(value).into_bytes());
+        // Within a longer text, only the characters that depend on the value alone.
+        for before in 0..3 {
+            let shifted = Zeroizing::new([&[0; 2][..before], value].concat());
+            let encoded = engine.encode(&*shifted);
+            let first = if before == 0 { 0 } else { 4 };
+            all.push(encoded.as_bytes().get(first..shifted.len() / 3 * 4).unwrap_or_default().to_vec());
+        }
+    }
+    all.into_iter().map(Zeroizing::new).collect()
+}
+
+fn replaced(value: &[u8], pairs: &[(u8, &[u8])]) -> Vec<u8> {
+    let of = |byte: &u8| match pairs.iter().find(|(from, _)| from == byte) {
+        Some((_, to)) => to.to_vec(),
+        None => vec![*byte],
+    };
+    value.iter().flat_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(values: &[&[u8]]) -> Spellings {
+        let mut spellings = Spellings::default();
+        values.iter().for_each(|value| spellings.add(value));
+        spellings
+    }
+
+    fn in_pieces(spellings: &Spellings, bytes: &[u8], length: usize) -> Vec<u8> {
+        let mut stream = spellings.stream();
+        let mut out: Vec<u8> = bytes.chunks(length).flat_map(|piece| stream.next(piece)).collect();
+        out.extend(stream.end());
+        out
+    }
+
+    #[test]
+    fn encoded_forms_are_masked() {
+        let spellings = of(&[b"s3cret/+va\"lue"]);
+        for text in [
+            "x s3cret/+va\"lue y",
+            "czNjcmV0Lyt2YSJsdWU=",
+            "czNjcmV0Lyt2YSJsdWU",
+            "s3cret%2F%2Bva%22lue",
+            "s3cret%2f%2bva%22lue",
+            r#""s3cret\/+va\"lue""#,
+            "s3cret/+va&quot;lue",
+            "7333637265742f2b7661226c7565",
+        ] {
+            let mut bytes = text.as_bytes().to_vec();
+            assert!(spellings.mask(&mut bytes), "{text}");
+            let masked = String::from_utf8(bytes).unwrap();
+            assert!(
+                masked.contains("********") && !masked.contains("cret") && masked.len() == text.len(),
+                "{masked}"
+            );
+        }
+        for before in ["", "B", "Be", "Bearer "] {
+            let mut bytes = STANDARD_NO_PAD.encode(format!("{before}s3cret/+va\"lue and more")).into_bytes();
+            assert!(spellings.mask(&mut bytes), "{before}");
+        }
+        assert_eq!(format!("{spellings:?}").find("s3cret"), None);
+        assert!(!spellings.mask(&mut b"nothing of it: s3cret/+va".to_vec()));
+    }
+
+    #[test]
+    fn streams_hold_back_only_what_may_begin_a_form() {
+        let spellings = of(&[b"0123456789"]);
+        let mut stream = spellings.stream();
+        assert_eq!(stream.next(b"data: a\n\n"), b"data: a\n\n");
+        assert_eq!(stream.next(b"b 0123"), b"b ");
+        assert_eq!(stream.next(b"45678"), b"");
+        assert_eq!(stream.next(b"9!"), b"**********!");
+        assert_eq!(stream.next(b"0123"), b"");
+        assert_eq!(stream.end(), b"0123");
+    }
+
+    #[test]
+    fn form_that_overlaps_a_held_beginning_stays_masked() {
+        // The end of the first value is the beginning of the second.
+        let spellings = of(&[b"aaaaaaaa1234", b"1234bbbbbbbb"]);
+        let mut stream = spellings.stream();
+        assert_eq!(stream.next(b"aaaaaaaa1234"), b"********");
+        assert_eq!(stream.next(b"x"), b"****x");
+        assert_eq!(in_pieces(&spellings, b"aaaaaaaa1234bbbbbbbb.", 5), b"********************.");
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_of_any_length_are_masked_like_the_whole(
+            value in "[ab/]{8,12}", before in "[ab/]{0,30}", after in "[ab/]{0,30}", length in 1usize..20,
+        ) {
+            let spellings = of(&[value.as_bytes()]);
+            let text = format!("{before}{value}{after}").into_bytes();
+            let mut whole = text.clone();
+            prop_assert!(spellings.mask(&mut whole));
+            let got = in_pieces(&spellings, &text, length);
+            prop_assert_eq!(got.len(), text.len());
+            prop_assert!(memmem::find(&got, value.as_bytes()).is_none());
+            prop_assert_eq!(got, whole);
+        }
+
+        #[test]
+        fn other_bytes_are_not_changed(bytes in proptest::collection::vec(any::<u8>(), 0..300), length in 1usize..50) {
+            let spellings = of(&[b"a value that is not there"]);
+            prop_assert_eq!(in_pieces(&spellings, &bytes, length), bytes);
+        }
+    }
+}

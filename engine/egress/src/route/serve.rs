@@ -1,0 +1,410 @@
+//! Serves a connection to routes: each request is judged, sent over TLS with the secret, and answered without it.
+
+use std::io;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::client::TlsStream;
+
+use super::Route;
+use super::head::{self, Answer, Asked, Framing};
+use super::records::{Ending, Request, without_values};
+use super::rules::Verdict;
+use crate::error::ConnectError;
+use crate::host::Host;
+use crate::http::{self, Body};
+use crate::ledger::{Operation, UNREADABLE};
+use crate::proxy::Shared;
+use crate::rule::Place;
+use crate::stream::{Input, Rest};
+
+/// Time that a connection stays open without a request: longer than between two requests of a client that keeps it.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time for the answer of a host that has stopped reading a request.
+const EARLY_ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Time for a client to read a refusal before the rest of its request closes the connection in its face.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A connection to the host of a route.
+struct Upstream {
+    route: usize,
+    answers: Input<ReadHalf<TlsStream<TcpStream>>>,
+    requests: WriteHalf<TlsStream<TcpStream>>,
+}
+
+/// Why a request has no complete answer.
+enum End {
+    /// Nothing was written to the client yet: it is told this status and sentence.
+    Said(&'static str, String),
+    /// The connection to the client or the host failed on the way.
+    Io(io::Error),
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl Shared {
+    /// Reads until the first request of a client tells whether its target is a path.
+    pub(crate) async fn asks_for_a_route(
+        &self,
+        client: &mut Input<impl AsyncRead + Unpin>,
+    ) -> io::Result<bool> {
+        let told = |bytes: &[u8]| {
+            head::is_path(bytes).map(|is| (is, 0)).map_or(Ok(None), |is| Ok::<_, ()>(Some(is)))
+        };
+        match timeout(self.limits.head, client.until(told)).await.unwrap_or(Ok(None))? {
+            Some(Ok(is)) => Ok(is),
+            _ => Ok(false),
+        }
+    }
+
+    /// Serves a client's requests to routes, one after the other, until one of both ends the connection.
+    pub(crate) async fn routed(
+        &self,
+        mut client: Input<impl AsyncRead + Unpin + Send>,
+        mut back: impl AsyncWrite + Unpin + Send,
+        port: u16,
+    ) -> io::Result<()> {
+        let mut upstream = None;
+        let mut patience = self.limits.head;
+        loop {
+            let read = timeout(patience, client.until(|bytes| head::request(bytes, port))).await;
+            let asked = match read.unwrap_or(Ok(None))? {
+                None => return Ok(()),
+                Some(Ok(asked)) => asked,
+                Some(Err(wrong)) => {
+                    self.deny(
+                        Operation::Http,
+                        UNREADABLE,
+                        Some(format!("a request to a secret's base URL: {wrong}")),
+                    );
+                    return say(&mut back, "400 Bad Request", &wrong.to_string()).await;
+                }
+            };
+            patience = IDLE_TIMEOUT;
+            if !self.one(&asked, &mut client, &mut back, &mut upstream).await? {
+                back.shutdown().await?;
+                let _ = timeout(LINGER_TIMEOUT, drain(&mut client)).await;
+                return Ok(());
+            }
+        }
+    }
+
+    /// Serves one request; returns whether the connection stays open.
+    async fn one(
+        &self,
+        asked: &Asked,
+        client: &mut Input<impl AsyncRead + Unpin + Send>,
+        back: &mut (impl AsyncWrite + Unpin + Send),
+        upstream: &mut Option<Upstream>,
+    ) -> io::Result<bool> {
+        let (name, rest) = head::split_name(&asked.path);
+        let Some(number) = self.routes.iter().position(|route| route.name() == name) else {
+            let known: Vec<&str> = self.routes.iter().map(Route::name).collect();
+            let why = format!("no secret of this run has this name; there are: {}", known.join(", "));
+            self.deny(
+                Operation::Http,
+                "a secret's base URL",
+                Some("no secret of the run has that name".to_owned()),
+            );
+            say(back, "404 Not Found", &why).await?;
+            return Ok(false);
+        };
+        let route = &self.routes[number];
+        let path = head::path_at(route, rest);
+        let mut row = self.row(route, asked, &path);
+        let at = self.requests().begin(row.clone());
+        let rule = match head::judge(route, &asked.method, &path) {
+            Verdict::Allowed(rule) => rule,
+            Verdict::Denied(rule) => {
+                (row.ending, row.rule) = (Ending::Denied, rule.clone());
+                self.requests().end(at, row.clone());
+                let why = format!("{} {} for the secret {name}: {rule}", asked.method, row.path);
+                self.deny(Operation::Http, &row.host, Some(why));
+                let why =
+                    format!("{} of this path is not allowed for the secret {name}: {rule}", asked.method);
+                say(back, "403 Forbidden", &why).await?;
+                return Ok(false);
+            }
+        };
+        row.rule = rule;
+        let (sent, received) = (AtomicU64::new(0), AtomicU64::new(0));
+        let counted = (&sent, &received);
+        let mut status = None;
+        let ended = self.exchange(number, asked, &path, client, back, upstream, counted, &mut status).await;
+        (row.status, row.sent, row.received) =
+            (status, sent.load(Ordering::Relaxed), received.load(Ordering::Relaxed));
+        row.ending = if ended.is_ok() { Ending::Answered } else { Ending::Failed };
+        match &ended {
+            Err(End::Said(_, why)) => row.rule.clone_from(why),
+            Err(End::Io(error)) => row.rule = format!("the connection ended: {error}"),
+            Ok(_) => {}
+        }
+        self.requests().end(at, row);
+        match ended {
+            Ok(keeps) => Ok(keeps),
+            Err(End::Io(error)) => Err(error),
+            Err(End::Said(status, why)) => {
+                say(back, status, &why).await?;
+                Ok(false)
+            }
+        }
+    }
+
+    fn row(&self, route: &Route, asked: &Asked, path: &str) -> Request {
+        let binding = route.binding();
+        let mut path = without_values(path, asked.query.as_deref()).into_bytes();
+        route.spellings().mask(&mut path);
+        Request {
+            at: SystemTime::now(),
+            secret: route.name().to_owned(),
+            host: format!("{}:{}", binding.host, binding.port),
+            method: asked.method.clone(),
+            path: String::from_utf8_lossy(&path).into_owned(),
+            status: None,
+            sent: 0,
+            received: 0,
+            rule: String::new(),
+            ending: Ending::Unfinished,
+        }
+    }
+
+    /// Opens a connection to a route's host.
+    async fn open(&self, number: usize) -> Result<Upstream, End> {
+        let route = &self.routes[number];
+        let binding = route.binding();
+        let host = Host::Name(binding.host.clone());
+        // A rule of the run's list says where the host is, if there is one; the addresses are checked either way.
+        let place = self.allow.find(&host, binding.port).unwrap_or(Place::Resolve);
+        let stream =
+            self.connect_at(Operation::Http, &host, binding.port, place).await.map_err(|e| match e {
+                ConnectError::Denied(why) => End::Said("403 Forbidden", why),
+                ConnectError::Unreachable(why) => End::Said("502 Bad Gateway", why),
+            })?;
+        let tls = timeout(self.limits.connect, route.trust().connect(stream, &binding.host)).await;
+        let why = match tls {
+            Ok(Ok(tls)) => {
+                let (answers, requests) = tokio::io::split(tls);
+                return Ok(Upstream { route: number, answers: Input::new(answers), requests });
+            }
+            Ok(Err(why)) => why,
+            Err(_) => "TLS was not set up in time".to_owned(),
+        };
+        let target = format!("{}:{}", binding.host, binding.port);
+        self.note(Operation::Tls, format!("{target} (it is allowed, and not reached: {why})"));
+        Err(End::Said("502 Bad Gateway", format!("{target}: {why}; nothing was sent")))
+    }
+
+    /// Sends a request and passes the answer on; returns whether the client's connection stays open.
+    #[expect(clippy::too_many_arguments, reason = "two connections, and the places for what is counted")]
+    async fn exchange(
+        &self,
+        number: usize,
+        asked: &Asked,
+        path: &str,
+        client: &mut Input<impl AsyncRead + Unpin + Send>,
+        back: &mut (impl AsyncWrite + Unpin + Send),
+        upstream: &mut Option<Upstream>,
+        counted: (&AtomicU64, &AtomicU64),
+        status: &mut Option<u16>,
+    ) -> Result<bool, End> {
+        let route = &self.routes[number];
+        // The host may have closed the connection meanwhile, or sent what nobody asked for.
+        let mut kept = upstream.take().filter(|kept| kept.route == number);
+        if let Some(open) = &mut kept
+            && timeout(Duration::ZERO, open.answers.more()).await.is_ok()
+        {
+            kept = None;
+        }
+        let again = kept.is_some()
+            && asked.body == Body::Length(0)
+            && matches!(asked.method.as_str(), "GET" | "HEAD");
+        let mut open = match kept {
+            Some(open) => open,
+            None => self.open(number).await?,
+        };
+        let request = head::for_host(route, asked, path);
+        self.budget.spend(request.len())?;
+        let first = match send(&mut open, &request).await {
+            // It closed at this moment, and has not answered.
+            Err(_) if again => {
+                open = self.open(number).await?;
+                send(&mut open, &request).await
+            }
+            first => first,
+        };
+        first?;
+        let whole = AtomicBool::new(false);
+        let answered = {
+            let Upstream { answers, requests, .. } = &mut open;
+            let sending = async {
+                let mut to = Counted { to: &mut *requests, bytes: counted.0 };
+                client.copy_body(asked.body, &mut to, &self.budget).await?;
+                to.flush().await?;
+                whole.store(true, Ordering::Relaxed);
+                // The answer ends the exchange, even if it comes before the whole request is sent.
+                std::future::pending::<io::Result<()>>().await
+            };
+            let answering = self.answer(route, asked, path, answers, back, counted.1, status);
+            let (mut sending, mut answering) = (pin!(sending), pin!(answering));
+            let ended = tokio::select! {
+                biased;
+                answered = &mut answering => answered,
+                failed = &mut sending => match timeout(EARLY_ANSWER_TIMEOUT, &mut answering).await {
+                    Ok(answered) => answered,
+                    Err(_) => Err(failed.err().unwrap_or_else(|| io::ErrorKind::TimedOut.into()).into()),
+                },
+            };
+            ended
+        };
+        let (client_keeps, host_keeps) = answered?;
+        let whole = whole.load(Ordering::Relaxed);
+        if host_keeps && whole {
+            *upstream = Some(open);
+        }
+        Ok(client_keeps && whole)
+    }
+
+    /// Passes an answer on; returns whether the client's connection, and the host's, stay open.
+    #[expect(clippy::too_many_arguments, reason = "two connections, and the places for what is counted")]
+    async fn answer(
+        &self,
+        route: &Route,
+        asked: &Asked,
+        path: &str,
+        answers: &mut Input<impl AsyncRead + Unpin + Send>,
+        back: &mut (impl AsyncWrite + Unpin + Send),
+        received: &AtomicU64,
+        status: &mut Option<u16>,
+    ) -> Result<(bool, bool), End> {
+        let host = &route.binding().host;
+        let answer: Answer = loop {
+            let read = answers.until(|bytes| head::answer(bytes, asked.method == "HEAD")).await;
+            let answer = match read {
+                Ok(Some(Ok(answer))) => answer,
+                Ok(Some(Err(_))) => {
+                    return Err(End::Said("502 Bad Gateway", format!("{host} sent no answer of HTTP/1")));
+                }
+                Ok(None) | Err(_) => {
+                    return Err(End::Said(
+                        "502 Bad Gateway",
+                        format!("{host} ended the connection without an answer"),
+                    ));
+                }
+            };
+            if !answer.interim {
+                break answer;
+            }
+            if answer.status == 100 && asked.is_current {
+                back.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
+            }
+        };
+        *status = Some(answer.status);
+        if answer.is_encoded {
+            let why = format!(
+                "{host} answered with a compressed body, although that was not asked for: it cannot be looked through \
+                 for the secret {}",
+                route.name()
+            );
+            return Err(End::Said("502 Bad Gateway", why));
+        }
+        let framing = match answer.body {
+            Body::Length(length) => Framing::Length(length),
+            Body::Chunked | Body::Close if asked.is_current => Framing::Chunked,
+            Body::Chunked | Body::Close => Framing::Close,
+        };
+        let keeps = asked.keeps && framing != Framing::Close;
+        let written = head::for_client(route, asked, path, &answer, framing, keeps);
+        self.budget.spend(written.len())?;
+        back.write_all(&written).await?;
+        let mut rest = Rest::from(answer.body);
+        let mut redactor = route.spellings().stream();
+        while let Some(piece) = answers.piece(&mut rest).await? {
+            self.budget.spend(piece.len())?;
+            received.fetch_add(piece.len() as u64, Ordering::Relaxed);
+            chunk(back, framing, &redactor.next(&piece)).await?;
+        }
+        chunk(back, framing, &redactor.end()).await?;
+        if framing == Framing::Chunked {
+            back.write_all(b"0\r\n\r\n").await?;
+        }
+        Ok((keeps, answer.keeps))
+    }
+}
+
+/// Reads and drops what a client still sends, up to 1 MiB.
+async fn drain(client: &mut Input<impl AsyncRead + Unpin>) {
+    let mut left = 1_usize << 20;
+    while left > 0 && client.more().await.unwrap_or(false) {
+        let length = client.held().len();
+        client.take(length);
+        left = left.saturating_sub(length);
+    }
+}
+
+/// Sends a request's head.
+async fn send(open: &mut Upstream, head: &[u8]) -> io::Result<()> {
+    open.requests.write_all(head).await?;
+    open.requests.flush().await
+}
+
+/// Writes a piece of an answer's body.
+async fn chunk(back: &mut (impl AsyncWrite + Unpin), framing: Framing, piece: &[u8]) -> io::Result<()> {
+    match framing {
+        // An empty chunk would be the last one.
+        _ if piece.is_empty() => Ok(()),
+        Framing::Chunked => {
+            let mut framed = format!("{:x}\r\n", piece.len()).into_bytes();
+            framed.extend_from_slice(piece);
+            framed.extend_from_slice(b"\r\n");
+            back.write_all(&framed).await
+        }
+        Framing::Length(_) | Framing::Close => back.write_all(piece).await,
+    }
+}
+
+async fn say(back: &mut (impl AsyncWrite + Unpin), status: &str, why: &str) -> io::Result<()> {
+    back.write_all(&http::refusal(status, why)).await
+}
+
+/// Counts the bytes that are written.
+struct Counted<'a, W> {
+    to: &'a mut W,
+    bytes: &'a AtomicU64,
+}
+
+impl<W: AsyncWrite + Unpin> AsyncWrite for Counted<'_, W> {
+    fn poll_write(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+        bytes: &[u8],
+    ) -> std::task::Poll<io::Result<usize>> {
+        let polled = std::pin::Pin::new(&mut *self.to).poll_write(context, bytes);
+        if let std::task::Poll::Ready(Ok(written)) = &polled {
+            self.bytes.fetch_add(*written as u64, Ordering::Relaxed);
+        }
+        polled
+    }
+
+    fn poll_flush(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<io::Result<()>> {
+        std::pin::Pin::new(&mut *self.to).poll_flush(context)
+    }
+
+    fn poll_shutdown(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<io::Result<()>> {
+        std::pin::Pin::new(&mut *self.to).poll_shutdown(context)
+    }
+}
