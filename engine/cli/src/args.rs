@@ -10,7 +10,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use hotcell_config::Mode;
 use hotcell_config::network::NetworkSetting;
-use hotcell_config::{EnvSetting, RunSettings, parse_layers};
+use hotcell_config::{EnvSetting, RunSettings, SecretOption, SecretSettings, parse_layers};
 use hotcell_sandbox::Bytes;
 use hotcell_sandbox::profile::{BindText, LimitSettings, Span};
 use hotcell_sandbox::units::parse_duration;
@@ -83,7 +83,8 @@ pub fn pages() -> clap::Command {
     }
     // Because of its many options, this page has no room for those that `run` explains.
     command.mut_subcommand("test", |of| {
-        of.mut_args(|arg| if arg.get_help_heading() == Some(LIMITS) { arg.hide(true) } else { arg })
+        let elsewhere = |arg: &clap::Arg| arg.get_help_heading() == Some(LIMITS) || arg.get_id() == "secret";
+        of.mut_args(|arg| if elsewhere(&arg) { arg.hide(true) } else { arg })
     })
 }
 
@@ -425,6 +426,9 @@ pub enum RunsCommand {
     Show {
         /// Id of the run, or its first characters
         id: String,
+        /// List its requests with secrets instead
+        #[arg(long)]
+        network: bool,
     },
 }
 
@@ -506,7 +510,7 @@ impl KeepArgs {
 /// Arguments of `hotcell test`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Also: --json, --state, --config, --quiet, -v, --no-daemon, --receipt; limits: hotcell run --help\n\
+    after_help = "Also: --json, --state, --config, --quiet, -v, --no-daemon, --receipt; --secret, limits: run --help\n\
                   Exit status: 0 passed; 1 failed; 2 none, or contradicted; 3 quarantined; 124 limit; 125 refused."
 )]
 pub struct TestArgs {
@@ -575,6 +579,12 @@ pub struct SandboxArgs {
     /// Reachable hosts (*.NAME, NAME=ADDRESS) [default: none]
     #[arg(long, value_name = "HOST:PORT,…", help_heading = "What it sees", value_parser = network)]
     pub network: Option<NetworkSetting>,
+    /// Token that stays outside: NAME=env:VARIABLE@HOST (or file:, fd:)
+    #[arg(long, value_name = "SECRET", help_heading = "What it sees")]
+    pub secret: Vec<SecretOption>,
+    /// Set the base-URL variables of usual clients (OPENAI_BASE_URL, PIP_INDEX_URL, …) for these secrets
+    #[arg(long, help_heading = "What it sees", hide = true)]
+    pub secret_env: bool,
     /// Install packages of lock files, once, from their registries only
     #[arg(long, help_heading = "What it sees")]
     pub deps: bool,
@@ -639,6 +649,7 @@ impl SandboxArgs {
             .flat_map(|(binds, writable)| binds.iter().map(move |bind| bind.at(cwd, writable)))
             .collect();
         RunSettings {
+            secrets: SecretSettings::of_options(&self.secret, self.secret_env),
             profile: self.profile.clone(),
             network: self.network.clone(),
             proc: None,

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use hotcell_report::RunReport;
 use hotcell_sandbox::outcome::Output;
-use hotcell_state::history::{History, HistoryError, RunList, RunRow};
+use hotcell_state::history::{History, HistoryError, RequestList, RunList, RunRow};
 use hotcell_state::report::{Code, ErrorReport, barred, printable};
 use hotcell_state::state::StateFolder;
 
@@ -42,7 +42,24 @@ fn answer(common: &Common, command: &RunsCommand) -> Result<u8, ErrorReport> {
             };
             printed(result, 0)
         }
-        RunsCommand::Show { id } => {
+        RunsCommand::Show { id, network: true } => {
+            let none = || HistoryError::NoSuchRun(id.clone());
+            let list = history.ok_or_else(none).and_then(|h| h.requests(id)).map_err(|e| of_history(&e))?;
+            let result = if common.json {
+                exit::print_json(&list)
+            } else if list.secrets.is_empty() {
+                if !common.quiet {
+                    notes::say(
+                        "this run had no secrets, so no requests were seen; --network HOST:PORT is a tunnel",
+                    );
+                }
+                Ok(())
+            } else {
+                exit::print_text(&requests(&list))
+            };
+            printed(result, 0)
+        }
+        RunsCommand::Show { id, network: false } => {
             let none = || HistoryError::NoSuchRun(id.clone());
             let outcome = history.ok_or_else(none).and_then(|h| h.show(id)).map_err(|e| of_history(&e))?;
             let result =
@@ -84,6 +101,32 @@ fn table(rows: &[RunRow]) -> String {
         let command: String = command.chars().take(100).collect();
         let cause = notes::name(row.cause);
         let _ = writeln!(text, "{:12}  {started:20}  {cause:14}  {exit:>4}  {wall:>8}  {command}", row.id);
+    }
+    text
+}
+
+/// A line for each request, and the counts. A program controls the paths, so they are made printable.
+fn requests(list: &RequestList) -> String {
+    let mut text = format!(
+        "{:20}  {:10}  {:>6}  {:>9}  {:>9}  {:10}  REQUEST\n",
+        "TIME", "SECRET", "STATUS", "SENT", "RECEIVED", "ENDING"
+    );
+    for row in &list.requests {
+        let time = format!("{}Z", row.time.split('.').next().unwrap_or_default());
+        let status = row.status.map(|status| status.to_string()).unwrap_or_default();
+        let request = printable(&format!("{} {}{} ({})", row.method, row.host, row.path, row.rule));
+        let _ = writeln!(
+            text,
+            "{time:20}  {:10}  {status:>6}  {:>9}  {:>9}  {:10}  {request}",
+            row.secret, row.sent_bytes, row.received_bytes, row.ending
+        );
+    }
+    for (name, counts) in &list.secrets {
+        let _ = writeln!(
+            text,
+            "{name}: {} requests, {} denied, {} failed",
+            counts.requests, counts.denied, counts.failed
+        );
     }
     text
 }

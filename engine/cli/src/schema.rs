@@ -10,7 +10,7 @@ use crate::quote;
 use crate::{call, exit, init, receipt, serve, test_list, usage};
 
 /// Outputs with a JSON Schema.
-const SCHEMAS: [&str; 30] = [
+const SCHEMAS: [&str; 31] = [
     "outcome",
     "test_report",
     "test_list",
@@ -21,6 +21,7 @@ const SCHEMAS: [&str; 30] = [
     "cache",
     "audit",
     "runs",
+    "requests",
     "receipts",
     "receipt_keys",
     "receipt",
@@ -66,6 +67,10 @@ pub fn schema(name: &str, json: bool) -> u8 {
         }
         "cache" => (schemars::schema_for!(hotcell_verbs::caches::CacheList), hotcell_verbs::caches::SCHEMA),
         "audit" => (schemars::schema_for!(hotcell_state::audit::AuditLog), hotcell_state::audit::SCHEMA),
+        "requests" => (
+            schemars::schema_for!(hotcell_state::history::RequestList),
+            hotcell_state::history::REQUESTS_SCHEMA,
+        ),
         "runs" => (schemars::schema_for!(hotcell_state::RunList), hotcell_state::history::SCHEMA),
         "receipts" => (schemars::schema_for!(receipt::ReceiptList), receipt::SCHEMA),
         "receipt_keys" => (schemars::schema_for!(receipt::KeyList), receipt::KEYS_SCHEMA),

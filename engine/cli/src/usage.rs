@@ -151,7 +151,12 @@ fn report(error: &clap::Error, words: &[OsString]) -> ErrorReport {
         }
         ErrorKind::ValueValidation => {
             let why = std::error::Error::source(error).map(reason).unwrap_or_default();
-            ErrorReport::new(Code::InvalidValue, format!("{option} {}: {why}", quoted(&value))).field(option)
+            // The value of a secret may have been given in place of its source.
+            let message = match option.as_str() {
+                "--secret" => format!("{option}: {why}"),
+                _ => format!("{option} {}: {why}", quoted(&value)),
+            };
+            ErrorReport::new(Code::InvalidValue, message).field(option)
         }
         ErrorKind::InvalidUtf8 => {
             ErrorReport::new(Code::InvalidValue, "a name or a number on the command line is not UTF-8")

@@ -11,6 +11,7 @@
 //! | [`guard`] | the guard's mode and rules |
 //! | `asked_by` | who is asked for approvals |
 //! | [`tools`] | upper limits for plugins |
+//! | [`secrets`] | secrets that a run uses without holding them |
 //! | [`sources`] | where the sources are read |
 //! | [`template`] | text of a new file |
 //! | [`mod@merge`] | all sources merged into one policy, a pure function |
@@ -23,6 +24,7 @@ pub mod limits;
 pub mod merge;
 pub mod network;
 pub mod policies;
+pub mod secrets;
 pub mod settings;
 pub mod sources;
 pub mod template;
@@ -32,6 +34,7 @@ pub mod typed;
 pub use asked_by::AskedBy;
 pub use guard::{GuardSettings, Mode, RulesDigest};
 pub use merge::{Merged, Widening, merge};
+pub use secrets::{ChosenSecrets, SecretDefinition, SecretOption, SecretSettings};
 pub use settings::SECRET;
 pub use settings::{
     EnvSetting, McpSettings, PoolSettings, QuarantineSettings, RunSettings, Settings, parse_layers,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use hotcell_egress::AllowList;
 use hotcell_sandbox::Limits;
 use hotcell_sandbox::policy::{Confinement, Network, OPEN_FILES, Policy, ProcView};
 use hotcell_sandbox::profile::Profile;
@@ -26,6 +27,8 @@ pub struct Merged {
     pub guard: GuardSettings,
     /// Name of the image in place of the host's `/usr`.
     pub image: Option<String>,
+    /// Hosts that the program may reach; none without a proxy.
+    pub hosts: AllowList,
 }
 
 /// A key of a project's file that would widen what the user allows, or hosts for a profile without sockets.
@@ -62,6 +65,7 @@ pub fn merge(
     request: &RunSettings,
 ) -> Result<Merged, Widening> {
     let mut policy = base.policy_over(limits);
+    let mut hosts = AllowList::default();
     let mut env = Vec::new();
     let trusted = [request, &environment.run, &user.run];
     let guard = GuardSettings {
@@ -69,29 +73,29 @@ pub fn merge(
         rules: trusted.iter().find_map(|s| s.rules.clone()),
         digest: [environment, user].into_iter().find_map(|s| s.rules_digest.clone()),
     };
-    apply(&mut policy, &mut env, &user.run);
-    apply(&mut policy, &mut env, &environment.run);
+    apply((&mut policy, &mut hosts), &mut env, &user.run);
+    apply((&mut policy, &mut hosts), &mut env, &environment.run);
     if let Some((settings, profile)) = project {
         let before = [environment, user].into_iter().find_map(|s| s.run.network.as_ref());
-        tighten(&mut policy, settings, profile, before)?;
+        tighten((&mut policy, &mut hosts), settings, profile, before)?;
     }
     // Configured hosts give way to a profile without sockets; requested hosts are not dropped silently.
     if let (Some(NetworkSetting::Hosts(list)), Network::Off) = (&request.network, policy.shape.network) {
         let (asked, allowed) = (list.to_string(), "off".to_owned());
         return Err(Widening { of_project: false, key: "network", asked, allowed });
     }
-    apply(&mut policy, &mut env, request);
+    apply((&mut policy, &mut hosts), &mut env, request);
     // The request takes precedence here, too.
     let asked = project.and_then(|(settings, _)| settings.run.guard).filter(|_| request.guard.is_none());
     let mode = asked.map_or(guard.mode, |asked| asked.min(guard.mode));
     let image = trusted.iter().find_map(|s| s.image.clone());
-    Ok(Merged { policy, env, guard: GuardSettings { mode, ..guard }, image })
+    Ok(Merged { policy, env, guard: GuardSettings { mode, ..guard }, image, hosts })
 }
 
 /// Applies the settings of a trusted source.
-fn apply(policy: &mut Policy, env: &mut Vec<EnvSetting>, settings: &RunSettings) {
+fn apply((policy, hosts): (&mut Policy, &mut AllowList), env: &mut Vec<EnvSetting>, settings: &RunSettings) {
     if let Some(setting) = &settings.network {
-        set_network(policy, setting);
+        set_network(policy, hosts, setting);
     }
     if let Some(proc) = settings.proc {
         policy.shape.proc = proc;
@@ -104,7 +108,11 @@ fn apply(policy: &mut Policy, env: &mut Vec<EnvSetting>, settings: &RunSettings)
 }
 
 /// Neither "no network" nor a list of hosts gives sockets to a profile without them.
-fn set_network(policy: &mut Policy, setting: &NetworkSetting) {
+fn set_network(policy: &mut Policy, hosts: &mut AllowList, setting: &NetworkSetting) {
+    *hosts = match setting {
+        NetworkSetting::Hosts(list) if policy.shape.network != Network::Off => list.clone(),
+        _ => AllowList::default(),
+    };
     (policy.shape.network, policy.job.proxy, policy.shape.relays) = match setting {
         NetworkSetting::Off => (Network::Off, None, Vec::new()),
         _ if policy.shape.network == Network::Off => return,
@@ -117,7 +125,7 @@ fn set_network(policy: &mut Policy, setting: &NetworkSetting) {
 
 /// Applies a project's settings where they tighten the policy.
 fn tighten(
-    policy: &mut Policy,
+    (policy, hosts): (&mut Policy, &mut AllowList),
     settings: &Settings,
     profile: Option<&Profile>,
     network: Option<&NetworkSetting>,
@@ -148,6 +156,9 @@ fn tighten(
     }
     if settings.approvals == Some(AskedBy::Elicitation) {
         return Err(never("approvals", "elicitation".to_owned()));
+    }
+    if let Some(name) = settings.run.secrets.defined.keys().next() {
+        return Err(never("secrets", format!("a definition of {name}")));
     }
     if settings.tools != ToolSettings::default() {
         return Err(never("tools", "what plugins may have".to_owned()));
@@ -181,10 +192,10 @@ fn tighten(
         None => {}
     }
     if let Some(profile) = profile {
-        meet(policy, profile)?;
+        meet((&mut *policy, &mut *hosts), profile)?;
     }
     if let Some(setting) = &settings.run.network {
-        tighten_network(policy, setting, network)?;
+        tighten_network((&mut *policy, hosts), setting, network)?;
     }
     let shape = &mut policy.shape;
     match settings.run.proc {
@@ -210,7 +221,7 @@ fn tighten(
 
 /// `before`: the previous setting, if there is one.
 fn tighten_network(
-    policy: &mut Policy,
+    (policy, hosts): (&mut Policy, &mut AllowList),
     setting: &NetworkSetting,
     before: Option<&NetworkSetting>,
 ) -> Result<(), Widening> {
@@ -226,12 +237,12 @@ fn tighten_network(
         }
         (NetworkSetting::Hosts(_), ..) => return wider(setting.to_string(), "none".to_owned()),
     }
-    set_network(policy, setting);
+    set_network(policy, hosts, setting);
     Ok(())
 }
 
 /// Applies a profile that a project names: the tighter value of everything.
-fn meet(policy: &mut Policy, profile: &Profile) -> Result<(), Widening> {
+fn meet((policy, hosts): (&mut Policy, &mut AllowList), profile: &Profile) -> Result<(), Widening> {
     if profile.confinement == Confinement::LandlockOnly && policy.shape.confinement == Confinement::Namespaces
     {
         return Err(Widening {
@@ -243,7 +254,7 @@ fn meet(policy: &mut Policy, profile: &Profile) -> Result<(), Widening> {
     }
     policy.shape.confinement = profile.confinement;
     if profile.network == Network::Off {
-        set_network(policy, &NetworkSetting::Off);
+        set_network(policy, hosts, &NetworkSetting::Off);
     }
     if profile.proc == ProcView::OwnProcesses {
         policy.shape.proc = ProcView::OwnProcesses;
@@ -422,6 +433,7 @@ mod tests {
             ),
             ("", "approvals = \"elicitation\"", "approvals"),
             ("", "[tools]\nsandbox = true", "tools"),
+            ("", "[secrets.gh]\nsource = \"env:A\"\nhost = \"evil.test\"", "secrets"),
             ("", "policies_path = \"rules\"", "policies_path"),
             ("", "ro = [\"/etc\"]", "ro"),
             ("", "rw = [\"/etc\"]", "rw"),

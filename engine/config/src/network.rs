@@ -4,9 +4,11 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 
+use hotcell_egress::route::Route;
+use hotcell_egress::route::records::Request;
 use hotcell_egress::{AllowList, Egress, RuleError};
 use hotcell_sandbox::network::{Proxy, Relay, Serving, SharedProxy, Sockets};
-use hotcell_sandbox::outcome::Denial;
+use hotcell_sandbox::outcome::{Denial, RequestCounts, RequestRow, Requests};
 use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
 
 /// Network setting as users write it.
@@ -73,6 +75,12 @@ pub fn proxy(allow: AllowList) -> SharedProxy {
     SharedProxy::new(ToHosts(Egress::new(allow)))
 }
 
+/// A proxy to these hosts, with routes to others.
+#[must_use]
+pub fn proxy_with(allow: AllowList, routes: Vec<Route>) -> SharedProxy {
+    SharedProxy::new(ToHosts(Egress::new(allow).routes(routes)))
+}
+
 /// Relays that a sandbox needs for the names of this list that have an address.
 #[must_use]
 pub fn relays(allow: &AllowList) -> Vec<Relay> {
@@ -94,6 +102,23 @@ impl Proxy for ToHosts {
 struct Served(hotcell_egress::Serving);
 
 impl Serving for Served {
+    fn requests(&self) -> Option<Requests> {
+        let all = self.0.requests();
+        let counts = all.counts.into_iter().map(|(name, counts)| {
+            let counts = RequestCounts {
+                requests: counts.requests,
+                denied: counts.denied,
+                failed: counts.failed,
+                sent_bytes: counts.sent,
+                received_bytes: counts.received,
+            };
+            (name, counts)
+        });
+        let secrets: std::collections::BTreeMap<_, _> = counts.collect();
+        let rows = all.rows.into_iter().map(row).collect();
+        (!secrets.is_empty()).then_some(Requests { secrets, rows })
+    }
+
     fn finish(self: Box<Self>) -> Vec<Denial> {
         let rows = self.0.finish().into_iter().map(|denied| Denial {
             layer: "network".to_owned(),
@@ -105,5 +130,21 @@ impl Serving for Served {
             count: denied.count,
         });
         rows.collect()
+    }
+}
+
+fn row(request: Request) -> RequestRow {
+    let since = request.at.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    RequestRow {
+        at_us: i64::try_from(since.as_micros()).unwrap_or(i64::MAX),
+        secret: request.secret,
+        host: request.host,
+        method: request.method,
+        path: request.path,
+        status: request.status,
+        sent_bytes: request.sent,
+        received_bytes: request.received,
+        ending: request.ending.name().to_owned(),
+        rule: request.rule,
     }
 }

@@ -17,6 +17,7 @@ use crate::network::NetworkSetting;
 
 use super::asked_by::AskedBy;
 use super::guard::{Mode, RulesDigest};
+use super::secrets::{SecretSettings, WrittenSecrets};
 use super::tools::{self, ToolSettings};
 
 /// One environment variable of the program.
@@ -53,6 +54,8 @@ pub struct RunSettings {
     pub guard: Option<Mode>,
     /// Folder with the user's own rules.
     pub rules: Option<PathBuf>,
+    /// Secrets that runs use without holding them.
+    pub secrets: SecretSettings,
 }
 
 /// Settings of a file or of the environment: those of every run, and those that no request has.
@@ -224,6 +227,8 @@ struct Written {
     hot: Option<FormerPool>,
     mcp: McpSettings,
     tools: ToolSettings,
+    secrets: WrittenSecrets,
+    secret_env: Option<bool>,
     policies_path: Option<PathBuf>,
 }
 
@@ -263,6 +268,8 @@ pub(crate) const KEYS: &[Key] = &[
         ],
     ),
     Key::table("tools", tools::KEYS),
+    Key::value("secrets"),
+    Key::value("secret_env"),
     Key::value("policies_path"),
 ];
 
@@ -290,6 +297,10 @@ impl Settings {
         let pass = written.pass_env.into_iter().map(|n| EnvSetting::Pass(n.into()));
         Ok(Self {
             run: RunSettings {
+                secrets: written
+                    .secrets
+                    .settings(base, written.secret_env)
+                    .map_err(|(key, why)| FileError::of_key(file, &key, why).found_in(text))?,
                 profile: written
                     .profile
                     .map(|p| if is_file(OsStr::new(&p)) { base.join(p).into() } else { p.into() }),

@@ -36,7 +36,7 @@ use hotcell_workspace::layer::Bytes as How;
 use hotcell_workspace::{Folder, Layer, Stack, changes, layer};
 
 use hotcell_config::network::NetworkSetting;
-use hotcell_config::{Configuration, EnvSetting, Mode, RunSettings};
+use hotcell_config::{Configuration, EnvSetting, Mode, RunSettings, SecretSettings};
 use hotcell_state::report::ErrorReport;
 use hotcell_state::state::StateFolder;
 use hotcell_verbs::builds;
@@ -232,6 +232,7 @@ impl Scene<'_> {
             settings.run.env.clear();
             settings.run.binds.clear();
             settings.run.network = None;
+            settings.run.secrets = SecretSettings::default();
         }
         request.merge(&own).map_err(DepsError::Wrong)
     }

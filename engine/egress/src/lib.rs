@@ -15,6 +15,7 @@ pub mod redact;
 mod relay;
 mod resolve;
 pub mod route;
+mod routed;
 mod rule;
 pub mod secret;
 pub mod socks5;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use hotcell_config::network::NetworkSetting;
-use hotcell_config::{Configuration, EnvSetting, RunSettings};
+use hotcell_config::{Configuration, EnvSetting, RunSettings, SecretSettings};
 use hotcell_egress::{Resolver, System};
 use hotcell_guard::{Artifact, Severity};
 use hotcell_sandbox::outcome::Cause;
@@ -330,6 +330,7 @@ fn without_grants(mut configuration: Configuration) -> Configuration {
         settings.run.binds.clear();
         settings.run.toolchains.clear();
         settings.run.network = None;
+        settings.run.secrets = SecretSettings::default();
     }
     configuration.project = None;
     configuration

@@ -10,9 +10,9 @@ use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use hotcell_launcher::wire::PROXY_PORT;
+pub use hotcell_launcher::wire::PROXY_PORT;
 
-use crate::outcome::Denial;
+use crate::outcome::{Denial, Requests};
 
 /// The sockets of one sandbox.
 #[derive(Debug)]
@@ -74,6 +74,11 @@ pub trait Proxy: fmt::Debug + Send + Sync {
 
 /// A sandbox that is being served. Dropping it must close its sockets.
 pub trait Serving: Send + Sync {
+    /// Requests with secrets until now, for the outcome; `None` where the run has no secrets.
+    fn requests(&self) -> Option<Requests> {
+        None
+    }
+
     /// Stops serving. Returns the denials, for the outcome.
     fn finish(self: Box<Self>) -> Vec<Denial>;
 }

@@ -299,12 +299,65 @@ pub struct Outcome {
     pub denials: Vec<Denial>,
     /// False where a layer cannot report everything that it denied.
     pub denials_complete: bool,
+    /// Requests that hotcell sent with secrets that the program does not hold; `null` where the run had none.
+    #[serde(default)]
+    pub requests: Option<Requests>,
     /// Layers that were in force.
     pub layers: Layers,
     /// Mounts of the sandbox.
     pub mounts: Vec<Mount>,
     /// Duration of each phase, in microseconds.
     pub timings_us: Timings,
+}
+
+/// Requests with secrets that the program does not hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Requests {
+    /// Counts by the secret's name.
+    pub secrets: std::collections::BTreeMap<String, RequestCounts>,
+    /// The first 1,000 requests; the history keeps them apart from the outcome.
+    #[serde(skip)]
+    pub rows: Vec<RequestRow>,
+}
+
+/// Counts of requests with one secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RequestCounts {
+    /// All requests.
+    pub requests: u64,
+    /// Requests that a rule refused; nothing was sent.
+    pub denied: u64,
+    /// Requests that did not reach the host, or whose answer was not usable.
+    pub failed: u64,
+    /// Bytes of the requests' bodies.
+    pub sent_bytes: u64,
+    /// Bytes of the answers' bodies.
+    pub received_bytes: u64,
+}
+
+/// A request with a secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RequestRow {
+    /// Time of the request, in microseconds since 1970.
+    pub at_us: i64,
+    /// Name of the secret.
+    pub secret: String,
+    /// `HOST:PORT`.
+    pub host: String,
+    /// Method.
+    pub method: String,
+    /// Path at the host, and the names of the query's parameters, without their values; at most 300 bytes.
+    pub path: String,
+    /// Status that the host answered with.
+    pub status: Option<u16>,
+    /// Bytes of the request's body.
+    pub sent_bytes: u64,
+    /// Bytes of the answer's body.
+    pub received_bytes: u64,
+    /// `answered`, `denied` by a rule, `failed`, or `unfinished` when the run ended.
+    pub ending: String,
+    /// The rule that allowed or denied the request, or why it failed.
+    pub rule: String,
 }
 
 impl Outcome {
@@ -323,6 +376,7 @@ impl Outcome {
             limits_hit: Vec::new(),
             denials: Vec::new(),
             denials_complete: false,
+            requests: None,
             layers: Layers::default(),
             mounts: Vec::new(),
             timings_us: Timings::default(),

@@ -464,6 +464,7 @@ impl Run {
         let timings = self.timings(collecting);
         let mut denials = std::mem::take(&mut self.denials);
         denials.append(self.asked.take().map(Asked::into_rows).unwrap_or_default());
+        let requests = self.serving.as_ref().and_then(|serving| serving.requests());
         denials.append(self.serving.take().map(Serving::finish).unwrap_or_default());
         let mut layers = self.ends.layers;
         if let Some(layer) = refusal.as_ref().and_then(|r| r.layer) {
@@ -478,6 +479,7 @@ impl Run {
             usage,
             limits_hit: self.watch.into_hits(),
             denials: denials.into_rows(),
+            requests,
             // The kernel does not report accesses to missing (ENOENT) or read-only (EROFS) files, nor those
             // that Landlock refuses.
             denials_complete: false,

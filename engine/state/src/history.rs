@@ -8,7 +8,7 @@
 use std::time::SystemTime;
 
 use hotcell_report::RunReport;
-use hotcell_sandbox::outcome::{Cause, Output, Usage};
+use hotcell_sandbox::outcome::{Cause, Output, RequestCounts, RequestRow, Usage};
 use rusqlite::{OptionalExtension, params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -51,6 +51,64 @@ pub struct RunList {
     pub schema: String,
     /// Runs.
     pub runs: Vec<RunRow>,
+}
+
+/// Value of the `schema` field of a list of requests.
+pub const REQUESTS_SCHEMA: &str = "hotcell.requests/1";
+
+/// A request with a secret, in a list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RequestReport {
+    /// RFC 3339, UTC.
+    pub time: String,
+    /// Name of the secret.
+    pub secret: String,
+    /// `HOST:PORT`.
+    pub host: String,
+    /// Method.
+    pub method: String,
+    /// Path at the host, and the names of the query's parameters, without their values.
+    pub path: String,
+    /// Status that the host answered with.
+    pub status: Option<u16>,
+    /// Bytes of the request's body.
+    pub sent_bytes: u64,
+    /// Bytes of the answer's body.
+    pub received_bytes: u64,
+    /// `answered`, `denied` by a rule, `failed`, or `unfinished` when the run ended.
+    pub ending: String,
+    /// The rule that allowed or denied the request, or why it failed.
+    pub rule: String,
+}
+
+impl From<RequestRow> for RequestReport {
+    fn from(row: RequestRow) -> Self {
+        Self {
+            time: rfc3339(row.at_us),
+            secret: row.secret,
+            host: row.host,
+            method: row.method,
+            path: row.path,
+            status: row.status,
+            sent_bytes: row.sent_bytes,
+            received_bytes: row.received_bytes,
+            ending: row.ending,
+            rule: row.rule,
+        }
+    }
+}
+
+/// Requests with secrets of a run in the form `hotcell.requests/1`, in order of time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RequestList {
+    /// Always `hotcell.requests/1`.
+    pub schema: String,
+    /// Id of the run.
+    pub id: String,
+    /// Counts of all requests, by the secret's name.
+    pub secrets: std::collections::BTreeMap<String, RequestCounts>,
+    /// The first 1,000 requests.
+    pub requests: Vec<RequestReport>,
 }
 
 impl RunList {
@@ -165,7 +223,7 @@ impl History {
             cause_name(outcome.cause),
             outcome.exit_code,
             json(&outcome.usage),
-            json(&bounded(outcome)),
+            json(&Kept::of(outcome)),
         ];
         retry_while_busy(|| {
             transaction(&self.database, || {
@@ -227,6 +285,25 @@ impl History {
     /// [`HistoryError::NoSuchRun`] when no run matches, [`HistoryError::Ambiguous`] when several do,
     /// [`HistoryError::Database`] when SQLite fails.
     pub fn show(&self, id: &str) -> Result<RunReport, HistoryError> {
+        self.read(id).map(|(_, outcome)| outcome)
+    }
+
+    /// Requests with secrets of a run, by its id or a prefix of it.
+    ///
+    /// # Errors
+    /// Like [`History::show`].
+    pub fn requests(&self, id: &str) -> Result<RequestList, HistoryError> {
+        let (id, kept) = self.read::<KeptRequests>(id)?;
+        Ok(RequestList {
+            schema: REQUESTS_SCHEMA.to_owned(),
+            id,
+            secrets: kept.requests.map(|requests| requests.secrets).unwrap_or_default(),
+            requests: kept.request_rows.into_iter().map(RequestReport::from).collect(),
+        })
+    }
+
+    /// Whole id and outcome of a run, read as `T`.
+    fn read<T: serde::de::DeserializeOwned>(&self, id: &str) -> Result<(String, T), HistoryError> {
         if id.is_empty() || !id.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err(HistoryError::NoSuchRun(id.to_owned()));
         }
@@ -250,8 +327,34 @@ impl History {
         };
         let text = retry_while_busy(read).map_err(|error| self.bad(error))?;
         let text = text.ok_or(HistoryError::NoSuchRun(id))?;
-        serde_json::from_str(&text).map_err(|e| self.bad(rusqlite::Error::ToSqlConversionFailure(e.into())))
+        let read = serde_json::from_str(&text);
+        read.map(|read| (whole, read))
+            .map_err(|e| self.bad(rusqlite::Error::ToSqlConversionFailure(e.into())))
     }
+}
+
+/// A stored outcome, with the rows that it counts only.
+#[derive(Serialize)]
+struct Kept {
+    #[serde(flatten)]
+    outcome: RunReport,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    request_rows: Vec<RequestRow>,
+}
+
+impl Kept {
+    fn of(outcome: &RunReport) -> Self {
+        let rows = outcome.requests.as_ref().map(|requests| requests.rows.clone()).unwrap_or_default();
+        Self { outcome: bounded(outcome), request_rows: rows }
+    }
+}
+
+/// The part of a stored outcome about requests.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct KeptRequests {
+    requests: Option<hotcell_sandbox::outcome::Requests>,
+    request_rows: Vec<RequestRow>,
 }
 
 /// A value as JSON text for a column.

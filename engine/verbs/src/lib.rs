@@ -21,6 +21,7 @@
 //! | `builds`, `build_folders` | results of compilers that outlive a run |
 //! | `mounts_below`, `outer_git` | mounts and git folders of a workspace that lie elsewhere |
 //! | [`plantable`] | places where a commit could plant a program |
+//! | `secrets` | values of a run's secrets, and the routes that send them |
 //! | `variables` | environment of a run |
 
 #![forbid(unsafe_code)]
@@ -39,6 +40,7 @@ mod outer_git;
 pub mod pinned;
 pub mod plantable;
 pub mod request;
+mod secrets;
 pub mod suites;
 pub mod test;
 mod variables;

@@ -5,7 +5,8 @@ use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use hotcell_config::{Configuration, EnvSetting, Mode, RunSettings};
+use hotcell_config::{ChosenSecrets, Configuration, EnvSetting, Mode, RunSettings};
+use hotcell_egress::AllowList;
 use hotcell_guard::Artifact;
 use hotcell_images::{Held, Image};
 use hotcell_report::{Compile, RunReport};
@@ -24,6 +25,7 @@ use crate::compile::Build;
 use crate::images::{self, Wanted};
 use crate::mounts_below;
 use crate::pinned::PinnedWorkspace;
+use crate::secrets;
 
 pub use crate::language::Language;
 use crate::language::{self, Places, Steps};
@@ -101,6 +103,10 @@ pub struct Merged {
     pub image: Option<Wanted>,
     /// State folder for the data that compilers need again.
     pub state: Option<StateChoice>,
+    /// Secrets that the program uses without holding them.
+    pub secrets: ChosenSecrets,
+    /// Hosts that the program may reach beside those of the secrets.
+    pub hosts: AllowList,
 }
 
 /// A request that is ready to run.
@@ -222,7 +228,9 @@ impl RunRequest {
                 );
             in_file(path, text, widening.key, &report)
         });
-        let hotcell_config::Merged { policy, env, guard, image } = joined?;
+        let hotcell_config::Merged { policy, env, guard, image, hosts } = joined?;
+        let theirs = project.as_ref().map(|file| &file.settings.run.secrets);
+        let secrets = hotcell_config::secrets::choose(&user.run.secrets, theirs, &self.settings.secrets)?;
         let compile = if self.compiles() {
             // Merges the same sources for the compile step, whose default limits are those of compilers.
             let over = hotcell_config::merge(
@@ -241,7 +249,7 @@ impl RunRequest {
         let image = image.map(|name| Wanted { name, state: state.clone().unwrap_or(StateChoice::Nowhere) });
         let guard = Guard { settings: guard, reading: configuration.reading() };
         let gate = Gate { guard, keep: QuarantineConfig::of(configuration) };
-        Ok(Merged { policy, env, gate, compile, image, state })
+        Ok(Merged { policy, env, gate, compile, image, state, secrets, hosts })
     }
 
     /// Finds the program and its dependencies, and completes the policy.
@@ -287,8 +295,9 @@ impl RunRequest {
         input: Option<&'i mut dyn Input>,
         (beside, provided): (&[(&str, &str)], Vec<String>),
     ) -> Result<Prepared, Box<RunReport>> {
-        let Merged { mut policy, env, gate, compile: most, image, state } = merged;
+        let Merged { mut policy, mut env, gate, compile: most, image, state, secrets, hosts } = merged;
         let refused = |message: String| Box::new(RunReport::without_a_run(Cause::Refused, message));
+        secrets::open(&secrets, hosts, &mut policy, &mut env).map_err(&refused)?;
         let image = image.map(|wanted| wanted.hold()).transpose().map_err(|e| refused(e.to_string()))?;
         policy.shape.image = image.as_ref().map(images::root);
         let around = self.surroundings(around, &policy.job.toolchains).map_err(&refused)?;

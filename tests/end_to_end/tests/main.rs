@@ -39,6 +39,7 @@ mod projects;
 mod pythons;
 mod quarantine;
 mod receipts;
+mod secrets;
 mod serve;
 mod streams;
 mod surroundings;

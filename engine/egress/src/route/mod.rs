@@ -17,7 +17,6 @@ use crate::secret::Secret;
 pub(crate) mod head;
 pub mod records;
 pub mod rules;
-mod serve;
 pub(crate) mod tls;
 
 use self::rules::{NormalPath, RequestRules};

@@ -10,15 +10,15 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 
-use super::Route;
-use super::head::{self, Answer, Asked, Framing};
-use super::records::{Ending, Request, without_values};
-use super::rules::Verdict;
 use crate::error::ConnectError;
 use crate::host::Host;
 use crate::http::{self, Body};
 use crate::ledger::{Operation, UNREADABLE};
 use crate::proxy::Shared;
+use crate::route::Route;
+use crate::route::head::{self, Answer, Asked, Framing};
+use crate::route::records::{Ending, Request, without_values};
+use crate::route::rules::Verdict;
 use crate::rule::Place;
 use crate::stream::{Input, Rest};
 
@@ -218,7 +218,7 @@ impl Shared {
     ) -> Result<bool, End> {
         let route = &self.routes[number];
         // The host may have closed the connection meanwhile, or sent what nobody asked for.
-        let mut kept = upstream.take().filter(|kept| kept.route == number);
+        let mut kept = upstream.take().filter(|kept| kept.route == number && kept.answers.held().is_empty());
         if let Some(open) = &mut kept
             && timeout(Duration::ZERO, open.answers.more()).await.is_ok()
         {

@@ -1,0 +1,542 @@
+//! Secrets that a run uses without holding them: what the operator defines, which of them a run uses, and the variables by which clients
+//! find their base URLs. Values are read when the run begins, by whoever opens the routes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use hotcell_egress::SecretSource;
+use hotcell_egress::route::rules::RequestRules;
+use hotcell_egress::route::{Binding, Scheme, check_name};
+use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::network::PROXY_PORT;
+use hotcell_state::report::{Code, ErrorReport};
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+
+/// Maximum number of secrets of a run.
+const MAX_SECRETS: usize = 16;
+/// Value of variables for keys: clients refuse to start without one, and the route replaces it.
+const NO_KEY: &str = "held-outside-the-sandbox";
+
+/// A secret as the operator defines it; it has no value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretDefinition {
+    /// Where its value is read.
+    pub source: SecretSource,
+    /// The host that it is for.
+    pub binding: Binding,
+    /// How it is sent.
+    pub scheme: Scheme,
+    /// Rules for its requests.
+    pub rules: RequestRules,
+    /// Root certificates (PEM) for the host, in place of the system's.
+    pub roots: Option<PathBuf>,
+    /// Whether a project's own file may name it.
+    pub projects: bool,
+    /// Variables that are set to the base URL and this path, with `--secret-env`.
+    pub env: BTreeMap<String, String>,
+}
+
+/// Secrets of one source of settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SecretSettings {
+    /// Definitions by name.
+    pub defined: BTreeMap<String, SecretDefinition>,
+    /// Names of those that the run uses.
+    pub used: Vec<String>,
+    /// Set the variables of clients.
+    pub env: Option<bool>,
+}
+
+/// Secrets that a run uses, with the hosts that it may reach beside them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChosenSecrets {
+    /// Name and definition of each.
+    pub secrets: Vec<(String, SecretDefinition)>,
+    /// Set the variables of clients.
+    pub env: bool,
+}
+
+/// The option's value: a defined secret's name, or a definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretOption {
+    /// Name of the secret.
+    pub name: String,
+    /// Its definition, where one is given.
+    pub definition: Option<SecretDefinition>,
+}
+
+impl FromStr for SecretOption {
+    type Err = String;
+
+    /// Parses `NAME` or `NAME=SOURCE@HOST[:PORT][/PREFIX]`. Messages never contain the text, which may be a value by mistake.
+    fn from_str(text: &str) -> Result<Self, String> {
+        const FORM: &str = "write NAME=SOURCE@HOST, with env:VARIABLE, file:/PATH or fd:NUMBER as SOURCE, or the NAME \
+                            of one in your configuration";
+        let (name, rest) = match text.split_once('=') {
+            Some((name, rest)) => (name, Some(rest)),
+            None => (text, None),
+        };
+        if check_name(name).is_err() {
+            return Err(format!("it begins with no name of letters, digits, - and _; {FORM}"));
+        }
+        let Some(rest) = rest else { return Ok(Self { name: name.to_owned(), definition: None }) };
+        // A path may have an @; the names of variables and numbers have none, and a prefix may.
+        let at = if rest.starts_with("file:") { rest.rfind('@') } else { rest.find('@') };
+        let Some(at) = at else { return Err(format!("no host is named that it is for; {FORM}")) };
+        let source: SecretSource = rest[..at].parse().map_err(|_| {
+            format!("its source is not env:VARIABLE, file:/PATH or fd:NUMBER, and a value itself is not accepted; {FORM}")
+        })?;
+        let binding: Binding =
+            rest[at + 1..].parse().map_err(|e: hotcell_egress::route::RouteError| e.to_string())?;
+        let definition = SecretDefinition {
+            source,
+            scheme: Scheme::usual(&binding.host),
+            binding,
+            rules: RequestRules::default(),
+            roots: None,
+            projects: false,
+            env: BTreeMap::new(),
+        };
+        Ok(Self { name: name.to_owned(), definition: Some(definition) })
+    }
+}
+
+impl SecretSettings {
+    /// Settings of options.
+    #[must_use]
+    pub fn of_options(options: &[SecretOption], env: bool) -> Self {
+        let mut settings = Self { env: env.then_some(true), ..Self::default() };
+        for option in options {
+            settings.used.push(option.name.clone());
+            if let Some(definition) = &option.definition {
+                settings.defined.insert(option.name.clone(), definition.clone());
+            }
+        }
+        settings
+    }
+}
+
+/// Chooses the secrets of a run. The request's definitions take precedence over the user's; a project's file may name those that the
+/// user's offers to projects, and those that the request uses anyway.
+///
+/// # Errors
+/// [`ErrorReport`] that names the secret, when one is named that is not defined or not offered, or there are too many.
+pub fn choose(
+    user: &SecretSettings,
+    project: Option<&SecretSettings>,
+    request: &SecretSettings,
+) -> Result<ChosenSecrets, ErrorReport> {
+    let defined = |name: &str| request.defined.get(name).or_else(|| user.defined.get(name));
+    let mut names: Vec<&String> = Vec::new();
+    for name in &request.used {
+        if defined(name).is_none() {
+            let known: Vec<&str> = user.defined.keys().map(String::as_str).collect();
+            let report = ErrorReport::new(
+                Code::UnknownName,
+                format!("there is no secret {name:?} in your configuration"),
+            )
+            .field("--secret");
+            return Err(match nearest(name, known.iter().copied()) {
+                Some(near) => report.hint(format!("did you mean {near}? there are {}", known.join(", "))),
+                None => {
+                    report.hint(format!("define it: --secret {name}=env:VARIABLE@HOST, or [secrets.{name}]"))
+                }
+            });
+        }
+        names.push(name);
+    }
+    for name in project.iter().flat_map(|project| &project.used) {
+        let offered = user.defined.get(name).is_some_and(|definition| definition.projects);
+        if !offered && !request.used.contains(name) {
+            let message = format!(
+                "the project's own file names the secret {name:?}, which your configuration does not offer to projects"
+            );
+            return Err(ErrorReport::new(Code::Configuration, message).field("secrets").hint(format!(
+                "allow it for this run with --secret {name}, or for all projects with projects = true in [secrets.{name}]"
+            )));
+        }
+        names.push(name);
+    }
+    let mut secrets: Vec<(String, SecretDefinition)> = Vec::new();
+    for name in names {
+        if let Some(definition) = defined(name).filter(|_| secrets.iter().all(|(known, _)| known != name)) {
+            secrets.push((name.clone(), definition.clone()));
+        }
+    }
+    if secrets.len() > MAX_SECRETS {
+        let message =
+            format!("{} secrets are to be used, and a run has at most {MAX_SECRETS}", secrets.len());
+        return Err(ErrorReport::new(Code::InvalidValue, message).field("--secret"));
+    }
+    let said = request.env.or_else(|| project.and_then(|project| project.env)).or(user.env);
+    Ok(ChosenSecrets { secrets, env: said.unwrap_or(false) })
+}
+
+/// Base URL of a secret inside, without a slash at its end.
+#[must_use]
+pub fn base_url(name: &str) -> String {
+    format!("http://127.0.0.1:{PROXY_PORT}/{name}")
+}
+
+/// Variables by which clients find the base URLs of these secrets: by the secret's name, `NAME_BASE_URL`; those of the host's usual clients;
+/// and those of the definition. Pure.
+#[must_use]
+pub fn variables(secrets: &[(String, SecretDefinition)]) -> Vec<(String, String)> {
+    let mut all: Vec<(String, String)> = Vec::new();
+    let mut set = |name: String, value: String| {
+        if all.iter().all(|(known, _)| *known != name) {
+            all.push((name, value));
+        }
+    };
+    let mut rewritten = Vec::new();
+    for (name, definition) in secrets {
+        let base = base_url(name);
+        let plain = definition.binding.prefix.is_empty();
+        for (variable, path) in &definition.env {
+            set(variable.clone(), format!("{base}{path}"));
+        }
+        let upper = name.to_ascii_uppercase().replace('-', "_");
+        let mut usual = |variable: &str, value: String| set(variable.to_owned(), value);
+        match definition.binding.host.as_str() {
+            "api.openai.com" => {
+                let base = if plain { format!("{base}/v1") } else { base.clone() };
+                usual("OPENAI_BASE_URL", base.clone());
+                usual("OPENAI_API_BASE", base);
+                usual("OPENAI_API_KEY", NO_KEY.to_owned());
+            }
+            "api.anthropic.com" => {
+                usual("ANTHROPIC_BASE_URL", base.clone());
+                usual("ANTHROPIC_API_KEY", NO_KEY.to_owned());
+            }
+            "generativelanguage.googleapis.com" => {
+                usual("GOOGLE_GEMINI_BASE_URL", base.clone());
+                usual("GEMINI_API_KEY", NO_KEY.to_owned());
+            }
+            "api.github.com" => usual("GITHUB_API_URL", base.clone()),
+            "registry.npmjs.org" => {
+                usual("npm_config_registry", format!("{base}/"));
+                // A package's own address is in the registry's answer, and would lead around the route.
+                usual("npm_config_replace_registry_host", "always".to_owned());
+            }
+            "pypi.org" => {
+                let index = if plain { format!("{base}/simple/") } else { format!("{base}/") };
+                usual("PIP_INDEX_URL", index.clone());
+                usual("UV_DEFAULT_INDEX", index);
+            }
+            "index.crates.io" => usual(&format!("CARGO_REGISTRIES_{upper}_INDEX"), format!("sparse+{base}/")),
+            host @ ("github.com" | "gitlab.com") => {
+                rewritten.push((
+                    format!("url.{base}/.insteadOf"),
+                    format!("https://{host}{}/", definition.binding.prefix),
+                ));
+            }
+            _ => {}
+        }
+        set(format!("{upper}_BASE_URL"), base);
+    }
+    // Git's configuration by variables: git-config(1), GIT_CONFIG_COUNT.
+    if !rewritten.is_empty() {
+        all.push(("GIT_CONFIG_COUNT".to_owned(), rewritten.len().to_string()));
+        for (number, (key, value)) in rewritten.into_iter().enumerate() {
+            all.push((format!("GIT_CONFIG_KEY_{number}"), key));
+            all.push((format!("GIT_CONFIG_VALUE_{number}"), value));
+        }
+    }
+    all
+}
+
+/// Raw form of a definition.
+#[derive(Debug, serde::Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table such as { source = \"env:TOKEN\", host = \"api.example.com\" }"
+)]
+pub(crate) struct WrittenSecret {
+    source: String,
+    host: String,
+    #[serde(default)]
+    kind: Option<Kind>,
+    #[serde(default)]
+    user: Option<String>,
+    #[serde(default)]
+    header: Option<String>,
+    #[serde(default)]
+    methods: Vec<String>,
+    #[serde(default)]
+    paths: Vec<String>,
+    #[serde(default)]
+    deny: Vec<String>,
+    #[serde(default)]
+    encoded_slash: bool,
+    #[serde(default)]
+    ca: Option<PathBuf>,
+    #[serde(default)]
+    projects: bool,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    Bearer,
+    Basic,
+}
+
+/// Raw form of the key `secrets`: tables of definitions, or in a project's file names.
+#[derive(Debug)]
+pub(crate) enum WrittenSecrets {
+    /// `[secrets.NAME]`.
+    Defined(BTreeMap<String, WrittenSecret>),
+    /// `secrets = ["NAME"]`.
+    Used(Vec<String>),
+}
+
+impl Default for WrittenSecrets {
+    fn default() -> Self {
+        Self::Used(Vec::new())
+    }
+}
+
+impl<'de> Deserialize<'de> for WrittenSecrets {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Words;
+        impl<'de> Visitor<'de> for Words {
+            type Value = WrittenSecrets;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "tables [secrets.NAME], or in a project's file a list of names such as [\"github\"]",
+                )
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<WrittenSecrets, A::Error> {
+                let mut names = Vec::new();
+                while let Some(name) = list.next_element::<String>()? {
+                    names.push(name);
+                }
+                Ok(WrittenSecrets::Used(names))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<WrittenSecrets, A::Error> {
+                let mut all = BTreeMap::new();
+                while let Some((name, secret)) = map.next_entry()? {
+                    all.insert(name, secret);
+                }
+                Ok(WrittenSecrets::Defined(all))
+            }
+        }
+        from.deserialize_any(Words)
+    }
+}
+
+impl WrittenSecrets {
+    /// Settings of a file in this folder. The error has the key, and a sentence without any value.
+    pub(crate) fn settings(self, base: &Path, env: Option<bool>) -> Result<SecretSettings, (String, String)> {
+        let mut settings = SecretSettings { env, ..SecretSettings::default() };
+        match self {
+            Self::Used(names) => {
+                for name in &names {
+                    check_name(name).map_err(|e| ("secrets".to_owned(), e.to_string()))?;
+                }
+                settings.used = names;
+            }
+            Self::Defined(all) => {
+                for (name, written) in all {
+                    let bad = |why: String| (format!("secrets.{name}"), why);
+                    check_name(&name).map_err(|e| bad(e.to_string()))?;
+                    let definition = written.definition(base).map_err(bad)?;
+                    settings.defined.insert(name, definition);
+                }
+            }
+        }
+        Ok(settings)
+    }
+}
+
+impl WrittenSecret {
+    fn definition(self, base: &Path) -> Result<SecretDefinition, String> {
+        let source: SecretSource = self.source.parse().map_err(|_| {
+            "source is env:VARIABLE, file:/PATH or fd:NUMBER; a value itself is not accepted".to_owned()
+        })?;
+        let binding: Binding =
+            self.host.parse().map_err(|e: hotcell_egress::route::RouteError| e.to_string())?;
+        let usual = Scheme::usual(&binding.host);
+        let scheme = match (self.kind, self.header, self.user) {
+            (None, Some(header), None) => Scheme::header(&header).map_err(|e| e.to_string())?,
+            (Some(Kind::Bearer), None, None) => Scheme::Bearer,
+            (Some(Kind::Basic), None, user) => Scheme::Basic(checked_user(user)?),
+            (None, None, None) => usual,
+            (None, None, user) if matches!(usual, Scheme::Basic(_)) => Scheme::Basic(checked_user(user)?),
+            _ => {
+                return Err("name one of kind = \"bearer\", kind = \"basic\" (with user, where the value is a password), \
+                            and header"
+                    .to_owned());
+            }
+        };
+        let rules = RequestRules::new(&self.methods, &self.paths, &self.deny, self.encoded_slash);
+        for (variable, path) in &self.env {
+            let letters = variable.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+            if !letters || variable.is_empty() || !(path.is_empty() || path.starts_with('/')) {
+                return Err(format!(
+                    "env: {variable:?} = {path:?} is not a variable with a path such as \"/simple\" or \"\""
+                ));
+            }
+        }
+        Ok(SecretDefinition {
+            source,
+            binding,
+            scheme,
+            rules: rules.map_err(|e| e.to_string())?,
+            roots: self.ca.map(|path| base.join(path)),
+            projects: self.projects,
+            env: self.env,
+        })
+    }
+}
+
+fn checked_user(user: Option<String>) -> Result<Option<String>, String> {
+    match user {
+        Some(user) if user.is_empty() || user.contains(':') || user.chars().any(char::is_control) => {
+            Err("user is a name without a colon".to_owned())
+        }
+        user => Ok(user),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::settings::Settings;
+    use super::*;
+
+    fn option(text: &str) -> SecretOption {
+        text.parse().unwrap_or_else(|e| panic!("{text}: {e}"))
+    }
+
+    fn file(text: &str) -> SecretSettings {
+        Settings::parse(text, Path::new("/etc/config.toml"))
+            .unwrap_or_else(|e| panic!("{text}: {e}"))
+            .run
+            .secrets
+    }
+
+    #[test]
+    fn option_names_source_and_host_and_never_repeats_a_literal() {
+        let got = option("gh=env:TOKEN@api.github.com/repos/@me");
+        let definition = got.definition.unwrap();
+        assert_eq!((got.name.as_str(), definition.source.to_string().as_str()), ("gh", "env:TOKEN"));
+        assert_eq!(
+            (definition.binding.to_string().as_str(), definition.scheme),
+            ("api.github.com/repos/@me", Scheme::Bearer)
+        );
+        let definition = option("x=file:/a@b/token@api.anthropic.com:444").definition.unwrap();
+        assert_eq!(definition.source.to_string(), "file:/a@b/token");
+        assert_eq!(definition.scheme, Scheme::Header("x-api-key".into()));
+        assert_eq!(option("gh"), SecretOption { name: "gh".into(), definition: None });
+        for (text, word) in [
+            ("gh=ghp_0123456789@api.github.com", "not accepted"),
+            ("gh=ghp_0123456789", "no host"),
+            ("ghp:0123456789", "no name"),
+            ("gh=env:ghp_0123456789", "no host"),
+            ("gh=token:ghp_0123456789@api.github.com", "not accepted"),
+            ("=env:A@b.test", "no name"),
+            ("gh=env:A@http://api.github.com", "TLS"),
+            ("gh=env:A@", "no host"),
+            ("gh=env:A@10.0.0.1", "name"),
+        ] {
+            let error = text.parse::<SecretOption>().unwrap_err();
+            assert!(error.contains(word) && !error.contains("0123456789"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn file_defines_kinds_rules_and_variables() {
+        let all = file(
+            "[secrets.gh]\nsource = \"env:TOKEN\"\nhost = \"api.github.com\"\nmethods = [\"GET\"]\npaths = [\"/repos\"]\nprojects = true\n\
+             [secrets.npm]\nsource = \"file:/run/npm\"\nhost = \"npm.test/api\"\nkind = \"basic\"\nuser = \"me\"\nca = \"ca.pem\"\n\
+             encoded_slash = true\nenv = { npm_config_registry = \"/\" }\n\
+             [secrets.own]\nsource = \"fd:7\"\nhost = \"a.test\"\nheader = \"X-Acme\"\n",
+        );
+        assert!(all.defined["gh"].rules.judges_methods() && all.defined["gh"].projects);
+        assert_eq!(all.defined["npm"].scheme, Scheme::Basic(Some("me".into())));
+        assert_eq!(all.defined["npm"].roots.as_deref(), Some(Path::new("/etc/ca.pem")));
+        assert_eq!(all.defined["own"].scheme, Scheme::Header("x-acme".into()));
+        let start = "[secrets.x]\nsource = \"env:A\"\nhost = \"a.test\"\n";
+        for (text, word) in [
+            (format!("{start}kind = \"basic\"\nheader = \"x-y\"\n"), "name one of"),
+            (format!("{start}header = \"Host\"\n"), "not a header"),
+            (format!("{start}user = \"me\"\n"), "name one of"),
+            (format!("{start}methods = [\"get\"]\n"), "capitals"),
+            (format!("{start}sauce = \"env:B\"\n"), "sauce"),
+            ("[secrets.x]\nsource = \"ghp_0123456789\"\nhost = \"a.test\"\n".to_owned(), "not accepted"),
+            ("[secrets.x]\nsource = \"env:A\"\nhost = \"http://a.test\"\n".to_owned(), "TLS"),
+            ("[secrets.\"a b\"]\nsource = \"env:A\"\nhost = \"a.test\"\n".to_owned(), "name of a secret"),
+            ("secrets = \"gh\"\n".to_owned(), "list of names"),
+        ] {
+            let error = Settings::parse(&text, Path::new("/etc/config.toml")).unwrap_err().to_string();
+            assert!(error.contains(word) && !error.contains("0123456789"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn projects_use_only_what_is_offered_to_them() {
+        let user = file(
+            "[secrets.open]\nsource = \"env:A\"\nhost = \"a.test\"\nprojects = true\n\
+             [secrets.own]\nsource = \"env:B\"\nhost = \"b.test\"\n",
+        );
+        let none = SecretSettings::default();
+        let names = |project: &str, request: &[&str]| {
+            let options: Vec<SecretOption> = request.iter().map(|text| option(text)).collect();
+            let chosen = choose(&user, Some(&file(project)), &SecretSettings::of_options(&options, false));
+            chosen.map(|chosen| chosen.secrets.into_iter().map(|(name, _)| name).collect::<Vec<_>>())
+        };
+        assert_eq!(names("", &[]).unwrap(), [""; 0]);
+        assert_eq!(names("secrets = [\"open\"]", &[]).unwrap(), ["open"]);
+        assert_eq!(names("secrets = [\"own\"]", &["own"]).unwrap(), ["own"]);
+        assert_eq!(names("", &["own", "x=env:X@x.test"]).unwrap(), ["own", "x"]);
+        for (project, request, word) in [
+            ("secrets = [\"own\"]", &[][..], "does not offer"),
+            ("secrets = [\"none\"]", &[], "does not offer"),
+            ("", &["oen"], "did you mean"),
+            ("", &["zzzz"], "--secret zzzz=env:"),
+        ] {
+            let error = names(project, request).unwrap_err().to_string();
+            assert!(error.contains(word), "{project} {request:?}: {error}");
+        }
+        // The request's definition takes precedence.
+        let request = SecretSettings::of_options(&[option("own=env:C@c.test")], true);
+        let chosen = choose(&user, None, &request).unwrap();
+        assert_eq!((chosen.secrets[0].1.binding.host.as_str(), chosen.env), ("c.test", true));
+        assert_eq!(choose(&user, None, &none).unwrap(), ChosenSecrets::default());
+    }
+
+    #[test]
+    fn variables_lead_to_base_urls() {
+        let secrets: Vec<(String, SecretDefinition)> = [
+            "openai=env:A@api.openai.com",
+            "claude=env:A@api.anthropic.com",
+            "my-pip=env:A@pypi.org",
+            "npm=env:A@registry.npmjs.org",
+            "git=env:A@github.com/acme",
+            "corp=env:A@llm.corp.test/v1",
+        ]
+        .iter()
+        .map(|text| option(text))
+        .map(|option| (option.name, option.definition.unwrap()))
+        .collect();
+        let all: BTreeMap<String, String> = variables(&secrets).into_iter().collect();
+        for (name, value) in [
+            ("OPENAI_BASE_URL", "http://127.0.0.1:888/openai/v1"),
+            ("OPENAI_API_KEY", NO_KEY),
+            ("ANTHROPIC_BASE_URL", "http://127.0.0.1:888/claude"),
+            ("PIP_INDEX_URL", "http://127.0.0.1:888/my-pip/simple/"),
+            ("MY_PIP_BASE_URL", "http://127.0.0.1:888/my-pip"),
+            ("npm_config_registry", "http://127.0.0.1:888/npm/"),
+            ("GIT_CONFIG_COUNT", "1"),
+            ("GIT_CONFIG_KEY_0", "url.http://127.0.0.1:888/git/.insteadOf"),
+            ("GIT_CONFIG_VALUE_0", "https://github.com/acme/"),
+            ("CORP_BASE_URL", "http://127.0.0.1:888/corp"),
+        ] {
+            assert_eq!(all.get(name).map(String::as_str), Some(value), "{name}");
+        }
+    }
+}
