@@ -9,7 +9,7 @@ use std::str::FromStr;
 use hotcell_egress::SecretSource;
 use hotcell_egress::route::rules::RequestRules;
 use hotcell_egress::route::{Binding, Scheme, check_name};
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::likely;
 use hotcell_sandbox::network::PROXY_PORT;
 use hotcell_state::report::{Code, ErrorReport};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -138,7 +138,7 @@ pub fn choose(
                 format!("there is no secret {name:?} in your configuration"),
             )
             .field("--secret");
-            return Err(match nearest(name, known.iter().copied()) {
+            return Err(match likely(name, known.iter().copied()) {
                 Some(near) => report.hint(format!("did you mean {near}? there are {}", known.join(", "))),
                 None => {
                     report.hint(format!("define it: --secret {name}=env:VARIABLE@HOST, or [secrets.{name}]"))

@@ -81,7 +81,7 @@ impl Host {
 /// `hotcell WORDS` with the configuration and the value in hotcell's own environment.
 fn call(user: &User, config: &Path, words: &[&str]) -> Call {
     let (command, rest) = words.split_first().expect("a command");
-    let state = user.path("state");
+    let state = user.path("work/state");
     let words = [&[*command, "--config", config.to_str().unwrap(), "--state", state.to_str().unwrap()], rest]
         .concat();
     user.hotcell(words).env("HIDDEN_TOKEN", VALUE)
