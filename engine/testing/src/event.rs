@@ -161,6 +161,8 @@ pub(crate) struct Line {
     pub ms: Option<f64>,
     pub message: Option<String>,
     pub details: Option<String>,
+    pub stdout: Option<String>,
+    pub stderr: Option<String>,
     pub file: Option<String>,
     pub line: Option<u32>,
     pub at_file: Option<String>,

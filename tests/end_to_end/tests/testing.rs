@@ -349,14 +349,21 @@ fn ctrl_c_keeps_the_results_so_far() {
 #[test]
 fn unittest_runs_without_installation() {
     everyone(|user| {
-        let text = "import unittest\n\nclass T(unittest.TestCase):\n    def test_a(self):\n        self.assertEqual(1, 2)\n\n    \
-                    def test_b(self):\n        pass\n\n    @unittest.skip('later')\n    def test_c(self):\n        pass\n";
+        let text = "import sys, unittest\n\nclass T(unittest.TestCase):\n    def test_a(self):\n        \
+                    print('one')\n        print('two', file=sys.stderr)\n        self.assertIs(sys.stdout, sys.__stdout__)\n        \
+                    self.assertEqual(1, 2)\n\n    def test_b(self):\n        print('good')\n\n    @unittest.skip('later')\n    def test_c(self):\n        pass\n";
         let folder = project(user, "unit", text);
         let report = test(user, "/usr/bin:/bin", &folder, &["--json"]).code(1).json();
         let want =
             [("test_it.T.test_a", "failed"), ("test_it.T.test_b", "passed"), ("test_it.T.test_c", "skipped")];
         assert_eq!(results(&report), want.map(|(id, status)| (id.to_owned(), status.to_owned())).into());
         assert_eq!(report["framework"], "unittest");
+        // The output of a failed test is known as that test's, and is in the run's output as well.
+        let failed = report["cases"].as_array().expect("cases").iter().find(|case| case["name"] == "test_a");
+        let failed = failed.expect("it ran");
+        assert_eq!((&failed["stdout"], &failed["stderr"]), (&"one\n".into(), &"two\n".into()), "{failed:#}");
+        assert_eq!(failed["message"], "AssertionError: 1 != 2", "{failed:#}");
+        assert!(report["outcome"]["stdout"].to_string().contains("one\\ngood"), "{:#}", report["outcome"]);
         for profile in ["strict", "landlock-only"] {
             let ended = test(user, "/usr/bin:/bin", &folder, &["--profile", profile, "--json"]);
             // An ordinary user may have no cgroup, without which strict refuses.

@@ -187,8 +187,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<FinalReport, ReportError> {
                     details: keep(line.details.take(), MAX_DETAIL_BYTES),
                     file: keep(line.file.take(), MAX_NAME_BYTES),
                     line: line.line,
-                    stdout: None,
-                    stderr: None,
+                    stdout: keep(line.stdout.take(), MAX_DETAIL_BYTES),
+                    stderr: keep(line.stderr.take(), MAX_DETAIL_BYTES),
                     id,
                 });
             }
@@ -208,7 +208,7 @@ mod tests {
     use crate::case::Status;
     use proptest::prelude::*;
 
-    const WHOLE: &str = "{\"e\":\"case\",\"id\":\"a.B.c\",\"status\":\"failed\",\"ms\":1.5,\"message\":\"m\",\"details\":\"d\"}\n{\"e\":\"case\",\"id\":\"a.B.d\",\"status\":\"passed\",\"ms\":-1}\n{\"e\":\"done\",\"count\":2}\n";
+    const WHOLE: &str = "{\"e\":\"case\",\"id\":\"a.B.c\",\"status\":\"failed\",\"ms\":1.5,\"message\":\"m\",\"details\":\"d\",\"stdout\":\"o\",\"stderr\":\"e\"}\n{\"e\":\"case\",\"id\":\"a.B.d\",\"status\":\"passed\",\"ms\":-1}\n{\"e\":\"done\",\"count\":2}\n";
 
     #[test]
     fn complete_unittest_report_is_read() {
@@ -216,6 +216,9 @@ mod tests {
         assert_eq!(report.entries.len(), 2);
         assert_eq!((report.entries[0].status, report.entries[0].duration_ms), (Status::Failed, 1.5));
         assert_eq!((report.entries[1].status, report.entries[1].duration_ms), (Status::Passed, 0.0));
+        let printed =
+            |at: usize| (report.entries[at].stdout.as_deref(), report.entries[at].stderr.as_deref());
+        assert_eq!((printed(0), printed(1)), ((Some("o"), Some("e")), (None, None)));
     }
 
     #[test]

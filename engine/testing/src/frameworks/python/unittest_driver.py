@@ -1,5 +1,65 @@
 
 
+class _Heard:
+    """What a test prints through Python's streams, which stay the objects that they are: only `write` is listened to.
+
+    What goes around them (a file descriptor, another process, `sys.stdout.buffer`) is in the run's output alone.
+    """
+
+    MOST = 20000  # characters of a stream that are kept, half of them from its end
+
+    def __init__(self):
+        self.now, self.paused, self.undo = None, False, []
+
+    def pause(self, paused):
+        self.paused = paused
+
+    def begin(self):
+        now = self.now = {"stdout": ["", "", 0], "stderr": ["", "", 0]}
+        for name in now:
+            self._listen(getattr(sys, name, None), name, now)
+
+    def _listen(self, stream, name, now):
+        try:
+            write, half = stream.write, self.MOST // 2
+
+            def told(text):
+                written = write(text)
+                # A program may keep this function for longer than the test.
+                if self.now is now and not self.paused and isinstance(text, str):
+                    kept = now[name]
+                    kept[2] += len(text)
+                    room = half - len(kept[0])
+                    if room > 0:
+                        kept[0], text = kept[0] + text[:room], text[room:]
+                    if text:
+                        kept[1] = (kept[1] + text)[-half:]
+                return written
+
+            stream.write = told
+            self.undo.append((stream, told))
+        except Exception:
+            pass
+
+    def end(self):
+        """The texts by stream."""
+        now, self.now = self.now, None
+        for stream, told in reversed(self.undo):
+            try:
+                # A test that replaced it itself has to undo that itself.
+                if stream.__dict__.get("write") is told:
+                    del stream.write
+            except Exception:
+                pass
+        self.undo = []
+        heard = {}
+        for name, (head, tail, count) in (now or {}).items():
+            left_out = count - len(head) - len(tail)
+            gap = "\n... %d characters left out ...\n" % left_out if left_out else ""
+            heard[name] = head + gap + tail
+        return heard
+
+
 def _result_class(unittest, emit, clip, top):
     """unittest's own result, which also passes on what it is told."""
     import inspect
@@ -61,7 +121,16 @@ def _result_class(unittest, emit, clip, top):
         except Exception:
             return False
 
+    def quietly(tell, *args):
+        """unittest's own words about a result are not the test's output."""
+        Result.hotcell_heard.pause(True)
+        try:
+            tell(*args)
+        finally:
+            Result.hotcell_heard.pause(False)
+
     class Result(unittest.TextTestResult):
+        hotcell_heard = _Heard()
         hotcell_cases = []
         hotcell_room = [24 << 20]  # characters of details that the report may have
         hotcell_now = None
@@ -86,6 +155,9 @@ def _result_class(unittest, emit, clip, top):
                 emit("start", id=self.hotcell_now["id"], file=path, line=line)
                 self.hotcell_since = clock()
                 self.hotcell_waiting.pop(key, None)
+                if not self.buffer:
+                    # With -b unittest has the output itself, and adds it to the details.
+                    self.hotcell_heard.begin()
             except Exception:
                 pass
 
@@ -95,7 +167,13 @@ def _result_class(unittest, emit, clip, top):
                 self.addError(test, (TypeError, error, None))
             try:
                 now, self.hotcell_now = self.hotcell_now, None
+                heard = self.hotcell_heard.end()
                 if now is not None:
+                    if now["status"] in ("failed", "errored"):
+                        for name, text in heard.items():
+                            if text and self.hotcell_room[0] > 0:
+                                self.hotcell_room[0] -= len(text)
+                                now[name] = text
                     now["ms"] = round((clock() - self.hotcell_since) * 1000.0, 3)
                     self.hotcell_close("end", now)
             except Exception:
@@ -103,7 +181,7 @@ def _result_class(unittest, emit, clip, top):
             super().stopTest(test)
 
         def hotcell_close(self, event, case):
-            emit(event, **{k: v for k, v in case.items() if k != "details"})
+            emit(event, **{k: v for k, v in case.items() if k not in ("details", "stdout", "stderr")})
             self.hotcell_cases.append({k: _clean(v) for k, v in case.items()})
 
         def hotcell_tell(self, test, status, err=None, message=None, prefix=""):
@@ -132,27 +210,27 @@ def _result_class(unittest, emit, clip, top):
                 pass
 
         def addError(self, test, err):
-            super().addError(test, err)
+            quietly(super().addError, test, err)
             self.hotcell_tell(test, "errored", err)
 
         def addFailure(self, test, err):
-            super().addFailure(test, err)
+            quietly(super().addFailure, test, err)
             self.hotcell_tell(test, "failed", err)
 
         def addSkip(self, test, reason):
-            super().addSkip(test, reason)
+            quietly(super().addSkip, test, reason)
             self.hotcell_tell(test, "skipped", message=reason)
 
         def addExpectedFailure(self, test, err):
-            super().addExpectedFailure(test, err)
+            quietly(super().addExpectedFailure, test, err)
             self.hotcell_tell(test, "skipped", message="expected failure")
 
         def addUnexpectedSuccess(self, test):
-            super().addUnexpectedSuccess(test)
+            quietly(super().addUnexpectedSuccess, test)
             self.hotcell_tell(test, "failed", message="unexpected success")
 
         def addSubTest(self, test, subtest, err):
-            super().addSubTest(test, subtest, err)
+            quietly(super().addSubTest, test, subtest, err)
             if err is not None:
                 kind = "failed" if issubclass(err[0], test.failureException) else "errored"
                 self.hotcell_tell(test, kind, err, prefix=subtest._subDescription() + " ")
