@@ -1,6 +1,7 @@
 //! Formats the result of a run for a model: the outcome's fields within a budget, and a short text with the
 //! same content.
 
+pub(crate) mod packages;
 mod test_report;
 
 use hotcell_report::{Commit, RunReport};
@@ -27,6 +28,8 @@ const MAX_CONFLICTS: usize = 20;
 /// a file instead of showing it, and most send both text and structure, so each has to stay below half of
 /// that.
 const MAX_OUTPUT_CHARS: usize = 7_000;
+/// Size of the end of standard error in which a missing package is looked for, in bytes.
+const MAX_ERRORS_BYTES: usize = 4 << 10;
 /// Folders and files of tools' caches, whose changes are not reported.
 const CACHES: [&str; 7] = [
     "__pycache__",
@@ -196,6 +199,19 @@ fn is_cache(path: &str) -> bool {
     path.split('/').any(|part| CACHES.contains(&part)) || path.ends_with(".pyc")
 }
 
+/// A unified diff without the sections of caches.
+fn without_caches(diff: &str) -> String {
+    let mut left_out = false;
+    let lines = diff.split_inclusive('\n').filter(|line| {
+        // Lines of a file's content begin with a mark.
+        if let Some((_, path)) = line.strip_prefix("diff --git ").and_then(|names| names.rsplit_once(" b/")) {
+            left_out = is_cache(path.trim_end().trim_end_matches('"'));
+        }
+        !left_out
+    });
+    lines.collect()
+}
+
 /// Cuts the changes in an answer: a budget of characters for the paths, and one for the diff.
 fn with_changes(outcome: &RunReport, fields: &mut Map<String, Value>) {
     for name in ["changes", "diff", "kept"] {
@@ -223,8 +239,8 @@ fn with_changes(outcome: &RunReport, fields: &mut Map<String, Value>) {
         }
         fields.insert("changes".into(), json!(shown));
     }
-    if let Some(diff) = outcome.diff.as_deref().filter(|diff| !diff.is_empty()) {
-        let shown = &diff[..beginning(diff, MAX_DIFF_CHARS)];
+    if let Some(diff) = outcome.diff.as_deref().map(without_caches).filter(|diff| !diff.is_empty()) {
+        let shown = &diff[..beginning(&diff, MAX_DIFF_CHARS)];
         if shown.len() < diff.len() {
             fields.insert("diff_omitted".into(), json!(diff.len() - shown.len()));
         }
@@ -243,7 +259,7 @@ fn with_changes(outcome: &RunReport, fields: &mut Map<String, Value>) {
 }
 
 /// Text about the changes: whether they were kept, their paths, and the diff.
-pub(crate) fn words_of_changes(outcome: &RunReport) -> String {
+pub(crate) fn words_of_changes(outcome: &RunReport, request: &Requested) -> String {
     let rows: Vec<_> = outcome.changes.iter().flatten().filter(|row| !is_cache(&row.path)).collect();
     let mut words = match &outcome.kept {
         Some(Commit { error: Some(error), conflicts, .. }) => {
@@ -255,9 +271,18 @@ pub(crate) fn words_of_changes(outcome: &RunReport) -> String {
         Some(kept) => {
             let left = kept.left.iter().take(MAX_CONFLICTS);
             let left = left.map(|left| format!("left out: {}: {}\n", printable(&left.path), left.why));
-            format!("{} changed paths stay in the workspace\n{}", kept.done, left.collect::<String>())
+            let all = outcome.changes.iter().flatten().count();
+            let caches = match all - rows.len() {
+                0 => String::new(),
+                caches => format!(", {caches} of them in caches, which are not listed"),
+            };
+            format!("{} changed paths stay in the workspace{caches}\n{}", kept.done, left.collect::<String>())
         }
         None if rows.is_empty() => String::new(),
+        None if request.scratch => format!(
+            "files of its folder are gone now: {} changed; run_command in a workspace with keep: true leaves them\n",
+            rows.len()
+        ),
         None => format!("{} changed paths, which are gone now; keep: true leaves them\n", rows.len()),
     };
     let mut room = MAX_CHANGES_CHARS / 2;
@@ -271,8 +296,8 @@ pub(crate) fn words_of_changes(outcome: &RunReport) -> String {
         room = rest;
         words.push_str(&line);
     }
-    if let Some(diff) = outcome.diff.as_deref().filter(|diff| !diff.is_empty()) {
-        let shown = &diff[..beginning(diff, MAX_DIFF_CHARS)];
+    if let Some(diff) = outcome.diff.as_deref().map(without_caches).filter(|diff| !diff.is_empty()) {
+        let shown = &diff[..beginning(&diff, MAX_DIFF_CHARS)];
         words.push_str(&barred(shown));
         if shown.len() < diff.len() {
             words.push_str(&format!("({} bytes of the diff are left out)\n", diff.len() - shown.len()));
@@ -296,9 +321,9 @@ fn finished(
     fields: &mut Map<String, Value>,
 ) -> (String, Vec<ContentBlock>) {
     fields.extend(of_outcome(outcome, detail));
-    let hint = hint(outcome, &run.request);
+    let hint = of_packages(run, outcome).or_else(|| hint(outcome, &run.request));
     let mut words = format!("{}; run_id {}\n", summary(outcome), run.id);
-    words.push_str(&words_of_changes(outcome));
+    words.push_str(&words_of_changes(outcome, &run.request));
     if let Some(hint) = hint {
         words.push_str(&format!("{hint}\n"));
         fields.insert("hint".into(), json!(hint));
@@ -309,6 +334,16 @@ fn finished(
     let links =
         if never_ran(outcome) { Vec::new() } else { streams(run, MAX_OUTPUT_CHARS, fields, &mut words) };
     (words, links)
+}
+
+/// Advice for a source that failed because it imports a package that is not there.
+fn of_packages(run: &Run, outcome: &RunReport) -> Option<String> {
+    let failed = outcome.cause == Cause::Exited && outcome.exit_code != Some(0);
+    if !failed || run.request.imports.is_empty() {
+        return None;
+    }
+    let errors = run.last(Stream::Stderr, MAX_ERRORS_BYTES);
+    packages::hint(&run.request, &String::from_utf8_lossy(&errors.bytes))
 }
 
 /// Whether no program was started, so that there is no output to speak of.
@@ -550,7 +585,7 @@ mod tests {
             let mut outcome = RunReport::without_a_run(Cause::Exited, "");
             outcome.exit_code = Some(code);
             outcome.denials.extend(denied.then(|| denial.clone()));
-            let request = Requested { hosts: hosts.map(str::to_owned), may_fetch, most: None };
+            let request = Requested { hosts: hosts.map(str::to_owned), may_fetch, ..Requested::default() };
             hint(&outcome, &request).unwrap_or_default()
         };
         for (hosts, denied, may_fetch, code, want) in [
@@ -592,6 +627,28 @@ mod tests {
             ("a/pycache/x", false),
         ] {
             assert_eq!(is_cache(path), want, "{path}");
+        }
+    }
+
+    #[test]
+    fn diffs_leave_out_caches() {
+        let of = |path: &str| {
+            format!(
+                "diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-a\n+diff --git x b/.pytest_cache\n"
+            )
+        };
+        let (good, cache) = (of("src/a.py"), of("a/__pycache__/b.pyc"));
+        for (diff, want) in [
+            (String::new(), String::new()),
+            (good.clone(), good.clone()),
+            (cache.clone(), String::new()),
+            (format!("{cache}{good}{cache}"), good.clone()),
+            (
+                format!("diff --git \"a/\\t.pyc\" \"b/\\t.pyc\"\nx\n{good}"),
+                format!("diff --git \"a/\\t.pyc\" \"b/\\t.pyc\"\nx\n{good}"),
+            ),
+        ] {
+            assert_eq!(without_caches(&diff), want, "{diff}");
         }
     }
 

@@ -100,7 +100,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
         }
         let text = line.strip_suffix(b"\r").unwrap_or(&line);
         // A byte order mark is no JSON, and some clients write one before what they say first.
-        let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
+        let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text).trim_ascii();
         let read = || {
             values::check(text).map_err(|error| Box::new((error, None)))?;
             serde_json::from_slice(text).map_err(|e| match salvage(text) {

@@ -1,26 +1,41 @@
 //! Shortens the output of programs for a model: beginning and end, measured in characters of JSON. Pure.
 
 use base64::Engine as _;
+use hotcell_sandbox::text::{MAX_MARKS, is_mark, is_shown};
 use hotcell_server::{Run, Stream};
 use serde_json::{Map, Value, json};
 
 /// Maximum size of the beginning of binary output, in bytes.
 const MAX_BINARY_BYTES: usize = 1024;
 
-/// Cost of a character in a JSON text.
-fn cost(c: char) -> usize {
-    match c {
-        '"' | '\\' | '\n' | '\r' | '\t' => 2,
-        c if c.is_control() => 6,
-        _ => 1,
-    }
+/// Cost of each character of a text, with its offset: in a JSON text, or behind a bar, where what is not seen is
+/// escaped; the larger one.
+fn costs(text: &str) -> impl Iterator<Item = (usize, usize)> {
+    let mut marks = MAX_MARKS;
+    text.char_indices().map(move |(at, c)| {
+        let mark = is_mark(c);
+        let cost = match c {
+            '"' | '\\' | '\n' | '\r' | '\t' => 2,
+            c if c.is_ascii_control() => 6,
+            c if !is_shown(c) || mark && marks >= MAX_MARKS => c.escape_unicode().count(),
+            _ => 1,
+        };
+        // A mark that has no character before it is escaped, too.
+        marks = match c {
+            '\n' | '\r' | '\t' => MAX_MARKS,
+            _ if mark => marks + 1,
+            c if is_shown(c) => 0,
+            _ => MAX_MARKS,
+        };
+        (at, cost)
+    })
 }
 
 /// Length in bytes of the longest beginning of `text` that costs at most `budget`.
 pub(crate) fn beginning(text: &str, budget: usize) -> usize {
     let mut left = budget;
-    for (at, c) in text.char_indices() {
-        match left.checked_sub(cost(c)) {
+    for (at, cost) in costs(text) {
+        match left.checked_sub(cost) {
             Some(rest) => left = rest,
             None => return at,
         }
@@ -31,13 +46,14 @@ pub(crate) fn beginning(text: &str, budget: usize) -> usize {
 /// Length in bytes of the longest end of `text` that costs at most `budget`.
 pub(crate) fn end(text: &str, budget: usize) -> usize {
     let mut left = budget;
-    for (at, c) in text.char_indices().rev() {
-        match left.checked_sub(cost(c)) {
-            Some(rest) => left = rest,
-            None => return text.len() - at - c.len_utf8(),
+    let mut from = text.len();
+    for (at, cost) in costs(text).collect::<Vec<_>>().into_iter().rev() {
+        match left.checked_sub(cost) {
+            Some(rest) => (left, from) = (rest, at),
+            None => break,
         }
     }
-    text.len()
+    text.len() - from
 }
 
 /// The longest beginning in UTF-8, if only a cut character at the end is dropped.
@@ -309,6 +325,15 @@ mod tests {
             !lines.contains(['\r', '\x1b', '\u{2028}']) && lines.contains("\\u{1b}[2J\\u{2028}y"),
             "{lines}"
         );
+    }
+
+    #[test]
+    fn lines_of_unseen_characters_stay_within_the_budget() {
+        for c in ['\u{202e}', '\u{200b}', '\u{e0041}', '\u{1}', '\u{85}', '\u{301}', 'x', '\t'] {
+            let text = format!("{c}{c}{c}{c}").repeat(2_000);
+            let shown = Shown::new(text.as_bytes(), text.as_bytes(), text.len() as u64, 1_000);
+            assert!(shown.to_lines("stdout").chars().count() < 1_200, "{c:?}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ pub mod terminal;
 
 /// Maximum number of marks stacked on one character. No script needs more, and more would cover the lines
 /// above and below.
-const MAX_MARKS: usize = 4;
+pub const MAX_MARKS: usize = 4;
 
 /// `Default_Ignorable_Code_Point` of Unicode 17 (DerivedCoreProperties.txt): invisible, unless a font has a
 /// glyph for it. Unassigned and format characters among them are already hidden by their category.
@@ -60,7 +60,8 @@ fn is_graphic(c: char) -> bool {
 }
 
 /// Whether a visible character has no width of its own and is drawn onto the one before it.
-fn is_mark(c: char) -> bool {
+#[must_use]
+pub fn is_mark(c: char) -> bool {
     // At the start of a string, `Debug` escapes characters that extend a grapheme. Medial vowels and final
     // consonants of Korean have another property.
     !c.is_ascii()

@@ -114,6 +114,10 @@ pub struct Requested {
     pub may_fetch: bool,
     /// The operator's limits, which are the maximum for every caller.
     pub most: Option<hotcell_sandbox::Limits>,
+    /// Packages that the caller's source imports, and that are not among its files.
+    pub imports: Vec<String>,
+    /// True when the run has a folder of its own, which is removed with it.
+    pub scratch: bool,
 }
 
 /// A run.

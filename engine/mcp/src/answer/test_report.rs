@@ -50,7 +50,13 @@ impl Shown {
             let text = text.as_deref().map(str::trim_end).filter(|text| !text.trim().is_empty())?;
             Some(excerpt(text, most.max(MIN_CASE_CHARS), matters))
         };
-        let details = case.details.clone().filter(|details| says_more(details, case));
+        let details = case.details.as_deref().filter(|details| says_more(details, case));
+        // Stacks of JavaScript begin with the message, which is told beside them.
+        let message = case.message.as_deref().map(str::trim).filter(|m| m.chars().count() <= share / 4);
+        let details = details.map(|details| {
+            let rest = message.and_then(|message| details.trim_start().strip_prefix(message));
+            rest.filter(|rest| rest.starts_with('\n')).map_or(details, |rest| &rest[1..]).to_owned()
+        });
         let printed = if case.status.is_good() { [&None, &None] } else { [&case.stdout, &case.stderr] };
         Self {
             id: case.id.clone(),
@@ -182,7 +188,7 @@ pub fn finished(
     if let Some(hint) = &hint {
         fields.insert("hint".into(), json!(hint));
     }
-    words.push_str(&words_of_changes(&report.outcome));
+    words.push_str(&words_of_changes(&report.outcome, &run.request));
     words.push_str(&lines);
     if let Some(coverage) = &report.coverage {
         words.push_str(&of_coverage(coverage));

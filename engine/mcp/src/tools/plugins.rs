@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use hotcell_plugins::{Asked, Beyond, Caller as Tools, InvokeError, Plugins, Tool as PluginTool, Watch};
+use hotcell_sandbox::layer::likely;
 use hotcell_server::network_requests::sorted;
 use hotcell_server::{Caller, Live};
 use hotcell_state::report::{Code, ErrorReport, printable};
@@ -16,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::plugin_words::failed;
 use crate::reply::refused;
 use crate::text::{barred, beginning};
+use crate::toolsets::TOOLSETS;
 use crate::uri::uri_of_answer;
 use crate::wait::Listener;
 use crate::{MAX_CONTENT_CHARS, approvals, fitted, plugin_resources};
@@ -155,7 +157,9 @@ pub(crate) async fn call(
 
 fn unknown(name: &str, hint: Option<&str>) -> ErrorData {
     let shown = printable(&name.chars().take(100).collect::<String>());
-    let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+    let own = TOOLSETS.iter().flat_map(|set| set.tools).copied();
+    let near = likely(&name.to_lowercase(), own).map(|near| format!("did you mean {near}?"));
+    let hint = near.as_deref().or(hint).map(|hint| format!("; {hint}")).unwrap_or_default();
     ErrorData::invalid_params(format!("there is no tool of the name \"{shown}\"{hint}"), None)
 }
 

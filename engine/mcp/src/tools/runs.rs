@@ -16,7 +16,7 @@ use hotcell_verbs::request::Language;
 use rmcp::model::{CallToolResult, JsonObject};
 use serde_json::Value;
 
-use crate::answer::{Detail, of_run, speaks_of_hosts};
+use crate::answer::{Detail, of_run, packages, speaks_of_hosts};
 use crate::approvals::refusal;
 use crate::tasks::remembered;
 use crate::text::{barred, beginning, utf8_beginning};
@@ -43,6 +43,8 @@ pub async fn code(live: &Live, caller: &Caller, arguments: JsonObject, listener:
     let code = asked.code.into_bytes();
     let name = language.file_name(&code);
     files.retain(|f| f.path != name);
+    let paths: Vec<String> = files.iter().map(|f| f.path.clone()).collect();
+    let imports = packages::imported(language, &String::from_utf8_lossy(&code), &paths);
     files.push(NewFile { path: name.clone(), bytes: code.clone(), executable: false });
     let workspace = {
         let live = live.clone();
@@ -51,7 +53,7 @@ pub async fn code(live: &Live, caller: &Caller, arguments: JsonObject, listener:
     let mut request = CommandRequest::of_source(language, (name, code.clone()), asked.args, workspace);
     (request.stdin, request.limits, request.image) = (asked.stdin.into_bytes(), asked.limits, asked.image);
     let may_fetch = speaks_of_hosts(&String::from_utf8_lossy(&code));
-    let ask = Ask { tool: "run_code", hosts, call, workspace_id: None, may_fetch };
+    let ask = Ask { tool: "run_code", hosts, call, workspace_id: None, may_fetch, imports, scratch: true };
     start(live, caller, request, (asked.idempotency_key, content), waits, listener, ask).await
 }
 
@@ -83,7 +85,16 @@ pub async fn command(live: &Live, caller: &Caller, arguments: JsonObject, listen
         approved: None,
     };
     let may_fetch = speaks_of_hosts(&request.argv.join(" "));
-    let ask = Ask { tool: "run_command", hosts, call, workspace_id: asked.workspace_id, may_fetch };
+    let workspace_id = asked.workspace_id;
+    let ask = Ask {
+        tool: "run_command",
+        hosts,
+        call,
+        workspace_id,
+        may_fetch,
+        imports: Vec::new(),
+        scratch: false,
+    };
     start(live, caller, request, (asked.idempotency_key, content), waits, listener, ask).await
 }
 
@@ -107,7 +118,15 @@ pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener
             None => RunDir::Temporary(held.workspaces().temporary(&files)?),
         };
         let workspace_id = asked.workspace_id;
-        let ask = Ask { tool: "run_tests", hosts, call, workspace_id, may_fetch: false };
+        let ask = Ask {
+            tool: "run_tests",
+            hosts,
+            call,
+            workspace_id,
+            may_fetch: false,
+            imports: Vec::new(),
+            scratch: false,
+        };
         let approved = ask.approved(Some(&workspace));
         let request = TestsRequest {
             workspace,
@@ -127,7 +146,7 @@ pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener
         return Ok(refusal(&standing));
     }
     let command = vec!["run_tests".to_owned()];
-    let request = Requested { hosts: named, may_fetch: false, most: live.most(true) };
+    let request = Requested { hosts: named, most: live.most(true), ..Requested::default() };
     let run = live.start(caller, Order { command, key, lane: listener.lane(), content, request, work })?;
     Ok(follow(live, &run, waits, listener).await)
 }
@@ -188,6 +207,10 @@ struct Ask {
     workspace_id: Option<String>,
     /// Whether its content mentions hosts.
     may_fetch: bool,
+    /// Packages that its source imports.
+    imports: Vec<String>,
+    /// Whether its folder is removed at its end.
+    scratch: bool,
 }
 
 impl Ask {
@@ -245,6 +268,8 @@ async fn start(
         hosts: ask.hosts.as_ref().map(ToString::to_string),
         may_fetch: ask.may_fetch,
         most: live.most(false),
+        imports: ask.imports.clone(),
+        scratch: ask.scratch,
     };
     let approved = ask.approved(request.workspace.as_ref());
     request.approved.clone_from(&approved);

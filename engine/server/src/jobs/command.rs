@@ -33,6 +33,8 @@ const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/alte
 const MAX_STDIN_BYTES: usize = 1 << 20;
 /// Maximum size of standard error captured from a program that reports errors as text.
 const CAPTURE_SIZE: Bytes = Bytes(64 << 10);
+/// Maximum number of changed paths that are kept of a run whose folder is gone.
+const MAX_SCRATCH_ROWS: usize = 100;
 /// Maximum number of arguments, and their maximum total size in bytes.
 const ARGUMENT_LIMITS: (usize, usize) = (4096, 1 << 20);
 
@@ -185,7 +187,9 @@ impl CommandRequest {
                         if prepared.reads_errors() {
                             prepared.policy.job.limits.capture = CAPTURE_SIZE;
                         }
-                        if keep == ChangePolicy::default() {
+                        // A source's files are gone with its folder, which its caller has to be told.
+                        let is_scratch = language.is_some() && keep == ChangePolicy::default();
+                        if keep == ChangePolicy::default() && !is_scratch {
                             prepared.before = None;
                         }
                         let spawn: &dyn Spawn = &desk.pool;
@@ -195,6 +199,9 @@ impl CommandRequest {
                             tracing::info!(target: "hotcell_contents", "what a run changed cannot be told: {error}");
                         }
                         let mut outcome = executed.report;
+                        if is_scratch && let Some(changes) = &mut outcome.changes {
+                            changes.truncate(MAX_SCRATCH_ROWS);
+                        }
                         // The registry has the output.
                         (outcome.stdout, outcome.stderr) = (Output::default(), Output::default());
                         outcome
