@@ -158,7 +158,7 @@ async fn cases_with_unknown_function_or_outside_files_fail() {
     let bad = tried("[[case]]\ntool = \"f\"\nexpect = { a = 1 }").await.unwrap();
     assert_eq!(bad[0].wrong, ["/a is missing"]);
     for (text, message) in [
-        ("[[case]]\ntool = \"g\"\nexact = {}", "case 1: 'g' is no function"),
+        ("[[case]]\ntool = \"g\"\nexact = {}", "case 1: 'g' is no function; there are "),
         ("[files]\n\"../x\" = \"\"\n[[case]]\ntool = \"f\"\nexact = {}", "'../x' is not below the folder"),
     ] {
         let error = tried(text).await.unwrap_err().to_string();

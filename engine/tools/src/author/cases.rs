@@ -87,8 +87,12 @@ impl Cases {
                 || case.keep.is_some()
                 || !case.contains.is_empty();
             if judged == case.refused.is_some() {
-                let message =
-                    if judged { "is refused, so it has no answer to expect" } else { "expects nothing" };
+                let message = if judged {
+                    "is refused, so it has no answer to expect"
+                } else {
+                    "expects nothing; give it one of expect, exact, contains, keep, is_error, refused: exact = {} \
+                     is an answer without a value"
+                };
                 return Err(wrong(format!("case {number} ({}) {message}", case.tool)));
             }
         }

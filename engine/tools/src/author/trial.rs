@@ -1,5 +1,6 @@
 //! Runs a component's test cases, with a broker that plays back replies. Makes no real requests.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Component, Path};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +12,7 @@ use serde_json::Value;
 
 use super::cases::{Case, Cases, Play, placed};
 use super::{AuthorError, at};
-use crate::ask::Refused;
+use crate::ask::{Blob, Refused};
 use crate::{
     Ask, BoxFuture, Broker, CallRequest, Description, Folder, Kept, Limits, Manifest, Prepared, Reply,
     Runtime,
@@ -60,7 +61,8 @@ pub async fn run_prepared(
     let manifest =
         manifest.and_then(|text| Manifest::parse(text, Path::new(crate::install::manifest::FILE)).ok());
     let session = description.handles || manifest.is_some_and(|manifest| manifest.session);
-    let mut trial = Trial { runtime, prepared, session, kept: None, names: Vec::new() };
+    let (kept, names, store) = (None, Vec::new(), Store::default());
+    let mut trial = Trial { runtime, prepared, session, kept, names, store };
     for (number, case) in (1..).zip(&cases.case) {
         let mut named = description
             .exports
@@ -70,9 +72,10 @@ pub async fn run_prepared(
             (Some(only), None) => &only.path,
             (found, _) => {
                 let problem = if found.is_some() {
-                    "is the name of several functions: write the whole path"
+                    "is the name of several functions: write the whole path".to_owned()
                 } else {
-                    "is no function"
+                    let known = description.exports.iter().map(|export| export.function.as_str());
+                    format!("is no function; there are {}", known.collect::<Vec<_>>().join(", "))
                 };
                 return Err(AuthorError::Cases {
                     message: format!("case {number}: '{}' {problem}", case.tool),
@@ -116,13 +119,46 @@ struct Trial<'a> {
     kept: Option<Kept>,
     /// Kept answers, by their names.
     names: Vec<(String, String)>,
+    /// The plugin's small store, which needs no grant. It stays from case to case.
+    store: Store,
+}
+
+/// Values by key.
+type Store = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
+
+/// The store's reply to a question about it; `None` for other questions.
+fn stored(store: &Store, ask: &Ask) -> Option<Reply> {
+    let mut store = store.lock().unwrap_or_else(PoisonError::into_inner);
+    let value = |bytes: Option<&Vec<u8>>| Reply::Value { value: bytes.cloned().map(Blob) };
+    Some(match ask {
+        Ask::KvGet { key } => value(store.get(key)),
+        Ask::KvSet { key, value } => {
+            store.insert(key.clone(), value.0.clone());
+            Reply::Done
+        }
+        Ask::KvDelete { key } => {
+            store.remove(key);
+            Reply::Done
+        }
+        Ask::KvSwap { key, seen, value: new } => {
+            if store.get(key) != seen.as_ref().map(|seen| &seen.0) {
+                return Some(value(store.get(key)));
+            }
+            store.insert(key.clone(), new.0.clone());
+            Reply::Done
+        }
+        Ask::KvKeys { prefix } => Reply::Keys {
+            keys: store.keys().filter(|key| key.starts_with(prefix.as_str())).cloned().collect(),
+        },
+        _ => return None,
+    })
 }
 
 impl Trial<'_> {
     async fn call(&mut self, path: &str, cases: &Cases, case: &Case, folder: &Path) -> Tried {
         let place = folder.to_string_lossy();
         let replies = case.replies.iter().chain(&cases.replies).cloned().collect();
-        let broker = Arc::new(Played { replies, asked: Mutex::default() });
+        let broker = Arc::new(Played { replies, asked: Mutex::default(), store: self.store.clone() });
         let mut arguments = placed(&case.arguments, &place).to_string();
         for (name, text) in &self.names {
             // A text within JSON's quotes.
@@ -159,6 +195,7 @@ impl Trial<'_> {
 struct Played {
     replies: Vec<Play>,
     asked: Mutex<Vec<String>>,
+    store: Store,
 }
 
 impl Broker for Played {
@@ -169,7 +206,8 @@ impl Broker for Played {
                 Reply::Refused { why: Refused::Invalid(format!("the case's reply is none: {error}")) }
             }),
             (Ask::Progress { .. } | Ask::Log { .. }, None) => Reply::Done,
-            (_, None) => Reply::Refused { why: Refused::Denied("not in these cases".into()) },
+            (_, None) => stored(&self.store, &ask)
+                .unwrap_or_else(|| Reply::Refused { why: Refused::Denied("not in these cases".into()) }),
         };
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(text);
         Box::pin(std::future::ready(reply))
@@ -185,5 +223,27 @@ fn encoded(value: &Value) -> Value {
         Value::Array(items) => items.iter().map(encoded).collect(),
         Value::Object(fields) => fields.iter().map(|(name, value)| (name.clone(), encoded(value))).collect(),
         other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn store_of_cases_keeps_and_swaps_values() {
+        let store = Store::default();
+        let ask = |ask: &Ask| serde_json::to_value(stored(&store, ask).unwrap()).unwrap();
+        let (key, one, two) = (|| "a".to_owned(), || Blob(b"1".to_vec()), || Blob(b"2".to_vec()));
+        let value = |blob: Option<Blob>| serde_json::to_value(Reply::Value { value: blob }).unwrap();
+        assert_eq!(ask(&Ask::KvGet { key: key() }), value(None));
+        assert_eq!(ask(&Ask::KvSet { key: key(), value: one() })["reply"], "done");
+        assert_eq!(ask(&Ask::KvGet { key: key() }), value(Some(one())));
+        assert_eq!(ask(&Ask::KvSwap { key: key(), seen: Some(two()), value: two() }), value(Some(one())));
+        assert_eq!(ask(&Ask::KvSwap { key: key(), seen: Some(one()), value: two() })["reply"], "done");
+        assert_eq!(ask(&Ask::KvKeys { prefix: "b".into() })["keys"], Value::Array(Vec::new()));
+        assert_eq!(ask(&Ask::KvDelete { key: key() })["reply"], "done");
+        assert_eq!(ask(&Ask::KvGet { key: key() }), value(None));
+        assert!(stored(&store, &Ask::ConfigKeys).is_none());
     }
 }
