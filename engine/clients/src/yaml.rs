@@ -89,6 +89,17 @@ fn block(text: &str, key: &str) -> Option<Block> {
     inside.map(|inside| Block { inside, indent: String::new() })
 }
 
+/// The line of an empty mapping in flow style, `key: {}`, as a program writes one without entries.
+fn empty(text: &str, key: &str) -> Option<std::ops::Range<usize>> {
+    let mut at = 0;
+    text.split_inclusive('\n').find_map(|line| {
+        let range = at..at + line.len();
+        at = range.end;
+        let rest = line.strip_prefix(key)?.strip_prefix(':')?.trim();
+        (rest == "{}").then_some(range)
+    })
+}
+
 /// Lines of an entry: from its name up to the next line that is not indented more.
 fn of_entry(text: &str, block: &Block, name: &str) -> Option<std::ops::Range<usize>> {
     let (mut at, mut from, mut end) = (block.inside, None, 0);
@@ -164,6 +175,10 @@ pub fn with(
             }
             new.push_str(&format!("{key}:{end}{}", lines(name, entry, "  ", end)));
         }
+        None if all.is_empty() => {
+            let range = empty(text, key).ok_or(Problem::Unsafe)?;
+            new.replace_range(range, &format!("{key}:{end}{}", lines(name, entry, "  ", end)));
+        }
         _ => return Err(Problem::Unsafe),
     }
     proved(before, &new, key, name, Some(entry))?;
@@ -217,4 +232,26 @@ fn proved(mut old: Value, new: &str, key: &str, name: &str, entry: Option<&Entry
         }
     }
     if same && old == new { Ok(()) } else { Err(Problem::Unsafe) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_flow_mapping_becomes_a_block() {
+        let entry = Entry { command: "/h".to_owned(), args: vec!["mcp".to_owned()], ..Entry::default() };
+        for (old, begin, end) in [
+            ("a: 1\nextensions: {}\nb: 2\n", "a: 1\nextensions:\n  h:\n", "\nb: 2\n"),
+            ("extensions:  { }", "", ""),
+            ("extensions: {}", "extensions:\n  h:\n", "timeout: 300\n"),
+        ] {
+            match with("extensions", Some(old), "h", &entry, false) {
+                Ok(new) => {
+                    assert!(!begin.is_empty() && new.starts_with(begin) && new.ends_with(end), "{new}")
+                }
+                Err(problem) => assert!(begin.is_empty(), "{old}: {problem:?}"),
+            }
+        }
+    }
 }

@@ -284,6 +284,26 @@ fn mcp_check_lists_server_offers() {
 }
 
 #[test]
+fn mcp_check_reports_servers_that_are_switched_off() {
+    let user = User::me();
+    let project = user.make_folder("home/project");
+    install(&user, "gemini-cli", &[]).end().code(0);
+    install(&user, "claude-code", &[]).end().code(0);
+    let check = |client: &str| mcp(&user, &["check", "--client", client]).cwd(&project).end();
+    check("gemini-cli").code(0);
+    check("claude-code").code(0);
+    // A folder's own settings are joined to the user's.
+    file(&user, "project/.gemini/settings.json", "{ \"mcp\": { \"excluded\": [\"hotcell\"] } }");
+    check("gemini-cli").code(125).says_one_line("mcp.excluded names it");
+    let path = user.path("home").join(".claude.json");
+    let mut text: serde_json::Value = serde_json::from_str(&read(&path)).expect("JSON");
+    text["projects"][project.to_str().expect("UTF-8")]["disabledMcpServers"] = serde_json::json!(["hotcell"]);
+    user.write("home/.claude.json", text.to_string());
+    check("claude-code").code(125).says_one_line("disabledMcpServers of this folder");
+    mcp(&user, &["check", "--client", "claude-code"]).end().code(0);
+}
+
+#[test]
 fn mcp_check_explains_broken_servers() {
     everyone(|user| {
         let server = |command: &str, args: &str| {

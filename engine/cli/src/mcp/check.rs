@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use hotcell_clients::file::seen;
-use hotcell_clients::{Address, Client, Entry, Found, Problem, json, understood};
+use hotcell_clients::{Address, Client, Entry, Found, Places, Problem, json, understood};
 use hotcell_mcp::probe::{ProbeError, Seen, Start, probe};
 use hotcell_mcp::probe_http::{self, At};
 use hotcell_state::report::{Code, ErrorReport, printable};
@@ -158,6 +158,19 @@ fn written(client: Client, args: &CheckArgs) -> Result<(String, Tried), ErrorRep
     if let Some(why) = whole.as_ref().and_then(|whole| excluded(whole, name)) {
         return blocked(why);
     }
+    // In a folder these clients join its own file to the user's. They start nothing in one that is not trusted.
+    if matches!(client, Client::GeminiCli | Client::QwenCode) && !args.place.project {
+        let file = client.file(true, &Places::here(), std::path::Path::exists);
+        let text = file.as_deref().map(seen).transpose()?.flatten();
+        let own = text.and_then(|text| json::whole_value(&client.kind(), &text));
+        if let Some(why) = own.and_then(|own| excluded(&own, name)) {
+            let file = file.unwrap_or_default();
+            return blocked(format!("{why}, in {}", file.display()));
+        }
+    }
+    if whole.as_ref().is_some_and(|whole| switched_off(whole, name)) && client == Client::ClaudeCode {
+        return blocked("disabledMcpServers of this folder names it; /mcp switches it on".to_owned());
+    }
     // Claude Code prefers an entry for this folder alone to the one for all folders.
     let local = whole.as_ref().filter(|_| client == Client::ClaudeCode && !args.place.project);
     let local = local.and_then(|whole| {
@@ -193,6 +206,14 @@ fn excluded(whole: &serde_json::Value, name: &str) -> Option<String> {
     }
     let allowed = list("allowed").filter(|all| !all.is_empty());
     allowed.is_some_and(|all| !names(all)).then(|| "mcp.allowed does not name it".to_owned())
+}
+
+/// Whether Claude Code keeps a server switched off in the current folder.
+fn switched_off(whole: &serde_json::Value, name: &str) -> bool {
+    let current = crate::context::current_folder();
+    let own = current.to_str().and_then(|folder| whole.get("projects")?.get(folder));
+    let off = own.and_then(|own| own.get("disabledMcpServers")?.as_array());
+    off.is_some_and(|off| off.iter().any(|one| one == name))
 }
 
 /// Whether an entry has what some clients replace by the value of a variable.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use similar::TextDiff;
 
 use crate::args::{Common, InstallArgs, PlaceArgs, UninstallArgs};
-use crate::context::current_folder;
+use crate::context::{configuration, current_folder};
 use crate::exit;
 use crate::exit::printed;
 use crate::terminal::notes;
@@ -256,7 +256,18 @@ pub fn uninstall(common: &Common, args: &UninstallArgs) -> Result<u8, ErrorRepor
         Some(former) => place.undo(&mut done, &original, &former)?,
         None => place.replace(&mut done, Some(&original), &new)?,
     }
-    Ok(say(common, &done, &args.place))
+    let said = say(common, &done, &args.place);
+    // Folders of --folder stay: it is the operator's configuration, and other clients may use it.
+    let allowed = configuration(common, None).map(|c| c.user.mcp.folders.len() + c.user.mcp.commit.len());
+    if let Ok(count @ 1..) = allowed
+        && !common.quiet
+        && !common.json
+    {
+        notes::say(format!(
+            "callers of other clients may still use {count} folders: mcp of your configuration names them"
+        ));
+    }
+    Ok(said)
 }
 
 /// State of a file before an entry was added to it.
