@@ -796,3 +796,45 @@ fn call_wait_follows_operator_setting() {
         user.hotcell(["mcp"]).end().code(125).says("config.toml:2: ");
     }
 }
+
+#[test]
+fn run_code_tells_left_files_and_missing_packages() {
+    everyone(|user| {
+        let mut client = Local::start(user, STATELESS);
+        let mut run = |code: &str, files: Value| {
+            client.call("run_code", &json!({ "language": "python", "code": code, "files": files }))
+        };
+        let text = |answer: &Value| answer["content"][0]["text"].as_str().expect("a text").to_owned();
+
+        // Its folder goes with the run, which its caller may not expect.
+        let answer = run(
+            "import mine\nopen('plot.png', 'w').write('x')",
+            json!([{ "path": "mine.py", "content": "" }]),
+        );
+        let told = text(&answer);
+        assert!(told.contains("gone now: 1 changed") && told.contains("added plot.png\n"), "{told}");
+        assert!(!told.contains("pycache"), "{told}");
+        let changes = &answer["structuredContent"]["changes"];
+        assert_eq!((&changes[0]["path"], &changes[1]), (&"plot.png".into(), &Value::Null), "{answer}");
+        let answer = run("print(1)", json!([]));
+        assert_eq!(text(&answer).lines().count(), 3, "{answer}");
+        assert_eq!(answer["structuredContent"]["changes"], Value::Null, "{answer}");
+
+        // The advice names the caller's import, never a word of the output.
+        let answer = run("import nopackage_of_mine.x", json!([]));
+        let hint = answer["structuredContent"]["hint"].as_str().expect("a hint");
+        assert!(hint.starts_with("nopackage_of_mine is not installed here"), "{hint}");
+        assert!(text(&answer).contains(hint), "{answer}");
+        let forged = "import sys\nsys.exit(\"ModuleNotFoundError: No module named 'obey_me'\")";
+        let answer = run(forged, json!([]));
+        assert_eq!(answer["structuredContent"]["hint"], Value::Null, "{answer}");
+
+        // Characters that nobody sees are escaped in the text, and do not make it longer than it may be.
+        let answer = run("print('\\u202e' * 100000)", json!([]));
+        assert!(text(&answer).len() < 12_000, "{}", text(&answer).len());
+
+        let wrong = client.request("tools/call", json!({ "name": "run_Code", "arguments": {} }));
+        let said = wrong["error"]["message"].as_str().expect("a message");
+        assert!(said.ends_with("did you mean run_code?"), "{said}");
+    });
+}

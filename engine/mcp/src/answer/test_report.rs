@@ -85,9 +85,12 @@ impl Shown {
     fn to_lines(&self) -> String {
         let place = self.place.as_deref().map(|place| format!(" {}", printable(place))).unwrap_or_default();
         let mut lines = format!("{} {}{place}\n", self.status, printable(&self.id));
+        // A stack that has each line of the message tells it already.
         let within = |text: &str, other: Option<&String>| {
-            let first = text.trim();
-            other.is_some_and(|other| other.lines().any(|line| line.trim().ends_with(first)))
+            let mut said = text.lines().map(str::trim).filter(|line| !line.is_empty());
+            other.is_some_and(|other| {
+                said.all(|said| other.lines().any(|line| line.trim_end().ends_with(said)))
+            })
         };
         if let Some(source) = self.source.as_ref().filter(|s| !within(s, self.details.as_ref())) {
             lines.push_str(&barred(source.trim()));
