@@ -279,10 +279,10 @@ pub(crate) fn words_of_changes(outcome: &RunReport, request: &Requested) -> Stri
             format!("{} changed paths stay in the workspace{caches}\n{}", kept.done, left.collect::<String>())
         }
         None if rows.is_empty() => String::new(),
-        None if request.scratch => format!(
-            "files of its folder are gone now: {} changed; run_command in a workspace with keep: true leaves them\n",
-            rows.len()
-        ),
+        None if request.scratch => {
+            "its folder is gone, and with it these files; run_command in a workspace with keep: true leaves them\n"
+                .to_owned()
+        }
         None => format!("{} changed paths, which are gone now; keep: true leaves them\n", rows.len()),
     };
     let mut room = MAX_CHANGES_CHARS / 2;

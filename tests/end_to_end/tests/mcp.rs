@@ -812,7 +812,7 @@ fn run_code_tells_left_files_and_missing_packages() {
             json!([{ "path": "mine.py", "content": "" }]),
         );
         let told = text(&answer);
-        assert!(told.contains("gone now: 1 changed") && told.contains("added plot.png\n"), "{told}");
+        assert!(told.contains("its folder is gone") && told.contains("added plot.png\n"), "{told}");
         assert!(!told.contains("pycache"), "{told}");
         let changes = &answer["structuredContent"]["changes"];
         assert_eq!((&changes[0]["path"], &changes[1]), (&"plot.png".into(), &Value::Null), "{answer}");
