@@ -50,7 +50,7 @@ fn page(report: &Doctor) -> String {
          here       Linux {} {}, {}\n\
          layers     {on} of {}{missing}\n\
          profiles   {profiles}\n\n\
-         try        hotcell run -- id\n           hotcell test DIR\n           hotcell mcp install --client claude-code\n\n\
+         try        hotcell run -- id\n           hotcell test DIR\n           hotcell init\n\n\
          hotcell --help lists everything.\n",
         env!("CARGO_PKG_VERSION"),
         printable(&report.host.kernel),

@@ -59,7 +59,7 @@ fn piped_output_is_raw_and_terminal_json_escaped() {
 fn program_alone_on_a_terminal_says_how_to_begin() {
     everyone(|user| {
         let shown = user.hotcell::<[&str; 0], _>([]).in_a_terminal();
-        for word in ["layers     ", "profiles   ", "hotcell run -- id", "hotcell --help"] {
+        for word in ["layers     ", "profiles   ", "hotcell run -- id", "hotcell init", "hotcell --help"] {
             assert!(shown.contains(word), "no {word:?} in {shown}");
         }
         assert!(shown.lines().count() < 15, "{shown}");
