@@ -1,0 +1,256 @@
+//! Proof of an endpoint by asking it: its list of models, a one-word completion, and the window by a marked prompt.
+
+use hotcell_state::ids;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::client::{Client, ModelError, Reply};
+use crate::endpoint::Endpoint;
+use crate::message::Request;
+
+/// Output tokens that a check allows; models that reason first need some for it.
+const MAX_OUTPUT_TOKENS: u32 = 512;
+/// Maximum number of models that are named in a report.
+const MAX_MODELS: usize = 50;
+
+/// Result of a check.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Check {
+    /// Name of the endpoint.
+    pub name: String,
+    /// Provider.
+    pub provider: String,
+    /// URL.
+    pub url: String,
+    /// Configured model.
+    pub model: String,
+    /// True when the model replied, the list of models does not contradict, and the window, if it was asked for, holds.
+    pub good: bool,
+    /// Models that the server lists, at most 50; `null` when it has no list.
+    pub models: Option<Vec<String>>,
+    /// Reason why there is no list.
+    pub models_problem: Option<String>,
+    /// True when the configured model is in the list; `null` without a list.
+    pub listed: Option<bool>,
+    /// Reply to a question for one word.
+    pub completion: Option<Answered>,
+    /// Reason why there is no reply.
+    pub completion_problem: Option<String>,
+    /// Window in tokens as the list of models states it.
+    pub stated_window: Option<u64>,
+    /// Window as a marked prompt proved it; `null` when it was not asked for.
+    pub window: Option<WindowProof>,
+}
+
+/// Reply of a check.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Answered {
+    /// Beginning of the text.
+    pub text: String,
+    /// Model, as the server states it.
+    pub model: String,
+    /// Seconds.
+    pub seconds: f64,
+    /// `known`, `free` or `unknown`.
+    pub cost: String,
+    /// True when the server counts tokens.
+    pub counts_tokens: bool,
+}
+
+/// Result of a prompt whose beginning has a mark that the model has to repeat.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct WindowProof {
+    /// Tokens that were asked for, about as many as the prompt has.
+    pub asked: u32,
+    /// Tokens that the server read, as it counts them.
+    pub read: Option<u64>,
+    /// Result.
+    pub result: WindowResult,
+    /// The server's words, when it refused.
+    pub problem: Option<String>,
+}
+
+/// Results of a marked prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WindowResult {
+    /// The model repeated the mark, and the server counts the whole prompt.
+    Holds,
+    /// The server left out a part of the prompt without an error.
+    Cut,
+    /// The server refused the prompt.
+    Refused,
+    /// The server counts the whole prompt, but the model did not repeat the mark: it may be too weak to.
+    Unproven,
+}
+
+/// Checks an endpoint. The replies are returned for the ledger.
+///
+/// # Errors
+/// [`ModelError`] when no client can be made; what the server does wrong is in the report.
+pub async fn check(
+    endpoint: &Endpoint,
+    window: Option<u32>,
+    deadline: Instant,
+) -> Result<(Check, Vec<Reply>), ModelError> {
+    let client = Client::new(vec![endpoint.clone()])?;
+    let mut replies = Vec::new();
+    let mut report = Check {
+        name: endpoint.name.clone(),
+        provider: endpoint.provider.name().to_owned(),
+        url: endpoint.url.to_string(),
+        model: endpoint.model.clone(),
+        good: false,
+        models: None,
+        models_problem: None,
+        listed: None,
+        completion: None,
+        completion_problem: None,
+        stated_window: None,
+        window: None,
+    };
+    match client.document(0, endpoint.models_url(), deadline).await {
+        Err(failure) => report.models_problem = Some(failure.to_string()),
+        Ok(list) => match models(&list) {
+            None => report.models_problem = Some("the list has another form".to_owned()),
+            Some(models) => {
+                let own = models.iter().find(|(name, _)| is_model(name, &endpoint.model));
+                report.listed = Some(own.is_some());
+                report.stated_window = own.and_then(|(_, window)| *window);
+                report.models = Some(models.into_iter().take(MAX_MODELS).map(|(name, _)| name).collect());
+            }
+        },
+    }
+    let question = Request::ask("Reply with the one word: ready", MAX_OUTPUT_TOKENS);
+    match client.complete(&question, deadline).await {
+        Err(error) => report.completion_problem = Some(error.to_string()),
+        Ok(reply) => {
+            report.completion = Some(Answered {
+                text: reply.text.trim().chars().take(60).collect(),
+                model: reply.model.clone(),
+                seconds: reply.time.as_secs_f64(),
+                cost: reply.cost.name().to_owned(),
+                counts_tokens: reply.tokens.is_some(),
+            });
+            replies.push(reply);
+        }
+    }
+    if let (Some(asked), Some(_)) = (window, &report.completion) {
+        let mark = ids::random_hex(4).map_err(|e| ModelError::Client(e.to_string()))?;
+        let proof = match client.complete(&marked(&mark, asked), deadline).await {
+            Ok(reply) => {
+                let read = reply.tokens.map(|tokens| tokens.fresh.saturating_add(tokens.cached));
+                let result = judge(reply.text.contains(&mark), read, asked);
+                replies.push(reply);
+                WindowProof { asked, read, result, problem: None }
+            }
+            Err(error) => {
+                let problem = Some(error.to_string());
+                WindowProof { asked, read: None, result: WindowResult::Refused, problem }
+            }
+        };
+        report.window = Some(proof);
+    }
+    // Servers load models that they do not list, so that a reply counts for more than the list.
+    let holds = report.window.as_ref().is_none_or(|proof| proof.result == WindowResult::Holds);
+    report.good = report.completion.is_some() && holds;
+    Ok((report, replies))
+}
+
+/// A prompt of about this many tokens, with the mark at its beginning: servers that cut leave the beginning out. Each of the words is one
+/// token in the usual vocabularies.
+fn marked(mark: &str, tokens: u32) -> Request {
+    const WORDS: [&str; 8] = ["the", "day", "was", "long", "and", "very", "warm", "again"];
+    let filler: Vec<_> = WORDS.into_iter().cycle().take(tokens.saturating_sub(80) as usize).collect();
+    let prompt = format!(
+        "The code word is {mark}. Remember it.\n{}\nWhat is the code word at the beginning? Reply with it alone.",
+        filler.join(" ")
+    );
+    Request { temperature: Some(0.0), ..Request::ask(prompt, MAX_OUTPUT_TOKENS) }
+}
+
+/// Three quarters, because vocabularies differ.
+fn judge(repeated: bool, read: Option<u64>, asked: u32) -> WindowResult {
+    let enough = u64::from(asked) * 3 / 4;
+    match (repeated, read) {
+        (_, Some(read)) if read < enough => WindowResult::Cut,
+        (true, _) => WindowResult::Holds,
+        (false, _) => WindowResult::Unproven,
+    }
+}
+
+/// Names and windows in a list of models: `data` (OpenAI, Anthropic) or `models` (Gemini).
+fn models(list: &Value) -> Option<Vec<(String, Option<u64>)>> {
+    let all = list["data"].as_array().or_else(|| list["models"].as_array())?;
+    let one = |model: &Value| {
+        let name = model["id"].as_str().or_else(|| model["name"].as_str())?;
+        let window = [
+            "/max_model_len",         // vLLM
+            "/context_length",        // OpenRouter
+            "/context_window",        // Groq
+            "/loaded_context_length", // LM Studio
+            "/inputTokenLimit",       // Gemini
+            "/max_input_tokens",      // Anthropic
+            "/meta/n_ctx",            // llama.cpp
+        ];
+        let window = window.iter().find_map(|pointer| model.pointer(pointer)?.as_u64());
+        Some((name.to_owned(), window))
+    };
+    Some(all.iter().filter_map(one).collect())
+}
+
+/// Tells if a listed name is the configured one; Gemini lists `models/NAME`, Ollama `NAME:latest`.
+fn is_model(listed: &str, configured: &str) -> bool {
+    let plain = |name: &str| {
+        let name = name.strip_prefix("models/").unwrap_or(name);
+        name.strip_suffix(":latest").unwrap_or(name).to_owned()
+    };
+    plain(listed) == plain(configured)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn lists_of_models_are_read_in_each_form() {
+        for (list, want) in [
+            (json!({"object": "list", "data": [{"id": "a"}, {"no": 1}]}), Some(vec![("a", None)])),
+            (json!({"data": [{"id": "a", "max_model_len": 4096}]}), Some(vec![("a", Some(4096))])),
+            (json!({"data": [{"id": "a", "meta": {"n_ctx": 512}}]}), Some(vec![("a", Some(512))])),
+            (
+                json!({"models": [{"name": "models/a", "inputTokenLimit": 9}]}),
+                Some(vec![("models/a", Some(9))]),
+            ),
+            (json!({"data": []}), Some(vec![])),
+            (json!([]), None),
+        ] {
+            let want = want.map(|all| all.into_iter().map(|(n, w)| (n.to_owned(), w)).collect::<Vec<_>>());
+            assert_eq!(models(&list), want, "{list}");
+        }
+        for (listed, configured, want) in [
+            ("models/gemini-x", "gemini-x", true),
+            ("llama3:latest", "llama3", true),
+            ("llama3:8b", "llama3", false),
+        ] {
+            assert_eq!(is_model(listed, configured), want, "{listed}");
+        }
+    }
+
+    #[test]
+    fn window_is_judged_by_mark_and_count() {
+        for (repeated, read, want) in [
+            (true, Some(8000), WindowResult::Holds),
+            (true, None, WindowResult::Holds),
+            (false, Some(8000), WindowResult::Unproven),
+            (false, None, WindowResult::Unproven),
+            (false, Some(4096), WindowResult::Cut),
+            (true, Some(4096), WindowResult::Cut),
+        ] {
+            assert_eq!(judge(repeated, read, 8192), want, "{repeated} {read:?}");
+        }
+    }
+}
