@@ -73,6 +73,8 @@ pub struct Tried {
     pub why: String,
     /// The provider may have charged for a reply that did not arrive whole.
     pub maybe_charged: bool,
+    /// Its calls cost nothing.
+    pub free: bool,
 }
 
 /// Why there is no reply.
@@ -212,6 +214,7 @@ impl Client {
                     time: began.elapsed(),
                     why: failure.to_string(),
                     maybe_charged: failure.maybe_charged(),
+                    free: endpoint.cost(None, None, &self.prices) == Cost::Free,
                 });
             };
             tracing::warn!("{}: {failure}; asked again in {:.1} s", endpoint.name, pause.as_secs_f32());

@@ -10,6 +10,8 @@
 //! | [`http`] | one exchange, bounded |
 //! | [`client`] | the cascade |
 //! | [`mod@check`] | proof of an endpoint |
+//! | [`ledger`] | usage, one row for each call |
+//! | [`usage_file`] | `api_usage.json` of other programs |
 
 #![forbid(unsafe_code)]
 
@@ -18,16 +20,19 @@ pub mod client;
 pub mod endpoint;
 pub mod failure;
 mod http;
+pub mod ledger;
 pub mod message;
 pub mod retry;
 pub mod settings;
 pub mod tokens;
+pub mod usage_file;
 pub mod wire;
 
 pub use check::{Check, check};
 pub use client::{Client, ModelError, Reply, Tried};
 pub use endpoint::{Endpoint, EndpointError, Provider};
 pub use http::MAX_REPLY_BYTES;
+pub use ledger::{Ledger, LedgerReader, Purpose};
 pub use message::{Arguments, Message, Request, Stop, Tool, ToolCall};
 pub use settings::{Endpoints, ModelSettings, SettingsError};
 pub use tokens::{Cost, Money, Price, PriceTable, Tokens};

@@ -17,13 +17,14 @@ pub use crate::database::pool::{DataVersion, PooledConnection};
 use crate::state::{StateError, StateFolder};
 
 /// SQL that makes each form (`PRAGMA user_version`) out of the one before.
-const FORMS: [&str; 6] = [
+const FORMS: [&str; 7] = [
     include_str!("database/runs.sql"),
     include_str!("database/quarantine.sql"),
     include_str!("database/tools.sql"),
     include_str!("database/approvals.sql"),
     include_str!("database/tasks.sql"),
     include_str!("database/offers.sql"),
+    include_str!("database/model_calls.sql"),
 ];
 /// Schema version of this build.
 pub const VERSION: i64 = FORMS.len() as i64;
