@@ -27,6 +27,7 @@ mod image;
 mod init;
 mod jobs;
 mod mcp;
+mod model;
 mod receipt;
 mod serve;
 mod tool;
@@ -41,6 +42,7 @@ pub use jobs::{COBERTURA, JobArgs};
 pub use mcp::{
     CheckArgs, HttpAddress, InstallArgs, McpCommand, PlaceArgs, ServersCommand, UninstallArgs, WrapArgs,
 };
+pub use model::{AddModelArgs, AskArgs, ModelCommand, UsageArgs, UsageCommand};
 pub use receipt::{KeyCommand, ReceiptCommand, VerifyArgs};
 pub use serve::{ServeArgs, ServeCommand};
 pub use tool::ToolCommand;
@@ -174,6 +176,14 @@ pub enum Command {
         #[command(subcommand)]
         command: ReceiptCommand,
     },
+    /// Language models: add, check and ask them
+    #[command(arg_required_else_help = true, disable_help_subcommand = true)]
+    Model {
+        #[command(subcommand)]
+        command: ModelCommand,
+    },
+    /// Count tokens and cost of language models by role, session, model or day
+    Usage(UsageArgs),
     /// Caches (installed dependencies, compiled code, scan results): show their sizes, make room
     #[command(arg_required_else_help = true, disable_help_subcommand = true)]
     Cache {

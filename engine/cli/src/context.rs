@@ -52,13 +52,18 @@ pub fn current_folder() -> PathBuf {
     std::env::current_dir().unwrap_or_else(|_| "/".into())
 }
 
+/// The configuration file that the user named.
+fn named_file(common: &Common) -> Option<PathBuf> {
+    let named = common.config.clone().or_else(|| folder("HOTCELL_CONFIG"));
+    named.filter(|path| !path.as_os_str().is_empty())
+}
+
 /// Path of the operator's configuration, which may not exist.
 ///
 /// # Errors
 /// [`ErrorReport`] when none is named and there is no home folder.
 pub fn configuration_file(common: &Common) -> Result<PathBuf, ErrorReport> {
-    let named = common.config.clone().or_else(|| folder("HOTCELL_CONFIG"));
-    match named.filter(|path| !path.as_os_str().is_empty()) {
+    match named_file(common) {
         Some(named) => Ok(current_folder().join(named)),
         None => Places::usual(folder("XDG_CONFIG_HOME"), folder("HOME")).ok_or_else(|| {
             let why = "HOME is not set, so there is no configuration to write";
@@ -69,14 +74,8 @@ pub fn configuration_file(common: &Common) -> Result<PathBuf, ErrorReport> {
 
 /// Reads the configuration; `project` is the folder whose own file is included.
 pub fn configuration(common: &Common, project: Option<PathBuf>) -> Result<Configuration, ErrorReport> {
-    let places = Places {
-        named: common
-            .config
-            .clone()
-            .or_else(|| folder("HOTCELL_CONFIG").filter(|p| !p.as_os_str().is_empty())),
-        usual: Places::usual(folder("XDG_CONFIG_HOME"), folder("HOME")),
-        project,
-    };
+    let usual = Places::usual(folder("XDG_CONFIG_HOME"), folder("HOME"));
+    let places = Places { named: named_file(common), usual, project };
     let ours = |(name, _): &(OsString, OsString)| name.as_encoded_bytes().starts_with(b"HOTCELL_");
     let mut configuration =
         Configuration::read(&places, std::env::vars_os().filter(ours), &current_folder())?;

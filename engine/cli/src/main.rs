@@ -20,6 +20,7 @@ mod init;
 mod man;
 mod mask;
 mod mcp;
+mod model;
 mod quarantine;
 mod quote;
 mod receipt;
@@ -129,6 +130,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Command::Image { command } => Ok(image::image(&common, &command)),
         Command::Tool { command } => tool::tool(&common, &command),
         Command::Runs { command } => Ok(runs::runs(&common, &command)),
+        Command::Model { command } => Ok(model::model(&common, &command)),
+        Command::Usage(args) => Ok(model::spent::spent(&common, &args)),
         Command::Receipt { command } => Ok(receipt::receipt(&common, &command)),
         Command::Schema { name } => Ok(schema::schema(&name, common.json)),
         Command::Mcp(args) => mcp::mcp(&common, args),

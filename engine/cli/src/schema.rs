@@ -6,11 +6,12 @@ use hotcell_state::report::{Code, ErrorReport};
 use hotcell_verbs::workspaces;
 
 use crate::mcp::{check, install, servers};
+use crate::model;
 use crate::quote;
 use crate::{call, exit, init, receipt, serve, test_list, usage};
 
 /// Outputs with a JSON Schema.
-const SCHEMAS: [&str; 31] = [
+const SCHEMAS: &[&str] = &[
     "outcome",
     "test_report",
     "test_list",
@@ -41,6 +42,11 @@ const SCHEMAS: [&str; 31] = [
     "mcp_call",
     "mcp_tools",
     "serve",
+    "models",
+    "model_check",
+    "model_reply",
+    "usage",
+    "usage_merge",
     "error",
 ];
 
@@ -95,9 +101,16 @@ pub fn schema(name: &str, json: bool) -> u8 {
         "mcp_call" => (schemars::schema_for!(call::Called), call::CALL_SCHEMA),
         "mcp_tools" => (schemars::schema_for!(call::Tried), call::TOOLS_SCHEMA),
         "serve" => (schemars::schema_for!(serve::Served), serve::SCHEMA),
+        "models" => (schemars::schema_for!(model::ModelList), model::SCHEMA),
+        "model_check" => (schemars::schema_for!(model::Checks), model::CHECK_SCHEMA),
+        "model_reply" => (schemars::schema_for!(model::ask::Answer), model::ask::SCHEMA),
+        "usage" => {
+            (schemars::schema_for!(hotcell_models::ledger::UsageReport), hotcell_models::ledger::SCHEMA)
+        }
+        "usage_merge" => (schemars::schema_for!(model::spent::MergeReport), model::spent::MERGE_SCHEMA),
         "error" => (schemars::schema_for!(ErrorReport), hotcell_state::report::SCHEMA),
         _ => {
-            let near = nearest(short, SCHEMAS).unwrap_or("outcome");
+            let near = nearest(short, SCHEMAS.iter().copied()).unwrap_or("outcome");
             let report =
                 ErrorReport::new(Code::UnknownName, format!("there is no schema {}", quote::quoted(name)))
                     .field(name)

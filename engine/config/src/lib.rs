@@ -12,6 +12,7 @@
 //! | `asked_by` | who is asked for approvals |
 //! | [`tools`] | upper limits for plugins |
 //! | [`secrets`] | secrets that a run uses without holding them |
+//! | [`models`] | tables of language models added to a file's text, and removed |
 //! | [`sources`] | where the sources are read |
 //! | [`template`] | text of a new file |
 //! | [`mod@merge`] | all sources merged into one policy, a pure function |
@@ -22,6 +23,7 @@ mod asked_by;
 pub mod guard;
 pub mod limits;
 pub mod merge;
+pub mod models;
 pub mod network;
 pub mod policies;
 pub mod secrets;

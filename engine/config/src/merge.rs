@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hotcell_egress::AllowList;
+use hotcell_models::ModelSettings;
 use hotcell_sandbox::Limits;
 use hotcell_sandbox::policy::{Confinement, Network, OPEN_FILES, Policy, ProcView};
 use hotcell_sandbox::profile::Profile;
@@ -168,6 +169,9 @@ fn tighten(
     }
     if settings.mcp != McpSettings::default() {
         return Err(never("mcp", "folders of the host".to_owned()));
+    }
+    if settings.models != ModelSettings::default() {
+        return Err(never("models", "where prompts and keys are sent".to_owned()));
     }
     // Models take the rules there as those of their organisation.
     if let Some(policies) = &settings.policies {
@@ -434,6 +438,8 @@ mod tests {
             ("", "approvals = \"elicitation\"", "approvals"),
             ("", "[tools]\nsandbox = true", "tools"),
             ("", "[secrets.gh]\nsource = \"env:A\"\nhost = \"evil.test\"", "secrets"),
+            ("", "[models.a]\nprovider = \"ollama\"\nmodel = \"m\"", "models"),
+            ("", "[model_roles]\ncoder = []", "models"),
             ("", "policies_path = \"rules\"", "policies_path"),
             ("", "ro = [\"/etc\"]", "ro"),
             ("", "rw = [\"/etc\"]", "rw"),

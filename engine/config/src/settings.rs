@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hotcell_egress::{AllowList, RuleError};
+use hotcell_models::{Endpoints, ModelSettings};
 use hotcell_sandbox::layer::nearest;
 use hotcell_sandbox::policy::{Bind, ProcView};
 use hotcell_sandbox::profile::{self, FileError, Key, LIMIT_KEYS, LimitSettings, parse_bind, parse_strict};
@@ -82,6 +83,8 @@ pub struct Settings {
     pub tools: ToolSettings,
     /// Folder with an organisation's rules.
     pub policies: Option<PathBuf>,
+    /// Language models, and the roles that they have.
+    pub models: ModelSettings,
 }
 
 /// The table `mcp` of a configuration file. Anything not named is forbidden.
@@ -230,6 +233,8 @@ struct Written {
     secrets: WrittenSecrets,
     secret_env: Option<bool>,
     policies_path: Option<PathBuf>,
+    models: Endpoints,
+    model_roles: BTreeMap<String, Vec<String>>,
 }
 
 /// The keys of a configuration file.
@@ -271,6 +276,8 @@ pub(crate) const KEYS: &[Key] = &[
     Key::value("secrets"),
     Key::value("secret_env"),
     Key::value("policies_path"),
+    Key::value("models"),
+    Key::value("model_roles"),
 ];
 
 impl Settings {
@@ -332,6 +339,8 @@ impl Settings {
             },
             tools: written.tools.from_folder(base),
             policies: written.policies_path.map(|p| base.join(p)),
+            models: ModelSettings::new(written.models, written.model_roles)
+                .map_err(|e| FileError::of_key(file, "model_roles", e.to_string()).found_in(text))?,
         })
     }
 

@@ -1,5 +1,7 @@
 //! Proof of an endpoint by asking it: its list of models, a one-word completion, and the window by a marked prompt.
 
+use std::time::Duration;
+
 use hotcell_state::ids;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,6 +11,7 @@ use tokio::time::Instant;
 use crate::client::{Client, ModelError, Reply};
 use crate::endpoint::Endpoint;
 use crate::message::Request;
+use crate::retry::Backoff;
 
 /// Output tokens that a check allows; models that reason first need some for it.
 const MAX_OUTPUT_TOKENS: u32 = 512;
@@ -26,7 +29,7 @@ pub struct Check {
     pub url: String,
     /// Configured model.
     pub model: String,
-    /// True when the model replied, the list of models does not contradict, and the window, if it was asked for, holds.
+    /// True when the model replied, and the window, if it was asked for, holds.
     pub good: bool,
     /// Models that the server lists, at most 50; `null` when it has no list.
     pub models: Option<Vec<String>>,
@@ -95,7 +98,9 @@ pub async fn check(
     window: Option<u32>,
     deadline: Instant,
 ) -> Result<(Check, Vec<Reply>), ModelError> {
-    let client = Client::new(vec![endpoint.clone()])?;
+    // A check says how the server is now.
+    let once = Backoff { ceiling: Duration::ZERO, ..Backoff::default() };
+    let client = Client::new(vec![endpoint.clone()])?.with_backoff(once);
     let mut replies = Vec::new();
     let mut report = Check {
         name: endpoint.name.clone(),
@@ -157,6 +162,18 @@ pub async fn check(
     let holds = report.window.as_ref().is_none_or(|proof| proof.result == WindowResult::Holds);
     report.good = report.completion.is_some() && holds;
     Ok((report, replies))
+}
+
+/// Names of the models that a server lists.
+///
+/// # Errors
+/// A sentence, when there is no client or no list.
+pub async fn listed(endpoint: Endpoint, deadline: Instant) -> Result<Vec<String>, String> {
+    let url = endpoint.models_url();
+    let client = Client::new(vec![endpoint]).map_err(|e| e.to_string())?;
+    let list = client.document(0, url, deadline).await.map_err(|e| e.to_string())?;
+    let models = models(&list).ok_or("the list has another form")?;
+    Ok(models.into_iter().map(|(name, _)| name).collect())
 }
 
 /// A prompt of about this many tokens, with the mark at its beginning: servers that cut leave the beginning out. Each of the words is one

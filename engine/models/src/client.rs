@@ -224,6 +224,11 @@ impl Client {
 
     async fn attempt(&self, keyed: &Keyed, request: &Request, until: Instant) -> Result<Reply, Failure> {
         let endpoint = &keyed.endpoint;
+        if let (Some(window), least) = (endpoint.window, request.least_tokens())
+            && least > u64::from(window)
+        {
+            return Err(Failure::Window { least, window });
+        }
         let wire = endpoint.provider.wire();
         let body = wire.encode(&endpoint.model, request).to_string().into_bytes();
         let began = Instant::now();
@@ -237,7 +242,12 @@ impl Client {
         for call in calls.iter_mut().filter(|call| call.id.is_empty()) {
             call.id = ids::handle("call_").map_err(|e| Failure::Reply(e.to_string()))?;
         }
-        let cost = endpoint.cost(completion.cost, completion.tokens, &self.prices);
+        // Each request has input, and each text output: a server that says zero does not count.
+        let wrote = !completion.text.is_empty() || !calls.is_empty();
+        let counts =
+            |tokens: &Tokens| (tokens.fresh > 0 || tokens.cached > 0) && (tokens.output > 0 || !wrote);
+        let tokens = completion.tokens.filter(counts);
+        let cost = endpoint.cost(completion.cost, tokens, &self.prices);
         Ok(Reply {
             text: completion.text,
             calls,
@@ -245,7 +255,7 @@ impl Client {
             endpoint: endpoint.name.clone(),
             provider: endpoint.provider,
             model: completion.model.unwrap_or_else(|| endpoint.model.clone()),
-            tokens: completion.tokens,
+            tokens,
             cost,
             time,
             attempts: 1,

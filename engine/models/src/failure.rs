@@ -15,6 +15,14 @@ pub enum Failure {
     /// The key cannot be read; nothing was sent.
     #[error("{0}")]
     Key(String),
+    /// The request cannot fit into the window; nothing was sent, since servers cut in silence.
+    #[error("the request needs at least {least} tokens, and its window has {window}")]
+    Window {
+        /// Lower bound of the input, and the maximum of the output.
+        least: u64,
+        /// Window as configured.
+        window: u32,
+    },
     /// No connection; nothing was sent.
     #[error("no connection ({0})")]
     Connect(String),

@@ -208,6 +208,12 @@ impl Call {
     }
 }
 
+/// Rounded once, so that a sum has no more digits than its parts.
+#[expect(clippy::cast_precision_loss, reason = "for people")]
+fn dollars(picodollars: u128) -> f64 {
+    picodollars as f64 / 1e12
+}
+
 fn id() -> Result<String, LedgerError> {
     ids::random_hex(16).map_err(|e| LedgerError::Random(e.to_string()))
 }
@@ -315,9 +321,8 @@ impl LedgerReader {
         );
         let read = |row: &Row<'_>| {
             let (micros, picos): (u64, u64) = (row.get(9)?, row.get(10)?);
-            #[expect(clippy::cast_precision_loss, reason = "a sum for people")]
-            let dollars = micros as f64 / 1e6 + picos as f64 / 1e12;
-            Ok(Usage {
+            let picodollars = u128::from(micros) * 1_000_000 + u128::from(picos);
+            let usage = Usage {
                 key: row.get(0)?,
                 iteration: row.get(1)?,
                 calls: row.get(2)?,
@@ -327,10 +332,11 @@ impl LedgerReader {
                 cached: row.get(6)?,
                 output: row.get(7)?,
                 uncounted: row.get(8)?,
-                dollars,
+                dollars: dollars(picodollars),
                 free: row.get(11)?,
                 unknown: row.get(12)?,
-            })
+            };
+            Ok((usage, picodollars))
         };
         let rows = match &self.0 {
             None => Vec::new(),
@@ -338,8 +344,8 @@ impl LedgerReader {
                 connection.prepare(&sql)?.query_map([session], read)?.collect::<Result<Vec<_>, _>>()
             })?,
         };
-        let mut total = Usage::default();
-        for row in &rows {
+        let (mut total, mut sum) = (Usage::default(), 0_u128);
+        for (row, picodollars) in &rows {
             total.calls += row.calls;
             total.without_reply += row.without_reply;
             total.tokens += row.tokens;
@@ -347,10 +353,12 @@ impl LedgerReader {
             total.cached += row.cached;
             total.output += row.output;
             total.uncounted += row.uncounted;
-            total.dollars += row.dollars;
+            sum += picodollars;
             total.free += row.free;
             total.unknown += row.unknown;
         }
+        total.dollars = dollars(sum);
+        let rows = rows.into_iter().map(|(row, _)| row).collect();
         Ok(UsageReport { schema: SCHEMA.to_owned(), by, rows, total })
     }
 

@@ -219,6 +219,20 @@ impl Request {
         }
     }
 
+    /// A lower bound of the tokens of input and output together. A token of prose has about four characters; code with deep indentation has
+    /// more, so that eight are counted.
+    #[must_use]
+    pub fn least_tokens(&self) -> u64 {
+        let of_message = |message: &Message| match message {
+            Message::User { text } | Message::Assistant { text, .. } | Message::Tool { text, .. } => {
+                text.len()
+            }
+        };
+        let bytes =
+            self.messages.iter().map(of_message).sum::<usize>() + self.system.as_ref().map_or(0, String::len);
+        (bytes as u64 / 8).saturating_add(self.max_output_tokens.into())
+    }
+
     /// Tells if the messages from `at` on are one result for each call, in any order.
     fn results_fit(&self, calls: &[ToolCall], at: usize) -> bool {
         let mut left: Vec<(&str, &str)> =

@@ -111,6 +111,16 @@ async fn good_reply_has_text_tokens_and_cost() {
 }
 
 #[tokio::test]
+async fn tokens_that_are_zero_are_not_counted() {
+    let zero = r#"{"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 0, "completion_tokens": 0}}"#;
+    let server = Server::new(vec![answer("200 OK", "", zero)]);
+    let at = Endpoint::new("a", Provider::OpenAi, Some(&server.address), "gpt-5", None).unwrap();
+    let reply = ask(vec![at], Duration::from_secs(3)).await.unwrap();
+    assert_eq!((reply.tokens, reply.cost.name()), (None, "unknown"));
+}
+
+#[tokio::test]
 async fn failures_that_pass_are_tried_again() {
     let steps = vec![
         answer("429 Too Many Requests", "retry-after: 1\r\n", "{}"),
@@ -261,6 +271,20 @@ async fn cascade_says_why_earlier_models_did_not_reply() {
     assert!(whys[1].contains("the key is not accepted") && whys[2].contains("429"), "{whys:?}");
     assert!(whys[3].contains("HOTCELL_TEST_NO_SUCH_KEY is not set"), "{whys:?}");
     assert!(reply.passed_over.iter().all(|tried| !tried.maybe_charged));
+}
+
+#[tokio::test]
+async fn request_larger_than_the_window_is_not_sent() {
+    let (small, large) = (Server::new(vec![good("small")]), Server::new(vec![good("large")]));
+    let window = Some(1024);
+    let first = Endpoint { window, ..small.endpoint("a") };
+    let client = Client::new(vec![first, large.endpoint("b")]).unwrap();
+    let until = Instant::now() + Duration::from_secs(3);
+    let reply = client.complete(&Request::ask("x".repeat(8000), 25), until).await.unwrap();
+    assert_eq!(reply.text, "large");
+    assert!(reply.passed_over[0].why.contains("at least 1025 tokens"), "{:?}", reply.passed_over);
+    assert!(small.requests().is_empty());
+    assert_eq!(client.complete(&Request::ask("x".repeat(7000), 25), until).await.unwrap().text, "small");
 }
 
 #[tokio::test]

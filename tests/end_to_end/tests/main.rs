@@ -31,6 +31,7 @@ mod mcp_mistakes;
 mod mcp_prompts;
 mod mcp_toolsets;
 mod mcp_wrap;
+mod models;
 mod monorepo;
 mod network;
 mod operation;
