@@ -17,7 +17,9 @@ use super::path;
 pub enum ModelCommand {
     /// Add a model to your configuration file
     #[command(
-        after_help = "Without --provider, NAME is the provider. A local server has no key: hotcell model add ollama\n\
+        after_help = "Providers: openai, anthropic, gemini, deepseek, openrouter, ollama, lmstudio, llamacpp, vllm, and\n\
+                      compatible for other servers with OpenAI's Chat Completions; without --provider it is NAME.\n\
+                      A local server needs no key: hotcell model add ollama\n\
                       Others: hotcell model add openai --model gpt-5-mini --key env:OPENAI_API_KEY\n\
                       Calls are tried in the order in which models were added to a role."
     )]
@@ -53,7 +55,7 @@ pub enum ModelCommand {
 pub struct AddModelArgs {
     /// A name for it, or the provider
     pub name: String,
-    /// openai, anthropic, gemini, deepseek, openrouter, ollama, lmstudio, llamacpp, vllm, compatible
+    /// Kind of server [default: NAME]
     #[arg(long)]
     pub provider: Option<String>,
     /// URL of the server [default: the provider's]
@@ -68,8 +70,8 @@ pub struct AddModelArgs {
     /// Window in tokens; larger requests are not sent
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(512..))]
     pub window: Option<u32>,
-    /// Price in dollars for a million tokens, or free [default: the published one]
-    #[arg(long, value_name = "INPUT[,CACHED],OUTPUT", value_parser = price)]
+    /// Dollars per million tokens: IN,OUT or IN,CACHED,OUT; or free
+    #[arg(long, value_name = "PRICE", value_parser = price)]
     pub price: Option<DeclaredPrice>,
     /// Use it for this role; repeatable [default: default]
     #[arg(long)]
@@ -94,7 +96,7 @@ pub struct AskArgs {
     /// Instructions before the question
     #[arg(long, value_name = "TEXT")]
     pub system: Option<String>,
-    /// Maximum number of output tokens, with those of a model's reasoning
+    /// Maximum number of output tokens, reasoning included
     #[arg(long, value_name = "N", default_value_t = 2048, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_tokens: u32,
     /// Temperature [default: the provider's]
@@ -125,7 +127,7 @@ pub struct UsageArgs {
     #[command(subcommand)]
     pub command: Option<UsageCommand>,
     /// Count by this
-    #[arg(long, value_enum, default_value_t = Key::Model)]
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Key::Model)]
     pub by: Key,
     /// Only this session
     #[arg(long, value_name = "TEXT")]
@@ -155,15 +157,10 @@ pub enum UsageCommand {
 /// Keys of `hotcell usage --by`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Key {
-    /// Role
     Role,
-    /// Session
     Session,
-    /// Session and iteration
     Iteration,
-    /// Model
     Model,
-    /// Day
     Day,
 }
 
@@ -180,7 +177,7 @@ impl From<Key> for By {
 }
 
 fn price(text: &str) -> Result<DeclaredPrice, String> {
-    const FORM: &str = "is not free or INPUT,OUTPUT or INPUT,CACHED,OUTPUT in dollars, such as 0.25,2";
+    const FORM: &str = "is not free, IN,OUT or IN,CACHED,OUT in dollars per million tokens, such as 0.25,2";
     if text == "free" {
         return Ok(DeclaredPrice::Free);
     }
