@@ -243,12 +243,12 @@ mod tests {
         let entry = Entry { command: "/h".to_owned(), args: vec!["mcp".to_owned()], ..Entry::default() };
         for (old, begin, end) in [
             ("a: 1\nextensions: {}\nb: 2\n", "a: 1\nextensions:\n  h:\n", "\nb: 2\n"),
-            ("extensions:  { }", "", ""),
+            ("extensions: {a: 1}", "", ""),
             ("extensions: {}", "extensions:\n  h:\n", "timeout: 300\n"),
         ] {
             match with("extensions", Some(old), "h", &entry, false) {
                 Ok(new) => {
-                    assert!(!begin.is_empty() && new.starts_with(begin) && new.ends_with(end), "{new}")
+                    assert!(!begin.is_empty() && new.starts_with(begin) && new.ends_with(end), "{new}");
                 }
                 Err(problem) => assert!(begin.is_empty(), "{old}: {problem:?}"),
             }
