@@ -142,7 +142,7 @@ fn killed_imports_lose_and_double_no_call() {
             let entry = |n: usize| json!({"agent": format!("a{file}"), "tokens": n % 7, "iteration": n % 5, "timestamp": n / 50});
             let log: Vec<_> = (0..400).map(entry).collect();
             let name = format!("work/usage{file}.json");
-            user.write(&name, &json!({"usage_log": log}).to_string());
+            user.write(&name, json!({"usage_log": log}).to_string());
             user.path(&name).to_str().expect("UTF-8").to_owned()
         })
         .collect();
