@@ -126,8 +126,8 @@ pub struct AskArgs {
 pub struct UsageArgs {
     #[command(subcommand)]
     pub command: Option<UsageCommand>,
-    /// Count by this
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Key::Model)]
+    /// Count by role, session, iteration, model or day
+    #[arg(long, value_name = "WHAT", hide_possible_values = true, value_enum, default_value_t = Key::Model)]
     pub by: Key,
     /// Only this session
     #[arg(long, value_name = "TEXT")]
