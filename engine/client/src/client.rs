@@ -17,7 +17,7 @@ use tokio::sync::{broadcast, watch};
 use tokio::time::{sleep, timeout, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::answer::{Answer, Tool};
+use crate::answer::{self, Answer, Tool};
 use crate::backoff::{Backoff, behind};
 use crate::error::{CallError, ClientError, foreign};
 use crate::event::{Event, Progress, State};
@@ -269,24 +269,21 @@ impl Client {
             let mut params = PaginatedRequestParams::default();
             params.cursor.clone_from(&cursor);
             let request = ListToolsRequest { params: Some(params), ..Default::default() };
-            let ServerResult::ListToolsResult(page) = self.inner.ask(WHAT, request.into()).await? else {
-                return Err(ClientError::Refused {
-                    what: WHAT,
-                    why: "its answer is no list of tools".to_owned(),
-                });
+            let result = self.inner.ask(WHAT, request.into()).await?;
+            let page = answer::page(serde_json::to_value(&result).unwrap_or_default());
+            let Some((more, next)) = page else {
+                let why = "its answer is no list of tools".to_owned();
+                return Err(ClientError::Refused { what: WHAT, why });
             };
-            for tool in page.tools {
-                let definition = serde_json::to_value(&tool).unwrap_or_default();
-                bytes += definition.to_string().len();
-                tools.push(Tool { name: tool.name.into_owned(), definition });
-            }
+            bytes += more.iter().map(|tool| tool.definition.to_string().len()).sum::<usize>();
+            tools.extend(more);
             if tools.len() > max_tools {
                 return Err(too_large(format!("more than {max_tools} tools")));
             }
             if bytes > max_bytes {
                 return Err(too_large(format!("more than {max_bytes} bytes")));
             }
-            match page.next_cursor {
+            match next {
                 Some(next) if cursor.as_ref() != Some(&next) => cursor = Some(next),
                 _ => return Ok(tools),
             }
@@ -340,15 +337,11 @@ impl Client {
             each(note);
         }
         match result {
-            Ok(ServerResult::CallToolResult(result)) => Ok(Answer {
-                content: result.content.iter().filter_map(|block| serde_json::to_value(block).ok()).collect(),
-                structured: result.structured_content,
-                is_error: result.is_error.unwrap_or(false),
-            }),
             Ok(ServerResult::InputRequiredResult(_)) => {
                 Err(CallError::WantsInput("it answered input_required".to_owned()))
             }
-            Ok(_) => Err(CallError::Unknown("the server's answer is not a tool's".to_owned())),
+            Ok(result) => answer::answer(serde_json::to_value(&result).unwrap_or_default())
+                .ok_or_else(|| CallError::Unknown("the server's answer is not a tool's".to_owned())),
             Err(error) => Err(self.inner.call_error(&error, &current)),
         }
     }
@@ -492,6 +485,7 @@ impl Inner {
             (Some(ClientInitializeError::JsonRpcError(e)), _) => {
                 ClientError::Refused { what: "initialize", why: foreign(&e.message) }
             }
+            (_, Some(why)) if matches!(self.server, Server::Http(_)) => ClientError::Lost(why),
             (_, Some(why)) => ClientError::Lost(format!("{why}{status} before it answered initialize")),
             (Some(e), None) => ClientError::Lost(format!("{}{status}", http_client::innermost(&e))),
         })
