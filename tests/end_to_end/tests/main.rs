@@ -24,6 +24,7 @@ mod languages;
 mod mcp;
 mod mcp_attacks;
 mod mcp_bounds;
+mod mcp_call;
 mod mcp_clients;
 mod mcp_ends;
 mod mcp_loop;

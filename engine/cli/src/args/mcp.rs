@@ -88,7 +88,7 @@ pub enum ServersCommand {
         /// Its name
         name: String,
     },
-    /// Start one, and list the tools that it offers, with all characters of their descriptions made visible
+    /// Start one, and list the tools that it offers, with invisible characters shown
     Try(TryArgs),
     /// Show what its sandbox denied it the last time, and the grants that would allow that
     Denials {
@@ -97,9 +97,9 @@ pub enum ServersCommand {
     },
     /// Grant it more, from its next start on
     #[command(
-        after_help = "GRANT is ro=PATH, rw=PATH (writable on the host itself), network=HOST:PORT, or env=NAME: a variable of\n\
-                      yours. Grants are added to the options that the server is started with, and count for the package\n\
-                      or the command that has this name now, not for another one that takes the name."
+        after_help = "GRANT is ro=PATH, rw=PATH (writable on the host itself), network=HOST:PORT, or env=NAME: a variable\n\
+                      of yours. Grants are added to the options that the server is started with, and count for the\n\
+                      package or the command that has this name now, not for another one that takes the name."
     )]
     Grant {
         /// Its name

@@ -189,7 +189,7 @@ pub fn resolved(choice: &StateChoice, args: &WrapArgs) -> Result<WrapArgs, Error
     if grants.of == entry::identity(&new.server) {
         granted = entry::of_grants(&grants.grants);
     } else if !grants.grants.is_empty() {
-        let of = printable(&grants.of);
+        let of = printable(&grants.of.replace('\n', " "));
         notes::say(format!(
             "the grants of {name} are not used: they were given to {of}, which is another server"
         ));
