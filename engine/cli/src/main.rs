@@ -10,7 +10,6 @@ mod audit;
 mod bench;
 mod binaries;
 mod cache;
-mod call;
 mod context;
 mod deps;
 mod doctor;
@@ -136,7 +135,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Command::Schema { name } => Ok(schema::schema(&name, common.json)),
         Command::Mcp(args) => mcp::mcp(&common, args),
         Command::Init(args) => Ok(init::init(&common, &args)),
-        Command::Call(args) => call::call(&common, &args),
+        Command::Call(args) => mcp::call::call(&common, &args),
         Command::Serve(args) => serve::serve(&common, &args),
         Command::Man { command, dir } => Ok(man::man(dir.as_deref(), &command, common.json)),
         Command::Completions { shell } => {

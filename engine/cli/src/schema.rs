@@ -5,10 +5,10 @@ use hotcell_sandbox::layer::nearest;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_verbs::workspaces;
 
-use crate::mcp::{check, install, servers};
+use crate::mcp::{call, check, install, servers};
 use crate::model;
 use crate::quote;
-use crate::{call, exit, init, receipt, serve, test_list, usage};
+use crate::{exit, init, receipt, serve, test_list, usage};
 
 /// Outputs with a JSON Schema.
 const SCHEMAS: &[&str] = &[

@@ -134,6 +134,7 @@ fn mistakes_of_a_call_name_what_is_there() {
         (&["http://example.com/mcp", "x"], 125, "use https"),
         (&["https://u:s3cret@example.com/", "x"], 125, "tokens are given apart"),
         (&["http://127.0.0.1:9/", "x"], 125, "Connection refused"),
+        (&["http://127.0.0.1:9/", "x", "--token", "s3cret"], 125, "source of a secret"),
         (&["sums"], 125, "TOOL"),
     ] {
         let ended = call(&user, words).end();
@@ -169,18 +170,14 @@ fn tools_that_change_are_held_and_hidden_characters_are_shown() {
 fn servers_that_break_the_protocol_are_told_in_a_line() {
     let user = User::me();
     let mut begun = Instant::now();
-    for (name, program, says) in [
-        ("ends", "raise SystemExit(3)", "the server ended (exit status: 3)"),
-        ("long", "print('x' * (65 << 20))", "before it answered initialize"),
-        ("silent", "import sys; sys.stdin.read()", "did not answer initialize within 1 s"),
-        (
-            "noise",
-            "print('noise', flush=True)\nimport sys; sys.stdin.read()",
-            "did not answer initialize within 1 s",
-        ),
+    for (name, program, within, says) in [
+        ("ends", "raise SystemExit(3)", "20s", "the server ended (exit status: 3)"),
+        ("long", "print('x' * (65 << 20))", "20s", "before it answered initialize"),
+        ("silent", "import sys; sys.stdin.read()", "1s", "did not answer initialize within 1 s"),
+        ("noise", "print('noise')", "20s", "the server ended (exit status: 0)"),
     ] {
         begin(&user, name, program);
-        let ended = user.hotcell(["mcp", "servers", "try", name, "--timeout", "1s"]).end();
+        let ended = user.hotcell(["mcp", "servers", "try", name, "--timeout", within]).end();
         ended.code(125).says(says);
         assert_eq!(ended.stderr.contains("| noise"), name == "noise", "{ended:?}");
         assert!(begun.elapsed() < Duration::from_secs(20), "{name}: {:?}", begun.elapsed());

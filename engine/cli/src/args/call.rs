@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::Args;
-use hotcell_egress::secret::SecretSource;
 use hotcell_sandbox::units::parse_duration;
 
 /// Options to reach a server.
@@ -12,7 +11,7 @@ use hotcell_sandbox::units::parse_duration;
 pub struct ReachArgs {
     /// Bearer token for the origin of a URL: env:NAME, file:/PATH or fd:N
     #[arg(long, value_name = "SOURCE")]
-    pub token: Option<SecretSource>,
+    pub token: Option<String>,
     /// Time limit
     #[arg(long, value_name = "TIME", default_value = "300s", value_parser = parse_duration)]
     pub timeout: Duration,

@@ -1,5 +1,6 @@
 //! `hotcell mcp`: a service with the protocol in front of it.
 
+pub mod call;
 pub mod check;
 mod entry;
 pub mod folder;
@@ -45,7 +46,7 @@ pub fn mcp(common: &Common, args: McpArgs) -> anyhow::Result<u8> {
             McpCommand::Uninstall(args) => install::uninstall(common, args),
             McpCommand::Check(args) => check::check(common, args),
             McpCommand::Servers { command: ServersCommand::Try(args) } => {
-                return crate::call::try_server(common, args);
+                return call::try_server(common, args);
             }
             McpCommand::Servers { command } => servers::servers(common, command),
             McpCommand::Wrap(args) => return wrap::wrap(common, args),

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use hotcell_client::{
     Answer, Call, CallError, Client, ClientError, Endpoint, Event, Options, Revision, Sandboxed, Server, Tool,
 };
+use hotcell_egress::secret::{SecretError, SecretSource};
 use hotcell_mcp::pin::has_invisible;
 use hotcell_sandbox::layer::nearest;
 use hotcell_sandbox::outcome::Denial;
@@ -309,6 +310,9 @@ fn target(common: &Common, name: &str, reach: &ReachArgs) -> Result<Target, Erro
         let bad = |why: String| ErrorReport::new(Code::InvalidValue, why);
         let mut endpoint = Endpoint::new(name).map_err(|e| bad(e.to_string()).field("SERVER"))?;
         if let Some(source) = &reach.token {
+            // Parsed here: a token itself, given by mistake, must not be repeated in an error about the option's value.
+            let source: SecretSource =
+                source.parse().map_err(|e: SecretError| bad(e.to_string()).field("--token"))?;
             endpoint = endpoint.token(source.read().map_err(|e| bad(e.to_string()).field("--token"))?);
         }
         let name = endpoint.url().to_string();
