@@ -34,6 +34,10 @@ enum Form {
     At,
     /// Between commas, with a slash.
     List,
+    /// Behind `ro=` or `rw=`, before `:/INSIDE`.
+    Grant,
+    /// Behind `file:`, before the last `@`.
+    Secret,
 }
 
 /// Arguments whose form does not follow from their value's name: command, id, form.
@@ -49,13 +53,15 @@ const OWN: [(&str, &str, Form); 7] = [
 
 /// Names of values, with their forms. Grants (`CAPABILITY`) are checked by the service, which takes them back
 /// without a look at the path.
-const NAMES: [(&[&str], Form); 7] = [
+const NAMES: &[(&[&str], Form)] = &[
     (&["DIR", "FILE", "PATH", "FILE|BASE64"], Form::Whole),
     (&["HOST[:INSIDE]"], Form::Bind),
     (&["PROFILE", "NAME|FILE"], Form::Slash),
     (&["SOURCE", "PLUGIN|SOURCE"], Form::Source),
     (&["JSON|@FILE|-"], Form::At),
     (&["VERSION,…"], Form::List),
+    (&["GRANT"], Form::Grant),
+    (&["SECRET"], Form::Secret),
     (
         &[
             "ADDR",
@@ -92,12 +98,13 @@ const NAMES: [(&[&str], Form); 7] = [
             "REFERENCE",
             "ROLE",
             "ROWS",
-            "SECRET",
+            "SERVER",
             "SHELL",
             "SIZE",
             "SNAPSHOT",
             "TEXT",
             "TIME",
+            "TOOL",
             "TOOL,…",
             "TOOLSET,…",
             "URL",
@@ -138,6 +145,9 @@ fn paths(form: Form, word: &OsStr, cwd: &Path) -> Vec<PathBuf> {
         Form::Bind => parse_bind(Path::new(word), cwd, false).map(|bind| bind.host).into_iter().collect(),
         Form::Slash if text.contains('/') || text.ends_with(".toml") => whole(),
         Form::Source if text.contains("://") => Vec::new(),
+        Form::Source if text.starts_with("file:") => {
+            word.as_bytes().get(5..).map(|file| OsStr::from_bytes(file).into()).into_iter().collect()
+        }
         Form::Source => {
             let before = word.as_bytes().iter().rposition(|byte| *byte == b'#');
             let before = before.map(|at| PathBuf::from(OsStr::from_bytes(&word.as_bytes()[..at])));
@@ -152,6 +162,18 @@ fn paths(form: Form, word: &OsStr, cwd: &Path) -> Vec<PathBuf> {
         Form::List => {
             text.split(',').map(str::trim).filter(|one| one.contains('/')).map(PathBuf::from).collect()
         }
+        Form::Grant => text
+            .split_once('=')
+            .filter(|(kind, _)| matches!(*kind, "ro" | "rw"))
+            .and_then(|(_, path)| parse_bind(Path::new(path), cwd, false).ok())
+            .map(|bind| bind.host)
+            .into_iter()
+            .collect(),
+        Form::Secret => text
+            .split_once("file:")
+            .map(|(_, rest)| PathBuf::from(rest.rsplit_once('@').map_or(rest, |(path, _)| path)))
+            .into_iter()
+            .collect(),
         Form::Slash => Vec::new(),
     }
 }
@@ -287,7 +309,10 @@ mod tests {
                 Form::Bind => Some(vec![format!("{at}/x:/x"), format!("{at}/x")]),
                 Form::At => Some(vec![format!("@{at}/x")]),
                 Form::List => Some(vec![format!("3.11,{at}/x")]),
-                Form::Source => Some(vec![format!("{at}/x"), format!("{at}/x#y")]),
+                Form::Source => Some(vec![format!("{at}/x"), format!("{at}/x#y"), format!("file:{at}/x")]),
+                Form::Grant => Some(vec![format!("ro={at}/x"), format!("rw={at}/x:/x")]),
+                // Only an absolute path is taken.
+                Form::Secret => Some(vec![format!("a=file:{}/x@h.test", cwd.join(at).display())]),
                 _ => Some(vec![at.to_owned(), format!("{at}/x")]),
             };
             for (at, refused) in [("clone/out", true), ("clone/in", false), ("private", false)] {
