@@ -112,7 +112,10 @@ impl Sandbox {
         Self { asked: now, made: now, ..self }
     }
 
-    pub(crate) async fn start(mut self, job: &Job, sources: Vec<Source>) -> Result<Running, Refusal> {
+    pub(crate) async fn start(mut self, job: &Job, mut sources: Vec<Source>) -> Result<Running, Refusal> {
+        if !self.plan.rooted {
+            sources::follow_links(&mut sources);
+        }
         let host = &self.shared.host;
         let home = self.scratch.as_ref().map_or(Path::new(HOME), host_scratch::Scratch::path);
         // In a user namespace of its own only its own tasks count, and with root's mapping it has an id of

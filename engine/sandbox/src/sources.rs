@@ -98,6 +98,14 @@ fn refuse_new_places(sources: &[Source]) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Puts toolchains where the links to them lead, for a sandbox without a root of its own: there the program sees the links of the host, such as
+/// `lib64` of a virtual environment.
+pub fn follow_links(sources: &mut [Source]) {
+    for source in sources.iter_mut().filter(|source| source.kind == SourceKind::Toolchain) {
+        source.inside.clone_from(&source.host);
+    }
+}
+
 /// Paths inside that a job cannot cover.
 const RESERVED: [&str; 3] = ["/proc", "/dev", "/sys"];
 

@@ -55,6 +55,20 @@ async fn landlock_only_run_reports_missing_layers() {
     assert!(!home.exists(), "the scratch folder is gone afterwards");
 }
 
+/// As `lib64` of a virtual environment in `/tmp`: the link is the host's, and leads to its folder.
+#[tokio::test]
+async fn toolchain_behind_link_is_readable() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let (lib, link) = (folder.path().join("lib"), folder.path().join("lib64"));
+    std::fs::create_dir(&lib).unwrap();
+    std::fs::write(lib.join("word"), "found").unwrap();
+    std::os::unix::fs::symlink("lib", &link).unwrap();
+    let script = format!("cat {}", link.join("word").display());
+    let outcome = run(&plain(sh(&script).toolchain(&lib).toolchain(&link))).await;
+    assert_eq!(stdout(&outcome), "found", "{}", told(&outcome));
+}
+
 #[tokio::test]
 async fn landlock_only_denies_host_files_and_network() {
     let secret = tempfile::NamedTempFile::new().expect("a file");
