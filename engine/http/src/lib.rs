@@ -17,7 +17,7 @@
 //!
 //! | module | idea |
 //! | --- | --- |
-//! | [`listen`] | addresses that are safe to serve on; accepting connections; ending |
+//! | [`mod@listen`] | addresses that are safe to serve on; accepting connections; ending |
 //! | [`head`] | checks of a request's head |
 //! | [`tokens`] | authentication of callers by a file of the state folder |
 //! | [`unauthenticated`] | slots for connections without a token |
