@@ -7,7 +7,7 @@
 //! | [`tokens`] | tokens, money, prices with a date, cost |
 //! | [`endpoint`], [`settings`] | a provider's server with a model; endpoints of a role |
 //! | [`retry`], [`failure`] | pauses; failures that pass by themselves |
-//! | [`http`] | one exchange, bounded |
+//! | `http` | one exchange, bounded |
 //! | [`client`] | the cascade |
 //! | [`mod@check`] | proof of an endpoint |
 //! | [`ledger`] | usage, one row for each call |
