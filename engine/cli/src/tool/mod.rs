@@ -416,8 +416,12 @@ fn page_of(page: &Inspection) -> String {
         }));
     }
     rows.extend(page.signatures.iter().map(|key| ("signed by", key.clone())));
+    // Its imports could use more than it asks for; only what is asked for can be granted.
+    if page.manifest.as_ref().is_none_or(|manifest| manifest.requested.is_empty()) {
+        rows.push(("asks for", "nothing".to_owned()));
+    }
     let at_most = page.capabilities_at_most.join(" ");
-    rows.push(("can at most", if at_most.is_empty() { "compute".to_owned() } else { at_most }));
+    rows.push(("could use", if at_most.is_empty() { "compute".to_owned() } else { at_most }));
     rows.extend((!page.serves.is_empty()).then(|| ("serves", page.serves.join(" "))));
     rows.extend(page.session.then(|| ("keeps", KEEPS.to_owned())));
     for export in &page.exports {

@@ -82,7 +82,8 @@ pub async fn write(live: &Live, caller: &Caller, arguments: JsonObject) -> Answe
         workspace.write(&files).map(|()| workspace)
     });
     let now = now.await?;
-    Ok(answered(&now, format!("{written} files written; {}", words(&now))))
+    let files = if written == 1 { "file" } else { "files" };
+    Ok(answered(&now, format!("{written} {files} written; {}", words(&now))))
 }
 
 pub async fn read(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
