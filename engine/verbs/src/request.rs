@@ -1,22 +1,20 @@
 //! A request to run something: it becomes a policy, or an outcome in which nothing ran.
 
 use std::ffi::{OsStr, OsString};
-use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use hotcell_config::{ChosenSecrets, Configuration, EnvSetting, Mode, RunSettings};
 use hotcell_egress::AllowList;
 use hotcell_guard::Artifact;
-use hotcell_images::{Held, Image};
+use hotcell_images::Held;
 use hotcell_report::{Compile, RunReport};
 use hotcell_review::gate::Gate;
 use hotcell_review::guard::{Guard, Passed};
 use hotcell_sandbox::outcome::Cause;
-use hotcell_sandbox::policy::{Bind, Confinement, HOME, Limits, Network, PROJECT_NAME, Policy, Stdin};
+use hotcell_sandbox::policy::{Bind, Confinement, HOME, Limits, Network, Policy, Stdin};
 use hotcell_sandbox::profile::Profile;
-use hotcell_sandbox::temporary;
-use hotcell_toolchain::{self as toolchain, Asks, LookupError, Surroundings, Toolchain};
+use hotcell_toolchain::{self as toolchain, Asks, Surroundings, Toolchain};
 
 use crate::build_folders::{self, Hidden};
 use crate::builds::InUse;
@@ -38,6 +36,11 @@ use hotcell_review::target::Target;
 use hotcell_review::whole_command::{Feed, Input, Whole};
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_state::state::StateChoice;
+
+mod programs;
+mod source;
+
+use programs::{Programs, begin, find, show_environment, start};
 
 /// `PATH` inside, after the toolchain's own folders.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -651,91 +654,6 @@ impl RunRequest {
         }
         Ok(around)
     }
-
-    /// Makes a source visible inside; returns its path there, and its text.
-    fn place_source(
-        &self,
-        language: Language,
-        source: &Source,
-        cwd: &Path,
-        policy: &mut Policy,
-        kept: &mut Option<tempfile::TempDir>,
-    ) -> Result<(PathBuf, Vec<u8>), String> {
-        let home = self.home(policy.shape.confinement);
-        let (host, name, text) = match source {
-            Source::Inside(path, text) => return Ok((home.join(PROJECT_NAME).join(path), text.clone())),
-            Source::Text(text) => {
-                let name = language.file_name(text);
-                let kept_text = || {
-                    let folder = temporary::folder()?;
-                    let host = temporary::file(&folder, &name, text)?;
-                    Ok::<_, std::io::Error>((folder, host))
-                };
-                let (folder, host) = kept_text().map_err(|e| {
-                    format!("standard input cannot be kept for the run: {e}; make room in TMPDIR")
-                })?;
-                *kept = Some(folder);
-                (host, OsString::from(name), text.clone())
-            }
-            Source::File(file) => {
-                let bad = |why: &str| format!("the file {} {why}", file.display());
-                typed::real_from(cwd, file, &[]).map_err(|e| bad(&format!("is not read: {e}")))?;
-                let host = cwd.join(file).canonicalize().map_err(|e| bad(&format!("cannot be read: {e}")))?;
-                if !host.is_file() {
-                    return Err(bad("is not a file; name a source file, or - for standard input"));
-                }
-                let below = self.in_workspace(&host, cwd);
-                if below.is_none() && self.is_written_in_workspace(file, cwd) {
-                    return Err(bad(&format!(
-                        "is a link of the workspace to {}, which is not in it; name that file if the program may read it",
-                        host.display()
-                    )));
-                }
-                let text = read_source(&host).map_err(|e| bad(&format!("cannot be read: {e}")))?;
-                if let Some(below) = below {
-                    return Ok((home.join(PROJECT_NAME).join(below), text));
-                }
-                let own = file.file_name().filter(|n| *n != PROJECT_NAME && *n != language::COMPILED);
-                let name = own.map_or_else(|| language.file_name(&text).into(), OsStr::to_owned);
-                (host, name, text)
-            }
-        };
-        policy.job.binds.push(Bind {
-            host,
-            inside: Path::new(HOME).join(&name),
-            writable: false,
-            copy_on_write: false,
-            identity: None,
-        });
-        Ok((home.join(name), text))
-    }
-
-    /// True when a file's path leads through the workspace, whatever its target: links in it are untrusted.
-    fn is_written_in_workspace(&self, file: &Path, cwd: &Path) -> bool {
-        let Some(named) = self.workspace.as_ref().map(|workspace| cwd.join(workspace)) else { return false };
-        let real = named.canonicalize().ok();
-        // Checks each parent folder of the file from the top: from the workspace on, the path is untrusted.
-        cwd.join(file).ancestors().skip(1).any(|folder| {
-            folder == named
-                || real.as_ref().is_some_and(|real| folder.canonicalize().is_ok_and(|f| f == *real))
-        })
-    }
-
-    /// Path of a file relative to the workspace, if it is inside.
-    fn in_workspace(&self, host: &Path, cwd: &Path) -> Option<PathBuf> {
-        let workspace = cwd.join(self.workspace.as_ref()?).canonicalize().ok()?;
-        Some(host.strip_prefix(workspace).ok()?.to_owned())
-    }
-}
-
-/// Reads a source of any length, up to the limit.
-fn read_source(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    std::fs::File::open(path)?.take(MAX_SOURCE_BYTES + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > MAX_SOURCE_BYTES {
-        return Err(std::io::Error::other(format!("it is longer than {} MiB", MAX_SOURCE_BYTES >> 20)));
-    }
-    Ok(text)
 }
 
 /// Variables that are set, and the names of those to be passed through that are missing.
@@ -751,153 +669,6 @@ fn set(env: Vec<EnvSetting>, unset: &mut Vec<OsString>) -> Vec<(OsString, OsStri
         }
     }
     all
-}
-
-/// Where to look up programs.
-#[derive(Clone, Copy)]
-enum Programs<'a> {
-    /// On the host, as the caller would find them; their dependencies are mounted.
-    Host(&'a Surroundings, Option<&'a PinnedWorkspace>),
-    /// On the image's `PATH`, inside: nothing of the host is mounted.
-    Image(&'a Image),
-}
-
-impl Programs<'_> {
-    /// `PATH` inside, after the toolchains' own folders.
-    fn path(&self) -> &str {
-        match self {
-            Self::Host(..) => PATH,
-            Self::Image(image) => image.config.path(),
-        }
-    }
-}
-
-/// Looks a program up, in the view of the workspace and on the host.
-fn find(program: &OsStr, programs: Programs<'_>) -> Result<Toolchain, Box<RunReport>> {
-    let found = match programs {
-        Programs::Host(around, Some(kept)) if kept.has_layers() => {
-            let view = kept.view().map_err(|e| {
-                let why = format!("the workspace cannot be read: {e}");
-                Box::new(RunReport::without_a_run(Cause::Refused, why))
-            })?;
-            toolchain::find_in(&view, program, around)
-        }
-        Programs::Host(around, _) => toolchain::find(program, around),
-        // Found at start inside the image: a lookup from here could only guess.
-        Programs::Image(_) => return Ok(Toolchain::default()),
-    };
-    found.map_err(|e| not_found(&e))
-}
-
-/// Looks a program up, and completes the policy with it and its dependencies.
-fn start(
-    policy: &mut Policy,
-    argv: Vec<OsString>,
-    programs: Programs<'_>,
-    env: &[(OsString, OsString)],
-) -> Result<(), Box<RunReport>> {
-    let program = argv.first().filter(|p| !p.is_empty()).ok_or_else(|| {
-        let why = "there is no program to run; name one after --";
-        Box::new(RunReport::without_a_run(Cause::Refused, why))
-    })?;
-    let found = match shown_by_a_bind(policy, program) {
-        Some(found) => found,
-        None => find(program, programs)?,
-    };
-    begin(policy, found, argv, programs, env);
-    Ok(())
-}
-
-/// System programs that start others by their paths: shells, and programs that run the lines of a file with a
-/// shell.
-const STARTS_OTHERS: [&str; 14] = [
-    "sh", "bash", "dash", "zsh", "fish", "ksh", "env", "make", "gmake", "just", "timeout", "time", "nice",
-    "xargs",
-];
-/// Usual paths of virtual environments in projects.
-const ENVIRONMENTS: [&str; 2] = [".venv/bin/python", "venv/bin/python"];
-
-/// Mounts the dependencies of the project's virtual environment for a program that may start something of it,
-/// such as a shell with a script that begins with `. .venv/bin/activate`. The environment is untrusted and
-/// only chooses between the operator's programs: one that leads elsewhere is ignored.
-fn show_environment(policy: &mut Policy, programs: Programs<'_>) {
-    let Programs::Host(around, kept) = programs else { return };
-    let name = policy.job.argv.first().and_then(|program| Path::new(program).file_name());
-    let starts = name.and_then(OsStr::to_str).is_some_and(|name| STARTS_OTHERS.contains(&name));
-    // This does not reveal its path on the host.
-    let is_theirs = around.asks == Asks::Operator && around.project.is_some();
-    if !starts || !is_theirs || policy.shape.confinement != Confinement::Namespaces {
-        return;
-    }
-    let around = Surroundings { asks: Asks::Caller, ..around.clone() };
-    for environment in ENVIRONMENTS {
-        let Ok(found) = find(OsStr::new(environment), Programs::Host(&around, kept)) else { continue };
-        for prefix in found.prefixes {
-            if !policy.job.toolchains.iter().any(|known| prefix.starts_with(known)) {
-                policy.job.toolchains.push(prefix);
-            }
-        }
-        for (path, id) in found.identities {
-            policy.job.toolchain_ids.entry(path).or_insert(id);
-        }
-    }
-}
-
-/// A program at a path where a bind shows another file than the host's: that file is used, and its
-/// dependencies are looked up inside.
-fn shown_by_a_bind(policy: &Policy, program: &OsStr) -> Option<Toolchain> {
-    let path = Path::new(program);
-    let covers = |bind: &&Bind| path.starts_with(&bind.inside) && bind.host != bind.inside;
-    let straight = path.is_absolute() && path.components().all(|c| c != Component::ParentDir);
-    policy.job.binds.iter().find(covers).filter(|_| straight)?;
-    Some(Toolchain { program: path.to_owned(), ..Toolchain::default() })
-}
-
-/// Completes a policy with the found program, and with the variables in their order.
-fn begin(
-    policy: &mut Policy,
-    found: Toolchain,
-    argv: Vec<OsString>,
-    programs: Programs<'_>,
-    env: &[(OsString, OsString)],
-) {
-    let given = std::mem::take(&mut policy.job.toolchains);
-    let mut folders = found.path_dirs;
-    for toolchain in &given {
-        let bin = toolchain.join("bin");
-        folders.push(if bin.is_dir() { bin } else { toolchain.clone() });
-    }
-    policy.job.toolchains = found.prefixes;
-    policy.job.toolchain_ids = found.identities;
-    for toolchain in given {
-        if !policy.job.toolchains.iter().any(|known| toolchain.starts_with(known)) {
-            policy.job.toolchains.retain(|known| !known.starts_with(&toolchain));
-            policy.job.toolchains.push(toolchain);
-        }
-    }
-    policy.job.argv = argv;
-    if found.program != Path::new("") {
-        policy.job.argv[0] = found.program.into_os_string();
-        policy.job.argv.splice(1..1, found.arguments);
-    }
-    let mut all = Vec::new();
-    if let Programs::Image(image) = programs {
-        all.extend(images::variables(image));
-        policy.job.imports.clone_from(&image.config.prime);
-    }
-    if !folders.is_empty() || programs.path() != PATH {
-        let mut path = OsString::new();
-        for folder in &folders {
-            path.push(folder);
-            path.push(":");
-        }
-        path.push(programs.path());
-        all.push((OsString::from("PATH"), path));
-    }
-    all.extend(found.env);
-    all.append(&mut policy.job.env);
-    all.extend(env.iter().cloned());
-    policy.job.env = all;
 }
 
 /// Checks a bind for errors that the engine could not explain as well.
@@ -916,18 +687,6 @@ fn check_bind(bind: &Bind) -> Result<(), String> {
         return Err(format!("{option} {}: the place inside must not contain ..", bind.inside.display()));
     }
     Ok(())
-}
-
-/// Outcome of a failed lookup.
-fn not_found(error: &LookupError) -> Box<RunReport> {
-    let cause = match error {
-        LookupError::NotFound { .. } => Cause::NotFound,
-        LookupError::NotExecutable { .. } | LookupError::MissingInterpreter { .. } => Cause::NotExecutable,
-        LookupError::TooBroad { .. } | LookupError::Planted { .. } | LookupError::Untrusted { .. } => {
-            Cause::Refused
-        }
-    };
-    Box::new(RunReport::without_a_run(cause, error.to_string()))
 }
 
 /// Prefixes a report with the place in a file.
