@@ -1,22 +1,11 @@
 //! The command line, as documented. Only options that have an effect are accepted.
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
-use hotcell_config::Mode;
-use hotcell_config::network::NetworkSetting;
-use hotcell_config::{EnvSetting, RunSettings, SecretOption, SecretSettings, parse_layers};
-use hotcell_sandbox::Bytes;
-use hotcell_sandbox::profile::{BindText, LimitSettings, Span};
-use hotcell_sandbox::units::parse_duration;
-use hotcell_state::report::{Code, ErrorReport};
-use hotcell_verbs::changes::ChangePolicy;
-use hotcell_verbs::request::Language;
 
 mod approvals;
 mod bench;
@@ -28,9 +17,16 @@ mod init;
 mod jobs;
 mod mcp;
 mod model;
+mod quarantine;
 mod receipt;
+mod records;
+mod run;
+mod sandbox;
+mod scan;
 mod serve;
+mod test;
 mod tool;
+mod workspace;
 pub use approvals::ApprovalsCommand;
 pub use bench::BenchArgs;
 pub use cache::CacheCommand;
@@ -43,9 +39,16 @@ pub use mcp::{
     CheckArgs, HttpAddress, InstallArgs, McpCommand, PlaceArgs, ServersCommand, UninstallArgs, WrapArgs,
 };
 pub use model::{AddModelArgs, AskArgs, ModelCommand, UsageArgs, UsageCommand};
+pub use quarantine::{QuarantineArgs, QuarantineCommand};
 pub use receipt::{KeyCommand, ReceiptCommand, VerifyArgs};
+pub use records::{AuditCommand, RunsCommand};
+pub use run::{KeepArgs, RunArgs};
+pub use sandbox::SandboxArgs;
+pub use scan::ScanArgs;
 pub use serve::{ServeArgs, ServeCommand};
+pub use test::TestArgs;
 pub use tool::ToolCommand;
+pub use workspace::WorkspaceCommand;
 
 const STYLES: Styles =
     Styles::styled().header(AnsiColor::Yellow.on_default()).literal(AnsiColor::Green.on_default());
@@ -219,527 +222,8 @@ pub enum Command {
     },
 }
 
-/// Arguments of `hotcell scan`.
-#[derive(Args, Debug)]
-#[command(
-    after_help = "Exit status: 0 all allowed; 1 something at review; 3 something quarantined, or not read whole; 125 a\n\
-                  path or the rules cannot be read; 130 interrupted."
-)]
-pub struct ScanArgs {
-    /// Files or folders; - for stdin
-    #[arg(value_name = "PATH", required = true, value_parser = OsStringValueParser::new().try_map(path))]
-    pub paths: Vec<PathBuf>,
-    /// Your own rules, in addition to those of hotcell
-    #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
-    pub rules: Option<PathBuf>,
-    /// Also read files that .gitignore lists
-    #[arg(long)]
-    pub no_ignore: bool,
-    /// Also read virtual environments and node_modules
-    #[arg(long = "include-packages", alias = "packages")]
-    pub packages: bool,
-    /// Quarantine what a run would refuse, for review
-    #[arg(long)]
-    pub quarantine: bool,
-    /// Print the report as SARIF 2.1.0, for code hosts and editors
-    #[arg(long, conflicts_with = "json")]
-    pub sarif: bool,
-    /// Read everything again, including files that have not changed
-    #[arg(long)]
-    pub no_cache: bool,
-    /// Write a signed statement of the verdict (hotcell receipt verify)
-    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
-    pub receipt: Option<PathBuf>,
-}
-
-/// Arguments of `hotcell quarantine …`.
-#[derive(Args, Debug)]
-#[command(
-    arg_required_else_help = true,
-    disable_help_subcommand = true,
-    after_help = "An item is refused by `run` and `test` until it is released: one artifact, byte for byte, read under\n\
-                  the rules in force, for a time and a number of runs. Exit status: 0 good, 125 refused."
-)]
-pub struct QuarantineArgs {
-    /// Your own rules, as used for runs
-    #[arg(long, global = true, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
-    pub rules: Option<PathBuf>,
-    #[command(subcommand)]
-    pub command: QuarantineCommand,
-}
-
-/// Commands on items in the quarantine.
-#[derive(Debug, Subcommand)]
-pub enum QuarantineCommand {
-    /// List the items, most recently refused last
-    List,
-    /// Show an item: findings, locations, and decisions
-    Show {
-        /// Id of the item, or its first characters
-        id: String,
-    },
-    /// Ask for a release
-    Request {
-        /// Id of the item, or its first characters
-        id: String,
-        /// Reason; recorded in the audit log
-        #[arg(long, value_name = "TEXT")]
-        reason: String,
-    },
-    /// Allow the item to run
-    Release {
-        /// Id of the item, or its first characters
-        id: String,
-        /// Reason; recorded in the audit log
-        #[arg(long, value_name = "TEXT")]
-        reason: String,
-        /// Time for which it may run [default: 1d]
-        #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-        expires: Option<Duration>,
-        /// Number of times that it may run [default: 1]
-        #[arg(long = "max-uses", alias = "uses", allow_negative_numbers = true, value_name = "N")]
-        uses: Option<u32>,
-    },
-    /// Reject a request, or revoke a release
-    Reject {
-        /// Id of the item, or its first characters
-        id: String,
-        /// Reason; recorded in the audit log
-        #[arg(long, value_name = "TEXT")]
-        reason: String,
-    },
-    /// Remove the stored data of an item; the record of it is kept
-    Purge {
-        /// Id of the item, or its first characters
-        #[arg(required_unless_present = "expired", conflicts_with = "expired")]
-        id: Option<String>,
-        /// All items whose retention time is over
-        #[arg(long)]
-        expired: bool,
-    },
-}
-
-/// Commands of `hotcell audit …`.
-#[derive(Debug, Subcommand)]
-pub enum AuditCommand {
-    /// Check that no entry was changed, removed or inserted
-    Verify {
-        /// A digest printed by an earlier check, which the log must still contain
-        #[arg(long = "expect-head", alias = "noted", value_name = "DIGEST")]
-        noted: Option<String>,
-    },
-    /// List the last entries, the newest last
-    List {
-        /// Number of entries
-        #[arg(long, value_name = "N", default_value_t = 50)]
-        last: u32,
-    },
-}
-
-/// Commands of `hotcell workspace …`.
-#[derive(Debug, Subcommand)]
-pub enum WorkspaceCommand {
-    /// Create a workspace: empty, over a folder, or from an archive or bundle; prints its id
-    Create {
-        /// A folder, which is never changed
-        #[arg(value_name = "DIR", conflicts_with_all = ["archive", "bundle"], value_parser = OsStringValueParser::new().try_map(path))]
-        folder: Option<PathBuf>,
-        /// A tar (also compressed) or zip archive
-        #[arg(long, value_name = "FILE", conflicts_with = "bundle")]
-        archive: Option<PathBuf>,
-        /// A file written by `git bundle create`
-        #[arg(long, value_name = "FILE")]
-        bundle: Option<PathBuf>,
-    },
-    /// List workspaces, or the files of one
-    List {
-        /// Id of a workspace
-        id: Option<String>,
-    },
-    /// Write a file from standard input
-    Write {
-        /// Id of the workspace
-        id: String,
-        /// Path in the workspace
-        path: PathBuf,
-        /// Make the file executable
-        #[arg(long)]
-        executable: bool,
-    },
-    /// Print a file
-    Read {
-        /// Id of the workspace
-        id: String,
-        /// Path in the workspace
-        path: PathBuf,
-    },
-    /// Delete a file or folder in the workspace
-    Delete {
-        /// Id of the workspace
-        id: String,
-        /// Path in the workspace
-        path: PathBuf,
-    },
-    /// Print the changes in the workspace
-    Diff {
-        /// Id of the workspace
-        id: String,
-    },
-    /// Write the changes to the folder from which the workspace was made
-    Commit {
-        /// Id of the workspace
-        id: String,
-        /// Include git's own state, and files that other tools run or trust
-        #[arg(long)]
-        allow_protected: bool,
-    },
-    /// Discard the changes in the workspace
-    Discard {
-        /// Id of the workspace
-        id: String,
-        /// Only changes since this snapshot
-        #[arg(long, value_name = "SNAPSHOT")]
-        to: Option<String>,
-    },
-    /// Store the present state under a name
-    Snapshot {
-        /// Id of the workspace
-        id: String,
-        /// Name of the snapshot
-        name: String,
-    },
-    /// Create another workspace with the present state of this one; prints its id
-    Fork {
-        /// Id of the workspace
-        id: String,
-    },
-    /// Write the files of the workspace as a tar archive
-    Export {
-        /// Id of the workspace
-        id: String,
-        /// A new file [default: stdout]
-        file: Option<PathBuf>,
-    },
-    /// Remove a workspace; the folder from which it was made is kept
-    Remove {
-        /// Id of the workspace
-        id: String,
-    },
-}
-
-/// Commands of `hotcell runs …`.
-#[derive(Debug, Subcommand)]
-pub enum RunsCommand {
-    /// List the runs, newest first
-    List,
-    /// Print the outcome of a run
-    Show {
-        /// Id of the run, or its first characters
-        id: String,
-        /// List its requests with secrets instead
-        #[arg(long)]
-        network: bool,
-    },
-}
-
-/// Arguments of `hotcell run`.
-#[derive(Args, Debug)]
-#[command(
-    override_usage = "hotcell run [OPTIONS] -- PROGRAM [ARG…]\n       hotcell run [OPTIONS] --lang LANG FILE|- [-- ARG…]",
-    after_help = "Also: --json, --state DIR, --config FILE, --quiet, -v (see hotcell --help); --no-history\n\
-                  Languages: python bash javascript typescript go rust c cpp java sql postgresql\n\
-                  Exit status: the program's own; 124 a limit ended it; 125 refused; 126 cannot be executed;\n\
-                  127 not found; 128+N killed by signal N; 130 interrupted."
-)]
-pub struct RunArgs {
-    /// Compile and run a source FILE (- for stdin)
-    #[arg(long, value_name = "LANG", value_parser = language(), hide_possible_values = true)]
-    pub lang: Option<Language>,
-    /// Start in a copy-on-write view of DIR; the original is never written
-    #[arg(long, value_name = "DIR", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(path))]
-    pub workspace: Option<PathBuf>,
-    /// FILE, - or null [default: -, on a terminal null]
-    #[arg(long, value_name = "FILE", help_heading = "What it sees")]
-    pub stdin: Option<OsString>,
-    /// Do not use `hotcell serve`
-    #[arg(long = "no-daemon", alias = "cold")]
-    pub cold: bool,
-    /// Pass all output on to a terminal, not only text and colours
-    #[arg(long)]
-    pub raw: bool,
-    /// Write a signed statement of the result (hotcell receipt verify)
-    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
-    pub receipt: Option<PathBuf>,
-    #[command(flatten)]
-    pub keep: KeepArgs,
-    #[command(flatten)]
-    pub sandbox: SandboxArgs,
-    /// Source file, with --lang
-    #[arg(value_name = "FILE", hide = true)]
-    pub file: Option<OsString>,
-    /// The program and its arguments
-    #[arg(value_name = "PROGRAM", last = true, hide = true)]
-    pub program: Vec<OsString>,
-}
-
-/// Options for the changes in a workspace.
-#[derive(Args, Clone, Copy, Debug)]
-pub struct KeepArgs {
-    /// Print the changes in the workspace
-    #[arg(long)]
-    pub diff: bool,
-    /// Write them to DIR if it exits with 0 (--allow-protected: all of them)
-    #[arg(long)]
-    pub commit: bool,
-    /// With --commit: also git's own state and files that tools run (.vscode, hidden files …)
-    #[arg(long, hide = true)]
-    pub allow_protected: bool,
-}
-
-impl KeepArgs {
-    /// The policy for changes, for the service.
-    ///
-    /// # Errors
-    /// [`ErrorReport`] when the options contradict each other.
-    pub fn keep(self, workspace: bool) -> Result<ChangePolicy, ErrorReport> {
-        let Self { diff, commit, allow_protected } = self;
-        let bad = |option: &str, why: &str, hint: &str| {
-            Err(ErrorReport::new(Code::Usage, format!("{option} {why}")).field(option).hint(hint))
-        };
-        match (workspace, diff, commit, allow_protected) {
-            (false, true, _, _) => bad("--diff", "needs a workspace", "name one with --workspace DIR"),
-            (false, _, true, _) => bad("--commit", "needs a workspace", "name one with --workspace DIR"),
-            (_, _, false, true) => {
-                bad("--allow-protected", "means nothing without --commit", "add --commit or take it out")
-            }
-            _ => Ok(ChangePolicy { diff, commit, allow_protected, stay: false }),
-        }
-    }
-}
-
-/// Arguments of `hotcell test`.
-#[derive(Args, Debug)]
-#[command(
-    after_help = "Also: --json, --state, --config, --quiet, -v, --no-daemon, --receipt; --secret, limits: run --help\n\
-                  Exit status: 0 passed; 1 failed; 2 none, or contradicted; 3 quarantined; 124 limit; 125 refused."
-)]
-pub struct TestArgs {
-    /// Project, mounted copy-on-write and never written; or a stored workspace
-    #[arg(value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
-    pub project: PathBuf,
-    /// Framework, such as pytest or jest [default: detected]
-    #[arg(long, value_name = "NAME")]
-    pub framework: Option<String>,
-    /// Only these tests: an id in a report, a path, or framework syntax (-k)
-    #[arg(long, value_name = "WHAT")]
-    pub filter: Option<String>,
-    /// Stop at the first failure
-    #[arg(long)]
-    pub fail_fast: bool,
-    /// Measure which lines the tests run (not for every framework)
-    #[arg(long)]
-    pub coverage: bool,
-    /// Number of parallel tests [default: the framework's, or one]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
-    pub jobs: Option<u32>,
-    /// Run the tests N times, and name those that fail only sometimes
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), hide_default_value = true)]
-    pub repeat: u32,
-    /// Write the results as JUnit XML
-    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
-    pub junit: Option<PathBuf>,
-    /// Write a signed statement of the result (hotcell receipt verify)
-    #[arg(long, value_name = "FILE", hide = true, value_parser = OsStringValueParser::new().try_map(path))]
-    pub receipt: Option<PathBuf>,
-    /// Annotate a GitHub workflow, and add to its step summary
-    #[arg(long)]
-    pub github: bool,
-    /// Do not use `hotcell serve`
-    #[arg(long = "no-daemon", alias = "cold", hide = true)]
-    pub cold: bool,
-    #[command(flatten)]
-    pub jobs_of_ci: JobArgs,
-    #[command(flatten)]
-    pub keep: KeepArgs,
-    #[command(flatten)]
-    pub sandbox: SandboxArgs,
-}
-
-/// Options of every command that makes a sandbox.
-#[derive(Args, Clone, Debug)]
-pub struct SandboxArgs {
-    /// standard, strict, landlock-only or a FILE
-    #[arg(long, value_name = "PROFILE")]
-    pub profile: Option<OsString>,
-    /// Show a file or folder, read-only
-    #[arg(long, value_name = "HOST[:INSIDE]", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(|text| BindText::parse(Path::new(&text))))]
-    pub ro: Vec<BindText>,
-    /// Show a file or folder, writable on the host itself
-    #[arg(long, value_name = "HOST[:INSIDE]", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(|text| BindText::parse(Path::new(&text))))]
-    pub rw: Vec<BindText>,
-    /// Run in an image instead of the host's /usr (hotcell image list)
-    #[arg(long, value_name = "NAME", help_heading = "What it sees")]
-    pub image: Option<String>,
-    /// Show a toolchain's folder, and put it on PATH
-    #[arg(long, value_name = "DIR", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(path))]
-    pub toolchain: Vec<PathBuf>,
-    /// Set a variable, or pass one through
-    #[arg(long, value_name = "NAME[=VALUE]", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(|text| variable(&text)))]
-    pub env: Vec<EnvSetting>,
-    /// Reachable hosts (*.NAME, NAME=ADDRESS) [default: none]
-    #[arg(long, value_name = "HOST:PORT,…", help_heading = "What it sees", value_parser = network)]
-    pub network: Option<NetworkSetting>,
-    /// Token that stays outside: NAME=env:VARIABLE@HOST (or file:, fd:)
-    #[arg(long, value_name = "SECRET", help_heading = "What it sees")]
-    pub secret: Vec<SecretOption>,
-    /// Set the base-URL variables of usual clients (OPENAI_BASE_URL, PIP_INDEX_URL, …) for these secrets
-    #[arg(long, help_heading = "What it sees", hide = true)]
-    pub secret_env: bool,
-    /// Install packages of lock files, once, from their registries only
-    #[arg(long, help_heading = "What it sees")]
-    pub deps: bool,
-    /// Do not record this run in the history (hotcell runs list)
-    #[arg(long, hide = true)]
-    pub no_history: bool,
-    /// Scan it first: enforce, report (run it anyway) or off [default: enforce]
-    #[arg(long, value_name = "MODE", value_parser = mode)]
-    pub guard: Option<Mode>,
-    /// Your own rules for the guard
-    #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
-    pub rules: Option<PathBuf>,
-    #[command(flatten)]
-    pub limits: LimitArgs,
-    /// Refuse to run without these layers
-    #[arg(long, value_name = "LAYER,…", help_heading = "Limits", value_parser = parse_layers)]
-    pub require: Vec<std::collections::BTreeSet<hotcell_sandbox::Layer>>,
-}
-
-/// Limits of a run.
-#[derive(Args, Clone, Debug)]
-#[command(next_help_heading = LIMITS)]
-pub struct LimitArgs {
-    /// Memory of all processes, without scratch [default: 512M, test 2G]
-    #[arg(long, allow_negative_numbers = true, value_name = "SIZE")]
-    memory: Option<Bytes>,
-    /// Wall-clock time [default: 60s, test 10m]
-    #[arg(long, allow_negative_numbers = true, value_name = "TIME", value_parser = parse_duration)]
-    timeout: Option<Duration>,
-    /// CPU time of all processes, or none [default: 60s, test none]
-    #[arg(long, allow_negative_numbers = true, value_name = "TIME")]
-    cpu_time: Option<Span>,
-    /// Processes and threads [default: 64, test 512]
-    #[arg(long = "max-processes", alias = "processes", allow_negative_numbers = true, value_name = "N")]
-    processes: Option<u32>,
-    /// Bytes written to scratch [default: 256M, test 4G]
-    #[arg(long = "max-disk", alias = "disk", allow_negative_numbers = true, value_name = "SIZE")]
-    disk: Option<Bytes>,
-    /// Files made in scratch [default: 65536, test 1000000]
-    #[arg(long = "max-files", alias = "files", allow_negative_numbers = true, value_name = "N")]
-    files: Option<u64>,
-    /// Captured bytes of each output stream [default: 1M, test 4M]
-    #[arg(long, allow_negative_numbers = true, value_name = "SIZE")]
-    capture: Option<Bytes>,
-    /// Bytes of both output streams together [default: 64M, test 256M]
-    #[arg(long = "max-output", alias = "output", allow_negative_numbers = true, value_name = "SIZE")]
-    output: Option<Bytes>,
-    /// Processors kept busy at once, such as 1.5
-    #[arg(long, allow_negative_numbers = true, value_name = "N")]
-    cpus: Option<f64>,
-    /// Descriptors per process [default: 1024, as ordinary user 768]
-    #[arg(long, allow_negative_numbers = true, value_name = "N")]
-    open_files: Option<u64>,
-}
-
-impl SandboxArgs {
-    /// Converts the options to settings; relative paths are resolved against `cwd`.
-    pub fn settings(&self, cwd: &Path) -> RunSettings {
-        let l = self.limits.clone();
-        let binds = [(&self.ro, false), (&self.rw, true)]
-            .into_iter()
-            .flat_map(|(binds, writable)| binds.iter().map(move |bind| bind.at(cwd, writable)))
-            .collect();
-        RunSettings {
-            secrets: SecretSettings::of_options(&self.secret, self.secret_env),
-            profile: self.profile.clone(),
-            network: self.network.clone(),
-            proc: None,
-            require: self.require.iter().flatten().copied().collect(),
-            limits: LimitSettings {
-                memory: l.memory,
-                timeout: l.timeout,
-                cpu_time: l.cpu_time,
-                processes: l.processes,
-                disk: l.disk,
-                files: l.files,
-                capture: l.capture,
-                output: l.output,
-                cpus: l.cpus,
-                open_files: l.open_files,
-            },
-            env: self.env.clone(),
-            image: self.image.clone(),
-            binds,
-            toolchains: self.toolchain.iter().map(|t| cwd.join(t)).collect(),
-            guard: self.guard,
-            rules: self.rules.as_ref().map(|r| cwd.join(r)),
-        }
-    }
-}
-
-fn language() -> impl TypedValueParser<Value = Language> {
-    #[derive(Clone, Copy)]
-    struct Named(Language, &'static str);
-    impl ValueEnum for Named {
-        fn value_variants<'a>() -> &'a [Self] {
-            static ALL: [Named; Language::ALL.len()] = {
-                let mut all = [Named(Language::Python, ""); Language::ALL.len()];
-                let mut at = 0;
-                while at < all.len() {
-                    all[at] = Named(Language::ALL[at].1, Language::ALL[at].0);
-                    at += 1;
-                }
-                all
-            };
-            &ALL
-        }
-        fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
-            Some(clap::builder::PossibleValue::new(self.1))
-        }
-    }
-    clap::builder::EnumValueParser::<Named>::new().map(|named| named.0)
-}
-
-fn mode(text: &str) -> Result<Mode, String> {
-    text.parse()
-}
-
-fn network(text: &str) -> Result<NetworkSetting, String> {
-    match text.parse() {
-        Ok(NetworkSetting::Off) => {
-            Err("off is for profiles and configuration; none is a private loopback".to_owned())
-        }
-        parsed => parsed.map_err(|e| e.to_string()),
-    }
-}
-
 fn path(text: OsString) -> Result<PathBuf, String> {
     if text.is_empty() { Err("a path cannot be empty".to_owned()) } else { Ok(text.into()) }
-}
-
-fn variable(text: &OsStr) -> Result<EnvSetting, String> {
-    let bytes = text.as_bytes();
-    let (name, value) = match bytes.iter().position(|b| *b == b'=') {
-        Some(at) => (&bytes[..at], Some(&bytes[at + 1..])),
-        None => (bytes, None),
-    };
-    if name.is_empty() {
-        return Err("a variable needs a name; write NAME=VALUE, or NAME to pass it through".to_owned());
-    }
-    let name = OsStr::from_bytes(name).to_owned();
-    Ok(match value {
-        Some(value) => EnvSetting::Set(name, OsString::from_vec(value.to_vec())),
-        None => EnvSetting::Pass(name),
-    })
 }
 
 /// Arguments of `hotcell mcp`.
@@ -845,20 +329,5 @@ mod tests {
         let mut bad = String::new();
         pages().get_subcommands_mut().for_each(|page| check(page, &mut bad));
         assert!(bad.is_empty(), "{bad}");
-    }
-
-    #[test]
-    fn variables_as_people_write_them() {
-        let set = |n: &str, v: &str| Some(EnvSetting::Set(n.into(), v.into()));
-        for (text, want) in [
-            ("A=b", set("A", "b")),
-            ("A=", set("A", "")),
-            ("A=b=c", set("A", "b=c")),
-            ("A", Some(EnvSetting::Pass("A".into()))),
-            ("=b", None),
-            ("", None),
-        ] {
-            assert_eq!(variable(OsStr::new(text)).ok(), want, "{text}");
-        }
     }
 }

@@ -139,10 +139,10 @@ pub struct WrapArgs {
     #[arg(long, value_name = "HOST[:INSIDE]", value_parser = OsStringValueParser::new().try_map(|text| BindText::parse(Path::new(&text))))]
     pub rw: Vec<BindText>,
     /// Reachable hosts (*.NAME, NAME=ADDRESS) [default: none]
-    #[arg(long, value_name = "HOST:PORT,…", value_parser = super::network)]
+    #[arg(long, value_name = "HOST:PORT,…", value_parser = super::sandbox::network)]
     pub network: Option<NetworkSetting>,
     /// Set a variable, or pass one through
-    #[arg(long, value_name = "NAME[=VALUE]", value_parser = OsStringValueParser::new().try_map(|text| super::variable(&text)))]
+    #[arg(long, value_name = "NAME[=VALUE]", value_parser = OsStringValueParser::new().try_map(|text| super::sandbox::variable(&text)))]
     pub env: Vec<EnvSetting>,
     /// Show a toolchain's folder, and put it on PATH
     #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(super::path))]
@@ -157,7 +157,7 @@ pub struct WrapArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub idle: Option<Duration>,
     /// Read it first: enforce (the default), report (run it anyway) or off
-    #[arg(long, value_name = "MODE", value_parser = super::mode)]
+    #[arg(long, value_name = "MODE", value_parser = super::sandbox::mode)]
     pub guard: Option<Mode>,
     /// The server and its arguments
     #[arg(value_name = "PROGRAM", last = true, hide = true)]

@@ -1,0 +1,110 @@
+//! Arguments of `run`, and what becomes of changes.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_verbs::changes::ChangePolicy;
+use hotcell_verbs::request::Language;
+
+use super::{SandboxArgs, path};
+
+/// Arguments of `hotcell run`.
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "hotcell run [OPTIONS] -- PROGRAM [ARG…]\n       hotcell run [OPTIONS] --lang LANG FILE|- [-- ARG…]",
+    after_help = "Also: --json, --state DIR, --config FILE, --quiet, -v (see hotcell --help); --no-history\n\
+                  Languages: python bash javascript typescript go rust c cpp java sql postgresql\n\
+                  Exit status: the program's own; 124 a limit ended it; 125 refused; 126 cannot be executed;\n\
+                  127 not found; 128+N killed by signal N; 130 interrupted."
+)]
+pub struct RunArgs {
+    /// Compile and run a source FILE (- for stdin)
+    #[arg(long, value_name = "LANG", value_parser = language(), hide_possible_values = true)]
+    pub lang: Option<Language>,
+    /// Start in a copy-on-write view of DIR; the original is never written
+    #[arg(long, value_name = "DIR", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(path))]
+    pub workspace: Option<PathBuf>,
+    /// FILE, - or null [default: -, on a terminal null]
+    #[arg(long, value_name = "FILE", help_heading = "What it sees")]
+    pub stdin: Option<OsString>,
+    /// Do not use `hotcell serve`
+    #[arg(long = "no-daemon", alias = "cold")]
+    pub cold: bool,
+    /// Pass all output on to a terminal, not only text and colours
+    #[arg(long)]
+    pub raw: bool,
+    /// Write a signed statement of the result (hotcell receipt verify)
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
+    pub receipt: Option<PathBuf>,
+    #[command(flatten)]
+    pub keep: KeepArgs,
+    #[command(flatten)]
+    pub sandbox: SandboxArgs,
+    /// Source file, with --lang
+    #[arg(value_name = "FILE", hide = true)]
+    pub file: Option<OsString>,
+    /// The program and its arguments
+    #[arg(value_name = "PROGRAM", last = true, hide = true)]
+    pub program: Vec<OsString>,
+}
+
+/// Options for the changes in a workspace.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct KeepArgs {
+    /// Print the changes in the workspace
+    #[arg(long)]
+    pub diff: bool,
+    /// Write them to DIR if it exits with 0 (--allow-protected: all of them)
+    #[arg(long)]
+    pub commit: bool,
+    /// With --commit: also git's own state and files that tools run (.vscode, hidden files …)
+    #[arg(long, hide = true)]
+    pub allow_protected: bool,
+}
+
+impl KeepArgs {
+    /// The policy for changes, for the service.
+    ///
+    /// # Errors
+    /// [`ErrorReport`] when the options contradict each other.
+    pub fn keep(self, workspace: bool) -> Result<ChangePolicy, ErrorReport> {
+        let Self { diff, commit, allow_protected } = self;
+        let bad = |option: &str, why: &str, hint: &str| {
+            Err(ErrorReport::new(Code::Usage, format!("{option} {why}")).field(option).hint(hint))
+        };
+        match (workspace, diff, commit, allow_protected) {
+            (false, true, _, _) => bad("--diff", "needs a workspace", "name one with --workspace DIR"),
+            (false, _, true, _) => bad("--commit", "needs a workspace", "name one with --workspace DIR"),
+            (_, _, false, true) => {
+                bad("--allow-protected", "means nothing without --commit", "add --commit or take it out")
+            }
+            _ => Ok(ChangePolicy { diff, commit, allow_protected, stay: false }),
+        }
+    }
+}
+
+fn language() -> impl TypedValueParser<Value = Language> {
+    #[derive(Clone, Copy)]
+    struct Named(Language, &'static str);
+    impl ValueEnum for Named {
+        fn value_variants<'a>() -> &'a [Self] {
+            static ALL: [Named; Language::ALL.len()] = {
+                let mut all = [Named(Language::Python, ""); Language::ALL.len()];
+                let mut at = 0;
+                while at < all.len() {
+                    all[at] = Named(Language::ALL[at].1, Language::ALL[at].0);
+                    at += 1;
+                }
+                all
+            };
+            &ALL
+        }
+        fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+            Some(clap::builder::PossibleValue::new(self.1))
+        }
+    }
+    clap::builder::EnumValueParser::<Named>::new().map(|named| named.0)
+}

@@ -1,0 +1,56 @@
+//! Arguments of `test`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+
+use super::{JobArgs, KeepArgs, SandboxArgs, path};
+
+/// Arguments of `hotcell test`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Also: --json, --state, --config, --quiet, -v, --no-daemon, --receipt; --secret, limits: run --help\n\
+                  Exit status: 0 passed; 1 failed; 2 none, or contradicted; 3 quarantined; 124 limit; 125 refused."
+)]
+pub struct TestArgs {
+    /// Project, mounted copy-on-write and never written; or a stored workspace
+    #[arg(value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
+    pub project: PathBuf,
+    /// Framework, such as pytest or jest [default: detected]
+    #[arg(long, value_name = "NAME")]
+    pub framework: Option<String>,
+    /// Only these tests: an id in a report, a path, or framework syntax (-k)
+    #[arg(long, value_name = "WHAT")]
+    pub filter: Option<String>,
+    /// Stop at the first failure
+    #[arg(long)]
+    pub fail_fast: bool,
+    /// Measure which lines the tests run (not for every framework)
+    #[arg(long)]
+    pub coverage: bool,
+    /// Number of parallel tests [default: the framework's, or one]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub jobs: Option<u32>,
+    /// Run the tests N times, and name those that fail only sometimes
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), hide_default_value = true)]
+    pub repeat: u32,
+    /// Write the results as JUnit XML
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
+    pub junit: Option<PathBuf>,
+    /// Write a signed statement of the result (hotcell receipt verify)
+    #[arg(long, value_name = "FILE", hide = true, value_parser = OsStringValueParser::new().try_map(path))]
+    pub receipt: Option<PathBuf>,
+    /// Annotate a GitHub workflow, and add to its step summary
+    #[arg(long)]
+    pub github: bool,
+    /// Do not use `hotcell serve`
+    #[arg(long = "no-daemon", alias = "cold", hide = true)]
+    pub cold: bool,
+    #[command(flatten)]
+    pub jobs_of_ci: JobArgs,
+    #[command(flatten)]
+    pub keep: KeepArgs,
+    #[command(flatten)]
+    pub sandbox: SandboxArgs,
+}
