@@ -221,6 +221,13 @@ fn package_is_locked_once_and_runs_without_its_registry() {
         let answer = String::from_utf8_lossy(&server.ask(call.to_string().as_bytes())).into_owned();
         assert!(answer.contains("of the host"), "{answer}");
         assert_eq!(server.end().0, Some(0));
+        // The guard's word counts as long as it is of this guard; that of another one, as of an earlier version, is replaced.
+        let kept = user.path("home/.local/state/hotcell/mcp-servers/server-filesystem/read.json");
+        let mut reading: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(&kept).expect("a file")).expect("JSON");
+        assert_ne!(reading["guard"], "another", "{reading}");
+        (reading["guard"], reading["verdict"]) = ("another".into(), "allow".into());
+        std::fs::write(&kept, reading.to_string()).expect("written");
     }
 }
 

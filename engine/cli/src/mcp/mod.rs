@@ -3,6 +3,7 @@
 pub mod call;
 pub mod check;
 mod entry;
+mod first_read;
 pub mod folder;
 pub mod install;
 pub(crate) mod reload;

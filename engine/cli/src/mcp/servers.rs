@@ -604,7 +604,8 @@ pub fn server(folder: &Path, name: &str) -> io::Result<Server> {
     })
 }
 
-fn read<T: for<'de> Deserialize<'de>>(path: &Path) -> io::Result<Option<T>> {
+/// Reads a file of a server, if there is one.
+pub fn read<T: for<'de> Deserialize<'de>>(path: &Path) -> io::Result<Option<T>> {
     let file = match fs::File::open(path) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -615,7 +616,7 @@ fn read<T: for<'de> Deserialize<'de>>(path: &Path) -> io::Result<Option<T>> {
 }
 
 /// Writes a file whole: other processes see the former one or this one.
-fn write<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
+pub fn write<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
     let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;

@@ -13,12 +13,11 @@ use std::time::Duration;
 use hotcell_config::{Configuration, EnvSetting, Mode, RunSettings};
 use hotcell_deps::package::{self, Ecosystem, NamedPackage};
 use hotcell_deps::{DepsError, Purpose};
-use hotcell_guard::Verdict;
 use hotcell_mcp::pin::{Lines, MAX_LINE_BYTES};
 use hotcell_report::RunReport;
 use hotcell_sandbox::policy::{Bind, HOME, PROJECT, Stdin};
 use hotcell_sandbox::{BoxFuture, Bytes, Chunk, Engine, Limits, Running};
-use hotcell_state::report::{Code, ErrorReport, printable};
+use hotcell_state::report::{Code, ErrorReport};
 use hotcell_toolchain::Surroundings;
 use hotcell_verbs::changes::ChangePolicy;
 use hotcell_verbs::execute::{Observer, execute};
@@ -29,10 +28,11 @@ use tokio::time::Instant;
 use crate::args::{Common, WrapArgs};
 use crate::context::{configuration, current_folder, runtime, state};
 use crate::deps::Provider;
+use crate::mcp::first_read;
 use crate::mcp::servers::{self, Pins};
 use crate::signals::interrupted;
 use crate::terminal::notes;
-use crate::{exit, scan, usage};
+use crate::{exit, usage};
 
 /// Longest life of a server.
 const MAX_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -144,7 +144,7 @@ fn plain(
 ) -> Result<Ready, ErrorReport> {
     for path in executed(&args.server, &settings.binds) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        read_first(common, configuration, args.guard, (&name, &path))?;
+        first_read::require(common, configuration, args.guard, (&name, &path), None)?;
     }
     Ok(Ready { argv: args.server.clone(), workspace: None, settings })
 }
@@ -217,7 +217,8 @@ fn installed(
     })?;
     let argv = package::command(package, &packages, &inside)
         .map_err(|why| ErrorReport::new(Code::InvalidValue, why).field(package.name.clone()))?;
-    read_first(common, provider.configuration, args.guard, (name, &packages))?;
+    let kept = servers::folder(provider.choice, name)?.join(first_read::FILE);
+    first_read::require(common, provider.configuration, args.guard, (name, &packages), Some(&kept))?;
     // The packages were read as a folder, and the command names only them.
     settings.guard = Some(Mode::Off);
     Ok(Ready { argv, workspace: Some(folder), settings })
@@ -229,48 +230,6 @@ fn place(server: &Path, package: &NamedPackage) -> PathBuf {
     let version: String = package.version.chars().map(|c| if fits(c) { c } else { '_' }).collect();
     let version = if version.is_empty() { "newest" } else { &version };
     server.join(format!("{}@{version}", package.name.replace('/', "+")))
-}
-
-/// Has the guard read the installed packages before anything of them runs.
-fn read_first(
-    common: &Common,
-    configuration: &Configuration,
-    mode: Option<Mode>,
-    (name, packages): (&str, &Path),
-) -> Result<(), ErrorReport> {
-    let mode =
-        mode.or(configuration.environment.run.guard).or(configuration.user.run.guard).unwrap_or_default();
-    if mode == Mode::Off {
-        return Ok(());
-    }
-    let report = scan::installed(configuration, packages)?;
-    let worst = report.findings.iter().max_by_key(|finding| finding.severity);
-    let unread = report.coverage.parts.iter().filter(|part| part.state.least() >= Verdict::Incomplete);
-    let why = match (unread.clone().next(), worst) {
-        // Machine code of a package is the usual reason.
-        (Some(part), _) if report.verdict == Verdict::Incomplete => {
-            format!(": {} files cannot be read, such as {}", unread.count(), part.path)
-        }
-        (_, Some(finding)) => {
-            format!(": {}:{}: {} ({})", finding.part, finding.line, finding.message, finding.rule)
-        }
-        _ => String::new(),
-    };
-    match (report.verdict, mode) {
-        (Verdict::Quarantine, Mode::Enforce) => {
-            let hint = "read that place; --guard report runs it all the same, in its sandbox";
-            Err(ErrorReport::new(Code::Refused, format!("{name} is quarantined{why}"))
-                .field("SERVER")
-                .hint(hint))
-        }
-        (Verdict::Allow, _) => Ok(()),
-        (verdict, _) => {
-            if !common.quiet {
-                notes::say(format!("guard: {name}: {}{}", verdict.name(), printable(&why)));
-            }
-            Ok(())
-        }
-    }
 }
 
 /// Reports how the server ended, and how to grant what it was denied; keeps the denials of a server that has a name.

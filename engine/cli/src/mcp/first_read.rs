@@ -1,0 +1,107 @@
+//! The guard's reading of a wrapped server's files, before anything of them runs.
+
+use std::path::{Path, PathBuf};
+
+use hotcell_config::{Configuration, Mode, RulesDigest};
+use hotcell_guard::{Report, Verdict};
+use hotcell_review::quarantine::QuarantineService;
+use hotcell_state::report::{Code, ErrorReport, printable};
+use serde::{Deserialize, Serialize};
+
+use crate::args::Common;
+use crate::mcp::servers;
+use crate::scan;
+use crate::terminal::notes;
+
+/// File in a server's folder with what the guard said of the installed packages.
+pub const FILE: &str = "read.json";
+
+/// Word of the guard about packages, with its conditions.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reading {
+    /// Folder of the packages. It is kept under the digest of their lock, and nothing writes there after the installation.
+    packages: PathBuf,
+    /// Build of the guard with its rules.
+    guard: String,
+    /// Digest of the user's own rules.
+    rules: String,
+    verdict: Verdict,
+    /// Words behind the verdict.
+    why: String,
+}
+
+/// Has the guard read packages, or takes its former word from `kept`: of the same folder, by this guard with these rules. What is quarantined is
+/// read again each time.
+///
+/// # Errors
+/// [`ErrorReport`] when the packages are quarantined, or cannot be read.
+pub fn require(
+    common: &Common,
+    configuration: &Configuration,
+    mode: Option<Mode>,
+    (name, packages): (&str, &Path),
+    kept: Option<&Path>,
+) -> Result<(), ErrorReport> {
+    let mode =
+        mode.or(configuration.environment.run.guard).or(configuration.user.run.guard).unwrap_or_default();
+    if mode == Mode::Off {
+        return Ok(());
+    }
+    let rules = RulesDigest::of(QuarantineService::of(configuration, None)?.rules()).to_string();
+    let is_current = |reading: &Reading| {
+        reading.packages == packages && reading.guard == hotcell_guard::BUILD && reading.rules == rules
+    };
+    let former = kept.and_then(|kept| servers::read(kept).ok().flatten());
+    let reading = match former.filter(is_current) {
+        Some(reading) => reading,
+        None => {
+            let report = scan::installed(configuration, packages)?;
+            let reading = Reading {
+                packages: packages.to_owned(),
+                guard: hotcell_guard::BUILD.to_owned(),
+                rules,
+                verdict: report.verdict,
+                why: words(&report),
+            };
+            if let Some(kept) = kept.filter(|_| reading.verdict != Verdict::Quarantine)
+                && let Err(error) = servers::write(kept, &reading)
+            {
+                tracing::info!("what the guard said is not kept in {}: {error}", kept.display());
+            }
+            reading
+        }
+    };
+    let Reading { verdict, why, .. } = reading;
+    match (verdict, mode) {
+        (Verdict::Quarantine, Mode::Enforce) => {
+            let hint = "read that place; --guard report runs it all the same, in its sandbox";
+            Err(ErrorReport::new(Code::Refused, format!("{name} is quarantined{why}"))
+                .field("SERVER")
+                .hint(hint))
+        }
+        (Verdict::Allow, _) => Ok(()),
+        (verdict, _) => {
+            if !common.quiet {
+                notes::say(format!("guard: {name}: {}{}", verdict.name(), printable(&why)));
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The worst finding, or the files that cannot be read.
+fn words(report: &Report) -> String {
+    let worst = report.findings.iter().max_by_key(|finding| finding.severity);
+    let unread = report.coverage.parts.iter().filter(|part| part.state.least() >= Verdict::Incomplete);
+    match (unread.clone().next(), worst) {
+        // Machine code of a package is the usual reason.
+        (Some(part), _) if report.verdict == Verdict::Incomplete => {
+            format!(": {} files cannot be read, such as {}", unread.count(), part.path)
+        }
+        (_, Some(finding)) => {
+            format!(": {}:{}: {} ({})", finding.part, finding.line, finding.message, finding.rule)
+        }
+        _ => String::new(),
+    }
+}
