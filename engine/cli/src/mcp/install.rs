@@ -431,6 +431,15 @@ pub fn again(args: &PlaceArgs) -> String {
     options
 }
 
+/// The client's file of the project in the current folder, where the user's own file was meant.
+fn of_project(client: Client, args: &PlaceArgs) -> Option<PathBuf> {
+    if args.project || args.file.is_some() {
+        return None;
+    }
+    let args = PlaceArgs { project: true, ..args.clone() };
+    place(client, &args).ok().map(|place| place.path).filter(|path| path.is_file())
+}
+
 /// A report about a problem with a file, with advice.
 #[must_use]
 pub fn told(problem: &Problem, client: Client, path: &Path, args: &PlaceArgs) -> ErrorReport {
@@ -453,11 +462,16 @@ pub fn told(problem: &Problem, client: Client, path: &Path, args: &PlaceArgs) ->
                 Some(near) => {
                     missing.hint(format!("did you mean --name {near}? there are {}", all.join(", ")))
                 }
-                None if all.is_empty() => missing.hint(format!(
-                    "hotcell mcp install --client {}{} adds it",
-                    client.name(),
-                    again(args)
-                )),
+                None if all.is_empty() => {
+                    let adds =
+                        format!("hotcell mcp install --client {}{} adds it", client.name(), again(args));
+                    missing.hint(match of_project(client, args) {
+                        Some(file) => {
+                            format!("this folder has {}, which --project means; {adds}", file.display())
+                        }
+                        None => adds,
+                    })
+                }
                 None => missing.hint(format!("there are {}", all.join(", "))),
             }
         }
