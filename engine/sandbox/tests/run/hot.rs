@@ -227,7 +227,12 @@ async fn killed_launcher_ends_waiting_sandboxes() {
     warmed(&pool, &sh("true")).await;
     let launcher = pool.engine().launcher_id().await.expect("a launcher");
     kill(Pid::from_raw(launcher.cast_signed()), Signal::SIGKILL).expect("killed");
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    // Its sandboxes end a moment later, on a slow machine much later; a run that was given one of them before is lost with it.
+    let begun = std::time::Instant::now();
+    while pool.run(&sh("true")).await.cause == Cause::Internal {
+        assert!(begun.elapsed() < Duration::from_secs(30), "sandboxes outlive their launcher");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     for _ in 0..4 {
         let outcome = pool.run(&sh("echo still")).await;
         assert_eq!(stdout(&outcome), "still\n", "{}", told(&outcome));
