@@ -72,7 +72,7 @@ pub struct FoundClient {
 pub enum ClientState {
     /// It does.
     SetUp,
-    /// It has no entry of the name hotcell.
+    /// The client's file has no entry named hotcell.
     NotSetUp,
     /// Its entry of the name hotcell starts another program.
     Other,

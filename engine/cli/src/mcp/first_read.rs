@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use hotcell_config::{Configuration, Mode, RulesDigest};
-use hotcell_guard::{Report, Verdict};
+use hotcell_guard::{Coverage, Part, PartState, Report, Verdict};
 use hotcell_review::quarantine::QuarantineService;
 use hotcell_state::report::{Code, ErrorReport, printable};
 use serde::{Deserialize, Serialize};
@@ -31,8 +31,8 @@ struct Reading {
     why: String,
 }
 
-/// Has the guard read packages, or takes its former word from `kept`: of the same folder, by this guard with these rules. What is quarantined is
-/// read again each time.
+/// Has the guard read packages, or takes its former word from `kept`: of the same folder, by this guard with these rules. What is quarantined
+/// or was not read whole is read again each time.
 ///
 /// # Errors
 /// [`ErrorReport`] when the packages are quarantined, or cannot be read.
@@ -64,7 +64,7 @@ pub fn require(
                 verdict: report.verdict,
                 why: words(&report),
             };
-            if let Some(kept) = kept.filter(|_| reading.verdict != Verdict::Quarantine)
+            if let Some(kept) = kept.filter(|_| is_lasting(report.verdict, &report.coverage))
                 && let Err(error) = servers::write(kept, &reading)
             {
                 tracing::info!("what the guard said is not kept in {}: {error}", kept.display());
@@ -90,6 +90,13 @@ pub fn require(
     }
 }
 
+/// Whether another reading would come to the same word: a part that was skipped may have been so for time or memory, and what is quarantined
+/// is read again.
+fn is_lasting(verdict: Verdict, coverage: &Coverage) -> bool {
+    let is_left = |part: &Part| matches!(part.state, PartState::Skipped(_) | PartState::SetAside(_));
+    verdict != Verdict::Quarantine && !coverage.parts.iter().any(is_left)
+}
+
 /// The worst finding, or the files that cannot be read.
 fn words(report: &Report) -> String {
     let worst = report.findings.iter().max_by_key(|finding| finding.severity);
@@ -103,5 +110,32 @@ fn words(report: &Report) -> String {
             format!(": {}:{}: {} ({})", finding.part, finding.line, finding.message, finding.rule)
         }
         _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn word_lasts_where_everything_was_read_or_never_can_be() {
+        let part = |state: &PartState| Part {
+            path: "server.py".to_owned(),
+            language: "python".to_owned(),
+            state: state.clone(),
+        };
+        let skipped = PartState::Skipped("the reader ran out of time".to_owned());
+        let aside = PartState::SetAside("too long".to_owned());
+        for (verdict, states, want) in [
+            (Verdict::Allow, &[PartState::Parsed][..], true),
+            (Verdict::Review, &[PartState::Recovered, PartState::Inert], true),
+            (Verdict::Incomplete, &[PartState::BytesOnly], true),
+            (Verdict::Incomplete, &[PartState::BytesOnly, skipped], false),
+            (Verdict::Review, &[aside], false),
+            (Verdict::Quarantine, &[PartState::Parsed], false),
+        ] {
+            let coverage = Coverage::of(states.iter().map(part).collect());
+            assert_eq!(is_lasting(verdict, &coverage), want, "{verdict:?} {states:?}");
+        }
     }
 }
