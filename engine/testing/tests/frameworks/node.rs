@@ -385,8 +385,16 @@ async fn javascript_limit_names_running_test() {
                 if kind.name == "mocha" { text.replace("}, 60000)", "}).timeout(60000)") } else { text };
             let files = [(kind.file, text.as_str())];
             let mut ran = kind.run(modules, &files, Selection::default(), limits.clone()).await;
+            // The throttle of vitest 3 keeps an update back until the next one if its timer of 100 ms fires in the
+            // hundredth millisecond (`throttle` of @vitest/runner): the file is all that is known then.
+            let named = ran.report.cases.iter().any(|case| case.id.ends_with("::a"));
+            if kind.name == "vitest" && !named {
+                assert_eq!(ran.report.verdict, Verdict::Limit, "{does}: {}", ran.told());
+                assert_eq!(ran.case("a.test.js").status, Status::NotFinished, "{does}: {}", ran.told());
+                continue;
+            }
             // On a busy machine, a runner may need that long to start.
-            if ran.report.cases.iter().all(|case| !case.id.ends_with("::a")) {
+            if !named {
                 let limits = Limits { wall: Duration::from_secs(90), ..limits };
                 ran = kind.run(modules, &files, Selection::default(), limits).await;
             }
