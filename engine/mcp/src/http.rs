@@ -33,7 +33,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::priming_events::Unprimed;
 use crate::request_id::salvage;
 use crate::wait::Closed;
-use crate::{MAX_MESSAGE_BYTES, Server, priming_events, values};
+use crate::{MAX_MESSAGE_BYTES, Server, media_ranges, priming_events, values};
 
 pub use hotcell_http::{HttpError, HttpOptions};
 
@@ -340,6 +340,9 @@ async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) 
             Ok(Err(_)) => return refuse(StatusCode::PAYLOAD_TOO_LARGE, "A request has at most 8 MiB.\n"),
             Err(_) => return refuse(StatusCode::REQUEST_TIMEOUT, "The request did not come in time.\n"),
         };
+    }
+    if request.method() == Method::POST {
+        media_ranges::name_both_types(request.headers_mut());
     }
     let deletes = request.method() == Method::DELETE;
     let revision = request.headers().get(REVISION).and_then(|r| r.to_str().ok());

@@ -28,6 +28,7 @@
 //! | `plugin_resources` | resources and prompts of plugins |
 //! | [`prompts`] | workflows with the tools, for users to start |
 //! | [`probe`] | capabilities of another server, found out as a client |
+//! | `media_ranges` | `Accept` headers with wildcards, or without any type |
 //! | `priming_events` | streams for clients that do not know priming events |
 //! | `prompt_limit` | limits how often a client that does not approve is asked |
 //! | `values` | rejects messages with too many values, before they are parsed |
@@ -45,6 +46,7 @@ pub mod fuzzing;
 pub mod http;
 mod left_results;
 mod lines;
+mod media_ranges;
 pub mod metrics;
 mod picture;
 pub mod pin;
