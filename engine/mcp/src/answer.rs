@@ -248,9 +248,13 @@ fn with_changes(outcome: &RunReport, fields: &mut Map<String, Value>) {
     }
     if let Some(kept) = &outcome.kept {
         let mut kept = kept.clone();
+        let omitted = [("conflicts_omitted", kept.conflicts.len()), ("left_omitted", kept.left.len())];
         kept.conflicts.truncate(MAX_CONFLICTS);
         kept.left.truncate(MAX_CONFLICTS);
         let mut kept = json!(kept);
+        for (name, all) in omitted.into_iter().filter(|(_, all)| *all > MAX_CONFLICTS) {
+            kept[name] = json!(all - MAX_CONFLICTS);
+        }
         if let Value::Object(fields) = &mut kept {
             fields.retain(|_, value| !value.as_array().is_some_and(Vec::is_empty));
         }
@@ -258,17 +262,24 @@ fn with_changes(outcome: &RunReport, fields: &mut Map<String, Value>) {
     }
 }
 
+/// Line that counts the rows beyond those that are shown.
+fn more_than(shown: usize, all: usize) -> String {
+    if all > shown { format!("({} more)\n", all - shown) } else { String::new() }
+}
+
 /// Text about the changes: whether they were kept, their paths, and the diff.
 pub(crate) fn words_of_changes(outcome: &RunReport, request: &Requested) -> String {
     let rows: Vec<_> = outcome.changes.iter().flatten().filter(|row| !is_cache(&row.path)).collect();
     let mut words = match &outcome.kept {
         Some(Commit { error: Some(error), conflicts, .. }) => {
+            let more = more_than(MAX_CONFLICTS, conflicts.len());
             let conflicts = conflicts.iter().take(MAX_CONFLICTS);
             let conflicts: String =
                 conflicts.map(|path| format!("changed by others: {}\n", printable(path))).collect();
-            format!("its changes were not kept: {}\n{conflicts}", printable(error))
+            format!("its changes were not kept: {}\n{conflicts}{more}", printable(error))
         }
         Some(kept) => {
+            let more = more_than(MAX_CONFLICTS, kept.left.len());
             let left = kept.left.iter().take(MAX_CONFLICTS);
             let left = left.map(|left| format!("left out: {}: {}\n", printable(&left.path), left.why));
             let all = outcome.changes.iter().flatten().count();
@@ -276,7 +287,8 @@ pub(crate) fn words_of_changes(outcome: &RunReport, request: &Requested) -> Stri
                 0 => String::new(),
                 caches => format!(", {caches} of them in caches, which are not listed"),
             };
-            format!("{} changed paths stay in the workspace{caches}\n{}", kept.done, left.collect::<String>())
+            let left: String = left.collect();
+            format!("{} changed paths stay in the workspace{caches}\n{left}{more}", kept.done)
         }
         None if rows.is_empty() => String::new(),
         None if request.scratch => {

@@ -186,11 +186,14 @@ pub(crate) fn is_sha256(text: &str) -> bool {
 }
 
 /// A plugin's name from the last part of a path: a hyphen replaces characters that a name cannot have, and a
-/// word is put before a beginning that it cannot have. The name may be too long, which the caller has to
-/// report.
+/// word is put before a beginning that it cannot have. Empty if letters would be lost, as `n` for `ünï`: two
+/// such files would share a name. The name may be too long, which the caller has to report.
 pub(crate) fn name_of(last: &str) -> String {
     let stem = last.split('@').next().unwrap_or(last);
     let stem = stem.strip_suffix(".wasm").unwrap_or(stem);
+    if stem.contains(|c: char| !c.is_ascii() && c.is_alphanumeric()) {
+        return String::new();
+    }
     let name =
         stem.to_ascii_lowercase().replace(|c: char| !(c.is_ascii_lowercase() || c.is_ascii_digit()), "-");
     let name = name.trim_matches('-');
@@ -217,6 +220,9 @@ mod tests {
             ("2048.wasm", "plugin-2048"),
             ("2fa.wasm", "plugin-2fa"),
             ("-.wasm", ""),
+            ("ünï.wasm", ""),
+            ("工具", ""),
+            ("my…tool.wasm", "my-tool"),
             (&"a".repeat(33), &"a".repeat(33)),
         ] {
             assert_eq!(name_of(last), name);
