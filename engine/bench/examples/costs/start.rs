@@ -73,12 +73,13 @@ fn hotcell_run(hotcell: &Path, state: &Path) -> Vec<OsString> {
     words
 }
 
-/// The executable given by the option, else the one next to this program.
+/// The executable given by the option, else the one in the folder above, where Cargo puts programs of this profile.
 pub fn whole_process(options: &Options) -> Result<Option<PathBuf>> {
     if let Some(named) = &options.hotcell {
         ensure!(named.is_file(), "{}: no such file", named.display());
         return Ok(Some(named.canonicalize()?));
     }
-    let next = std::env::current_exe()?.with_file_name("hotcell");
-    Ok(next.is_file().then_some(next))
+    let this = std::env::current_exe()?;
+    let built = this.parent().and_then(Path::parent).map(|folder| folder.join("hotcell"));
+    Ok(built.filter(|file| file.is_file()))
 }

@@ -38,7 +38,7 @@ struct Options {
     /// Measure only this part; may be given several times.
     #[arg(long, value_enum)]
     only: Vec<Part>,
-    /// The `hotcell` executable for the whole-process row; by default the one next to this program.
+    /// The `hotcell` executable for the whole-process row; by default the one that was built beside it.
     #[arg(long)]
     hotcell: Option<PathBuf>,
     /// A virtual environment with pytest, for the suites.
