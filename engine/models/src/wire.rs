@@ -137,6 +137,15 @@ fn settings(body: &Value, limit: &str, name: &'static str) -> Result<Request, Wi
     })
 }
 
+/// Adds a message in a format whose turns alternate: content of the user joins that of a message before it.
+fn add_turn(messages: &mut Vec<Value>, role: &str, key: &str, content: Vec<Value>) {
+    let before = messages.last_mut().filter(|last| role == "user" && last["role"] == role);
+    match before.and_then(|last| last[key].as_array_mut()) {
+        Some(all) => all.extend(content),
+        None => messages.push(json!({"role": role, key: content})),
+    }
+}
+
 /// Adds the settings that a request has.
 fn set(body: &mut Value, temperature: Option<f64>, seed: Option<i64>) {
     if let Some(temperature) = temperature {

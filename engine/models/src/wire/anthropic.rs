@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Completion, WireError, count, entries, list, set, settings, text};
+use super::{Completion, WireError, add_turn, count, entries, list, set, settings, text};
 use crate::message::{Arguments, Message, Request, Stop, Tool, ToolCall};
 use crate::tokens::Tokens;
 
@@ -16,14 +16,7 @@ pub fn encode(model: &str, request: &Request) -> Value {
     for message in &request.messages {
         let (role, blocks) = blocks(message);
         // All results of a message's calls have to be in the message after it.
-        match messages.last_mut().filter(|last| role == "user" && last["role"] == role) {
-            Some(last) => {
-                if let Some(content) = last["content"].as_array_mut() {
-                    content.extend(blocks);
-                }
-            }
-            None => messages.push(json!({"role": role, "content": blocks})),
-        }
+        add_turn(&mut messages, role, "content", blocks);
     }
     let mut body = json!({"model": model, "max_tokens": request.max_output_tokens, "messages": messages});
     set(&mut body, request.temperature, None);

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Completion, WireError, count, entries, list, set, settings, text};
+use super::{Completion, WireError, add_turn, count, entries, list, set, settings, text};
 use crate::message::{Arguments, Message, Request, Stop, Tool, ToolCall};
 use crate::tokens::Tokens;
 
@@ -16,14 +16,7 @@ pub fn encode(request: &Request) -> Value {
     for message in &request.messages {
         let (role, parts) = parts(message);
         // A turn needs as many results as the one before has calls.
-        match contents.last_mut().filter(|last| role == "user" && last["role"] == role) {
-            Some(last) => {
-                if let Some(all) = last["parts"].as_array_mut() {
-                    all.extend(parts);
-                }
-            }
-            None => contents.push(json!({"role": role, "parts": parts})),
-        }
+        add_turn(&mut contents, role, "parts", parts);
     }
     let mut config = json!({"maxOutputTokens": request.max_output_tokens});
     set(&mut config, request.temperature, request.seed);
