@@ -111,8 +111,9 @@ fn requests(list: &RequestList) -> String {
         "{:20}  {:10}  {:>6}  {:>9}  {:>9}  {:10}  REQUEST\n",
         "TIME", "SECRET", "STATUS", "SENT", "RECEIVED", "ENDING"
     );
-    for row in &list.requests {
-        let time = format!("{}Z", row.time.split('.').next().unwrap_or_default());
+    for listed in &list.requests {
+        let time = format!("{}Z", listed.time.split('.').next().unwrap_or_default());
+        let row = &listed.request;
         let status = row.status.map(|status| status.to_string()).unwrap_or_default();
         let request = printable(&format!("{} {}{} ({})", row.method, row.host, row.path, row.rule));
         let _ = writeln!(

@@ -8,7 +8,7 @@ use hotcell_egress::route::Route;
 use hotcell_egress::route::records::Request;
 use hotcell_egress::{AllowList, Egress, RuleError};
 use hotcell_sandbox::network::{Proxy, Relay, Serving, SharedProxy, Sockets};
-use hotcell_sandbox::outcome::{Denial, RequestCounts, RequestRow, Requests};
+use hotcell_sandbox::outcome::{Denial, RequestCounts, RequestRow, Requests, SecretRequest};
 use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
 
 /// Network setting as users write it.
@@ -135,8 +135,8 @@ impl Serving for Served {
 
 fn row(request: Request) -> RequestRow {
     let since = request.at.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    RequestRow {
-        at_us: i64::try_from(since.as_micros()).unwrap_or(i64::MAX),
+    let at_us = i64::try_from(since.as_micros()).unwrap_or(i64::MAX);
+    let request = SecretRequest {
         secret: request.secret,
         host: request.host,
         method: request.method,
@@ -146,5 +146,6 @@ fn row(request: Request) -> RequestRow {
         received_bytes: request.received,
         ending: request.ending.name().to_owned(),
         rule: request.rule,
-    }
+    };
+    RequestRow { at_us, request }
 }

@@ -335,11 +335,19 @@ pub struct RequestCounts {
     pub received_bytes: u64,
 }
 
-/// A request with a secret.
+/// A request with a secret, and its time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RequestRow {
     /// Time of the request, in microseconds since 1970.
     pub at_us: i64,
+    /// The request.
+    #[serde(flatten)]
+    pub request: SecretRequest,
+}
+
+/// A request with a secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SecretRequest {
     /// Name of the secret.
     pub secret: String,
     /// `HOST:PORT`.

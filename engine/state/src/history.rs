@@ -8,7 +8,7 @@
 use std::time::SystemTime;
 
 use hotcell_report::RunReport;
-use hotcell_sandbox::outcome::{Cause, Output, RequestCounts, RequestRow, Usage};
+use hotcell_sandbox::outcome::{Cause, Output, RequestCounts, RequestRow, SecretRequest, Usage};
 use rusqlite::{OptionalExtension, params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -61,40 +61,14 @@ pub const REQUESTS_SCHEMA: &str = "hotcell.requests/1";
 pub struct RequestReport {
     /// RFC 3339, UTC.
     pub time: String,
-    /// Name of the secret.
-    pub secret: String,
-    /// `HOST:PORT`.
-    pub host: String,
-    /// Method.
-    pub method: String,
-    /// Path at the host, and the names of the query's parameters, without their values.
-    pub path: String,
-    /// Status that the host answered with.
-    pub status: Option<u16>,
-    /// Bytes of the request's body.
-    pub sent_bytes: u64,
-    /// Bytes of the answer's body.
-    pub received_bytes: u64,
-    /// `answered`, `denied` by a rule, `failed`, or `unfinished` when the run ended.
-    pub ending: String,
-    /// The rule that allowed or denied the request, or why it failed.
-    pub rule: String,
+    /// The request.
+    #[serde(flatten)]
+    pub request: SecretRequest,
 }
 
 impl From<RequestRow> for RequestReport {
     fn from(row: RequestRow) -> Self {
-        Self {
-            time: rfc3339(row.at_us),
-            secret: row.secret,
-            host: row.host,
-            method: row.method,
-            path: row.path,
-            status: row.status,
-            sent_bytes: row.sent_bytes,
-            received_bytes: row.received_bytes,
-            ending: row.ending,
-            rule: row.rule,
-        }
+        Self { time: rfc3339(row.at_us), request: row.request }
     }
 }
 
