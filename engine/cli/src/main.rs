@@ -20,6 +20,7 @@ mod man;
 mod mask;
 mod mcp;
 mod model;
+mod options;
 mod quarantine;
 mod quote;
 mod receipt;

@@ -38,7 +38,7 @@ use crate::render::{changes, scan};
 use crate::signals::interrupted;
 use crate::stdin::Given;
 use crate::terminal::notes;
-use crate::{exit, streams, usage, workspace};
+use crate::{exit, options, streams, usage, workspace};
 
 /// Runs the command; returns its exit status.
 pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
@@ -81,7 +81,8 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
         Ok((request.prepare_with(merged, Surroundings::of_this_process(), ahead)?, input))
     });
     let profile = args.sandbox.profile.as_ref().map(|profile| profile.to_string_lossy());
-    let mut answer = |outcome: &RunReport, code, guard: Option<&str>| {
+    let mut answer = |outcome: RunReport, code, guard: Option<&str>| {
+        let outcome = &options::of_run(outcome);
         let code = answer(common, &choice, stored.as_ref(), (outcome, code), &roots);
         let Some(receipt) = &mut receipt else { return code };
         let facts = RunFacts {
@@ -105,7 +106,7 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
         }
     };
     let (mut prepared, input) = match prepared {
-        Err(outcome) => return Ok(answer(&outcome, None, None)),
+        Err(outcome) => return Ok(answer(*outcome, None, None)),
         Ok(ready) => ready,
     };
     warn_unset(&prepared.unset);
@@ -126,7 +127,7 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
         code = Some(exit::REFUSED);
     }
     let verdict = prepared.scan.as_ref().map(|passed| passed.report.verdict.name());
-    let code = answer(&executed.report, code, verdict);
+    let code = answer(executed.report, code, verdict);
     // The rest of the sandbox is cleaned up after this process.
     way.leave();
     runtime.shutdown_background();

@@ -35,7 +35,7 @@ use crate::result_file::{Before, ResultFile};
 use crate::signals::interrupted;
 use crate::terminal::notes;
 use crate::terminal::progress::Show;
-use crate::{exit, run, test_list, usage, workspace};
+use crate::{exit, options, run, test_list, usage, workspace};
 
 /// Runs the command; returns its exit status.
 pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
@@ -70,7 +70,7 @@ pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
         anyhow::bail!("no suite was prepared");
     };
     // From here on the values are hidden.
-    let report = masks.report(report);
+    let report = options::of_tests(masks.report(report));
     let mut code = answer(common, args, &mut results, &report);
     // If the output is no longer read, there is nothing more to print.
     if code != exit::UNHEARD {
@@ -140,7 +140,7 @@ fn begin(
             ..keep(args)?
         },
         kept,
-        options: options(args)?,
+        options: test_options(args)?,
     };
     let runtime = match args.sandbox.deps {
         true => Some(runtime().map_err(|e| ErrorReport::new(Code::Internal, e.to_string()))?),
@@ -187,7 +187,7 @@ fn begin(
 }
 
 /// Options other than the selection of the tests themselves.
-fn options(args: &TestArgs) -> Result<TestOptions, ErrorReport> {
+fn test_options(args: &TestArgs) -> Result<TestOptions, ErrorReport> {
     let jobs = &args.jobs_of_ci;
     let mut shard = jobs.shard.clone();
     if let (Some(shard), Some(file)) = (&mut shard, &jobs.shard_times) {

@@ -14,12 +14,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::args::Common;
-use crate::exit;
 use crate::exit::printed;
 use crate::mask::Masks;
 use crate::signals::interrupted;
 use crate::terminal::notes;
 use crate::terminal::progress::Show;
+use crate::{exit, options};
 
 /// Value of the `schema` field: name and version of this format.
 pub const SCHEMA: &str = "hotcell.test_list/1";
@@ -63,9 +63,10 @@ pub async fn list(common: &Common, engine: &dyn Spawn, prepared: PreparedSuites,
             printed(exit::print_text(&text), code_of(&tests))
         }
         Err(report) => {
+            let report = options::of_tests(*report);
             let code = report.verdict.exit_code();
             if common.json {
-                return printed(exit::print_json(&*report), code);
+                return printed(exit::print_json(&report), code);
             }
             let why = report.reason.as_deref().or(report.outcome.reason.as_deref());
             notes::say(format!("error: {}", why.unwrap_or(report.verdict.words())));

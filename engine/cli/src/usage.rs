@@ -11,6 +11,7 @@ use hotcell_state::report::{Code, ErrorReport, printable};
 
 use crate::args::{Cli, pages};
 use crate::context::current_folder;
+use crate::options::{in_options, option};
 use crate::quote::quoted;
 use crate::terminal::{log, screen};
 use crate::{exit, typed_paths};
@@ -54,27 +55,25 @@ fn refused(error: &clap::Error, words: &[OsString]) -> u8 {
 /// Prints a report to the right stream; returns the exit status.
 pub fn fail(report: &ErrorReport, json: bool) -> u8 {
     if json {
-        return match exit::print_json(&with_option(report.clone())) {
+        return match exit::print_json(&with_options(report.clone())) {
             Ok(()) => exit::REFUSED,
             Err(e) => exit::of_write_error(&e),
         };
     }
-    if !log::json::say("error", &report.to_string()) {
-        let _ = writeln!(
-            std::io::stderr(),
-            "{}hotcell: error: {}",
-            screen::begin_line(),
-            printable(&report.to_string())
-        );
+    let words = in_options(&report.to_string());
+    if !log::json::say("error", &words) {
+        let _ = writeln!(std::io::stderr(), "{}hotcell: error: {}", screen::begin_line(), printable(&words));
     }
     exit::REFUSED
 }
 
-/// Shows a parameter of the request as the option that sets it.
-fn with_option(mut report: ErrorReport) -> ErrorReport {
+/// Shows parameters of the request as the options that set them.
+fn with_options(mut report: ErrorReport) -> ErrorReport {
     if report.is_parameter {
-        report.field = report.field.map(|key| format!("--{}", key.replace('_', "-")));
+        report.field = report.field.as_deref().map(option);
     }
+    report.message = in_options(&report.message);
+    report.hint = report.hint.as_deref().map(in_options);
     report
 }
 

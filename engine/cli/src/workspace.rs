@@ -19,7 +19,7 @@ use crate::exit::printed;
 use crate::render::{changes, diff as diff_text};
 use crate::terminal::notes;
 use crate::terminal::screen::Screen;
-use crate::{exit, usage};
+use crate::{exit, options, usage};
 
 /// Maximum size in bytes of a file read from standard input.
 const MAX_FILE_BYTES: u64 = 1 << 30;
@@ -155,7 +155,7 @@ fn answer(store: &Store, common: &Common, command: &WorkspaceCommand) -> Result<
             let mut workspace = take(id)?;
             let owner = workspace.owner_of_source();
             let committed = workspace.commit(*allow_protected, owner).map_err(|e| report(&e))?;
-            let committed = hotcell_verbs::changes::told(Ok(committed));
+            let committed = options::of_commit(hotcell_verbs::changes::told(Ok(committed)));
             if common.json {
                 let changes = workspace.changes().map_err(|e| report(&e))?;
                 let mut report = WorkspaceReport::of(&workspace.summary(), Some(&changes));

@@ -58,7 +58,7 @@ pub fn read(path: &Path) -> Result<Option<Original>, ErrorReport> {
             return Err(match std::fs::read_link(path) {
                 Ok(target) => {
                     let target = path.parent().unwrap_or(path).join(target);
-                    let hint = format!("name the file itself: --file {}", target.display());
+                    let hint = format!("name the file itself: ‹file={}›", target.display());
                     refused(path, &format!("is a link to {}", target.display()), &hint)
                 }
                 Err(_) => failed(path, "read", &e),
@@ -67,7 +67,7 @@ pub fn read(path: &Path) -> Result<Option<Original>, ErrorReport> {
     };
     let about = file.metadata().map_err(|e| failed(path, "read", &e))?;
     if !about.is_file() {
-        return Err(refused(path, "is not a file", "name another with --file"));
+        return Err(refused(path, "is not a file", "name another with ‹file›"));
     }
     if about.len() > MAX_FILE_BYTES {
         return Err(refused(path, "is longer than 16 MiB", "is that the right file?"));
@@ -198,7 +198,7 @@ pub fn inside(project: &Path, path: &Path) -> Result<(), ErrorReport> {
         at.push(part);
         if let Ok(target) = std::fs::read_link(&at) {
             let why = format!("is a link to {}", target.display());
-            return Err(refused(&at, &why, "in a project no link is followed; name the file with --file"));
+            return Err(refused(&at, &why, "in a project no link is followed; name the file with ‹file›"));
         }
     }
     Ok(())
@@ -232,7 +232,7 @@ pub fn replace(
     let mode = original.about.mode() & 0o7777;
     // A rename would replace even a read-only file, so check.
     if mode & 0o200 == 0 || access(path, AccessFlags::W_OK).is_err() {
-        return Err(refused(path, "is read-only", "let it be written (chmod u+w), or see --print"));
+        return Err(refused(path, "is read-only", "let it be written (chmod u+w), or see ‹print›"));
     }
     let kept = keep(path, original)?;
     let owner = (original.about.uid(), original.about.gid());

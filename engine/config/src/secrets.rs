@@ -137,11 +137,11 @@ pub fn choose(
                 Code::UnknownName,
                 format!("there is no secret {name:?} in your configuration"),
             )
-            .field("--secret");
+            .parameter("secret");
             return Err(match likely(name, known.iter().copied()) {
                 Some(near) => report.hint(format!("did you mean {near}? there are {}", known.join(", "))),
                 None => {
-                    report.hint(format!("define it: --secret {name}=env:VARIABLE@HOST, or [secrets.{name}]"))
+                    report.hint(format!("define it: ‹secret={name}=env:VARIABLE@HOST›, or [secrets.{name}]"))
                 }
             });
         }
@@ -154,7 +154,7 @@ pub fn choose(
                 "the project's own file names the secret {name:?}, which your configuration does not offer to projects"
             );
             return Err(ErrorReport::new(Code::Configuration, message).field("secrets").hint(format!(
-                "allow it for this run with --secret {name}, or for all projects with projects = true in [secrets.{name}]"
+                "allow it for this run with ‹secret={name}›, or for all projects with projects = true in [secrets.{name}]"
             )));
         }
         names.push(name);
@@ -168,7 +168,7 @@ pub fn choose(
     if secrets.len() > MAX_SECRETS {
         let message =
             format!("{} secrets are to be used, and a run has at most {MAX_SECRETS}", secrets.len());
-        return Err(ErrorReport::new(Code::InvalidValue, message).field("--secret"));
+        return Err(ErrorReport::new(Code::InvalidValue, message).parameter("secret"));
     }
     let said = request.env.or_else(|| project.and_then(|project| project.env)).or(user.env);
     Ok(ChosenSecrets { secrets, env: said.unwrap_or(false) })
@@ -497,7 +497,7 @@ mod tests {
             ("secrets = [\"own\"]", &[][..], "does not offer"),
             ("secrets = [\"none\"]", &[], "does not offer"),
             ("", &["oen"], "did you mean"),
-            ("", &["zzzz"], "--secret zzzz=env:"),
+            ("", &["zzzz"], "‹secret=zzzz=env:"),
         ] {
             let error = names(project, request).unwrap_err().to_string();
             assert!(error.contains(word), "{project} {request:?}: {error}");

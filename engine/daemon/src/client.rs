@@ -242,9 +242,9 @@ async fn started(channel: Channel, policy: &Policy, asked: Instant) -> Result<Ru
 }
 
 const LOST: &str =
-    "the service ended in the middle of the run, and its sandbox with it; run it again, or with --no-daemon";
+    "the service ended in the middle of the run, and its sandbox with it; run it again, or with ‹no_daemon›";
 
-const SILENT: &str = "the service does not answer, and how far the run came is not known; end it (hotcell serve stop, or its process), or use --no-daemon";
+const SILENT: &str = "the service does not answer, and how far the run came is not known; end it (hotcell serve stop, or its process), or use ‹no_daemon›";
 
 /// A run on the server.
 #[derive(Debug)]

@@ -120,7 +120,7 @@ pub async fn provide(
     let path = around.cwd.join(project);
     let folder = ProjectFolder::open(&path)
         .map_err(|e| refused(format!("the project {} cannot be opened: {e}", project.display())))?;
-    let plans = lock::plans(&folder).map_err(|e| refused(format!("--deps: {e}")))?;
+    let plans = lock::plans(&folder).map_err(|e| refused(format!("‹deps›: {e}")))?;
     let framework = match purpose {
         Purpose::Run => None,
         Purpose::Tests(Some(named)) => Some(named),
@@ -131,7 +131,7 @@ pub async fn provide(
     let compiles = framework.is_some_and(|name| COMPILED_BY.contains(&name));
     let count = plans.len();
     let kept = state.path().join(KEPT);
-    fs::create_dir_all(&kept).map_err(|e| refused(format!("--deps: {}: {e}", kept.display())))?;
+    fs::create_dir_all(&kept).map_err(|e| refused(format!("‹deps›: {}: {e}", kept.display())))?;
     // The installer is looked up as the run would do it.
     let project = Surroundings { project: Some(path.clone()), ..around.clone() };
     for plan in plans {
@@ -170,7 +170,7 @@ pub async fn provide(
 #[must_use]
 pub fn no_lock_file(project: &Path) -> RunReport {
     let why = format!(
-        "--deps: there is no lock file in {}: package-lock.json, uv.lock, poetry.lock, Pipfile.lock, \
+        "‹deps›: there is no lock file in {}: package-lock.json, uv.lock, poetry.lock, Pipfile.lock, \
          requirements.txt with NAME==VERSION, Cargo.lock, or go.sum",
         project.display()
     );
@@ -300,14 +300,14 @@ fn show(plan: &Plan, project: &Path, place: &Path, settings: &mut RunSettings) {
 
 async fn install(engine: &Engine, scene: &Scene<'_>, plan: &Plan, place: &Path) -> Result<(), DepsError> {
     let room =
-        |e: io::Error| refused(format!("--deps: the lock files cannot be placed: {e}; make room in TMPDIR"));
+        |e: io::Error| refused(format!("‹deps›: the lock files cannot be placed: {e}; make room in TMPDIR"));
     let folder = place_files(&plan.files).map_err(room)?;
     let places = [&scene.configuration.environment.deps_hosts, &scene.configuration.user.deps_hosts]
         .into_iter()
         .find_map(Option::as_ref);
     let hosts = plan.hosts.iter().map(|host| placed(host, places)).collect::<Vec<_>>().join(",");
     let hosts: NetworkSetting =
-        hosts.parse().map_err(|e| refused(format!("--deps: {}: {e}", plan.locks.join(", "))))?;
+        hosts.parse().map_err(|e| refused(format!("‹deps›: {}: {e}", plan.locks.join(", "))))?;
     let settings = RunSettings {
         network: Some(hosts),
         env: plan.env.iter().map(|(n, v)| EnvSetting::Set(n.clone(), v.clone())).chain(trust()).collect(),
@@ -330,8 +330,8 @@ async fn install(engine: &Engine, scene: &Scene<'_>, plan: &Plan, place: &Path) 
     match changed {
         Some(changed) => keep(changed)
             .await
-            .map_err(|e| refused(format!("--deps: what was installed cannot be kept: {e}"))),
-        None => Err(refused("--deps: what was installed cannot be opened any more".to_owned())),
+            .map_err(|e| refused(format!("‹deps›: what was installed cannot be kept: {e}"))),
+        None => Err(refused("‹deps›: what was installed cannot be opened any more".to_owned())),
     }
 }
 
@@ -357,7 +357,7 @@ fn policy_for(
     let request = request(scene, argv, folder, settings);
     let merged = scene.merged(&request)?;
     if merged.policy.shape.confinement == Confinement::LandlockOnly {
-        let why = "--deps needs a network of its own, and the profile has none; use another one".to_owned();
+        let why = "‹deps› needs a network of its own, and the profile has none; use another one".to_owned();
         return Err(DepsError::Refused(Box::new(RunReport::without_a_run(Cause::Refused, why))));
     }
     request.prepare(merged, scene.around.clone()).map_err(DepsError::Refused)
@@ -410,7 +410,7 @@ fn failed(mut outcome: Outcome, plan: &Plan) -> DepsError {
     let name = plan.installer.name();
     let mut refused = RunReport::without_a_run(
         Cause::Refused,
-        format!("--deps: {name} installed nothing: {why}{last}{denied}"),
+        format!("‹deps›: {name} installed nothing: {why}{last}{denied}"),
     );
     refused.denials = outcome.denials;
     DepsError::Refused(Box::new(refused))

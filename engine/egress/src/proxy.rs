@@ -296,7 +296,7 @@ impl Shared {
     pub(crate) fn deny(&self, operation: Operation, target: &str, why: Option<String>) -> ConnectError {
         let (row, text) = match why {
             Some(why) => (format!("{target} ({why})"), format!("{target} is not allowed: {why}")),
-            None => (target.to_owned(), format!("{target} is not in the list of --network")),
+            None => (target.to_owned(), format!("{target} is not in the list of allowed hosts")),
         };
         tracing::info!(target: "hotcell_contents", "{operation}: {text}");
         self.note(operation, row);

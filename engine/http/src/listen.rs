@@ -46,18 +46,18 @@ pub struct HttpOptions {
 pub enum HttpError {
     /// No tokens beyond loopback.
     #[error(
-        "--no-auth lets everybody in, and {0} can be reached from other machines; use 127.0.0.1, or tokens"
+        "‹no_auth› lets everybody in, and {0} can be reached from other machines; use 127.0.0.1, or tokens"
     )]
     Open(SocketAddr),
     /// No encryption beyond loopback.
     #[error(
         "{0} can be reached from other machines, and tokens would go there unencrypted; \
-         use 127.0.0.1 behind a proxy that speaks TLS, or say --plain-http if the network is yours alone"
+         use 127.0.0.1 behind a proxy that speaks TLS, or say ‹plain_http› if the network is yours alone"
     )]
     Plain(SocketAddr),
     /// Metrics beyond loopback without protection.
     #[error(
-        "metrics at {0} could be read from other machines; use 127.0.0.1, or --http with tokens and --plain-http: \
+        "metrics at {0} could be read from other machines; use 127.0.0.1, or ‹http› with tokens and ‹plain_http›: \
          whoever asks for them beyond loopback needs a token too"
     )]
     Metrics(SocketAddr),

@@ -12,6 +12,7 @@ use hotcell_state::report::printable;
 use rmcp::model::{CallToolResult, ContentBlock, Resource};
 use serde_json::{Map, Value, json};
 
+use crate::parameters::in_arguments;
 use crate::reply::without_nulls;
 use crate::text::{Shown, barred, beginning, bounded};
 use crate::uri::uri_of_stream;
@@ -160,6 +161,10 @@ pub(crate) fn of_outcome(outcome: &RunReport, detail: Detail) -> Map<String, Val
     whole.denials.truncate(MAX_DENIALS);
     without_noise(&mut whole);
     whole.reason = whole.reason.as_deref().map(bounded);
+    let taken = [&mut whole.commit, &mut whole.kept].into_iter().flatten();
+    for left in taken.flat_map(|commit| &mut commit.left) {
+        left.why = in_arguments(&left.why);
+    }
     let mut fields = match serde_json::to_value(&whole) {
         Ok(Value::Object(fields)) => fields,
         _ => Map::new(),

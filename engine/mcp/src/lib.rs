@@ -29,6 +29,7 @@
 //! | [`prompts`] | workflows with the tools, for users to start |
 //! | [`probe`] | capabilities of another server, found out as a client |
 //! | `media_ranges` | `Accept` headers with wildcards, or without any type |
+//! | `parameters` | parameters in the messages of libraries, as arguments of tools |
 //! | `priming_events` | streams for clients that do not know priming events |
 //! | `prompt_limit` | limits how often a client that does not approve is asked |
 //! | `values` | rejects messages with too many values, before they are parsed |
@@ -48,6 +49,7 @@ mod left_results;
 mod lines;
 mod media_ranges;
 pub mod metrics;
+mod parameters;
 mod picture;
 pub mod pin;
 mod plugin_resources;

@@ -5,6 +5,8 @@ use hotcell_sandbox::text::{MAX_MARKS, is_mark, is_shown};
 use hotcell_server::{Run, Stream};
 use serde_json::{Map, Value, json};
 
+use crate::parameters::in_arguments;
+
 /// Maximum size of the beginning of binary output, in bytes.
 const MAX_BINARY_BYTES: usize = 1024;
 
@@ -282,6 +284,7 @@ pub(crate) fn told_back(text: &str) -> String {
 }
 
 fn with_words_of(text: &str, most: usize) -> String {
+    let text = in_arguments(text);
     let words = text.split_inclusive(char::is_whitespace);
     let words: String = words.map(|word| without_middle(word, most)).collect();
     without_middle(&words, MAX_ERROR_CHARS)

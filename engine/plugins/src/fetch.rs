@@ -120,8 +120,8 @@ fn of_source(error: &SourceError) -> ErrorReport {
 }
 
 fn of_signature(error: &SignatureError, configured: bool) -> ErrorReport {
-    let field = if configured { "tools.signed_by" } else { "--key" };
-    ErrorReport::new(Code::InvalidValue, error.to_string()).field(field)
+    let report = ErrorReport::new(Code::InvalidValue, error.to_string());
+    if configured { report.field("tools.signed_by") } else { report.parameter("key") }
 }
 
 fn of_load(source: &Source, error: &LoadError) -> ErrorReport {

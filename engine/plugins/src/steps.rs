@@ -157,7 +157,7 @@ impl Plugins {
             if plugin.version.place != version.place && !replace {
                 let why = format!("there is a plugin {} already, from {}", plugin.name, plugin.version.place);
                 let hint = format!(
-                    "remove it first (hotcell tool remove {}), or say --replace: what changes is shown then",
+                    "remove it first (hotcell tool remove {}), or say ‹replace›: what changes is shown then",
                     plugin.name
                 );
                 return Err(ErrorReport::new(Code::InvalidValue, why).field("SOURCE").hint(hint).into());

@@ -188,7 +188,7 @@ fn second_plugin_of_same_name_needs_replace() {
     place.write("two/files.wasm", "read||");
     place.add("one/files.wasm").unwrap();
     let error = place.add("two/files.wasm").unwrap_err().to_string();
-    assert!(error.contains("there is a plugin files already") && error.contains("--replace"), "{error}");
+    assert!(error.contains("there is a plugin files already") && error.contains("‹replace›"), "{error}");
     let options = AddOptions { replace: true, ..AddOptions::default() };
     assert_eq!(place.add_with("two/files.wasm", &options).unwrap().1, Added::Waits);
 }

@@ -92,9 +92,9 @@ impl Gate {
             }
             Some(Ok(Judged::Held { item, ended })) => held(&item, ended.as_deref()),
             Some(Err(why)) => format!(
-                "It could not be kept for a review: {why}. Run it all the same with --guard report, or change it"
+                "It could not be kept for a review: {why}. Run it all the same with ‹guard=report›, or change it"
             ),
-            None => "Read it, then run it all the same with --guard report".to_owned(),
+            None => "Read it, then run it all the same with ‹guard=report›".to_owned(),
         };
         let mut outcome = RunReport::without_a_run(
             Cause::Quarantined,
@@ -149,7 +149,7 @@ fn held(item: &Item, ended: Option<&str>) -> String {
         }
         _ => format!("It is held as {id}"),
     };
-    format!("{what}: hotcell quarantine show {id} shows it, --guard report runs it all the same")
+    format!("{what}: hotcell quarantine show {id} shows it, ‹guard=report› runs it all the same")
 }
 
 #[cfg(test)]

@@ -228,7 +228,7 @@ fn execution(errno: Errno, program: &str) -> Refusal {
         Errno::EAGAIN | Errno::ENOMEM => (
             Cause::Refused,
             format!(
-                "{program}: cannot start within its limits ({}); raise --memory or --max-processes",
+                "{program}: cannot start within its limits ({}); raise ‹memory› or ‹max_processes›",
                 errno.desc()
             ),
         ),

@@ -48,7 +48,7 @@ impl Scratch {
         for (source, to) in sources.iter().filter_map(|s| Some((s, s.copied_to()?))) {
             self.copy(source, to, &mut room).map_err(|e| {
                 Refusal::new(format!(
-                    "{} cannot be copied for the run: {e}; raise --max-disk or --max-files, or use a profile with namespaces",
+                    "{} cannot be copied for the run: {e}; raise ‹max_disk› or ‹max_files›, or use a profile with namespaces",
                     source.host.display()
                 ))
             })?;

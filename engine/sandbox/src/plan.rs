@@ -452,7 +452,7 @@ fn check_limits(limits: &Limits, host: &Host) -> Result<(), Refusal> {
         return Err(Refusal {
             layer: Some(Layer::Cgroup),
             ..Refusal::new(
-                "a share of processors needs a cgroup with the cpu controller; leave --cpus out, or see `hotcell doctor`",
+                "a share of processors needs a cgroup with the cpu controller; leave ‹cpus› out, or see `hotcell doctor`",
             )
         });
     }
@@ -464,13 +464,13 @@ fn check_limits(limits: &Limits, host: &Host) -> Result<(), Refusal> {
     }
     if limits.memory > host.memory {
         return Err(Refusal::new(format!(
-            "the memory limit {} is more than this host's {}; lower --memory",
+            "the memory limit {} is more than this host's {}; lower ‹memory›",
             limits.memory, host.memory
         )));
     }
     if limits.disk > host.memory {
         return Err(Refusal::new(format!(
-            "the disk limit {} is more than this host's memory of {}, in which scratch lives; lower --max-disk",
+            "the disk limit {} is more than this host's memory of {}, in which scratch lives; lower ‹max_disk›",
             limits.disk, host.memory
         )));
     }

@@ -48,7 +48,7 @@ pub enum DatabaseError {
     /// The database was written by a newer hotcell.
     #[error(
         "{} was written by a newer hotcell (form {found}, this one knows {VERSION}); use that one, \
-         or name another folder with --state DIR", path.display()
+         or name another folder with ‹state=DIR›", path.display()
     )]
     Newer {
         /// The database file.

@@ -56,10 +56,10 @@ impl StateChoice {
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     /// Neither `XDG_STATE_HOME` nor `HOME` is set.
-    #[error("there is no place for a state folder: HOME is not set; name one with --state DIR")]
+    #[error("there is no place for a state folder: HOME is not set; name one with ‹state=DIR›")]
     Nowhere,
     /// A system call failed.
-    #[error("the state folder {} {what}: {error}; make it writable, or name another with --state DIR", path.display())]
+    #[error("the state folder {} {what}: {error}; make it writable, or name another with ‹state=DIR›", path.display())]
     Io {
         /// The folder.
         path: PathBuf,
@@ -77,7 +77,7 @@ pub enum StateError {
         why: String,
     },
     /// Too little free space.
-    #[error("the state folder {} is full ({} free); make room, or name another with --state DIR", path.display(), Bytes(*free))]
+    #[error("the state folder {} is full ({} free); make room, or name another with ‹state=DIR›", path.display(), Bytes(*free))]
     Full {
         /// The folder.
         path: PathBuf,

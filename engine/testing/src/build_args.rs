@@ -72,7 +72,7 @@ pub fn hint(framework: &str, project: &dyn Project) -> Option<String> {
         let name = &rest[..rest.find(|c| !plain(c)).unwrap_or(rest.len())];
         (name.to_ascii_uppercase().contains("TEST") && name.len() <= 100).then_some(name)
     });
-    let mut words: Vec<String> = names.take(3).map(|name| format!("--build-arg -D{name}=ON")).collect();
+    let mut words: Vec<String> = names.take(3).map(|name| format!("‹build_arg=-D{name}=ON›")).collect();
     words.dedup();
     (!words.is_empty())
         .then(|| format!("CMakeLists.txt has options that may switch them on: {}", words.join(", ")))
@@ -133,7 +133,7 @@ mod tests {
             }
         }
         for (text, want) in [
-            ("project(x)\noption(X_BUILD_TESTS \"Build\" OFF)\n", Some("--build-arg -DX_BUILD_TESTS=ON")),
+            ("project(x)\noption(X_BUILD_TESTS \"Build\" OFF)\n", Some("‹build_arg=-DX_BUILD_TESTS=ON›")),
             ("OPTION ( b_Test )", Some("-Db_Test=ON")),
             ("cmake_dependent_option(\n  A_TESTING \"é\" OFF)", Some("-DA_TESTING=ON")),
             ("option(X_DOCS \"test\" OFF) option", None),

@@ -45,7 +45,7 @@ pub fn helpers(project: &dyn Project) -> Vec<String> {
         let name = found.framework.name();
         match found.folder.as_str() {
             "" => format!(
-                "tests of {name} were not run: they belong to an extension module; --framework {name} runs them"
+                "tests of {name} were not run: they belong to an extension module; ‹framework={name}› runs them"
             ),
             folder => format!(
                 "{folder} has tests of {name}, which were not run: it looks like a helper of this project's tests; name that folder to run them"

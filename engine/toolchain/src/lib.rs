@@ -286,7 +286,7 @@ pub enum LookupError {
     /// The program would only work with a home folder or a system folder. (`refused`)
     #[error(
         "{} needs all of {}, which is too much to show to a program in a sandbox; \
-         install it into a folder of its own, or give the folders that it needs with --toolchain DIR",
+         install it into a folder of its own, or give the folders that it needs with ‹toolchain=DIR›",
         program.display(), path.display()
     )]
     TooBroad {
@@ -311,7 +311,7 @@ pub enum LookupError {
     /// has looked whether it is there. (`refused`)
     #[error(
         "{} leads to {}, which is in no installation of yours (PATH, VIRTUAL_ENV, version managers); \
-         if it may be read, say so with --toolchain {}{hint}",
+         if it may be read, say so with ‹toolchain={}›{hint}",
         from.display(), path.display(), folder.display()
     )]
     Untrusted {

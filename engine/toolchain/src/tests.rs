@@ -334,7 +334,7 @@ fn home_folder_as_prefix_is_refused() {
         let around = at_home("/home/u/.v/bin:/home/u/bin:/home/other/bin", &[]);
         let error = refused(tree, "x", &around);
         assert!(matches!(error, LookupError::TooBroad { .. }), "{error:?}");
-        assert!(error.to_string().contains("--toolchain"), "{error}");
+        assert!(error.to_string().contains("‹toolchain="), "{error}");
     }
 }
 

@@ -115,7 +115,7 @@ fn hostile_project_shows_no_host_files() {
                 Project::Folder,
             ) {
                 Err(error @ LookupError::Untrusted { .. }) => {
-                    assert!(error.to_string().contains("--toolchain /"), "{tree}: {error}");
+                    assert!(error.to_string().contains("‹toolchain=/"), "{tree}: {error}");
                 }
                 other => panic!("{tree}: {other:?}"),
             }

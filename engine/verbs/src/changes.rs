@@ -23,7 +23,7 @@ const MAX_ROWS: usize = 10_000;
 /// Maximum number of paths examined.
 const MAX_PATHS: usize = 2_000_000;
 /// How a user of the command line commits protected names.
-const BY_OPTION: &str = "--allow-protected takes it over";
+const BY_OPTION: &str = "‹allow_protected› takes it over";
 /// Reason why special files are not kept in a workspace.
 const NO_SPECIAL: &str = "devices, pipes and sockets are not kept in a workspace";
 /// Maximum size of the diff in an outcome, in bytes.

@@ -135,7 +135,7 @@ pub fn import(store: &Store, source: &OsStr, name: Option<&str>, cwd: &Path) -> 
         Some(name) => name.to_owned(),
         None => name_of(&source.to_string_lossy()).ok_or_else(|| {
             let why = format!("no name for an image can be made of {}", source.display());
-            ErrorReport::new(Code::InvalidValue, why).parameter("name").hint("give it one with --name NAME")
+            ErrorReport::new(Code::InvalidValue, why).parameter("name").hint("give it one with ‹name=NAME›")
         })?,
     };
     let from_registry = source.to_string_lossy().starts_with(SCHEME);
@@ -218,7 +218,7 @@ pub fn report(error: &StoreError) -> ErrorReport {
             Code::UnknownName,
             Some("hotcell image list shows which there are; hotcell image build or import adds one"),
         ),
-        StoreError::Name(_) => (Code::InvalidValue, Some("give it another with --name NAME")),
+        StoreError::Name(_) => (Code::InvalidValue, Some("give it another with ‹name=NAME›")),
         StoreError::Source(SourceError::NoImage(_)) => (
             Code::InvalidValue,
             Some("name the folder of a root file system, an OCI layout, or what docker save wrote"),

@@ -194,13 +194,16 @@ impl RunRequest {
     pub fn merge(&self, configuration: &Configuration) -> Result<Merged, ErrorReport> {
         let Configuration { user, environment, project, .. } = configuration;
         let sources = [
-            (&self.settings.profile, "--profile"),
-            (&environment.run.profile, "HOTCELL_PROFILE"),
-            (&user.run.profile, "profile"),
+            (&self.settings.profile, None),
+            (&environment.run.profile, Some("HOTCELL_PROFILE")),
+            (&user.run.profile, Some("profile")),
         ];
         let chosen = sources.iter().find_map(|(p, field)| p.as_deref().map(|p| (p, *field)));
-        let (name, field) = chosen.unwrap_or((OsStr::new("standard"), "profile"));
-        let base = hotcell_config::find_profile(name).map_err(|e| hotcell_config::of_profile(e, field))?;
+        let (name, field) = chosen.unwrap_or((OsStr::new("standard"), Some("profile")));
+        let base = hotcell_config::find_profile(name).map_err(|e| match field {
+            Some(field) => hotcell_config::of_profile(e, field),
+            None => hotcell_config::of_profile(e, "profile").parameter("profile"),
+        })?;
         let theirs = match project {
             // The caller's profile takes precedence over the project's.
             Some(file) if self.settings.profile.is_none() => match &file.settings.run.profile {
@@ -219,7 +222,7 @@ impl RunRequest {
             if !widening.of_project {
                 return ErrorReport::new(Code::Configuration, widening.to_string())
                     .field(widening.key)
-                    .hint("name a profile with a loopback, such as standard, or leave --network out");
+                    .hint("name a profile with a loopback, such as standard, or leave ‹network› out");
             }
             let (path, text) = match project {
                 Some(file) => (file.path.as_path(), file.text.as_str()),
@@ -319,7 +322,7 @@ impl RunRequest {
             *toolchain = cwd.join(&*toolchain);
         }
         for bind in &mut policy.job.binds {
-            let option = if bind.writable { "--rw" } else { "--ro" };
+            let option = if bind.writable { "‹rw›" } else { "‹ro›" };
             typed::real_from(&cwd, &bind.host, around.project.as_slice())
                 .map_err(|e| refused(format!("{option} {}: {e}", bind.host.display())))?;
             bind.host = cwd.join(&bind.host);
@@ -530,7 +533,7 @@ impl RunRequest {
     fn plain(&self, policy: &mut Policy) -> Result<Option<tempfile::TempDir>, String> {
         let Some(kept) = &self.kept else { return Ok(None) };
         let copy = kept.copy(&policy.job.limits).map_err(|e| {
-            format!("the workspace cannot be copied for the run: {e}; raise --max-disk or --max-files, or use a profile with namespaces")
+            format!("the workspace cannot be copied for the run: {e}; raise ‹max_disk› or ‹max_files›, or use a profile with namespaces")
         })?;
         policy.job.workspace = Some(copy.path().to_owned());
         policy.job.layers.clear();
@@ -673,7 +676,7 @@ fn set(env: Vec<EnvSetting>, unset: &mut Vec<OsString>) -> Vec<(OsString, OsStri
 
 /// Checks a bind for errors that the engine could not explain as well.
 fn check_bind(bind: &Bind) -> Result<(), String> {
-    let option = if bind.writable { "--rw" } else { "--ro" };
+    let option = if bind.writable { "‹rw›" } else { "‹ro›" };
     if let Err(e) = bind.host.symlink_metadata() {
         let colon = bind.host.to_string_lossy().contains(':');
         let hint = if colon {

@@ -81,7 +81,7 @@ impl TestRequest {
         }
         if asked.len() > MAX_SUITES {
             let why = format!(
-                "there are {} suites in {}, and at most {MAX_SUITES} are run together: name the folder of one, or --filter its folder",
+                "there are {} suites in {}, and at most {MAX_SUITES} are run together: name the folder of one, or ‹filter› its folder",
                 asked.len(),
                 self.project.display()
             );
@@ -105,11 +105,11 @@ impl TestRequest {
             return Ok(());
         }
         let option = match (self.keep != ChangePolicy::default(), self.coverage) {
-            (true, _) => "--diff, --commit and a workspace that stays are for one run",
-            (false, true) => "--coverage is of one Python",
+            (true, _) => "‹diff›, ‹commit› and a workspace that stays are for one run",
+            (false, true) => "‹coverage› is of one Python",
             (false, false) => return Ok(()),
         };
-        let why = format!("{option}, and --python names {}", self.options.pythons.len());
+        let why = format!("{option}, and ‹python› names {}", self.options.pythons.len());
         Err(Unready::Wrong(ErrorReport::new(Code::Usage, why).parameter("python").hint("name one")))
     }
 
@@ -124,7 +124,7 @@ impl TestRequest {
             return Ok(vec![request]);
         }
         if ecosystems.iter().any(|ecosystem| *ecosystem != Ecosystem::Python) {
-            let why = format!("--python is for tests of Python, and {} has none", self.project.display());
+            let why = format!("‹python› is for tests of Python, and {} has none", self.project.display());
             return Err(Unready::Wrong(
                 ErrorReport::new(Code::Usage, why).parameter("python").hint("leave it out"),
             ));
@@ -226,10 +226,10 @@ fn several(found: &[(Found, Option<String>)]) -> ErrorReport {
     let all: Vec<String> = found.iter().map(|(suite, _)| name_of(suite)).collect();
     ErrorReport::new(
         Code::Usage,
-        format!("--diff and --commit are for one suite, and there are {}: {}", found.len(), all.join(", ")),
+        format!("‹diff› and ‹commit› are for one suite, and there are {}: {}", found.len(), all.join(", ")),
     )
     .parameter("diff")
-    .hint("name the folder of one of them, or its framework with --framework")
+    .hint("name the folder of one of them, or its framework with ‹framework›")
 }
 
 fn name_of(suite: &Found) -> String {

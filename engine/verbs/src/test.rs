@@ -140,10 +140,10 @@ impl TestRequest {
             Some(framework) => framework,
             None => chosen(project, &self.project)?,
         };
-        let wants_list = [(self.options.shard.is_some(), "--shard"), (self.options.list, "--list")];
-        for (_, option) in wants_list.into_iter().filter(|(wants, _)| *wants) {
+        let wants_list = [(self.options.shard.is_some(), "shard"), (self.options.list, "list")];
+        for (_, key) in wants_list.into_iter().filter(|(wants, _)| *wants) {
             if !can_split(framework.name()) {
-                return Err(Unready::Wrong(split::unsplit(framework.name(), option)));
+                return Err(Unready::Wrong(split::unsplit(framework.name(), key)));
             }
         }
         let mut selection = self.selection.clone();
@@ -172,7 +172,7 @@ impl TestRequest {
         };
         let merged = request.merge(configuration).map_err(Unready::Wrong)?;
         if self.options.interpreter.is_some() && merged.image.is_some() {
-            let why = "--python chooses among the Pythons of this machine, and an image has its own";
+            let why = "‹python› chooses among the Pythons of this machine, and an image has its own";
             return Err(Unready::Wrong(
                 ErrorReport::new(Code::Usage, why).parameter("python").hint("leave one of them out"),
             ));
@@ -243,7 +243,7 @@ impl PreparedTest {
                     say(&said);
                     *self.warm.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(warm));
                 }
-                Err(why) => tracing::warn!("--cache: nothing of it is used or kept: {why}"),
+                Err(why) => tracing::warn!("‹cache›: nothing of it is used or kept: {why}"),
             }
         }
         let chosen = {
@@ -300,13 +300,13 @@ fn named(name: &str) -> Result<&'static dyn Framework, ErrorReport> {
 }
 
 fn build_arg(why: &str) -> ErrorReport {
-    ErrorReport::new(Code::InvalidValue, format!("--build-arg: {why}"))
+    ErrorReport::new(Code::InvalidValue, format!("‹build_arg›: {why}"))
         .parameter("build_arg")
         .hint("see hotcell test --help")
 }
 
 fn without_coverage(framework: &dyn Framework) -> ErrorReport {
-    let why = format!("{} has no --coverage", framework.name());
+    let why = format!("{} has no ‹coverage›", framework.name());
     ErrorReport::new(Code::InvalidValue, why)
         .parameter("coverage")
         .hint("leave it out; pytest, unittest, django, jest, karma, cargo, go and gtest have it")
@@ -320,7 +320,7 @@ pub fn undecided(
 ) -> Unready {
     let (first, second) = (first.name(), second.name());
     refused(format!(
-        "{} looks like {first} ({}) and like {second} ({}): choose with --framework {first} or --framework {second}",
+        "{} looks like {first} ({}) and like {second} ({}): choose with ‹framework={first}› or ‹framework={second}›",
         path.display(),
         one.reason,
         other.reason
@@ -345,7 +345,7 @@ fn refused(why: String) -> Unready {
 fn nothing_to_run(project: &dyn Project, path: &Path) -> Unready {
     let known: Vec<&str> = frameworks::frameworks().iter().map(|f| f.name()).collect();
     let looks =
-        format!("nothing there looks like {}; name the framework with --framework", known.join(" or "));
+        format!("nothing there looks like {}; name the framework with ‹framework›", known.join(" or "));
     let known = follow::unsupported(&Package::read(project));
     let why = format!("no tests were found in {}: {}", path.display(), known.unwrap_or(looks));
     let outcome = RunReport::without_a_run(Cause::Refused, why);

@@ -195,7 +195,7 @@ fn installed(
     let of_deps = |error: DepsError| match error {
         DepsError::Wrong(report) => report,
         DepsError::Refused(outcome) => {
-            let why = outcome.reason.clone().unwrap_or_default().replace("--deps: ", "");
+            let why = outcome.reason.clone().unwrap_or_default().replace("‹deps›: ", "");
             ErrorReport::new(Code::Refused, why).field(package.name.clone())
         }
     };

@@ -11,6 +11,7 @@ use hotcell_sandbox::units::format_duration;
 use hotcell_state::report::printable;
 
 use crate::args::Common;
+use crate::options::in_options;
 use crate::terminal::{log, screen};
 
 /// Maximum number of lines about denials; further ones are only counted.
@@ -23,10 +24,11 @@ pub fn colour() -> bool {
 
 /// Prints one line.
 pub fn say(line: impl fmt::Display) {
-    if log::json::say("info", &line.to_string()) {
+    let line = in_options(&line.to_string());
+    if log::json::say("info", &line) {
         return;
     }
-    let _ = writeln!(io::stderr(), "{}hotcell: {}", screen::begin_line(), printable(&line.to_string()));
+    let _ = writeln!(io::stderr(), "{}hotcell: {}", screen::begin_line(), printable(&line));
 }
 
 fn say_dim(line: &str) {

@@ -9,6 +9,7 @@ use hotcell_testing::{Case, TestReport, Verdict};
 use rmcp::model::ContentBlock;
 use serde_json::{Map, Value, json};
 
+use crate::parameters::in_arguments;
 use crate::reply::without_nulls;
 use crate::text::{barred, excerpt};
 use crate::uri::uri_of_stream;
@@ -236,7 +237,11 @@ fn printed(run: &Run, report: &TestReport, outcome: &mut Map<String, Value>, wor
 
 /// Fields of a report except its cases.
 fn add_report(report: &TestReport, detail: Detail, fields: &mut Map<String, Value>) {
-    let whole = TestReport { cases: Vec::new(), ..report.clone() };
+    let mut whole = TestReport { cases: Vec::new(), ..report.clone() };
+    let suites = whole.suites.iter_mut().flatten().map(|suite| &mut suite.reason);
+    for reason in suites.chain([&mut whole.reason]).flatten() {
+        *reason = in_arguments(reason);
+    }
     let Ok(Value::Object(mut all)) = serde_json::to_value(&whole) else { return };
     all.shift_remove("cases");
     all.insert("outcome".into(), Value::Object(of_outcome(&report.outcome, detail)));
@@ -292,7 +297,7 @@ fn head(run: &Run, report: &TestReport) -> String {
     let mut words = String::new();
     if totals.cases() == 0 {
         // A missing requirement is reported before the missing counts.
-        let why = report.reason.as_deref().map(printable);
+        let why = report.reason.as_deref().map(|why| printable(&in_arguments(why)));
         let (verdict, why) = (report.verdict.words(), why.as_deref().unwrap_or("no tests ran"));
         // A reason that begins with the verdict stands alone.
         let first = verdict.split(':').next().unwrap_or(verdict);
@@ -320,7 +325,7 @@ fn head(run: &Run, report: &TestReport) -> String {
             words.push_str(&format!("the report {what}: do not rely on it\n"));
         }
         if let Some(reason) = &report.reason {
-            words.push_str(&format!("{}\n", printable(reason)));
+            words.push_str(&format!("{}\n", printable(&in_arguments(reason))));
         }
     }
     if report.outcome.cause != Cause::Exited && report.reason != report.outcome.reason {
@@ -330,7 +335,8 @@ fn head(run: &Run, report: &TestReport) -> String {
         let folder = if suite.folder.is_empty() { "." } else { suite.folder.as_str() };
         let counts =
             format!("{} passed, {} failed", suite.totals.passed, suite.totals.failed + suite.totals.errored);
-        let reason = suite.reason.as_deref().map(|why| format!(": {}", printable(why))).unwrap_or_default();
+        let reason = suite.reason.as_deref().map(|why| format!(": {}", printable(&in_arguments(why))));
+        let reason = reason.unwrap_or_default();
         let (folder, what) = (printable(folder), suite.verdict.words());
         words.push_str(&format!("{folder} ({}): {what}, {counts}{reason}\n", suite.framework));
     }

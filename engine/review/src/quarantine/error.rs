@@ -85,7 +85,7 @@ pub enum QuarantineError {
         other: String,
     },
     /// The item has no digest that a release could name.
-    #[error("{id} cannot be released: {why}; --guard report runs it all the same")]
+    #[error("{id} cannot be released: {why}; ‹guard=report› runs it all the same")]
     Unreleasable {
         /// Item.
         id: String,

@@ -129,7 +129,8 @@ pub fn line(layer: Layer, message: &str, facts: &Facts) -> String {
     let (before, why) = message.split_once(LACKS).unwrap_or(("", message));
     let advice = mend(layer, &LayerState::Unavailable(why.to_owned()), facts);
     // This works even without namespaces.
-    let less = if facts::kind(layer).is_some() { "; `--profile landlock-only` runs with less" } else { "" };
+    let less =
+        if facts::kind(layer).is_some() { "; `‹profile=landlock-only›` runs with less" } else { "" };
     let advice = advice.unwrap_or_default();
     format!("{before}{LACKS}{}{TO_MEND}{advice}{less}; see `hotcell doctor`", without_advice(why))
 }
@@ -329,7 +330,7 @@ mod tests {
             line(Layer::UserNs, said, &debian),
             format!(
                 "{said}; to mend it: sudo sysctl -w kernel.unprivileged_userns_clone=1; \
-                 `--profile landlock-only` runs with less; see `hotcell doctor`"
+                 `‹profile=landlock-only›` runs with less; see `hotcell doctor`"
             )
         );
         let cgroup =

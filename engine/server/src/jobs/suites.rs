@@ -140,7 +140,7 @@ pub async fn perform(desk: &RunContext, asked: Asked, current: &Current) -> Test
                 follow(desk, &cancel, &leave, running).await
             }
             Err(Unready::Answered(report)) => *report,
-            Err(Unready::Wrong(report)) => refused(in_words_of_the_tool(&report)),
+            Err(Unready::Wrong(report)) => refused(report.to_string()),
         };
         shown.suite_is_over();
         cpu += Duration::from_micros(report.outcome.usage.cpu_us.unwrap_or(0));
@@ -168,13 +168,6 @@ fn open(request: &TestRequest, workspace: &RunDir, limits: &Limits) -> Result<Op
     let project =
         ProjectFolder::open(&folder).map_err(|error| format!("the project cannot be read: {error}"))?;
     Ok(Opened { found: request.found(&project), folder, _copy: copy })
-}
-
-/// Replaces command-line options in a report by the tool's parameters.
-fn in_words_of_the_tool(report: &ErrorReport) -> String {
-    ["framework", "coverage", "filter"]
-        .iter()
-        .fold(report.to_string(), |words, name| words.replace(&format!("--{name}"), name))
 }
 
 fn over(suite: &Found) -> TestReport {

@@ -303,7 +303,7 @@ pub fn inside(mut report: TestReport, host: &Path) -> TestReport {
     }
     let host = host.to_string_lossy();
     for reason in [&mut report.reason, &mut report.outcome.reason].into_iter().flatten() {
-        *reason = reason.replace(host.as_ref(), PROJECT).replace("--framework", "framework");
+        *reason = reason.replace(host.as_ref(), PROJECT);
     }
     report
 }

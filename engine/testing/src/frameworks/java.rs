@@ -52,12 +52,12 @@ impl Framework for Junit {
         let unsupported = |option, hint| Err(CommandError::Unsupported { framework: "junit", option, hint });
         if selection.jobs.is_some() {
             return unsupported(
-                "--jobs",
+                "‹jobs›",
                 "leave it out: how many run at once is for the project's build to say",
             );
         }
         if selection.fail_fast {
-            return unsupported("--fail-fast", "leave it out: JUnit runs all tests");
+            return unsupported("‹fail_fast›", "leave it out: JUnit runs all tests");
         }
         let words = [
             "java".to_owned(),

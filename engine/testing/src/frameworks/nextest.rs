@@ -219,7 +219,7 @@ impl Framework for Nextest {
 
     fn install(&self, what: &str, _: &str) -> Option<String> {
         (what == PROGRAM).then(|| {
-            "cargo-nextest is not installed: cargo install --locked cargo-nextest (0.9.118 or newer); or choose --framework cargo"
+            "cargo-nextest is not installed: cargo install --locked cargo-nextest (0.9.118 or newer); or choose ‹framework=cargo›"
                 .to_owned()
         })
     }

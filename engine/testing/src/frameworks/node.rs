@@ -285,7 +285,7 @@ impl Framework for Runner {
         if selection.jobs.is_some() {
             return Err(CommandError::Unsupported {
                 framework: self.name,
-                option: "--jobs",
+                option: "‹jobs›",
                 hint: "leave it out: tests run one after the other",
             });
         }

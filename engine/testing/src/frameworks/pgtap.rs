@@ -54,14 +54,14 @@ impl Framework for PgTap {
     fn command(&self, selection: &Selection, project: &dyn Project) -> Result<Command, CommandError> {
         let unsupported = |option, hint| Err(CommandError::Unsupported { framework: "pgtap", option, hint });
         if selection.jobs.is_some() {
-            return unsupported("--jobs", "leave it out: files run one after the other");
+            return unsupported("‹jobs›", "leave it out: files run one after the other");
         }
         // The tests of a file are one program, so the file of an id is the smallest unit.
         let filter = selection.filter.as_deref().unwrap_or_default();
         let file =
             filter.split("::").next().unwrap_or_default().trim_start_matches("./").trim_end_matches('/');
         if !filter.is_empty() && !project.has(file) {
-            return unsupported("--filter by name", "name a file or a folder of the project");
+            return unsupported("‹filter› by name", "name a file or a folder of the project");
         }
         let words = [
             "sh".to_owned(),

@@ -140,7 +140,7 @@ impl Printer {
         if by_name && !by_path && !selects {
             return Err(CommandError::Unsupported {
                 framework: self.name,
-                option: "--filter by name",
+                option: "‹filter› by name",
                 hint: "name a file of the project: it has no option for names",
             });
         }
@@ -156,7 +156,7 @@ impl Printer {
         if is_folder && own {
             return Err(CommandError::Unsupported {
                 framework: self.name,
-                option: "--filter with a folder",
+                option: "‹filter› with a folder",
                 hint: "name a file: the script test starts a program of the project's",
             });
         }
@@ -214,7 +214,7 @@ impl Framework for Printer {
         if selection.jobs.is_some() {
             return Err(CommandError::Unsupported {
                 framework: self.name,
-                option: "--jobs",
+                option: "‹jobs›",
                 hint: "leave it out: the project's settings decide",
             });
         }

@@ -237,7 +237,7 @@ fn filter_is_id_path_or_expression() {
     let refused = framework("pgtap").unwrap().command(&part, &project);
     assert!(matches!(refused, Err(CommandError::Unsupported { .. })));
     let refused = framework("unittest").unwrap().command(&jobs, &project);
-    assert!(matches!(refused, Err(CommandError::Unsupported { option: "--jobs", .. })));
+    assert!(matches!(refused, Err(CommandError::Unsupported { option: "‹jobs›", .. })));
     assert!(framework("nothing").is_none());
 }
 

@@ -65,7 +65,7 @@ impl Framework for Unittest {
         if selection.jobs.is_some() {
             return Err(CommandError::Unsupported {
                 framework: "unittest",
-                option: "--jobs",
+                option: "‹jobs›",
                 hint: "leave it out: unittest runs one test at a time",
             });
         }

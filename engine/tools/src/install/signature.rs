@@ -35,12 +35,12 @@ pub enum SignatureError {
     },
     /// Such a key does not sign files.
     #[error(
-        "a key in cosign's form signs artifacts of a registry, and its signatures lie there: add oci://… without --signature; files and URLs are signed with minisign"
+        "a key in cosign's form signs artifacts of a registry, and its signatures lie there: add oci://… without ‹signature›; files and URLs are signed with minisign"
     )]
     NotHere,
     /// There is no signature.
     #[error(
-        "a key is named, and there is no signature: it lies beside NAME.wasm as NAME.wasm.minisig, or name it with --signature FILE"
+        "a key is named, and there is no signature: it lies beside NAME.wasm as NAME.wasm.minisig, or name it with ‹signature=FILE›"
     )]
     Missing,
     /// The signature is not valid.

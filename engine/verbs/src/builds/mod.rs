@@ -54,7 +54,7 @@ pub fn bind(place: &Path, inside: &Path, disk: Bytes) -> Option<Bind> {
         }),
         Ok(bytes) => {
             tracing::warn!(
-                "what was compiled before has {bytes} bytes and is not used: --max-disk is less than {QUOTA_DIVISOR} times that"
+                "what was compiled before has {bytes} bytes and is not used: ‹max_disk› is less than {QUOTA_DIVISOR} times that"
             );
             None
         }

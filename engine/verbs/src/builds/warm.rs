@@ -184,7 +184,7 @@ impl Warm {
             // Whatever is too much began small: the next one begins anew.
             self.remove_but(None);
             tracing::warn!(
-                "the cache {} is not kept, and begins anew: {error}; raise --max-disk",
+                "the cache {} is not kept, and begins anew: {error}; raise ‹max_disk›",
                 self.name.name
             );
         }

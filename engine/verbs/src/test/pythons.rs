@@ -6,7 +6,7 @@ use hotcell_state::report::{Code, ErrorReport};
 use hotcell_toolchain::{self as toolchain, Python, PythonVersion, Surroundings};
 
 /// The option.
-const OPTION: &str = "--python";
+const KEY: &str = "python";
 /// Maximum number of installed versions that an error names.
 const MAX_VERSIONS: usize = 12;
 
@@ -28,7 +28,7 @@ impl Interpreter {
         let asked = self.version.as_ref()?;
         let ran = PythonVersion::read(said)?;
         (!ran.numbers.starts_with(&asked.numbers) && !asked.numbers.starts_with(&ran.numbers))
-            .then(|| format!("--python asked for {}, and {said} ran", self.name))
+            .then(|| format!("‹python› asked for {}, and {said} ran", self.name))
     }
 }
 
@@ -42,7 +42,7 @@ pub fn choose(asked: &[String], around: &Surroundings, deps: bool) -> Result<Vec
     let mut installed: Option<Vec<Python>> = None;
     for name in asked {
         if chosen.iter().any(|other| other.name == *name) {
-            return Err(wrong(format!("{OPTION} names {name} twice"), "name each once"));
+            return Err(wrong(format!("‹{KEY}› names {name} twice"), "name each once"));
         }
         chosen.push(if name.contains('/') || name.starts_with('.') {
             by_path(name, around)?
@@ -54,7 +54,7 @@ pub fn choose(asked: &[String], around: &Surroundings, deps: bool) -> Result<Vec
 }
 
 fn wrong(why: String, hint: impl Into<String>) -> ErrorReport {
-    ErrorReport::new(Code::InvalidValue, why).field(OPTION).hint(hint)
+    ErrorReport::new(Code::InvalidValue, why).parameter(KEY).hint(hint)
 }
 
 /// An interpreter, or the folder of an environment or installation that has one.
@@ -63,7 +63,7 @@ fn by_path(name: &str, around: &Surroundings) -> Result<Interpreter, ErrorReport
     let candidates = [path.clone(), path.join("bin/python3"), path.join("bin/python")];
     let Some(program) = candidates.into_iter().find(|file| file.is_file()) else {
         return Err(wrong(
-            format!("{OPTION} {name}: there is no interpreter"),
+            format!("‹{KEY}={name}›: there is no interpreter"),
             "name an interpreter, or a folder that has bin/python3",
         ));
     };
@@ -79,7 +79,7 @@ fn by_version(
 ) -> Result<Interpreter, ErrorReport> {
     let Some(asked) = PythonVersion::read(name) else {
         return Err(wrong(
-            format!("{OPTION} {name}: that is no version of Python"),
+            format!("‹{KEY}={name}›: that is no version of Python"),
             "versions look like 3.12, 3.12.1 or pypy3.10; a path has a slash in it, as ./venv312",
         ));
     };
@@ -99,20 +99,19 @@ fn by_version(
             version.map_or_else(|| "another Python".to_owned(), |version| format!("Python {version}"));
         return Err(wrong(
             format!(
-                "{OPTION} {name}: the project's packages are installed in {}, which is of {version}, and {} has none of them",
+                "‹{KEY}={name}›: the project's packages are installed in {}, which is of {version}, and {} has none of them",
                 folder.display(),
                 found.program.display()
             ),
-            "add --deps, which installs what a lock file names for each Python, or name environments: --python .venv,./venv312",
+            "add ‹deps›, which installs what a lock file names for each Python, or name environments: ‹python=.venv,./venv312›",
         ));
     }
     Ok(Interpreter { name: name.to_owned(), version: Some(asked), program: Some(found.program.clone()) })
 }
 
 fn missing(name: &str, asked: &PythonVersion, installed: &[Python]) -> ErrorReport {
-    let why = format!(
-        "{OPTION} {name}: there is no such Python on PATH or among those of pyenv, asdf, mise and uv"
-    );
+    let why =
+        format!("‹{KEY}={name}›: there is no such Python on PATH or among those of pyenv, asdf, mise and uv");
     let Some(near) = asked.nearest(installed) else {
         return wrong(
             why,
@@ -238,7 +237,7 @@ mod tests {
         for (list, deps, want) in [
             ("3.11", false, Ok(vec!["(its own)"])),
             ("3.11.2", false, Ok(vec!["(its own)"])),
-            ("3.13", false, Err("add --deps")),
+            ("3.13", false, Err("add ‹deps›")),
             ("3.11", true, Ok(vec!["bin/python3.11"])),
             ("3.13", true, Ok(vec![".pyenv/versions/3.13.0/bin/python3"])),
             (".venv", false, Ok(vec!["p/.venv/bin/python3"])),

@@ -84,10 +84,10 @@ impl Beside {
     /// A sentence that says why this confinement cannot hold services.
     pub fn wrap(&self, policy: &mut Policy) -> Result<(), String> {
         if policy.shape.confinement == Confinement::LandlockOnly {
-            return Err("--service and --before need a network and processes of the sandbox's own, which the profile landlock-only has not: take another profile".to_owned());
+            return Err("‹service› and ‹before› need a network and processes of the sandbox's own, which the profile landlock-only has not: take another profile".to_owned());
         }
         if policy.shape.network == Network::Off && !self.services.is_empty() {
-            return Err("--service needs the sandbox's loopback, which --network off and the profile strict take away: use --network none".to_owned());
+            return Err("‹service› needs the sandbox's loopback, which ‹network=off› and the profile strict take away: use ‹network=none›".to_owned());
         }
         let mut words: Vec<OsString> = vec![
             "/bin/sh".into(),
@@ -191,7 +191,7 @@ mod tests {
         let beside = Beside { services: vec![Service::Redis], ..Beside::default() };
         let mut off = policy();
         off.shape.network = Network::Off;
-        assert!(beside.wrap(&mut off).unwrap_err().contains("--network off"));
+        assert!(beside.wrap(&mut off).unwrap_err().contains("‹network=off›"));
         let mut landlock = policy();
         landlock.shape.confinement = Confinement::LandlockOnly;
         assert!(beside.wrap(&mut landlock).unwrap_err().contains("landlock-only"));

@@ -13,10 +13,10 @@ use super::{Beside, PreparedTest};
 const THESE: &str = "pytest, unittest, jest, cargo, go and gtest have it";
 
 /// Error for a framework that lacks such an option.
-pub fn unsplit(framework: &str, option: &str) -> ErrorReport {
+pub fn unsplit(framework: &str, key: &str) -> ErrorReport {
     let why =
-        format!("{framework} cannot say which tests there are without running them, so it has no {option}");
-    ErrorReport::new(Code::InvalidValue, why).field(option).hint(format!("leave it out; {THESE}"))
+        format!("{framework} cannot say which tests there are without running them, so it has no ‹{key}›");
+    ErrorReport::new(Code::InvalidValue, why).parameter(key).hint(format!("leave it out; {THESE}"))
 }
 
 impl PreparedTest {
@@ -79,7 +79,7 @@ impl PreparedTest {
     ) -> Result<Listed, Box<TestReport>> {
         let command = self.with_project(|project| chosen::listing(self.framework, &self.selection, project));
         let Some(mut command) = command.flatten() else {
-            let why = unsplit(self.framework.name(), "--list").to_string();
+            let why = unsplit(self.framework.name(), "list").to_string();
             let outcome = hotcell_report::RunReport::without_a_run(hotcell_sandbox::Cause::Refused, why);
             return Err(Box::new(TestReport::without_a_run(self.framework.name(), Vec::new(), outcome)));
         };

@@ -14,6 +14,7 @@ use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::registry::LookupSpan;
 
 use super::MAX_LINE_CHARS;
+use crate::options::in_options;
 
 /// Target of events that may contain data sent by a caller, or messages of a program or plugin.
 const CONTENTS: &str = "hotcell_contents";
@@ -61,7 +62,7 @@ fn line(time: &str, level: &str, target: &str, fields: Map<String, Value>) -> St
 }
 
 fn shortened(text: &str) -> String {
-    text.chars().take(MAX_LINE_CHARS).collect()
+    in_options(text).chars().take(MAX_LINE_CHARS).collect()
 }
 
 /// Formats events as `{"time":…,"level":…,"target":…,"message":…}`.

@@ -14,6 +14,7 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::args::{Common, LogFormat};
+use crate::options::in_options;
 use crate::terminal::screen;
 use hotcell_state::report::printable;
 
@@ -74,7 +75,7 @@ where
             Level::DEBUG => "debug",
             Level::TRACE => "trace",
         };
-        let shown: String = printable(&fields.fields).chars().take(MAX_LINE_CHARS).collect();
+        let shown: String = printable(&in_options(&fields.fields)).chars().take(MAX_LINE_CHARS).collect();
         writeln!(out, "{}hotcell: {word}: {shown}", screen::begin_line())
     }
 }

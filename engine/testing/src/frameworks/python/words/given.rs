@@ -247,7 +247,7 @@ pub fn followed(words: Option<&Words>, runner: Runner, selection: &Selection) ->
     });
     if let Some(again) = again.filter(|_| selection.filter.is_none()) {
         notes.push(format!(
-            "{source} starts the same tests again, as `{}`: they ran once; --python 3.11,3.12 runs them with several Pythons",
+            "{source} starts the same tests again, as `{}`: they ran once; ‹python=3.11,3.12› runs them with several Pythons",
             text_of(&again.words)
         ));
     }
