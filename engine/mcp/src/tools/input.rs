@@ -135,23 +135,9 @@ pub struct QuarantineRequest {
     pub reason: String,
 }
 
-/// Arguments of `run_code`.
+/// Arguments of each tool that starts a run. They stand in the tools' own, which refuse unknown names by their schemas.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RunCode {
-    /// Language of the source; sql is SQLite's.
-    pub language: Language,
-    /// The source.
-    pub code: String,
-    /// Further files beside it.
-    #[serde(default)]
-    pub files: Vec<File>,
-    /// Standard input, at most 1 MiB.
-    #[serde(default)]
-    pub stdin: String,
-    /// The program's arguments.
-    #[serde(default)]
-    pub args: Vec<String>,
+pub struct RunArguments {
     /// One of the operator's images, in place of the host's programs.
     #[serde(default)]
     pub image: Option<String>,
@@ -175,9 +161,31 @@ pub struct RunCode {
     pub idempotency_key: Option<String>,
 }
 
+/// Arguments of `run_code`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(extend("additionalProperties" = false))]
+pub struct RunCode {
+    /// Language of the source; sql is SQLite's.
+    pub language: Language,
+    /// The source.
+    pub code: String,
+    /// Further files beside it.
+    #[serde(default)]
+    pub files: Vec<File>,
+    /// Standard input, at most 1 MiB.
+    #[serde(default)]
+    pub stdin: String,
+    /// The program's arguments.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// Arguments of each run.
+    #[serde(flatten)]
+    pub run: RunArguments,
+}
+
 /// Arguments of `run_command`.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[schemars(extend("additionalProperties" = false))]
 pub struct RunCommand {
     /// The program and its arguments.
     #[schemars(length(min = 1))]
@@ -197,32 +205,14 @@ pub struct RunCommand {
     /// Standard input, at most 1 MiB.
     #[serde(default)]
     pub stdin: String,
-    /// One of the operator's images, in place of the host's programs.
-    #[serde(default)]
-    pub image: Option<String>,
-    /// Hosts to reach, each HOST:PORT. A person has to approve first.
-    #[serde(default)]
-    #[schemars(length(max = 16))]
-    pub network: Vec<String>,
-    /// At most the operator's, which are the default.
-    #[serde(default)]
-    pub limits: AskedLimits,
-    /// Time to wait for the end, by default 25000; the run goes on after it.
-    #[serde(default)]
-    #[schemars(range(max = 600_000))]
-    pub wait_ms: Option<u64>,
-    /// Also layers, mounts, times, passed tests.
-    #[serde(default)]
-    pub verbose: bool,
-    /// A second call with it returns the same run.
-    #[serde(default)]
-    #[schemars(length(min = 1, max = 128))]
-    pub idempotency_key: Option<String>,
+    /// Arguments of each run.
+    #[serde(flatten)]
+    pub run: RunArguments,
 }
 
 /// Arguments of `run_tests`.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[schemars(extend("additionalProperties" = false))]
 pub struct RunTests {
     /// The project: this or files.
     #[serde(default)]
@@ -245,27 +235,9 @@ pub struct RunTests {
     /// Measure which lines the tests run.
     #[serde(default)]
     pub coverage: bool,
-    /// One of the operator's images, in place of the host's programs.
-    #[serde(default)]
-    pub image: Option<String>,
-    /// Hosts to reach, each HOST:PORT. A person has to approve first.
-    #[serde(default)]
-    #[schemars(length(max = 16))]
-    pub network: Vec<String>,
-    /// At most the operator's, which are the default.
-    #[serde(default)]
-    pub limits: AskedLimits,
-    /// Time to wait for the end, by default 25000; the run goes on after it.
-    #[serde(default)]
-    #[schemars(range(max = 600_000))]
-    pub wait_ms: Option<u64>,
-    /// Also layers, mounts, times, passed tests.
-    #[serde(default)]
-    pub verbose: bool,
-    /// A second call with it returns the same run.
-    #[serde(default)]
-    #[schemars(length(min = 1, max = 128))]
-    pub idempotency_key: Option<String>,
+    /// Arguments of each run.
+    #[serde(flatten)]
+    pub run: RunArguments,
 }
 
 /// Arguments of `run_status`.

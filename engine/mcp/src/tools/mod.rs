@@ -339,11 +339,11 @@ pub(crate) fn understood(name: &str, arguments: JsonObject) -> Result<(), ErrorR
             parse::<input::RunCode>(arguments).and_then(|asked| input::files(asked.files).map(drop))
         }
         "run_command" => parse::<input::RunCommand>(arguments).and_then(|asked| {
-            hotcell_server::network_requests::hosts(&asked.network, &hotcell_egress::AllowList::default())
+            hotcell_server::network_requests::hosts(&asked.run.network, &hotcell_egress::AllowList::default())
                 .map(drop)
         }),
         "run_tests" => parse::<input::RunTests>(arguments).and_then(|asked| {
-            hotcell_server::network_requests::hosts(&asked.network, &hotcell_egress::AllowList::default())
+            hotcell_server::network_requests::hosts(&asked.run.network, &hotcell_egress::AllowList::default())
                 .map(drop)
         }),
         "run_output" => parse::<input::RunOutput>(arguments).map(drop),

@@ -36,8 +36,8 @@ pub async fn code(live: &Live, caller: &Caller, arguments: JsonObject, listener:
     let content = content(arguments.get("idempotency_key").is_some(), "run_code", &arguments);
     let call = sent(&arguments);
     let asked: input::RunCode = parse(arguments)?;
-    let waits = Waits::of(live, asked.wait_ms, asked.verbose)?;
-    let hosts = hosts(&asked.network, &live.configuration().hosts())?;
+    let waits = Waits::of(live, &asked.run)?;
+    let hosts = hosts(&asked.run.network, &live.configuration().hosts())?;
     let language = Language::from(asked.language);
     let mut files = input::files(asked.files)?;
     let code = asked.code.into_bytes();
@@ -51,10 +51,11 @@ pub async fn code(live: &Live, caller: &Caller, arguments: JsonObject, listener:
         blocking(move || live.workspaces().temporary(&files).map(RunDir::Temporary)).await?
     };
     let mut request = CommandRequest::of_source(language, (name, code.clone()), asked.args, workspace);
-    (request.stdin, request.limits, request.image) = (asked.stdin.into_bytes(), asked.limits, asked.image);
+    (request.stdin, request.limits, request.image) =
+        (asked.stdin.into_bytes(), asked.run.limits, asked.run.image);
     let may_fetch = speaks_of_hosts(&String::from_utf8_lossy(&code));
     let ask = Ask { tool: "run_code", hosts, call, workspace_id: None, may_fetch, imports, scratch: true };
-    start(live, caller, request, (asked.idempotency_key, content), waits, listener, ask).await
+    start(live, caller, request, (asked.run.idempotency_key, content), waits, listener, ask).await
 }
 
 pub async fn command(live: &Live, caller: &Caller, arguments: JsonObject, listener: &Listener) -> Answered {
@@ -62,8 +63,8 @@ pub async fn command(live: &Live, caller: &Caller, arguments: JsonObject, listen
     let content = content(arguments.get("idempotency_key").is_some(), "run_command", &arguments);
     let call = sent(&arguments);
     let asked: input::RunCommand = parse(arguments)?;
-    let waits = Waits::of(live, asked.wait_ms, asked.verbose)?;
-    let hosts = hosts(&asked.network, &live.configuration().hosts())?;
+    let waits = Waits::of(live, &asked.run)?;
+    let hosts = hosts(&asked.run.network, &live.configuration().hosts())?;
     let keep = kept(asked.keep, asked.diff, asked.workspace_id.as_deref())?;
     let workspace = match asked.workspace_id.clone() {
         Some(id) => {
@@ -74,13 +75,13 @@ pub async fn command(live: &Live, caller: &Caller, arguments: JsonObject, listen
     };
     let request = CommandRequest {
         source: None,
-        image: asked.image,
+        image: asked.run.image,
         argv: asked.argv,
         workspace,
         keep,
         env: asked.env.into_iter().collect(),
         stdin: asked.stdin.into_bytes(),
-        limits: asked.limits,
+        limits: asked.run.limits,
         network: None,
         approved: None,
     };
@@ -95,7 +96,7 @@ pub async fn command(live: &Live, caller: &Caller, arguments: JsonObject, listen
         imports: Vec::new(),
         scratch: false,
     };
-    start(live, caller, request, (asked.idempotency_key, content), waits, listener, ask).await
+    start(live, caller, request, (asked.run.idempotency_key, content), waits, listener, ask).await
 }
 
 pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener: &Listener) -> Answered {
@@ -103,14 +104,14 @@ pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener
     let content = content(arguments.get("idempotency_key").is_some(), "run_tests", &arguments);
     let call = sent(&arguments);
     let asked: input::RunTests = parse(arguments)?;
-    let waits = Waits::of(live, asked.wait_ms, asked.verbose)?;
-    let hosts = hosts(&asked.network, &live.configuration().hosts())?;
+    let waits = Waits::of(live, &asked.run)?;
+    let hosts = hosts(&asked.run.network, &live.configuration().hosts())?;
     let files = input::files(asked.files)?;
     if asked.workspace_id.is_some() != files.is_empty() {
         return Err(one_of("workspace_id", "files"));
     }
     let keep = kept(asked.keep, asked.diff, asked.workspace_id.as_deref())?;
-    let (held, owner, key) = (live.clone(), caller.clone(), asked.idempotency_key);
+    let (held, owner, key) = (live.clone(), caller.clone(), asked.run.idempotency_key);
     let named = hosts.as_ref().map(ToString::to_string);
     let work = blocking(move || {
         let workspace = match &asked.workspace_id {
@@ -134,8 +135,8 @@ pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener
             framework: asked.framework,
             filter: asked.filter,
             coverage: asked.coverage,
-            image: asked.image,
-            limits: asked.limits,
+            image: asked.run.image,
+            limits: asked.run.limits,
             approved: approved.clone(),
         };
         let prepared = request.into_work(&held, &owner)?;
@@ -190,12 +191,12 @@ struct Waits {
 
 impl Waits {
     /// Values of the caller, or the operator's defaults.
-    fn of(live: &Live, wait_ms: Option<u64>, verbose: bool) -> Result<Self, ErrorReport> {
-        let patience = match wait_ms {
+    fn of(live: &Live, asked: &input::RunArguments) -> Result<Self, ErrorReport> {
+        let patience = match asked.wait_ms {
             Some(asked) => patience(asked)?,
             None => live.configuration().default_wait(),
         };
-        Ok(Self { patience, detail: Detail::of(verbose) })
+        Ok(Self { patience, detail: Detail::of(asked.verbose) })
     }
 }
 
