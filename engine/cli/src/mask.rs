@@ -1,5 +1,5 @@
 //! The option `--mask`: hides the values of variables in everything that hotcell itself writes. A program can
-//! print a value in another form, so this keeps a log tidy but is no protection against the authors of the
+//! print a value in another form, so this keeps a log tidy but is not protection against the authors of the
 //! tests.
 
 use std::borrow::Cow;

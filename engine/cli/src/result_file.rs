@@ -33,7 +33,7 @@ pub struct ResultFile {
     named: PathBuf,
     file: File,
     before: Before,
-    /// Nothing for what is no regular file.
+    /// Nothing for what is not a regular file.
     place: Option<Place>,
 }
 

@@ -180,7 +180,7 @@ fn paths(form: Form, word: &OsStr, cwd: &Path) -> Vec<PathBuf> {
 
 /// Checks every path that was typed; those of defaults are not.
 ///
-/// The project of `run` and `test` counts as a clone also where it is no repository.
+/// The project of `run` and `test` counts as a clone also where it is not a repository.
 ///
 /// # Errors
 /// The first path that a link leads out of its clone, with the option.

@@ -52,7 +52,7 @@ impl Answer {
     }
 }
 
-/// Tools of a page, and the cursor of the next one; `None` for what is no list of tools. A definition that lacks what the protocol asks for, such as a
+/// Tools of a page, and the cursor of the next one; `None` for what is not a list of tools. A definition that lacks what the protocol asks for, such as a
 /// schema, is taken as it is: one odd tool must not hide the others.
 pub(crate) fn page(mut result: Value) -> Option<(Vec<Tool>, Option<String>)> {
     let next = result.get("nextCursor").and_then(Value::as_str).map(str::to_owned);

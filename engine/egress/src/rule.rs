@@ -57,7 +57,7 @@ const MAX_RELAYS: usize = 24;
 /// Names that mean the sandbox itself.
 const OWN_NAMES: [&str; 4] = ["localhost", "sandbox", "ip6-localhost", "ip6-loopback"];
 
-/// Why a text is no rule.
+/// Why a text is not a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{rule:?}: {why}")]
 pub struct RuleError {

@@ -99,7 +99,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
             return Some(Err(Box::new((ErrorData::invalid_request(why, None), None))));
         }
         let text = line.strip_suffix(b"\r").unwrap_or(&line);
-        // A byte order mark is no JSON, and some clients write one before what they say first.
+        // A byte order mark is not JSON, and some clients write one before what they say first.
         let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text).trim_ascii();
         let read = || {
             values::check(text).map_err(|error| Box::new((error, None)))?;

@@ -35,7 +35,7 @@ pub type Accepted = BTreeMap<String, String>;
 pub struct Checked {
     /// The line without held tools; `None` when nothing is held: the line passes as it is.
     pub replaced: Option<Vec<u8>>,
-    /// Tools that the line lists, by name; empty for a line that is no list of tools.
+    /// Tools that the line lists, by name; empty for a line that is not a list of tools.
     pub offered: BTreeMap<String, Offered>,
     /// Names of the tools that were held back.
     pub held: Vec<String>,
@@ -186,7 +186,7 @@ mod tests {
         let accepted = accept(&line);
         assert_eq!(accepted.len(), 2);
         assert_eq!(check(&line, Some(&accepted)).replaced, None);
-        // Another order of keys is no change, and other lines list no tools.
+        // Another order of keys is not a change, and other lines list no tools.
         let other = br#"{"id":2,"result":{"tools":[{"description":"A","name":"a"}]},"jsonrpc":"2.0"}"#;
         assert_eq!(check(other, Some(&accepted)).held, Vec::<String>::new());
         for line in [&b"not JSON\n"[..], b"{}\n", b"[]\n", b"{\"result\":{\"tools\":{}}}\n", b"\xff\n", b""] {

@@ -25,7 +25,7 @@ use crate::uri::{decoded, encoded};
 
 /// Beginning of the URIs.
 const PREFIX: &str = "hotcell://plugins/";
-/// Maximum size of a resource that is no text, in bytes.
+/// Maximum size of a resource that is not text, in bytes.
 const MAX_RESOURCE_BYTES: usize = 1 << 20;
 /// Time limit for a plugin's list, so that one that hangs does not hold up the list of all.
 const LIST_TIMEOUT: Duration = Duration::from_secs(3);

@@ -216,7 +216,7 @@ fn read(dir: &Dir, name: &str, private: bool) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes a file whole under its name, which appears with all bytes or not at all; an existing one is left as it is, and with `keep` that is no error.
+/// Writes a file whole under its name, which appears with all bytes or not at all; an existing one is left as it is, and with `keep` that is not an error.
 pub(crate) fn write_new(dir: &Dir, name: &str, bytes: &[u8], keep: bool) -> io::Result<()> {
     let unique = hotcell_state::ids::random_hex(8).map_err(io::Error::other)?;
     let temporary = format!(".{unique}.new");

@@ -583,7 +583,7 @@ fn end(status: Option<i32>, verdict: Option<Cause>, oom: bool) -> (Cause, Option
     let cause = match signal {
         // Killed by the OOM killer before a sample showed it.
         nix::libc::SIGKILL if oom => Cause::MemoryLimit,
-        // The limit of one process backs up the sum's. The signal alone is no proof, since any process can
+        // The limit of one process backs up the sum's. The signal alone is not proof, since any process can
         // send it.
         nix::libc::SIGXCPU if verdict == Some(Cause::CpuLimit) => Cause::CpuLimit,
         _ => Cause::Signaled,

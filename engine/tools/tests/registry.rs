@@ -189,7 +189,7 @@ fn published_component_verifies_by_signature() {
         assert_eq!(check(&got, &key), Ok(()));
     }
     assert!(check(&got, &other).unwrap_err().contains("another key"));
-    // Of another artifact it is no signature, whatever its tag is.
+    // Of another artifact it is not a signature, whatever its tag is.
     let digest = got.pinned.rsplit_once("sha256:").unwrap().1.to_owned();
     let newer = registry.push("some/tool:two", &[(WASM, b"newer")]);
     let payload = private.sign("a.org/x", &digest).unwrap();

@@ -28,7 +28,7 @@ pub const SCHEMA: &str = "hotcell.cache/1";
 /// Kinds that are a folder with an entry for each thing that is kept.
 const FOLDERS: [(&str, &str); 4] =
     [("deps", "deps"), ("builds", "builds"), ("warm", WARM), ("components", "tools/compiled")];
-/// The key of the compiled components: it is no entry, and the others are nothing without it.
+/// The key of the compiled components: it is not an entry, and the others are nothing without it.
 const KEY: &str = "key";
 const READINGS: &str = "readings";
 

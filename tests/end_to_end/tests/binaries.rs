@@ -104,7 +104,7 @@ fn unallowable_binary_is_explained() {
         assert!(!ended.code(125).stderr.contains("allow-binary"), "{ended:#?}");
         approvals(user, &["allow-binary", so]).code(0);
         run(user, &[project, "--", "perl", "run.pl"]).code(125).says("perl");
-        // Where two persons decide it is no word of one.
+        // Where two persons decide it is not a word of one.
         let config = user.make_folder("home/.config/hotcell").join("config.toml");
         std::fs::write(&config, "[quarantine]\ntwo_persons = true\n").unwrap();
         approvals(user, &["allow-binary", so]).code(125).says("two persons");

@@ -55,7 +55,7 @@ fn init_asks_for_each_client_on_a_terminal() {
         assert!(shown.contains("add hotcell to Codex? [y/N]"), "{shown}");
         assert_eq!(user.path("home/.codex/config.toml").exists(), want, "{typed:?}: {shown}");
     }
-    // A client that starts hotcell already is no question.
+    // A client that starts hotcell already is not a question.
     let shown = user.hotcell(["init"]).typed_in_a_terminal("");
     assert!(!shown.contains('?') && shown.contains("Codex           starts hotcell"), "{shown}");
 }

@@ -238,7 +238,7 @@ impl Pins {
         Ok(Self { folder, name, accepted, offered, is_new, written: None, is_dirty: false, told })
     }
 
-    /// Looks at a line of the server; returns the line that the client gets. A line that is not JSON is no message of the protocol, and is shown
+    /// Looks at a line of the server; returns the line that the client gets. A line that is not JSON is not a message of the protocol, and is shown
     /// on standard error in its place.
     pub fn pass(&mut self, line: Vec<u8>) -> Vec<u8> {
         if serde_json::from_slice::<serde::de::IgnoredAny>(&line).is_err() {

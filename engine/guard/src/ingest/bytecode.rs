@@ -186,7 +186,7 @@ impl<'a> Marshal<'a> {
         self.value(depth + 1)?;
         let consts = self.value(depth + 1)?;
         let names = self.value(depth + 1)?;
-        // Local names, file, own name; then a line, and its tables.
+        // Names of variables, the file, its own name; then the number of its first line, and its tables.
         for _ in 0..5 {
             self.value(depth + 1)?;
         }

@@ -37,7 +37,7 @@ pub(super) fn method(receiver: &Value, name: &str, args: &[Value]) -> Option<Val
         (_, "swapcase") => keep(same(receiver, &swapcase(receiver.as_text()?))),
         (_, "ljust" | "rjust" | "center" | "zfill") => {
             let text = receiver.as_text()?;
-            // Wider ones have blanks or zeros beside it, which is no longer a name.
+            // A wider text has blanks or zeros beside the name, so it is no longer one.
             let is_short =
                 usize::try_from(args.first()?.as_int()?).is_ok_and(|width| width > text.chars().count());
             if is_short { None } else { keep(receiver.clone()) }

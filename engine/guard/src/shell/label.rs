@@ -13,7 +13,7 @@ pub(super) struct Labels {
 }
 
 impl Labels {
-    /// Bytes of a line, which has text and is no comment, that are a pattern of `case`.
+    /// Bytes of a line, which has text and is not a comment, that are a pattern of `case`.
     pub(super) fn of(&mut self, code: &str) -> Range<usize> {
         let code = uncommented(code);
         let first = code.split_whitespace().next().unwrap_or_default();

@@ -240,7 +240,7 @@ impl Shell<'_, '_> {
             } else {
                 vec![("stdin".into(), stdin.clone())]
             };
-        // `NAME=$(…)`, where only lines are read, is no name that is put together.
+        // `NAME=$(…)`, where only lines are read, is not a name that is put together.
         let named = argv.first().filter(|_| !command.is_some_and(pattern::is_assignment));
         kwargs.extend(named.map(|first| ("command_name".into(), first.clone())));
         let names = [full, "<any>".into()];

@@ -119,7 +119,7 @@ fn here(text: &str) -> (Option<Body>, usize) {
     let length = rest.bytes().take_while(|byte| !b" \t\n;|&<>()`".contains(byte)).count();
     let word = &rest[..length];
     let end: String = word.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
-    // `1 << 2` is no here-document.
+    // `1 << 2` is not a here-document.
     let is_word = end.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     match is_word {
         true => (Some(Body { end, tabs }), begin + spaces + length),

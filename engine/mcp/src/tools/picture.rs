@@ -13,7 +13,7 @@ use super::{input, parse, shown};
 
 /// Maximum size of a picture, in bytes. In base64 it stays below what clients take in one message.
 const MAX_PICTURE_BYTES: usize = 1 << 20;
-/// Maximum length of a side, in points: models take no more, and what unpacks to more is no plot.
+/// Maximum length of a side, in points: models take no more, and what unpacks to more is not a plot.
 const MAX_SIDE_LEN: u32 = 8_000;
 
 /// Whether a picture is shown, and why not.

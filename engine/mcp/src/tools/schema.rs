@@ -101,7 +101,7 @@ pub(super) fn simplify(schema: &mut Value) {
     });
 }
 
-/// Leaves out defaults that say nothing, such as `{}`: frameworks that make classes of schemas warn of one that is no object of the
+/// Leaves out defaults that say nothing, such as `{}`: frameworks that make classes of schemas warn of one that is not an object of the
 /// class.
 pub(super) fn without_empty_defaults(mut schema: Value) -> Value {
     each(&mut schema, &mut |fields| {

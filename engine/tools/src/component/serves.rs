@@ -65,7 +65,7 @@ impl Served {
     }
 }
 
-/// Whether a function serves something and is no tool.
+/// Whether a function serves something and is not a tool.
 #[must_use]
 pub fn is_served(path: &str) -> bool {
     Served::of(path).is_some()

@@ -72,7 +72,7 @@ pub trait Blobs {
     /// expected resource, `None` for any. Without an override there are no handles.
     ///
     /// # Errors
-    /// A sentence when it is no handle of this instance, one of another resource, or used twice in one call.
+    /// A sentence when it is not a handle of this instance, one of another resource, or used twice in one call.
     fn resolve(&mut self, handle: &str, resource: Option<usize>, own: bool) -> Result<Val, String> {
         let _ = (handle, resource, own);
         Err(NO_HANDLE.to_owned())

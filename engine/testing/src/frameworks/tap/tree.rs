@@ -27,7 +27,7 @@ pub struct Found {
     pub titles: Vec<String>,
     /// File that a hook of hotcell's named before it.
     pub file: Option<String>,
-    /// Result; a test that failed as expected is skipped. `Errored` is no test: a subtest that is wrong as a
+    /// Result; a test that failed as expected is skipped. `Errored` is not a test: a subtest that is wrong as a
     /// whole.
     pub status: Status,
     /// Reason for skipping, or of what is wrong with a subtest.
