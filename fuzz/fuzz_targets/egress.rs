@@ -8,9 +8,9 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let host = Host::parse(b"a.com").expect("a host");
     for tunnel in [None, Some((&host, 80))] {
         // The next reader of a forwarded request also finds exactly one request, to the same host.
-        if let Ok(Some((http::Asked::Forward(forward), _))) = http::request(bytes, tunnel) {
+        if let Ok(Some((http::ProxyRequest::Forward(forward), _))) = http::request(bytes, tunnel) {
             match http::request(&forward.head, Some((&forward.host, forward.port))) {
-                Ok(Some((http::Asked::Forward(again), used))) => {
+                Ok(Some((http::ProxyRequest::Forward(again), used))) => {
                     assert_eq!((used, again.body), (forward.head.len(), forward.body));
                 }
                 // The proxy's own headers may take a head at the limits beyond them.
