@@ -6,22 +6,23 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::files::{Fs, Kind};
-use super::operator::{Operator, USUAL_PATH};
+use super::operator::Operator;
 use super::place::{self, Needed, Reach, setting};
 use super::rustup::Tool;
-use super::script::{self, Start};
-use super::sight::{Seen, Sight};
+use super::sight::Sight;
 use super::walk::{self, Dead, Hop};
 use super::{Asks, LookupError, Project, Surroundings, Toolchain, rustup, shim};
 use hotcell_sandbox::policy::{FileId, PROJECT};
 
+mod interpreter;
+mod refusals;
+mod search;
+
+use refusals::{changed, outside, remake};
+
 /// Maximum nesting: scripts started by scripts, shims that lead to shims, environments made from
 /// environments.
 const MAX_SCRIPT_DEPTH: usize = 8;
-/// Maximum length in bytes of a name for which similar names are searched.
-const MAX_NAME_LEN: usize = 64;
-/// Maximum number of edits between a misspelt name and its correction.
-const MAX_EDITS: usize = 2;
 
 /// How a lookup arrived at a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,136 +172,6 @@ impl<'a> Finder<'a> {
         match (path.parent().and_then(|p| walk::real(sight, p)), path.file_name()) {
             (Some(folder), Some(name)) => folder.join(name),
             _ => walk::normal(path),
-        }
-    }
-
-    /// Looks a name up as the caller's shell would, but skips the folder `without`.
-    fn search(&self, name: &OsStr, without: Option<&Path>) -> Result<PathBuf, LookupError> {
-        let mut environments: Vec<PathBuf> = Vec::new();
-        if let Some((named, _)) = &self.project {
-            environments.extend([named.join(".venv"), named.join("venv")]);
-        }
-        environments.extend(self.around.virtual_env.iter().map(|v| self.around.cwd.join(v)));
-        let mut elsewhere = None;
-        environments.retain(|v| match walk::chain(self.sight, &v.join("pyvenv.cfg")) {
-            Err(Dead::Barred(path)) => {
-                elsewhere.get_or_insert_with(|| (v.clone(), path));
-                false
-            }
-            Err(_) => false,
-            Ok(_) => place::is_venv(self.sight, v),
-        });
-        let mut folders: Vec<PathBuf> = environments.iter().map(|v| v.join("bin")).collect();
-        let path = self.around.path.as_deref().unwrap_or(OsStr::new(USUAL_PATH));
-        folders.extend(std::env::split_paths(path).map(|p| self.around.cwd.join(p)));
-        let mut searched: Vec<PathBuf> = Vec::new();
-        for folder in folders {
-            let folder = self.settle(self.sight, &folder);
-            if Some(folder.as_path()) != without && !searched.contains(&folder) {
-                searched.push(folder);
-            }
-        }
-        let mut passed_over = None;
-        for folder in &searched {
-            let file = folder.join(name);
-            let in_environment = folder.parent().is_some_and(|v| environments.iter().any(|e| e == v));
-            match walk::chain(self.sight, &file) {
-                // Others may have put it there: it is passed over, as a shell would where it is not there.
-                Ok(hops) if hops.iter().any(|hop| self.operator.is_planted(&hop.path)) => {}
-                Ok(_) => match walk::look(self.sight, &file) {
-                    Some(Kind::File { executable: true, .. }) => match elsewhere {
-                        // Otherwise another Python would start than the one that was set up for the project.
-                        Some((venv, path)) if !place::always_there(&file) || is_python(name) => {
-                            return Err(outside(&venv, &path));
-                        }
-                        _ => return Ok(file),
-                    },
-                    Some(Kind::File { .. }) => passed_over = passed_over.or(Some(file)),
-                    _ => {}
-                },
-                Err(Dead::Absent) => {}
-                // A shell would continue the search and start another Python than the one set up here.
-                Err(dead) if in_environment => return Err(self.dead(&file, &dead, None)),
-                Err(_) => passed_over = passed_over.or(Some(file)),
-            }
-        }
-        if let Some((venv, path)) = elsewhere {
-            return Err(outside(&venv, &path));
-        }
-        if let Some(file) = passed_over {
-            // Reports the problem with the file.
-            self.executable(self.sight, &file, None)?;
-        }
-        let near = self.similar(self.sight, name, searched.iter().cloned());
-        Err(LookupError::NotFound { program: name.into(), hint: install_hint(name, near), searched })
-    }
-
-    /// A name in these folders that resembles `name`.
-    fn similar(
-        &self,
-        sight: Sight<'_>,
-        name: &OsStr,
-        folders: impl Iterator<Item = PathBuf>,
-    ) -> Option<String> {
-        // A name of that length is not a typo, and comparing takes time with its length.
-        let name = Path::new(name).file_name()?.to_str().filter(|name| name.len() <= MAX_NAME_LEN)?;
-        let close = |other: &String| strsim::damerau_levenshtein(name, other);
-        let as_long = |other: &String| other.len().abs_diff(name.len()) <= MAX_EDITS * char::MAX.len_utf8();
-        folders
-            .filter_map(|f| walk::real(sight, &f))
-            .flat_map(|f| sight.names(&f))
-            .filter_map(|n| n.into_string().ok())
-            .filter(as_long)
-            .filter(|n| (1..=if name.len() > 4 { MAX_EDITS } else { 1 }).contains(&close(n)))
-            .min_by_key(close)
-    }
-
-    /// Follows every name of an executable file.
-    fn executable(
-        &self,
-        sight: Sight<'_>,
-        file: &Path,
-        from: Option<&Path>,
-    ) -> Result<Vec<Hop>, LookupError> {
-        let hops = walk::chain(sight, file).map_err(|dead| self.dead(file, &dead, from))?;
-        let not =
-            |why: &str, hint: String| LookupError::NotExecutable { path: file.into(), why: why.into(), hint };
-        match hops.last().map(|h| self.sight.look(&h.path)) {
-            Some(Seen::There(Kind::File { executable: true, .. })) => Ok(hops),
-            Some(Seen::There(Kind::File { .. })) => {
-                Err(not("it may not be executed", format!("run `chmod +x {}`", file.display())))
-            }
-            Some(Seen::There(Kind::Folder)) => Err(not("it is a folder", "name a program in it".to_owned())),
-            _ => Err(not("it is not a regular file", "name a program".to_owned())),
-        }
-    }
-
-    fn dead(&self, file: &Path, dead: &Dead, from: Option<&Path>) -> LookupError {
-        let path = file.to_path_buf();
-        let environment = place::environment(self.sight.led(from.is_some()), file);
-        match dead {
-            Dead::Barred(to) => outside(from.unwrap_or(file), to),
-            Dead::Dangling(to) if self.is_veiled(self.operator.in_project(file).map(|_| file), to) => {
-                outside(file, to)
-            }
-            Dead::Absent => LookupError::NotFound {
-                program: path,
-                searched: Vec::new(),
-                hint: "check the path".to_owned(),
-            },
-            Dead::Loop => LookupError::NotExecutable {
-                path,
-                why: "its links lead round in a circle".to_owned(),
-                hint: "remove the link and install the program again".to_owned(),
-            },
-            Dead::Dangling(to) => LookupError::NotExecutable {
-                path,
-                why: format!("it is a link to {}, which is not there", to.display()),
-                hint: match environment {
-                    Some(venv) => remake(venv),
-                    None => "remove the link and install the program again".to_owned(),
-                },
-            },
         }
     }
 
@@ -585,32 +456,6 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Whether to hide from a caller the problem with this path, which comes from its own files: the answer
-    /// would reveal what the operator has.
-    fn is_veiled(&self, from: Option<&Path>, said: &Path) -> bool {
-        from.is_some()
-            && self.around.asks == Asks::Caller
-            && !place::always_there(said)
-            && self.operator.in_project(said).is_none()
-    }
-
-    /// The one answer for all paths that come from a caller's files, unless the path works.
-    fn veil(
-        &self,
-        entered: Result<PathBuf, LookupError>,
-        from: Option<&Path>,
-        said: &Path,
-    ) -> Result<(), LookupError> {
-        match (entered, from) {
-            (Err(_), Some(from)) if self.is_veiled(Some(from), said) => Err(outside(from, said)),
-            (Err(error), Some(from)) => Err(match place::environment(self.sight, from) {
-                Some(venv) => error.with_hint(&remake(venv)),
-                None => error,
-            }),
-            (entered, _) => entered.map(|_| ()),
-        }
-    }
-
     /// Prepends the program's folder to the inside `PATH`, and sets the variables of its environment.
     fn offer(&mut self, program: &Path, file: &Path, venv: Option<&Path>, via: Via) {
         if via == Via::Named {
@@ -635,143 +480,5 @@ impl<'a> Finder<'a> {
         {
             self.path_dirs.push(folder);
         }
-    }
-
-    /// Adds the interpreter of a script.
-    ///
-    /// Returns its path inside and its argument, if the first line has its host path, which does not exist
-    /// inside.
-    fn interpreter(
-        &mut self,
-        file: &Path,
-        real: &Path,
-        via: Via,
-        depth: usize,
-    ) -> Result<Option<(PathBuf, Option<OsString>)>, LookupError> {
-        let Some(head) = self.sight.head(real, script::HEAD_LEN) else {
-            // The program may be executed but not read.
-            return Ok(None);
-        };
-        let missing = |interpreter: &Path, hint: String| LookupError::MissingInterpreter {
-            script: file.to_path_buf(),
-            interpreter: interpreter.to_path_buf(),
-            hint,
-        };
-        // The contents of a project's file are the project's; and a person who typed a path has not read the
-        // file.
-        let start = script::start(&head);
-        let is_foreign = start != Start::Binary
-            && (self.operator.is_foreign(real) || (via == Via::Typed && !self.operator.is_searched(file)));
-        let from = is_foreign.then_some(file);
-        let sight = self.sight.led(is_foreign);
-        match start {
-            Start::Binary => Ok(None),
-            Start::Never(why) => Err(LookupError::NotExecutable {
-                path: file.to_path_buf(),
-                why: why.to_owned(),
-                hint: "give it a first line such as #!/bin/sh, or name the program that runs it".to_owned(),
-            }),
-            Start::By(named) => {
-                let interpreter = self.on_the_host(&named);
-                let is_absent = walk::chain(sight, &interpreter) == Err(Dead::Absent);
-                if is_absent && self.is_veiled(from, &interpreter) {
-                    return Err(outside(from.unwrap_or(file), &interpreter));
-                }
-                if is_absent {
-                    let hint = match place::environment(self.sight, file) {
-                        Some(venv) => remake(venv),
-                        None => "install it, or change the script's first line".to_owned(),
-                    };
-                    return Err(missing(&interpreter, hint));
-                }
-                let entered = self.enter(&interpreter, Via::Named, from, depth + 1);
-                if !self.layered || self.operator.in_project(&named).is_none() {
-                    return self.veil(entered, from, &interpreter).map(|()| None);
-                }
-                // The kernel would look for the host path; only the requested program itself can be started
-                // with an explicit interpreter.
-                let inside = entered?;
-                if via == Via::Named || !self.arguments.is_empty() {
-                    return Err(changed(&named));
-                }
-                Ok(Some((inside, script::argument(&head))))
-            }
-            Start::ByEnv { env, name } => {
-                if walk::chain(sight, &env) == Err(Dead::Absent) {
-                    return Err(missing(&env, "install env, or change the script's first line".to_owned()));
-                }
-                if name.as_bytes().contains(&b'/') {
-                    let entered = self.enter(Path::new(&name), Via::Named, from, depth + 1);
-                    return self.veil(entered, from, Path::new(&name)).map(|()| None);
-                }
-                match self.search(&name, None) {
-                    // The search path is the caller's, not the project's.
-                    Ok(found) => {
-                        self.enter(&found, Via::Searched, None, depth + 1)?;
-                        if self.arguments.is_empty() { Ok(None) } else { Err(changed(&found)) }
-                    }
-                    Err(LookupError::NotFound { .. }) if name.as_bytes().contains(&b' ') => {
-                        let hint = "begin it with `#!/usr/bin/env -S` to give arguments";
-                        Err(missing(Path::new(&name), hint.to_owned()))
-                    }
-                    Err(LookupError::NotFound { hint, .. }) => Err(missing(Path::new(&name), hint)),
-                    Err(other) => Err(other),
-                }
-            }
-        }
-    }
-}
-
-/// The refusal for a host path into the project, where the program has something else inside.
-fn changed(path: &Path) -> LookupError {
-    LookupError::NotExecutable {
-        path: path.to_path_buf(),
-        why: format!("it lies in the workspace, which was changed and is only there at {PROJECT}"),
-        hint: format!("name it by its path below {PROJECT}, or make the environment again in the workspace"),
-    }
-}
-
-/// Whether a name is one of those of a Python interpreter, which every virtual environment has.
-fn is_python(name: &OsStr) -> bool {
-    ["python", "pip"].iter().any(|begin| name.as_bytes().starts_with(begin.as_bytes()))
-}
-
-/// The refusal for a path of the project that the operator's own settings do not lead to.
-fn outside(from: &Path, to: &Path) -> LookupError {
-    LookupError::Untrusted {
-        from: from.to_path_buf(),
-        path: to.to_path_buf(),
-        folder: place::named_folder(to),
-        hint: String::new(),
-    }
-}
-
-fn remake(venv: &Path) -> String {
-    format!(
-        "make the environment again: `python3 -m venv --clear {}` (on Debian after `apt install python3-venv`)",
-        venv.display()
-    )
-}
-
-fn install_hint(name: &OsStr, near: Option<String>) -> String {
-    let name = name.to_string_lossy();
-    if let Some(near) = near {
-        return format!("did you mean {near}?");
-    }
-    match &*name {
-        "python" | "python3" | "pip" | "pip3" => {
-            "install Python (on Debian: `apt install python3 python3-venv`)".to_owned()
-        }
-        "pytest" | "tox" | "nox" | "mypy" | "ruff" | "black" => format!(
-            "install it into the project's environment: `python3 -m venv .venv && .venv/bin/pip install {name}`"
-        ),
-        "cargo" | "rustc" => "install Rust from https://rustup.rs".to_owned(),
-        "node" | "npm" | "npx" => "install Node.js (on Debian: `apt install nodejs npm`)".to_owned(),
-        "go" => "install Go (on Debian: `apt install golang`)".to_owned(),
-        "java" | "javac" => "install a JDK (on Debian: `apt install default-jdk-headless`)".to_owned(),
-        "gcc" | "cc" | "make" | "g++" => {
-            "install a compiler (on Debian: `apt install build-essential`)".to_owned()
-        }
-        _ => "install it, or give its path".to_owned(),
     }
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use hotcell_config::{ChosenSecrets, Configuration, EnvSetting, Mode, RunSettings};
 use hotcell_egress::AllowList;
-use hotcell_guard::Artifact;
 use hotcell_images::Held;
 use hotcell_report::{Compile, RunReport};
 use hotcell_review::gate::Gate;
@@ -14,31 +13,30 @@ use hotcell_review::guard::{Guard, Passed};
 use hotcell_sandbox::outcome::Cause;
 use hotcell_sandbox::policy::{Bind, Confinement, HOME, Limits, Network, Policy, Stdin};
 use hotcell_sandbox::profile::Profile;
-use hotcell_toolchain::{self as toolchain, Asks, Surroundings, Toolchain};
+use hotcell_toolchain::{self as toolchain, Surroundings, Toolchain};
 
-use crate::build_folders::{self, Hidden};
+use crate::build_folders;
 use crate::builds::InUse;
 use crate::changes::{ChangePolicy, WorkspaceBaseline};
 use crate::compile::Build;
 use crate::images::{self, Wanted};
-use crate::mounts_below;
 use crate::pinned::PinnedWorkspace;
 use crate::secrets;
 
 pub use crate::language::Language;
 use crate::language::{self, Places, Steps};
-use crate::outer_git;
 use crate::variables;
 use hotcell_config::limits;
 use hotcell_config::typed;
 use hotcell_review::quarantine::QuarantineConfig;
-use hotcell_review::target::Target;
-use hotcell_review::whole_command::{Feed, Input, Whole};
+use hotcell_review::whole_command::Input;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_state::state::StateChoice;
 
 mod programs;
+mod scanned;
 mod source;
+mod workspace;
 
 use programs::{Programs, begin, find, show_environment, start};
 
@@ -418,34 +416,6 @@ impl RunRequest {
         })
     }
 
-    /// Hides the build results of the project's own tools; nothing if that fails.
-    fn hide(&self, policy: &mut Policy, mode: Mode, folders: &mut Vec<tempfile::TempDir>) -> Vec<Hidden> {
-        let own = self.kept.is_none() && policy.job.layers.is_empty() && mode != Mode::Off;
-        let Some(project) = policy.job.workspace.clone().filter(|_| own) else { return Vec::new() };
-        if policy.shape.confinement == Confinement::LandlockOnly {
-            return Vec::new();
-        }
-        let words: &[OsString] = match &self.what {
-            RunTarget::Program(argv) => argv,
-            RunTarget::Source(_, _, arguments) => arguments,
-        };
-        let hidden = build_folders::hidden(&project, words);
-        if hidden.is_empty() {
-            return hidden;
-        }
-        match build_folders::layer(&project, &hidden) {
-            Ok(layer) => {
-                policy.job.layers.push(layer.path().to_owned());
-                folders.push(layer);
-                hidden
-            }
-            Err(error) => {
-                tracing::warn!("what was built before cannot be hidden from the run: {error}");
-                Vec::new()
-            }
-        }
-    }
-
     /// True when there is a compile step.
     fn compiles(&self) -> bool {
         matches!(&self.what, RunTarget::Source(language, ..) if language.is_compiled())
@@ -476,186 +446,6 @@ impl RunRequest {
             Programs::Host(..) => find(OsStr::new("tsc"), programs).ok().map(|_| vec!["tsc".into()]),
             Programs::Image(_) => None,
         }
-    }
-
-    /// Host paths of the workspace, which also lead to it inside: installed programs contain them. A caller
-    /// over MCP gets none of them, unless it named a folder that the operator configured.
-    fn names(&self, around: &Surroundings) -> Vec<PathBuf> {
-        let Some(workspace) = &self.workspace else { return Vec::new() };
-        let is_own = self.kept.as_ref().is_none_or(|kept| kept.is_over_a_folder());
-        if !is_own || around.asks == Asks::Caller && self.kept.is_none() {
-            return Vec::new();
-        }
-        let typed = around.cwd.join(workspace);
-        let real = around.project.clone().into_iter();
-        // The typed path, if it contains links, but without `.`; a path with `..` depends on the links.
-        let straight = !typed.components().any(|part| part == Component::ParentDir);
-        let typed = Some(typed.components().collect())
-            .filter(|typed| straight && Some(typed) != around.project.as_ref());
-        real.chain(typed).collect()
-    }
-
-    /// Shows what belongs to the workspace but lies outside its folder: mounts in it, and the repository of a
-    /// worktree or submodule.
-    fn show_around(
-        &self,
-        policy: &mut Policy,
-        around: &Surroundings,
-    ) -> Result<Option<tempfile::TempDir>, String> {
-        let Some(project) = around.project.as_deref() else { return Ok(None) };
-        // Without a mount namespace the workspace is a copy that includes its mounts, and other paths cannot
-        // be provided.
-        if policy.shape.confinement == Confinement::LandlockOnly {
-            return Ok(None);
-        }
-        policy.job.binds.splice(0..0, mounts_below::binds(project)?);
-        if around.asks == Asks::Caller {
-            return Ok(None);
-        }
-        match outer_git::of(project, policy.shape.image.as_ref()) {
-            Ok(Some(shown)) => {
-                policy.job.binds.extend(shown.binds);
-                Ok(Some(shown.copies))
-            }
-            Ok(None) => Ok(None),
-            Err(why) => {
-                tracing::warn!(target: "hotcell_contents", "git finds no repository inside: {why}");
-                Ok(None)
-            }
-        }
-    }
-
-    fn layers(&self) -> Vec<PathBuf> {
-        self.kept.as_ref().map(|kept| kept.mount().1).unwrap_or_default()
-    }
-
-    /// Without mounts there are no layers: makes a plain copy of the layered view.
-    fn plain(&self, policy: &mut Policy) -> Result<Option<tempfile::TempDir>, String> {
-        let Some(kept) = &self.kept else { return Ok(None) };
-        let copy = kept.copy(&policy.job.limits).map_err(|e| {
-            format!("the workspace cannot be copied for the run: {e}; raise ‹max_disk› or ‹max_files›, or use a profile with namespaces")
-        })?;
-        policy.job.workspace = Some(copy.path().to_owned());
-        policy.job.layers.clear();
-        Ok(Some(copy))
-    }
-
-    /// Input of the guard: the workspace, the source, and the command as a whole.
-    fn whole<'i>(
-        &'i self,
-        cwd: &Path,
-        text: Option<Vec<u8>>,
-        env: Vec<(OsString, OsString)>,
-        input: Option<&'i mut dyn Input>,
-    ) -> Whole<'i> {
-        let mut whole = Whole {
-            workspace: self.workspace.as_ref().map(|w| (cwd.join(w), self.layers())),
-            argv: Vec::new(),
-            source: None,
-            inside: None,
-            env,
-            feed: match &self.stdin {
-                Stdin::Bytes(bytes) => Feed::Bytes(bytes),
-                Stdin::Piped => Feed::Stream(input),
-                _ => Feed::Nothing,
-            },
-            hidden: Vec::new(),
-            own_rules: false,
-            beside: Vec::new(),
-            provided: Vec::new(),
-        };
-        match (&self.what, text) {
-            (RunTarget::Program(argv), _) => whole.argv.clone_from(argv),
-            (RunTarget::Source(language, source, arguments), text) => {
-                whole.argv.clone_from(arguments);
-                let language = language.as_read();
-                let named = |name: String, text: Vec<u8>| {
-                    Some(Target::Source(Artifact::new(name, text).run_as(language)))
-                };
-                match (source, text) {
-                    // Scanned with the workspace, as the language that it runs as.
-                    (Source::Inside(path, _), _) => whole.inside = Some((path.clone(), language)),
-                    (Source::Text(_), Some(text)) => {
-                        whole.source = named(self.file_name(&text), text);
-                    }
-                    (Source::File(file), Some(text)) => {
-                        let host = cwd.join(file).canonicalize().ok();
-                        whole.inside =
-                            host.and_then(|host| self.in_workspace(&host, cwd)).map(|path| (path, language));
-                        whole.source = named(file.to_string_lossy().into_owned(), text);
-                    }
-                    (_, None) => {}
-                }
-            }
-        }
-        whole
-    }
-
-    /// True when the gate has nothing to scan, so that no reader is needed.
-    pub fn is_plain(&self, merged: &Merged) -> bool {
-        let set = |setting: &EnvSetting| match setting {
-            EnvSetting::Set(name, value) => (name.clone(), value.clone()),
-            EnvSetting::Pass(name) => (name.clone(), std::env::var_os(name).unwrap_or_default()),
-        };
-        let env = merged.env.iter().map(set).collect();
-        let mut whole = self.whole(Path::new("/"), None, env, None);
-        let settings = &merged.gate.guard.settings;
-        whole.own_rules = settings.rules.is_some();
-        settings.mode == Mode::Off || whole.is_empty()
-    }
-
-    /// File name for a source from standard input.
-    fn file_name(&self, text: &[u8]) -> String {
-        match &self.what {
-            RunTarget::Source(language, ..) => language.file_name(text),
-            RunTarget::Program(_) => String::new(),
-        }
-    }
-
-    /// The caller's surroundings for the lookup, with the project and the named toolchains.
-    fn surroundings(&self, mut around: Surroundings, toolchains: &[PathBuf]) -> Result<Surroundings, String> {
-        if let Some(workspace) = &self.workspace {
-            let path = around.cwd.join(workspace);
-            typed::real_from(&around.cwd, workspace, &[])
-                .map_err(|e| format!("the workspace {}: {e}", workspace.display()))?;
-            let folder = path.canonicalize().map_err(|e| {
-                format!(
-                    "the workspace {} cannot be opened: {e}; name a folder that exists",
-                    workspace.display()
-                )
-            })?;
-            if !folder.is_dir() {
-                return Err(format!("the workspace {} is not a folder; name one", workspace.display()));
-            }
-            around.project = Some(folder);
-        }
-        if !toolchains.is_empty() {
-            let mut path = OsString::new();
-            for toolchain in toolchains {
-                let real = typed::real_from(&around.cwd, toolchain, around.project.as_slice())
-                    .map_err(|e| format!("the toolchain {}: {e}", toolchain.display()))?;
-                let toolchain = around.cwd.join(toolchain);
-                if [&real, &toolchain].into_iter().any(|path| around.foreign.holds(path)) {
-                    return Err(format!(
-                        "the toolchain {} lies in a folder of mcp.commit, where callers may put files; move one of the two",
-                        toolchain.display()
-                    ));
-                }
-                if !toolchain.exists() {
-                    return Err(format!(
-                        "the toolchain {} is not there; name a folder that exists",
-                        toolchain.display()
-                    ));
-                }
-                let bin = toolchain.join("bin");
-                path.push(if bin.is_dir() { &bin } else { &toolchain });
-                path.push(":");
-                around.granted.push(toolchain);
-            }
-            path.push(around.path.as_deref().unwrap_or(OsStr::new(PATH)));
-            around.path = Some(path);
-        }
-        Ok(around)
     }
 }
 
