@@ -36,7 +36,7 @@ pub use image::ImageCommand;
 pub use init::InitArgs;
 pub use jobs::{COBERTURA, JobArgs};
 pub use mcp::{
-    CheckArgs, HttpAddress, InstallArgs, McpCommand, PlaceArgs, ServersCommand, UninstallArgs, WrapArgs,
+    By, CheckArgs, HttpAddress, InstallArgs, McpCommand, PlaceArgs, ServersCommand, UninstallArgs, WrapArgs,
 };
 pub use model::{AddModelArgs, AskArgs, ModelCommand, UsageArgs, UsageCommand};
 pub use quarantine::{QuarantineArgs, QuarantineCommand};

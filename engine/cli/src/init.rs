@@ -122,7 +122,7 @@ fn initialize(common: &Common, args: &InitArgs) -> Result<u8, ErrorReport> {
 /// Options of `hotcell mcp install` for a client.
 fn entry(client: Client) -> InstallArgs {
     let place = PlaceArgs { project: false, file: None, name: "hotcell".to_owned() };
-    InstallArgs { client, place, print: false, replace: false, wrap: None, folder: None }
+    InstallArgs { client, place, print: false, replace: false, by: None, wrap: None, folder: None }
 }
 
 /// Writes the configuration if no file exists, or `force` is set.

@@ -5,6 +5,7 @@
 //! | this | the clients, as a table |
 //! | [`Client`] | their names |
 //! | [`json`], [`toml`], [`yaml`] | add, read and remove an entry in a text; pure, everything else is kept byte for byte |
+//! | [`fetched`] | entries by which `npx` or `uvx` starts hotcell; pure |
 //! | [`mod@file`] | reads and replaces a configuration file without losing anything |
 //!
 //! ```
@@ -18,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod client;
+pub mod fetched;
 pub mod file;
 #[cfg(test)]
 mod golden;
@@ -187,7 +189,12 @@ impl Entry {
         let name = Path::new(&self.command).file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let this = std::env::current_exe().ok();
         let is_this = this.is_some_and(|this| this == Path::new(&self.command));
-        (name == "hotcell" || is_this) && self.args.first().is_some_and(|first| first == "mcp")
+        let args = match fetched::Fetcher::behind(&self.command, &self.args) {
+            Some(behind) => behind,
+            None if name == "hotcell" || is_this => &self.args,
+            None => return false,
+        };
+        args.first().is_some_and(|first| first == "mcp")
     }
 }
 

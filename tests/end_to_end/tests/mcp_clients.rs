@@ -103,6 +103,29 @@ fn entry_is_added_to_clients_and_removed() {
 }
 
 #[test]
+fn entry_by_npx_or_uvx_names_version() {
+    let user = User::me();
+    let version = env!("CARGO_PKG_VERSION");
+    for (by, words) in [
+        ("npx", vec!["-y".to_owned(), format!("hotcell@{version}")]),
+        ("uvx", vec![format!("hotcell@{version}")]),
+    ] {
+        let done = install(&user, "codex", &["--by", by, "--replace"]).end();
+        done.code(0).says(&format!("did not come by {by}"));
+        let done = install(&user, "codex", &["--by", by, "--json"]).end().code(0).json();
+        let mut args = words.clone();
+        args.extend(["mcp".to_owned(), "--stdio".to_owned()]);
+        assert_eq!(done["action"], "unchanged");
+        assert_eq!(done["entry"], serde_json::json!({ "command": by, "args": args, "env": {} }));
+    }
+    // It is hotcell's own, so that it is removed without --any.
+    mcp(&user, &["uninstall", "--client", "codex"]).end().code(0);
+    let wrong = install(&user, "codex", &["--by", "npm"]).end();
+    wrong.code(125).says("npx");
+    install(&user, "codex", &["--by", "npx", "--wrap", "other"]).end().code(125).says("--wrap");
+}
+
+#[test]
 fn existing_client_entry_needs_replace_option() {
     everyone(|user| {
         let text = "{ \"mcpServers\": { \"hotcell\": { \"command\": \"theirs\" }, \"b\": {} } }\n";

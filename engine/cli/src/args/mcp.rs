@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use hotcell_clients::Client;
+use hotcell_clients::fetched::Fetcher;
 use hotcell_config::network::NetworkSetting;
 use hotcell_config::{EnvSetting, Mode};
 use hotcell_sandbox::Bytes;
@@ -186,6 +187,9 @@ pub struct InstallArgs {
     pub client: Client,
     #[command(flatten)]
     pub place: PlaceArgs,
+    /// Start it by npx or uvx (from their registry), or path [default: as this one]
+    #[arg(long, value_name = "NAME", value_parser = by(), hide_possible_values = true, conflicts_with = "wrap")]
+    pub by: Option<By>,
     /// Only print the text for the file
     #[arg(long)]
     pub print: bool,
@@ -198,6 +202,26 @@ pub struct InstallArgs {
     /// Also let callers make workspaces over DIR (mcp.folders of your configuration)
     #[arg(long, value_name = "DIR", conflicts_with = "print", value_parser = OsStringValueParser::new().try_map(super::path))]
     pub folder: Option<PathBuf>,
+}
+
+/// How a client starts hotcell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// The path of this program.
+    Path,
+    /// A program that takes it from a registry.
+    Fetcher(Fetcher),
+}
+
+/// Parses how a client starts hotcell.
+fn by() -> impl TypedValueParser<Value = By> {
+    let all = [By::Path].into_iter().chain(Fetcher::ALL.map(By::Fetcher));
+    let name = |by: By| match by {
+        By::Path => "path",
+        By::Fetcher(fetcher) => fetcher.name(),
+    };
+    PossibleValuesParser::new(all.clone().map(name))
+        .try_map(move |word| all.clone().find(|by| name(*by) == word).ok_or("no such way"))
 }
 
 /// Arguments of `hotcell mcp uninstall`.

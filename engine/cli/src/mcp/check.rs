@@ -11,12 +11,13 @@ use hotcell_state::report::{Code, ErrorReport, printable};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::args::{CheckArgs, Common};
+use crate::args::{By, CheckArgs, Common};
 use crate::exit;
 use crate::exit::printed;
 use crate::terminal::notes;
 
-use super::install::{again, having, ours, told};
+use super::install::{again, having, told};
+use super::own_entry::ours;
 
 /// Value of the `schema` field: name and version of this format.
 pub const SCHEMA: &str = "hotcell.mcp_check/1";
@@ -84,7 +85,7 @@ pub fn check(common: &Common, args: &CheckArgs) -> Result<u8, ErrorReport> {
                 .field(option)
                 .hint("name it with --client"));
         }
-        None => (None, Tried::Program(ours(common, false)?)),
+        None => (None, Tried::Program(ours(common, false, By::Path)?)),
     };
     if !common.quiet && !common.json && filled_in(&found) {
         notes::say("the entry has a $ that the client itself may fill in; here it is taken as it stands");

@@ -1,6 +1,5 @@
 //! `hotcell mcp install` and `uninstall`.
 
-use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
@@ -12,12 +11,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use similar::TextDiff;
 
-use crate::args::{Common, InstallArgs, PlaceArgs, UninstallArgs};
+use crate::args::{By, Common, InstallArgs, PlaceArgs, UninstallArgs};
 use crate::context::{configuration, current_folder};
 use crate::exit;
 use crate::exit::printed;
 use crate::terminal::notes;
 
+use super::own_entry::{by_registry, on_path, ours, own_way};
 use super::{folder, wrap_entry};
 
 /// Value of the `schema` field: name and version of this format.
@@ -104,10 +104,12 @@ pub fn install(common: &Common, args: &InstallArgs) -> Result<u8, ErrorReport> {
             unseen(&e)
         })?;
     } else if !common.quiet {
-        if args.place.project && !on_path() {
-            notes::say(
+        match plan.by {
+            By::Path if args.place.project && !on_path("hotcell") => notes::say(
                 "there is no hotcell on your PATH, by which this entry starts it: put a link to it into a folder of PATH",
-            );
+            ),
+            By::Path => {}
+            By::Fetcher(fetcher) => by_registry(fetcher),
         }
         tell(&plan.done, &args.place);
         if let (Some(allowing), Some(allowed)) = (&plan.allowing, &plan.done.allowed) {
@@ -129,6 +131,8 @@ pub fn set_up(common: &Common, args: &InstallArgs) -> Result<Installed, ErrorRep
 
 /// Changes of an installation.
 struct Plan {
+    /// How the client will start it.
+    by: By,
     /// The report; the backups are missing until the changes are made.
     done: Installed,
     /// The change of the client's file; `None` when the text is only printed.
@@ -141,7 +145,8 @@ impl Plan {
     /// Reads the files. Nothing is written.
     fn of(common: &Common, args: &InstallArgs) -> Result<Self, ErrorReport> {
         let (client, name) = (args.client, args.place.name.as_str());
-        let entry = ours(common, args.place.project)?;
+        let by = args.by.unwrap_or_else(own_way);
+        let entry = ours(common, args.place.project, by)?;
         let place = place(client, &args.place)?;
         let allowing = args.folder.as_ref().map(|folder| folder::allowing(common, folder)).transpose()?;
         let mut done = Installed {
@@ -160,7 +165,7 @@ impl Plan {
         let problem = |p: Problem| told(&p, client, &place.path, &args.place);
         if args.print {
             done.text = client.with(None, name, &entry, false).map_err(problem)?;
-            return Ok(Self { done, change: None, allowing });
+            return Ok(Self { by, done, change: None, allowing });
         }
         let original = place.read()?;
         let old = original.as_ref().map(file::Original::text);
@@ -179,7 +184,7 @@ impl Plan {
             text: if allowing.change.is_nothing() { String::new() } else { allowing.change.diff() },
             backup: None,
         });
-        Ok(Self { done, change: Some(change), allowing })
+        Ok(Self { by, done, change: Some(change), allowing })
     }
 
     /// Writes both changes or nothing.
@@ -479,53 +484,6 @@ pub fn told(problem: &Problem, client: Client, path: &Path, args: &PlaceArgs) ->
             report(Code::Internal).hint("nothing was changed; --print shows what belongs there")
         }
     }
-}
-
-/// The entry with which a client starts this program.
-///
-/// # Errors
-/// [`ErrorReport`] when the program's path is not UTF-8, since no client's file can contain it.
-pub fn ours(common: &Common, shared: bool) -> Result<Entry, ErrorReport> {
-    let text = |path: OsString, what: &str| {
-        path.into_string().map_err(|_| {
-            ErrorReport::new(Code::InvalidValue, format!("{what} is not UTF-8; no client's file can have it"))
-                .field(what)
-        })
-    };
-    // A shared file must not contain a path of this host.
-    let command = if shared {
-        "hotcell".to_owned()
-    } else {
-        text(program(std::env::var_os("PATH").as_deref()).into_os_string(), "the path of this program")?
-    };
-    let mut args = vec!["mcp".to_owned(), "--stdio".to_owned()];
-    for (option, path) in [("--state", &common.state), ("--config", &common.config)] {
-        if let Some(path) = path {
-            args.push(option.to_owned());
-            args.push(text(current_folder().join(path).into_os_string(), option)?);
-        }
-    }
-    Ok(Entry { command, args, env: Default::default() })
-}
-
-/// Whether a shell finds a program named hotcell.
-fn on_path() -> bool {
-    let path = std::env::var_os("PATH");
-    path.iter().flat_map(std::env::split_paths).any(|folder| folder.join("hotcell").is_file())
-}
-
-/// Path of this program by the name that is on `PATH`, which stays valid after an upgrade; otherwise its own
-/// path.
-fn program(path: Option<&OsStr>) -> PathBuf {
-    let this = std::env::current_exe().unwrap_or_else(|_| "hotcell".into());
-    let real = |p: &Path| std::fs::canonicalize(p).ok();
-    let ours = real(&this);
-    let named = path.into_iter().flat_map(std::env::split_paths).map(|folder| folder.join("hotcell"));
-    named
-        .filter(|p| p.is_absolute())
-        .find(|p| p.exists())
-        .filter(|p| ours.is_some() && real(p) == ours)
-        .unwrap_or(this)
 }
 
 pub fn say(common: &Common, done: &Installed, args: &PlaceArgs) -> u8 {

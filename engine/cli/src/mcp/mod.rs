@@ -6,6 +6,7 @@ mod entry;
 mod first_read;
 pub mod folder;
 pub mod install;
+mod own_entry;
 pub(crate) mod reload;
 pub mod servers;
 mod wrap;

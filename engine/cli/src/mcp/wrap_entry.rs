@@ -4,8 +4,9 @@ use hotcell_clients::wrapped::{is_wrapped, unwrapped, wrapped};
 use hotcell_clients::{Client, Entry, Found, Problem, file};
 use hotcell_state::report::{Code, ErrorReport};
 
-use super::install::{Action, Installed, SCHEMA, having, ours, say, told};
-use crate::args::{Common, PlaceArgs};
+use super::install::{Action, Installed, SCHEMA, having, say, told};
+use super::own_entry::ours;
+use crate::args::{By, Common, PlaceArgs};
 
 /// Puts an entry behind hotcell, or takes it back; returns the exit status.
 ///
@@ -41,7 +42,9 @@ pub fn change(
             return Err(ErrorReport::new(Code::InvalidValue, why).field(server).hint("nothing was changed"));
         }
         (false, _) if is_wrapped(&entry) => (entry.clone(), Action::Unchanged),
-        (false, _) => (wrapped(&entry, server, &ours(common, args.project)?.command), Action::Replaced),
+        (false, _) => {
+            (wrapped(&entry, server, &ours(common, args.project, By::Path)?.command), Action::Replaced)
+        }
     };
     let mut done = Installed {
         schema: SCHEMA.to_owned(),
