@@ -151,7 +151,11 @@ fn configure(path: &Path, force: bool) -> Result<Initialized, ErrorReport> {
         done.action = Action::Replaced;
     }
     let change = Change { path: path.to_owned(), original, new: TEMPLATE.to_owned(), shared: false };
-    done.backup = change.make()?.map(|copy| copy.display().to_string());
+    let made = change.make().map_err(|report| match report.hint {
+        Some(_) => report,
+        None => report.hint("name another file with --config"),
+    });
+    done.backup = made?.map(|copy| copy.display().to_string());
     Ok(done)
 }
 
