@@ -41,17 +41,21 @@ pub(crate) fn remove_leftovers() {
     let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
     for entry in entries {
         let name = entry.file_name();
-        let owner = name
+        // The name first: the folder may have thousands of other entries, and each start comes here.
+        let Some(owner) = name
             .to_str()
             .and_then(|name| name.strip_prefix(PREFIX)?.rsplit_once('-'))
-            .and_then(|(owner, _)| Owner::of(owner));
+            .and_then(|(owner, _)| Owner::of(owner))
+        else {
+            continue;
+        };
         // Only folders of this user, or given by hotcell to a sandbox: in a shared folder any user can create
         // such a name.
         let made_by_us = entry.metadata().is_ok_and(|m| {
             m.is_dir() && (m.uid() == nix::unistd::geteuid().as_raw() || m.uid() >= crate::ids::FIRST_ID)
         });
         if made_by_us
-            && owner.is_some_and(|owner| owner.is_gone())
+            && owner.is_gone()
             && let Err(e) = fs::remove_dir_all(entry.path())
         {
             tracing::debug!(
