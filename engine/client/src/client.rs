@@ -26,6 +26,7 @@ use crate::lines::Lines;
 use crate::notes::{Fault, Kind, Notes};
 use crate::process::Process;
 use crate::server::Server;
+use crate::web_socket;
 
 /// Number of events that wait for a slow reader; older ones are dropped then.
 const MAX_EVENTS: usize = 256;
@@ -441,7 +442,19 @@ impl Inner {
         let max_bytes = self.options.max_message_bytes;
         let cut = CancellationToken::new();
         let guard = cut.clone().drop_guard();
-        let (begun, process) = if let Server::Http(endpoint) = &self.server {
+        let (begun, process) = if let Server::Http(endpoint) = &self.server
+            && endpoint.is_web_socket()
+        {
+            let transport =
+                web_socket::connect(endpoint, within, max_bytes, self.events.clone(), fault.clone()).await?;
+            let serving = serve_client_with_lifecycle_and_ct(
+                notes.clone(),
+                transport,
+                self.options.revision.lifecycle(),
+                cut,
+            );
+            (timeout(within, serving).await, None)
+        } else if let Server::Http(endpoint) = &self.server {
             let transport = http_client::transport(endpoint, within, max_bytes, fault.clone())?;
             let serving = serve_client_with_lifecycle_and_ct(
                 notes.clone(),

@@ -26,7 +26,7 @@ impl fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// An address: `https`, or `http` on this machine.
+    /// An address: `https` or `wss`, or `http` and `ws` on this machine.
     ///
     /// # Errors
     /// [`ClientError::Endpoint`] for other schemes, plain `http` to another machine, and addresses with a user, a password or a fragment.
@@ -39,10 +39,11 @@ impl Endpoint {
         match url.scheme() {
             _ if !url.username().is_empty() || url.password().is_some() => Err(named),
             _ if url.fragment().is_some() => Err(wrong("a server's address has no fragment (#)")),
-            "https" => Ok(Self { url, token: None }),
-            "http" if is_loopback(&url) => Ok(Self { url, token: None }),
+            "https" | "wss" => Ok(Self { url, token: None }),
+            "http" | "ws" if is_loopback(&url) => Ok(Self { url, token: None }),
             "http" => Err(wrong("plain http is used on this machine only; use https")),
-            _ => Err(wrong("neither https nor http")),
+            "ws" => Err(wrong("plain ws is used on this machine only; use wss")),
+            _ => Err(wrong("neither https nor http, wss nor ws")),
         }
     }
 
@@ -51,6 +52,12 @@ impl Endpoint {
     pub fn token(mut self, token: Secret) -> Self {
         self.token = Some(Arc::new(token));
         self
+    }
+
+    /// Whether the server is reached over WebSocket.
+    #[must_use]
+    pub fn is_web_socket(&self) -> bool {
+        matches!(self.url.scheme(), "ws" | "wss")
     }
 
     /// The address.
@@ -107,6 +114,9 @@ mod tests {
             ("http://127.9.9.9/", None),
             ("http://[::1]:1/mcp", None),
             ("http://localhost:3000/mcp", None),
+            ("wss://example.com/mcp", None),
+            ("ws://127.0.0.1:8000/mcp", None),
+            ("ws://example.com/mcp", Some("use wss")),
             ("http://example.com/mcp", Some("this machine only")),
             ("http://10.0.0.1/mcp", Some("this machine only")),
             ("http://localhost.example.com/", Some("this machine only")),

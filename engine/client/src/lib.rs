@@ -27,6 +27,7 @@ mod notes;
 pub mod pool;
 mod process;
 pub mod server;
+mod web_socket;
 
 pub use answer::{Answer, Tool};
 pub use backoff::Backoff;

@@ -15,7 +15,7 @@ pub enum Server {
     Sandboxed(Sandboxed),
     /// A program with all rights of the caller.
     Unconfined(Unconfined),
-    /// A server at an address.
+    /// A server at an address: streamable HTTP, or WebSocket for `ws` and `wss`.
     Http(Endpoint),
 }
 

@@ -23,9 +23,9 @@ pub struct ReachArgs {
 /// Arguments of `hotcell call`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "SERVER is a server that hotcell mcp wrap has started before, in its sandbox, or https://… (http://\n\
-                  on this machine). hotcell mcp servers list and hotcell mcp servers try SERVER name servers and\n\
-                  tools. hotcell call SERVER read path=/srv/a.txt offset=1 is --args '{\"path\": …, \"offset\": 1}':\n\
+    after_help = "SERVER is one of hotcell mcp servers list, wrapped before or added, or https://… or wss://… (http://\n\
+                  and ws:// on this machine). hotcell mcp servers try SERVER names its tools.\n\
+                  hotcell call SERVER read path=/srv/a.txt offset=1 is --args '{\"path\": …, \"offset\": 1}':\n\
                   KEY=TEXT is read as the tool's schema says, KEY:=JSON as JSON. A call is sent once, never again.\n\n\
                   Exit status: 0 answered; 1 the tool answered with an error; 124 no answer in time; 125 it could not\n\
                   be called, or its outcome is unknown; 130 interrupted."

@@ -20,7 +20,7 @@ pub mod rules;
 pub(crate) mod tls;
 
 use self::rules::{NormalPath, RequestRules};
-use self::tls::Trust;
+pub use self::tls::Trust;
 
 /// Port of a host that names none.
 const HTTPS_PORT: u16 = 443;
