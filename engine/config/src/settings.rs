@@ -100,6 +100,14 @@ pub struct McpSettings {
     pub hosts: Vec<String>,
     /// Names of the toolsets that clients are offered; the server knows them.
     pub toolsets: Vec<String>,
+    /// Names of servers that were added, whose tools are offered beside the own ones; `all` for every one.
+    pub servers: Vec<String>,
+    /// Number of their tools above which clients are offered tools that search and call them instead. Default: 40.
+    pub servers_listed: Option<usize>,
+    /// Bytes of descriptions of each server in the list. Default: 16 KiB.
+    pub servers_text: Option<Bytes>,
+    /// Callers that may use a server, by its name; a server that is not named is for all callers.
+    pub server_callers: BTreeMap<String, Vec<String>>,
     /// Default time that a call waits for the end of its run: `default_wait = "4s"`.
     #[serde(deserialize_with = "wait")]
     pub default_wait: Option<Duration>,
@@ -270,6 +278,10 @@ pub(crate) const KEYS: &[Key] = &[
             Key::value("hosts"),
             Key::value("default_wait"),
             Key::value("toolsets"),
+            Key::value("servers"),
+            Key::value("servers_listed"),
+            Key::value("servers_text"),
+            Key::value("server_callers"),
         ],
     ),
     Key::table("tools", tools::KEYS),
@@ -336,6 +348,10 @@ impl Settings {
                 hosts: written.mcp.hosts,
                 default_wait: written.mcp.default_wait,
                 toolsets: written.mcp.toolsets,
+                servers: written.mcp.servers,
+                servers_listed: written.mcp.servers_listed,
+                servers_text: written.mcp.servers_text,
+                server_callers: written.mcp.server_callers,
             },
             tools: written.tools.from_folder(base),
             policies: written.policies_path.map(|p| base.join(p)),

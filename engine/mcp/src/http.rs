@@ -33,7 +33,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::priming_events::Unprimed;
 use crate::request_id::salvage;
 use crate::wait::Closed;
-use crate::{MAX_MESSAGE_BYTES, Server, media_ranges, priming_events, values};
+use crate::{Combined, MAX_MESSAGE_BYTES, Server, media_ranges, priming_events, values};
 
 pub use hotcell_http::{HttpError, HttpOptions};
 
@@ -77,15 +77,18 @@ impl Listening {
         self.0.address()
     }
 
-    /// Serves until `stop` resolves; then every run is ended.
-    pub async fn serve(self, live: Live, stop: impl Future<Output = ()>) {
+    /// Serves until `stop` resolves; then every run and foreign server is ended.
+    pub async fn serve(self, live: Live, combined: Option<Arc<Combined>>, stop: impl Future<Output = ()>) {
         // Watches the plugins' files for changes, whether or not a client listens.
         let _changes = live.tools().map(hotcell_plugins::Caller::changes);
-        let server = Server::for_many(live.clone());
+        let server = Server::for_many(live.clone()).with(combined.clone());
         let counted = live.clone();
         let counting = move |status| counted.metrics().responded(status);
         self.serve_counted(move || server.clone(), stop, || async move { live.close().await }, counting)
             .await;
+        if let Some(combined) = combined {
+            combined.close().await;
+        }
     }
 
     /// Serves any handler in this way; `close` ends the waiting of open requests.

@@ -9,6 +9,7 @@
 //! | [`server`] | the protocol's requests, each for one caller |
 //! | [`tools`] | the tools: their arguments and their work |
 //! | [`toolsets`] | which tools a client is offered |
+//! | [`combined`] | foreign servers beside the own tools |
 //! | `reply` | an answer with a value or an error |
 //! | `approvals` | approvals in answers |
 //! | `elicit` | asking a user through the client, where the operator allows that |
@@ -40,6 +41,7 @@
 pub mod answer;
 mod approvals;
 mod blocking;
+pub mod combined;
 mod elicit;
 mod fitted;
 #[doc(hidden)]
@@ -74,6 +76,7 @@ mod values;
 pub mod wait;
 
 pub use approvals::name_state;
+pub use combined::Combined;
 pub use http::{HttpError, HttpOptions};
 pub use server::Server;
 pub use toolsets::Toolsets;

@@ -19,9 +19,11 @@ use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionConte
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
 
+use crate::combined::Combined;
 use crate::prompt_limit::PromptLimiter;
 use crate::reply::refused;
 use crate::toolsets::Toolsets;
+use crate::wait::Listener;
 use crate::{elicit, plugin_resources, prompts, resources, tasks, tools, toolsets};
 
 /// The revisions that are served. The first two are those of clients that refuse a newer one; of them, no batches.
@@ -72,6 +74,8 @@ pub struct Server {
     only: Option<Caller>,
     /// Tools that clients are offered, fixed for as long as the server runs.
     toolsets: Arc<Toolsets>,
+    /// Foreign servers beside the own tools.
+    combined: Option<Arc<Combined>>,
     /// Limits on questions that clients do not answer with yes.
     vain: Arc<PromptLimiter>,
 }
@@ -80,13 +84,40 @@ impl Server {
     /// A server for a transport with one caller, such as the parent process on standard input and output.
     #[must_use]
     pub fn for_one(live: Live, caller: Caller) -> Self {
-        Self { toolsets: offered(&live), live, only: Some(caller), vain: Arc::default() }
+        Self { toolsets: offered(&live, &[]), live, only: Some(caller), combined: None, vain: Arc::default() }
     }
 
     /// A server for a transport whose requests carry their caller.
     #[must_use]
     pub fn for_many(live: Live) -> Self {
-        Self { toolsets: offered(&live), live, only: None, vain: Arc::default() }
+        Self { toolsets: offered(&live, &[]), live, only: None, combined: None, vain: Arc::default() }
+    }
+
+    /// Serves foreign servers beside the own tools.
+    #[must_use]
+    pub fn with(mut self, combined: Option<Arc<Combined>>) -> Self {
+        if let Some(combined) = &combined {
+            self.toolsets = offered(&self.live, &combined.names().collect::<Vec<_>>());
+        }
+        self.combined = combined;
+        self
+    }
+
+    /// Calls a foreign tool; `None` for other names.
+    async fn foreign(
+        &self,
+        caller: &Caller,
+        request: &CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Option<CallToolResponse> {
+        let combined = self.combined.as_ref().filter(|combined| combined.has(&request.name))?;
+        let listener = Listener::of(context);
+        let lane = listener.lane();
+        // The parent process is one session, whatever the revision.
+        let session = if self.only.is_some() { Some("") } else { lane.session() };
+        let call = (&*request.name, request.arguments.clone().unwrap_or_default());
+        let result = combined.call(&self.live, caller, &self.toolsets, call, session, &listener).await;
+        Some(CallToolResponse::Complete(result))
     }
 
     fn caller(&self, context: &RequestContext<RoleServer>) -> Result<Caller, ErrorData> {
@@ -122,8 +153,33 @@ impl Server {
 }
 
 /// Toolsets of a configuration. Names were checked before the server began; a wrong one leaves the default.
-fn offered(live: &Live) -> Arc<Toolsets> {
-    Arc::new(Toolsets::parse(live.configuration().toolsets()).unwrap_or_default())
+fn offered(live: &Live, servers: &[&str]) -> Arc<Toolsets> {
+    Arc::new(Toolsets::parse(live.configuration().toolsets(), servers).unwrap_or_default())
+}
+
+/// Tells of changed tools of plugins; never resolves without plugins.
+async fn changes<F: Future<Output = bool>>(
+    tools: Option<Arc<hotcell_plugins::Caller>>,
+    told: impl FnMut(bool) -> F,
+) {
+    match tools {
+        Some(tools) => tools::plugins::changes(tools, told).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Tells of changed tools of foreign servers; never resolves without servers.
+async fn changes_of_servers<F: Future<Output = bool>>(
+    combined: Option<Arc<Combined>>,
+    told: impl Fn(bool) -> F,
+) {
+    let Some(combined) = combined else { return std::future::pending().await };
+    let mut changes = combined.changes();
+    while changes.changed().await.is_ok() {
+        if !told(false).await {
+            return;
+        }
+    }
 }
 
 /// Resolves when the client is gone.
@@ -141,13 +197,14 @@ impl ServerHandler for Server {
             .enable_prompts()
             .enable_completions()
             .enable_tasks();
-        let capabilities = match self.live.tools() {
-            Some(_) => capabilities
+        let capabilities = match (self.live.tools(), &self.combined) {
+            (Some(_), _) => capabilities
                 .enable_tool_list_changed()
                 .enable_resources_list_changed()
                 .enable_prompts_list_changed()
                 .build(),
-            None => capabilities.build(),
+            (None, Some(_)) => capabilities.enable_tool_list_changed().build(),
+            (None, None) => capabilities.build(),
         };
         let mut info = ServerConfig::new(capabilities).with_instructions(INSTRUCTIONS);
         info.server_info = Implementation::new("hotcell", env!("CARGO_PKG_VERSION"));
@@ -157,7 +214,10 @@ impl ServerHandler for Server {
 
     /// Notifies clients of the revisions with sessions when the list of tools changes.
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        let (Some(tools), peer) = (self.live.tools().cloned(), context.peer) else { return };
+        let (tools, combined, peer) = (self.live.tools().cloned(), self.combined.clone(), context.peer);
+        if tools.is_none() && combined.is_none() {
+            return;
+        }
         tokio::spawn(async move {
             let peer = &peer;
             let told = |others: bool| async move {
@@ -167,14 +227,16 @@ impl ServerHandler for Server {
                             && peer.notify_prompt_list_changed().await.is_ok())
             };
             tokio::select! {
-                () = tools::plugins::changes(tools, told) => {}
+                () = changes(tools, told) => {}
+                () = changes_of_servers(combined, told) => {}
                 () = closed(peer) => {}
             }
         });
     }
 
     fn accepted_subscription_filter(&self, _: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        self.live.tools().map(|_| {
+        let is_any = self.live.tools().is_some() || self.combined.is_some();
+        is_any.then(|| {
             let mut accepted = SubscriptionFilter::new();
             accepted.tools_list_changed = Some(true);
             accepted.resources_list_changed = Some(true);
@@ -184,7 +246,10 @@ impl ServerHandler for Server {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let Some(tools) = self.live.tools().cloned() else { return Ok(()) };
+        let (tools, combined) = (self.live.tools().cloned(), self.combined.clone());
+        if tools.is_none() && combined.is_none() {
+            return Ok(());
+        }
         let subscription = &context;
         let told = |others: bool| async move {
             let mut all = vec![ServerNotification::ToolListChangedNotification(Default::default())];
@@ -202,7 +267,8 @@ impl ServerHandler for Server {
             true
         };
         tokio::select! {
-            () = tools::plugins::changes(tools, told) => {}
+            () = changes(tools, told) => {}
+            () = changes_of_servers(combined, told) => {}
             () = context.cancelled() => {}
         }
         Ok(())
@@ -215,7 +281,7 @@ impl ServerHandler for Server {
     async fn list_tools(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let mut all: Vec<Tool> =
             tools::listed().iter().filter(|tool| self.toolsets.has(&tool.name)).cloned().collect();
@@ -225,8 +291,14 @@ impl ServerHandler for Server {
         };
         of_plugins.iter_mut().for_each(tools::schema::of_a_plugin);
         all.extend(of_plugins);
+        let Some(combined) = &self.combined else {
+            let list = ListToolsResult::with_all_items(all);
+            return Ok(list.with_ttl_ms(TOOLS_TTL_MS).with_cache_scope(CacheScope::Public));
+        };
+        all.extend(combined.list(&self.caller(&context)?, &self.toolsets).await);
+        // Another caller may have other servers.
         let list = ListToolsResult::with_all_items(all);
-        Ok(list.with_ttl_ms(TOOLS_TTL_MS).with_cache_scope(CacheScope::Public))
+        Ok(list.with_ttl_ms(TOOLS_TTL_MS).with_cache_scope(CacheScope::Private))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -239,6 +311,9 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let caller = self.caller(&context)?;
+        if let Some(response) = self.foreign(&caller, &request, &context).await {
+            return Ok(response);
+        }
         let tool = request.name.clone();
         if let Some(report) = self.off(&tool) {
             return Ok(CallToolResponse::Complete(refused(&report)));

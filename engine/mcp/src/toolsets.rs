@@ -81,30 +81,36 @@ pub const TOOLSETS: [Toolset; 8] = [
 pub struct Toolsets {
     tools: BTreeSet<&'static str>,
     plugins: bool,
+    /// Names of foreign servers; `None` for all of them.
+    servers: Option<BTreeSet<String>>,
 }
 
 impl Default for Toolsets {
     fn default() -> Self {
-        Self { tools: TOOLSETS[0].tools.iter().copied().collect(), plugins: true }
+        Self { tools: TOOLSETS[0].tools.iter().copied().collect(), plugins: true, servers: None }
     }
 }
 
 impl Toolsets {
-    /// The union of the named sets; of none, the default one.
+    /// The union of the named sets; of none, the default one. Each foreign server is a set by its name: of servers, the named ones are offered, or all
+    /// of them where none is named, since they were chosen already.
     ///
     /// # Errors
     /// A sentence with the nearest name, for a name that is not a set.
-    pub fn parse<S: AsRef<str>>(names: &[S]) -> Result<Self, String> {
+    pub fn parse<S: AsRef<str>>(names: &[S], servers: &[&str]) -> Result<Self, String> {
         if names.is_empty() {
             return Ok(Self::default());
         }
-        let mut sets = Self { tools: BTreeSet::new(), plugins: false };
+        let mut sets = Self { tools: BTreeSet::new(), plugins: false, servers: None };
         for name in names {
             let name = name.as_ref().trim();
             let is_wanted = |set: &&Toolset| name == ALL || set.name == name;
             let mut wanted = TOOLSETS.iter().filter(is_wanted).peekable();
-            if wanted.peek().is_none() {
-                let known = || TOOLSETS.iter().map(|set| set.name).chain([ALL]);
+            if servers.contains(&name) {
+                sets.servers.get_or_insert_default().insert(name.to_owned());
+            } else if wanted.peek().is_none() {
+                let known =
+                    || TOOLSETS.iter().map(|set| set.name).chain(servers.iter().copied()).chain([ALL]);
                 let near =
                     nearest(name, known()).map(|near| format!("did you mean {near}? ")).unwrap_or_default();
                 let all = known().collect::<Vec<_>>().join(", ");
@@ -115,7 +121,16 @@ impl Toolsets {
                 sets.plugins |= set.name == DEFAULT || set.name == PLUGINS;
             }
         }
+        if names.iter().any(|name| name.as_ref().trim() == ALL) {
+            sets.servers = None;
+        }
         Ok(sets)
+    }
+
+    /// Whether the tools of a foreign server are offered.
+    #[must_use]
+    pub fn has_server(&self, name: &str) -> bool {
+        self.servers.as_ref().is_none_or(|servers| servers.contains(name))
     }
 
     /// Whether one of the server's own tools is offered.
@@ -156,7 +171,7 @@ mod tests {
 
     #[test]
     fn names_are_united_and_wrong_ones_explained() {
-        let of = |names: &[&str]| Toolsets::parse(names);
+        let of = |names: &[&str]| Toolsets::parse(names, &["fs", "weather"]);
         assert_eq!(of(&[]).unwrap(), Toolsets::default());
         assert_eq!(of(&["default"]).unwrap(), Toolsets::default());
         let guard = of(&["guard"]).unwrap();
@@ -164,6 +179,18 @@ mod tests {
         assert!(of(&["guard", " tools "]).unwrap().has_plugins());
         let all = of(&["all"]).unwrap();
         assert!(crate::tools::all().iter().all(|tool| all.has(&tool.name)) && all.has_plugins());
+        for (names, [fs, weather, run]) in [
+            (&[][..], [true, true, true]),
+            (&["default"], [true, true, true]),
+            (&["fs"], [true, false, false]),
+            (&["fs", "default"], [true, false, true]),
+            (&["fs", "all"], [true, true, true]),
+        ] {
+            let sets = of(names).unwrap();
+            let got = [sets.has_server("fs"), sets.has_server("weather"), sets.has("run_code")];
+            assert_eq!(got, [fs, weather, run], "{names:?}");
+        }
+        assert!(of(&["wether"]).unwrap_err().contains("did you mean weather?"));
         for (name, near) in [("gard", "did you mean guard?"), ("", "there are default"), ("ALL", "all")] {
             let why = of(&[name]).unwrap_err();
             assert!(why.contains(near), "{name}: {why}");

@@ -90,6 +90,26 @@ impl Listener {
         std::future::pending::<()>().await;
     }
 
+    /// Sends the progress of a foreign tool; never returns.
+    pub(crate) async fn tell_foreign(
+        &self,
+        reported: &mut watch::Receiver<Option<hotcell_client::Progress>>,
+    ) {
+        let Some(token) = &self.token else { return std::future::pending().await };
+        let mut last = 0.0_f64;
+        while reported.changed().await.is_ok() {
+            let Some(said) = reported.borrow_and_update().clone() else { continue };
+            // The value has to increase each time.
+            last = if said.done.is_finite() && said.done > last { said.done } else { last + 1e-6 };
+            let mut news = ProgressNotificationParam::new(token.clone(), last);
+            news.total = said.total.filter(|total| total.is_finite());
+            news.message = said.message.map(|words| printable(&words).chars().take(200).collect());
+            let _ = tokio::time::timeout(NOTIFICATION_TIMEOUT, self.peer.notify_progress(news)).await;
+            tokio::time::sleep(MIN_NOTIFICATION_INTERVAL).await;
+        }
+        std::future::pending::<()>().await;
+    }
+
     /// Sends a run's progress; never returns.
     async fn tell(&self, live: &Live, run: &Run) {
         let Some(token) = &self.token else { return std::future::pending().await };

@@ -76,6 +76,10 @@ pub fn later(old: &Configuration, new: &Configuration) -> Vec<&'static str> {
         ("pool", old.pool != new.pool),
         ("state", old.state != new.state),
         ("mcp.toolsets", old.mcp.toolsets != new.mcp.toolsets),
+        ("mcp.servers", old.mcp.servers != new.mcp.servers),
+        ("mcp.servers_listed", old.mcp.servers_listed != new.mcp.servers_listed),
+        ("mcp.servers_text", old.mcp.servers_text != new.mcp.servers_text),
+        ("mcp.server_callers", old.mcp.server_callers != new.mcp.server_callers),
     ];
     differs.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
 }

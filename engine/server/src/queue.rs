@@ -21,6 +21,12 @@ impl Lane {
     pub fn of(session: &str) -> Self {
         Self(Some(session.into()))
     }
+
+    /// The session, if there is one.
+    #[must_use]
+    pub fn session(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
 }
 
 /// Limits of running and waiting items.

@@ -56,6 +56,8 @@ pub enum Code {
     Denied,
     /// Refused: for example a component that cannot be loaded, or differs from the one added.
     Refused,
+    /// A call was sent and its answer is lost: it may have been carried out.
+    UnknownOutcome,
     /// Internal error of hotcell.
     Internal,
 }

@@ -1,0 +1,267 @@
+//! The combined server: foreign servers beside hotcell's own tools.
+//!
+//! A foreign server is hostile. Its tools have its prefix, its words are behind bars and within a budget, its tools are held back until a person
+//! accepts them, and what it asks of a client (a model, a form, folders) is refused by [`hotcell_client`].
+//!
+//! | module | idea |
+//! | --- | --- |
+//! | `names` | names with the prefix of their server |
+//! | `words` | tools for a list, within a budget |
+//! | `answers` | answers and errors |
+//! | `search` | finding tools by words, and calling them by name |
+//! | `balance` | which process of a server answers |
+//! | `upstream` | one server, kept up |
+
+mod answers;
+mod balance;
+mod names;
+mod search;
+mod upstream;
+mod words;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hotcell_client::{CallError, Progress};
+use hotcell_sandbox::layer::nearest;
+use hotcell_server::metrics::Called;
+use hotcell_server::{Caller, Live};
+use hotcell_state::report::{Code, ErrorReport, printable};
+use rmcp::model::{CallToolResult, JsonObject, Tool};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use self::upstream::Upstream;
+pub use self::upstream::{Held, Spec};
+use self::words::Shown;
+use crate::reply::refused;
+use crate::toolsets::Toolsets;
+use crate::wait::Listener;
+
+/// Time that the first list waits for servers that are being started.
+const FIRST_WAIT: Duration = Duration::from_secs(10);
+
+/// Bounds of a combined server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CombinedOptions {
+    /// Bytes of descriptions of each server in the list. Default: 16 KiB.
+    pub text_bytes: usize,
+    /// Number of foreign tools above which `search_tools` and `call_tool` are listed in their place. Default: 40.
+    pub listed_tools: usize,
+}
+
+impl Default for CombinedOptions {
+    fn default() -> Self {
+        Self { text_bytes: 16 << 10, listed_tools: 40 }
+    }
+}
+
+/// Foreign servers that are kept up.
+#[derive(Debug)]
+pub struct Combined {
+    servers: Vec<Arc<Upstream>>,
+    options: CombinedOptions,
+    began: Instant,
+    changed: watch::Sender<u64>,
+    stop: CancellationToken,
+    tasks: tokio::sync::Mutex<JoinSet<()>>,
+}
+
+impl Combined {
+    /// Starts servers; returns without waiting for them. Needs a runtime.
+    ///
+    /// # Errors
+    /// A sentence, when two names give one prefix.
+    pub fn start(specs: Vec<Spec>, options: CombinedOptions) -> Result<Arc<Self>, String> {
+        let (changed, stop) = (watch::channel(0).0, CancellationToken::new());
+        let mut tasks = JoinSet::new();
+        for (number, spec) in specs.iter().enumerate() {
+            let prefix = names::prefix(&spec.name);
+            if let Some(other) = specs[..number].iter().find(|other| names::prefix(&other.name) == prefix) {
+                return Err(format!(
+                    "the servers {} and {} would both have the prefix {prefix}__",
+                    other.name, spec.name
+                ));
+            }
+        }
+        let new = |spec| Arc::new(Upstream::new(spec, options.text_bytes, changed.clone(), stop.clone()));
+        let servers: Vec<_> = specs.into_iter().map(new).collect();
+        for server in &servers {
+            for number in 0..server.instances() {
+                tasks.spawn(server.clone().keep_up(number));
+            }
+        }
+        let tasks = tokio::sync::Mutex::new(tasks);
+        Ok(Arc::new(Self { servers, options, began: Instant::now(), changed, stop, tasks }))
+    }
+
+    /// Names of the servers.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.servers.iter().map(|server| server.name())
+    }
+
+    /// Changes of the list of tools.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    /// Ends all servers.
+    pub async fn close(&self) {
+        self.stop.cancel();
+        let mut tasks = self.tasks.lock().await;
+        while tasks.join_next().await.is_some() {}
+    }
+
+    fn offered<'a>(
+        &'a self,
+        caller: &'a Caller,
+        sets: &'a Toolsets,
+    ) -> impl Iterator<Item = &'a Arc<Upstream>> {
+        let caller = caller.to_string();
+        self.servers.iter().filter(move |server| sets.has_server(server.name()) && server.allows(&caller))
+    }
+
+    /// Tools for a caller's list: those of the servers, or the two that find them.
+    pub(crate) async fn list(&self, caller: &Caller, sets: &Toolsets) -> Vec<Tool> {
+        let servers: Vec<_> = self.offered(caller, sets).cloned().collect();
+        let tried = async {
+            for server in &servers {
+                server.tried().await;
+            }
+        };
+        let _ = tokio::time::timeout(FIRST_WAIT.saturating_sub(self.began.elapsed()), tried).await;
+        let tools: Vec<Shown> = servers.iter().flat_map(Upstream::tools).collect();
+        if tools.len() > self.options.listed_tools {
+            let names: Vec<&str> = servers.iter().map(|server| server.name()).collect();
+            return search::listed(tools.len(), &names);
+        }
+        tools.into_iter().map(|tool| tool.listed).collect()
+    }
+
+    /// Whether a name is one of a foreign tool, or of the two tools that find and call them.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        [search::SEARCH, search::CALL].contains(&name)
+            || names::prefix_of(name).is_some_and(|prefix| {
+                self.servers.iter().any(|server| names::prefix(server.name()) == prefix)
+            })
+    }
+
+    /// Calls a foreign tool, or searches for one.
+    pub(crate) async fn call(
+        &self,
+        live: &Live,
+        caller: &Caller,
+        sets: &Toolsets,
+        (name, arguments): (&str, JsonObject),
+        session: Option<&str>,
+        listener: &Listener,
+    ) -> CallToolResult {
+        let done = match name {
+            search::SEARCH => {
+                let tools: Vec<Shown> = self.offered(caller, sets).flat_map(Upstream::tools).collect();
+                Ok(("search_tools".to_owned(), search::search(&tools, &arguments)))
+            }
+            search::CALL => match search::named(arguments) {
+                Ok((name, arguments)) => {
+                    self.call_one(caller, sets, (&name, arguments), session, listener).await
+                }
+                Err(report) => Err(report),
+            },
+            name => self.call_one(caller, sets, (name, arguments), session, listener).await,
+        };
+        let (counted, result) = match done {
+            Ok((counted, result)) => (Some(counted), result),
+            Err(report) => (None, refused(&report)),
+        };
+        let how = if result.is_error == Some(true) { Called::Error } else { Called::Ok };
+        live.metrics().called(counted.as_deref(), how);
+        result
+    }
+
+    /// Calls one tool; returns the name by which the call is counted.
+    async fn call_one(
+        &self,
+        caller: &Caller,
+        sets: &Toolsets,
+        (name, arguments): (&str, JsonObject),
+        session: Option<&str>,
+        listener: &Listener,
+    ) -> Result<(String, CallToolResult), ErrorReport> {
+        let prefix = names::prefix_of(name);
+        let server =
+            self.offered(caller, sets).find(|server| Some(names::prefix(server.name()).as_str()) == prefix);
+        let Some(server) = server.cloned() else { return Err(self.unknown(name, caller, sets)) };
+        let mut tool = server.tool(name);
+        if tool.is_none() {
+            let left = FIRST_WAIT.saturating_sub(self.began.elapsed());
+            let _ = tokio::time::timeout(left, server.tried()).await;
+            server.look_again().await;
+            tool = server.tool(name);
+        }
+        let counted = format!("{}__", names::prefix(server.name()));
+        let Some(tool) = tool else {
+            let Some(why) = server.down() else { return Err(self.unknown(name, caller, sets)) };
+            let error = CallError::NotSent(format!("it is not connected: {why}"));
+            return Ok((counted, answers::failed(name, server.name(), &error)));
+        };
+        let (session, begin) = (session.map(|session| format!("{caller} {session}")), Instant::now());
+        let asked = Value::Object(arguments.clone()).to_string();
+        let cancel = CancellationToken::new();
+        let (progress, mut reported) = watch::channel(None::<Progress>);
+        let prepare = |call: hotcell_client::Call| {
+            call.cancel(cancel.clone()).progress(move |news| {
+                progress.send_replace(Some(news));
+            })
+        };
+        let called = server.call(&tool.own, arguments, session.as_deref(), prepare);
+        let mut called = std::pin::pin!(called);
+        let done = tokio::select! {
+            done = &mut called => done,
+            () = listener.gone() => {
+                cancel.cancel();
+                called.await
+            }
+            () = listener.tell_foreign(&mut reported) => called.await,
+        };
+        let (result, said, how) = match &done {
+            Ok(answer) => {
+                let how = if answer.is_error { "failed" } else { "answered" };
+                (answers::shown(name, answer), serde_json::to_string(answer).unwrap_or_default(), how)
+            }
+            Err(error) => {
+                let how = if error.may_have_run() { "unknown" } else { "refused" };
+                (answers::failed(name, server.name(), error), error.to_string(), how)
+            }
+        };
+        tracing::info!(
+            "{name} by {caller}: {how} in {} ms; request {} bytes {}, answer {} bytes {}",
+            begin.elapsed().as_millis(),
+            asked.len(),
+            digest(&asked),
+            said.len(),
+            digest(&said)
+        );
+        tracing::debug!(target: "hotcell_contents", "{name}: {asked} -> {said}");
+        Ok((counted, result))
+    }
+
+    fn unknown(&self, name: &str, caller: &Caller, sets: &Toolsets) -> ErrorReport {
+        let all: Vec<String> = self.offered(caller, sets).flat_map(|server| server.tool_names()).collect();
+        let shown: String = printable(name).chars().take(100).collect();
+        let hint = match nearest(name, all.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean {near}?"),
+            None if all.is_empty() => "no server is connected, or none is yours".to_owned(),
+            None => "tools/list and search_tools name the tools; tools that are new or changed are held until a person accepts them".to_owned(),
+        };
+        ErrorReport::new(Code::UnknownName, format!("there is no tool {shown:?} of a server"))
+            .field("name")
+            .hint(hint)
+    }
+}
+
+fn digest(text: &str) -> String {
+    format!("sha256:{}", &hex::encode(Sha256::digest(text))[..16])
+}
