@@ -36,7 +36,8 @@ pub use image::ImageCommand;
 pub use init::InitArgs;
 pub use jobs::{COBERTURA, JobArgs};
 pub use mcp::{
-    By, CheckArgs, HttpAddress, InstallArgs, McpCommand, PlaceArgs, ServersCommand, UninstallArgs, WrapArgs,
+    AddArgs, By, CheckArgs, HttpAddress, InstallArgs, McpCommand, PlaceArgs, ServersCommand, UninstallArgs,
+    WrapArgs,
 };
 pub use model::{AddModelArgs, AskArgs, ModelCommand, UsageArgs, UsageCommand};
 pub use quarantine::{QuarantineArgs, QuarantineCommand};
@@ -255,6 +256,9 @@ pub struct McpArgs {
     /// Tools that are offered, such as default,guard or all
     #[arg(long, value_name = "TOOLSET,…", value_delimiter = ',')]
     pub toolsets: Vec<String>,
+    /// Also serve these servers (hotcell mcp servers list), or all
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub servers: Vec<String>,
     /// Serve metrics for Prometheus at http://ADDR/metrics
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<std::net::SocketAddr>,

@@ -79,15 +79,26 @@ pub enum McpCommand {
 pub enum ServersCommand {
     /// List them
     List,
+    /// Add a server, without starting it: a command for a sandbox, or a URL
+    #[command(
+        override_usage = "hotcell mcp servers add NAME [OPTIONS] -- SERVER [ARG…]\n       hotcell mcp servers add NAME --url URL [--token SOURCE]",
+        after_help = "SERVER and the options are those of hotcell mcp wrap. hotcell mcp --servers NAME serves it with the\n\
+                      others, hotcell call NAME TOOL calls it, hotcell mcp wrap --name NAME starts it alone."
+    )]
+    Add(Box<AddArgs>),
     /// Show one, with all that it says of its held tools
     Show {
         /// Its name
         name: String,
     },
     /// Accept its tools as it offered them last
+    #[command(visible_alias = "pin")]
     Accept {
         /// Its name
         name: String,
+        /// Only if they are still those that show printed with this word
+        #[arg(long, value_name = "DIGEST")]
+        shown: Option<String>,
     },
     /// Start one, and list the tools that it offers, with invisible characters shown
     Try(TryArgs),
@@ -125,6 +136,28 @@ pub enum ServersCommand {
         /// Its name
         name: String,
     },
+}
+
+/// Arguments of `hotcell mcp servers add`.
+#[derive(Args, Debug)]
+pub struct AddArgs {
+    /// Its name
+    #[arg(value_name = "NAME", required_unless_present = "name", conflicts_with = "name")]
+    pub entry: Option<String>,
+    /// Address in place of a command: https or wss
+    #[arg(long, value_name = "URL", conflicts_with_all = ["ro", "rw", "network", "env", "toolchain", "profile", "memory", "idle", "guard", "server"])]
+    pub url: Option<String>,
+    /// Bearer token for the origin of the URL: env:NAME or file:/PATH
+    #[arg(long, value_name = "SOURCE", requires = "url")]
+    pub token: Option<String>,
+    /// Processes that share its calls; a session stays at one [default: 1]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub instances: Option<u8>,
+    /// Replace the server of that name
+    #[arg(long)]
+    pub replace: bool,
+    #[command(flatten)]
+    pub wrap: WrapArgs,
 }
 
 /// Arguments of `hotcell mcp wrap`.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hotcell_client::{
     Answer, Call, CallError, Client, ClientError, Endpoint, Event, Options, Revision, Sandboxed, Server, Tool,
@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::args::{CallArgs, Common, ReachArgs, TryArgs};
 use crate::context::{configuration, current_folder, runtime, state};
 use crate::exit::{self, INTERRUPTED, printed};
+use crate::mcp::pins;
 use crate::mcp::servers::{self, Denials};
 use crate::signals::interrupted;
 use crate::terminal::{notes, screen};
@@ -156,7 +157,8 @@ async fn asked(
     target: &Target,
     session: &Session,
 ) -> Result<Result<Answer, CallError>, ErrorReport> {
-    let tools = session.client.tools().await.map_err(|e| report_of(&e, target))?;
+    let mut tools = session.client.tools().await.map_err(|e| report_of(&e, target))?;
+    target.hold(&mut tools)?;
     let tool = tools
         .iter()
         .find(|tool| tool.name == args.tool)
@@ -219,7 +221,10 @@ async fn tried(common: &Common, args: &TryArgs) -> Result<u8, ErrorReport> {
     let tools = session.client.tools().await;
     let denials = session.end(&target).await;
     let tools = match tools {
-        Ok(tools) => tools,
+        Ok(mut tools) => {
+            target.hold(&mut tools)?;
+            tools
+        }
         Err(error) => {
             report_denials(common, denials.as_ref());
             return Err(report_of(&error, &target));
@@ -326,6 +331,26 @@ fn target(common: &Common, name: &str, reach: &ReachArgs) -> Result<Target, Erro
     }
     let choice = state(common, &configuration(common, None)?);
     let folder = servers::startable(&choice, name)?;
+    let server = server_of(common, name, &folder)?.0;
+    Ok(Target { server, name: name.to_owned(), folder: Some(folder) })
+}
+
+/// A server by its name, and its number of processes or connections.
+///
+/// # Errors
+/// [`ErrorReport`] when its entry, its address or its token cannot be used.
+pub fn server_of(common: &Common, name: &str, folder: &Path) -> Result<(Server, u8), ErrorReport> {
+    let bad = |why: String| ErrorReport::new(Code::State, format!("{name}: {why}")).field("SERVER");
+    let entry = servers::entry_of(folder).map_err(|e| bad(e.to_string()))?.unwrap_or_default();
+    let instances = entry.instances.unwrap_or(1);
+    if let Some(url) = &entry.url {
+        let mut endpoint = Endpoint::new(url).map_err(|e| bad(e.to_string()))?;
+        if let Some(source) = &entry.token {
+            let secret = source.parse().and_then(|source: SecretSource| source.read());
+            endpoint = endpoint.token(secret.map_err(|e: SecretError| bad(e.to_string()))?);
+        }
+        return Ok((Server::Http(endpoint), instances));
+    }
     let program = std::env::current_exe()
         .map_err(|e| ErrorReport::new(Code::Internal, format!("hotcell's own program: {e}")))?;
     // Denials are reported by this process.
@@ -335,7 +360,19 @@ fn target(common: &Common, name: &str, reach: &ReachArgs) -> Result<Target, Erro
             server = server.option(option).option(current_folder().join(path));
         }
     }
-    Ok(Target { server: Server::Sandboxed(server), name: name.to_owned(), folder: Some(folder) })
+    Ok((Server::Sandboxed(server), instances))
+}
+
+impl Target {
+    /// Leaves out tools that are held, of a server whose wrap does not do that.
+    fn hold(&self, tools: &mut Vec<Tool>) -> Result<(), ErrorReport> {
+        let (Server::Http(_), Some(folder)) = (&self.server, &self.folder) else { return Ok(()) };
+        let held = pins::held(folder, &self.name, tools).map_err(|e| {
+            ErrorReport::new(Code::State, format!("the accepted tools of {}: {e}", self.name))
+        })?;
+        tools.retain(|tool| !held.contains(&tool.name));
+        Ok(())
+    }
 }
 
 /// A connected client, whose server's standard error is shown.

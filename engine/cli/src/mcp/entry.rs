@@ -24,8 +24,17 @@ pub const MAX_GRANTS: usize = 200;
 pub struct Entry {
     /// Options with absolute paths, each name followed by its value. Values of variables are not kept.
     pub options: Vec<String>,
-    /// Command.
+    /// Command; empty for a server at an address.
     pub server: Vec<String>,
+    /// Address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Source of the token for the address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// Processes or connections behind the combined server, if not one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instances: Option<u8>,
 }
 
 /// Grants, and the server that they were given to.

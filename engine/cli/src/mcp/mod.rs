@@ -1,12 +1,15 @@
 //! `hotcell mcp`: a service with the protocol in front of it.
 
+mod add;
 pub mod call;
 pub mod check;
+mod combined;
 mod entry;
 mod first_read;
 pub mod folder;
 pub mod install;
 mod own_entry;
+mod pins;
 pub(crate) mod reload;
 pub mod servers;
 mod wrap;
@@ -69,7 +72,9 @@ async fn serve(common: &Common, args: McpArgs) -> Result<(), ErrorReport> {
     if !args.toolsets.is_empty() {
         configuration.environment.mcp.toolsets.clone_from(&args.toolsets);
     }
-    Toolsets::parse(configuration.toolsets()).map_err(|why| {
+    let specs = combined::specs(common, &configuration, &args.servers)?;
+    let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
+    Toolsets::parse(configuration.toolsets(), &names).map_err(|why| {
         let field = if args.toolsets.is_empty() { "mcp.toolsets" } else { "--toolsets" };
         ErrorReport::new(Code::UnknownName, why).field(field)
     })?;
@@ -92,10 +97,13 @@ async fn serve(common: &Common, args: McpArgs) -> Result<(), ErrorReport> {
     let Some(at) = args.http else {
         let watched = watched(args.metrics.map(MetricsOptions::here)).await.map_err(unheard("--metrics"))?;
         let live = Live::open(Engine::new(), configuration, state, Bounds::default())?;
+        let combined = combined::start(specs, &live)?;
         watch(common, watched, &live);
         systemd::tell(Word::Ready);
         let stop = ended(stop, hup.reload(common, &live, None));
-        return stdio::serve(live.clone(), stop).await.map_err(|why| ErrorReport::new(Code::Internal, why));
+        return stdio::serve(live.clone(), combined, stop)
+            .await
+            .map_err(|why| ErrorReport::new(Code::Internal, why));
     };
     let bad = |why: String| ErrorReport::new(Code::InvalidValue, why).field("--http");
     let (address, passed) = match at {
@@ -124,6 +132,7 @@ async fn serve(common: &Common, args: McpArgs) -> Result<(), ErrorReport> {
     let listening = http::listen(options).await.map_err(unheard("--http"))?;
     let watched = watched(watched_at).await.map_err(unheard("--metrics"))?;
     let live = Live::open(Engine::new(), configuration, state, Bounds::default())?;
+    let combined = combined::start(specs, &live)?;
     live.share(tokens.as_ref().is_some_and(|t| t.callers() > 1));
     let who = file.map_or_else(|| "without a token".to_owned(), |file| format!("the token is in {file}"));
     if !common.quiet {
@@ -133,7 +142,7 @@ async fn serve(common: &Common, args: McpArgs) -> Result<(), ErrorReport> {
     systemd::tell(Word::Ready);
     let read_again = tokens.map(|tokens| Watched { tokens, state: Arc::new(own) });
     let reloads = hup.reload(common, &live, read_again.as_ref());
-    listening.serve(live.clone(), ended(stop, reloads)).await;
+    listening.serve(live.clone(), combined, ended(stop, reloads)).await;
     Ok(())
 }
 

@@ -25,6 +25,7 @@ use crate::context::{configuration, current_folder, state};
 use crate::exit;
 use crate::exit::printed;
 use crate::mcp::entry::{self, Entry, Grants};
+use crate::mcp::{add, pins};
 use crate::terminal::notes;
 
 /// Folder below the state folder with one folder for each server.
@@ -36,7 +37,7 @@ const ACCEPTED: &str = "tools.json";
 /// Tools as the server offered them last.
 const OFFERED: &str = "offered.json";
 /// The server as it was started last.
-const ENTRY: &str = "entry.json";
+pub const ENTRY: &str = "entry.json";
 /// Grants that a person added.
 const GRANTS: &str = "grants.json";
 /// Denials of the last run.
@@ -81,6 +82,14 @@ pub struct Server {
     pub held: Vec<String>,
     /// Definitions of the held tools, as the server gives them: foreign text.
     pub offered: BTreeMap<String, serde_json::Value>,
+    /// Definitions of held tools as they were accepted before, where there was one.
+    pub before: BTreeMap<String, serde_json::Value>,
+    /// Word for `accept --shown`: a digest of what is held; empty when nothing is.
+    pub shown: String,
+    /// Address, of a server at one.
+    pub url: Option<String>,
+    /// Processes or connections behind the combined server.
+    pub instances: u8,
 }
 
 /// Denials of a server's last run that has ended.
@@ -168,13 +177,21 @@ pub fn resolved(choice: &StateChoice, args: &WrapArgs) -> Result<WrapArgs, Error
     let own = entry::options(args, &current_folder());
     let new = match (args.server.is_empty(), own, kept.clone()) {
         (false, Some(options), _) => {
-            Entry { options: entry::joined([&*options]), server: args.server.clone() }
+            let instances = kept.as_ref().and_then(|kept| kept.instances);
+            let options = entry::joined([&*options]);
+            Entry { options, server: args.server.clone(), instances, ..Entry::default() }
         }
         // Paths that cannot be kept: the start itself is as it was asked for.
         (false, None, _) => return Ok(WrapArgs { name: Some(name), ..args.clone() }),
+        (true, _, Some(Entry { url: Some(url), .. })) => {
+            let why = format!("{name} is at {}, and no command to start", printable(&url));
+            return Err(ErrorReport::new(Code::InvalidValue, why)
+                .field("--name")
+                .hint(format!("hotcell call {name} TOOL calls it, hotcell mcp --servers {name} serves it")));
+        }
         (true, own, Some(kept)) => {
             let own = own.unwrap_or_default();
-            Entry { options: entry::joined([&*kept.options, &*own]), server: kept.server }
+            Entry { options: entry::joined([&*kept.options, &*own]), ..kept }
         }
         (true, _, None) => {
             startable(choice, &name)?;
@@ -252,6 +269,14 @@ impl Pins {
         if checked.offered.is_empty() {
             return line;
         }
+        // A person may have accepted them since this process began.
+        if !checked.held.is_empty()
+            && let Ok(Some(now)) = read::<Accepted>(&self.folder.join(ACCEPTED))
+            && now != self.accepted
+        {
+            self.accepted = now;
+            checked = check(&line, Some(&self.accepted));
+        }
         if self.is_new && self.learn(&checked) {
             checked = check(&line, Some(&self.accepted));
         }
@@ -298,8 +323,12 @@ impl Pins {
             }
         }
         let is_more = self.accepted.len() > before;
-        if is_more && let Err(error) = write(&self.folder.join(ACCEPTED), &self.accepted) {
-            notes::say(format!("the accepted tools of {} cannot be kept: {error}", self.name));
+        if is_more {
+            let kept = write(&self.folder.join(ACCEPTED), &self.accepted)
+                .and_then(|()| pins::keep(&self.folder, &self.accepted, &checked.offered));
+            if let Err(error) = kept {
+                notes::say(format!("the accepted tools of {} cannot be kept: {error}", self.name));
+            }
         }
         is_more
     }
@@ -334,18 +363,21 @@ pub fn servers(common: &Common, command: &ServersCommand) -> Result<u8, ErrorRep
     let io =
         |e: io::Error| ErrorReport::new(Code::State, format!("the servers' folder: {e}")).field("--state");
     let mut list = ServerList { schema: SCHEMA.to_owned(), servers: Vec::new() };
+    if let ServersCommand::Add(args) = command {
+        list.servers = vec![add::add(&choice, args)?];
+    }
     let name = match command {
         // That one has a runtime of its own.
-        ServersCommand::List | ServersCommand::Try(_) => None,
+        ServersCommand::List | ServersCommand::Try(_) | ServersCommand::Add(_) => None,
         ServersCommand::Show { name }
-        | ServersCommand::Accept { name }
+        | ServersCommand::Accept { name, .. }
         | ServersCommand::Denials { name }
         | ServersCommand::Grant { name, .. }
         | ServersCommand::Revoke { name, .. }
         | ServersCommand::Remove { name } => Some(name),
     };
     for known in known(&all(&choice)?).map_err(io)? {
-        if name.is_none_or(|name| *name == known) {
+        if !matches!(command, ServersCommand::Add(_)) && name.is_none_or(|name| *name == known) {
             list.servers.push(server(&all(&choice)?.join(&known), &known).map_err(io)?);
         }
     }
@@ -359,11 +391,20 @@ pub fn servers(common: &Common, command: &ServersCommand) -> Result<u8, ErrorRep
         return Err(ErrorReport::new(Code::UnknownName, why).field("NAME").hint(hint));
     }
     match command {
-        ServersCommand::List | ServersCommand::Try(_) | ServersCommand::Show { .. } => {}
-        ServersCommand::Accept { name } => {
+        ServersCommand::List
+        | ServersCommand::Try(_)
+        | ServersCommand::Show { .. }
+        | ServersCommand::Add(_) => {}
+        ServersCommand::Accept { name, shown } => {
             let folder = folder(&choice, name)?;
             let offered: BTreeMap<String, Offered> =
                 read(&folder.join(OFFERED)).map_err(io)?.unwrap_or_default();
+            if let Some(shown) = shown.as_ref().filter(|shown| **shown != list.servers[0].shown) {
+                let why = format!("what {name} offers is no longer what was shown as {}", printable(shown));
+                return Err(ErrorReport::new(Code::Refused, why)
+                    .field("--shown")
+                    .hint(format!("hotcell mcp servers show {name} shows it as it is now")));
+            }
             let accepted: Accepted =
                 offered.iter().map(|(name, tool)| (name.clone(), tool.sha256.clone())).collect();
             let config = QuarantineConfig::of(&configuration)
@@ -371,6 +412,7 @@ pub fn servers(common: &Common, command: &ServersCommand) -> Result<u8, ErrorRep
             note(&config, ACCEPT, name, &After { server: name, tools: Some(&accepted), grants: None })
                 .map_err(|e| ErrorReport::new(Code::State, e.to_string()))?;
             write(&folder.join(ACCEPTED), &accepted).map_err(io)?;
+            pins::keep(&folder, &accepted, &offered).map_err(io)?;
             list.servers = vec![server(&folder, name).map_err(io)?];
         }
         ServersCommand::Denials { name } => return told_denials(common, &folder(&choice, name)?, name),
@@ -426,10 +468,11 @@ pub fn servers(common: &Common, command: &ServersCommand) -> Result<u8, ErrorRep
     }
     let text = match command {
         ServersCommand::Remove { .. } => String::new(),
+        ServersCommand::Add(_) if common.quiet => String::new(),
         _ => list.servers.iter().map(|one| page(one, is_whole)).collect(),
     };
     if text.is_empty() && matches!(command, ServersCommand::List) && !common.quiet {
-        notes::say("no server was wrapped yet; try: hotcell mcp wrap -- npx -y PACKAGE");
+        notes::say("no server was wrapped or added yet; try: hotcell mcp wrap -- npx -y PACKAGE");
     }
     Ok(printed(exit::print_text(&text), 0))
 }
@@ -542,6 +585,12 @@ fn page(server: &Server, is_whole: bool) -> String {
         let words: Vec<_> = words.chain(server.command.iter().map(String::as_str)).collect();
         let _ = writeln!(text, "  started   hotcell mcp wrap {}", printable(&words.join(" ")));
     }
+    if let Some(url) = &server.url {
+        let _ = writeln!(text, "  at        {}", printable(url));
+    }
+    if server.instances > 1 {
+        let _ = writeln!(text, "  instances {}", server.instances);
+    }
     if !server.grants.is_empty() {
         let _ = writeln!(text, "  granted   {}", names(&server.grants));
     }
@@ -554,15 +603,34 @@ fn page(server: &Server, is_whole: bool) -> String {
     }
     if is_whole {
         for (name, tool) in &server.offered {
-            let _ = writeln!(text, "  {} as the server offers it now:", printable(name));
-            text.push_str(&barred(&serde_json::to_string_pretty(tool).unwrap_or_default(), "  | "));
+            text.push_str(&pins::difference(name, server.before.get(name), tool));
         }
         if !server.held.is_empty() {
-            let _ =
-                writeln!(text, "  to accept them as they are: hotcell mcp servers accept {}", server.name);
+            let _ = writeln!(
+                text,
+                "  to accept them as they are: hotcell mcp servers accept {} --shown {}",
+                server.name, server.shown
+            );
         }
     }
     text
+}
+
+/// Names of all servers.
+///
+/// # Errors
+/// [`ErrorReport`] when the state folder cannot be read.
+pub fn names(choice: &StateChoice) -> Result<Vec<String>, ErrorReport> {
+    known(&all(choice)?)
+        .map_err(|e| ErrorReport::new(Code::State, format!("the servers' folder: {e}")).field("--state"))
+}
+
+/// A server as it was added or started last, if it was.
+///
+/// # Errors
+/// When its file cannot be read.
+pub fn entry_of(folder: &Path) -> io::Result<Option<Entry>> {
+    read(&folder.join(ENTRY))
 }
 
 fn known(folder: &Path) -> io::Result<Vec<String>> {
@@ -592,6 +660,7 @@ pub fn server(folder: &Path, name: &str) -> io::Result<Server> {
     let entry: Entry = read(&folder.join(ENTRY))?.unwrap_or_default();
     let grants: Option<Grants> = read(&folder.join(GRANTS))?;
     let grants = grants.filter(|grants| grants.of == entry::identity(&entry.server));
+    let before = pins::before(folder, held.keys())?;
     Ok(Server {
         name: name.to_owned(),
         command: entry.server,
@@ -600,6 +669,10 @@ pub fn server(folder: &Path, name: &str) -> io::Result<Server> {
         packages: packages.map(|package| package.replace('+', "/")).collect(),
         accepted: accepted.into_keys().collect(),
         held: held.keys().cloned().collect(),
+        before,
+        shown: pins::word(&held),
+        url: entry.url,
+        instances: entry.instances.unwrap_or(1),
         offered: held.into_iter().map(|(name, offered)| (name, offered.tool)).collect(),
     })
 }

@@ -1,0 +1,123 @@
+//! Differences of a server's tools since they were accepted, and tools that are held of servers at an address.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io;
+use std::path::Path;
+
+use hotcell_client::Tool;
+use hotcell_mcp::pin::{Accepted, Offered};
+use hotcell_state::report::{barred, printable};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use similar::TextDiff;
+
+use super::servers::{Pins, read, write};
+
+/// Definitions of the tools as they were accepted.
+const DEFINITIONS: &str = "definitions.json";
+/// Number of digits of the word that stands for what was shown.
+const WORD_CHARS: usize = 12;
+
+/// Keeps the definitions of accepted tools, for a later difference.
+///
+/// # Errors
+/// When they cannot be written.
+pub fn keep(folder: &Path, accepted: &Accepted, offered: &BTreeMap<String, Offered>) -> io::Result<()> {
+    let path = folder.join(DEFINITIONS);
+    let mut all: BTreeMap<String, Value> = read(&path)?.unwrap_or_default();
+    all.retain(|name, _| accepted.contains_key(name));
+    for (name, tool) in offered.iter().filter(|(name, tool)| accepted.get(*name) == Some(&tool.sha256)) {
+        all.insert(name.clone(), tool.tool.clone());
+    }
+    write(&path, &all)
+}
+
+/// Former definitions of tools that are held.
+///
+/// # Errors
+/// When they cannot be read.
+pub fn before<'a>(
+    folder: &Path,
+    held: impl Iterator<Item = &'a String>,
+) -> io::Result<BTreeMap<String, Value>> {
+    let mut all: BTreeMap<String, Value> = read(&folder.join(DEFINITIONS))?.unwrap_or_default();
+    Ok(held.filter_map(|name| all.remove_entry(name)).collect())
+}
+
+/// Word that stands for held tools as they are offered: acceptance with it is of these alone. Empty for none.
+pub fn word(held: &BTreeMap<String, Offered>) -> String {
+    if held.is_empty() {
+        return String::new();
+    }
+    let mut digest = Sha256::new();
+    for (name, tool) in held {
+        digest.update(format!("{}\n{}\n", name.len(), name));
+        digest.update(&tool.sha256);
+    }
+    let digest: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    digest[..WORD_CHARS].to_owned()
+}
+
+/// A held tool for a person: the lines that changed since it was accepted, or the whole of a new one, behind bars.
+pub fn difference(name: &str, before: Option<&Value>, now: &Value) -> String {
+    let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
+    let mut text = String::new();
+    let Some(before) = before else {
+        let _ = writeln!(text, "  {} is new:", printable(name));
+        return text + &barred(&pretty(now), "  | ");
+    };
+    let _ = writeln!(text, "  {} has changed since you accepted it:", printable(name));
+    let (old, new) = (pretty(before), pretty(now));
+    let diff = TextDiff::from_lines(&old, &new);
+    let lines: String =
+        diff.unified_diff().context_radius(1).iter_hunks().map(|hunk| format!("{hunk}")).collect();
+    text + &barred(&lines, "  | ")
+}
+
+/// Names of tools that are held, of a list that a server gave. The first list is accepted, except tools with invisible characters.
+///
+/// # Errors
+/// When the accepted tools cannot be read.
+pub fn held(folder: &Path, name: &str, tools: &[Tool]) -> io::Result<Vec<String>> {
+    let mut pins = Pins::open(folder, name)?;
+    let definitions: Vec<&Value> = tools.iter().map(|tool| &tool.definition).collect();
+    let line = pins.pass(format!("{}\n", json!({ "result": { "tools": definitions } })).into_bytes());
+    pins.finish();
+    let passed: Value = serde_json::from_slice(&line).unwrap_or_default();
+    let passed: Vec<&str> = passed["result"]["tools"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|tool| tool["name"].as_str())
+        .collect();
+    let held = tools.iter().filter(|tool| !passed.contains(&tool.name.as_str()));
+    Ok(held.map(|tool| tool.name.clone()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(description: &str) -> Tool {
+        let definition = json!({ "name": "a", "description": description });
+        Tool { name: "a".to_owned(), definition }
+    }
+
+    #[test]
+    fn changed_tools_of_an_address_are_held_with_their_difference() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |tools: &[Tool]| held(folder.path(), "s", tools).unwrap();
+        assert!(of(&[tool("A")]).is_empty());
+        assert_eq!(of(&[tool("B")]), ["a"]);
+        assert!(of(&[tool("A")]).is_empty());
+        assert_eq!(of(&[tool("B")]), ["a"]);
+        let server = super::super::servers::server(folder.path(), "s").unwrap();
+        assert_eq!(server.shown.len(), WORD_CHARS);
+        let text = difference("a", server.before.get("a"), &server.offered["a"]);
+        assert!(
+            text.contains("  | -  \"description\": \"A\"") && text.contains("  | +  \"description\": \"B\""),
+            "{text}"
+        );
+    }
+}
