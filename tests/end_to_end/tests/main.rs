@@ -26,6 +26,7 @@ mod mcp_attacks;
 mod mcp_bounds;
 mod mcp_call;
 mod mcp_clients;
+mod mcp_combined;
 mod mcp_ends;
 mod mcp_loop;
 mod mcp_mistakes;
