@@ -11,6 +11,7 @@ mod approvals;
 mod bench;
 mod cache;
 mod call;
+mod definitions;
 mod doctor;
 mod image;
 mod init;
@@ -31,6 +32,7 @@ pub use approvals::ApprovalsCommand;
 pub use bench::BenchArgs;
 pub use cache::CacheCommand;
 pub use call::{CallArgs, ReachArgs, TryArgs};
+pub use definitions::{AgentCommand, AgentRunArgs};
 pub use doctor::DoctorArgs;
 pub use image::ImageCommand;
 pub use init::InitArgs;
@@ -179,6 +181,12 @@ pub enum Command {
     Receipt {
         #[command(subcommand)]
         command: ReceiptCommand,
+    },
+    /// Verbs over the tools of plugins: their data, or a model's answer about it
+    #[command(arg_required_else_help = true, disable_help_subcommand = true)]
+    Agent {
+        #[command(subcommand)]
+        command: AgentCommand,
     },
     /// Language models: add, check and ask them
     #[command(arg_required_else_help = true, disable_help_subcommand = true)]

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod agent_run;
 mod approvals;
 mod args;
 mod attack;
@@ -130,6 +131,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Command::Image { command } => Ok(image::image(&common, &command)),
         Command::Tool { command } => tool::tool(&common, &command),
         Command::Runs { command } => Ok(runs::runs(&common, &command)),
+        Command::Agent { command } => agent_run::agent(&common, &command),
         Command::Model { command } => Ok(model::model(&common, &command)),
         Command::Usage(args) => Ok(model::spent::spent(&common, &args)),
         Command::Receipt { command } => Ok(receipt::receipt(&common, &command)),

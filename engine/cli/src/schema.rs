@@ -8,7 +8,7 @@ use hotcell_verbs::workspaces;
 use crate::mcp::{call, check, install, servers};
 use crate::model;
 use crate::quote;
-use crate::{exit, init, receipt, serve, test_list, usage};
+use crate::{agent_run, exit, init, receipt, serve, test_list, usage};
 
 /// Outputs with a JSON Schema.
 const SCHEMAS: &[&str] = &[
@@ -47,6 +47,8 @@ const SCHEMAS: &[&str] = &[
     "model_reply",
     "usage",
     "usage_merge",
+    "agent_response",
+    "agent_definitions",
     "error",
 ];
 
@@ -108,6 +110,10 @@ pub fn schema(name: &str, json: bool) -> u8 {
             (schemars::schema_for!(hotcell_models::ledger::UsageReport), hotcell_models::ledger::SCHEMA)
         }
         "usage_merge" => (schemars::schema_for!(model::spent::MergeReport), model::spent::MERGE_SCHEMA),
+        "agent_response" => {
+            (schemars::schema_for!(hotcell_definitions::Response), hotcell_definitions::response::SCHEMA)
+        }
+        "agent_definitions" => (schemars::schema_for!(agent_run::DefinitionList), agent_run::SCHEMA),
         "error" => (schemars::schema_for!(ErrorReport), hotcell_state::report::SCHEMA),
         _ => {
             let near = nearest(short, SCHEMAS.iter().copied()).unwrap_or("outcome");

@@ -64,6 +64,7 @@ const NAMES: &[(&[&str], Form)] = &[
     (&["SECRET"], Form::Secret),
     (
         &[
+            "--NAME VALUE",
             "ADDR",
             "ARG",
             "CAPABILITY",
@@ -84,6 +85,8 @@ const NAMES: &[(&[&str], Form)] = &[
             "MODEL",
             "N",
             "NAME",
+            "NAME=VALUE",
+            "VERB",
             "NAME[=VALUE]",
             "NAME,…",
             "NAME|COMMAND",

@@ -39,7 +39,8 @@ pub use merge::{Merged, Widening, merge};
 pub use secrets::{ChosenSecrets, SecretDefinition, SecretOption, SecretSettings};
 pub use settings::SECRET;
 pub use settings::{
-    EnvSetting, McpSettings, PoolSettings, QuarantineSettings, RunSettings, Settings, parse_layers,
+    AgentSettings, EnvSetting, McpSettings, PoolSettings, QuarantineSettings, RunSettings, Settings,
+    parse_layers,
 };
 pub use sources::{Configuration, PROJECT_FILE, Places, ProjectFile, find_profile, of_file, of_profile};
 pub use template::TEMPLATE;

@@ -13,7 +13,7 @@ use crate::network::{self, NetworkSetting};
 
 use super::asked_by::AskedBy;
 use super::guard::{GuardSettings, Mode};
-use super::settings::{EnvSetting, McpSettings, PoolSettings, RunSettings, Settings};
+use super::settings::{AgentSettings, EnvSetting, McpSettings, PoolSettings, RunSettings, Settings};
 use super::tools::ToolSettings;
 
 /// Result of merging; the policy does not name the program yet.
@@ -172,6 +172,9 @@ fn tighten(
     }
     if settings.models != ModelSettings::default() {
         return Err(never("models", "where prompts and keys are sent".to_owned()));
+    }
+    if settings.agents != AgentSettings::default() {
+        return Err(never("agents", "definitions of agents".to_owned()));
     }
     // Models take the rules there as those of their organisation.
     if let Some(policies) = &settings.policies {

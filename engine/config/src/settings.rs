@@ -85,6 +85,16 @@ pub struct Settings {
     pub policies: Option<PathBuf>,
     /// Language models, and the roles that they have.
     pub models: ModelSettings,
+    /// Agent definitions.
+    pub agents: AgentSettings,
+}
+
+/// The table `agents` of a configuration file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "the table agents")]
+pub struct AgentSettings {
+    /// Folder with definition files of verbs. Default: only the examples that come with hotcell.
+    pub folder: Option<PathBuf>,
 }
 
 /// The table `mcp` of a configuration file. Anything not named is forbidden.
@@ -242,6 +252,7 @@ struct Written {
     secret_env: Option<bool>,
     policies_path: Option<PathBuf>,
     models: Endpoints,
+    agents: AgentSettings,
     model_roles: BTreeMap<String, Vec<String>>,
 }
 
@@ -289,6 +300,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key::value("secret_env"),
     Key::value("policies_path"),
     Key::value("models"),
+    Key::table("agents", &[Key::value("folder")]),
     Key::value("model_roles"),
 ];
 
@@ -357,6 +369,7 @@ impl Settings {
             policies: written.policies_path.map(|p| base.join(p)),
             models: ModelSettings::new(written.models, written.model_roles)
                 .map_err(|e| FileError::of_key(file, "model_roles", e.to_string()).found_in(text))?,
+            agents: AgentSettings { folder: written.agents.folder.map(|f| base.join(f)) },
         })
     }
 

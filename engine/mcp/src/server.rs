@@ -134,11 +134,15 @@ impl Server {
             None if self.toolsets.has_plugins() => return None,
             None => "tools",
         };
+        Some(Self::not_offered(tool, set))
+    }
+
+    fn not_offered(tool: &str, set: &str) -> ErrorReport {
         let why = format!("the tool {tool} is not offered by this server");
         let hint = format!(
             "the operator turns it on: hotcell mcp --toolsets default,{set}, or toolsets = [\"default\", \"{set}\"] in [mcp] of the configuration"
         );
-        Some(ErrorReport::new(Code::UnknownName, why).field("name").hint(hint))
+        ErrorReport::new(Code::UnknownName, why).field("name").hint(hint)
     }
 
     async fn blocking<T: Send + 'static>(
@@ -285,6 +289,9 @@ impl ServerHandler for Server {
     ) -> Result<ListToolsResult, ErrorData> {
         let mut all: Vec<Tool> =
             tools::listed().iter().filter(|tool| self.toolsets.has(&tool.name)).cloned().collect();
+        if self.toolsets.has_verbs() {
+            all.extend(tools::verbs::all(&self.live).await);
+        }
         let mut of_plugins = match self.toolsets.has_plugins() {
             true => tools::plugins::all(&self.live).await,
             false => Vec::new(),
@@ -315,7 +322,12 @@ impl ServerHandler for Server {
             return Ok(response);
         }
         let tool = request.name.clone();
-        if let Some(report) = self.off(&tool) {
+        let off = match (tools::verbs::is_one(&self.live, &tool).await, self.toolsets.has_verbs()) {
+            (true, true) => None,
+            (true, false) => Some(Self::not_offered(&tool, toolsets::AGENTS)),
+            (false, _) => self.off(&tool),
+        };
+        if let Some(report) = off {
             return Ok(CallToolResponse::Complete(refused(&report)));
         }
         let response = elicit::call(&self.live, &caller, request, &context, &self.vain).await?;

@@ -9,6 +9,8 @@ use hotcell_sandbox::layer::nearest;
 const DEFAULT: &str = "default";
 /// Name that stands for every set.
 const ALL: &str = "all";
+/// Set of the verbs of agent definitions, which are not listed here.
+pub(crate) const AGENTS: &str = "agents";
 /// Set of the tools of plugins, which are not listed here.
 const PLUGINS: &str = "tools";
 
@@ -24,7 +26,7 @@ pub struct Toolset {
 }
 
 /// All sets. A tool may be in several; each tool is in one besides `default`.
-pub const TOOLSETS: [Toolset; 8] = [
+pub const TOOLSETS: [Toolset; 9] = [
     Toolset {
         name: DEFAULT,
         tools: &[
@@ -73,6 +75,7 @@ pub const TOOLSETS: [Toolset; 8] = [
     },
     Toolset { name: "policies", tools: &["read_org_policies"], about: "an organisation's rules for code" },
     Toolset { name: "host", tools: &["doctor"], about: "examine what the host can enforce" },
+    Toolset { name: AGENTS, tools: &[], about: "verbs of agent definitions, such as review_analyze_v1" },
     Toolset { name: PLUGINS, tools: &[], about: "the tools of plugins" },
 ];
 
@@ -83,11 +86,17 @@ pub struct Toolsets {
     plugins: bool,
     /// Names of foreign servers; `None` for all of them.
     servers: Option<BTreeSet<String>>,
+    verbs: bool,
 }
 
 impl Default for Toolsets {
     fn default() -> Self {
-        Self { tools: TOOLSETS[0].tools.iter().copied().collect(), plugins: true, servers: None }
+        Self {
+            tools: TOOLSETS[0].tools.iter().copied().collect(),
+            plugins: true,
+            verbs: false,
+            servers: None,
+        }
     }
 }
 
@@ -101,7 +110,7 @@ impl Toolsets {
         if names.is_empty() {
             return Ok(Self::default());
         }
-        let mut sets = Self { tools: BTreeSet::new(), plugins: false, servers: None };
+        let mut sets = Self { tools: BTreeSet::new(), plugins: false, verbs: false, servers: None };
         for name in names {
             let name = name.as_ref().trim();
             let is_wanted = |set: &&Toolset| name == ALL || set.name == name;
@@ -118,6 +127,7 @@ impl Toolsets {
             }
             for set in wanted {
                 sets.tools.extend(set.tools);
+                sets.verbs |= set.name == AGENTS;
                 sets.plugins |= set.name == DEFAULT || set.name == PLUGINS;
             }
         }
@@ -137,6 +147,12 @@ impl Toolsets {
     #[must_use]
     pub fn has(&self, tool: &str) -> bool {
         self.tools.contains(tool)
+    }
+
+    /// Whether the verbs of agent definitions are offered.
+    #[must_use]
+    pub const fn has_verbs(&self) -> bool {
+        self.verbs
     }
 
     /// Whether the tools of plugins are offered.
@@ -177,7 +193,9 @@ mod tests {
         let guard = of(&["guard"]).unwrap();
         assert!(guard.has("scan_artifact") && !guard.has("run_code") && !guard.has_plugins());
         assert!(of(&["guard", " tools "]).unwrap().has_plugins());
+        assert!(of(&["agents"]).unwrap().has_verbs() && !Toolsets::default().has_verbs());
         let all = of(&["all"]).unwrap();
+        assert!(all.has_verbs());
         assert!(crate::tools::all().iter().all(|tool| all.has(&tool.name)) && all.has_plugins());
         for (names, [fs, weather, run]) in [
             (&[][..], [true, true, true]),

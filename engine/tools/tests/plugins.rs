@@ -17,6 +17,7 @@ const PLUGINS: &[(&str, &str)] = &[
     ("data", include_str!("../../../plugins/data/tests/cases.toml")),
     ("files", include_str!("../../../plugins/files/tests/cases.toml")),
     ("github", include_str!("../../../plugins/github/tests/cases.toml")),
+    ("http-client", include_str!("../../../plugins/http-client/tests/cases.toml")),
     ("json-validator", include_str!("../../../plugins/json-validator/tests/cases.toml")),
     ("plot", include_str!("../../../plugins/plot/tests/cases.toml")),
     ("python-runner", include_str!("../../../plugins/python-runner/tests/cases.toml")),

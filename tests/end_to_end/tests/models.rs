@@ -9,7 +9,7 @@ use hotcell_end_to_end::{Ended, User, everyone};
 use serde_json::json;
 
 /// Answers each request by the next text, for ever by the last; keeps what it was sent.
-fn server(answers: Vec<String>) -> (String, Arc<Mutex<Vec<String>>>) {
+pub fn server(answers: Vec<String>) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = format!("http://{}", listener.local_addr().expect("an address"));
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -40,11 +40,11 @@ fn server(answers: Vec<String>) -> (String, Arc<Mutex<Vec<String>>>) {
     (address, seen)
 }
 
-fn answer(status: &str, body: &str) -> String {
+pub fn answer(status: &str, body: &str) -> String {
     format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
 }
 
-fn reply(text: &str, finish: &str) -> String {
+pub fn reply(text: &str, finish: &str) -> String {
     let body = json!({"model": "m-1", "choices": [{"message": {"content": text}, "finish_reason": finish}],
         "usage": {"prompt_tokens": 10, "completion_tokens": 4}});
     answer("200 OK", &body.to_string())

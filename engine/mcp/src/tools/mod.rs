@@ -11,6 +11,7 @@ mod policies;
 mod quarantine;
 mod runs;
 pub(crate) mod schema;
+pub(crate) mod verbs;
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -298,6 +299,7 @@ async fn answer(
     listener: &Listener,
     known: &mut bool,
 ) -> Result<CallToolResult, ErrorData> {
+    let is_verb = verbs::is_one(live, name).await;
     let done = match name {
         "run_code" => runs::code(live, caller, arguments, listener).await,
         "run_command" => runs::command(live, caller, arguments, listener).await,
@@ -327,6 +329,7 @@ async fn answer(
             Ok(_) => Ok(examined(live.examine().await.as_ref())),
             Err(report) => Err(report),
         },
+        _ if is_verb => verbs::call(live, caller, name, &arguments, listener).await,
         _ => return plugins::call(live, caller, name, arguments, listener, known).await,
     };
     Ok(done.unwrap_or_else(|report| refused(&report)))

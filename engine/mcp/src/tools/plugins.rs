@@ -164,7 +164,12 @@ fn unknown(name: &str, hint: Option<&str>) -> ErrorData {
 }
 
 /// Formats an answer for a model. One that is too long is kept, and can be read as a resource.
-async fn whole_or_kept(name: &str, answer: &Answer, tools: &Arc<Tools>, caller: &Caller) -> CallToolResult {
+pub(super) async fn whole_or_kept(
+    name: &str,
+    answer: &Answer,
+    tools: &Arc<Tools>,
+    caller: &Caller,
+) -> CallToolResult {
     let mut result = shown(name, answer, None);
     if answer.value.get().len() <= MAX_CONTENT_CHARS / 6 || !is_long(answer) {
         return result;

@@ -360,6 +360,7 @@ mod tests {
         Request {
             read: why(!held.read.is_empty()),
             write: why(!held.write.is_empty()),
+            any_net: None,
             net: Wish::Only(held.net.iter().map(|o| (o.clone(), String::new())).collect()),
             env: Wish::Only(held.env.clone()),
             config: Wish::Only(held.config.clone()),

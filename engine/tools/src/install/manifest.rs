@@ -92,12 +92,29 @@ enum WrittenState {
 struct WrittenRequests {
     read: Option<String>,
     write: Option<String>,
-    net: Vec<WrittenPlace>,
+    net: WrittenNet,
     env: Vec<String>,
     config: Vec<String>,
     secret: Vec<WrittenSecret>,
     sandbox: Option<String>,
     guard: Option<String>,
+}
+
+/// Places, or the reason for any place that a person chooses.
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "a place is \"https://host:port\", or { to = \"https://host:port\", why = \"…\" }; a text instead of the list says why a person should choose places"
+)]
+enum WrittenNet {
+    Any(String),
+    Places(Vec<WrittenPlace>),
+}
+
+impl Default for WrittenNet {
+    fn default() -> Self {
+        Self::Places(Vec::new())
+    }
 }
 
 #[derive(Deserialize)]
@@ -157,6 +174,10 @@ impl Manifest {
         let Written { plugin, requests, instance } = parse_strict(text, file, KEYS)?;
         let bad = |key: &'static str| move |why: String| FileError::of_key(file, key, why).found_in(text);
         let name = is_name(&plugin.name).map(|()| plugin.name).map_err(bad("plugin.name"))?;
+        let (net, any_net) = match requests.net {
+            WrittenNet::Places(all) => (Wish::Only(places(all).map_err(bad("requests.net"))?), None),
+            WrittenNet::Any(reason) => (Wish::Any, why(Some(reason)).map_err(bad("requests.net"))?),
+        };
         Ok(Self {
             name,
             session: instance.state == WrittenState::Session,
@@ -165,7 +186,8 @@ impl Manifest {
             request: Request {
                 read: why(requests.read).map_err(bad("requests.read"))?,
                 write: why(requests.write).map_err(bad("requests.write"))?,
-                net: Wish::Only(places(requests.net).map_err(bad("requests.net"))?),
+                net,
+                any_net,
                 env: Wish::Only(names(requests.env, variable).map_err(bad("requests.env"))?),
                 config: Wish::Only(names(requests.config, key).map_err(bad("requests.config"))?),
                 secret: Wish::Only(secrets(requests.secret).map_err(bad("requests.secret"))?),
@@ -280,6 +302,9 @@ mod tests {
                 ("guard", "to scan what it fetches")
             ]
         );
+        let any = parse("[plugin]\nname = \"a\"\n[requests]\nnet = \"to fetch what you ask for\"\n").unwrap();
+        assert_eq!(any.request.words(), ["net=…"]);
+        assert_eq!(any.request.reasons(), [("net=…".to_owned(), "to fetch what you ask for".to_owned())]);
         let least = parse("[plugin]\nname = \"a\"").unwrap();
         assert_eq!((least.request, least.session), (Request::default(), false));
         for (state, session) in [("session", true), ("call", false)] {
@@ -304,6 +329,8 @@ mod tests {
             (with("read = true"), Some(4), "string"),
             (with("read = \"\""), Some(4), "say why"),
             (with("net = [\"*\"]"), Some(4), "SCHEME"),
+            (with("net = \"\""), Some(4), "say why"),
+            (with("net = 5"), Some(4), "a place is"),
             (with("net = [{ to = \"https://a.org\" }]"), Some(4), "a place is"),
             (with("net = [\"https://*.a.org\"]"), Some(4), "wildcards"),
             (with("env = [\"A=B\"]"), Some(4), "no name"),

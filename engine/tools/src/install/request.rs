@@ -7,7 +7,7 @@ use crate::capability::Origin;
 /// Values of one kind that a plugin requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish<T> {
-    /// Any value that a person chooses: the plugin has no manifest, only imports.
+    /// Any value that a person chooses: the plugin has no manifest, only imports, or its manifest gives a reason instead of values.
     Any,
     /// Only these values.
     Only(T),
@@ -28,6 +28,8 @@ pub struct Request {
     pub write: Option<String>,
     /// Origins, each with a reason, which may be empty.
     pub net: Wish<BTreeMap<Origin, String>>,
+    /// Reason for origins that a person chooses.
+    pub any_net: Option<String>,
     /// Environment variables.
     pub env: Wish<BTreeSet<String>>,
     /// Keys of the plugin's settings.
@@ -54,6 +56,7 @@ impl Request {
             read: reason("read"),
             write: reason("write"),
             net: any(has("net")),
+            any_net: None,
             env: any(has("env")),
             config: any(has("config")),
             secret: any(has("secret")),
@@ -96,7 +99,8 @@ impl Request {
                 reasons.push((word, why.to_owned()));
             }
         };
-        for (word, why) in [("read=…", &self.read), ("write=…", &self.write)] {
+        for (word, why) in [("read=…", &self.read), ("write=…", &self.write), ("net=…", &self.any_net)]
+        {
             one(word.to_owned(), why.as_deref().unwrap_or_default());
         }
         if let Wish::Only(places) = &self.net {
