@@ -136,6 +136,17 @@ pub fn last(database: &Connection, most: u64) -> rusqlite::Result<AuditLog> {
     Ok(AuditLog::new(entries, total))
 }
 
+/// At most `most` entries of an action whose detail contains a text, newest last.
+pub fn naming(database: &Connection, action: &str, text: &str, most: u64) -> rusqlite::Result<Vec<Entry>> {
+    let mut statement = database.prepare(&format!(
+        "SELECT {COLUMNS} FROM audit WHERE action = ?1 AND instr(detail, ?2) > 0 ORDER BY seq DESC LIMIT ?3"
+    ))?;
+    let mut entries =
+        statement.query_map(params![action, text, most], entry)?.collect::<Result<Vec<_>, _>>()?;
+    entries.reverse();
+    Ok(entries)
+}
+
 /// Checks the whole log: the chain, its head against the file's and against `noted`, the triggers, and every
 /// row of these subjects against its last entry. An entry is taken by the first subject that knows it. A problem that was found is in the `problem` field of the result.
 pub fn verify(

@@ -5,6 +5,8 @@
 //! checkpoint does not work here: every new process reads the log again, does not know which part is in the
 //! database already, and never restarts the log.
 
+mod page;
+
 use std::time::SystemTime;
 
 use hotcell_report::RunReport;
@@ -16,6 +18,8 @@ use serde::{Deserialize, Serialize};
 use crate::database::{self, DatabaseError, PooledConnection, retry_while_busy, transaction};
 use crate::state::{StateError, StateFolder};
 use crate::time::{micros_since_1970, rfc3339};
+
+pub use page::RunFilter;
 
 /// Value of the list's `schema` field.
 pub const SCHEMA: &str = "hotcell.runs/1";
@@ -237,18 +241,7 @@ impl History {
             let mut statement = self.database.prepare(
                 "SELECT id, started, command, cause, exit_code, usage FROM runs ORDER BY seq DESC",
             )?;
-            let rows = statement.query_map([], |row| {
-                let json = |at: usize| row.get::<_, String>(at);
-                Ok(RunRow {
-                    id: row.get(0)?,
-                    started: rfc3339(row.get(1)?),
-                    command: serde_json::from_str(&json(2)?).unwrap_or_default(),
-                    cause: serde_json::from_value(json(3)?.into()).unwrap_or(Cause::Internal),
-                    exit_code: row.get(4)?,
-                    usage: serde_json::from_str(&json(5)?).unwrap_or_default(),
-                })
-            })?;
-            rows.collect::<Result<Vec<_>, _>>()
+            statement.query_map([], page::read)?.collect::<Result<Vec<_>, _>>()
         };
         retry_while_busy(read).map_err(|error| self.bad(error))
     }

@@ -20,7 +20,7 @@ pub struct Entry {
     pub seq: u64,
     /// Time, in microseconds since 1970.
     pub time_us: i64,
-    /// Channel used: `cli`, `mcp:CALLER`, `hotcell`.
+    /// Channel used: `cli`, `web`, `mcp:CALLER`, `hotcell`.
     pub channel: String,
     /// User id and name.
     pub actor: String,

@@ -85,6 +85,8 @@ impl Step {
 pub enum Channel {
     /// A person on the command line.
     Cli,
+    /// A person on the page of `hotcell web`. It may only decide.
+    Web,
     /// A model, by the name of its caller. It may only request.
     Model(String),
     /// A person who was asked through this caller's client, if the operator allows that.
@@ -97,6 +99,7 @@ impl fmt::Display for Channel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cli => f.write_str("cli"),
+            Self::Web => f.write_str("web"),
             Self::Model(caller) => write!(f, "mcp:{caller}"),
             Self::Elicited(caller) => write!(f, "elicitation:{caller}"),
             Self::Own => f.write_str("hotcell"),
@@ -162,7 +165,7 @@ pub fn next(from: Option<State>, step: Step, channel: &Channel, persons: Persons
     let allowed = match channel {
         Channel::Cli => step != Step::Lapse,
         Channel::Model(_) => matches!(step, Step::Hold | Step::Request),
-        Channel::Elicited(_) => matches!(step, Step::Release | Step::Reject),
+        Channel::Web | Channel::Elicited(_) => matches!(step, Step::Release | Step::Reject),
         Channel::Own => matches!(step, Step::Purge | Step::Lapse),
     };
     if !allowed {
@@ -227,6 +230,17 @@ mod tests {
             (
                 // A person who was asked through a client may only decide.
                 &Channel::Elicited("x".to_owned()),
+                [
+                    (Step::Hold, [None; 5]),
+                    (Step::Request, [None; 5]),
+                    (Step::Release, [Some(R), Some(R), Some(R), Some(R), None]),
+                    (Step::Reject, [Some(N), Some(N), Some(N), None, None]),
+                    (Step::Purge, [None; 5]),
+                    (Step::Lapse, [None; 5]),
+                ],
+            ),
+            (
+                &Channel::Web,
                 [
                     (Step::Hold, [None; 5]),
                     (Step::Request, [None; 5]),

@@ -11,6 +11,7 @@
 //! | --- | --- |
 //! | [`service`] | the steps as front ends take them |
 //! | `content` | digest of the files that a run is about to see |
+//! | `waiting` | pages of the requests that wait |
 //! | [`key`] | the key of this installation, for data that travels through clients |
 
 pub mod content;
@@ -19,6 +20,7 @@ pub mod key;
 pub mod service;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 pub use crate::approvals::service::{Approvals, GrantCheck, RequestStatus};
 pub use crate::permission::{Approval, ApprovalList, ApprovalSubject, Kind, SCHEMA, State};

@@ -115,7 +115,7 @@ impl Approvals {
     /// Channel whose requests are visible: that of one caller; `None` for all.
     fn own(&self) -> Option<String> {
         match &self.channel {
-            Channel::Cli | Channel::Own => None,
+            Channel::Cli | Channel::Web | Channel::Own => None,
             Channel::Model(caller) | Channel::Elicited(caller) => {
                 Some(Channel::Model(caller.clone()).to_string())
             }
@@ -136,7 +136,7 @@ impl Approvals {
         Quarantine::open(self.folder()?).map_err(|e| of_quarantine(&e))
     }
 
-    fn read<T: Default>(&self, work: impl Fn(&Connection) -> Within<T>) -> Done<T> {
+    pub(super) fn read<T: Default>(&self, work: impl Fn(&Connection) -> Within<T>) -> Done<T> {
         let state = self.state()?.clone();
         let open = || -> Result<Option<Quarantine>, QuarantineError> {
             let Some(folder) = StateFolder::open_existing(state.path()?)? else { return Ok(None) };

@@ -59,7 +59,7 @@ pub struct Approval {
 pub struct Decision {
     /// User id and name.
     pub by: String,
-    /// `cli` or `elicitation:CALLER`.
+    /// `cli`, `web` or `elicitation:CALLER`.
     pub channel: String,
     /// Reason; empty when none was given.
     pub reason: String,

@@ -92,6 +92,24 @@ pub fn pending(database: &Connection, now_us: i64) -> rusqlite::Result<u64> {
     database.query_row(query, params![State::Pending.name(), now_us], |row| row.get(0))
 }
 
+/// At most `most` of these requests, newest first, without the first `skipped` ones.
+pub fn pending_page(
+    database: &Connection,
+    now_us: i64,
+    skipped: u64,
+    most: u64,
+) -> rusqlite::Result<Vec<Row>> {
+    if !there(database)? {
+        return Ok(Vec::new());
+    }
+    let query = format!(
+        "SELECT {COLUMNS} FROM approvals WHERE state = ?1 AND expires > ?2
+         ORDER BY created DESC, seq DESC LIMIT ?3 OFFSET ?4"
+    );
+    let mut statement = database.prepare(&query)?;
+    statement.query_map(params![State::Pending.name(), now_us, most, skipped], read)?.collect()
+}
+
 /// All rows, newest first; with a channel, only its own.
 pub fn all(database: &Connection, of: Option<&str>) -> rusqlite::Result<Vec<Row>> {
     if !there(database)? {

@@ -161,7 +161,7 @@ pub fn next(from: State, step: Step, by: By<'_>) -> Result<State, Illegal> {
         (Step::Use, Channel::Model(_)) if by.channel.to_string() != by.asked_by => {
             return Err(Illegal::OtherCaller);
         }
-        (Step::Use, Channel::Model(_)) | (Step::Approve | Step::Deny, Channel::Cli) => {}
+        (Step::Use, Channel::Model(_)) | (Step::Approve | Step::Deny, Channel::Cli | Channel::Web) => {}
         (Step::Use, _) => return Err(Illegal::OtherCaller),
         (_, Channel::Elicited(caller)) => {
             if !by.elicitation {
@@ -205,6 +205,7 @@ mod tests {
         for (channel, elicitation, rows) in [
             (Channel::Cli, false, person),
             (Channel::Cli, true, person),
+            (Channel::Web, false, person),
             (asked("x"), true, person),
             (asked("x"), false, nobody),
             (asked("y"), true, nobody),

@@ -94,7 +94,7 @@ pub struct Statement {
     pub by: String,
     /// User id.
     pub uid: u32,
-    /// `cli` or `mcp:CALLER`.
+    /// `cli`, `web` or `mcp:CALLER`.
     pub channel: String,
     /// Reason.
     pub reason: String,

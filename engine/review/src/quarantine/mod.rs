@@ -15,6 +15,7 @@
 //! | `steps` | the steps, each one transaction |
 //! | `config` | where and for whom refused code is held |
 //! | [`service`] | the steps as front ends take them: items scanned under other rules are scanned again first |
+//! | `waiting` | pages of the items that wait |
 
 mod config;
 pub mod error;
@@ -27,6 +28,7 @@ mod steps;
 pub mod store;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 pub use crate::quarantine::config::QuarantineConfig;
 pub use crate::quarantine::service::QuarantineService;

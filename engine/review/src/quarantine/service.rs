@@ -94,7 +94,7 @@ impl QuarantineService {
         self.keep.open().map_err(|e| of_quarantine(&e))
     }
 
-    fn open_to_read(&self) -> Done<Option<Quarantine>> {
+    pub(super) fn open_to_read(&self) -> Done<Option<Quarantine>> {
         let open = || {
             let Some(folder) = StateFolder::open_existing(self.keep.state.path()?)? else { return Ok(None) };
             Quarantine::open_to_read(folder)
