@@ -27,6 +27,7 @@ mod scan;
 mod serve;
 mod test;
 mod tool;
+mod web;
 mod workspace;
 pub use approvals::ApprovalsCommand;
 pub use bench::BenchArgs;
@@ -51,6 +52,7 @@ pub use scan::ScanArgs;
 pub use serve::{ServeArgs, ServeCommand};
 pub use test::TestArgs;
 pub use tool::ToolCommand;
+pub use web::WebArgs;
 pub use workspace::WorkspaceCommand;
 
 const STYLES: Styles =
@@ -215,6 +217,8 @@ pub enum Command {
     Call(Box<CallArgs>),
     /// Keep sandboxes ready for run and test of the same user
     Serve(ServeArgs),
+    /// Review and decide in a browser: what waits, what ran, what this host can enforce
+    Web(WebArgs),
     /// Print completions for a shell
     Completions {
         /// The shell

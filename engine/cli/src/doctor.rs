@@ -13,17 +13,22 @@ use crate::signals::interrupted;
 
 /// Examines the host; `None` when interrupted.
 fn examined() -> anyhow::Result<Option<Doctor>> {
+    runtime()?.block_on(async {
+        tokio::select! {
+            report = examined_within() => report.map(Some),
+            () = interrupted() => Ok(None),
+        }
+    })
+}
+
+/// Examines the host within a runtime.
+pub async fn examined_within() -> anyhow::Result<Doctor> {
     let mut profiles = Vec::new();
     for name in Profile::names() {
         profiles.push((name.to_owned(), Profile::named(name)?.policy().shape));
     }
-    Ok(runtime()?.block_on(async {
-        let engine = Engine::new();
-        tokio::select! {
-            report = doctor::examine(&engine, &profiles) => Some(report),
-            () = interrupted() => None,
-        }
-    }))
+    let engine = Engine::new();
+    Ok(doctor::examine(&engine, &profiles).await)
 }
 
 /// Page of `hotcell` alone, on a terminal: what works here, and three commands to try.

@@ -44,6 +44,7 @@ mod test_list;
 mod tool;
 mod typed_paths;
 mod usage;
+mod web;
 mod workspace;
 
 use std::ffi::OsString;
@@ -140,6 +141,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Command::Init(args) => Ok(init::init(&common, &args)),
         Command::Call(args) => mcp::call::call(&common, &args),
         Command::Serve(args) => serve::serve(&common, &args),
+        Command::Web(args) => web::web(&common, &args),
         Command::Man { command, dir } => Ok(man::man(dir.as_deref(), &command, common.json)),
         Command::Completions { shell } => {
             let mut text = Vec::new();

@@ -58,4 +58,5 @@ mod tools_publish;
 mod tools_served;
 mod trust;
 mod weak;
+mod web;
 mod workspace;

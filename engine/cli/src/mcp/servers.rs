@@ -633,6 +633,18 @@ pub fn entry_of(folder: &Path) -> io::Result<Option<Entry>> {
     read(&folder.join(ENTRY))
 }
 
+/// All wrapped servers, by name.
+///
+/// # Errors
+/// [`ErrorReport`] when their folder cannot be read.
+pub fn list(choice: &StateChoice) -> Result<Vec<Server>, ErrorReport> {
+    let all = all(choice)?;
+    let read = || -> io::Result<Vec<Server>> {
+        known(&all)?.iter().map(|name| server(&all.join(name), name)).collect()
+    };
+    read().map_err(|e| ErrorReport::new(Code::State, format!("the servers' folder: {e}")).field("--state"))
+}
+
 fn known(folder: &Path) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,

@@ -1,0 +1,101 @@
+//! Plugins with their grants, and foreign MCP servers with the tools of them that are held.
+
+use hotcell_plugins::Plugins;
+use hotcell_plugins::report::{State, Tool};
+use maud::{Markup, html};
+
+use super::{Page, Shown};
+use crate::frame::{Tab, table};
+use crate::say::{beginning, line, said};
+use crate::site::{Site, WrappedServer};
+
+/// Maximum number of tools and servers.
+const MAX_ROWS: usize = 100;
+/// Maximum length of a text in a row, in characters.
+const MAX_ROW_CHARS: usize = 120;
+/// Maximum length of the definition of a held tool, in characters.
+const MAX_DEFINITION_CHARS: usize = 2000;
+/// Maximum number of definitions that are shown.
+const MAX_DEFINITIONS: usize = 12;
+
+pub fn show(site: &Site) -> Shown {
+    let tools = Plugins::of(&site.configuration()?)?.list()?.tools;
+    let servers = (site.sources.servers)()?;
+    let rows: Vec<_> = tools.iter().take(MAX_ROWS).map(tool).collect();
+    let wrapped: Vec<_> = servers.iter().take(MAX_ROWS).map(server).collect();
+    let body = html! {
+        h2 { "Tools as components " span.count { (tools.len()) } }
+        @if rows.is_empty() {
+            p.note { "No tools are added: " code { "hotcell tool add PLUGIN|SOURCE" } "." }
+        } @else {
+            (table("Tools", &["Tool", "Description", "Granted", "Asks for", "State"], &rows))
+        }
+        @if tools.len() > MAX_ROWS { p.note { (tools.len() - MAX_ROWS) " more: hotcell tool list" } }
+        h2 { "Wrapped MCP servers " span.count { (servers.len()) } }
+        @if wrapped.is_empty() {
+            p.note { "No server was wrapped: " code { "hotcell mcp wrap --name NAME -- PROGRAM …" } "." }
+        } @else {
+            (table("Wrapped MCP servers", &["Server", "Command", "Grants", "Packages", "Tools"], &wrapped))
+        }
+        @if servers.len() > MAX_ROWS { p.note { (servers.len() - MAX_ROWS) " more: hotcell mcp servers list" } }
+        (held(&servers))
+    };
+    Ok(Page { tab: Some(Tab::Tools), title: "Tools and servers".to_owned(), body })
+}
+
+fn words(all: &[String]) -> Markup {
+    html! {
+        @for (at, one) in all.iter().take(8).enumerate() { @if at > 0 { ", " } (beginning(one, MAX_ROW_CHARS)) }
+        @if all.len() > 8 { " and " (all.len() - 8) " more" }
+    }
+}
+
+fn tool(one: &Tool) -> Vec<Markup> {
+    let state = match one.state {
+        State::Ready if !one.offered => "not offered",
+        State::Ready => "ready",
+        State::UpdateWaits => "an update waits: hotcell tool inspect, accept",
+    };
+    vec![
+        said(&one.name),
+        beginning(&one.description, MAX_ROW_CHARS),
+        words(&one.granted),
+        words(&one.requested),
+        html! { (state) },
+    ]
+}
+
+fn server(one: &WrappedServer) -> Vec<Markup> {
+    vec![
+        said(&one.name),
+        beginning(&one.command.join(" "), MAX_ROW_CHARS),
+        words(&one.grants),
+        words(&one.packages),
+        html! {
+            (one.accepted.len()) " accepted"
+            @if !one.held.is_empty() { ", " strong { (one.held.len()) " held" } }
+        },
+    ]
+}
+
+/// Definitions of tools that are new or changed. Their text is the server's.
+fn held(servers: &[WrappedServer]) -> Markup {
+    let all =
+        || servers.iter().flat_map(|server| server.held.iter().map(move |(name, tool)| (server, name, tool)));
+    let count = all().count();
+    html! {
+        @if count > 0 {
+            h2 { "Tools that are held " span.count { (count) } }
+            p { "They are new, or changed since they were accepted, and are hidden from agents. "
+                code { "hotcell mcp servers show NAME" } " shows them, " code { "hotcell mcp servers accept NAME" } " accepts them." }
+            @for (server, name, tool) in all().take(MAX_DEFINITIONS) {
+                h3 { (said(name)) " of " (said(&server.name)) }
+                @let text = serde_json::to_string_pretty(tool).unwrap_or_default();
+                @let end = text.char_indices().nth(MAX_DEFINITION_CHARS).map_or(text.len(), |(at, _)| at);
+                div.text { @for (at, one) in text[..end].lines().enumerate() { div data-n=(at + 1) { (line(one)) } } }
+                @if end < text.len() { p.note { "The rest is left out here." } }
+            }
+            @if count > MAX_DEFINITIONS { p.note { (count - MAX_DEFINITIONS) " more" } }
+        }
+    }
+}
