@@ -81,7 +81,7 @@ fn of_web(error: &WebError) -> ErrorReport {
         WebError::Bind { error: cause, .. } if cause.kind() == io::ErrorKind::AddrInUse => {
             ErrorReport::new(Code::InvalidValue, error.to_string())
                 .field("--port")
-                .hint("choose another port, or none: any free one is taken then")
+                .hint("choose another with --port, or say none: any free one is taken then")
         }
         WebError::Bind { .. } => ErrorReport::new(Code::InvalidValue, error.to_string()).field("--port"),
         WebError::Http(_) | WebError::Report(_) => ErrorReport::new(Code::Internal, error.to_string()),
