@@ -3,7 +3,7 @@
 use hotcell_state::report::{Code, ErrorReport};
 use maud::{DOCTYPE, Markup, html};
 
-use crate::say::said;
+use crate::say::{in_options, said};
 use crate::seal::Purpose;
 use crate::sessions::Role;
 use crate::site::Site;
@@ -160,8 +160,8 @@ pub fn bare(title: &str, message: &str, onward: Option<&str>) -> Markup {
 pub fn failure(failure: &Failure, back: &str) -> Markup {
     html! {
         div.box.bad {
-            p { (said(&failure.message)) }
-            @if let Some(hint) = &failure.hint { p { (said(hint)) } }
+            p { (said(&in_options(&failure.message))) }
+            @if let Some(hint) = &failure.hint { p { (said(&in_options(hint))) } }
         }
         p { a href=(back) { "Look at it as it is now" } }
     }

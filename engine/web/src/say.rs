@@ -1,6 +1,7 @@
 //! Untrusted text as HTML: escaped by the function that the command line uses, and then for HTML. Each escape is marked,
 //! so that it can be told from the same characters in the text.
 
+use hotcell_sandbox::text::parameters::with_parameters;
 use hotcell_state::report::{printable, printable_line};
 use maud::{Markup, PreEscaped, html};
 
@@ -8,6 +9,15 @@ use maud::{Markup, PreEscaped, html};
 #[must_use]
 pub fn said(text: &str) -> Markup {
     html! { bdi { (marked(&printable(text))) } }
+}
+
+/// A message of hotcell with its parameters as options of the command line, which whoever reads the page has.
+#[must_use]
+pub fn in_options(message: &str) -> String {
+    with_parameters(message, |key, value| {
+        let option = format!("--{}", key.replace('_', "-"));
+        value.map_or_else(|| option.clone(), |value| format!("{option} {value}"))
+    })
 }
 
 /// The beginning of an untrusted text in one line; says how much is left out.
@@ -91,6 +101,7 @@ mod tests {
             assert_eq!(line(text).into_string(), want, "{text:?}");
             assert_eq!(said(text).into_string(), format!("<bdi>{want}</bdi>"), "{text:?}");
         }
+        assert_eq!(in_options("raise ‹max_disk› or ‹network=none›"), "raise --max-disk or --network none");
         assert_eq!(line("a\tb").into_string(), "a\tb");
         assert_eq!(said("a\nb").into_string(), "<bdi>a\\nb</bdi>");
         assert_eq!(beginning("abc", 3).into_string(), "<bdi>abc</bdi>");

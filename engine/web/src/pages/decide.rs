@@ -17,7 +17,7 @@ use maud::{Markup, html};
 use super::{Page, Shown};
 use crate::form::{Fields, query};
 use crate::frame::{Failure, Tab, Visit, seconds, table};
-use crate::say::{beginning, said};
+use crate::say::{beginning, in_options, said};
 use crate::seal::Purpose;
 use crate::site::Site;
 use crate::subject::{Kind, Subject};
@@ -280,7 +280,7 @@ fn end(site: &Site, visit: &Visit, subject: &Subject, shown: &str, part: &Part) 
         return html! { div #end { p.note { "This is the end of the text." } } };
     }
     if let Some(why) = subject.obstacle() {
-        return html! { div #end { p.box { "There is no yes here: " (said(&why)) "." } } };
+        return html! { div #end { p.box { "There is no yes here: " (said(&in_options(&why))) "." } } };
     }
     let word = match subject.kind {
         Kind::Request => "Allow it once",

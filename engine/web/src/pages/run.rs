@@ -12,7 +12,7 @@ use super::runs::{bytes, history, name, of_history, time};
 use super::{Page, Shown};
 use crate::form::{Fields, query};
 use crate::frame::{Failure, Tab, seconds, table};
-use crate::say::{beginning, said};
+use crate::say::{beginning, in_options, said};
 use crate::site::Site;
 use crate::text::{Part, Place, Section, part};
 
@@ -52,7 +52,7 @@ pub fn show(site: &Site, id: &str) -> Shown {
                 strong { (name(outcome.cause).replace('_', " ")) }
                 @if let Some(code) = outcome.exit_code { ", exit status " (code) }
                 @if let Some(signal) = &outcome.signal { ", " (said(signal)) }
-                @if let Some(reason) = &outcome.reason { ": " (beginning(reason, MAX_COMMAND_CHARS)) }
+                @if let Some(reason) = &outcome.reason { ": " (beginning(&in_options(reason), MAX_COMMAND_CHARS)) }
             }
             @for (label, value) in used(&outcome) { dt { (label) } dd { (value) } }
             dt { "Layers" }
@@ -219,11 +219,14 @@ fn network(list: &RequestList) -> Markup {
         .map(|one| {
             vec![
                 html! { (seconds(&one.time)) },
-                said(&one.secret),
-                beginning(&format!("{} {}{}", one.method, one.host, one.path), MAX_ROW_CHARS),
-                html! { @if let Some(status) = one.status { (status) } },
-                said(&one.ending),
-                beginning(&one.rule, MAX_ROW_CHARS),
+                said(&one.request.secret),
+                beginning(
+                    &format!("{} {}{}", one.request.method, one.request.host, one.request.path),
+                    MAX_ROW_CHARS,
+                ),
+                html! { @if let Some(status) = one.request.status { (status) } },
+                said(&one.request.ending),
+                beginning(&one.request.rule, MAX_ROW_CHARS),
             ]
         })
         .collect();
@@ -231,7 +234,7 @@ fn network(list: &RequestList) -> Markup {
         @if !rows.is_empty() {
             h2 { "Requests with secrets" }
             (table("Requests with secrets", &["Time", "Secret", "Request", "Status", "Ending", "Rule"], &rows))
-            @if list.requests.len() > MAX_ROWS { p.note { (list.requests.len() - MAX_ROWS) " more: hotcell runs show " (list.id) " --network" } }
+            @if list.requests.len() > MAX_ROWS { p.note { (list.requests.len() - MAX_ROWS) " more, which hotcell runs show " (list.id) " has" } }
         }
     }
 }
@@ -274,7 +277,7 @@ fn receipts(site: &Site, id: &str) -> Result<Markup, Failure> {
         found = retry_while_busy(read).map_err(|e| bad(format!("the audit log: {e}")))?;
     }
     Ok(html! {
-        @if found.is_empty() { "None; --receipt FILE makes one." }
+        @if found.is_empty() { "None was asked for." }
         @for entry in &found { p { code { (said(&entry.subject)) } " in entry " (entry.seq) " of the audit log" } }
     })
 }

@@ -25,7 +25,7 @@ pub fn show(site: &Site, fields: &Fields) -> Shown {
     let body = html! {
         p.note {
             "hotcell keeps how a test run ended, not its report of single tests: "
-            code { "hotcell test DIR --junit FILE" } " and " code { "--json" } " write that, " code { "--receipt FILE" } " signs it."
+            code { "hotcell test" } " writes that as JSON or JUnit, and signs it, where it is asked to."
         }
         div #live {
             @if total == 0 {
