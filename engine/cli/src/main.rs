@@ -22,6 +22,7 @@ mod mask;
 mod mcp;
 mod model;
 mod options;
+mod outputs;
 mod quarantine;
 mod quote;
 mod receipt;

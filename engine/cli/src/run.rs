@@ -38,7 +38,7 @@ use crate::render::{changes, scan};
 use crate::signals::interrupted;
 use crate::stdin::Given;
 use crate::terminal::notes;
-use crate::{exit, options, streams, usage, workspace};
+use crate::{exit, options, outputs, streams, usage, workspace};
 
 /// Runs the command; returns its exit status.
 pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
@@ -56,6 +56,12 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
     };
     let (mut begun, input) = match begin(common, args, kept, &cwd) {
         Ok(begun) => begun,
+        Err(report) => return Ok(usage::fail(&report, common.json)),
+    };
+    let trees: Vec<_> =
+        begun.request.workspace.iter().filter_map(|w| cwd.join(w).canonicalize().ok()).collect();
+    let outputs = match outputs::request(&args.output_files, &cwd, &trees) {
+        Ok(outputs) => outputs,
         Err(report) => return Ok(usage::fail(&report, common.json)),
     };
     let stored = (!args.sandbox.no_history).then(|| Stored::begin(typed(args)));
@@ -110,6 +116,9 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
         Ok(ready) => ready,
     };
     warn_unset(&prepared.unset);
+    if let Some(outputs) = outputs {
+        prepared.copy_out(outputs);
+    }
     let runtime = runtime()?;
     notes::guard(prepared.scan.as_ref(), common);
     let mut passed = Passed { common, raw: args.raw, input, written: Ok(()) };
@@ -406,6 +415,7 @@ fn answer(
     if code != exit::UNHEARD {
         scan::frames_of(outcome, roots, common);
         code = changes::show(outcome, common).unwrap_or(code);
+        code = changes::copied(outcome, common, code);
         notes::after_run(outcome, stored.map_or("", |stored| &stored.id), common);
     }
     if let Some(stored) = stored {

@@ -17,6 +17,7 @@ use hotcell_testing::report::{coverage_out, github, junit_out};
 use hotcell_testing::{Cancel, Selection, TestReport, Verdict};
 use hotcell_toolchain::Surroundings;
 use hotcell_verbs::changes::ChangePolicy;
+use hotcell_verbs::outputs::OutputRequest;
 use hotcell_verbs::pinned::PinnedWorkspace;
 use hotcell_verbs::suites::{Part, PreparedSuites};
 use hotcell_verbs::test::{TestOptions, TestRequest, Unready};
@@ -35,7 +36,7 @@ use crate::result_file::{Before, ResultFile};
 use crate::signals::interrupted;
 use crate::terminal::notes;
 use crate::terminal::progress::Show;
-use crate::{exit, options, run, test_list, usage, workspace};
+use crate::{exit, options, outputs, run, test_list, usage, workspace};
 
 /// Runs the command; returns its exit status.
 pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
@@ -48,7 +49,7 @@ pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
     let jobs = &args.jobs_of_ci;
     let several = args.repeat > 1 || args.sandbox.deps || jobs.retry > 0 || jobs.shard.is_some();
     let way = Backend::open(args.cold, if several { Engine::new } else { Engine::for_one_run });
-    let (prepared, choice, masks) = match begin(common, args, &way) {
+    let (mut prepared, choice, masks) = match begin(common, args, &way) {
         Ok(begun) => begun,
         Err(report) => {
             if let Some(file) = &mut results.junit {
@@ -66,9 +67,15 @@ pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
         runtime.shutdown_background();
         return Ok(code);
     }
-    let Some(report) = runtime.block_on(follow(common, args, &way, (prepared, &masks))) else {
+    if let Some(outputs) = &results.outputs {
+        prepared.copy_out(outputs);
+    }
+    let Some(mut report) = runtime.block_on(follow(common, args, &way, (prepared, &masks))) else {
         anyhow::bail!("no suite was prepared");
     };
+    if report.outcome.usage.wall_us.is_some() {
+        report.outcome.outputs = results.outputs.as_ref().map(OutputRequest::finish);
+    }
     // From here on the values are hidden.
     let report = options::of_tests(masks.report(report));
     let mut code = answer(common, args, &mut results, &report);
@@ -76,6 +83,7 @@ pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
     if code != exit::UNHEARD {
         scan::frames_of(&report.outcome, &[&args.project], common);
         code = changes::show(&report.outcome, common).unwrap_or(code);
+        code = changes::copied(&report.outcome, common, code);
         let untaken =
             args.keep.commit && report.verdict != Verdict::Passed && report.outcome.commit.is_none();
         if untaken && !common.json && !common.quiet {
@@ -210,12 +218,11 @@ fn test_options(args: &TestArgs) -> Result<TestOptions, ErrorReport> {
 fn keep(args: &TestArgs) -> Result<ChangePolicy, ErrorReport> {
     let keep = args.keep.keep(true)?;
     let several = [(args.repeat > 1, "--repeat"), (args.jobs_of_ci.retry > 0, "--retry")];
-    if let Some((_, option)) =
-        several.into_iter().find(|(several, _)| keep != ChangePolicy::default() && *several)
-    {
+    let is_of_one = keep != ChangePolicy::default() || !args.output_files.is_empty();
+    if let Some((_, option)) = several.into_iter().find(|(several, _)| is_of_one && *several) {
         return Err(ErrorReport::new(
             Code::Usage,
-            format!("--diff and --commit are for one run, and {option} asks for several"),
+            format!("--diff, --commit and --output-files are for one run, and {option} asks for several"),
         )
         .field(option)
         .hint("take one of them out"));
@@ -231,6 +238,7 @@ struct Results {
     /// Where a workflow shows its summary, with `--github`.
     summary: Option<ResultFile>,
     receipt: Option<Receipt>,
+    outputs: Option<OutputRequest>,
 }
 
 impl Results {
@@ -267,7 +275,8 @@ impl Results {
             ResultFile::open(Path::new(&file), &trees, Before::Kept)
                 .map_err(|why| cannot("--github", why, hint))
         });
-        Ok(Self { junit, coverage: coverage?, summary: summary.transpose()?, receipt })
+        let outputs = outputs::request(&args.output_files, &cwd, &trees)?;
+        Ok(Self { junit, coverage: coverage?, summary: summary.transpose()?, receipt, outputs })
     }
 }
 

@@ -30,6 +30,8 @@ enum Form {
     Slash,
     /// As the whole word, or before a `#`; words with `://` are addresses.
     Source,
+    /// Before `=`.
+    Before,
     /// Behind an `@`.
     At,
     /// Between commas, with a slash.
@@ -58,6 +60,7 @@ const NAMES: &[(&[&str], Form)] = &[
     (&["HOST[:INSIDE]"], Form::Bind),
     (&["PROFILE", "NAME|FILE"], Form::Slash),
     (&["SOURCE", "PLUGIN|SOURCE"], Form::Source),
+    (&["DIR=GLOB"], Form::Before),
     (&["JSON|@FILE|-"], Form::At),
     (&["VERSION,…"], Form::List),
     (&["GRANT"], Form::Grant),
@@ -165,6 +168,7 @@ fn paths(form: Form, word: &OsStr, cwd: &Path) -> Vec<PathBuf> {
         Form::List => {
             text.split(',').map(str::trim).filter(|one| one.contains('/')).map(PathBuf::from).collect()
         }
+        Form::Before => text.split_once('=').map(|(folder, _)| PathBuf::from(folder)).into_iter().collect(),
         Form::Grant => text
             .split_once('=')
             .filter(|(kind, _)| matches!(*kind, "ro" | "rw"))

@@ -1,6 +1,7 @@
 //! Formats the result of a run for a model: the outcome's fields within a budget, and a short text with the
 //! same content.
 
+pub(crate) mod outputs;
 pub(crate) mod packages;
 mod test_report;
 
@@ -66,12 +67,14 @@ pub fn of_run(live: &Live, run: &Run, detail: Detail) -> CallToolResult {
     fields.insert("run_id".into(), json!(run.id));
     let Some(answer) = run.answer() else { return under_way(live, run, fields) };
     fields.insert("status".into(), json!("finished"));
-    let (words, links) = match answer.as_ref() {
+    let (mut words, links) = match answer.as_ref() {
         Answer::Outcome(outcome) => finished(run, outcome, detail, &mut fields),
         Answer::Tests(report) => test_report::finished(run, report, detail, &mut fields),
     };
+    let files = outputs::add(run, answer.outcome(), &mut fields, &mut words);
     let mut content = vec![ContentBlock::text(words)];
     content.extend(links);
+    content.extend(files);
     result(content, fields)
 }
 
@@ -219,7 +222,7 @@ fn without_caches(diff: &str) -> String {
 
 /// Cuts the changes in an answer: a budget of characters for the paths, and one for the diff.
 fn with_changes(outcome: &RunReport, fields: &mut Map<String, Value>) {
-    for name in ["changes", "diff", "kept"] {
+    for name in ["changes", "diff", "kept", "outputs"] {
         fields.shift_remove(name);
     }
     let rows: Vec<_> = outcome.changes.iter().flatten().filter(|row| !is_cache(&row.path)).collect();

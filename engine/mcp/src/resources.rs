@@ -10,7 +10,7 @@ use rmcp::model::{
 use serde_json::json;
 
 use crate::answer::{Detail, of_run};
-use crate::uri::{TAR, decoded, encoded, uri_of_answer, uri_of_stream};
+use crate::uri::{TAR, decoded, encoded, uri_of_answer, uri_of_output, uri_of_stream};
 use crate::{prompts, tools};
 
 /// URI of the examination of the host. It has no variable; it is a template since it is not a caller's resource.
@@ -26,6 +26,7 @@ const MAX_FILES: usize = 1_000;
 enum Named {
     Run(String),
     Output(String, Stream),
+    Returned(String, String),
     File(String, String),
     Archive(String),
     Answer(String),
@@ -43,6 +44,9 @@ fn named(uri: &str) -> Option<Named> {
         ("exports", None) => Named::Archive(id),
         ("answers", None) => Named::Answer(id),
         ("tools", None) => Named::Tool(id),
+        ("runs", Some(path)) if path.starts_with("files/") => {
+            Named::Returned(id, decoded(path.strip_prefix("files/").filter(|path| !path.is_empty())?)?)
+        }
         ("runs", None) => Named::Run(id),
         ("runs", Some(name)) => Named::Output(id, Stream::ALL.into_iter().find(|s| s.name() == name)?),
         ("workspaces", Some(path)) if !path.is_empty() => Named::File(id, decoded(path)?),
@@ -79,6 +83,12 @@ pub fn list(live: &Live, caller: &Caller) -> Vec<Resource> {
             }
         }
     }
+    let returned = live.runs(caller).into_iter().flat_map(|run| {
+        run.files().into_iter().map(|(path, bytes)| (run.id.clone(), path, bytes)).collect::<Vec<_>>()
+    });
+    all.extend(returned.take(MAX_FILES).map(|(id, path, bytes)| {
+        Resource::new(uri_of_output(&id, &path), printable(&path)).with_size(bytes)
+    }));
     for (id, bytes) in live.tools().map(|tools| tools.kept().list(caller)).unwrap_or_default() {
         let size = u64::try_from(bytes).unwrap_or(u64::MAX);
         all.push(Resource::new(uri_of_answer(&id), id).with_mime_type("application/json").with_size(size));
@@ -117,6 +127,8 @@ pub fn templates() -> Vec<ResourceTemplate> {
             "What a run printed to standard error: all that is kept",
             "text/plain",
         ),
+        ResourceTemplate::new("hotcell://runs/{id}/files/{path}", "output file")
+            .with_description("A file that a run returned"),
         ResourceTemplate::new("hotcell://workspaces/{id}/{path}", "file")
             .with_description("A file of a workspace"),
         template("hotcell://exports/{id}", "archive", "All of a workspace as a tar archive", TAR),
@@ -156,6 +168,10 @@ pub fn read(live: &Live, caller: &Caller, uri: &str) -> Result<ResourceContents,
         Named::Output(id, stream) => {
             let run = live.run(caller, &id).map_err(|_| missing())?;
             Ok(contents(run.kept(stream).0))
+        }
+        Named::Returned(id, path) => {
+            let run = live.run(caller, &id).map_err(|_| missing())?;
+            Ok(contents(run.file(&path).ok_or_else(missing)?.to_vec()))
         }
         Named::Answer(id) => {
             let text = live.tools().and_then(|tools| tools.kept().get(caller, &id)).ok_or_else(missing)?;
@@ -227,6 +243,8 @@ mod tests {
         for (uri, want) in [
             ("hotcell://runs/run_1", Some(Named::Run("run_1".into()))),
             ("hotcell://runs/run_1/stderr", Some(Named::Output("run_1".into(), Stream::Stderr))),
+            ("hotcell://runs/run_1/files/a/b%20c", Some(Named::Returned("run_1".into(), "a/b c".into()))),
+            ("hotcell://runs/run_1/files/", None),
             ("hotcell://workspaces/ws_1/a/b%20c", Some(Named::File("ws_1".into(), "a/b c".into()))),
             ("hotcell://workspaces/ws_1/a%2Fb", Some(Named::File("ws_1".into(), "a/b".into()))),
             ("hotcell://exports/ws_1", Some(Named::Archive("ws_1".into()))),

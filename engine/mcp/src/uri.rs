@@ -8,6 +8,12 @@ pub fn uri_of_stream(run: &str, stream: Stream) -> String {
     format!("hotcell://runs/{run}/{}", stream.name())
 }
 
+/// URI of a file that a run returned.
+#[must_use]
+pub fn uri_of_output(run: &str, path: &str) -> String {
+    format!("hotcell://runs/{run}/files/{}", encoded(path))
+}
+
 /// Media type of an archive.
 pub const TAR: &str = "application/x-tar";
 

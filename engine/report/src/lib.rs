@@ -16,11 +16,13 @@
 //! | --- | --- |
 //! | [`changes`] | changes in the workspace, and what became of them |
 //! | [`compile`] | the compile step |
+//! | [`outputs`] | files that were copied out |
 
 #![forbid(unsafe_code)]
 
 pub mod changes;
 pub mod compile;
+pub mod outputs;
 
 use std::ops::{Deref, DerefMut};
 
@@ -30,6 +32,7 @@ use serde::{Deserialize, Serialize};
 
 pub use changes::{Change, ChangeKind, Commit, LeftOut, Mark, Marked};
 pub use compile::{Compile, Diagnostic, Severity};
+pub use outputs::{OutputFile, Outputs};
 
 /// The result of a run. In JSON and in code it is read like its outcome, the part of the sandbox.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -52,6 +55,9 @@ pub struct RunReport {
     pub kept: Option<Commit>,
     /// The guard's report; `null` if nothing was scanned.
     pub scan: Option<serde_json::Value>,
+    /// Files that were asked for and copied out; absent where none were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<Outputs>,
 }
 
 impl RunReport {
@@ -64,7 +70,16 @@ impl RunReport {
 
 impl From<Outcome> for RunReport {
     fn from(outcome: Outcome) -> Self {
-        Self { outcome, changes: None, diff: None, commit: None, compile: None, kept: None, scan: None }
+        Self {
+            outcome,
+            changes: None,
+            diff: None,
+            commit: None,
+            compile: None,
+            kept: None,
+            scan: None,
+            outputs: None,
+        }
     }
 }
 

@@ -143,6 +143,7 @@ pub struct Run {
 #[derive(Debug)]
 struct Inner {
     output: [Retained; 2],
+    files: Vec<(String, std::sync::Arc<[u8]>)>,
     answer: Option<std::sync::Arc<Answer>>,
     ended: Option<Instant>,
 }
@@ -167,7 +168,7 @@ impl Run {
             state: watch::Sender::new(state),
             cancelled: watch::Sender::new(false),
             holders: AtomicUsize::new(0),
-            inner: Mutex::new(Inner { output, answer: None, ended: None }),
+            inner: Mutex::new(Inner { output, files: Vec::new(), answer: None, ended: None }),
         }
     }
 
@@ -241,10 +242,28 @@ impl Run {
         (output.to_vec(), output.bytes())
     }
 
+    /// Files that it returned, with their sizes.
+    #[must_use]
+    pub fn files(&self) -> Vec<(String, u64)> {
+        self.inner().files.iter().map(|(path, bytes)| (path.clone(), bytes.len() as u64)).collect()
+    }
+
+    /// A file that it returned.
+    #[must_use]
+    pub fn file(&self, path: &str) -> Option<std::sync::Arc<[u8]>> {
+        self.inner()
+            .files
+            .iter()
+            .find(|(name, _)| name == path)
+            .map(|(_, bytes)| std::sync::Arc::clone(bytes))
+    }
+
     /// Bytes of output and reports held in memory.
     pub fn held(&self) -> usize {
         let inner = self.inner();
-        inner.output.iter().map(Retained::kept).sum::<usize>() + inner.answer.as_ref().map_or(0, |a| a.held())
+        inner.output.iter().map(Retained::kept).sum::<usize>()
+            + inner.files.iter().map(|(path, bytes)| path.len() + bytes.len()).sum::<usize>()
+            + inner.answer.as_ref().map_or(0, |a| a.held())
     }
 
     pub(crate) fn ended_at(&self) -> Option<Instant> {
@@ -310,6 +329,11 @@ impl RunContext {
     /// Appends the program's output.
     pub fn wrote(&self, stream: Stream, bytes: &[u8]) {
         self.run.wrote(stream, bytes);
+    }
+
+    /// Keeps files that the run returned.
+    pub fn keep_files(&self, files: Vec<(String, Vec<u8>)>) {
+        self.run.inner().files = files.into_iter().map(|(path, bytes)| (path, bytes.into())).collect();
     }
 
     /// Reports progress.

@@ -16,6 +16,7 @@ use hotcell_workspace::{
     CommitError, CommitOptions, Folder, Kind, Layer, Marks, Stack, What, changes, commit, diff,
 };
 
+use crate::outputs::OutputRequest;
 use crate::pinned::PinnedWorkspace;
 
 /// Maximum number of rows in an outcome.
@@ -56,6 +57,8 @@ pub struct WorkspaceBaseline {
     kept: Option<Arc<PinnedWorkspace>>,
     /// Where it is noted which binaries a commit took over.
     noted: Option<QuarantineConfig>,
+    /// Files that are copied out.
+    outputs: Option<OutputRequest>,
 }
 
 impl WorkspaceBaseline {
@@ -81,7 +84,7 @@ impl WorkspaceBaseline {
         let binds = policy.job.binds.iter().map(|b| &b.inside).chain(&policy.job.toolchains);
         let ignored = binds.filter_map(|p| p.strip_prefix(PROJECT).ok()).map(Path::to_owned).collect();
         let most = policy.job.limits.disk.0;
-        Some(Self { original, layers, since, ignored, keep, most, kept, noted: None })
+        Some(Self { original, layers, since, ignored, keep, most, kept, noted: None, outputs: None })
     }
 
     /// Leaves out changes below these paths: they are neither reported nor committed.
@@ -89,6 +92,13 @@ impl WorkspaceBaseline {
     pub fn without(mut self, paths: impl Iterator<Item = PathBuf>) -> Self {
         self.ignored.extend(paths);
         self
+    }
+
+    /// Copies files out of the workspace, however the run ends.
+    #[must_use]
+    pub fn copying(self, outputs: OutputRequest) -> Self {
+        outputs.of_workspace();
+        Self { outputs: Some(outputs), ..self }
     }
 
     /// Notes the machine code that a commit takes over: it may run later, unread ([`hotcell_review::binaries`]).
@@ -111,13 +121,16 @@ impl WorkspaceBaseline {
         if changed.is_none() && nothing_ran(outcome) {
             return Ok(());
         }
-        let keep = self.keep;
+        let (keep, outputs) = (self.keep, self.outputs.clone());
         let collected = match settled(changed).await {
             Ok(changed) => tokio::task::spawn_blocking(move || self.read(&changed, success))
                 .await
                 .unwrap_or_else(|e| Err(io::Error::other(e))),
             Err(error) => Err(error),
         };
+        if let (Err(error), Some(outputs)) = (&collected, &outputs) {
+            outputs.failed(error);
+        }
         match collected {
             Err(error) if keep.diff || keep.commit || keep.stay => {
                 let unread = |then: &str| {
@@ -148,6 +161,9 @@ impl WorkspaceBaseline {
         let layer = Layer { folder: &upper, whole };
         let all = changes(&before, &[layer], &self.ignored, MAX_PATHS)?;
         let after = before.with(layer);
+        if let Some(outputs) = &self.outputs {
+            outputs.from_changes(&all, &upper);
+        }
         let rows = all.iter().take(MAX_ROWS).map(row).collect();
         let diff = if self.keep.diff { Some(diff(&before, &after, &all, MAX_DIFF_BYTES)?) } else { None };
         if let Some(kept) = self.kept.filter(|_| self.keep.stay) {

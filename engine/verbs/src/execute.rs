@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hotcell_report::RunReport;
 use hotcell_sandbox::outcome::Cause;
-use hotcell_sandbox::{BoxFuture, Changed, Running, Spawn};
+use hotcell_sandbox::{BoxFuture, Changed, Home, Running, Spawn};
 
 use crate::compile::Built;
 use crate::request::Prepared;
@@ -65,12 +65,22 @@ pub async fn execute(
     stop: impl Future<Output = Option<&'static str>> + Send,
 ) -> Executed {
     let mut stop = Stop { future: std::pin::pin!(stop), reason: None };
-    let Performed { mut report, changed, abandoned } = perform(spawn, prepared, observer, &mut stop).await;
+    let Performed { mut report, changed, home, abandoned } =
+        perform(spawn, prepared, observer, &mut stop).await;
     prepared.sign(&mut report);
     let mut changes_error = None;
     if let Some(before) = prepared.before.take() {
         let success = report.success();
         changes_error = before.collect(changed, &mut report, success).await.err();
+    }
+    if let Some(outputs) = prepared.outputs.take().filter(|_| report.usage.wall_us.is_some()) {
+        let taken = tokio::task::spawn_blocking(move || {
+            if let Some(home) = home {
+                outputs.from_home(&home);
+            }
+            outputs.finish()
+        });
+        report.outputs = taken.await.ok();
     }
     Executed { report, changes_error, abandoned }
 }
@@ -104,12 +114,13 @@ impl<F: Future<Output = Option<&'static str>>> Stop<'_, F> {
 struct Performed {
     report: RunReport,
     changed: Option<Changed>,
+    home: Option<Home>,
     abandoned: bool,
 }
 
 impl From<RunReport> for Performed {
     fn from(report: RunReport) -> Self {
-        Self { report, changed: None, abandoned: false }
+        Self { report, changed: None, home: None, abandoned: false }
     }
 }
 
@@ -181,5 +192,5 @@ async fn follow<F: Future<Output = Option<&'static str>> + Send>(
             () = tokio::time::sleep(SETTLE_TIMEOUT), if settles => {}
         }
     }
-    Performed { report: finished.outcome.into(), changed: finished.changed, abandoned }
+    Performed { report: finished.outcome.into(), changed: finished.changed, home: finished.home, abandoned }
 }

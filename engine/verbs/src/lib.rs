@@ -16,6 +16,7 @@
 //! | [`workspaces`] | workspaces that outlive a run |
 //! | [`pinned`] | a workspace held for the time of a run |
 //! | [`changes`] | what happens to the changes of a run |
+//! | [`outputs`] | files of a run that are copied out |
 //! | [`images`], [`image_build`] | images of root file systems |
 //! | [`caches`] | kept data of the state folder: sizes, pruning |
 //! | `builds`, `build_folders` | results of compilers that outlive a run |
@@ -37,6 +38,7 @@ pub mod images;
 pub mod language;
 mod mounts_below;
 mod outer_git;
+pub mod outputs;
 pub mod pinned;
 pub mod plantable;
 pub mod request;

@@ -25,6 +25,7 @@ use crate::secrets;
 
 pub use crate::language::Language;
 use crate::language::{self, Places, Steps};
+use crate::outputs::OutputRequest;
 use crate::variables;
 use hotcell_config::limits;
 use hotcell_config::typed;
@@ -127,6 +128,8 @@ pub struct Prepared {
     psql: Option<Vec<u8>>,
     /// Baseline of the workspace, taken before the run.
     pub before: Option<WorkspaceBaseline>,
+    /// Files that are copied out when it has ended.
+    pub(crate) outputs: Option<OutputRequest>,
     /// Resources of the run, released after it.
     stay: RunResources,
 }
@@ -147,6 +150,12 @@ impl Prepared {
     /// without a source of its own.
     pub fn into_parts(self) -> (Policy, Vec<OsString>, Option<Passed>, RunResources) {
         (self.policy, self.unset, self.scan, self.stay)
+    }
+
+    /// Copies files out when the program has ended, however that is.
+    pub fn copy_out(&mut self, outputs: OutputRequest) {
+        self.before = self.before.take().map(|before| before.copying(outputs.clone()));
+        self.outputs = Some(outputs);
     }
 
     /// True when [`Prepared::sign`] parses the output for errors, so that it has to be captured.
@@ -412,6 +421,7 @@ impl RunRequest {
             strips,
             psql,
             before,
+            outputs: None,
             stay: RunResources { _image: image, _folders: folders, _in_use: in_use },
         })
     }

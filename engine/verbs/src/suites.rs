@@ -12,6 +12,7 @@ use hotcell_testing::{Cancel, Progress, Project, ProjectFolder, TestReport, Verd
 use hotcell_toolchain::Surroundings;
 
 use crate::changes::ChangePolicy;
+use crate::outputs::OutputRequest;
 use crate::test::{Interpreter, PreparedTest, TestRequest, Unready, pythons, undecided};
 
 /// Suites that are ready to run.
@@ -242,6 +243,13 @@ impl PreparedSuites {
     #[must_use]
     pub fn parts(&self) -> &[Part] {
         &self.parts
+    }
+
+    /// Copies files out of each suite's folder when its tests have ended.
+    pub fn copy_out(&mut self, outputs: &OutputRequest) {
+        for tests in self.parts.iter_mut().filter_map(|part| part.tests.as_mut().ok()) {
+            tests.copy_out(outputs);
+        }
     }
 
     /// Ids of the tests that would run, as in the combined report.

@@ -25,6 +25,7 @@ use hotcell_toolchain::Surroundings;
 
 use crate::builds::{self, Warm};
 use crate::changes::{ChangePolicy, WorkspaceBaseline};
+use crate::outputs::OutputRequest;
 use crate::pinned::{PinnedWorkspace, View};
 use crate::request::{RunRequest, RunResources, RunTarget};
 
@@ -214,6 +215,11 @@ impl TestRequest {
 }
 
 impl PreparedTest {
+    /// Copies files out of the project when its tests have ended.
+    pub fn copy_out(&mut self, outputs: &OutputRequest) {
+        self.before = self.before.take().map(|before| before.copying(outputs.clone()));
+    }
+
     /// Name of the framework.
     #[must_use]
     pub fn framework_name(&self) -> &'static str {

@@ -19,6 +19,7 @@
 //! | [`protected`](mod@protected) | names that a commit applies only on request, with reasons |
 //! | [`repository`] | git's own state, by name and by content |
 //! | [`settings`] | parser of git's settings |
+//! | [`placed`] | files of a run copied into a folder of the host |
 //! | [`environment`] | virtual environments, by content |
 //! | [`linked`](mod@linked) | paths that protected names and git's settings lead to |
 
@@ -34,6 +35,7 @@ pub mod layer;
 pub mod linked;
 pub mod marks;
 mod parallel;
+pub mod placed;
 pub mod protected;
 pub mod repository;
 pub mod settings;

@@ -38,6 +38,7 @@ mod models;
 mod monorepo;
 mod network;
 mod operation;
+mod outputs;
 mod pressure;
 mod projects;
 mod pythons;

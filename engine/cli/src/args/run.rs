@@ -10,6 +10,7 @@ use hotcell_verbs::changes::ChangePolicy;
 use hotcell_verbs::request::Language;
 
 use super::{SandboxArgs, path};
+use crate::outputs::OutputFiles;
 
 /// Arguments of `hotcell run`.
 #[derive(Args, Debug)]
@@ -39,6 +40,9 @@ pub struct RunArgs {
     /// Write a signed statement of the result (hotcell receipt verify)
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
     pub receipt: Option<PathBuf>,
+    /// Copy files that it wrote to DIR: out=coverage.xml, out='dist/*.whl'
+    #[arg(long, value_name = "DIR=GLOB", value_parser = OutputFiles::parse)]
+    pub output_files: Vec<OutputFiles>,
     #[command(flatten)]
     pub keep: KeepArgs,
     #[command(flatten)]

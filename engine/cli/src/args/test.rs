@@ -6,11 +6,12 @@ use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
 use super::{JobArgs, KeepArgs, SandboxArgs, path};
+use crate::outputs::OutputFiles;
 
 /// Arguments of `hotcell test`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Also: --json, --state, --config, --quiet, -v, --no-daemon, --receipt; --secret, limits: run --help\n\
+    after_help = "Also: --json, --state, --config, --quiet, -v, --no-daemon; --receipt, --output-files, --secret, limits: run --help\n\
                   Exit status: 0 passed; 1 failed; 2 none, or contradicted; 3 quarantined; 124 limit; 125 refused."
 )]
 pub struct TestArgs {
@@ -41,6 +42,9 @@ pub struct TestArgs {
     /// Write a signed statement of the result (hotcell receipt verify)
     #[arg(long, value_name = "FILE", hide = true, value_parser = OsStringValueParser::new().try_map(path))]
     pub receipt: Option<PathBuf>,
+    /// Copy files that they wrote to DIR: out=coverage.xml
+    #[arg(long, value_name = "DIR=GLOB", hide = true, value_parser = OutputFiles::parse)]
+    pub output_files: Vec<OutputFiles>,
     /// Annotate a GitHub workflow, and add to its step summary
     #[arg(long)]
     pub github: bool,

@@ -1,6 +1,7 @@
 //! The changes of a run in its workspace, for people.
 
 use hotcell_report::{Commit, Mark, RunReport};
+use hotcell_sandbox::Bytes;
 use std::collections::BTreeMap;
 
 use crate::args::Common;
@@ -61,6 +62,21 @@ pub fn committed(commit: &Commit, quiet: bool) {
     if !quiet {
         look_at(commit.marked.iter().map(|one| (one.path.as_str(), one.marks.as_slice())));
     }
+}
+
+/// Reports the files that were copied out; returns the exit status, which is that of a refusal if the run succeeded and some were not.
+pub fn copied(outcome: &RunReport, common: &Common, code: u8) -> u8 {
+    let Some(outputs) = &outcome.outputs else { return code };
+    if !common.json {
+        let bytes: u64 = outputs.files.iter().map(|file| file.bytes).sum();
+        if !common.quiet {
+            let files = outputs.files.len();
+            let word = if files == 1 { "file" } else { "files" };
+            notes::say(format!("copied out: {files} {word}, {}", Bytes(bytes)));
+        }
+        list(outputs.left.iter().map(|left| format!("not copied out: {}: {}", left.path, left.why)));
+    }
+    if code == 0 && !outputs.left.is_empty() { exit::REFUSED } else { code }
 }
 
 fn left_out(commit: &Commit) {

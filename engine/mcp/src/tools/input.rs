@@ -145,6 +145,10 @@ pub struct RunArguments {
     #[serde(default)]
     #[schemars(length(max = 16))]
     pub network: Vec<String>,
+    /// Files to return: *.png, dist/**
+    #[serde(default)]
+    #[schemars(length(max = 32))]
+    pub outputs: Vec<String>,
     /// At most the operator's, which are the default.
     #[serde(default)]
     pub limits: AskedLimits,

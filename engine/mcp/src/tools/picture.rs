@@ -12,12 +12,12 @@ use super::files::with;
 use super::{input, parse, shown};
 
 /// Maximum size of a picture, in bytes. In base64 it stays below what clients take in one message.
-const MAX_PICTURE_BYTES: usize = 1 << 20;
+pub(crate) const MAX_PICTURE_BYTES: usize = 1 << 20;
 /// Maximum length of a side, in points: models take no more, and what unpacks to more is not a plot.
 const MAX_SIDE_LEN: u32 = 8_000;
 
 /// Whether a picture is shown, and why not.
-fn may_be_shown(path: &str, bytes: u64, of: &[u8]) -> Result<Picture, ErrorReport> {
+pub(crate) fn may_be_shown(path: &str, bytes: u64, of: &[u8]) -> Result<Picture, ErrorReport> {
     let no =
         |why: String, hint: &str| Err(ErrorReport::new(Code::InvalidValue, why).field("path").hint(hint));
     let Some(picture) = picture(of) else {

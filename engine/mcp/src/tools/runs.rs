@@ -6,6 +6,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use hotcell_egress::AllowList;
 use hotcell_review::approvals::RequestStatus;
+use hotcell_server::jobs::returned::patterns;
 use hotcell_server::limits::out_of_range;
 use hotcell_server::network_requests::{Approved, hosts, sorted};
 use hotcell_server::workspaces::NewFile;
@@ -53,6 +54,7 @@ pub async fn code(live: &Live, caller: &Caller, arguments: JsonObject, listener:
     let mut request = CommandRequest::of_source(language, (name, code.clone()), asked.args, workspace);
     (request.stdin, request.limits, request.image) =
         (asked.stdin.into_bytes(), asked.run.limits, asked.run.image);
+    request.outputs = patterns(&asked.run.outputs)?;
     let may_fetch = speaks_of_hosts(&String::from_utf8_lossy(&code));
     let ask = Ask { tool: "run_code", hosts, call, workspace_id: None, may_fetch, imports, scratch: true };
     start(live, caller, request, (asked.run.idempotency_key, content), waits, listener, ask).await
@@ -83,6 +85,7 @@ pub async fn command(live: &Live, caller: &Caller, arguments: JsonObject, listen
         stdin: asked.stdin.into_bytes(),
         limits: asked.run.limits,
         network: None,
+        outputs: patterns(&asked.run.outputs)?,
         approved: None,
     };
     let may_fetch = speaks_of_hosts(&request.argv.join(" "));
@@ -106,6 +109,7 @@ pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener
     let asked: input::RunTests = parse(arguments)?;
     let waits = Waits::of(live, &asked.run)?;
     let hosts = hosts(&asked.run.network, &live.configuration().hosts())?;
+    let outputs = patterns(&asked.run.outputs)?;
     let files = input::files(asked.files)?;
     if asked.workspace_id.is_some() != files.is_empty() {
         return Err(one_of("workspace_id", "files"));
@@ -137,6 +141,7 @@ pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener
             coverage: asked.coverage,
             image: asked.run.image,
             limits: asked.run.limits,
+            outputs,
             approved: approved.clone(),
         };
         let prepared = request.into_work(&held, &owner)?;

@@ -18,9 +18,11 @@ use hotcell_toolchain::{Asks, Surroundings};
 use hotcell_verbs::changes::ChangePolicy;
 use hotcell_verbs::execute::{Observer, execute};
 use hotcell_verbs::images::Wanted;
+use hotcell_verbs::outputs::OutputPattern;
 use hotcell_verbs::plantable::without_plantable;
 use hotcell_verbs::request::{Language, Merged, RunRequest, RunTarget, Source};
 
+use crate::jobs::returned::Returned;
 use crate::limits::AskedLimits;
 use crate::network_permit::{NetworkPermit, WITHDRAWN};
 use crate::registry::{Live, Work};
@@ -59,6 +61,8 @@ pub struct CommandRequest {
     pub limits: AskedLimits,
     /// Hosts that it may reach, approved by a person for this run.
     pub network: Option<AllowList>,
+    /// Files of the run that are returned; those of a source below `/home/sandbox/outputs` are in any case.
+    pub outputs: Vec<OutputPattern>,
     /// The person's approval, if it needs one.
     pub approved: Option<std::sync::Arc<crate::network_requests::Approved>>,
 }
@@ -82,6 +86,7 @@ impl CommandRequest {
             stdin: Vec::new(),
             limits: AskedLimits::default(),
             network: None,
+            outputs: Vec::new(),
             approved: None,
         }
     }
@@ -140,7 +145,7 @@ impl CommandRequest {
         there(&configuration, request.settings.image.as_deref())?;
         let limits = self.limits;
         let merged = joined(&request, &limits, &configuration)?;
-        let (workspace, keep) = (self.workspace, self.keep);
+        let (workspace, keep, patterns) = (self.workspace, self.keep, self.outputs);
         let leave = NetworkPermit::new(self.approved, current.clone());
         // Host folders may lie on a file system that does not respond.
         let quick = language.is_none()
@@ -189,8 +194,13 @@ impl CommandRequest {
                         }
                         // A source's files are gone with its folder, which its caller has to be told.
                         let is_scratch = language.is_some() && keep == ChangePolicy::default();
-                        if keep == ChangePolicy::default() && !is_scratch {
+                        if keep == ChangePolicy::default() && !is_scratch && patterns.is_empty() {
                             prepared.before = None;
+                        }
+                        let outputs =
+                            (is_scratch || !patterns.is_empty()).then(|| Returned::of(patterns, is_scratch));
+                        if let Some(outputs) = &outputs {
+                            prepared.copy_out(outputs.request.clone());
                         }
                         let spawn: &dyn Spawn = &desk.pool;
                         let stop = stopped(&desk, &leave);
@@ -199,6 +209,9 @@ impl CommandRequest {
                             tracing::info!(target: "hotcell_contents", "what a run changed cannot be told: {error}");
                         }
                         let mut outcome = executed.report;
+                        if let Some(outputs) = outputs {
+                            outputs.keep(&desk, &mut outcome);
+                        }
                         if is_scratch && let Some(changes) = &mut outcome.changes {
                             changes.truncate(MAX_SCRATCH_ROWS);
                         }

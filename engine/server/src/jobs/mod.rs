@@ -4,8 +4,10 @@
 //! | --- | --- |
 //! | [`command`] | a program or a source |
 //! | [`mod@tests`] | the tests of a project |
+//! | `returned` | files that are returned |
 //! | `suites` | tests in several folders, one after the other |
 
 pub mod command;
+pub mod returned;
 pub(crate) mod suites;
 pub mod tests;

@@ -18,6 +18,7 @@ use hotcell_verbs::changes::ChangePolicy;
 use hotcell_verbs::test::{TestRequest, Unready};
 
 use crate::current::Current;
+use crate::jobs::returned::Returned;
 use crate::jobs::tests::{Shown, as_settings, follow, inside, may_begin};
 use crate::limits::AskedLimits;
 use crate::network_permit::NetworkPermit;
@@ -63,6 +64,7 @@ pub struct Asked {
     pub asker: Option<(Channel, StateChoice)>,
     pub workspace: RunDir,
     pub leave: NetworkPermit,
+    pub outputs: Option<Returned>,
 }
 
 /// Folders of the suites, kept while they run.
@@ -77,7 +79,7 @@ struct Opened {
 /// Runs the suites, under the configuration in force now.
 pub async fn perform(desk: &RunContext, asked: Asked, current: &Current) -> TestReport {
     let began = Instant::now();
-    let Asked { request, limits, asker, workspace, leave } = asked;
+    let Asked { request, limits, asker, workspace, leave, outputs } = asked;
     if let Err(why) = leave.named() {
         return refused(why);
     }
@@ -135,7 +137,10 @@ pub async fn perform(desk: &RunContext, asked: Asked, current: &Current) -> Test
             Err(answer) => Err(answer),
         };
         let report = match prepared {
-            Ok(tests) => {
+            Ok(mut tests) => {
+                if let Some(outputs) = &outputs {
+                    tests.copy_out(&outputs.request);
+                }
                 let running = tests.run(&desk.pool, &cancel, |_, what| shown.see(what));
                 follow(desk, &cancel, &leave, running).await
             }
@@ -151,7 +156,12 @@ pub async fn perform(desk: &RunContext, asked: Asked, current: &Current) -> Test
             break;
         }
     }
-    suites::join(reports).unwrap_or_else(|| refused("the project has no suites any more"))
+    let mut report = suites::join(reports).unwrap_or_else(|| refused("the project has no suites any more"));
+    if let Some(outputs) = outputs {
+        report.outcome.outputs = Some(outputs.request.finish());
+        outputs.keep(desk, &mut report.outcome);
+    }
+    report
 }
 
 /// Finds the suites in a place that no other process writes to. Blocks.

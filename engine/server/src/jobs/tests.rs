@@ -13,10 +13,12 @@ use hotcell_state::caller::Caller;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_testing::{Cancel, Event, Selection, TestReport, Verdict};
 use hotcell_verbs::changes::ChangePolicy;
+use hotcell_verbs::outputs::OutputPattern;
 use hotcell_verbs::request::Merged;
 use hotcell_verbs::request::{RunRequest, RunTarget};
 use hotcell_verbs::test::{TestOptions, TestRequest, Unready};
 
+use crate::jobs::returned::Returned;
 use crate::jobs::suites;
 use crate::limits::AskedLimits;
 use crate::network_permit::{NetworkPermit, WITHDRAWN};
@@ -47,6 +49,8 @@ pub struct TestsRequest {
     pub filter: Option<String>,
     /// Limits.
     pub limits: AskedLimits,
+    /// Files of the project that are returned.
+    pub outputs: Vec<OutputPattern>,
     /// Hosts that the tests may reach, and the person's approval.
     pub approved: Option<Arc<Approved>>,
 }
@@ -91,6 +95,7 @@ impl TestsRequest {
             options: TestOptions::default(),
         };
         there(&configuration, request.settings.image.as_deref())?;
+        let outputs = (!self.outputs.is_empty()).then(|| Returned::of(self.outputs, false));
         let workspace = self.workspace;
         let leave = NetworkPermit::new(self.approved, live.current().clone());
         if suites::are_apart(&request, &workspace)? {
@@ -98,7 +103,7 @@ impl TestsRequest {
             merged(&request.settings, &configuration)?;
             let current = live.current().clone();
             let asker = configuration.asker;
-            let asked = suites::Asked { request, limits: self.limits, asker, workspace, leave };
+            let asked = suites::Asked { request, limits: self.limits, asker, workspace, leave, outputs };
             let work: Work = Box::new(move |desk| {
                 Box::pin(
                     async move { Answer::Tests(Box::new(suites::perform(&desk, asked, &current).await)) },
@@ -116,15 +121,22 @@ impl TestsRequest {
                 let report = inside(*report, &host);
                 Box::new(move |_| Box::pin(async move { Answer::Tests(Box::new(report)) }))
             }
-            Ok(prepared) => Box::new(move |desk| {
+            Ok(mut prepared) => Box::new(move |desk| {
                 Box::pin(async move {
+                    if let Some(outputs) = &outputs {
+                        prepared.copy_out(&outputs.request);
+                    }
                     if let Err(why) = may_begin(&leave).await {
                         return Answer::Tests(Box::new(suites::refused(why)));
                     }
                     let cancel = Cancel::default();
                     let mut shown = Shown::new(&desk);
                     let running = prepared.run(&desk.pool, &cancel, |_, what| shown.see(what));
-                    let report = follow(&desk, &cancel, &leave, running).await;
+                    let mut report = follow(&desk, &cancel, &leave, running).await;
+                    if let Some(outputs) = &outputs {
+                        report.outcome.outputs = Some(outputs.request.finish());
+                        outputs.keep(&desk, &mut report.outcome);
+                    }
                     drop(workspace);
                     Answer::Tests(Box::new(inside(report, &host)))
                 })
