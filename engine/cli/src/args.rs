@@ -25,6 +25,7 @@ mod run;
 mod sandbox;
 mod scan;
 mod serve;
+mod session;
 mod test;
 mod tool;
 mod web;
@@ -50,6 +51,7 @@ pub use run::{KeepArgs, RunArgs};
 pub use sandbox::SandboxArgs;
 pub use scan::ScanArgs;
 pub use serve::{ServeArgs, ServeCommand};
+pub use session::SessionArgs;
 pub use test::TestArgs;
 pub use tool::ToolCommand;
 pub use web::WebArgs;
@@ -129,6 +131,8 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Run a project's tests (DIR is never written), and report test by test
     Test(Box<TestArgs>),
+    /// Keep an interpreter in a sandbox: variables stay between cells
+    Session(Box<SessionArgs>),
     /// Scan files, folders or standard input, and report how dangerous they look
     Scan(Box<ScanArgs>),
     /// Review refused artifacts, and decide

@@ -37,6 +37,7 @@ mod runs;
 mod scan;
 mod schema;
 mod serve;
+mod session;
 mod signals;
 mod streams;
 mod systemd;
@@ -121,6 +122,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
     match command {
         Command::Run(args) => run::run(&common, &args),
         Command::Test(args) => test::test(&common, &args),
+        Command::Session(args) => session::session(&common, &args),
         Command::Scan(args) => Ok(scan::scan(&common, &args)),
         Command::Quarantine(args) => Ok(quarantine::quarantine(&common, &args)),
         Command::Cache { command } => Ok(cache::cache(&common, &command)),

@@ -1,5 +1,33 @@
 //! Pictures, known by their own bytes; nothing of them is decoded.
 
+use hotcell_state::report::{Code, ErrorReport};
+
+/// Maximum size of a picture, in bytes. In base64 it stays below what clients take in one message.
+pub(crate) const MAX_PICTURE_BYTES: usize = 1 << 20;
+/// Maximum length of a side, in points: models take no more, and what unpacks to more is not a plot.
+const MAX_SIDE_LEN: u32 = 8_000;
+
+/// Whether a picture is shown, and why not.
+pub(crate) fn may_be_shown(path: &str, bytes: u64, of: &[u8]) -> Result<Picture, ErrorReport> {
+    let no =
+        |why: String, hint: &str| Err(ErrorReport::new(Code::InvalidValue, why).field("path").hint(hint));
+    let Some(picture) = picture(of) else {
+        return no(format!("{path} is neither a PNG nor a JPEG"), "workspace_read gives its text or bytes");
+    };
+    let Picture { width, height, .. } = picture;
+    let smaller = "make it smaller, for instance with fewer dots per inch";
+    if bytes > MAX_PICTURE_BYTES as u64 {
+        return no(
+            format!("{path} has {bytes} bytes, of which at most {MAX_PICTURE_BYTES} are shown"),
+            smaller,
+        );
+    }
+    if !(1..=MAX_SIDE_LEN).contains(&width) || !(1..=MAX_SIDE_LEN).contains(&height) {
+        return no(format!("{path} has {width} by {height} points; a side has 1 to {MAX_SIDE_LEN}"), smaller);
+    }
+    Ok(picture)
+}
+
 /// Media type and dimensions of a picture, read from its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Picture {
@@ -90,6 +118,22 @@ mod tests {
             (Vec::new(), None),
         ] {
             assert_eq!(picture(&bytes), want, "{bytes:02x?}");
+        }
+    }
+
+    #[test]
+    fn large_ones_are_refused_with_their_measure() {
+        for (size, width, height, want) in [
+            (100, 8_000, 1, ""),
+            (1 << 20, 1, 1, ""),
+            ((1 << 20) + 1, 1, 1, "1048577 bytes"),
+            (100, 8_001, 1, "8001 by 1 points"),
+            (100, 1, u32::MAX, "4294967295 points"),
+            (100, 0, 1, "0 by 1 points"),
+        ] {
+            let said = may_be_shown("p.png", size, &png_of(width, height)).err().map(|e| e.to_string());
+            assert_eq!(said.is_none(), want.is_empty(), "{said:?}");
+            assert!(said.unwrap_or_default().contains(want), "{want}");
         }
     }
 

@@ -74,6 +74,18 @@ pub const TOOLSETS: [Toolset; 9] = [
         about: "read code without running it, and ask for releases",
     },
     Toolset { name: "policies", tools: &["read_org_policies"], about: "an organisation's rules for code" },
+    Toolset {
+        name: "sessions",
+        tools: &[
+            "session_create",
+            "session_execute",
+            "session_interrupt",
+            "session_reset",
+            "session_list",
+            "session_close",
+        ],
+        about: "interpreters whose variables stay between calls",
+    },
     Toolset { name: "host", tools: &["doctor"], about: "examine what the host can enforce" },
     Toolset { name: AGENTS, tools: &[], about: "verbs of agent definitions, such as review_analyze_v1" },
     Toolset { name: PLUGINS, tools: &[], about: "the tools of plugins" },

@@ -19,6 +19,7 @@
 //! | `network_permit` | network permit of a run |
 //! | [`paths`] | paths in a workspace, checked |
 //! | [`workspaces`] | workspaces of callers, with quotas |
+//! | `sessions` | sessions of callers |
 //! | [`tasks`] | calls that continue in the background, and their results |
 //! | [`metrics`] | counts for an operator |
 //! | [`folder`] | the service's own folder, and leftovers of dead services |
@@ -39,6 +40,7 @@ pub mod queue;
 pub mod registry;
 pub mod retained;
 pub mod run;
+mod sessions;
 pub mod tasks;
 pub mod workspaces;
 

@@ -18,6 +18,7 @@ use hotcell_sandbox::profile::Profile;
 use hotcell_sandbox::{BoxFuture, Engine};
 use hotcell_scanning::reader::program;
 use hotcell_scanning::session::ScanState;
+use hotcell_sessions::Sessions;
 use hotcell_state::caller::Caller;
 use hotcell_state::history::Stored;
 use hotcell_state::ids::handle;
@@ -128,6 +129,7 @@ struct Shared {
     /// Tools of plugins; `None` in a program that is not a tool host, or without a state folder for them.
     tools: Option<Arc<Tools>>,
     tasks: Tasks,
+    sessions: Sessions,
     metrics: Metrics,
     /// Background tasks.
     behind: Mutex<Vec<JoinHandle<()>>>,
@@ -195,6 +197,7 @@ impl Live {
         let shared = Arc::new(Shared {
             scribe: Arc::new(HistoryWriter::new(Arc::clone(&state))),
             tasks,
+            sessions: Sessions::new(hotcell_sessions::Bounds::default()),
             metrics: Metrics::default(),
             behind: Mutex::default(),
             pool: Pool::new(engine, ready),
@@ -215,6 +218,17 @@ impl Live {
     #[must_use]
     pub fn engine(&self) -> &Engine {
         self.0.pool.engine()
+    }
+
+    /// Sandboxes for sessions.
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.0.pool
+    }
+
+    /// Interpreters of callers.
+    #[must_use]
+    pub fn sessions(&self) -> &Sessions {
+        &self.0.sessions
     }
 
     /// The operator's configuration in force.

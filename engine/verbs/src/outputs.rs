@@ -52,7 +52,7 @@ impl OutputPattern {
     /// with a slash means everything in that folder.
     ///
     /// # Errors
-    /// A sentence that says why it is none.
+    /// A sentence with the reason.
     pub fn parse(text: &str) -> Result<Self, String> {
         let no = |why: &str| Err(format!("{text:?} {why}"));
         if text.is_empty() || text.len() > MAX_PATTERN_BYTES {
@@ -84,7 +84,7 @@ impl OutputPattern {
         Ok(Self { text: text.to_owned(), matcher, base })
     }
 
-    /// Whether it matches a path below the workspace, or else below the home folder.
+    /// Whether the pattern matches a path below the workspace, or else below the home folder.
     fn matches(&self, path: &Path, in_project: bool, has_project: bool) -> bool {
         let is_here = match self.base {
             Base::Start => in_project == has_project,

@@ -46,6 +46,7 @@ mod quarantine;
 mod receipts;
 mod secrets;
 mod serve;
+mod sessions;
 mod streams;
 mod surroundings;
 mod tasks;

@@ -7,7 +7,7 @@ use hotcell_state::report::printable;
 use rmcp::model::{ContentBlock, Resource};
 use serde_json::{Map, Value, json};
 
-use crate::tools::picture::{MAX_PICTURE_BYTES, may_be_shown};
+use crate::picture::{MAX_PICTURE_BYTES, may_be_shown};
 use crate::uri::uri_of_output;
 
 /// Maximum number of files that are listed.
@@ -44,7 +44,7 @@ pub fn add(
                     pictures.push(ContentBlock::image(data, picture.kind));
                 }
                 Ok(_) => {
-                    words.push_str(&format!("{name} is not shown, only linked: there are enough pictures\n"))
+                    words.push_str(&format!("{name} is not shown, only linked: there are enough pictures\n"));
                 }
                 Err(report) => words.push_str(&format!("not shown, only linked: {}\n", report.message)),
             }

@@ -5,12 +5,13 @@ mod edit;
 mod files;
 mod input;
 mod output;
-pub(crate) mod picture;
+mod picture;
 pub(crate) mod plugins;
 mod policies;
 mod quarantine;
 mod runs;
 pub(crate) mod schema;
+mod sessions;
 pub(crate) mod verbs;
 
 use std::borrow::Cow;
@@ -251,6 +252,48 @@ pub fn all() -> &'static [Tool] {
                 whole::<policies::OrgPolicies>(),
                 Effect::Reads,
             ),
+            tool::<sessions::SessionCreate>(
+                "session_create",
+                "Start a session",
+                "Starts an interpreter whose variables stay between calls.",
+                brief::<sessions::Described>(1),
+                Effect::Adds,
+            ),
+            tool::<sessions::SessionExecute>(
+                "session_execute",
+                "Run a cell",
+                "Runs code in a session: the value of its last expression, output, and figures as pictures.",
+                brief::<sessions::Executed>(1),
+                Effect::Adds,
+            ),
+            tool::<sessions::SessionNamed>(
+                "session_interrupt",
+                "Interrupt a cell",
+                "Interrupts what runs in a session; its variables stay.",
+                brief::<sessions::Interrupted>(1),
+                Effect::Adds,
+            ),
+            tool::<sessions::SessionNamed>(
+                "session_reset",
+                "Reset a session",
+                "Begins a session again, with nothing of what it had.",
+                brief::<sessions::Described>(1),
+                Effect::Replaces,
+            ),
+            tool::<input::Nothing>(
+                "session_list",
+                "List sessions",
+                "Lists your sessions, and why those that ended did.",
+                brief::<sessions::Listed>(1),
+                Effect::Reads,
+            ),
+            tool::<sessions::SessionNamed>(
+                "session_close",
+                "Close a session",
+                "Ends a session; its variables and files are gone.",
+                brief::<sessions::Described>(1),
+                Effect::Replaces,
+            ),
             tool::<input::Nothing>(
                 "doctor",
                 "Examine the host",
@@ -324,6 +367,12 @@ async fn answer(
         "quarantine_list" => quarantine::list(live, caller, arguments).await,
         "quarantine_show" => quarantine::show(live, caller, arguments).await,
         "quarantine_request" => quarantine::request(live, caller, arguments).await,
+        "session_create" => sessions::create(live, caller, arguments).await,
+        "session_execute" => sessions::execute(live, caller, arguments).await,
+        "session_interrupt" => sessions::interrupt(live, caller, arguments).await,
+        "session_reset" => sessions::reset(live, caller, arguments).await,
+        "session_list" => sessions::list(live, caller, arguments),
+        "session_close" => sessions::close(live, caller, arguments).await,
         "read_org_policies" => policies::read(live, arguments).await,
         "doctor" => match parse::<input::Nothing>(arguments) {
             Ok(_) => Ok(examined(live.examine().await.as_ref())),

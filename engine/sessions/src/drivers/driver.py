@@ -1,0 +1,291 @@
+"""Interpreter of a session: reads cells as JSON lines from the descriptor that was standard input, and answers there."""
+import sys as _sys
+
+
+def _main():
+    import builtins, json, os, queue, signal, threading, types
+
+    kind = _sys.argv[1] if len(_sys.argv) > 1 else "python"
+    _sys.argv = [""]
+    # A number above those that programs use, closed in every program that a cell starts.
+    import fcntl
+    wire = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 700)
+    null = os.open("/dev/null", os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    me = os.getpid()
+    os.register_at_fork(after_in_child=lambda: os.close(wire))
+    cells = queue.SimpleQueue()
+    state = {"running": None, "stopped": None}
+    main_thread = threading.main_thread().ident
+    MAX_TEXT = 64 * 1024
+    MAX_IMAGES, MAX_IMAGE_BYTES = 4, 1 << 20
+
+    def bounded(text):
+        if len(text) <= MAX_TEXT:
+            return text
+        half = MAX_TEXT // 2
+        return text[:half] + "\n[... %d characters left out ...]\n" % (len(text) - MAX_TEXT) + text[-half:]
+
+    def interrupted(number, frame):
+        if state["running"] is not None:
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupted)
+
+    for stream in (_sys.stdout, _sys.stderr):
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")
+
+    def send(message):
+        data = json.dumps(message).encode("utf-8", "surrogatepass") + b"\n"
+        while data:
+            data = data[os.write(wire, data):]
+
+    def read():
+        rest = b""
+        while True:
+            try:
+                piece = os.read(wire, 1 << 16)
+            except OSError:
+                piece = b""
+            if not piece:
+                os._exit(0)
+            rest += piece
+            while b"\n" in rest:
+                line, rest = rest.split(b"\n", 1)
+                message = json.loads(line)
+                if message["op"] == "cell":
+                    cells.put(message)
+                else:
+                    # For a cell that has not begun yet.
+                    state["stopped"] = message["id"]
+                    if state["running"] == message["id"]:
+                        language.interrupt()
+
+    class Python:
+        def __init__(self):
+            self.module = types.ModuleType("__main__")
+            self.names = self.module.__dict__
+            self.names["__builtins__"] = builtins
+            _sys.modules["__main__"] = self.module
+            self.loop = None
+
+            def input(prompt=""):
+                raise EOFError("input() has nobody to ask in a session: put the value into the code")
+
+            builtins.input = input
+
+        def interrupt(self):
+            signal.pthread_kill(main_thread, signal.SIGINT)
+
+        def run(self, number, code):
+            import ast
+            name = "<cell %d>" % number
+            import linecache
+            linecache.cache[name] = (len(code), None, code.splitlines(True), name)
+            try:
+                tree = ast.parse(code, name)
+                last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+                value = None
+                if tree.body:
+                    self.execute(compile(tree, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT))
+                if last is not None:
+                    whole = ast.Expression(last.value)
+                    value = self.execute(compile(whole, name, "eval", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT))
+                answer = {"status": "ok"}
+                if value is not None:
+                    self.names["_"] = value
+                    answer.update(self.shown(value))
+            except BaseException as error:
+                answer = self.failed(error)
+            figures = self.figures()
+            if figures:
+                answer["images"] = (answer.get("images", []) + figures)[:MAX_IMAGES]
+            return answer
+
+        def execute(self, code):
+            result = eval(code, self.names)
+            if code.co_flags & 0x80:
+                import asyncio
+                if self.loop is None:
+                    self.loop = asyncio.new_event_loop()
+                return self.loop.run_until_complete(result)
+            return result
+
+        def shown(self, value):
+            module = _sys.modules.get("PIL.Image")
+            if module is not None and isinstance(value, module.Image):
+                import io
+                out = io.BytesIO()
+                value.save(out, "PNG")
+                return {"value": bounded(repr(value)), "images": self.encoded([out.getvalue()])}
+            kind = type(value)
+            if kind.__module__.split(".")[0] in ("pandas", "polars") and hasattr(value, "to_string"):
+                return {"value": bounded(value.to_string(max_rows=40)), "kind": "table"}
+            return {"value": bounded(repr(value))}
+
+        def encoded(self, pictures):
+            import base64
+            return [base64.b64encode(p).decode() for p in pictures if len(p) <= MAX_IMAGE_BYTES]
+
+        def figures(self):
+            plot = _sys.modules.get("matplotlib.pyplot")
+            if plot is None or not plot.get_fignums():
+                return []
+            import io
+            pictures = []
+            try:
+                for number in plot.get_fignums()[:MAX_IMAGES]:
+                    out = io.BytesIO()
+                    plot.figure(number).savefig(out, format="png")
+                    pictures.append(out.getvalue())
+                plot.close("all")
+            except BaseException as error:
+                _sys.stderr.write("a figure was not drawn: %r\n" % error)
+            return self.encoded(pictures)
+
+        def failed(self, error):
+            import traceback
+            trace = error.__traceback__
+            while trace is not None and not trace.tb_frame.f_code.co_filename.startswith("<cell "):
+                trace = trace.tb_next
+            told = traceback.TracebackException(type(error), error, trace)
+            ours = ("input", "interrupted")
+            told.stack[:] = [f for f in told.stack if f.filename != "<string>" or f.name not in ours]
+            text = "".join(told.format())
+            status = "interrupted" if isinstance(error, KeyboardInterrupt) else "error"
+            if isinstance(error, SystemExit):
+                text += "exit() ends the cell; the session goes on\n"
+            return {"status": status, "error": bounded(text)}
+
+    class Sql:
+        def __init__(self):
+            import sqlite3
+            self.library = sqlite3
+            self.base = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+
+        def interrupt(self):
+            self.base.interrupt()
+
+        def run(self, number, code):
+            answer, statement = {"status": "ok"}, ""
+            try:
+                for piece in code.split(";"):
+                    statement += piece + ";"
+                    if not statement.strip(" \t\r\n;"):
+                        statement = ""
+                        continue
+                    if not self.library.complete_statement(statement):
+                        continue
+                    cursor = self.base.execute(statement)
+                    statement = ""
+                    if cursor.description:
+                        answer = {"status": "ok", "value": bounded(self.table(cursor)), "kind": "table"}
+                if statement.strip(" \t\r\n;"):
+                    self.base.execute(statement)
+            except self.library.Error as error:
+                stopped = str(error) == "interrupted"
+                answer = {"status": "interrupted" if stopped else "error", "error": "%s: %s\n" % (type(error).__name__, error)}
+            except BaseException as error:
+                answer = {"status": "error", "error": "%s: %s\n" % (type(error).__name__, error)}
+            return answer
+
+        def table(self, cursor):
+            names = [column[0] for column in cursor.description]
+            rows = cursor.fetchmany(101)
+            cells = [["NULL" if value is None else str(value)[:200] for value in row] for row in rows[:100]]
+            widths = [max(len(x) for x in column) for column in zip(names, *cells)]
+            lines = ["  ".join(x.ljust(w) for x, w in zip(row, widths)).rstrip() for row in [names] + cells]
+            if len(rows) > 100:
+                lines.append("[... more rows ...]")
+            return "\n".join(lines)
+
+    class Bash:
+        LOOP = (
+            "while IFS= read -r -u 698 hotcell_cell; do trap 'return 130 2>/dev/null' INT; . \"$hotcell_cell\" 698>&- 699>&-; printf '%s\\n' \"$?\" >&699; done\n"
+        )
+
+        def __init__(self):
+            self.start()
+
+        def start(self):
+            import subprocess
+            (near, self.cells), (self.results, far) = os.pipe(), os.pipe()
+            for fd, number in ((near, 698), (far, 699)):
+                os.dup2(fd, number)
+                os.close(fd)
+            # A group of its own, which an interrupt goes to.
+            self.shell = subprocess.Popen(
+                ["bash", "-c", self.LOOP, "bash"], stdin=subprocess.DEVNULL, pass_fds=(698, 699), start_new_session=True
+            )
+            os.close(698)
+            os.close(699)
+
+        def interrupt(self):
+            os.killpg(self.shell.pid, signal.SIGINT)
+
+        def run(self, number, code):
+            path = "/tmp/.cell-%d" % number
+            with open(path, "w", encoding="utf-8", errors="surrogatepass") as cell:
+                cell.write(code + "\n")
+            try:
+                os.write(self.cells, path.encode() + b"\n")
+                said = b""
+                while not said.endswith(b"\n"):
+                    piece = os.read(self.results, 64)
+                    if not piece:
+                        status = self.shell.wait()
+                        os.close(self.cells)
+                        os.close(self.results)
+                        self.start()
+                        return {"status": "error", "error": "the shell ended with %d; a new one began, without its variables\n" % status, "lost": True}
+                    said += piece
+            finally:
+                os.unlink(path)
+            code = int(said.split()[-1])
+            if code == 0:
+                return {"status": "ok"}
+            return {"status": "interrupted" if code == 130 else "error", "error": "exit status %d\n" % code}
+
+    language = {"python": Python, "sql": Sql, "bash": Bash}[kind]()
+    threading.Thread(target=read, daemon=True).start()
+    send({"op": "ready"})
+    while True:
+        try:
+            cell = cells.get()
+        except KeyboardInterrupt:
+            continue
+        try:
+            state["running"] = cell["id"]
+            if state["stopped"] == cell["id"]:
+                state["running"] = None
+                answer = {"status": "interrupted", "error": "KeyboardInterrupt\n"}
+            else:
+                answer = language.run(cell["id"], cell["code"])
+        except KeyboardInterrupt:
+            answer = {"status": "interrupted", "error": "KeyboardInterrupt\n"}
+        except BaseException as error:
+            answer = {"status": "error", "error": "%s: %s\n" % (type(error).__name__, error)}
+        finally:
+            state["running"] = None
+        # A process that a cell forked, and that came out of it.
+        if os.getpid() != me:
+            os._exit(0)
+        answer["nonce"] = cell["nonce"]
+        mark = cell["mark"].encode()
+        for stream, fd in ((_sys.stdout, 1), (_sys.stderr, 2)):
+            try:
+                stream.flush()
+            except BaseException:
+                pass
+            try:
+                os.write(fd, mark)
+            except OSError:
+                pass
+        try:
+            send(answer)
+        except (OSError, ValueError, TypeError):
+            os._exit(0)
+
+
+_main()

@@ -1,0 +1,105 @@
+//! Languages of sessions, their interpreters, and the drivers that read cells there.
+
+use std::ffi::OsString;
+
+use hotcell_sandbox::layer::nearest;
+use hotcell_verbs::Language as Source;
+
+const PYTHON_DRIVER: &str = include_str!("drivers/driver.py");
+const NODE_DRIVER: &str = include_str!("drivers/driver.js");
+/// Moves the socket away from standard input, for a driver that cannot do that itself.
+const AWAY: &str = "exec 9<&0 </dev/null; exec \"$1\" -e \"$0\"";
+
+/// A language of sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// Python 3.
+    Python,
+    /// JavaScript, by Node.js.
+    Node,
+    /// Bash, driven by Python 3.
+    Bash,
+    /// SQLite in memory, driven by Python 3.
+    Sql,
+}
+
+impl Language {
+    /// All languages.
+    pub const ALL: [Self; 4] = [Self::Python, Self::Node, Self::Bash, Self::Sql];
+
+    /// Name, as users write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Python => "python",
+            Self::Node => "node",
+            Self::Bash => "bash",
+            Self::Sql => "sql",
+        }
+    }
+
+    /// The language of a name; `javascript` is Node's, too.
+    ///
+    /// # Errors
+    /// A sentence with the nearest name.
+    pub fn parse(name: &str) -> Result<Self, String> {
+        let known = || Self::ALL.map(Self::name);
+        if name == "javascript" {
+            return Ok(Self::Node);
+        }
+        Self::ALL.into_iter().find(|language| language.name() == name).ok_or_else(|| {
+            let near =
+                nearest(name, known()).map(|near| format!("did you mean {near}? ")).unwrap_or_default();
+            format!("there are no sessions of {name:?}; {near}there are {}", known().join(", "))
+        })
+    }
+
+    /// Language that the guard reads cells as.
+    pub(crate) const fn source(self) -> Source {
+        match self {
+            Self::Python => Source::Python,
+            Self::Node => Source::JavaScript,
+            Self::Bash => Source::Bash,
+            Self::Sql => Source::Sql,
+        }
+    }
+
+    /// Program that is looked for, with arguments that do nothing.
+    pub(crate) fn idle(self) -> Vec<OsString> {
+        let words: &[&str] = match self {
+            Self::Python | Self::Bash | Self::Sql => &["python3", "-c", "0"],
+            Self::Node => &["node", "-e", "0"],
+        };
+        words.iter().map(OsString::from).collect()
+    }
+
+    /// Command line with the driver, from that of the program that was found.
+    pub(crate) fn driven(self, found: &[OsString]) -> Vec<OsString> {
+        let program = found.first().cloned().unwrap_or_default();
+        match self {
+            Self::Node => {
+                vec!["sh".into(), "-c".into(), AWAY.into(), NODE_DRIVER.into(), program]
+            }
+            _ => vec![program, "-c".into(), PYTHON_DRIVER.into(), self.name().into()],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_known_and_wrong_ones_explained() {
+        for language in Language::ALL {
+            assert_eq!(Language::parse(language.name()), Ok(language));
+        }
+        assert_eq!(Language::parse("javascript"), Ok(Language::Node));
+        for (name, near) in
+            [("pyhton", "did you mean python?"), ("ruby", "there are python, node, bash, sql")]
+        {
+            let why = Language::parse(name).unwrap_err();
+            assert!(why.contains(near), "{why}");
+        }
+    }
+}

@@ -1,0 +1,472 @@
+//! One session: an interpreter in a sandbox, and its cells one after the other.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use hotcell_config::{Configuration, RunSettings};
+use hotcell_guard::Artifact;
+use hotcell_report::RunReport;
+use hotcell_review::gate::Gate;
+use hotcell_review::target::Target;
+use hotcell_review::whole_command::{Feed, Whole};
+use hotcell_sandbox::outcome::Cause;
+use hotcell_sandbox::policy::{Confinement, Limits, Stdin};
+use hotcell_sandbox::{Bytes, Canceller, Spawn};
+use hotcell_state::ids::handle;
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_toolchain::Surroundings;
+use hotcell_verbs::ChangePolicy;
+use hotcell_verbs::request::{Prepared, RunRequest, RunTarget};
+use tokio::io::AsyncWriteExt;
+use tokio::net::unix::OwnedWriteHalf;
+use tokio::sync::watch;
+
+use crate::answer::{Answer, Ended, Printed, Status};
+use crate::channel::{Channel, Next, Stream, Streams};
+use crate::language::Language;
+
+/// Maximum size of a cell, in bytes.
+pub const MAX_CELL_BYTES: usize = 1 << 20;
+/// Default and maximum time of a cell.
+pub const CELL_TIMEOUT: Duration = Duration::from_secs(60);
+/// Maximum time of a cell that a caller may ask for.
+pub const MAX_CELL_TIMEOUT: Duration = Duration::from_secs(600);
+/// Life of a session; the sandbox's wall-clock limit.
+pub const LIFE: Duration = Duration::from_secs(4 * 3600);
+/// Maximum output of a cell, in bytes; one that prints more is interrupted.
+const MAX_CELL_OUTPUT: u64 = 16 << 20;
+/// Maximum output of a session in its life.
+const MAX_OUTPUT: Bytes = Bytes::mib(512);
+/// Maximum size of earlier cells that a cell is read together with, in bytes.
+const MAX_EARLIER_BYTES: usize = 128 << 10;
+/// Time for an interpreter to be there.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time between an interrupt and the end of a cell that does not heed it, by the session's end.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A request for a session.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// Language.
+    pub language: Language,
+    /// The configuration in force.
+    pub configuration: Configuration,
+    /// Settings that take precedence over it.
+    pub settings: RunSettings,
+    /// Where programs are looked for.
+    pub around: Surroundings,
+}
+
+impl Start {
+    /// A session as the configuration has it.
+    #[must_use]
+    pub fn new(language: Language, configuration: Configuration) -> Self {
+        let around = Surroundings::of_this_process();
+        Self { language, configuration, settings: RunSettings::default(), around }
+    }
+}
+
+/// A piece of code for a session.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// The code.
+    pub code: String,
+    /// Time after which it is interrupted.
+    pub timeout: Duration,
+}
+
+impl Cell {
+    /// Code with the default time.
+    pub fn new(code: impl Into<String>) -> Self {
+        Self { code: code.into(), timeout: CELL_TIMEOUT }
+    }
+}
+
+/// An interpreter in a sandbox.
+#[derive(Debug)]
+pub struct Session {
+    /// Language.
+    pub language: Language,
+    /// Start.
+    pub began: Instant,
+    gate: Gate,
+    confinement: Confinement,
+    /// Taken by one cell at a time.
+    channel: tokio::sync::Mutex<Channel>,
+    writer: tokio::sync::Mutex<OwnedWriteHalf>,
+    canceller: Canceller,
+    ended: watch::Receiver<Option<Arc<Ended>>>,
+    /// Number of the cell that runs; 0 for none.
+    running: AtomicU64,
+    cells: AtomicU64,
+    used: Mutex<Instant>,
+    earlier: Mutex<String>,
+}
+
+/// Reason for an interrupt.
+enum Stopped {
+    Deadline(Duration),
+    Output,
+}
+
+impl Session {
+    /// Starts an interpreter in a sandbox of `spawn`.
+    ///
+    /// # Errors
+    /// A report when the configuration is wrong, the interpreter is missing, the sandbox was refused, or the interpreter did not begin.
+    pub async fn start(spawn: &dyn Spawn, start: Start) -> Result<Self, ErrorReport> {
+        let language = start.language;
+        let prepared = tokio::task::spawn_blocking(move || prepare(start)).await.map_err(|error| {
+            ErrorReport::new(Code::Internal, format!("the session was not prepared: {error}"))
+        })?;
+        let (prepared, gate) = prepared?;
+        let confinement = prepared.policy.shape.confinement;
+        let began = Instant::now();
+        let refused = |why: String| {
+            ErrorReport::new(Code::Refused, format!("there is no session of {}: {why}", language.name()))
+        };
+        let mut running =
+            spawn.spawn(&prepared.policy).await.map_err(|refusal| refused(refusal.to_string()))?;
+        let canceller = running.canceller();
+        let (Some(socket), Some(chunks)) = (running.socket(), running.output()) else {
+            return Err(refused("the sandbox gave no socket".to_owned()));
+        };
+        let (send, ended) = watch::channel(None);
+        tokio::spawn(async move {
+            let outcome = running.wait().await;
+            // Holds folders and locks of the host until the end.
+            drop(prepared);
+            let report = RunReport::from(outcome);
+            send.send_replace(Some(Arc::new(Ended { why: why(&report), report: Some(report) })));
+        });
+        let socket = socket
+            .set_nonblocking(true)
+            .and_then(|()| tokio::net::UnixStream::from_std(socket))
+            .map_err(|error| refused(error.to_string()))?;
+        let (read, write) = socket.into_split();
+        let mut channel = Channel::new(read, chunks);
+        let mut said = Streams::new("\0");
+        let is_ready = tokio::time::timeout(START_TIMEOUT, async {
+            loop {
+                match channel.next().await {
+                    Next::Told(told) if told.op == "ready" => break true,
+                    Next::Told(_) => {}
+                    Next::Chunk(chunk) => said.take(&chunk, &mut |_, _| {}),
+                    Next::End => break false,
+                }
+            }
+        });
+        let is_ready = is_ready.await.unwrap_or(false);
+        let session = Self {
+            language,
+            began,
+            gate,
+            confinement,
+            channel: tokio::sync::Mutex::new(channel),
+            writer: tokio::sync::Mutex::new(write),
+            canceller,
+            ended,
+            running: AtomicU64::new(0),
+            cells: AtomicU64::new(0),
+            used: Mutex::new(Instant::now()),
+            earlier: Mutex::default(),
+        };
+        if is_ready {
+            return Ok(session);
+        }
+        let ended = session.end().await;
+        let said = Printed::from(&said.stderr.kept).text;
+        Err(refused(format!("{}; {}", ended.why, said.trim().chars().take(400).collect::<String>())))
+    }
+
+    /// Runs a cell, after those that were sent before it.
+    pub async fn execute(&self, cell: Cell) -> Answer {
+        self.execute_and_show(cell, &mut |_, _| {}).await
+    }
+
+    /// Runs a cell, and shows its output as it comes. **A future that is dropped leaves the cell running**; its result is not that of the
+    /// next one.
+    pub async fn execute_and_show(&self, cell: Cell, show: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> Answer {
+        let mut channel = self.channel.lock().await;
+        let number = self.cells.fetch_add(1, Ordering::Relaxed) + 1;
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        if let Some(ended) = self.ended() {
+            return self.died(number, &ended);
+        }
+        if cell.code.len() > MAX_CELL_BYTES {
+            let why = format!(
+                "the cell has {} bytes, of which at most {MAX_CELL_BYTES} are allowed; put data into files",
+                cell.code.len()
+            );
+            return Answer::new(Status::Refused, number, Some(why));
+        }
+        if let Err(why) = self.read(&cell.code).await {
+            return Answer::new(Status::Refused, number, Some(why));
+        }
+        let (Ok(nonce), Ok(mark)) = (handle(""), handle("\0")) else {
+            return Answer::new(
+                Status::Refused,
+                number,
+                Some("the kernel gives no random numbers".to_owned()),
+            );
+        };
+        let mark = format!("{mark}\n");
+        channel.drop_late();
+        let began = Instant::now();
+        self.running.store(number, Ordering::SeqCst);
+        let message = serde_json::json!({ "op": "cell", "id": number, "nonce": nonce, "mark": mark, "code": cell.code });
+        let mut streams = Streams::new(&mark);
+        let told = if self.send(&message).await.is_ok() {
+            self.follow(&mut channel, (&nonce, cell.timeout), &mut streams, show).await
+        } else {
+            None
+        };
+        self.running.store(0, Ordering::SeqCst);
+        let mut answer = match told {
+            Some((told, stopped)) => {
+                channel.drain(&mut streams, show).await;
+                let mut answer = told.into_answer(number);
+                answer.note = stopped.map(|stopped| match stopped {
+                    Stopped::Deadline(time) => {
+                        format!("interrupted after {} s; the state is still there", time.as_secs_f64())
+                    }
+                    Stopped::Output => {
+                        format!(
+                            "interrupted after {MAX_CELL_OUTPUT} bytes of output; the state is still there"
+                        )
+                    }
+                });
+                answer
+            }
+            None => {
+                let ended = self.end().await;
+                channel.drain(&mut streams, show).await;
+                self.died(number, &ended)
+            }
+        };
+        (answer.stdout, answer.stderr) = ((&streams.stdout.kept).into(), (&streams.stderr.kept).into());
+        answer.wall = began.elapsed();
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        answer
+    }
+
+    /// Follows a cell to its result; `None` if the session has to end.
+    async fn follow(
+        &self,
+        channel: &mut Channel,
+        (nonce, timeout): (&str, Duration),
+        streams: &mut Streams,
+        show: &mut (dyn FnMut(Stream, &[u8]) + Send),
+    ) -> Option<(crate::answer::Told, Option<Stopped>)> {
+        let mut until = tokio::time::Instant::now() + timeout;
+        let mut stopped = None;
+        loop {
+            tokio::select! {
+                next = channel.next() => match next {
+                    Next::Told(told) if told.nonce == nonce => return Some((told, stopped)),
+                    // Late, or forged.
+                    Next::Told(_) => {}
+                    Next::Chunk(chunk) => {
+                        if stopped.is_none() {
+                            streams.take(&chunk, show);
+                        } else {
+                            streams.take(&chunk, &mut |_, _| {});
+                        }
+                        if stopped.is_none() && streams.bytes() > MAX_CELL_OUTPUT {
+                            stopped = Some(Stopped::Output);
+                            until = tokio::time::Instant::now() + GRACE;
+                            self.interrupt().await;
+                        }
+                    }
+                    Next::End => return None,
+                },
+                () = tokio::time::sleep_until(until) => {
+                    if stopped.is_some() {
+                        return None;
+                    }
+                    stopped = Some(Stopped::Deadline(timeout));
+                    until = tokio::time::Instant::now() + GRACE;
+                    self.interrupt().await;
+                }
+            }
+        }
+    }
+
+    /// Interrupts the cell that runs; the state stays. Returns whether there was one.
+    pub async fn interrupt(&self) -> bool {
+        let id = self.running.load(Ordering::SeqCst);
+        id != 0 && self.send(&serde_json::json!({ "op": "interrupt", "id": id })).await.is_ok()
+    }
+
+    /// Ends the session, and waits until its processes are gone.
+    pub async fn close(&self) {
+        self.end().await;
+    }
+
+    /// Why it has ended; `None` while it lives.
+    #[must_use]
+    pub fn ended(&self) -> Option<Arc<Ended>> {
+        self.ended.borrow().clone()
+    }
+
+    /// Number of cells so far, those that the guard refused included.
+    #[must_use]
+    pub fn cells(&self) -> u64 {
+        self.cells.load(Ordering::Relaxed)
+    }
+
+    /// Whether a cell runs.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.running.load(Ordering::SeqCst) != 0
+    }
+
+    /// Time since the last cell.
+    #[must_use]
+    pub fn idle(&self) -> Duration {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    }
+
+    async fn send(&self, message: &serde_json::Value) -> std::io::Result<()> {
+        let mut line = message.to_string().into_bytes();
+        line.push(b'\n');
+        let mut writer = self.writer.lock().await;
+        // A hostile interpreter reads nothing; without an end the session would wait for it.
+        match tokio::time::timeout(START_TIMEOUT, writer.write_all(&line)).await {
+            Ok(written) => written,
+            Err(_) => Err(std::io::ErrorKind::TimedOut.into()),
+        }
+    }
+
+    async fn end(&self) -> Arc<Ended> {
+        let mut ended = self.ended.clone();
+        // One that ends by itself has a moment to say why.
+        let _ = tokio::time::timeout(Duration::from_millis(200), ended.wait_for(Option::is_some)).await;
+        self.canceller.cancel();
+        match ended.wait_for(Option::is_some).await {
+            Ok(state) if state.is_some() => state.clone().unwrap_or_else(nothing_known),
+            _ => nothing_known(),
+        }
+    }
+
+    fn died(&self, number: u64, ended: &Ended) -> Answer {
+        let why = format!(
+            "the session has ended: {}; the variables and files of its {} earlier cells are lost, and a reset begins empty",
+            ended.why,
+            number.saturating_sub(1)
+        );
+        Answer::new(Status::Died, number, Some(why))
+    }
+
+    /// Lets the guard read a cell together with those before it.
+    async fn read(&self, code: &str) -> Result<(), String> {
+        let whole = {
+            let earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
+            format!("{earlier}{code}\n")
+        };
+        let source = self.language.source();
+        let name = source.file_name(whole.as_bytes());
+        let (gate, confinement, text) = (self.gate.clone(), self.confinement, whole.clone().into_bytes());
+        let checked = tokio::task::spawn_blocking(move || {
+            let target = Target::Source(Artifact::new(name, text).run_as(source.as_read()));
+            let whole = Whole {
+                workspace: None,
+                argv: Vec::new(),
+                source: Some(target),
+                inside: None,
+                env: Vec::new(),
+                feed: Feed::Nothing,
+                hidden: Vec::new(),
+                own_rules: false,
+                beside: Vec::new(),
+                provided: Vec::new(),
+            };
+            gate.check(whole, confinement).map(drop)
+        });
+        match checked.await {
+            Ok(Ok(())) => {}
+            Ok(Err(mut report)) => {
+                if self
+                    .gate
+                    .keep
+                    .as_ref()
+                    .is_some_and(|keep| keep.channel != hotcell_guard::quarantine::Channel::Cli)
+                {
+                    hotcell_review::guard::for_a_model(&mut report);
+                }
+                let why = report.outcome.reason.unwrap_or_else(|| "the guard refused it".to_owned());
+                return Err(format!(
+                    "{why} (read together with the earlier cells; the state is still there)"
+                ));
+            }
+            Err(error) => return Err(format!("the guard did not read it: {error}")),
+        }
+        let mut from = whole.len().saturating_sub(MAX_EARLIER_BYTES);
+        while !whole.is_char_boundary(from) {
+            from -= 1;
+        }
+        let line = whole[from..].find('\n').filter(|_| from > 0).map_or(from, |at| from + at + 1);
+        whole[line..].clone_into(&mut self.earlier.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(())
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.canceller.cancel();
+    }
+}
+
+fn nothing_known() -> Arc<Ended> {
+    Arc::new(Ended { why: "its sandbox is gone".to_owned(), report: None })
+}
+
+/// Reason of an end, in one sentence with what the kernel said.
+fn why(report: &RunReport) -> String {
+    let cause = match (report.cause, report.exit_code) {
+        (Cause::Cancelled, _) => {
+            return "it was closed, or its cell did not end after an interrupt".to_owned();
+        }
+        (Cause::Exited, Some(code)) => format!("its interpreter ended with {code}"),
+        (cause, _) => serde_json::to_value(cause)
+            .ok()
+            .and_then(|name| name.as_str().map(|name| name.replace('_', " ")))
+            .unwrap_or_default(),
+    };
+    match &report.reason {
+        Some(reason) => format!("{cause}: {reason}"),
+        None => cause,
+    }
+}
+
+/// Finds the interpreter and makes the policy. Blocks.
+fn prepare(start: Start) -> Result<(Prepared, Gate), ErrorReport> {
+    let Start { language, configuration, settings, around } = start;
+    let limits = Limits { wall: LIFE, cpu_time: Some(LIFE), output: MAX_OUTPUT, ..Limits::default() };
+    let request = RunRequest {
+        what: RunTarget::Program(language.idle()),
+        workspace: None,
+        kept: None,
+        settings,
+        limits: limits.clone(),
+        stdin: Stdin::Socket,
+        keep: ChangePolicy::default(),
+    };
+    let mut merged = request.merge(&configuration)?;
+    let gate = merged.gate.clone();
+    // Times of the configuration are those of a run, which is a cell here.
+    let own = &mut merged.policy.job.limits;
+    (own.wall, own.cpu_time, own.output, own.capture) =
+        (limits.wall, limits.cpu_time, limits.output, Bytes(0));
+    let mut prepared = request.prepare(merged, around).map_err(|report| {
+        let why = report.outcome.reason.unwrap_or_else(|| "it is not there".to_owned());
+        ErrorReport::new(Code::Refused, format!("there is no session of {}: {why}", language.name()))
+            .hint("install its interpreter, or take another language")
+    })?;
+    let job = &mut prepared.policy.job;
+    job.argv = language.driven(&job.argv);
+    job.env.push(("MPLBACKEND".into(), "Agg".into()));
+    prepared.before = None;
+    Ok((prepared, gate))
+}
