@@ -8,6 +8,13 @@
 //! other lines (where hotcell's own lines are), character sets, and every unknown control and sequence.
 //! Introducers are recognized in all three spellings: `ESC [`, the byte 0x9b, and U+009B. Bytes that are not
 //! UTF-8 become U+FFFD. Pure; it holds at most `MAX_SEQUENCE` bytes.
+//!
+//! A program with a terminal of its own may use the whole screen ([`Filter::of_screen`]); what it changed is
+//! undone at its end ([`Filter::undo`]).
+
+mod screen;
+
+use screen::Screen;
 
 /// Maximum length in bytes of the parameters of a `CSI` sequence that is passed on. The longest colour has
 /// 30.
@@ -37,13 +44,15 @@ pub struct Filter {
     partial: Vec<u8>,
     /// Parameters and intermediates of the current sequence.
     held: Vec<u8>,
+    /// What the program has changed; `None` if it may only use the current line.
+    screen: Option<Screen>,
     left_out: u64,
 }
 
 impl Default for Filter {
     fn default() -> Self {
         let (partial, held) = (Vec::new(), Vec::new());
-        Self { state: State::Text, partial, held, left_out: 0 }
+        Self { state: State::Text, partial, held, screen: None, left_out: 0 }
     }
 }
 
@@ -52,6 +61,26 @@ impl Filter {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Makes a filter for the output of a program that may use the whole screen.
+    #[must_use]
+    pub fn of_screen() -> Self {
+        Self { screen: Some(Screen::default()), ..Self::default() }
+    }
+
+    /// Appends the sequences that undo what the program changed on the screen: modes, the alternate screen,
+    /// margins, character sets, colours. Nothing for a filter of lines.
+    pub fn undo(&mut self, out: &mut Vec<u8>) {
+        if let Some(screen) = &mut self.screen {
+            screen.undo(out);
+        }
+    }
+
+    /// Whether the terminal may have sent reports of mouse or focus, which a program asked for.
+    #[must_use]
+    pub fn reported(&self) -> bool {
+        self.screen.as_ref().is_some_and(Screen::reported)
     }
 
     /// Number of sequences and controls dropped so far.
@@ -137,7 +166,22 @@ impl Filter {
             (State::Text, _) => self.text(c, out),
             // Terminals execute a control in the middle of a sequence, and then continue the sequence.
             (_, '\0'..='\u{1f}' | '\u{7f}') => self.text(c, out),
-            (State::Escape { .. }, ' '..='/') => self.held = vec![b' '],
+            (State::Escape { .. }, ' '..='/') => {
+                if self.held.len() < MAX_SEQUENCE {
+                    self.held.extend(u8::try_from(c));
+                }
+            }
+            (State::Escape { .. }, '0'..='~') if self.may_escape(c) => {
+                out.push(0x1b);
+                out.extend_from_slice(&self.held);
+                out.extend(u8::try_from(c));
+                self.left_out -= 1;
+                self.turn_to(State::Text);
+            }
+            // The title of a window of screen(1) and tmux(1): a string, that others show as text.
+            (State::Escape { .. }, 'k') if self.held.is_empty() && self.screen.is_some() => {
+                self.turn_to(State::String { bell_ends: false });
+            }
             (State::Escape { .. }, '@'..='_') if self.held.is_empty() => {
                 // `ESC [` is the same as U+009B, and so on.
                 self.introduced(char::from_u32(u32::from(c) + 0x40).unwrap_or(c));
@@ -151,7 +195,11 @@ impl Filter {
                 self.state = State::Control { too_long };
             }
             (State::Control { too_long }, '@'..='~') => {
-                let passed = if too_long { None } else { passed(&self.held, c) };
+                let passed = match &mut self.screen {
+                    _ if too_long => None,
+                    Some(screen) => screen.control(&self.held, c),
+                    None => passed(&self.held, c),
+                };
                 self.turn_to(State::Text);
                 if let Some((sequence, whole)) = passed {
                     self.left_out -= u64::from(whole);
@@ -164,6 +212,11 @@ impl Filter {
                 self.text(c, out);
             }
         }
+    }
+
+    fn may_escape(&mut self, last: char) -> bool {
+        let held = &self.held;
+        self.screen.as_mut().is_some_and(|screen| screen.escape(held, last))
     }
 
     fn turn_to(&mut self, state: State) {
@@ -182,7 +235,11 @@ impl Filter {
     }
 
     fn text(&mut self, c: char, out: &mut Vec<u8>) {
-        if c.is_control() && !matches!(c, '\n' | '\r' | '\t' | '\u{8}') {
+        let screen = self.screen.as_mut();
+        if c.is_control()
+            && !matches!(c, '\n' | '\r' | '\t' | '\u{8}')
+            && !screen.is_some_and(|screen| screen.passes(c))
+        {
             self.left_out += 1;
             return;
         }
