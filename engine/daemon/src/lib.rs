@@ -166,6 +166,9 @@ fn unfit(policy: &Policy) -> Option<&'static str> {
     if *stdin == Stdin::Socket {
         return Some("its standard input is a socket of this process");
     }
+    if matches!(stdin, Stdin::Terminal(_)) {
+        return Some("its terminal is held by this process");
+    }
     if !shape.knocked_out.is_empty() {
         return Some("layers of it are switched off");
     }
@@ -175,7 +178,7 @@ fn unfit(policy: &Policy) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hotcell_sandbox::policy::Shape;
+    use hotcell_sandbox::policy::{Shape, WindowSize};
 
     #[test]
     fn offers_missing_on_server_are_named() {
@@ -212,6 +215,13 @@ mod tests {
                     ..Policy::default()
                 },
                 "relative",
+            ),
+            (
+                Policy {
+                    job: Job { stdin: Stdin::Terminal(WindowSize::default()), ..plain().job },
+                    ..Policy::default()
+                },
+                "terminal",
             ),
             (Policy { job: Job { stdin: Stdin::Socket, ..plain().job }, ..Policy::default() }, "socket"),
             (

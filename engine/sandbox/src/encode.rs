@@ -257,6 +257,7 @@ pub struct Job {
     pub rules: Vec<(u64, CString)>,
     pub rlimits: Vec<(u32, u64, u64)>,
     pub events: bool,
+    pub terminal: u32,
     pub cwd: CString,
     pub programs: Vec<CString>,
     pub argv: Vec<CString>,
@@ -289,6 +290,7 @@ impl Job {
             w.u64(*hard);
         });
         w.bool(self.events);
+        w.u32(self.terminal);
         w.cstr(&self.cwd);
         for list in [&self.programs, &self.argv, &self.env] {
             w.list(list, |w, text| w.cstr(text));
@@ -358,13 +360,13 @@ mod tests {
             rlimits in proptest::collection::vec(any::<(u32, u64, u64)>(), 0..4),
             mounts in proptest::collection::vec((any::<bool>(), any::<bool>(), text()), 0..4),
             links in proptest::collection::vec((text(), text()), 0..3),
-            (cwd, events) in (text(), any::<bool>()),
+            (cwd, events, terminal) in (text(), any::<bool>(), any::<u32>()),
         ) {
             let mounts = mounts.into_iter().map(|(sealed, dir, target)| JobMount {
                 how: if sealed { How::Sealed } else { How::CopyOnWrite }, dir, target,
             }).collect();
             let sent = Job {
-                scratch_bytes: 7, scratch_files: 9, memory: 11, mounts, links, rules, rlimits, events, cwd,
+                scratch_bytes: 7, scratch_files: 9, memory: 11, mounts, links, rules, rlimits, events, terminal, cwd,
                 programs: argv.clone(), argv, env,
             };
             let bytes = sent.encode();
@@ -374,7 +376,7 @@ mod tests {
                 mounts: got.mounts.map(|m| JobMount { how: m.how, dir: m.dir, target: m.target.to_owned() })
                     .collect(),
                 links: got.links.map(|(at, says)| (at.to_owned(), says.to_owned())).collect(),
-                rules: own(got.rules), rlimits: got.rlimits.collect(), events: got.events, cwd: got.cwd.to_owned(),
+                rules: own(got.rules), rlimits: got.rlimits.collect(), events: got.events, terminal: got.terminal, cwd: got.cwd.to_owned(),
                 programs: got.programs.map(CStr::to_owned).collect(),
                 argv: got.argv.map(CStr::to_owned).collect(), env: got.env.map(CStr::to_owned).collect(),
             };

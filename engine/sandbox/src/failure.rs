@@ -66,6 +66,13 @@ pub fn explain(failure: Failure, program: &str, folder: &str) -> Refusal {
              namespace it keeps its place: use another profile, or a folder that everybody may reach"
                 .to_owned(),
         ),
+        Step::Stdio if detail == of::stdio::TERMINAL => (
+            Cause::Refused,
+            format!(
+                "no terminal can be made in the sandbox: {said}; the host has a limit of terminals (sysctl \
+                 kernel.pty.max), end programs that have some, or run it without -t"
+            ),
+        ),
         Step::Readback => (
             Cause::Refused,
             match layer {

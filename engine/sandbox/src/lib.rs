@@ -79,6 +79,7 @@ mod streams;
 mod supervise;
 mod sys;
 pub mod temporary;
+pub mod terminal;
 pub mod text;
 pub mod units;
 
@@ -88,13 +89,14 @@ pub use layer::Layer;
 pub use outcome::{Cause, Outcome};
 pub use policy::{
     Bind, Confinement, FileId, ImageRoot, Job, Limits, Network, Policy, ProcView, RootEntry, RootKind, Shape,
-    Stdin, danger,
+    Stdin, WindowSize, danger,
 };
 pub use refusal::{Lack, Refusal};
 pub use running::{Canceller, Changed, Finished, Running, StdinWriter};
 pub use sandbox::Sandbox;
 pub use sources::check as check_sources;
 pub use streams::Chunk;
+pub use terminal::Terminal;
 pub use units::Bytes;
 
 /// Future type returned by this library: boxed, so that programs that use it stay small and quick to build.

@@ -250,9 +250,31 @@ pub enum Stdin {
     /// programs that answer requests: data sent there is not captured and does not count against the limit of
     /// output.
     Socket,
+    /// A terminal of the sandbox's own, which is also standard output and standard error: the program leads a
+    /// session with it, so that job control works. What is written to [`crate::Running::stdin`] is typed, what
+    /// the program writes is standard output, and [`crate::Running::terminal`] changes the size. Needs a mount
+    /// namespace.
+    Terminal(WindowSize),
     /// These bytes, then end of file.
     #[schemars(with = "String")]
     Bytes(#[serde(with = "os_text::bytes")] Vec<u8>),
+}
+
+/// Size of a terminal's window, in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WindowSize {
+    /// Lines. A size of 0 is taken as unknown by most programs.
+    pub rows: u16,
+    /// Characters in a line.
+    pub columns: u16,
+}
+
+impl Default for WindowSize {
+    /// 24 lines of 80 characters, the size of the VT100.
+    fn default() -> Self {
+        Self { rows: 24, columns: 80 }
+    }
 }
 
 /// One host file or folder that a policy lets the program see.

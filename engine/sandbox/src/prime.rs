@@ -13,7 +13,7 @@ use hotcell_launcher::wire::{LIBRARY_FD, MAX_PRIME_MOUNTS, setup};
 
 use crate::layer::Layer;
 use crate::plan::{ShapePlan, Source, SourceKind, defaults, in_scratch};
-use crate::policy::{Confinement, HOME, Job, MountPlace, Network, Policy, Shape};
+use crate::policy::{Confinement, HOME, Job, MountPlace, Network, Policy, Shape, Stdin};
 use crate::root::cstring;
 use crate::sources;
 
@@ -89,7 +89,9 @@ pub(crate) fn of(shape: &Shape, job: &Job, sources: &[Source]) -> Option<Prime> 
         sources.iter().filter(toolchain).map(Source::as_it_is).collect::<Option<_>>()?;
     let covered = |place: &MountPlace| toolchains.iter().any(|t| t.inside == place.inside);
     let many = toolchains.len() > MAX_PRIME_MOUNTS;
-    if !whole || many || shape.network == Network::Proxy || !shape.places.iter().all(covered) {
+    // A terminal is made by the process that becomes the program.
+    let terminal = matches!(job.stdin, Stdin::Terminal(_));
+    if !whole || many || terminal || shape.network == Network::Proxy || !shape.places.iter().all(covered) {
         return None;
     }
     let path = job.env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());

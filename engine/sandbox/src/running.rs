@@ -22,6 +22,7 @@ use crate::refusal::Refusal;
 use crate::shared::{Cleaning, Shared, Slot};
 use crate::streams::Chunk;
 use crate::supervise::{Ends, Remains, Task, supervise};
+use crate::terminal::Terminal;
 use crate::{BoxFuture, root, sys};
 
 pub use crate::home::Held;
@@ -35,6 +36,8 @@ pub type StdinWriter = pipe::Sender;
 pub(crate) enum Given {
     Writer(StdinWriter),
     Socket(UnixStream),
+    /// The socket that receives the program's terminal.
+    Terminal(OwnedFd),
 }
 
 /// A job in progress. Dropping it ends the whole process tree.
@@ -44,6 +47,7 @@ pub struct Running {
     pub(crate) chunks: (mpsc::Sender<Chunk>, Option<mpsc::Receiver<Chunk>>),
     pub(crate) events: Option<mpsc::Receiver<Vec<u8>>>,
     pub(crate) stdin: Option<Given>,
+    pub(crate) terminal: Option<Terminal>,
     pub(crate) stop: Arc<Stop>,
     pub(crate) handle: Option<tokio::task::JoinHandle<Finished>>,
 }
@@ -171,12 +175,14 @@ impl Running {
             chunks: (chunks, Some(receiver)),
             events,
             stdin: stdin.map(Given::Writer),
+            terminal: None,
             stop: Arc::new(Stop::default()),
             handle: None,
         }
     }
 
-    /// Takes the program's standard input, for [`crate::Stdin::Piped`]. Succeeds only once.
+    /// Takes the program's standard input, for [`crate::Stdin::Piped`] and [`crate::Stdin::Terminal`]. Succeeds
+    /// only once.
     pub fn stdin(&mut self) -> Option<StdinWriter> {
         match self.stdin.take() {
             Some(Given::Writer(writer)) => Some(writer),
@@ -185,6 +191,12 @@ impl Running {
                 None
             }
         }
+    }
+
+    /// The program's terminal, for [`crate::Stdin::Terminal`].
+    #[must_use]
+    pub fn terminal(&self) -> Option<Terminal> {
+        self.terminal.clone()
     }
 
     /// Takes the other end of the program's standard input, for [`crate::Stdin::Socket`]. Succeeds only once.

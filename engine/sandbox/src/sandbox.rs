@@ -26,6 +26,7 @@ use crate::shared::{
     CROWD_RETRY_INTERVAL, CROWD_TIMEOUT, Shared, Slot, group_limits, out_of_descriptors, refusal_of,
 };
 use crate::supervise::{Ends, Stop, Task};
+use crate::terminal::Terminal;
 use crate::{BoxFuture, alias, failure, host, host_scratch, root, socket, sources, streams};
 
 /// A sandbox that is ready for one job. Dropping it unused ends it.
@@ -180,7 +181,7 @@ impl Sandbox {
         let first_job_mount = self.plan.mounts.len();
         let mut all_mounts = self.plan.mounts;
         all_mounts.extend(plan.mounts);
-        let here = Box::new(Here {
+        let mut here = Box::new(Here {
             ends: Ends {
                 control: self.control,
                 group: self.group,
@@ -220,11 +221,25 @@ impl Sandbox {
         send_patiently(to, &plan.job.encode(), &fds, primed).await?;
         // Close at once: a writer learns only by this end being closed that there is no reader.
         drop(stdin);
+        let (stdin_end, terminal) = match stdin_end {
+            Some(Given::Terminal(socket)) => {
+                let terminal = Terminal::receive(socket).await.map_err(|e| without_terminal(&e))?;
+                let writer =
+                    terminal.as_ref().map(Terminal::writer).transpose().map_err(|e| without_terminal(&e))?;
+                if let Some(terminal) = &terminal {
+                    here.task.streams.output[0] = terminal.reader().map_err(|e| without_terminal(&e))?;
+                }
+                // Without one, the sandbox reports why.
+                (writer.map(Given::Writer), terminal)
+            }
+            other => (other, None),
+        };
         Ok(Running {
             follow: Some(here),
             chunks: (chunks, Some(receiver)),
             events: job.events.then_some(events_receiver),
             stdin: stdin_end,
+            terminal,
             stop: Arc::new(Stop::default()),
             handle: None,
         })
@@ -270,12 +285,20 @@ impl Sandbox {
                 let writer = pipe::Sender::from_owned_fd(writer).map_err(out_of_descriptors)?;
                 (reader, Some(Given::Writer(writer)))
             }
+            Stdin::Terminal(_) => {
+                let (ours, theirs) = socket::pair().map_err(out_of_descriptors)?;
+                (theirs, Some(Given::Terminal(ours)))
+            }
             Stdin::Socket => {
                 let (ours, theirs) = UnixStream::pair().map_err(out_of_descriptors)?;
                 (theirs.into(), Some(Given::Socket(ours)))
             }
         })
     }
+}
+
+fn without_terminal(error: &io::Error) -> Refusal {
+    Refusal::internal(format!("the terminal of the program cannot be used: {error}"))
 }
 
 /// The socket that takes the job directly, if the sandbox sent one; otherwise the job goes to process 1.

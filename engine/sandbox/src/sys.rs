@@ -96,6 +96,26 @@ nix::ioctl_readwrite!(notif_recv, b'!', 0, Notification);
 nix::ioctl_readwrite!(notif_send, b'!', 1, Answer);
 nix::ioctl_write_ptr!(notif_id_valid, b'!', 2, u64);
 
+nix::ioctl_write_ptr_bad!(tiocswinsz, libc::TIOCSWINSZ, libc::winsize);
+
+/// Sets the size of a terminal, in characters. `ioctl_tty(2)`
+pub fn set_window(terminal: BorrowedFd<'_>, rows: u16, columns: u16) -> io::Result<()> {
+    let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the descriptor and the structure live across the call, which only reads the structure.
+    unsafe { tiocswinsz(terminal.as_raw_fd(), &raw const size) }?;
+    Ok(())
+}
+
+nix::ioctl_read_bad!(tiocgwinsz, libc::TIOCGWINSZ, libc::winsize);
+
+/// The rows and columns of a terminal. `ioctl_tty(2)`
+pub fn window(terminal: BorrowedFd<'_>) -> io::Result<(u16, u16)> {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the descriptor and the structure live across the call, which writes the structure.
+    unsafe { tiocgwinsz(terminal.as_raw_fd(), &raw mut size) }?;
+    Ok((size.ws_row, size.ws_col))
+}
+
 /// Receives the next waiting call. Fails with `ENOENT` when its thread was killed meanwhile.
 pub fn receive_notification(listener: BorrowedFd<'_>) -> nix::Result<Notification> {
     let mut notification = Notification::default(); // the kernel wants it zeroed

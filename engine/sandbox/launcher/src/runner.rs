@@ -456,6 +456,7 @@ fn try_to_become(
     // on exec.
     sys::close_range(3, u32::MAX, sys::CLOSE_RANGE_UNSHARE | sys::CLOSE_RANGE_CLOEXEC)
         .at_item(Step::Stdio, detail::stdio::CLOSE)?;
+    let stdio = if job.terminal == 0 { stdio } else { own_terminal(job, stdio)? };
     for (place, fd) in (0..).zip(stdio) {
         if fd >= 0 {
             sys::dup3(fd, place, 0).at_item(Step::Stdio, place.unsigned_abs() as usize)?;
@@ -477,6 +478,21 @@ fn try_to_become(
         }
     }
     Err(Failure { step: Step::Exec, errno: answer, detail: which as u64 })
+}
+
+/// Makes the program's terminal in the sandbox's own `/dev/pts`, sends both its ends to the supervisor over
+/// the socket that stands for standard input, and returns the descriptors with which the program starts. It
+/// never gets the master or the socket: both are closed on exec.
+fn own_terminal(job: &Job<'_>, stdio: [Fd; 5]) -> Result<[Fd; 5], Failure> {
+    let made = || {
+        let [master, slave] = sys::open_terminal(c"/dev/ptmx")?;
+        sys::set_window(slave, job.terminal)?;
+        sys::take_terminal(slave)?;
+        sys::send(stdio[0], b"t", &[master, slave])?;
+        Ok(slave)
+    };
+    let slave = made().at_item(Step::Stdio, detail::stdio::TERMINAL)?;
+    Ok([slave, slave, slave, stdio[3], stdio[4]])
 }
 
 /// Executes the program. A program that was just written may still be open for writing, in a child that

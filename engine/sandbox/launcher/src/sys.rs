@@ -83,11 +83,13 @@ mod message;
 mod mounts;
 mod numbers;
 mod process;
+mod terminal;
 
 pub use message::{Received, receive, send};
 pub use mounts::*;
 use numbers::{new_nr, nr};
 pub use process::*;
+pub use terminal::*;
 
 pub type Fd = i32;
 pub const AT_FDCWD: Fd = -100;
@@ -122,6 +124,7 @@ pub const O_WRONLY: u32 = 1;
 pub const O_RDWR: u32 = 2;
 pub const O_CREAT: u32 = 0o100;
 pub const O_EXCL: u32 = 0o200;
+pub const O_NOCTTY: u32 = 0o400;
 pub const O_NONBLOCK: u32 = 0o4000;
 pub const O_CLOEXEC: u32 = 0o2_000_000;
 #[cfg(target_arch = "x86_64")]

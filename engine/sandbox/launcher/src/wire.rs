@@ -17,7 +17,7 @@ pub use reader::{List, Malformed, Reader};
 pub use told::{Step, TELL_HEAD, Tell, tell};
 
 /// Raised with every change of a message.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 /// Maximum size of a message in bytes; larger data travels in a memfd.
 pub const MAX_MESSAGE: usize = 64 * 1024;
 /// Maximum size in bytes of a job that is sent in the message itself.
@@ -311,6 +311,8 @@ pub mod detail {
     pub mod stdio {
         /// `close_range(2)`; smaller numbers are those of the descriptors.
         pub const CLOSE: usize = 9;
+        /// The program's terminal, made.
+        pub const TERMINAL: usize = 10;
     }
     /// Of [`Step::Template`](super::Step::Template).
     pub mod template {
@@ -517,6 +519,9 @@ pub struct Job<'a> {
     pub rlimits: List<'a, (u32, u64, u64)>,
     /// Whether the program gets one more descriptor, the last one of the message.
     pub events: bool,
+    /// Size of the program's terminal, see [`window`]; 0 for none. Its standard input is then the socket that
+    /// receives the terminal's descriptors: the master, then the slave.
+    pub terminal: u32,
     /// Start folder.
     pub cwd: &'a CStr,
     /// Paths to try in order; the first that can be executed is used.
@@ -525,6 +530,12 @@ pub struct Job<'a> {
     pub argv: List<'a, &'a CStr>,
     /// Environment.
     pub env: List<'a, &'a CStr>,
+}
+
+/// The size of a terminal in one number, for [`Job::terminal`].
+#[must_use]
+pub const fn window(rows: u16, columns: u16) -> u32 {
+    (rows as u32) << 16 | columns as u32
 }
 
 impl<'a> Request<'a> {
@@ -630,6 +641,7 @@ impl<'a> Job<'a> {
             rules: List::empty(rule),
             rlimits: List::empty(rlimit),
             events: false,
+            terminal: 0,
             cwd,
             programs: prime.programs,
             argv: prime.argv,
@@ -655,6 +667,7 @@ impl<'a> Job<'a> {
             rules: r.list(rule)?,
             rlimits: r.list(rlimit)?,
             events: r.u8()? != 0,
+            terminal: r.u32()?,
             cwd: r.cstr()?,
             programs: r.list(Reader::cstr)?,
             argv: r.list(Reader::cstr)?,

@@ -4,7 +4,7 @@ use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use hotcell_launcher::wire::{How, MAX_MOUNTS};
+use hotcell_launcher::wire::{How, MAX_MOUNTS, window};
 use nix::libc;
 
 use super::{ShapePlan, check_limits, row, scratch_files};
@@ -15,7 +15,9 @@ use crate::ids::Mapping;
 use crate::layer::Layer;
 use crate::network;
 use crate::outcome::Mount;
-use crate::policy::{FileId, HOME, Job, Limits, OPEN_FILES, OPEN_FILES_OF_A_USER, PROJECT_NAME};
+use crate::policy::{
+    FileId, HOME, Job, Limits, OPEN_FILES, OPEN_FILES_OF_A_USER, PROJECT_NAME, Stdin, WindowSize,
+};
 use crate::refusal::Refusal;
 use crate::root::{self, Place};
 use crate::units::Bytes;
@@ -183,6 +185,15 @@ pub fn job(
             sources.len()
         )));
     }
+    if matches!(job.stdin, Stdin::Terminal(_)) && !plan.rooted {
+        return Err(Refusal {
+            layer: Some(Layer::MountNs),
+            ..Refusal::new(
+                "a terminal is made in the sandbox's own /dev/pts, which needs a mount namespace; use another \
+                 profile, or run the program without a terminal",
+            )
+        });
+    }
     let mut mounts = Vec::new();
     let mut rules = Vec::new();
     for source in sources {
@@ -248,6 +259,10 @@ pub fn job(
     Ok(JobPlan {
         job: encode::Job {
             events: job.events,
+            terminal: match job.stdin {
+                Stdin::Terminal(WindowSize { rows, columns }) => window(rows.max(1), columns.max(1)),
+                _ => 0,
+            },
             scratch_bytes: if changed { job.limits.disk.0 } else { 0 },
             scratch_files: scratch_files(&job.limits),
             memory: job.limits.memory.0,

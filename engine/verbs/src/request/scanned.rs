@@ -29,6 +29,8 @@ impl RunRequest {
             feed: match &self.stdin {
                 Stdin::Bytes(bytes) => Feed::Bytes(bytes),
                 Stdin::Piped => Feed::Stream(input),
+                // A person who types is trusted, a file that is typed is not.
+                Stdin::Terminal(_) if input.is_some() => Feed::Stream(input),
                 _ => Feed::Nothing,
             },
             hidden: Vec::new(),
