@@ -12,6 +12,8 @@ use crate::terminal::screen;
 
 /// A usage error, a refusal, or a failure of hotcell itself.
 pub const REFUSED: u8 = 125;
+/// A limit ended the run.
+pub const LIMIT: u8 = 124;
 /// Interrupted.
 pub const INTERRUPTED: u8 = 130;
 /// Exit status when standard output was closed by its reader: as if `SIGPIPE` had ended the process.
@@ -22,7 +24,7 @@ pub fn of_outcome(outcome: &RunReport) -> u8 {
     match outcome.cause {
         Cause::Exited => u8::try_from(outcome.exit_code.unwrap_or(0) & 0xff).unwrap_or(REFUSED),
         Cause::Signaled => 128 + signal_number(outcome.signal.as_deref().unwrap_or_default()),
-        cause if cause.is_limit() => 124,
+        cause if cause.is_limit() => LIMIT,
         Cause::Cancelled => INTERRUPTED,
         Cause::NotExecutable => 126,
         Cause::NotFound => 127,

@@ -44,6 +44,7 @@ mod systemd;
 mod test;
 mod test_list;
 mod tool;
+mod tty;
 mod typed_paths;
 mod usage;
 mod web;

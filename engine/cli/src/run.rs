@@ -35,9 +35,11 @@ use crate::deps::Provider;
 use crate::exit::printed;
 use crate::receipt::make::{Receipt, ReceiptOf};
 use crate::render::{changes, scan};
-use crate::signals::interrupted;
+use crate::signals::{interrupted, interrupted_or_quit};
 use crate::stdin::Given;
-use crate::terminal::notes;
+use crate::terminal::{notes, screen};
+use crate::tty::session::{self, Session};
+use crate::tty::{caller, choice, options as terminal_options};
 use crate::{exit, options, outputs, streams, usage, workspace};
 
 /// Runs the command; returns its exit status.
@@ -72,18 +74,23 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
     let words = typed(args);
     // Without a service, this process's own launcher is set up while the program is looked up.
     let several = args.sandbox.deps;
-    let way = Backend::open(args.cold, if several { Engine::new } else { Engine::for_one_run });
+    let way = Backend::open(
+        args.cold || begun.session.is_some(),
+        if several { Engine::new } else { Engine::for_one_run },
+    );
     let provided = match (own_workspace(begun.request.workspace.as_deref(), &cwd), args.sandbox.deps) {
         (Err(why), _) => Err(refused(why)),
         (Ok(()), true) => install(common, way.engine(), &mut begun)?,
         (Ok(()), false) => Ok(()),
     };
-    let Begun { merged, request, choice, .. } = begun;
+    let Begun { merged, request, choice, session, .. } = begun;
+    let keyboard = session.as_ref().is_some_and(Session::is_typed);
     let roots = [Some(Path::new("")), request.workspace.as_deref()].into_iter().flatten().collect::<Vec<_>>();
     let prepared = named_state(&choice).map_err(|e| refused(e.to_string())).and_then(|()| {
         provided?;
         let mut input = input.map_err(refused)?.map(Given::new);
-        let ahead = input.as_mut().map(|given| given as &mut dyn Input);
+        // A person who types is trusted, and is not read ahead.
+        let ahead = input.as_mut().filter(|_| !keyboard).map(|given| given as &mut dyn Input);
         Ok((request.prepare_with(merged, Surroundings::of_this_process(), ahead)?, input))
     });
     let profile = args.sandbox.profile.as_ref().map(|profile| profile.to_string_lossy());
@@ -121,15 +128,30 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
     }
     let runtime = runtime()?;
     notes::guard(prepared.scan.as_ref(), common);
-    let mut passed = Passed { common, raw: args.raw, input, written: Ok(()) };
+    let idle = terminal_options::idle(args, session.as_ref());
+    let has_terminal = session.is_some();
+    let mut passed = Passed { common, raw: args.raw, input, session, written: Ok(()) };
     let stop = async {
-        interrupted().await;
-        None
+        if has_terminal {
+            tokio::select! {
+                () = interrupted_or_quit() => None,
+                () = idle => Some(session::IDLE),
+            }
+        } else {
+            interrupted().await;
+            None
+        }
     };
     let executed = runtime.block_on(execute(&way, &mut prepared, &mut passed, stop));
+    if let Some(session) = &mut passed.session {
+        session.end(screen::reported());
+    }
     let mut code = passed.written.err().map(|e| exit::of_write_error(&e));
     if executed.abandoned {
         code = Some(exit::INTERRUPTED);
+    }
+    if executed.report.cause == Cause::Cancelled && executed.report.reason.as_deref() == Some(session::IDLE) {
+        code = Some(exit::LIMIT);
     }
     if let Some(error) = executed.changes_error {
         notes::say(format!("what it changed in the workspace cannot be told: {error}"));
@@ -175,6 +197,8 @@ struct Begun {
     merged: Merged,
     request: RunRequest,
     choice: StateChoice,
+    /// The caller's side of the program's terminal, if it gets one.
+    session: Option<Session>,
 }
 
 /// Installs the packages in the workspace's lock files, before the run.
@@ -221,6 +245,7 @@ fn begin(
     cwd: &Path,
 ) -> Result<(Begun, Stream), ErrorReport> {
     let what = what(args)?;
+    let session = terminal_options::session(common, args, &what)?;
     if args.raw && common.json {
         let hint = "with --json the output stands in the object, where a terminal obeys nothing; take one of them out";
         return Err(ErrorReport::new(Code::Usage, "--raw means nothing with --json")
@@ -250,25 +275,39 @@ fn begin(
         }
         other => other,
     };
-    let input = if takes_source && args.stdin.is_none() {
+    let input = if session.as_ref().is_some_and(Session::is_typed) {
+        session::keyboard().map(Some).map_err(|e| format!("standard input cannot be read: {e}"))
+    } else if takes_source && args.stdin.is_none() {
         Ok(None)
     } else {
         let tree = workspace.as_ref().filter(|_| own.is_ok()).and_then(|w| cwd.join(w).canonicalize().ok());
         input(args.stdin.as_ref(), cwd, tree.as_slice())
     };
-    let stdin = if matches!(input, Ok(Some(_))) { Stdin::Piped } else { Stdin::Null };
+    let stdin = match (&session, &input) {
+        (Some(_), _) => Stdin::Terminal(caller::window()),
+        (None, Ok(Some(_))) => Stdin::Piped,
+        _ => Stdin::Null,
+    };
+    let mut settings = args.sandbox.settings(cwd);
+    let mut limits = Limits::default();
+    if session.is_some() {
+        let own = |name| std::env::var(name).ok();
+        // In front: what the user set takes precedence.
+        settings.env.splice(0..0, choice::variables(own("TERM").as_deref(), own("COLORTERM").as_deref()));
+        limits = Limits { wall: session::WALL_TIMEOUT, cpu_time: None, ..limits };
+    }
     let request = RunRequest {
         what,
         workspace,
         keep: ChangePolicy { stay: kept.is_some(), ..args.keep.keep(args.workspace.is_some())? },
         kept,
-        settings: args.sandbox.settings(cwd),
-        limits: Limits::default(),
+        settings,
+        limits,
         stdin,
     };
     let merged = request.merge(&configuration)?;
     let choice = state(common, &configuration);
-    Ok((Begun { configuration, merged, request, choice }, input))
+    Ok((Begun { configuration, merged, request, choice, session }, input))
 }
 
 /// Checks that no link in a clone leads the workspace out of that clone.
@@ -365,6 +404,7 @@ struct Passed<'a> {
     common: &'a Common,
     raw: bool,
     input: Option<Given>,
+    session: Option<Session>,
     /// Result of writing the output.
     written: io::Result<()>,
 }
@@ -387,6 +427,12 @@ impl Observer for Passed<'_> {
     }
 
     fn follow<'a>(&'a mut self, running: &mut Running) -> BoxFuture<'a, ()> {
+        let Self { session, input, raw, written, .. } = self;
+        if let Some(session) = session {
+            let (input, raw, canceller) = (input.take(), *raw, running.canceller());
+            let parts = session::parts(running);
+            return Box::pin(async move { *written = session.follow(parts, canceller, input, raw).await });
+        }
         if let (Some(from), Some(to)) = (self.input.take(), running.stdin()) {
             streams::feed(from.into_reader(), to);
         }

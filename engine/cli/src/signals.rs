@@ -11,6 +11,13 @@ pub fn interrupted() -> impl Future<Output = ()> {
     one_of([SignalKind::interrupt(), SignalKind::terminate()].into_iter().chain(hangup).collect())
 }
 
+/// Like [`interrupted`], and also for SIGQUIT: for a process that has to restore its terminal.
+pub fn interrupted_or_quit() -> impl Future<Output = ()> {
+    let hangup = (!is_ignored(nix::libc::SIGHUP)).then(SignalKind::hangup);
+    let usual = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::quit()];
+    one_of(usual.into_iter().chain(hangup).collect())
+}
+
 /// Like [`interrupted`], but for a server, where SIGHUP has a meaning of its own (`reload.rs`).
 pub fn server_interrupted() -> impl Future<Output = ()> {
     one_of(vec![SignalKind::interrupt(), SignalKind::terminate()])

@@ -24,12 +24,26 @@ const CHUNK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Writes chunks until there are no more, to a terminal through a [`Screen`]; cancels the run when standard
 /// output is closed.
-pub async fn print(mut chunks: mpsc::Receiver<Chunk>, canceller: Canceller, raw: bool) -> io::Result<()> {
+pub async fn print(chunks: mpsc::Receiver<Chunk>, canceller: Canceller, raw: bool) -> io::Result<()> {
+    write(chunks, canceller, move |stream| Screen::of(stream, raw)).await
+}
+
+/// Like [`print`], for a program that has a terminal of its own: it may use the whole screen, and what it
+/// changed there is undone at its end.
+pub async fn print_screen(chunks: mpsc::Receiver<Chunk>, canceller: Canceller, raw: bool) -> io::Result<()> {
+    write(chunks, canceller, move |stream| Screen::whole(stream, raw)).await
+}
+
+async fn write(
+    mut chunks: mpsc::Receiver<Chunk>,
+    canceller: Canceller,
+    screen: impl Fn(&File) -> Screen + Send + 'static,
+) -> io::Result<()> {
     let Some(first) = chunks.recv().await else { return Ok(()) };
     let (sender, receiver) = mpsc::channel(1);
     let (done, finished) = oneshot::channel();
     let (out, err) = (duplicate(&io::stdout())?, duplicate(&io::stderr())?);
-    std::thread::spawn(move || done.send(write_out(receiver, out, err, raw)));
+    std::thread::spawn(move || done.send(write_out(receiver, out, err, screen)));
     let mut backlog = VecDeque::from([first]);
     let mut open = true;
     while open || !backlog.is_empty() {
@@ -58,8 +72,13 @@ fn duplicate(stream: &impl AsFd) -> io::Result<File> {
     stream.as_fd().try_clone_to_owned().map(File::from)
 }
 
-fn write_out(mut chunks: mpsc::Receiver<Chunk>, mut out: File, mut err: File, raw: bool) -> io::Result<()> {
-    let (mut to_out, mut to_err) = (Screen::of(&out, raw), Screen::of(&err, raw));
+fn write_out(
+    mut chunks: mpsc::Receiver<Chunk>,
+    mut out: File,
+    mut err: File,
+    screen: impl Fn(&File) -> Screen,
+) -> io::Result<()> {
+    let (mut to_out, mut to_err) = (screen(&out), screen(&err));
     while let Some(chunk) = chunks.blocking_recv() {
         match chunk {
             Chunk::Stdout(bytes) => out.write_all(to_out.pass(&bytes))?,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use hotcell_sandbox::profile::Span;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_verbs::changes::ChangePolicy;
 use hotcell_verbs::request::Language;
@@ -34,6 +35,15 @@ pub struct RunArgs {
     /// Do not use `hotcell serve`
     #[arg(long = "no-daemon", alias = "cold")]
     pub cold: bool,
+    /// Give it a terminal [default: shells, editors … on one; -T: never]
+    #[arg(short = 't', long, overrides_with = "no_tty")]
+    pub tty: bool,
+    /// Give it no terminal
+    #[arg(short = 'T', long, hide = true, overrides_with = "tty")]
+    pub no_tty: bool,
+    /// With a terminal: time without a key and without output, or none, after which it ends [default: 30m]
+    #[arg(long, hide = true, value_name = "TIME", allow_negative_numbers = true)]
+    pub idle: Option<Span>,
     /// Pass all output on to a terminal, not only text and colours
     #[arg(long)]
     pub raw: bool,

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use hotcell_sandbox::text::terminal::Filter;
 
@@ -28,6 +28,14 @@ const PIPED: u8 = 4;
 static LEFT: AtomicU8 = AtomicU8::new(UNTOUCHED);
 /// Number of control sequences dropped from the programs' output.
 static LEFT_OUT: AtomicU64 = AtomicU64::new(0);
+
+/// Whether a program asked the terminal for reports of mouse or focus.
+static REPORTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the terminal may have sent what no person has typed.
+pub fn reported() -> bool {
+    REPORTED.load(Ordering::Acquire)
+}
 
 /// Resets the colours that a program left.
 const RESET: &str = "\x1b[0m";
@@ -116,6 +124,15 @@ pub enum Screen {
     Piped,
     /// A terminal, with `--raw`: bytes pass unchanged.
     Raw,
+    /// A terminal that the program may use wholly.
+    Whole {
+        /// Filter for the program's bytes; it knows what is to be undone.
+        filter: Box<Filter>,
+        /// Buffer for the bytes to write.
+        out: Vec<u8>,
+        /// `--raw`: bytes pass unchanged.
+        raw: bool,
+    },
     /// A terminal, with filtering.
     Filtered {
         /// Filter for the program's bytes.
@@ -138,6 +155,16 @@ impl Screen {
         }
     }
 
+    /// Makes the destination for the output of a program that has a terminal of its own.
+    pub fn whole(stream: &(impl IsTerminal + AsFd), raw: bool) -> Self {
+        match Self::of(stream, raw) {
+            Self::Raw | Self::Filtered { .. } => {
+                Self::Whole { filter: Box::new(Filter::of_screen()), out: Vec::new(), raw }
+            }
+            plain => plain,
+        }
+    }
+
     fn filtered() -> Self {
         Self::Filtered { filter: Box::default(), out: Vec::new(), coloured: false }
     }
@@ -156,6 +183,19 @@ impl Screen {
                 note(|left| if left == PIPED { PIPED } else { RAW });
                 bytes
             }
+            Self::Whole { filter, out, raw } => {
+                out.clear();
+                filter.push(bytes, out);
+                if filter.reported() {
+                    REPORTED.store(true, Ordering::Release);
+                }
+                if *raw {
+                    note(|left| if left == PIPED { PIPED } else { RAW });
+                    return bytes;
+                }
+                note(|left| after(left, out));
+                out
+            }
             Self::Filtered { filter, out, coloured } => {
                 out.clear();
                 let before = filter.left_out();
@@ -170,6 +210,18 @@ impl Screen {
 
     /// The bytes to write at the program's end.
     pub fn finish(&mut self) -> &[u8] {
+        if let Self::Whole { filter, out, raw } = self {
+            out.clear();
+            // Terminates a string that the program left open.
+            out.extend(raw.then_some(&b"\x1b\\"[..]).unwrap_or_default());
+            filter.finish(out);
+            filter.undo(out);
+            if !*raw && filter.left_out() > 0 {
+                tracing::info!("left out: {} control sequences for the terminal", filter.left_out());
+            }
+            note(|left| after(left, out));
+            return out;
+        }
         let Self::Filtered { filter, out, coloured } = self else { return &[] };
         out.clear();
         let before = filter.left_out();
