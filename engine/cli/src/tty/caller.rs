@@ -68,7 +68,7 @@ impl Drop for RawMode {
     }
 }
 
-/// Restores the settings; false if there are none to restore.
+/// Restores the settings; false if there was nothing to restore.
 fn restore() -> bool {
     // The panic may have come while the lock was held.
     let Ok(mut before) = BEFORE.try_lock() else { return false };

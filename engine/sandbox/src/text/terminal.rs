@@ -44,7 +44,7 @@ pub struct Filter {
     partial: Vec<u8>,
     /// Parameters and intermediates of the current sequence.
     held: Vec<u8>,
-    /// What the program has changed; `None` if it may only use the current line.
+    /// Changes of the program on the screen; `None` if it may only use the current line.
     screen: Option<Screen>,
     left_out: u64,
 }

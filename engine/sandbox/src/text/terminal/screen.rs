@@ -43,7 +43,7 @@ const ORIGIN: u16 = 6;
 const REPORTING: [u16; 9] = [9, 1000, 1002, 1003, 1004, 1005, 1006, 1015, 1016];
 const ALTERNATE: [u16; 3] = [47, 1047, 1049];
 
-/// What a program has changed on the screen so far.
+/// Changes of a program on the screen so far.
 #[derive(Clone, Debug, Default)]
 pub struct Screen {
     /// Bits of the modes that differ from their usual value, by their place in [`MODES`].
