@@ -427,20 +427,19 @@ impl Observer for Passed<'_> {
     }
 
     fn follow<'a>(&'a mut self, running: &mut Running) -> BoxFuture<'a, ()> {
-        let Self { session, input, raw, written, .. } = self;
+        let Self { common, session, input, raw, written } = self;
+        let (input, raw, canceller) = (input.take(), *raw, running.canceller());
         if let Some(session) = session {
-            let (input, raw, canceller) = (input.take(), *raw, running.canceller());
             let parts = session::parts(running);
             return Box::pin(async move { *written = session.follow(parts, canceller, input, raw).await });
         }
-        if let (Some(from), Some(to)) = (self.input.take(), running.stdin()) {
+        if let (Some(from), Some(to)) = (input, running.stdin()) {
             streams::feed(from.into_reader(), to);
         }
-        let canceller = running.canceller();
-        let chunks = if self.common.json { None } else { running.output() };
+        let chunks = if common.json { None } else { running.output() };
         Box::pin(async move {
             let Some(chunks) = chunks else { return };
-            self.written = streams::print(chunks, canceller, self.raw).await;
+            *written = streams::print(chunks, canceller, raw).await;
         })
     }
 }
