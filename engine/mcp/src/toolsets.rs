@@ -26,7 +26,7 @@ pub struct Toolset {
 }
 
 /// All sets. A tool may be in several; each tool is in one besides `default`.
-pub const TOOLSETS: [Toolset; 9] = [
+pub const TOOLSETS: [Toolset; 10] = [
     Toolset {
         name: DEFAULT,
         tools: &[
