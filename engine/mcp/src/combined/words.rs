@@ -212,7 +212,8 @@ mod tests {
                 let about = one.listed.description.unwrap_or_default();
                 for line in about.split('\n').skip(1) {
                     prop_assert!(line.starts_with("| ") || line.ends_with("are left out)"), "{line:?}");
-                    prop_assert!(!line.contains('\u{202e}'));
+                    let is_reversed = line.contains('\u{202e}');
+                    prop_assert!(!is_reversed);
                 }
                 let is_whole = cut(one.description.trim(), longest).len() == one.description.trim().len();
                 prop_assert_eq!(!is_whole, about.ends_with("of its description are left out)"));
