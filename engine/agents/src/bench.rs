@@ -1,0 +1,192 @@
+//! The workspaces of a session: copies of the project, to which answers are applied, and in which tests run.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hotcell_report::Commit;
+use hotcell_state::report::ErrorReport;
+use hotcell_verbs::pinned::PinnedWorkspace;
+use hotcell_verbs::{changes, workspaces};
+use hotcell_workspace::store::{NewFile, Source, Store, StoreError, Workspace};
+use hotcell_workspace::{Stack, diff};
+
+use crate::edit::{self, Edit, Malformed};
+use crate::tree::{self, Target};
+
+/// Time limit for waiting for a workspace that somebody looks at.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum size of a diff, in bytes.
+const MAX_DIFF_BYTES: usize = 4 << 20;
+
+/// Changes of a workspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// Digest of the content.
+    pub artifact: String,
+    /// Files.
+    pub files: Vec<String>,
+    /// Lines that were added or removed.
+    pub lines: u64,
+    /// Unified diff.
+    pub diff: String,
+}
+
+/// Workspaces in a store.
+#[derive(Clone, Debug)]
+pub struct Bench(pub Arc<Store>);
+
+impl Bench {
+    /// Makes a workspace over a folder.
+    ///
+    /// # Errors
+    /// A report when the folder cannot be opened, or the store is full.
+    pub fn make(&self, project: &Path) -> Result<String, ErrorReport> {
+        let made = self.0.create(Source::Folder(project.to_owned())).map_err(|e| workspaces::report(&e))?;
+        Ok(made.id().to_owned())
+    }
+
+    /// Removes a workspace, if it is there.
+    pub fn remove(&self, id: &str) {
+        if let Err(error) = self.0.remove(id) {
+            tracing::debug!("the workspace {id} stays: {error}");
+        }
+    }
+
+    fn take(&self, id: &str) -> Result<Workspace<'_>, ErrorReport> {
+        self.0.take_within(id, BUSY_TIMEOUT).map_err(|e| workspaces::report(&e))
+    }
+
+    /// The workspace as it is now, for a run.
+    ///
+    /// # Errors
+    /// A report when it is gone.
+    pub fn pin(&self, id: &str) -> Result<Arc<PinnedWorkspace>, ErrorReport> {
+        PinnedWorkspace::pin(&self.0, id).map_err(|e| workspaces::report(&e))
+    }
+
+    /// Goes to an artifact: 0 is the given code.
+    ///
+    /// # Errors
+    /// A report when it cannot be written.
+    pub fn show(&self, id: &str, artifact: usize) -> Result<(), ErrorReport> {
+        let mut workspace = self.take(id)?;
+        go(&mut workspace, artifact)
+    }
+
+    /// Calls `work` with the view of an artifact.
+    ///
+    /// # Errors
+    /// A report when it cannot be read.
+    pub fn look<T>(
+        &self,
+        id: &str,
+        work: impl FnOnce(&Stack<'_>) -> std::io::Result<T>,
+    ) -> Result<T, ErrorReport> {
+        let workspace = self.take(id)?;
+        workspace.with_view(|_, view| work(view)).map_err(|e| workspaces::report(&e))
+    }
+
+    /// Reads an answer against an artifact; nothing is changed.
+    ///
+    /// # Errors
+    /// A report when the workspace cannot be read; the inner error is for the model.
+    pub fn read(
+        &self,
+        id: &str,
+        artifact: usize,
+        (text, cut): (&str, bool),
+        only: Option<String>,
+    ) -> Result<Result<Edit, Malformed>, ErrorReport> {
+        self.show(id, artifact)?;
+        self.look(id, |view| Ok(edit::read(text, cut, &Target { view, only })))
+    }
+
+    /// Applies files to an artifact and keeps the result as another one. Applying again has the same result.
+    ///
+    /// # Errors
+    /// A report when it cannot be written; nothing is applied then.
+    pub fn apply(
+        &self,
+        id: &str,
+        from: usize,
+        to: usize,
+        files: &[(String, String)],
+    ) -> Result<Changed, ErrorReport> {
+        let mut workspace = self.take(id)?;
+        go(&mut workspace, from)?;
+        let modes = |view: &Stack<'_>| {
+            let is_executable = |(path, _): &(String, String)| {
+                view.node(Path::new(path)).ok().flatten().is_some_and(|node| node.mode & 0o111 != 0)
+            };
+            files.iter().map(is_executable).collect::<Vec<_>>()
+        };
+        let modes = workspace.with_view(|_, view| Ok(modes(view))).map_err(|e| workspaces::report(&e))?;
+        let new: Vec<NewFile> = files
+            .iter()
+            .zip(modes)
+            .map(|((path, text), executable)| NewFile {
+                path: PathBuf::from(path),
+                bytes: text.clone().into_bytes(),
+                executable,
+            })
+            .collect();
+        workspace.write(&new).map_err(|e| workspaces::report(&e))?;
+        match workspace.snapshot(&name(to)) {
+            Ok(()) | Err(StoreError::SnapshotTaken(_)) => changed(&workspace),
+            Err(error) => Err(workspaces::report(&error)),
+        }
+    }
+
+    /// Changes of an artifact against the given code.
+    ///
+    /// # Errors
+    /// A report when they cannot be read.
+    pub fn changed(&self, id: &str, artifact: usize) -> Result<Changed, ErrorReport> {
+        let mut workspace = self.take(id)?;
+        go(&mut workspace, artifact)?;
+        changed(&workspace)
+    }
+
+    /// Writes the changes of an artifact to the project, by the rules of a run's commit.
+    ///
+    /// # Errors
+    /// A report when the workspace cannot be read. A conflict is in the result.
+    pub fn commit(&self, id: &str, artifact: usize) -> Result<Commit, ErrorReport> {
+        let mut workspace = self.take(id)?;
+        go(&mut workspace, artifact)?;
+        let owner = workspace.owner_of_source();
+        match workspace.commit(false, owner) {
+            Ok(committed) => Ok(changes::told(Ok(committed))),
+            Err(StoreError::Commit(error)) => Ok(changes::told(Err(error))),
+            Err(other) => Err(workspaces::report(&other)),
+        }
+    }
+}
+
+fn name(artifact: usize) -> String {
+    format!("artifact-{artifact}")
+}
+
+fn go(workspace: &mut Workspace<'_>, artifact: usize) -> Result<(), ErrorReport> {
+    let to = (artifact > 0).then(|| name(artifact));
+    workspace.discard(to.as_deref()).map_err(|e| workspaces::report(&e))
+}
+
+fn changed(workspace: &Workspace<'_>) -> Result<Changed, ErrorReport> {
+    let all = workspace.changes().map_err(|e| workspaces::report(&e))?;
+    let read = |before: &Stack<'_>, after: &Stack<'_>| {
+        Ok((tree::digest(after, &all)?, diff(before, after, &all, MAX_DIFF_BYTES)?))
+    };
+    let (artifact, diff) = workspace.with_view(read).map_err(|e| workspaces::report(&e))?;
+    let is_change = |line: &&str| {
+        (line.starts_with('+') && !line.starts_with("+++ "))
+            || (line.starts_with('-') && !line.starts_with("--- "))
+    };
+    Ok(Changed {
+        artifact,
+        files: all.iter().map(|change| change.path.to_string_lossy().into_owned()).collect(),
+        lines: diff.lines().filter(is_change).count() as u64,
+        diff,
+    })
+}

@@ -1,0 +1,132 @@
+//! The end of a session: the best artifact is chosen, shown, and taken over if that was requested.
+
+use hotcell_models::LedgerReader;
+use hotcell_models::ledger::By;
+use hotcell_report::Commit;
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::state::StateFolder;
+use hotcell_testing::Verdict;
+
+use super::{Driver, Session, of_journal};
+use crate::attempt::{Attempt, replay};
+use crate::bench::Bench;
+use crate::journal::{Entry, Journal, Row, Task, worked_ms};
+use crate::machine::{Event, Phase};
+use crate::report::{self, SCHEMA, SessionReport, TestsRow};
+
+impl Session<'_> {
+    /// Chooses, notes the state, and makes the report.
+    pub(crate) fn finish(&self, attempts: &[Attempt], commit: bool) -> Result<SessionReport, ErrorReport> {
+        let (phase, _) = report::state(attempts);
+        let best = report::best(attempts);
+        let mut committed = None;
+        let wanted = best.as_ref().filter(|best| commit && (best.accepted || phase == Phase::Idle));
+        // The report is made first: a commit empties the workspace.
+        let mut report = self.report(attempts)?;
+        if let Some(best) = wanted {
+            let workspace = best.workspace.as_deref().unwrap_or_default();
+            let result = self.driver.bench.commit(workspace, artifact(attempts, best.candidate))?;
+            if result.error.is_none() {
+                let handed = [Entry::Step { event: Event::HandedOver }];
+                self.journal.add(&self.id, best.candidate, &handed).map_err(|e| of_journal(&e))?;
+                report.actions.clear();
+            }
+            committed = Some(result);
+        }
+        let word = match (&committed, phase) {
+            (Some(Commit { error: None, .. }), _) => "taken over".to_owned(),
+            (_, Phase::Idle) => "accepted".to_owned(),
+            _ => phase_word(phase),
+        };
+        self.journal.set_state(&self.id, &word).map_err(|e| of_journal(&e))?;
+        report.commit = committed;
+        Ok(report)
+    }
+
+    fn report(&self, attempts: &[Attempt]) -> Result<SessionReport, ErrorReport> {
+        let rows = self.journal.rows(&self.id).map_err(|e| of_journal(&e))?;
+        make(self.driver.folder, &self.driver.bench, &self.id, (&self.task, attempts, &rows))
+    }
+}
+
+impl Driver<'_> {
+    /// Report of a stored session, and its rows.
+    ///
+    /// # Errors
+    /// A report when there is no such session, or it cannot be read.
+    pub fn show(
+        folder: &StateFolder,
+        bench: &Bench,
+        id: &str,
+    ) -> Result<(SessionReport, Vec<Row>), ErrorReport> {
+        let journal = Journal::open(folder).map_err(|e| of_journal(&e))?;
+        let found = journal.find(id).map_err(|e| of_journal(&e))?;
+        let rows = journal.rows(&found.id).map_err(|e| of_journal(&e))?;
+        let (task, attempts, _) = replay(&found.task, &rows);
+        Ok((make(folder, bench, &found.id, (&task, &attempts, &rows))?, rows))
+    }
+}
+
+fn phase_word(phase: Phase) -> String {
+    serde_json::to_value(phase).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+/// Index of a candidate's best artifact.
+fn artifact(attempts: &[Attempt], candidate: u32) -> usize {
+    let one = attempts.iter().find(|attempt| attempt.number == candidate);
+    one.and_then(|attempt| attempt.state.best).unwrap_or(0)
+}
+
+fn make(
+    folder: &StateFolder,
+    bench: &Bench,
+    id: &str,
+    (task, attempts, rows): (&Task, &[Attempt], &[Row]),
+) -> Result<SessionReport, ErrorReport> {
+    let (state, reason) = report::state(attempts);
+    let best = report::best(attempts);
+    let diff = best.as_ref().and_then(|best| {
+        let changed = bench.changed(best.workspace.as_deref()?, artifact(attempts, best.candidate));
+        changed.ok().map(|changed| changed.diff)
+    });
+    let before = attempts.first().and_then(Attempt::before);
+    let nothing = || TestsRow { run: None, verdict: Verdict::Unusable, good: 0, of: 0 };
+    let before = before.map_or_else(nothing, |before| report::row(before, before));
+    let usage = LedgerReader::open(folder).and_then(|ledger| ledger.report(By::Role, Some(id)));
+    let usage = usage.map_err(|e| ErrorReport::new(Code::State, e.to_string()))?.total;
+    let mut actions = Vec::new();
+    match state {
+        Phase::Converged => actions.push(format!("hotcell agent resume {id} --commit")),
+        Phase::Escalated => {
+            actions.push(format!(
+                "hotcell agent resume {id} --iterations N --budget N --constraint TEXT --model NAME"
+            ));
+            if best.is_some() {
+                actions.push(format!("hotcell agent resume {id} --accept --commit"));
+            }
+            actions.push(format!("hotcell agent resume {id} --abort"));
+        }
+        Phase::Generating | Phase::Reviewing | Phase::Revising => {
+            actions.push(format!("hotcell agent resume {id}"));
+        }
+        _ => {}
+    }
+    #[expect(clippy::cast_precision_loss, reason = "for people")]
+    let seconds = worked_ms(rows) as f64 / 1000.0;
+    Ok(SessionReport {
+        schema: SCHEMA.to_owned(),
+        id: Some(id.to_owned()),
+        kind: task.kind.clone(),
+        project: task.project.clone(),
+        state,
+        reason,
+        before,
+        candidates: attempts.iter().map(report::candidate).collect(),
+        best,
+        diff,
+        commit: None,
+        usage,
+        seconds,
+        actions,
+    })
+}

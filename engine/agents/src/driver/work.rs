@@ -1,0 +1,119 @@
+//! The work of a session: each attempt goes on until it ends, all at once.
+
+use futures_util::future::join_all;
+use hotcell_state::report::{Code, ErrorReport};
+
+use super::Session;
+use crate::attempt::Attempt;
+use crate::edit::{Edit, Malformed};
+use crate::journal::Entry;
+use crate::machine::{Action, Effect, Event, Phase};
+
+impl Session<'_> {
+    /// Works at all attempts until they end.
+    pub(crate) async fn run(
+        &self,
+        attempts: Vec<Attempt>,
+        decision: Option<Action>,
+    ) -> Result<Vec<Attempt>, ErrorReport> {
+        self.accepted.set(attempts.iter().any(|attempt| attempt.state.phase == Phase::Converged));
+        let all = join_all(attempts.into_iter().map(|attempt| self.attempt(attempt, decision.clone()))).await;
+        all.into_iter().collect()
+    }
+
+    async fn attempt(&self, mut attempt: Attempt, decision: Option<Action>) -> Result<Attempt, ErrorReport> {
+        if let Some(action) = decision.filter(|_| attempt.state.phase == Phase::Escalated) {
+            self.note(&mut attempt, &[Entry::Step { event: Event::Decided(action) }])?;
+        }
+        if let Some(most) = attempt.open_call {
+            self.settle_lost(&mut attempt, most)?;
+        }
+        if attempt.unread {
+            self.read(&mut attempt)?;
+        }
+        loop {
+            match attempt.pending {
+                Some(Effect::Ask(ask)) => self.ask(&mut attempt, ask).await?,
+                Some(Effect::Test) => self.test(&mut attempt).await?,
+                None | Some(Effect::End | Effect::Tell(_)) => return Ok(attempt),
+            }
+        }
+    }
+
+    /// Files of the last answer, against the artifact that it was asked for.
+    pub(crate) fn edit(&self, attempt: &Attempt) -> Result<Result<Edit, Malformed>, ErrorReport> {
+        let (Some(answer), Some(workspace)) = (&attempt.answer, &attempt.workspace) else {
+            return Err(ErrorReport::new(Code::Internal, "there is no answer to apply"));
+        };
+        let (_, shown) = self.sources(attempt, self.source_bytes(attempt))?;
+        let mut code = shown.into_iter().filter(|file| !file.is_test);
+        let only = match (code.next(), code.next()) {
+            (Some(one), None) => Some(one.path),
+            _ => None,
+        };
+        self.driver.bench.read(workspace, attempt.state.base(), (&answer.text, answer.cut), only)
+    }
+
+    /// Applies the last answer and tests the result, unless its content was tested before.
+    async fn test(&self, attempt: &mut Attempt) -> Result<(), ErrorReport> {
+        let edit = self.edit(attempt)?;
+        let edit = edit.map_err(|malformed| ErrorReport::new(Code::Internal, malformed.to_string()))?;
+        let Some(workspace) = attempt.workspace.clone() else {
+            return Err(ErrorReport::new(Code::Internal, "there is no workspace"));
+        };
+        let number = attempt.state.reviews.len();
+        let mut changed = self.driver.bench.apply(&workspace, attempt.state.base(), number, &edit.files)?;
+        if changed.files.is_empty() {
+            "given".clone_into(&mut changed.artifact);
+        }
+        let known = attempt.tested.iter().find(|tested| tested.artifact == changed.artifact);
+        let again = if known.is_some() { ", this code was there before" } else { "" };
+        let evidence = match known {
+            Some(tested) => tested.evidence.clone(),
+            None => {
+                let what = format!("session {} candidate {} iteration {number}", self.id, attempt.number);
+                self.driver.test(&self.task, &workspace, &what).await?.1
+            }
+        };
+        let before = attempt.before().cloned().unwrap_or_else(|| evidence.clone());
+        let review = evidence.review(&before, &changed.artifact, None);
+        let compared = evidence.compared(&before);
+        let lost = match compared.regressions {
+            0 => String::new(),
+            count => format!(", {count} that passed before fail"),
+        };
+        let line = format!(
+            "{} of {}: {} of {} tests are good{lost}, score {}{again}; {}",
+            attempt.state.iteration() + 1,
+            attempt.state.rules.iterations,
+            compared.good,
+            compared.required,
+            review.score,
+            self.spent()
+        );
+        self.say(attempt, &line);
+        let tested = Entry::Tested {
+            evidence: Box::new(evidence),
+            artifact: changed.artifact,
+            files: changed.files,
+            lines: changed.lines,
+            analysis: edit.analysis.map(|text| crate::text::line(&text, 400)).unwrap_or_default(),
+        };
+        self.note(attempt, &[tested, Entry::Step { event: Event::Reviewed(review) }])?;
+        if attempt.state.phase == Phase::Converged {
+            self.accepted.set(true);
+        }
+        Ok(())
+    }
+
+    /// `3 calls, 5120 tokens, $0.0021 so far`
+    fn spent(&self) -> String {
+        let spent = self.budget.borrow().spent;
+        let calls = if spent.calls == 1 { "call" } else { "calls" };
+        let mut text = format!("{} {calls}, {} tokens", spent.calls, spent.tokens);
+        if spent.picodollars > 0 {
+            text.push_str(&format!(", {}", hotcell_models::Money(spent.picodollars)));
+        }
+        text + " so far"
+    }
+}

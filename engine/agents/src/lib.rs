@@ -1,0 +1,40 @@
+#![doc = include_str!("../README.md")]
+//!
+//! | module | idea |
+//! | --- | --- |
+//! | [`machine`] | `step(state, event) -> (state, effects)` |
+//! | [`review`], [`loops`] | facts about an artifact; the loop guard over a list of them |
+//! | [`budget`] | money, tokens, calls and time, reserved and settled |
+//! | [`edit`], [`paths`] | files in a model's answer; which paths may be written |
+//! | [`evidence`], [`score`], [`choose`] | a test run as evidence; the score; the ladder of candidates |
+//! | [`prompt`], [`text`] | prompts, and text of programs in them |
+//! | [`tree`], [`bench`] | the project as a model sees it; workspaces |
+//! | [`journal`], [`attempt`] | rows of a session; an attempt as its rows tell it |
+//! | [`driver`] | carries out effects |
+//! | [`report`] | the result |
+
+#![forbid(unsafe_code)]
+
+pub mod attempt;
+pub mod bench;
+pub mod budget;
+pub mod choose;
+pub mod driver;
+pub mod edit;
+pub mod evidence;
+pub mod journal;
+pub mod loops;
+pub mod machine;
+pub mod paths;
+pub mod prompt;
+pub mod report;
+pub mod review;
+pub mod score;
+pub mod text;
+pub mod tree;
+
+pub use budget::{Limit, Limits};
+pub use driver::{Driver, Ended};
+pub use journal::{Journal, Task};
+pub use machine::{Action, Phase, Rules, State, step};
+pub use report::SessionReport;
