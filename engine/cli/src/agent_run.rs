@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::args::{AgentCommand, AgentRunArgs, Common};
+use crate::args::{AgentRunArgs, Common, VerbCommand};
 use crate::context::{configuration, runtime, state};
 use crate::exit::{self, printed};
 use crate::signals::interrupted;
@@ -74,7 +74,7 @@ pub struct ListedTool {
 }
 
 /// Runs the command; returns its exit status.
-pub fn agent(common: &Common, command: &AgentCommand) -> anyhow::Result<u8> {
+pub fn agent(common: &Common, command: &VerbCommand) -> anyhow::Result<u8> {
     let runtime = runtime()?;
     let quick = runtime.block_on(async {
         tokio::select! {
@@ -84,18 +84,18 @@ pub fn agent(common: &Common, command: &AgentCommand) -> anyhow::Result<u8> {
     });
     Ok(quick.unwrap_or_else(|report| {
         let json = common.json
-            || matches!(command, AgentCommand::Run(args) if args.words.iter().any(|w| w == "--json"));
+            || matches!(command, VerbCommand::Run(args) if args.words.iter().any(|w| w == "--json"));
         usage::fail(&report, json)
     }))
 }
 
-async fn answer(common: &Common, command: &AgentCommand) -> Result<u8, ErrorReport> {
+async fn answer(common: &Common, command: &VerbCommand) -> Result<u8, ErrorReport> {
     // No project's configuration: a repository must not define what runs with the operator's grants.
     let configuration = configuration(common, None)?;
     let catalog = Catalog::read(configuration.user.agents.folder.as_deref());
     match command {
-        AgentCommand::Run(args) => run(common, &configuration, &catalog, args).await,
-        AgentCommand::Definitions { verb } => {
+        VerbCommand::Run(args) => run(common, &configuration, &catalog, args).await,
+        VerbCommand::Definitions { verb } => {
             definitions(common, &configuration, &catalog, verb.as_deref()).await
         }
     }

@@ -7,6 +7,7 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
+mod agents;
 mod approvals;
 mod bench;
 mod cache;
@@ -30,11 +31,12 @@ mod test;
 mod tool;
 mod web;
 mod workspace;
+pub use agents::{AgentCommand, FixArgs, RepairCommand, ResumeArgs};
 pub use approvals::ApprovalsCommand;
 pub use bench::BenchArgs;
 pub use cache::CacheCommand;
 pub use call::{CallArgs, ReachArgs, TryArgs};
-pub use definitions::{AgentCommand, AgentRunArgs};
+pub use definitions::{AgentRunArgs, VerbCommand};
 pub use doctor::DoctorArgs;
 pub use image::ImageCommand;
 pub use init::InitArgs;
@@ -188,17 +190,19 @@ pub enum Command {
         #[command(subcommand)]
         command: ReceiptCommand,
     },
-    /// Verbs over the tools of plugins: their data, or a model's answer about it
-    #[command(arg_required_else_help = true, disable_help_subcommand = true)]
-    Agent {
-        #[command(subcommand)]
-        command: AgentCommand,
-    },
     /// Language models: add, check and ask them
     #[command(arg_required_else_help = true, disable_help_subcommand = true)]
     Model {
         #[command(subcommand)]
         command: ModelCommand,
+    },
+    /// Let a language model repair a project whose tests fail, judged by its tests
+    Fix(Box<FixArgs>),
+    /// Verbs over the tools of plugins, and sessions in which models repaired code
+    #[command(arg_required_else_help = true, disable_help_subcommand = true)]
+    Agent {
+        #[command(subcommand)]
+        command: AgentCommand,
     },
     /// Count tokens and cost of language models by role, session, model or day
     Usage(UsageArgs),

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod agent_run;
+mod agents;
 mod approvals;
 mod args;
 mod attack;
@@ -136,8 +137,10 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Command::Image { command } => Ok(image::image(&common, &command)),
         Command::Tool { command } => tool::tool(&common, &command),
         Command::Runs { command } => Ok(runs::runs(&common, &command)),
-        Command::Agent { command } => agent_run::agent(&common, &command),
         Command::Model { command } => Ok(model::model(&common, &command)),
+        Command::Fix(args) => Ok(agents::fix(&common, &args)),
+        Command::Agent { command: AgentCommand::Verb(command) } => agent_run::agent(&common, &command),
+        Command::Agent { command: AgentCommand::Repair(command) } => Ok(agents::agent(&common, &command)),
         Command::Usage(args) => Ok(model::spent::spent(&common, &args)),
         Command::Receipt { command } => Ok(receipt::receipt(&common, &command)),
         Command::Schema { name } => Ok(schema::schema(&name, common.json)),

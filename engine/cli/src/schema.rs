@@ -45,6 +45,8 @@ const SCHEMAS: &[&str] = &[
     "models",
     "model_check",
     "model_reply",
+    "agent_session",
+    "agent_sessions",
     "usage",
     "usage_merge",
     "agent_response",
@@ -108,6 +110,12 @@ pub fn schema(name: &str, json: bool) -> u8 {
         "models" => (schemars::schema_for!(model::ModelList), model::SCHEMA),
         "model_check" => (schemars::schema_for!(model::Checks), model::CHECK_SCHEMA),
         "model_reply" => (schemars::schema_for!(model::ask::Answer), model::ask::SCHEMA),
+        "agent_session" => {
+            (schemars::schema_for!(hotcell_agents::SessionReport), hotcell_agents::report::SCHEMA)
+        }
+        "agent_sessions" => {
+            (schemars::schema_for!(hotcell_agents::report::SessionList), hotcell_agents::report::LIST_SCHEMA)
+        }
         "usage" => {
             (schemars::schema_for!(hotcell_models::ledger::UsageReport), hotcell_models::ledger::SCHEMA)
         }

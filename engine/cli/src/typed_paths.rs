@@ -84,6 +84,7 @@ const NAMES: &[(&[&str], Form)] = &[
             "LANG",
             "LANGUAGE",
             "LAYER,…",
+            "LIMIT",
             "MODE",
             "MODEL",
             "N",

@@ -13,6 +13,7 @@ mod deps;
 mod doctor_attack;
 mod elicitation;
 mod endings;
+mod fix;
 mod guard;
 mod history;
 mod image_build;

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 
 /// Commands on verbs.
 #[derive(Debug, Subcommand)]
-pub enum AgentCommand {
+pub enum VerbCommand {
     /// Run a verb of an agent definition
     #[command(after_help = "hotcell agent run review.analyze@v1 --repo OWNER/NAME --pr-number 7\n\
                       Inputs follow the verb, as --NAME VALUE or --input NAME=VALUE.\n\

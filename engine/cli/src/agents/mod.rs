@@ -1,0 +1,278 @@
+//! `hotcell fix` and `hotcell agent`: loops in which a model repairs code.
+
+mod page;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hotcell_agents::bench::Bench;
+use hotcell_agents::driver::Driver;
+use hotcell_agents::report::{LIST_SCHEMA, SessionEntry, SessionList};
+use hotcell_agents::{Action, Ended, Journal, Limits, Phase, Rules, SessionReport, Task};
+use hotcell_config::{RunSettings, typed};
+use hotcell_sandbox::Engine;
+use hotcell_sandbox::profile::LimitSettings;
+use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::state::StateFolder;
+use hotcell_state::time::rfc3339;
+use hotcell_testing::{Cancel, Verdict};
+use hotcell_toolchain::Surroundings;
+use hotcell_verbs::workspaces;
+
+use crate::args::{Common, FixArgs, RepairCommand, ResumeArgs};
+use crate::context::{configuration, current_folder, runtime, state};
+use crate::exit::printed;
+use crate::render::{changes, diff};
+use crate::signals::interrupted;
+use crate::terminal::notes;
+use crate::{exit, usage};
+
+/// Time limit of a session without `--budget TIME` (S2.21).
+const SESSION_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+
+/// Runs `hotcell fix`; returns its exit status.
+pub fn fix(common: &Common, args: &FixArgs) -> u8 {
+    run_fix(common, args).unwrap_or_else(|report| usage::fail(&report, common.json))
+}
+
+/// Runs `hotcell agent`; returns its exit status.
+pub fn agent(common: &Common, command: &RepairCommand) -> u8 {
+    let answer = match command {
+        RepairCommand::List => list(common),
+        RepairCommand::Show { id } => show(common, id),
+        RepairCommand::Resume(args) => resume(common, args),
+        RepairCommand::Export { id, to } => export(common, id, to),
+    };
+    answer.unwrap_or_else(|report| usage::fail(&report, common.json))
+}
+
+fn folder(common: &Common) -> Result<StateFolder, ErrorReport> {
+    let choice = state(common, &configuration(common, None)?);
+    let bad =
+        |e: hotcell_state::state::StateError| ErrorReport::new(Code::State, e.to_string()).field("--state");
+    StateFolder::open(choice.path().map_err(bad)?).map_err(bad)
+}
+
+fn bench(folder: &StateFolder) -> Result<Bench, ErrorReport> {
+    Ok(Bench(Arc::new(workspaces::store(folder)?)))
+}
+
+fn run_fix(common: &Common, args: &FixArgs) -> Result<u8, ErrorReport> {
+    let cwd = current_folder();
+    let bad = |why: String| {
+        ErrorReport::new(Code::InvalidValue, format!("the project {}: {why}", args.project.display()))
+            .field("DIR")
+    };
+    typed::real_from(&cwd, &args.project, &[]).map_err(|e| bad(e.to_string()))?;
+    let project =
+        cwd.join(&args.project).canonicalize().map_err(|e| bad(format!("{e}; name a folder that exists")))?;
+    if !project.is_dir() {
+        return Err(bad("it is not a folder".to_owned()));
+    }
+    let Some(text) = project.to_str() else { return Err(bad("its path is not UTF-8".to_owned())) };
+    let budget = Limits { time_ms: Some(millis(SESSION_TIMEOUT)), ..Limits::default() };
+    let limits = budget
+        .with(&args.budget)
+        .map_err(|why| ErrorReport::new(Code::InvalidValue, why).field("--budget"))?;
+    let task = Task {
+        kind: "fix".to_owned(),
+        project: text.to_owned(),
+        framework: args.framework.clone(),
+        filter: args.filter.clone(),
+        timeout_ms: args.timeout.map(millis),
+        model: args.model.clone(),
+        words: None,
+        candidates: args.candidates,
+        rules: Rules { iterations: args.iterations, ..Rules::default() },
+        limits,
+        constraints: args.constraint.clone(),
+        max_output_tokens: args.max_tokens,
+        seed: args.seed,
+    };
+    drive(common, &task.clone(), async |driver| driver.fix(task, args.commit).await)
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn resume(common: &Common, args: &ResumeArgs) -> Result<u8, ErrorReport> {
+    let found = Journal::open(&folder(common)?).and_then(|journal| journal.find(&args.id));
+    let found = found.map_err(|e| {
+        ErrorReport::new(Code::UnknownName, e.to_string()).hint("hotcell agent list shows them")
+    })?;
+    let wrong = |why: String| ErrorReport::new(Code::InvalidValue, why).field("--budget");
+    Limits::default().with(&args.budget).map_err(wrong)?;
+    let decision = match (args.accept, args.abort, &args.model, &args.constraint[..]) {
+        (true, ..) => Some(Action::AcceptBestEffort),
+        (_, true, ..) => Some(Action::Abort),
+        (_, _, Some(model), _) => Some(Action::SwitchLlm { model: model.clone() }),
+        (_, _, None, [_, ..]) => Some(Action::RetryWithConstraints { constraints: args.constraint.clone() }),
+        _ if args.iterations.is_some() || !args.budget.is_empty() => Some(Action::Continue),
+        _ => None,
+    };
+    let change = |task: &mut Task| {
+        if let Some(iterations) = args.iterations {
+            task.rules.iterations = iterations;
+        }
+        if let Ok(limits) = task.limits.with(&args.budget) {
+            task.limits = limits;
+        }
+        if args.model.is_some() {
+            task.model.clone_from(&args.model);
+        }
+        task.constraints.extend(args.constraint.iter().cloned());
+    };
+    drive(common, &found.task, async |driver| driver.resume(&found.id, decision, change, args.commit).await)
+}
+
+/// Makes a driver, lets it work until it ends or is interrupted, and prints the result.
+fn drive(
+    common: &Common,
+    task: &Task,
+    work: impl AsyncFnOnce(&Driver<'_>) -> Result<Ended, ErrorReport>,
+) -> Result<u8, ErrorReport> {
+    let configuration = configuration(common, Some(PathBuf::from(&task.project)))?;
+    let folder = folder(common)?;
+    let engine = Engine::new();
+    let silent = common.quiet || common.json;
+    let say = |line: &str| {
+        if !silent {
+            notes::say(line);
+        }
+    };
+    let timeout = task.timeout_ms.map(Duration::from_millis);
+    let driver = Driver {
+        folder: &folder,
+        bench: bench(&folder)?,
+        configuration: &configuration,
+        settings: RunSettings {
+            limits: LimitSettings { timeout, ..LimitSettings::default() },
+            ..RunSettings::default()
+        },
+        engine: &engine,
+        models: &configuration.user.models,
+        around: Surroundings::of_this_process(),
+        cancel: Cancel::default(),
+        say: &say,
+    };
+    let runtime = runtime().map_err(|e| ErrorReport::new(Code::Internal, format!("{e:#}")))?;
+    let ended = runtime.block_on(async {
+        tokio::select! {
+            ended = work(&driver) => Some(ended),
+            () = interrupted() => None,
+        }
+    });
+    let Some(ended) = ended else {
+        driver.cancel.cancel();
+        notes::say(
+            "interrupted; hotcell agent list shows the session, and hotcell agent resume ID goes on with it",
+        );
+        engine.leave();
+        return Ok(Verdict::Interrupted.exit_code());
+    };
+    engine.leave();
+    match ended? {
+        Ended::NothingToFix(evidence) => {
+            let report = SessionReport::without_work(task, &evidence);
+            let line =
+                format!("nothing to fix: {} of {} tests are good\n", evidence.passed(), evidence.tests.len());
+            let result = if common.json { exit::print_json(&report) } else { exit::print_text(&line) };
+            Ok(printed(result, 0))
+        }
+        Ended::NoResult(report) => {
+            let reason = report.reason.as_deref().unwrap_or("the tests have no result");
+            let error = ErrorReport::new(Code::Refused, reason.to_owned())
+                .field("DIR")
+                .hint("hotcell fix needs tests that fail; hotcell test shows what they say");
+            usage::fail(&error, common.json);
+            Ok(report.verdict.exit_code())
+        }
+        Ended::Session(report) => Ok(print(common, &report)),
+    }
+}
+
+/// Prints a report; returns the exit status of its session.
+fn print(common: &Common, report: &SessionReport) -> u8 {
+    let failed_commit = report.commit.as_ref().is_some_and(|commit| commit.error.is_some());
+    let code = match (report.state, failed_commit) {
+        (_, true) | (Phase::Failed, _) => exit::REFUSED,
+        (Phase::Converged | Phase::Idle, _) => 0,
+        _ => 1,
+    };
+    if common.json {
+        return printed(exit::print_json(report), code);
+    }
+    let result = exit::print_text(&page::page(report)).and_then(|()| match &report.diff {
+        Some(text) => diff::print(text),
+        None => Ok(()),
+    });
+    if let Some(commit) = &report.commit {
+        changes::committed(commit, common.quiet);
+    }
+    if !common.quiet {
+        report.actions.iter().for_each(|action| notes::say(format!("next: {action}")));
+    }
+    printed(result, code)
+}
+
+fn list(common: &Common) -> Result<u8, ErrorReport> {
+    let rows = Journal::open(&folder(common)?).and_then(|journal| journal.list());
+    let rows = rows.map_err(|e| ErrorReport::new(Code::State, e.to_string()))?;
+    let entry = |row: hotcell_agents::journal::SessionRow| SessionEntry {
+        id: row.id,
+        started: rfc3339(row.time_us),
+        kind: row.task.kind,
+        project: row.task.project,
+        state: row.state,
+    };
+    let list =
+        SessionList { schema: LIST_SCHEMA.to_owned(), sessions: rows.into_iter().map(entry).collect() };
+    let result = if common.json { exit::print_json(&list) } else { exit::print_text(&page::list(&list)) };
+    Ok(printed(result, 0))
+}
+
+fn show(common: &Common, id: &str) -> Result<u8, ErrorReport> {
+    let folder = folder(common)?;
+    let (report, _) = Driver::show(&folder, &bench(&folder)?, id)?;
+    print(common, &report);
+    Ok(0)
+}
+
+fn export(common: &Common, id: &str, to: &Path) -> Result<u8, ErrorReport> {
+    let folder = folder(common)?;
+    let (report, rows) = Driver::show(&folder, &bench(&folder)?, id)?;
+    let to = current_folder().join(to);
+    let bad = |e: std::io::Error| {
+        ErrorReport::new(Code::InvalidValue, format!("{} cannot be written: {e}", to.display()))
+            .field("DIR")
+            .hint("name a folder that does not exist, in one that does")
+    };
+    let json = |e: serde_json::Error| ErrorReport::new(Code::Internal, e.to_string());
+    let mut events = String::new();
+    for row in &rows {
+        events.push_str(&serde_json::to_string(row).map_err(json)?);
+        events.push('\n');
+    }
+    let text = serde_json::to_string_pretty(&report).map_err(json)? + "\n";
+    std::fs::create_dir(&to).map_err(bad)?;
+    for (name, text) in [
+        ("session.json", text.as_str()),
+        ("events.jsonl", &events),
+        ("changes.patch", report.diff.as_deref().unwrap_or_default()),
+    ] {
+        std::fs::write(to.join(name), text).map_err(bad)?;
+    }
+    if common.json {
+        return Ok(printed(exit::print_json(&report), 0));
+    }
+    if !common.quiet {
+        notes::say(format!(
+            "{}: session.json, events.jsonl ({} events), changes.patch",
+            to.display(),
+            rows.len()
+        ));
+    }
+    Ok(0)
+}

@@ -1,0 +1,159 @@
+//! A session on one screen.
+
+use hotcell_agents::machine::Ask;
+use hotcell_agents::report::{CandidateReport, IterationRow, SessionList};
+use hotcell_agents::{Phase, SessionReport};
+use hotcell_sandbox::text::printable_line;
+
+/// Maximum length of a reason in the table, in characters.
+const MAX_WHY_CHARS: usize = 70;
+
+/// The page, without the diff.
+pub fn page(report: &SessionReport) -> String {
+    let mut text = headline(report) + "\n";
+    text.push_str("  candidate  answer  asked         tests       score  run\n");
+    let before = &report.before;
+    let run = before.run.as_deref().unwrap_or("-");
+    text.push_str(&format!(
+        "  {:<10} {:<7} {:<13} {:<11} {:<6} {run}\n",
+        "-",
+        "-",
+        "as it was",
+        of(before.good, before.of),
+        "-"
+    ));
+    for candidate in &report.candidates {
+        candidate.iterations.iter().for_each(|row| text.push_str(&line(candidate, row)));
+    }
+    if let Some(best) = &report.best {
+        let points =
+            best.score.points.iter().map(|point| format!("{} {}/{}", point.name, point.earned, point.of));
+        let failed = best.score.gates.iter().filter(|gate| !gate.passed).map(|gate| gate.name.as_str());
+        let failed: Vec<&str> = failed.collect();
+        let gates = if failed.is_empty() {
+            "all gates passed".to_owned()
+        } else {
+            format!("gates not passed: {}", failed.join(", "))
+        };
+        text.push_str(&format!(
+            "best: candidate {}, answer {}, by {}; {} lines in {} files; score {} ({}); {gates}\n",
+            best.candidate,
+            best.iteration,
+            best.chosen_by,
+            best.lines,
+            best.files.len(),
+            best.score.score,
+            points.collect::<Vec<_>>().join(", ")
+        ));
+    } else {
+        text.push_str("best: the code as it was\n");
+    }
+    text.push_str(&format!("cost: {}\n", cost(report)));
+    text
+}
+
+fn headline(report: &SessionReport) -> String {
+    let id = report.id.as_deref().unwrap_or("-");
+    let (good, all) = report
+        .best
+        .as_ref()
+        .map_or((report.before.good, report.before.of), |best| (best.tests.good, best.tests.of));
+    let tests = format!("{good} of {all} tests are good");
+    match (report.state, &report.reason) {
+        (Phase::Converged, _) => format!("fixed: {tests}; session {id}"),
+        (Phase::Idle, _) if report.best.as_ref().is_some_and(|best| best.accepted) => {
+            format!("fixed: {tests}; session {id}")
+        }
+        (Phase::Idle, _) => format!("accepted as it is: {tests}; session {id}"),
+        (state, reason) => {
+            let word = match state {
+                Phase::Failed => "failed",
+                Phase::Escalated => "not fixed",
+                _ => "not finished",
+            };
+            let reason = reason.as_ref().map(|reason| format!(" ({})", why(reason))).unwrap_or_default();
+            format!("{word}{reason}: {tests}; session {id}")
+        }
+    }
+}
+
+fn why(reason: &hotcell_agents::machine::Reason) -> String {
+    use hotcell_agents::machine::Reason;
+    match reason {
+        Reason::MaxIterationsReached => {
+            "the maximum of iterations is reached; --iterations raises it".to_owned()
+        }
+        Reason::StagnationDetected => "the model made no progress".to_owned(),
+        Reason::OscillationDetected => "the model repeats itself".to_owned(),
+        Reason::TimeoutExceeded => "the time of --budget is over".to_owned(),
+        Reason::DangerousOutputDetected => "the guard quarantined it".to_owned(),
+        Reason::MalformedAnswers => "three answers in a row could not be used".to_owned(),
+        Reason::BudgetSpent(which) => {
+            format!("the budget of {which} does not allow another call; --budget raises it")
+        }
+        Reason::Overtaken => "another candidate was accepted".to_owned(),
+        Reason::EndpointUnavailable(why) => printable_line(why),
+        Reason::Aborted => "aborted".to_owned(),
+    }
+}
+
+fn of(good: u64, all: u64) -> String {
+    format!("{good} of {all}")
+}
+
+fn line(candidate: &CandidateReport, row: &IterationRow) -> String {
+    let asked = match row.ask {
+        Ask::First => "first",
+        Ask::Again => "again",
+        Ask::Repair => "repair",
+        Ask::Fresh => "fresh sample",
+    };
+    let answer = row.iteration.map_or_else(|| "-".to_owned(), |number| number.to_string());
+    let start = format!("  {:<10} {answer:<7} {asked:<13}", candidate.number);
+    match (&row.unusable, &row.tests, row.score) {
+        (Some(why), ..) => {
+            let why: String = printable_line(&why.replace('\n', " ")).chars().take(MAX_WHY_CHARS).collect();
+            format!("{start} not usable: {why}\n")
+        }
+        (None, Some(tests), Some(score)) => {
+            let run = tests.run.as_deref().unwrap_or("-");
+            format!("{start} {:<11} {score:<6} {run}\n", of(tests.good, tests.of))
+        }
+        _ => format!("{start}\n"),
+    }
+}
+
+fn cost(report: &SessionReport) -> String {
+    let usage = &report.usage;
+    let calls = if usage.calls == 1 { "call" } else { "calls" };
+    let mut text = format!("{} {calls}, {} tokens", usage.calls, usage.tokens);
+    if usage.dollars > 0.0 {
+        text.push_str(&format!(", ${:.4}", usage.dollars));
+    }
+    for (count, word) in
+        [(usage.free, "free"), (usage.unknown, "of unknown cost"), (usage.without_reply, "without a reply")]
+    {
+        if count > 0 {
+            text.push_str(&format!(", {count} {word}"));
+        }
+    }
+    format!("{text}, {:.1} s", report.seconds)
+}
+
+/// The list of sessions.
+pub fn list(list: &SessionList) -> String {
+    if list.sessions.is_empty() {
+        return "no sessions; hotcell fix DIR begins one\n".to_owned();
+    }
+    let line = |session: &hotcell_agents::report::SessionEntry| {
+        format!(
+            "{}  {}  {:<4} {:<10} {}\n",
+            session.id,
+            session.started,
+            session.kind,
+            session.state,
+            printable_line(&session.project)
+        )
+    };
+    list.sessions.iter().map(line).collect()
+}
