@@ -59,7 +59,7 @@ use clap::CommandFactory;
 use hotcell_scanning::reader;
 use hotcell_state::report::{Code, ErrorReport};
 
-use crate::args::{Cli, Command};
+use crate::args::{AgentCommand, Cli, Command};
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
