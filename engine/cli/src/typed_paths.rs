@@ -319,6 +319,7 @@ mod tests {
                 Form::List => Some(vec![format!("3.11,{at}/x")]),
                 Form::Source => Some(vec![format!("{at}/x"), format!("{at}/x#y"), format!("file:{at}/x")]),
                 Form::Grant => Some(vec![format!("ro={at}/x"), format!("rw={at}/x:/x")]),
+                Form::Before => Some(vec![format!("{at}/x=*.xml")]),
                 // Only an absolute path is taken.
                 Form::Secret => Some(vec![format!("a=file:{}/x@h.test", cwd.join(at).display())]),
                 _ => Some(vec![at.to_owned(), format!("{at}/x")]),

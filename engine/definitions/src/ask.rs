@@ -92,10 +92,9 @@ fn worst(
         Cost::Free => Ok(None),
         Cost::Known(money) => Ok(Some(money)),
         Cost::Unknown => Err(format!(
-            "{} ({}) has no known price; state one: hotcell model add {} --price IN,OUT --replace …",
+            "{} ({}) has no known price; add it again with one (hotcell model add)",
             endpoint.name,
-            printable(&endpoint.model),
-            endpoint.name
+            printable(&endpoint.model)
         )),
     }
 }

@@ -80,6 +80,8 @@ pub struct Input {
     pub default: Option<Value>,
     /// The only possible values; empty for all.
     pub choices: Vec<Value>,
+    /// Smallest number.
+    pub minimum: Option<f64>,
 }
 
 /// Type of an input.
@@ -164,6 +166,7 @@ struct WrittenInput {
     default: Option<Value>,
     #[serde(default, rename = "enum")]
     choices: Vec<Value>,
+    minimum: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -305,6 +308,9 @@ impl Definition {
             if !input.choices.is_empty() {
                 schema.insert("enum".to_owned(), input.choices.clone().into());
             }
+            if let Some(minimum) = input.minimum {
+                schema.insert("minimum".to_owned(), number(minimum));
+            }
             if let Some(default) = &input.default {
                 schema.insert("default".to_owned(), default.clone());
             }
@@ -408,14 +414,31 @@ fn input(name: &str, written: WrittenInput) -> Result<Input, String> {
     if TAKEN.contains(&name) {
         return Err(format!("{name} is an option of hotcell agent run; choose another name"));
     }
-    let WrittenInput { kind, description, optional, default, choices } = written;
+    let WrittenInput { kind, description, optional, default, choices, minimum } = written;
+    if minimum.is_some() && !matches!(kind, Kind::Integer | Kind::Number) {
+        return Err(format!("minimum is for numbers, and the type is {}", kind.name()));
+    }
+    let least = minimum.unwrap_or(f64::NEG_INFINITY);
+    if let Some(small) =
+        default.iter().chain(&choices).find(|value| value.as_f64().is_some_and(|value| value < least))
+    {
+        return Err(format!("{small} is below the minimum, {least}"));
+    }
     if let Some(wrong) = default.iter().chain(&choices).find(|value| !kind.fits(value)) {
         return Err(format!("{wrong} is not of the type {}", kind.name()));
     }
     if default.as_ref().is_some_and(|default| !choices.is_empty() && !choices.contains(default)) {
         return Err("the default is not one of enum".to_owned());
     }
-    Ok(Input { kind, description: short(&description, MAX_INPUT_ABOUT_CHARS)?, optional, default, choices })
+    let description = short(&description, MAX_INPUT_ABOUT_CHARS)?;
+    Ok(Input { kind, description, optional, default, choices, minimum })
+}
+
+/// A number as JSON, without a fraction where it has none.
+#[allow(clippy::cast_possible_truncation, reason = "checked by the comparison")]
+fn number(value: f64) -> Value {
+    let whole = value as i64;
+    if whole as f64 == value { whole.into() } else { value.into() }
 }
 
 fn step(name: &str, written: WrittenStep, known: &Known<'_>) -> Result<Step, (&'static str, String)> {

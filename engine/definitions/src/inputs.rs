@@ -20,7 +20,7 @@ impl Inputs {
     /// [`ErrorReport`] with the input, and the nearest one for an unknown name.
     pub fn check(definition: &Definition, given: &Map<String, Value>) -> Result<Self, ErrorReport> {
         let bad = |name: &str, why: String| {
-            let name = printable(name);
+            // Escaped where it is shown.
             ErrorReport::new(Code::InvalidValue, format!("the input {name} {why}")).field(name)
         };
         let known = || definition.inputs.keys().map(String::as_str);
@@ -68,6 +68,11 @@ fn fits(input: &Input, value: &Value) -> Result<(), String> {
         let all: Vec<_> = input.choices.iter().map(ToString::to_string).collect();
         return Err(format!("is {}; possible are {}", shown(), all.join(", ")));
     }
+    if let Some(least) = input.minimum
+        && value.as_f64().is_some_and(|value| value < least)
+    {
+        return Err(format!("is {}; the least is {least}", shown()));
+    }
     if value.as_str().is_some_and(|text| text.len() > MAX_INPUT_BYTES) {
         return Err(format!("has more than {MAX_INPUT_BYTES} bytes"));
     }
@@ -90,7 +95,7 @@ mod tests {
     use super::*;
 
     const FILE: &str = "name = \"a.b\"\nversion = 1\ndescription = \"x\"\n[tools.t]\ntool = \"p_f\"\n[returns]\ntype = \"object\"\n\
-        [inputs.repo]\ntype = \"string\"\n[inputs.number]\ntype = \"integer\"\n[inputs.path]\ntype = \"string\"\noptional = true\n\
+        [inputs.repo]\ntype = \"string\"\n[inputs.number]\ntype = \"integer\"\nminimum = 1\n[inputs.path]\ntype = \"string\"\noptional = true\n\
         [inputs.depth]\ntype = \"string\"\nenum = [\"quick\", \"deep\"]\ndefault = \"quick\"\n";
 
     #[test]
@@ -107,6 +112,7 @@ mod tests {
             (json!({ "repo": 1, "number": 1 }), "repo is 1; wanted is a value of the type string"),
             (json!({ "repo": "a", "number": 1.5 }), "type integer"),
             (json!({ "repo": "a", "number": "1" }), "type integer"),
+            (json!({ "repo": "a", "number": -1 }), "number is -1; the least is 1"),
             (json!({ "repo": "a", "number": 1, "depth": "x" }), "possible are \"quick\", \"deep\""),
             (json!({ "repo": "a", "number": 1, "dept": "x" }), "did you mean depth?"),
             (json!({ "repo": "a".repeat(MAX_INPUT_BYTES + 1), "number": 1 }), "more than"),

@@ -30,7 +30,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key::value("returns"),
 ];
 /// Keys of `inputs.NAME`.
-const INPUT: &[&str] = &["type", "description", "optional", "default", "enum"];
+const INPUT: &[&str] = &["type", "description", "optional", "default", "enum", "minimum"];
 /// Keys of `tools.NAME`.
 const TOOL: &[&str] = &["tool", "arguments", "after", "when", "cache", "files", "needs", "timeout"];
 

@@ -16,7 +16,7 @@
 //! | [`cache`] | results that are kept for a while |
 //! | [`tools`] | calls of plugins' tools |
 //! | [`ask`] | a model asked within a budget |
-//! | [`execute`] | one call of a verb |
+//! | [`mod@execute`] | one call of a verb |
 
 #![forbid(unsafe_code)]
 

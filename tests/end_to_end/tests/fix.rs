@@ -61,6 +61,8 @@ fn file(path: &str, text: &str) -> String {
 }
 
 fn project(user: &User) {
+    user.make_folder("work");
+    user.make_folder("work/shop");
     user.write("work/shop/calc.py", CODE);
     user.write("work/shop/test_calc.py", TESTS);
 }

@@ -20,6 +20,7 @@ mod image_build;
 mod images;
 mod init;
 mod integrations;
+mod interactive_terminal;
 mod interface;
 mod jobs;
 mod languages;

@@ -57,7 +57,7 @@ fn unknown(error: &SettingsError) -> ErrorReport {
             "hotcell model add ollama takes the local Ollama's; hotcell model add --help names the other providers",
         ),
         SettingsError::NoRole(role) => ErrorReport::new(Code::UnknownName, error.to_string())
-            .hint(format!("hotcell model add NAME --role {role} gives it one, or name a model with --model")),
+            .hint(format!("hotcell model add NAME --role {role} gives it one, or name a model with ‹model›")),
         _ => ErrorReport::new(Code::UnknownName, error.to_string())
             .field("--model")
             .hint("hotcell model list names them"),

@@ -21,13 +21,13 @@ pub struct FixArgs {
     /// Project whose tests fail; models get a copy-on-write copy
     #[arg(value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
     pub project: PathBuf,
-    /// Number of independent attempts, at once; the best by evidence is taken
+    /// Number of independent attempts; the best is taken
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     pub candidates: u32,
-    /// Maximum number of answers that are tested, for each candidate
+    /// Maximum number of tested answers, for each candidate
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=50))]
     pub iterations: u32,
-    /// Limit of all calls: 0.50$, 200000tokens, 20calls or 10m; repeatable [default: 30m]
+    /// Limit: 0.50$, 200000tokens, 20calls or 10m; repeatable [default: 30m]
     #[arg(long, value_name = "LIMIT")]
     pub budget: Vec<Limit>,
     /// Write the change to DIR if all tests pass
@@ -78,7 +78,7 @@ pub enum RepairCommand {
         #[arg(value_name = "ID")]
         id: String,
     },
-    /// Go on with a session that was interrupted, or decide about one that ended without success
+    /// Go on with a session that was interrupted, or decide about one without success
     Resume(ResumeArgs),
     /// Write a session into a new folder: changes, evidence, and every event
     Export {
@@ -105,7 +105,7 @@ pub struct ResumeArgs {
     /// Raise the maximum number of iterations to N
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=50))]
     pub iterations: Option<u32>,
-    /// Set a limit of the whole session: 1$, 400000tokens, 40calls or 20m; repeatable
+    /// Set a limit of the session: 1$, 400000tokens, 40calls or 20m; repeatable
     #[arg(long, value_name = "LIMIT")]
     pub budget: Vec<Limit>,
     /// Go on with this model

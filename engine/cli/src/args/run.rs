@@ -71,7 +71,7 @@ pub struct KeepArgs {
     /// Print the changes in the workspace
     #[arg(long)]
     pub diff: bool,
-    /// Write them to DIR if it exits with 0 (--allow-protected: all of them)
+    /// Write them to DIR if it exits with 0 (--allow-protected: all)
     #[arg(long)]
     pub commit: bool,
     /// With --commit: also git's own state and files that tools run (.vscode, hidden files …)

@@ -51,7 +51,7 @@ pub struct SandboxArgs {
     /// Do not record this run in the history (hotcell runs list)
     #[arg(long, hide = true)]
     pub no_history: bool,
-    /// Scan it first: enforce, report (run it anyway) or off [default: enforce]
+    /// Scan it first: enforce, report (but run) or off [default: enforce]
     #[arg(long, value_name = "MODE", value_parser = mode)]
     pub guard: Option<Mode>,
     /// Your own rules for the guard

@@ -19,10 +19,10 @@ use super::sandbox::{mode, variable};
 #[derive(Args, Debug)]
 #[command(
     override_usage = "hotcell session [OPTIONS] python|node|bash|sql",
-    after_help = "On a terminal it asks for code until Ctrl-D; Ctrl-C interrupts what runs, and variables stay. Without a\n\
-                  terminal, standard input is one cell; with --json each line of it is one, {\"code\": \"…\"}, and each\n\
-                  answer a line. Exit status: 0 good, 1 error in the last cell, 124 it was interrupted, 125 refused or\n\
-                  ended, 130 interrupted."
+    after_help = "On a terminal it asks for code until Ctrl-D; Ctrl-C interrupts what runs, and variables stay.\n\
+                  Without a terminal, standard input is one cell; with --json each line of it is one,\n\
+                  {\"code\": \"…\"}, and each answer a line. Exit status: 0 good, 1 error in the last cell,\n\
+                  124 it was interrupted, 125 refused or ended, 130 interrupted."
 )]
 pub struct SessionArgs {
     /// Language: python, node, bash or sql (SQLite in memory)
@@ -49,7 +49,7 @@ pub struct SessionArgs {
     /// standard, strict, landlock-only or a FILE
     #[arg(long, value_name = "PROFILE")]
     pub profile: Option<OsString>,
-    /// Scan each cell first: enforce, report (run it anyway) or off [default: enforce]
+    /// Scan each cell first: enforce, report or off [default: enforce]
     #[arg(long, value_name = "MODE", value_parser = mode)]
     pub guard: Option<Mode>,
 }

@@ -11,7 +11,7 @@ use crate::outputs::OutputFiles;
 /// Arguments of `hotcell test`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Also: --json, --state, --config, --quiet, -v, --no-daemon; --receipt, --output-files, --secret, limits: run --help\n\
+    after_help = "Also: --json, --state, --config, --quiet, -v, --no-daemon; run --help has --output-files, limits …\n\
                   Exit status: 0 passed; 1 failed; 2 none, or contradicted; 3 quarantined; 124 limit; 125 refused."
 )]
 pub struct TestArgs {
