@@ -8,7 +8,7 @@
 //! | [`edit`], [`paths`] | files in a model's answer; which paths may be written |
 //! | [`evidence`], [`score`], [`choose`] | a test run as evidence; the score; the ladder of candidates |
 //! | [`prompt`], [`text`] | prompts, and text of programs in them |
-//! | [`tree`], [`bench`] | the project as a model sees it; workspaces |
+//! | [`tree`], [`mod@bench`] | the project as a model sees it; workspaces |
 //! | [`journal`], [`attempt`] | rows of a session; an attempt as its rows tell it |
 //! | [`driver`] | carries out effects |
 //! | [`report`] | the result |

@@ -36,12 +36,12 @@ pub fn page(report: &SessionReport) -> String {
             format!("gates not passed: {}", failed.join(", "))
         };
         text.push_str(&format!(
-            "best: candidate {}, answer {}, by {}; {} lines in {} files; score {} ({}); {gates}\n",
+            "best: candidate {}, answer {}, by {}; {} in {}; score {} ({}); {gates}\n",
             best.candidate,
             best.iteration,
             best.chosen_by,
-            best.lines,
-            best.files.len(),
+            counted(best.lines, "line"),
+            counted(best.files.len() as u64, "file"),
             best.score.score,
             points.collect::<Vec<_>>().join(", ")
         ));
@@ -50,6 +50,11 @@ pub fn page(report: &SessionReport) -> String {
     }
     text.push_str(&format!("cost: {}\n", cost(report)));
     text
+}
+
+/// A number with its noun, which has an s unless there is one.
+fn counted(n: u64, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
 fn headline(report: &SessionReport) -> String {
