@@ -323,7 +323,6 @@ impl Definition {
             "type": "object",
             "properties": self.inputs.iter().map(property).collect::<Map<_, _>>(),
             "required": self.inputs.iter().filter_map(needed).collect::<Vec<_>>(),
-            "additionalProperties": false,
         })
     }
 
