@@ -138,28 +138,28 @@ pub struct QuarantineRequest {
 /// Arguments of each tool that starts a run. They stand in the tools' own, which refuse unknown names by their schemas.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct RunArguments {
-    /// One of the operator's images, in place of the host's programs.
+    /// An image of the operator's.
     #[serde(default)]
     pub image: Option<String>,
-    /// Hosts to reach, each HOST:PORT. A person has to approve first.
+    /// HOST:PORT each; a person has to approve first.
     #[serde(default)]
     #[schemars(length(max = 16))]
     pub network: Vec<String>,
-    /// Files to return: *.png, dist/**
+    /// Globs of files to return.
     #[serde(default)]
     #[schemars(length(max = 32))]
     pub outputs: Vec<String>,
-    /// At most the operator's, which are the default.
+    /// At most the operator's, the default.
     #[serde(default)]
     pub limits: AskedLimits,
-    /// Time to wait for the end, by default 25000; the run goes on after it.
+    /// Wait for its end, by default 25000; the run goes on.
     #[serde(default)]
     #[schemars(range(max = 600_000))]
     pub wait_ms: Option<u64>,
     /// Also layers, mounts, times, passed tests.
     #[serde(default)]
     pub verbose: bool,
-    /// A second call with it returns the same run.
+    /// Repeated, it returns the same run.
     #[serde(default)]
     #[schemars(length(min = 1, max = 128))]
     pub idempotency_key: Option<String>,
@@ -230,7 +230,7 @@ pub struct RunTests {
     /// Return its changes.
     #[serde(default)]
     pub diff: bool,
-    /// By default detected: pytest, jest, cargo, go …
+    /// By default detected.
     #[serde(default)]
     pub framework: Option<String>,
     /// Id of a report, path, or expression of the framework.
@@ -250,7 +250,7 @@ pub struct RunTests {
 pub struct RunStatus {
     /// The run.
     pub run_id: String,
-    /// Time to wait for the end.
+    /// Wait for its end.
     #[serde(default)]
     #[schemars(range(max = 600_000))]
     pub wait_ms: u64,
@@ -354,7 +354,7 @@ pub struct WorkspaceEdit {
 pub struct WorkspaceRead {
     /// The workspace.
     pub workspace_id: String,
-    /// Path of the file in the workspace.
+    /// File in the workspace.
     pub path: String,
     /// Offset of the first byte.
     #[serde(default)]
