@@ -25,7 +25,7 @@ async fn bomb(policy: &Policy, cause: Cause) -> Outcome {
 #[tokio::test]
 async fn wall_limit_ends_sleeper_ignoring_signals() {
     let policy =
-        sh("trap '' TERM INT; echo begun; while :; do sleep 1; done").wall(Duration::from_millis(300));
+        sh("trap '' TERM INT; echo begun; while :; do sleep 1; done").wall(Duration::from_millis(1500));
     let outcome = bomb(&policy, Cause::WallLimit).await;
     assert!(hit(&outcome, Limit::Wall));
     assert_eq!(outcome.stdout.text.as_deref(), Some("begun\n"), "output so far is kept");
