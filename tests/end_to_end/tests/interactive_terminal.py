@@ -95,7 +95,7 @@ def job_control():
 
 
 def limits_and_ends():
-    at = Terminal(["run", "--tty", "--timeout", "1s", "--", "sh", "-c", "stty raw -echo; echo be'gun'; sleep 100"])
+    at = Terminal(["run", "--tty", "--timeout", "4s", "--", "sh", "-c", "stty raw -echo; echo be'gun'; sleep 100"])
     shown, status = at.end()
     expect("time limit", status == 124 and b"begun" in shown, shown)
     expect("terminal after a limit", not at.is_raw())
