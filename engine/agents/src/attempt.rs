@@ -31,7 +31,7 @@ pub struct Tested {
 pub struct Answer {
     /// Text.
     pub text: String,
-    /// It is cut.
+    /// Whether the answer ended at the maximum of output tokens.
     pub cut: bool,
     /// Model.
     pub model: String,

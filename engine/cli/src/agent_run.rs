@@ -58,7 +58,7 @@ pub struct Listed {
     pub returns: Value,
     /// Tools that it calls, in an order in which they can run.
     pub tools: Vec<ListedTool>,
-    /// It has a prompt, so that a configured model answers.
+    /// Whether the verb has a prompt, with which a configured model answers.
     pub prompt: bool,
 }
 

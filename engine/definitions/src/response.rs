@@ -102,7 +102,7 @@ pub enum Status {
     Done,
     /// It failed, or could not be called.
     Failed,
-    /// It was not wanted with these inputs.
+    /// Not called, since these inputs do not ask for it.
     Skipped,
 }
 

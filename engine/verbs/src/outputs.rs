@@ -30,7 +30,7 @@ const MAX_LEFT: usize = 100;
 /// Pattern of files, in the words of shells: `*`, `?`, `[a-z]`, `{a,b}` and `**`.
 #[derive(Clone, Debug)]
 pub struct OutputPattern {
-    /// As it was typed.
+    /// The pattern as it was given, for messages.
     text: String,
     matcher: GlobMatcher,
     base: Base,
