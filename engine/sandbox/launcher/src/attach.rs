@@ -3,12 +3,14 @@
 use core::ffi::CStr;
 
 use crate::copy;
-use crate::init::SCRATCH;
 use crate::release::Release;
 use crate::report::{At, Failure, Log};
 use crate::sys::{self, Errno, Fd};
 use crate::text::Text;
 use crate::wire::{How, Job, JobMount, MAX_LAYERS, Setup, Step, setup};
+
+/// Descriptor of scratch while mounts are attached; one of the fixed numbers of init, see there.
+pub const SCRATCH: Fd = 12;
 
 /// Attaches the job's mounts and sets the size of scratch for the job. Returns a bit for each mount that is a
 /// copy.

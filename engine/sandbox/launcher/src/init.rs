@@ -5,7 +5,7 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::attach::{attach, mountpoint};
+use crate::attach::{SCRATCH, attach, mountpoint};
 use crate::ipc;
 use crate::primed;
 use crate::readback;
@@ -38,10 +38,9 @@ pub struct Inherited<'a> {
     pub started: u64,
 }
 
-// Fixed numbers for the descriptors that init keeps, so that all others can be closed.
+// Fixed numbers for the descriptors that init keeps, so that all others can be closed; 12 is scratch.
 const CONTROL: Fd = 10;
 const LIFE: Fd = 11;
-pub const SCRATCH: Fd = 12;
 /// The mounts of a primed runtime, then its library.
 const PRIME: Fd = 14;
 
