@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use hotcell_sandbox::text::html::escape_into;
+
 use crate::report::Report;
 use crate::targets::START;
 
@@ -144,18 +146,9 @@ fn cut(words: &str, most: usize) -> String {
 
 /// Escapes text for XML, and replaces characters that XML does not allow.
 fn escape(words: &str) -> String {
+    let is_outside = |c: char| c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}');
     let mut out = String::with_capacity(words.len());
-    for c in words.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&apos;"),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
+    escape_into(&words.replace(is_outside, "\u{fffd}"), &mut out);
     out
 }
 
@@ -168,7 +161,7 @@ mod tests {
     #[test]
     fn text_is_escaped() {
         for (words, want) in [
-            ("a<b> & \"c\" 'd'", "a&lt;b&gt; &amp; &quot;c&quot; &apos;d&apos;"),
+            ("a<b> & \"c\" 'd'", "a&lt;b&gt; &amp; &quot;c&quot; &#39;d&#39;"),
             ("\0\x1b\n", "\u{fffd}\u{fffd}\u{fffd}"),
             ("µs …", "µs …"),
         ] {

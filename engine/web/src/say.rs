@@ -1,6 +1,7 @@
 //! Untrusted text as HTML: escaped by the function that the command line uses, and then for HTML. Each escape is marked,
 //! so that it can be told from the same characters in the text.
 
+use hotcell_sandbox::text::html::escape_into;
 use hotcell_sandbox::text::parameters::with_parameters;
 use hotcell_state::report::{printable, printable_line};
 use maud::{Markup, PreEscaped, html};
@@ -11,7 +12,7 @@ pub fn said(text: &str) -> Markup {
     html! { bdi { (marked(&printable(text))) } }
 }
 
-/// A message of hotcell with its parameters as options of the command line, which whoever reads the page has.
+/// A message of hotcell with its parameters as options of the command line, which the reader of the page has.
 #[must_use]
 pub fn in_options(message: &str) -> String {
     with_parameters(message, |key, value| {
@@ -65,19 +66,6 @@ fn marked(printable: &str) -> Markup {
     }
     escape_into(rest, &mut out);
     PreEscaped(out)
-}
-
-fn escape_into(text: &str, out: &mut String) {
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
 }
 
 #[cfg(test)]

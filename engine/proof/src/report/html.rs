@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use hotcell_sandbox::text::html::escape_into;
 use hotcell_sandbox::text::is_shown;
 
 use crate::report::text::{WALLS, explained, sign, sum, version};
@@ -148,16 +149,12 @@ const fn class(standing: Standing) -> &'static str {
 /// Escapes text for HTML, and makes invisible characters visible.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
+    let mut buffer = [0; 4];
     for c in text.chars() {
         match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
             '\n' => out.push('\n'),
             c if !is_shown(c) => out.extend(c.escape_unicode()),
-            c => out.push(c),
+            c => escape_into(c.encode_utf8(&mut buffer), &mut out),
         }
     }
     out
