@@ -213,28 +213,28 @@ impl Repl<'_> {
                 }
             }
         };
-        let code = match answer.status {
+        let code = match answer.result.status {
             Status::Ok => 0,
             Status::Error => ERROR,
             Status::Interrupted => LIMIT,
             Status::Refused | Status::Died => exit::REFUSED,
         };
-        let is_over = answer.status == Status::Died;
+        let is_over = answer.result.status == Status::Died;
         if is_json {
             return (exit::printed(exit::print_json(&answer), code), is_over);
         }
         let shown = written.and_then(|()| {
-            if let Some(value) = &answer.value {
+            if let Some(value) = &answer.result.value {
                 out.write_all(to_out.pass(format!("{value}\n").as_bytes()))?;
             }
-            if let Some(error) = &answer.error {
+            if let Some(error) = &answer.result.error {
                 err.write_all(to_err.pass(error.as_bytes()))?;
             }
             err.write_all(to_err.finish())?;
             out.write_all(to_out.finish())?;
             out.flush()
         });
-        if let Some(note) = &answer.note {
+        if let Some(note) = &answer.result.note {
             notes::say(note);
         }
         self.save(&answer);
@@ -246,7 +246,7 @@ impl Repl<'_> {
 
     fn save(&self, answer: &Answer) {
         for (at, image) in answer.images.iter().enumerate() {
-            let name = format!("cell-{}-{}.png", answer.cell, at + 1);
+            let name = format!("cell-{}-{}.png", answer.result.cell, at + 1);
             let bytes = image.len() as u64;
             match self.pictures {
                 None => {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hotcell_report::RunReport;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::marked::Kept;
@@ -64,22 +65,31 @@ pub struct Ended {
     pub report: Option<RunReport>,
 }
 
-/// The result of a cell.
-#[derive(Clone, Debug, Serialize)]
-pub struct Answer {
-    /// How it ended.
+/// The result of a cell, without its output: the part that every front end shows in one form.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct CellResult {
+    /// ok, error, interrupted, refused (it did not run) or died (and all variables are lost)
+    #[schemars(with = "String")]
     pub status: Status,
-    /// Number of the cell, from 1.
+    /// Number of the cell.
     pub cell: u64,
-    /// Value of the last expression, as text.
+    /// Value of the last expression.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// Traceback or message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Remark of hotcell's: why it was interrupted, refused, or ended with the session.
+    /// Why it was interrupted or refused, or the session ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+}
+
+/// The answer to a cell: its result and its output.
+#[derive(Clone, Debug, Serialize)]
+pub struct Answer {
+    /// The result.
+    #[serde(flatten)]
+    pub result: CellResult,
     /// Standard output.
     pub stdout: Printed,
     /// Standard error.
@@ -96,11 +106,7 @@ impl Answer {
     /// An answer without output.
     pub(crate) fn new(status: Status, cell: u64, note: Option<String>) -> Self {
         Self {
-            status,
-            cell,
-            value: None,
-            error: None,
-            note,
+            result: CellResult { status, cell, value: None, error: None, note },
             stdout: Printed::default(),
             stderr: Printed::default(),
             images: Vec::new(),
@@ -158,8 +164,7 @@ impl Told {
         let is_png =
             |bytes: &Vec<u8>| bytes.starts_with(b"\x89PNG\r\n\x1a\n") && bytes.len() <= MAX_IMAGE_BYTES;
         Answer {
-            value: text(self.value),
-            error: text(self.error),
+            result: CellResult { status, cell, value: text(self.value), error: text(self.error), note: None },
             images: decoded.filter(is_png).collect(),
             ..Answer::new(status, cell, None)
         }
@@ -177,8 +182,8 @@ mod tests {
         )
         .unwrap();
         let answer = told.into_answer(1);
-        assert_eq!((answer.status, answer.images.len()), (Status::Error, 1));
+        assert_eq!((answer.result.status, answer.images.len()), (Status::Error, 1));
         let long = Told { value: Some("x".repeat(MAX_TEXT_BYTES + 1)), ..Told::default() };
-        assert_eq!(long.into_answer(1).value, None);
+        assert_eq!(long.into_answer(1).result.value, None);
     }
 }

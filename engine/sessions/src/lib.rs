@@ -23,7 +23,7 @@ mod marked;
 pub mod session;
 pub mod sessions;
 
-pub use answer::{Answer, Ended, Printed, Status};
+pub use answer::{Answer, CellResult, Ended, Printed, Status};
 pub use channel::Stream;
 pub use language::Language;
 pub use session::{Cell, Session, Start};

@@ -227,7 +227,7 @@ impl Session {
             Some((told, stopped)) => {
                 channel.drain(&mut streams, show).await;
                 let mut answer = told.into_answer(number);
-                answer.note = stopped.map(|stopped| match stopped {
+                answer.result.note = stopped.map(|stopped| match stopped {
                     Stopped::Deadline(time) => {
                         format!("interrupted after {} s; the state is still there", time.as_secs_f64())
                     }

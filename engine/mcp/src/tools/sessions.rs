@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use hotcell_server::{Caller, Live};
 use hotcell_sessions::session::{CELL_TIMEOUT, MAX_CELL_TIMEOUT};
-use hotcell_sessions::{Answer, Cell, Language, Printed, Session};
+use hotcell_sessions::{Answer, Cell, CellResult, Language, Printed, Session};
 use hotcell_state::report::{Code, ErrorReport, printable};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use schemars::JsonSchema;
@@ -92,19 +92,9 @@ pub struct Interrupted {
 pub struct Executed {
     /// The session.
     pub session_id: String,
-    /// Number of the cell.
-    pub cell: u64,
-    /// ok, error, interrupted, refused (it did not run) or died (and all variables are lost)
-    pub status: String,
-    /// Value of the last expression.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub value: Option<String>,
-    /// Traceback or message.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// Why it was interrupted or refused, or the session ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub note: Option<String>,
+    /// The result, with its texts within the budget.
+    #[serde(flatten)]
+    pub result: CellResult,
     /// Standard output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stdout: Option<String>,
@@ -219,24 +209,25 @@ fn printed(printed: &Printed) -> Option<String> {
 }
 
 fn told(session_id: String, answer: &Answer) -> CallToolResult {
+    let result = &answer.result;
     let executed = Executed {
         session_id,
-        cell: answer.cell,
-        status: answer.status.name().to_owned(),
-        value: answer.value.as_deref().map(cut),
-        error: answer.error.as_deref().map(cut),
-        note: answer.note.clone(),
+        result: CellResult {
+            value: result.value.as_deref().map(cut),
+            error: result.error.as_deref().map(cut),
+            ..result.clone()
+        },
         stdout: printed(&answer.stdout),
         stderr: printed(&answer.stderr),
         images: answer.images.len(),
     };
-    let mut words = format!("cell {}: {}\n", executed.cell, executed.status);
-    if let Some(note) = &executed.note {
+    let mut words = format!("cell {}: {}\n", result.cell, result.status.name());
+    if let Some(note) = &result.note {
         words.push_str(&format!("{}\n", printable(note)));
     }
     for (name, text) in [
-        ("value", &executed.value),
-        ("error", &executed.error),
+        ("value", &executed.result.value),
+        ("error", &executed.result.error),
         ("stdout", &executed.stdout),
         ("stderr", &executed.stderr),
     ] {
