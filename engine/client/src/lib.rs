@@ -23,6 +23,7 @@ pub mod error;
 pub mod event;
 mod http_client;
 mod lines;
+mod noise;
 mod notes;
 pub mod pool;
 mod process;

@@ -4,28 +4,25 @@
 use std::io;
 use std::sync::Arc;
 
+use hotcell_sandbox::lines::LineBuffer;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::service::RoleClient;
 use rmcp::transport::Transport;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{Mutex, broadcast};
 
-use crate::error::foreign;
 use crate::event::Event;
+use crate::noise::Noise;
 use crate::notes::Fault;
-
-/// Maximum number of bytes between two messages that are not of the protocol.
-pub const MAX_NOISE_BYTES: usize = 1 << 20;
 
 /// Both directions of a program.
 pub struct Lines<R, W> {
     read: BufReader<R>,
-    /// Beginning of the line that is being read; kept here since reading may be interrupted.
-    line: Vec<u8>,
-    noise: usize,
+    /// The line that is being read; kept here since reading may be interrupted.
+    line: LineBuffer,
+    noise: Noise,
     max_bytes: usize,
     write: Arc<Mutex<Option<W>>>,
-    events: broadcast::Sender<Event>,
     fault: Fault,
 }
 
@@ -38,7 +35,8 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin> Lines<R, W> {
         fault: Fault,
     ) -> Self {
         let (read, write) = (BufReader::with_capacity(64 << 10, read), Arc::new(Mutex::new(Some(write))));
-        Self { read, line: Vec::new(), noise: 0, max_bytes, write, events, fault }
+        let (line, noise) = (LineBuffer::new(max_bytes), Noise::new(events, fault.clone()));
+        Self { read, line, noise, max_bytes, write, fault }
     }
 
     /// Next line without its end; `None` at the end of the stream, or behind a fault.
@@ -55,37 +53,16 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin> Lines<R, W> {
                 self.fault.note("the server ended");
                 return None;
             }
-            let end = bytes.iter().position(|byte| *byte == b'\n');
-            let piece = &bytes[..end.unwrap_or(bytes.len())];
-            if self.line.len() + piece.len() > self.max_bytes {
+            let (used, is_whole) = self.line.push(bytes);
+            if self.line.is_cut() {
                 self.fault.note(format!("the server sent a line of more than {} bytes", self.max_bytes));
                 return None;
             }
-            self.line.extend_from_slice(piece);
-            let used = piece.len() + usize::from(end.is_some());
             self.read.consume(used);
-            if end.is_some() {
+            if is_whole {
                 return Some(());
             }
         }
-    }
-
-    /// Notes a line that is not a message; `None` when there were too many.
-    fn noise(&mut self, line: &[u8]) -> Option<()> {
-        self.noise += line.len() + 1;
-        if line.trim_ascii().is_empty() && self.noise <= MAX_NOISE_BYTES {
-            return Some(());
-        }
-        let text = foreign(&String::from_utf8_lossy(&line[..line.len().min(2000)]));
-        if self.noise > MAX_NOISE_BYTES {
-            let why = format!(
-                "the server does not speak MCP: more than {MAX_NOISE_BYTES} bytes without a message, the last of them {text}"
-            );
-            self.fault.note(why);
-            return None;
-        }
-        let _ = self.events.send(Event::Noise(text));
-        Some(())
     }
 }
 
@@ -112,13 +89,13 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Transp
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
             self.line().await?;
-            let line = std::mem::take(&mut self.line);
+            let line = self.line.take();
             match serde_json::from_slice(&line) {
                 Ok(message) => {
-                    self.noise = 0;
+                    self.noise.reset();
                     return Some(message);
                 }
-                Err(_) => self.noise(&line)?,
+                Err(_) => self.noise.push(&line, !line.trim_ascii().is_empty())?,
             }
         }
     }
@@ -135,6 +112,7 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Transp
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::noise::MAX_NOISE_BYTES;
 
     /// Result for a client of these bytes: the number of messages, the lines of noise, and the fault.
     async fn got(bytes: &[u8], max_bytes: usize) -> (usize, Vec<String>, Option<String>) {

@@ -27,7 +27,7 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 use crate::endpoint::Endpoint;
 use crate::error::{ClientError, foreign};
 use crate::event::Event;
-use crate::lines::MAX_NOISE_BYTES;
+use crate::noise::Noise;
 use crate::notes::Fault;
 
 /// Name of the subprotocol.
@@ -44,8 +44,7 @@ pub(crate) struct WebSocket {
     read: SplitStream<Socket>,
     write: Arc<Mutex<SplitSink<Socket, Message>>>,
     max_bytes: usize,
-    noise: usize,
-    events: broadcast::Sender<Event>,
+    noise: Noise,
     fault: Fault,
 }
 
@@ -63,7 +62,8 @@ pub(crate) async fn connect(
     match timeout(within, open(endpoint, max_bytes)).await {
         Ok(Ok(socket)) => {
             let (write, read) = socket.split();
-            Ok(WebSocket { read, write: Arc::new(Mutex::new(write)), max_bytes, noise: 0, events, fault })
+            let noise = Noise::new(events, fault.clone());
+            Ok(WebSocket { read, write: Arc::new(Mutex::new(write)), max_bytes, noise, fault })
         }
         Ok(Err(why)) => Err(ClientError::Lost(why)),
         Err(_) => Err(ClientError::TooLate { what: "the opening of a WebSocket", within }),
@@ -129,22 +129,6 @@ fn refusal(error: &Error) -> String {
     }
 }
 
-impl WebSocket {
-    /// Notes a frame that is not a message; `None` when there were too many.
-    fn noise(&mut self, frame: &[u8]) -> Option<()> {
-        self.noise += frame.len() + 1;
-        let text = foreign(&String::from_utf8_lossy(&frame[..frame.len().min(2000)]));
-        if self.noise > MAX_NOISE_BYTES {
-            self.fault.note(format!(
-                "the server does not speak MCP: more than {MAX_NOISE_BYTES} bytes without a message, the last of them {text}"
-            ));
-            return None;
-        }
-        let _ = self.events.send(Event::Noise(text));
-        Some(())
-    }
-}
-
 impl Transport<RoleClient> for WebSocket {
     type Error = io::Error;
 
@@ -164,7 +148,7 @@ impl Transport<RoleClient> for WebSocket {
             let frame = match self.read.next().await {
                 Some(Ok(Message::Text(text))) => text,
                 Some(Ok(Message::Binary(bytes))) => {
-                    self.noise(&bytes)?;
+                    self.noise.push(&bytes, true)?;
                     continue;
                 }
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => continue,
@@ -184,10 +168,10 @@ impl Transport<RoleClient> for WebSocket {
             };
             match serde_json::from_str(&frame) {
                 Ok(message) => {
-                    self.noise = 0;
+                    self.noise.reset();
                     return Some(message);
                 }
-                Err(_) => self.noise(frame.as_bytes())?,
+                Err(_) => self.noise.push(frame.as_bytes(), true)?,
             }
         }
     }

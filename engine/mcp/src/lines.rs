@@ -8,6 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use hotcell_sandbox::lines::LineBuffer;
 use rmcp::model::{ClientNotification, ErrorData, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -33,9 +34,8 @@ type Unread = Box<(ErrorData, Option<RequestId>)>;
 /// The stdio transport.
 pub struct Lines<R, W> {
     input: BufReader<R>,
-    line: Vec<u8>,
+    line: LineBuffer,
     longest: usize,
-    too_long: bool,
     ended: CancellationToken,
     output: Arc<Output<W>>,
     /// Requests without an answer that were not cancelled.
@@ -57,9 +57,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
             Output { stream: Mutex::new(output), waiting: AtomicUsize::new(0), fewer: Notify::new() };
         Self {
             input: BufReader::new(input),
-            line: Vec::new(),
+            line: LineBuffer::new(longest),
             longest,
-            too_long: false,
             ended,
             output: Arc::new(output),
             open: HashSet::new(),
@@ -74,18 +73,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
             if available.is_empty() {
                 return false;
             }
-            let end = available.iter().position(|b| *b == b'\n');
-            let taken = end.map_or(available.len(), |at| at + 1);
-            let text = &available[..end.unwrap_or(taken)];
-            if self.line.len() + text.len() > self.longest {
-                self.too_long = true;
-                self.line = Vec::new();
-            }
-            if !self.too_long {
-                self.line.extend_from_slice(text);
-            }
-            self.input.consume(taken);
-            if end.is_some() {
+            let (used, is_whole) = self.line.push(available);
+            self.input.consume(used);
+            if is_whole {
                 return true;
             }
         }
@@ -93,8 +83,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
 
     /// Parses the complete line; `None` when it is empty.
     fn message(&mut self) -> Option<Result<RxJsonRpcMessage<RoleServer>, Unread>> {
-        let line = std::mem::take(&mut self.line);
-        if std::mem::take(&mut self.too_long) {
+        let is_cut = self.line.is_cut();
+        let line = self.line.take();
+        if is_cut {
             let why = format!("the line is too long; allowed are {} bytes", self.longest);
             return Some(Err(Box::new((ErrorData::invalid_request(why, None), None))));
         }

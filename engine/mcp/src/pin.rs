@@ -6,12 +6,13 @@
 
 use std::collections::BTreeMap;
 
+use hotcell_sandbox::lines::LineBuffer;
 use hotcell_sandbox::text::is_shown;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// Maximum length of a line in bytes. Longer ones cannot be checked, so that their server is ended.
+/// Maximum length of a line in bytes, with its newline. Longer ones cannot be checked, so that their server is ended.
 pub const MAX_LINE_BYTES: usize = 64 << 20;
 /// Maximum size of a definition in bytes. Larger ones are held, and only their beginning is remembered.
 pub const MAX_TOOL_BYTES: usize = 256 << 10;
@@ -138,22 +139,31 @@ fn canonical(value: &Value, to: &mut String) {
 }
 
 /// Splits a stream into lines. Bytes of an unfinished line wait.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Lines {
-    rest: Vec<u8>,
+    rest: LineBuffer,
+}
+
+impl Default for Lines {
+    fn default() -> Self {
+        Self { rest: LineBuffer::new(MAX_LINE_BYTES - 1) }
+    }
 }
 
 impl Lines {
     /// Adds bytes; returns the lines that ended, each with its newline; `None` when a line is too long to be checked.
-    pub fn add(&mut self, bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+    pub fn add(&mut self, mut bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
         let mut lines = Vec::new();
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            self.rest.extend_from_slice(piece);
-            if self.rest.len() > MAX_LINE_BYTES {
+        while !bytes.is_empty() {
+            let (used, is_whole) = self.rest.push(bytes);
+            bytes = &bytes[used..];
+            if self.rest.is_cut() {
                 return None;
             }
-            if piece.ends_with(b"\n") {
-                lines.push(std::mem::take(&mut self.rest));
+            if is_whole {
+                let mut line = self.rest.take();
+                line.push(b'\n');
+                lines.push(line);
             }
         }
         Some(lines)
@@ -161,7 +171,7 @@ impl Lines {
 
     /// Bytes behind the last newline, at the end of the stream.
     pub fn finish(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.rest)
+        self.rest.take()
     }
 }
 

@@ -32,7 +32,8 @@
 //! | [`doctor`], `advice` | layers that this host can enforce; how to make one available |
 //! | [`home`] | the files that a run left behind |
 //! | [`seccomp`], [`cgroup`] | the two layers that take more than one system call |
-//! | [`layer`], [`units`], [`text`] | names, quantities, text for a terminal |
+//! | [`layer`], [`units`], [`text`] | names, quantities, text for a terminal or a page |
+//! | [`lines`] | lines of programs that are not trusted |
 //! | [`temporary`] | private folders on the host, removed even after their process was killed |
 
 mod access;
@@ -55,6 +56,7 @@ mod launcher;
 pub mod layer;
 mod leftovers;
 mod limits_watch;
+pub mod lines;
 mod names;
 pub mod network;
 mod os_text;

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use hotcell_guard::{
     Artifact, Executed, Language, Limits, Pack, PartState, Report, Verdict, load_pack, scan, unread,
 };
+use hotcell_sandbox::lines::LineBuffer;
 use hotcell_sandbox::outcome::Layers;
 use hotcell_sandbox::{Bytes, Canceller, Chunk, Confinement, Engine, Lack, Outcome, Policy, StdinWriter};
 use serde::{Deserialize, Serialize};
@@ -370,6 +371,8 @@ struct Worker {
     input: StdinWriter,
     output: queue::Receiver<Chunk>,
     /// Bytes received after the last line.
+    line: LineBuffer,
+    /// Bytes that came with the end of the last line.
     rest: Vec<u8>,
     /// Number of artifacts so far.
     jobs: u32,
@@ -396,7 +399,8 @@ impl Worker {
         };
         let stop = running.canceller();
         let ended = tokio::spawn(running.wait());
-        let mut worker = Self { ended, stop, input, output, rest: Vec::new(), jobs: 0 };
+        let line = LineBuffer::new(MAX_ANSWER_BYTES);
+        let mut worker = Self { ended, stop, input, output, line, rest: Vec::new(), jobs: 0 };
         let began = tokio::time::timeout(START_TIMEOUT, async {
             // If the process could not start, its input is closed; its outcome says why.
             let _ = worker.input.write_all(rules).await;
@@ -444,20 +448,17 @@ impl Worker {
     }
 
     async fn line(&mut self) -> Result<Vec<u8>, String> {
-        let mut looked = 0;
         loop {
-            if let Some(end) = self.rest[looked..].iter().position(|b| *b == b'\n').map(|at| at + looked) {
-                let rest = self.rest.split_off(end + 1);
-                let mut line = std::mem::replace(&mut self.rest, rest);
-                line.pop();
-                return Ok(line);
-            }
-            looked = self.rest.len();
-            if looked > MAX_ANSWER_BYTES {
+            let (used, is_whole) = self.line.push(&self.rest);
+            self.rest.drain(..used);
+            if self.line.is_cut() {
                 return Err("the reader's answer is too long".to_owned());
             }
+            if is_whole {
+                return Ok(self.line.take());
+            }
             match self.output.recv().await {
-                Some(Chunk::Stdout(bytes)) => self.rest.extend_from_slice(&bytes),
+                Some(Chunk::Stdout(bytes)) => self.rest = bytes,
                 Some(Chunk::Stderr(_)) => {}
                 None => return Err("the reader ended".to_owned()),
             }

@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use hotcell_sandbox::Chunk;
+use hotcell_sandbox::lines::LineBuffer;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::mpsc::Receiver;
@@ -20,7 +21,9 @@ const OUTPUT_TIMEOUT: Duration = Duration::from_millis(300);
 #[derive(Debug)]
 pub struct Channel {
     socket: OwnedReadHalf,
-    line: Vec<u8>,
+    line: LineBuffer,
+    /// Bytes that came with the end of the last line.
+    rest: Vec<u8>,
     chunks: Receiver<Chunk>,
     /// Whether the program closed its streams.
     is_silent: bool,
@@ -85,28 +88,30 @@ pub enum Next {
 impl Channel {
     /// A channel of these ends.
     pub fn new(socket: OwnedReadHalf, chunks: Receiver<Chunk>) -> Self {
-        Self { socket, line: Vec::new(), chunks, is_silent: false }
+        let line = LineBuffer::new(MAX_LINE_BYTES);
+        Self { socket, line, rest: Vec::new(), chunks, is_silent: false }
     }
 
     /// Waits for the next thing. Nothing is lost when the future is dropped.
     pub async fn next(&mut self) -> Next {
         loop {
-            if let Some(at) = self.line.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.line.drain(..=at).collect();
+            let (used, is_whole) = self.line.push(&self.rest);
+            self.rest.drain(..used);
+            if self.line.is_cut() {
+                return Next::End;
+            }
+            if is_whole {
                 // A line of another form was written by a cell.
-                match serde_json::from_slice(&line) {
+                match serde_json::from_slice(&self.line.take()) {
                     Ok(told) => return Next::Told(told),
                     Err(_) => continue,
                 }
-            }
-            if self.line.len() > MAX_LINE_BYTES {
-                return Next::End;
             }
             let mut piece = [0; 16 << 10];
             tokio::select! {
                 read = self.socket.read(&mut piece) => match read {
                     Ok(0) => return Next::End,
-                    Ok(length) => self.line.extend_from_slice(&piece[..length]),
+                    Ok(length) => self.rest.extend_from_slice(&piece[..length]),
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(_) => return Next::End,
                 },
@@ -137,7 +142,7 @@ impl Channel {
         }
     }
 
-    /// Takes output that came between cells, of threads and processes that earlier ones left: it is no cell's.
+    /// Takes output that came between cells, of threads and processes that earlier ones left: it belongs to none of the cells.
     pub fn drop_late(&mut self) {
         while self.chunks.try_recv().is_ok() {}
     }

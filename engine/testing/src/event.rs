@@ -1,5 +1,6 @@
 //! Events of a framework while it runs, and their conversion from lines of a pipe. The lines are hostile.
 
+use hotcell_sandbox::lines::LineBuffer;
 use serde::Deserialize;
 
 use crate::case::{MAX_NAME_BYTES, Status};
@@ -79,9 +80,9 @@ pub trait EventReader: Send {
 }
 
 /// Reader of hotcell's own events: one JSON object per line.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LineEvents {
-    line: Vec<u8>,
+    line: LineBuffer,
     /// True while the rest of a line that is too long is skipped.
     skipping: bool,
     events: usize,
@@ -91,26 +92,25 @@ pub struct LineEvents {
     at: Option<Event>,
 }
 
+impl Default for LineEvents {
+    fn default() -> Self {
+        Self { line: LineBuffer::new(MAX_LINE_BYTES), skipping: false, events: 0, faults: 0, at: None }
+    }
+}
+
 impl EventReader for LineEvents {
-    fn push(&mut self, bytes: &[u8]) -> Vec<Event> {
+    fn push(&mut self, mut bytes: &[u8]) -> Vec<Event> {
         let mut events = Vec::new();
-        for piece in bytes.split_inclusive(|b| *b == b'\n') {
-            if self.faults >= MAX_INVALID_LINES || self.events >= MAX_EVENTS {
-                break;
-            }
-            let (text, whole) = match piece.split_last() {
-                Some((b'\n', text)) => (text, true),
-                _ => (piece, false),
-            };
-            if !self.skipping && self.line.len() + text.len() > MAX_LINE_BYTES {
+        while !bytes.is_empty() && self.faults < MAX_INVALID_LINES && self.events < MAX_EVENTS {
+            let (used, is_whole) = self.line.push(bytes);
+            bytes = &bytes[used..];
+            if !self.skipping && self.line.is_cut() {
                 self.skipping = true;
                 self.take(None, &mut events);
-            } else if !self.skipping {
-                self.line.extend_from_slice(text);
             }
-            if whole {
+            if is_whole {
                 if !std::mem::take(&mut self.skipping) {
-                    let event = parse(&self.line);
+                    let event = parse(self.line.bytes());
                     self.take(event, &mut events);
                 }
                 self.line.clear();
@@ -121,7 +121,7 @@ impl EventReader for LineEvents {
 
     fn end(&mut self) -> Vec<Event> {
         // A line without an end was cut off.
-        let cut = !std::mem::take(&mut self.line).is_empty();
+        let cut = !self.line.take().is_empty();
         let cut = (cut && self.faults < MAX_INVALID_LINES).then_some(Event::Fault);
         self.at.take().into_iter().chain(cut).collect()
     }
@@ -146,9 +146,6 @@ impl LineEvents {
             Event::Fault
         });
         events.push(event);
-        if self.line.capacity() > 4096 {
-            self.line = Vec::new();
-        }
     }
 }
 

@@ -1,32 +1,25 @@
-//! Splits arriving bytes into lines of limited length. The bytes are hostile.
+//! Splits arriving bytes into lines of text of limited length. The bytes are hostile.
+
+use hotcell_sandbox::lines::LineBuffer;
 
 /// Collects lines. Only the beginning of a line that is too long is kept.
 #[derive(Debug)]
-pub struct Lines {
-    line: Vec<u8>,
-    longest: usize,
-    cut: bool,
-}
+pub struct Lines(LineBuffer);
 
 impl Lines {
     /// Splitter with a limit of `longest` bytes per line.
     #[must_use]
     pub const fn new(longest: usize) -> Self {
-        Self { line: Vec::new(), longest, cut: false }
+        Self(LineBuffer::new(longest))
     }
 
     /// Takes the next bytes; `each` gets every complete line without its end, and true if the line was too
     /// long.
-    pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(&str, bool)) {
-        for piece in bytes.split_inclusive(|b| *b == b'\n') {
-            let (text, whole) = match piece.split_last() {
-                Some((b'\n', text)) => (text, true),
-                _ => (piece, false),
-            };
-            let room = self.longest.saturating_sub(self.line.len()).min(text.len());
-            self.line.extend_from_slice(&text[..room]);
-            self.cut |= room < text.len();
-            if whole {
+    pub fn push(&mut self, mut bytes: &[u8], mut each: impl FnMut(&str, bool)) {
+        while !bytes.is_empty() {
+            let (used, is_whole) = self.0.push(bytes);
+            bytes = &bytes[used..];
+            if is_whole {
                 self.give(&mut each);
             }
         }
@@ -34,18 +27,14 @@ impl Lines {
 
     /// Handles the end of the input: text without a line end is a line, too.
     pub fn end(&mut self, mut each: impl FnMut(&str, bool)) {
-        if !self.line.is_empty() {
+        if !self.0.bytes().is_empty() {
             self.give(&mut each);
         }
     }
 
     fn give(&mut self, each: &mut impl FnMut(&str, bool)) {
-        let line = std::mem::take(&mut self.line);
-        each(&String::from_utf8_lossy(&line), std::mem::take(&mut self.cut));
-        if line.capacity() <= 4096 {
-            self.line = line;
-            self.line.clear();
-        }
+        each(&String::from_utf8_lossy(self.0.bytes()), self.0.is_cut());
+        self.0.clear();
     }
 }
 
