@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use hotcell_launcher::wire::setup;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::advice::advise;
 use crate::cgroup::Cgroups;
 use crate::host::Host;
 use crate::outcome::Outcome;
+use crate::plan::Ahead;
 use crate::policy::{Policy, Shape};
 use crate::prime::Prime;
 use crate::refusal::Refusal;
@@ -207,20 +207,13 @@ impl Engine {
         asked: Instant,
     ) -> Result<Sandbox, Refusal> {
         let inner = &self.0;
-        let mut plan = plan::shape(shape, &inner.host).map_err(advise)?;
-        if let Some(prime) = prime {
-            if !prime.fits(&plan) {
-                return Err(Refusal::new(
-                    "nothing can be started ahead of its job in a sandbox of this shape",
-                ));
-            }
-            plan.setup.flags |= setup::PRIME;
-            plan.mount_early(&prime.toolchains);
-            plan.setup.prime = prime.start();
-        }
-        if direct && prime.is_none() && !plan.late {
-            plan.setup.flags |= setup::DIRECT;
-        }
+        let start = prime.map(Prime::start);
+        let ahead = match (prime, &start) {
+            (Some(prime), Some(start)) => Ahead::Interpreter { sources: &prime.toolchains, start },
+            _ if direct => Ahead::NoMounts,
+            _ => Ahead::Unknown,
+        };
+        let mut plan = plan::shape(shape, &inner.host, ahead).map_err(advise)?;
         let slot = inner.take_slot()?;
         plan.with_ids(inner.host.mapping.outside(slot.number.unwrap_or(0)));
         let group = inner.take_group(&plan)?;

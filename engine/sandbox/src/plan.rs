@@ -26,10 +26,28 @@ use crate::root::{Names, Place, TERMINAL, cstring};
 use crate::seccomp::{self, Arch};
 use crate::units::Bytes;
 
-/// Everything about a sandbox that does not depend on its job.
+/// Knowledge of the job when its sandbox is made.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Ahead<'a> {
+    /// Any job of the shape may come.
+    #[default]
+    Unknown,
+    /// The job mounts nothing, so that the runner can take it without process 1.
+    NoMounts,
+    /// An interpreter is started, and waits for the job.
+    Interpreter {
+        /// Toolchains of the host that the interpreter needs: mounted before the program is confined.
+        sources: &'a [Source],
+        /// Programs, arguments and environment.
+        start: &'a [Vec<CString>; 3],
+    },
+}
+
+/// Everything about a sandbox that does not depend on its job. Decided once by [`shape()`]; only the numbers of what is taken for one
+/// sandbox are filled in later: its ids, its template, its scratch on the host.
 #[derive(Clone, Debug)]
 pub struct ShapePlan {
-    /// The request to the launcher; ids and template are filled in when it is sent.
+    /// The request to the launcher.
     pub setup: Setup,
     /// The layers that will be in force.
     pub layers: Layers,
@@ -74,19 +92,6 @@ impl ShapePlan {
         }
     }
 
-    /// Mounts these sources before the program is confined, so that confinement need not wait for the job.
-    pub(crate) fn mount_early(&mut self, sources: &[Source]) {
-        if self.landlock_abi > 0 {
-            let rule = |s: &Source| access::rule(self.landlock_abi, &s.inside, Grant::Execute, s.folder);
-            self.setup.landlock.rules.extend(sources.iter().map(rule));
-        }
-        let target = |s: &Source| (cstring(&s.inside), s.folder);
-        self.setup.prime_mounts = sources.iter().map(target).collect();
-        self.late = false;
-        self.setup.flags &= !setup::HARDEN_LATE;
-        self.early = sources.to_vec();
-    }
-
     /// Mounts made before the job arrives.
     pub(crate) fn early(&self) -> &[Source] {
         &self.early
@@ -109,8 +114,8 @@ impl ShapePlan {
 /// Plans a shape.
 ///
 /// # Errors
-/// [`Refusal`] when a required layer is not available or a number is out of range.
-pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
+/// [`Refusal`] when a required layer is not available, a number is out of range, or no interpreter can wait in a sandbox of the shape.
+pub fn shape(shape: &Shape, host: &Host, ahead: Ahead<'_>) -> Result<ShapePlan, Refusal> {
     check_limits(&shape.ceilings, host)?;
     let layers = layers(shape, host);
     for layer in &shape.require {
@@ -202,9 +207,26 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
     if flags & setup::PROC != 0 || !(rooted || on(Layer::PidNs)) {
         flags |= setup::READBACK;
     }
-    let late = !places.is_empty();
+    let has_places = !places.is_empty();
+    let (early, prime) = match ahead {
+        Ahead::Interpreter { sources, start } => {
+            let is_set_up = rooted && flags & setup::PROC != 0 && on(Layer::PidNs);
+            if !is_set_up || (has_places && sources.is_empty()) {
+                return Err(Refusal::new(
+                    "nothing can be started ahead of its job in a sandbox of this shape",
+                ));
+            }
+            flags |= setup::PRIME;
+            (sources, start.clone())
+        }
+        Ahead::Unknown | Ahead::NoMounts => (&[][..], Default::default()),
+    };
+    // An interpreter that waits is confined before its job is known.
+    let late = has_places && flags & setup::PRIME == 0;
     if late {
         flags |= setup::HARDEN_LATE;
+    } else if matches!(ahead, Ahead::NoMounts) {
+        flags |= setup::DIRECT;
     }
     let notify = layers.notifications == LayerState::On;
     if notify {
@@ -227,6 +249,16 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
         accounted: group,
         truncates: plain && abi < access::TRUNCATION,
     };
+    let mut landlock = match (abi, rooted, &shape.image) {
+        (0, ..) => encode::Ruleset::default(),
+        (_, true, Some(image)) => access::image_ruleset(abi, image, shape.network),
+        (_, true, None) => access::ruleset(abi, &host.root, shape.network),
+        (_, false, _) => access::host_ruleset(abi, &host.root, network, shape.proc),
+    };
+    if abi > 0 {
+        let rule = |s: &Source| access::rule(abi, &s.inside, Grant::Execute, s.folder);
+        landlock.rules.extend(early.iter().map(rule));
+    }
     let setup = Setup {
         flags,
         namespaces,
@@ -239,12 +271,7 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
         } else {
             Vec::new()
         },
-        landlock: match (abi, rooted, &shape.image) {
-            (0, ..) => encode::Ruleset::default(),
-            (_, true, Some(image)) => access::image_ruleset(abi, image, shape.network),
-            (_, true, None) => access::ruleset(abi, &host.root, shape.network),
-            (_, false, _) => access::host_ruleset(abi, &host.root, network, shape.proc),
-        },
+        landlock,
         filter: if on(Layer::Seccomp) {
             seccomp::program(Arch::HOST, filter_options).as_bytes()
         } else {
@@ -253,6 +280,8 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
         // Process 1's own filter is part of the same layer.
         init_filter: if on(Layer::Seccomp) { seccomp::init(Arch::HOST).as_bytes() } else { Vec::new() },
         relays: relays.iter().map(|relay| (relay.address.octets(), relay.port)).collect(),
+        prime_mounts: early.iter().map(|s| (cstring(&s.inside), s.folder)).collect(),
+        prime,
         ..Setup::default()
     };
     let mounts = if rooted { system_mounts(flags, host, shape.image.is_some()) } else { Vec::new() };
@@ -269,7 +298,7 @@ pub fn shape(shape: &Shape, host: &Host) -> Result<ShapePlan, Refusal> {
         links,
         image: shape.image.clone(),
         ceilings: shape.ceilings.clone(),
-        early: Vec::new(),
+        early: early.to_vec(),
         host_writes: shape.host_writes,
         knocked_out: !shape.knocked_out.0.is_empty(),
         landlock_abi: abi,
@@ -483,6 +512,7 @@ fn check_limits(limits: &Limits, host: &Host) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::MountPlace;
 
     pub(super) fn full_host() -> Host {
         Host {
@@ -500,7 +530,7 @@ mod tests {
 
     #[test]
     fn full_host_puts_all_layers_on() {
-        let plan = shape(&Shape::default(), &full_host()).unwrap();
+        let plan = shape(&Shape::default(), &full_host(), Ahead::Unknown).unwrap();
         for layer in Layer::ALL {
             assert!(plan.layers.is_on(layer), "{layer}");
         }
@@ -519,10 +549,10 @@ mod tests {
         for (layer, lose) in lacks {
             let mut host = full_host();
             lose(&mut host);
-            let plan = shape(&Shape::default(), &host).unwrap();
+            let plan = shape(&Shape::default(), &host, Ahead::Unknown).unwrap();
             assert!(matches!(plan.layers.states[&layer], LayerState::Unavailable(_)), "{layer}");
             let strict = Shape { require: Layer::ALL.into(), ..Shape::default() };
-            let refusal = shape(&strict, &host).unwrap_err();
+            let refusal = shape(&strict, &host, Ahead::Unknown).unwrap_err();
             assert_eq!(refusal.layer, Some(layer));
             assert!(refusal.message.contains(layer.name()), "{refusal}");
         }
@@ -533,7 +563,7 @@ mod tests {
         for (network, loopback, proxy) in
             [(Network::Loopback, true, false), (Network::Proxy, true, true), (Network::Off, false, false)]
         {
-            let plan = shape(&Shape { network, ..Shape::default() }, &full_host()).unwrap();
+            let plan = shape(&Shape { network, ..Shape::default() }, &full_host(), Ahead::Unknown).unwrap();
             let has = |flag| plan.setup.flags & flag != 0;
             assert_eq!((has(setup::LOOPBACK), has(setup::PROXY), plan.proxied()), (loopback, proxy, proxy));
             assert_eq!((has(setup::NAMES), plan.names.is_some()), (loopback && !proxy, loopback));
@@ -544,8 +574,58 @@ mod tests {
             Shape { knocked_out: crate::policy::danger::KnockedOut([Layer::NetNs].into()), ..proxied },
         ];
         for without in without {
-            let refusal = shape(&without, &full_host()).unwrap_err();
+            let refusal = shape(&without, &full_host(), Ahead::Unknown).unwrap_err();
             assert_eq!((refusal.cause, refusal.layer), (Cause::Refused, Some(Layer::NetNs)));
+        }
+    }
+
+    #[test]
+    fn plan_depends_on_knowledge_of_job() {
+        let toolchain = Source {
+            host: "/opt/python".into(),
+            inside: "/opt/python".into(),
+            kind: SourceKind::Toolchain,
+            folder: true,
+            identity: None,
+        };
+        let start = [vec![c"/usr/bin/python3".into()], Vec::new(), Vec::new()];
+        let place = MountPlace { inside: "/srv".into(), folder: true };
+        let with_place = Shape { places: vec![place], ..Shape::default() };
+        let waits = |sources| Ahead::Interpreter { sources, start: &start };
+        const ALL: u32 = setup::PRIME | setup::DIRECT | setup::HARDEN_LATE;
+        for (case, shape, ahead, want) in [
+            ("unknown", Shape::default(), Ahead::Unknown, Some(0)),
+            ("places", with_place.clone(), Ahead::Unknown, Some(setup::HARDEN_LATE)),
+            ("no mounts", Shape::default(), Ahead::NoMounts, Some(setup::DIRECT)),
+            ("no mounts, places", with_place.clone(), Ahead::NoMounts, Some(setup::HARDEN_LATE)),
+            ("interpreter", Shape::default(), waits(&[]), Some(setup::PRIME)),
+            (
+                "interpreter, places",
+                with_place.clone(),
+                waits(std::slice::from_ref(&toolchain)),
+                Some(setup::PRIME),
+            ),
+            ("interpreter, other places", with_place, waits(&[]), None),
+            (
+                "no namespaces",
+                Shape { confinement: Confinement::LandlockOnly, ..Shape::default() },
+                waits(&[]),
+                None,
+            ),
+        ] {
+            let plan = super::shape(&shape, &full_host(), ahead);
+            assert_eq!(plan.as_ref().ok().map(|plan| plan.setup.flags & ALL), want, "{case}");
+            let Ok(plan) = plan else { continue };
+            assert_eq!(plan.late, plan.setup.flags & setup::HARDEN_LATE != 0, "{case}");
+            let (sources, started) = match ahead {
+                Ahead::Interpreter { sources, start } => (sources, start.clone()),
+                _ => (&[][..], Default::default()),
+            };
+            assert_eq!((plan.early(), plan.setup.prime_mounts.len()), (sources, sources.len()), "{case}");
+            assert_eq!(plan.setup.prime, started, "{case}");
+            let bare = super::shape(&shape, &full_host(), Ahead::Unknown).unwrap();
+            let rules = bare.setup.landlock.rules.len() + sources.len();
+            assert_eq!(plan.setup.landlock.rules.len(), rules, "{case}");
         }
     }
 

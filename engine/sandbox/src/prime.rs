@@ -9,10 +9,9 @@ use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use hotcell_launcher::wire::{LIBRARY_FD, MAX_PRIME_MOUNTS, setup};
+use hotcell_launcher::wire::{LIBRARY_FD, MAX_PRIME_MOUNTS};
 
-use crate::layer::Layer;
-use crate::plan::{ShapePlan, Source, SourceKind, defaults, in_scratch};
+use crate::plan::{Source, SourceKind, defaults, in_scratch};
 use crate::policy::{Confinement, HOME, Job, MountPlace, Network, Policy, Shape, Stdin};
 use crate::root::cstring;
 use crate::sources;
@@ -154,14 +153,6 @@ fn runtime(name: &str) -> Option<Runtime> {
 }
 
 impl Prime {
-    /// Whether a sandbox of this plan can host the interpreter.
-    pub(crate) fn fits(&self, plan: &ShapePlan) -> bool {
-        plan.rooted
-            && (!plan.late || !self.toolchains.is_empty())
-            && plan.setup.flags & setup::PROC != 0
-            && plan.layers.is_on(Layer::PidNs)
-    }
-
     /// Programs, arguments and environment of the interpreter.
     pub(crate) fn start(&self) -> [Vec<CString>; 3] {
         let kind = match self.runtime {

@@ -19,7 +19,7 @@ use crate::ids::Mapping;
 use crate::launcher::{self, Trouble};
 use crate::layer::Layer;
 use crate::plan::{self, ShapePlan, Source};
-use crate::policy::{HOME, Job, Link, Stdin};
+use crate::policy::{HOME, Job, Stdin};
 use crate::refusal::Refusal;
 use crate::running::{Given, Here, Running};
 use crate::shared::{
@@ -27,7 +27,7 @@ use crate::shared::{
 };
 use crate::supervise::{Ends, Stop, Task};
 use crate::terminal::Terminal;
-use crate::{BoxFuture, alias, failure, host, host_scratch, root, socket, sources, streams};
+use crate::{BoxFuture, alias, failure, host, host_scratch, socket, sources, streams};
 
 /// A sandbox that is ready for one job. Dropping it unused ends it.
 #[derive(Debug)]
@@ -123,14 +123,14 @@ impl Sandbox {
         // its own.
         let shared_id = !self.plan.layers.is_on(Layer::UserNs) && host.mapping != Mapping::Privileged;
         let beside = shared_id.then(host::tasks_of_this_user);
-        let mut plan = plan::job(job, &sources, home, &self.plan, host, beside)?;
-        if self.plan.rooted {
-            let aliases = alias::links(job, self.plan.image.as_ref(), &sources);
-            for (name, why) in &aliases.left {
-                tracing::info!(target: "hotcell_contents", "{} leads nowhere inside: {why}", name.display());
-            }
-            let link = |(at, says): &Link| (root::cstring(at), root::cstring(says));
-            plan.job.links = aliases.scratch.iter().map(link).collect();
+        let aliases = if self.plan.rooted {
+            alias::links(job, self.plan.image.as_ref(), &sources)
+        } else {
+            alias::Links::default()
+        };
+        let plan = plan::job(job, &sources, &aliases.scratch, home, &self.plan, host, beside)?;
+        for (name, why) in &aliases.left {
+            tracing::info!(target: "hotcell_contents", "{} leads nowhere inside: {why}", name.display());
         }
         if let Some(group) = self.group.as_mut().filter(|_| job.limits != self.plan.ceilings) {
             group.limit(&group_limits(&job.limits)).map_err(|e| Refusal {

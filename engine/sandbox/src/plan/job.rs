@@ -16,10 +16,10 @@ use crate::layer::Layer;
 use crate::network;
 use crate::outcome::Mount;
 use crate::policy::{
-    FileId, HOME, Job, Limits, OPEN_FILES, OPEN_FILES_OF_A_USER, PROJECT_NAME, Stdin, WindowSize,
+    FileId, HOME, Job, Limits, Link, OPEN_FILES, OPEN_FILES_OF_A_USER, PROJECT_NAME, Stdin, WindowSize,
 };
 use crate::refusal::Refusal;
-use crate::root::{self, Place};
+use crate::root::{self, Place, cstring};
 use crate::units::Bytes;
 
 /// A host file or folder that is to be mounted, as the engine found it.
@@ -137,7 +137,7 @@ fn environment(job: &Job, home: &Path, proxied: bool) -> Vec<(OsString, OsString
 const MAX_ARGUMENT_LEN: usize = 128 * 1024 - 1;
 const MAX_ARGUMENTS_BYTES: usize = 2 * 1024 * 1024 - 64 * 1024;
 
-/// Plans a job for a sandbox of this plan. `home` is its home folder inside. `beside` counts the tasks that
+/// Plans a job for a sandbox of this plan. `links` are made in scratch. `home` is its home folder inside. `beside` counts the tasks that
 /// the kernel counts together with the program's, where it has no user namespace of its own.
 ///
 /// # Errors
@@ -145,6 +145,7 @@ const MAX_ARGUMENTS_BYTES: usize = 2 * 1024 * 1024 - 64 * 1024;
 pub fn job(
     job: &Job,
     sources: &[Source],
+    links: &[Link],
     home: &Path,
     plan: &ShapePlan,
     host: &Host,
@@ -267,7 +268,7 @@ pub fn job(
             scratch_files: scratch_files(&job.limits),
             memory: job.limits.memory.0,
             mounts,
-            links: Vec::new(),
+            links: links.iter().map(|(at, says)| (cstring(at), cstring(says))).collect(),
             rules,
             rlimits: if plan.layers.is_on(Layer::Rlimits) {
                 rlimits(&job.limits, plan.group, beside, open_files(job.limits.open_files, host)?)
@@ -430,8 +431,8 @@ fn rlimits(limits: &Limits, group: bool, beside: Option<u64>, open_files: u64) -
 
 #[cfg(test)]
 mod tests {
-    use super::super::shape;
     use super::super::tests::full_host;
+    use super::super::{Ahead, shape};
     use super::*;
     use crate::policy::Shape;
 
@@ -478,7 +479,7 @@ mod tests {
 
     #[test]
     fn jobs_that_no_kernel_takes_are_refused() {
-        let plan = shape(&Shape::default(), &full_host()).unwrap();
+        let plan = shape(&Shape::default(), &full_host(), Ahead::Unknown).unwrap();
         let with = |argv: Vec<OsString>| Job { argv, ..Job::default() };
         for (argv, word) in [
             (vec![], "no program"),
@@ -487,7 +488,7 @@ mod tests {
             (vec!["a".into(), "x".repeat(200_000).into()], "bytes long"),
             (vec![OsString::from("x".repeat(100_000)); 30], "at most"),
         ] {
-            let refusal = job(&with(argv), &[], Path::new(HOME), &plan, &full_host(), None).unwrap_err();
+            let refusal = job(&with(argv), &[], &[], Path::new(HOME), &plan, &full_host(), None).unwrap_err();
             assert!(refusal.message.contains(word), "{word}: {refusal}");
         }
     }
@@ -515,11 +516,11 @@ mod tests {
 
     #[test]
     fn job_exceeding_shape_is_refused() {
-        let plan = shape(&Shape::default(), &full_host()).unwrap();
+        let plan = shape(&Shape::default(), &full_host(), Ahead::Unknown).unwrap();
         let mut big = Job { argv: vec!["x".into()], ..Job::default() };
         big.limits.memory = Bytes::gib(1);
         assert!(
-            job(&big, &[], Path::new(HOME), &plan, &full_host(), None)
+            job(&big, &[], &[], Path::new(HOME), &plan, &full_host(), None)
                 .unwrap_err()
                 .message
                 .contains("ceiling")
