@@ -1,26 +1,32 @@
 //! The client: connections with their events, lists, calls.
 
+mod call;
+mod options;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientRequest, ListToolsRequest, PaginatedRequestParams,
-    PingRequest, ProtocolVersion, ServerResult,
+    PingRequest, ServerResult,
 };
 use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, Peer, PeerRequestOptions, RequestHandle, RoleClient,
-    RunningService, ServiceError, serve_client_with_lifecycle_and_ct,
+    ClientInitializeError, Peer, PeerRequestOptions, RequestHandle, RoleClient, RunningService, ServiceError,
+    serve_client_with_lifecycle_and_ct,
 };
 use serde_json::Value;
 use tokio::sync::{broadcast, watch};
 use tokio::time::{sleep, timeout, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+pub use call::Call;
+pub use options::{Options, Revision};
+
 use crate::answer::{self, Answer, Tool};
-use crate::backoff::{Backoff, behind};
+use crate::backoff::behind;
 use crate::error::{CallError, ClientError, foreign};
-use crate::event::{Event, Progress, State};
+use crate::event::{Event, State};
 use crate::http_client::{self, HttpError};
 use crate::lines::Lines;
 use crate::notes::{Fault, Kind, Notes};
@@ -36,106 +42,6 @@ const MAX_PAGES: usize = 100;
 const FAREWELL: Duration = Duration::from_secs(1);
 /// Number of connections on which a list is asked for, until its loss is an error.
 const LIST_ATTEMPTS: u32 = 3;
-
-/// Bounds, and what happens when a connection is lost.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Time until a new server has answered `initialize`. Default: 60 s, since a package may be installed first.
-    pub connect_within: Duration,
-    /// Time for a list or a ping. Default: 30 s.
-    pub list_within: Duration,
-    /// Maximum size of a message in bytes. Default: 16 MiB. Over HTTP, an answer that is not an event stream is bound to 16 MiB in any case.
-    pub max_message_bytes: usize,
-    /// Maximum number of tools. Default: 2,000.
-    pub max_tools: usize,
-    /// Delays between attempts.
-    pub backoff: Backoff,
-    /// Attempts in a row after a lost connection until the client gives up. Default: `None`, never. `Some(0)`: no attempt.
-    pub attempts: Option<u32>,
-    /// Revision of the protocol.
-    pub revision: Revision,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            connect_within: Duration::from_secs(60),
-            list_within: Duration::from_secs(30),
-            max_message_bytes: 16 << 20,
-            max_tools: 2_000,
-            backoff: Backoff::default(),
-            attempts: None,
-            revision: Revision::default(),
-        }
-    }
-}
-
-/// Revision of the protocol that a client speaks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Revision {
-    /// 2025-11-25 and older, beginning with `initialize`: nearly every server of today.
-    #[default]
-    Initialize,
-    /// 2026-07-28, beginning with `server/discover`; with `initialize` for a server that does not know it.
-    Discover,
-}
-
-impl Revision {
-    fn lifecycle(self) -> ClientLifecycleMode {
-        match self {
-            Self::Initialize => ClientLifecycleMode::Initialize,
-            Self::Discover => ClientLifecycleMode::Auto {
-                preferred_versions: vec![ProtocolVersion::V_2026_07_28],
-                legacy_version: Some(ProtocolVersion::V_2025_11_25),
-            },
-        }
-    }
-}
-
-/// A call of a tool.
-pub struct Call {
-    tool: String,
-    arguments: Value,
-    within: Duration,
-    progress: Option<Box<dyn FnMut(Progress) + Send>>,
-    cancel: CancellationToken,
-}
-
-impl std::fmt::Debug for Call {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Call").field("tool", &self.tool).field("within", &self.within).finish_non_exhaustive()
-    }
-}
-
-impl Call {
-    /// A call with arguments, which are a JSON object. The answer may take 300 s.
-    #[must_use]
-    pub fn new(tool: &str, arguments: Value) -> Self {
-        let cancel = CancellationToken::new();
-        Self { tool: tool.to_owned(), arguments, within: Duration::from_secs(300), progress: None, cancel }
-    }
-
-    /// Sets the time for the answer, connecting included.
-    #[must_use]
-    pub fn within(mut self, within: Duration) -> Self {
-        self.within = within;
-        self
-    }
-
-    /// Calls a function for each progress notification. The ones that come faster than the function returns are dropped.
-    #[must_use]
-    pub fn progress(mut self, each: impl FnMut(Progress) + Send + 'static) -> Self {
-        self.progress = Some(Box::new(each));
-        self
-    }
-
-    /// Cancels the call once this token is cancelled.
-    #[must_use]
-    pub fn cancel(mut self, cancel: CancellationToken) -> Self {
-        self.cancel = cancel;
-        self
-    }
-}
 
 /// A client of one server.
 #[derive(Debug)]

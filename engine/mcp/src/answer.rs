@@ -1,47 +1,37 @@
 //! Formats the result of a run for a model: the outcome's fields within a budget, and a short text with the
 //! same content.
 
+mod changes;
+mod hint;
 pub(crate) mod outputs;
 pub(crate) mod packages;
 mod test_report;
 
-use hotcell_report::{Commit, RunReport};
-use hotcell_sandbox::outcome::{Cause, LayerState, Limit};
+use hotcell_report::RunReport;
+use hotcell_sandbox::outcome::{Cause, LayerState};
 use hotcell_sandbox::units::format_duration;
-use hotcell_server::{Answer, Live, Phase, Requested, Run, Stream};
+use hotcell_server::{Answer, Live, Phase, Run, Stream};
 use hotcell_state::report::printable;
 use rmcp::model::{CallToolResult, ContentBlock, Resource};
 use serde_json::{Map, Value, json};
 
+use changes::with_changes;
+pub(crate) use changes::words_of_changes;
+pub(crate) use hint::{hint, speaks_of_hosts};
+
 use crate::parameters::in_arguments;
 use crate::reply::without_nulls;
-use crate::text::{Shown, barred, beginning, bounded};
+use crate::text::{Shown, bounded};
 use crate::uri::uri_of_stream;
 
 /// Maximum number of denials shown.
 const MAX_DENIALS: usize = 20;
-/// Budget for changed paths, in characters.
-const MAX_CHANGES_CHARS: usize = 2_000;
-/// Budget for a diff, in characters.
-const MAX_DIFF_CHARS: usize = 5_000;
-/// Maximum number of conflicts shown.
-const MAX_CONFLICTS: usize = 20;
 /// Budget for both streams together, in characters. Some clients write an answer of more than about 20 kB to
 /// a file instead of showing it, and most send both text and structure, so each has to stay below half of
 /// that.
 const MAX_OUTPUT_CHARS: usize = 7_000;
 /// Size of the end of standard error in which a missing package is looked for, in bytes.
 const MAX_ERRORS_BYTES: usize = 4 << 10;
-/// Folders and files of tools' caches, whose changes are not reported.
-const CACHES: [&str; 7] = [
-    "__pycache__",
-    ".pytest_cache",
-    ".mypy_cache",
-    ".ruff_cache",
-    ".hypothesis",
-    ".nyc_output",
-    ".vitest-cache",
-];
 
 /// Level of detail of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,130 +192,6 @@ pub(crate) fn of_outcome(outcome: &RunReport, detail: Detail) -> Map<String, Val
     fields
 }
 
-/// Whether a changed path belongs to a tool's cache.
-fn is_cache(path: &str) -> bool {
-    path.split('/').any(|part| CACHES.contains(&part)) || path.ends_with(".pyc")
-}
-
-/// A unified diff without the sections of caches.
-fn without_caches(diff: &str) -> String {
-    let mut left_out = false;
-    let lines = diff.split_inclusive('\n').filter(|line| {
-        // Lines of a file's content begin with a mark.
-        if let Some((_, path)) = line.strip_prefix("diff --git ").and_then(|names| names.rsplit_once(" b/")) {
-            left_out = is_cache(path.trim_end().trim_end_matches('"'));
-        }
-        !left_out
-    });
-    lines.collect()
-}
-
-/// Cuts the changes in an answer: a budget of characters for the paths, and one for the diff.
-fn with_changes(outcome: &RunReport, fields: &mut Map<String, Value>) {
-    for name in ["changes", "diff", "kept", "outputs"] {
-        fields.shift_remove(name);
-    }
-    let rows: Vec<_> = outcome.changes.iter().flatten().filter(|row| !is_cache(&row.path)).collect();
-    if !rows.is_empty() {
-        let mut room = MAX_CHANGES_CHARS;
-        let row = |row: &&hotcell_report::Change| {
-            let mut row = json!(row);
-            if row["marks"].as_array().is_some_and(Vec::is_empty)
-                && let Value::Object(fields) = &mut row
-            {
-                fields.shift_remove("marks");
-            }
-            row
-        };
-        let fits = |row: &Value| {
-            let cost = row.to_string().chars().count();
-            room.checked_sub(cost).map(|rest| room = rest).is_some()
-        };
-        let shown: Vec<_> = rows.iter().map(row).take_while(fits).collect();
-        if shown.len() < rows.len() {
-            fields.insert("changes_omitted".into(), json!(rows.len() - shown.len()));
-        }
-        fields.insert("changes".into(), json!(shown));
-    }
-    if let Some(diff) = outcome.diff.as_deref().map(without_caches).filter(|diff| !diff.is_empty()) {
-        let shown = &diff[..beginning(&diff, MAX_DIFF_CHARS)];
-        if shown.len() < diff.len() {
-            fields.insert("diff_omitted".into(), json!(diff.len() - shown.len()));
-        }
-        fields.insert("diff".into(), json!(shown));
-    }
-    if let Some(kept) = &outcome.kept {
-        let mut kept = kept.clone();
-        let omitted = [("conflicts_omitted", kept.conflicts.len()), ("left_omitted", kept.left.len())];
-        kept.conflicts.truncate(MAX_CONFLICTS);
-        kept.left.truncate(MAX_CONFLICTS);
-        let mut kept = json!(kept);
-        for (name, all) in omitted.into_iter().filter(|(_, all)| *all > MAX_CONFLICTS) {
-            kept[name] = json!(all - MAX_CONFLICTS);
-        }
-        if let Value::Object(fields) = &mut kept {
-            fields.retain(|_, value| !value.as_array().is_some_and(Vec::is_empty));
-        }
-        fields.insert("kept".into(), kept);
-    }
-}
-
-/// Line that counts the rows beyond those that are shown.
-fn more_than(shown: usize, all: usize) -> String {
-    if all > shown { format!("({} more)\n", all - shown) } else { String::new() }
-}
-
-/// Text about the changes: whether they were kept, their paths, and the diff.
-pub(crate) fn words_of_changes(outcome: &RunReport, request: &Requested) -> String {
-    let rows: Vec<_> = outcome.changes.iter().flatten().filter(|row| !is_cache(&row.path)).collect();
-    let mut words = match &outcome.kept {
-        Some(Commit { error: Some(error), conflicts, .. }) => {
-            let more = more_than(MAX_CONFLICTS, conflicts.len());
-            let conflicts = conflicts.iter().take(MAX_CONFLICTS);
-            let conflicts: String =
-                conflicts.map(|path| format!("changed by others: {}\n", printable(path))).collect();
-            format!("its changes were not kept: {}\n{conflicts}{more}", printable(error))
-        }
-        Some(kept) => {
-            let more = more_than(MAX_CONFLICTS, kept.left.len());
-            let left = kept.left.iter().take(MAX_CONFLICTS);
-            let left = left.map(|left| format!("left out: {}: {}\n", printable(&left.path), left.why));
-            let all = outcome.changes.iter().flatten().count();
-            let caches = match all - rows.len() {
-                0 => String::new(),
-                caches => format!(", {caches} of them in caches, which are not listed"),
-            };
-            let left: String = left.collect();
-            format!("{} changed paths stay in the workspace{caches}\n{left}{more}", kept.done)
-        }
-        None if rows.is_empty() => String::new(),
-        None if request.scratch => {
-            "its folder is gone, and with it these files; run_command in a workspace with keep: true leaves them\n"
-                .to_owned()
-        }
-        None => format!("{} changed paths, which are gone now; keep: true leaves them\n", rows.len()),
-    };
-    let mut room = MAX_CHANGES_CHARS / 2;
-    for (at, row) in rows.iter().enumerate() {
-        let kind = serde_json::to_value(row.kind).ok().and_then(|k| k.as_str().map(str::to_owned));
-        let line = format!("{} {}\n", kind.unwrap_or_default(), printable(&row.path));
-        let Some(rest) = room.checked_sub(line.chars().count()) else {
-            words.push_str(&format!("({} more)\n", rows.len() - at));
-            break;
-        };
-        room = rest;
-        words.push_str(&line);
-    }
-    if let Some(diff) = outcome.diff.as_deref().map(without_caches).filter(|diff| !diff.is_empty()) {
-        let shown = &diff[..beginning(&diff, MAX_DIFF_CHARS)];
-        words.push_str(&barred(shown));
-        if shown.len() < diff.len() {
-            words.push_str(&format!("({} bytes of the diff are left out)\n", diff.len() - shown.len()));
-        }
-    }
-    words
-}
-
 /// Link to a stream that is not shown whole.
 pub(crate) fn link(uri: String, stream: Stream, bytes: u64) -> ContentBlock {
     ContentBlock::resource_link(
@@ -415,262 +281,10 @@ pub(crate) fn summary(outcome: &RunReport) -> String {
     words
 }
 
-/// The next step, where the cause alone does not show it. Output of the program is never part of it.
-pub(crate) fn hint(outcome: &RunReport, request: &Requested) -> Option<String> {
-    let reached =
-        |limit: Limit| outcome.limits_hit.iter().rev().find(|hit| hit.limit == limit).map(|hit| hit.value);
-    // Suggests more only where the operator allows more than was reached.
-    let more = |limit: Limit, field: &str, most: Option<u64>| match (reached(limit), most) {
-        (Some(value), Some(most)) if value < most => format!(", or ask for more with limits.{field}"),
-        _ => "; more is not allowed here".to_owned(),
-    };
-    let most = request.most.as_ref();
-    let micros = |time: std::time::Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-    Some(match outcome.cause {
-        Cause::WallLimit => {
-            let most = most.map(|m| micros(m.wall));
-            format!(
-                "it did not end in time: look for an endless loop or a wait for input, or do less{}",
-                more(Limit::Wall, "timeout_seconds", most)
-            )
-        }
-        Cause::CpuLimit => {
-            let most = most.map(|m| m.cpu_time.map_or(u64::MAX, micros));
-            format!(
-                "it computed for too long: look for an endless loop, or do less{}",
-                more(Limit::CpuTime, "cpu_seconds", most)
-            )
-        }
-        Cause::MemoryLimit => {
-            format!(
-                "it needed too much memory: process the data in pieces{}",
-                more(Limit::Memory, "memory_mib", most.map(|m| m.memory.0))
-            )
-        }
-        Cause::ProcessLimit => {
-            format!(
-                "it kept starting processes or threads beyond the limit: start fewer{}",
-                more(Limit::Processes, "processes", most.map(|m| u64::from(m.processes)))
-            )
-        }
-        Cause::DiskLimit | Cause::FileLimit => {
-            format!(
-                "it kept writing to a full disk: write less{}",
-                more(Limit::Disk, "disk_mib", most.map(|m| m.disk.0))
-            )
-        }
-        Cause::OutputLimit => {
-            "it printed too much: print less, or write to a file and print parts of it".to_owned()
-        }
-        Cause::Cancelled => "it was cancelled; call again to run it anew".to_owned(),
-        Cause::Signaled => "a signal ended it: a crash of the program, or it killed itself".to_owned(),
-        Cause::Exited if outcome.exit_code != Some(0) => return of_network(outcome, request),
-        _ => return None,
-    })
-}
-
-/// The next step for a failed run that was denied the network, or requested something outside its hosts.
-fn of_network(outcome: &RunReport, request: &Requested) -> Option<String> {
-    let denied = outcome.denials.iter().any(|d| d.layer == "network");
-    match &request.hosts {
-        Some(hosts) if denied => Some(format!(
-            "it reached for an address that was not approved: only {} may be reached; name others in network",
-            printable(hosts)
-        )),
-        Some(_) => None,
-        None if denied => Some(
-            "there is no network in the sandbox but a private loopback: give the program its data as files, or name \
-             hosts in network, which a person has to approve"
-                .to_owned(),
-        ),
-        None if request.may_fetch => Some(
-            "it ran without network, where no name resolves and nothing can be downloaded: give the program its data as \
-             files, or name hosts in network, which a person has to approve"
-                .to_owned(),
-        ),
-        None => None,
-    }
-}
-
-/// Whether a call mentions hosts: programs that download, or network calls and addresses in source code.
-#[must_use]
-pub(crate) fn speaks_of_hosts(text: &str) -> bool {
-    const WORDS: [&str; 14] = [
-        "http://",
-        "https://",
-        "urlopen",
-        "requests.",
-        "httpx",
-        "aiohttp",
-        "getaddrinfo",
-        "gethostby",
-        "create_connection",
-        "socket.",
-        "net.Dial",
-        "net.connect",
-        "fetch(",
-        "wss://",
-    ];
-    // Programs that only reach for hosts, and the commands of others that download.
-    const ALWAYS: [&str; 12] =
-        ["curl", "wget", "ssh", "scp", "rsync", "ping", "nslookup", "dig", "host", "apt", "apt-get", "npx"];
-    const COMMANDS: [(&str, &[&str]); 18] = [
-        ("pip", &["install", "download", "wheel", "index", "search"]),
-        ("pip3", &["install", "download", "wheel", "index", "search"]),
-        ("pipx", &["install", "run"]),
-        ("uv", &["pip", "sync", "add", "run", "tool", "lock"]),
-        ("poetry", &["install", "add", "update", "lock"]),
-        ("conda", &["install", "create", "update"]),
-        ("npm", &["install", "i", "ci", "add", "update", "view", "exec", "create"]),
-        ("yarn", &["install", "add", "up"]),
-        ("pnpm", &["install", "i", "add", "update", "dlx"]),
-        ("bun", &["install", "add", "update"]),
-        ("cargo", &["add", "install", "fetch", "update", "search"]),
-        ("go", &["get", "install", "mod"]),
-        ("gem", &["install", "fetch", "update"]),
-        ("bundle", &["install", "update"]),
-        ("composer", &["install", "require", "update"]),
-        ("git", &["clone", "fetch", "pull", "push", "ls-remote", "submodule"]),
-        ("docker", &["pull", "push", "run", "build"]),
-        ("apk", &["add", "update"]),
-    ];
-    if WORDS.iter().any(|word| text.contains(word)) {
-        return true;
-    }
-    // Words as a shell, or a list of texts in source code, divides them.
-    let ends = |c: char| c.is_whitespace() || "\"'`,;|&()[]{}$".contains(c);
-    text.lines().any(|line| {
-        let words: Vec<&str> = line.split(ends).filter(|word| !word.is_empty()).collect();
-        let reaches = |at: usize| {
-            let (Some(program), Some(next)) = (words.get(at), words.get(at + 1)) else { return false };
-            let program = program.rsplit('/').next().unwrap_or(program);
-            let always = at == 0 && *next != "=" && ALWAYS.contains(&program);
-            always || COMMANDS.iter().any(|(known, commands)| *known == program && commands.contains(next))
-        };
-        (0..words.len()).any(reaches)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use hotcell_sandbox::outcome::Denial;
-
-    #[test]
-    fn failed_outcomes_have_hint_or_reason() {
-        for cause in [
-            Cause::WallLimit,
-            Cause::CpuLimit,
-            Cause::MemoryLimit,
-            Cause::ProcessLimit,
-            Cause::DiskLimit,
-            Cause::FileLimit,
-            Cause::OutputLimit,
-            Cause::Cancelled,
-            Cause::Signaled,
-        ] {
-            assert!(hint(&RunReport::without_a_run(cause, ""), &Requested::default()).is_some(), "{cause:?}");
-        }
-        let refused = RunReport::without_a_run(Cause::Refused, "no landlock here;\nsee doctor");
-        assert_eq!(
-            (hint(&refused, &Requested::default()), summary(&refused).as_str()),
-            (None, "no landlock here;\\nsee doctor")
-        );
-    }
-
-    #[test]
-    fn hint_offers_only_permitted_limits() {
-        use hotcell_sandbox::outcome::{Evidence, LimitHit};
-        let most = hotcell_sandbox::Limits::default();
-        for (value, offered) in [(most.memory.0, false), (most.memory.0 / 2, true)] {
-            let mut outcome = RunReport::without_a_run(Cause::MemoryLimit, "");
-            let evidence = Evidence::Kernel;
-            outcome.limits_hit.push(LimitHit { limit: Limit::Memory, value, at_us: 1, evidence });
-            let request = Requested { most: Some(most.clone()), ..Requested::default() };
-            let said = hint(&outcome, &request).unwrap();
-            assert_eq!(said.contains("limits.memory_mib"), offered, "{said}");
-        }
-    }
-
-    #[test]
-    fn network_hint_matches_request_and_denials() {
-        let denial = Denial {
-            layer: "network".into(),
-            operation: "connect".into(),
-            target: "192.0.2.1:80".into(),
-            errno: "EPERM".into(),
-            count: 1,
-        };
-        let said = |hosts: Option<&str>, denied: bool, may_fetch: bool, code: i32| {
-            let mut outcome = RunReport::without_a_run(Cause::Exited, "");
-            outcome.exit_code = Some(code);
-            outcome.denials.extend(denied.then(|| denial.clone()));
-            let request = Requested { hosts: hosts.map(str::to_owned), may_fetch, ..Requested::default() };
-            hint(&outcome, &request).unwrap_or_default()
-        };
-        for (hosts, denied, may_fetch, code, want) in [
-            (None, true, false, 1, "there is no network"),
-            (None, false, true, 1, "no name resolves"),
-            (None, false, false, 1, ""),
-            (None, true, true, 0, ""),
-            (Some("pypi.org:443"), true, true, 1, "only pypi.org:443 may be reached"),
-            (Some("pypi.org:443"), false, true, 1, ""),
-        ] {
-            let got = said(hosts, denied, may_fetch, code);
-            assert!(if want.is_empty() { got.is_empty() } else { got.contains(want) }, "{got}");
-        }
-        for (text, want) in [
-            ("pip install x", true),
-            ("/usr/bin/curl -sS x", true),
-            ("import urllib.request as u; u.urlopen(x)", true),
-            ("python3 -m pip download six", true),
-            ("set -e\ncd x && npm ci", true),
-            ("set -e\nwget -q x.org/y", true),
-            ("subprocess.run(['/usr/bin/git', 'clone', url])", true),
-            ("out=$(cargo fetch)", true),
-            ("pip list", false),
-            ("git status; git log", false),
-            ("host = 3\nping", false),
-            ("print('curly')", false),
-            ("python3 app.py", false),
-        ] {
-            assert_eq!(speaks_of_hosts(text), want, "{text}");
-        }
-    }
-
-    #[test]
-    fn caches_are_no_changes() {
-        for (path, want) in [
-            ("__pycache__/a.cpython-311.pyc", true),
-            ("src/.pytest_cache/v/x", true),
-            ("cache.py", false),
-            ("a/pycache/x", false),
-        ] {
-            assert_eq!(is_cache(path), want, "{path}");
-        }
-    }
-
-    #[test]
-    fn diffs_leave_out_caches() {
-        let of = |path: &str| {
-            format!(
-                "diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-a\n+diff --git x b/.pytest_cache\n"
-            )
-        };
-        let (good, cache) = (of("src/a.py"), of("a/__pycache__/b.pyc"));
-        for (diff, want) in [
-            (String::new(), String::new()),
-            (good.clone(), good.clone()),
-            (cache.clone(), String::new()),
-            (format!("{cache}{good}{cache}"), good.clone()),
-            (
-                format!("diff --git \"a/\\t.pyc\" \"b/\\t.pyc\"\nx\n{good}"),
-                format!("diff --git \"a/\\t.pyc\" \"b/\\t.pyc\"\nx\n{good}"),
-            ),
-        ] {
-            assert_eq!(without_caches(&diff), want, "{diff}");
-        }
-    }
 
     #[test]
     fn summary_escapes_program_line_breaks() {

@@ -6,20 +6,23 @@
 //! same strictness ([`parse_strict`]). Pure except for [`Profile::from_file`]; this module does not decide
 //! whether a host can meet a profile.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
-use std::time::Duration;
+mod bind;
+mod file;
+mod limits;
 
-use serde::de::{DeserializeOwned, Error as _, Visitor};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::OnceLock;
+
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
-use toml::de::{DeTable, DeValue};
+
+pub use bind::{BindError, BindText, parse_bind};
+pub use file::{FileError, Key, line_of_key, parse_strict, read_text, text_of};
+pub use limits::{LIMIT_KEYS, LimitSettings, Span};
 
 use crate::layer::{Layer, nearest};
 use crate::policy::{Bind, Confinement, Limits, Network, Policy, ProcView};
-use crate::units::{Bytes, parse_duration};
 
 /// The built-in profiles, by name; the first is the default.
 const BUILT_IN: [(&str, &str); 3] = [
@@ -27,9 +30,6 @@ const BUILT_IN: [(&str, &str); 3] = [
     ("strict", include_str!("../profiles/strict.toml")),
     ("landlock-only", include_str!("../profiles/landlock-only.toml")),
 ];
-
-/// Maximum size of a profile file in bytes; a profile is about a page of text.
-const MAX_PROFILE_BYTES: u64 = 64 * 1024;
 
 /// A named policy without a program.
 ///
@@ -163,54 +163,6 @@ pub enum ProfileError {
     File(#[from] FileError),
 }
 
-/// An error in a file written by a person: `FILE:LINE: MESSAGE`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileError {
-    /// Path of the file, as it was given.
-    pub file: PathBuf,
-    /// Line number from 1, if known.
-    pub line: Option<usize>,
-    /// The invalid key in dotted form, if the error is about a key.
-    pub key: Option<String>,
-    /// The key that was probably intended.
-    pub nearest: Option<String>,
-    /// Description of the error.
-    pub message: String,
-}
-
-impl FileError {
-    /// An error about a whole file.
-    pub fn of_file(file: &Path, message: impl Into<String>) -> Self {
-        Self { file: file.into(), line: None, key: None, nearest: None, message: message.into() }
-    }
-
-    /// An error about a key of a file.
-    pub fn of_key(file: &Path, key: &str, message: impl fmt::Display) -> Self {
-        Self { key: Some(key.to_owned()), ..Self::of_file(file, format!("{key}: {message}")) }
-    }
-
-    /// Adds the line on which `key` appears in `text`.
-    #[must_use]
-    pub fn found_in(mut self, text: &str) -> Self {
-        if let (None, Some(key)) = (self.line, &self.key) {
-            self.line = line_of_key(text, key);
-        }
-        self
-    }
-}
-
-impl fmt::Display for FileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:", self.file.display())?;
-        if let Some(line) = self.line {
-            write!(f, "{line}:")?;
-        }
-        write!(f, " {}", self.message)
-    }
-}
-
-impl std::error::Error for FileError {}
-
 /// Contents of a profile file.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -226,42 +178,6 @@ struct Written {
     ro: Vec<String>,
     rw: Vec<String>,
 }
-
-/// A key allowed in a file, with the keys of its table; a table without known keys accepts any key.
-#[derive(Clone, Copy, Debug)]
-pub struct Key {
-    /// Name of the key.
-    pub name: &'static str,
-    /// Keys allowed in its table.
-    pub within: &'static [Key],
-}
-
-impl Key {
-    /// A key with a value, or with a table of any keys.
-    #[must_use]
-    pub const fn value(name: &'static str) -> Self {
-        Self { name, within: &[] }
-    }
-    /// A key with a table of known keys.
-    #[must_use]
-    pub const fn table(name: &'static str, within: &'static [Key]) -> Self {
-        Self { name, within }
-    }
-}
-
-/// The keys of a table of limits.
-pub const LIMIT_KEYS: &[Key] = &[
-    Key::value("memory"),
-    Key::value("timeout"),
-    Key::value("cpu_time"),
-    Key::value("processes"),
-    Key::value("disk"),
-    Key::value("files"),
-    Key::value("capture"),
-    Key::value("output"),
-    Key::value("cpus"),
-    Key::value("open_files"),
-];
 
 const KEYS: &[Key] = &[
     Key::value("description"),
@@ -294,69 +210,6 @@ impl From<NetworkName> for Network {
     }
 }
 
-/// A time limit that may be switched off: `60s`, a number of seconds, or `none`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Span {
-    /// This duration.
-    Of(Duration),
-    /// No limit.
-    Unlimited,
-}
-
-impl std::str::FromStr for Span {
-    type Err = crate::units::ParseUnitError;
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "none" { Ok(Self::Unlimited) } else { parse_duration(text).map(Self::Of) }
-    }
-}
-
-/// Optional limits; a limit that is not set is taken from the next source.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-#[allow(missing_docs)] // each is the field of `Limits` of that name
-pub struct LimitSettings {
-    #[serde(deserialize_with = "size")]
-    pub memory: Option<Bytes>,
-    /// Limit of wall-clock time.
-    #[serde(deserialize_with = "time")]
-    pub timeout: Option<Duration>,
-    #[serde(deserialize_with = "span")]
-    pub cpu_time: Option<Span>,
-    pub processes: Option<u32>,
-    #[serde(deserialize_with = "size")]
-    pub disk: Option<Bytes>,
-    pub files: Option<u64>,
-    #[serde(deserialize_with = "size")]
-    pub capture: Option<Bytes>,
-    #[serde(deserialize_with = "size")]
-    pub output: Option<Bytes>,
-    pub cpus: Option<f64>,
-    pub open_files: Option<u64>,
-}
-
-impl LimitSettings {
-    /// Returns `base` with the limits that are set here replaced.
-    #[must_use]
-    pub fn over(&self, base: &Limits) -> Limits {
-        Limits {
-            memory: self.memory.unwrap_or(base.memory),
-            wall: self.timeout.unwrap_or(base.wall),
-            cpu_time: match self.cpu_time {
-                Some(Span::Of(time)) => Some(time),
-                Some(Span::Unlimited) => None,
-                None => base.cpu_time,
-            },
-            processes: self.processes.unwrap_or(base.processes),
-            disk: self.disk.unwrap_or(base.disk),
-            files: self.files.unwrap_or(base.files),
-            capture: self.capture.unwrap_or(base.capture),
-            output: self.output.unwrap_or(base.output),
-            cpus: self.cpus.or(base.cpus),
-            open_files: self.open_files.or(base.open_files),
-        }
-    }
-}
-
 /// Deserializes a list of layers; an error about an unknown name includes the nearest known one.
 ///
 /// # Errors
@@ -371,213 +224,11 @@ pub fn layers<'de, D: Deserializer<'de>>(d: D) -> Result<BTreeSet<Layer>, D::Err
     Ok(Vec::<Name>::deserialize(d)?.into_iter().map(|name| name.0).collect())
 }
 
-/// Deserializes text or a whole number; an error about another type says what was expected.
-struct Quantity<T>(&'static str, fn(&str) -> Result<T, String>);
-
-impl<T> Visitor<'_> for Quantity<T> {
-    type Value = T;
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
-        (self.1)(text).map_err(E::custom)
-    }
-    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<T, E> {
-        (self.1)(&number.to_string()).map_err(E::custom)
-    }
-    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<T, E> {
-        (self.1)(&number.to_string()).map_err(E::custom)
-    }
-}
-
-fn read<T: std::str::FromStr<Err = crate::units::ParseUnitError>>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|e: T::Err| e.to_string())
-}
-
-fn size<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Bytes>, D::Error> {
-    d.deserialize_any(Quantity("a size such as \"512M\"", read)).map(Some)
-}
-
-fn span<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Span>, D::Error> {
-    d.deserialize_any(Quantity("a time such as \"60s\", or \"none\"", read)).map(Some)
-}
-
-fn time<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Duration>, D::Error> {
-    d.deserialize_any(Quantity("a time such as \"60s\"", |text| {
-        parse_duration(text).map_err(|e| e.to_string())
-    }))
-    .map(Some)
-}
-
-/// Reads a small text file in full. It must be a regular file in UTF-8.
-///
-/// # Errors
-/// [`FileError`] when the file cannot be read, is not a regular file, is too large or is not UTF-8.
-pub fn read_text(path: &Path) -> Result<String, FileError> {
-    use std::os::unix::fs::OpenOptionsExt;
-    // O_NONBLOCK: opening a pipe without a writer must not block.
-    let file = std::fs::OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path);
-    let file = file.map_err(|e| FileError::of_file(path, format!("cannot be read: {e}")))?;
-    text_of(file, path)
-}
-
-/// Reads a small text file that is already open.
-///
-/// # Errors
-/// [`FileError`] when the file cannot be read, is not a regular file, is too large or is not UTF-8.
-pub fn text_of(file: std::fs::File, path: &Path) -> Result<String, FileError> {
-    let bad = |message: String| FileError::of_file(path, message);
-    let metadata = file.metadata().map_err(|e| bad(format!("cannot be read: {e}")))?;
-    if !metadata.is_file() {
-        return Err(bad("is not a file".to_owned()));
-    }
-    let mut bytes = Vec::new();
-    file.take(MAX_PROFILE_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|e| bad(format!("cannot be read: {e}")))?;
-    if bytes.len() as u64 > MAX_PROFILE_BYTES {
-        return Err(bad(format!("is longer than {}", Bytes(MAX_PROFILE_BYTES))));
-    }
-    String::from_utf8(bytes).map_err(|_| bad("is not UTF-8 text".to_owned()))
-}
-
-/// Parses TOML, rejecting unknown keys.
-///
-/// # Errors
-/// [`FileError`] with the line, and for an unknown key the nearest key that is allowed there.
-pub fn parse_strict<T: DeserializeOwned>(text: &str, file: &Path, known: &[Key]) -> Result<T, FileError> {
-    let at = |span: Option<std::ops::Range<usize>>| span.map(|s| line_at(text, s.start));
-    let of_toml = |e: toml::de::Error| FileError {
-        line: at(e.span()),
-        // Only the first line: the rest is an excerpt of the file.
-        ..FileError::of_file(file, e.message().lines().next().unwrap_or("is not TOML").to_owned())
-    };
-    let document = DeTable::parse(text).map_err(of_toml)?;
-    check_keys(document.get_ref(), known, "").map_err(|unknown| FileError {
-        file: file.to_owned(),
-        line: Some(line_at(text, unknown.at)),
-        message: match &unknown.nearest {
-            Some(nearest) => format!("unknown key {:?}; did you mean {nearest:?}?", unknown.key),
-            None => format!("unknown key {:?}", unknown.key),
-        },
-        key: Some(unknown.key),
-        nearest: unknown.nearest,
-    })?;
-    toml::from_str(text).map_err(of_toml)
-}
-
-struct UnknownKey {
-    key: String,
-    nearest: Option<String>,
-    at: usize,
-}
-
-fn check_keys(table: &DeTable<'_>, known: &[Key], above: &str) -> Result<(), UnknownKey> {
-    for (key, value) in table {
-        let name: &str = key.get_ref();
-        let Some(found) = known.iter().find(|k| k.name == name) else {
-            let nearest = nearest(name, known.iter().map(|k| k.name)).map(|n| format!("{above}{n}"));
-            return Err(UnknownKey { key: format!("{above}{name}"), nearest, at: key.span().start });
-        };
-        if let (DeValue::Table(inner), false) = (value.get_ref(), found.within.is_empty()) {
-            check_keys(inner, found.within, &format!("{above}{name}."))?;
-        }
-    }
-    Ok(())
-}
-
-/// Line number, from 1, on which a dotted key appears.
-#[must_use]
-pub fn line_of_key(text: &str, dotted: &str) -> Option<usize> {
-    fn find(table: &DeTable<'_>, dotted: &str) -> Option<usize> {
-        table.iter().find_map(|(key, value)| {
-            let name: &str = key.get_ref();
-            if name == dotted {
-                return Some(key.span().start);
-            }
-            match (dotted.strip_prefix(name)?.strip_prefix('.'), value.get_ref()) {
-                (Some(rest), DeValue::Table(inner)) => find(inner, rest),
-                _ => None,
-            }
-        })
-    }
-    let document = DeTable::parse(text).ok()?;
-    find(document.get_ref(), dotted).map(|at| line_at(text, at))
-}
-
-fn line_at(text: &str, at: usize) -> usize {
-    text.as_bytes()[..at.min(text.len())].iter().filter(|b| **b == b'\n').count() + 1
-}
-
-/// Error for text that does not have the form `HOST[:INSIDE]`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} names no host path; write HOST or HOST:/INSIDE")]
-pub struct BindError(PathBuf);
-
-/// A mount as a person writes it, `HOST[:INSIDE]`: the host's path may be relative.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BindText {
-    host: PathBuf,
-    inside: Option<PathBuf>,
-}
-
-impl BindText {
-    /// Parses `HOST[:INSIDE]`. INSIDE is absolute, so the last `:/` separates the two.
-    ///
-    /// # Errors
-    /// [`BindError`] when HOST is missing.
-    pub fn parse(text: &Path) -> Result<Self, BindError> {
-        use std::os::unix::ffi::{OsStrExt, OsStringExt};
-        let bytes = text.as_os_str().as_bytes();
-        let path = |bytes: &[u8]| PathBuf::from(std::ffi::OsString::from_vec(bytes.to_vec()));
-        let colon = bytes.windows(2).rposition(|two| two == b":/");
-        let (host, inside) = match colon {
-            Some(at) => (path(&bytes[..at]), Some(path(&bytes[at + 1..]))),
-            None => (path(bytes), None),
-        };
-        if host.as_os_str().is_empty() {
-            return Err(BindError(text.to_owned()));
-        }
-        Ok(Self { host, inside })
-    }
-
-    /// The mount, with a relative host path resolved against `base`. Without INSIDE the host's path is also used
-    /// inside.
-    #[must_use]
-    pub fn at(&self, base: &Path, writable: bool) -> Bind {
-        let host = base.join(&self.host);
-        let inside = self.inside.clone().unwrap_or_else(|| without_dots(&host));
-        Bind { host, inside, writable, copy_on_write: false, identity: None }
-    }
-}
-
-/// Parses `HOST[:INSIDE]`, with a relative HOST resolved against `base`.
-///
-/// # Errors
-/// [`BindError`] when HOST is missing.
-pub fn parse_bind(text: &Path, base: &Path, writable: bool) -> Result<Bind, BindError> {
-    Ok(BindText::parse(text)?.at(base, writable))
-}
-
-/// Makes an absolute path without `.` and `..`, without looking at the file system.
-fn without_dots(path: &Path) -> PathBuf {
-    use std::path::Component;
-    let mut out = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                out.pop();
-            }
-            part => out.push(part),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::Bytes;
+    use std::time::Duration;
 
     fn parse(text: &str) -> Result<Profile, FileError> {
         Profile::parse(text, Path::new("/etc/p.toml"), "p")

@@ -2,11 +2,13 @@
 //! that print it. A driver of hotcell starts the program, hands on all that it prints, and says how it
 //! ended; the tests run in another process, which has neither the pipe nor the report.
 
+mod events;
+
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::Path;
-use std::time::Instant;
 
+use events::TapEvents;
 use hotcell_sandbox::policy::HOME;
 use serde::Deserialize;
 use serde_json::json;
@@ -15,7 +17,7 @@ use crate::case::{
     Entry, FinalReport, MAX_CASES, MAX_DETAIL_BYTES, MAX_MESSAGE_BYTES, MAX_NAME_BYTES, MAX_TEXT_BYTES,
     ReportError, Status,
 };
-use crate::event::{Ended, Event, EventReader, LineEvents};
+use crate::event::EventReader;
 use crate::framework::{
     Command, CommandError, Ecosystem, Evidence, ExitMeaning, Followed, Framework, LiveSource, NOT_INSTALLED,
     REPORTERS, REPORTS, Reporter, Selection, Strength,
@@ -42,8 +44,6 @@ const DRIVER: Reporter = Reporter {
 };
 /// Tells of which file a test of tape is.
 const HOOK: Reporter = Reporter { name: "hotcell_tape.cjs", text: include_str!("javascript/tape_hook.cjs") };
-/// Maximum length of a line of the driver, in bytes.
-const MAX_EVENT_BYTES: usize = 256 << 10;
 /// Maximum length of a printed line, in bytes.
 const MAX_LINE_BYTES: usize = 64 << 10;
 /// Maximum number of files that are given to tape.
@@ -307,7 +307,7 @@ struct Program {
     program: String,
     nested: bool,
     headings: bool,
-    /// The project's folder inside.
+    /// The project's folder in the sandbox.
     top: String,
     /// Files by the names that titles begin with.
     names: HashMap<String, String>,
@@ -408,7 +408,7 @@ impl Program {
         Some(if tail.is_empty() { why } else { format!("{why}: {}", tail.join("\n")) })
     }
 
-    /// Id of a program that is wrong as a whole. Thresholds of coverage are no test's failure.
+    /// Id of a program that is wrong as a whole. A coverage below its threshold is not the failure of a test.
     fn own_id(&self, ended: &crate::frameworks::tap::tree::Ended, end: &End) -> String {
         let threshold =
             ended.wrong.is_none() && !ended.bad && end.said.contains("oes not meet global threshold");
@@ -418,137 +418,6 @@ impl Program {
 
 /// Separates the file and the title of ava's tests.
 const TITLE_SEPARATOR: &str = " › ";
-
-/// Live events: what the driver tells, and what the program prints in between.
-#[derive(Debug)]
-struct TapEvents {
-    lines: Lines,
-    state: State,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    /// Events of any driver.
-    others: LineEvents,
-    running: Option<Running>,
-    begun: bool,
-}
-
-#[derive(Debug)]
-struct Running {
-    program: Program,
-    printed: Lines,
-    tree: Tree,
-    since: Instant,
-}
-
-impl Default for TapEvents {
-    fn default() -> Self {
-        Self { lines: Lines::new(MAX_EVENT_BYTES), state: State::default() }
-    }
-}
-
-impl EventReader for TapEvents {
-    fn push(&mut self, bytes: &[u8]) -> Vec<Event> {
-        let mut out = Vec::new();
-        let state = &mut self.state;
-        self.lines.push(bytes, |line, _| state.line(line, &mut out));
-        out
-    }
-
-    fn end(&mut self) -> Vec<Event> {
-        let mut out = Vec::new();
-        let state = &mut self.state;
-        self.lines.end(|_, _| out.push(Event::Fault));
-        if let Some(running) = state.running.take() {
-            // Its end was not seen: what seems to run has not finished.
-            let (file, titles) = running.tree.running();
-            let titles = if titles.is_empty() { vec!["its next test".to_owned()] } else { titles };
-            let (file, id) = running.program.id(file.as_deref(), &titles);
-            out.push(Event::Started(id, file, None));
-        }
-        out.extend(state.others.end());
-        out
-    }
-}
-
-impl State {
-    fn line(&mut self, line: &str, out: &mut Vec<Event>) {
-        match (serde_json::from_str(line), &mut self.running) {
-            (Ok(Told::Program(program)), None) if !self.begun => {
-                self.begun = true;
-                let tree = program.tree();
-                let printed = Lines::new(MAX_LINE_BYTES);
-                self.running = Some(Running { program, printed, tree, since: Instant::now() });
-            }
-            (Ok(Told::Tap { text }), Some(running)) => running.take(&text, out),
-            (Ok(Told::Exit(end)), running @ Some(_)) => {
-                if let Some(running) = running.take() {
-                    running.end(&end, out);
-                }
-            }
-            (Ok(_), _) => out.push(Event::Fault),
-            (Err(_), _) => {
-                out.extend(self.others.push(line.as_bytes()));
-                out.extend(self.others.push(b"\n"));
-            }
-        }
-    }
-}
-
-impl Running {
-    fn take(&mut self, text: &str, out: &mut Vec<Event>) {
-        let Self { program, printed, tree, since } = self;
-        let mut found = Vec::new();
-        printed.push(text.as_bytes(), |line, _| tree.line(line, &mut found));
-        tell(program, &found, since, out);
-    }
-
-    fn end(mut self, end: &End, out: &mut Vec<Event>) {
-        let mut found = Vec::new();
-        let tree = &mut self.tree;
-        self.printed.end(|line, _| tree.line(line, &mut found));
-        let ended = tree.end(&mut found);
-        tell(&self.program, &found, &mut self.since, out);
-        if let Some(wrong) = self.program.wrong(&ended, end) {
-            let id = self.program.own_id(&ended, end);
-            let at = diagnostics::first_place(&end.said, &self.program.top);
-            let file = Some(id.clone()).filter(|id| javascript::is_script(id));
-            let message = Some(clip(&wrong, MAX_MESSAGE_BYTES));
-            out.push(Event::Group(
-                Ended { message, at, file, ..programs::ended(id.clone(), Status::Errored) },
-                0,
-            ));
-            if !end.said.trim().is_empty() {
-                out.push(Event::Said(id, end.said.trim_end().to_owned()));
-            }
-        }
-    }
-}
-
-/// Results as events. Of a test that printed no duration it is the time since the one before.
-fn tell(program: &Program, found: &[Found], since: &mut Instant, out: &mut Vec<Event>) {
-    for found in found {
-        let passed = since.elapsed().as_secs_f64() * 1000.0;
-        *since = Instant::now();
-        let (file, id) = program.id(found.file.as_deref(), &found.titles);
-        let bad = !found.status.is_good();
-        let at = if bad { diagnostics::place(&found.details, &program.top) } else { None };
-        let ended = Ended {
-            duration_ms: found.ms.unwrap_or(passed),
-            message: program.message(found),
-            at,
-            file: file.clone(),
-            ..programs::ended(id.clone(), found.status)
-        };
-        if found.status == Status::Errored {
-            out.push(Event::Group(ended, 0));
-        } else {
-            out.push(Event::Started(id, file, None));
-            out.push(Event::Ended(ended));
-        }
-    }
-}
 
 /// Parses a report: a line of JSON, and what the program printed.
 ///

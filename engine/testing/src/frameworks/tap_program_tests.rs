@@ -1,6 +1,7 @@
 //! Ids, live events and reports of programs that print TAP.
 
 use super::*;
+use crate::event::Event;
 use proptest::prelude::*;
 
 /// Events of the driver for a program that prints `text` and ends with `code`, and its report.

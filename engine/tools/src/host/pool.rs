@@ -5,37 +5,33 @@
 //! so a change of grant, component or limits means another process. An instance that is kept for a session
 //! has a process of its own too, and ends with it.
 
+mod compiled;
+mod slot;
+
 use std::collections::HashMap;
-use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hotcell_sandbox::{Bytes, Confinement, Engine, Policy};
-use sha2::{Digest, Sha256};
-use tokio::sync::{Mutex as AsyncMutex, Semaphore};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::cache::{self, Cache};
+use crate::cache::Cache;
 use crate::protocol::{Setting, measure};
-use crate::{Answer, BoxFuture, Broker, CallError, Description, Folder, Limit, Limits, LoadError};
+use crate::{Answer, BoxFuture, Broker, CallError, Folder, Limit, Limits, LoadError};
 
 use super::apart::Apart;
-use super::checked::check_description;
 use super::process::{Gone, Process};
-use super::restarts::{RESTART_DELAY, Restarts};
 use super::sessions::{self, Key, Room, Use};
-use super::turns::Turns;
 use super::waiting::Call;
-use super::{HostsOptions, Plugin, Readiness, compile, confine};
+use super::{HostsOptions, Plugin, Readiness, confine};
+use compiled::build_of;
+pub use compiled::digest_of;
+use slot::{Class, Current, Place, Slot};
 
 /// Number of calls after which a process is replaced, so that damage done by one of them does not last.
 pub const MAX_CALLS: u64 = 1_000;
-/// Number of plugins after which the shared process is replaced: plugins that are no longer called take
-/// memory.
-const MAX_PLUGINS: usize = 64;
-/// Bytes of machine code after which the shared process is replaced.
-const MAX_CODE_BYTES: u64 = 256 << 20;
 /// Maximum number of attempts to load a component, when its compiled form belongs to another build or its
 /// process ends at that moment.
 const MAX_ATTEMPTS: u32 = 3;
@@ -60,34 +56,6 @@ pub struct Hosts {
     compiling: Semaphore,
 }
 
-/// Plugins that may share a process.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Class {
-    /// Plugins without capabilities.
-    Bare,
-    /// One plugin, by its name.
-    Own(String),
-}
-
-impl Class {
-    fn of(plugin: &Plugin) -> Self {
-        let Plugin { held, env, limits, alone, session, .. } = plugin;
-        // Limits above the usual ones would take memory from the other plugins.
-        let usual = limits.memory <= Limits::default().memory && limits.concurrent <= MAX_SHARED_CALLS;
-        let bare = held.is_nothing() && env.is_empty() && usual && !alone && session.is_none();
-        if bare { Self::Bare } else { Self::Own(plugin.name.clone()) }
-    }
-}
-
-#[derive(Default)]
-struct Slot {
-    /// Locked while a process is started or a component loaded.
-    current: AsyncMutex<Option<Current>>,
-    restarts: Arc<Mutex<Restarts>>,
-    /// Turns of each plugin, and of all together, across processes.
-    turns: Mutex<HashMap<(String, u32), Arc<Turns>>>,
-}
-
 /// An instance that is kept for a caller.
 struct Session {
     slot: Arc<Slot>,
@@ -109,26 +77,6 @@ struct Seat {
 struct InSession {
     all: Arc<Mutex<HashMap<Key, Session>>>,
     key: Key,
-}
-
-struct Current {
-    process: Arc<Process>,
-    /// Plugin that the process was started for, and whose folders it has.
-    made_for: Plugin,
-    plugins: Vec<Loaded>,
-    /// Bytes of machine code of the loaded plugins.
-    code: u64,
-}
-
-struct Loaded {
-    plugin: Plugin,
-    number: u64,
-}
-
-/// A plugin loaded in a process.
-struct Place {
-    process: Arc<Process>,
-    plugin: u64,
 }
 
 impl Hosts {
@@ -157,35 +105,6 @@ impl Hosts {
     pub fn failures(&self) -> u64 {
         let classes = self.classes.lock().unwrap_or_else(PoisonError::into_inner);
         classes.values().map(|slot| slot.restarts().all()).sum()
-    }
-
-    /// Compiles and describes a component. Both results are cached: a component that is known already is not
-    /// compiled again.
-    ///
-    /// # Errors
-    /// The [`LoadError`] that keeps the component from being loaded.
-    pub fn describe<'a>(&'a self, wasm: &'a [u8]) -> BoxFuture<'a, Result<Description, LoadError>> {
-        Box::pin(async move {
-            let digest = digest_of(wasm);
-            if let Some(known) = self.known(&digest) {
-                return Ok(known);
-            }
-            self.compile(&digest, wasm.to_vec()).await.map(|compiled| compiled.0)
-        })
-    }
-
-    /// Compiled form of a component from the cache, sealed and written by this installation.
-    #[must_use]
-    pub fn compiled_form(&self, wasm: &[u8]) -> Option<File> {
-        self.cache.get(&digest_of(wasm))
-    }
-
-    /// Description of a component by this very program, if its compiled form is cached too.
-    fn known(&self, digest: &str) -> Option<Description> {
-        let text = self.cache.said(digest, &self.build)?;
-        let description = serde_json::from_slice(&text).ok()?;
-        check_description(&description).ok()?;
-        self.cache.has(digest).then_some(description)
     }
 
     /// Loads a plugin ahead of its first call, which would do so otherwise.
@@ -478,60 +397,6 @@ impl Hosts {
         let keeps = plugin.session.is_some();
         Setting { folders, env: plugin.env.clone(), limits: plugin.limits.clone(), keeps }
     }
-
-    /// Compiled form of a plugin, from the cache if it is there.
-    async fn compiled(&self, plugin: &Plugin, cached: bool) -> Result<File, LoadError> {
-        if let Some(compiled) = cached.then(|| self.cache.get(&plugin.digest)).flatten() {
-            return Ok(compiled);
-        }
-        let wasm = tokio::fs::read(&plugin.wasm).await.map_err(|e| LoadError::Host {
-            message: format!("{} cannot be read: {e}", plugin.wasm.display()),
-        })?;
-        let digest = digest_of(&wasm);
-        if digest != plugin.digest {
-            let message = format!(
-                "{} was changed: its digest is sha256:{digest}, and sha256:{} was added",
-                plugin.wasm.display(),
-                plugin.digest
-            );
-            return Err(LoadError::Changed { message });
-        }
-        if let Some(error) = self.failed_before(&digest) {
-            return Err(error);
-        }
-        let (_, code) = self.compile(&digest, wasm).await?;
-        cache::sealed(&code).map_err(|e| LoadError::Host {
-            message: format!("a compiled component has no place in memory: {e}"),
-        })
-    }
-
-    async fn compile(&self, digest: &str, wasm: Vec<u8>) -> Result<(Description, Vec<u8>), LoadError> {
-        // The semaphore is never closed.
-        let _turn = self.compiling.acquire().await;
-        let options = &self.options;
-        let policy =
-            self.policy(&[], options.compile_memory).map_err(|message| LoadError::Host { message })?;
-        let compiled = compile::compile(&self.engine, &policy, wasm, options).await;
-        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        failed.retain(|_, (at, _)| at.elapsed() < RESTART_DELAY);
-        match &compiled {
-            Err(error) => drop(failed.insert(digest.to_owned(), (Instant::now(), error.clone()))),
-            Ok(_) => drop(failed.remove(digest)),
-        }
-        drop(failed);
-        let compiled = compiled?;
-        let said = serde_json::to_vec(&compiled.0).unwrap_or_default();
-        let kept = self.cache.put(digest, &compiled.1);
-        if let Err(e) = kept.and_then(|()| self.cache.say(digest, &self.build, &said)) {
-            tracing::warn!("the compiled form of {digest} is not kept: {e}");
-        }
-        Ok(compiled)
-    }
-
-    fn failed_before(&self, digest: &str) -> Option<LoadError> {
-        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        failed.get(digest).filter(|(at, _)| at.elapsed() < RESTART_DELAY).map(|(_, error)| error.clone())
-    }
 }
 
 impl Drop for Hosts {
@@ -563,116 +428,6 @@ impl Drop for InSession {
             session.used.last = Instant::now();
         }
     }
-}
-
-impl Slot {
-    /// Whether there is a process that takes calls, or one that is being started.
-    fn is_alive(&self) -> bool {
-        match self.current.try_lock() {
-            Ok(current) => current.as_ref().is_some_and(|current| current.process.is_open()),
-            Err(_) => true,
-        }
-    }
-
-    /// Ends the process, which runs no call.
-    fn dismiss(&self) {
-        if let Ok(mut current) = self.current.try_lock()
-            && let Some(current) = current.take()
-        {
-            current.process.retire();
-        }
-    }
-
-    /// Gives up a process that cannot take a plugin of this class which it has not loaded yet.
-    async fn tidy(&self, current: &mut Option<Current>, class: &Class, plugin: &Plugin) {
-        let Some(found) = current else { return };
-        if found.process.is_ending() {
-            found.process.gone().await;
-        }
-        if let Some(end) = found.process.ended() {
-            if !end.clean {
-                self.restarts().failed(end.at);
-            }
-        } else if *class == Class::Bare && found.has_room() && found.process.is_open() {
-            return;
-        } else if found.made_for == *plugin && found.process.is_open() {
-            // Started for a caller that stopped waiting.
-            return;
-        }
-        // Running calls may finish.
-        found.process.retire();
-        *current = None;
-    }
-
-    /// Turns of a plugin; the empty name stands for all plugins together.
-    fn turns(&self, name: &str, calls: u32) -> Arc<Turns> {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        if turns.len() > MAX_PLUGINS {
-            turns.retain(|_, known| Arc::strong_count(known) > 1);
-        }
-        let new = || Arc::new(Turns::new(permits(calls)));
-        Arc::clone(turns.entry((name.to_owned(), calls)).or_insert_with(new))
-    }
-
-    fn restarts(&self) -> std::sync::MutexGuard<'_, Restarts> {
-        self.restarts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Current {
-    fn place(&self, plugin: &Plugin) -> Option<Place> {
-        // Plugins with equal settings share a copy; the name alone grants nothing.
-        let same =
-            |loaded: &&Loaded| Plugin { name: plugin.name.clone(), ..loaded.plugin.clone() } == *plugin;
-        self.plugins.iter().find(same).filter(|_| self.process.is_open()).map(|loaded| self.at(loaded))
-    }
-
-    fn add(&mut self, plugin: &Plugin, number: u64) -> Place {
-        let loaded = Loaded { plugin: plugin.clone(), number };
-        let place = self.at(&loaded);
-        self.plugins.push(loaded);
-        place
-    }
-
-    fn at(&self, loaded: &Loaded) -> Place {
-        Place { process: Arc::clone(&self.process), plugin: loaded.number }
-    }
-
-    fn has_room(&self) -> bool {
-        has_room(self.plugins.len(), self.code)
-    }
-
-    /// Reacts to a component that does not load although it was compiled here, for this very program: a
-    /// shared process that reports that may be lying about other components.
-    fn distrust(&self, class: &Class) {
-        if *class == Class::Bare {
-            self.process.retire();
-        }
-    }
-}
-
-/// Whether a process with this number of plugins and bytes of machine code can take another plugin.
-fn has_room(plugins: usize, code: u64) -> bool {
-    plugins < MAX_PLUGINS && code < MAX_CODE_BYTES
-}
-
-fn permits(calls: u32) -> usize {
-    usize::try_from(calls.max(1)).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS)
-}
-
-/// Identity of the program's build: builds may describe a component differently.
-fn build_of(program: &std::path::Path) -> String {
-    let about = std::fs::metadata(program);
-    let written = about.as_ref().ok().and_then(|about| about.modified().ok());
-    let since = written.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok()).unwrap_or_default();
-    let length = about.map_or(0, |about| about.len());
-    format!("{} {length} {}", env!("CARGO_PKG_VERSION"), since.as_nanos())
-}
-
-/// SHA-256 of a component, in hexadecimal: [`Plugin::digest`].
-#[must_use]
-pub fn digest_of(wasm: &[u8]) -> String {
-    hex::encode(Sha256::digest(wasm))
 }
 
 /// Folders of a plugin. One that may be written may be read as well.

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use crate::{Held, Origin};
 
+use super::slot::{MAX_CODE_BYTES, MAX_PLUGINS, has_room};
 use super::*;
 
 fn plugin() -> Plugin {
