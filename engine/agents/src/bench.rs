@@ -14,7 +14,7 @@ use hotcell_workspace::{Stack, diff};
 use crate::edit::{self, Edit, Malformed};
 use crate::tree::{self, Target};
 
-/// Time limit for waiting for a workspace that somebody looks at.
+/// Time limit for waiting for a workspace that another process looks at.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum size of a diff, in bytes.
 const MAX_DIFF_BYTES: usize = 4 << 20;

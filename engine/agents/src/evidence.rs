@@ -114,7 +114,7 @@ impl Evidence {
         self.tests.values().filter(|status| status.is_good()).count()
     }
 
-    /// Tells if tests began at all.
+    /// Whether any test began.
     #[must_use]
     pub fn ran(&self) -> bool {
         self.verdict <= Verdict::Limit

@@ -78,7 +78,7 @@ mod tests {
             (&[("a", 10, "xy"), ("b", 12, "xy"), ("c", 12, "xy")], Sight::Progress),
             (&[("a", 10, "xy"), ("b", 10, "x"), ("c", 10, "x")], Sight::Progress),
             (&[("a", 10, "xy"), ("b", 10, "x"), ("c", 10, "x"), ("d", 10, "x")], Sight::Stagnant),
-            // One test for another is no progress.
+            // One failing test in place of another is not progress.
             (&[("a", 10, "xy"), ("b", 10, "z"), ("c", 10, "x")], Sight::Stagnant),
             (&[("a", 50, "x"), ("b", 10, "x"), ("c", 50, "x")], Sight::Progress),
         ] {

@@ -23,7 +23,7 @@ pub enum Phase {
     Revising,
     /// An artifact is accepted.
     Converged,
-    /// The attempt ended without one, and somebody has to decide.
+    /// The attempt ended without one, and a person has to decide.
     Escalated,
     /// The attempt cannot go on.
     Failed,
@@ -51,7 +51,7 @@ pub enum Reason {
     Overtaken,
     /// No model replied.
     EndpointUnavailable(String),
-    /// Somebody ended it.
+    /// A caller ended it.
     Aborted,
 }
 
@@ -131,7 +131,7 @@ pub enum Event {
     OutOfTime,
     /// Another attempt was accepted.
     Overtaken,
-    /// Somebody decided about an escalation.
+    /// A person decided about an escalation.
     Decided(Action),
     /// The artifact was handed over.
     HandedOver,

@@ -22,7 +22,7 @@ enum Form {
     No,
     /// As the whole word.
     Whole,
-    /// As the whole word; these words are no paths.
+    /// As the whole word; these words are not paths.
     But(&'static [&'static str]),
     /// Before `:/INSIDE`.
     Bind,
@@ -213,7 +213,7 @@ pub fn check(command: &Command, matches: &ArgMatches, cwd: &Path) -> Result<(), 
         names.push(next);
         (of, given) = (sub, inner);
     }
-    // The project comes first: the others are held to it.
+    // The project comes first: the other paths are checked against it.
     let is_project =
         |arg: &Arg| names == ["test"] && arg.get_id() == "project" || arg.get_id() == "workspace";
     typed.sort_by_key(|(arg, _)| !is_project(arg));

@@ -13,7 +13,7 @@ pub enum Fetcher {
 }
 
 impl Fetcher {
-    /// All of them.
+    /// All fetchers.
     pub const ALL: [Self; 2] = [Self::Npx, Self::Uvx];
 
     /// Name of its command.
@@ -25,7 +25,7 @@ impl Fetcher {
         }
     }
 
-    /// Arguments with which it starts one version of hotcell, in front of hotcell's own. npx does not ask (`-y`): a client has nobody to answer.
+    /// Arguments with which it starts one version of hotcell, in front of hotcell's own. npx does not ask (`-y`): a client cannot answer.
     #[must_use]
     pub fn words(self, version: &str) -> Vec<String> {
         let package = format!("hotcell@{version}");

@@ -156,7 +156,7 @@ impl Change {
         replace(&self.path, self.original.as_ref(), &self.new, self.shared)
     }
 
-    /// Takes back what [`Self::make`] did, where nobody changed the file since; `kept` is what that gave.
+    /// Takes back what [`Self::make`] did, where the file is unchanged since; `kept` is what that gave.
     ///
     /// # Errors
     /// The file is another one by now, or cannot be written.

@@ -1,5 +1,5 @@
 //! Secrets that a run uses without holding them: what the operator defines, which of them a run uses, and the variables by which clients
-//! find their base URLs. Values are read when the run begins, by whoever opens the routes.
+//! find their base URLs. Values are read when the run begins, by the caller that opens the routes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -45,7 +45,7 @@ pub struct SecretSettings {
     pub defined: BTreeMap<String, SecretDefinition>,
     /// Names of those that the run uses.
     pub used: Vec<String>,
-    /// Set the variables of clients.
+    /// Whether to set the variables by which clients find their base URLs.
     pub env: Option<bool>,
 }
 
@@ -54,7 +54,7 @@ pub struct SecretSettings {
 pub struct ChosenSecrets {
     /// Name and definition of each.
     pub secrets: Vec<(String, SecretDefinition)>,
-    /// Set the variables of clients.
+    /// Whether to set the variables by which clients find their base URLs.
     pub env: bool,
 }
 

@@ -71,7 +71,7 @@ impl Cache {
         Self(state.join(FOLDER))
     }
 
-    /// A result that is still valid. What cannot be read is no result.
+    /// A result that is still valid. One that cannot be read is not valid.
     #[must_use]
     pub fn get(&self, name: &str, now: SystemTime) -> Option<Value> {
         let mut text = String::new();

@@ -30,7 +30,7 @@ pub struct Response {
     pub metadata: Metadata,
 }
 
-/// Task for whoever got the data.
+/// Task for the receiver of the data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Next {
     /// Task, in the words of the definition.

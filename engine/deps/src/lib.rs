@@ -50,7 +50,7 @@ use sha2::{Digest, Sha256};
 const KEPT: &str = "deps";
 /// Maximum number of paths in an installer's output.
 const MAX_PATHS: usize = 500_000;
-/// Folder for Python's packages, below the home folder inside.
+/// Folder for Python's packages, below the home folder of the sandbox.
 const PYTHON: &str = ".deps/python";
 /// Frameworks that compile with cargo.
 const COMPILED_BY: [&str; 2] = ["cargo", "nextest"];

@@ -92,7 +92,7 @@ pub fn npm(project: &dyn Project, file: &str) -> Result<Plan, LockError> {
     Ok(plan)
 }
 
-/// True when a package is below one that is fetched, with a digest.
+/// True when a package is part of another that is fetched and has a digest.
 fn comes_in_another(packages: &BTreeMap<String, NpmPackage>, name: &str) -> bool {
     let mut name = name;
     while let Some((above, _)) = name.rsplit_once("/node_modules/") {

@@ -217,7 +217,7 @@ impl Shared {
         status: &mut Option<u16>,
     ) -> Result<bool, End> {
         let route = &self.routes[number];
-        // The host may have closed the connection meanwhile, or sent what nobody asked for.
+        // The host may have closed the connection meanwhile, or sent an answer without a request.
         let mut kept = upstream.take().filter(|kept| kept.route == number && kept.answers.held().is_empty());
         if let Some(open) = &mut kept
             && timeout(Duration::ZERO, open.answers.more()).await.is_ok()

@@ -1,5 +1,5 @@
 //! Names of functions and modules that a program puts together: every way to spell a constant, at every place where a name is looked up,
-//! is read as the plain name is. Where the name is another, or nobody knows it, nothing is made of it.
+//! is read as the plain name is. Another name, or one that is not known, has no meaning.
 
 use hotcell_guard::{Artifact, Language, Limits, Pack, PackError, Verdict, scan};
 

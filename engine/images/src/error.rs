@@ -32,7 +32,7 @@ pub enum SourceError {
         /// The problem.
         why: String,
     },
-    /// The source has no image for this host. With the platforms that it has.
+    /// The source has no image for this host, only for these platforms.
     #[error("it has no image for {HOST_ARCHITECTURE} Linux, only for {0}")]
     Platform(String),
     /// A registry request failed.

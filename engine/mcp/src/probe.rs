@@ -107,7 +107,7 @@ pub enum ProbeError {
         /// End of its standard error.
         stderr: String,
     },
-    /// Nobody answers at that address, or not as MCP says.
+    /// No server answers at that address, or none that speaks MCP.
     #[error("{address} cannot be used: {why}")]
     Unreached {
         /// The address, without what may be a secret.
@@ -148,7 +148,7 @@ pub fn probe(start: &Start, within: Duration) -> Result<Seen, ProbeError> {
 pub(crate) trait Asks {
     /// The answer to a request; `what` is a method, and what else tells it from others.
     fn ask(&mut self, what: &str, params: &Value) -> Result<Value, ProbeError>;
-    /// Says what nobody answers.
+    /// Names the request without an answer.
     fn tell(&mut self, message: &Value);
     /// The end of what it said beside its answers.
     fn tail(&self) -> String;

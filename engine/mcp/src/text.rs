@@ -278,7 +278,7 @@ pub(crate) fn bounded(text: &str) -> String {
     with_words_of(text, MAX_WORD_CHARS)
 }
 
-/// The words of an error, bounded: whoever sent a megabyte as a name is not answered with it.
+/// The words of an error, bounded: a megabyte that was sent as a name is not sent back.
 pub(crate) fn told_back(text: &str) -> String {
     with_words_of(text, MAX_ECHO_CHARS)
 }

@@ -102,7 +102,7 @@ pub struct Usage {
     pub cached: u64,
     /// Of these, output.
     pub output: u64,
-    /// Number of calls whose tokens nobody counted.
+    /// Number of calls whose tokens were not counted.
     pub uncounted: u64,
     /// Sum of the known costs, in US dollars.
     pub dollars: f64,

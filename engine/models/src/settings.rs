@@ -1,4 +1,4 @@
-//! The tables `models` and `model_roles` of the operator's configuration. A project's file must not have them: whoever names an endpoint
+//! The tables `models` and `model_roles` of the operator's configuration. A project's file must not have them: the operator of an endpoint
 //! sees every prompt.
 
 use std::collections::BTreeMap;

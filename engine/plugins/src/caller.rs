@@ -133,7 +133,7 @@ impl Caller {
     }
 
     /// Calls a function that serves something, for the caller of a session; `None` when the plugin does not
-    /// serve it. Denials are not asked for: nobody called a tool.
+    /// serve it. Denials are not asked for: no tool was called.
     ///
     /// # Errors
     /// Like [`Caller::call`].

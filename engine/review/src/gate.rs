@@ -118,7 +118,7 @@ impl Gate {
         binaries::weigh(report, targets, &allowed)
     }
 
-    /// Holds it or lets it run; `None` where whoever embeds this library keeps no quarantine.
+    /// Holds it or lets it run; `None` where the program that embeds this library keeps no quarantine.
     fn judge(&self, report: &mut Report, targets: &[Target]) -> Option<Result<Judged, String>> {
         let keep = self.keep.as_ref()?;
         let settings = &self.guard.settings;

@@ -1,7 +1,7 @@
 //! Names that a sandbox without a network asks for: each is answered as one that does not exist, and told.
 //!
-//! The sandbox's loopback has one socket, at the address of the name server in its `/etc/resolv.conf`. Nobody looks
-//! anything up, so no data leaves by it; the names are the program's own words, and serve the report only.
+//! The sandbox's loopback has one socket, at the address of the name server in its `/etc/resolv.conf`. hotcell looks
+//! nothing up, so no data leaves by it; the names are the program's own words, and serve the report only.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

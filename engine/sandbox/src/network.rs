@@ -1,8 +1,8 @@
 //! The only way out of a sandbox: sockets on its loopback that are served from outside.
 //!
 //! A sandbox of the network [`Proxy`](crate::Network::Proxy) has no route either. What it has is three sockets that listen
-//! in its own network namespace, and one for each [`Relay`], and that were handed out of it before its program began. Whoever serves them decides what
-//! is reached; when nobody does, they are closed, and every connection is refused.
+//! in its own network namespace, and one for each [`Relay`], and that were handed out of it before its program began. The process that serves them decides what
+//! is reached; without one, they are closed, and every connection is refused.
 
 use std::fmt;
 use std::io;

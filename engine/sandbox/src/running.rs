@@ -364,7 +364,7 @@ fn beside(outcome: &Outcome, top: &File, collects: &[(usize, PathBuf)]) -> Vec<B
     collects.iter().filter_map(open).collect()
 }
 
-/// The upper layer of a mount by its number. The program may have taken the right to enter it away; whoever owns it gives it back.
+/// The upper layer of a mount by its number. The program may have taken the right to enter it away; its owner gives it back.
 fn upper(top: &File, number: usize) -> nix::Result<OwnedFd> {
     let name = format!("up{number}");
     let name = Path::new(&name);

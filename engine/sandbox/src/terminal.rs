@@ -16,7 +16,7 @@ use crate::{socket, sys};
 /// Maximum time from the release of a job to its terminal; the sandbox may not be made yet.
 const TERMINAL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The size of a terminal of this process; `None` if the descriptor is no terminal.
+/// The size of a terminal of this process; `None` if the descriptor is not a terminal.
 #[must_use]
 pub fn window_of(terminal: BorrowedFd<'_>) -> Option<WindowSize> {
     sys::window(terminal).ok().map(|(rows, columns)| WindowSize { rows, columns })

@@ -190,7 +190,7 @@ fn unknown(id: &str) -> ErrorReport {
         .hint("it was closed, or idle for too long; session_create starts one, session_list names yours")
 }
 
-/// Closes sessions that nobody uses, until the table is gone.
+/// Closes idle sessions, until the table is gone.
 async fn sweep(table: Weak<Mutex<HashMap<String, Entry>>>, idle: Duration) {
     loop {
         tokio::time::sleep(SWEEP_INTERVAL.min(idle)).await;

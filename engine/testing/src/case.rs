@@ -31,7 +31,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// True when a run with such a case may have passed.
+    /// Whether a run can pass with a case of this status.
     #[must_use]
     pub const fn is_good(self) -> bool {
         matches!(self, Self::Passed | Self::Skipped)

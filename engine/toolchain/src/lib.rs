@@ -109,8 +109,8 @@ pub struct Foreign {
 }
 
 impl Foreign {
-    /// These folders, each by its name and by its name without links, but for the paths below them that `is_kept_out` names: there nobody
-    /// puts anything.
+    /// These folders, each by its name and by its name without links, but for the paths below them that `is_kept_out` names: other
+    /// users put nothing there.
     #[must_use]
     pub fn new(folders: &[PathBuf], is_kept_out: fn(&Path) -> bool) -> Self {
         let both = |folder: &PathBuf| [Some(folder.clone()), folder.canonicalize().ok()];
@@ -198,7 +198,7 @@ impl Surroundings {
         self.env.get(OsStr::new(name)).map(OsString::as_os_str).filter(|v| !v.is_empty())
     }
 
-    /// The host folder that corresponds to the start folder inside.
+    /// The host folder that corresponds to the start folder in the sandbox.
     fn start(&self) -> &Path {
         self.project.as_deref().unwrap_or(&self.cwd)
     }
@@ -307,8 +307,8 @@ pub enum LookupError {
         /// The folder or file.
         path: PathBuf,
     },
-    /// Something that the project or a caller says leads to a part of the host that the operator's own words do not lead to. Nobody
-    /// has looked whether it is there. (`refused`)
+    /// Something that the project or a caller says leads to a part of the host that the operator's own words do not lead to. Its
+    /// existence was not checked. (`refused`)
     #[error(
         "{} leads to {}, which is in no installation of yours (PATH, VIRTUAL_ENV, version managers); \
          if it may be read, say so with ‹toolchain={}›{hint}",

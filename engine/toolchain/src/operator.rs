@@ -186,7 +186,7 @@ impl<'a> Operator<'a> {
         self.bounds.in_project(path)
     }
 
-    /// Whether what stands at this place is somebody else's word: it lies in the project, in the folder that a typed path counts from, or
+    /// Whether the file at this place may be another user's: it lies in the project, in the folder that a typed path counts from, or
     /// where others may put files.
     pub fn is_foreign(&self, path: &Path) -> bool {
         self.is_at_hand(path) || self.is_planted(path)
@@ -255,7 +255,7 @@ impl<'a> Operator<'a> {
     fn is_shown_of_version(&self, version: PathBuf, rest: &Path) -> bool {
         let known = self.versions.borrow().get(&version).cloned();
         let (is_venv, parts) = known.unwrap_or_else(|| {
-            // Somebody else's link in it may lead back here: until it is known, nothing of it is shown.
+            // A link of another user in it may lead back here: until it is known, nothing of it is shown.
             self.versions.borrow_mut().insert(version.clone(), (true, Parts::default()));
             (place::is_venv(self.sight(), &version), self.parts(&version))
         });

@@ -780,7 +780,7 @@ proptest::proptest! {
     }
 }
 
-/// The control: what nobody commits to stays the operator's, and is found.
+/// The control: a folder without commits stays the operator's, and is found.
 #[test]
 fn operator_installations_beside_planted_files_are_found() {
     let around = |commit: &[&str]| Surroundings {

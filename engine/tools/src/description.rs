@@ -21,7 +21,7 @@ pub struct Description {
     /// Whether some of its functions give handles of resources, so that instances have to be kept.
     #[serde(default)]
     pub handles: bool,
-    /// Paths of functions that serve MCP resources and prompts ([`crate::component::serves`]) and are no tools.
+    /// Paths of functions that serve MCP resources and prompts ([`crate::component::serves`]) and are not tools.
     #[serde(default)]
     pub serves: Vec<String>,
     /// Manifest inside the component (custom section `hotcell-plugin`), as TOML.

@@ -1,6 +1,6 @@
 //! Decisions on the head of a request, before anything is read for it. Plain functions over data.
 //!
-//! Binding to loopback is no protection by itself: a page of any site can send requests there, and under a name whose
+//! Binding to loopback does not protect by itself: a page of any site can send requests there, and under a name whose
 //! address it changes (DNS rebinding) even read the answers. Hence the random host name, which such a page does not
 //! know, the metadata that browsers add to requests (<https://www.w3.org/TR/fetch-metadata/>), and a session.
 

@@ -8,10 +8,10 @@ use crate::seal::Purpose;
 use crate::sessions::Role;
 use crate::site::Site;
 
-/// Whoever looks at a page.
+/// The reader of a page.
 #[derive(Clone, Debug)]
 pub struct Visit {
-    /// Right of the session.
+    /// Permissions of the session.
     pub role: Role,
     /// Secret of the session.
     pub session: String,

@@ -1,4 +1,4 @@
-//! Events for open pages: that something in the state folder changed. The page then reads itself again.
+//! Events for open pages that the state folder changed. A page that gets one reloads.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -57,7 +57,7 @@ pub enum WebError {
 }
 
 /// Sockets that are listened on: one port of both loopback addresses. Browsers try both for a name below `.localhost`, and
-/// whoever held the other one would get the requests.
+/// a process that held the other one would get the requests.
 #[derive(Debug)]
 pub struct Listening {
     sockets: Vec<TcpListener>,

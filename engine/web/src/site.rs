@@ -142,7 +142,7 @@ impl Site {
 
     /// The last examination of this host, at most a minute old, and its age.
     pub(crate) async fn doctor(&self) -> Option<(Duration, Doctor)> {
-        // Whoever comes while it is examined waits for that result.
+        // A request that comes during the examination waits for its result.
         let mut kept = self.doctor.lock().await;
         if let Some((when, report)) = kept.as_ref().filter(|(when, _)| when.elapsed() < DOCTOR_KEPT) {
             return Some((when.elapsed(), report.clone()));

@@ -1,5 +1,5 @@
 //! Files of a run copied into a folder of the host. No link is followed, and nothing is overwritten but a file that an earlier copy put
-//! there and that nobody has changed since.
+//! there and that is unchanged since.
 
 use std::fs::File;
 use std::io::{self, Read};

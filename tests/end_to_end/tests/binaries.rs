@@ -71,13 +71,13 @@ fn committed_binary_of_run_may_run() {
         run(user, &[project, "--commit", "--", "cp", "/bin/true", "made.so"]).code(0);
         let words = [project, "--", "python3", "a.py"];
         run(user, &words).code(0).prints("ran\n").says("made.so").says("an earlier run wrote these bytes");
-        // Written while nobody read what ran, it does not count.
+        // Written by a run that the guard did not read, it does not count.
         let (true_, false_) = (std::fs::read("/bin/true").unwrap(), std::fs::read("/bin/false").unwrap());
         if true_ != false_ {
             run(user, &[project, "--commit", "--guard", "off", "--", "cp", "/bin/false", "made.so"]).code(0);
             run(user, &words).code(125).says("made.so");
         }
-        // By its bytes, whoever puts them there.
+        // By its bytes, from any source.
         user.write("work/w/made.so", &true_);
         run(user, &words).code(0);
         user.hotcell(["audit", "verify"]).end().code(0);

@@ -829,7 +829,7 @@ fn run_code_tells_left_files_and_missing_packages() {
         let answer = run(forged, json!([]));
         assert_eq!(answer["structuredContent"]["hint"], Value::Null, "{answer}");
 
-        // Characters that nobody sees are escaped in the text, and do not make it longer than it may be.
+        // Invisible characters are escaped in the text, and do not make it longer than it may be.
         let answer = run("print('\\u202e' * 100000)", json!([]));
         assert!(text(&answer).len() < 12_000, "{}", text(&answer).len());
 

@@ -18,7 +18,7 @@ fn keys(user: &User, name: &str) {
     let (key, out) = (private.to_str().unwrap(), public.to_str().unwrap());
     run(&["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", key]);
     run(&["pkey", "-in", key, "-pubout", "-out", out]);
-    // Whoever runs hotcell reads them.
+    // The user who runs hotcell reads them.
     for end in [".pem", ".pub.pem"] {
         let text = std::fs::read(user.path(&of(end))).unwrap();
         user.write(of(end), text);

@@ -267,7 +267,7 @@ fn link_in_operator_folder_is_refused_over_mcp() {
     });
 }
 
-/// A caller commits an installation into the operator's home, where one is looked for; what it says and has is nobody's. Without the
+/// A caller commits an installation into the operator's home, where one is looked for; its word is not the operator's. Without the
 /// commit's folder it would be the operator's own: the file at its place is believed then.
 #[test]
 fn planted_installation_is_not_operators() {

@@ -134,7 +134,7 @@ pub fn joined<'a>(lists: impl IntoIterator<Item = &'a [String]>) -> Vec<String> 
 /// Arguments of a start from words of an entry.
 ///
 /// # Errors
-/// A sentence, for words that are no options.
+/// A sentence, for words that are not options.
 pub fn args(name: &str, options: &[String], server: &[String]) -> Result<WrapArgs, String> {
     let words = ["hotcell", "mcp", "wrap", "--name", name].into_iter().map(str::to_owned);
     let words = words.chain(options.iter().cloned()).chain(["--".to_owned()]).chain(server.iter().cloned());

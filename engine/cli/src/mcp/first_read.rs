@@ -16,7 +16,7 @@ use crate::terminal::notes;
 /// File in a server's folder with what the guard said of the installed packages.
 pub const FILE: &str = "read.json";
 
-/// Word of the guard about packages, with its conditions.
+/// Verdict of the guard on packages, with the conditions under which it holds.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Reading {

@@ -210,7 +210,7 @@ impl Plan {
     }
 }
 
-/// A change that nobody could read is not made.
+/// A change that a person could not read is not made.
 fn unseen(why: &std::io::Error) -> ErrorReport {
     ErrorReport::new(Code::Internal, format!("what changes cannot be shown: {why}"))
         .field("standard output")

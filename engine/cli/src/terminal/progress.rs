@@ -24,7 +24,7 @@ const MAX_LINE_BYTES: usize = 4096;
 pub struct Show {
     terminal: bool,
     silent: bool,
-    /// With -v, whether to show the framework's output.
+    /// Whether to show the framework's output, with `-v`.
     raw: bool,
     github: bool,
     runs: u32,

@@ -36,7 +36,7 @@ pub async fn publish(
     let source =
         Source::parse(place.as_os_str(), &current_folder()).map_err(|e| bad("SOURCE", e.to_string()))?;
     let fetched = source.fetch().await.map_err(|e| bad("SOURCE", e.to_string()))?;
-    // Nobody could add what has no tools.
+    // A component without tools could not be added.
     let program = std::env::current_exe().map_err(|e| {
         ErrorReport::new(Code::Internal, format!("hotcell's own program cannot be found: {e}"))
     })?;

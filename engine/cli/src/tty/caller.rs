@@ -54,7 +54,7 @@ impl RawMode {
         Ok(())
     }
 
-    /// Drops what the terminal has sent and nobody has read.
+    /// Drops the terminal's input that was not read.
     pub fn drop_input(&self) {
         if let Some((terminal, _)) = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
             let _ = tcflush(terminal, FlushArg::TCIFLUSH);

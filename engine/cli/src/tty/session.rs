@@ -137,7 +137,7 @@ impl Session {
     }
 
     /// Gives the terminal back to the caller, after everything was written. `reported` says that the program
-    /// asked for reports of mouse or focus: those that are not read yet were typed by nobody.
+    /// asked for reports of mouse or focus: those that are not read yet were not typed.
     pub fn end(&mut self, reported: bool) {
         self.reading = None;
         if let Some(raw) = self.raw.take()

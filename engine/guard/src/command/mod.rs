@@ -126,7 +126,7 @@ pub enum Item {
     },
     /// Code that is executed and cannot be named before it runs.
     Unknown {
-        /// Place.
+        /// Place of the code.
         part: String,
         /// Why it is not read.
         why: String,

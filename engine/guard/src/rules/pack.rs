@@ -117,8 +117,8 @@ impl Pack {
         Loading::begin()?.index()
     }
 
-    /// The built-in rules followed by `files` (name, content), and the number of the first new rule. Nobody has
-    /// checked the new ones against their examples.
+    /// The built-in rules followed by `files` (name, content), and the number of the first new rule. The new
+    /// ones are not checked against their examples.
     ///
     /// # Errors
     /// [`PackError`] for the first invalid file or rule.

@@ -204,7 +204,7 @@ fn mismatch(schema: &Value, value: &Value, at: &str) -> ErrorReport {
     }
 }
 
-/// The beginning of a text, without line breaks. Characters that nobody sees are made plain where the error is
+/// The beginning of a text, without line breaks. Invisible characters are escaped where the error is
 /// written, once.
 fn on_one_line(text: &str, most: usize) -> String {
     text.chars().take(most).collect::<String>().replace('\n', "\\n").replace('\r', "\\r")

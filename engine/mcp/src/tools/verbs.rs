@@ -49,7 +49,7 @@ fn listed(definition: &Definition) -> Tool {
         .with_annotations(ToolAnnotations::with_title(definition.verb.to_string()).open_world(true))
 }
 
-/// Runs a verb for a caller, and ends when nobody waits any more.
+/// Runs a verb for a caller, and ends when no caller waits any more.
 ///
 /// # Errors
 /// A report when its inputs are wrong, or the plugins cannot be read.

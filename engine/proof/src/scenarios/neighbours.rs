@@ -35,7 +35,7 @@ fn neighbour(place: &Place<'_>, without: &[Layer]) -> Result<(Option<i32>, Strin
     let holds = wait_until(ACQUIRE_TIMEOUT, || ready.exists());
     let look = || std::process::Command::new(place.base.join("bin/attack")).arg("neighbour").output();
     let mut found = look();
-    // Another arena of this user may hold something for a moment, while the run holds its resources all the
+    // Another arena of this user may hold a resource for a moment, while the run holds its resources all the
     // time.
     let fine = |found: &std::io::Result<std::process::Output>| {
         found.as_ref().is_ok_and(|found| found.status.code() == Some(STOPPED))

@@ -308,7 +308,7 @@ fn file_reaching_shell_through_commands_is_scanned() {
         ("cat a | wc -l", Verdict::Allow),
         ("cp a q; cat q", Verdict::Allow),
         ("sort <a >q; wc q", Verdict::Allow),
-        // Nobody knows before the run how these begin.
+        // The beginnings of these are not known before the run.
         ("sh later", Verdict::Review),
         ("./later", Verdict::Review),
         ("tar xf a; sh in/x", Verdict::Review),

@@ -14,7 +14,7 @@ const PAGE_BYTES: u64 = 4096;
 pub struct Held {
     /// Bytes of segments in memory. Those of attached segments count for the processes, too.
     pub segments: u64,
-    /// Bytes of semaphores and messages, which belong to nobody else.
+    /// Bytes of semaphores and messages, which belong to this sandbox alone.
     pub others: u64,
 }
 

@@ -227,8 +227,8 @@ async fn killed_launcher_ends_waiting_sandboxes() {
     warmed(&pool, &sh("true")).await;
     let launcher = pool.engine().launcher_id().await.expect("a launcher");
     kill(Pid::from_raw(launcher.cast_signed()), Signal::SIGKILL).expect("killed");
-    // Its sandboxes end a moment later, on a slow machine much later and one after another; a run that was
-    // given one of them before is lost with it.
+    // The launcher's sandboxes end a moment later, on a slow machine much later and one after another: a run that
+    // was given one of them before its end is lost.
     let begun = std::time::Instant::now();
     let mut good_in_a_row = 0;
     while good_in_a_row < 8 {

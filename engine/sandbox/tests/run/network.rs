@@ -132,7 +132,7 @@ async fn names_asked_without_network_are_reported() {
         "{}",
         told(&outcome)
     );
-    // Whoever asks for nothing has nothing in the report.
+    // A program that asks for nothing has nothing in the report.
     assert!(run(&sh("true")).await.denials.is_empty());
 }
 

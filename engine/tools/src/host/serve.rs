@@ -293,7 +293,7 @@ impl Broker for Parent {
             let mut open = None;
             // A question that is dropped before its first byte was never asked, so it is not withdrawn.
             let begin = || {
-                // Tasks that go on in a kept instance after their call ask nobody.
+                // Tasks that go on in a kept instance after their call ask no caller.
                 if !lock(&self.0.calls).contains_key(&call) {
                     return false;
                 }

@@ -87,7 +87,7 @@ mod tests {
             (vec![(8, "a", 1, 20)], key("p9", "a"), Room::CallersFull),
             (vec![(8, "a", 1, 20)], key("p9", "b"), Room::Free),
             (vec![(8, "a", 1, 20)], key("p3", "a"), Room::Free),
-            // With all places taken: what has been idle for long, whoever's it is.
+            // With all places taken: one that has been idle for long, of any caller.
             (crowd(0, &[(1, "f", 0, 95)]), key("p9", "a"), Room::Instead(key("p0", "b"))),
             (crowd(1, &[(1, "f", 0, 30)]), key("p9", "a"), Room::Instead(key("p0", "f"))),
             (crowd(1, &[(1, "f", 0, 95)]), key("p9", "a"), Room::Full),

@@ -57,7 +57,7 @@ async fn handles_belong_to_caller_and_match_type() {
     for wanted in [11, 12] {
         assert_eq!(bench.value(&alice, UP, &handle(&a)).await["result"], wanted);
     }
-    // One answer to all that are no handles of this caller: the text says nothing about what there is.
+    // One answer to all that are not handles of this caller: the text does not say which exist.
     let his = new(&bench, &bob, 1).await;
     let forged = format!("counter_{}", "0".repeat(32));
     let gone = refusal(&bench, &alice, UP, &handle(&forged)).await;

@@ -140,7 +140,7 @@ pub fn fits(changes: &[hotcell_workspace::Change], most: Bytes) -> io::Result<()
     }
 }
 
-/// Shared lock on an entry: while it is kept, nobody removes the entry. `None` where the entry cannot be opened or locked.
+/// Shared lock on an entry: while it is kept, the entry is not removed. `None` where the entry cannot be opened or locked.
 #[derive(Debug)]
 pub struct InUse {
     _lock: fs::File,
@@ -179,7 +179,7 @@ pub fn free(place: &Path) -> Option<fs::File> {
     match file.try_lock() {
         Ok(()) => Some(file),
         Err(fs::TryLockError::WouldBlock) => None,
-        // A file system without locks: nobody can say that it is in use.
+        // A file system without locks: its use cannot be seen.
         Err(fs::TryLockError::Error(_)) => Some(file),
     }
 }

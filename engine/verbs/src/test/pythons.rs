@@ -36,7 +36,7 @@ impl Interpreter {
 ///
 /// # Errors
 /// A version that is not there, with the nearest that is; a path that leads to no interpreter; one that is named twice; a version for
-/// which nobody installed what the project needs.
+/// which the project's packages are not installed.
 pub fn choose(asked: &[String], around: &Surroundings, deps: bool) -> Result<Vec<Interpreter>, ErrorReport> {
     let mut chosen: Vec<Interpreter> = Vec::new();
     let mut installed: Option<Vec<Python>> = None;

@@ -1,4 +1,4 @@
-//! Runs of `hotcell test`. Their reports go to whoever asked and are not kept, which the page says.
+//! Runs of `hotcell test`. Their reports go to the caller and are not kept, which the page says.
 
 use hotcell_state::history::RunFilter;
 use maud::html;

@@ -7,7 +7,7 @@
 
 use super::{MAX_COLUMN, colours};
 
-/// A private mode that passes, and its value in a terminal that nobody has changed.
+/// A private mode that passes, and its value in an unchanged terminal.
 const MODES: [(u16, bool); 20] = [
     // Keys of cursor and keypad.
     (1, false),

@@ -62,7 +62,7 @@ pub struct Build {
 }
 
 impl Build {
-    /// A build of the project in this folder inside.
+    /// A build of the project in this folder of the sandbox.
     pub fn of(project: &str) -> Self {
         Self { project: format!("{project}/"), built: HashMap::new(), errors: HashMap::new() }
     }

@@ -93,7 +93,7 @@ struct State {
 }
 
 impl CargoEvents {
-    /// Reader for a project in this folder inside.
+    /// Reader for a project in this folder of the sandbox.
     pub fn new(project: &str) -> Self {
         let state = State {
             stage: Stage::Building,

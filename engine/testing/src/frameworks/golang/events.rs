@@ -82,7 +82,7 @@ struct State {
 }
 
 impl GoEvents {
-    /// Reader for a project in this folder inside.
+    /// Reader for a project in this folder of the sandbox.
     pub fn new(project: &str) -> Self {
         let state = State { project: project.to_owned(), ..State::default() };
         Self { out: Lines::new(MAX_LINE_BYTES), err: Lines::new(MAX_LINE_BYTES), state }

@@ -332,7 +332,7 @@ fn first_go_test_behind_unterminated_text_of_testmain_counts() {
         assert_eq!(statuses(&live).get(id.as_str()).copied(), want, "{before:?} {result}");
         assert_eq!((live.faults, live.collected), (0, Some(2)), "{before:?} {result}");
     }
-    // A test that nobody listed does not start, and no test starts twice.
+    // A test that is not listed does not start, and no test starts twice.
     for said_twice in ["x=== RUN   TestC\n", "x=== RUN   TestB\n"] {
         let text = [
             begun(&["TestB"]),

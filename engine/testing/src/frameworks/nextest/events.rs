@@ -57,7 +57,7 @@ struct Open {
 }
 
 impl NextestEvents {
-    /// Reader for a project in this folder inside.
+    /// Reader for a project in this folder of the sandbox.
     pub fn new(project: &str) -> Self {
         let state = State {
             build: Build::of(project),

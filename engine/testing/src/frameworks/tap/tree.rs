@@ -240,7 +240,7 @@ impl Tree {
             self.open(level);
             return;
         }
-        // The counts behind the plan are no names.
+        // The counts behind the plan are not names.
         if !self.style.headings || level > 0 || self.docs[0].plan.is_some() {
             return;
         }

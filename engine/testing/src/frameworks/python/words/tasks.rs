@@ -123,7 +123,7 @@ fn lines(task: &Value, known: &Table, above: &str) -> Vec<Line> {
     }
 }
 
-/// A command without the places for arguments of whoever starts it: `{args}`, `{args:tests}`, `{posargs}`, `"$@"`.
+/// A command without the places for its caller's arguments: `{args}`, `{args:tests}`, `{posargs}`, `"$@"`.
 fn without_arguments(text: &str) -> String {
     let mut out = text.replace("\"$@\"", "").replace("$@", "");
     for name in ["{args", "{posargs"] {

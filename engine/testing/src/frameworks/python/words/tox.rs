@@ -379,7 +379,7 @@ fn put(text: &str, named: &dyn Fn(&str) -> Option<String>, depth: usize) -> Stri
     out
 }
 
-/// True for a value with a substitution that nobody here knows.
+/// True for a value with an unknown substitution.
 fn is_unknown(value: &str) -> bool {
     value.replace(TOP, "").replace(SITE, "").contains('{')
 }
