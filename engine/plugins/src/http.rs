@@ -204,7 +204,7 @@ async fn received(
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(|e| Refused::Unavailable(told(&e)))? {
         if body.len() + piece.len() > MAX_BODY_BYTES {
-            return Err(Refused::TooMuch(format!("an answer has at most {MAX_BODY_BYTES} bytes")));
+            return Err(Refused::TooMuch(format!("the answer is larger than {MAX_BODY_BYTES} bytes")));
         }
         body.extend_from_slice(&piece);
     }

@@ -1,7 +1,7 @@
 //! One request over `wasi:http`.
 
 use wasip2::http::outgoing_handler;
-use wasip2::http::types::{Fields, IncomingBody, Method, OutgoingRequest, Scheme};
+use wasip2::http::types::{ErrorCode, Fields, IncomingBody, Method, OutgoingRequest, Scheme};
 use wasip2::io::streams::StreamError;
 
 use crate::url::Base;
@@ -39,13 +39,13 @@ pub(crate) fn get(base: &Base, path: &str, headers: &[(&str, &str)]) -> Result<A
     if !set {
         return Err(format!("{what} is no address"));
     }
-    let pending = outgoing_handler::handle(request, None).map_err(|e| format!("{what}: {e}"))?;
+    let pending = outgoing_handler::handle(request, None).map_err(|code| format!("{what}: {}", reason(code)))?;
     pending.subscribe().block();
     let response = pending
         .get()
         .and_then(Result::ok)
         .ok_or_else(|| format!("{what}: there is no answer"))?
-        .map_err(|e| format!("{what}: {e}"))?;
+        .map_err(|code| format!("{what}: {}", reason(code)))?;
     let (status, headers) = (response.status(), response.headers().entries());
     let incoming = response.consume().map_err(|()| format!("{what}: the answer has no body"))?;
     let mut body = Vec::new();
@@ -65,4 +65,16 @@ pub(crate) fn get(base: &Base, path: &str, headers: &[(&str, &str)]) -> Result<A
     drop(stream);
     drop(IncomingBody::finish(incoming));
     Ok(Answer { status, headers, body })
+}
+
+/// Reason for a failed request in words; hotcell gives its own in an internal error.
+fn reason(code: ErrorCode) -> String {
+    match code {
+        ErrorCode::InternalError(Some(why)) => why,
+        ErrorCode::HttpRequestDenied => "this place is not granted".to_owned(),
+        ErrorCode::HttpRequestBodySize(Some(most)) => format!("the request is larger than {most} bytes"),
+        ErrorCode::HttpResponseBodySize(Some(most)) => format!("the answers are larger than {most} bytes"),
+        ErrorCode::ConnectionLimitReached => "this call has sent too many requests".to_owned(),
+        other => other.to_string(),
+    }
 }

@@ -2,7 +2,7 @@
 
 use wasip2::http::outgoing_handler;
 use wasip2::http::types::{
-    Fields, IncomingBody, Method as WasiMethod, OutgoingBody, OutgoingRequest, Scheme,
+    ErrorCode, Fields, IncomingBody, Method as WasiMethod, OutgoingBody, OutgoingRequest, Scheme,
 };
 use wasip2::io::streams::StreamError;
 
@@ -59,14 +59,14 @@ impl Guest for Plugin {
             return Err(format!("{what} is no address"));
         }
         let sent = request.body().map_err(|()| format!("{what}: the request has no body"))?;
-        let pending = outgoing_handler::handle(request, None).map_err(|e| format!("{what}: {e}"))?;
+        let pending = outgoing_handler::handle(request, None).map_err(|code| format!("{what}: {}", reason(code)))?;
         write(sent, body.as_deref().unwrap_or_default()).map_err(|e| format!("{what}: {e}"))?;
         pending.subscribe().block();
         let response = pending
             .get()
             .and_then(Result::ok)
             .ok_or_else(|| format!("{what}: there is no answer"))?
-            .map_err(|e| format!("{what}: {e}"))?;
+            .map_err(|code| format!("{what}: {}", reason(code)))?;
         let (status, entries) = (response.status(), response.headers().entries());
         let limit = limit.unwrap_or(USUAL).min(LONGEST) as usize;
         let bytes = read(response.consume().map_err(|()| format!("{what}: the answer has no body"))?, limit)
@@ -81,6 +81,18 @@ impl Guest for Plugin {
             bytes: bytes.len() as u64,
             cut,
         })
+    }
+}
+
+/// Reason for a failed request in words; hotcell gives its own in an internal error.
+fn reason(code: ErrorCode) -> String {
+    match code {
+        ErrorCode::InternalError(Some(why)) => why,
+        ErrorCode::HttpRequestDenied => "this place is not granted".to_owned(),
+        ErrorCode::HttpRequestBodySize(Some(most)) => format!("the request is larger than {most} bytes"),
+        ErrorCode::HttpResponseBodySize(Some(most)) => format!("the answers are larger than {most} bytes"),
+        ErrorCode::ConnectionLimitReached => "this call has sent too many requests".to_owned(),
+        other => other.to_string(),
     }
 }
 

@@ -144,10 +144,12 @@ fn response(reply: Reply, bodies: &Allowance) -> Result<http::Response<WasiBody>
 fn refused(why: Refused) -> Error {
     match why {
         Refused::Denied(_) => Error::HttpRequestDenied,
-        Refused::TooMuch(_) | Refused::Full => Error::HttpResponseBodySize(None),
-        Refused::Invalid(_) => Error::HttpRequestUriInvalid,
+        Refused::Full => Error::HttpResponseBodySize(None),
         Refused::NotSet => Error::DestinationNotFound,
-        Refused::Unavailable(message) => Error::InternalError(Some(message)),
+        // The codes of these have no room for the reason, which is what the caller needs.
+        Refused::TooMuch(why) | Refused::Invalid(why) | Refused::Unavailable(why) => {
+            Error::InternalError(Some(why))
+        }
     }
 }
 
@@ -272,6 +274,8 @@ mod tests {
             (Reply::Done, "something else"),
             (Reply::Refused { why: Refused::Denied("net=http://a:1".into()) }, "denied"),
             (Reply::Refused { why: Refused::Unavailable("no route".into()) }, "no route"),
+            (Reply::Refused { why: Refused::TooMuch("at most 8388608 bytes".into()) }, "at most 8388608"),
+            (Reply::Refused { why: Refused::Invalid("a header is wrong".into()) }, "a header"),
         ] {
             let error = response(reply, &bodies).expect_err(wanted).to_string();
             assert!(error.contains(wanted), "{error}");
