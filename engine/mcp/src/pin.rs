@@ -146,7 +146,7 @@ pub struct Lines {
 
 impl Default for Lines {
     fn default() -> Self {
-        Self { rest: LineBuffer::new(MAX_LINE_BYTES - 1) }
+        Self { rest: LineBuffer::new(MAX_LINE_BYTES) }
     }
 }
 
@@ -163,6 +163,9 @@ impl Lines {
             if is_whole {
                 let mut line = self.rest.take();
                 line.push(b'\n');
+                if line.len() > MAX_LINE_BYTES {
+                    return None;
+                }
                 lines.push(line);
             }
         }
