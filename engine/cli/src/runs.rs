@@ -1,6 +1,7 @@
 //! `hotcell runs`: the history, for people and for programs.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use hotcell_report::RunReport;
 use hotcell_sandbox::outcome::Output;
@@ -11,6 +12,8 @@ use hotcell_state::state::StateFolder;
 use crate::args::{Common, RunsCommand};
 use crate::context::{configuration, current_folder, state};
 use crate::exit::printed;
+use crate::render::har;
+use crate::result_file::{Before, ResultFile};
 use crate::terminal::notes;
 use crate::{exit, usage};
 
@@ -42,15 +45,20 @@ fn answer(common: &Common, command: &RunsCommand) -> Result<u8, ErrorReport> {
             };
             printed(result, 0)
         }
-        RunsCommand::Show { id, network: true } => {
+        RunsCommand::Show { id, network, har } if *network || har.is_some() => {
             let none = || HistoryError::NoSuchRun(id.clone());
             let list = history.ok_or_else(none).and_then(|h| h.requests(id)).map_err(|e| of_history(&e))?;
+            if let Some(file) = har {
+                write_archive(file, &list)?;
+            }
             let result = if common.json {
                 exit::print_json(&list)
-            } else if list.secrets.is_empty() {
+            } else if !network {
+                Ok(())
+            } else if list.secrets.is_empty() && list.requests.is_empty() {
                 if !common.quiet {
                     notes::say(
-                        "this run had no secrets, so no requests were seen; --network HOST:PORT is a tunnel",
+                        "nothing went through the proxy: this run had no --network and no --secret, or made no request",
                     );
                 }
                 Ok(())
@@ -59,7 +67,7 @@ fn answer(common: &Common, command: &RunsCommand) -> Result<u8, ErrorReport> {
             };
             printed(result, 0)
         }
-        RunsCommand::Show { id, network: false } => {
+        RunsCommand::Show { id, .. } => {
             let none = || HistoryError::NoSuchRun(id.clone());
             let outcome = history.ok_or_else(none).and_then(|h| h.show(id)).map_err(|e| of_history(&e))?;
             let result =
@@ -67,6 +75,15 @@ fn answer(common: &Common, command: &RunsCommand) -> Result<u8, ErrorReport> {
             printed(result, 0)
         }
     })
+}
+
+/// Writes requests as an HTTP archive, to a new file or in place of an earlier one.
+fn write_archive(file: &Path, list: &RequestList) -> Result<(), ErrorReport> {
+    let wrong = |why: String| ErrorReport::new(Code::InvalidValue, format!("--har {why}")).field("--har");
+    let text = serde_json::to_vec_pretty(&har::archive(list)).map_err(|e| wrong(e.to_string()))?;
+    let mut to = ResultFile::open(file, &[], Before::Emptied)
+        .map_err(|why| wrong(why).hint("name a file that can be written"))?;
+    to.write(&text).map_err(|e| wrong(format!("{}: {e}", file.display())))
 }
 
 fn open(common: &Common) -> Result<Option<History>, ErrorReport> {
@@ -115,19 +132,27 @@ fn requests(list: &RequestList) -> String {
         let time = format!("{}Z", listed.time.split('.').next().unwrap_or_default());
         let row = &listed.request;
         let status = row.status.map(|status| status.to_string()).unwrap_or_default();
-        let request = printable(&format!("{} {}{} ({})", row.method, row.host, row.path, row.rule));
+        let rule = if row.rule.is_empty() { String::new() } else { format!(" ({})", row.rule) };
+        let request = printable(&format!("{} {}{}{rule}", row.method, row.host, row.path));
         let _ = writeln!(
             text,
             "{time:20}  {:10}  {status:>6}  {:>9}  {:>9}  {:10}  {request}",
-            row.secret, row.sent_bytes, row.received_bytes, row.ending
+            row.secret.as_deref().unwrap_or("-"),
+            row.sent_bytes,
+            row.received_bytes,
+            row.ending
         );
     }
-    for (name, counts) in &list.secrets {
+    let plain = list.plain.iter().map(|counts| ("without a secret", counts));
+    for (name, counts) in list.secrets.iter().map(|(name, counts)| (name.as_str(), counts)).chain(plain) {
         let _ = writeln!(
             text,
             "{name}: {} requests, {} denied, {} failed",
             counts.requests, counts.denied, counts.failed
         );
+    }
+    if list.left_out > 0 {
+        let _ = writeln!(text, "{} more requests were only counted", list.left_out);
     }
     text
 }

@@ -5,10 +5,10 @@ use std::io;
 use std::str::FromStr;
 
 use hotcell_egress::route::Route;
-use hotcell_egress::route::records::Request;
+use hotcell_egress::route::records::{Counts, Request};
 use hotcell_egress::{AllowList, Egress, RuleError};
 use hotcell_sandbox::network::{Proxy, Relay, Serving, SharedProxy, Sockets};
-use hotcell_sandbox::outcome::{Denial, RequestCounts, RequestRow, Requests, SecretRequest};
+use hotcell_sandbox::outcome::{Denial, ProxiedRequest, RequestCounts, RequestRow, Requests};
 use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
 
 /// Network setting as users write it.
@@ -104,19 +104,16 @@ struct Served(hotcell_egress::Serving);
 impl Serving for Served {
     fn requests(&self) -> Option<Requests> {
         let all = self.0.requests();
-        let counts = all.counts.into_iter().map(|(name, counts)| {
-            let counts = RequestCounts {
-                requests: counts.requests,
-                denied: counts.denied,
-                failed: counts.failed,
-                sent_bytes: counts.sent,
-                received_bytes: counts.received,
-            };
-            (name, counts)
-        });
+        let counts = all.counts.into_iter().map(|(name, counts)| (name, counted(&counts)));
         let secrets: std::collections::BTreeMap<_, _> = counts.collect();
+        let plain = (all.plain.requests > 0).then(|| counted(&all.plain));
         let rows = all.rows.into_iter().map(row).collect();
-        (!secrets.is_empty()).then_some(Requests { secrets, rows })
+        (plain.is_some() || !secrets.is_empty()).then_some(Requests {
+            secrets,
+            plain,
+            left_out: all.left_out,
+            rows,
+        })
     }
 
     fn finish(self: Box<Self>) -> Vec<Denial> {
@@ -133,11 +130,21 @@ impl Serving for Served {
     }
 }
 
+const fn counted(counts: &Counts) -> RequestCounts {
+    RequestCounts {
+        requests: counts.requests,
+        denied: counts.denied,
+        failed: counts.failed,
+        sent_bytes: counts.sent,
+        received_bytes: counts.received,
+    }
+}
+
 fn row(request: Request) -> RequestRow {
     let since = request.at.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let at_us = i64::try_from(since.as_micros()).unwrap_or(i64::MAX);
-    let request = SecretRequest {
-        secret: request.secret,
+    let request = ProxiedRequest {
+        secret: Some(request.secret).filter(|name| !name.is_empty()),
         host: request.host,
         method: request.method,
         path: request.path,

@@ -10,6 +10,9 @@ use crate::error::ConnectError;
 use crate::http::{self, Bad, Forward, ProxyRequest};
 use crate::ledger::{Operation, UNREADABLE};
 use crate::proxy::Shared;
+use crate::record::Counted;
+use crate::recording::Recording;
+use crate::route::records::without_values;
 use crate::stream::Input;
 
 impl Shared {
@@ -24,18 +27,32 @@ impl Shared {
             None => Ok(()),
             Some(Err(bad)) => self.refuse(&bad, &mut back).await,
             Some(Ok(ProxyRequest::Connect(host, port))) => {
+                let row = self.record("CONNECT", &host, port, String::new());
                 match self.connect(Operation::Connect, &host, port).await {
                     Ok(server) => {
+                        row.connected();
                         back.write_all(http::CONNECTED).await?;
-                        self.tunnel(client, back, server, &host, port).await
+                        self.tunnel(client, back, server, (&host, port), &row).await
                     }
-                    Err(error) => say(&error, &mut back).await,
+                    Err(error) => {
+                        row.refused(&error);
+                        say(&error, &mut back).await
+                    }
                 }
             }
             Some(Ok(ProxyRequest::Forward(forward))) => {
+                let (path, query) = match forward.target.split_once('?') {
+                    Some((path, query)) => (path, Some(query)),
+                    None => (forward.target.as_str(), None),
+                };
+                let path = without_values(path, query);
+                let row = self.record(&forward.method, &forward.host, forward.port, path);
                 match self.connect(Operation::Http, &forward.host, forward.port).await {
-                    Ok(server) => self.forward(client, back, server, &forward).await,
-                    Err(error) => say(&error, &mut back).await,
+                    Ok(server) => self.forward(client, back, server, &forward, &row).await,
+                    Err(error) => {
+                        row.refused(&error);
+                        say(&error, &mut back).await
+                    }
                 }
             }
         }
@@ -62,11 +79,13 @@ impl Shared {
         mut back: impl AsyncWrite + Unpin,
         mut server: TcpStream,
         forward: &Forward,
+        row: &Recording<'_>,
     ) -> io::Result<()> {
         let (answers, mut requests) = server.split();
         self.budget.spend(forward.head.len())?;
         requests.write_all(&forward.head).await?;
         let sending = async {
+            let mut requests = Counted::new(&mut requests, row.sent());
             client.copy_body(forward.body, &mut requests, &self.budget).await?;
             // The response ends the exchange, even if it comes before the whole request is sent.
             std::future::pending::<io::Result<()>>().await
@@ -77,11 +96,14 @@ impl Shared {
                 let read = answers.until(|bytes| http::answer(bytes, forward.is_head)).await?;
                 let Some(Ok(answer)) = read else {
                     let why = format!("{} sent no answer of HTTP/1", forward.host);
+                    row.failed(&why);
                     return back.write_all(&http::refusal("502 Bad Gateway", &why)).await;
                 };
                 self.budget.spend(answer.head.len())?;
                 back.write_all(&answer.head).await?;
                 if !answer.interim {
+                    row.answered(answer.status);
+                    let mut back = Counted::new(&mut back, row.received());
                     return answers.copy_body(answer.body, &mut back, &self.budget).await;
                 }
             }

@@ -76,6 +76,10 @@ pub struct Forward {
     pub host: Host,
     /// Target port.
     pub port: u16,
+    /// Method.
+    pub method: String,
+    /// Path and query.
+    pub target: String,
     /// The new head.
     pub head: Vec<u8>,
     /// How the end of the request's body is found.
@@ -87,6 +91,8 @@ pub struct Forward {
 /// Head of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
+    /// Status code.
+    pub status: u16,
     /// The new head.
     pub head: Vec<u8>,
     /// Whether another response follows (1xx).
@@ -174,7 +180,8 @@ pub fn request(bytes: &[u8], tunnel: Option<(&Host, u16)>) -> Result<Option<(Pro
     }
     let head = with_rest(head, request.headers, &NOT_SENT_ON);
     let is_head = method == "HEAD";
-    Ok(Some((ProxyRequest::Forward(Forward { host, port, head, body, is_head }), used)))
+    let (method, target) = (method.to_owned(), path);
+    Ok(Some((ProxyRequest::Forward(Forward { host, port, method, target, head, body, is_head }), used)))
 }
 
 /// Whether a long head has no end yet and may still get one.
@@ -296,7 +303,7 @@ pub fn answer(bytes: &[u8], to_head: bool) -> Result<Option<(Answer, usize)>, Ba
         .filter(|name| !matches!(*name, "content-length" | "transfer-encoding" | "trailer"))
         .collect();
     let head = with_rest(head, response.headers, &left_out);
-    Ok(Some((Answer { head, interim, body }, used)))
+    Ok(Some((Answer { status: code, head, interim, body }, used)))
 }
 
 /// How the end of a response's body is found. `is_without`: the response never has one.

@@ -11,6 +11,8 @@ pub mod http;
 mod ledger;
 mod pace;
 mod proxy;
+mod record;
+mod recording;
 pub mod redact;
 mod relay;
 mod resolve;

@@ -21,6 +21,7 @@ use crate::error::ConnectError;
 use crate::host::Host;
 use crate::ledger::{Denied, Ledger, Operation, UNREADABLE};
 use crate::pace::{Pace, Rate};
+use crate::record::OpenRows;
 use crate::resolve::{Resolver, System};
 use crate::route::Route;
 use crate::route::records::Requests;
@@ -103,6 +104,7 @@ pub(crate) struct Shared {
     ledger: Mutex<Ledger>,
     pub(crate) routes: Vec<Route>,
     requests: Mutex<Requests>,
+    pub(crate) open_rows: OpenRows,
     /// Those that are served.
     relays: Vec<Relay>,
 }
@@ -177,6 +179,7 @@ impl Egress {
             asking: Mutex::new(Pace::new(self.limits.asking, now)),
             ledger: Mutex::default(),
             requests: Mutex::new(Requests::of(self.routes.iter().map(Route::name))),
+            open_rows: OpenRows::default(),
             routes: self.routes.clone(),
             relays: relays.iter().map(|(relay, _)| relay.clone()).collect(),
         });
@@ -214,10 +217,13 @@ impl Egress {
 }
 
 impl Serving {
-    /// Requests through routes until now.
+    /// Requests through the proxy and its routes until now.
     #[must_use]
     pub fn requests(&self) -> Requests {
-        lock(&self.shared.requests).clone()
+        let requests = lock(&self.shared.requests);
+        let mut all = requests.clone();
+        self.shared.open_rows.end_in(&mut all);
+        all
     }
 
     /// Closes all sockets and connections, and returns the denials.
@@ -308,7 +314,7 @@ impl Shared {
         lock(&self.ledger).add(operation, row);
     }
 
-    /// The records of requests through routes.
+    /// The records of requests.
     pub(crate) fn requests(&self) -> MutexGuard<'_, Requests> {
         lock(&self.requests)
     }
@@ -361,13 +367,21 @@ impl Shared {
             }
             None => return Ok(()),
         };
+        let row = self.record("SOCKS", &host, port, String::new());
         match self.connect(Operation::Connect, &host, port).await {
             Ok(server) => {
+                row.connected();
                 back.write_all(&Reply::Connected.bytes()).await?;
-                self.tunnel(client, back, server, &host, port).await
+                self.tunnel(client, back, server, (&host, port), &row).await
             }
-            Err(ConnectError::Denied(_)) => back.write_all(&Reply::NotAllowed.bytes()).await,
-            Err(ConnectError::Unreachable(_)) => back.write_all(&Reply::HostUnreachable.bytes()).await,
+            Err(error) => {
+                row.refused(&error);
+                let reply = match error {
+                    ConnectError::Denied(_) => Reply::NotAllowed,
+                    ConnectError::Unreachable(_) => Reply::HostUnreachable,
+                };
+                back.write_all(&reply.bytes()).await
+            }
         }
     }
 

@@ -17,16 +17,22 @@ impl Shared {
     pub(crate) async fn relay(&self, client: TcpStream, to: &Relay) -> io::Result<()> {
         let _ = client.set_nodelay(true);
         let (host, port) = (Host::Name(to.name.clone()), to.port);
+        let row = self.record("RELAY", &host, port, String::new());
         match self.connect(Operation::Connect, &host, port).await {
             Ok(server) => {
+                row.connected();
                 let (from, back) = client.into_split();
-                self.tunnel(Input::new(from), back, server, &host, port).await
+                self.tunnel(Input::new(from), back, server, (&host, port), &row).await
             }
-            Err(ConnectError::Denied(_)) => Ok(()),
+            Err(error @ ConnectError::Denied(_)) => {
+                row.refused(&error);
+                Ok(())
+            }
             // The program has been connected already and sees an end: the reason is nowhere but here.
             Err(ConnectError::Unreachable(why)) => {
                 let target = format!("{host}:{port}");
                 let why = why.strip_prefix(&format!("{target}: ")).unwrap_or(&why);
+                row.failed(why);
                 self.note(Operation::Connect, format!("{target} (it is allowed, and not reached: {why})"));
                 Ok(())
             }

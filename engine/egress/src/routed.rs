@@ -15,6 +15,7 @@ use crate::host::Host;
 use crate::http::{self, Body};
 use crate::ledger::{Operation, UNREADABLE};
 use crate::proxy::Shared;
+use crate::record::Counted;
 use crate::route::Route;
 use crate::route::head::{self, Answer, Asked, Framing};
 use crate::route::records::{Ending, Request, without_values};
@@ -246,7 +247,7 @@ impl Shared {
         let answered = {
             let Upstream { answers, requests, .. } = &mut open;
             let sending = async {
-                let mut to = Counted { to: &mut *requests, bytes: counted.0 };
+                let mut to = Counted::new(&mut *requests, counted.0);
                 client.copy_body(asked.body, &mut to, &self.budget).await?;
                 to.flush().await?;
                 whole.store(true, Ordering::Relaxed);
@@ -373,38 +374,4 @@ async fn chunk(back: &mut (impl AsyncWrite + Unpin), framing: Framing, piece: &[
 
 async fn say(back: &mut (impl AsyncWrite + Unpin), status: &str, why: &str) -> io::Result<()> {
     back.write_all(&http::refusal(status, why)).await
-}
-
-/// Counts the bytes that are written.
-struct Counted<'a, W> {
-    to: &'a mut W,
-    bytes: &'a AtomicU64,
-}
-
-impl<W: AsyncWrite + Unpin> AsyncWrite for Counted<'_, W> {
-    fn poll_write(
-        mut self: std::pin::Pin<&mut Self>,
-        context: &mut std::task::Context<'_>,
-        bytes: &[u8],
-    ) -> std::task::Poll<io::Result<usize>> {
-        let polled = std::pin::Pin::new(&mut *self.to).poll_write(context, bytes);
-        if let std::task::Poll::Ready(Ok(written)) = &polled {
-            self.bytes.fetch_add(*written as u64, Ordering::Relaxed);
-        }
-        polled
-    }
-
-    fn poll_flush(
-        mut self: std::pin::Pin<&mut Self>,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<io::Result<()>> {
-        std::pin::Pin::new(&mut *self.to).poll_flush(context)
-    }
-
-    fn poll_shutdown(
-        mut self: std::pin::Pin<&mut Self>,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<io::Result<()>> {
-        std::pin::Pin::new(&mut *self.to).poll_shutdown(context)
-    }
 }

@@ -153,9 +153,15 @@ impl AllowList {
     /// Where a host is to be looked for, when a rule allows it at this port. A rule that names it goes before a suffix.
     #[must_use]
     pub fn find(&self, host: &Host, port: u16) -> Option<Place> {
-        let places =
-            self.0.iter().filter(|rule| rule.port == port).filter_map(|rule| rule.pattern.place(host));
-        places.min_by_key(|place| matches!(place, Place::Resolve))
+        self.rule_for(host, port).and_then(|rule| rule.pattern.place(host))
+    }
+
+    /// The rule by which a host is found at this port, as [`AllowList::find`] finds it.
+    #[must_use]
+    pub fn rule_for(&self, host: &Host, port: u16) -> Option<&Rule> {
+        let at_port = self.0.iter().filter(|rule| rule.port == port);
+        let found = at_port.filter_map(|rule| rule.pattern.place(host).map(|place| (rule, place)));
+        found.min_by_key(|(_, place)| matches!(place, Place::Resolve)).map(|(rule, _)| rule)
     }
 
     /// Where to find a name, if a rule allows it at any port.

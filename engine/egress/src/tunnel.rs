@@ -10,6 +10,8 @@ use crate::host::Host;
 use crate::http::{self, Bad, ProxyRequest};
 use crate::ledger::Operation;
 use crate::proxy::Shared;
+use crate::record::Counted;
+use crate::recording::Recording;
 use crate::stream::Input;
 use crate::tls;
 
@@ -138,16 +140,18 @@ impl Shared {
         to.write_all(&bytes).await
     }
 
-    /// Connects client and server until both have ended.
+    /// Connects client and server until both have ended; their bytes are counted in `row`.
     pub async fn tunnel(
         &self,
         mut client: Input<impl AsyncRead + Unpin>,
         mut back: impl AsyncWrite + Unpin,
         mut server: TcpStream,
-        host: &Host,
-        port: u16,
+        (host, port): (&Host, u16),
+        row: &Recording<'_>,
     ) -> io::Result<()> {
-        let (answers, mut requests) = server.split();
+        let (answers, requests) = server.split();
+        let mut requests = Counted::new(requests, row.sent());
+        let mut back = Counted::new(&mut back, row.received());
         let mut answers = Input::new(answers);
         let (tell, answered) = tokio::sync::oneshot::channel();
         let there = async {
@@ -217,11 +221,13 @@ impl Shared {
             Ok(_) => Ok(()),
             Err(End::Io(e)) => Err(e),
             Err(End::Bad(bad)) => {
+                row.denied(&reason(&bad));
                 self.deny(Operation::Http, &format!("{host}:{port}"), Some(reason(&bad)));
                 back.write_all(&http::refusal("400 Bad Request", &bad.to_string())).await?;
                 back.shutdown().await
             }
             Err(End::Other(why)) => {
+                row.denied(&why);
                 self.deny(Operation::Tls, &format!("{host}:{port}"), Some(why));
                 back.shutdown().await
             }

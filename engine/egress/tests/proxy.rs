@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use hotcell_egress::route::records::Request;
 use hotcell_egress::{Denied, Egress, Limits, Lookup, Resolver, Serving, Sockets};
 use tokio::runtime::Runtime;
 
@@ -182,6 +183,50 @@ fn requests_and_answers_pass_proxy() {
     ));
     assert!(chunked.ends_with("2\r\nok\r\n0\r\n\r\n"), "{chunked}");
     assert_eq!(proxy.end(), []);
+}
+
+#[test]
+fn requests_have_rows_with_rule_and_bytes() {
+    let own = own_address_or_skip!();
+    let port = mirror(own);
+    let proxy = Proxy::start(&format!("api.test={own}:{port}"), Names::default());
+    let asked = format!(
+        "POST http://api.test:{port}/p?token=hidden&x HTTP/1.1\r\nHost: api.test:{port}\r\nContent-Length: 2\r\n\r\nok"
+    );
+    let answer = proxy.say(asked);
+    let body = answer.split_once("\r\n\r\n").map_or(0, |(_, body)| body.len() as u64);
+    proxy.say(format!("GET http://evil.test:{port}/ HTTP/1.1\r\nHost: evil.test:{port}\r\n\r\n"));
+    proxy.say("CONNECT evil.test:443 HTTP/1.1\r\n\r\n");
+    let sent = format!("GET / HTTP/1.1\r\nHost: other.test:{port}\r\n\r\n");
+    proxy.say(format!("CONNECT api.test:{port} HTTP/1.1\r\n\r\n{sent}"));
+    // A connection that is still open has its bytes, too.
+    let mut open = proxy.connect();
+    open.write_all(format!("CONNECT api.test:{port} HTTP/1.1\r\n\r\n").as_bytes()).unwrap();
+    let mut told = [0; 12];
+    open.read_exact(&mut told).unwrap();
+    let all = proxy.serving.requests();
+    let rows: Vec<_> = all
+        .rows
+        .iter()
+        .map(|row| {
+            let Request { method, path, status, sent, received, rule, ending, .. } = row;
+            format!("{method} {path} {status:?} {sent} {received} {} {rule}", ending.name())
+        })
+        .collect();
+    let rule = format!("api.test={own}:{port}");
+    let want = [
+        format!("POST /p?token=…&… Some(200) 2 {body} answered {rule}"),
+        "GET / None 0 0 denied no rule allows it".to_owned(),
+        "CONNECT  None 0 0 denied no rule allows it".to_owned(),
+        format!("CONNECT  None 0 0 denied a request was sent whose Host header names other.test:{port}"),
+        format!("CONNECT  None 0 0 answered {rule}"),
+    ];
+    // The refusal of the fourth is its own answer of 400, which is counted as received.
+    let received = all.rows[3].received;
+    let rows: Vec<_> = rows.iter().map(|row| row.replace(&format!(" 0 {received} "), " 0 0 ")).collect();
+    assert_eq!(rows, want);
+    assert_eq!((all.plain.requests, all.plain.denied, all.left_out), (5, 3, 0));
+    drop(open);
 }
 
 #[test]

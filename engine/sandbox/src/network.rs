@@ -74,7 +74,7 @@ pub trait Proxy: fmt::Debug + Send + Sync {
 
 /// A sandbox that is being served. Dropping it must close its sockets.
 pub trait Serving: Send + Sync {
-    /// Requests with secrets until now, for the outcome; `None` where the run has no secrets.
+    /// Requests until now, for the outcome; `None` where there were none, and the run has no secrets.
     fn requests(&self) -> Option<Requests> {
         None
     }

@@ -299,7 +299,8 @@ pub struct Outcome {
     pub denials: Vec<Denial>,
     /// False where a layer cannot report everything that it denied.
     pub denials_complete: bool,
-    /// Requests that hotcell sent with secrets that the program does not hold; `null` where the run had none.
+    /// Requests through the proxy, and those that hotcell sent with secrets that the program does not hold; `null`
+    /// where the run had neither.
     #[serde(default)]
     pub requests: Option<Requests>,
     /// Layers that were in force.
@@ -310,17 +311,29 @@ pub struct Outcome {
     pub timings_us: Timings,
 }
 
-/// Requests with secrets that the program does not hold.
+/// Requests through the proxy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Requests {
     /// Counts by the secret's name.
+    #[serde(default)]
     pub secrets: std::collections::BTreeMap<String, RequestCounts>,
-    /// The first 1,000 requests; the history keeps them apart from the outcome.
+    /// Counts of requests without a secret; absent where there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plain: Option<RequestCounts>,
+    /// Requests that are only counted: the history lists the first 1,000 with secrets and the first 500 others.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u64,
+    /// The listed requests; the history keeps them apart from the outcome.
     #[serde(skip)]
     pub rows: Vec<RequestRow>,
 }
 
-/// Counts of requests with one secret.
+/// Whether a count is left out.
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// Counts of requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RequestCounts {
     /// All requests.
@@ -335,32 +348,33 @@ pub struct RequestCounts {
     pub received_bytes: u64,
 }
 
-/// A request with a secret, and its time.
+/// A request, and its time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RequestRow {
     /// Time of the request, in microseconds since 1970.
     pub at_us: i64,
     /// The request.
     #[serde(flatten)]
-    pub request: SecretRequest,
+    pub request: ProxiedRequest,
 }
 
-/// A request with a secret.
+/// A request through the proxy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct SecretRequest {
-    /// Name of the secret.
-    pub secret: String,
+pub struct ProxiedRequest {
+    /// Name of the secret; `null` without one.
+    pub secret: Option<String>,
     /// `HOST:PORT`.
     pub host: String,
-    /// Method.
+    /// Method; `CONNECT`, `SOCKS` or `RELAY` for a connection whose content is not read.
     pub method: String,
-    /// Path at the host, and the names of the query's parameters, without their values; at most 300 bytes.
+    /// Path at the host, and the names of the query's parameters, without their values; at most 300 bytes. Empty where
+    /// it is not seen.
     pub path: String,
     /// Status that the host answered with.
     pub status: Option<u16>,
-    /// Bytes of the request's body.
+    /// Bytes of the request's body; all bytes where the content is not read.
     pub sent_bytes: u64,
-    /// Bytes of the answer's body.
+    /// Bytes of the answer's body, or all.
     pub received_bytes: u64,
     /// `answered`, `denied` by a rule, `failed`, or `unfinished` when the run ended.
     pub ending: String,

@@ -10,7 +10,7 @@ mod page;
 use std::time::SystemTime;
 
 use hotcell_report::RunReport;
-use hotcell_sandbox::outcome::{Cause, Output, RequestCounts, RequestRow, SecretRequest, Usage};
+use hotcell_sandbox::outcome::{Cause, Output, ProxiedRequest, RequestCounts, RequestRow, Usage};
 use rusqlite::{OptionalExtension, params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -60,14 +60,14 @@ pub struct RunList {
 /// Value of the `schema` field of a list of requests.
 pub const REQUESTS_SCHEMA: &str = "hotcell.requests/1";
 
-/// A request with a secret, in a list.
+/// A request, in a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RequestReport {
     /// RFC 3339, UTC.
     pub time: String,
     /// The request.
     #[serde(flatten)]
-    pub request: SecretRequest,
+    pub request: ProxiedRequest,
 }
 
 impl From<RequestRow> for RequestReport {
@@ -76,16 +76,22 @@ impl From<RequestRow> for RequestReport {
     }
 }
 
-/// Requests with secrets of a run in the form `hotcell.requests/1`, in order of time.
+/// Requests of a run in the form `hotcell.requests/1`, in the order in which they began.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RequestList {
     /// Always `hotcell.requests/1`.
     pub schema: String,
     /// Id of the run.
     pub id: String,
-    /// Counts of all requests, by the secret's name.
+    /// Counts of all requests with secrets, by the secret's name.
     pub secrets: std::collections::BTreeMap<String, RequestCounts>,
-    /// The first 1,000 requests.
+    /// Counts of all requests without a secret; absent where there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plain: Option<RequestCounts>,
+    /// Number of requests that are not listed.
+    #[serde(default)]
+    pub left_out: u64,
+    /// The first 1,000 requests with secrets, and the first 500 others.
     pub requests: Vec<RequestReport>,
 }
 
@@ -255,16 +261,19 @@ impl History {
         self.read(id).map(|(_, outcome)| outcome)
     }
 
-    /// Requests with secrets of a run, by its id or a prefix of it.
+    /// Requests of a run, by its id or a prefix of it.
     ///
     /// # Errors
     /// Like [`History::show`].
     pub fn requests(&self, id: &str) -> Result<RequestList, HistoryError> {
         let (id, kept) = self.read::<KeptRequests>(id)?;
+        let counts = kept.requests.unwrap_or_default();
         Ok(RequestList {
             schema: REQUESTS_SCHEMA.to_owned(),
             id,
-            secrets: kept.requests.map(|requests| requests.secrets).unwrap_or_default(),
+            secrets: counts.secrets,
+            plain: counts.plain,
+            left_out: counts.left_out,
             requests: kept.request_rows.into_iter().map(RequestReport::from).collect(),
         })
     }

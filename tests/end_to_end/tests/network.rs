@@ -119,6 +119,55 @@ fn allowed_host_is_reached_others_denied() {
     });
 }
 
+#[test]
+fn requests_are_listed_and_exported() {
+    let Some(server) = server() else { return };
+    everyone(|user| {
+        let state = user.path("work/state").to_str().expect("a path").to_owned();
+        let (at, port) = (server.at, server.port);
+        let rule = format!("api.test={at}:{port}");
+        let script = format!(
+            "import urllib.request as r\nr.urlopen('http://api.test:{port}/a?token=hidden-value', timeout=20).read()\n\
+             try: r.urlopen('http://evil.test:{port}/b', timeout=20)\nexcept OSError: pass"
+        );
+        let run =
+            ["run", "--state", &state, "--network", &rule, "--json", "--", "/usr/bin/python3", "-c", &script];
+        let outcome = user.hotcell(run).end().code(0).json();
+        assert_eq!(outcome["requests"]["plain"]["requests"], 2, "{outcome:#}");
+        assert_eq!(outcome["requests"]["plain"]["denied"], 1, "{outcome:#}");
+        let list = user.hotcell(["runs", "list", "--state", &state, "--json"]).end().json();
+        let id = list["runs"][0]["id"].as_str().expect("an id").to_owned();
+        let file = user.path("work/run.har").to_str().expect("a path").to_owned();
+        let show = ["runs", "show", &id, "--state", &state, "--network", "--har", &file];
+        let shown = user.hotcell(show).end();
+        let text = shown.code(0).text();
+        assert!(text.contains(&format!("GET api.test:{port}/a?token=… ({rule})")), "{text}");
+        assert!(text.contains(&format!("GET evil.test:{port}/b (no rule allows it)")), "{text}");
+        let archive = std::fs::read_to_string(&file).expect("an archive");
+        assert!(!archive.contains("hidden-value") && !text.contains("hidden-value"), "{archive}");
+        let archive: Value = serde_json::from_str(&archive).expect("JSON");
+        let entries = archive["log"]["entries"].as_array().expect("entries");
+        assert_eq!((entries.len(), &entries[0]["response"]["status"]), (2, &json!(200)));
+        assert_eq!(entries[1]["_ending"], "denied");
+        // Nothing is kept of a run that is to leave no history.
+        let quiet = [
+            "run",
+            "--state",
+            &state,
+            "--no-history",
+            "--network",
+            &rule,
+            "--",
+            "/usr/bin/python3",
+            "-c",
+            &script,
+        ];
+        user.hotcell(quiet).end().code(0);
+        let list = user.hotcell(["runs", "list", "--state", &state, "--json"]).end().json();
+        assert_eq!(list["runs"].as_array().map(Vec::len), Some(1));
+    });
+}
+
 /// A Redis server on an address of this host that is not its loopback; it ends with the test.
 struct Redis {
     child: std::process::Child,

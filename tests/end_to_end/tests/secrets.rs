@@ -244,6 +244,10 @@ fn rules_deny_and_every_request_is_recorded() {
             "{rows:#}"
         );
         assert_eq!(rows["secrets"]["gh"]["denied"], 3);
+        let file = user.path("work/run.har");
+        call(user, &config, &["runs", "show", &id, "--har", file.to_str().unwrap()]).end().code(0);
+        let archive = std::fs::read_to_string(&file).expect("an archive");
+        assert!(archive.contains("\"_secret\": \"gh\"") && !archive.contains(VALUE), "{archive}");
         let shown = call(user, &config, &["runs", "show", &id, "--network"]).end();
         assert!(shown.code(0).text().contains("gh: 5 requests, 3 denied, 0 failed"), "{shown:#?}");
     });

@@ -1,6 +1,11 @@
 //! Arguments of `audit` and `runs`.
 
+use std::path::PathBuf;
+
 use clap::Subcommand;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+
+use super::path;
 
 /// Commands of `hotcell audit …`.
 #[derive(Debug, Subcommand)]
@@ -28,8 +33,11 @@ pub enum RunsCommand {
     Show {
         /// Id of the run, or its first characters
         id: String,
-        /// List its requests with secrets instead
+        /// List its requests through the proxy instead
         #[arg(long)]
         network: bool,
+        /// Write these requests to FILE as an HTTP archive (HAR 1.2)
+        #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
+        har: Option<PathBuf>,
     },
 }

@@ -1,10 +1,12 @@
-//! Records of the requests through routes: counts, and rows up to a number. Pure.
+//! Records of the requests through the proxy and its routes: counts, and rows up to a number. Pure.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-/// Maximum number of rows; further requests are only counted.
+/// Maximum number of rows of requests with secrets; further ones are only counted.
 pub const MAX_ROWS: usize = 1000;
+/// Maximum number of rows of requests without a secret: a number of its own, so that these cannot crowd out the others.
+pub const MAX_PLAIN_ROWS: usize = 500;
 /// Maximum length in bytes of a path in a row; a program controls it.
 const MAX_PATH_LEN: usize = 300;
 
@@ -35,24 +37,24 @@ impl Ending {
     }
 }
 
-/// One request through a route.
+/// One request through the proxy: through a route with a secret, or without one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Time at which its head had been read.
     pub at: SystemTime,
-    /// Name of the secret.
+    /// Name of the secret; empty without one.
     pub secret: String,
     /// `HOST:PORT`.
     pub host: String,
-    /// Method.
+    /// Method; `CONNECT`, `SOCKS` or `RELAY` for a connection whose content is not read.
     pub method: String,
-    /// Path at the host, cut to 300 bytes; a query without its values.
+    /// Path at the host, cut to 300 bytes; a query without its values. Empty where it is not seen.
     pub path: String,
     /// Status that the host answered with.
     pub status: Option<u16>,
-    /// Bytes of the request's body that were sent.
+    /// Bytes of the request's body that were sent; of all that was sent where the content is not read.
     pub sent: u64,
-    /// Bytes of the answer's body.
+    /// Bytes of the answer's body, or of all that came.
     pub received: u64,
     /// The rule that allowed or denied the request, or why it failed.
     pub rule: String,
@@ -60,7 +62,7 @@ pub struct Request {
     pub ending: Ending,
 }
 
-/// Counts of one secret.
+/// Counts of one secret, or of all requests without one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// All requests.
@@ -80,8 +82,12 @@ pub struct Counts {
 pub struct Requests {
     /// Counts by secret; each secret of the run has an entry.
     pub counts: BTreeMap<String, Counts>,
-    /// The first [`MAX_ROWS`] requests.
+    /// Requests without a secret.
+    pub plain: Counts,
+    /// The first [`MAX_ROWS`] requests with secrets and the first [`MAX_PLAIN_ROWS`] others, as they began.
     pub rows: Vec<Request>,
+    /// Number of requests that have no row.
+    pub left_out: u64,
 }
 
 impl Requests {
@@ -89,21 +95,35 @@ impl Requests {
     #[must_use]
     pub fn of<'a>(secrets: impl Iterator<Item = &'a str>) -> Self {
         let counts = secrets.map(|name| (name.to_owned(), Counts::default())).collect();
-        Self { counts, rows: Vec::new() }
+        Self { counts, ..Self::default() }
     }
 
     /// Adds a request that begins; returns the number of its row.
     pub fn begin(&mut self, request: Request) -> Option<usize> {
-        self.counts.entry(request.secret.clone()).or_default().requests += 1;
-        (self.rows.len() < MAX_ROWS).then(|| {
-            self.rows.push(request);
-            self.rows.len() - 1
-        })
+        self.counts_of(&request.secret).requests += 1;
+        // Each request before the maximum has a row.
+        let (before, most) = match request.secret.as_str() {
+            "" => (self.plain.requests, MAX_PLAIN_ROWS),
+            _ => (self.counts.values().map(|counts| counts.requests).sum(), MAX_ROWS),
+        };
+        if before > most as u64 {
+            self.left_out += 1;
+            return None;
+        }
+        self.rows.push(request);
+        Some(self.rows.len() - 1)
+    }
+
+    fn counts_of(&mut self, secret: &str) -> &mut Counts {
+        match secret {
+            "" => &mut self.plain,
+            name => self.counts.entry(name.to_owned()).or_default(),
+        }
     }
 
     /// Notes the end of a request.
     pub fn end(&mut self, row: Option<usize>, ended: Request) {
-        let counts = self.counts.entry(ended.secret.clone()).or_default();
+        let counts = self.counts_of(&ended.secret);
         counts.denied += u64::from(ended.ending == Ending::Denied);
         counts.failed += u64::from(ended.ending == Ending::Failed);
         counts.sent += ended.sent;
@@ -133,6 +153,19 @@ pub fn without_values(path: &str, query: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn requests_without_secret_have_rows_of_their_own() {
+        let mut all = Requests::default();
+        let plain = || Request { secret: String::new(), ..request(Ending::Denied) };
+        for _ in 0..MAX_PLAIN_ROWS + 3 {
+            let row = all.begin(plain());
+            all.end(row, plain());
+        }
+        assert_eq!(all.begin(request(Ending::Answered)), Some(MAX_PLAIN_ROWS));
+        assert_eq!((all.left_out, all.plain.requests, all.plain.denied), (3, 503, 503));
+        assert_eq!((all.counts.len(), all.counts["gh"].requests), (1, 1));
+    }
 
     fn request(ending: Ending) -> Request {
         Request {

@@ -219,7 +219,7 @@ fn network(list: &RequestList) -> Markup {
         .map(|one| {
             vec![
                 html! { (seconds(&one.time)) },
-                said(&one.request.secret),
+                said(one.request.secret.as_deref().unwrap_or_default()),
                 beginning(
                     &format!("{} {}{}", one.request.method, one.request.host, one.request.path),
                     MAX_ROW_CHARS,
@@ -232,9 +232,10 @@ fn network(list: &RequestList) -> Markup {
         .collect();
     html! {
         @if !rows.is_empty() {
-            h2 { "Requests with secrets" }
-            (table("Requests with secrets", &["Time", "Secret", "Request", "Status", "Ending", "Rule"], &rows))
+            h2 { "Requests through the proxy" }
+            (table("Requests through the proxy", &["Time", "Secret", "Request", "Status", "Ending", "Rule"], &rows))
             @if list.requests.len() > MAX_ROWS { p.note { (list.requests.len() - MAX_ROWS) " more, which hotcell runs show " (list.id) " has" } }
+            @if list.left_out > 0 { p.note { (list.left_out) " more were only counted" } }
         }
     }
 }
