@@ -16,7 +16,8 @@ use nix::unistd::Pid;
 use tokio::time::sleep_until;
 
 use crate::deferred_fd::DeferredFd;
-use crate::outcome::Denial;
+use crate::missing::Missing;
+use crate::outcome::{Denial, MissingFiles};
 use crate::pace::Pace;
 use crate::seccomp::{self, Arch, Meaning};
 use crate::sys::{self, Notification};
@@ -83,6 +84,8 @@ impl Denials {
 pub struct Listener {
     calls: DeferredFd,
     pace: Pace,
+    /// Files that are asked for and missing, with the filter that watches paths.
+    missing: Option<Missing>,
 }
 
 /// An event on a filter's descriptor.
@@ -95,22 +98,28 @@ enum Heard {
 
 impl Listener {
     /// Listens to the filter of a run whose job was sent at `released` and that may use `cpus` processors
-    /// (`None`: all).
-    pub fn new(listener: OwnedFd, released: Instant, cpus: Option<f64>) -> Self {
-        Self { calls: DeferredFd::new(listener, released), pace: Pace::new(cpus, released) }
+    /// (`None`: all). `watches`: the filter is [`seccomp::watching`]'s.
+    pub fn new(listener: OwnedFd, released: Instant, cpus: Option<f64>, watches: bool) -> Self {
+        let missing = watches.then(Missing::default);
+        Self { calls: DeferredFd::new(listener, released), pace: Pace::new(cpus, released), missing }
+    }
+
+    /// Takes the files that were asked for and missing.
+    pub fn take_missing(&mut self) -> Option<MissingFiles> {
+        self.missing.as_mut().map(|missing| std::mem::take(missing).into_report())
     }
 }
 
 /// Answers pending notifications, at most one batch, at the run's [pace](Pace). Returns false when no process
 /// uses the filter any more. Without a listener the future never completes. Cancel safe.
 pub async fn answer(listener: Option<&mut Listener>, denials: &mut Denials) -> std::io::Result<bool> {
-    let Some(Listener { calls, pace }) = listener else { return std::future::pending().await };
+    let Some(Listener { calls, pace, missing }) = listener else { return std::future::pending().await };
     if let Some(next) = pace.next(Instant::now()) {
         sleep_until(next.into()).await;
     }
     calls.ready().await?;
     let began = processor_time();
-    let answered = answer_batch(calls, denials);
+    let answered = answer_batch(calls, denials, missing.as_mut());
     pace.spend(processor_time().saturating_sub(began) + WAKE_COST, Instant::now());
     answered
 }
@@ -120,7 +129,11 @@ pub(crate) fn processor_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Into::into)
 }
 
-fn answer_batch(listener: &mut DeferredFd, denials: &mut Denials) -> std::io::Result<bool> {
+fn answer_batch(
+    listener: &mut DeferredFd,
+    denials: &mut Denials,
+    mut missing: Option<&mut Missing>,
+) -> std::io::Result<bool> {
     for _ in 0..BATCH {
         match listener.take(look) {
             Ok(Heard::Call) => {}
@@ -130,7 +143,7 @@ fn answer_batch(listener: &mut DeferredFd, denials: &mut Denials) -> std::io::Re
         }
         let Some(fd) = listener.fd() else { return Ok(false) };
         match sys::receive_notification(fd) {
-            Ok(notification) => answer_one(fd, &notification, denials),
+            Ok(notification) => answer_one(fd, &notification, denials, missing.as_deref_mut()),
             Err(Errno::ENOENT | Errno::EINTR) => {}
             Err(e) => return Err(e.into()),
         }
@@ -156,8 +169,14 @@ fn look(listener: BorrowedFd<'_>) -> std::io::Result<Heard> {
     }
 }
 
-fn answer_one(fd: BorrowedFd<'_>, call: &Notification, denials: &mut Denials) {
+fn answer_one(fd: BorrowedFd<'_>, call: &Notification, denials: &mut Denials, missing: Option<&mut Missing>) {
     let number = i64::from(call.number);
+    // Only with the filter that watches paths, in which no rule denies such a call.
+    if let Some((missing, kind)) = missing.zip(seccomp::path_call(Arch::HOST, number)) {
+        missing.hear(fd, call, kind);
+        let _ = sys::answer_notification(fd, call.id, None);
+        return;
+    }
     let name =
         seccomp::name(Arch::HOST, number).map_or_else(|| format!("system call {number}"), str::to_owned);
     match seccomp::meaning(Arch::HOST, number) {

@@ -57,6 +57,7 @@ pub mod layer;
 mod leftovers;
 mod limits_watch;
 pub mod lines;
+mod missing;
 mod names;
 pub mod network;
 mod os_text;

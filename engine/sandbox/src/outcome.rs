@@ -303,12 +303,47 @@ pub struct Outcome {
     /// where the run had neither.
     #[serde(default)]
     pub requests: Option<Requests>,
+    /// Files that the program asked for and that are not there inside; absent where that is not watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<MissingFiles>,
     /// Layers that were in force.
     pub layers: Layers,
     /// Mounts of the sandbox.
     pub mounts: Vec<Mount>,
     /// Duration of each phase, in microseconds.
     pub timings_us: Timings,
+}
+
+/// Files that a program asked for by an absolute path and that are not there inside.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MissingFiles {
+    /// The first 1,000, in order of first appearance.
+    pub files: Vec<MissingFile>,
+    /// Number of further calls, whose files are not listed.
+    pub left_out: u64,
+}
+
+/// A file that a program asked for. The program says the path, and can say anything.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MissingFile {
+    /// Absolute path inside.
+    pub path: String,
+    /// Use that the program would have made of it, at most.
+    pub wanted: FileUse,
+    /// Number of calls.
+    pub count: u64,
+}
+
+/// Use of a file, the greater the more it asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FileUse {
+    /// A question whether it is there and may be used.
+    Look,
+    /// Reading.
+    Read,
+    /// Writing, or making it.
+    Write,
 }
 
 /// Requests through the proxy.
@@ -399,6 +434,7 @@ impl Outcome {
             denials: Vec::new(),
             denials_complete: false,
             requests: None,
+            missing: None,
             layers: Layers::default(),
             mounts: Vec::new(),
             timings_us: Timings::default(),

@@ -63,6 +63,7 @@ pub struct ShapePlan {
     pub names: Option<Names>,
     /// Its loopback has the sockets of a proxy.
     proxied: bool,
+    watches: bool,
     /// The limits that it was planned for.
     pub ceilings: Limits,
     /// Mountpoints for jobs; these differ between roots.
@@ -79,6 +80,11 @@ pub struct ShapePlan {
 }
 
 impl ShapePlan {
+    /// Whether its filter tells of opened paths.
+    pub const fn watches(&self) -> bool {
+        self.watches
+    }
+
     /// Whether its loopback has the sockets of a proxy.
     pub const fn proxied(&self) -> bool {
         self.proxied
@@ -259,6 +265,10 @@ pub fn shape(shape: &Shape, host: &Host, ahead: Ahead<'_>) -> Result<ShapePlan, 
         let rule = |s: &Source| access::rule(abi, &s.inside, Grant::Execute, s.folder);
         landlock.rules.extend(early.iter().map(rule));
     }
+    let watching = (shape.watch_files && on(Layer::Seccomp))
+        .then(|| seccomp::watching(Arch::HOST, filter_options))
+        .flatten();
+    let watches = watching.is_some();
     let setup = Setup {
         flags,
         namespaces,
@@ -273,7 +283,7 @@ pub fn shape(shape: &Shape, host: &Host, ahead: Ahead<'_>) -> Result<ShapePlan, 
         },
         landlock,
         filter: if on(Layer::Seccomp) {
-            seccomp::program(Arch::HOST, filter_options).as_bytes()
+            watching.as_ref().unwrap_or_else(|| seccomp::program(Arch::HOST, filter_options)).as_bytes()
         } else {
             Vec::new()
         },
@@ -294,6 +304,7 @@ pub fn shape(shape: &Shape, host: &Host, ahead: Ahead<'_>) -> Result<ShapePlan, 
         rooted,
         names: (flags & (setup::PROXY | setup::NAMES) != 0).then(|| names(relays)),
         proxied,
+        watches,
         places,
         links,
         image: shape.image.clone(),

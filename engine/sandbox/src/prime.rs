@@ -90,7 +90,14 @@ pub(crate) fn of(shape: &Shape, job: &Job, sources: &[Source]) -> Option<Prime> 
     let many = toolchains.len() > MAX_PRIME_MOUNTS;
     // A terminal is made by the process that becomes the program.
     let terminal = matches!(job.stdin, Stdin::Terminal(_));
-    if !whole || many || terminal || shape.network == Network::Proxy || !shape.places.iter().all(covered) {
+    // The interpreter's own files were opened before.
+    if shape.watch_files
+        || !whole
+        || many
+        || terminal
+        || shape.network == Network::Proxy
+        || !shape.places.iter().all(covered)
+    {
         return None;
     }
     let path = job.env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());

@@ -178,6 +178,7 @@ impl Sandbox {
             plan.job.mounts.iter().position(here).map(|number| (number, inside.clone()))
         };
         let collects = job.collects.iter().filter_map(number).collect();
+        let watches = self.plan.watches();
         let first_job_mount = self.plan.mounts.len();
         let mut all_mounts = self.plan.mounts;
         all_mounts.extend(plan.mounts);
@@ -188,6 +189,7 @@ impl Sandbox {
                 layers: self.plan.layers,
                 mounts: all_mounts,
                 first_job_mount,
+                watches,
                 asks_for_end: self.plan.setup.flags & setup::PID_NS == 0,
             },
             task: Task {

@@ -23,7 +23,7 @@ use crate::denials::{self, Denials, Listener};
 use crate::limits_watch::{self, SAMPLE_INTERVAL, Scratch, Seen, Watch, micros};
 use crate::names::{self, Asked};
 use crate::network::{Serving, SharedProxy, Sockets};
-use crate::outcome::{Cause, Layers, Limit, Mount, Outcome, Timings, Usage};
+use crate::outcome::{Cause, Layers, Limit, MissingFiles, Mount, Outcome, Timings, Usage};
 use crate::plan::OWN_SCRATCH_FILES;
 use crate::policy::Limits;
 use crate::streams::{self, Streams};
@@ -44,6 +44,8 @@ pub struct Ends {
     pub mounts: Vec<Mount>,
     /// Index of the first mount that came with the job.
     pub first_job_mount: usize,
+    /// Whether its filter tells of opened paths.
+    pub watches: bool,
     /// Without a pid namespace, killing process 1 kills nothing else, so it is asked to end the tree instead.
     pub asks_for_end: bool,
 }
@@ -139,6 +141,8 @@ struct Run {
     proxy: Option<SharedProxy>,
     serving: Option<Box<dyn Serving>>,
     listener: Option<Listener>,
+    /// Files that were asked for and missing; `None` where paths are not watched.
+    missing: Option<MissingFiles>,
     /// Questions for names, where there is no network.
     asked: Option<Asked>,
     /// Set if the job was sent to the runner directly over this socket: process 1 must then be asked whether
@@ -173,6 +177,7 @@ impl Run {
             proxy: task.proxy,
             serving: None,
             listener: None,
+            missing: None,
             asked: None,
             direct: None,
             cause: None,
@@ -264,7 +269,7 @@ impl Run {
                 // Last: events that the program can repeat at will come after those that end it.
                 heard = hear_program(self.listener.as_mut(), &mut self.denials, &mut self.streams), if !is_quiet => {
                     if !heard {
-                        self.listener = None;
+                        self.stop_listening();
                     }
                 }
             }
@@ -330,7 +335,8 @@ impl Run {
                 }
                 let mut rest: Vec<OwnedFd> = fds.collect();
                 if has_listener && let Some(listener) = rest.pop() {
-                    self.listener = Some(Listener::new(listener, self.released(), self.limits.cpus));
+                    self.listener =
+                        Some(Listener::new(listener, self.released(), self.limits.cpus, self.ends.watches));
                 }
                 if let Some(scratch) = rest.pop() {
                     self.scratch = Some(scratch.into());
@@ -443,7 +449,7 @@ impl Run {
             self.watch.output(self.released().elapsed());
             before = Some(Cause::OutputLimit);
         }
-        self.listener = None;
+        self.stop_listening();
         let refusal = match &failed {
             None => None,
             // The run was being ended: a step that failed then, such as a fork in a cgroup that is being
@@ -480,6 +486,7 @@ impl Run {
             limits_hit: self.watch.into_hits(),
             denials: denials.into_rows(),
             requests,
+            missing: self.missing,
             // The kernel does not report accesses to missing (ENOENT) or read-only (EROFS) files, nor those
             // that Landlock refuses.
             denials_complete: false,
@@ -493,6 +500,13 @@ impl Run {
         let mut given = self.given;
         given.extend(self.direct);
         (outcome, Remains { control, given, pidfd: self.pidfd, group, scratch: self.scratch })
+    }
+
+    /// Closes the filter's descriptor, and keeps what was heard.
+    fn stop_listening(&mut self) {
+        if let Some(mut listener) = self.listener.take() {
+            self.missing = listener.take_missing();
+        }
     }
 
     /// Waits until the tree has ended. A killed process 1 closes its descriptors before the kernel has ended

@@ -32,9 +32,11 @@ mod interpret;
 mod rules;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 pub use compile::{Filter, Instruction};
 use rules::Rules;
+pub use watch::{PathCall, path_call, watching};
 
 /// A processor architecture; system call numbers depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -9,6 +9,7 @@ mod compiler;
 mod parser;
 mod shipped;
 mod spellings;
+mod watched;
 
 /// `notify`, `internet` and `namespaces` on.
 const ALL_ON: Options = Options {
