@@ -254,22 +254,11 @@ fn ended(common: &Common, outcome: &RunReport, args: &WrapArgs, folder: Option<&
     }
 }
 
-/// Hosts that were denied, each once, at most eight.
+/// Hosts that were denied, each once, at most eight. A server without a network only looks names up: its port is taken to be HTTPS's.
 fn denied_hosts(outcome: &RunReport) -> Vec<String> {
-    let mut all: Vec<String> = Vec::new();
-    for denial in outcome.denials.iter().filter(|denial| denial.layer == "network") {
-        let target = denial.target.split(' ').next().unwrap_or_default();
-        let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b);
-        if target.is_empty() || !target.bytes().all(is_plain) {
-            continue;
-        }
-        let port = if target.contains(':') { "" } else { ":443" };
-        let host = format!("{target}{port}");
-        if !all.contains(&host) && all.len() < 8 {
-            all.push(host);
-        }
-    }
-    all
+    let mut hosts = hotcell_learn::hosts::grantable(&outcome.denials, 443);
+    hosts.truncate(8);
+    hosts
 }
 
 /// Time of the last line in either direction.
