@@ -17,6 +17,7 @@ mod doctor;
 mod image;
 mod init;
 mod jobs;
+mod learn;
 mod mcp;
 mod model;
 mod quarantine;
@@ -41,6 +42,7 @@ pub use doctor::DoctorArgs;
 pub use image::ImageCommand;
 pub use init::InitArgs;
 pub use jobs::{COBERTURA, JobArgs};
+pub use learn::{LearnArgs, SuggestArgs};
 pub use mcp::{
     AddArgs, By, CheckArgs, HttpAddress, InstallArgs, McpCommand, PlaceArgs, ServersCommand, UninstallArgs,
     WrapArgs,
@@ -88,18 +90,20 @@ pub fn pages() -> clap::Command {
     let mut command = Cli::command();
     // The common options become part of the subcommands only when the command is built.
     command.build();
-    for name in ["run", "test"] {
+    for name in ["run", "test", "learn"] {
         command = command.mut_subcommand(name, |of| {
             ["json", "state", "config", "quiet", "verbose"]
                 .into_iter()
                 .fold(of, |of, id| of.mut_arg(id, |arg| arg.hide(true)))
         });
     }
-    // Because of its many options, this page has no room for those that `run` explains.
-    command.mut_subcommand("test", |of| {
-        let elsewhere = |arg: &clap::Arg| arg.get_help_heading() == Some(LIMITS) || arg.get_id() == "secret";
-        of.mut_args(|arg| if elsewhere(&arg) { arg.hide(true) } else { arg })
-    })
+    // Because of their many options, these pages have no room for those that `run` explains.
+    let elsewhere = |arg: &clap::Arg| arg.get_help_heading() == Some(LIMITS) || arg.get_id() == "secret";
+    for name in ["test", "learn"] {
+        command = command
+            .mut_subcommand(name, |of| of.mut_args(|arg| if elsewhere(&arg) { arg.hide(true) } else { arg }));
+    }
+    command
 }
 
 /// Heading of the options that limit a run.
@@ -133,6 +137,8 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Run a project's tests (DIR is never written), and report test by test
     Test(Box<TestArgs>),
+    /// Run a program in full sandboxes, and suggest a policy from what it was denied
+    Learn(Box<LearnArgs>),
     /// Keep an interpreter in a sandbox: variables stay between cells
     Session(Box<SessionArgs>),
     /// Scan files, folders or standard input, and report how dangerous they look

@@ -18,6 +18,7 @@ mod doctor;
 mod exit;
 mod image;
 mod init;
+mod learn;
 mod man;
 mod mask;
 mod mcp;
@@ -124,6 +125,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
     match command {
         Command::Run(args) => run::run(&common, &args),
         Command::Test(args) => test::test(&common, &args),
+        Command::Learn(args) => learn::learn(&common, &args),
         Command::Session(args) => session::session(&common, &args),
         Command::Scan(args) => Ok(scan::scan(&common, &args)),
         Command::Quarantine(args) => Ok(quarantine::quarantine(&common, &args)),

@@ -311,7 +311,7 @@ fn begin(
 }
 
 /// Checks that no link in a clone leads the workspace out of that clone.
-fn own_workspace(workspace: Option<&Path>, cwd: &Path) -> Result<(), String> {
+pub fn own_workspace(workspace: Option<&Path>, cwd: &Path) -> Result<(), String> {
     let Some(workspace) = workspace else { return Ok(()) };
     let real = typed::real_from(cwd, workspace, &[]);
     real.map(drop).map_err(|e| format!("the workspace {}: {e}", workspace.display()))

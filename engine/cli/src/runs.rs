@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use hotcell_learn::Evidence;
 use hotcell_report::RunReport;
 use hotcell_sandbox::outcome::Output;
 use hotcell_state::history::{History, HistoryError, RequestList, RunList, RunRow};
@@ -15,7 +16,7 @@ use crate::exit::printed;
 use crate::render::har;
 use crate::result_file::{Before, ResultFile};
 use crate::terminal::notes;
-use crate::{exit, usage};
+use crate::{exit, learn, usage};
 
 /// Runs the command; returns its exit status.
 pub fn runs(common: &Common, command: &RunsCommand) -> u8 {
@@ -67,6 +68,10 @@ fn answer(common: &Common, command: &RunsCommand) -> Result<u8, ErrorReport> {
             };
             printed(result, 0)
         }
+        RunsCommand::Suggest { ids, suggest } => {
+            let configuration = configuration(common, Some(current_folder()))?;
+            learn::of_runs(common, &configuration, &evidence(history.as_ref(), ids)?, suggest)?
+        }
         RunsCommand::Show { id, .. } => {
             let none = || HistoryError::NoSuchRun(id.clone());
             let outcome = history.ok_or_else(none).and_then(|h| h.show(id)).map_err(|e| of_history(&e))?;
@@ -75,6 +80,24 @@ fn answer(common: &Common, command: &RunsCommand) -> Result<u8, ErrorReport> {
             printed(result, 0)
         }
     })
+}
+
+/// Evidence of runs of the history, of each once.
+fn evidence(history: Option<&History>, ids: &[String]) -> Result<Vec<Evidence>, ErrorReport> {
+    let mut runs: Vec<Evidence> = Vec::new();
+    for id in ids {
+        let none = || of_history(&HistoryError::NoSuchRun(id.clone()));
+        let history = history.ok_or_else(none)?;
+        let rows = history.requests(id).map_err(|e| of_history(&e))?;
+        let report = history.show(id).map_err(|e| of_history(&e))?;
+        let listed = history.list().map_err(|e| of_history(&e))?;
+        let listed = listed.into_iter().find(|row| row.id == rows.id).ok_or_else(none)?;
+        if runs.iter().all(|run| run.id != rows.id) {
+            let requests: Vec<_> = rows.requests.into_iter().map(|row| row.request).collect();
+            runs.push(Evidence::of(&rows.id, &listed.started, &listed.command, &report, &requests));
+        }
+    }
+    Ok(runs)
 }
 
 /// Writes requests as an HTTP archive, to a new file or in place of an earlier one.

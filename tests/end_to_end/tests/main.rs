@@ -24,6 +24,7 @@ mod interactive_terminal;
 mod interface;
 mod jobs;
 mod languages;
+mod learn;
 mod mcp;
 mod mcp_attacks;
 mod mcp_bounds;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
-use super::path;
+use super::{SuggestArgs, path};
 
 /// Commands of `hotcell audit …`.
 #[derive(Debug, Subcommand)]
@@ -39,5 +39,13 @@ pub enum RunsCommand {
         /// Write these requests to FILE as an HTTP archive (HAR 1.2)
         #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
         har: Option<PathBuf>,
+    },
+    /// Suggest a policy from what runs were denied (see hotcell learn)
+    Suggest {
+        /// Ids of the runs, or their first characters
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
+        #[command(flatten)]
+        suggest: SuggestArgs,
     },
 }
