@@ -21,7 +21,10 @@ use crate::sys::{self, Notification};
 /// Maximum number of files in a report.
 const MAX_FILES: usize = 1000;
 /// Maximum length of a path in a report, in bytes; longer ones are counted only.
-const MAX_PATH_LEN: usize = 1024;
+const MAX_PATH_LEN: usize = 512;
+/// Paths that mean the asking process itself: they are other ones for the supervisor.
+const OWN: [&str; 6] =
+    ["/proc/self", "/proc/thread-self", "/dev/fd", "/dev/stdin", "/dev/stdout", "/dev/stderr"];
 /// Size of a page: a string may end before memory does that cannot be read.
 const PAGE: u64 = 4096;
 
@@ -82,12 +85,14 @@ fn wanted(flags: u64) -> FileUse {
     }
 }
 
-/// An absolute path without empty parts and `.`; `None` for one that goes up, whose meaning depends on links.
+/// An absolute path without empty parts and `.`; `None` for one that goes up, whose meaning depends on links, and for one
+/// of the asking process itself.
 fn straight(bytes: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(bytes).ok()?;
     let path = Path::new(text);
     let up = path.components().any(|part| part == Component::ParentDir);
-    (path.is_absolute() && !up && !text.chars().any(char::is_control))
+    let own = OWN.iter().any(|own| path.starts_with(own));
+    (path.is_absolute() && !up && !own && !text.chars().any(char::is_control))
         .then(|| path.components().collect::<std::path::PathBuf>().to_string_lossy().into_owned())
 }
 
@@ -135,6 +140,8 @@ mod tests {
             ("/etc/hosts", Some("/etc/hosts")),
             ("//srv/./data/", Some("/srv/data")),
             ("/srv/../etc/shadow", None),
+            ("/proc/self/maps", None),
+            ("/proc/4242/environ", Some("/proc/4242/environ")),
             ("etc/hosts", None),
             ("", None),
             ("/srv/a\nb", None),

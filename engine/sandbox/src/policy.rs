@@ -221,7 +221,7 @@ pub struct Shape {
     /// Jobs of this shape may write to folders of the host; setuid files are refused then.
     pub host_writes: bool,
     /// Whether the outcome lists the files that the program asks for and that are not there inside. Each open is then told to the
-    /// supervisor, which takes some 20 µs. Not with writable folders of the host, nor without namespaces. Not serialized.
+    /// supervisor, which takes tens of microseconds. Not with writable folders of the host, nor without namespaces. Not serialized.
     #[serde(skip)]
     pub watch_files: bool,
     /// Layers switched off on purpose, for tests that prove the others. Empty in every profile.
