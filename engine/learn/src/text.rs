@@ -84,8 +84,11 @@ fn said(replay: &crate::suggestion::Replay) -> String {
 }
 
 fn wanted(seen: &Seen) -> String {
-    let programs: Vec<_> = seen.programs.iter().take(3).map(|program| command(program)).collect();
-    let more = seen.programs.len().saturating_sub(programs.len());
+    // Long commands may differ only in what is cut.
+    let mut programs: Vec<_> = seen.programs.iter().map(|program| command(program)).collect();
+    programs.dedup();
+    let more = programs.len().saturating_sub(3);
+    programs.truncate(3);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let runs = match seen.runs.len() {
         1 => "1 run".to_owned(),

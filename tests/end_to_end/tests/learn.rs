@@ -94,6 +94,7 @@ fn denied_file_and_host_are_suggested_and_replayed() {
 #[test]
 fn protected_files_are_refused_and_stay_unread() {
     everyone(|user| {
+        user.make_folder("home/.ssh");
         let key = file(user, "home/.ssh/id_ed25519");
         let state = user.path("work/state").to_str().expect("a path").to_owned();
         let plain = file(user, "work/plain.txt");

@@ -26,7 +26,7 @@ pub struct LearnArgs {
     /// Start in a copy-on-write view of DIR; the original is never written
     #[arg(long, value_name = "DIR", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(path))]
     pub workspace: Option<PathBuf>,
-    /// Replay with the policy even if the program can then send what it reads to its hosts
+    /// Replay even if the program can then send what it reads to hosts
     #[arg(long)]
     pub replay: bool,
     #[command(flatten)]
