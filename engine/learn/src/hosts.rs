@@ -52,6 +52,9 @@ pub fn decide(denial: &Denial, private: bool) -> HostDecision {
     }
     let (host, port) = match Host::parse_with_port(target.as_bytes()) {
         Ok((host, Some(port))) => (host, port),
+        Ok((Host::Name(name), None)) if own_or_metadata(&name).is_none() => {
+            return HostDecision::NameOnly(name);
+        }
         _ => return refuse("not a host with a port"),
     };
     // Calls by which a program goes to an address by itself are seen, and lead nowhere.
@@ -139,7 +142,6 @@ mod tests {
             ("http", "a host that cannot be read", None),
             ("connect", "*.evil.test:443", None),
             ("connect", "a=10.0.0.1:443", None),
-            ("connect", "evil.test", None),
             ("connect", "evil.test:443,other.test:443", None),
             ("connect", "\u{202e}evil:443", None),
             ("dns", "metadata", None),
@@ -162,6 +164,10 @@ mod tests {
         assert_eq!(
             decide(&denial("network", "connect", "10.0.0.5:5432"), true),
             HostDecision::Suggest("10.0.0.5:5432".to_owned())
+        );
+        assert_eq!(
+            decide(&denial("network", "connect", "evil.test"), false),
+            HostDecision::NameOnly("evil.test".to_owned())
         );
         let past = Denial { errno: "not observed".to_owned(), ..denial("network", "connect", "1.1.1.1:53") };
         assert!(matches!(decide(&past, true), HostDecision::Refuse(_)));

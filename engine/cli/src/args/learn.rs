@@ -14,7 +14,7 @@ use super::{SandboxArgs, path};
     override_usage = "hotcell learn [OPTIONS] -- PROGRAM [ARG…]",
     // The former name of --max-output would be the same as that of the policy's file.
     mut_arg("output", |arg| arg.alias(None::<&'static str>)),
-    after_help = "Also: --json, --state DIR, --config FILE, --quiet, -v (see hotcell --help); the limits of hotcell run\n\
+    after_help = "Also: --json, --state DIR, --config FILE, --quiet, -v (see hotcell --help); limits as of run\n\
                   Each run is a full sandbox. Nothing is granted; with hosts a replay asks, or needs --replay.\n\
                   Exit status: 0 suggested, or nothing was denied; 1 the replay does not suffice; 125 refused;\n\
                   else that of the run."
