@@ -1,6 +1,7 @@
 //! The driver: carries out the effects of the machine, and writes each event into the journal before it goes on.
 
 mod ask;
+pub(crate) mod calls;
 mod finish;
 mod work;
 
@@ -27,6 +28,9 @@ use crate::evidence::Evidence;
 use crate::journal::{Entry, Journal, Task, worked_ms};
 use crate::machine::{Action, Event};
 use crate::report::SessionReport;
+
+/// Message of a run of tests that was cancelled.
+pub(crate) const INTERRUPTED: &str = "interrupted";
 
 /// Resources of a driver.
 pub struct Driver<'a> {
@@ -230,20 +234,35 @@ impl Driver<'_> {
         workspace: &str,
         what: &str,
     ) -> Result<(TestReport, Evidence), ErrorReport> {
+        let selected = (task.framework.clone(), task.filter.clone());
+        let command = vec![task.kind.clone(), task.project.clone(), what.to_owned()];
+        let (report, run) = self.run_tests(workspace, selected, false, command).await?;
+        let evidence = Evidence::of(&report, run);
+        Ok((report, evidence))
+    }
+
+    /// Runs tests of a framework, with a filter, in a workspace; returns the report and the run's id in the history. `command` is shown there.
+    pub(crate) async fn run_tests(
+        &self,
+        workspace: &str,
+        (framework, filter): (Option<String>, Option<String>),
+        coverage: bool,
+        command: Vec<String>,
+    ) -> Result<(TestReport, Option<String>), ErrorReport> {
         let kept = self.bench.pin(workspace)?;
         let request = TestRequest {
             project: kept.mount().0,
             kept: Some(kept),
-            framework: task.framework.clone(),
-            selection: Selection { filter: task.filter.clone(), ..Selection::default() },
-            coverage: false,
+            framework,
+            selection: Selection { filter, ..Selection::default() },
+            coverage,
             repeat: 1,
             settings: self.settings.clone(),
             // The tests' own changes are dropped.
             keep: ChangePolicy::default(),
             options: TestOptions::default(),
         };
-        let stored = Stored::begin(vec![task.kind.clone(), task.project.clone(), what.to_owned()]);
+        let stored = Stored::begin(command);
         let report = match request.prepare_suites(self.configuration, &self.around, &mut |_| Ok(())) {
             Ok(prepared) => {
                 let run = prepared.run(self.engine, &self.cancel, |_| (), |_, _| ()).await;
@@ -253,7 +272,7 @@ impl Driver<'_> {
             Err(Unready::Answered(report)) => *report,
         };
         if report.verdict == Verdict::Interrupted {
-            return Err(ErrorReport::new(Code::Refused, "interrupted"));
+            return Err(ErrorReport::new(Code::Refused, INTERRUPTED));
         }
         let ran = report.outcome.usage.wall_us.is_some();
         if ran
@@ -262,8 +281,7 @@ impl Driver<'_> {
         {
             tracing::warn!("this run is not in the history: {error}");
         }
-        let evidence = Evidence::of(&report, ran.then(|| stored.id.clone()));
-        Ok((report, evidence))
+        Ok((report, ran.then(|| stored.id.clone())))
     }
 }
 

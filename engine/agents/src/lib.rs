@@ -11,6 +11,7 @@
 //! | [`tree`], [`mod@bench`] | the project as a model sees it; workspaces |
 //! | [`journal`], [`attempt`] | rows of a session; an attempt as its rows tell it |
 //! | [`driver`] | carries out effects |
+//! | [`critic`] | reviews: evidence, then a model's opinion, which only takes away |
 //! | [`report`] | the result |
 
 #![forbid(unsafe_code)]
@@ -19,6 +20,7 @@ pub mod attempt;
 pub mod bench;
 pub mod budget;
 pub mod choose;
+pub mod critic;
 pub mod driver;
 pub mod edit;
 pub mod evidence;
@@ -34,6 +36,7 @@ pub mod text;
 pub mod tree;
 
 pub use budget::{Limit, Limits};
+pub use critic::{Depth, ReviewReport, ReviewRequest, Subject};
 pub use driver::{Driver, Ended};
 pub use journal::{Journal, Task};
 pub use machine::{Action, Phase, Rules, State, step};

@@ -23,6 +23,7 @@ mod model;
 mod quarantine;
 mod receipt;
 mod records;
+mod review;
 mod run;
 mod sandbox;
 mod scan;
@@ -51,6 +52,7 @@ pub use model::{AddModelArgs, AskArgs, ModelCommand, UsageArgs, UsageCommand};
 pub use quarantine::{QuarantineArgs, QuarantineCommand};
 pub use receipt::{KeyCommand, ReceiptCommand, VerifyArgs};
 pub use records::{AuditCommand, RunsCommand};
+pub use review::{DepthArg, ReviewArgs};
 pub use run::{KeepArgs, RunArgs};
 pub use sandbox::SandboxArgs;
 pub use scan::ScanArgs;
@@ -204,6 +206,8 @@ pub enum Command {
     },
     /// Let a language model repair a project whose tests fail, judged by its tests
     Fix(Box<FixArgs>),
+    /// Review a project or a file: guard, tests, a computed score, and a model's defects
+    Review(Box<ReviewArgs>),
     /// Verbs over the tools of plugins, and sessions in which models repaired code
     #[command(arg_required_else_help = true, disable_help_subcommand = true)]
     Agent {

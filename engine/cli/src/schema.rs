@@ -48,6 +48,7 @@ const SCHEMAS: &[&str] = &[
     "model_reply",
     "agent_session",
     "agent_sessions",
+    "agent_review",
     "usage",
     "usage_merge",
     "agent_response",
@@ -117,6 +118,9 @@ pub fn schema(name: &str, json: bool) -> u8 {
         }
         "agent_sessions" => {
             (schemars::schema_for!(hotcell_agents::report::SessionList), hotcell_agents::report::LIST_SCHEMA)
+        }
+        "agent_review" => {
+            (schemars::schema_for!(hotcell_agents::ReviewReport), hotcell_agents::critic::SCHEMA)
         }
         "usage" => {
             (schemars::schema_for!(hotcell_models::ledger::UsageReport), hotcell_models::ledger::SCHEMA)

@@ -72,6 +72,7 @@ const NAMES: &[(&[&str], Form)] = &[
             "ARG",
             "CAPABILITY",
             "COMMAND",
+            "DEPTH",
             "DIGEST",
             "DIGEST|PATH",
             "FORM",

@@ -9,12 +9,12 @@ use hotcell_end_to_end::mcp::until;
 use hotcell_end_to_end::{Ended, User, everyone};
 use serde_json::{Value, json};
 
-const CODE: &str = "def add(a, b):\n    return a - b\n\n\ndef double(a):\n    return a + 2\n";
-const TESTS: &str = "import unittest\n\nimport calc\n\n\nclass Calc(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(calc.add(2, 3), 5)\n\n    \
+pub const CODE: &str = "def add(a, b):\n    return a - b\n\n\ndef double(a):\n    return a + 2\n";
+pub const TESTS: &str = "import unittest\n\nimport calc\n\n\nclass Calc(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(calc.add(2, 3), 5)\n\n    \
     def test_double(self):\n        self.assertEqual(calc.double(5), 10)\n\n    def test_zero(self):\n        self.assertEqual(calc.add(0, 0), 0)\n";
 
 /// A server of OpenAI's form that answers by the next text, for ever by the last; keeps the requests' bodies. A text `sleep` never answers.
-fn server(answers: &[&str]) -> (String, Arc<Mutex<Vec<String>>>) {
+pub fn server(answers: &[&str]) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = format!("http://{}", listener.local_addr().expect("an address"));
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -56,18 +56,18 @@ fn server(answers: &[&str]) -> (String, Arc<Mutex<Vec<String>>>) {
     (address, seen)
 }
 
-fn file(path: &str, text: &str) -> String {
+pub fn file(path: &str, text: &str) -> String {
     format!("FILE_START: {path}\n{text}\nFILE_END\n")
 }
 
-fn project(user: &User) {
+pub fn project(user: &User) {
     user.make_folder("work");
     user.make_folder("work/shop");
     user.write("work/shop/calc.py", CODE);
     user.write("work/shop/test_calc.py", TESTS);
 }
 
-fn with_model(user: &User, answers: &[&str]) -> Arc<Mutex<Vec<String>>> {
+pub fn with_model(user: &User, answers: &[&str]) -> Arc<Mutex<Vec<String>>> {
     project(user);
     let (address, seen) = server(answers);
     let words = [

@@ -47,6 +47,7 @@ mod projects;
 mod pythons;
 mod quarantine;
 mod receipts;
+mod review;
 mod secrets;
 mod serve;
 mod sessions;

@@ -51,7 +51,7 @@ impl Driver<'_> {
 }
 
 /// The report of a model or role that is not configured.
-fn unknown(error: &SettingsError) -> ErrorReport {
+pub(crate) fn unknown(error: &SettingsError) -> ErrorReport {
     match error {
         SettingsError::Nothing => ErrorReport::new(Code::Configuration, "no model is configured").hint(
             "hotcell model add ollama takes the local Ollama's; hotcell model add --help names the other providers",
@@ -69,7 +69,7 @@ fn price(endpoint: &Endpoint, tokens: Tokens) -> Option<u64> {
     endpoint.cost(None, Some(tokens), &PriceTable::published()).money().map(|money| money.0)
 }
 
-fn check_prices(endpoints: &[Endpoint], limit: Money) -> Result<(), ErrorReport> {
+pub(crate) fn check_prices(endpoints: &[Endpoint], limit: Money) -> Result<(), ErrorReport> {
     let one = Tokens { fresh: 1000, cached: 0, output: 1000 };
     for endpoint in endpoints {
         let name = &endpoint.name;
@@ -306,7 +306,7 @@ fn word(ask: Ask) -> &'static str {
 }
 
 /// Bytes for sources and tokens for output within the smallest window.
-fn room(client: &Client, max_output_tokens: u32) -> (usize, u32) {
+pub(crate) fn room(client: &Client, max_output_tokens: u32) -> (usize, u32) {
     let Some(window) = client.endpoints().filter_map(|endpoint| endpoint.window).min() else {
         return (USUAL_SOURCES_BYTES, max_output_tokens);
     };
@@ -316,7 +316,7 @@ fn room(client: &Client, max_output_tokens: u32) -> (usize, u32) {
 }
 
 /// Most that a call takes: at the dearest of the endpoints.
-fn most(client: &Client, request: &Request) -> Amount {
+pub(crate) fn most(client: &Client, request: &Request) -> Amount {
     let text = |message: &hotcell_models::Message| match message {
         hotcell_models::Message::User { text }
         | hotcell_models::Message::Assistant { text, .. }
@@ -334,7 +334,7 @@ fn most(client: &Client, request: &Request) -> Amount {
 
 /// Amount that a reply took; counts that the provider did not give are those of the reservation. Calls before it that may have been charged count as one
 /// each.
-fn used(reply: &Reply, most: Amount) -> Amount {
+pub(crate) fn used(reply: &Reply, most: Amount) -> Amount {
     let lost = reply.passed_over.iter().filter(|tried| tried.maybe_charged).count() as u64;
     let paid = reply.passed_over.iter().filter(|tried| tried.maybe_charged && !tried.free).count() as u64;
     Amount {

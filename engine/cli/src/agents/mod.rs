@@ -29,7 +29,7 @@ use crate::terminal::notes;
 use crate::{exit, usage};
 
 /// Time limit of a session without `--budget TIME` (S2.21).
-const SESSION_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+pub const SESSION_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 /// Runs `hotcell fix`; returns its exit status.
 pub fn fix(common: &Common, args: &FixArgs) -> u8 {
@@ -47,14 +47,14 @@ pub fn agent(common: &Common, command: &RepairCommand) -> u8 {
     answer.unwrap_or_else(|report| usage::fail(&report, common.json))
 }
 
-fn folder(common: &Common) -> Result<StateFolder, ErrorReport> {
+pub fn folder(common: &Common) -> Result<StateFolder, ErrorReport> {
     let choice = state(common, &configuration(common, None)?);
     let bad =
         |e: hotcell_state::state::StateError| ErrorReport::new(Code::State, e.to_string()).field("--state");
     StateFolder::open(choice.path().map_err(bad)?).map_err(bad)
 }
 
-fn bench(folder: &StateFolder) -> Result<Bench, ErrorReport> {
+pub fn bench(folder: &StateFolder) -> Result<Bench, ErrorReport> {
     Ok(Bench(Arc::new(workspaces::store(folder)?)))
 }
 
@@ -93,7 +93,7 @@ fn run_fix(common: &Common, args: &FixArgs) -> Result<u8, ErrorReport> {
     drive(common, &task.clone(), async |driver| driver.fix(task, args.commit).await)
 }
 
-fn millis(time: Duration) -> u64 {
+pub fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
