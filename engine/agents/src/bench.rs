@@ -53,6 +53,17 @@ impl Bench {
         }
     }
 
+    /// Makes another workspace with an artifact, which is artifact 1 there.
+    ///
+    /// # Errors
+    /// A report when the workspace is gone, or the store is full.
+    pub fn fork(&self, id: &str, artifact: usize) -> Result<String, ErrorReport> {
+        self.show(id, artifact)?;
+        let mut fork = self.0.fork(id).map_err(|e| workspaces::report(&e))?;
+        fork.snapshot(&name(1)).map_err(|e| workspaces::report(&e))?;
+        Ok(fork.id().to_owned())
+    }
+
     fn take(&self, id: &str) -> Result<Workspace<'_>, ErrorReport> {
         self.0.take_within(id, BUSY_TIMEOUT).map_err(|e| workspaces::report(&e))
     }

@@ -3,7 +3,10 @@
 mod ask;
 pub(crate) mod calls;
 mod finish;
+pub mod said;
 mod work;
+
+pub use calls::ready;
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -103,6 +106,14 @@ impl Driver<'_> {
     /// # Errors
     /// A report when nothing can be done: no model, a price that is not known, a project that cannot be opened.
     pub async fn fix(&self, task: Task, commit: bool) -> Result<Ended, ErrorReport> {
+        self.fix_as(task, None, commit).await
+    }
+
+    /// Like [`Driver::fix`], as a session that the journal has already, without rows of attempts.
+    ///
+    /// # Errors
+    /// As [`Driver::fix`].
+    pub async fn fix_as(&self, task: Task, begun: Option<&str>, commit: bool) -> Result<Ended, ErrorReport> {
         // Before any test runs, since nothing could follow from it.
         self.clients(&task)?;
         let workspace = self.bench.make(Path::new(&task.project))?;
@@ -125,7 +136,10 @@ impl Driver<'_> {
             });
         }
         let journal = Journal::open(self.folder).map_err(|e| of_journal(&e))?;
-        let id = journal.begin(&task).map_err(|e| of_journal(&e))?;
+        let id = match begun {
+            Some(id) => id.to_owned(),
+            None => journal.begin(&task).map_err(|e| of_journal(&e))?,
+        };
         (self.say)(&format!(
             "session {id}: {} of {} tests are good; {} {}",
             evidence.passed(),
@@ -216,7 +230,10 @@ impl Driver<'_> {
     }
 
     /// Locks a session, so that one driver works at it.
-    fn lock(&self, id: &str) -> Result<File, ErrorReport> {
+    ///
+    /// # Errors
+    /// A report when another one does.
+    pub fn lock(&self, id: &str) -> Result<File, ErrorReport> {
         let path = self.folder.path().join(format!("agent-{id}.lock"));
         let state = |e: std::io::Error| ErrorReport::new(Code::State, format!("{}: {e}", path.display()));
         let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(state)?;

@@ -107,6 +107,13 @@ pub enum Entry {
         /// The event.
         event: Event,
     },
+    /// A note of a front end: the caller, a pattern, a prompt, a review, how a session without attempts ended.
+    Noted {
+        /// Kind of note.
+        what: String,
+        /// Contents.
+        value: serde_json::Value,
+    },
     /// Changed limits and instructions of the session.
     Changed {
         /// The task from now on.
@@ -265,6 +272,56 @@ impl Journal {
         retry_while_busy(read)?.into_iter().map(row).collect()
     }
 
+    /// Removes a session with its events.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn remove(&self, session: &str) -> Result<(), JournalError> {
+        let remove = || {
+            transaction(&self.0, || {
+                self.0.execute("DELETE FROM agent_events WHERE session = ?1", [session])?;
+                self.0.execute("DELETE FROM agent_sessions WHERE id = ?1", [session])
+            })
+        };
+        retry_while_busy(remove)?;
+        Ok(())
+    }
+
+    /// Notes of a session, in their order: kind and contents.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn notes(&self, session: &str) -> Result<Vec<(String, serde_json::Value)>, JournalError> {
+        const SQL: &str = "SELECT entry FROM agent_events WHERE session = ?1 AND entry LIKE '{\"entry\":\"noted\"%' ORDER BY seq";
+        let read = || {
+            let mut statement = self.0.prepare(SQL)?;
+            let rows = statement.query_map([session], |row| row.get::<_, String>(0))?;
+            rows.collect::<Result<Vec<_>, _>>()
+        };
+        let mut notes = Vec::new();
+        for json in retry_while_busy(read)? {
+            if let Entry::Noted { what, value } = serde_json::from_str(&json)? {
+                notes.push((what, value));
+            }
+        }
+        Ok(notes)
+    }
+
+    /// Ids of the sessions that have this note.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn noted(&self, what: &str, value: &serde_json::Value) -> Result<Vec<String>, JournalError> {
+        const SQL: &str = "SELECT DISTINCT session FROM agent_events WHERE entry = ?1";
+        let json = serde_json::to_string(&Entry::Noted { what: what.to_owned(), value: value.clone() })?;
+        let read = || {
+            let mut statement = self.0.prepare(SQL)?;
+            let rows = statement.query_map([&json], |row| row.get::<_, String>(0))?;
+            rows.collect::<Result<Vec<_>, _>>()
+        };
+        Ok(retry_while_busy(read)?)
+    }
+
     /// Sessions, the newest first.
     ///
     /// # Errors
@@ -363,6 +420,16 @@ mod tests {
         journal.add(&id, 1, &entries).unwrap();
         let rows = journal.rows(&id).unwrap();
         assert_eq!(rows.iter().map(|row| row.entry.clone()).collect::<Vec<_>>(), entries);
+        let caller = serde_json::json!("one");
+        let note = Entry::Noted { what: "caller".to_owned(), value: caller.clone() };
+        journal.add(&id, 0, &[note]).unwrap();
+        assert_eq!(journal.notes(&id).unwrap(), [("caller".to_owned(), caller.clone())]);
+        assert_eq!(journal.noted("caller", &caller).unwrap(), std::slice::from_ref(&id));
+        assert!(journal.noted("caller", &serde_json::json!("two")).unwrap().is_empty());
+        let other = journal.begin(&task()).unwrap();
+        journal.add(&other, 0, &entries).unwrap();
+        journal.remove(&other).unwrap();
+        assert!(!journal.has(&other).unwrap() && journal.rows(&other).unwrap().is_empty());
         journal.set_state(&id, "converged").unwrap();
         let found = journal.find(&id[..4]).unwrap();
         assert_eq!((found.id.as_str(), found.state.as_str(), found.task), (id.as_str(), "converged", task()));

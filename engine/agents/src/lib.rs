@@ -11,6 +11,7 @@
 //! | [`tree`], [`mod@bench`] | the project as a model sees it; workspaces |
 //! | [`journal`], [`attempt`] | rows of a session; an attempt as its rows tell it |
 //! | [`driver`] | carries out effects |
+//! | [`suite`] | tests that a model writes, which prove themselves on mutants |
 //! | [`critic`] | reviews: evidence, then a model's opinion, which only takes away |
 //! | [`report`] | the result |
 
@@ -32,6 +33,7 @@ pub mod prompt;
 pub mod report;
 pub mod review;
 pub mod score;
+pub mod suite;
 pub mod text;
 pub mod tree;
 

@@ -60,6 +60,11 @@ pub enum BadPath {
     /// A test, or what decides how tests run.
     #[error("{0} is a test, or decides how tests run, and cannot be changed here; change the code instead")]
     Test(String),
+    /// No new test file, where only those are taken.
+    #[error(
+        "{0} is not a new file that is a test by its name; write tests into new files, such as tests/test_name.py"
+    )]
+    NotNew(String),
     /// A link, a folder, or something below a file.
     #[error("{0} is not a plain file and cannot be changed here")]
     NoFile(String),
@@ -109,6 +114,15 @@ pub fn is_test(path: &str) -> bool {
             && ["test", "tests", "it"].iter().any(|word| stem.ends_with(word)))
         || ["pth", "snap", "feature"].contains(&end)
         || name.ends_with(".csproj")
+}
+
+/// Tells if a file decides which tests run and how, by its name.
+#[must_use]
+pub fn is_setting(path: &str) -> bool {
+    let lower = path.to_ascii_lowercase();
+    let name = lower.rsplit('/').next().unwrap_or(&lower);
+    let stem = name.split('.').next().unwrap_or(name);
+    TEST_SETTINGS.contains(&name) || name.contains(".config.") || stem.is_empty() || name.ends_with(".pth")
 }
 
 /// The part of a Rust source from its tests on; it is frozen like a test file.

@@ -49,6 +49,7 @@ const SCHEMAS: &[&str] = &[
     "agent_session",
     "agent_sessions",
     "agent_review",
+    "agent_handoff",
     "usage",
     "usage_merge",
     "agent_response",
@@ -121,6 +122,9 @@ pub fn schema(name: &str, json: bool) -> u8 {
         }
         "agent_review" => {
             (schemars::schema_for!(hotcell_agents::ReviewReport), hotcell_agents::critic::SCHEMA)
+        }
+        "agent_handoff" => {
+            (schemars::schema_for!(hotcell_server::agents::Handoff), hotcell_server::agents::HANDOFF_SCHEMA)
         }
         "usage" => {
             (schemars::schema_for!(hotcell_models::ledger::UsageReport), hotcell_models::ledger::SCHEMA)

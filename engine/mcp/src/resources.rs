@@ -31,6 +31,7 @@ enum Named {
     Archive(String),
     Answer(String),
     Tool(String),
+    Handoff(String, bool),
 }
 
 /// Parses a URI. Slashes of a path in it may be percent-encoded.
@@ -44,6 +45,8 @@ fn named(uri: &str) -> Option<Named> {
         ("exports", None) => Named::Archive(id),
         ("answers", None) => Named::Answer(id),
         ("tools", None) => Named::Tool(id),
+        ("handoffs", None) => Named::Handoff(id, true),
+        ("handoffs", Some("no-audit")) => Named::Handoff(id, false),
         ("runs", Some(path)) if path.starts_with("files/") => {
             Named::Returned(id, decoded(path.strip_prefix("files/").filter(|path| !path.is_empty())?)?)
         }
@@ -140,6 +143,12 @@ pub fn templates() -> Vec<ResourceTemplate> {
         ),
         template(DOCTOR, "doctor", "What this host can enforce, found out by trying", "application/json"),
         template(
+            "hotcell://handoffs/{id}",
+            "handoff",
+            "What a session of models hands over: code, tests, evidence, events",
+            "application/json",
+        ),
+        template(
             "hotcell://tools/{name}",
             "tool",
             "A tool with all descriptions of its arguments and its answer",
@@ -181,6 +190,11 @@ pub fn read(live: &Live, caller: &Caller, uri: &str) -> Result<ResourceContents,
             let tool = tools::all().iter().find(|tool| tool.name == name).ok_or_else(missing)?;
             Ok(ResourceContents::text(json!(tool).to_string(), uri).with_mime_type("application/json"))
         }
+        Named::Handoff(id, audit) => {
+            let archive = live.agent_handoff(caller, &id, audit).map_err(|_| missing())?;
+            let text = serde_json::to_string(&archive).map_err(|_| missing())?;
+            Ok(ResourceContents::text(text, uri).with_mime_type("application/json"))
+        }
         Named::File(id, path) => {
             let workspace = live.workspaces().get(caller, &id).map_err(|_| missing())?;
             let most = usize::try_from(live.workspaces().quotas().file).unwrap_or(usize::MAX);
@@ -210,6 +224,9 @@ pub fn complete(live: &Live, caller: &Caller, asked: &CompleteRequestParams) -> 
         }
         (uri, "id") if uri.starts_with("hotcell://workspaces/") || uri.starts_with("hotcell://exports/") => {
             live.workspaces().list(caller).iter().map(|w| w.id.clone()).collect()
+        }
+        (uri, "id") if uri.starts_with("hotcell://handoffs/") => {
+            live.agent_list(caller).unwrap_or_default().into_iter().map(|row| row.id).collect()
         }
         (uri, "name") if uri.starts_with("hotcell://tools/") => {
             tools::all().iter().map(|tool| tool.name.to_string()).collect()
@@ -250,6 +267,9 @@ mod tests {
             ("hotcell://exports/ws_1", Some(Named::Archive("ws_1".into()))),
             ("hotcell://tools/run_code", Some(Named::Tool("run_code".into()))),
             ("hotcell://exports/ws_1/x", None),
+            ("hotcell://handoffs/a1", Some(Named::Handoff("a1".into(), true))),
+            ("hotcell://handoffs/a1/no-audit", Some(Named::Handoff("a1".into(), false))),
+            ("hotcell://handoffs/a1/x", None),
             ("hotcell://runs/run_1/stdin", None),
             ("hotcell://runs", None),
             ("hotcell://workspaces/ws_1/", None),

@@ -11,6 +11,8 @@ const DEFAULT: &str = "default";
 const ALL: &str = "all";
 /// Set of the verbs of agent definitions, which are not listed here.
 pub(crate) const AGENTS: &str = "agents";
+/// Set of the sessions in which models write code.
+pub(crate) const AGENT_SERVICE: &str = "agent-service";
 /// Set of the tools of plugins, which are not listed here.
 const PLUGINS: &str = "tools";
 
@@ -26,7 +28,7 @@ pub struct Toolset {
 }
 
 /// All sets. A tool may be in several; each tool is in one besides `default`.
-pub const TOOLSETS: [Toolset; 10] = [
+pub const TOOLSETS: [Toolset; 11] = [
     Toolset {
         name: DEFAULT,
         tools: &[
@@ -88,6 +90,23 @@ pub const TOOLSETS: [Toolset; 10] = [
     },
     Toolset { name: "host", tools: &["doctor"], about: "examine what the host can enforce" },
     Toolset { name: AGENTS, tools: &[], about: "verbs of agent definitions, such as review_analyze_v1" },
+    Toolset {
+        name: AGENT_SERVICE,
+        tools: &[
+            "get_repo_map",
+            "get_project_status",
+            "execute_task_spec",
+            "revise_code",
+            "inject_alternative_pattern",
+            "run_critic_review",
+            "generate_test_suite",
+            "configure_endpoint",
+            "set_system_prompts",
+            "get_progress_summary",
+            "final_handoff_archive",
+        ],
+        about: "let the operator's models write and review code, judged by tests",
+    },
     Toolset { name: PLUGINS, tools: &[], about: "the tools of plugins" },
 ];
 

@@ -29,6 +29,13 @@ pub fn uri_of_answer(id: &str) -> String {
     format!("hotcell://answers/{id}")
 }
 
+/// URI of a session's archive, with or without its events.
+#[must_use]
+pub fn uri_of_handoff(session: &str, audit: bool) -> String {
+    let end = if audit { "" } else { "/no-audit" };
+    format!("hotcell://handoffs/{session}{end}")
+}
+
 /// Decodes a percent-encoded path; `None` when it is not UTF-8 or a code is broken.
 pub(crate) fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());

@@ -19,13 +19,16 @@
 //! | `network_permit` | network permit of a run |
 //! | [`paths`] | paths in a workspace, checked |
 //! | [`workspaces`] | workspaces of callers, with quotas |
+//! | `running_agents` | sessions of models that run now, and choices of callers |
 //! | `sessions` | sessions of callers |
+//! | [`agents`] | sessions in which models write code, reviews, choices among the operator's models |
 //! | [`tasks`] | calls that continue in the background, and their results |
 //! | [`metrics`] | counts for an operator |
 //! | [`folder`] | the service's own folder, and leftovers of dead services |
 
 #![forbid(unsafe_code)]
 
+pub mod agents;
 mod current;
 mod finished;
 pub mod folder;
@@ -40,6 +43,7 @@ pub mod queue;
 pub mod registry;
 pub mod retained;
 pub mod run;
+mod running_agents;
 mod sessions;
 pub mod tasks;
 pub mod workspaces;

@@ -38,6 +38,7 @@ use super::current::{self, Current};
 use super::finished::{Finished, Memory};
 use super::queue::{Queue, QueueLimits};
 use super::run::{Answer, Phase, Run, RunContext, Stream, never_ran};
+use super::running_agents::Agents;
 use super::tasks::Tasks;
 use super::workspaces::{Folders, Workspaces};
 
@@ -62,6 +63,7 @@ struct Shared {
     tools: Option<Arc<Tools>>,
     tasks: Tasks,
     sessions: Sessions,
+    agents: Arc<Agents>,
     metrics: Metrics,
     /// Background tasks.
     behind: Mutex<Vec<JoinHandle<()>>>,
@@ -130,6 +132,7 @@ impl Live {
             scribe: Arc::new(HistoryWriter::new(Arc::clone(&state))),
             tasks,
             sessions: Sessions::new(hotcell_sessions::Bounds::default()),
+            agents: Arc::default(),
             metrics: Metrics::default(),
             behind: Mutex::default(),
             pool: Pool::new(engine, ready),
@@ -161,6 +164,17 @@ impl Live {
     #[must_use]
     pub fn sessions(&self) -> &Sessions {
         &self.0.sessions
+    }
+
+    /// Sessions in which models write code.
+    #[must_use]
+    pub fn agents(&self) -> &Arc<Agents> {
+        &self.0.agents
+    }
+
+    /// The state folder.
+    pub(crate) fn state_folder(&self) -> Arc<StateFolder> {
+        Arc::clone(&self.0.state)
     }
 
     /// The operator's configuration in force.
@@ -425,6 +439,11 @@ impl Live {
         };
         if tokio::time::timeout(CLOSE_TIMEOUT, written).await.is_err() {
             tracing::warn!("what became of some tasks is not written down");
+        }
+        let agents = Arc::clone(&self.0.agents);
+        let ended = tokio::task::spawn_blocking(move || agents.close());
+        if tokio::time::timeout(CLOSE_TIMEOUT, ended).await.is_err() {
+            tracing::warn!("some sessions of models did not end within {} s", CLOSE_TIMEOUT.as_secs());
         }
         let shared = Arc::clone(&self.0);
         let _ = tokio::task::spawn_blocking(move || {

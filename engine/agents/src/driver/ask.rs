@@ -11,6 +11,7 @@ use hotcell_state::ids::random_hex;
 use hotcell_state::report::{Code, ErrorReport};
 use tokio::time::Instant as Deadline;
 
+use super::said::Said;
 use super::{Driver, Session};
 use crate::attempt::Attempt;
 use crate::budget::Amount;
@@ -21,9 +22,9 @@ use crate::prompt::{self, Earlier, Shown, Unusable};
 use crate::tree;
 
 /// Role of repairs.
-const REPAIR_ROLE: &str = "debugger";
+pub(crate) const REPAIR_ROLE: &str = "debugger";
 /// Role of first artifacts and fresh samples.
-const FRESH_ROLE: &str = "coder";
+pub(crate) const FRESH_ROLE: &str = "coder";
 /// Time limit for a reply, with all attempts at all models (S2.23).
 const REPLY_TIMEOUT: Duration = Duration::from_secs(600);
 /// Size of the shown sources when no window is configured, in bytes.
@@ -252,9 +253,11 @@ impl Session<'_> {
                 "The last answers changed nothing in the results. The cause is elsewhere. Do something else."
             }
         });
+        let said = Said::of(&self.journal.notes(&self.id).map_err(|e| super::of_journal(&e))?);
+        let constraints = [&self.task.constraints[..], &said.instructions].concat();
         let task = prompt::Task {
             words: self.task.words.as_deref(),
-            constraints: &self.task.constraints,
+            constraints: &constraints,
             names: &names,
             files: &files,
             evidence,
@@ -269,7 +272,11 @@ impl Session<'_> {
         });
         let seed =
             self.task.seed.map(|seed| seed + i64::from(attempt.number) * 1000 + i64::from(attempt.calls));
-        Ok(prompt::request(kind, &task, unusable, output, seed))
+        let mut request = prompt::request(kind, &task, unusable, output, seed);
+        if let Some(base) = said.base_prompt {
+            request.system = Some(format!("{base}\n\n{}", request.system.unwrap_or_default()));
+        }
+        Ok(request)
     }
 
     /// Names of all files, and the sources that a prompt shows.

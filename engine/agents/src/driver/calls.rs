@@ -43,3 +43,14 @@ pub(crate) fn client(
     }
     Client::new(endpoints).map_err(|e| NoClient::Other(ErrorReport::new(Code::Internal, e.to_string())))
 }
+
+/// Checks that the models of a session are configured, or the named one is, and that a budget of money fits their prices.
+///
+/// # Errors
+/// A report that says how to configure one.
+pub fn ready(models: &ModelSettings, model: Option<&str>, limits: &Limits) -> Result<(), ErrorReport> {
+    for role in [super::ask::REPAIR_ROLE, super::ask::FRESH_ROLE] {
+        client(models, model, role, limits).map_err(NoClient::report)?;
+    }
+    Ok(())
+}

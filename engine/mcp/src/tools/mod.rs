@@ -11,6 +11,7 @@ mod policies;
 mod quarantine;
 mod runs;
 pub(crate) mod schema;
+mod service;
 mod sessions;
 pub(crate) mod verbs;
 
@@ -74,7 +75,7 @@ fn without_structure<I: JsonSchema>(
 pub fn all() -> &'static [Tool] {
     static ALL: OnceLock<Vec<Tool>> = OnceLock::new();
     ALL.get_or_init(|| {
-        vec![
+        let mut all = vec![
             tool::<input::RunCode>(
                 "run_code",
                 "Run code",
@@ -302,7 +303,9 @@ pub fn all() -> &'static [Tool] {
                 brief::<hotcell_sandbox::doctor::Doctor>(1),
                 Effect::Reads,
             ),
-        ]
+        ];
+        all.extend(service::tools());
+        all
     })
 }
 
@@ -378,6 +381,7 @@ async fn answer(
             Ok(_) => Ok(examined(live.examine().await.as_ref())),
             Err(report) => Err(report),
         },
+        _ if service::has(name) => service::call(live, caller, name, arguments, listener).await,
         _ if is_verb => verbs::call(live, caller, name, &arguments, listener).await,
         _ => return plugins::call(live, caller, name, arguments, listener, known).await,
     };
@@ -456,7 +460,7 @@ mod tests {
     #[test]
     fn tool_list_fits_length_limit() {
         let length = json!(all()).to_string().len();
-        assert!(length < 70_000, "{length}");
+        assert!(length < 85_000, "{length}");
     }
 
     #[test]

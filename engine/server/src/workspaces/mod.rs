@@ -12,7 +12,7 @@
 
 mod allowed;
 mod edits;
-mod errors;
+pub(crate) mod errors;
 mod files;
 mod protected;
 mod temporary;
