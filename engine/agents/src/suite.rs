@@ -183,6 +183,10 @@ impl Driver<'_> {
             budget.settle(most, calls::used(&reply, most));
             record(Call::of_reply(&purpose, &reply));
             suite.answers += 1;
+            // Nothing of an answer before is there.
+            self.bench.show(&fork, 1)?;
+            (suite.files, suite.tests, suite.coverage_percent) = (Vec::new(), 0, None);
+            (suite.killed, suite.mutants, suite.run) = (0, 0, None);
             let read = self.bench.look(&fork, |view| {
                 let files = NewTests(Target { view, only: None });
                 Ok(edit::read(&reply.text, reply.stop == Stop::Length, &files))

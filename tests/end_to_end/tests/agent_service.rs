@@ -15,7 +15,7 @@ fn whole() -> String {
 }
 
 fn start(user: &User) -> Local {
-    Local::start_on(user, &Weak::default(), &["--toolsets", "default,agent-service"], SESSIONS)
+    Local::start_on(user, &Weak::default(), &["--toolsets", "default,workspace,agent-service"], SESSIONS)
 }
 
 fn workspace(client: &mut Local, files: &[(&str, &str)]) -> Value {

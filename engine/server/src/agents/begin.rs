@@ -265,9 +265,10 @@ fn note_end(
         Err(report) => ("failed", report.to_string()),
     };
     // Paths of the state folder mean nothing to a caller.
-    let folder = setting.folder.path().to_string_lossy().into_owned();
-    let why = why.replace(&folder, "…");
     let journal = Journal::open(&setting.folder)?;
+    let project = journal.find(session)?.task.project;
+    let folder = setting.folder.path().to_string_lossy().into_owned();
+    let why = why.replace(&project, "the workspace").replace(&folder, "…");
     journal.add(session, 0, &[Entry::Noted { what: ENDED.to_owned(), value: json!(why) }])?;
     journal.set_state(session, word)
 }

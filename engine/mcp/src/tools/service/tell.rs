@@ -10,6 +10,7 @@ use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Resource};
 
 use crate::MAX_CONTENT_CHARS;
 use crate::blocking::blocking;
+use crate::parameters::in_arguments;
 use crate::reply::answered;
 use crate::text::{barred, beginning};
 use crate::tools::parse;
@@ -85,7 +86,12 @@ fn reason_of(standing: &Standing) -> Option<String> {
     let stopped = (!standing.running
         && matches!(standing.phase, Phase::Generating | Phase::Reviewing | Phase::Revising))
     .then(|| "interrupted; revise_code goes on with it".to_owned());
-    standing.ended.as_deref().map(printable_line).or_else(|| standing.reason.as_ref().map(named)).or(stopped)
+    standing
+        .ended
+        .as_deref()
+        .map(|why| printable_line(&in_arguments(why)))
+        .or_else(|| standing.reason.as_ref().map(named))
+        .or(stopped)
 }
 
 pub async fn status(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
