@@ -21,13 +21,13 @@ pub struct ReviewArgs {
     /// Project, source file or archive; it is not changed
     #[arg(value_name = "PATH", value_parser = OsStringValueParser::new().try_map(path))]
     pub path: PathBuf,
-    /// quick: nothing runs; comprehensive, or deep: with coverage
+    /// quick: nothing runs; comprehensive: with coverage
     #[arg(long, value_enum, value_name = "DEPTH", default_value = "standard", hide_possible_values = true)]
     pub depth: DepthArg,
     /// Only this model [default: those of the role reviewer]
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
-    /// Limit of the model: 0.50$, 200000tokens, 20calls or 10m; repeatable [default: 30m]
+    /// Limit: 0.50$, 200000tokens, 20calls or 10m; repeatable [default: 30m]
     #[arg(long, value_name = "LIMIT")]
     pub budget: Vec<Limit>,
     /// Framework, such as pytest or jest [default: detected]
