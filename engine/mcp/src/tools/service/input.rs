@@ -72,7 +72,7 @@ pub struct ExecuteTaskSpec {
     /// Else detected.
     #[serde(default)]
     pub framework: Option<String>,
-    /// Tested answers at most.
+    /// Most tested answers.
     #[serde(default = "iterations")]
     #[schemars(range(min = 1, max = 10))]
     pub max_iterations: u32,
