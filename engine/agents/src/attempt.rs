@@ -106,7 +106,7 @@ impl Attempt {
     /// Applies a row.
     pub fn apply(&mut self, entry: &Entry) {
         match entry {
-            Entry::Began | Entry::Noted { .. } => {}
+            Entry::Began | Entry::Making { .. } | Entry::Noted { .. } => {}
             Entry::Workspace { id } => self.workspace = Some(id.clone()),
             Entry::Changed { task } => self.state.rules = task.rules.clone(),
             Entry::Asked { ask, most, .. } => {

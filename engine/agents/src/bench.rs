@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hotcell_report::Commit;
-use hotcell_state::report::ErrorReport;
+use hotcell_state::report::{Code, ErrorReport};
 use hotcell_verbs::pinned::PinnedWorkspace;
 use hotcell_verbs::{changes, workspaces};
-use hotcell_workspace::store::{NewFile, Source, Store, StoreError, Workspace};
-use hotcell_workspace::{Stack, diff};
+use hotcell_workspace::store::{NewFile, Quota, Source, Store, StoreError, Workspace};
+use hotcell_workspace::{Folder, Stack, diff};
 
 use crate::edit::{self, Edit, Malformed};
 use crate::tree::{self, Target};
@@ -46,6 +46,35 @@ impl Bench {
         Ok(made.id().to_owned())
     }
 
+    /// Makes a workspace over nothing, whose artifact 0 has these files.
+    ///
+    /// # Errors
+    /// A report when they cannot be written, or the store is full.
+    pub fn begin(&self, files: &[(String, String)]) -> Result<String, ErrorReport> {
+        let mut made = self.0.create(Source::Empty).map_err(|e| workspaces::report(&e))?;
+        let new = |(path, text): &(String, String)| NewFile {
+            path: PathBuf::from(path),
+            bytes: text.clone().into_bytes(),
+            executable: false,
+        };
+        let all: Vec<NewFile> = files.iter().map(new).collect();
+        made.write(&all).and_then(|()| made.snapshot(&name(0))).map_err(|e| workspaces::report(&e))?;
+        Ok(made.id().to_owned())
+    }
+
+    /// Writes all files of an artifact into an empty folder.
+    ///
+    /// # Errors
+    /// A report when the artifact cannot be read, or the folder not written.
+    pub fn write_out(&self, id: &str, artifact: usize, to: &Path) -> Result<(), ErrorReport> {
+        self.show(id, artifact)?;
+        let bad = |e: std::io::Error| {
+            ErrorReport::new(Code::InvalidValue, format!("{} cannot be written: {e}", to.display()))
+        };
+        let folder = Folder::open(to).map_err(bad)?;
+        self.pin(id)?.pinned().copy_to(&folder, Quota::default()).map_err(|e| workspaces::report(&e))
+    }
+
     /// Removes a workspace, if it is there.
     pub fn remove(&self, id: &str) {
         if let Err(error) = self.0.remove(id) {
@@ -76,7 +105,7 @@ impl Bench {
         PinnedWorkspace::pin(&self.0, id).map_err(|e| workspaces::report(&e))
     }
 
-    /// Goes to an artifact: 0 is the given code.
+    /// Goes to an artifact: 0 is the given code, or what a workspace over nothing began with.
     ///
     /// # Errors
     /// A report when it cannot be written.
@@ -107,10 +136,10 @@ impl Bench {
         id: &str,
         artifact: usize,
         (text, cut): (&str, bool),
-        only: Option<String>,
+        (only, frozen): (Option<String>, &[String]),
     ) -> Result<Result<Edit, Malformed>, ErrorReport> {
         self.show(id, artifact)?;
-        self.look(id, |view| Ok(edit::read(text, cut, &Target { view, only })))
+        self.look(id, |view| Ok(edit::read(text, cut, &Target { view, only, frozen })))
     }
 
     /// Applies files to an artifact and keeps the result as another one. Applying again has the same result.
@@ -180,8 +209,11 @@ fn name(artifact: usize) -> String {
 }
 
 fn go(workspace: &mut Workspace<'_>, artifact: usize) -> Result<(), ErrorReport> {
-    let to = (artifact > 0).then(|| name(artifact));
-    workspace.discard(to.as_deref()).map_err(|e| workspaces::report(&e))
+    let gone = match workspace.discard(Some(&name(artifact))) {
+        Err(StoreError::NoSnapshot(_)) if artifact == 0 => workspace.discard(None),
+        other => other,
+    };
+    gone.map_err(|e| workspaces::report(&e))
 }
 
 fn changed(workspace: &Workspace<'_>) -> Result<Changed, ErrorReport> {

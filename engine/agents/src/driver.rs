@@ -3,6 +3,7 @@
 mod ask;
 pub(crate) mod calls;
 mod finish;
+mod make;
 pub mod said;
 mod work;
 
@@ -27,9 +28,11 @@ use hotcell_verbs::test::{TestOptions, TestRequest, Unready};
 use crate::attempt::{Attempt, replay};
 use crate::bench::Bench;
 use crate::budget::Budget;
+use crate::driver::make::Workshop;
 use crate::evidence::Evidence;
 use crate::journal::{Entry, Journal, Task, worked_ms};
 use crate::machine::{Action, Event};
+use crate::make::{Stage, Stages};
 use crate::report::SessionReport;
 
 /// Message of a run of tests that was cancelled.
@@ -83,6 +86,7 @@ pub(crate) struct Session<'a> {
     ledger: Ledger,
     repairs: Client,
     fresh: Client,
+    shop: Option<Workshop>,
     budget: RefCell<Budget>,
     accepted: Cell<bool>,
     began: Instant,
@@ -184,7 +188,7 @@ impl Driver<'_> {
         let found = journal.find(id).map_err(|e| of_journal(&e))?;
         let rows = journal.rows(&found.id).map_err(|e| of_journal(&e))?;
         let (mut task, attempts, _) = replay(&found.task, &rows);
-        if attempts.iter().any(|attempt| attempt.workspace.is_none()) {
+        if Stages::of(&rows).is_none() && attempts.iter().any(|attempt| attempt.workspace.is_none()) {
             let why = format!("the session {} was ended before its work began", found.id);
             return Err(ErrorReport::new(Code::State, why).hint("begin another one"));
         }
@@ -207,8 +211,9 @@ impl Driver<'_> {
     ) -> Result<Ended, ErrorReport> {
         let lock = self.lock(id)?;
         let rows = journal.rows(id).map_err(|e| of_journal(&e))?;
-        let (task, attempts, budget) = replay(task, &rows);
+        let (task, mut attempts, budget) = replay(task, &rows);
         let (repairs, fresh) = self.clients(&task)?;
+        let shop = Stages::of(&rows).map(|stages| self.workshop(&task, &stages.making)).transpose()?;
         let session = Session {
             driver: self,
             id: id.to_owned(),
@@ -216,6 +221,7 @@ impl Driver<'_> {
             ledger: Ledger::open(self.folder).map_err(|e| ErrorReport::new(Code::State, e.to_string()))?,
             repairs,
             fresh,
+            shop,
             budget: RefCell::new(budget),
             accepted: Cell::new(false),
             began: Instant::now(),
@@ -225,6 +231,15 @@ impl Driver<'_> {
         };
         session.journal.add(id, 0, &[Entry::Began]).map_err(|e| of_journal(&e))?;
         session.journal.set_state(id, "running").map_err(|e| of_journal(&e))?;
+        if let Some(shop) = &session.shop {
+            if !session.prepare(shop, decision.as_ref()).await? {
+                return session.finish(&attempts, commit).map(|report| Ended::Session(Box::new(report)));
+            }
+            if let Some(made) = shop.made.get() {
+                let unbegun = attempts.iter_mut().filter(|attempt| attempt.workspace.is_none());
+                unbegun.into_iter().try_for_each(|attempt| session.begin(made, attempt))?;
+            }
+        }
         let attempts = session.run(attempts, decision).await?;
         session.finish(&attempts, commit).map(|report| Ended::Session(Box::new(report)))
     }
@@ -318,7 +333,9 @@ impl Session<'_> {
     }
 
     pub(crate) fn say(&self, attempt: &Attempt, line: &str) {
-        if self.task.candidates == 1 {
+        if let Some(stage) = Stage::of(attempt.number) {
+            (self.driver.say)(&format!("{}: {line}", stage.role()));
+        } else if self.task.candidates == 1 {
             (self.driver.say)(line);
         } else {
             (self.driver.say)(&format!("candidate {}: {line}", attempt.number));

@@ -101,6 +101,11 @@ pub trait Files {
     fn may_write_tests(&self) -> bool {
         false
     }
+
+    /// Tells if a file is frozen, whatever its name is.
+    fn is_frozen(&self, _path: &str) -> bool {
+        false
+    }
 }
 
 /// Reads an answer. All of its files can be used, or none.
@@ -127,7 +132,7 @@ pub fn read(answer: &str, is_cut: bool, files: &dyn Files) -> Result<Edit, Malfo
     let mut edit = Edit { analysis, files: Vec::new() };
     for (path, body) in found {
         paths::check(&path)?;
-        if paths::is_test(&path) && !files.may_write_tests() {
+        if files.is_frozen(&path) || (paths::is_test(&path) && !files.may_write_tests()) {
             return Err(BadPath::Test(path).into());
         }
         if edit.files.iter().any(|(other, _)| *other == path) {

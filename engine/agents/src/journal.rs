@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::budget::{Amount, Limits};
 use crate::evidence::Evidence;
 use crate::machine::{Ask, Event, Rules};
+use crate::spec::Making;
 
 /// Maximum number of sessions; older ones are removed with their events.
 pub const MAX_SESSIONS: i64 = 500;
@@ -114,6 +115,11 @@ pub enum Entry {
         /// Contents.
         value: serde_json::Value,
     },
+    /// The request of a session that makes code; a later one counts.
+    Making {
+        /// Request.
+        making: Box<Making>,
+    },
     /// Changed limits and instructions of the session.
     Changed {
         /// The task from now on.
@@ -124,7 +130,7 @@ pub enum Entry {
 /// A row with its place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
-    /// Candidate from 1; 0 for the session itself.
+    /// Candidate from 1, or the number of a stage; 0 for the session itself.
     pub candidate: u32,
     /// Microseconds since 1970.
     pub time_us: i64,

@@ -9,6 +9,7 @@
 //! | [`evidence`], [`score`], [`choose`] | a test run as evidence; the score; the ladder of candidates |
 //! | [`prompt`], [`text`] | prompts, and text of programs in them |
 //! | [`tree`], [`mod@bench`] | the project as a model sees it; workspaces |
+//! | [`spec`], [`make`] | a specification, languages and plans; tests before code, and their judgement |
 //! | [`journal`], [`attempt`] | rows of a session; an attempt as its rows tell it |
 //! | [`driver`] | carries out effects |
 //! | [`suite`] | tests that a model writes, which prove themselves on mutants |
@@ -28,11 +29,13 @@ pub mod evidence;
 pub mod journal;
 pub mod loops;
 pub mod machine;
+pub mod make;
 pub mod paths;
 pub mod prompt;
 pub mod report;
 pub mod review;
 pub mod score;
+pub mod spec;
 pub mod suite;
 pub mod text;
 pub mod tree;
@@ -43,3 +46,4 @@ pub use driver::{Driver, Ended};
 pub use journal::{Journal, Task};
 pub use machine::{Action, Phase, Rules, State, step};
 pub use report::SessionReport;
+pub use spec::{Language, Making};

@@ -87,8 +87,10 @@ pub struct State {
     pub rules: Rules,
     /// Reviews, the first one that of the given code if there was any.
     pub reviews: Vec<Review>,
-    /// True when the first review is of given code.
+    /// True when the first review is of given code, or of a stub.
     pub given: bool,
+    /// True when the first review is of a stub, so that a first artifact has to be written.
+    pub stub: bool,
     /// Index of the best review; an earlier one among equals.
     pub best: Option<usize>,
     /// Unusable answers in a row.
@@ -107,6 +109,8 @@ pub enum Event {
     TaskGiven,
     /// Code is given, to be repaired.
     CodeGiven,
+    /// Tests are given, which were run on a stub; the code is to be written.
+    TestsGiven,
     /// A model's answer has usable files.
     Answered,
     /// A model's answer cannot be used.
@@ -247,6 +251,10 @@ pub fn step(mut state: State, event: Event) -> (State, Vec<Effect>) {
             (state.phase, state.given) = (Phase::Reviewing, true);
             (state, vec![Effect::Test])
         }
+        (Phase::Idle, Event::TestsGiven) => {
+            (state.phase, state.given, state.stub) = (Phase::Reviewing, true, true);
+            (state, vec![Effect::Test])
+        }
         (Phase::Generating | Phase::Revising, Event::Answered) => {
             (state.phase, state.malformed) = (Phase::Reviewing, 0);
             (state, vec![Effect::Test])
@@ -277,8 +285,9 @@ pub fn step(mut state: State, event: Event) -> (State, Vec<Effect>) {
         (Phase::Escalated, Event::Decided(action)) => match action {
             Action::SwitchLlm { .. } | Action::RetryWithConstraints { .. } | Action::Continue => {
                 (state.malformed, state.strikes, state.reason) = (0, 0, None);
-                state.phase = if state.reviews.is_empty() { Phase::Generating } else { Phase::Revising };
-                let ask = if state.reviews.is_empty() { Ask::First } else { Ask::Fresh };
+                let is_first = state.reviews.is_empty() || (state.stub && state.iteration() == 0);
+                state.phase = if is_first { Phase::Generating } else { Phase::Revising };
+                let ask = if is_first { Ask::First } else { Ask::Fresh };
                 (state, vec![Effect::Ask(ask)])
             }
             Action::Abort => state.ended(Phase::Failed, Some(Reason::Aborted)),
@@ -296,13 +305,19 @@ fn reviewed(mut state: State, review: Review) -> (State, Vec<Effect>) {
     let good = review.accepted && review.score >= state.rules.threshold;
     state.reviews.push(review);
     let last = state.reviews.len() - 1;
-    if state.best.is_none_or(|best| state.reviews[last].rank() > state.reviews[best].rank()) {
+    // A stub is no artifact.
+    let counts = last > 0 || !state.stub;
+    if counts && state.best.is_none_or(|best| state.reviews[last].rank() > state.reviews[best].rank()) {
         state.best = Some(last);
     }
-    if good {
+    if good && counts {
         return state.ended(Phase::Converged, None);
     }
     let iteration = state.iteration();
+    if state.stub && iteration == 0 {
+        state.phase = Phase::Generating;
+        return (state, vec![Effect::Ask(Ask::First)]);
+    }
     if iteration >= state.rules.iterations {
         return state.ended(Phase::Escalated, Some(Reason::MaxIterationsReached));
     }
@@ -365,6 +380,7 @@ mod tests {
             Event::Decided(Action::AcceptBestEffort),
             Event::HandedOver,
             Event::Acknowledged,
+            Event::TestsGiven,
         ]
     }
 
@@ -394,6 +410,7 @@ mod tests {
             (Escalated, 11, Idle),
             (Converged, 12, Idle),
             (Failed, 13, Idle),
+            (Idle, 14, Reviewing),
         ];
         for phase in [Idle, Generating, Reviewing, Revising, Converged, Escalated, Failed] {
             for (number, event) in all_events().into_iter().enumerate() {
@@ -406,6 +423,24 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn first_artifact_follows_a_stub_and_a_stub_is_never_the_best() {
+        let (state, effects) = step(State::default(), Event::TestsGiven);
+        assert_eq!((state.phase, effects), (Phase::Reviewing, vec![Effect::Test]));
+        // Even a stub that passes everything.
+        let (state, effects) = step(state, Event::Reviewed(review("stub", 100, true)));
+        assert_eq!((state.phase, state.best, state.iteration()), (Phase::Generating, None, 0));
+        assert_eq!(effects, [Effect::Ask(Ask::First)]);
+        let spent = step(state.clone(), Event::OverBudget("calls".to_owned())).0;
+        assert_eq!(step(spent, Event::Decided(Action::Continue)).1, [Effect::Ask(Ask::First)]);
+        let (state, _) = step(state, Event::Answered);
+        let (state, effects) = step(state, Event::Reviewed(review("a", 5, false)));
+        assert_eq!(
+            (state.phase, state.best, effects),
+            (Phase::Revising, Some(1), vec![Effect::Ask(Ask::Repair)])
+        );
     }
 
     #[test]

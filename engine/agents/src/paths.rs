@@ -125,6 +125,13 @@ pub fn is_setting(path: &str) -> bool {
     TEST_SETTINGS.contains(&name) || name.contains(".config.") || stem.is_empty() || name.ends_with(".pth")
 }
 
+/// Tells if a file decides how tests run, by its name.
+#[must_use]
+pub fn decides_tests(path: &str) -> bool {
+    let lower = path.to_ascii_lowercase();
+    TEST_SETTINGS.contains(&lower.rsplit('/').next().unwrap_or(&lower))
+}
+
 /// The part of a Rust source from its tests on; it is frozen like a test file.
 #[must_use]
 pub fn inner_tests<'a>(path: &str, text: &'a str) -> Option<&'a str> {

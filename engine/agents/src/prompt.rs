@@ -103,19 +103,7 @@ pub fn request(
     max_output_tokens: u32,
     seed: Option<i64>,
 ) -> Request {
-    let mut messages = vec![Message::user(text(task))];
-    if let Some(Unusable { answer, why }) = unusable {
-        let again = format!(
-            "Your answer cannot be used: {}\nNothing of it was applied. Answer again, in the form that is described.",
-            line_by_line(why)
-        );
-        if answer.trim().is_empty() {
-            messages = vec![Message::user(format!("{}\n\n{again}", text(task)))];
-        } else {
-            messages.push(Message::assistant(ends(answer, MAX_ANSWER_BYTES)));
-            messages.push(Message::user(again));
-        }
-    }
+    let messages = asked(&text(task), unusable);
     let temperature = if ask == Ask::Fresh { FRESH_TEMPERATURE } else { REPAIR_TEMPERATURE };
     Request {
         system: Some(system(ask).to_owned() + FORMAT),
@@ -125,6 +113,20 @@ pub fn request(
         seed,
         ..Request::default()
     }
+}
+
+/// Messages of a question, with an answer of before that cannot be used and the reason.
+#[must_use]
+pub fn asked(text: &str, unusable: Option<Unusable<'_>>) -> Vec<Message> {
+    let Some(Unusable { answer, why }) = unusable else { return vec![Message::user(text)] };
+    let again = format!(
+        "Your answer cannot be used: {}\nNothing of it was applied. Answer again, in the form that is described.",
+        line_by_line(why)
+    );
+    if answer.trim().is_empty() {
+        return vec![Message::user(format!("{text}\n\n{again}"))];
+    }
+    vec![Message::user(text), Message::assistant(ends(answer, MAX_ANSWER_BYTES)), Message::user(again)]
 }
 
 fn line_by_line(why: &str) -> String {
@@ -233,7 +235,8 @@ fn results(evidence: &Evidence) -> String {
 }
 
 /// Words of failures and output. The output repeats the words as a rule, so that it is left out when there are words.
-fn printed(evidence: &Evidence) -> String {
+#[must_use]
+pub fn printed(evidence: &Evidence) -> String {
     let words: Vec<String> = evidence
         .failures
         .iter()

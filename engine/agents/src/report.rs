@@ -10,6 +10,7 @@ use crate::choose::{Candidate, choose};
 use crate::evidence::Evidence;
 use crate::journal::Task;
 use crate::machine::{Ask, Phase, Reason};
+use crate::make::report::MadeReport;
 use crate::score::Score;
 
 /// Value of the `schema` field.
@@ -24,15 +25,15 @@ pub struct SessionReport {
     pub schema: String,
     /// Id of the session; `null` when there was nothing to do.
     pub id: Option<String>,
-    /// `fix`.
+    /// `fix` or `make`.
     pub kind: String,
-    /// The project's folder.
+    /// The project's folder, or the specification's file.
     pub project: String,
     /// State.
     pub state: Phase,
     /// Reason of an end without an accepted artifact.
     pub reason: Option<Reason>,
-    /// Tests of the given code.
+    /// Tests of the given code, or of a stub.
     pub before: TestsRow,
     /// Candidates.
     pub candidates: Vec<CandidateReport>,
@@ -42,6 +43,8 @@ pub struct SessionReport {
     pub diff: Option<String>,
     /// Result of taking the changes over; `null` if that was not requested, or nothing was accepted.
     pub commit: Option<Commit>,
+    /// Plan and tests of a session of `hotcell make`; `null` for a repair.
+    pub made: Option<MadeReport>,
     /// Calls, tokens and cost.
     pub usage: Usage,
     /// Seconds that drivers worked at it.
@@ -138,9 +141,9 @@ pub struct SessionEntry {
     pub id: String,
     /// RFC 3339, UTC.
     pub started: String,
-    /// `fix`.
+    /// `fix` or `make`.
     pub kind: String,
-    /// The project's folder.
+    /// The project's folder, or the specification's file.
     pub project: String,
     /// State: `running` while a driver works at it or after one was killed, else how it ended.
     pub state: String,
@@ -162,6 +165,7 @@ impl SessionReport {
             best: None,
             diff: None,
             commit: None,
+            made: None,
             usage: Usage::default(),
             seconds: 0.0,
             actions: Vec::new(),

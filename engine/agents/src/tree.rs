@@ -122,6 +122,8 @@ pub struct Target<'a> {
     pub view: &'a Stack<'a>,
     /// File of a code block without a path.
     pub only: Option<String>,
+    /// Files that cannot be written, in addition to tests.
+    pub frozen: &'a [String],
 }
 
 impl Files for Target<'_> {
@@ -133,6 +135,41 @@ impl Files for Target<'_> {
     fn only(&self) -> Option<String> {
         self.only.clone()
     }
+
+    fn is_frozen(&self, path: &str) -> bool {
+        // File systems that fold case have one file for names that differ in it.
+        self.frozen.iter().any(|frozen| frozen.eq_ignore_ascii_case(path))
+    }
+}
+
+/// Digest of files with their content, in the order of `paths`.
+///
+/// # Errors
+/// When a file cannot be read.
+pub fn digest_of(view: &Stack<'_>, paths: &[String]) -> io::Result<String> {
+    let mut sum = Sha256::new();
+    for path in paths {
+        let mut bytes = Vec::new();
+        view.file(Path::new(path))?.read_to_end(&mut bytes)?;
+        add(&mut sum, path, &bytes);
+    }
+    Ok(hex::encode(&sum.finalize()[..16]))
+}
+
+/// Adds a file.
+fn add(sum: &mut Sha256, path: &str, bytes: &[u8]) {
+    for part in [path.as_bytes(), bytes] {
+        sum.update((part.len() as u64).to_le_bytes());
+        sum.update(part);
+    }
+}
+
+/// Digest of texts with their paths; that of files with these texts.
+#[must_use]
+pub fn digest_of_texts(files: &[(String, String)]) -> String {
+    let mut sum = Sha256::new();
+    files.iter().for_each(|(path, text)| add(&mut sum, path, text.as_bytes()));
+    hex::encode(&sum.finalize()[..16])
 }
 
 /// Digest of changes with their content; equal for workspaces with equal files over one source.
@@ -142,15 +179,11 @@ impl Files for Target<'_> {
 pub fn digest(view: &Stack<'_>, changes: &[Change]) -> io::Result<String> {
     let mut sum = Sha256::new();
     for change in changes {
-        let path = change.path.to_string_lossy();
-        sum.update((path.len() as u64).to_le_bytes());
-        sum.update(path.as_bytes());
         let mut bytes = Vec::new();
         if change.after.is_some_and(|node| node.kind == Kind::File) {
             view.file(&change.path)?.read_to_end(&mut bytes)?;
         }
-        sum.update((bytes.len() as u64).to_le_bytes());
-        sum.update(&bytes);
+        add(&mut sum, &change.path.to_string_lossy(), &bytes);
     }
     Ok(hex::encode(&sum.finalize()[..16]))
 }

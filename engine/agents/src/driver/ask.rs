@@ -11,6 +11,7 @@ use hotcell_state::ids::random_hex;
 use hotcell_state::report::{Code, ErrorReport};
 use tokio::time::Instant as Deadline;
 
+use super::make::{Made, Workshop};
 use super::said::Said;
 use super::{Driver, Session};
 use crate::attempt::Attempt;
@@ -18,6 +19,7 @@ use crate::budget::Amount;
 use crate::journal::{Entry, Task};
 use crate::loops::Sight;
 use crate::machine::{Ask, Event};
+use crate::make::Stage;
 use crate::prompt::{self, Earlier, Shown, Unusable};
 use crate::tree;
 
@@ -30,24 +32,26 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(600);
 /// Size of the shown sources when no window is configured, in bytes.
 const USUAL_SOURCES_BYTES: usize = 48_000;
 /// Size of instructions and results in a prompt, in tokens.
-const FIXED_TOKENS: u64 = 1_200;
+pub(super) const FIXED_TOKENS: u64 = 1_200;
 /// Bytes of code for a token, at the least.
-const BYTES_OF_A_TOKEN: u64 = 3;
+pub(super) const BYTES_OF_A_TOKEN: u64 = 3;
 
 impl Driver<'_> {
-    /// Clients of the two roles.
+    /// Clients of the two roles that write code.
     pub(crate) fn clients(&self, task: &Task) -> Result<(Client, Client), ErrorReport> {
-        let of = |role: &str| {
-            let endpoints = match &task.model {
-                Some(name) => vec![self.models.endpoint(name).map_err(|e| unknown(&e))?.clone()],
-                None => self.models.of_role(role).map_err(|e| unknown(&e))?,
-            };
-            if let Some(limit) = task.limits.picodollars {
-                check_prices(&endpoints, Money(limit))?;
-            }
-            Client::new(endpoints).map_err(|e| ErrorReport::new(Code::Internal, e.to_string()))
+        Ok((self.client(task, REPAIR_ROLE)?, self.client(task, FRESH_ROLE)?))
+    }
+
+    /// Client of a role.
+    pub(super) fn client(&self, task: &Task, role: &str) -> Result<Client, ErrorReport> {
+        let endpoints = match &task.model {
+            Some(name) => vec![self.models.endpoint(name).map_err(|e| unknown(&e))?.clone()],
+            None => self.models.of_role(role).map_err(|e| unknown(&e))?,
         };
-        Ok((of(REPAIR_ROLE)?, of(FRESH_ROLE)?))
+        if let Some(limit) = task.limits.picodollars {
+            check_prices(&endpoints, Money(limit))?;
+        }
+        Client::new(endpoints).map_err(|e| ErrorReport::new(Code::Internal, e.to_string()))
     }
 }
 
@@ -102,11 +106,11 @@ impl Session<'_> {
             return self.note(attempt, &[Entry::Step { event: Event::Overtaken }]);
         }
         let kind = if ask == Ask::Again { attempt.ask } else { ask };
-        let (client, role) = match kind {
-            Ask::First | Ask::Fresh => (&self.fresh, FRESH_ROLE),
-            Ask::Again | Ask::Repair => (&self.repairs, REPAIR_ROLE),
+        let (client, role) = self.role(attempt, kind);
+        let request = match self.stage_of(attempt) {
+            Some(stage) => self.stage_request(stage, attempt, ask)?,
+            None => self.request(attempt, ask, kind, client)?,
         };
-        let request = self.request(attempt, ask, kind, client)?;
         let most = most(client, &request);
         let reserved = self.budget.borrow_mut().reserve(most);
         if let Err(which) = reserved {
@@ -115,12 +119,14 @@ impl Session<'_> {
         self.note(attempt, &[Entry::Asked { ask, role: role.to_owned(), most }])?;
         let iteration = attempt.state.iteration() + 1;
         let names: Vec<&str> = client.endpoints().map(|endpoint| endpoint.name.as_str()).collect();
-        let line = format!(
-            "{iteration} of {}: {}, asks {}",
-            attempt.state.rules.iterations,
-            word(ask),
-            names.join(", ")
-        );
+        let asked = match (self.stage_of(attempt), ask) {
+            (Some((_, Stage::Architect)), Ask::First) => "plan".to_owned(),
+            (Some((_, Stage::Tester)), Ask::First | Ask::Repair | Ask::Fresh) => "tests".to_owned(),
+            (None, _) if self.shop.is_some() => format!("{role}, {}", word(ask)),
+            _ => word(ask).to_owned(),
+        };
+        let line =
+            format!("{iteration} of {}: {asked}, asks {}", attempt.state.rules.iterations, names.join(", "));
         self.say(attempt, &line);
         let began = Instant::now();
         let time =
@@ -186,7 +192,8 @@ impl Session<'_> {
         self.budget.borrow_mut().settle(most, most);
         let why = "the driver ended before a reply".to_owned();
         self.note(attempt, &[Entry::NoReply { why, used: most }])?;
-        let purpose = Purpose::new(REPAIR_ROLE, Some(&self.id), Some(attempt.state.iteration() + 1));
+        let (_, role) = self.role(attempt, attempt.ask);
+        let purpose = Purpose::new(role, Some(&self.id), Some(attempt.state.iteration() + 1));
         let call = purpose.map(|purpose| {
             vec![Call {
                 id: String::new(),
@@ -221,15 +228,42 @@ impl Session<'_> {
 
     /// Reads the last answer.
     pub(crate) fn read(&self, attempt: &mut Attempt) -> Result<(), ErrorReport> {
-        let event = match self.edit(attempt)? {
-            Ok(_) => Event::Answered,
-            Err(malformed) => {
-                let why = malformed.to_string();
+        let refusal = match self.stage_of(attempt) {
+            Some(stage) => self.stage_refusal(stage, attempt)?,
+            None => self.edit(attempt)?.err().map(|malformed| malformed.to_string()),
+        };
+        let event = match refusal {
+            None => Event::Answered,
+            Some(why) => {
                 self.say(attempt, &format!("the answer cannot be used: {}", crate::text::line(&why, 200)));
                 Event::Malformed { why }
             }
         };
         self.note(attempt, &[Entry::Step { event }])
+    }
+
+    /// Client and name of the role that is asked.
+    fn role(&self, attempt: &Attempt, kind: Ask) -> (&Client, &'static str) {
+        match (self.stage_of(attempt), kind) {
+            (Some((shop, stage)), _) => (shop.client(stage), stage.role()),
+            (None, Ask::First | Ask::Fresh) => (&self.fresh, FRESH_ROLE),
+            (None, Ask::Again | Ask::Repair) => (&self.repairs, REPAIR_ROLE),
+        }
+    }
+
+    /// The stage that an attempt stands for.
+    pub(super) fn stage_of(&self, attempt: &Attempt) -> Option<(&Workshop, Stage)> {
+        Some((self.shop.as_ref()?, Stage::of(attempt.number)?))
+    }
+
+    /// Tests that count and the task, in a session that makes code.
+    pub(super) fn made(&self) -> Option<&Made> {
+        self.shop.as_ref()?.made.get()
+    }
+
+    /// Seed of a call.
+    pub(super) fn seed(&self, attempt: &Attempt) -> Option<i64> {
+        self.task.seed.map(|seed| seed + i64::from(attempt.number) * 1000 + i64::from(attempt.calls))
     }
 
     /// The request for a question, with the sources of the artifact that it begins with.
@@ -243,6 +277,10 @@ impl Session<'_> {
         let word = random_hex(8)?;
         let (most, output) = room(client, self.task.max_output_tokens);
         let evidence = attempt.tested.get(attempt.state.base()).map(|tested| &tested.evidence);
+        // The results of a stub tell nothing to those who write the first artifact.
+        let evidence = evidence.filter(|_| !(attempt.state.stub && kind == Ask::First));
+        let words = self.made().map(|made| made.words.as_str()).or(self.task.words.as_deref());
+        let most = most.saturating_sub(words.map_or(0, str::len));
         let (names, files) = self.sources(attempt, most)?;
         let earlier = if kind == Ask::Repair { earlier(attempt) } else { Vec::new() };
         let told = attempt.told.map(|sight| match sight {
@@ -256,7 +294,7 @@ impl Session<'_> {
         let said = Said::of(&self.journal.notes(&self.id).map_err(|e| super::of_journal(&e))?);
         let constraints = [&self.task.constraints[..], &said.instructions].concat();
         let task = prompt::Task {
-            words: self.task.words.as_deref(),
+            words,
             constraints: &constraints,
             names: &names,
             files: &files,
@@ -270,9 +308,7 @@ impl Session<'_> {
             answer: attempt.answer.as_ref().map(|answer| answer.text.as_str()).unwrap_or_default(),
             why,
         });
-        let seed =
-            self.task.seed.map(|seed| seed + i64::from(attempt.number) * 1000 + i64::from(attempt.calls));
-        let mut request = prompt::request(kind, &task, unusable, output, seed);
+        let mut request = prompt::request(kind, &task, unusable, output, self.seed(attempt));
         if let Some(base) = said.base_prompt {
             request.system = Some(format!("{base}\n\n{}", request.system.unwrap_or_default()));
         }

@@ -1,5 +1,7 @@
 //! The end of a session: the best artifact is chosen, shown, and taken over if that was requested.
 
+use std::path::Path;
+
 use hotcell_models::LedgerReader;
 use hotcell_models::ledger::By;
 use hotcell_report::Commit;
@@ -12,33 +14,49 @@ use crate::attempt::{Attempt, replay};
 use crate::bench::Bench;
 use crate::journal::{Entry, Journal, Row, Task, worked_ms};
 use crate::machine::{Event, Phase};
-use crate::report::{self, SCHEMA, SessionReport, TestsRow};
+use crate::make::{Stages, output};
+use crate::report::{self, Best, SCHEMA, SessionReport, TestsRow};
 
 impl Session<'_> {
     /// Chooses, notes the state, and makes the report.
     pub(crate) fn finish(&self, attempts: &[Attempt], commit: bool) -> Result<SessionReport, ErrorReport> {
-        let (phase, _) = report::state(attempts);
-        let best = report::best(attempts);
-        let mut committed = None;
-        let wanted = best.as_ref().filter(|best| commit && (best.accepted || phase == Phase::Idle));
         // The report is made first: a commit empties the workspace.
         let mut report = self.report(attempts)?;
-        if let Some(best) = wanted {
+        let phase = report.state;
+        let accepted = |best: &Best| best.accepted || phase == Phase::Idle;
+        let out = self.shop.as_ref().and_then(|shop| shop.making.out.as_deref());
+        let best = report.best.clone().filter(accepted);
+        let (mut committed, mut written) = (None, None);
+        if let Some(best) = &best {
             let workspace = best.workspace.as_deref().unwrap_or_default();
-            let result = self.driver.bench.commit(workspace, artifact(attempts, best.candidate))?;
-            if result.error.is_none() {
+            let artifact = artifact(attempts, best.candidate);
+            let handed = if let Some(out) = out {
+                let result = output::write(&self.driver.bench, (workspace, artifact), Path::new(out));
+                written.insert(result).is_ok()
+            } else if commit && self.shop.is_none() {
+                committed.insert(self.driver.bench.commit(workspace, artifact)?).error.is_none()
+            } else {
+                false
+            };
+            if handed {
                 let handed = [Entry::Step { event: Event::HandedOver }];
                 self.journal.add(&self.id, best.candidate, &handed).map_err(|e| of_journal(&e))?;
                 report.actions.clear();
+                if let Some(made) = &mut report.made {
+                    made.written = true;
+                }
             }
-            committed = Some(result);
         }
-        let word = match (&committed, phase) {
-            (Some(Commit { error: None, .. }), _) => "taken over".to_owned(),
-            (_, Phase::Idle) => "accepted".to_owned(),
+        let word = match (&committed, &written, phase) {
+            (Some(Commit { error: None, .. }), ..) | (_, Some(Ok(())), _) => "taken over".to_owned(),
+            (.., Phase::Idle) if report.best.is_none() && self.shop.is_some() => "planned".to_owned(),
+            (.., Phase::Idle) => "accepted".to_owned(),
             _ => phase_word(phase),
         };
         self.journal.set_state(&self.id, &word).map_err(|e| of_journal(&e))?;
+        written.unwrap_or(Ok(())).map_err(|error| {
+            error.hint(format!("hotcell agent resume {} --out DIR writes it to another folder", self.id))
+        })?;
         report.commit = committed;
         Ok(report)
     }
@@ -67,8 +85,39 @@ impl Driver<'_> {
     }
 }
 
+impl Driver<'_> {
+    /// Writes the best artifact of a stored session into an empty folder.
+    ///
+    /// # Errors
+    /// A report when there is no such session, or the folder cannot be written.
+    pub fn write_best(
+        folder: &StateFolder,
+        bench: &Bench,
+        id: &str,
+        best: &Best,
+        to: &Path,
+    ) -> Result<(), ErrorReport> {
+        let journal = Journal::open(folder).map_err(|e| of_journal(&e))?;
+        let found = journal.find(id).map_err(|e| of_journal(&e))?;
+        let rows = journal.rows(&found.id).map_err(|e| of_journal(&e))?;
+        let (_, attempts, _) = replay(&found.task, &rows);
+        let workspace = best.workspace.as_deref().unwrap_or_default();
+        bench.write_out(workspace, artifact(&attempts, best.candidate), to)
+    }
+}
+
 fn phase_word(phase: Phase) -> String {
     serde_json::to_value(phase).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+/// The command that takes a result over: into a new folder, or into the project.
+fn take_over(id: &str, is_new: bool, accept: bool) -> String {
+    match (is_new, accept) {
+        (true, false) => format!("hotcell agent resume {id} --out DIR"),
+        (true, true) => format!("hotcell agent resume {id} --accept --out DIR"),
+        (false, false) => format!("hotcell agent resume {id} --commit"),
+        (false, true) => format!("hotcell agent resume {id} --accept --commit"),
+    }
 }
 
 /// Index of a candidate's best artifact.
@@ -83,7 +132,12 @@ fn make(
     id: &str,
     (task, attempts, rows): (&Task, &[Attempt], &[Row]),
 ) -> Result<SessionReport, ErrorReport> {
-    let (state, reason) = report::state(attempts);
+    let stages = Stages::of(rows);
+    let (state, reason) = match stages.as_ref().and_then(Stages::state) {
+        Some(state) => state,
+        None if attempts.iter().all(|attempt| attempt.workspace.is_none()) => (Phase::Generating, None),
+        None => report::state(attempts),
+    };
     let best = report::best(attempts);
     let diff = best.as_ref().and_then(|best| {
         let changed = bench.changed(best.workspace.as_deref()?, artifact(attempts, best.candidate));
@@ -96,13 +150,16 @@ fn make(
     let usage = usage.map_err(|e| ErrorReport::new(Code::State, e.to_string()))?.total;
     let mut actions = Vec::new();
     match state {
-        Phase::Converged => actions.push(format!("hotcell agent resume {id} --commit")),
+        Phase::Idle if stages.is_some() && best.is_none() => {
+            actions.push(format!("hotcell agent resume {id}"));
+        }
+        Phase::Converged => actions.push(take_over(id, stages.is_some(), false)),
         Phase::Escalated => {
             actions.push(format!(
                 "hotcell agent resume {id} --iterations N --budget N --constraint TEXT --model NAME"
             ));
             if best.is_some() {
-                actions.push(format!("hotcell agent resume {id} --accept --commit"));
+                actions.push(take_over(id, stages.is_some(), true));
             }
             actions.push(format!("hotcell agent resume {id} --abort"));
         }
@@ -125,6 +182,7 @@ fn make(
         best,
         diff,
         commit: None,
+        made: stages.as_ref().map(|stages| crate::make::report::report(stages, rows)),
         usage,
         seconds,
         actions,

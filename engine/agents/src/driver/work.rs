@@ -21,7 +21,11 @@ impl Session<'_> {
         all.into_iter().collect()
     }
 
-    async fn attempt(&self, mut attempt: Attempt, decision: Option<Action>) -> Result<Attempt, ErrorReport> {
+    pub(super) async fn attempt(
+        &self,
+        mut attempt: Attempt,
+        decision: Option<Action>,
+    ) -> Result<Attempt, ErrorReport> {
         if let Some(action) = decision.filter(|_| attempt.state.phase == Phase::Escalated) {
             self.note(&mut attempt, &[Entry::Step { event: Event::Decided(action) }])?;
         }
@@ -34,7 +38,10 @@ impl Session<'_> {
         loop {
             match attempt.pending {
                 Some(Effect::Ask(ask)) => self.ask(&mut attempt, ask).await?,
-                Some(Effect::Test) => self.test(&mut attempt).await?,
+                Some(Effect::Test) => match self.stage_of(&attempt) {
+                    Some(stage) => self.judge_stage(stage, &mut attempt).await?,
+                    None => self.test(&mut attempt).await?,
+                },
                 None | Some(Effect::End | Effect::Tell(_)) => return Ok(attempt),
             }
         }
@@ -49,9 +56,12 @@ impl Session<'_> {
         let mut code = shown.into_iter().filter(|file| !file.is_test);
         let only = match (code.next(), code.next()) {
             (Some(one), None) => Some(one.path),
+            (None, _) => self.made().and_then(|made| made.only.clone()),
             _ => None,
         };
-        self.driver.bench.read(workspace, attempt.state.base(), (&answer.text, answer.cut), only)
+        let frozen = self.made().map_or(&[][..], |made| &made.frozen);
+        let text = (answer.text.as_str(), answer.cut);
+        self.driver.bench.read(workspace, attempt.state.base(), text, (only, frozen))
     }
 
     /// Applies the last answer and tests the result, unless its content was tested before.
@@ -63,7 +73,10 @@ impl Session<'_> {
         };
         let number = attempt.state.reviews.len();
         let mut changed = self.driver.bench.apply(&workspace, attempt.state.base(), number, &edit.files)?;
-        if changed.files.is_empty() {
+        if let Some(made) = self.made() {
+            changed.files.retain(|path| !made.frozen.contains(path));
+            self.check_frozen(made, &workspace)?;
+        } else if changed.files.is_empty() {
             "given".clone_into(&mut changed.artifact);
         }
         let known = attempt.tested.iter().find(|tested| tested.artifact == changed.artifact);
@@ -107,7 +120,7 @@ impl Session<'_> {
     }
 
     /// `3 calls, 5120 tokens, $0.0021 so far`
-    fn spent(&self) -> String {
+    pub(super) fn spent(&self) -> String {
         let spent = self.budget.borrow().spent;
         let calls = if spent.calls == 1 { "call" } else { "calls" };
         let mut text = format!("{} {calls}, {} tokens", spent.calls, spent.tokens);
