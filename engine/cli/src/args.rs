@@ -18,6 +18,7 @@ mod image;
 mod init;
 mod jobs;
 mod learn;
+mod make;
 mod mcp;
 mod model;
 mod quarantine;
@@ -44,6 +45,7 @@ pub use image::ImageCommand;
 pub use init::InitArgs;
 pub use jobs::{COBERTURA, JobArgs};
 pub use learn::{LearnArgs, SuggestArgs};
+pub use make::MakeArgs;
 pub use mcp::{
     AddArgs, By, CheckArgs, HttpAddress, InstallArgs, McpCommand, PlaceArgs, ServersCommand, UninstallArgs,
     WrapArgs,
@@ -206,9 +208,11 @@ pub enum Command {
     },
     /// Let a language model repair a project whose tests fail, judged by its tests
     Fix(Box<FixArgs>),
+    /// Let language models make code from a specification: plan, tests, code, repairs
+    Make(Box<MakeArgs>),
     /// Review a project or a file: guard, tests, a computed score, and a model's defects
     Review(Box<ReviewArgs>),
-    /// Verbs over the tools of plugins, and sessions in which models repaired code
+    /// Verbs over the tools of plugins, and sessions in which models wrote code
     #[command(arg_required_else_help = true, disable_help_subcommand = true)]
     Agent {
         #[command(subcommand)]

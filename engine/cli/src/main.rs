@@ -142,6 +142,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Command::Runs { command } => Ok(runs::runs(&common, &command)),
         Command::Model { command } => Ok(model::model(&common, &command)),
         Command::Fix(args) => Ok(agents::fix(&common, &args)),
+        Command::Make(args) => Ok(agents::make::make(&common, &args)),
         Command::Review(args) => Ok(review::review(&common, &args)),
         Command::Agent { command: AgentCommand::Verb(command) } => agent_run::agent(&common, &command),
         Command::Agent { command: AgentCommand::Repair(command) } => Ok(agents::agent(&common, &command)),

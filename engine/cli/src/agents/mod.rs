@@ -1,5 +1,6 @@
-//! `hotcell fix` and `hotcell agent`: loops in which a model repairs code.
+//! `hotcell fix`, `hotcell make` and `hotcell agent`: loops in which models write and repair code.
 
+pub mod make;
 mod page;
 
 use std::path::{Path, PathBuf};
@@ -102,6 +103,8 @@ fn resume(common: &Common, args: &ResumeArgs) -> Result<u8, ErrorReport> {
     let found = found.map_err(|e| {
         ErrorReport::new(Code::UnknownName, e.to_string()).hint("hotcell agent list shows them")
     })?;
+    make::check_resume(&found.task.kind, args)?;
+    let out = args.out.as_deref().map(make::out).transpose()?;
     let wrong = |why: String| ErrorReport::new(Code::InvalidValue, why).field("--budget");
     Limits::default().with(&args.budget).map_err(wrong)?;
     let decision = match (args.accept, args.abort, &args.model, &args.constraint[..]) {
@@ -124,7 +127,13 @@ fn resume(common: &Common, args: &ResumeArgs) -> Result<u8, ErrorReport> {
         }
         task.constraints.extend(args.constraint.iter().cloned());
     };
-    drive(common, &found.task, async |driver| driver.resume(&found.id, decision, change, args.commit).await)
+    drive(common, &found.task, async |driver| {
+        // A plan that is given up must not go on.
+        if found.task.kind == "make" && !args.abort {
+            driver.remake(&found.id, out)?;
+        }
+        driver.resume(&found.id, decision, change, args.commit).await
+    })
 }
 
 /// Makes a driver, lets it work until it ends or is interrupted, and prints the result.
@@ -133,7 +142,9 @@ fn drive(
     task: &Task,
     work: impl AsyncFnOnce(&Driver<'_>) -> Result<Ended, ErrorReport>,
 ) -> Result<u8, ErrorReport> {
-    let configuration = configuration(common, Some(PathBuf::from(&task.project)))?;
+    // A specification's folder is no project, and its settings are not those of the new one.
+    let project = (task.kind != "make").then(|| PathBuf::from(&task.project));
+    let configuration = configuration(common, project)?;
     let folder = folder(common)?;
     let engine = Engine::new();
     let silent = common.quiet || common.json;
@@ -204,7 +215,9 @@ fn print(common: &Common, report: &SessionReport) -> u8 {
     if common.json {
         return printed(exit::print_json(report), code);
     }
-    let result = exit::print_text(&page::page(report)).and_then(|()| match &report.diff {
+    // Files that are written need no diff.
+    let diff = report.diff.as_ref().filter(|_| !report.made.as_ref().is_some_and(|made| made.written));
+    let result = exit::print_text(&page::page(report)).and_then(|()| match diff {
         Some(text) => diff::print(text),
         None => Ok(()),
     });
@@ -257,6 +270,12 @@ fn export(common: &Common, id: &str, to: &Path) -> Result<u8, ErrorReport> {
     }
     let text = serde_json::to_string_pretty(&report).map_err(json)? + "\n";
     std::fs::create_dir(&to).map_err(bad)?;
+    let mut code = "";
+    if let (Some(_), Some(best)) = (&report.made, &report.best) {
+        std::fs::create_dir(to.join("code")).map_err(bad)?;
+        Driver::write_best(&folder, &bench(&folder)?, id, best, &to.join("code"))?;
+        code = ", code";
+    }
     for (name, text) in [
         ("session.json", text.as_str()),
         ("events.jsonl", &events),
@@ -269,7 +288,7 @@ fn export(common: &Common, id: &str, to: &Path) -> Result<u8, ErrorReport> {
     }
     if !common.quiet {
         notes::say(format!(
-            "{}: session.json, events.jsonl ({} events), changes.patch",
+            "{}: session.json, events.jsonl ({} events), changes.patch{code}",
             to.display(),
             rows.len()
         ));

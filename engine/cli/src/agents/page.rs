@@ -11,6 +11,11 @@ const MAX_WHY_CHARS: usize = 70;
 /// The page, without the diff.
 pub fn page(report: &SessionReport) -> String {
     let mut text = headline(report) + "\n";
+    text.push_str(&report.made.as_ref().map(super::make::page).unwrap_or_default());
+    if report.made.is_some() && report.candidates.iter().all(|candidate| candidate.workspace.is_none()) {
+        text.push_str(&format!("cost: {}\n", cost(report)));
+        return text;
+    }
     text.push_str("  candidate  answer  asked         tests       score  run\n");
     let before = &report.before;
     let run = before.run.as_deref().unwrap_or("-");
@@ -18,7 +23,7 @@ pub fn page(report: &SessionReport) -> String {
         "  {:<10} {:<7} {:<13} {:<11} {:<6} {run}\n",
         "-",
         "-",
-        "as it was",
+        if report.made.is_some() { "stub" } else { "as it was" },
         of(before.good, before.of),
         "-"
     ));
@@ -46,14 +51,17 @@ pub fn page(report: &SessionReport) -> String {
             points.collect::<Vec<_>>().join(", ")
         ));
     } else {
-        text.push_str("best: the code as it was\n");
+        text.push_str(if report.made.is_some() { "best: none\n" } else { "best: the code as it was\n" });
     }
     text.push_str(&format!("cost: {}\n", cost(report)));
+    if let Some(out) = report.made.as_ref().filter(|made| made.written).and_then(|made| made.out.as_ref()) {
+        text.push_str(&format!("written to {}\n", printable_line(out)));
+    }
     text
 }
 
 /// A number with its noun, which has an s unless there is one.
-fn counted(n: u64, noun: &str) -> String {
+pub(super) fn counted(n: u64, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
@@ -63,18 +71,25 @@ fn headline(report: &SessionReport) -> String {
         .best
         .as_ref()
         .map_or((report.before.good, report.before.of), |best| (best.tests.good, best.tests.of));
-    let tests = format!("{good} of {all} tests are good");
+    let tests = match &report.made {
+        Some(made) if made.tests.is_none() => "there are no tests yet".to_owned(),
+        _ => format!("{good} of {all} tests are good"),
+    };
+    let done = if report.made.is_some() { "made" } else { "fixed" };
+    if report.made.is_some() && report.best.is_none() && report.state == Phase::Idle {
+        return format!("planned; session {id}");
+    }
     match (report.state, &report.reason) {
-        (Phase::Converged, _) => format!("fixed: {tests}; session {id}"),
+        (Phase::Converged, _) => format!("{done}: {tests}; session {id}"),
         (Phase::Idle, _) if report.best.as_ref().is_some_and(|best| best.accepted) => {
-            format!("fixed: {tests}; session {id}")
+            format!("{done}: {tests}; session {id}")
         }
         (Phase::Idle, _) => format!("accepted as it is: {tests}; session {id}"),
         (state, reason) => {
             let word = match state {
-                Phase::Failed => "failed",
-                Phase::Escalated => "not fixed",
-                _ => "not finished",
+                Phase::Failed => "failed".to_owned(),
+                Phase::Escalated => format!("not {done}"),
+                _ => "not finished".to_owned(),
             };
             let reason = reason.as_ref().map(|reason| format!(" ({})", why(reason))).unwrap_or_default();
             format!("{word}{reason}: {tests}; session {id}")
@@ -82,7 +97,7 @@ fn headline(report: &SessionReport) -> String {
     }
 }
 
-fn why(reason: &hotcell_agents::machine::Reason) -> String {
+pub(super) fn why(reason: &hotcell_agents::machine::Reason) -> String {
     use hotcell_agents::machine::Reason;
     match reason {
         Reason::MaxIterationsReached => {
@@ -148,7 +163,7 @@ fn cost(report: &SessionReport) -> String {
 /// The list of sessions.
 pub fn list(list: &SessionList) -> String {
     if list.sessions.is_empty() {
-        return "no sessions; hotcell fix DIR begins one\n".to_owned();
+        return "no sessions; hotcell fix DIR or hotcell make SPEC begins one\n".to_owned();
     }
     let line = |session: &hotcell_agents::report::SessionEntry| {
         format!(

@@ -62,12 +62,12 @@ pub enum AgentCommand {
     /// Commands on verbs.
     #[command(flatten)]
     Verb(VerbCommand),
-    /// Commands on sessions of `hotcell fix`.
+    /// Commands on sessions of `hotcell fix` and `hotcell make`.
     #[command(flatten)]
     Repair(RepairCommand),
 }
 
-/// Commands on sessions of `hotcell fix`.
+/// Commands on sessions of `hotcell fix` and `hotcell make`.
 #[derive(Debug, Subcommand)]
 pub enum RepairCommand {
     /// List sessions, the newest first
@@ -123,4 +123,7 @@ pub struct ResumeArgs {
     /// Write the change to the project if all tests pass, or with --accept
     #[arg(long)]
     pub commit: bool,
+    /// Of hotcell make: write code and tests to this new or empty folder likewise
+    #[arg(long, value_name = "DIR", conflicts_with = "abort", value_parser = OsStringValueParser::new().try_map(path))]
+    pub out: Option<PathBuf>,
 }
