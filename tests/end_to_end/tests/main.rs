@@ -26,6 +26,7 @@ mod interface;
 mod jobs;
 mod languages;
 mod learn;
+mod make;
 mod mcp;
 mod mcp_attacks;
 mod mcp_bounds;
