@@ -4,8 +4,8 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 
-use hotcell_egress::route::Route;
 use hotcell_egress::route::records::{Counts, Request};
+use hotcell_egress::route::{Route, RunAuthority};
 use hotcell_egress::{AllowList, Egress, RuleError};
 use hotcell_sandbox::network::{Proxy, Relay, Serving, SharedProxy, Sockets};
 use hotcell_sandbox::outcome::{Denial, ProxiedRequest, RequestCounts, RequestRow, Requests};
@@ -75,10 +75,14 @@ pub fn proxy(allow: AllowList) -> SharedProxy {
     SharedProxy::new(ToHosts(Egress::new(allow)))
 }
 
-/// A proxy to these hosts, with routes to others.
+/// A proxy to these hosts, with routes to others, of which an authority's are intercepted.
 #[must_use]
-pub fn proxy_with(allow: AllowList, routes: Vec<Route>) -> SharedProxy {
-    SharedProxy::new(ToHosts(Egress::new(allow).routes(routes)))
+pub fn proxy_with(allow: AllowList, routes: Vec<Route>, authority: Option<RunAuthority>) -> SharedProxy {
+    let egress = Egress::new(allow).routes(routes);
+    SharedProxy::new(ToHosts(match authority {
+        Some(authority) => egress.intercept(authority),
+        None => egress,
+    }))
 }
 
 /// Relays that a sandbox needs for the names of this list that have an address.

@@ -36,6 +36,8 @@ pub struct SecretDefinition {
     pub projects: bool,
     /// Variables that are set to the base URL and this path, with `--secret-env`.
     pub env: BTreeMap<String, String>,
+    /// Whether connections to its host are intercepted, so that programs use it without a base URL.
+    pub intercept: bool,
 }
 
 /// Secrets of one source of settings.
@@ -47,6 +49,8 @@ pub struct SecretSettings {
     pub used: Vec<String>,
     /// Whether to set the variables by which clients find their base URLs.
     pub env: Option<bool>,
+    /// Intercept connections to the hosts of all secrets of the run.
+    pub intercept: bool,
 }
 
 /// Secrets that a run uses, with the hosts that it may reach beside them.
@@ -98,6 +102,7 @@ impl FromStr for SecretOption {
             roots: None,
             projects: false,
             env: BTreeMap::new(),
+            intercept: false,
         };
         Ok(Self { name: name.to_owned(), definition: Some(definition) })
     }
@@ -106,8 +111,8 @@ impl FromStr for SecretOption {
 impl SecretSettings {
     /// Settings of options.
     #[must_use]
-    pub fn of_options(options: &[SecretOption], env: bool) -> Self {
-        let mut settings = Self { env: env.then_some(true), ..Self::default() };
+    pub fn of_options(options: &[SecretOption], env: bool, intercept: bool) -> Self {
+        let mut settings = Self { env: env.then_some(true), intercept, ..Self::default() };
         for option in options {
             settings.used.push(option.name.clone());
             if let Some(definition) = &option.definition {
@@ -162,8 +167,16 @@ pub fn choose(
     let mut secrets: Vec<(String, SecretDefinition)> = Vec::new();
     for name in names {
         if let Some(definition) = defined(name).filter(|_| secrets.iter().all(|(known, _)| known != name)) {
-            secrets.push((name.clone(), definition.clone()));
+            let mut definition = definition.clone();
+            definition.intercept |= request.intercept;
+            secrets.push((name.clone(), definition));
         }
+    }
+    if request.intercept && secrets.is_empty() {
+        let message = "connections are only intercepted to hosts of secrets, and this run has no secret";
+        return Err(ErrorReport::new(Code::InvalidValue, message)
+            .parameter("intercept")
+            .hint("name one with ‹secret›, or leave ‹intercept› out"));
     }
     if secrets.len() > MAX_SECRETS {
         let message =
@@ -276,6 +289,8 @@ pub(crate) struct WrittenSecret {
     projects: bool,
     #[serde(default)]
     env: BTreeMap<String, String>,
+    #[serde(default)]
+    intercept: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
@@ -390,6 +405,7 @@ impl WrittenSecret {
             roots: self.ca.map(|path| base.join(path)),
             projects: self.projects,
             env: self.env,
+            intercept: self.intercept,
         })
     }
 }
@@ -453,12 +469,13 @@ mod tests {
         let all = file(
             "[secrets.gh]\nsource = \"env:TOKEN\"\nhost = \"api.github.com\"\nmethods = [\"GET\"]\npaths = [\"/repos\"]\nprojects = true\n\
              [secrets.npm]\nsource = \"file:/run/npm\"\nhost = \"npm.test/api\"\nkind = \"basic\"\nuser = \"me\"\nca = \"ca.pem\"\n\
-             encoded_slash = true\nenv = { npm_config_registry = \"/\" }\n\
+             encoded_slash = true\nenv = { npm_config_registry = \"/\" }\nintercept = true\n\
              [secrets.own]\nsource = \"fd:7\"\nhost = \"a.test\"\nheader = \"X-Acme\"\n",
         );
         assert!(all.defined["gh"].rules.judges_methods() && all.defined["gh"].projects);
         assert_eq!(all.defined["npm"].scheme, Scheme::Basic(Some("me".into())));
         assert_eq!(all.defined["npm"].roots.as_deref(), Some(Path::new("/etc/ca.pem")));
+        assert!(all.defined["npm"].intercept && !all.defined["own"].intercept);
         assert_eq!(all.defined["own"].scheme, Scheme::Header("x-acme".into()));
         let start = "[secrets.x]\nsource = \"env:A\"\nhost = \"a.test\"\n";
         for (text, word) in [
@@ -486,7 +503,8 @@ mod tests {
         let none = SecretSettings::default();
         let names = |project: &str, request: &[&str]| {
             let options: Vec<SecretOption> = request.iter().map(|text| option(text)).collect();
-            let chosen = choose(&user, Some(&file(project)), &SecretSettings::of_options(&options, false));
+            let chosen =
+                choose(&user, Some(&file(project)), &SecretSettings::of_options(&options, false, false));
             chosen.map(|chosen| chosen.secrets.into_iter().map(|(name, _)| name).collect::<Vec<_>>())
         };
         assert_eq!(names("", &[]).unwrap(), [""; 0]);
@@ -503,10 +521,20 @@ mod tests {
             assert!(error.contains(word), "{project} {request:?}: {error}");
         }
         // The request's definition takes precedence.
-        let request = SecretSettings::of_options(&[option("own=env:C@c.test")], true);
+        let request = SecretSettings::of_options(&[option("own=env:C@c.test")], true, false);
         let chosen = choose(&user, None, &request).unwrap();
+        assert!(!chosen.secrets[0].1.intercept);
         assert_eq!((chosen.secrets[0].1.binding.host.as_str(), chosen.env), ("c.test", true));
         assert_eq!(choose(&user, None, &none).unwrap(), ChosenSecrets::default());
+        // Interception is for all secrets of the request, those of the project's file too, and for none without one.
+        let request = SecretSettings::of_options(&[option("own")], false, true);
+        let chosen = choose(&user, Some(&file("secrets = [\"open\"]")), &request).unwrap();
+        assert_eq!(
+            chosen.secrets.iter().map(|(_, definition)| definition.intercept).collect::<Vec<_>>(),
+            [true; 2]
+        );
+        let error = choose(&user, None, &SecretSettings::of_options(&[], false, true)).unwrap_err();
+        assert!(error.to_string().contains("no secret"), "{error}");
     }
 
     #[test]

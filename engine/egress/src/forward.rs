@@ -19,14 +19,18 @@ impl Shared {
     /// Serves a connection that began with neither SOCKS nor TLS: an HTTP request to the proxy.
     pub async fn http(
         &self,
-        mut client: Input<impl AsyncRead + Unpin>,
-        mut back: impl AsyncWrite + Unpin,
+        mut client: Input<impl AsyncRead + Unpin + Send>,
+        mut back: impl AsyncWrite + Unpin + Send,
     ) -> io::Result<()> {
         let asked = timeout(self.limits.head, client.until(|bytes| http::request(bytes, None))).await;
         match asked.unwrap_or(Ok(None))? {
             None => Ok(()),
             Some(Err(bad)) => self.refuse(&bad, &mut back).await,
             Some(Ok(ProxyRequest::Connect(host, port))) => {
+                if let Some(tls) = self.intercepts(&host, port) {
+                    back.write_all(http::CONNECTED).await?;
+                    return self.intercepted(client, back, tls, &host, port).await;
+                }
                 let row = self.record("CONNECT", &host, port, String::new());
                 match self.connect(Operation::Connect, &host, port).await {
                     Ok(server) => {
@@ -41,6 +45,10 @@ impl Shared {
                 }
             }
             Some(Ok(ProxyRequest::Forward(forward))) => {
+                if self.intercepts(&forward.host, forward.port).is_some() {
+                    let error = self.without_tls(&forward.host, forward.port);
+                    return say(&error, &mut back).await;
+                }
                 let (path, query) = match forward.target.split_once('?') {
                     Some((path, query)) => (path, Some(query)),
                     None => (forward.target.as_str(), None),

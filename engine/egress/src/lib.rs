@@ -8,6 +8,7 @@ mod error;
 mod forward;
 mod host;
 pub mod http;
+mod intercepted;
 mod ledger;
 mod pace;
 mod proxy;

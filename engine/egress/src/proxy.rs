@@ -23,8 +23,9 @@ use crate::ledger::{Denied, Ledger, Operation, UNREADABLE};
 use crate::pace::{Pace, Rate};
 use crate::record::OpenRows;
 use crate::resolve::{Resolver, System};
-use crate::route::Route;
+use crate::route::head::Authority;
 use crate::route::records::Requests;
+use crate::route::{Route, RunAuthority};
 use crate::rule::{AllowList, Relay};
 use crate::socks5::{self, Reply, Wrong};
 use crate::stream::{Budget, Input};
@@ -89,6 +90,7 @@ pub struct Egress {
     limits: Limits,
     resolver: Arc<dyn Resolver>,
     routes: Vec<Route>,
+    authority: Option<RunAuthority>,
 }
 
 /// State shared by the connections of one run.
@@ -103,6 +105,7 @@ pub(crate) struct Shared {
     asking: Mutex<Pace>,
     ledger: Mutex<Ledger>,
     pub(crate) routes: Vec<Route>,
+    pub(crate) authority: Option<RunAuthority>,
     requests: Mutex<Requests>,
     pub(crate) open_rows: OpenRows,
     /// Those that are served.
@@ -125,6 +128,7 @@ impl Egress {
             limits: Limits::default(),
             resolver: Arc::new(System),
             routes: Vec::new(),
+            authority: None,
         }
     }
 
@@ -147,6 +151,14 @@ impl Egress {
     #[must_use]
     pub fn routes(mut self, routes: impl IntoIterator<Item = Route>) -> Self {
         self.routes.extend(routes);
+        self
+    }
+
+    /// Also takes requests to the routes of an authority from connections to their hosts, whose TLS ends here with its certificates. Those
+    /// hosts are reached in no other way then. Connections to other hosts stay tunnels.
+    #[must_use]
+    pub fn intercept(mut self, authority: RunAuthority) -> Self {
+        self.authority = Some(authority);
         self
     }
 
@@ -181,6 +193,7 @@ impl Egress {
             requests: Mutex::new(Requests::of(self.routes.iter().map(Route::name))),
             open_rows: OpenRows::default(),
             routes: self.routes.clone(),
+            authority: self.authority.clone(),
             relays: relays.iter().map(|(relay, _)| relay.clone()).collect(),
         });
         let mut tasks = JoinSet::new();
@@ -341,7 +354,7 @@ impl Shared {
         }
         if client.held().first() != Some(&socks5::VERSION) {
             if !self.routes.is_empty() && self.asks_for_a_route(&mut client).await? {
-                return self.routed(client, back, port).await;
+                return self.routed(client, back, Authority::Loopback(port)).await;
             }
             return self.http(client, back).await;
         }
@@ -367,6 +380,10 @@ impl Shared {
             }
             None => return Ok(()),
         };
+        if let Some(tls) = self.intercepts(&host, port) {
+            back.write_all(&Reply::Connected.bytes()).await?;
+            return self.intercepted(client, back, tls, &host, port).await;
+        }
         let row = self.record("SOCKS", &host, port, String::new());
         match self.connect(Operation::Connect, &host, port).await {
             Ok(server) => {

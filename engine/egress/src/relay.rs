@@ -17,6 +17,10 @@ impl Shared {
     pub(crate) async fn relay(&self, client: TcpStream, to: &Relay) -> io::Result<()> {
         let _ = client.set_nodelay(true);
         let (host, port) = (Host::Name(to.name.clone()), to.port);
+        if let Some(tls) = self.intercepts(&host, port) {
+            let (from, back) = client.into_split();
+            return self.intercepted(Input::new(from), back, tls, &host, port).await;
+        }
         let row = self.record("RELAY", &host, port, String::new());
         match self.connect(Operation::Connect, &host, port).await {
             Ok(server) => {

@@ -1,4 +1,5 @@
-//! Serves a connection to routes: each request is judged, sent over TLS with the secret, and answered without it.
+//! Serves a connection to routes, by a base URL or by interception: each request is judged, sent over TLS with the secret, and answered
+//! without it.
 
 use std::io;
 use std::pin::pin;
@@ -17,9 +18,10 @@ use crate::ledger::{Operation, UNREADABLE};
 use crate::proxy::Shared;
 use crate::record::Counted;
 use crate::route::Route;
-use crate::route::head::{self, Answer, Asked, Framing};
+use crate::route::head::{self, Answer, Asked, Authority, Framing};
 use crate::route::records::{Ending, Request, without_values};
 use crate::route::rules::Verdict;
+use crate::route::within;
 use crate::rule::Place;
 use crate::stream::{Input, Rest};
 
@@ -67,34 +69,79 @@ impl Shared {
         }
     }
 
-    /// Serves a client's requests to routes, one after the other, until one of both ends the connection.
+    /// Serves a client's requests to a server, one after the other, until one of both ends the connection.
     pub(crate) async fn routed(
         &self,
         mut client: Input<impl AsyncRead + Unpin + Send>,
         mut back: impl AsyncWrite + Unpin + Send,
-        port: u16,
+        server: Authority<'_>,
     ) -> io::Result<()> {
         let mut upstream = None;
         let mut patience = self.limits.head;
         loop {
-            let read = timeout(patience, client.until(|bytes| head::request(bytes, port))).await;
+            let read = timeout(patience, client.until(|bytes| head::request(bytes, server))).await;
             let asked = match read.unwrap_or(Ok(None))? {
-                None => return Ok(()),
+                None => return back.shutdown().await,
                 Some(Ok(asked)) => asked,
                 Some(Err(wrong)) => {
-                    self.deny(
-                        Operation::Http,
-                        UNREADABLE,
-                        Some(format!("a request to a secret's base URL: {wrong}")),
-                    );
-                    return say(&mut back, "400 Bad Request", &wrong.to_string()).await;
+                    match server {
+                        Authority::Loopback(_) => {
+                            let why = format!("a request to a secret's base URL: {wrong}");
+                            self.deny(Operation::Http, UNREADABLE, Some(why))
+                        }
+                        Authority::Host(host, port) => {
+                            let why = format!("a request within TLS: {wrong}");
+                            self.deny(Operation::Http, &format!("{host}:{port}"), Some(why))
+                        }
+                    };
+                    say(&mut back, wrong.status(), &wrong.to_string()).await?;
+                    return close(&mut client, &mut back).await;
                 }
             };
             patience = IDLE_TIMEOUT;
-            if !self.one(&asked, &mut client, &mut back, &mut upstream).await? {
-                back.shutdown().await?;
-                let _ = timeout(LINGER_TIMEOUT, drain(&mut client)).await;
-                return Ok(());
+            if !self.one(server, &asked, &mut client, &mut back, &mut upstream).await? {
+                return close(&mut client, &mut back).await;
+            }
+        }
+    }
+
+    /// The number of the route that a request is for, and the path at its host; else status and sentence.
+    fn chosen(
+        &self,
+        server: Authority<'_>,
+        asked: &Asked,
+    ) -> Result<(usize, String), (&'static str, String)> {
+        match server {
+            Authority::Loopback(_) => {
+                let (name, rest) = head::split_name(&asked.path);
+                if let Some(number) = self.routes.iter().position(|route| route.name() == name) {
+                    return Ok((number, head::path_at(&self.routes[number], rest)));
+                }
+                let known: Vec<&str> = self.routes.iter().map(Route::name).collect();
+                let why = "no secret of the run has that name".to_owned();
+                self.deny(Operation::Http, "a secret's base URL", Some(why));
+                let there = known.join(", ");
+                Err(("404 Not Found", format!("no secret of this run has this name; there are: {there}")))
+            }
+            Authority::Host(host, port) => {
+                let covered =
+                    |route: &Route| self.authority.as_ref().is_some_and(|authority| authority.covers(route));
+                let here = |route: &Route| {
+                    let binding = route.binding();
+                    binding.host == host && binding.port == port && covered(route)
+                };
+                let routes = self.routes.iter().enumerate().filter(|(_, route)| here(route));
+                within::chosen(routes, &asked.path).map(|number| (number, asked.path.clone())).map_err(
+                    |why| {
+                        let shown = without_values(&asked.path, asked.query.as_deref());
+                        let row = format!("{} {shown}: {why}", asked.method);
+                        self.deny(Operation::Http, &format!("{host}:{port}"), Some(row));
+                        (
+                            "403 Forbidden",
+                            format!("{} of this path is not allowed at {host}: {why}", asked.method),
+                        )
+                    },
+                )
             }
         }
     }
@@ -102,25 +149,21 @@ impl Shared {
     /// Serves one request; returns whether the connection stays open.
     async fn one(
         &self,
+        server: Authority<'_>,
         asked: &Asked,
         client: &mut Input<impl AsyncRead + Unpin + Send>,
         back: &mut (impl AsyncWrite + Unpin + Send),
         upstream: &mut Option<Upstream>,
     ) -> io::Result<bool> {
-        let (name, rest) = head::split_name(&asked.path);
-        let Some(number) = self.routes.iter().position(|route| route.name() == name) else {
-            let known: Vec<&str> = self.routes.iter().map(Route::name).collect();
-            let why = format!("no secret of this run has this name; there are: {}", known.join(", "));
-            self.deny(
-                Operation::Http,
-                "a secret's base URL",
-                Some("no secret of the run has that name".to_owned()),
-            );
-            say(back, "404 Not Found", &why).await?;
-            return Ok(false);
+        let (number, path) = match self.chosen(server, asked) {
+            Ok(chosen) => chosen,
+            Err((status, why)) => {
+                say(back, status, &why).await?;
+                return Ok(false);
+            }
         };
         let route = &self.routes[number];
-        let path = head::path_at(route, rest);
+        let name = route.name();
         let mut row = self.row(route, asked, &path);
         let at = self.requests().begin(row.clone());
         let rule = match head::judge(route, &asked.method, &path) {
@@ -306,6 +349,7 @@ impl Shared {
             }
             if answer.status == 100 && asked.is_current {
                 back.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
+                back.flush().await?;
             }
         };
         *status = Some(answer.status);
@@ -326,19 +370,33 @@ impl Shared {
         let written = head::for_client(route, asked, path, &answer, framing, keeps);
         self.budget.spend(written.len())?;
         back.write_all(&written).await?;
+        // TLS may hold bytes back, and the body may come much later.
+        back.flush().await?;
         let mut rest = Rest::from(answer.body);
         let mut redactor = route.spellings().stream();
         while let Some(piece) = answers.piece(&mut rest).await? {
             self.budget.spend(piece.len())?;
             received.fetch_add(piece.len() as u64, Ordering::Relaxed);
             chunk(back, framing, &redactor.next(&piece)).await?;
+            back.flush().await?;
         }
         chunk(back, framing, &redactor.end()).await?;
         if framing == Framing::Chunked {
             back.write_all(b"0\r\n\r\n").await?;
         }
+        back.flush().await?;
         Ok((keeps, answer.keeps))
     }
+}
+
+/// Ends a connection so that the client can read the last answer.
+async fn close(
+    client: &mut Input<impl AsyncRead + Unpin>,
+    back: &mut (impl AsyncWrite + Unpin),
+) -> io::Result<()> {
+    back.shutdown().await?;
+    let _ = timeout(LINGER_TIMEOUT, drain(client)).await;
+    Ok(())
 }
 
 /// Reads and drops what a client still sends, up to 1 MiB.
@@ -373,5 +431,6 @@ async fn chunk(back: &mut (impl AsyncWrite + Unpin), framing: Framing, piece: &[
 }
 
 async fn say(back: &mut (impl AsyncWrite + Unpin), status: &str, why: &str) -> io::Result<()> {
-    back.write_all(&http::refusal(status, why)).await
+    back.write_all(&http::refusal(status, why)).await?;
+    back.flush().await
 }

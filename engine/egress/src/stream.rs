@@ -78,6 +78,11 @@ impl<R: AsyncRead + Unpin> Input<R> {
         Self { from, held: Vec::new() }
     }
 
+    /// A reader of the unused bytes, and then of the rest.
+    pub fn into_reader(self) -> impl AsyncRead + Unpin {
+        io::Cursor::new(self.held).chain(self.from)
+    }
+
     /// Bytes that were read and not yet used.
     pub fn held(&self) -> &[u8] {
         &self.held

@@ -17,7 +17,7 @@ use crate::tls;
 
 /// Classification of a client's first bytes.
 #[derive(Debug, PartialEq, Eq)]
-enum First {
+pub enum First {
     /// The bytes name no host, and are passed on.
     Free,
     /// A ClientHello with the right host, of this length in bytes. It is passed on, and the server may
@@ -106,7 +106,7 @@ fn judge_whole(bytes: &[u8], host: &Host, port: u16) -> First {
 }
 
 /// Reads a client's first bytes until they can be classified.
-async fn judged(client: &mut Input<impl AsyncRead + Unpin>, host: &Host, port: u16) -> io::Result<First> {
+pub async fn judged(client: &mut Input<impl AsyncRead + Unpin>, host: &Host, port: u16) -> io::Result<First> {
     loop {
         if let Some(first) = judge(client.held(), host, port) {
             return Ok(first);

@@ -23,6 +23,7 @@
 //! | `mounts_below`, `outer_git` | mounts and git folders of a workspace that lie elsewhere |
 //! | [`plantable`] | places where a commit could plant a program |
 //! | `secrets` | values of a run's secrets, and the routes that send them |
+//! | `certificates` | the certificate by which connections are intercepted, where clients look for it |
 //! | `variables` | environment of a run |
 
 #![forbid(unsafe_code)]
@@ -30,6 +31,7 @@
 mod build_folders;
 pub mod builds;
 pub mod caches;
+mod certificates;
 pub mod changes;
 pub mod compile;
 pub mod execute;

@@ -17,6 +17,7 @@ use hotcell_toolchain::{self as toolchain, Surroundings, Toolchain};
 
 use crate::build_folders;
 use crate::builds::InUse;
+use crate::certificates::Root;
 use crate::changes::{ChangePolicy, WorkspaceBaseline};
 use crate::compile::Build;
 use crate::images::{self, Wanted};
@@ -310,7 +311,8 @@ impl RunRequest {
     ) -> Result<Prepared, Box<RunReport>> {
         let Merged { mut policy, mut env, gate, compile: most, image, state, secrets, hosts } = merged;
         let refused = |message: String| Box::new(RunReport::without_a_run(Cause::Refused, message));
-        secrets::open(&secrets, hosts, &mut policy, &mut env).map_err(&refused)?;
+        let root = if image.is_some() { Root::Image } else { Root::Host };
+        let trusted = secrets::open(&secrets, hosts, &mut policy, &mut env, root).map_err(&refused)?;
         let image = image.map(|wanted| wanted.hold()).transpose().map_err(|e| refused(e.to_string()))?;
         policy.shape.image = image.as_ref().map(images::root);
         let around = self.surroundings(around, &policy.job.toolchains).map_err(&refused)?;
@@ -339,7 +341,7 @@ impl RunRequest {
         // From before the guard's scan on, which may take long.
         let kept = state.as_ref().and_then(|choice| choice.path().ok());
         let in_use = kept.map(|state| InUse::of_binds(state, &policy.job.binds)).unwrap_or_default();
-        let mut folders: Vec<tempfile::TempDir> = Vec::new();
+        let mut folders: Vec<tempfile::TempDir> = trusted.into_iter().collect();
         folders.extend(self.show_around(&mut policy, &around).map_err(&refused)?);
         let hidden = self.hide(&mut policy, gate.guard.settings.mode, &mut folders);
         let noted = gate.keep.clone().filter(|_| gate.guard.settings.mode == Mode::Enforce);

@@ -2,11 +2,15 @@
 
 use hotcell_config::{ChosenSecrets, EnvSetting, network, secrets};
 use hotcell_egress::AllowList;
-use hotcell_egress::route::Route;
+use hotcell_egress::route::{Route, RunAuthority};
 use hotcell_sandbox::policy::{Network, Policy};
+use tempfile::TempDir;
+
+use crate::certificates;
 
 /// Gives a policy routes for these secrets, beside the hosts that it may reach, and adds the variables of clients in front of `env`, so
-/// that a variable of the caller's takes precedence.
+/// that a variable of the caller's takes precedence. For secrets that are intercepted, the policy shows the certificate of an authority
+/// of the run's own, from a folder that has to stay until its end.
 ///
 /// # Errors
 /// A sentence that names the secret, when its value cannot be read or used, or the policy has no sockets.
@@ -15,27 +19,38 @@ pub fn open(
     hosts: AllowList,
     policy: &mut Policy,
     env: &mut Vec<EnvSetting>,
-) -> Result<(), String> {
-    let Some((first, _)) = chosen.secrets.first() else { return Ok(()) };
+    root: certificates::Root,
+) -> Result<Option<TempDir>, String> {
+    let Some((first, _)) = chosen.secrets.first() else { return Ok(None) };
     if policy.shape.network == Network::Off {
         return Err(format!(
             "the secret {first} needs a loopback, and profile or configuration allow no internet sockets at all; name a \
              profile with one, such as standard"
         ));
     }
-    let mut routes = Vec::new();
+    let (mut routes, mut intercepted) = (Vec::new(), Vec::new());
     for (name, definition) in &chosen.secrets {
         let value = definition.source.read().map_err(|e| format!("the secret {name}: {e}"))?;
         let roots = definition.roots.as_deref();
         let (binding, rules) = (definition.binding.clone(), definition.rules.clone());
         let route = Route::new(name, binding, &definition.scheme, &value, rules, roots);
-        routes.push(route.map_err(|e| format!("the secret {name}: {e}"))?);
+        let route = route.map_err(|e| format!("the secret {name}: {e}"))?;
+        if definition.intercept {
+            intercepted.push(route.clone());
+        }
+        routes.push(route);
+    }
+    let (mut authority, mut folder) = (None, None);
+    if !intercepted.is_empty() {
+        let made = RunAuthority::new(&intercepted).map_err(|e| e.to_string())?;
+        folder = Some(certificates::show(&made, policy, root)?);
+        authority = Some(made);
     }
     policy.shape.network = Network::Proxy;
-    policy.job.proxy = Some(network::proxy_with(hosts, routes));
+    policy.job.proxy = Some(network::proxy_with(hosts, routes, authority));
     if chosen.env {
         let variables = secrets::variables(&chosen.secrets).into_iter();
         env.splice(0..0, variables.map(|(name, value)| EnvSetting::Set(name.into(), value.into())));
     }
-    Ok(())
+    Ok(folder)
 }

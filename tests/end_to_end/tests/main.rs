@@ -22,6 +22,7 @@ mod images;
 mod init;
 mod integrations;
 mod interactive_terminal;
+mod interception;
 mod interface;
 mod jobs;
 mod languages;

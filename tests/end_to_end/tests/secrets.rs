@@ -8,7 +8,7 @@ use hotcell_end_to_end::{Call, User, everyone, find};
 
 use crate::network::server;
 
-const VALUE: &str = "t0p-s3cret/v4lue-0123456789";
+pub const VALUE: &str = "t0p-s3cret/v4lue-0123456789";
 const PKI: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../engine/egress/tests/pki");
 
 /// Answers each request with what it had, but for the credentials, whose correctness it tells; below /echo with all headers.
@@ -23,6 +23,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         told = dict(method=self.command, path=self.path, host=self.headers['Host'], good=good, body=body)
         if self.path.startswith('/v1/echo'): told['headers'] = str(self.headers)
         text = (json.dumps(told) + '\n').encode()
+        if self.path.startswith('/v1/repository.git/'): return self.repository(good)
         self.send_response(302 if self.path == '/v1/away' else 200)
         if self.path == '/v1/away': self.send_header('Location', 'https://evil.test/')
         if self.path.startswith('/v1/echo'): self.send_header('X-Echo', self.headers['Authorization'])
@@ -30,6 +31,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text)
     do_POST = do_DELETE = do_GET
+    def repository(self, good):
+        # One branch, by git's protocol of plain files, and only with the credential.
+        refs = self.path.split('?')[0].endswith('/info/refs')
+        text = (b'1' * 40 + b'\trefs/heads/main\n') if refs else b'ref: refs/heads/main\n'
+        self.send_response(200 if good == [True] else 401)
+        if good != [True]: self.send_header('WWW-Authenticate', 'Basic realm="git"')
+        self.send_header('Content-Length', str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
     def log_message(self, *_): pass
 server = http.server.ThreadingHTTPServer((at, 0), Handler)
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -40,10 +50,10 @@ server.serve_forever()
 "#;
 
 /// A TLS server on an address of this host that is not its loopback; it ends with the test.
-struct Host {
+pub struct Host {
     child: Child,
-    at: String,
-    port: String,
+    pub at: String,
+    pub port: String,
 }
 
 impl Drop for Host {
@@ -53,7 +63,7 @@ impl Drop for Host {
     }
 }
 
-fn host() -> Option<Host> {
+pub fn host() -> Option<Host> {
     let at = server()?.at.to_string();
     let started = Command::new("/usr/bin/python3")
         .args(["-I", "-c", HOST, VALUE, &at, PKI])
@@ -67,7 +77,7 @@ fn host() -> Option<Host> {
 
 impl Host {
     /// Writes a configuration that defines the secret `gh` for this host, with more keys.
-    fn configuration(&self, user: &User, more: &str) -> PathBuf {
+    pub fn configuration(&self, user: &User, more: &str) -> PathBuf {
         user.write("work/root.pem", std::fs::read(Path::new(PKI).join("root.pem")).expect("a root"));
         let text = format!(
             "network = [\"api.test={}:{}\"]\n[secrets.gh]\nsource = \"env:HIDDEN_TOKEN\"\nhost = \"api.test:{}/v1\"\n\
@@ -79,7 +89,7 @@ impl Host {
 }
 
 /// `hotcell WORDS` with the configuration and the value in hotcell's own environment.
-fn call(user: &User, config: &Path, words: &[&str]) -> Call {
+pub fn call(user: &User, config: &Path, words: &[&str]) -> Call {
     let (command, rest) = words.split_first().expect("a command");
     let state = user.path("work/state");
     let words = [&[*command, "--config", config.to_str().unwrap(), "--state", state.to_str().unwrap()], rest]
@@ -126,7 +136,7 @@ with open('/proc/self/maps') as maps, open('/proc/self/mem', 'rb') as mem, open(
 "#;
 
 /// All files below a folder that contain the value.
-fn holding(folder: &Path) -> Vec<PathBuf> {
+pub fn holding(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();

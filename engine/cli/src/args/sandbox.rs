@@ -45,6 +45,9 @@ pub struct SandboxArgs {
     /// Set the base-URL variables of usual clients (OPENAI_BASE_URL, PIP_INDEX_URL, …) for these secrets
     #[arg(long, help_heading = "What it sees", hide = true)]
     pub secret_env: bool,
+    /// Let programs use these secrets without a base URL: TLS to their hosts ends at the proxy, with a certificate of the run's own
+    #[arg(long, help_heading = "What it sees", hide = true)]
+    pub intercept: bool,
     /// Install packages of lock files, once, from their registries only
     #[arg(long, help_heading = "What it sees")]
     pub deps: bool,
@@ -109,7 +112,7 @@ impl SandboxArgs {
             .flat_map(|(binds, writable)| binds.iter().map(move |bind| bind.at(cwd, writable)))
             .collect();
         RunSettings {
-            secrets: SecretSettings::of_options(&self.secret, self.secret_env),
+            secrets: SecretSettings::of_options(&self.secret, self.secret_env, self.intercept),
             profile: self.profile.clone(),
             network: self.network.clone(),
             proc: None,

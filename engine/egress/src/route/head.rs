@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use url::Url;
 
-use super::Route;
 use super::rules::{NormalPath, PathError, Verdict, is_method};
+use super::{HTTPS_PORT, Route};
+use crate::host::Host;
 use crate::http::{self, Bad, Body};
 
 /// Headers of a request that do not go on, beyond those of the connection: the program's own credentials, which could stand before the
@@ -48,23 +49,85 @@ pub enum Wrong {
         "a secret's base URL takes paths such as /NAME/…, and a connection to one takes no other requests"
     )]
     Target,
+    /// The target of a request within TLS is not a path.
+    #[error("its target is not a path: its host is the one that CONNECT and TLS named")]
+    Absolute,
     /// The `Host` header is not the sandbox's loopback, missing, or there twice.
     #[error("its Host header is not 127.0.0.1 with the port of the proxy")]
     Host,
+    /// The `Host` header of a request within TLS is another host, missing, or there twice.
+    #[error("its Host header is missing, there twice, or not {0}, which CONNECT and TLS named")]
+    OtherHost(String),
+    /// Another protocol is asked for.
+    #[error("it asks for WebSocket, and only HTTP/1 passes to a host with a secret")]
+    Upgrade,
     /// The length of the body is ambiguous.
     #[error("where its body ends is said twice, or in a way that is not known")]
     Length,
+}
+
+impl Wrong {
+    /// Status of the refusal (RFC 9110).
+    pub const fn status(&self) -> &'static str {
+        match self {
+            Self::OtherHost(_) => "421 Misdirected Request",
+            Self::Upgrade => "501 Not Implemented",
+            _ => "400 Bad Request",
+        }
+    }
+}
+
+/// The server that a client speaks to, which `Host` has to name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Authority<'a> {
+    /// Base URLs on the sandbox's loopback, at this port.
+    Loopback(u16),
+    /// A host and its port, within TLS of the run's own authority.
+    Host(&'a str, u16),
+}
+
+impl Authority<'_> {
+    /// Checks the `Host` headers of a request; returns the base URLs' authority as the client wrote it.
+    fn check(self, headers: &[httparse::Header<'_>], version: u8) -> Result<Option<String>, Wrong> {
+        let mut hosts = http::values(headers, "host");
+        let named = match (hosts.next(), hosts.next()) {
+            (Some(named), None) => Some(named),
+            (None, None) if version == 0 => None,
+            _ => return Err(self.wrong()),
+        };
+        match (self, named) {
+            (Self::Loopback(port), None) => Ok(Some(format!("127.0.0.1:{port}"))),
+            (Self::Loopback(port), Some(named)) => {
+                let named = std::str::from_utf8(named).map_err(|_| Wrong::Host)?.to_ascii_lowercase();
+                let own = ["127.0.0.1", "localhost"].iter().any(|name| named == format!("{name}:{port}"));
+                if own { Ok(Some(named)) } else { Err(Wrong::Host) }
+            }
+            (Self::Host(..), None) => Ok(None),
+            (Self::Host(host, port), Some(named)) => match Host::parse_with_port(named) {
+                Ok((Host::Name(name), at)) if name == host && at.unwrap_or(HTTPS_PORT) == port => Ok(None),
+                _ => Err(self.wrong()),
+            },
+        }
+    }
+
+    fn wrong(self) -> Wrong {
+        match self {
+            Self::Loopback(_) => Wrong::Host,
+            Self::Host(host, HTTPS_PORT) => Wrong::OtherHost(host.to_owned()),
+            Self::Host(host, port) => Wrong::OtherHost(format!("{host}:{port}")),
+        }
+    }
 }
 
 /// A request to a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     pub method: String,
-    /// Path, with the secret's name as its first part.
+    /// Path; to a base URL with the secret's name as its first part.
     pub path: String,
     pub query: Option<String>,
-    /// The `Host` header, which is the loopback.
-    pub host: String,
+    /// Authority of the base URL, by which places in answers are named; `None` within TLS.
+    pub base: Option<String>,
     headers: Vec<(String, Vec<u8>)>,
     pub body: Body,
     /// Whether the client speaks HTTP/1.1.
@@ -84,8 +147,8 @@ pub fn is_path(bytes: &[u8]) -> Option<bool> {
     }
 }
 
-/// Parses a request to a route on the port `port`. Returns the request and the length of its head, or `None` when more bytes are needed.
-pub fn request(bytes: &[u8], port: u16) -> Result<Option<(Asked, usize)>, Wrong> {
+/// Parses a request to a server. Returns the request and the length of its head, or `None` when more bytes are needed.
+pub fn request(bytes: &[u8], to: Authority<'_>) -> Result<Option<(Asked, usize)>, Wrong> {
     if http::is_unfinished(bytes) {
         return Ok(None);
     }
@@ -100,20 +163,15 @@ pub fn request(bytes: &[u8], port: u16) -> Result<Option<(Asked, usize)>, Wrong>
         return Err(Wrong::Malformed);
     };
     if !target.starts_with('/') {
-        return Err(Wrong::Target);
+        return Err(if matches!(to, Authority::Host(..)) { Wrong::Absolute } else { Wrong::Target });
     }
     if !is_method(method) {
         return Err(Wrong::Malformed);
     }
     let body = http::request_body(request.headers, version).map_err(|_| Wrong::Length)?;
-    let mut hosts = http::values(request.headers, "host");
-    let host = match (hosts.next(), hosts.next()) {
-        (Some(host), None) => std::str::from_utf8(host).map_err(|_| Wrong::Host)?.to_ascii_lowercase(),
-        (None, None) if version == 0 => format!("127.0.0.1:{port}"),
-        _ => return Err(Wrong::Host),
-    };
-    if !["127.0.0.1", "localhost"].iter().any(|name| host == format!("{name}:{port}")) {
-        return Err(Wrong::Host);
+    let base = to.check(request.headers, version)?;
+    if http::values(request.headers, "upgrade").any(|value| value.eq_ignore_ascii_case(b"websocket")) {
+        return Err(Wrong::Upgrade);
     }
     let listed = |name: &str| {
         let mut all =
@@ -130,7 +188,7 @@ pub fn request(bytes: &[u8], port: u16) -> Result<Option<(Asked, usize)>, Wrong>
         method: method.to_owned(),
         path: path.to_owned(),
         query,
-        host,
+        base,
         headers,
         body,
         is_current: version == 1,
@@ -268,7 +326,8 @@ pub enum Framing {
     Close,
 }
 
-/// Head for the client: without the connection's headers, with places at the route's host as places of the route, and without the value.
+/// Head for the client: without the connection's headers and the value, and for a base URL with places at the route's host as places of the
+/// route.
 pub fn for_client(
     route: &Route,
     asked: &Asked,
@@ -294,12 +353,12 @@ pub fn for_client(
         {
             continue;
         }
-        match (lower.as_str(), std::str::from_utf8(value)) {
-            ("location" | "content-location", Ok(place)) => {
-                line(&mut head, name.as_bytes(), moved(route, &asked.host, path, place).as_bytes());
+        match (lower.as_str(), std::str::from_utf8(value), &asked.base) {
+            ("location" | "content-location", Ok(place), Some(base)) => {
+                line(&mut head, name.as_bytes(), moved(route, base, path, place).as_bytes());
             }
-            ("link", Ok(links)) => {
-                line(&mut head, name.as_bytes(), linked(route, &asked.host, path, links).as_bytes());
+            ("link", Ok(links), Some(base)) => {
+                line(&mut head, name.as_bytes(), linked(route, base, path, links).as_bytes());
             }
             _ => line(&mut head, name.as_bytes(), value),
         }
@@ -358,7 +417,7 @@ mod tests {
     }
 
     fn asked(text: &str) -> Result<Asked, Wrong> {
-        request(text.as_bytes(), 888).map(|found| {
+        request(text.as_bytes(), Authority::Loopback(888)).map(|found| {
             let (asked, used) = found.unwrap_or_else(|| panic!("unfinished: {text}"));
             assert_eq!(used, text.find("\r\n\r\n").unwrap() + 4);
             asked
@@ -441,8 +500,76 @@ mod tests {
             (format!("GET /gh/\0 HTTP/1.1\r\n{host}\r\n"), Wrong::Malformed),
             (format!("GET /gh/ HTTP/2.0\r\n{host}\r\n"), Wrong::Malformed),
         ] {
-            assert_eq!(request(text.as_bytes(), 888).map(drop), Err(want), "{text:?}");
+            let read = request(text.as_bytes(), Authority::Loopback(888));
+            assert_eq!(read.map(drop), Err(want), "{text:?}");
         }
+    }
+
+    #[test]
+    fn host_within_tls_is_the_one_that_connect_named() {
+        let at = |port| Authority::Host("api.test", port);
+        for (host, port, good) in [
+            ("Host: api.test", 443, true),
+            ("Host: API.Test.:443", 443, true),
+            ("Host: api.test:8443", 8443, true),
+            ("Host: api.test", 8443, false),
+            ("Host: api.test:8443", 443, false),
+            ("Host: evil.test", 443, false),
+            ("Host: x.api.test", 443, false),
+            ("Host: api.test.evil.test", 443, false),
+            ("Host: api.test, evil.test", 443, false),
+            ("Host: api.test evil.test", 443, false),
+            ("Host: u@api.test", 443, false),
+            ("Host: 10.0.0.1", 443, false),
+            ("Host: 127.0.0.1:888", 443, false),
+            ("Host:", 443, false),
+            ("X: y", 443, false),
+            ("Host: api.test\r\nHost: api.test", 443, false),
+            ("Host: api.test\r\nhost: evil.test", 443, false),
+            ("Host: evil.test\r\nHost: api.test", 443, false),
+        ] {
+            let got = request(format!("GET / HTTP/1.1\r\n{host}\r\n\r\n").as_bytes(), at(port));
+            let want = if port == 443 { "api.test" } else { "api.test:8443" };
+            match got {
+                Ok(Some((asked, _))) => assert!(good && asked.base.is_none(), "{host}"),
+                Err(wrong) => assert_eq!((wrong, good), (Wrong::OtherHost(want.to_owned()), false), "{host}"),
+                Ok(None) => panic!("unfinished: {host}"),
+            }
+        }
+        let host = "Host: api.test\r\n";
+        for (text, want, status) in [
+            (format!("GET https://api.test/ HTTP/1.1\r\n{host}\r\n"), Wrong::Absolute, "400"),
+            (format!("GET https://evil.test/ HTTP/1.1\r\n{host}\r\n"), Wrong::Absolute, "400"),
+            (format!("GET http://api.test/ HTTP/1.1\r\n{host}\r\n"), Wrong::Absolute, "400"),
+            (format!("CONNECT evil.test:443 HTTP/1.1\r\n{host}\r\n"), Wrong::Absolute, "400"),
+            (format!("OPTIONS * HTTP/1.1\r\n{host}\r\n"), Wrong::Absolute, "400"),
+            (format!("GET / HTTP/1.1\r\n{host}:authority: evil.test\r\n\r\n"), Wrong::Malformed, "400"),
+            ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(), Wrong::Malformed, "400"),
+            (
+                "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n".to_owned(),
+                Wrong::OtherHost("api.test".into()),
+                "421",
+            ),
+            (format!("GET / HTTP/1.1\r\n{host}Upgrade: websocket\r\n\r\n"), Wrong::Upgrade, "501"),
+        ] {
+            let got = request(text.as_bytes(), at(443)).map(drop).unwrap_err();
+            assert!(got == want && got.status().starts_with(status), "{text:?}: {got:?}");
+        }
+        // HTTP/1.0 needs no Host.
+        assert!(request(b"GET / HTTP/1.0\r\n\r\n", at(443)).is_ok_and(|found| found.is_some()));
+    }
+
+    #[test]
+    fn places_in_answers_within_tls_stay_as_they_are() {
+        let route = route("api.test", &Scheme::Bearer);
+        let head = b"GET / HTTP/1.1\r\nHost: api.test\r\n\r\n";
+        let (asked, _) = request(head, Authority::Host("api.test", 443)).unwrap().unwrap();
+        let links = "Location: /there\r\nLink: <https://api.test/x>; rel=\"next\"\r\n";
+        let text = format!("HTTP/1.1 302 Found\r\n{links}Set-Cookie: k={VALUE}\r\nContent-Length: 0\r\n\r\n");
+        let (answer, _) = answer(text.as_bytes(), false).unwrap().unwrap();
+        let head = for_client(&route, &asked, "/", &answer, Framing::Length(0), true);
+        let head = String::from_utf8(head).unwrap();
+        assert!(head.contains(links) && head.contains("Set-Cookie: k=****"), "{head}");
     }
 
     #[test]
@@ -559,10 +686,25 @@ mod tests {
     proptest! {
         #[test]
         fn arbitrary_heads_cause_no_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = request(&bytes, 888);
+            let _ = request(&bytes, Authority::Loopback(888));
             let _ = answer(&bytes, false);
             let _ = is_path(&bytes);
-            let _ = request(&[b"GET /gh/ HTTP/1.1\r\nHost: 127.0.0.1:888\r\n", &bytes[..]].concat(), 888);
+            let head = b"GET /gh/ HTTP/1.1\r\nHost: 127.0.0.1:888\r\n";
+            let _ = request(&[head, &bytes[..]].concat(), Authority::Loopback(888));
+        }
+
+        #[test]
+        fn accepted_host_within_tls_is_the_bound_one(
+            names in proptest::collection::vec("(api.test|evil.test|API.TEST|api.test:443|[ -~]{0,12})", 0..3),
+        ) {
+            let lines: String = names.iter().map(|name| format!("Host: {name}\r\n")).collect();
+            let text = format!("GET / HTTP/1.1\r\n{lines}\r\n");
+            if let Ok(Some(_)) = request(text.as_bytes(), Authority::Host("api.test", 443)) {
+                prop_assert_eq!(names.len(), 1);
+                let name = names[0].trim().to_ascii_lowercase();
+                let name = name.strip_suffix(":443").unwrap_or(&name);
+                prop_assert_eq!(name.strip_suffix('.').unwrap_or(name), "api.test");
+            }
         }
 
         #[test]
@@ -571,7 +713,7 @@ mod tests {
         ) {
             let route = route("api.test/v1", &Scheme::Bearer);
             let text = format!("GET /gh{path} HTTP/1.1\r\nHost: 127.0.0.1:888\r\n{name}: {value}\r\n\r\n");
-            if let Ok(Some((asked, _))) = request(text.as_bytes(), 888) {
+            if let Ok(Some((asked, _))) = request(text.as_bytes(), Authority::Loopback(888)) {
                 let path = path_at(&route, split_name(&asked.path).1);
                 if matches!(judge(&route, "GET", &path), Verdict::Allowed(_)) {
                     prop_assert!(path == "/v1" || path.starts_with("/v1/"));

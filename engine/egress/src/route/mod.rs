@@ -14,11 +14,15 @@ use crate::host::Host;
 use crate::redact::{MIN_REDACTED_BYTES, Spellings};
 use crate::secret::Secret;
 
+pub mod authority;
 pub(crate) mod head;
+pub mod java;
 pub mod records;
 pub mod rules;
 pub(crate) mod tls;
+pub(crate) mod within;
 
+pub use self::authority::RunAuthority;
 use self::rules::{NormalPath, RequestRules};
 pub use self::tls::Trust;
 
@@ -84,6 +88,11 @@ pub enum RouteError {
     /// TLS cannot be set up.
     #[error("TLS cannot be set up: {0}")]
     Tls(String),
+    /// Two secrets are for the same requests.
+    #[error(
+        "{0} and {1} are secrets for the same host and prefix, so a request there could be meant for either"
+    )]
+    Both(String, String),
 }
 
 /// The host, and the paths there, that a secret is for.

@@ -92,7 +92,7 @@ impl NormalPath {
     }
 
     /// Whether this path is `rule` or below it. A slash at the rule's end makes no difference.
-    fn is_within(&self, rule: &Self) -> bool {
+    pub(super) fn is_within(&self, rule: &Self) -> bool {
         within(&self.0, &rule.0)
     }
 

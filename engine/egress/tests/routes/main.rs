@@ -16,6 +16,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use tokio::runtime::Runtime;
 
+mod intercepted;
+
 const VALUE: &str = "t0p-s3cret/value";
 
 fn pki(name: &str) -> PathBuf {
@@ -117,6 +119,10 @@ fn route(name: &str, binding: &str, rules: RequestRules) -> Route {
 }
 
 fn proxy(list: &str, routes: Vec<Route>) -> Proxy {
+    serving(Egress::new(list.parse().unwrap()).routes(routes))
+}
+
+fn serving(egress: Egress) -> Proxy {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = proxy.local_addr().unwrap();
@@ -126,7 +132,6 @@ fn proxy(list: &str, routes: Vec<Route>) -> Proxy {
         names_by_stream: TcpListener::bind("127.0.0.1:0").unwrap(),
         relays: Vec::new(),
     };
-    let egress = Egress::new(list.parse().unwrap()).routes(routes);
     let serving = {
         let _inside = runtime.enter();
         egress.serve(sockets).unwrap()
@@ -135,10 +140,15 @@ fn proxy(list: &str, routes: Vec<Route>) -> Proxy {
 }
 
 impl Proxy {
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.at).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream
+    }
+
     /// Sends bytes; `HOST` stands for the proxy's own. Returns all that comes back until the connection ends.
     fn ask(&self, text: &str) -> String {
-        let mut stream = TcpStream::connect(self.at).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut stream = self.connect();
         stream.write_all(text.replace("HOST", &self.at.to_string()).as_bytes()).unwrap();
         let mut back = Vec::new();
         let _ = stream.read_to_end(&mut back);
