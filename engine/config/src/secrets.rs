@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use hotcell_egress::SecretSource;
+use hotcell_egress::program::ValueSource;
 use hotcell_egress::route::rules::RequestRules;
 use hotcell_egress::route::{Binding, Scheme, check_name};
 use hotcell_sandbox::layer::likely;
@@ -23,7 +23,7 @@ const NO_KEY: &str = "held-outside-the-sandbox";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretDefinition {
     /// Where its value is read.
-    pub source: SecretSource,
+    pub source: ValueSource,
     /// The host that it is for.
     pub binding: Binding,
     /// How it is sent.
@@ -76,8 +76,8 @@ impl FromStr for SecretOption {
 
     /// Parses `NAME` or `NAME=SOURCE@HOST[:PORT][/PREFIX]`. Messages never contain the text, which may be a value by mistake.
     fn from_str(text: &str) -> Result<Self, String> {
-        const FORM: &str = "write NAME=SOURCE@HOST, with env:VARIABLE, file:/PATH or fd:NUMBER as SOURCE, or the NAME \
-                            of one in your configuration";
+        const FORM: &str = "write NAME=SOURCE@HOST, with env:VARIABLE, file:/PATH, fd:NUMBER or exec:/PATH as SOURCE, \
+                            or the NAME of one in your configuration";
         let (name, rest) = match text.split_once('=') {
             Some((name, rest)) => (name, Some(rest)),
             None => (text, None),
@@ -87,10 +87,11 @@ impl FromStr for SecretOption {
         }
         let Some(rest) = rest else { return Ok(Self { name: name.to_owned(), definition: None }) };
         // A path may have an @; the names of variables and numbers have none, and a prefix may.
-        let at = if rest.starts_with("file:") { rest.rfind('@') } else { rest.find('@') };
+        let path = rest.starts_with("file:") || rest.starts_with("exec:");
+        let at = if path { rest.rfind('@') } else { rest.find('@') };
         let Some(at) = at else { return Err(format!("no host is named that it is for; {FORM}")) };
-        let source: SecretSource = rest[..at].parse().map_err(|_| {
-            format!("its source is not env:VARIABLE, file:/PATH or fd:NUMBER, and a value itself is not accepted; {FORM}")
+        let source: ValueSource = rest[..at].parse().map_err(|_| {
+            format!("its source is not env:VARIABLE, file:/PATH, fd:NUMBER or exec:/PATH, and a value itself is not accepted; {FORM}")
         })?;
         let binding: Binding =
             rest[at + 1..].parse().map_err(|e: hotcell_egress::route::RouteError| e.to_string())?;
@@ -370,8 +371,9 @@ impl WrittenSecrets {
 
 impl WrittenSecret {
     fn definition(self, base: &Path) -> Result<SecretDefinition, String> {
-        let source: SecretSource = self.source.parse().map_err(|_| {
-            "source is env:VARIABLE, file:/PATH or fd:NUMBER; a value itself is not accepted".to_owned()
+        let source: ValueSource = self.source.parse().map_err(|_| {
+            "source is env:VARIABLE, file:/PATH, fd:NUMBER or exec:/PATH; a value itself is not accepted"
+                .to_owned()
         })?;
         let binding: Binding =
             self.host.parse().map_err(|e: hotcell_egress::route::RouteError| e.to_string())?;
@@ -447,6 +449,8 @@ mod tests {
         let definition = option("x=file:/a@b/token@api.anthropic.com:444").definition.unwrap();
         assert_eq!(definition.source.to_string(), "file:/a@b/token");
         assert_eq!(definition.scheme, Scheme::Header("x-api-key".into()));
+        let definition = option("gh=exec:/usr/bin/gh auth token@api.github.com").definition.unwrap();
+        assert_eq!(definition.source.to_string(), "exec:/usr/bin/gh auth token");
         assert_eq!(option("gh"), SecretOption { name: "gh".into(), definition: None });
         for (text, word) in [
             ("gh=ghp_0123456789@api.github.com", "not accepted"),
@@ -454,6 +458,7 @@ mod tests {
             ("ghp:0123456789", "no name"),
             ("gh=env:ghp_0123456789", "no host"),
             ("gh=token:ghp_0123456789@api.github.com", "not accepted"),
+            ("gh=exec:gh@api.github.com", "exec:/PATH"),
             ("=env:A@b.test", "no name"),
             ("gh=env:A@http://api.github.com", "TLS"),
             ("gh=env:A@", "no host"),

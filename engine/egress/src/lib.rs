@@ -11,6 +11,7 @@ pub mod http;
 mod intercepted;
 mod ledger;
 mod pace;
+pub mod program;
 mod proxy;
 mod record;
 mod recording;

@@ -19,6 +19,7 @@ use crate::proxy::Shared;
 use crate::record::Counted;
 use crate::route::Route;
 use crate::route::head::{self, Answer, Asked, Authority, Framing};
+use crate::route::held::Held;
 use crate::route::records::{Ending, Request, without_values};
 use crate::route::rules::Verdict;
 use crate::route::within;
@@ -206,7 +207,7 @@ impl Shared {
     fn row(&self, route: &Route, asked: &Asked, path: &str) -> Request {
         let binding = route.binding();
         let mut path = without_values(path, asked.query.as_deref()).into_bytes();
-        route.spellings().mask(&mut path);
+        route.held().spellings().mask(&mut path);
         Request {
             at: SystemTime::now(),
             secret: route.name().to_owned(),
@@ -275,7 +276,11 @@ impl Shared {
             Some(open) => open,
             None => self.open(number).await?,
         };
-        let request = head::for_host(route, asked, path);
+        let held = route
+            .fresh()
+            .await
+            .map_err(|why| End::Said("502 Bad Gateway", format!("{why}; nothing was sent")))?;
+        let request = head::for_host(route, &held, asked, path);
         self.budget.spend(request.len())?;
         let first = match send(&mut open, &request).await {
             // It closed at this moment, and has not answered.
@@ -297,7 +302,7 @@ impl Shared {
                 // The answer ends the exchange, even if it comes before the whole request is sent.
                 std::future::pending::<io::Result<()>>().await
             };
-            let answering = self.answer(route, asked, path, answers, back, counted.1, status);
+            let answering = self.answer((route, &held), asked, path, answers, back, counted.1, status);
             let (mut sending, mut answering) = (pin!(sending), pin!(answering));
             let ended = tokio::select! {
                 biased;
@@ -321,7 +326,7 @@ impl Shared {
     #[expect(clippy::too_many_arguments, reason = "two connections, and the places for what is counted")]
     async fn answer(
         &self,
-        route: &Route,
+        (route, held): (&Route, &Held),
         asked: &Asked,
         path: &str,
         answers: &mut Input<impl AsyncRead + Unpin + Send>,
@@ -367,13 +372,13 @@ impl Shared {
             Body::Chunked | Body::Close => Framing::Close,
         };
         let keeps = asked.keeps && framing != Framing::Close;
-        let written = head::for_client(route, asked, path, &answer, framing, keeps);
+        let written = head::for_client((route, held), asked, path, &answer, framing, keeps);
         self.budget.spend(written.len())?;
         back.write_all(&written).await?;
         // TLS may hold bytes back, and the body may come much later.
         back.flush().await?;
         let mut rest = Rest::from(answer.body);
-        let mut redactor = route.spellings().stream();
+        let mut redactor = held.spellings().stream();
         while let Some(piece) = answers.piece(&mut rest).await? {
             self.budget.spend(piece.len())?;
             received.fetch_add(piece.len() as u64, Ordering::Relaxed);

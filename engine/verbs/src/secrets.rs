@@ -1,5 +1,7 @@
 //! Opens the secrets of a run: reads their values, and gives the run's proxy a route for each.
 
+use std::time::SystemTime;
+
 use hotcell_config::{ChosenSecrets, EnvSetting, network, secrets};
 use hotcell_egress::AllowList;
 use hotcell_egress::route::{Route, RunAuthority};
@@ -30,11 +32,19 @@ pub fn open(
     }
     let (mut routes, mut intercepted) = (Vec::new(), Vec::new());
     for (name, definition) in &chosen.secrets {
-        let value = definition.source.read().map_err(|e| format!("the secret {name}: {e}"))?;
+        let fetched = definition.source.fetch().map_err(|e| format!("the secret {name}: {e}"))?;
+        if fetched.expires_at.is_some_and(|at| at <= SystemTime::now()) {
+            return Err(format!(
+                "the secret {name} has expired already; mend its source, or this host's clock"
+            ));
+        }
         let roots = definition.roots.as_deref();
         let (binding, rules) = (definition.binding.clone(), definition.rules.clone());
-        let route = Route::new(name, binding, &definition.scheme, &value, rules, roots);
-        let route = route.map_err(|e| format!("the secret {name}: {e}"))?;
+        let route = Route::new(name, binding, &definition.scheme, &fetched.secret, rules, roots);
+        let mut route = route.map_err(|e| format!("the secret {name}: {e}"))?;
+        if let Some(at) = fetched.expires_at {
+            route = route.renewed(definition.source.clone(), at);
+        }
         if definition.intercept {
             intercepted.push(route.clone());
         }

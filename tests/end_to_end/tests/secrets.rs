@@ -284,6 +284,9 @@ fn wrong_secrets_end_with_one_line_and_nothing_is_sent() {
             ("lost", VALUE, "/nowhere/token cannot be used"),
             ("root", VALUE, "none.pem"),
             ("x=fd:99@api.test", VALUE, "file descriptor 99 cannot be read"),
+            ("x=exec:gh@api.test", VALUE, "exec:/PATH"),
+            ("x=exec:/nowhere/gh@api.test", VALUE, "/nowhere/gh cannot be started"),
+            ("x=exec:/bin/false@api.test", VALUE, "/bin/false failed"),
         ] {
             let ended = call(user, &config, &["run", "--secret", secret, "--", "/bin/true"])
                 .env("HIDDEN_TOKEN", value)
@@ -302,5 +305,31 @@ fn wrong_secrets_end_with_one_line_and_nothing_is_sent() {
             let words = ["run", "--workspace", project.to_str().unwrap(), "--", "/bin/true"];
             call(user, &config, &words).end().code(125).says(word);
         }
+    });
+}
+
+#[test]
+fn value_that_is_about_to_expire_is_fetched_anew() {
+    let Some(host) = host() else { return };
+    everyone(|user| {
+        // The first answer is another value, and ends within the margin.
+        let asked = user.path("work/asked");
+        let program = user.write_program(
+            "work/token",
+            &format!(
+                "#!/bin/sh\nif [ -e {0} ]; then v={VALUE}; else v=0-old-value-0; fi\necho x >>{0}\n\
+                 echo \"{{\\\"value\\\": \\\"$v\\\", \\\"expires_at\\\": $(($(date +%s) + 25))}}\"\n",
+                asked.display()
+            ),
+        );
+        let config = host.configuration(user, "");
+        let text = std::fs::read_to_string(&config).expect("a configuration");
+        let source = format!("exec:{}", program.display());
+        let config = user.write("work/config.toml", text.replace("env:HIDDEN_TOKEN", &source));
+        let ask = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:888/gh/x').read().decode())";
+        let words = ["run", "--guard", "off", "--secret", "gh", "--", "/usr/bin/python3", "-c", ask];
+        let ended = call(user, &config, &words).end();
+        assert!(ended.code(0).text().contains(r#""good": [true]"#), "{ended:#?}");
+        assert_eq!(std::fs::read_to_string(&asked).expect("it was asked").lines().count(), 2);
     });
 }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use url::Url;
 
+use super::held::Held;
 use super::rules::{NormalPath, PathError, Verdict, is_method};
 use super::{HTTPS_PORT, Route};
 use crate::host::Host;
@@ -223,7 +224,7 @@ pub fn judge(route: &Route, method: &str, path: &str) -> Verdict {
 }
 
 /// Head for the host. Contains the secret.
-pub fn for_host(route: &Route, asked: &Asked, path: &str) -> zeroize::Zeroizing<Vec<u8>> {
+pub fn for_host(route: &Route, held: &Held, asked: &Asked, path: &str) -> zeroize::Zeroizing<Vec<u8>> {
     let mut head = format!("{} {path}", asked.method);
     if let Some(query) = &asked.query {
         let _ = write!(head, "?{query}");
@@ -240,13 +241,13 @@ pub fn for_host(route: &Route, asked: &Asked, path: &str) -> zeroize::Zeroizing<
     let mut head = zeroize::Zeroizing::new(head.into_bytes());
     // Room for all, so that no copy stays behind when the buffer grows.
     let length: usize = asked.headers.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
-    head.reserve_exact(length + route.header().len() + route.expose().len() + 6);
+    head.reserve_exact(length + route.header().len() + held.expose().len() + 6);
     for (name, value) in &asked.headers {
         if goes_on(name, route.header()) {
             line(&mut head, name.as_bytes(), value);
         }
     }
-    line(&mut head, route.header().as_bytes(), route.expose());
+    line(&mut head, route.header().as_bytes(), held.expose());
     head.extend_from_slice(b"\r\n");
     head
 }
@@ -329,7 +330,7 @@ pub enum Framing {
 /// Head for the client: without the connection's headers and the value, and for a base URL with places at the route's host as places of the
 /// route.
 pub fn for_client(
-    route: &Route,
+    (route, held): (&Route, &Held),
     asked: &Asked,
     path: &str,
     answer: &Answer,
@@ -364,7 +365,7 @@ pub fn for_client(
         }
     }
     head.extend_from_slice(b"\r\n");
-    route.spellings().mask(&mut head);
+    held.spellings().mask(&mut head);
     head
 }
 
@@ -427,7 +428,7 @@ mod tests {
     fn sent(route: &Route, text: &str) -> String {
         let asked = asked(text).unwrap();
         let path = path_at(route, split_name(&asked.path).1);
-        String::from_utf8(for_host(route, &asked, &path).to_vec()).unwrap()
+        String::from_utf8(for_host(route, &route.held(), &asked, &path).to_vec()).unwrap()
     }
 
     #[test]
@@ -567,7 +568,7 @@ mod tests {
         let links = "Location: /there\r\nLink: <https://api.test/x>; rel=\"next\"\r\n";
         let text = format!("HTTP/1.1 302 Found\r\n{links}Set-Cookie: k={VALUE}\r\nContent-Length: 0\r\n\r\n");
         let (answer, _) = answer(text.as_bytes(), false).unwrap().unwrap();
-        let head = for_client(&route, &asked, "/", &answer, Framing::Length(0), true);
+        let head = for_client((&route, &route.held()), &asked, "/", &answer, Framing::Length(0), true);
         let head = String::from_utf8(head).unwrap();
         assert!(head.contains(links) && head.contains("Set-Cookie: k=****"), "{head}");
     }
@@ -641,7 +642,7 @@ mod tests {
             (used, answer.status, answer.body, answer.keeps),
             (text.len(), 302, Body::Length(3), false)
         );
-        let head = for_client(&route, &asked, "/", &answer, Framing::Length(3), true);
+        let head = for_client((&route, &route.held()), &asked, "/", &answer, Framing::Length(3), true);
         let masked = "*".repeat(VALUE.len());
         let want = format!(
             "HTTP/1.1 302 seen {masked}\r\nConnection: keep-alive\r\nContent-Length: 3\r\nX-Echo: Bearer {masked}\r\n\
@@ -717,7 +718,7 @@ mod tests {
                 let path = path_at(&route, split_name(&asked.path).1);
                 if matches!(judge(&route, "GET", &path), Verdict::Allowed(_)) {
                     prop_assert!(path == "/v1" || path.starts_with("/v1/"));
-                    let head = for_host(&route, &asked, &path);
+                    let head = for_host(&route, &route.held(), &asked, &path);
                     let mut headers = [httparse::EMPTY_HEADER; 16];
                     let mut again = httparse::Request::new(&mut headers);
                     prop_assert_eq!(again.parse(&head), Ok(httparse::Status::Complete(head.len())));

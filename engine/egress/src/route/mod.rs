@@ -4,25 +4,27 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
-
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use zeroize::Zeroizing;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::time::SystemTime;
 
 use crate::host::Host;
-use crate::redact::{MIN_REDACTED_BYTES, Spellings};
+use crate::program::ValueSource;
+use crate::redact::MIN_REDACTED_BYTES;
 use crate::secret::Secret;
 
 pub mod authority;
 pub(crate) mod head;
+pub(crate) mod held;
 pub mod java;
 pub mod records;
+mod renewal;
 pub mod rules;
 pub(crate) mod tls;
 pub(crate) mod within;
 
 pub use self::authority::RunAuthority;
+use self::held::Held;
+use self::renewal::Renewal;
 use self::rules::{NormalPath, RequestRules};
 pub use self::tls::Trust;
 
@@ -215,8 +217,9 @@ struct Inner {
     binding: Binding,
     rules: RequestRules,
     header: String,
-    value: Zeroizing<Vec<u8>>,
-    spellings: Spellings,
+    scheme: Scheme,
+    held: RwLock<Arc<Held>>,
+    renewal: OnceLock<Renewal>,
     trust: Trust,
 }
 
@@ -240,38 +243,32 @@ impl Route {
         roots: Option<&Path>,
     ) -> Result<Self, RouteError> {
         check_name(name)?;
-        let value = secret.expose();
-        let mut spellings = Spellings::default();
-        let short = || RouteError::Short(name.to_owned());
-        if value.len() < MIN_REDACTED_BYTES {
-            return Err(short());
-        }
-        spellings.add(value);
-        let (header, value) = match scheme {
-            Scheme::Bearer => ("authorization".to_owned(), [b"Bearer ", value].concat()),
-            Scheme::Header(header) => (header.clone(), value.to_vec()),
-            Scheme::Basic(user) => {
-                let whole = match user {
-                    Some(user) => Zeroizing::new([user.as_bytes(), b":", value].concat()),
-                    None => Zeroizing::new(value.to_vec()),
-                };
-                let colon = whole.iter().position(|b| *b == b':');
-                let colon = colon.ok_or_else(|| RouteError::NoUser(name.to_owned()))?;
-                if whole.len() - colon - 1 < MIN_REDACTED_BYTES {
-                    return Err(short());
-                }
-                spellings.add(&whole[colon + 1..]);
-                spellings.add(&whole);
-                let encoded = Zeroizing::new(STANDARD.encode(&*whole));
-                ("authorization".to_owned(), [b"Basic ", encoded.as_bytes()].concat())
-            }
+        let header = match scheme {
+            Scheme::Bearer | Scheme::Basic(_) => "authorization".to_owned(),
+            Scheme::Header(header) => header.clone(),
         };
+        let held = RwLock::new(Arc::new(Held::new(name, scheme, secret, None)?));
         let trust = match roots {
             Some(path) => Trust::of_file(path)?,
             None => Trust::system(),
         };
-        let value = Zeroizing::new(value);
-        Ok(Self(Arc::new(Inner { name: name.to_owned(), binding, rules, header, value, spellings, trust })))
+        Ok(Self(Arc::new(Inner {
+            name: name.to_owned(),
+            binding,
+            rules,
+            header,
+            scheme: scheme.clone(),
+            held,
+            renewal: OnceLock::new(),
+            trust,
+        })))
+    }
+
+    /// Lets the value be fetched anew shortly before it expires. The first call counts.
+    #[must_use]
+    pub fn renewed(self, source: ValueSource, expires_at: SystemTime) -> Self {
+        let _ = self.0.renewal.set(Renewal::new(source, expires_at));
+        self
     }
 
     /// Name of the secret, which is the first part of the path inside.
@@ -296,14 +293,26 @@ impl Route {
         &self.0.header
     }
 
-    /// Value of the header, for the one place that sends it.
-    pub(crate) fn expose(&self) -> &[u8] {
-        &self.0.value
+    /// The value as it is now.
+    pub(crate) fn held(&self) -> Arc<Held> {
+        Arc::clone(&self.0.held.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Spellings of the value, which are masked in what comes back.
-    pub(crate) fn spellings(&self) -> &Spellings {
-        &self.0.spellings
+    /// The value for a request that begins: fetched anew, if it is about to expire.
+    ///
+    /// # Errors
+    /// A sentence, when it has expired and its source has no other.
+    pub(crate) async fn fresh(&self) -> Result<Arc<Held>, String> {
+        let Some(renewal) = self.0.renewal.get() else { return Ok(self.held()) };
+        let renew = |secret: &Secret| {
+            let held = self.held();
+            let new =
+                Held::new(&self.0.name, &self.0.scheme, secret, Some(&held)).map_err(|e| e.to_string())?;
+            *self.0.held.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
+            Ok(())
+        };
+        renewal.renew(&self.0.name, renew).await?;
+        Ok(self.held())
     }
 
     pub(crate) fn trust(&self) -> &Trust {
@@ -377,13 +386,14 @@ mod tests {
             (Scheme::header("X-API-Key").unwrap(), "t0k3n-t0k3n", "x-api-key", "t0k3n-t0k3n"),
         ] {
             let route = route(&scheme, value).unwrap();
-            assert_eq!((route.header(), route.expose()), (header, want.as_bytes()));
+            let held = route.held();
+            assert_eq!((route.header(), held.expose()), (header, want.as_bytes()));
             assert!(!format!("{route:?}").contains(value), "{route:?}");
             let mut back = format!("x {want} y").into_bytes();
-            assert!(route.spellings().mask(&mut back));
+            assert!(held.spellings().mask(&mut back));
         }
         let mut password = b"the password is: password1".to_vec();
-        assert!(route(&Scheme::Basic(None), "me:password1").unwrap().spellings().mask(&mut password));
+        assert!(route(&Scheme::Basic(None), "me:password1").unwrap().held().spellings().mask(&mut password));
         for (scheme, value, word) in [
             (Scheme::Bearer, "t0k3n", "shorter"),
             (Scheme::Basic(None), "user-name:pw", "shorter"),

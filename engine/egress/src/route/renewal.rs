@@ -1,0 +1,123 @@
+//! Fetches a value anew before it expires: once at a time, and not again at once after a failure.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use tokio::sync::Mutex;
+
+use crate::program::ValueSource;
+use crate::secret::Secret;
+
+/// Time before its end from which a value is fetched anew, so that it does not expire on the way.
+const MARGIN: Duration = Duration::from_secs(30);
+/// Time after an attempt in which there is no other: a program of the sandbox decides how often is asked.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// The source of a value that expires.
+#[derive(Debug)]
+pub struct Renewal {
+    source: ValueSource,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    expires_at: Option<SystemTime>,
+    /// The last attempt, and why it failed.
+    tried: Option<(Instant, Option<String>)>,
+}
+
+impl Renewal {
+    /// A value of this source that expires then.
+    pub const fn new(source: ValueSource, expires_at: SystemTime) -> Self {
+        Self { source, state: Mutex::const_new(State { expires_at: Some(expires_at), tried: None }) }
+    }
+
+    /// Fetches the value of the secret `name` if it is about to expire, and hands it to `take`.
+    ///
+    /// # Errors
+    /// A sentence, when the value has expired and no other can be had.
+    pub async fn renew(
+        &self,
+        name: &str,
+        take: impl Fn(&Secret) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let mut state = self.state.lock().await;
+        let within = |time: Duration| {
+            let valid = |at: SystemTime| at.duration_since(SystemTime::now()).is_ok_and(|left| left > time);
+            state.expires_at.is_none_or(valid)
+        };
+        if within(MARGIN) {
+            return Ok(());
+        }
+        let valid = within(Duration::ZERO);
+        let paused = state.tried.as_ref().filter(|(at, _)| at.elapsed() < PAUSE).map(|(_, why)| why.clone());
+        let failed = match paused {
+            Some(why) => why,
+            None => {
+                let source = self.source.clone();
+                let fetched = tokio::task::spawn_blocking(move || source.fetch()).await;
+                let taken = match fetched {
+                    Ok(Ok(fetched)) => take(&fetched.secret).map(|()| fetched.expires_at),
+                    Ok(Err(why)) => Err(why.to_string()),
+                    Err(why) => Err(why.to_string()),
+                };
+                let failed = taken.map(|expires_at| state.expires_at = expires_at).err();
+                state.tried = Some((Instant::now(), failed.clone()));
+                failed
+            }
+        };
+        let ended = state.expires_at.is_some_and(|at| at <= SystemTime::now());
+        match failed {
+            Some(why) if !valid => {
+                Err(format!("the secret {name} has expired, and there is no other: {why}"))
+            }
+            None if ended => Err(format!("the secret {name} has expired, and its source gives no later one")),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    fn source(answer: &str) -> ValueSource {
+        let folder = std::env::temp_dir();
+        ValueSource::Program(vec![
+            "/bin/sh".into(),
+            "-c".into(),
+            format!("cd {}; {answer}", folder.display()),
+        ])
+    }
+
+    #[tokio::test]
+    async fn value_is_fetched_shortly_before_its_end() {
+        let now = SystemTime::now();
+        let after = |seconds| now + Duration::from_secs(seconds);
+        let past = now - Duration::from_secs(1);
+        for (answer, expires_at, fetched, word) in [
+            ("echo t0p-s3cret", after(3600), 0, None),
+            ("echo t0p-s3cret", after(5), 1, None),
+            ("echo t0p-s3cret", past, 1, None),
+            ("exit 1", after(5), 0, None),
+            ("exit 1", past, 0, Some("has expired, and there is no other: /bin/sh failed")),
+            (r#"echo '{"value": "t0p-s3cret", "expires_at": 1}'"#, past, 1, Some("no later one")),
+        ] {
+            let renewal = Renewal::new(source(answer), expires_at);
+            let taken = RefCell::new(0);
+            // The second time, the source is not asked again.
+            for _ in 0..2 {
+                let got = renewal.renew("gh", |_| Ok(*taken.borrow_mut() += 1)).await;
+                match word {
+                    Some(word) => {
+                        assert!(got.as_ref().is_err_and(|why| why.contains(word)), "{answer}: {got:?}")
+                    }
+                    None => assert_eq!(got, Ok(()), "{answer}"),
+                }
+            }
+            assert_eq!(*taken.borrow(), fetched, "{answer}");
+        }
+    }
+}
