@@ -1,6 +1,8 @@
 //! Pickles, walked opcode by opcode without building anything: their calls are written as Python and checked
 //! by Python's rules; a pickle that only builds data is read to its end without findings.
 
+mod known;
+mod nested;
 mod opcodes;
 mod render;
 
@@ -24,13 +26,13 @@ pub(super) fn is_marked(bytes: &[u8]) -> bool {
 /// True when bytes of no other format are a pickle that calls something: loaders do not require a mark. Most
 /// other bytes fail at once.
 pub(super) fn is_unmarked(bytes: &[u8]) -> bool {
-    // Possible first opcodes of a pickle with a call: a name, a text, a mark, a frame.
-    matches!(bytes.first(), Some(b'c' | b'i' | b'(' | b'P' | b'S' | b'V' | b'X' | b'U' | 0x8c | 0x8d | 0x95))
-        && {
-            let walk = Walk::over(bytes);
-            !walk.calls.is_empty()
-                && (walk.end == End::Stop || walk.calls.iter().any(|c| matches!(c.callee, Item::Global(_))))
-        }
+    let walk = Walk::over(bytes);
+    makes_calls(&walk) || walk.globals.iter().any(|name| render::is_of_system(name))
+}
+
+fn makes_calls(walk: &Walk<'_>) -> bool {
+    !walk.calls.is_empty()
+        && (walk.end == End::Stop || walk.calls.iter().any(|c| matches!(c.callee, Item::Global(_))))
 }
 
 /// Pickle in a numpy array of objects; `None` for arrays of numbers, which are never executed.
@@ -41,16 +43,26 @@ pub(super) fn in_numpy(bytes: &[u8]) -> Option<&[u8]> {
     };
     let end = begin + usize::try_from(size).ok()?;
     let header = String::from_utf8_lossy(bytes.get(begin..end)?);
-    (header.contains("|O") || header.contains("'O")).then(|| &bytes[end..])
+    let body = &bytes[end..];
+    let says_objects = ["|O'", "|O\"", "'O'", "\"O\""].iter().any(|kind| header.contains(kind));
+    // Other spellings of the type of objects, such as `object`, `i4,O` and `\x4f`; also names of columns.
+    let may_say_objects = ["O", "object", "\\"].iter().any(|piece| header.contains(piece));
+    (says_objects || may_say_objects && (is_marked(body) || is_unmarked(body))).then_some(body)
 }
 
 /// Reads a pickle, and those that follow it in the same file.
 pub(super) fn read(cx: &mut Cx<'_>, name: &str, bytes: &[u8]) {
+    read_nested(cx, name, bytes, 0);
+}
+
+fn read_nested(cx: &mut Cx<'_>, name: &str, bytes: &[u8], depth: usize) {
+    let mut values = Vec::new();
     cx.read_as(name, "pickle", "", false, |cx| {
         let mut rest = bytes;
         loop {
             let walk = Walk::over(rest);
             tell(cx, &walk);
+            values.extend_from_slice(&walk.values);
             rest = &rest[walk.length..];
             match walk.end {
                 End::Stop if is_marked(rest) || is_unmarked(rest) => {}
@@ -65,11 +77,31 @@ pub(super) fn read(cx: &mut Cx<'_>, name: &str, bytes: &[u8]) {
             }
         }
     });
+    // A pickle in a pickle that calls something is there to be loaded in turn.
+    for value in values {
+        let leads_on =
+            |walk: &Walk<'_>| makes_calls(walk) || walk.end == End::Stop && !walk.values.is_empty();
+        let Some(inner) = nested::decoded(value).filter(|inner| leads_on(&Walk::over(inner))) else {
+            continue;
+        };
+        if depth == nested::MAX_DEPTH || cx.late() {
+            cx.note_part(name, "pickle", PartState::Skipped("pickles in pickles, too deep".to_owned()));
+            return;
+        }
+        read_nested(cx, &format!("{name}!value"), &inner, depth + 1);
+    }
 }
 
 fn tell(cx: &mut Cx<'_>, walk: &Walk<'_>) {
     for name in &walk.globals {
         cx.fact_with(Language::Text, "pickle.name", (0, 0), &[Value::text(&render::canonical(name))], 0);
+    }
+    let is_needed = |name: &String| known::is_needed(name);
+    for name in walk.globals.iter().filter(|name| !is_needed(name)) {
+        cx.fact_with(Language::Text, "pickle.unlisted", (0, 0), &[Value::text(name)], 0);
+    }
+    if walk.chained {
+        cx.fact(Language::Text, "pickle.chain", (0, 0));
     }
     if walk.unknown {
         cx.fact(Language::Text, "pickle.unknown_call", (0, 0));
@@ -98,7 +130,7 @@ mod tests {
             b"N.",
         ]
         .concat();
-        let doubling = [&b"\x80\x02cx\ny\n]"[..], &b"2\x86".repeat(200), b"\x85R."].concat();
+        let doubling = [&b"\x80\x02ccollections\ndeque\n]"[..], &b"2\x86".repeat(200), b"\x85R."].concat();
         let npy = |what: &str, body: &[u8]| {
             let header = format!("{{'descr': '{what}', 'fortran_order': False, 'shape': (1,), }}\n");
             let size = u16::try_from(header.len()).unwrap_or(0).to_le_bytes();
@@ -111,7 +143,7 @@ mod tests {
             (
                 "an enumeration",
                 b"\x80\x02c__builtin__\ngetattr\ncx.y\nColour\nX\x03\x00\x00\x00red\x86R.".to_vec(),
-                Verdict::Allow,
+                Verdict::Review,
             ),
             ("a command", SYSTEM.to_vec(), Verdict::Quarantine),
             ("a command and a line", [SYSTEM, b"\n"].concat(), Verdict::Quarantine),

@@ -1,5 +1,7 @@
 //! The stack machine, with values reduced to what matters for the report.
 
+use super::{known, nested};
+
 /// Maximum number of opcodes in one pickle; a table of a million numbers has this many.
 const MAX_OPCODES: usize = 3_000_000;
 /// Maximum number of recorded calls; exceeding it is reported.
@@ -43,8 +45,12 @@ pub(super) struct Walk<'a> {
     pub(super) globals: Vec<String>,
     pub(super) calls: Vec<Call<'a>>,
     pub(super) sequences: Vec<Vec<Item<'a>>>,
-    /// True when something registered elsewhere is called.
+    /// Values that may be pickles.
+    pub(super) values: Vec<&'a [u8]>,
+    /// True when something registered elsewhere, or returned by another call, is called.
     pub(super) unknown: bool,
+    /// True when something is called that another call looked up by its name.
+    pub(super) chained: bool,
     pub(super) end: End,
     /// Number of bytes up to the end.
     pub(super) length: usize,
@@ -64,7 +70,9 @@ impl<'a> Walk<'a> {
             globals: Vec::new(),
             calls: Vec::new(),
             sequences: Vec::new(),
+            values: Vec::new(),
             unknown: false,
+            chained: false,
             end: End::Broken,
             length: 0,
             bytes,
@@ -119,6 +127,12 @@ impl<'a> Walk<'a> {
     }
 
     fn push(&mut self, item: Item<'a>) {
+        if let Item::Text(value) | Item::Bytes(value) = item
+            && self.values.len() < nested::MAX_VALUES
+            && nested::may_be_pickle(value)
+        {
+            self.values.push(value);
+        }
         self.stack.push(item);
     }
 
@@ -159,7 +173,8 @@ impl<'a> Walk<'a> {
     }
 
     fn global(&mut self, module: &[u8], name: &[u8]) -> Option<Item<'a>> {
-        let (module, name) = (std::str::from_utf8(module).ok()?, std::str::from_utf8(name).ok()?);
+        let (module, name) = (known::plain(module), known::plain(name));
+        let (module, name) = (std::str::from_utf8(&module).ok()?, std::str::from_utf8(&name).ok()?);
         let is_name = |text: &str| {
             !text.is_empty()
                 && text.len() < 512
@@ -184,8 +199,9 @@ impl<'a> Walk<'a> {
     }
 
     fn call(&mut self, callee: Item<'a>, args: Item<'a>) {
-        // A value from the reader's own table of persistent objects.
-        self.unknown |= matches!(callee, Item::Other);
+        // A value from the reader's own table of persistent objects, or of another call.
+        self.unknown |= matches!(callee, Item::Other | Item::Result(_));
+        self.chained |= self.called(callee).is_some_and(known::is_getter);
         self.calls.push(Call { callee, args });
         self.push(Item::Result(self.calls.len() - 1));
     }

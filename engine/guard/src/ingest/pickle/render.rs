@@ -64,22 +64,30 @@ fn leads_on(name: &str) -> bool {
         .any(|start| name.starts_with(start))
 }
 
+/// Modules that execute something, or lead to it.
+const MODULES: [&str; 12] = [
+    "os",
+    "sys",
+    "subprocess",
+    "builtins",
+    "importlib",
+    "shutil",
+    "ctypes",
+    "socket",
+    "posix",
+    "nt",
+    "pty",
+    "types",
+];
+
+/// True for a name of such a module itself, which no other text begins with.
+pub(super) fn is_of_system(name: &str) -> bool {
+    name.split_once('.').is_some_and(|(module, _)| MODULES.contains(&module))
+        && !super::known::is_needed(name)
+}
+
 /// Shortest name: a module reached through another one gets its own name.
 pub(super) fn canonical(name: &str) -> String {
-    const MODULES: [&str; 12] = [
-        "os",
-        "sys",
-        "subprocess",
-        "builtins",
-        "importlib",
-        "shutil",
-        "ctypes",
-        "socket",
-        "posix",
-        "nt",
-        "pty",
-        "types",
-    ];
     let parts: Vec<&str> = name.split('.').collect();
     let last = parts.len().saturating_sub(1);
     let from = parts[..last].iter().rposition(|part| MODULES.contains(part)).unwrap_or(0);
