@@ -1,5 +1,6 @@
-//! Scans folders and counts verdicts: `measure [--each] [--bytes-per-second] DIR…`. Each source file is one
-//! artifact; the worst verdict below a direct subfolder of DIR is that project's.
+//! Scans folders and counts verdicts: `measure [--each] [--time=SECONDS] DIR…`. Each file is one artifact; the worst
+//! verdict below a direct subfolder of DIR is that project's. A debug build needs a longer time limit than four
+//! seconds for one artifact.
 
 use hotcell_guard::{Artifact, Limits, Pack, Severity, Verdict, scan};
 use std::collections::BTreeMap;
@@ -8,7 +9,10 @@ use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pack = Pack::builtin()?;
-    let limits = Limits::default();
+    let mut limits = Limits::default();
+    if let Some(seconds) = std::env::args().find_map(|arg| arg.strip_prefix("--time=").map(str::to_owned)) {
+        limits.time = std::time::Duration::from_secs(seconds.parse()?);
+    }
     let each = std::env::args().any(|arg| arg == "--each");
     for root in std::env::args().skip(1).filter(|arg| !arg.starts_with("--")) {
         let mut files = Vec::new();
@@ -51,13 +55,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     }
                 }
             }
-            if each && seen.is_empty() {
-                println!(
-                    "  {:?} {} {:?}",
-                    report.verdict,
-                    path.display(),
-                    report.coverage.parts.first().map(|p| &p.state)
-                );
+            for part in report.coverage.parts.iter().filter(|part| each && part.why_not_read().is_some()) {
+                println!("  {:?} {} {} {:?}", report.verdict, path.display(), part.path, part.state);
             }
         }
         let time = begin.elapsed();
@@ -74,8 +73,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 percent(*count, files.len())
             );
         }
-        let held: Vec<_> = projects.iter().filter(|(_, v)| **v >= Verdict::Incomplete).collect();
-        println!("  {} projects; held: {held:?}", projects.len());
+        let mut worst: BTreeMap<Verdict, Vec<&str>> = BTreeMap::new();
+        for (name, verdict) in &projects {
+            worst.entry(*verdict).or_default().push(name);
+        }
+        for (verdict, names) in worst {
+            let shown = if verdict == Verdict::Allow { &[][..] } else { &names[..] };
+            println!("  {} of {} projects {verdict:?} {shown:?}", names.len(), projects.len());
+        }
         let mut rules: Vec<_> = rules.into_iter().collect();
         rules.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         println!("  rules {rules:?}");

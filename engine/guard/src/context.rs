@@ -17,9 +17,13 @@ use crate::value::Value;
 pub(crate) const LATE: &str = "out of time";
 /// Maximum number of external files that a file executes; beyond it the file counts as not read.
 const MAX_HANDED_FILES: usize = 4096;
+/// Maximum number of such files of all files of an archive together.
+const MAX_HANDED: usize = 16 * MAX_HANDED_FILES;
 /// Language of what a part executes beyond the recorded arguments of unknown programs: it counts only where the part
 /// itself is executed.
 const BEYOND: &str = "a further argument of a program";
+/// Maximum nesting of scans of a text by itself.
+const MAX_SCANS_APART: usize = 2;
 /// Maximum length of such a path, in bytes: the system's own limit.
 const MAX_HANDED_PATH: usize = 4096;
 
@@ -28,6 +32,8 @@ const MAX_HANDED_PATH: usize = 4096;
 pub(crate) struct Fact {
     pub(crate) rule: usize,
     pub(crate) part: usize,
+    /// File of an archive that it is in, by number; 0 for a file that is in none.
+    pub(crate) unit: usize,
     /// First line, column, last line; from 1.
     pub(crate) place: (u32, u32, u32),
     pub(crate) chain: Vec<&'static str>,
@@ -65,8 +71,8 @@ pub(crate) struct Cx<'p> {
     pub(crate) limits: &'p Limits,
     reader: Reader,
     pub(crate) facts: Vec<Fact>,
-    /// Capabilities and threats found, with the first fact of each.
-    pub(crate) seen: FxHashMap<&'p str, usize>,
+    /// Capabilities and threats found in each file, with the first fact of each.
+    pub(crate) seen: FxHashMap<(usize, &'p str), usize>,
     pub(crate) parts: Vec<Part>,
     pub(crate) bytes_seen: u64,
     /// Code outside the parts that they execute.
@@ -74,6 +80,8 @@ pub(crate) struct Cx<'p> {
     handed: FxHashSet<Handed>,
     /// Number of recorded arguments of unknown programs.
     given: usize,
+    /// Number of records, and of such arguments among them, before the file that is being read.
+    before: (usize, usize),
     /// Why some part could not be read.
     pub(crate) unread: Option<String>,
     /// Output of archives and decoders so far, in bytes.
@@ -81,15 +89,23 @@ pub(crate) struct Cx<'p> {
     /// Number of archive entries so far.
     pub(crate) entries: usize,
     queue: VecDeque<Child>,
-    /// Texts queued so far, by digest: an author must not be able to pass one text off as another.
+    /// Texts of this file that were queued so far, by digest: an author must not be able to pass one text off
+    /// as another.
     known: HashSet<(Language, [u8; 32])>,
     children: usize,
     steps: u64,
+    /// File that is being read, and the number of files so far.
+    unit: usize,
+    units: usize,
+    /// Parts that are cached byte code, which Python compares with its source, and the path of the source.
+    caches: Vec<(String, String)>,
+    /// Number of scans that this one is apart from.
+    nested: usize,
     started: Instant,
     place: Place,
     per_part: FxHashMap<(usize, usize, Severity), u32>,
-    /// Rules with a recorded fact, and the severity of each.
-    kept: FxHashSet<(usize, Severity)>,
+    /// Files and rules with a recorded fact, and the severity of each.
+    kept: FxHashSet<(usize, usize, Severity)>,
 }
 
 impl<'p> Cx<'p> {
@@ -106,6 +122,7 @@ impl<'p> Cx<'p> {
             executes: Vec::new(),
             handed: FxHashSet::default(),
             given: 0,
+            before: (0, 0),
             unread: None,
             unpacked: 0,
             entries: 0,
@@ -113,11 +130,50 @@ impl<'p> Cx<'p> {
             known: HashSet::new(),
             children: 0,
             steps: 0,
+            unit: 0,
+            units: 0,
+            caches: Vec::new(),
+            nested: 0,
             started: Instant::now(),
             place: Place::default(),
             per_part: FxHashMap::default(),
             kept: FxHashSet::default(),
         }
+    }
+
+    /// Reads a file of an archive: it is scored as a file of its own, with steps and texts of its own. Time, output
+    /// and the number of entries are limited for all together.
+    pub(crate) fn in_own_unit(&mut self, read: impl FnOnce(&mut Self)) {
+        self.units += 1;
+        let outer = (std::mem::replace(&mut self.unit, self.units), self.steps, self.children);
+        let known = std::mem::take(&mut self.known);
+        let before = std::mem::replace(&mut self.before, (self.executes.len(), self.given));
+        (self.steps, self.children) = (0, 0);
+        read(self);
+        (self.unit, self.steps, self.children) = outer;
+        self.known = known;
+        self.before = before;
+    }
+
+    /// A scan of a text by itself, within the rest of this one's limits; `None` inside two such scans.
+    pub(crate) fn apart(&self) -> Option<Cx<'p>> {
+        let nested = self.nested + 1;
+        (nested <= MAX_SCANS_APART).then(|| Cx {
+            started: self.started,
+            steps: self.steps,
+            nested,
+            ..Cx::new(self.pack, self.limits, self.reader)
+        })
+    }
+
+    /// Number of steps so far.
+    pub(crate) fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Sets the number of steps to that of a scan apart.
+    pub(crate) fn count(&mut self, steps: u64) {
+        self.steps = self.steps.max(steps);
     }
 
     /// Counts a step; `false` once a limit of the scan is exceeded, which also makes it incomplete.
@@ -176,7 +232,7 @@ impl<'p> Cx<'p> {
         }
         // The first fact of each rule is kept even when the list is full, so the verdict does not depend on
         // the limit.
-        let is_new = self.kept.insert((rule, severity));
+        let is_new = self.kept.insert((self.unit, rule, severity));
         let full = self.facts.len() > self.limits.findings * 50;
         if full && !is_new {
             self.not_read("more was found than a report holds");
@@ -195,9 +251,9 @@ impl<'p> Cx<'p> {
         let metadata = &self.pack.rules[rule].metadata;
         let at = self.facts.len();
         for name in metadata.capability.iter().chain(&metadata.threat) {
-            self.seen.entry(name).or_insert(at);
+            self.seen.entry((self.unit, name)).or_insert(at);
         }
-        self.facts.push(Fact { rule, part: self.place.part, place, chain });
+        self.facts.push(Fact { rule, part: self.place.part, unit: self.unit, place, chain });
     }
 
     /// Reports a call.
@@ -311,12 +367,14 @@ impl<'p> Cx<'p> {
             return;
         }
         if matches!(handed.source, HandedSource::Given(_)) {
-            if self.given >= MAX_HANDED_FILES {
+            if self.given - self.before.1 >= MAX_HANDED_FILES || self.executes.len() >= MAX_HANDED {
                 self.hand(HandedSource::Text, Executed::Unread(BEYOND.to_owned()));
                 return;
             }
             self.given += 1;
-        } else if self.executes.len() - self.given >= MAX_HANDED_FILES {
+        } else if self.executes.len() - self.before.0 - (self.given - self.before.1) >= MAX_HANDED_FILES
+            || self.executes.len() >= MAX_HANDED
+        {
             self.not_read("too many files that are executed");
             return;
         }
@@ -367,6 +425,27 @@ impl<'p> Cx<'p> {
     /// Reports a match on the tree.
     pub(crate) fn structural(&mut self, rule: usize, span: (usize, usize)) {
         self.hit(rule, span, &[]);
+    }
+
+    /// Records that a file is byte code that Python compares with this source before using it.
+    pub(crate) fn note_cache(&mut self, path: &str, source: String) {
+        if self.unit > 0 {
+            self.caches.push((path.to_owned(), source));
+        }
+    }
+
+    /// Sets the byte code of an archive aside whose source was read, as in a folder.
+    pub(crate) fn settle_caches(&mut self) {
+        let is_read = |part: &&Part| matches!(part.state, PartState::Parsed | PartState::Recovered);
+        let read: HashSet<String> = self.parts.iter().filter(is_read).map(|part| part.path.clone()).collect();
+        let caches = std::mem::take(&mut self.caches);
+        let caches: HashSet<String> =
+            caches.into_iter().filter(|(_, source)| read.contains(source)).map(|(path, _)| path).collect();
+        for part in &mut self.parts {
+            if part.state == PartState::BytesOnly && part.language == "pyc" && caches.contains(&part.path) {
+                part.state = PartState::SetAside(crate::folder::CACHE_WHY.to_owned());
+            }
+        }
     }
 
     /// Records a part that is not read as a program.

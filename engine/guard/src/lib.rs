@@ -20,6 +20,7 @@ mod context;
 mod decode;
 mod executed;
 pub mod folder;
+mod hooks;
 mod ingest;
 mod javascript;
 mod language;

@@ -111,6 +111,21 @@ pub(crate) fn too_deep(text: &str, limits: &Limits, hash_comments: bool) -> Opti
                 }
                 continue;
             }
+            // A comment of several lines, as documentation is: its quotes open no strings. Only where nothing
+            // else is on its first line, so that it cannot be a part of a pattern.
+            b'/' if !hash_comments
+                && in_vain <= MAX_VAIN_BYTES
+                && bytes.get(at + 1) == Some(&b'*')
+                && begins_line(&bytes[..at]) =>
+            {
+                let rest = &bytes[at + 2..bytes.len().min(at + 2 + MAX_COMMENT_LEN)];
+                if let Some(end) = rest.windows(2).position(|pair| pair == b"*/") {
+                    at += end + 3;
+                } else {
+                    in_vain += rest.len();
+                    at += 1;
+                }
+            }
             b'/' if !hash_comments && operand_follows(&bytes[..at]) => {
                 match pattern(&bytes[at..], most_of_pattern) {
                     Ok(size) => at += size,
@@ -173,6 +188,14 @@ pub(crate) fn too_deep(text: &str, limits: &Limits, hash_comments: bool) -> Opti
         at += 1;
     }
     None
+}
+
+/// Maximum length of a comment that is passed over, in bytes; a longer one is counted like code.
+const MAX_COMMENT_LEN: usize = 64 << 10;
+
+/// True when only white space precedes on a line.
+fn begins_line(before: &[u8]) -> bool {
+    before.iter().rev().take(256).find(|byte| !matches!(byte, b' ' | b'\t')).is_none_or(|byte| *byte == b'\n')
 }
 
 /// True when JavaScript expects a value here, so that a slash begins a pattern; false when it might be a
@@ -280,6 +303,8 @@ mod tests {
             "do{a()}while(b);",
             "try{a()}catch(e){}finally{}",
             "a=/[\"'`/]/g;b='+-*';",
+            "/** It's `one */\ndeclare const a: string;\n",
+            "  /*\n   * ``` it doesn't\n   */\n  a(b: string): void;\n",
         ] {
             assert!(!deep(&flat.repeat(10_000)), "{flat}");
         }

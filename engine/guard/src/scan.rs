@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 
 use crate::artifact::Artifact;
 use crate::executed::Executed;
+use crate::hooks;
 use crate::ingest;
 use crate::language::Language;
 use crate::limits::{Limits, STACK_BYTES};
@@ -26,9 +27,10 @@ pub fn scan(pack: &Pack, limits: &Limits, artifact: &Artifact) -> Report {
 fn scan_here(pack: &Pack, limits: &Limits, artifact: &Artifact) -> Report {
     let mut cx = Cx::new(pack, limits, read);
     ingest::read_file(&mut cx, artifact);
+    cx.settle_caches();
     let bytes_total = artifact.bytes.len() as u64;
     let (verdict, findings) = score::decide(&cx);
-    Report {
+    let mut report = Report {
         schema: SCHEMA.to_owned(),
         artifact: Identity {
             sha256: hex::encode(Sha256::digest(&artifact.bytes)),
@@ -44,7 +46,9 @@ fn scan_here(pack: &Pack, limits: &Limits, artifact: &Artifact) -> Report {
         },
         findings,
         quarantine: None,
-    }
+    };
+    hooks::judge(&mut report);
+    report
 }
 
 /// Reads a text in a language.

@@ -2,38 +2,58 @@
 
 use crate::report::{Finding, Severity, Verdict};
 use crate::rules::Pack;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeSet;
 
 use crate::context::{Cx, hardened};
 use crate::report::counts;
 
 /// Minimum number of different kinds of warnings in one file that are dangerous together.
-const MIN_WARNING_KINDS: usize = 4;
+pub(crate) const MIN_WARNING_KINDS: usize = 4;
 
-/// Findings, strictest first, and the verdict.
+/// Kinds of warnings of one file.
+#[derive(Default)]
+struct Kinds<'p> {
+    plain: FxHashSet<&'p str>,
+    /// Those that hide something, such as a name that is assembled from pieces.
+    hidden: FxHashSet<&'p str>,
+}
+
+impl Kinds<'_> {
+    fn are_dangerous_together(&self) -> bool {
+        self.plain.len() >= MIN_WARNING_KINDS || !self.hidden.is_empty() && !self.plain.is_empty()
+    }
+}
+
+/// Findings, strictest first, and the verdict: that of the worst file.
 pub(crate) fn decide(cx: &Cx<'_>) -> (Verdict, Vec<Finding>) {
     let mut findings = Vec::new();
-    let mut warnings: FxHashSet<&str> = FxHashSet::default();
-    let mut hidden: FxHashSet<&str> = FxHashSet::default();
+    let mut files: FxHashMap<usize, Kinds<'_>> = FxHashMap::default();
     let mut worst = Severity::Note;
     for fact in &cx.facts {
         let rule = &cx.pack.rules[fact.rule];
         let severity = hardened(cx.pack, fact.rule, &fact.chain);
         worst = worst.max(severity);
         if counts(severity) {
-            if rule.metadata.obfuscation { &mut hidden } else { &mut warnings }
+            let kinds = files.entry(fact.unit).or_default();
+            if rule.metadata.obfuscation { &mut kinds.hidden } else { &mut kinds.plain }
                 .insert(kind(cx.pack, fact.rule));
         }
         findings.push(finding(cx, fact.rule, fact.part, fact.place, &fact.chain, severity));
     }
+    // Files in order, so that a report is always the same.
+    let units: BTreeSet<usize> = cx.facts.iter().map(|fact| fact.unit).collect();
     for (rule, parts) in &cx.pack.combinations {
-        let first = |any: &Vec<String>| any.iter().find_map(|name| cx.seen.get(name.as_str()));
-        let places: Option<Vec<usize>> = parts.iter().map(|any| first(any).copied()).collect();
-        if let Some(fact) = places.and_then(|places| places.last().map(|at| &cx.facts[*at])) {
+        for unit in &units {
+            let first = |name: &String| cx.seen.get(&(*unit, name.as_str())).copied();
+            let places: Option<Vec<usize>> = parts.iter().map(|any| any.iter().find_map(first)).collect();
+            let Some(fact) = places.and_then(|places| places.last().map(|at| &cx.facts[*at])) else {
+                continue;
+            };
             let severity: Severity = cx.pack.says(*rule).0;
             worst = worst.max(severity);
             if counts(severity) {
-                warnings.insert(kind(cx.pack, *rule));
+                files.entry(*unit).or_default().plain.insert(kind(cx.pack, *rule));
             }
             findings.push(finding(cx, *rule, fact.part, fact.place, &fact.chain, severity));
         }
@@ -42,7 +62,7 @@ pub(crate) fn decide(cx: &Cx<'_>) -> (Verdict, Vec<Finding>) {
         b.severity.cmp(&a.severity).then((&a.part, a.line, a.column).cmp(&(&b.part, b.line, b.column)))
     });
     findings.truncate(cx.limits.findings);
-    let together = warnings.len() >= MIN_WARNING_KINDS || !hidden.is_empty() && !warnings.is_empty();
+    let together = files.values().any(Kinds::are_dangerous_together);
     let found = if worst == Severity::Critical || together {
         Verdict::Quarantine
     } else if worst == Severity::Warning {

@@ -46,7 +46,7 @@ pub(super) fn has_form(file: &File) -> bool {
     file.read_exact_at(&mut bytes, 0).is_ok() && is_compared(&bytes)
 }
 
-fn is_compared(bytes: &[u8]) -> bool {
+pub(super) fn is_compared(bytes: &[u8]) -> bool {
     // The second word: 0 means compared by time and size of the source, 3 compared by digest, 1 not compared.
     is_byte_code(bytes) && matches!(bytes[4..8], [0 | 3, 0, 0, 0]) && !ends_in_a_zip(bytes)
 }

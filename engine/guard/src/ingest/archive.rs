@@ -97,12 +97,17 @@ fn entry(cx: &mut Cx<'_>, path: &str, reader: impl Read, packed: usize, depth: u
             skipped(cx, format!("cannot be unpacked: {error}"));
             // A program that ignores a wrong checksum gets these bytes.
             if !bytes.is_empty() {
-                super::read(cx, path, &bytes, depth + 1);
+                contents(cx, path, &bytes, depth);
             }
         }
         Ok(_) if bytes.len() > most => skipped(cx, "unpacks to too much".to_owned()),
-        Ok(_) => super::read(cx, path, &bytes, depth + 1),
+        Ok(_) => contents(cx, path, &bytes, depth),
     }
+}
+
+/// Reads the bytes of an entry, or those between entries, as a file of its own.
+fn contents(cx: &mut Cx<'_>, path: &str, bytes: &[u8], depth: usize) {
+    cx.in_own_unit(|cx| super::read(cx, path, bytes, depth + 1));
 }
 
 /// True when more entries may be read; reports the limit once when not.

@@ -14,6 +14,7 @@ mod sniff;
 mod unread;
 
 pub(crate) use notebook::plain;
+pub(crate) use sniff::runs_by_itself;
 
 use crate::artifact::Artifact;
 use crate::context::Cx;
@@ -104,6 +105,9 @@ pub(crate) fn read(cx: &mut Cx<'_>, name: &str, bytes: &[u8], depth: usize) {
             cx.note_part(name, what, PartState::BytesOnly);
             cx.part_fact("binary.executable");
             if what == "pyc" {
+                if let Some(source) = crate::folder::cached_source(name, bytes) {
+                    cx.note_cache(name, source);
+                }
                 bytecode::read(cx, name, bytes);
             }
         }

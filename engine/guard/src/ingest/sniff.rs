@@ -331,7 +331,7 @@ fn by_content(text: &str) -> Vec<Language> {
 }
 
 /// True for files that an installer, a test runner or an interpreter loads by itself.
-pub(super) fn runs_by_itself(name: &str) -> bool {
+pub(crate) fn runs_by_itself(name: &str) -> bool {
     let base = basename(name);
     matches!(
         base,

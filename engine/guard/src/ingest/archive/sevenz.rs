@@ -64,7 +64,7 @@ pub(super) fn read(cx: &mut Cx<'_>, name: &str, bytes: &[u8], depth: usize) {
     for (begin, end) in taken.into_iter().chain([(bytes.len(), bytes.len())]) {
         let begin = begin.min(bytes.len());
         if begin.saturating_sub(at) > MAX_PADDING && bytes[at..begin].iter().any(|byte| *byte != 0) {
-            super::super::read(cx, &format!("{name}!at-{at}"), &bytes[at..begin], depth + 1);
+            super::contents(cx, &format!("{name}!at-{at}"), &bytes[at..begin], depth);
         }
         at = at.max(end);
     }

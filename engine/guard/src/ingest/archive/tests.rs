@@ -355,3 +355,117 @@ fn unknown_data_is_allowed_without_program_head() -> Result<(), Box<dyn std::err
     }
     Ok(())
 }
+
+/// Files that each have one kind of warning, of four kinds.
+const KINDS: [(&str, &str); 4] = [
+    ("p/a.py", "import subprocess\ndef a(x):\n    subprocess.run(x, shell=True)\n"),
+    ("p/b.py", "import yaml\ndef b(x):\n    return yaml.unsafe_load(x)\n"),
+    ("p/c.py", "def c(x):\n    return eval(x)\n"),
+    ("p/d.py", "import os\ndef d():\n    os.setuid(0)\n"),
+];
+
+#[test]
+fn archive_entries_are_scored_one_by_one() -> Result<(), Box<dyn std::error::Error>> {
+    let whole: String = KINDS.iter().map(|(_, text)| *text).collect();
+    assert_eq!(read("a.py", whole.clone().into_bytes())?.verdict, Verdict::Quarantine);
+    let mut out = tar::Builder::new(Vec::new());
+    for (name, text) in KINDS {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(text.len() as u64);
+        out.append_data(&mut header, name, text.as_bytes())?;
+    }
+    let package = out.into_inner()?;
+    let entries = KINDS.map(|(name, text)| (name, text.as_bytes()));
+    for (name, bytes) in [
+        ("a.whl", zip(&entries)?),
+        ("a.tar", package.clone()),
+        ("a.tgz", gzip(&package)?),
+        ("a.zip", zip(&[("in.tar", &package), ("in.zip", &zip(&entries)?)])?),
+    ] {
+        let report = read(name, bytes)?;
+        assert_eq!(report.verdict, Verdict::Review, "{name} {:?}", report.findings);
+    }
+    for (name, bytes) in [
+        ("a.whl", zip(&[("p/a.py", whole.as_bytes())])?),
+        ("a.tgz", gzip(&tar("p/a.py", whole.as_bytes())?)?),
+    ] {
+        assert_eq!(read(name, bytes)?.verdict, Verdict::Quarantine, "{name}");
+    }
+    Ok(())
+}
+
+#[test]
+fn text_inside_two_entries_counts_for_both() -> Result<(), Box<dyn std::error::Error>> {
+    let hidden = "import os\nos.system('echo aWQ= | base64 -d | sh')\n";
+    let report = read("a.zip", zip(&[("a.py", hidden.as_bytes()), ("b.py", hidden.as_bytes())])?)?;
+    for name in ["a.py", "b.py"] {
+        let of = |finding: &&crate::Finding| finding.part.ends_with(name);
+        let rules: Vec<_> = report.findings.iter().filter(of).map(|f| f.rule.as_str()).collect();
+        assert!(rules.contains(&"sh.hidden.decoded") || rules.len() > 1, "{name} {rules:?}");
+    }
+    Ok(())
+}
+
+/// Files of a package, and its manifest, whose installation runs the first of them.
+fn npm(script: &str) -> [(&'static str, String); 5] {
+    let manifest =
+        format!("{{\"name\": \"x\", \"main\": \"./a.js\", \"scripts\": {{\"{script}\": \"node a.js\"}}}}");
+    [
+        ("package/package.json", manifest),
+        (
+            "package/a.js",
+            "const { exec } = require('child_process');\nrequire('./b');\nexec(process.argv[2]);\n".into(),
+        ),
+        ("package/b.js", "require('./c');\nmodule.exports = x => eval(x);\n".into()),
+        ("package/c.js", "require('./d');\nconst hook = 'https://discord.com/api/webhooks/1/x';\n".into()),
+        ("package/d.js", "require('fs').readFileSync('/home/x/.ssh/id_rsa');\n".into()),
+    ]
+}
+
+#[test]
+fn files_of_install_script_count_as_one() -> Result<(), Box<dyn std::error::Error>> {
+    let packed = |files: &[(&'static str, String)]| {
+        let entries: Vec<(&str, &[u8])> = files.iter().map(|(name, text)| (*name, text.as_bytes())).collect();
+        zip(&entries)
+    };
+    let together = |report: &Report| report.findings.iter().any(|f| f.rule == "guard.install_together");
+    let report = read("a.zip", packed(&npm("postinstall"))?)?;
+    assert!(together(&report) && report.verdict == Verdict::Quarantine, "{:?}", report.findings);
+    for files in [&npm("test")[..], &npm("postinstall")[..4]] {
+        let report = read("a.zip", packed(files)?)?;
+        assert!(!together(&report) && report.verdict == Verdict::Review, "{:?}", report.findings);
+    }
+    let folder = std::env::temp_dir().join(format!("hotcell-guard-hooks-{}", std::process::id()));
+    for (name, text) in npm("install") {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().ok_or("no folder")?)?;
+        std::fs::write(path, text)?;
+    }
+    let (pack, limits) = (Pack::builtin()?, Limits::default());
+    let walk = crate::Walk { gitignore: false, packages: false, executed: None };
+    let report =
+        crate::scan_path(&limits, &folder, walk, &mut |artifact| scan(&pack, &limits, artifact), &mut |_| {});
+    std::fs::remove_dir_all(&folder)?;
+    let report = report?;
+    assert!(together(&report) && report.verdict == Verdict::Quarantine, "{:?}", report.findings);
+    Ok(())
+}
+
+#[test]
+fn cached_byte_code_is_set_aside_beside_its_source() -> Result<(), Box<dyn std::error::Error>> {
+    let code = |flags: u8| [&[0xa7, 0x0d, b'\r', b'\n', flags, 0, 0, 0][..], &[0; 24]].concat();
+    let cache = "p/__pycache__/a.cpython-311.pyc";
+    for (entries, wanted) in [
+        (vec![("p/a.py", &b"x = 1\n"[..]), (cache, &code(0)[..])], Verdict::Review),
+        (vec![(cache, &code(0)[..]), ("p/a.py", &b"x = 1\n"[..])], Verdict::Review),
+        (vec![(cache, &code(0)[..])], Verdict::Incomplete),
+        (vec![("p/b.py", &b"x = 1\n"[..]), (cache, &code(0)[..])], Verdict::Incomplete),
+        (vec![("p/a.py", &b"x = 1\n"[..]), ("p/a.pyc", &code(0)[..])], Verdict::Incomplete),
+    ] {
+        let report = read("a.zip", zip(&entries)?)?;
+        assert_eq!(report.verdict, wanted, "{:?}", report.coverage.parts);
+    }
+    let unchecked = read("a.zip", zip(&[("p/a.py", &b"x = 1\n"[..]), (cache, &code(1)[..])])?)?;
+    assert!(unchecked.verdict >= Verdict::Incomplete, "{:?}", unchecked.coverage.parts);
+    Ok(())
+}

@@ -208,6 +208,6 @@ fn gap(cx: &mut Cx<'_>, name: &str, bytes: &[u8], (begin, end): (usize, usize), 
     // The end record, with its comment.
     let rest = if rest.starts_with(END) { rest.get(22..).unwrap_or(&[]) } else { rest };
     if !entries && rest.len() > MAX_PADDING && rest.iter().any(|b| *b != 0) {
-        super::super::read(cx, &format!("{name}!at-{begin}"), rest, depth + 1);
+        super::contents(cx, &format!("{name}!at-{begin}"), rest, depth);
     }
 }
