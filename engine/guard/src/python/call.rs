@@ -191,6 +191,10 @@ impl<'a> Python<'_, '_, 'a> {
         if names.iter().any(|n| n.starts_with("argparse.") || &**n == "docopt.docopt") {
             origin = Origin(origin.0 & !Origin::SELF_FILE.0);
         }
+        // A pickle is this program's own, whatever it was made of.
+        if names.iter().any(|n| crate::rules::is_dump(n)) {
+            origin = Origin(origin.0 & !Origin::PARAM.0);
+        }
         let plain = names.iter().any(|n| {
             matches!(
                 &**n,

@@ -119,10 +119,38 @@ fn harmless(text: &str) -> bool {
         "free",
         "uptime",
     ];
-    if text.contains([';', '|', '`', '$', '<', '>', HOLE, '\n']) || text.replace("&&", "").contains('&') {
+    const FILTERS: &[&str] =
+        &["wc", "head", "tail", "sort", "uniq", "cut", "tr", "grep", "egrep", "fgrep", "nl"];
+    if text.contains([';', '`', '$', '<', '>', HOLE, '\n'])
+        || text.contains("||")
+        || text.replace("&&", "").contains('&')
+    {
         return false;
     }
-    text.split("&&").all(|command| {
+    // Filters that only print: `sort` and `uniq` can write a file, and `sort` can start a program.
+    let is_filter = |command: &str| {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let writes = |word: &str| match words[0] {
+            "sort" => {
+                word.starts_with("--o")
+                    || word.starts_with("--c")
+                    || !word.starts_with("--") && word.starts_with('-') && word.contains('o')
+            }
+            "uniq" => !word.starts_with('-'),
+            _ => false,
+        };
+        words.first().is_some_and(|first| FILTERS.contains(first))
+            && !words[1..].iter().any(|word| writes(word))
+    };
+    text.split("&&").all(|pipeline| {
+        let mut commands = pipeline.split('|');
+        let command = commands.next().unwrap_or("");
+        if !commands.all(is_filter) {
+            return false;
+        }
+        if let [name, "--version" | "-V" | "--help"] = command.split_whitespace().collect::<Vec<_>>()[..] {
+            return name.chars().all(|c| c.is_ascii_alphanumeric() || "._+-".contains(c));
+        }
         // A command passed to another interpreter.
         let command =
             ["cmd /c ", "command /c "].iter().find_map(|by| command.strip_prefix(by)).unwrap_or(command);
@@ -132,6 +160,19 @@ fn harmless(text: &str) -> bool {
         let interpreter = matches!(first, "python" | "python3" | "node");
         known && !(interpreter && command.contains(" -"))
     })
+}
+
+/// True for functions that make a pickle of an object.
+pub(crate) fn is_dump(name: &str) -> bool {
+    matches!(
+        name,
+        "pickle.dumps"
+            | "marshal.dumps"
+            | "dill.dumps"
+            | "cloudpickle.dumps"
+            | "_pickle.dumps"
+            | "cPickle.dumps"
+    )
 }
 
 /// Finds a class by its name in rules.
@@ -197,18 +238,7 @@ pub(super) fn class(name: &str) -> Option<Class> {
         "negative" => |v| v.as_int().is_some_and(|n| n < 0),
         // Only values that this program has pickled itself.
         "own_pickle" => |v| {
-            let own = |n: &std::rc::Rc<str>| {
-                let name = n.strip_suffix("()").unwrap_or(n);
-                matches!(
-                    name,
-                    "pickle.dumps"
-                        | "marshal.dumps"
-                        | "dill.dumps"
-                        | "cloudpickle.dumps"
-                        | "_pickle.dumps"
-                        | "cPickle.dumps"
-                )
-            };
+            let own = |n: &std::rc::Rc<str>| is_dump(n.strip_suffix("()").unwrap_or(n));
             !v.names.is_empty() && v.names.iter().all(own)
         },
         // A memory protection without the execute bit.
@@ -234,6 +264,8 @@ pub(super) fn class(name: &str) -> Option<Class> {
         "yes" => |v| matches!(v.known, Some(Const::Bool(true))),
         "zero" => |v| v.as_int() == Some(0),
         "public_address" => |v| text_is(v, is_public_address),
+        // A value that a caller may have passed, at least in one branch.
+        "given" => |v| v.origin.has(Origin::PARAM),
         "from_elsewhere" => |v| {
             v.origin.has(Origin::NET | Origin::DECODED | Origin::UNPACKED | Origin::REQUEST | Origin::TEMP)
         },

@@ -123,7 +123,11 @@ pub(super) fn reads_program_from_stdin(name: &str, argv: &[Value]) -> bool {
         return false;
     }
     let mut words = argv.iter().skip(1).map(|v| v.as_text().unwrap_or("x"));
-    !words.clone().any(|w| matches!(w, "-c" | "-e" | "--eval" | "-m"))
-        && words.all(|w| w.starts_with('-') || w == "/dev/stdin")
+    let is_program = |w: &str| {
+        matches!(w, "-c" | "-e" | "--eval" | "-m" | "-p" | "--print" | "-pe")
+            // `perl -ne`, `ruby -lane`.
+            || matches!(name, "perl" | "ruby") && w.starts_with('-') && !w.starts_with("--") && w.ends_with(['e', 'E'])
+    };
+    !words.clone().any(is_program) && words.all(|w| w.starts_with('-') || w == "/dev/stdin")
         || argv.iter().any(|v| v.as_text() == Some("-s"))
 }

@@ -8,7 +8,7 @@ use crate::executed::Executed;
 use crate::language::Language;
 use crate::report::HandedSource;
 use crate::rules::{basename, is_shell};
-use crate::shell::arguments;
+use crate::shell::{arguments, data};
 use crate::value::{HOLE, Origin, Value};
 
 use super::{FROM_FILE, Shell, inherits};
@@ -71,7 +71,8 @@ impl Shell<'_, '_> {
             self.copies(&name, line, stdin);
             self.declared(&name, line);
             self.subscripts(&name, line);
-            let inner = self.executed(line, stdin);
+            // Its command is applied to what it finds, not to the folder where it begins.
+            let inner = if data::is_litter(&name, line) { Vec::new() } else { self.executed(line, stdin) };
             let mut values = Vec::new();
             if inner.is_empty() {
                 values.push(self.output(&name, line, stdin));
@@ -175,6 +176,7 @@ impl Shell<'_, '_> {
 
     /// Follows a variable that makes programs load or execute something.
     pub(super) fn loaded(&mut self, name: &str, value: &str) {
+        self.is_inspected |= name == "PYTHONINSPECT";
         // `GIT_CONFIG_KEY_0=alias.x GIT_CONFIG_VALUE_0='!…'` is `git -c alias.x=!…`.
         if let Some(number) = name.strip_prefix("GIT_CONFIG_VALUE_")
             && let Some(setting) = self.variable(&format!("GIT_CONFIG_KEY_{number}")).as_whole_text()

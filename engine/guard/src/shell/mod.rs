@@ -5,6 +5,7 @@
 //! where the two disagree, every sequence of words counts as a possible command.
 
 mod arguments;
+mod data;
 mod execute;
 mod label;
 mod output;
@@ -51,6 +52,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
         unnamed: false,
         guessed: false,
         quoted: false,
+        is_inspected: false,
         depth: 0,
         context: Spot::TOP,
         here: (0, 0),
@@ -104,6 +106,7 @@ pub(crate) fn fed(cx: &mut Cx<'_>, argv: &[Value], file: Option<&str>, at: (usiz
         unnamed: false,
         guessed: false,
         quoted: false,
+        is_inspected: false,
         depth: 0,
         context: 0,
         here: at,
@@ -159,6 +162,8 @@ struct Shell<'c, 'p> {
     guessed: bool,
     /// True for words of a text of such a script.
     quoted: bool,
+    /// True once a variable makes Python interactive after its program.
+    is_inspected: bool,
     depth: usize,
     context: u32,
     /// Place of the command that is being expanded.
@@ -211,6 +216,8 @@ impl Shell<'_, '_> {
 
     fn tell(&mut self, name: &str, argv: &[Value], stdin: &Value, at: (usize, usize), disguised: bool) {
         let nothing = Value::default();
+        let stdin =
+            if stdin.origin != Origin::default() && self.reads_data(name, argv) { &nothing } else { stdin };
         let unknown = stdin.names.iter().all(|name| &**name == INHERITED || name.starts_with(FROM_FILE));
         let stdin = if unknown && stdin.known.is_none() && stdin.origin == Origin::default() {
             &nothing
@@ -243,6 +250,9 @@ impl Shell<'_, '_> {
         // `NAME=$(…)`, where only lines are read, is not a name that is put together.
         let named = argv.first().filter(|_| !command.is_some_and(pattern::is_assignment));
         kwargs.extend(named.map(|first| ("command_name".into(), first.clone())));
+        if data::is_litter(name, argv) {
+            kwargs.push(("narrow".into(), Value::text("litter")));
+        }
         let names = [full, "<any>".into()];
         let call = Call {
             names: &names,

@@ -1,0 +1,4 @@
+//! Families of generated inputs: each is one idea in many forms, and all forms get the verdict of the idea.
+
+mod noise;
+mod pickles;
