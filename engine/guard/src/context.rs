@@ -98,7 +98,7 @@ pub(crate) struct Cx<'p> {
     unit: usize,
     units: usize,
     /// Parts that are cached byte code, which Python compares with its source, and the path of the source.
-    caches: Vec<(String, String)>,
+    pub(crate) caches: Vec<(String, String)>,
     /// Number of scans that this one is apart from.
     nested: usize,
     started: Instant,
@@ -431,20 +431,6 @@ impl<'p> Cx<'p> {
     pub(crate) fn note_cache(&mut self, path: &str, source: String) {
         if self.unit > 0 {
             self.caches.push((path.to_owned(), source));
-        }
-    }
-
-    /// Sets the byte code of an archive aside whose source was read, as in a folder.
-    pub(crate) fn settle_caches(&mut self) {
-        let is_read = |part: &&Part| matches!(part.state, PartState::Parsed | PartState::Recovered);
-        let read: HashSet<String> = self.parts.iter().filter(is_read).map(|part| part.path.clone()).collect();
-        let caches = std::mem::take(&mut self.caches);
-        let caches: HashSet<String> =
-            caches.into_iter().filter(|(_, source)| read.contains(source)).map(|(path, _)| path).collect();
-        for part in &mut self.parts {
-            if part.state == PartState::BytesOnly && part.language == "pyc" && caches.contains(&part.path) {
-                part.state = PartState::SetAside(crate::folder::CACHE_WHY.to_owned());
-            }
         }
     }
 

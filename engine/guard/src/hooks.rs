@@ -16,6 +16,11 @@ const MAX_FILES: usize = 256;
 /// Maximum number of links that are followed in one artifact.
 const MAX_STEPS: usize = 1_000_000;
 
+/// Capabilities that are dangerous together in whatever an installer runs, as the rule `together.stealer` has them for
+/// one file: a place of credentials, and a way out.
+const CREDENTIALS: &[&str] = &["credentials.read", "credentials.path"];
+const WAYS_OUT: &[&str] = &["net.send", "exfil.channel", "net.connect", "exfiltration"];
+
 /// Files of an artifact, and which of them execute which.
 type Links<'r> = BTreeMap<&'r str, Vec<&'r str>>;
 
@@ -37,18 +42,16 @@ pub(crate) fn judge(report: &mut Report) {
             links.entry(&handed.part).or_default().push(target);
         }
     }
-    let mut kinds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for finding in report.findings.iter().filter(|finding| finding.severity == Severity::Warning) {
-        let kind = finding.capability.split('.').next().unwrap_or("");
-        kinds.entry(&finding.part).or_default().insert(kind);
+    let mut findings: BTreeMap<&str, Vec<&Finding>> = BTreeMap::new();
+    for finding in &report.findings {
+        findings.entry(&finding.part).or_default().push(finding);
     }
     let mut left = MAX_STEPS;
     let mut found = Vec::new();
     for hook in hooks.into_iter().filter(|hook| links.contains_key(hook)) {
         let files = reached(hook, &links, &mut left);
-        let all: BTreeSet<&str> =
-            files.iter().filter_map(|file| kinds.get(file)).flatten().copied().collect();
-        if files.len() > 1 && all.len() >= MIN_WARNING_KINDS {
+        let all = files.iter().filter_map(|file| findings.get(file)).flatten().copied();
+        if files.len() > 1 && are_dangerous_together(&all) {
             found.push(finding(hook));
         }
     }
@@ -63,6 +66,13 @@ pub(crate) fn judge(report: &mut Report) {
         report.coverage.parts.push(Part { path, language: String::new(), state });
         report.coverage.count();
     }
+}
+
+fn are_dangerous_together<'r>(findings: &(impl Iterator<Item = &'r Finding> + Clone)) -> bool {
+    let warnings = findings.clone().filter(|finding| finding.severity >= Severity::Warning);
+    let kinds: BTreeSet<&str> = warnings.map(|f| f.capability.split('.').next().unwrap_or("")).collect();
+    let any = |names: &[&str]| findings.clone().any(|finding| names.contains(&finding.capability.as_str()));
+    kinds.len() >= MIN_WARNING_KINDS || any(CREDENTIALS) && any(WAYS_OUT)
 }
 
 /// A hook, and the files that it executes directly or through others. Each followed link takes one of the steps

@@ -27,7 +27,7 @@ pub fn scan(pack: &Pack, limits: &Limits, artifact: &Artifact) -> Report {
 fn scan_here(pack: &Pack, limits: &Limits, artifact: &Artifact) -> Report {
     let mut cx = Cx::new(pack, limits, read);
     ingest::read_file(&mut cx, artifact);
-    cx.settle_caches();
+    ingest::cache::settle(&mut cx);
     let bytes_total = artifact.bytes.len() as u64;
     let (verdict, findings) = score::decide(&cx);
     let mut report = Report {

@@ -1,12 +1,12 @@
 //! Files and folders as artifacts: which files are opened, which are left out, and how that affects the
 //! verdict.
 
-mod cache;
 mod git;
 
 use crate::artifact::Artifact;
 use crate::executed::Executions;
 use crate::hooks;
+use crate::ingest::cache;
 use crate::limits::Limits;
 use crate::report::{Coverage, Finding, Identity, Part, PartState, Report, SCHEMA, Severity, Verdict};
 use crate::scan::merge;
@@ -265,19 +265,10 @@ fn is_package(path: &Path, root: &Path) -> bool {
 /// Language, in a report, of cached byte code.
 pub const PYTHON_CACHE: &str = "python cache";
 
-/// Reason why cached byte code is not read.
-pub(crate) const CACHE_WHY: &str = "kept byte code, which a run is told not to use";
-
-/// Source of cached byte code in these bytes, which Python compares with it before using the byte code.
-pub(crate) fn cached_source(name: &str, bytes: &[u8]) -> Option<String> {
-    let source = cache::source(Path::new(name))?;
-    cache::is_compared(bytes).then(|| source.to_string_lossy().into_owned())
-}
-
 /// Report of byte code that is not read: the run is told not to use it, but still could.
 #[must_use]
 pub fn cache(name: &str) -> Report {
-    set_aside(name, PYTHON_CACHE, CACHE_WHY)
+    set_aside(name, PYTHON_CACHE, cache::WHY)
 }
 
 /// Report of git's own files in a git folder.

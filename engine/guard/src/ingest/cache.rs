@@ -1,16 +1,22 @@
 //! Byte code caches of Python: recognised by name, in `__pycache__`, and by format.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::ingest::{ends_in_a_zip, is_byte_code};
+use crate::context::Cx;
+use crate::report::{Part, PartState};
 
+use super::{ends_in_a_zip, is_byte_code};
+
+/// Reason why a cache is not read.
+pub(crate) const WHY: &str = "kept byte code, which a run is told not to use";
 /// Maximum size of a cache file, in bytes; longer files are read like any other.
 const MAX_CACHE_BYTES: u64 = 16 << 20;
 
 /// Source of a cache file according to its name: `__pycache__/MOD.TAG[.opt-N].pyc`.
-pub(super) fn source(path: &Path) -> Option<PathBuf> {
+pub(crate) fn source(path: &Path) -> Option<PathBuf> {
     let (folder, name) = path.parent().zip(path.file_name()?.to_str())?;
     folder.file_name().filter(|f| *f == "__pycache__")?;
     let (module, tag) = name.strip_suffix(".pyc")?.split_once('.')?;
@@ -37,7 +43,7 @@ fn is_tag(tag: &str) -> bool {
 
 /// True when a file with such a name has the right format: marked as byte code that Python compares with its
 /// source before using it, and not an archive.
-pub(super) fn has_form(file: &File) -> bool {
+pub(crate) fn has_form(file: &File) -> bool {
     let Some(size) = file.metadata().ok().map(|data| data.len()).filter(|size| *size <= MAX_CACHE_BYTES)
     else {
         return false;
@@ -46,9 +52,30 @@ pub(super) fn has_form(file: &File) -> bool {
     file.read_exact_at(&mut bytes, 0).is_ok() && is_compared(&bytes)
 }
 
-pub(super) fn is_compared(bytes: &[u8]) -> bool {
+fn is_compared(bytes: &[u8]) -> bool {
     // The second word: 0 means compared by time and size of the source, 3 compared by digest, 1 not compared.
     is_byte_code(bytes) && matches!(bytes[4..8], [0 | 3, 0, 0, 0]) && !ends_in_a_zip(bytes)
+}
+
+/// Notes a file of an archive that Python compares with its source before using it.
+pub(super) fn note(cx: &mut Cx<'_>, name: &str, bytes: &[u8]) {
+    if let Some(source) = source(Path::new(name)).filter(|_| is_compared(bytes)) {
+        cx.note_cache(name, source.to_string_lossy().into_owned());
+    }
+}
+
+/// Sets the byte code of an archive aside whose source was read, as in a folder.
+pub(crate) fn settle(cx: &mut Cx<'_>) {
+    let is_read = |part: &&Part| matches!(part.state, PartState::Parsed | PartState::Recovered);
+    let read: HashSet<String> = cx.parts.iter().filter(is_read).map(|part| part.path.clone()).collect();
+    let caches = std::mem::take(&mut cx.caches);
+    let caches: HashSet<String> =
+        caches.into_iter().filter(|(_, source)| read.contains(source)).map(|(path, _)| path).collect();
+    for part in &mut cx.parts {
+        if part.state == PartState::BytesOnly && part.language == "pyc" && caches.contains(&part.path) {
+            part.state = PartState::SetAside(WHY.to_owned());
+        }
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 mod archive;
 mod bytecode;
+pub(crate) mod cache;
 mod charset;
 mod makefile;
 mod manifest;
@@ -105,9 +106,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, name: &str, bytes: &[u8], depth: usize) {
             cx.note_part(name, what, PartState::BytesOnly);
             cx.part_fact("binary.executable");
             if what == "pyc" {
-                if let Some(source) = crate::folder::cached_source(name, bytes) {
-                    cx.note_cache(name, source);
-                }
+                cache::note(cx, name, bytes);
                 bytecode::read(cx, name, bytes);
             }
         }

@@ -92,9 +92,10 @@ impl Condition {
                         call.kwargs.iter().filter(|(key, _)| &**key != "command_name").map(|(_, v)| v);
                     call.args.iter().chain(named).any(&mut check)
                 }
-                // Contents of a request, without its credentials.
+                // Contents of a request, without its credentials and the settings of its connection.
                 Selector::Payload => {
-                    let named = call.kwargs.iter().filter(|(key, _)| !authorises(key)).map(|(_, v)| v);
+                    let sent = |key: &str| !authorises(key) && !is_of_connection(key);
+                    let named = call.kwargs.iter().filter(|(key, _)| sent(key)).map(|(_, v)| v);
                     call.args.iter().chain(named).any(&mut check)
                 }
                 Selector::Operand => call
@@ -143,6 +144,11 @@ fn selector(name: &str) -> Selector {
 /// True for arguments of a request that authenticate the client.
 pub(crate) fn authorises(name: &str) -> bool {
     matches!(name, "headers" | "auth" | "cert" | "cookies" | "verify" | "proxies" | "command_name")
+}
+
+/// True for arguments of a request that only its client uses.
+fn is_of_connection(name: &str) -> bool {
+    matches!(name, "context" | "ssl_context" | "timeout" | "cafile" | "capath")
 }
 
 /// True when a command line has an option: a single letter also in clusters (`-rf`), a longer name as

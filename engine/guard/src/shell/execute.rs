@@ -409,6 +409,10 @@ impl Shell<'_, '_> {
             if content.origin.has(Origin::NET) {
                 self.cx.fact(Language::Bash, "shell.runs_download", self.here);
             }
+            // A decoded text that a filter has changed, so that it is not known.
+            if content.origin.has(Origin::DECODED) && content.as_text().is_none() {
+                self.cx.fact(Language::Bash, "shell.runs_decoded", self.here);
+            }
         }
     }
 }

@@ -90,10 +90,11 @@ fn input_of_program_that_executes_or_stores_it_stays_flagged() -> Result<(), Box
         "ruby -rlocal -ne 'puts 1'",
         "sh",
         "sh -s",
-        // What a filter prints is executed.
+        // The output of a filter is executed.
         "python3 -c 'import sys; print(sys.stdin.read())' | sh",
         "perl -pe 's/a/b/' | bash",
         "node -pe \"JSON.parse(require('fs').readFileSync(0)).command\" | sh",
+        "python3 -m json.tool > x.sh; sh x.sh",
     ];
     let wrong = wrong("a.sh", &fed(&readers), |verdict| verdict > Verdict::Allow)?;
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

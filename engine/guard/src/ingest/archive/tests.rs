@@ -431,6 +431,11 @@ fn files_of_install_script_count_as_one() -> Result<(), Box<dyn std::error::Erro
     let together = |report: &Report| report.findings.iter().any(|f| f.rule == "guard.install_together");
     let report = read("a.zip", packed(&npm("postinstall"))?)?;
     assert!(together(&report) && report.verdict == Verdict::Quarantine, "{:?}", report.findings);
+    // Credentials and a way out, in two files.
+    let [manifest, _, _, c, d] = npm("postinstall");
+    let two = [manifest, ("package/a.js", c.1.replace("./d", "./b")), ("package/b.js", d.1)];
+    let report = read("a.zip", packed(&two)?)?;
+    assert!(together(&report) && report.verdict == Verdict::Quarantine, "{:?}", report.findings);
     for files in [&npm("test")[..], &npm("postinstall")[..4]] {
         let report = read("a.zip", packed(files)?)?;
         assert!(!together(&report) && report.verdict == Verdict::Review, "{:?}", report.findings);
