@@ -9,9 +9,9 @@ use sha2::{Digest, Sha256};
 use crate::executed::Executed;
 use crate::language::Language;
 use crate::limits::Limits;
-use crate::report::{Handed, HandedSource, Part, PartState, Severity};
+use crate::report::{Frame, Handed, HandedSource, Part, PartState, Severity, StepKind};
 use crate::rules::{Call, Pack, TextKind};
-use crate::value::Value;
+use crate::value::{Step, Value};
 
 /// Reason for an unread part that might be read in another attempt.
 pub(crate) const LATE: &str = "out of time";
@@ -37,6 +37,8 @@ pub(crate) struct Fact {
     /// First line, column, last line; from 1.
     pub(crate) place: (u32, u32, u32),
     pub(crate) chain: Vec<&'static str>,
+    /// Way of the value that the rule asked about.
+    pub(crate) frames: Vec<Frame>,
 }
 
 /// An executable text inside another one.
@@ -221,6 +223,11 @@ impl<'p> Cx<'p> {
     }
 
     fn hit(&mut self, rule: usize, span: (usize, usize), extra: &[&'static str]) {
+        self.hit_by(rule, span, extra, None);
+    }
+
+    /// Records a match, with the way of the value that the rule asked about.
+    fn hit_by(&mut self, rule: usize, span: (usize, usize), extra: &[&'static str], trail: Option<&Step>) {
         let mut chain = self.place.chain.clone();
         chain.extend_from_slice(extra);
         // A rule is more severe for a text that had to be decoded first.
@@ -253,14 +260,34 @@ impl<'p> Cx<'p> {
         for name in metadata.capability.iter().chain(&metadata.threat) {
             self.seen.entry((self.unit, name)).or_insert(at);
         }
-        self.facts.push(Fact { rule, part: self.place.part, unit: self.unit, place, chain });
+        let frames = self.frames(trail, place);
+        self.facts.push(Fact { rule, part: self.place.part, unit: self.unit, place, chain, frames });
+    }
+
+    /// Frames of a way, from its source to the matched call.
+    fn frames(&self, trail: Option<&Step>, sink: (u32, u32, u32)) -> Vec<Frame> {
+        let steps = std::iter::successors(trail, |step| step.before.as_deref());
+        let mut frames: Vec<Frame> = steps
+            .map(|step| {
+                let (line, column, _) = self.locate(step.at.0, step.at.1);
+                let plain = |c: &char| c.is_ascii_alphanumeric() || "_.()".contains(*c);
+                let name = step.name.chars().filter(plain).take(40).collect();
+                Frame { line, column, step: step.kind, name }
+            })
+            .collect();
+        if frames.is_empty() {
+            return frames;
+        }
+        frames.reverse();
+        frames.push(Frame { line: sink.0, column: sink.1, step: StepKind::Sink, name: String::new() });
+        frames
     }
 
     /// Reports a call.
     pub(crate) fn call(&mut self, language: Language, call: &Call<'_>, span: (usize, usize)) {
         let pack = self.pack;
         let call = &Call { context: call.context | self.install_bit(), ..*call };
-        pack.calls(language, call, |rule| self.hit(rule, span, &[]));
+        pack.calls(language, call, |rule| self.hit_by(rule, span, &[], pack.trail(rule, call)));
     }
 
     /// Reports a fact by the engine's own name for it.
@@ -280,7 +307,7 @@ impl<'p> Cx<'p> {
         let context = context | self.install_bit();
         let call = Call { names: &[], method: None, receiver: None, args, kwargs: &[], context };
         let pack = self.pack;
-        pack.facts(language, name, &call, |rule| self.hit(rule, span, &[]));
+        pack.facts(language, name, &call, |rule| self.hit_by(rule, span, &[], pack.trail(rule, &call)));
     }
 
     fn install_bit(&self) -> u32 {

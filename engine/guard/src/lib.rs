@@ -50,8 +50,8 @@ pub use language::Language;
 pub use limits::Limits;
 pub use prove::{failures, load_pack, prove};
 pub use report::{
-    Coverage, Finding, Handed, HandedSource, Held, Identity, Kind, Part, PartState, Report, SCHEMA, Severity,
-    Verdict,
+    Coverage, Finding, Frame, Handed, HandedSource, Held, Identity, Kind, Part, PartState, Report, SCHEMA,
+    Severity, StepKind, Verdict,
 };
 pub use rules::{Match, Metadata, Pack, PackError, Rule, When};
 pub use sarif::sarif;

@@ -71,6 +71,53 @@ pub struct Finding {
     pub message: String,
     /// Transforms that the matched text went through, outermost first: `base64`, `zlib`, `shell` …
     pub derived_from: Vec<String>,
+    /// Way of the value from its source to the matched call, where the rule asks about the source.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub frames: Vec<Frame>,
+}
+
+/// A step on the way of a value from its source to a finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Frame {
+    /// Line, from 1.
+    pub line: u32,
+    /// Column in characters, from 1.
+    pub column: u32,
+    /// Kind of the step.
+    pub step: StepKind,
+    /// Name of the parameter, variable, attribute or function, at most 40 letters, digits, `_`, `.`, `(` and
+    /// `)`; empty for the last step.
+    pub name: String,
+}
+
+/// Kind of a step on the way of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StepKind {
+    /// Comes from here: a parameter of a tool, an answer of a network, a file.
+    Source,
+    /// Is bound to a name.
+    Bound,
+    /// Is stored in an attribute of an object.
+    Stored,
+    /// Is passed to a parameter of a function.
+    Passed,
+    /// Is used by the matched call.
+    Sink,
+}
+
+impl StepKind {
+    /// Name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Source => "source",
+            Self::Bound => "bound",
+            Self::Stored => "stored",
+            Self::Passed => "passed",
+            Self::Sink => "sink",
+        }
+    }
 }
 
 /// How a part was read.

@@ -3,7 +3,7 @@
 //! A place in an archive or a notebook cell is given as the containing file, without a line, since other
 //! tools cannot open it. The part's own name and line are in the logical location.
 
-use crate::report::{Finding, Report, Severity, Verdict};
+use crate::report::{Finding, Frame, Report, Severity, Verdict};
 use crate::rules::Pack;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -141,6 +141,10 @@ fn result(
     if !finding.derived_from.is_empty() {
         result["properties"] = json!({ "derivedFrom": finding.derived_from });
     }
+    if !finding.frames.is_empty() && !file(&finding.part).1 {
+        let steps: Vec<Value> = finding.frames.iter().map(|frame| step(&finding.part, frame)).collect();
+        result["codeFlows"] = json!([{ "threadFlows": [{ "locations": steps }] }]);
+    }
     if let Some(held) = report.quarantine.as_ref().filter(|held| held.state == "released") {
         result["suppressions"] = json!([{
             "kind": "external",
@@ -149,6 +153,20 @@ fn result(
         }]);
     }
     result
+}
+
+/// Step of a value's way, as a location of a thread flow.
+fn step(part: &str, frame: &Frame) -> Value {
+    let said = format!("{} {}", frame.step.name(), frame.name);
+    json!({
+        "location": {
+            "physicalLocation": {
+                "artifactLocation": { "uri": uri(file(part).0) },
+                "region": { "startLine": frame.line, "startColumn": frame.column },
+            },
+            "message": { "text": said.trim_end() },
+        },
+    })
 }
 
 /// Fingerprint of a match that survives added lines above it: rule, part, transforms, and an index among

@@ -39,7 +39,10 @@ pub(crate) fn decide(cx: &Cx<'_>) -> (Verdict, Vec<Finding>) {
             if rule.metadata.obfuscation { &mut kinds.hidden } else { &mut kinds.plain }
                 .insert(kind(cx.pack, fact.rule));
         }
-        findings.push(finding(cx, fact.rule, fact.part, fact.place, &fact.chain, severity));
+        findings.push(Finding {
+            frames: fact.frames.clone(),
+            ..finding(cx, fact.rule, fact.part, fact.place, &fact.chain, severity)
+        });
     }
     // Files in order, so that a report is always the same.
     let units: BTreeSet<usize> = cx.facts.iter().map(|fact| fact.unit).collect();
@@ -101,5 +104,6 @@ fn finding(
         cwe: says.metadata.cwe.clone(),
         message: says.message.trim().to_owned(),
         derived_from: chain.iter().map(|step| (*step).to_owned()).collect(),
+        frames: Vec::new(),
     }
 }

@@ -3,6 +3,7 @@
 //! Shared by all languages: canonical dotted names, a bounded constant, the origin of its content, and the
 //! transforms that produced it. This module does not decide what is dangerous.
 
+use crate::report::StepKind;
 use std::rc::Rc;
 
 /// Placeholder in a text for an unknown piece.
@@ -54,6 +55,7 @@ origins! {
     23 SAVED "saved" "The path of a file that was written with content from a network.";
     25 ENCODED "encoded" "Written in another alphabet, base32 or hexadecimal for example.";
     24 UNPACKED "unpacked" "Came out of a decoder that was fed something unknown.";
+    26 CALLER "caller" "Given by the caller of a tool or of a route: a model, or a client of a server.";
 }
 
 impl Origin {
@@ -73,6 +75,23 @@ impl std::ops::BitOrAssign for Origin {
     fn bitor_assign(&mut self, other: Origin) {
         self.0 |= other.0;
     }
+}
+
+/// Maximum number of steps that are kept of a value's way; later ones are left out.
+const MAX_STEPS: u8 = 12;
+
+/// A step on a value's way from its source, and the steps before it.
+#[derive(Debug)]
+pub struct Step {
+    /// Kind of the step.
+    pub kind: StepKind,
+    /// Name of the parameter, variable, attribute or function.
+    pub name: Rc<str>,
+    /// Place in the text that is read, in bytes.
+    pub at: (usize, usize),
+    /// Step before it.
+    pub before: Option<Rc<Step>>,
+    length: u8,
 }
 
 /// A constant.
@@ -105,6 +124,8 @@ pub struct Value {
     pub origin: Origin,
     /// Decoders that it passed through, innermost first.
     pub chain: Vec<&'static str>,
+    /// Way from its source, for values whose origin rules ask about.
+    pub trail: Option<Rc<Step>>,
 }
 
 impl Value {
@@ -137,13 +158,42 @@ impl Value {
     #[must_use]
     pub fn list(items: Vec<Value>) -> Value {
         let origin = items.iter().take(64).fold(Origin::default(), |sum, item| sum | item.origin);
+        let trail = items.iter().take(64).find_map(|item| item.trail.clone());
         let known = (items.len() <= MAX_LIST).then(|| Const::List(items.into()));
-        Value { known, origin, ..Value::default() }
+        Value { known, origin, trail, ..Value::default() }
     }
     /// Adds origins.
     #[must_use]
     pub fn with_origin(mut self, origin: Origin) -> Value {
         self.origin |= origin;
+        self
+    }
+    /// Adds the origins of another value that this one was made from, and its way.
+    #[must_use]
+    pub fn made_of(mut self, other: &Value) -> Value {
+        self.origin |= other.origin;
+        if self.trail.is_none() {
+            self.trail.clone_from(&other.trail);
+        }
+        self
+    }
+    /// Appends a step to its way.
+    #[must_use]
+    pub fn stepped(mut self, kind: StepKind, name: &str, at: (usize, usize)) -> Value {
+        let length = self.trail.as_ref().map_or(0, |step| step.length);
+        if length < MAX_STEPS {
+            let before = self.trail.take();
+            self.trail = Some(Rc::new(Step { kind, name: name.into(), at, before, length: length + 1 }));
+        }
+        self
+    }
+    /// Removes origins, and its way.
+    #[must_use]
+    pub fn without(mut self, origin: Origin) -> Value {
+        if self.origin.has(origin) {
+            self.origin = Origin(self.origin.0 & !origin.0);
+            self.trail = None;
+        }
         self
     }
     /// Text, including holes (bytes count if they are UTF-8).
@@ -226,6 +276,9 @@ impl Value {
         if self.chain.is_empty() {
             self.chain.clone_from(&older.chain);
         }
+        if self.trail.is_none() {
+            self.trail.clone_from(&older.trail);
+        }
         self
     }
     /// True when one of its names is `name`.
@@ -249,6 +302,7 @@ impl Value {
         if self.chain.len() < 16 {
             self.chain.push(step);
         }
+        self.trail.clone_from(&from.trail);
         self.origin |= from.origin | Origin::DECODED | Origin::COMPUTED;
         self
     }
@@ -279,6 +333,7 @@ pub fn concat(left: &Value, right: &Value) -> Value {
         _ => Value::default(),
     };
     value.chain = if left.chain.is_empty() { right.chain.clone() } else { left.chain.clone() };
+    value.trail = left.trail.clone().or_else(|| right.trail.clone());
     value.with_origin(origin)
 }
 

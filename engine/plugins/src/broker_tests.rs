@@ -153,6 +153,7 @@ fn findings_are_limited_to_most_severe() {
         cwe: None,
         message: "means this".to_owned(),
         derived_from: Vec::new(),
+        frames: Vec::new(),
     };
     let light = (0..MAX_FINDINGS + 500).map(|line| finding(Severity::Note, u32::try_from(line).unwrap()));
     let told = gravest(light.chain([finding(Severity::Critical, 7)]).collect());

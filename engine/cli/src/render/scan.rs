@@ -132,6 +132,9 @@ fn frame(finding: &Finding, again: usize, source: Source<'_>, colour: bool) -> S
     if !finding.derived_from.is_empty() {
         notes.push(format!("seen through {}", finding.derived_from.join(" > ")));
     }
+    if !finding.frames.is_empty() {
+        notes.push(way(finding));
+    }
     if again > 0 {
         notes.push(format!("and in {again} more place{} of this file", plural(again)));
     }
@@ -154,6 +157,15 @@ fn frame(finding: &Finding, again: usize, source: Source<'_>, colour: bool) -> S
     let mut text = renderer.render(&[group]).to_string();
     text.push('\n');
     text
+}
+
+/// Way of a value: `comes from line 3 (source cmd), 5 (bound line), 9 (sink)`.
+fn way(finding: &Finding) -> String {
+    let step = |frame: &hotcell_guard::Frame| {
+        let name = if frame.name.is_empty() { String::new() } else { format!(" {}", printable(&frame.name)) };
+        format!("{} ({}{name})", frame.line, frame.step.name())
+    };
+    format!("by way of line {}", finding.frames.iter().map(step).collect::<Vec<_>>().join(", "))
 }
 
 /// The lines of a place, and the range of bytes to highlight in them.

@@ -300,6 +300,7 @@ pub fn packages_unread(name: &str) -> Report {
         cwe: None,
         message: "Installed packages were not read.".to_owned(),
         derived_from: Vec::new(),
+        frames: Vec::new(),
     });
     report
 }

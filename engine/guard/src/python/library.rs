@@ -374,6 +374,7 @@ impl Python<'_, '_, '_> {
             known: Some(Const::List(vec![path, mode].into())),
             origin,
             chain: Vec::new(),
+            trail: None,
         }
     }
 }

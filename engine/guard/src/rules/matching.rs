@@ -1,7 +1,7 @@
 //! Finds the rules that match a fact.
 
 use super::pack::{Index, Pack};
-use crate::value::Value;
+use crate::value::{Step, Value};
 use std::rc::Rc;
 
 use crate::language::Language;
@@ -28,6 +28,9 @@ impl Spot {
     pub(crate) const SERVES: u32 = 128;
     /// In a loop over a few constants of the program.
     pub(crate) const FEW_CONSTANTS: u32 = 256;
+    /// A statement of a tool for models that does not say that it sends anything, with a result that nothing
+    /// uses.
+    pub(crate) const SILENT: u32 = 512;
 }
 
 /// A call or a command.
@@ -100,6 +103,11 @@ impl Pack {
     pub(super) fn conditions_hold(&self, rule: usize, call: &Call<'_>) -> bool {
         let compiled = &self.compiled[rule];
         compiled.when.iter().all(|c| c.holds(call)) && !compiled.unless.iter().any(|c| c.holds(call))
+    }
+
+    /// Way of the value whose origin a rule asks about, if it asks about one.
+    pub(crate) fn trail<'v>(&self, rule: usize, call: &Call<'v>) -> Option<&'v Step> {
+        self.compiled[rule].when.iter().find_map(|condition| condition.trail(call))
     }
 
     /// Calls `hit` with the index of each rule for a fact of the engine.

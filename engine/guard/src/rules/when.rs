@@ -4,7 +4,7 @@ use super::class::{Class, class};
 use super::matching::Call;
 use super::pattern::Pattern;
 use super::schema::When;
-use crate::value::{Const, Origin, Value};
+use crate::value::{Const, Origin, Step, Value};
 
 /// A compiled condition.
 #[derive(Debug)]
@@ -111,6 +111,16 @@ impl Condition {
         self.absent && !given
     }
 
+    /// Way of an argument that has one of the origins that the condition asks about.
+    pub(super) fn trail<'v>(&self, call: &Call<'v>) -> Option<&'v Step> {
+        if self.origin == Origin::default() {
+            return None;
+        }
+        let named = call.kwargs.iter().map(|(_, value)| value);
+        let all = call.args.iter().chain(named).chain(call.receiver);
+        all.filter(|value| value.origin.has(self.origin)).find_map(|value| value.trail.as_deref())
+    }
+
     fn value_holds(&self, value: &Value) -> bool {
         self.absent
             || (self.is.is_empty() || self.is.iter().any(|class| class(value)))
@@ -182,6 +192,7 @@ pub(super) fn context_bit(name: &str) -> Option<u32> {
         "busy" => Spot::BUSY,
         "serves" => Spot::SERVES,
         "few" => Spot::FEW_CONSTANTS,
+        "silent" => Spot::SILENT,
         _ => return None,
     })
 }

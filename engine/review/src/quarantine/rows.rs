@@ -283,8 +283,10 @@ pub fn stored(report: &Report) -> Report {
     let mut texts: Vec<&mut String> = report.artifact.names.iter_mut().collect();
     for f in &mut report.findings {
         f.derived_from.truncate(64);
+        f.frames.truncate(64);
         texts.extend([&mut f.rule, &mut f.capability, &mut f.part, &mut f.message]);
         texts.extend(f.cwe.iter_mut().chain(&mut f.derived_from));
+        texts.extend(f.frames.iter_mut().map(|frame| &mut frame.name));
     }
     for part in &mut report.coverage.parts {
         texts.extend([&mut part.path, &mut part.language]);
