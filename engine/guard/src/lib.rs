@@ -25,6 +25,7 @@ mod ingest;
 mod javascript;
 mod language;
 mod limits;
+mod powershell;
 mod prove;
 mod python;
 pub mod quarantine;
@@ -42,6 +43,7 @@ mod transforms;
 mod tree;
 mod unicode;
 mod value;
+mod windows;
 
 pub use artifact::Artifact;
 pub use executed::{Executed, Executions};

@@ -65,6 +65,7 @@ fn read(cx: &mut Cx<'_>, language: Language, text: &str) -> PartState {
         Language::Bash => crate::shell::read(cx, text),
         Language::JavaScript | Language::TypeScript => crate::javascript::read(cx, language, text),
         Language::Sql => crate::sql::read(cx, text),
+        Language::PowerShell => crate::powershell::read(cx, text),
         Language::Text => crate::unicode::prose(cx, text),
         _ => crate::tree::read(cx, language, text),
     };

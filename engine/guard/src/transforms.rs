@@ -11,6 +11,8 @@ pub(crate) fn is_disguise(step: &str) -> bool {
             | "heredoc"
             | "file"
             | "powershell"
+            | "batch"
+            | "vbscript"
             | "quoted"
             | "cell"
             | "bytecode"

@@ -1,4 +1,4 @@
-//! Languages read with tree-sitter: Go, Rust, C, C++, Java and PowerShell.
+//! Languages read with tree-sitter: Go, Rust, C, C++ and Java.
 //!
 //! Imports and aliases are resolved to canonical names (`std.process.Command.new`, `os/exec.Command`),
 //! strings are reported, and constructs that run something by themselves become facts. As everywhere, rules
@@ -34,7 +34,6 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartSta
         Language::C => tree_sitter_c::LANGUAGE,
         Language::Cpp => tree_sitter_cpp::LANGUAGE,
         Language::Java => tree_sitter_java::LANGUAGE,
-        Language::PowerShell => tree_sitter_powershell::LANGUAGE,
         _ => return PartState::BytesOnly,
     };
     let text = &*as_compiled(language, source);
@@ -231,9 +230,6 @@ impl<'s> Tree<'_, '_, 's> {
             "string_literal"
             | "interpreted_string_literal"
             | "raw_string_literal"
-            | "expandable_string_literal"
-            | "verbatim_string_characters"
-            | "expandable_here_string_literal"
             | "concatenated_string" => {
                 let value = self.value(node, 0);
                 if let Some(text) = value.as_text().filter(|t| t.len() >= 4) {
@@ -247,11 +243,9 @@ impl<'s> Tree<'_, '_, 's> {
                     self.cx.encoded(text, (node.start_byte(), node.end_byte()));
                 }
             }
-            "call_expression"
-            | "method_invocation"
-            | "object_creation_expression"
-            | "macro_invocation"
-            | "command" => self.call(node),
+            "call_expression" | "method_invocation" | "object_creation_expression" | "macro_invocation" => {
+                self.call(node);
+            }
             "loop_expression" | "for_statement" | "while_statement" | "while_expression" => {
                 self.endless(node);
             }
@@ -268,15 +262,12 @@ impl<'s> Tree<'_, '_, 's> {
             }
             "object_creation_expression" => format!("new {}", field("type").map_or("", |n| self.of(n))),
             "macro_invocation" => format!("{}!", field("macro").map_or("", |n| self.of(n))),
-            "command" => {
-                field("command_name").map_or("", |n| self.of(n)).replace('`', "").to_ascii_lowercase()
-            }
             _ => field("function").map_or("", |n| self.of(n)).to_owned(),
         };
         if callee.is_empty() || callee.len() > 400 {
             return;
         }
-        let list = field("arguments").or_else(|| field("command_elements"));
+        let list = field("arguments");
         let mut args = Vec::new();
         if let Some(list) = list {
             let mut cursor = list.walk();
@@ -336,11 +327,6 @@ impl<'s> Tree<'_, '_, 's> {
                     args.iter().skip(usize::from(name.ends_with("Context"))).cloned().collect();
                 crate::shell::command(self.cx, &argv, at);
             }
-            (Language::PowerShell, _) => {
-                let mut argv = vec![Value::text(name)];
-                argv.extend_from_slice(args);
-                crate::shell::command(self.cx, &argv, at);
-            }
             _ => {}
         }
     }
@@ -368,14 +354,11 @@ impl<'s> Tree<'_, '_, 's> {
         }
         let text = self.of(node);
         match node.kind() {
-            "string_literal"
-            | "interpreted_string_literal"
-            | "expandable_string_literal"
-            | "char_literal" => {
+            "string_literal" | "interpreted_string_literal" | "char_literal" => {
                 let inner = text.trim_start_matches(|c| c != '"' && c != '\'').trim_matches(['"', '\'']);
                 Value::text(&unescape(inner))
             }
-            "raw_string_literal" | "verbatim_string_characters" => {
+            "raw_string_literal" => {
                 Value::text(text.trim_start_matches('r').trim_matches(['#', '`', '"', '\'', '@']))
             }
             "binary_expression" => {
@@ -392,15 +375,7 @@ impl<'s> Tree<'_, '_, 's> {
                     _ => Value::default(),
                 }
             }
-            "identifier" | "generic_token" | "command_parameter" | "variable" => {
-                self.vars.get(text).cloned().unwrap_or_else(|| {
-                    if self.language == Language::PowerShell && !text.starts_with('$') {
-                        Value::text(text)
-                    } else {
-                        Value::name(text)
-                    }
-                })
-            }
+            "identifier" => self.vars.get(text).cloned().unwrap_or_else(|| Value::name(text)),
             "concatenated_string" => {
                 let mut cursor = node.walk();
                 let pieces: Vec<Node<'_>> = node.named_children(&mut cursor).collect();

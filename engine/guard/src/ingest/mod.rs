@@ -183,6 +183,13 @@ fn text(cx: &mut Cx<'_>, name: &str, bytes: &[u8]) {
     unread.dedup();
     for language in unread {
         let why = format!("{language} is not read here");
+        if crate::windows::is_looked_through(&language) {
+            cx.read_as(name, &language, &decoded.text, install, |cx| {
+                crate::windows::read(cx, &language, &decoded.text);
+                PartState::SetAside(why)
+            });
+            continue;
+        }
         cx.note_part(name, &language, PartState::SetAside(why));
     }
     if basename(name).eq_ignore_ascii_case(".pdbrc") {

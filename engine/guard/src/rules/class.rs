@@ -427,7 +427,7 @@ fn is_loopback(text: &str) -> bool {
 /// Hosts and paths of installers that well-known tools tell users to pipe into a shell. Whole hosts, or the
 /// beginning of a path on a shared host, never a part of an address.
 fn is_known_installer(url: &str) -> bool {
-    const HOSTS: [&str; 16] = [
+    const HOSTS: [&str; 19] = [
         "sh.rustup.rs",
         "get.docker.com",
         "deb.nodesource.com",
@@ -444,6 +444,9 @@ fn is_known_installer(url: &str) -> bool {
         "get.pnpm.io",
         "starship.rs",
         "pyenv.run",
+        "get.scoop.sh",
+        "community.chocolatey.org",
+        "chocolatey.org",
     ];
     const PATHS: [&str; 7] = [
         "raw.githubusercontent.com/nvm-sh/nvm/",
