@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
 /// Files of `rules/`, in matching order.
-const FILES: [&str; 15] = [
+const FILES: [&str; 17] = [
     "python",
     "shell",
     "javascript",
@@ -30,6 +30,8 @@ const FILES: [&str; 15] = [
     "native",
     "reach",
     "node",
+    "flow",
+    "flow_js",
 ];
 
 /// Lock file with the versions of the workspace's dependencies.

@@ -84,6 +84,8 @@ impl Js<'_, '_, '_> {
         self.hidden_ways(&names, receiver, method, args, context, at);
         for name in &names {
             self.runs(name, args, &kwargs, at);
+            self.saves(name, args);
+            self.starts(name, args, at);
         }
         if names.is_empty()
             && let Some(name) = method

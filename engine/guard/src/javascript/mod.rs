@@ -4,25 +4,28 @@
 //! scopes: `x` in two functions is two variables, and a local `exec` is not confused with another.
 
 mod call;
+mod flow;
 mod fold;
+mod guards;
 mod spelled;
 mod value;
 
 use crate::limits::too_deep;
-use crate::report::PartState;
+use crate::report::{PartState, StepKind};
 use crate::value::Value;
 use oxc_allocator::Allocator;
 use oxc_ast::Comment;
 use oxc_ast::ast::{
-    Argument, AssignmentExpression, AssignmentTarget, BinaryExpression, BindingIdentifier, BindingPattern,
-    CallExpression, Expression, ForOfStatement, ForStatement, ForStatementLeft, FormalParameters,
-    IdentifierReference, ImportDeclaration, ImportDeclarationSpecifier, ImportExpression, NewExpression,
-    PropertyKey, StringLiteral, TaggedTemplateExpression, TemplateLiteral, VariableDeclarator,
-    WhileStatement,
+    Argument, ArrowFunctionExpression, AssignmentExpression, AssignmentTarget, BinaryExpression,
+    BindingIdentifier, BindingPattern, CallExpression, Expression, ForOfStatement, ForStatement,
+    ForStatementLeft, FormalParameters, Function, IdentifierReference, IfStatement, ImportDeclaration,
+    ImportDeclarationSpecifier, ImportExpression, MethodDefinition, NewExpression, ObjectExpression,
+    ObjectProperty, PropertyKey, ReturnStatement, StringLiteral, TaggedTemplateExpression, TemplateLiteral,
+    VariableDeclarator, WhileStatement,
 };
 use oxc_ast_visit::{Visit, walk};
 use oxc_parser::Parser;
-use oxc_semantic::{Scoping, SemanticBuilder, SymbolId};
+use oxc_semantic::{ScopeFlags, Scoping, SemanticBuilder, SymbolId};
 use oxc_span::{GetSpan, SourceType, Span};
 use rustc_hash::FxHashMap;
 
@@ -81,8 +84,22 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartSta
         bound: FxHashMap::default(),
         joining: false,
         emit: false,
+        flow: flow::Flow::default(),
     };
-    js.visit_program(&parsed.program);
+    // Functions learn their arguments from calls, and pass on what they learnt.
+    loop {
+        js.flow.walk += 1;
+        js.flow.learnt = false;
+        js.visit_program(&parsed.program);
+        if !js.flow.learnt {
+            break;
+        }
+        if js.flow.walk >= flow::MAX_LEARNING_WALKS {
+            js.cx.fact(Language::JavaScript, "flow.bounded", (0, 0));
+            break;
+        }
+    }
+    js.flow.walk += 1;
     js.emit = true;
     js.visit_program(&parsed.program);
     if !clean {
@@ -129,12 +146,13 @@ struct Js<'c, 'p, 's> {
     /// Declaration of each name.
     scoping: Scoping,
     vars: FxHashMap<Name, Value>,
-    /// Number of assignments to each name, in both walks.
+    /// Number of assignments to each name, in all walks.
     bound: FxHashMap<Name, u32>,
     /// True inside a sum.
     joining: bool,
     /// True to report, false to learn only.
     emit: bool,
+    flow: flow::Flow,
 }
 
 impl Js<'_, '_, '_> {
@@ -159,7 +177,8 @@ impl Js<'_, '_, '_> {
         // A name with many values, such as a minifier's letters, says nothing about any of them.
         let times = self.bound.entry(name.clone()).or_default();
         *times += 1;
-        if *times > if text.len() <= 2 { 2 * MAX_SHORT_NAME_VALUES } else { 2 * MAX_NAME_VALUES } {
+        let most = if text.len() <= 2 { MAX_SHORT_NAME_VALUES } else { MAX_NAME_VALUES };
+        if *times > self.flow.walk.max(2) * most {
             self.vars.insert(name, Value::default());
             return;
         }
@@ -256,6 +275,12 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
         walk::walk_variable_declarator(self, it);
         if let Some(init) = &it.init {
             let value = self.value(init);
+            let value = match &it.id {
+                BindingPattern::BindingIdentifier(name) if value.trail.is_some() => {
+                    value.stepped(StepKind::Bound, name.name.as_str(), span(it.id.span()))
+                }
+                _ => value,
+            };
             self.assign(&it.id, &value);
         }
     }
@@ -318,12 +343,57 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
         }
     }
 
+    fn visit_function(&mut self, it: &Function<'a>, flags: ScopeFlags) {
+        self.begin_function(it.span.start, &it.params);
+        if let Some(id) = &it.id {
+            self.name_function(Self::declared(id), it.span.start);
+        }
+        walk::walk_function(self, it, flags);
+        self.end_function();
+    }
+
+    fn visit_arrow_function_expression(&mut self, it: &ArrowFunctionExpression<'a>) {
+        self.begin_function(it.span.start, &it.params);
+        walk::walk_arrow_function_expression(self, it);
+        if let Some(answer) = it.body.as_expression() {
+            let value = self.value(answer);
+            self.returned(&value);
+        }
+        self.end_function();
+    }
+
+    fn visit_return_statement(&mut self, it: &ReturnStatement<'a>) {
+        walk::walk_return_statement(self, it);
+        if let Some(answer) = &it.argument {
+            let value = self.value(answer);
+            self.returned(&value);
+        }
+    }
+
+    fn visit_method_definition(&mut self, it: &MethodDefinition<'a>) {
+        if let PropertyKey::StaticIdentifier(name) = &it.key {
+            self.name_method(name.name.as_str(), it.value.span.start);
+        }
+        walk::walk_method_definition(self, it);
+    }
+
+    fn visit_if_statement(&mut self, it: &IfStatement<'a>) {
+        self.conditional(it);
+    }
+
+    fn visit_object_expression(&mut self, it: &ObjectExpression<'a>) {
+        self.described(it);
+        walk::walk_object_expression(self, it);
+    }
+
     fn visit_call_expression(&mut self, it: &CallExpression<'a>) {
         self.given(&it.callee, &it.arguments);
+        self.callbacks(it);
         let outer = std::mem::take(&mut self.joining);
         walk::walk_call_expression(self, it);
         self.joining = outer;
         self.spelled_call(it);
+        self.taught(it);
         if self.emit {
             self.told(&it.callee, &it.arguments, it.span, false);
         }
@@ -362,9 +432,18 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
             && let Some(first) = declaration.declarations.first()
         {
             let items = self.value(&it.right);
-            self.assign(&first.id, &Value::default().with_origin(items.origin));
+            self.assign(&first.id, &Value::default().made_of(&items));
         }
         walk::walk_for_of_statement(self, it);
+    }
+
+    fn visit_object_property(&mut self, it: &ObjectProperty<'a>) {
+        if let (PropertyKey::StaticIdentifier(key), Expression::FunctionExpression(function)) =
+            (&it.key, &it.value)
+        {
+            self.name_method(key.name.as_str(), function.span.start);
+        }
+        walk::walk_object_property(self, it);
     }
 
     fn visit_string_literal(&mut self, it: &StringLiteral<'a>) {

@@ -11,7 +11,10 @@ use std::rc::Rc;
 
 /// A module's name without its scheme.
 pub(super) fn module(name: &str) -> &str {
-    name.strip_prefix("node:").unwrap_or(name)
+    match name.strip_prefix("node:").unwrap_or(name) {
+        "fs/promises" => "fs",
+        name => name,
+    }
 }
 
 /// True for names of the global object.
@@ -56,7 +59,7 @@ impl Js<'_, '_, '_> {
             }
             Expression::ObjectExpression(object) => {
                 let mut pairs = Vec::new();
-                let mut origin = Origin::default();
+                let mut sum = Value::default();
                 for property in &object.properties {
                     let ObjectPropertyKind::ObjectProperty(property) = property else { continue };
                     let key = match &property.key {
@@ -64,14 +67,19 @@ impl Js<'_, '_, '_> {
                         other => other.as_expression().map_or_else(Value::default, |e| self.value(e)),
                     };
                     let value = self.value(&property.value);
-                    origin |= value.origin;
+                    sum = sum.made_of(&value);
                     pairs.push((key, value));
                 }
-                Value::of(Const::Map(pairs.into())).with_origin(origin)
+                Value::of(Const::Map(pairs.into())).made_of(&sum)
             }
-            Expression::ArrowFunctionExpression(_) | Expression::FunctionExpression(_) => {
-                Value::name("?function")
-            }
+            Expression::ArrowFunctionExpression(arrow) => Value {
+                names: vec!["?function".into(), format!("?@{}", arrow.span.start).into()],
+                ..Value::default()
+            },
+            Expression::FunctionExpression(function) => Value {
+                names: vec!["?function".into(), format!("?@{}", function.span.start).into()],
+                ..Value::default()
+            },
             Expression::AssignmentExpression(assign) => self.value(&assign.right),
             Expression::AwaitExpression(inner) => self.value(&inner.argument),
             Expression::ParenthesizedExpression(inner) => self.value(&inner.expression),
@@ -187,7 +195,7 @@ impl Js<'_, '_, '_> {
                     &if value.known.is_some() {
                         value
                     } else {
-                        Value::text(&HOLE.to_string()).with_origin(value.origin | Origin::COMPUTED)
+                        Value::text(&HOLE.to_string()).made_of(&value).with_origin(Origin::COMPUTED)
                     },
                 );
             }
@@ -210,7 +218,7 @@ impl Js<'_, '_, '_> {
             return item.clone();
         }
         let names = owner.names.iter().filter(|n| n.len() < 160).map(|n| format!("{n}[]").into()).collect();
-        Value { names, origin: owner.origin, ..Value::default() }
+        Value { names, ..Value::default().made_of(owner) }
     }
 
     /// `owner.name`.
@@ -218,6 +226,7 @@ impl Js<'_, '_, '_> {
         // A single environment variable is not the whole environment.
         let keep = if owner.is_named("process.env") { !Origin::ENV.0 } else { !0 };
         let mut out = Value { origin: Origin(owner.origin.0 & keep), ..Value::default() };
+        out.trail.clone_from(&owner.trail);
         if let Some(Const::Map(pairs)) = &owner.known
             && let Some((_, value)) = pairs.iter().rev().find(|(key, _)| key.as_text() == Some(name))
         {
@@ -231,7 +240,7 @@ impl Js<'_, '_, '_> {
             }
         }
         for own in &owner.names {
-            if own.len() > 160 {
+            if own.len() > 160 || own.starts_with("?@") {
                 continue;
             }
             let full: String = match (&**own, name) {
@@ -253,12 +262,12 @@ impl Js<'_, '_, '_> {
                 | ("require", "main.require") => "require".to_owned(),
                 (_, "default") => own.to_string(),
                 ("fs", "promises") => "fs".to_owned(),
-                ("fs/promises", name) => format!("fs.{name}"),
                 (own, name) => format!("{own}.{name}"),
             };
             out = origin_of(Value::name(&full)).or(&out);
         }
-        if owner.names.is_empty() {
+        // Functions of the file are values like any other here.
+        if owner.names.iter().all(|n| n.starts_with("?@")) {
             if name == "constructor" {
                 out.names.push("?constructor".into());
             } else if owner.known.is_some() && !matches!(name, "length") {
@@ -321,15 +330,40 @@ impl Js<'_, '_, '_> {
         method: Option<&str>,
         args: &[Value],
     ) -> Value {
-        let origin = args.iter().fold(callee.origin, |sum, v| sum | v.origin)
+        let mut origin = args.iter().fold(callee.origin, |sum, v| sum | v.origin)
             | receiver.map_or(Origin::default(), |r| r.origin);
+        let trail = args.iter().chain(receiver).find_map(|v| v.trail.clone());
+        let own = self.own_result(callee, method);
+        let cleans = callee.names.iter().any(|n| {
+            matches!(
+                &**n,
+                "Number"
+                    | "parseInt"
+                    | "parseFloat"
+                    | "Number.parseInt"
+                    | "encodeURIComponent"
+                    | "path.basename"
+                    | "fs.readFile"
+                    | "fs.readFileSync"
+                    | "fs.promises.readFile"
+                    | "shell-quote.quote"
+                    | "Boolean"
+                    | "shell-escape"
+            )
+        });
+        // An entry of a fixed table, picked by a key.
+        let picks = matches!(method, Some("get" | "find" | "indexOf"))
+            && receiver.is_some_and(|r| !r.origin.has(Origin::CALLER));
+        if own.is_some() || cleans || picks {
+            origin = Origin(origin.0 & !Origin::CALLER.0);
+        }
         if let (Some(owner), Some(method)) = (receiver.filter(|r| r.known.is_some()), method)
             && let Some(value) = fold::method(owner, method, args)
         {
             return value.with_origin(owner.origin);
         }
         let mut out = Value::default();
-        for name in &callee.names {
+        for name in callee.names.iter().filter(|name| !name.starts_with("?@")) {
             let first = args.first();
             let text = first.and_then(Value::as_whole_text);
             let value = match &**name {
@@ -389,10 +423,19 @@ impl Js<'_, '_, '_> {
             };
             out = value.or(&out);
         }
-        if callee.names.is_empty() && matches!(method, Some("toString" | "text" | "json" | "trim")) {
+        if callee.names.iter().all(|n| n.starts_with("?@"))
+            && matches!(method, Some("toString" | "text" | "json" | "trim"))
+        {
             out = receiver.cloned().unwrap_or_default();
         }
-        out.with_origin(Origin(origin.0 & !Origin::COMPUTED.0))
+        if let Some(own) = own {
+            out = out.or(&own);
+        }
+        if cleans {
+            out = out.without(Origin::CALLER);
+        }
+        let out = out.with_origin(Origin(origin.0 & !Origin::COMPUTED.0));
+        Value { trail: out.trail.clone().or(trail), ..out }
     }
 }
 

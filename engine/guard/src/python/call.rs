@@ -1,10 +1,11 @@
 //! Calls: the function, its arguments, and its result.
 
+use super::flow::GIVEN;
 use super::model::{self, Spawn};
 use super::statement::canonical;
 use super::{Python, fold, span};
 use crate::executed::Executed;
-use crate::report::HandedSource;
+use crate::report::{HandedSource, StepKind};
 use crate::value::{Const, Origin, Value};
 use ruff_python_ast::{Expr, ExprCall};
 use ruff_text_size::Ranged;
@@ -120,9 +121,27 @@ impl<'a> Python<'_, '_, 'a> {
             // A single environment variable is not the whole environment.
             let one = owner.is_named("os.environ") && matches!(method, "get" | "pop" | "setdefault");
             origin |= if one { Origin(owner.origin.0 & !Origin::ENV.0) } else { owner.origin };
+            // An entry of a fixed table, picked by a key.
+            if matches!(method, "get" | "index" | "count") && Self::picked(owner) {
+                origin = Origin(origin.0 & !GIVEN.0);
+            }
         }
+        let trail = args
+            .iter()
+            .chain(object.map(|(owner, _)| owner))
+            .chain(kwargs.iter().map(|(_, value)| value))
+            .find_map(|value| value.trail.clone());
         let mut names: Vec<Rc<str>> = Vec::new();
         let mut result = Value::default();
+        // The results of the file's own functions are known by their bodies.
+        let is_own = !callee.names.is_empty()
+            && callee
+                .names
+                .iter()
+                .all(|n| n.strip_prefix('@').is_some_and(|n| self.functions.contains_key(n)));
+        if is_own {
+            origin = Origin(origin.0 & !GIVEN.0);
+        }
         // A method taken from its class and given the instance.
         let unbound = callee.names.iter().find_map(|n| n.strip_prefix("pathlib.Path."));
         if let (Some(method), Some(instance)) = (unbound, args.first())
@@ -143,7 +162,7 @@ impl<'a> Python<'_, '_, 'a> {
                     }
                 }
                 Some(own) => {
-                    let inner = self.enter(own, args, kwargs);
+                    let inner = self.enter(own, args, kwargs, at);
                     result = inner.or(&result);
                 }
                 None if !name.starts_with('?') => names.push(canonical(name).into()),
@@ -163,10 +182,13 @@ impl<'a> Python<'_, '_, 'a> {
             };
             self.cx.call(Language::Python, &call, at);
         }
+        let last = names.first().map_or("", |name| name.rsplit('.').next().unwrap_or(name));
+        self.registered(if unknown { object.map_or("", |(_, name)| name) } else { last }, args, kwargs);
         if unknown && let Some((_, method)) = object {
             let name = format!("?.{method}");
             origin |= model::origin(&name);
             self.sinks(&name, args, kwargs, at);
+            self.saves_and_runs(&name, object, args, kwargs, at);
             if matches!(method, "submit" | "apply_async" | "run_in_executor" | "call_later" | "after") {
                 self.passes_on(&name, args, kwargs, at);
             }
@@ -174,6 +196,7 @@ impl<'a> Python<'_, '_, 'a> {
         for name in &names {
             self.sinks(name, args, kwargs, at);
             self.passes_on(name, args, kwargs, at);
+            self.saves_and_runs(name, object, args, kwargs, at);
             self.huge_call(name, args, at);
             let own = self.library(name, object, args, kwargs, at);
             result = own.or(&result);
@@ -215,12 +238,32 @@ impl<'a> Python<'_, '_, 'a> {
                     | "os.path.splitext"
             )
         });
-        if plain { result } else { result.with_origin(Origin(origin.0 & !Origin::COMPUTED.0)) }
+        if plain {
+            return result;
+        }
+        let clean = !names.is_empty() && names.iter().all(|n| super::flow::cleans(n));
+        let result = if clean {
+            origin = Origin(origin.0 & !GIVEN.0);
+            result.without(GIVEN)
+        } else {
+            result
+        };
+        let made = result.with_origin(Origin(origin.0 & !Origin::COMPUTED.0));
+        let made = Value { trail: made.trail.clone().or(trail), ..made };
+        match names.first() {
+            Some(name) => Self::sourced(made, name, at),
+            None => made,
+        }
     }
 
     /// Enters a function or class of the file: its parameters learn the arguments, and its result is
     /// returned.
-    fn enter(&mut self, own: &str, args: &[Value], kwargs: &[Named]) -> Value {
+    fn enter(&mut self, own: &str, args: &[Value], kwargs: &[Named], at: (usize, usize)) -> Value {
+        let passed = |value: &Value| {
+            Self::bound_at(value.clone(), StepKind::Passed, own.rsplit('.').next().unwrap_or(own), at)
+        };
+        let args = &args.iter().map(passed).collect::<Vec<_>>()[..];
+        let kwargs = &kwargs.iter().map(|(key, value)| (key.clone(), passed(value))).collect::<Vec<_>>()[..];
         if self.attributes.contains_key(own) && !self.functions.contains_key(own) {
             // A class: creates an instance, and its `__init__` learns the arguments.
             let init = format!("{own}.__init__");
@@ -233,7 +276,7 @@ impl<'a> Python<'_, '_, 'a> {
             return Value::default();
         }
         self.learn(own, args, kwargs);
-        if let Some(value) = self.inline(own, args, kwargs) {
+        if let Some(value) = self.inline(own, args, kwargs, at) {
             return value;
         }
         self.functions.get(own).map(|f| f.returns.clone()).unwrap_or_default()
@@ -245,8 +288,11 @@ impl<'a> Python<'_, '_, 'a> {
         let skip = usize::from(function.method);
         let by_position =
             args.iter().enumerate().filter_map(|(at, v)| Some((names.get(at + skip)?.clone(), v)));
-        let by_name = kwargs.iter().map(|(k, v)| (k.clone(), v));
-        for (name, value) in by_position.chain(by_name) {
+        let by_name = kwargs.iter().filter(|(k, _)| &**k != "**").map(|(k, v)| (k.clone(), v));
+        // `f(**given)`: any parameter may be among them.
+        let spread = kwargs.iter().find(|(k, v)| &**k == "**" && v.origin.has(GIVEN)).map(|(_, v)| v);
+        let rest = spread.into_iter().flat_map(|v| names.iter().skip(skip).map(move |n| (n.clone(), v)));
+        for (name, value) in by_position.chain(by_name).chain(rest) {
             match function.params.iter_mut().find(|(own, _)| *own == name) {
                 Some((_, known)) => *known = value.clone().or(known),
                 None => function.params.push((name, value.clone())),

@@ -67,7 +67,7 @@ impl<'a> Python<'_, '_, 'a> {
                     (UnaryOp::USub, Some(n), _) => Value::int(n.saturating_neg()),
                     (UnaryOp::Invert, Some(n), _) => Value::int(!n),
                     (UnaryOp::Not, _, Some(flag)) => Value::of(Const::Bool(!flag)),
-                    _ => Value::default().with_origin(value.origin),
+                    _ => Value::default().made_of(&value),
                 }
             }
             Expr::BoolOp(op) => {
@@ -81,7 +81,10 @@ impl<'a> Python<'_, '_, 'a> {
             }
             Expr::If(conditional) => {
                 self.value(&conditional.test);
-                let (yes, no) = (self.value(&conditional.body), self.value(&conditional.orelse));
+                let checked = self.checked(&conditional.test);
+                let (mut yes, mut no) = (Value::default(), Value::default());
+                self.with_checked(&checked.if_true, |py| yes = py.value(&conditional.body));
+                self.with_checked(&checked.if_false, |py| no = py.value(&conditional.orelse));
                 yes.or(&no)
             }
             Expr::Named(named) => {
@@ -108,10 +111,10 @@ impl<'a> Python<'_, '_, 'a> {
             Expr::Set(set) => self.listing(&set.elts),
             Expr::Dict(dict) => {
                 let mut pairs = Vec::new();
-                let mut origin = Origin::default();
+                let mut sum = Value::default();
                 for item in &dict.items {
                     let value = self.value(&item.value);
-                    origin |= value.origin;
+                    sum = sum.made_of(&value);
                     match &item.key {
                         Some(key) => pairs.push((self.value(key), value)),
                         None => {
@@ -122,7 +125,7 @@ impl<'a> Python<'_, '_, 'a> {
                     }
                 }
                 self.tell_map(&pairs, span(dict.range()));
-                Value::of(Const::Map(pairs.into())).with_origin(origin)
+                Value::of(Const::Map(pairs.into())).made_of(&sum)
             }
             Expr::Starred(starred) => self.value(&starred.value),
             Expr::Await(inner) => self.value(&inner.value),
@@ -154,7 +157,7 @@ impl<'a> Python<'_, '_, 'a> {
                         }
                         _ => Value::default(),
                     }
-                    .with_origin(values.origin)
+                    .made_of(&values)
                 }
                 None => Value::default(),
             },
@@ -195,6 +198,14 @@ impl<'a> Python<'_, '_, 'a> {
                     Some(Const::Text("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ".into()));
             }
             "sys.executable" => value.known = Some(Const::Text("python3".into())),
+            "stat.S_ISUID" => value.known = Some(Const::Int(0o4000)),
+            "stat.S_ISGID" => value.known = Some(Const::Int(0o2000)),
+            "stat.S_IRWXU" => value.known = Some(Const::Int(0o700)),
+            "stat.S_IRWXG" => value.known = Some(Const::Int(0o070)),
+            "stat.S_IRWXO" => value.known = Some(Const::Int(0o007)),
+            "stat.S_IXUSR" | "stat.S_IEXEC" => value.known = Some(Const::Int(0o100)),
+            "stat.S_IXGRP" => value.known = Some(Const::Int(0o010)),
+            "stat.S_IXOTH" => value.known = Some(Const::Int(0o001)),
             "mmap.PROT_READ" => value.known = Some(Const::Int(1)),
             "mmap.PROT_WRITE" => value.known = Some(Const::Int(2)),
             "mmap.PROT_EXEC" => value.known = Some(Const::Int(4)),
@@ -210,6 +221,12 @@ impl<'a> Python<'_, '_, 'a> {
         let keep =
             if matches!(name, "parent" | "parents" | "name" | "stem") { !Origin::SELF_FILE.0 } else { !0 };
         let mut result = Value { origin: Origin(owner.origin.0 & keep), ..Value::default() };
+        result.trail.clone_from(&owner.trail);
+        // The last component of a path leads nowhere else.
+        if matches!(name, "name" | "stem" | "suffix") && owner.names.iter().any(|n| n.starts_with("pathlib."))
+        {
+            result = result.without(super::flow::GIVEN);
+        }
         for own in &owner.names {
             if let Some(class) = own.strip_prefix('@') {
                 let class = class.trim_end_matches("()");
@@ -250,6 +267,7 @@ impl<'a> Python<'_, '_, 'a> {
             }
             let full = format!("{own}.{name}");
             let known = self.named(canonical(&full));
+            let known = Self::sourced(known, canonical(&full), at);
             result = known.or(&result);
         }
         if name == "__dict__" && result.names.is_empty() {
@@ -319,18 +337,18 @@ impl<'a> Python<'_, '_, 'a> {
     /// Elements of a display, with unpacked ones expanded.
     fn listing(&mut self, elements: &'a [Expr]) -> Value {
         let mut items = Vec::with_capacity(elements.len());
-        let mut spread = Origin::default();
+        let mut spread = Value::default();
         for element in elements {
             let value = self.value(element);
             match (element, value.elements().filter(|_| value.names.is_empty())) {
                 (Expr::Starred(_), Some(inner)) => items.extend(inner),
                 _ => {
-                    spread |= value.origin;
+                    spread = spread.made_of(&value);
                     items.push(value);
                 }
             }
         }
-        Value::list(items).with_origin(spread)
+        Value::list(items).made_of(&spread)
     }
 
     /// `owner[key]`.
@@ -370,7 +388,19 @@ impl<'a> Python<'_, '_, 'a> {
         }
         let keep = if owner.is_named("os.environ") { !Origin::ENV.0 } else { !0 };
         let listed = owner.names.iter().any(|n| n.ends_with(".__dict__"));
-        if listed { result } else { result.with_origin(Origin(owner.origin.0 & keep)) }
+        // A function picked from a table by a caller's key: each is possible.
+        if let Some(Const::Map(pairs)) = owner.known.as_ref().filter(|_| key.known.is_none()) {
+            for (_, value) in
+                pairs.iter().take(64).filter(|(_, v)| v.names.iter().any(|n| n.starts_with('@')))
+            {
+                result = Value { known: None, ..result.or(&Value { known: None, ..value.clone() }) };
+            }
+        }
+        if listed {
+            return result;
+        }
+        let trail = result.trail.clone().or_else(|| owner.trail.clone());
+        Value { trail, ..result.with_origin(Origin(owner.origin.0 & keep)) }
     }
 
     /// Reports something dangerous reached by a name in a string; more severe when the string was assembled.
@@ -390,7 +420,7 @@ impl<'a> Python<'_, '_, 'a> {
 
     fn fstring(&mut self, fstring: &'a ruff_python_ast::ExprFString) -> Value {
         let mut text = String::new();
-        let mut origin = Origin::default();
+        let mut sum = Value::default();
         let mut pieces = 0;
         let mut chain = Vec::new();
         for part in fstring.value.iter() {
@@ -402,7 +432,7 @@ impl<'a> Python<'_, '_, 'a> {
                             InterpolatedStringElement::Literal(literal) => text.push_str(&literal.value),
                             InterpolatedStringElement::Interpolation(piece) => {
                                 let value = self.value(&piece.expression);
-                                origin |= value.origin;
+                                sum = sum.made_of(&value);
                                 pieces += 1;
                                 if chain.is_empty() {
                                     chain.clone_from(&value.chain);
@@ -414,7 +444,7 @@ impl<'a> Python<'_, '_, 'a> {
                 }
             }
         }
-        let mut value = Value::text(&text).with_origin(origin);
+        let mut value = Value::text(&text).made_of(&sum);
         value.chain = chain;
         if pieces > 0 {
             value.origin |= Origin::COMPUTED;
@@ -462,7 +492,7 @@ impl<'a> Python<'_, '_, 'a> {
                 self.emit = false;
             }
             self.emit = emit;
-            let mut value = Value::list(out).with_origin(iterated.origin);
+            let mut value = Value::list(out).made_of(&iterated);
             value.chain.clone_from(&iterated.chain);
             return value;
         }
@@ -475,7 +505,8 @@ impl<'a> Python<'_, '_, 'a> {
         self.spot |= crate::rules::Spot::LOOP;
         let value = self.generate(rest, element);
         self.spot = outer;
-        Value { names: vec!["?list".into()], origin: value.origin | iterated.origin, ..Value::default() }
+        let all = Value::default().made_of(&value).made_of(&iterated);
+        Value { names: vec!["?list".into()], ..all }
     }
 
     /// Whether a test of a comprehension holds, for texts too.
@@ -531,8 +562,8 @@ impl<'a> Python<'_, '_, 'a> {
         };
         match first {
             // Any element is possible: the first represents them with unknown content, unless it is a name.
-            Some(first) if !first.names.is_empty() => first.with_origin(iterated.origin),
-            Some(_) => Value::default().with_origin(iterated.origin),
+            Some(first) if !first.names.is_empty() => first.made_of(iterated),
+            Some(_) => Value::default().made_of(iterated),
             None => Value {
                 names: iterated
                     .names
@@ -540,8 +571,7 @@ impl<'a> Python<'_, '_, 'a> {
                     .filter(|n| !n.starts_with('?') && n.len() < 160)
                     .map(|n| format!("{n}[]").into())
                     .collect(),
-                origin: iterated.origin,
-                ..Value::default()
+                ..Value::default().made_of(iterated)
             },
         }
     }
@@ -616,7 +646,7 @@ pub(super) fn path_join(left: &Value, right: &Value) -> Value {
         }
         text + &rest
     };
-    let mut value = Value::text(&text).with_origin(left.origin | right.origin);
+    let mut value = Value::text(&text).made_of(left).made_of(right);
     if text.starts_with(HOLE) && left.as_text().is_none() && right.as_text().is_none() {
         value.known = None;
     }

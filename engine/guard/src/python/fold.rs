@@ -178,6 +178,7 @@ pub(super) fn join(separator: &Value, items: &Value) -> Option<Value> {
         }
     }
     let mut value = if bytes { Value::bytes(&raw) } else { Value::text(&text) };
+    value.trail = items.trail.clone().or_else(|| separator.trail.clone());
     value.chain.clone_from(&items.chain);
     if items.origin.has(Origin::DECODED) && value.chain.is_empty() {
         value.chain.push("characters");
@@ -376,7 +377,13 @@ pub(super) fn binary(op: ruff_python_ast::Operator, left: &Value, right: &Value)
     match op {
         Op::Add => return concat(left, right),
         Op::Mod if left.as_text().is_some() => {
-            return left.as_text().map_or_else(Value::default, |t| percent(t, right)).with_origin(origin);
+            let text = left.as_text().map_or_else(Value::default, |t| percent(t, right));
+            return text.made_of(left).made_of(right);
+        }
+        // `mode | S_ISUID`: these bits are set, whatever the others are.
+        Op::BitOr if left.as_int().is_some() != right.as_int().is_some() => {
+            let known = left.as_int().or(right.as_int()).unwrap_or_default();
+            return Value::int(known).with_origin(origin);
         }
         Op::Mult => {
             let (sized, times) = if right.as_int().is_some() { (left, right) } else { (right, left) };
@@ -397,7 +404,7 @@ pub(super) fn binary(op: ruff_python_ast::Operator, left: &Value, right: &Value)
         _ => {}
     }
     let (Some(a), Some(b)) = (left.as_int(), right.as_int()) else {
-        return Value::default().with_origin(origin);
+        return Value::default().made_of(left).made_of(right);
     };
     let number = match op {
         Op::Sub => a.saturating_sub(b),

@@ -76,7 +76,15 @@ impl<'a> Python<'_, '_, 'a> {
     }
 
     /// Result of a call, if following it may yield more than all calls together.
-    pub(super) fn inline(&mut self, own: &str, args: &[Value], kwargs: &[(Rc<str>, Value)]) -> Option<Value> {
+    pub(super) fn inline(
+        &mut self,
+        own: &str,
+        args: &[Value],
+        kwargs: &[(Rc<str>, Value)],
+        at: (usize, usize),
+    ) -> Option<Value> {
+        let given =
+            args.iter().chain(kwargs.iter().map(|(_, v)| v)).any(|v| v.origin.has(super::flow::GIVEN));
         let telling = |value: &Value| {
             value.names.iter().any(|n| !n.starts_with('?'))
                 || matches!(
@@ -85,11 +93,15 @@ impl<'a> Python<'_, '_, 'a> {
                 )
         };
         let closure = self.inlining.bodies.get(own)?.around.is_some();
-        if self.inlining.calls >= MAX_CALLS
+        let exhausted = self.inlining.calls >= MAX_CALLS
             || self.inlining.walked >= MAX_REWALKED_BYTES
-            || self.inlining.stack.len() >= MAX_CALL_DEPTH
+            || self.inlining.stack.len() >= MAX_CALL_DEPTH;
+        if exhausted && given {
+            self.fact("flow.bounded", at);
+        }
+        if exhausted
             || self.inlining.stack.iter().any(|name| &**name == own)
-            || !closure && !args.iter().chain(kwargs.iter().map(|(_, v)| v)).any(telling)
+            || !closure && !given && !args.iter().chain(kwargs.iter().map(|(_, v)| v)).any(telling)
         {
             return None;
         }
@@ -108,6 +120,12 @@ impl<'a> Python<'_, '_, 'a> {
         let scopes = self.scopes.split_off(1);
         let outer = (self.class.take(), self.function.replace(frame.clone()));
         self.class.clone_from(&body.class);
+        let block = self.begin_body();
+        for (name, value) in &scope.vars {
+            if value.origin.has(super::flow::GIVEN) {
+                scope.given_in.insert(name.clone(), self.branch_number());
+            }
+        }
         self.scopes.push(scope);
         self.pending.push(Vec::new());
         self.inlining.stack.push(own.into());
@@ -120,11 +138,15 @@ impl<'a> Python<'_, '_, 'a> {
             Code::Expression(expression) => Some(self.value(expression)),
         };
         self.depth -= 1;
+        self.end_body(block);
         self.inlining.stack.pop();
         self.pending.pop();
         self.scopes.truncate(1);
         self.scopes.extend(scopes);
         (self.class, self.function) = outer;
+        if given {
+            return Some(value.unwrap_or_default());
+        }
         value.filter(|v| v.known.is_some() || !v.names.is_empty())
     }
 

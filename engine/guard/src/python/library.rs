@@ -27,8 +27,8 @@ impl Python<'_, '_, '_> {
                     self.tell_computed(&value, at);
                     value
                 }
-                None if step == "url" => Value::default().with_origin(input.origin),
-                None => Value::default().with_origin(Origin::UNPACKED | input.origin),
+                None if step == "url" => Value::default().made_of(input),
+                None => Value::default().with_origin(Origin::UNPACKED).made_of(input),
             };
         }
         match name {
@@ -51,7 +51,7 @@ impl Python<'_, '_, '_> {
                         matches!(&**n, "os" | "subprocess" | "builtins" | "sys" | "importlib" | "ctypes")
                     });
                     if modules {
-                        self.fact("reflection.unknown", at);
+                        self.fact_with("reflection.unknown", std::slice::from_ref(key), at);
                     }
                     return Value {
                         names: owner.names.iter().map(|n| format!("{n}.?").into()).collect(),
@@ -236,6 +236,13 @@ impl Python<'_, '_, '_> {
             "pathlib.Path().rglob" | "pathlib.Path().glob" | "pathlib.Path().iterdir" => {
                 tree(name, object.map(|(o, _)| o))
             }
+            "subprocess.Popen" | "asyncio.create_subprocess_exec"
+                if first.is_some_and(crate::rules::is_fed_interpreter)
+                    || name != "subprocess.Popen"
+                        && crate::rules::is_fed_interpreter(&Value::list(args.to_vec())) =>
+            {
+                Value { names: vec![format!("{name}()").into(), "interpreter()".into()], ..Value::default() }
+            }
             "type" => Value::name("?type"),
             // Without a count it never ends.
             "itertools.repeat" if args.len() == 1 && kwargs.is_empty() => Value::name("?huge"),
@@ -362,9 +369,11 @@ impl Python<'_, '_, '_> {
             .cloned()
             .unwrap_or_else(|| Value::text("r"));
         let mut origin = path.origin | Origin::FILE;
-        if path.as_text().is_some_and(crate::rules::is_secret) {
+        let is_secret = |text: &str| crate::rules::is_secret(text) || crate::rules::basename(text) == ".env";
+        if path.as_text().is_some_and(is_secret) {
             origin |= Origin::SECRET;
         }
+        let trail = path.trail.clone();
         // Content that is executed later is read as a program.
         let name = path.as_whole_text().filter(|path| path.len() < 1024).map(str::to_owned);
         Value {
@@ -374,7 +383,7 @@ impl Python<'_, '_, '_> {
             known: Some(Const::List(vec![path, mode].into())),
             origin,
             chain: Vec::new(),
-            trail: None,
+            trail,
         }
     }
 }

@@ -5,13 +5,17 @@
 //! bodies are walked after the block that defines them, so that everything they use is known.
 
 mod call;
+mod entry;
 mod expression;
 mod facts;
+mod flow;
 pub(crate) mod fold;
+mod guards;
 mod inline;
 mod library;
 mod loops;
 mod model;
+mod saved;
 mod statement;
 
 use crate::limits::too_deep;
@@ -67,7 +71,9 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
     let (functions, attributes, globals) = (py.functions, py.attributes, py.scopes.swap_remove(0).vars);
     let signatures = py.signatures;
     let bodies = py.inlining.bodies;
+    let flow = py.flow.kept();
     let mut py = Python::new(cx, source);
+    py.flow = flow;
     py.signatures = signatures;
     py.inlining.bodies = bodies;
     py.functions = functions;
@@ -171,6 +177,8 @@ struct Pending<'a> {
 struct Scope {
     vars: FxHashMap<Rc<str>, Value>,
     globals: FxHashSet<Rc<str>>,
+    /// Block in which each name that holds something from a caller was bound.
+    given_in: FxHashMap<Rc<str>, u32>,
     /// Class bodies are not visible from the functions inside them.
     class: bool,
 }
@@ -187,6 +195,7 @@ struct Python<'c, 'p, 'a> {
     /// Parameter names of every function seen.
     signatures: FxHashMap<Rc<str>, Vec<Rc<str>>>,
     inlining: inline::Inlining<'a>,
+    flow: flow::Flow,
     class: Option<Rc<str>>,
     function: Option<Rc<str>>,
     /// Object and name of the member reached last, if nothing else is known about it: `getattr(x, 'y')`.
@@ -210,6 +219,7 @@ impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
             last_globals: FxHashMap::default(),
             signatures: FxHashMap::default(),
             inlining: inline::Inlining::default(),
+            flow: flow::Flow::default(),
             class: None,
             function: None,
             bound: None,
@@ -247,6 +257,7 @@ impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
         }
         let known = self.functions.entry(pending.name.clone()).or_default().params.clone();
         let mut scope = Scope::default();
+        let block = self.begin_body();
         for (at, parameter) in pending.params.iter_non_variadic_params().enumerate() {
             let name: Rc<str> = parameter.parameter.name.as_str().into();
             let instance = at == 0 && pending.class.is_some();
@@ -260,13 +271,26 @@ impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
                     (Some(value), None) | (None, Some(value)) => value,
                     (None, None) => Value::default(),
                 };
-                value.with_origin(Origin::PARAM)
+                let value = value.with_origin(Origin::PARAM);
+                if entry::is_open(parameter) {
+                    self.given(value, &pending.name, &name, span(parameter.range()))
+                } else {
+                    value
+                }
             };
+            if value.origin.has(flow::GIVEN) {
+                scope.given_in.insert(name.clone(), self.branch_number());
+            }
             scope.vars.insert(name, value);
         }
         for variadic in pending.params.vararg.iter().chain(&pending.params.kwarg) {
-            scope.vars.insert(variadic.name.as_str().into(), Value::default().with_origin(Origin::PARAM));
+            let name = variadic.name.as_str();
+            let value = Value::default().with_origin(Origin::PARAM);
+            let value = self.given(value, &pending.name, name, span(variadic.range()));
+            scope.vars.insert(name.into(), value);
         }
+        let is_silent = self.is_silent(pending);
+        let silent = std::mem::replace(&mut self.flow.silent, is_silent);
         let outer = (self.class.take(), self.function.take());
         self.class.clone_from(&pending.class);
         self.function = Some(pending.name.clone());
@@ -276,6 +300,8 @@ impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
         self.block_with_functions(pending.body);
         self.depth -= 1;
         self.scopes.pop();
+        self.flow.silent = silent;
+        self.end_body(block);
         (self.class, self.function) = outer;
     }
 
@@ -314,10 +340,23 @@ impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
         let innermost = self.scopes.len() - 1;
         let global = self.scopes[innermost].globals.contains(name);
         let scope = &mut self.scopes[if global { 0 } else { innermost }];
+        let block = self.flow.branch;
+        // In the block that it was bound in, another value replaces what came from a caller.
+        let replaced = scope.given_in.get(name) == Some(&block);
+        if value.origin.has(flow::GIVEN) {
+            scope.given_in.insert(name.into(), block);
+        }
+        if replaced && let Some(older) = scope.vars.get_mut(name) {
+            *older = std::mem::take(older).without(flow::GIVEN);
+        }
         // Branches and loops are not distinguished: a name may still have its earlier values.
         let value = match scope.vars.get(name) {
             Some(older) if global || older.names.iter().any(|n| !n.starts_with('@')) => value.or(older),
-            Some(older) => value.with_origin(Origin(older.origin.0 & !Origin::COMPUTED.0)),
+            Some(older) => {
+                let trail = value.trail.clone().or_else(|| older.trail.clone());
+                let value = value.with_origin(Origin(older.origin.0 & !Origin::COMPUTED.0));
+                Value { trail, ..value }
+            }
             None => value,
         };
         scope.vars.insert(name.into(), value);

@@ -7,6 +7,7 @@ use ruff_text_size::Ranged;
 use std::rc::Rc;
 
 use crate::language::Language;
+use crate::report::StepKind;
 use crate::rules::{Spot, TextKind};
 
 impl<'a> Python<'_, '_, 'a> {
@@ -39,6 +40,9 @@ impl<'a> Python<'_, '_, 'a> {
                 let class =
                     self.class.clone().filter(|_| self.scopes.last().is_some_and(|s| s.class) && !is_static);
                 self.functions.entry(name.as_str().into()).or_default().method = class.is_some();
+                let key: Rc<str> = name.as_str().into();
+                let within = self.class.clone().filter(|_| class.is_some());
+                self.enter_by(&key, &def.decorator_list, within.as_deref(), def.name.as_str());
                 self.bind(def.name.as_str(), value);
                 self.define(Pending {
                     name: name.as_str().into(),
@@ -131,16 +135,7 @@ impl<'a> Python<'_, '_, 'a> {
                 self.spot = outer;
                 self.block(&stmt.orelse);
             }
-            Stmt::If(stmt) => {
-                self.value(&stmt.test);
-                self.block(&stmt.body);
-                for clause in &stmt.elif_else_clauses {
-                    if let Some(test) = &clause.test {
-                        self.value(test);
-                    }
-                    self.block(&clause.body);
-                }
-            }
+            Stmt::If(stmt) => self.conditional(stmt),
             Stmt::With(stmt) => {
                 for item in &stmt.items {
                     let value = self.value(&item.context_expr);
@@ -156,7 +151,7 @@ impl<'a> Python<'_, '_, 'a> {
                     if let Some(guard) = &case.guard {
                         self.value(guard);
                     }
-                    self.block(&case.body);
+                    self.branch(&case.body);
                 }
             }
             Stmt::Raise(stmt) => {
@@ -165,7 +160,7 @@ impl<'a> Python<'_, '_, 'a> {
             Stmt::Try(stmt) => {
                 self.block(&stmt.body);
                 for ExceptHandler::ExceptHandler(handler) in &stmt.handlers {
-                    self.block(&handler.body);
+                    self.branch(&handler.body);
                 }
                 self.block(&stmt.orelse);
                 self.block(&stmt.finalbody);
@@ -173,6 +168,8 @@ impl<'a> Python<'_, '_, 'a> {
             Stmt::Assert(stmt) => {
                 self.value(&stmt.test);
                 stmt.msg.iter().for_each(|e| drop(self.value(e)));
+                let checked = self.checked(&stmt.test);
+                self.trust(&checked.if_true);
             }
             Stmt::Import(import) => {
                 for alias in &import.names {
@@ -222,7 +219,13 @@ impl<'a> Python<'_, '_, 'a> {
                     }
                     return;
                 }
+                let outer = self.spot;
+                if self.flow.silent {
+                    self.spot |= Spot::SILENT;
+                }
                 self.value(&stmt.value);
+                self.spot = outer;
+                self.after_statement(&stmt.value);
             }
             Stmt::IpyEscapeCommand(command) if self.emit => {
                 self.notebook_line(command.kind, &command.value, span(command.range()));
@@ -233,6 +236,30 @@ impl<'a> Python<'_, '_, 'a> {
             | Stmt::Break(_)
             | Stmt::Continue(_)
             | Stmt::IpyEscapeCommand(_) => {}
+        }
+    }
+
+    fn conditional(&mut self, stmt: &'a ruff_python_ast::StmtIf) {
+        self.value(&stmt.test);
+        let checked = self.checked(&stmt.test);
+        self.with_checked(&checked.if_true, |py| py.branch(&stmt.body));
+        for clause in &stmt.elif_else_clauses {
+            if let Some(test) = &clause.test {
+                self.value(test);
+                let own = self.checked(test);
+                self.with_checked(&own.if_true, |py| py.branch(&clause.body));
+            } else {
+                self.with_checked(&checked.if_false, |py| py.branch(&clause.body));
+            }
+        }
+        if super::guards::diverts(&stmt.body) {
+            self.trust(&checked.if_false);
+        }
+        if let [last] = &stmt.elif_else_clauses[..]
+            && last.test.is_none()
+            && super::guards::diverts(&last.body)
+        {
+            self.trust(&checked.if_true);
         }
     }
 
@@ -261,7 +288,7 @@ impl<'a> Python<'_, '_, 'a> {
         if walk {
             self.spot |= Spot::WALK;
         }
-        self.block(body);
+        self.branch(body);
         self.spot = outer;
     }
 
@@ -277,6 +304,7 @@ impl<'a> Python<'_, '_, 'a> {
         let names =
             pending.params.iter_non_variadic_params().map(|p| p.parameter.name.as_str().into()).collect();
         self.signatures.insert(pending.name.clone(), names);
+        self.keep_validator(&pending);
         self.keep_body(&pending.name, Some(pending.params), Ok(pending.body), pending.class.clone());
         if let Some(list) = self.pending.last_mut() {
             list.push(pending);
@@ -332,6 +360,9 @@ impl<'a> Python<'_, '_, 'a> {
 
     fn returned(&mut self, value: &Value, at: (usize, usize)) {
         let Some(name) = self.function.clone() else { return };
+        if self.flow.entries.contains_key(&name) {
+            self.fact_with("tool.answers", std::slice::from_ref(value), at);
+        }
         if self.emit
             && (name.ends_with("__reduce__") || name.ends_with("__reduce_ex__"))
             && let Some(Const::List(items)) = &value.known
@@ -354,13 +385,18 @@ impl<'a> Python<'_, '_, 'a> {
 
     pub(super) fn assign(&mut self, target: &'a Expr, value: Value) {
         match target {
-            Expr::Name(name) => self.bind(name.id.as_str(), value),
+            Expr::Name(name) => {
+                let value = Self::bound_at(value, StepKind::Bound, name.id.as_str(), span(name.range()));
+                self.bind(name.id.as_str(), value);
+            }
             Expr::Tuple(tuple) => self.unpack(&tuple.elts, &value),
             Expr::List(list) => self.unpack(&list.elts, &value),
-            Expr::Starred(starred) => self.assign(&starred.value, Value::default().with_origin(value.origin)),
+            Expr::Starred(starred) => self.assign(&starred.value, Value::default().made_of(&value)),
             Expr::Attribute(attribute) => {
                 let owner = self.value(&attribute.value);
-                self.stored(&owner, attribute.attr.as_str(), &value, span(attribute.range()));
+                let at = span(attribute.range());
+                let value = Self::bound_at(value, StepKind::Stored, attribute.attr.as_str(), at);
+                self.stored(&owner, attribute.attr.as_str(), &value, at);
             }
             Expr::Subscript(subscript) => {
                 let owner = self.value(&subscript.value);
@@ -370,11 +406,13 @@ impl<'a> Python<'_, '_, 'a> {
                 }
                 // A container carries the origin of its content.
                 if let Expr::Name(name) = &*subscript.value {
+                    let trail = value.trail.clone();
                     let merged = owner.with_origin(value.origin);
                     if let Some(slot) =
                         self.scopes.iter_mut().rev().find_map(|s| s.vars.get_mut(name.id.as_str()))
                     {
                         slot.origin |= merged.origin;
+                        slot.trail = slot.trail.take().or(trail);
                     }
                 }
             }
@@ -386,7 +424,10 @@ impl<'a> Python<'_, '_, 'a> {
         let items = value.elements().filter(|items| items.len() == targets.len());
         for (at, target) in targets.iter().enumerate() {
             let piece = match &items {
-                Some(items) => items[at].clone().with_origin(Origin(value.origin.0 & !Origin::COMPUTED.0)),
+                Some(items) => Value {
+                    trail: items[at].trail.clone().or_else(|| value.trail.clone()),
+                    ..items[at].clone().with_origin(Origin(value.origin.0 & !Origin::COMPUTED.0))
+                },
                 None => Value { known: None, chain: Vec::new(), ..value.clone() },
             };
             self.assign(target, piece);

@@ -352,6 +352,8 @@ pub(super) fn class(name: &str) -> Option<Class> {
         }
         "world" => |v| v.as_int().is_some_and(|n| n & 0o777 == 0o777),
         "public" => |v| text_is(v, |t| matches!(t, "" | "0.0.0.0" | "::")),
+        // An interpreter that reads its program from standard input.
+        "fed_interpreter" => super::interpreter::is_fed_interpreter,
         "shell_name" => |v| text_is(v, is_shell),
         "url" => |v| text_is(v, |t| t.contains("://")),
         "address" => |v| text_is(v, is_address),

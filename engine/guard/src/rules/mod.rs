@@ -5,6 +5,7 @@
 //! name resolution and evaluation. Every rule is checked against its own examples when its pack loads.
 
 mod class;
+mod interpreter;
 mod matching;
 mod pack;
 mod path;
@@ -17,6 +18,7 @@ pub use pack::{Pack, PackError};
 pub use schema::{Match, Metadata, Rule, When};
 
 pub(crate) use class::{is_dump, is_secret, is_shell};
+pub(crate) use interpreter::{is_fed_interpreter, started};
 pub(crate) use matching::{Call, Spot, TextKind};
 pub(crate) use path::{basename, is_home_whole, is_root_like};
 pub(crate) use structure::{Grammar, found};

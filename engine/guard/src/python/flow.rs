@@ -1,0 +1,303 @@
+//! Values on their way from the caller of a tool or a route: where they come in, and where they are checked.
+
+use super::entry::{self, Entry};
+use super::guards::{self, Checked, Validator};
+use super::saved::Saved;
+use super::{Pending, Python, span};
+use crate::report::StepKind;
+use crate::value::{Const, Origin, Value};
+use ruff_python_ast::{CmpOp, Decorator, Expr, Stmt};
+use ruff_text_size::Ranged;
+use rustc_hash::FxHashMap;
+use std::rc::Rc;
+
+/// Origins that a check removes: the value is one of those that the program allows.
+pub(super) const GIVEN: Origin = Origin(Origin::CALLER.0 | Origin::REQUEST.0);
+/// Origins whose way is kept.
+const TRACKED: Origin = Origin(
+    Origin::CALLER.0
+        | Origin::REQUEST.0
+        | Origin::NET.0
+        | Origin::SECRET.0
+        | Origin::ENV.0
+        | Origin::INPUT.0
+        | Origin::HOST.0
+        | Origin::KEYS.0
+        | Origin::OUTPUT.0
+        | Origin::DECODED.0,
+);
+
+/// State of the flow analysis that is kept from the first walk to the second.
+#[derive(Default)]
+pub(super) struct Flow {
+    pub(super) entries: FxHashMap<Rc<str>, Entry>,
+    validators: FxHashMap<Rc<str>, Validator>,
+    /// Block that is being walked, and the number of blocks so far.
+    pub(super) branch: u32,
+    branches: u32,
+    /// True in a tool that does not say that it sends anything.
+    pub(super) silent: bool,
+    /// Files that were written.
+    pub(super) saved: Vec<Saved>,
+}
+
+impl Flow {
+    /// Knowledge for the second walk. A file that is written later in the text may be started earlier, by a
+    /// function.
+    pub(super) fn kept(self) -> Self {
+        Flow { branch: 0, branches: 0, silent: false, ..self }
+    }
+}
+
+impl<'a> Python<'_, '_, 'a> {
+    /// Walks a block that may not be executed.
+    pub(super) fn branch(&mut self, body: &'a [Stmt]) {
+        self.flow.branches += 1;
+        let outer = std::mem::replace(&mut self.flow.branch, self.flow.branches);
+        self.block(body);
+        self.flow.branch = outer;
+    }
+
+    /// Number of the block that is being walked.
+    pub(super) fn branch_number(&self) -> u32 {
+        self.flow.branch
+    }
+
+    /// Begins a function's body: a block of its own.
+    pub(super) fn begin_body(&mut self) -> u32 {
+        self.flow.branches += 1;
+        std::mem::replace(&mut self.flow.branch, self.flow.branches)
+    }
+
+    pub(super) fn end_body(&mut self, outer: u32) {
+        self.flow.branch = outer;
+    }
+
+    /// Records that a function is an entry point, if one of its decorators or its class says so.
+    pub(super) fn enter_by(
+        &mut self,
+        name: &Rc<str>,
+        decorators: &[Decorator],
+        class: Option<&str>,
+        own: &str,
+    ) {
+        let by_decorator = decorators.iter().find_map(|decorator| {
+            let callee = match &decorator.expression {
+                Expr::Call(call) => &*call.func,
+                other => other,
+            };
+            match callee {
+                Expr::Name(last) => entry::by_decorator("", &[], last.id.as_str()),
+                Expr::Attribute(attribute) => {
+                    let owner = match &*attribute.value {
+                        Expr::Name(owner) => owner.id.as_str(),
+                        Expr::Attribute(inner) => inner.attr.as_str(),
+                        _ => "",
+                    };
+                    let names = self.lookup(owner).names;
+                    entry::by_decorator(owner, &names, attribute.attr.as_str())
+                }
+                _ => None,
+            }
+        });
+        let kind = by_decorator.or_else(|| {
+            let bases = &self.attributes.get(class?)?.names;
+            entry::by_base(bases, own)
+        });
+        if let Some(kind) = kind {
+            self.flow.entries.insert(name.clone(), kind);
+        }
+    }
+
+    /// Records the functions that a call registers as entry points; they are walked as such the next time.
+    pub(super) fn registered(&mut self, last: &str, args: &[Value], kwargs: &[super::call::Named]) {
+        let Some(kind) = entry::by_call(last) else { return };
+        for value in args.iter().chain(kwargs.iter().map(|(_, value)| value)) {
+            for own in value.names.iter().filter_map(|name| name.strip_prefix('@')) {
+                if self.functions.contains_key(own) {
+                    self.flow.entries.insert(own.into(), kind);
+                }
+            }
+        }
+    }
+
+    /// How a function checks its parameters.
+    pub(super) fn keep_validator(&mut self, pending: &Pending<'a>) {
+        let params: Vec<&str> =
+            pending.params.iter_non_variadic_params().map(|p| p.parameter.name.as_str()).collect();
+        let mut found = guards::validator(&params, pending.body);
+        // The instance is not among the arguments.
+        if pending.class.is_some() {
+            for all in [&mut found.returns, &mut found.answers] {
+                *all = all.iter().filter_map(|at| at.checked_sub(1)).collect();
+            }
+        }
+        if found != Validator::default() {
+            let last = pending.name.rsplit('.').next().unwrap_or(&pending.name);
+            self.flow.validators.insert(last.into(), found);
+        }
+    }
+
+    /// Names that a test vouches for.
+    pub(super) fn checked(&mut self, test: &'a Expr) -> Checked<'a> {
+        // An allow-list that the caller gives allows everything.
+        let mut lists = Vec::new();
+        allow_lists(test, &mut lists);
+        if lists.into_iter().any(|list| self.quietly(list).origin.has(GIVEN)) {
+            return Checked::default();
+        }
+        let answers =
+            |name: &str| self.flow.validators.get(name).map(|v| v.answers.clone()).unwrap_or_default();
+        guards::checked(test, &answers)
+    }
+
+    /// Walks `body` while these names count as checked; a body that always diverts or a following block may
+    /// rely on them for longer.
+    pub(super) fn with_checked(&mut self, names: &[&str], body: impl FnOnce(&mut Self)) {
+        let before: Vec<(&str, Value)> = names
+            .iter()
+            .filter_map(|name| Some((*name, self.slot(name)?.clone())))
+            .filter(|(_, value)| value.origin.has(GIVEN))
+            .collect();
+        self.trust(names);
+        body(self);
+        for (name, value) in before {
+            if let Some(slot) = self.slot(name) {
+                *slot = std::mem::take(slot).or(&value);
+            }
+        }
+    }
+
+    /// Counts the values of these names as checked from here on.
+    pub(super) fn trust(&mut self, names: &[&str]) {
+        for name in names {
+            if let Some(slot) = self.slot(name)
+                && slot.origin.has(GIVEN)
+            {
+                *slot = std::mem::take(slot).without(GIVEN);
+            }
+        }
+    }
+
+    fn slot(&mut self, name: &str) -> Option<&mut Value> {
+        self.scopes.iter_mut().rev().find_map(|scope| scope.vars.get_mut(name))
+    }
+
+    /// Counts arguments as checked after a statement that calls a function which raises for others.
+    pub(super) fn after_statement(&mut self, expression: &'a Expr) {
+        let inner = match expression {
+            Expr::Await(inner) => &*inner.value,
+            other => other,
+        };
+        let Expr::Call(call) = inner else { return };
+        let last = match &*call.func {
+            Expr::Name(name) => name.id.as_str(),
+            Expr::Attribute(attribute) => attribute.attr.as_str(),
+            _ => return,
+        };
+        let Some(validator) = self.flow.validators.get(last) else { return };
+        let names: Vec<&str> = validator
+            .returns
+            .iter()
+            .filter_map(|at| call.arguments.args.get(*at).and_then(guards::root))
+            .collect();
+        // `path.relative_to(base)` raises for paths outside.
+        self.trust(&names);
+    }
+
+    /// A parameter of an entry point.
+    pub(super) fn given(&self, value: Value, function: &Rc<str>, name: &str, at: (usize, usize)) -> Value {
+        if !self.flow.entries.contains_key(function) {
+            return value;
+        }
+        let value = Value { trail: None, ..value };
+        value.with_origin(Origin::CALLER).stepped(StepKind::Source, name, at)
+    }
+
+    /// True in a tool that does not say that it sends anything, by its name and its description.
+    pub(super) fn is_silent(&self, pending: &Pending<'a>) -> bool {
+        if self.flow.entries.get(&pending.name) != Some(&Entry::Tool) {
+            return false;
+        }
+        let said = match pending.body.first() {
+            Some(Stmt::Expr(first)) => match &*first.value {
+                Expr::StringLiteral(doc) => doc.value.to_str().to_owned(),
+                _ => String::new(),
+            },
+            _ => String::new(),
+        };
+        !entry::says_that_it_sends(&format!("{} {said}", pending.name))
+    }
+
+    /// Begins the way of a value with an origin that rules ask about.
+    pub(super) fn sourced(value: Value, name: &str, at: (usize, usize)) -> Value {
+        if value.trail.is_some() || !value.origin.has(TRACKED) {
+            return value;
+        }
+        value.stepped(StepKind::Source, name, at)
+    }
+
+    /// Records that a tracked value is bound to a name.
+    pub(super) fn bound_at(value: Value, kind: StepKind, name: &str, at: (usize, usize)) -> Value {
+        if value.trail.is_none() || !value.origin.has(TRACKED) {
+            return value;
+        }
+        if value.trail.as_ref().is_some_and(|step| step.kind == kind && step.at == at) {
+            return value;
+        }
+        value.stepped(kind, name, at)
+    }
+
+    /// A value that is picked from a fixed table by a key.
+    pub(super) fn picked(owner: &Value) -> bool {
+        matches!(owner.known, Some(Const::Map(_) | Const::List(_))) && !owner.origin.has(GIVEN)
+    }
+}
+
+/// Lists that a test compares with.
+fn allow_lists<'a>(test: &'a Expr, out: &mut Vec<&'a Expr>) {
+    match test {
+        Expr::UnaryOp(unary) => allow_lists(&unary.operand, out),
+        Expr::BoolOp(both) => both.values.iter().for_each(|value| allow_lists(value, out)),
+        Expr::Compare(compare) => {
+            let is_list = compare.ops.iter().any(|op| matches!(op, CmpOp::In | CmpOp::NotIn));
+            // The folders above a path are not a list that someone gave.
+            let of_path = |e: &&Expr| matches!(e, Expr::Attribute(a) if a.attr.as_str() == "parents");
+            out.extend(compare.comparators.iter().filter(|e| is_list && !of_path(e)));
+        }
+        _ => {}
+    }
+}
+
+/// True for functions whose results no caller can fill with text of its own.
+pub(super) fn cleans(name: &str) -> bool {
+    matches!(
+        name,
+        "shlex.quote"
+            | "pipes.quote"
+            | "shlex.join"
+            | "re.escape"
+            | "uuid.UUID"
+            | "werkzeug.utils.secure_filename"
+            | "ipaddress.ip_address"
+            | "ipaddress.ip_network"
+            | "ipaddress.IPv4Address"
+            | "decimal.Decimal"
+            | "datetime.datetime.strptime"
+            | "datetime.date.fromisoformat"
+            | "datetime.datetime.fromisoformat"
+            | "hashlib.sha256"
+            | "hashlib.sha1"
+            | "hashlib.md5"
+            | "os.path.basename"
+            // The content of a file is not its path.
+            | "open"
+            | "pathlib.Path().open"
+            | "pathlib.Path().read_text"
+            | "pathlib.Path().read_bytes"
+            | "sum"
+            | "any"
+            | "all"
+            | "hash"
+    )
+}
