@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
 /// Files of `rules/`, in matching order.
-const FILES: [&str; 17] = [
+const FILES: [&str; 18] = [
     "python",
     "shell",
     "javascript",
@@ -32,6 +32,7 @@ const FILES: [&str; 17] = [
     "node",
     "flow",
     "flow_js",
+    "model",
 ];
 
 /// Lock file with the versions of the workspace's dependencies.

@@ -444,6 +444,11 @@ impl<'p> Cx<'p> {
         (self.reader)(self, language, text)
     }
 
+    /// True for the part itself, and not for a text inside it.
+    pub(crate) fn is_outermost(&self) -> bool {
+        self.place.depth == 0
+    }
+
     /// Path of the part that is being read.
     pub(crate) fn path(&self) -> String {
         self.parts.get(self.place.part).map(|part| part.path.clone()).unwrap_or_default()

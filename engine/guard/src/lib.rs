@@ -22,6 +22,7 @@ mod executed;
 pub mod folder;
 mod hooks;
 mod ingest;
+mod instructions;
 mod javascript;
 mod language;
 mod limits;

@@ -54,6 +54,7 @@ fn scan_here(pack: &Pack, limits: &Limits, artifact: &Artifact) -> Report {
 /// Reads a text in a language.
 fn read(cx: &mut Cx<'_>, language: Language, text: &str) -> PartState {
     crate::unicode::read(cx, language, text);
+    crate::instructions::read(cx, language, text);
     // A program that changes the folder, or starts others in another, may use paths relative to it.
     if matches!(language, Language::Python | Language::JavaScript | Language::TypeScript)
         && (text.contains("chdir") || text.contains("cwd"))

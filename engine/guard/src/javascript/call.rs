@@ -81,6 +81,15 @@ impl Js<'_, '_, '_> {
             context,
         };
         self.cx.call(Language::JavaScript, &call, span(at));
+        if matches!(
+            method,
+            Some("tool" | "registerTool" | "addTool" | "defineTool" | "prompt" | "registerPrompt")
+        ) {
+            for text in args.iter().filter(|value| value.as_text().is_some()) {
+                let text = std::slice::from_ref(text);
+                self.cx.fact_with(Language::JavaScript, "model.text", span(at), text, 0);
+            }
+        }
         self.hidden_ways(&names, receiver, method, args, context, at);
         for name in &names {
             self.runs(name, args, &kwargs, at);

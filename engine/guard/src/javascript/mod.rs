@@ -444,6 +444,14 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
             self.name_method(key.name.as_str(), function.span.start);
         }
         walk::walk_object_property(self, it);
+        if self.emit
+            && let PropertyKey::StaticIdentifier(key) = &it.key
+            && crate::instructions::is_told(key.name.as_str())
+        {
+            let text = self.value(&it.value);
+            let text = std::slice::from_ref(&text);
+            self.cx.fact_with(Language::JavaScript, "model.text", span(it.span), text, 0);
+        }
     }
 
     fn visit_string_literal(&mut self, it: &StringLiteral<'a>) {

@@ -182,6 +182,11 @@ impl<'a> Python<'_, '_, 'a> {
             };
             self.cx.call(Language::Python, &call, at);
         }
+        if self.emit {
+            let told = kwargs.iter().filter(|(key, _)| crate::instructions::is_told(key));
+            let told: Vec<Value> = told.map(|(_, value)| value.clone()).collect();
+            told.iter().for_each(|text| self.fact_with("model.text", std::slice::from_ref(text), at));
+        }
         let last = names.first().map_or("", |name| name.rsplit('.').next().unwrap_or(name));
         self.registered(if unknown { object.map_or("", |(_, name)| name) } else { last }, args, kwargs);
         if unknown && let Some((_, method)) = object {

@@ -34,6 +34,10 @@ impl Python<'_, '_, '_> {
     pub(super) fn tell_map(&mut self, pairs: &[(Value, Value)], at: (usize, usize)) {
         const KEYS: [&str; 7] =
             ["Privileged", "privileged", "hostPID", "hostIPC", "host_pid", "Binds", "PidMode"];
+        let told = pairs.iter().find(|(key, _)| key.as_text() == Some("description"));
+        if let Some((_, text)) = told.filter(|(_, text)| text.as_text().is_some()) {
+            self.fact_with("model.text", std::slice::from_ref(text), at);
+        }
         if !self.emit || !pairs.iter().any(|(key, _)| key.as_text().is_some_and(|t| KEYS.contains(&t))) {
             return;
         }

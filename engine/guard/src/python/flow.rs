@@ -229,6 +229,17 @@ impl<'a> Python<'_, '_, 'a> {
         !entry::says_that_it_sends(&format!("{} {said}", pending.name))
     }
 
+    /// Reports the description of a tool, which models read as instructions.
+    pub(super) fn described(&mut self, pending: &Pending<'a>) {
+        if self.flow.entries.contains_key(&pending.name)
+            && let Some(Stmt::Expr(first)) = pending.body.first()
+            && let Expr::StringLiteral(doc) = &*first.value
+        {
+            let text = Value::text(doc.value.to_str());
+            self.fact_with("model.text", &[text], span(doc.range()));
+        }
+    }
+
     /// Begins the way of a value with an origin that rules ask about.
     pub(super) fn sourced(value: Value, name: &str, at: (usize, usize)) -> Value {
         if value.trail.is_some() || !value.origin.has(TRACKED) {

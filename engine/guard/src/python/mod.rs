@@ -291,6 +291,7 @@ impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
         }
         let is_silent = self.is_silent(pending);
         let silent = std::mem::replace(&mut self.flow.silent, is_silent);
+        self.described(pending);
         let outer = (self.class.take(), self.function.take());
         self.class.clone_from(&pending.class);
         self.function = Some(pending.name.clone());

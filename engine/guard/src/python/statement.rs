@@ -436,6 +436,9 @@ impl<'a> Python<'_, '_, 'a> {
 
     /// `owner.name = value`.
     pub(super) fn stored(&mut self, owner: &Value, name: &str, value: &Value, at: (usize, usize)) {
+        if matches!(name, "__doc__" | "description" | "instructions") {
+            self.fact_with("model.text", std::slice::from_ref(value), at);
+        }
         for own in &owner.names {
             if let Some(class) = own.strip_prefix('@') {
                 let key: Rc<str> = format!("{}.{name}", class.trim_end_matches("()")).into();
