@@ -298,6 +298,28 @@ impl<'s> PowerShell<'_, '_, 's> {
         {
             words.args.push(fed.clone());
         }
+        // A method of a value in brackets, and a path that begins with a variable, may be pieces to the grammar.
+        let written = self.of(node).replace('`', "").to_ascii_lowercase();
+        if name == "invoke-expression"
+            && (written.contains(".downloadstring") || written.contains(".downloaddata"))
+        {
+            let fetched = fetched_from(&written);
+            match words.args.first_mut().filter(|v| v.as_text().is_none()) {
+                Some(first) if !first.origin.has(Origin::NET) => {
+                    *first = Value { names: fetched, ..std::mem::take(first) }.with_origin(Origin::NET);
+                }
+                Some(_) => {}
+                None => words
+                    .args
+                    .insert(0, Value { names: fetched, ..Value::default() }.with_origin(Origin::NET)),
+            }
+        }
+        if matches!(&*name, "invoke-webrequest" | "invoke-restmethod")
+            && let Some((_, path)) = written.split_once("-outfile ")
+            && let Some(path) = path.split_whitespace().next()
+        {
+            self.save(&Value::text(path), Value::default().with_origin(Origin::NET));
+        }
         self.saves(&name, &words, fed.as_ref());
         self.starts(&name, &words, node);
         if name.is_empty() {
@@ -532,6 +554,7 @@ impl<'s> PowerShell<'_, '_, 's> {
         let mut given: Vec<Value> = itself.into_iter().collect();
         if STARTERS.contains(&name) || name.is_empty() {
             given.extend(words.all.iter().cloned());
+            given.push(Value::text(&self.of(node).to_ascii_lowercase()));
         }
         self.ran(&given, node);
     }
@@ -557,6 +580,13 @@ impl<'s> PowerShell<'_, '_, 's> {
             self.cx.fact_with(Language::PowerShell, "ps.saved_run", at, &[content], 0);
         }
     }
+}
+
+/// Addresses in a command.
+fn fetched_from(written: &str) -> Vec<Rc<str>> {
+    let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ')');
+    let each = written.match_indices("http").map(|(at, _)| written[at..].split(ends).next().unwrap_or(""));
+    each.filter(|url| url.contains("://")).take(4).map(|url| format!("fetch:{url}").into()).collect()
 }
 
 /// A word and the piece that follows it without a blank: the end of a path, or a method of a value.
