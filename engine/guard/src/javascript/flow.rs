@@ -258,11 +258,23 @@ impl<'a> Js<'_, '_, '_> {
         if !call.arguments.iter().any(|a| a.as_expression().is_some_and(may_be_function)) {
             return;
         }
-        let Expression::StaticMemberExpression(member) = call.callee.get_inner_expression() else {
-            return self.called_back(call, None);
+        // `(0, server.tool)(…)`.
+        let callee = match call.callee.get_inner_expression() {
+            Expression::SequenceExpression(list) => list.expressions.last().unwrap_or(&call.callee),
+            _ => &call.callee,
         };
-        let method = member.property.name.as_str();
-        let owner = match member.object.get_inner_expression() {
+        let (object, method) = match callee.get_inner_expression() {
+            Expression::StaticMemberExpression(member) => {
+                (&member.object, member.property.name.as_str().to_owned())
+            }
+            Expression::ComputedMemberExpression(member) => {
+                let key = self.value(&member.expression);
+                (&member.object, key.as_whole_text().unwrap_or_default().to_owned())
+            }
+            _ => return self.called_back(call, None),
+        };
+        let method = method.as_str();
+        let owner = match object.get_inner_expression() {
             Expression::Identifier(name) => name.name.as_str(),
             Expression::StaticMemberExpression(inner) => inner.property.name.as_str(),
             _ => "",

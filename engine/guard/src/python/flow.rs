@@ -77,7 +77,7 @@ impl<'a> Python<'_, '_, 'a> {
     pub(super) fn enter_by(
         &mut self,
         name: &Rc<str>,
-        decorators: &[Decorator],
+        decorators: &'a [Decorator],
         class: Option<&str>,
         own: &str,
     ) {
@@ -86,8 +86,19 @@ impl<'a> Python<'_, '_, 'a> {
                 Expr::Call(call) => &*call.func,
                 other => other,
             };
+            let callee = match callee {
+                Expr::Named(named) => &*named.value,
+                other => other,
+            };
             match callee {
                 Expr::Name(last) => entry::by_decorator("", &[], last.id.as_str()),
+                // `@getattr(mcp, 'tool')()`.
+                Expr::Call(call) => {
+                    let [Expr::Name(owner), key] = &call.arguments.args[..] else { return None };
+                    let key = self.quietly(key);
+                    let names = self.lookup(owner.id.as_str()).names;
+                    entry::by_decorator(owner.id.as_str(), &names, key.as_whole_text()?)
+                }
                 Expr::Attribute(attribute) => {
                     let owner = match &*attribute.value {
                         Expr::Name(owner) => owner.id.as_str(),
