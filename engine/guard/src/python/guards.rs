@@ -97,16 +97,17 @@ fn compared<'a>(left: &'a Expr, op: CmpOp, right: &'a Expr) -> Checked<'a> {
 
 fn called<'a>(call: &'a ExprCall, predicates: &Predicates<'_>) -> Checked<'a> {
     let args = &call.arguments.args;
-    let receiver = match &*call.func {
+    let func = unnamed(&call.func);
+    let receiver = match func {
         Expr::Attribute(attribute) => root(&attribute.value),
         _ => None,
     };
-    match last(&call.func) {
+    match last(func) {
         // With a path of its own before it, `startswith` compares folders.
         Some("isalnum" | "isdigit" | "isidentifier" | "isdecimal" | "isnumeric" | "is_relative_to") => {
             Checked::when(receiver)
         }
-        Some("startswith") if args.first().is_some_and(is_place) => Checked::when(receiver_path(&call.func)),
+        Some("startswith") if args.first().is_some_and(is_place) => Checked::when(receiver_path(func)),
         Some("fullmatch") => Checked::when(args.last().and_then(root)),
         // A pattern that matches the beginning is whole if it says where the end is.
         Some("match" | "search") if args.first().is_some_and(is_whole_pattern) => {
@@ -187,6 +188,14 @@ fn in_list(list: &Expr) -> Option<&str> {
     items.iter().rev().find_map(|item| root(item).filter(|name| !is_constant_name(name)))
 }
 
+/// Expression that a name is bound to in place.
+fn unnamed(expression: &Expr) -> &Expr {
+    match expression {
+        Expr::Named(named) => &named.value,
+        other => other,
+    }
+}
+
 /// Name whose value an expression is a form or a piece of: `x`, `x.strip()`, `str(x)`, `x.split()[0]`.
 pub(super) fn root(expression: &Expr) -> Option<&str> {
     match expression {
@@ -196,7 +205,7 @@ pub(super) fn root(expression: &Expr) -> Option<&str> {
             Expr::StringLiteral(_) => None,
             _ => root(&subscript.value),
         },
-        Expr::Call(call) => match &*call.func {
+        Expr::Call(call) => match unnamed(&call.func) {
             Expr::Attribute(attribute) => match attribute.attr.as_str() {
                 "lower" | "upper" | "strip" | "casefold" | "split" | "resolve" | "absolute"
                 | "removeprefix" | "removesuffix" | "encode" | "decode" | "lstrip" | "rstrip" => {
