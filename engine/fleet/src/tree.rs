@@ -1,0 +1,300 @@
+//! `Directory` messages, checked as hostile input. Pure.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use bazel_remote_apis::build::bazel::remote::execution::v2::Directory;
+
+use crate::digest::Key;
+use crate::error::FleetError;
+
+/// Maximum length of a name, in bytes: Linux's `NAME_MAX`.
+const MAX_NAME: usize = 255;
+/// Maximum length of a link's target, in bytes: below Linux's `PATH_MAX`.
+const MAX_TARGET: usize = 4095;
+
+/// Bounds of a tree.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Maximum number of files, folders and links. Default one million less one.
+    pub entries: usize,
+    /// Maximum depth of folders. Default 128; the workspace's own walk ends at 256.
+    pub depth: usize,
+    /// Maximum size of all files, in bytes. Default 8 GiB.
+    pub bytes: u64,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { entries: 999_999, depth: 128, bytes: 8 << 30 }
+    }
+}
+
+/// An entry of a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A folder.
+    Folder,
+    /// A file.
+    File {
+        /// Digest of its content.
+        key: Key,
+        /// It may be executed.
+        executable: bool,
+    },
+    /// A symbolic link that stays in the tree.
+    Link(String),
+}
+
+/// A tree that was checked: paths below its root, each folder before its content.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tree {
+    /// Entries.
+    pub entries: Vec<(PathBuf, Entry)>,
+    /// Size of all files, in bytes.
+    pub bytes: u64,
+}
+
+/// Digests of the folders in a directory, after a check of all its names and links.
+///
+/// # Errors
+/// [`FleetError`] of a wrong request: a name that is not one, twice the same name, a digest that is not one. Links are
+/// checked here as far as they do not depend on the place of the directory.
+pub fn children(directory: &Directory) -> Result<Vec<Key>, FleetError> {
+    let mut names = HashSet::new();
+    let files = directory.files.iter().map(|file| &file.name);
+    let folders = directory.directories.iter().map(|folder| &folder.name);
+    let links = directory.symlinks.iter().map(|link| &link.name);
+    for name in files.chain(folders).chain(links) {
+        check_name(name)?;
+        if !names.insert(name.as_str()) {
+            return Err(FleetError::request(format!("a directory has {name:?} twice")));
+        }
+    }
+    for file in &directory.files {
+        Key::check(file.digest.as_ref(), &format!("the file {:?}", file.name))?;
+    }
+    directory
+        .directories
+        .iter()
+        .map(|folder| Key::check(folder.digest.as_ref(), &format!("the folder {:?}", folder.name)))
+        .collect()
+}
+
+fn check_name(name: &str) -> Result<(), FleetError> {
+    let why = match name {
+        "" => "is empty",
+        "." | ".." => "is not a name",
+        _ if name.contains('/') => "has a slash",
+        _ if name.contains('\0') => "has a zero byte",
+        _ if name.len() > MAX_NAME => "is longer than 255 bytes",
+        _ => return Ok(()),
+    };
+    let shown: String = name.chars().take(80).collect();
+    Err(FleetError::request(format!("a directory has an entry whose name {why}: {shown:?}")))
+}
+
+/// Checks that a link leads nowhere out of the tree: `depth` is the number of folders above it. Parent steps are taken
+/// at its beginning only, where they do not depend on other links.
+///
+/// # Errors
+/// [`FleetError`] of a wrong request.
+pub fn check_link(path: &Path, target: &str, depth: usize) -> Result<(), FleetError> {
+    let bad = |why: &str| {
+        let shown: String = target.chars().take(80).collect();
+        Err(FleetError::request(format!("the link {} {why}: {shown:?}", path.display())))
+    };
+    if target.is_empty() || target.len() > MAX_TARGET || target.contains('\0') {
+        return bad("has a target that is not one");
+    }
+    if target.starts_with('/') {
+        return bad("leads out of the tree by an absolute path");
+    }
+    let parts = target.split('/').filter(|part| !part.is_empty() && *part != ".");
+    let mut parts = parts.peekable();
+    let mut up = 0;
+    while parts.next_if(|part| *part == "..").is_some() {
+        up += 1;
+    }
+    if up > depth {
+        return bad("leads out of the tree");
+    }
+    if parts.any(|part| part == "..") {
+        return bad("has .. behind a name, which may lead out of the tree");
+    }
+    Ok(())
+}
+
+/// Expands directories to a tree. A directory that is named in several places counts in each of them, so that a small
+/// message cannot make a large tree.
+///
+/// # Errors
+/// [`FleetError`] of a wrong request: a directory is missing, or a bound is exceeded; and those of [`children`].
+pub fn expand(root: Key, directories: &BTreeMap<Key, Directory>, bounds: Bounds) -> Result<Tree, FleetError> {
+    let mut tree = Tree::default();
+    let mut waiting = vec![(PathBuf::new(), root, 0)];
+    while let Some((path, key, depth)) = waiting.pop() {
+        let directory = directories
+            .get(&key)
+            .ok_or_else(|| FleetError::request(format!("the directory {} is missing", key.name())))?;
+        if depth > bounds.depth {
+            return Err(FleetError::request(format!("the tree is deeper than {} folders", bounds.depth)));
+        }
+        let folders = children(directory)?;
+        let more = folders.len() + directory.files.len() + directory.symlinks.len();
+        if tree.entries.len() + waiting.len() + more > bounds.entries {
+            return Err(FleetError::request(format!("the tree has more than {} entries", bounds.entries)));
+        }
+        if !path.as_os_str().is_empty() {
+            tree.entries.push((path.clone(), Entry::Folder));
+        }
+        for file in &directory.files {
+            let key = Key::check(file.digest.as_ref(), "a file")?;
+            tree.bytes = tree.bytes.saturating_add(key.size);
+            if tree.bytes > bounds.bytes {
+                return Err(FleetError::request(format!("the tree has more than {} bytes", bounds.bytes)));
+            }
+            tree.entries.push((path.join(&file.name), Entry::File { key, executable: file.is_executable }));
+        }
+        for link in &directory.symlinks {
+            let at = path.join(&link.name);
+            check_link(&at, &link.target, depth)?;
+            tree.entries.push((at, Entry::Link(link.target.clone())));
+        }
+        for (folder, key) in directory.directories.iter().zip(folders) {
+            waiting.push((path.join(&folder.name), key, depth + 1));
+        }
+    }
+    Ok(tree)
+}
+
+#[cfg(test)]
+mod tests {
+    use bazel_remote_apis::build::bazel::remote::execution::v2::{DirectoryNode, FileNode, SymlinkNode};
+    use proptest::prelude::*;
+    use prost::Message;
+
+    use super::*;
+
+    fn file(name: &str) -> FileNode {
+        FileNode { name: name.to_owned(), digest: Some(Key::of(b"x").message()), ..FileNode::default() }
+    }
+
+    fn put(directories: &mut BTreeMap<Key, Directory>, directory: Directory) -> Key {
+        let key = Key::of(&directory.encode_to_vec());
+        directories.insert(key, directory);
+        key
+    }
+
+    fn folder(name: &str, key: Key) -> DirectoryNode {
+        DirectoryNode { name: name.to_owned(), digest: Some(key.message()) }
+    }
+
+    #[test]
+    fn hostile_names_are_refused() {
+        for name in ["", ".", "..", "a/b", "/", "a\0b", &"x".repeat(256)] {
+            let directory = Directory { files: vec![file(name)], ..Directory::default() };
+            assert!(children(&directory).is_err(), "{name:?}");
+        }
+        let twice = Directory {
+            files: vec![file("a")],
+            symlinks: vec![SymlinkNode {
+                name: "a".to_owned(),
+                target: "b".to_owned(),
+                ..SymlinkNode::default()
+            }],
+            ..Directory::default()
+        };
+        assert!(children(&twice).unwrap_err().message.contains("twice"));
+        let none = Directory {
+            files: vec![FileNode { name: "a".to_owned(), ..FileNode::default() }],
+            ..Directory::default()
+        };
+        assert!(children(&none).is_err());
+    }
+
+    #[test]
+    fn links_stay_in_the_tree() {
+        for (target, depth, good) in [
+            ("a", 0, true),
+            ("./a/b", 0, true),
+            ("../a", 1, true),
+            ("../../a", 2, true),
+            ("..", 0, false),
+            ("../a", 0, false),
+            ("../../a", 1, false),
+            ("a/../b", 3, false),
+            ("/etc/passwd", 9, false),
+            ("", 0, false),
+            ("a\0", 0, false),
+        ] {
+            assert_eq!(check_link(Path::new("l"), target, depth).is_ok(), good, "{target:?} {depth}");
+        }
+    }
+
+    #[test]
+    fn small_messages_make_no_large_tree() {
+        let mut directories = BTreeMap::new();
+        let mut key = put(&mut directories, Directory { files: vec![file("f")], ..Directory::default() });
+        // Ten folders in each of eight levels: 10^8 files in nine messages.
+        for _ in 0..8 {
+            let wide = (0..10).map(|at| folder(&format!("d{at}"), key)).collect();
+            key = put(&mut directories, Directory { directories: wide, ..Directory::default() });
+        }
+        assert!(expand(key, &directories, Bounds::default()).unwrap_err().message.contains("entries"));
+        for _ in 0..200 {
+            let deep = Directory { directories: vec![folder("d", key)], ..Directory::default() };
+            key = put(&mut directories, deep);
+        }
+        assert!(expand(key, &directories, Bounds::default()).unwrap_err().message.contains("deeper"));
+        let large =
+            FileNode { digest: Some(Key { hash: [0; 32], size: u64::MAX >> 1 }.message()), ..file("a") };
+        let both = Directory {
+            files: vec![large.clone(), FileNode { name: "b".to_owned(), ..large }],
+            ..Directory::default()
+        };
+        let key = put(&mut directories, both);
+        assert!(expand(key, &directories, Bounds::default()).unwrap_err().message.contains("bytes"));
+        assert!(
+            expand(Key::of(b"?"), &directories, Bounds::default()).unwrap_err().message.contains("missing")
+        );
+    }
+
+    proptest! {
+        /// No tree that passes has a path that is absolute, or that leads up.
+        #[test]
+        fn expanded_paths_stay_below_the_root(
+            names in prop::collection::vec("[a./\\x00]{0,3}", 0..5),
+            targets in prop::collection::vec("[a./]{0,6}", 0..3),
+        ) {
+            let mut directories = BTreeMap::new();
+            let inner = put(&mut directories, Directory {
+                files: names.iter().map(|name| file(name)).collect(),
+                symlinks: targets.iter().enumerate().map(|(at, target)| SymlinkNode {
+                    name: format!("l{at}"), target: target.clone(), ..SymlinkNode::default()
+                }).collect(),
+                ..Directory::default()
+            });
+            let root = put(&mut directories, Directory {
+                directories: names.iter().map(|name| folder(name, inner)).collect(),
+                ..Directory::default()
+            });
+            if let Ok(tree) = expand(root, &directories, Bounds::default()) {
+                for (path, entry) in &tree.entries {
+                    prop_assert!(path.components().all(|part| matches!(part, std::path::Component::Normal(_))));
+                    if let Entry::Link(target) = entry {
+                        let mut depth = path.components().count() as i64 - 1;
+                        for part in Path::new(target).components() {
+                            depth += match part {
+                                std::path::Component::ParentDir => -1,
+                                std::path::Component::Normal(_) => 1,
+                                _ => 0,
+                            };
+                            prop_assert!(depth >= 0, "{path:?} -> {target}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
