@@ -33,6 +33,7 @@ mod session;
 mod test;
 mod tool;
 mod web;
+mod worker;
 mod workspace;
 pub use agents::{AgentCommand, FixArgs, RepairCommand, ResumeArgs};
 pub use approvals::ApprovalsCommand;
@@ -63,6 +64,7 @@ pub use session::SessionArgs;
 pub use test::TestArgs;
 pub use tool::ToolCommand;
 pub use web::WebArgs;
+pub use worker::WorkerArgs;
 pub use workspace::WorkspaceCommand;
 
 const STYLES: Styles =
@@ -239,6 +241,8 @@ pub enum Command {
     Call(Box<CallArgs>),
     /// Keep sandboxes ready for run and test of the same user
     Serve(ServeArgs),
+    /// Run the actions of a farm (Remote Execution API), each in a sandbox
+    Worker(Box<WorkerArgs>),
     /// Review and decide in a browser: what waits, what ran, what this host can enforce
     Web(WebArgs),
     /// Print completions for a shell

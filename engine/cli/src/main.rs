@@ -28,6 +28,7 @@ mod outputs;
 mod quarantine;
 mod quote;
 mod receipt;
+mod remote;
 mod render;
 mod stdin;
 mod terminal;
@@ -51,6 +52,7 @@ mod tty;
 mod typed_paths;
 mod usage;
 mod web;
+mod worker;
 mod workspace;
 
 use std::ffi::OsString;
@@ -124,7 +126,10 @@ fn host_tools() -> ExitCode {
 fn dispatch(cli: Cli) -> anyhow::Result<u8> {
     let Cli { common, command } = cli;
     match command {
-        Command::Run(args) => run::run(&common, &args),
+        Command::Run(args) => match &args.remote {
+            Some(farm) => remote::run(&common, &args, farm),
+            None => run::run(&common, &args),
+        },
         Command::Test(args) => test::test(&common, &args),
         Command::Learn(args) => learn::learn(&common, &args),
         Command::Session(args) => session::session(&common, &args),
@@ -153,6 +158,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Command::Init(args) => Ok(init::init(&common, &args)),
         Command::Call(args) => mcp::call::call(&common, &args),
         Command::Serve(args) => serve::serve(&common, &args),
+        Command::Worker(args) => worker::worker(&common, &args),
         Command::Web(args) => web::web(&common, &args),
         Command::Man { command, dir } => Ok(man::man(dir.as_deref(), &command, common.json)),
         Command::Completions { shell } => {

@@ -317,7 +317,7 @@ pub fn own_workspace(workspace: Option<&Path>, cwd: &Path) -> Result<(), String>
     real.map(drop).map_err(|e| format!("the workspace {}: {e}", workspace.display()))
 }
 
-fn what(args: &RunArgs) -> Result<RunTarget, ErrorReport> {
+pub fn what(args: &RunArgs) -> Result<RunTarget, ErrorReport> {
     match (args.lang, &args.file, args.program.as_slice()) {
         (Some(language), Some(file), arguments) => {
             let source = if file == "-" { Source::Text(Vec::new()) } else { Source::File(file.into()) };
@@ -335,7 +335,7 @@ fn what(args: &RunArgs) -> Result<RunTarget, ErrorReport> {
 }
 
 /// The command as it was typed, for the history.
-fn typed(args: &RunArgs) -> Vec<String> {
+pub fn typed(args: &RunArgs) -> Vec<String> {
     let words = args.file.iter().chain(&args.program).map(|w| w.to_string_lossy().into_owned());
     args.lang
         .map(|language| ["--lang".to_owned(), language.name().to_owned()])
@@ -395,7 +395,7 @@ pub fn named_state(choice: &StateChoice) -> Result<(), HistoryError> {
     History::check(&folder)
 }
 
-fn refused(reason: String) -> Box<RunReport> {
+pub fn refused(reason: String) -> Box<RunReport> {
     Box::new(RunReport::without_a_run(Cause::Refused, reason))
 }
 
@@ -445,7 +445,7 @@ impl Observer for Passed<'_> {
 }
 
 /// Prints the answer and stores the run; returns the exit status. `code` overrides that of the outcome.
-fn answer(
+pub fn answer(
     common: &Common,
     choice: &StateChoice,
     stored: Option<&Stored>,

@@ -8,7 +8,7 @@ use hotcell_verbs::workspaces;
 use crate::mcp::{call, check, install, servers};
 use crate::model;
 use crate::quote;
-use crate::{agent_run, exit, init, receipt, serve, test_list, usage, web};
+use crate::{agent_run, exit, init, receipt, serve, test_list, usage, web, worker};
 
 /// Outputs with a JSON Schema.
 const SCHEMAS: &[&str] = &[
@@ -55,6 +55,7 @@ const SCHEMAS: &[&str] = &[
     "agent_response",
     "agent_definitions",
     "web",
+    "worker",
     "error",
 ];
 
@@ -110,6 +111,7 @@ pub fn schema(name: &str, json: bool) -> u8 {
         "mcp_call" => (schemars::schema_for!(call::Called), call::CALL_SCHEMA),
         "mcp_tools" => (schemars::schema_for!(call::Tried), call::TOOLS_SCHEMA),
         "serve" => (schemars::schema_for!(serve::Served), serve::SCHEMA),
+        "worker" => (schemars::schema_for!(worker::Worked), worker::SCHEMA),
         "web" => (schemars::schema_for!(web::WebLinks), web::SCHEMA),
         "models" => (schemars::schema_for!(model::ModelList), model::SCHEMA),
         "model_check" => (schemars::schema_for!(model::Checks), model::CHECK_SCHEMA),

@@ -75,6 +75,7 @@ const NAMES: &[(&[&str], Form)] = &[
             "DEPTH",
             "DIGEST",
             "DIGEST|PATH",
+            "FARM",
             "FORM",
             "FUNCTION",
             "HOST",

@@ -1,7 +1,9 @@
-//! The storage of the Remote Execution API (REAPI v2): folders to blobs of a farm, and blobs to folders.
+//! The Remote Execution API (REAPI v2), both sides: runs on a farm of others' machines, and a farm's worker whose
+//! actions are sandboxes.
 //!
-//! A farm is not trusted: the digest of every byte that it returns is checked, and each tree, path, size and count that
-//! it sends is treated as hostile. Decisions are plain functions; the code that speaks gRPC is thin and beside them.
+//! No side trusts another. The client checks the digest of every byte that a farm returns, and the worker treats each
+//! tree, path, size and count that a farm sends as hostile. Decisions are plain functions; the code that speaks gRPC
+//! is thin and beside them. There is no queue and no storage here: those are the farm's.
 //!
 //! | module | idea |
 //! | --- | --- |
@@ -13,19 +15,34 @@
 //! | [`gather`] | a view of a folder as `Directory` messages |
 //! | [`cas`] | the content-addressed storage: find, upload, read |
 //! | [`lay`] | a checked tree written into a folder |
+//! | [`action`] | an action checked against the operator's limits, which it can only narrow |
+//! | [`verdict`] | how a run ended, in the API's terms, and back |
+//! | [`bots`] | messages of the Remote Workers API |
+//! | [`leases`] | leases to start, to stop and to forget |
+//! | [`perform`] | one action in one sandbox |
+//! | [`worker`] | the session with a farm's scheduler |
+//! | [`client`] | one run on a farm |
 //!
-//! Source: `build/bazel/remote/execution/v2/remote_execution.proto` of bazelbuild/remote-apis.
+//! Sources: `build/bazel/remote/execution/v2/remote_execution.proto` of bazelbuild/remote-apis, and
+//! `google/devtools/remoteworkers/v1test2/bots.proto` of googleapis.
 
 #![forbid(unsafe_code)]
 
+pub mod action;
 pub mod address;
+pub mod bots;
 pub mod cas;
+pub mod client;
 pub mod digest;
 pub mod error;
 pub mod gather;
 pub mod lay;
+pub mod leases;
+pub mod perform;
 pub mod tree;
+pub mod verdict;
 pub mod wire;
+pub mod worker;
 
 pub use address::Address;
 pub use error::{FleetError, Kind};

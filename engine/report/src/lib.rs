@@ -17,12 +17,14 @@
 //! | [`changes`] | changes in the workspace, and what became of them |
 //! | [`compile`] | the compile step |
 //! | [`outputs`] | files that were copied out |
+//! | [`remote`] | the farm on which it ran |
 
 #![forbid(unsafe_code)]
 
 pub mod changes;
 pub mod compile;
 pub mod outputs;
+pub mod remote;
 
 use std::ops::{Deref, DerefMut};
 
@@ -33,6 +35,7 @@ use serde::{Deserialize, Serialize};
 pub use changes::{Change, ChangeKind, Commit, LeftOut, Mark, Marked};
 pub use compile::{Compile, Diagnostic, Severity};
 pub use outputs::{OutputFile, Outputs};
+pub use remote::Remote;
 
 /// The result of a run. In JSON and in code it is read like its outcome, the part of the sandbox.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -58,6 +61,9 @@ pub struct RunReport {
     /// Files that were asked for and copied out; absent where none were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs: Option<Outputs>,
+    /// Farm on which it ran; absent for a run of this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<Remote>,
 }
 
 impl RunReport {
@@ -79,6 +85,7 @@ impl From<Outcome> for RunReport {
             kept: None,
             scan: None,
             outputs: None,
+            remote: None,
         }
     }
 }

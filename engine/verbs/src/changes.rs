@@ -43,6 +43,12 @@ pub struct ChangePolicy {
     pub stay: bool,
 }
 
+/// Reader of a workspace as a run left it, however that ended.
+pub trait ViewReader: Send + Sync + std::fmt::Debug {
+    /// Reads the view, which is hostile. Blocks.
+    fn read(&self, view: &Stack<'_>);
+}
+
 /// Baseline of a workspace, taken before a run.
 #[derive(Clone, Debug)]
 pub struct WorkspaceBaseline {
@@ -59,6 +65,8 @@ pub struct WorkspaceBaseline {
     noted: Option<QuarantineConfig>,
     /// Files that are copied out.
     outputs: Option<OutputRequest>,
+    /// Reader of the workspace after the run.
+    reader: Option<Arc<dyn ViewReader>>,
 }
 
 impl WorkspaceBaseline {
@@ -84,7 +92,18 @@ impl WorkspaceBaseline {
         let binds = policy.job.binds.iter().map(|b| &b.inside).chain(&policy.job.toolchains);
         let ignored = binds.filter_map(|p| p.strip_prefix(PROJECT).ok()).map(Path::to_owned).collect();
         let most = policy.job.limits.disk.0;
-        Some(Self { original, layers, since, ignored, keep, most, kept, noted: None, outputs: None })
+        Some(Self {
+            original,
+            layers,
+            since,
+            ignored,
+            keep,
+            most,
+            kept,
+            noted: None,
+            outputs: None,
+            reader: None,
+        })
     }
 
     /// Leaves out changes below these paths: they are neither reported nor committed.
@@ -99,6 +118,12 @@ impl WorkspaceBaseline {
     pub fn copying(self, outputs: OutputRequest) -> Self {
         outputs.of_workspace();
         Self { outputs: Some(outputs), ..self }
+    }
+
+    /// Shows the workspace to a reader, however the run ends. Where the workspace cannot be read, the reader is not called.
+    #[must_use]
+    pub fn reading(self, reader: Arc<dyn ViewReader>) -> Self {
+        Self { reader: Some(reader), ..self }
     }
 
     /// Notes the machine code that a commit takes over: it may run later, unread ([`hotcell_review::binaries`]).
@@ -163,6 +188,9 @@ impl WorkspaceBaseline {
         let after = before.with(layer);
         if let Some(outputs) = &self.outputs {
             outputs.from_changes(&all, &upper);
+        }
+        if let Some(reader) = &self.reader {
+            reader.read(&after);
         }
         let rows = all.iter().take(MAX_ROWS).map(row).collect();
         let diff = if self.keep.diff { Some(diff(&before, &after, &all, MAX_DIFF_BYTES)?) } else { None };

@@ -84,6 +84,16 @@ impl OutputPattern {
         Ok(Self { text: text.to_owned(), matcher, base })
     }
 
+    /// Folder below the start folder that has all matches: the pattern up to its first part with a wildcard. `None` for a pattern of the home
+    /// folder.
+    #[must_use]
+    pub fn start(&self) -> Option<String> {
+        let plain = |part: &&str| !part.contains(['*', '?', '[', '{', '\\']);
+        let glob = self.matcher.glob().glob();
+        let parts: Vec<_> = glob.split('/').take_while(plain).collect();
+        (self.base != Base::Home).then(|| parts.join("/"))
+    }
+
     /// Whether the pattern matches a path below the workspace, or else below the home folder.
     fn matches(&self, path: &Path, in_project: bool, has_project: bool) -> bool {
         let is_here = match self.base {
@@ -248,6 +258,27 @@ impl OutputRequest {
         if let Err(error) = walked {
             state.leave(HOME, format!("not all of it was looked at: {error}"));
         }
+    }
+
+    /// Whether a file below the workspace was asked for.
+    #[must_use]
+    pub fn wants(&self, path: &Path) -> bool {
+        let state = self.state();
+        state.patterns.iter().any(|pattern| pattern.matches(path, true, state.has_project))
+    }
+
+    /// Folders below the workspace that have all files asked for.
+    ///
+    /// # Errors
+    /// The pattern that looks elsewhere.
+    pub fn starts(&self) -> Result<Vec<String>, String> {
+        let state = self.state();
+        state.patterns.iter().map(|pattern| pattern.start().ok_or_else(|| pattern.text.clone())).collect()
+    }
+
+    /// Takes a file of another machine's workspace, by its path there. Blocks.
+    pub fn from_elsewhere(&self, path: &Path, file: io::Result<File>, bytes: u64) {
+        self.state().offer(path, true, (Kind::File, bytes), || file);
     }
 
     /// Says that the changes cannot be read, and so no file of them.

@@ -18,7 +18,7 @@ use hotcell_toolchain::{self as toolchain, Surroundings, Toolchain};
 use crate::build_folders;
 use crate::builds::InUse;
 use crate::certificates::Root;
-use crate::changes::{ChangePolicy, WorkspaceBaseline};
+use crate::changes::{ChangePolicy, ViewReader, WorkspaceBaseline};
 use crate::compile::Build;
 use crate::images::{self, Wanted};
 use crate::pinned::PinnedWorkspace;
@@ -157,6 +157,11 @@ impl Prepared {
     pub fn copy_out(&mut self, outputs: OutputRequest) {
         self.before = self.before.take().map(|before| before.copying(outputs.clone()));
         self.outputs = Some(outputs);
+    }
+
+    /// Shows the workspace to a reader when the program has ended, however that is.
+    pub fn read_after(&mut self, reader: Arc<dyn ViewReader>) {
+        self.before = self.before.take().map(|before| before.reading(reader));
     }
 
     /// True when [`Prepared::sign`] parses the output for errors, so that it has to be captured.
@@ -300,6 +305,15 @@ impl RunRequest {
         input: Option<&'i mut dyn Input>,
     ) -> Result<Prepared, Box<RunReport>> {
         self.prepare_all(merged, around, input, (&[], Vec::new()))
+    }
+
+    /// Scans the code of a run that another machine executes: its program is looked up there, not here.
+    ///
+    /// # Errors
+    /// An outcome in which nothing ran: refused by the guard.
+    pub fn scan(&self, merged: Merged, cwd: &Path) -> Result<Option<Passed>, Box<RunReport>> {
+        let whole = self.whole(cwd, None, set(merged.env, &mut Vec::new()), None);
+        merged.gate.check(whole, merged.policy.shape.confinement)
     }
 
     fn prepare_all<'i>(

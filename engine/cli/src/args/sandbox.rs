@@ -103,10 +103,27 @@ pub struct LimitArgs {
     open_files: Option<u64>,
 }
 
+impl LimitArgs {
+    /// Converts the options to settings.
+    pub fn settings(&self) -> LimitSettings {
+        LimitSettings {
+            memory: self.memory,
+            timeout: self.timeout,
+            cpu_time: self.cpu_time,
+            processes: self.processes,
+            disk: self.disk,
+            files: self.files,
+            capture: self.capture,
+            output: self.output,
+            cpus: self.cpus,
+            open_files: self.open_files,
+        }
+    }
+}
+
 impl SandboxArgs {
     /// Converts the options to settings; relative paths are resolved against `cwd`.
     pub fn settings(&self, cwd: &Path) -> RunSettings {
-        let l = self.limits.clone();
         let binds = [(&self.ro, false), (&self.rw, true)]
             .into_iter()
             .flat_map(|(binds, writable)| binds.iter().map(move |bind| bind.at(cwd, writable)))
@@ -117,18 +134,7 @@ impl SandboxArgs {
             network: self.network.clone(),
             proc: None,
             require: self.require.iter().flatten().copied().collect(),
-            limits: LimitSettings {
-                memory: l.memory,
-                timeout: l.timeout,
-                cpu_time: l.cpu_time,
-                processes: l.processes,
-                disk: l.disk,
-                files: l.files,
-                capture: l.capture,
-                output: l.output,
-                cpus: l.cpus,
-                open_files: l.open_files,
-            },
+            limits: self.limits.settings(),
             env: self.env.clone(),
             image: self.image.clone(),
             binds,

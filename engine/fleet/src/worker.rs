@@ -1,0 +1,292 @@
+//! The session with a farm's scheduler: leases come, their actions run, results go.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bazel_remote_apis::build::bazel::remote::execution::v2::ActionResult;
+use bazel_remote_apis::google::rpc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+
+use crate::address::Address;
+use crate::bots::{
+    BOT_OK, BOT_TERMINATING, BotSession, Bots, CreateBotSessionRequest, Device, Lease, Pair,
+    UpdateBotSessionRequest, Worker,
+};
+use crate::error::{FleetError, Kind};
+use crate::leases::{Held, report, step};
+use crate::perform::Performer;
+use crate::wire::{self, now, pack, status};
+
+/// Time limit of one question for leases; the server waits for most of it.
+const POLL_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time limit of the last message of a session.
+const FAREWELL_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum time between two signs of life while actions run; cancelled leases are noticed by them.
+const MAX_INTERVAL: Duration = Duration::from_secs(1);
+/// Minimum time between two questions to a server that does not wait.
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
+/// First pause after a failed call; each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+/// Maximum pause after a failed call.
+const MAX_PAUSE: Duration = Duration::from_secs(5);
+/// Time without an answer after which running actions are ended, when the server did not say when the session ends.
+const DEFAULT_LEASE: Duration = Duration::from_secs(60);
+
+/// A worker.
+#[derive(Clone, Debug)]
+pub struct WorkerOptions {
+    /// Farm.
+    pub address: Address,
+    /// Name, unique in the farm.
+    pub name: String,
+    /// Maximum number of actions at once.
+    pub jobs: usize,
+}
+
+/// An event, for the operator.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A session began.
+    Connected,
+    /// An action was started, by its lease.
+    Started(String),
+    /// An action ended: its lease, true if it has a result, and the message of its status.
+    Ended(String, bool, String),
+    /// The farm took a lease back.
+    TakenBack(String),
+    /// The farm does not answer.
+    Unanswered(String),
+    /// No more leases are taken.
+    Draining(usize),
+}
+
+/// Result of a task: lease, status, result.
+type Ended = (String, rpc::Status, Option<ActionResult>);
+
+struct Session<'a> {
+    options: &'a WorkerOptions,
+    bots: Bots,
+    name: String,
+    version: String,
+    lease: Duration,
+    held: BTreeMap<String, Held>,
+    tokens: BTreeMap<String, CancellationToken>,
+    tasks: JoinSet<Ended>,
+    draining: bool,
+}
+
+/// Serves a farm until `drain` resolves and its actions have ended; `hurry` ends them at once.
+///
+/// # Errors
+/// [`FleetError`] when the farm refuses the worker.
+pub async fn work(
+    options: &WorkerOptions,
+    channel: Channel,
+    performer: Arc<Performer>,
+    (drain, hurry): (impl Future<Output = ()>, impl Future<Output = ()>),
+    say: &mut dyn FnMut(Event),
+) -> Result<(), FleetError> {
+    let mut session = Session {
+        options,
+        bots: Bots::new(channel),
+        name: String::new(),
+        version: String::new(),
+        lease: DEFAULT_LEASE,
+        held: BTreeMap::new(),
+        tokens: BTreeMap::new(),
+        tasks: JoinSet::new(),
+        draining: false,
+    };
+    let (mut drain, mut hurry) = (std::pin::pin!(drain), std::pin::pin!(hurry));
+    let (mut heard, mut pause, mut hurried) = (Instant::now(), FIRST_PAUSE, false);
+    // Time until the next call; the pauses after it end at once when something happens here.
+    let mut wait = Duration::ZERO;
+    loop {
+        if session.draining && session.held.is_empty() && session.tasks.is_empty() {
+            session.farewell().await;
+            return Ok(());
+        }
+        let sent: Vec<String> = session.held.keys().cloned().collect();
+        let asked = Instant::now();
+        let call = session.call(wait);
+        let answer = tokio::select! {
+            answer = call => answer,
+            Some(ended) = session.tasks.join_next() => {
+                let (id, status, result) = ended.map_err(|e| FleetError::host(format!("an action's task: {e}")))?;
+                say(Event::Ended(id.clone(), result.is_some(), status.message.clone()));
+                session.ended(id, status, result);
+                wait = Duration::ZERO;
+                continue;
+            }
+            () = &mut drain, if !session.draining => {
+                session.draining = true;
+                say(Event::Draining(session.tasks.len()));
+                wait = Duration::ZERO;
+                continue;
+            }
+            () = &mut hurry, if session.draining && !hurried => {
+                hurried = true;
+                session.tokens.values().for_each(CancellationToken::cancel);
+                continue;
+            }
+        };
+        match answer {
+            Ok(told) => {
+                if session.name.is_empty() {
+                    say(Event::Connected);
+                }
+                (heard, pause) = (Instant::now(), FIRST_PAUSE);
+                let changed = session.told(told, &sent, &performer, say);
+                let waited = asked.elapsed().saturating_sub(wait);
+                wait = if changed {
+                    Duration::ZERO
+                } else if waited >= MAX_INTERVAL {
+                    MIN_INTERVAL
+                } else {
+                    (session.lease / 3).clamp(MIN_INTERVAL, MAX_INTERVAL)
+                };
+            }
+            Err(status) if status.code() == Code::DeadlineExceeded && !session.name.is_empty() => {
+                wait = MIN_INTERVAL;
+            }
+            Err(status) => {
+                let error = wire::failed(&options.address.server, "the worker's session", &status);
+                let is_over = error.kind != Kind::Unreachable;
+                if is_over && session.name.is_empty() {
+                    session.tokens.values().for_each(CancellationToken::cancel);
+                    return Err(error);
+                }
+                say(Event::Unanswered(error.message));
+                // The farm has given these leases to others by now.
+                if is_over || heard.elapsed() > session.lease {
+                    session.lose();
+                }
+                wait = pause;
+                pause = (pause * 2).min(MAX_PAUSE);
+            }
+        }
+    }
+}
+
+impl Session<'_> {
+    fn message(&self) -> BotSession {
+        let pair = |key: &str, value: &str| Pair { key: key.to_owned(), value: value.to_owned() };
+        let isa = std::env::consts::ARCH.replace('_', "-");
+        let device = Device {
+            handle: self.options.name.clone(),
+            properties: vec![pair("OSFamily", "linux"), pair("ISA", &isa), pair("os", "linux")],
+        };
+        let worker = Worker {
+            devices: vec![device],
+            properties: Vec::new(),
+            configs: vec![pair("capacity", &self.options.jobs.to_string())],
+        };
+        BotSession {
+            name: self.name.clone(),
+            bot_id: self.options.name.clone(),
+            status: if self.draining { BOT_TERMINATING } else { BOT_OK },
+            worker: Some(worker),
+            leases: report(&self.held),
+            expire_time: None,
+            version: self.version.clone(),
+        }
+    }
+
+    /// Begins or updates the session after a pause.
+    fn call(
+        &self,
+        wait: Duration,
+    ) -> Pin<Box<dyn Future<Output = Result<BotSession, Status>> + Send + 'static>> {
+        let (bots, message, parent) =
+            (self.bots.clone(), self.message(), self.options.address.instance.clone());
+        Box::pin(async move {
+            if !wait.is_zero() {
+                tokio::time::sleep(wait).await;
+            }
+            if message.name.is_empty() {
+                let request = CreateBotSessionRequest { parent, bot_session: Some(message) };
+                return bots.create(request, POLL_TIMEOUT).await;
+            }
+            let request = UpdateBotSessionRequest { name: message.name.clone(), bot_session: Some(message) };
+            bots.update(request, POLL_TIMEOUT).await
+        })
+    }
+
+    /// Applies the farm's answer; true when there is something to report.
+    fn told(
+        &mut self,
+        told: BotSession,
+        sent: &[String],
+        performer: &Arc<Performer>,
+        say: &mut dyn FnMut(Event),
+    ) -> bool {
+        if let Some(expires) = &told.expire_time {
+            let left = expires.seconds.saturating_sub(now().seconds);
+            // Clocks differ: an hour is a long lease, and two seconds a short one.
+            self.lease = Duration::from_secs(u64::try_from(left).unwrap_or(0).clamp(2, 3600));
+        }
+        (self.name, self.version) = (told.name, told.version);
+        let room = if self.draining { 0 } else { self.options.jobs.saturating_sub(self.tasks.len()) };
+        let step = step(&told.leases, &self.held, sent, room);
+        for id in &step.forget {
+            self.held.remove(id);
+        }
+        for id in step.stop {
+            self.held.remove(&id);
+            if let Some(token) = self.tokens.get(&id) {
+                token.cancel();
+            }
+            say(Event::TakenBack(id));
+        }
+        let changed = !step.start.is_empty() || !step.refuse.is_empty();
+        for lease in step.refuse {
+            let why = "this worker takes no more actions now";
+            let done = Lease { status: Some(status(Code::Unavailable, why)), ..lease };
+            self.held.insert(done.id.clone(), Held::Done(done));
+        }
+        for lease in step.start {
+            let (id, token, performer) = (lease.id.clone(), CancellationToken::new(), performer.clone());
+            self.tokens.insert(id.clone(), token.clone());
+            say(Event::Started(id.clone()));
+            let payload = lease.payload.clone();
+            self.held.insert(id.clone(), Held::Running(lease));
+            self.tasks.spawn(async move {
+                let (status, result) = performer.perform(payload.as_ref(), &token).await;
+                (id, status, result)
+            });
+        }
+        changed
+    }
+
+    /// Takes the result of a task; one of a lease that was taken back is dropped.
+    fn ended(&mut self, id: String, status: rpc::Status, result: Option<ActionResult>) {
+        self.tokens.remove(&id);
+        if let Some(Held::Running(lease)) = self.held.get(&id) {
+            let result = result.map(|result| pack("build.bazel.remote.execution.v2.ActionResult", &result));
+            let done = Lease { status: Some(status), result, ..lease.clone() };
+            self.held.insert(id, Held::Done(done));
+        }
+    }
+
+    /// Gives up the session: its actions are ended.
+    fn lose(&mut self) {
+        self.tokens.values().for_each(CancellationToken::cancel);
+        self.held.clear();
+        self.name.clear();
+        self.version.clear();
+    }
+
+    /// Tells the farm that the worker ends.
+    async fn farewell(&self) {
+        if !self.name.is_empty() {
+            let request =
+                UpdateBotSessionRequest { name: self.name.clone(), bot_session: Some(self.message()) };
+            let _ = self.bots.update(request, FAREWELL_TIMEOUT).await;
+        }
+    }
+}
