@@ -188,7 +188,7 @@ impl Driver<'_> {
             (suite.files, suite.tests, suite.coverage_percent) = (Vec::new(), 0, None);
             (suite.killed, suite.mutants, suite.run) = (0, 0, None);
             let read = self.bench.look(&fork, |view| {
-                let files = NewTests(Target { view, only: None });
+                let files = NewTests(Target { view, only: None, frozen: &[] });
                 Ok(edit::read(&reply.text, reply.stop == Stop::Length, &files))
             })?;
             let why = match read {

@@ -131,6 +131,7 @@ fn finding(hook: &str) -> Finding {
             if basename(hook) == "package.json" { "the package" } else { "it" }
         ),
         derived_from: Vec::new(),
+        frames: Vec::new(),
     }
 }
 
