@@ -109,10 +109,15 @@ mod tests {
             let taken = RefCell::new(0);
             // The second time, the source is not asked again.
             for _ in 0..2 {
-                let got = renewal.renew("gh", |_| Ok(*taken.borrow_mut() += 1)).await;
+                let got = renewal
+                    .renew("gh", |_| {
+                        *taken.borrow_mut() += 1;
+                        Ok(())
+                    })
+                    .await;
                 match word {
                     Some(word) => {
-                        assert!(got.as_ref().is_err_and(|why| why.contains(word)), "{answer}: {got:?}")
+                        assert!(got.as_ref().is_err_and(|why| why.contains(word)), "{answer}: {got:?}");
                     }
                     None => assert_eq!(got, Ok(()), "{answer}"),
                 }

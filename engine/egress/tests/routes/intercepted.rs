@@ -17,7 +17,7 @@ use super::{Host, Proxy, VALUE, echo, host, pki, plain, route, serving};
 fn intercepting(list: &str, routes: Vec<Route>) -> (Proxy, CertificateDer<'static>) {
     let authority = RunAuthority::new(&routes).unwrap();
     let root = authority.certificate().to_vec().into();
-    (serving(Egress::new(list.parse().unwrap()).routes(routes).intercept(authority)), root)
+    (serving(&Egress::new(list.parse().unwrap()).routes(routes).intercept(authority)), root)
 }
 
 fn list(host: &Host) -> String {

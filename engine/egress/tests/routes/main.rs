@@ -119,10 +119,10 @@ fn route(name: &str, binding: &str, rules: RequestRules) -> Route {
 }
 
 fn proxy(list: &str, routes: Vec<Route>) -> Proxy {
-    serving(Egress::new(list.parse().unwrap()).routes(routes))
+    serving(&Egress::new(list.parse().unwrap()).routes(routes))
 }
 
-fn serving(egress: Egress) -> Proxy {
+fn serving(egress: &Egress) -> Proxy {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = proxy.local_addr().unwrap();
