@@ -86,7 +86,7 @@ impl Driver<'_> {
     /// Reviews.
     ///
     /// # Errors
-    /// A report when the subject cannot be read, or the named model is not configured. A model that does not reply is no error: the measured part stands.
+    /// A report when the subject cannot be read, or the named model is not configured. When a model does not reply, the measured part is returned.
     pub async fn review(&self, request: &ReviewRequest) -> Result<ReviewReport, ErrorReport> {
         let began = Instant::now();
         let id = random_hex(6)?;

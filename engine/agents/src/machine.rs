@@ -305,7 +305,7 @@ fn reviewed(mut state: State, review: Review) -> (State, Vec<Effect>) {
     let good = review.accepted && review.score >= state.rules.threshold;
     state.reviews.push(review);
     let last = state.reviews.len() - 1;
-    // A stub is no artifact.
+    // A stub does not count as an artifact.
     let counts = last > 0 || !state.stub;
     if counts && state.best.is_none_or(|best| state.reviews[last].rank() > state.reviews[best].rank()) {
         state.best = Some(last);

@@ -165,7 +165,7 @@ fn output(
     let mut child = started.map_err(|source| ProgramError::Start { program: program.to_owned(), source })?;
     let (tell, told) = mpsc::channel();
     if let Some(from) = child.stdout.take() {
-        // Ends with the program's group, since nobody else holds the pipe; a program that left it keeps only this thread.
+        // Ends with the program's group, which alone holds the pipe; a program that left the group keeps only this thread.
         std::thread::spawn(move || {
             let mut all = Zeroizing::new(Vec::with_capacity(MAX_ANSWER_BYTES + 1));
             let read = from.take(MAX_ANSWER_BYTES as u64 + 1).read_to_end(&mut all);
@@ -292,7 +292,7 @@ mod tests {
             ("true", "empty"),
             (r#"echo '{"token": "t0p-s3cret"}'"#, "neither"),
             (r#"echo '{"value": "t0p-s3cret", "expires_at": "soon"}'"#, "neither"),
-            (r#"echo '{"value": "t0p\ns3cret"}'"#, "control character"),
+            (r#"printf %s '{"value": "t0p\ns3cret"}'"#, "control character"),
             ("yes t0p-s3cret", "neither"),
         ] {
             let error = shell(script).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! The tools of the agent service: a scripted model works for callers, in the background, and nobody widens their rights.
+//! The tools of the agent service: a scripted model works for callers in the background, and no caller widens its rights.
 
 use hotcell_end_to_end::mcp::{Local, SESSIONS, two_callers, until};
 use hotcell_end_to_end::{User, Weak};

@@ -56,7 +56,7 @@ pub enum Untested {
     /// The files cannot be read.
     #[error(transparent)]
     Malformed(#[from] Malformed),
-    /// A file that is no test.
+    /// A file whose name is not that of a test.
     #[error("{path} is not the name of a test, such as {like}; write tests only")]
     NoTest {
         /// Path.

@@ -21,7 +21,7 @@ const OTHERS: [&str; 2] = ["__pycache__", "node_modules"];
 /// Text of a specification.
 ///
 /// # Errors
-/// Words for a file that cannot be read, is no plain file, is empty, too large, or not UTF-8.
+/// Words for a file that cannot be read, is not a regular file, is empty, too large, or not UTF-8.
 pub fn spec(path: &Path) -> Result<String, String> {
     let kind = fs::metadata(path).map_err(|e| e.to_string())?;
     if kind.is_dir() {

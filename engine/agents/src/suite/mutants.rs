@@ -35,7 +35,7 @@ const OPERATORS: [(&str, &str); 18] = [
     ("true", "false"),
     ("True", "False"),
 ];
-/// Beginnings of lines that are no code, or only name something.
+/// Beginnings of lines without code, and of lines that only name something.
 const NO_CODE: [&str; 11] =
     ["#", "//", "/*", "*", "\"\"\"", "'''", "import ", "from ", "use ", "package ", "#include"];
 

@@ -142,7 +142,7 @@ fn drive(
     task: &Task,
     work: impl AsyncFnOnce(&Driver<'_>) -> Result<Ended, ErrorReport>,
 ) -> Result<u8, ErrorReport> {
-    // A specification's folder is no project, and its settings are not those of the new one.
+    // The settings beside a specification are not those of the new project.
     let project = (task.kind != "make").then(|| PathBuf::from(&task.project));
     let configuration = configuration(common, project)?;
     let folder = folder(common)?;

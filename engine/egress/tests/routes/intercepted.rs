@@ -55,7 +55,11 @@ impl Proxy {
         let name = ServerName::try_from(name.to_owned()).unwrap();
         let client = ClientConnection::new(Arc::new(config), name).unwrap();
         let mut tls = StreamOwned::new(client, self.tunnel(place));
-        tls.write_all(text.replace("HOST", place).as_bytes()).map_err(|e| e.to_string())?;
+        if let Err(error) = tls.write_all(text.replace("HOST", place).as_bytes()) {
+            // The proxy closes the connection after it has reported the client's alert.
+            let _ = tls.sock.read_to_end(&mut Vec::new());
+            return Err(error.to_string());
+        }
         let mut back = Vec::new();
         let _ = tls.read_to_end(&mut back);
         Ok(String::from_utf8_lossy(&back).into_owned())

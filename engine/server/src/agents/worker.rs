@@ -77,7 +77,7 @@ impl Setting {
         let ended = runtime.block_on(async {
             tokio::select! {
                 ended = work(&driver) => Some(ended),
-                // An error means that nobody can stop it any more, and nobody waits for it.
+                // An error means that the session's handle is gone: no caller waits for it or can stop it.
                 _ = stop.wait_for(|stop| *stop) => None,
             }
         });
