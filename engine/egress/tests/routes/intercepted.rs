@@ -1,7 +1,7 @@
 //! Interception: TLS to a host with a secret ends in the proxy; all other TLS passes unread.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 
 use hotcell_egress::Egress;
@@ -56,7 +56,8 @@ impl Proxy {
         let client = ClientConnection::new(Arc::new(config), name).unwrap();
         let mut tls = StreamOwned::new(client, self.tunnel(place));
         if let Err(error) = tls.write_all(text.replace("HOST", place).as_bytes()) {
-            // The proxy closes the connection after it has reported the client's alert.
+            // The proxy closes the connection after it has reported the client's alert and read its end.
+            tls.sock.shutdown(Shutdown::Write).unwrap();
             let _ = tls.sock.read_to_end(&mut Vec::new());
             return Err(error.to_string());
         }
