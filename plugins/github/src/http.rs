@@ -39,7 +39,8 @@ pub(crate) fn get(base: &Base, path: &str, headers: &[(&str, &str)]) -> Result<A
     if !set {
         return Err(format!("{what} is no address"));
     }
-    let pending = outgoing_handler::handle(request, None).map_err(|code| format!("{what}: {}", reason(code)))?;
+    let pending =
+        outgoing_handler::handle(request, None).map_err(|code| format!("{what}: {}", reason(code)))?;
     pending.subscribe().block();
     let response = pending
         .get()

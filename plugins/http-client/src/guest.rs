@@ -59,7 +59,8 @@ impl Guest for Plugin {
             return Err(format!("{what} is no address"));
         }
         let sent = request.body().map_err(|()| format!("{what}: the request has no body"))?;
-        let pending = outgoing_handler::handle(request, None).map_err(|code| format!("{what}: {}", reason(code)))?;
+        let pending =
+            outgoing_handler::handle(request, None).map_err(|code| format!("{what}: {}", reason(code)))?;
         write(sent, body.as_deref().unwrap_or_default()).map_err(|e| format!("{what}: {e}"))?;
         pending.subscribe().block();
         let response = pending
