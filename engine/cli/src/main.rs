@@ -50,6 +50,7 @@ mod test_list;
 mod tool;
 mod tty;
 mod typed_paths;
+mod unseen;
 mod usage;
 mod web;
 mod worker;

@@ -18,6 +18,7 @@ use crate::agents::{SESSION_TIMEOUT, bench, folder, millis};
 use crate::args::{Common, DepthArg, ReviewArgs};
 use crate::context::{configuration, current_folder, runtime};
 use crate::exit::printed;
+use crate::options::in_options;
 use crate::signals::interrupted;
 use crate::terminal::notes;
 use crate::{exit, usage};
@@ -28,15 +29,16 @@ const MAX_OUTPUT_TOKENS: u32 = 4096;
 /// Runs the command; returns its exit status.
 pub fn review(common: &Common, args: &ReviewArgs) -> u8 {
     match run(common, args) {
-        Ok(Some(report)) => print(common, &report),
+        Ok(Some(report)) => print(common, report),
         Ok(None) => exit::INTERRUPTED,
         Err(report) => usage::fail(&report, common.json),
     }
 }
 
-fn print(common: &Common, report: &ReviewReport) -> u8 {
+fn print(common: &Common, mut report: ReviewReport) -> u8 {
+    report.no_tests = report.no_tests.as_deref().map(in_options);
     let code = u8::from(report.has_findings());
-    let result = if common.json { exit::print_json(report) } else { exit::print_text(&page::page(report)) };
+    let result = if common.json { exit::print_json(&report) } else { exit::print_text(&page::page(&report)) };
     printed(result, code)
 }
 

@@ -17,6 +17,7 @@ use hotcell_review::quarantine::QuarantineConfig;
 use hotcell_review::whole_command::Input;
 use hotcell_sandbox::outcome::Cause;
 use hotcell_sandbox::policy::Stdin;
+use hotcell_sandbox::text::printable_line;
 use hotcell_sandbox::{BoxFuture, Engine, Limits, Running};
 use hotcell_state::history::{History, HistoryError, Stored};
 use hotcell_state::report::{Code, ErrorReport, barred};
@@ -40,6 +41,7 @@ use crate::stdin::Given;
 use crate::terminal::{notes, screen};
 use crate::tty::session::{self, Session};
 use crate::tty::{caller, choice, options as terminal_options};
+use crate::unseen::unseen;
 use crate::{exit, options, outputs, streams, usage, workspace};
 
 /// Runs the command; returns its exit status.
@@ -158,7 +160,19 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
         code = Some(exit::REFUSED);
     }
     let verdict = prepared.scan.as_ref().map(|passed| passed.report.verdict.name());
+    let has_failed = executed.report.cause == Cause::Exited && executed.report.exit_code != Some(0);
     let code = answer(executed.report, code, verdict);
+    if has_failed
+        && args.workspace.is_none()
+        && !common.json
+        && !common.quiet
+        && let Some(word) = unseen(&args.program, &cwd)
+    {
+        let word = printable_line(&word.to_string_lossy());
+        notes::say(format!(
+            "{word} is in the current folder, which the program does not see: --workspace . shows a copy of it"
+        ));
+    }
     // The rest of the sandbox is cleaned up after this process.
     way.leave();
     runtime.shutdown_background();

@@ -56,7 +56,7 @@ const OWN: [(&str, &str, Form); 7] = [
 /// Names of values, with their forms. Grants (`CAPABILITY`) are checked by the service, which takes them back
 /// without a look at the path.
 const NAMES: &[(&[&str], Form)] = &[
-    (&["DIR", "FILE", "PATH", "FILE|BASE64"], Form::Whole),
+    (&["DIR", "FILE", "PATH", "SPEC", "FILE|BASE64"], Form::Whole),
     (&["HOST[:INSIDE]"], Form::Bind),
     (&["PROFILE", "NAME|FILE"], Form::Slash),
     (&["SOURCE", "PLUGIN|SOURCE"], Form::Source),

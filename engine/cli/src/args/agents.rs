@@ -123,7 +123,7 @@ pub struct ResumeArgs {
     /// Write the change to the project if all tests pass, or with --accept
     #[arg(long)]
     pub commit: bool,
-    /// Of hotcell make: write code and tests to this new or empty folder likewise
+    /// Of hotcell make: write the result to this new or empty folder
     #[arg(long, value_name = "DIR", conflicts_with = "abort", value_parser = OsStringValueParser::new().try_map(path))]
     pub out: Option<PathBuf>,
 }

@@ -50,7 +50,7 @@ pub fn page(report: &ReviewReport) -> String {
     }
     if let Some(why) = &report.no_tests {
         let what = if report.tests.is_some() { "coverage" } else { "tests" };
-        text.push_str(&format!("{what}: no result: {}\n", printable_line(&why.replace('\n', " "))));
+        text.push_str(&format!("{what}: {}\n", printable_line(&why.replace('\n', " "))));
     }
     text.push_str(&format!("model: {}\n", model(report)));
     for defect in &report.defects {
