@@ -80,9 +80,11 @@ impl Shared {
             }
         }
         let stream = tokio::io::join(client.into_reader(), back);
-        let stream = match timeout(self.limits.connect, TlsAcceptor::from(tls).accept(stream)).await {
+        let accepting = TlsAcceptor::from(tls).accept(stream).into_fallible();
+        let stream = match timeout(self.limits.connect, accepting).await {
             Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => {
+            // The connection is closed after the report: a program that saw its end may end the run.
+            Ok(Err((error, _open))) => {
                 self.note(Operation::Tls, format!("{target} ({})", reason(&error)));
                 return Ok(());
             }

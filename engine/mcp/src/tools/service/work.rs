@@ -152,8 +152,9 @@ pub async fn review(live: &Live, caller: &Caller, arguments: JsonObject, listene
     let violation = |finding: &hotcell_guard::Finding| {
         printable_line(&format!("{}:{}: {} ({})", finding.part, finding.line, finding.message, finding.rule))
     };
+    let in_words = |why: &String| printable_line(&crate::parameters::in_arguments(why));
     let mut notes: Vec<String> =
-        [&report.no_tests, &report.model.why].into_iter().flatten().map(|why| printable_line(why)).collect();
+        [&report.no_tests, &report.model.why].into_iter().flatten().map(in_words).collect();
     for (count, words) in [
         (report.model.dropped, "defects were dropped, since they name no line that exists"),
         (report.model.unusable, "answers of the model could not be used"),
