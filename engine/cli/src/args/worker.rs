@@ -15,6 +15,8 @@ use super::sandbox::{LimitArgs, mode};
 #[derive(Args, Debug)]
 #[command(
     disable_help_subcommand = true,
+    // Refused: a worker returns all of the output.
+    mut_arg("capture", |arg| arg.hide(true)),
     after_help = "Each action runs in a sandbox of its own, without a network, within these limits: a farm can only\n\
                   lower them. SIGTERM or Ctrl-C: no more actions, those that run end first; a second one stops them.\n\
                   Exit status: 0 ended by a signal, 125 refused."
