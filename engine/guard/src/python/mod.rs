@@ -5,6 +5,7 @@
 //! bodies are walked after the block that defines them, so that everything they use is known.
 
 mod call;
+mod comprehension;
 mod entry;
 mod expression;
 mod facts;
