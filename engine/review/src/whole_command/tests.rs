@@ -1,6 +1,6 @@
 use std::convert::Infallible;
 
-use hotcell_guard::{Pack, scan};
+use hotcell_guard::{Artifact, Limits, Pack, scan};
 
 use super::*;
 
