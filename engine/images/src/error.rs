@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use hotcell_oci::RegistryError;
+
 use crate::image::{HOST_ARCHITECTURE, MAX_LAYERS};
 use crate::stream::Digest;
 use crate::unpack::UnpackError;
@@ -94,4 +96,18 @@ pub enum StoreError {
     /// An operation on the store's own files failed.
     #[error("the store of images: {0}")]
     Io(#[from] io::Error),
+}
+
+impl From<RegistryError> for StoreError {
+    fn from(error: RegistryError) -> Self {
+        match error {
+            RegistryError::Unreadable { place: name, why } => SourceError::Registry { name, why }.into(),
+            RegistryError::Long { place: name, most } => {
+                SourceError::Registry { name, why: format!("it is longer than {most} bytes") }.into()
+            }
+            RegistryError::Digest { place: what, promised, found } => {
+                Self::Digest { what, promised: Digest(promised), found: Digest(found) }
+            }
+        }
+    }
 }

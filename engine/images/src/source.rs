@@ -18,9 +18,9 @@ use crate::stream::{Compression, Digest};
 use crate::unpack::Limits;
 
 pub use crate::image::HOST_ARCHITECTURE;
+pub use hotcell_oci::SCHEME;
 pub use oci::Manifest;
 use oci::{Blobs, Resolved};
-pub use registry::SCHEME;
 
 /// Source of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,9 @@
 //! Imports from a real registry on this machine: an image pushed by an OCI client is imported by tag and by
 //! digest, and damaged data is refused.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
 use hotcell_images::source::HOST_ARCHITECTURE;
 use hotcell_images::{Digest, Image, Limits, Source, Store, StoreError, import};
 use hotcell_registry::Registry;
@@ -139,11 +142,38 @@ fn unreachable_registry_is_explained() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
     // A registry that accepts connections and closes them.
-    let closing = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let closing = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = closing.local_addr().unwrap();
     std::thread::spawn(move || closing.incoming().for_each(drop));
     for name in [format!("oci://{address}/a:1"), "oci://python".to_owned()] {
         let error = import(&store, "x", &Source::Registry(name.clone()), &Limits::default()).unwrap_err();
         assert!(error.to_string().starts_with(&name), "{error}");
     }
+}
+
+#[test]
+fn endless_manifest_is_dropped_at_its_limit() {
+    const MIB: usize = 1 << 20;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut head = [0; 1];
+        stream.read_exact(&mut head).unwrap();
+        let piece = [b"10000\r\n".as_slice(), &[b' '; 1 << 16], b"\r\n"].concat();
+        let mut sent = 0;
+        let mut answer = stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n");
+        while answer.is_ok() && sent < 64 * MIB {
+            answer = stream.write_all(&piece);
+            sent += piece.len();
+        }
+        sent
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let name = format!("oci://{address}/a:1");
+    let error = import(&store, "x", &Source::Registry(name), &Limits::default()).unwrap_err().to_string();
+    assert!(error.contains("longer than 8388608 bytes"), "{error}");
+    // Buffers of the operating system hold more than the client took.
+    assert!(server.join().unwrap() < 64 * MIB);
 }

@@ -71,9 +71,9 @@ pub enum Ask {
     KvSwap {
         /// The key.
         key: String,
-        /// Its value as it was seen, where there was one.
+        /// Value as it was seen, where there was one.
         seen: Option<Blob>,
-        /// Its new value.
+        /// New value.
         value: Blob,
     },
     /// Keys. Answered by [`Reply::Keys`].

@@ -1,5 +1,6 @@
 //! Errors of loading a component and of calling a tool.
 
+pub use hotcell_oci::error::with_causes;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::Limit;
@@ -131,19 +132,4 @@ impl CallError {
 /// Location of a trap, for the end of its line.
 fn within(frames: &[String]) -> String {
     if frames.is_empty() { String::new() } else { format!("; in {}", frames.join(", called by ")) }
-}
-
-/// An error with its causes: some errors' outermost message says only that sending failed. `text` is the text
-/// for the outermost error.
-#[must_use]
-pub fn with_causes(mut text: String, error: &dyn std::error::Error) -> String {
-    let mut inner = error.source();
-    while let Some(cause) = inner {
-        let more = cause.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        inner = cause.source();
-    }
-    text
 }

@@ -1,21 +1,13 @@
 //! Imports images from a registry: fetches the documents and the missing layers into a folder of the store,
 //! and reads them from there like those of any layout. No data of a registry is used before its digest is
 //! verified.
-//!
-//! Access is anonymous; TLS by rustls with the system's root certificates; plain HTTP to loopback addresses
-//! only.
 
 use std::fs::File;
 use std::io::Write;
-use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use oci_client::client::{ClientConfig, ClientProtocol};
-use oci_client::manifest::OciDescriptor;
-use oci_client::secrets::RegistryAuth;
-use oci_client::{Client, Reference};
+use hotcell_oci::{Reference, Repository, Timeouts};
 
 use super::add;
 use super::oci::{
@@ -27,8 +19,6 @@ use crate::store::{Import, Store};
 use crate::stream::Digest;
 use crate::unpack::Limits;
 
-/// Prefix of the name of an image in a registry.
-pub const SCHEME: &str = "oci://";
 /// Timeout for connecting, and for the next bytes of a layer.
 const NETWORK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Timeout for a document, which has a few thousand bytes.
@@ -43,30 +33,10 @@ const MANIFESTS: [&str; 4] = [
 /// Maximum nesting depth of indexes.
 const MAX_INDEX_DEPTH: usize = 4;
 
-/// Parses a name into registry, repository, and tag or digest.
-pub(crate) fn reference(name: &str) -> Result<Reference, SourceError> {
-    let bad = |why: String| SourceError::Registry { name: name.to_owned(), why };
-    let rest = name.strip_prefix(SCHEME).unwrap_or(name);
-    let host = rest.split_once('/').map_or("", |(host, _)| host);
-    if !(host.contains(['.', ':']) || host == "localhost") {
-        return Err(bad("it names no registry: oci://HOST[:PORT]/NAME[:TAG|@sha256:…]".to_owned()));
-    }
-    rest.parse().map_err(|e| bad(format!("it is no name of an image: {e}")))
-}
-
-/// Whether a registry is on this machine, which is accessed without TLS.
-fn is_loopback(registry: &str) -> bool {
-    let host = match registry.rsplit_once(':') {
-        Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) => host,
-        _ => registry,
-    };
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|a| a.is_loopback())
-}
-
 /// Imports an image from a registry. Blocks on the network, so do not call it in a thread of an event loop.
 pub(crate) fn import(store: &Store, name: &str, source: &str, limits: &Limits) -> Result<Image, StoreError> {
-    let reference = reference(source)?;
+    let reference = Reference::parse(source)
+        .map_err(|e| SourceError::Registry { name: source.to_owned(), why: e.to_string() })?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut import = store.begin()?;
     let folder = import.fresh()?;
@@ -88,25 +58,17 @@ async fn fetch(
     reference: &Reference,
     limits: &Limits,
 ) -> Result<Digest, StoreError> {
-    // Fails when a provider is already installed, which is harmless.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let protocol =
-        if is_loopback(reference.registry()) { ClientProtocol::Http } else { ClientProtocol::Https };
-    let client = Client::new(ClientConfig {
-        protocol,
-        connect_timeout: Some(NETWORK_TIMEOUT),
-        read_timeout: Some(NETWORK_TIMEOUT),
-        ..ClientConfig::default()
-    });
-    let fetcher = Fetcher { client, reference, source, folder, limits };
+    let timeouts = Timeouts { connect: NETWORK_TIMEOUT, idle: Some(NETWORK_TIMEOUT) };
+    let from = Repository::new(reference.host(), reference.repository(), source, timeouts)?;
+    let mut fetcher = Fetcher { from, source, folder };
     std::fs::create_dir_all(folder.join("blobs/sha256"))?;
-    let (top, mut manifest) = fetcher.document(reference).await?;
+    let (top, mut manifest) = fetcher.document(reference.version()).await?;
     for _ in 0..MAX_INDEX_DEPTH {
         if manifest.config.is_some() || manifest.manifests.is_empty() {
             break;
         }
         let chosen = choose(&manifest.manifests, None)?.digest;
-        manifest = fetcher.document(&reference.clone_with_digest(chosen.to_string())).await?.1;
+        manifest = fetcher.document(&chosen.to_string()).await?.1;
     }
     let Some(config) = &manifest.config else {
         return Err(fetcher.bad(&"what it has there is no image").into());
@@ -123,11 +85,9 @@ async fn fetch(
 }
 
 struct Fetcher<'a> {
-    client: Client,
-    reference: &'a Reference,
+    from: Repository<'a>,
     source: &'a str,
     folder: &'a Path,
-    limits: &'a Limits,
 }
 
 impl Fetcher<'_> {
@@ -136,99 +96,28 @@ impl Fetcher<'_> {
     }
 
     /// Fetches an index or a manifest, and stores it as a blob.
-    async fn document(&self, reference: &Reference) -> Result<(Digest, Manifest), StoreError> {
-        let asked = self.client.pull_manifest_raw(reference, &RegistryAuth::Anonymous, &MANIFESTS);
+    async fn document(&mut self, version: &str) -> Result<(Digest, Manifest), StoreError> {
+        let asked = self.from.manifest(version, &MANIFESTS, MAX_DOCUMENT_BYTES);
         let answered = tokio::time::timeout(DOCUMENT_TIMEOUT, asked).await;
-        let (bytes, _) = answered
-            .map_err(|_| self.bad(&format!("it does not answer within {} s", DOCUMENT_TIMEOUT.as_secs())))?
-            .map_err(|e| self.bad(&e))?;
-        if bytes.len() as u64 > MAX_DOCUMENT_BYTES {
-            return Err(self.bad(&format!("its manifest is longer than {MAX_DOCUMENT_BYTES} bytes")).into());
-        }
-        let digest = Digest::of(&bytes);
-        if let Some(promised) = reference.digest().and_then(Digest::parse).filter(|p| *p != digest) {
-            let what = format!("the manifest of {}", self.source);
-            return Err(StoreError::Digest { what, promised, found: digest });
-        }
+        let (bytes, digest) = answered.map_err(|_| {
+            self.bad(&format!("it does not answer within {} s", DOCUMENT_TIMEOUT.as_secs()))
+        })??;
+        let digest = Digest(digest);
         std::fs::write(self.folder.join(blob(&digest)), &bytes)?;
         Ok((digest, parse(&format!("the manifest of {}", self.source), &bytes)?))
     }
 
-    /// Fetches a blob, up to its announced size. The reader verifies its digest.
-    async fn blob(&self, descriptor: &Descriptor, most: u64) -> Result<(), StoreError> {
-        if descriptor.size > most {
-            return Err(self
-                .bad(&format!("{} has {} bytes, and {most} are possible", descriptor.digest, descriptor.size))
-                .into());
-        }
+    /// Fetches a blob into a file. A file whose digest is wrong stays until the folder is removed, unread.
+    async fn blob(&mut self, descriptor: &Descriptor, most: u64) -> Result<(), StoreError> {
         let place = self.folder.join(blob(&descriptor.digest));
         // Two layers may be equal.
         let mut file = match File::create_new(&place) {
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => return Ok(()),
             file => file?,
         };
-        let theirs = OciDescriptor {
-            digest: descriptor.digest.to_string(),
-            size: i64::try_from(descriptor.size).unwrap_or(i64::MAX),
-            ..OciDescriptor::default()
-        };
-        let mut sent =
-            self.client.pull_blob_stream(self.reference, &theirs).await.map_err(|e| self.bad(&e))?;
-        let mut length = 0;
-        while let Some(piece) = sent.stream.next().await {
-            let piece = piece.map_err(|e| self.bad(&e))?;
-            length += piece.len() as u64;
-            if length > descriptor.size.min(self.limits.bytes.max(MAX_DOCUMENT_BYTES)) {
-                return Err(self.bad(&format!("{} is longer than it should be", descriptor.digest)).into());
-            }
-            file.write_all(&piece)?;
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn registry_is_read_from_image_name() {
-        for (name, registry, rest) in [
-            ("oci://localhost:5000/a/b:1", "localhost:5000", "a/b:1"),
-            ("oci://example.org/a", "example.org", "a:latest"),
-            ("oci://[::1]:5000/a", "", ""),
-            ("oci://python:3", "", ""),
-            ("oci://library/python", "", ""),
-            ("oci://", "", ""),
-            ("oci://example.org/UPPER", "", ""),
-        ] {
-            match reference(name) {
-                Ok(found) => {
-                    let tag = found.tag().unwrap_or_default();
-                    assert_eq!(
-                        (found.registry(), format!("{}:{tag}", found.repository())),
-                        (registry, rest.to_owned())
-                    );
-                }
-                Err(_) => assert_eq!(registry, "", "{name}"),
-            }
-        }
-    }
-
-    #[test]
-    fn loopback_registry_alone_needs_no_tls() {
-        for (registry, loopback) in [
-            ("localhost", true),
-            ("localhost:5000", true),
-            ("127.0.0.1:5000", true),
-            ("127.1.2.3", true),
-            ("[::1]:5000", true),
-            ("example.org", false),
-            ("localhost.example.org", false),
-            ("127.0.0.1.example.org:80", false),
-            ("10.0.0.1:5000", false),
-        ] {
-            assert_eq!(is_loopback(registry), loopback, "{registry}");
-        }
+        let digest = descriptor.digest.to_string();
+        self.from
+            .blob((&digest, descriptor.size), most, |piece| file.write_all(piece).map_err(StoreError::from))
+            .await
     }
 }

@@ -82,11 +82,11 @@ pub fn words(description: &Description) -> Vec<&'static str> {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Resource {
-    /// Its path, of printable ASCII.
+    /// Path, of printable ASCII.
     pub path: String,
     /// A few words, on one line.
     pub title: Option<String>,
-    /// Its purpose; of the plugin, and therefore to be quoted.
+    /// Purpose; of the plugin, and therefore to be quoted.
     pub description: Option<String>,
     /// Media type.
     pub mime_type: Option<String>,
@@ -104,9 +104,9 @@ pub enum Content {
 /// A parameter of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Parameter {
-    /// Its name: letters, digits, `-` and `_`.
+    /// Name: letters, digits, `-` and `_`.
     pub name: String,
-    /// Its meaning.
+    /// Meaning.
     pub description: Option<String>,
     /// Whether callers have to give a value.
     pub required: bool,
@@ -115,13 +115,13 @@ pub struct Parameter {
 /// A prompt that a plugin lists.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Prompt {
-    /// Its name, without that of its plugin: letters, digits, `-` and `_`.
+    /// Name, without that of its plugin: letters, digits, `-` and `_`.
     pub name: String,
     /// A few words, on one line.
     pub title: Option<String>,
-    /// Its purpose; of the plugin, and therefore to be quoted.
+    /// Purpose; of the plugin, and therefore to be quoted.
     pub description: Option<String>,
-    /// Its parameters.
+    /// Parameters.
     pub parameters: Vec<Parameter>,
 }
 
@@ -130,7 +130,7 @@ pub struct Prompt {
 pub struct Message {
     /// `user` or `assistant`.
     pub role: Role,
-    /// Its text; of the plugin.
+    /// Text; of the plugin.
     pub text: String,
 }
 

@@ -24,7 +24,7 @@ pub struct Plugin {
     pub identities: BTreeMap<PathBuf, FileId>,
     /// Environment variables of the plugin, with their values.
     pub env: Vec<(String, String)>,
-    /// Limits of each of its calls.
+    /// Limits of each call of the plugin.
     pub limits: Limits,
     /// Whether the plugin needs a process of its own even if it holds no capability: it has other data of its
     /// own, such as stored values.

@@ -45,7 +45,7 @@ pub fn tag(digest: &str) -> String {
 pub struct Signed {
     /// The document.
     pub payload: Vec<u8>,
-    /// Its signature, in base64.
+    /// Signature, in base64.
     pub signature: String,
 }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::bounded::{allowed, body, client, failed};
+use hotcell_oci::transport::{allowed, body, client, failed};
+
 use super::{Fetched, MAX_SOURCE_BYTES, SourceError, is_sha256, name_of, sha256};
 
 /// Time limit for the whole download.
@@ -56,7 +57,7 @@ pub async fn fetch(url: &Url) -> Result<Fetched, SourceError> {
 }
 
 pub(crate) async fn within(url: &Url, connect: Duration, patience: Duration) -> Result<Fetched, SourceError> {
-    let request = client(&url.place, connect)?.get(&url.place).timeout(patience);
+    let request = client(&url.place, connect, None)?.get(&url.place).timeout(patience);
     let response = request.send().await.map_err(|e| failed(&url.place, &e))?;
     let wasm = body(response, &url.place, MAX_SOURCE_BYTES).await?;
     let found = sha256(&wasm);

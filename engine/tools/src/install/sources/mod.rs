@@ -7,20 +7,19 @@
 //! | [`https`] | a URL, with the digest that it must have |
 //! | [`oci`] | a registry of OCI artifacts |
 //! | [`mod@publish`] | and to such a registry |
-//! | `registry` | what a registry is asked, and sent |
-//! | `bounded` | how much of a server's answers is taken, and how late |
+//!
+//! [`hotcell_oci`] bounds the answers of servers, and asks registries.
 
-mod bounded;
 pub mod file;
 pub mod folder;
 pub mod https;
 pub mod oci;
 pub mod publish;
-mod registry;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use hotcell_oci::RegistryError;
 use sha2::{Digest, Sha256};
 
 use crate::BoxFuture;
@@ -95,6 +94,18 @@ pub enum SourceError {
 impl SourceError {
     pub(crate) fn unreadable(place: impl std::fmt::Display, why: impl std::fmt::Display) -> Self {
         Self::Unreadable { place: place.to_string(), why: why.to_string() }
+    }
+}
+
+impl From<RegistryError> for SourceError {
+    fn from(error: RegistryError) -> Self {
+        match error {
+            RegistryError::Unreadable { place, why } => Self::Unreadable { place, why },
+            RegistryError::Long { place, most } => Self::Long { place, most },
+            RegistryError::Digest { place, promised, found } => {
+                Self::Digest { place, promised: hex::encode(promised), found: hex::encode(found) }
+            }
+        }
     }
 }
 

@@ -8,16 +8,17 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use oci_client::Reference;
+use hotcell_oci::{Reference, Repository, Timeouts};
 use serde::Deserialize;
 
-use super::registry::Repository;
-use super::{Fetched, MAX_SIGNATURE_BYTES, MAX_SOURCE_BYTES, SourceError, is_sha256, name_of, sha256};
+use super::{Fetched, MAX_SIGNATURE_BYTES, MAX_SOURCE_BYTES, SourceError, name_of};
 use crate::install::cosign::{self, Signed};
 use crate::install::manifest;
 
-/// Scheme of the name of an artifact in a registry.
-pub const SCHEME: &str = "oci://";
+pub use hotcell_oci::SCHEME;
+
+/// Media type of the manifests that are requested and sent.
+pub(crate) const MANIFEST_KIND: &str = "application/vnd.oci.image.manifest.v1+json";
 /// Layers that are components.
 pub(crate) const COMPONENT: [&str; 2] = ["application/wasm", "application/vnd.wasm.content.layer.v1+wasm"];
 /// The layer with `plugin.toml`.
@@ -57,21 +58,14 @@ impl Artifact {
     /// # Errors
     /// [`SourceError::Unreadable`] when the name is not valid.
     pub fn parse(text: &str) -> Result<Self, SourceError> {
-        let rest = text.strip_prefix(SCHEME).unwrap_or(text);
-        let host = rest.split_once('/').map_or("", |(host, _)| host);
-        if !(host.contains(['.', ':']) || host == "localhost") {
-            let why = "it names no registry: oci://HOST[:PORT]/NAME[:TAG|@sha256:…]";
-            return Err(SourceError::unreadable(text, why));
-        }
-        let reference =
-            rest.parse().map_err(|e| SourceError::unreadable(text, format!("is no artifact's name: {e}")))?;
+        let reference = Reference::parse(text).map_err(|e| SourceError::unreadable(text, e))?;
         Ok(Self { reference })
     }
 
     /// The registry's host, as it is asked.
     #[must_use]
     pub fn host(&self) -> &str {
-        self.reference.resolve_registry()
+        self.reference.host()
     }
 
     /// The registry, as it was named.
@@ -122,11 +116,11 @@ async fn signed(
     place: &str,
     patience: Patience,
 ) -> Result<Vec<Signed>, SourceError> {
-    let mut from = Repository::new(artifact.host(), artifact.repository(), place, patience)?;
-    let document = from.manifest(&cosign::tag(digest), MAX_DOCUMENT_BYTES).await?;
+    let mut from = Repository::new(artifact.host(), artifact.repository(), place, patience.timeouts())?;
+    let (document, _) = from.manifest(&cosign::tag(digest), &[MANIFEST_KIND], MAX_DOCUMENT_BYTES).await?;
     let document: Document = serde_json::from_slice(&document)
         .map_err(|e| SourceError::unreadable(place, format!("the manifest of its signatures: {e}")))?;
-    let puller = Puller { from: &from, place };
+    let mut puller = Puller { from, place };
     let mut all = Vec::new();
     let layers = document.layers.iter().filter(|layer| layer.media_type == cosign::PAYLOAD_LAYER);
     for layer in layers.take(MAX_SIGNATURES) {
@@ -155,6 +149,12 @@ pub(crate) struct Patience {
     pub whole: Duration,
 }
 
+impl Patience {
+    pub(crate) fn timeouts(self) -> Timeouts {
+        Timeouts { connect: self.connect, idle: None }
+    }
+}
+
 impl Default for Patience {
     fn default() -> Self {
         Self { connect: Duration::from_secs(15), whole: Duration::from_secs(180) }
@@ -170,14 +170,9 @@ pub(crate) async fn within(artifact: &Artifact, patience: Patience) -> Result<Fe
 
 async fn pull(reference: &Reference, place: &str, patience: Patience) -> Result<Fetched, SourceError> {
     let bad = |why: String| SourceError::unreadable(place, why);
-    let mut from = Repository::new(reference.resolve_registry(), reference.repository(), place, patience)?;
-    let which = reference.digest().or(reference.tag()).unwrap_or("latest");
-    let document = from.manifest(which, MAX_DOCUMENT_BYTES).await?;
-    let found = sha256(&document);
-    let promised = reference.digest().map(|d| d.strip_prefix("sha256:").unwrap_or(d));
-    if let Some(promised) = promised.filter(|promised| *promised != found) {
-        return Err(SourceError::Digest { place: place.to_owned(), promised: promised.to_owned(), found });
-    }
+    let mut from = Repository::new(reference.host(), reference.repository(), place, patience.timeouts())?;
+    let (document, found) = from.manifest(reference.version(), &[MANIFEST_KIND], MAX_DOCUMENT_BYTES).await?;
+    let found = hex::encode(found);
     let parsed: Document =
         serde_json::from_slice(&document).map_err(|e| bad(format!("its manifest: {e}")))?;
     let of = |kinds: &[&str]| {
@@ -193,7 +188,7 @@ async fn pull(reference: &Reference, place: &str, patience: Patience) -> Result<
     if more {
         return Err(bad("it has more than one component".to_owned()));
     }
-    let puller = Puller { from: &from, place };
+    let mut puller = Puller { from, place };
     let wasm = puller.blob(component, MAX_SOURCE_BYTES).await?;
     let manifest = match of(&[MANIFEST_LAYER]).0 {
         Some(layer) => {
@@ -217,36 +212,25 @@ async fn pull(reference: &Reference, place: &str, patience: Patience) -> Result<
 }
 
 struct Puller<'a> {
-    from: &'a Repository<'a>,
+    from: Repository<'a>,
     place: &'a str,
 }
 
 impl Puller<'_> {
-    async fn text(&self, layer: &Layer, most: u64) -> Result<String, SourceError> {
+    async fn text(&mut self, layer: &Layer, most: u64) -> Result<String, SourceError> {
         let bytes = self.blob(layer, most).await?;
         String::from_utf8(bytes)
             .map_err(|_| SourceError::unreadable(self.place, format!("{} is not UTF-8", layer.digest)))
     }
 
-    /// Fetches a blob and checks its digest.
-    async fn blob(&self, layer: &Layer, most: u64) -> Result<Vec<u8>, SourceError> {
-        let place = format!("a layer of {}", self.place);
-        let promised = layer.digest.strip_prefix("sha256:").filter(|d| is_sha256(d));
-        let Some(promised) = promised else {
-            return Err(SourceError::unreadable(self.place, format!("{} is no sha256 digest", layer.digest)));
+    /// Fetches a blob of at most `most` bytes.
+    async fn blob(&mut self, layer: &Layer, most: u64) -> Result<Vec<u8>, SourceError> {
+        let mut bytes = Vec::new();
+        let keep = |piece: &[u8]| -> Result<(), SourceError> {
+            bytes.extend_from_slice(piece);
+            Ok(())
         };
-        // The announced size is checked first.
-        if layer.size > most {
-            return Err(SourceError::Long { place, most });
-        }
-        let bytes = self.from.blob(&layer.digest, layer.size).await.map_err(|error| match error {
-            SourceError::Long { .. } => SourceError::Long { place: place.clone(), most: layer.size },
-            other => other,
-        })?;
-        let found = sha256(&bytes);
-        if found != promised {
-            return Err(SourceError::Digest { place, promised: promised.to_owned(), found });
-        }
+        self.from.blob((&layer.digest, layer.size), most, keep).await?;
         Ok(bytes)
     }
 }

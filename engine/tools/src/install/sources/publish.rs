@@ -1,14 +1,14 @@
 //! Publishing: a component with its manifest as an artifact of a registry, as [`super::oci`] fetches it, and its signature beside it.
 
+use hotcell_oci::Repository;
 use serde_json::{Value, json};
 
-use super::oci::{Artifact, COMPONENT, MANIFEST_LAYER, MAX_DOCUMENT_BYTES, Patience, SIGNATURE_LAYER};
-use super::registry::Repository;
+use super::oci::{
+    Artifact, COMPONENT, MANIFEST_KIND, MANIFEST_LAYER, MAX_DOCUMENT_BYTES, Patience, SIGNATURE_LAYER,
+};
 use super::{Fetched, SourceError, sha256};
 use crate::install::cosign::{PrivateKey, tag};
 
-/// The type of a manifest.
-const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 /// The type of the configuration of an artifact.
 const CONFIG: &str = "application/vnd.wasm.config.v0+json";
 /// The type of the configuration of a signature.
@@ -56,7 +56,7 @@ async fn send(
         return Err(bad("a digest is what publishing comes to; name a tag".to_owned()));
     }
     let name = artifact.repository().to_owned();
-    let to = Repository::new(artifact.host(), &name, place, patience)?;
+    let to = Repository::new(artifact.host(), &name, place, patience.timeouts())?;
     let mut to = to.with_credentials(credentials)?;
     let mut blobs = vec![(COMPONENT[0], fetched.wasm.as_slice())];
     if let Some((text, _)) = &fetched.manifest {
@@ -74,7 +74,7 @@ async fn send(
         json!({ "architecture": "wasm", "os": "wasip2", "layerDigests": [layers[0]["digest"]] }).to_string();
     to.push_blob(config.as_bytes()).await?;
     let manifest = document(&layer(CONFIG, config.as_bytes()), &layers);
-    let digest = to.push_manifest(artifact.tag(), &manifest).await?;
+    let digest = to.push_manifest(artifact.tag(), MANIFEST_KIND, &manifest).await?;
     let signature = match key {
         Some(key) => Some(sign(&mut to, artifact, key, &digest).await?),
         None => None,
@@ -93,8 +93,8 @@ async fn sign(
     let repository = format!("{}/{}", artifact.registry(), artifact.repository());
     let signed = key.sign(&repository, digest).map_err(bad)?;
     let tag = tag(digest);
-    let before = to.manifest(&tag, MAX_DOCUMENT_BYTES).await.ok();
-    let before = before.and_then(|text| serde_json::from_slice::<Value>(&text).ok());
+    let before = to.manifest(&tag, &[MANIFEST_KIND], MAX_DOCUMENT_BYTES).await.ok();
+    let before = before.and_then(|(text, _)| serde_json::from_slice::<Value>(&text).ok());
     let mut layers: Vec<Value> =
         before.as_ref().and_then(|document| document["layers"].as_array()).cloned().unwrap_or_default();
     layers.truncate(MAX_SIGNATURES - 1);
@@ -106,7 +106,8 @@ async fn sign(
     });
     let config = config.to_string();
     to.push_blob(config.as_bytes()).await?;
-    to.push_manifest(&tag, &document(&layer(SIGNATURE_CONFIG, config.as_bytes()), &layers)).await?;
+    to.push_manifest(&tag, MANIFEST_KIND, &document(&layer(SIGNATURE_CONFIG, config.as_bytes()), &layers))
+        .await?;
     Ok(tag)
 }
 
@@ -115,5 +116,5 @@ fn layer(kind: &str, bytes: &[u8]) -> Value {
 }
 
 fn document(config: &Value, layers: &[Value]) -> String {
-    json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": layers }).to_string()
+    json!({ "schemaVersion": 2, "mediaType": MANIFEST_KIND, "config": config, "layers": layers }).to_string()
 }

@@ -3,21 +3,21 @@
 
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
+use sha2::{Digest as _, Sha256};
 
-use super::{AUTHORIZATION, HeaderValue, MANIFEST, Repository, SourceError, WWW_AUTHENTICATE, challenge};
-use crate::install::sources::bounded::{failed, refused};
-use crate::install::sources::sha256;
+use super::{HeaderValue, RegistryError, Repository};
+use crate::transport::refused;
 
 impl Repository<'_> {
     /// Adds a user's credentials: `NAME:PASSWORD` in base64.
     ///
     /// # Errors
-    /// [`SourceError::Unreadable`] when the credentials cannot be put in a header.
-    pub fn with_credentials(mut self, credentials: Option<&str>) -> Result<Self, SourceError> {
+    /// [`RegistryError::Unreadable`] when the credentials cannot be put in a header.
+    pub fn with_credentials(mut self, credentials: Option<&str>) -> Result<Self, RegistryError> {
         let Some(credentials) = credentials else { return Ok(self) };
         let value = HeaderValue::try_from(format!("Basic {credentials}"));
-        let mut value =
-            value.map_err(|_| SourceError::unreadable(self.place, "its credentials can be in no header"))?;
+        let mut value = value
+            .map_err(|_| RegistryError::unreadable(self.place, "its credentials can be in no header"))?;
         value.set_sensitive(true);
         self.credentials = Some(value);
         Ok(self)
@@ -26,9 +26,9 @@ impl Repository<'_> {
     /// Sends a blob, unless it is there; its digest in hexadecimal.
     ///
     /// # Errors
-    /// [`SourceError`].
-    pub async fn push_blob(&mut self, bytes: &[u8]) -> Result<String, SourceError> {
-        let digest = sha256(bytes);
+    /// [`RegistryError`].
+    pub async fn push_blob(&mut self, bytes: &[u8]) -> Result<String, RegistryError> {
+        let digest = hex::encode(Sha256::digest(bytes));
         let there = format!("{}/blobs/sha256:{digest}", self.base);
         if self.send(Method::HEAD, &there, |request| request).await?.status().is_success() {
             return Ok(digest);
@@ -48,20 +48,29 @@ impl Repository<'_> {
         if done.status().is_success() { Ok(digest) } else { Err(self.no(&done)) }
     }
 
-    /// Sends a manifest under a tag; its digest in hexadecimal.
+    /// Sends a manifest of a media type under a tag; its digest in hexadecimal.
     ///
     /// # Errors
-    /// [`SourceError`].
-    pub async fn push_manifest(&mut self, tag: &str, manifest: &str) -> Result<String, SourceError> {
+    /// [`RegistryError`].
+    pub async fn push_manifest(
+        &mut self,
+        tag: &str,
+        kind: &str,
+        manifest: &str,
+    ) -> Result<String, RegistryError> {
         let to = format!("{}/manifests/{tag}", self.base);
-        let put = |request: RequestBuilder| request.header(CONTENT_TYPE, MANIFEST).body(manifest.to_owned());
+        let put = |request: RequestBuilder| request.header(CONTENT_TYPE, kind).body(manifest.to_owned());
         let done = self.send(Method::PUT, &to, put).await?;
-        if done.status().is_success() { Ok(sha256(manifest.as_bytes())) } else { Err(self.no(&done)) }
+        if done.status().is_success() {
+            Ok(hex::encode(Sha256::digest(manifest)))
+        } else {
+            Err(self.no(&done))
+        }
     }
 
     /// Where a blob is to be sent: to the registry itself, which alone is told who sends it.
-    fn upload(&self, begun: &Response) -> Result<Url, SourceError> {
-        let bad = |why: &str| SourceError::unreadable(self.place, why);
+    fn upload(&self, begun: &Response) -> Result<Url, RegistryError> {
+        let bad = |why: &str| RegistryError::unreadable(self.place, why);
         let base = Url::parse(&self.base).map_err(|_| bad("its name makes no URL"))?;
         let to = begun.headers().get(LOCATION).and_then(|to| to.to_str().ok());
         let to = to.and_then(|to| base.join(to).ok()).ok_or_else(|| bad("it names no place for a blob"))?;
@@ -71,38 +80,9 @@ impl Repository<'_> {
         Ok(to)
     }
 
-    /// A request, with what the registry asks for first.
-    async fn send(
-        &mut self,
-        method: Method,
-        url: &str,
-        fill: impl Fn(RequestBuilder) -> RequestBuilder,
-    ) -> Result<Response, SourceError> {
-        for again in [true, false] {
-            let mut request = fill(self.client.request(method.clone(), url));
-            if let Some(authorization) = &self.authorization {
-                request = request.header(AUTHORIZATION, authorization);
-            }
-            let response = request.send().await.map_err(|e| failed(self.place, &e))?;
-            if response.status() != StatusCode::UNAUTHORIZED || !again {
-                return Ok(response);
-            }
-            let asked = response.headers().get(WWW_AUTHENTICATE).and_then(|text| text.to_str().ok());
-            self.authorization = match asked {
-                Some(text) if text.to_ascii_lowercase().starts_with("basic") => self.credentials.clone(),
-                Some(text) => match challenge(text) {
-                    Some(challenge) => Some(self.token(challenge).await?),
-                    None => return Ok(response),
-                },
-                None => return Ok(response),
-            };
-        }
-        Err(SourceError::unreadable(self.place, "it asks for a token again and again"))
-    }
-
-    fn no(&self, response: &Response) -> SourceError {
+    fn no(&self, response: &Response) -> RegistryError {
         match response.status() {
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => SourceError::unreadable(
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => RegistryError::unreadable(
                 self.place,
                 format!(
                     "it answers {}: log in (docker login), so that auths in Docker's config.json names it; credential helpers are not asked",
