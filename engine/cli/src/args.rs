@@ -35,7 +35,7 @@ mod tool;
 mod web;
 mod worker;
 mod workspace;
-pub use agents::{AgentCommand, FixArgs, RepairCommand, ResumeArgs};
+pub use agents::{AgentCommand, EffortArgs, FixArgs, RepairCommand, ResumeArgs};
 pub use approvals::ApprovalsCommand;
 pub use bench::BenchArgs;
 pub use cache::CacheCommand;

@@ -3,24 +3,17 @@
 mod page;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use hotcell_agents::driver::Driver;
-use hotcell_agents::{Depth, Limits, ReviewReport, ReviewRequest, Subject};
-use hotcell_config::{RunSettings, typed};
-use hotcell_sandbox::Engine;
-use hotcell_sandbox::profile::LimitSettings;
+use hotcell_agents::{Depth, ReviewReport, ReviewRequest, Subject};
+use hotcell_config::typed;
 use hotcell_state::report::{Code, ErrorReport};
-use hotcell_testing::Cancel;
-use hotcell_toolchain::Surroundings;
 
-use crate::agents::{SESSION_TIMEOUT, bench, folder, millis};
+use crate::agents::{bench, driven, folder, limits};
 use crate::args::{Common, DepthArg, ReviewArgs};
-use crate::context::{configuration, current_folder, runtime};
+use crate::context::{configuration, current_folder};
 use crate::exit::printed;
 use crate::options::in_options;
-use crate::signals::interrupted;
-use crate::terminal::notes;
 use crate::{exit, usage};
 
 /// Maximum of output tokens of an answer.
@@ -52,9 +45,7 @@ fn run(common: &Common, args: &ReviewArgs) -> Result<Option<ReviewReport>, Error
         .join(&args.path)
         .canonicalize()
         .map_err(|e| bad(format!("{e}; name a folder or a file that exists")))?;
-    let limits = Limits { time_ms: Some(millis(SESSION_TIMEOUT)), ..Limits::default() }
-        .with(&args.budget)
-        .map_err(|why| ErrorReport::new(Code::InvalidValue, why).field("--budget"))?;
+    let limits = limits(&args.budget)?;
     let is_folder = path.is_dir();
     let project: Option<PathBuf> = is_folder.then(|| path.clone());
     let configuration = configuration(common, project)?;
@@ -80,41 +71,10 @@ fn run(common: &Common, args: &ReviewArgs) -> Result<Option<ReviewReport>, Error
         task: None,
         base_prompt: None,
     };
-    let engine = Engine::new();
-    let silent = common.quiet || common.json;
-    let say = |line: &str| {
-        if !silent {
-            notes::say(line);
-        }
-    };
-    let timeout: Option<Duration> = args.timeout;
-    let driver = Driver {
-        folder: &folder,
-        bench,
-        configuration: &configuration,
-        settings: RunSettings {
-            limits: LimitSettings { timeout, ..LimitSettings::default() },
-            ..RunSettings::default()
-        },
-        engine: &engine,
-        models: &configuration.user.models,
-        around: Surroundings::of_this_process(),
-        cancel: Cancel::default(),
-        say: &say,
-    };
-    let runtime = runtime().map_err(|e| ErrorReport::new(Code::Internal, format!("{e:#}")))?;
-    let ended = runtime.block_on(async {
-        tokio::select! {
-            ended = driver.review(&request) => Some(ended),
-            () = interrupted() => None,
-        }
-    });
-    if ended.is_none() {
-        driver.cancel.cancel();
-    }
+    let work = async |driver: &Driver<'_>| driver.review(&request).await;
+    let ended = driven(common, &configuration, (&folder, bench.clone()), args.timeout, work);
     if let Some(id) = &workspace {
-        driver.bench.remove(id);
+        bench.remove(id);
     }
-    engine.leave();
-    ended.transpose()
+    ended?.transpose()
 }

@@ -6,13 +6,13 @@ use std::time::Duration;
 use hotcell_agents::make::output;
 use hotcell_agents::make::report::{MadeReport, StageReport};
 use hotcell_agents::spec::inputs;
-use hotcell_agents::{Limits, Making, Rules, Task};
+use hotcell_agents::{Making, Rules, Task};
 use hotcell_config::typed;
 use hotcell_sandbox::text::printable_line;
 use hotcell_state::report::{Code, ErrorReport};
 
 use super::page::{counted, why};
-use super::{SESSION_TIMEOUT, drive, millis};
+use super::{drive, limits, millis};
 use crate::args::{Common, MakeArgs, ResumeArgs};
 use crate::context::current_folder;
 use crate::usage;
@@ -56,10 +56,7 @@ pub fn out(path: &Path) -> Result<String, ErrorReport> {
 }
 
 fn request(args: &MakeArgs) -> Result<(Task, Making), ErrorReport> {
-    let budget = Limits { time_ms: Some(millis(SESSION_TIMEOUT)), ..Limits::default() };
-    let limits = budget
-        .with(&args.budget)
-        .map_err(|why| ErrorReport::new(Code::InvalidValue, why).field("--budget"))?;
+    let limits = limits(&args.effort.budget)?;
     let file = real(&args.spec, "the specification", "SPEC")?;
     let spec = inputs::spec(&file).map_err(|why| bad(&args.spec, "the specification", "SPEC", &why))?;
     let tests = match &args.tests {
@@ -76,15 +73,15 @@ fn request(args: &MakeArgs) -> Result<(Task, Making), ErrorReport> {
         // Given tests may have another one.
         framework: tests.is_empty().then(|| args.lang.framework().to_owned()),
         filter: None,
-        timeout_ms: args.timeout.map(|time: Duration| millis(time)),
+        timeout_ms: args.effort.timeout.map(|time: Duration| millis(time)),
         model: args.model.clone(),
         words: None,
-        candidates: args.candidates,
-        rules: Rules { iterations: args.iterations, ..Rules::default() },
+        candidates: args.effort.candidates,
+        rules: Rules { iterations: args.effort.iterations, ..Rules::default() },
         limits,
-        constraints: args.constraint.clone(),
-        max_output_tokens: args.max_tokens,
-        seed: args.seed,
+        constraints: args.effort.constraint.clone(),
+        max_output_tokens: args.effort.max_tokens,
+        seed: args.effort.seed,
     };
     Ok((task, Making { language: args.lang, spec, tests, plan_only: args.plan_only, out }))
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use hotcell_agents::bench::Bench;
 use hotcell_agents::driver::Driver;
 use hotcell_agents::report::{LIST_SCHEMA, SessionEntry, SessionList};
-use hotcell_agents::{Action, Ended, Journal, Limits, Phase, Rules, SessionReport, Task};
-use hotcell_config::{RunSettings, typed};
+use hotcell_agents::{Action, Ended, Journal, Limit, Limits, Phase, Rules, SessionReport, Task};
+use hotcell_config::{Configuration, RunSettings, typed};
 use hotcell_sandbox::Engine;
 use hotcell_sandbox::profile::LimitSettings;
 use hotcell_state::report::{Code, ErrorReport};
@@ -30,7 +30,7 @@ use crate::terminal::notes;
 use crate::{exit, usage};
 
 /// Time limit of a session without `--budget TIME` (S2.21).
-pub const SESSION_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+const SESSION_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 /// Runs `hotcell fix`; returns its exit status.
 pub fn fix(common: &Common, args: &FixArgs) -> u8 {
@@ -72,29 +72,36 @@ fn run_fix(common: &Common, args: &FixArgs) -> Result<u8, ErrorReport> {
         return Err(bad("it is not a folder".to_owned()));
     }
     let Some(text) = project.to_str() else { return Err(bad("its path is not UTF-8".to_owned())) };
-    let budget = Limits { time_ms: Some(millis(SESSION_TIMEOUT)), ..Limits::default() };
-    let limits = budget
-        .with(&args.budget)
-        .map_err(|why| ErrorReport::new(Code::InvalidValue, why).field("--budget"))?;
+    let limits = limits(&args.effort.budget)?;
     let task = Task {
         kind: "fix".to_owned(),
         project: text.to_owned(),
         framework: args.framework.clone(),
         filter: args.filter.clone(),
-        timeout_ms: args.timeout.map(millis),
+        timeout_ms: args.effort.timeout.map(millis),
         model: args.model.clone(),
         words: None,
-        candidates: args.candidates,
-        rules: Rules { iterations: args.iterations, ..Rules::default() },
+        candidates: args.effort.candidates,
+        rules: Rules { iterations: args.effort.iterations, ..Rules::default() },
         limits,
-        constraints: args.constraint.clone(),
-        max_output_tokens: args.max_tokens,
-        seed: args.seed,
+        constraints: args.effort.constraint.clone(),
+        max_output_tokens: args.effort.max_tokens,
+        seed: args.effort.seed,
     };
     drive(common, &task.clone(), async |driver| driver.fix(task, args.commit).await)
 }
 
-pub fn millis(time: Duration) -> u64 {
+/// Limits of a session: those of `--budget`, and [`SESSION_TIMEOUT`] where it names no time.
+///
+/// # Errors
+/// [`ErrorReport`] for limits that contradict one another.
+pub fn limits(budget: &[Limit]) -> Result<Limits, ErrorReport> {
+    Limits { time_ms: Some(millis(SESSION_TIMEOUT)), ..Limits::default() }
+        .with(budget)
+        .map_err(|why| ErrorReport::new(Code::InvalidValue, why).field("--budget"))
+}
+
+fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -136,16 +143,17 @@ fn resume(common: &Common, args: &ResumeArgs) -> Result<u8, ErrorReport> {
     })
 }
 
-/// Makes a driver, lets it work until it ends or is interrupted, and prints the result.
-fn drive(
+/// Makes a driver with the time limit of one test run, and lets it work until it ends or is interrupted. `None`: it was interrupted.
+///
+/// # Errors
+/// [`ErrorReport`] when no runtime can be made.
+pub fn driven<T>(
     common: &Common,
-    task: &Task,
-    work: impl AsyncFnOnce(&Driver<'_>) -> Result<Ended, ErrorReport>,
-) -> Result<u8, ErrorReport> {
-    // The settings beside a specification are not those of the new project.
-    let project = (task.kind != "make").then(|| PathBuf::from(&task.project));
-    let configuration = configuration(common, project)?;
-    let folder = folder(common)?;
+    configuration: &Configuration,
+    (folder, bench): (&StateFolder, Bench),
+    timeout: Option<Duration>,
+    work: impl AsyncFnOnce(&Driver<'_>) -> T,
+) -> Result<Option<T>, ErrorReport> {
     let engine = Engine::new();
     let silent = common.quiet || common.json;
     let say = |line: &str| {
@@ -153,11 +161,10 @@ fn drive(
             notes::say(line);
         }
     };
-    let timeout = task.timeout_ms.map(Duration::from_millis);
     let driver = Driver {
-        folder: &folder,
-        bench: bench(&folder)?,
-        configuration: &configuration,
+        folder,
+        bench,
+        configuration,
         settings: RunSettings {
             limits: LimitSettings { timeout, ..LimitSettings::default() },
             ..RunSettings::default()
@@ -175,15 +182,31 @@ fn drive(
             () = interrupted() => None,
         }
     });
-    let Some(ended) = ended else {
+    if ended.is_none() {
         driver.cancel.cancel();
+    }
+    engine.leave();
+    Ok(ended)
+}
+
+/// Lets a driver work on a session, and prints the result.
+fn drive(
+    common: &Common,
+    task: &Task,
+    work: impl AsyncFnOnce(&Driver<'_>) -> Result<Ended, ErrorReport>,
+) -> Result<u8, ErrorReport> {
+    // The settings beside a specification are not those of the new project.
+    let project = (task.kind != "make").then(|| PathBuf::from(&task.project));
+    let configuration = configuration(common, project)?;
+    let folder = folder(common)?;
+    let bench = bench(&folder)?;
+    let timeout = task.timeout_ms.map(Duration::from_millis);
+    let Some(ended) = driven(common, &configuration, (&folder, bench), timeout, work)? else {
         notes::say(
             "interrupted; hotcell agent list shows the session, and hotcell agent resume ID goes on with it",
         );
-        engine.leave();
         return Ok(Verdict::Interrupted.exit_code());
     };
-    engine.leave();
     match ended? {
         Ended::NothingToFix(evidence) => {
             let report = SessionReport::without_work(task, &evidence);

@@ -10,6 +10,32 @@ use hotcell_sandbox::units::parse_duration;
 
 use super::{VerbCommand, path};
 
+/// How much a session may try, and how: options of `hotcell fix` and `hotcell make`.
+#[derive(Args, Debug)]
+pub struct EffortArgs {
+    /// Number of independent attempts; the best is taken
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub candidates: u32,
+    /// Maximum number of tested answers, for each candidate
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=50))]
+    pub iterations: u32,
+    /// Limit: 0.50$, 200000tokens, 20calls or 10m; repeatable [default: 30m]
+    #[arg(long, value_name = "LIMIT")]
+    pub budget: Vec<Limit>,
+    /// Instructions for the models; repeatable
+    #[arg(long, value_name = "TEXT")]
+    pub constraint: Vec<String>,
+    /// Time limit of one test run
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub timeout: Option<Duration>,
+    /// Maximum number of output tokens of one answer
+    #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(64..))]
+    pub max_tokens: u32,
+    /// Seed, for servers that have one
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..1_000_000_000))]
+    pub seed: Option<i64>,
+}
+
 /// Arguments of `hotcell fix`.
 #[derive(Args, Debug)]
 #[command(
@@ -21,39 +47,20 @@ pub struct FixArgs {
     /// Project whose tests fail; models get a copy-on-write copy
     #[arg(value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
     pub project: PathBuf,
-    /// Number of independent attempts; the best is taken
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
-    pub candidates: u32,
-    /// Maximum number of tested answers, for each candidate
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=50))]
-    pub iterations: u32,
-    /// Limit: 0.50$, 200000tokens, 20calls or 10m; repeatable [default: 30m]
-    #[arg(long, value_name = "LIMIT")]
-    pub budget: Vec<Limit>,
     /// Write the change to DIR if all tests pass
     #[arg(long)]
     pub commit: bool,
     /// Only this model [default: those of the roles debugger and coder]
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
-    /// Instructions for the model; repeatable
-    #[arg(long, value_name = "TEXT")]
-    pub constraint: Vec<String>,
     /// Framework, such as pytest or jest [default: detected]
     #[arg(long, value_name = "NAME")]
     pub framework: Option<String>,
     /// Only these tests: an id in a report, a path, or framework syntax
     #[arg(long, value_name = "WHAT")]
     pub filter: Option<String>,
-    /// Time limit of one test run
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pub timeout: Option<Duration>,
-    /// Maximum number of output tokens of one answer
-    #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(64..))]
-    pub max_tokens: u32,
-    /// Seed, for servers that have one
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..1_000_000_000))]
-    pub seed: Option<i64>,
+    #[command(flatten)]
+    pub effort: EffortArgs,
 }
 
 /// Commands of `hotcell agent`.
