@@ -1,8 +1,8 @@
 //! One request over `wasi:http`.
 
+use requests::{answer, read, reason};
 use wasip2::http::outgoing_handler;
-use wasip2::http::types::{ErrorCode, Fields, IncomingBody, Method, OutgoingRequest, Scheme};
-use wasip2::io::streams::StreamError;
+use wasip2::http::types::{Fields, Method, OutgoingRequest, Scheme};
 
 use crate::url::Base;
 
@@ -41,41 +41,11 @@ pub(crate) fn get(base: &Base, path: &str, headers: &[(&str, &str)]) -> Result<A
     }
     let pending =
         outgoing_handler::handle(request, None).map_err(|code| format!("{what}: {}", reason(code)))?;
-    pending.subscribe().block();
-    let response = pending
-        .get()
-        .and_then(Result::ok)
-        .ok_or_else(|| format!("{what}: there is no answer"))?
-        .map_err(|code| format!("{what}: {}", reason(code)))?;
+    let response = answer(pending).map_err(|e| format!("{what}: {e}"))?;
     let (status, headers) = (response.status(), response.headers().entries());
-    let incoming = response.consume().map_err(|()| format!("{what}: the answer has no body"))?;
-    let mut body = Vec::new();
-    let stream = incoming.stream().map_err(|()| format!("{what}: the answer has no body"))?;
-    loop {
-        match stream.blocking_read(1 << 16) {
-            Ok(part) => body.extend_from_slice(&part),
-            Err(StreamError::Closed) => break,
-            Err(StreamError::LastOperationFailed(e)) => {
-                return Err(format!("{what}: {}", e.to_debug_string()));
-            }
-        }
-        if body.len() > LONGEST {
-            return Err(format!("{what}: the answer is longer than {LONGEST} bytes"));
-        }
+    let body = read(response, LONGEST).map_err(|e| format!("{what}: {e}"))?;
+    if body.len() > LONGEST {
+        return Err(format!("{what}: the answer is longer than {LONGEST} bytes"));
     }
-    drop(stream);
-    drop(IncomingBody::finish(incoming));
     Ok(Answer { status, headers, body })
-}
-
-/// Reason for a failed request in words; hotcell gives its own in an internal error.
-fn reason(code: ErrorCode) -> String {
-    match code {
-        ErrorCode::InternalError(Some(why)) => why,
-        ErrorCode::HttpRequestDenied => "this place is not granted".to_owned(),
-        ErrorCode::HttpRequestBodySize(Some(most)) => format!("the request is larger than {most} bytes"),
-        ErrorCode::HttpResponseBodySize(Some(most)) => format!("the answers are larger than {most} bytes"),
-        ErrorCode::ConnectionLimitReached => "this call has sent too many requests".to_owned(),
-        other => other.to_string(),
-    }
 }

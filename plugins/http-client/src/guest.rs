@@ -1,10 +1,8 @@
 //! Function of `wit/http-client.wit`.
 
+use requests::{answer, read, reason};
 use wasip2::http::outgoing_handler;
-use wasip2::http::types::{
-    ErrorCode, Fields, IncomingBody, Method as WasiMethod, OutgoingBody, OutgoingRequest, Scheme,
-};
-use wasip2::io::streams::StreamError;
+use wasip2::http::types::{Fields, Method as WasiMethod, OutgoingBody, OutgoingRequest, Scheme};
 
 use crate::{text, url};
 
@@ -62,16 +60,10 @@ impl Guest for Plugin {
         let pending =
             outgoing_handler::handle(request, None).map_err(|code| format!("{what}: {}", reason(code)))?;
         write(sent, body.as_deref().unwrap_or_default()).map_err(|e| format!("{what}: {e}"))?;
-        pending.subscribe().block();
-        let response = pending
-            .get()
-            .and_then(Result::ok)
-            .ok_or_else(|| format!("{what}: there is no answer"))?
-            .map_err(|code| format!("{what}: {}", reason(code)))?;
+        let response = answer(pending).map_err(|e| format!("{what}: {e}"))?;
         let (status, entries) = (response.status(), response.headers().entries());
         let limit = limit.unwrap_or(USUAL).min(LONGEST) as usize;
-        let bytes = read(response.consume().map_err(|()| format!("{what}: the answer has no body"))?, limit)
-            .map_err(|e| format!("{what}: {e}"))?;
+        let bytes = read(response, limit).map_err(|e| format!("{what}: {e}"))?;
         let (body, cut) = text::body(&bytes, limit);
         let header =
             |(name, value): (String, Vec<u8>)| Some(Header { name, value: String::from_utf8(value).ok()? });
@@ -85,18 +77,6 @@ impl Guest for Plugin {
     }
 }
 
-/// Reason for a failed request in words; hotcell gives its own in an internal error.
-fn reason(code: ErrorCode) -> String {
-    match code {
-        ErrorCode::InternalError(Some(why)) => why,
-        ErrorCode::HttpRequestDenied => "this place is not granted".to_owned(),
-        ErrorCode::HttpRequestBodySize(Some(most)) => format!("the request is larger than {most} bytes"),
-        ErrorCode::HttpResponseBodySize(Some(most)) => format!("the answers are larger than {most} bytes"),
-        ErrorCode::ConnectionLimitReached => "this call has sent too many requests".to_owned(),
-        other => other.to_string(),
-    }
-}
-
 fn write(body: OutgoingBody, text: &str) -> Result<(), String> {
     let stream = body.write().map_err(|()| "the body cannot be written".to_owned())?;
     for piece in text.as_bytes().chunks(PIECE) {
@@ -104,20 +84,4 @@ fn write(body: OutgoingBody, text: &str) -> Result<(), String> {
     }
     drop(stream);
     OutgoingBody::finish(body, None).map_err(|e| e.to_string())
-}
-
-/// Reads a body, and one byte more than the limit where there is one.
-fn read(incoming: IncomingBody, limit: usize) -> Result<Vec<u8>, String> {
-    let mut body = Vec::new();
-    let stream = incoming.stream().map_err(|()| "the answer has no body".to_owned())?;
-    while body.len() <= limit {
-        match stream.blocking_read(1 << 16) {
-            Ok(part) => body.extend_from_slice(&part),
-            Err(StreamError::Closed) => break,
-            Err(StreamError::LastOperationFailed(e)) => return Err(e.to_debug_string()),
-        }
-    }
-    drop(stream);
-    drop(IncomingBody::finish(incoming));
-    Ok(body)
 }
