@@ -118,9 +118,9 @@ pub fn remove(path: &Path, original: &Original) -> Result<(), ErrorReport> {
 pub struct Change {
     /// The file.
     pub path: PathBuf,
-    /// Its former contents; `None` when the file did not exist.
+    /// Former contents; `None` when the file did not exist.
     pub original: Option<Original>,
-    /// Its new contents.
+    /// New contents.
     pub new: String,
     /// Whether users other than its owner may read a newly created file.
     pub shared: bool,

@@ -5,6 +5,7 @@
 //! | this | the clients, as a table |
 //! | [`Client`] | their names |
 //! | [`json`], [`toml`], [`yaml`] | add, read and remove an entry in a text; pure, everything else is kept byte for byte |
+//! | `proved` | nothing but the entry differs, for TOML and YAML; pure |
 //! | [`fetched`] | entries by which `npx` or `uvx` starts hotcell; pure |
 //! | [`mod@file`] | reads and replaces a configuration file without losing anything |
 //!
@@ -24,6 +25,7 @@ pub mod file;
 #[cfg(test)]
 mod golden;
 pub mod json;
+mod proved;
 pub mod toml;
 pub mod wrapped;
 pub mod yaml;

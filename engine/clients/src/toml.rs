@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, value};
 
+use super::proved::proved;
 use super::{Entry, Found, Problem, understood};
 
 fn parsed(text: &str) -> Result<DocumentMut, Problem> {
@@ -118,7 +119,7 @@ pub fn with(
         _ => return Err(Problem::Form(key.to_owned(), "a table")),
     }
     let new = document.to_string();
-    proved(before, &new, key, name, Some(entry))?;
+    proved(before, fields(parsed(&new).map_err(|_| Problem::Unsafe)?.as_table()), key, name, Some(entry))?;
     Ok(new)
 }
 
@@ -139,7 +140,7 @@ pub fn without(key: &str, old: &str, name: &str) -> Result<String, Problem> {
         return Err(missing(names));
     }
     let new = document.to_string();
-    proved(before, &new, key, name, None)?;
+    proved(before, fields(parsed(&new).map_err(|_| Problem::Unsafe)?.as_table()), key, name, None)?;
     Ok(new)
 }
 
@@ -157,25 +158,4 @@ pub fn read(key: &str, text: &str, name: &str) -> Result<Found, Problem> {
             Err(Problem::Missing(name.to_owned(), names))
         }
     }
-}
-
-/// Compares both texts as values, to prove that the new one has the entry and nothing else differs.
-fn proved(mut old: Value, new: &str, key: &str, name: &str, entry: Option<&Entry>) -> Result<(), Problem> {
-    let mut new = fields(parsed(new).map_err(|_| Problem::Unsafe)?.as_table());
-    let taken = |of: &mut Value| of.get_mut(key)?.as_object_mut()?.remove(name);
-    let same = match (taken(&mut new), entry) {
-        (Some(there), Some(entry)) => understood(&there) == Found::Program(entry.clone()),
-        (None, None) => true,
-        _ => false,
-    };
-    taken(&mut old);
-    // Tables created for the entry are empty now, and a heading without servers may be gone.
-    for of in [&mut old, &mut new] {
-        if of.get(key).and_then(Value::as_object).is_some_and(Map::is_empty)
-            && let Some(fields) = of.as_object_mut()
-        {
-            fields.remove(key);
-        }
-    }
-    if same && old == new { Ok(()) } else { Err(Problem::Unsafe) }
 }

@@ -16,7 +16,7 @@ pub fn wrapped(entry: &Entry, name: &str, hotcell: &str) -> Entry {
     Entry { command: hotcell.to_owned(), args, env: entry.env.clone() }
 }
 
-/// Whether an entry is behind hotcell.
+/// Whether an entry starts its server by `hotcell mcp wrap`.
 #[must_use]
 pub fn is_wrapped(entry: &Entry) -> bool {
     entry.is_ours() && entry.args.iter().map(String::as_str).take(2).eq(WRAP)

@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::proved::proved;
 use super::{Entry, Found, Problem, understood};
 
 fn parsed(text: &str) -> Result<Value, Problem> {
@@ -181,7 +182,7 @@ pub fn with(
         }
         _ => return Err(Problem::Unsafe),
     }
-    proved(before, &new, key, name, Some(entry))?;
+    proved(before, parsed(&new).map_err(|_| Problem::Unsafe)?, key, name, Some(entry))?;
     Ok(new)
 }
 
@@ -199,7 +200,7 @@ pub fn without(key: &str, old: &str, name: &str) -> Result<String, Problem> {
     let range = of_entry(old, &block, name).ok_or(Problem::Unsafe)?;
     let mut new = old.to_owned();
     new.replace_range(range, "");
-    proved(before, &new, key, name, None)?;
+    proved(before, parsed(&new).map_err(|_| Problem::Unsafe)?, key, name, None)?;
     Ok(new)
 }
 
@@ -213,25 +214,6 @@ pub fn read(key: &str, text: &str, name: &str) -> Result<Found, Problem> {
         Some(said) => Ok(understood(said)),
         None => Err(Problem::Missing(name.to_owned(), all.keys().cloned().collect())),
     }
-}
-
-/// Compares both texts as values, to prove that the new one has the entry and nothing else differs.
-fn proved(mut old: Value, new: &str, key: &str, name: &str, entry: Option<&Entry>) -> Result<(), Problem> {
-    let mut new = parsed(new).map_err(|_| Problem::Unsafe)?;
-    let taken = |of: &mut Value| of.get_mut(key)?.as_object_mut()?.shift_remove(name);
-    let same = match (taken(&mut new), entry) {
-        (Some(there), Some(entry)) => understood(&there) == Found::Program(entry.clone()),
-        (None, None) => true,
-        _ => false,
-    };
-    taken(&mut old);
-    for of in [&mut old, &mut new] {
-        let empty = of.get(key).is_some_and(|v| v.is_null() || v.as_object().is_some_and(Map::is_empty));
-        if empty && let Some(fields) = of.as_object_mut() {
-            fields.shift_remove(key);
-        }
-    }
-    if same && old == new { Ok(()) } else { Err(Problem::Unsafe) }
 }
 
 #[cfg(test)]
