@@ -16,23 +16,6 @@ impl Project for Nothing {
     }
 }
 
-fn case(id: &str, status: Status) -> Case {
-    Case {
-        id: id.to_owned(),
-        file: None,
-        line: None,
-        name: String::new(),
-        status,
-        duration_ms: 0,
-        message: None,
-        details: None,
-        stdout: None,
-        stderr: None,
-        source: None,
-        attempts: Vec::new(),
-    }
-}
-
 fn words(chosen: &Chosen) -> String {
     chosen.command.argv.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
@@ -90,7 +73,7 @@ fn failed_tests_are_rerun_together_or_separately() {
         ("ava", vec![("a.js::x", Failed)], 1),
         ("pytest", vec![], 0),
     ] {
-        let cases: Vec<Case> = cases.into_iter().map(|(id, status)| case(id, status)).collect();
+        let cases: Vec<Case> = cases.into_iter().map(|(id, status)| Case::bare(id, status)).collect();
         let cases: Vec<&Case> = cases.iter().collect();
         let got = again(framework(name).unwrap(), &Selection::default(), &Nothing, &cases);
         assert_eq!(got.len(), commands, "{name} {cases:?}");

@@ -207,8 +207,10 @@ pub trait Framework: Debug + Sync {
     /// Meaning of its exit code.
     fn exit(&self, code: i32) -> ExitMeaning;
 
-    /// Last part of an id, for people.
-    fn name_of(&self, id: &str) -> String;
+    /// Last part of an id, for people: after the last `::`.
+    fn name_of(&self, id: &str) -> String {
+        id.rsplit("::").next().unwrap_or(id).to_owned()
+    }
 
     /// Prefixes of an id that may name its file, as a path or with dots; empty when ids do not contain it.
     fn heads<'a>(&self, id: &'a str) -> Vec<&'a str>;

@@ -19,7 +19,7 @@ const MAX_FOLDER_DEPTH: usize = 12;
 const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Maximum number of test files searched.
 const MAX_SEARCHED_FILES: usize = 300;
-/// Number of bytes read of each.
+/// Maximum number of bytes that are searched of one file.
 const MAX_SEARCHED_BYTES: usize = 64 << 10;
 /// Folders whose files are not the project's own.
 const FOREIGN: [&str; 9] =

@@ -480,20 +480,7 @@ mod tests {
     fn report(framework: &str, verdict: Verdict, id: &str, status: Status) -> TestReport {
         let outcome = RunReport::without_a_run(Cause::Exited, "so");
         let mut report = TestReport::without_a_run(framework, Vec::new(), outcome);
-        report.cases.push(Case {
-            id: id.to_owned(),
-            file: None,
-            line: None,
-            name: id.to_owned(),
-            status,
-            duration_ms: 1,
-            message: None,
-            details: None,
-            stdout: None,
-            stderr: None,
-            source: None,
-            attempts: Vec::new(),
-        });
+        report.cases.push(Case::bare(id, status));
         report.totals =
             Totals { passed: u64::from(status == Status::Passed), failed: 1, ..Totals::default() };
         TestReport { verdict, complete: true, ..report }

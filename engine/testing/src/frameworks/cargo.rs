@@ -231,10 +231,6 @@ impl Framework for Cargo {
         }
     }
 
-    fn name_of(&self, id: &str) -> String {
-        id.rsplit("::").next().unwrap_or(id).to_owned()
-    }
-
     fn heads<'a>(&self, id: &'a str) -> Vec<&'a str> {
         id.split("::").take(1).collect()
     }

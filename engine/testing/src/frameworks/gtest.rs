@@ -109,10 +109,6 @@ impl Framework for GoogleTest {
         }
     }
 
-    fn name_of(&self, id: &str) -> String {
-        id.rsplit("::").next().unwrap_or(id).to_owned()
-    }
-
     fn heads<'a>(&self, _: &'a str) -> Vec<&'a str> {
         Vec::new()
     }

@@ -23,7 +23,7 @@ use crate::project::Project;
 const ENDINGS: [&str; 8] = [".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts", ".cts"];
 /// Maximum number of files searched for calls of `test` and similar functions.
 const MAX_SEARCHED_FILES: usize = 300;
-/// Number of bytes read of each.
+/// Maximum number of bytes that are searched of one file.
 const MAX_SEARCHED_BYTES: usize = 64 << 10;
 
 /// Test configuration in a `package.json`.

@@ -143,8 +143,7 @@ impl Framework for Jest {
         // With a filter, jest lists all other tests as skipped.
         entries.retain(|e| e.status != crate::Status::Skipped || live.position(&e.id).is_some());
         // Entries outside of tests and files: a threshold, and commands that the script runs beside jest.
-        let known: HashSet<String> = entries.iter().map(|e| e.id.clone()).collect();
-        entries.extend(crate::frameworks::programs::never_started(live).filter(|e| !known.contains(&e.id)));
+        crate::frameworks::programs::add_never_started(&mut entries, live);
         Ok(FinalReport { entries })
     }
 
@@ -155,10 +154,6 @@ impl Framework for Jest {
             NOT_INSTALLED => ExitMeaning::NotInstalled,
             _ => ExitMeaning::Broken("jest has no such exit code"),
         }
-    }
-
-    fn name_of(&self, id: &str) -> String {
-        id.rsplit("::").next().unwrap_or(id).to_owned()
     }
 
     fn heads<'a>(&self, id: &'a str) -> Vec<&'a str> {

@@ -373,8 +373,7 @@ impl Framework for Runner {
         // With a filter, all other tests are listed as skipped.
         entries.retain(|e| e.status != Status::Skipped || live.position(&e.id).is_some());
         // Entries outside of tests and files.
-        let known: HashSet<String> = entries.iter().map(|e| e.id.clone()).collect();
-        entries.extend(crate::frameworks::programs::never_started(live).filter(|e| !known.contains(&e.id)));
+        crate::frameworks::programs::add_never_started(&mut entries, live);
         Ok(FinalReport { entries })
     }
 
@@ -385,10 +384,6 @@ impl Framework for Runner {
             NOT_INSTALLED => ExitMeaning::NotInstalled,
             _ => ExitMeaning::Broken("the test runner has no such exit code"),
         }
-    }
-
-    fn name_of(&self, id: &str) -> String {
-        id.rsplit("::").next().unwrap_or(id).to_owned()
     }
 
     fn heads<'a>(&self, id: &'a str) -> Vec<&'a str> {

@@ -123,10 +123,6 @@ impl Framework for PgTap {
         }
     }
 
-    fn name_of(&self, id: &str) -> String {
-        id.rsplit("::").next().unwrap_or(id).to_owned()
-    }
-
     fn heads<'a>(&self, id: &'a str) -> Vec<&'a str> {
         id.split("::").take(1).collect()
     }

@@ -233,6 +233,12 @@ pub fn never_started(live: &LiveLog) -> impl Iterator<Item = Entry> {
     seen.filter_map(|seen| Some(Entry::bare(&seen.id, seen.status?, 0.0)))
 }
 
+/// Adds the entries of [`never_started`] that a report lacks.
+pub fn add_never_started(entries: &mut Vec<Entry>, live: &LiveLog) {
+    let known: HashSet<String> = entries.iter().map(|e| e.id.clone()).collect();
+    entries.extend(never_started(live).filter(|e| !known.contains(&e.id)));
+}
+
 /// Entries from live events, for tests of programs that left no report and ended abnormally.
 pub fn as_seen(live: &LiveLog, programs: &HashSet<&str>) -> impl Iterator<Item = Entry> {
     let of = |id: &str| id.rsplit_once("::").is_some_and(|(program, _)| programs.contains(program));

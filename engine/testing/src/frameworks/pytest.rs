@@ -4,10 +4,8 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-use hotcell_sandbox::policy::HOME;
-
 use crate::case::{Entry, FinalReport, ReportError};
-use crate::coverage::{Form, Measured};
+use crate::coverage::Measured;
 use crate::event::{EventReader, LineEvents};
 use crate::framework::{
     Command, CommandError, Ecosystem, Evidence, ExitMeaning, Followed, Framework, LiveSource, NOT_INSTALLED,
@@ -169,12 +167,9 @@ impl Framework for Pytest {
 
     /// With pytest-cov, and the project's own settings of it.
     fn cover(&self, command: &mut Command, _: &dyn Project) -> Option<Measured> {
-        let report = Path::new(REPORTS).join(COVERAGE);
-        let at = given::behind_words(&command.argv);
-        command.argv.insert(at, format!("--hotcell-cover={HOME}/{}", report.display()).into());
         // Otherwise the file would change the project.
         command.env.push(("COVERAGE_FILE".into(), format!("../{REPORTS}/.coverage").into()));
-        Some(Measured { report, form: Form::Lcov })
+        Some(given::cover(command, COVERAGE))
     }
 
     fn events(&self) -> Box<dyn EventReader> {

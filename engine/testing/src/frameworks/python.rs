@@ -60,7 +60,7 @@ pub fn unbuilt(project: &dyn Project) -> Option<String> {
 
 /// Maximum number of test files searched.
 const MAX_SEARCHED_FILES: usize = 300;
-/// Number of bytes read of each.
+/// Maximum number of bytes that are searched of one file.
 const MAX_SEARCHED_BYTES: usize = 64 << 10;
 
 /// Findings in a project's Python test files, each with the first file that has it.

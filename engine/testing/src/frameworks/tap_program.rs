@@ -269,8 +269,7 @@ impl Framework for Printer {
 
     fn report(&self, files: &[Vec<u8>], live: &LiveLog) -> Result<FinalReport, ReportError> {
         let mut entries = parse(files.first().ok_or(ReportError::Missing)?, live)?;
-        let known: std::collections::HashSet<String> = entries.iter().map(|e| e.id.clone()).collect();
-        entries.extend(programs::never_started(live).filter(|e| !known.contains(&e.id)));
+        programs::add_never_started(&mut entries, live);
         Ok(FinalReport { entries })
     }
 
@@ -281,10 +280,6 @@ impl Framework for Printer {
             NOT_INSTALLED => ExitMeaning::NotInstalled,
             _ => ExitMeaning::Broken("the driver of the tests has no such exit code"),
         }
-    }
-
-    fn name_of(&self, id: &str) -> String {
-        id.rsplit("::").next().unwrap_or(id).to_owned()
     }
 
     fn heads<'a>(&self, id: &'a str) -> Vec<&'a str> {

@@ -3,13 +3,11 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use hotcell_sandbox::policy::HOME;
-
 use crate::case::{
     Entry, FinalReport, MAX_CASES, MAX_DETAIL_BYTES, MAX_MESSAGE_BYTES, MAX_NAME_BYTES, MAX_TEXT_BYTES,
     ReportError,
 };
-use crate::coverage::{Form, Measured};
+use crate::coverage::Measured;
 use crate::event::{EventReader, Line, LineEvents};
 use crate::framework::{
     Command, CommandError, Ecosystem, Evidence, ExitMeaning, Followed, Framework, LiveSource, NOT_INSTALLED,
@@ -102,10 +100,7 @@ impl Framework for Unittest {
 
     /// With the package coverage, and the project's own settings of it.
     fn cover(&self, command: &mut Command, _: &dyn Project) -> Option<Measured> {
-        let report = Path::new(REPORTS).join(COVERAGE);
-        let at = given::behind_words(&command.argv);
-        command.argv.insert(at, format!("--hotcell-cover={HOME}/{}", report.display()).into());
-        Some(Measured { report, form: Form::Lcov })
+        Some(given::cover(command, COVERAGE))
     }
 
     fn events(&self) -> Box<dyn EventReader> {

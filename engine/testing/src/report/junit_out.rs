@@ -288,20 +288,7 @@ pub(crate) mod tests {
 
     fn case(status: Status) -> Case {
         let name = status.name().to_owned();
-        Case {
-            id: format!("tests/test_a.py::{name}"),
-            file: None,
-            line: None,
-            name,
-            status,
-            duration_ms: 1,
-            message: None,
-            details: None,
-            stdout: None,
-            stderr: None,
-            source: None,
-            attempts: Vec::new(),
-        }
+        Case { name: name.clone(), ..Case::bare(&format!("tests/test_a.py::{name}"), status) }
     }
 
     pub fn report(verdict: Verdict, statuses: &[Status], reason: Option<&str>) -> TestReport {

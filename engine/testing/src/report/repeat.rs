@@ -81,23 +81,7 @@ mod tests {
 
     fn run(verdict: Verdict, cases: &[(&str, Status)]) -> TestReport {
         let outcome = RunReport::without_a_run(Cause::Exited, "");
-        let cases: Vec<_> = cases
-            .iter()
-            .map(|(id, status)| Case {
-                id: (*id).to_owned(),
-                file: None,
-                line: None,
-                name: (*id).to_owned(),
-                status: *status,
-                duration_ms: 1,
-                message: None,
-                details: None,
-                stdout: None,
-                stderr: None,
-                source: None,
-                attempts: Vec::new(),
-            })
-            .collect();
+        let cases: Vec<_> = cases.iter().map(|(id, status)| Case::bare(id, *status)).collect();
         let totals = Totals::of(&cases, &outcome);
         TestReport { verdict, totals, cases, ..TestReport::without_a_run("pytest", Vec::new(), outcome) }
     }

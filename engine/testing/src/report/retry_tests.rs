@@ -8,18 +8,8 @@ fn run(verdict: Verdict, cases: &[(&str, Status)]) -> TestReport {
     let cases: Vec<_> = cases
         .iter()
         .map(|(id, status)| Case {
-            id: (*id).to_owned(),
-            file: None,
-            line: None,
-            name: (*id).to_owned(),
-            status: *status,
-            duration_ms: 1,
             message: (!status.is_good()).then(|| "why".to_owned()),
-            details: None,
-            stdout: None,
-            stderr: None,
-            source: None,
-            attempts: Vec::new(),
+            ..Case::bare(id, *status)
         })
         .collect();
     let totals = Totals::of(&cases, &outcome);

@@ -188,7 +188,7 @@ impl Tree {
             self.docs.last_mut().into_iter().for_each(|around| around.bad |= doc.bad);
         }
         let root = self.docs.first().map_or(Ended::default(), |root| Ended {
-            // Numbers that are wrong in a run with failures change nothing.
+            // A run with failures is bad already: wrong numbers of its tests change nothing.
             wrong: root.wrong().filter(|_| !root.bad || root.plan != Some(root.ran)),
             bad: root.bad,
             silent: root.ran == 0 && root.plan.is_none() && open.is_none(),

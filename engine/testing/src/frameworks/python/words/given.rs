@@ -1,13 +1,16 @@
 //! Converts a project's test configuration for the driver of one framework, with notes on the rest. Pure.
 
 use std::ffi::OsString;
+use std::path::Path;
 
+use hotcell_sandbox::policy::HOME;
 use serde_json::{Value, json};
 
 use super::command::unwrapped;
 use super::tox::folder;
 use super::{Place, Runner, SITE, Start, TOP, Words, text_of};
-use crate::framework::{Followed, Selection};
+use crate::coverage::{Form, Measured};
+use crate::framework::{Command, Followed, REPORTS, Selection};
 use crate::frameworks::javascript::shell::Word;
 use crate::project::Project;
 
@@ -214,6 +217,14 @@ fn for_selection(start: &Start, selection: &Selection, project: &dyn Project) ->
 pub fn behind_words(argv: &[OsString]) -> usize {
     let there = argv.get(2).is_some_and(|word| word.to_string_lossy().starts_with("--hotcell-words="));
     2 + usize::from(there)
+}
+
+/// Makes a driver measure coverage, with the package coverage and the project's own settings of it, into a file of the reports' folder.
+pub fn cover(command: &mut Command, file: &str) -> Measured {
+    let report = Path::new(REPORTS).join(file);
+    let at = behind_words(&command.argv);
+    command.argv.insert(at, format!("--hotcell-cover={HOME}/{}", report.display()).into());
+    Measured { report, form: Form::Lcov }
 }
 
 /// Parts of the project's configuration that a framework's run does not follow.
