@@ -74,9 +74,9 @@ pub enum ClientState {
     SetUp,
     /// The client's file has no entry named hotcell.
     NotSetUp,
-    /// Its entry of the name hotcell starts another program.
+    /// The entry named hotcell in the file starts another program.
     Other,
-    /// Its file cannot be read.
+    /// The settings file cannot be read.
     Unreadable,
 }
 

@@ -67,7 +67,7 @@ pub struct ChosenSecrets {
 pub struct SecretOption {
     /// Name of the secret.
     pub name: String,
-    /// Its definition, where one is given.
+    /// Definition, where one is given.
     pub definition: Option<SecretDefinition>,
 }
 

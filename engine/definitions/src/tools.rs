@@ -22,7 +22,7 @@ pub struct Facts {
     pub digest: String,
     /// Grants in force.
     pub granted: Vec<String>,
-    /// Its plugin keeps an instance for each caller, so that equal calls may have different results.
+    /// True where the plugin keeps an instance for each caller, so that equal calls may have different results.
     pub keeps: bool,
 }
 

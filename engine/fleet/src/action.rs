@@ -106,7 +106,7 @@ pub fn check(action: &Action, command: &Command, operator: &Limits) -> Result<Ch
     Ok(Checked { argv, env, folder, outputs, root, limits, do_not_cache: action.do_not_cache })
 }
 
-/// A relative path without `.` and without a way up.
+/// Parses a relative path: `.` is left out, `..` is refused.
 fn below(text: &str, what: &str) -> Result<PathBuf, FleetError> {
     let bad = |why: &str| FleetError::request(format!("{what} {why}: {text:?}"));
     if text.contains('\0') {

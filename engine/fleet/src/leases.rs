@@ -7,9 +7,9 @@ use crate::bots::{ACTIVE, CANCELLED, COMPLETED, Lease, PENDING};
 /// A lease of the worker, by its id.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Held {
-    /// Its action runs.
+    /// The action of the lease runs.
     Running(Lease),
-    /// Its action has ended; the lease has its result.
+    /// The action has ended, and the lease has its result.
     Done(Lease),
 }
 

@@ -44,7 +44,7 @@ impl Mark {
 /// A run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evidence {
-    /// Its id in the history.
+    /// Id in the history.
     pub id: String,
     /// RFC 3339, UTC.
     pub started: String,

@@ -14,16 +14,16 @@ pub enum Found {
     Missing,
     /// A regular file.
     File {
-        /// Its path without links.
+        /// Path without links.
         real: PathBuf,
-        /// Its size.
+        /// Size.
         bytes: u64,
         /// Whether this user may read it.
         readable: bool,
     },
     /// A folder.
     Folder {
-        /// Its path without links.
+        /// Path without links.
         real: PathBuf,
         /// Names of its entries, at most some thousand.
         entries: Vec<String>,
@@ -43,18 +43,18 @@ pub trait HostFiles {
 pub enum FileDecision {
     /// The file may be shown, read-only.
     Suggest {
-        /// Its path on the host, without links.
+        /// Path on the host, without links.
         host: PathBuf,
-        /// Its path inside.
+        /// Path inside.
         inside: PathBuf,
-        /// Its size.
+        /// Size.
         bytes: u64,
     },
     /// The folder may be shown if a person asks for folders.
     Folder {
-        /// Its path on the host, without links.
+        /// Path on the host, without links.
         host: PathBuf,
-        /// Its path inside.
+        /// Path inside.
         inside: PathBuf,
         /// Names of its entries.
         entries: Vec<String>,

@@ -93,7 +93,7 @@ pub struct Replay {
     pub run: Option<String>,
     /// Whether the program ended with 0, or as it did before, and lacks nothing more that a rule could give.
     pub sufficed: Option<bool>,
-    /// Its exit code.
+    /// Exit code.
     pub exit_code: Option<i32>,
     /// Things that it was still denied and that are not among those refused before.
     pub still_denied: Vec<String>,

@@ -57,7 +57,7 @@ pub struct Seen {
     pub templates: Vec<String>,
     /// Names of its prompts.
     pub prompts: Vec<String>,
-    /// Its examination of the host, where the server is a hotcell.
+    /// Examination of the host, where the server is a hotcell.
     pub doctor: Option<Value>,
     /// Each request and the time of its answer in microseconds, in order.
     pub times_us: Vec<(String, u64)>,

@@ -394,7 +394,7 @@ impl Plugins {
             _ => return None,
         };
         let (shelved, export) = stock.iter().find_map(|shelved| Some((shelved, shelved.export(tool)?)))?;
-        // A required key would have to be read from a file.
+        // Where a signature is required, its key would have to be read from a file first.
         let nothing = shelved.request.words().is_empty() && self.settings().signed_by.is_none();
         let components = Components(folder.path().join(FOLDER).join("components"));
         nothing.then(|| shelved.ready(&export.path, &[], Held::default(), &components))

@@ -53,7 +53,7 @@ struct AfterBinaries {
 /// One that may run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Binary {
-    /// Its digest.
+    /// Digest.
     pub sha256: String,
     /// The name that it had.
     pub name: String,

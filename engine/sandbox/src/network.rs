@@ -32,7 +32,7 @@ pub struct Sockets {
 pub struct Relay {
     /// The name; letters, digits, `-`, `_` and dots.
     pub name: String,
-    /// Its address inside, one of `127.0.0.0/8` that is not `127.0.0.1`.
+    /// Address inside, one of `127.0.0.0/8` that is not `127.0.0.1`.
     pub address: Ipv4Addr,
     /// The port, at which nothing else listens.
     pub port: u16,

@@ -17,7 +17,7 @@ const MAX_VERSION_NUMBERS: usize = 4;
 pub struct PythonVersion {
     /// `cpython`, `pypy` or another implementation's name.
     pub implementation: String,
-    /// Its numbers, of which the last may be missing.
+    /// Numbers, of which the last may be missing.
     pub numbers: Vec<u32>,
     /// Built without the global lock: `3.13t`.
     pub free_threaded: bool,

@@ -54,9 +54,9 @@ pub struct CacheList {
 pub struct Entry {
     /// `deps`, `builds`, `warm`, `components` or `readings`.
     pub kind: String,
-    /// Its path in the state folder.
+    /// Path in the state folder.
     pub name: String,
-    /// Its size on disk.
+    /// Size on disk.
     pub bytes: u64,
     /// When it was made or used last, in microseconds since 1970.
     pub used_us: i64,

@@ -22,7 +22,7 @@ pub enum Role {
 /// An open session.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// Its right.
+    /// Right of the session.
     pub role: Role,
     last_used: Instant,
 }

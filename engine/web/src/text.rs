@@ -58,7 +58,7 @@ impl std::fmt::Display for Place {
 /// A part of a text.
 #[derive(Debug)]
 pub struct Part {
-    /// Its lines.
+    /// Lines.
     pub html: Markup,
     /// Where the next part begins; `None` at the end.
     pub next: Option<Place>,

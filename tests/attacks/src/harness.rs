@@ -169,7 +169,7 @@ fn bare_trial(row: &'static Row, user: User, root: bool, lines: &Lines) -> Trial
         let verdict = bare_verdict(row, user, bare);
         let completion = complete(&verdict, &runs);
         if let Ok(mut lines) = lines.lock() {
-            // A full run of the row says more, if there was one.
+            // If the row was run in full before, that run has more findings and stays.
             let line = lines.entry(key(row, user)).or_insert_with(|| Line::new(row, user));
             if line.verdict.is_none() {
                 (line.runs, line.verdict) = (runs, Some(verdict));

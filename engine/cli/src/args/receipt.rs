@@ -71,13 +71,13 @@ pub enum KeyCommand {
     Trust {
         /// A name for it
         name: String,
-        /// Its public key (PEM)
+        /// Public key (PEM)
         #[arg(value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
         file: PathBuf,
     },
     /// Trust a key no longer
     Distrust {
-        /// Its name
+        /// Name
         name: String,
     },
 }

@@ -41,10 +41,10 @@ pub struct RunArgs {
     /// Do not use `hotcell serve`
     #[arg(long = "no-daemon", alias = "cold")]
     pub cold: bool,
-    /// Give it a terminal [default: shells, editors … on one; -T: never]
+    /// Give PROGRAM a terminal [default: shells, editors; -T: never]
     #[arg(short = 't', long, overrides_with = "no_tty")]
     pub tty: bool,
-    /// Give it no terminal
+    /// Give PROGRAM no terminal
     #[arg(short = 'T', long, hide = true, overrides_with = "tty")]
     pub no_tty: bool,
     /// With a terminal: time without a key and without output, or none, after which it ends [default: 30m]

@@ -117,7 +117,7 @@ pub enum ToolCommand {
         /// The folder, named like the plugin
         #[arg(value_name = "NAME")]
         folder: PathBuf,
-        /// Its language: rust, python, js or c
+        /// Language: rust, python, js or c
         #[arg(long, value_name = "LANGUAGE", default_value = "rust")]
         lang: Language,
     },
@@ -153,7 +153,7 @@ pub enum ToolCommand {
                       Exit status with --once: that of build, test or call."
     )]
     Dev {
-        /// Its folder
+        /// Folder
         #[arg(value_name = "DIR", default_value = ".")]
         folder: PathBuf,
         /// Build and show once
@@ -162,7 +162,7 @@ pub enum ToolCommand {
         /// Call this function in place of the cases
         #[arg(long, value_name = "FUNCTION")]
         call: Option<String>,
-        /// Its arguments: a text, or with := a JSON value
+        /// Arguments: a text, or with := a JSON value
         #[arg(value_name = "KEY=TEXT|KEY:=JSON", requires = "call")]
         pairs: Vec<String>,
     },

@@ -40,7 +40,7 @@ pub struct Dev<'a> {
     pub once: bool,
     /// A function to call in place of the cases.
     pub call: Option<&'a str>,
-    /// Its arguments.
+    /// Arguments.
     pub pairs: &'a [String],
 }
 

@@ -16,7 +16,7 @@ fn is_harmless(name: &str) -> bool {
     lists::HARMLESS.contains(&name) || lists::DATA.contains(&name)
 }
 
-/// Code that an unknown program may execute of its arguments.
+/// Adds the arguments that an unknown program may execute as code.
 pub(super) fn read(name: &str, words: &[Word<'_>], out: &mut Vec<Piece>) {
     if is_harmless(name) {
         return;

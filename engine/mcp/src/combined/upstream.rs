@@ -137,7 +137,7 @@ impl Upstream {
         let _ = self.tried.subscribe().wait_for(|tried| *tried).await;
     }
 
-    /// Its tools; an old list is read again in the background.
+    /// Tools; an old list is read again in the background.
     pub fn tools(self: &Arc<Self>) -> Vec<Shown> {
         let listed = locked(&self.listed);
         let is_old = listed.at.is_some_and(|at| at.elapsed() >= LIST_AGE);

@@ -60,7 +60,7 @@ pub struct SessionNamed {
 pub struct Described {
     /// Name of the session for the other tools.
     pub session_id: String,
-    /// Its language.
+    /// Language.
     pub language: String,
     /// ready, busy, ended or closed
     pub state: String,

@@ -93,9 +93,9 @@ pub enum Set {
 /// One attack.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// Its number in the list.
+    /// Number in the list.
     pub number: u16,
-    /// Its name, in words.
+    /// Name, in words.
     pub name: &'static str,
     /// The program.
     pub probe: Probe,

@@ -15,7 +15,7 @@ const O_PATH: u64 = 0o10_000_000;
 /// A watched call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathCall {
-    /// Its name.
+    /// Name.
     name: &'static str,
     /// Number of the argument with the path's address.
     pub path: usize,

@@ -57,7 +57,7 @@ impl Default for Filter {
 }
 
 impl Filter {
-    /// Makes a filter for the beginning of a stream.
+    /// Makes a filter; its input begins at the start of a stream.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -243,9 +243,9 @@ pub struct HandedOver {
     /// Artifact; absent when none is better than the given code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_artifact: Option<String>,
-    /// Its changed files.
+    /// Changed files.
     pub files: Vec<String>,
-    /// Its changes, cut to the budget of an answer.
+    /// Changes, cut to the budget of an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
     /// Tests.
