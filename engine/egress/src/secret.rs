@@ -62,6 +62,8 @@ pub enum SecretSource {
     File(PathBuf),
     /// `fd:N`: an inherited file descriptor, read once to its end.
     Fd(u32),
+    /// `keyring:NAME`: a key of the type `user` in the kernel's keyrings of this session or user (keyrings(7)).
+    Keyring(String),
 }
 
 /// Why a secret cannot be used. The messages never contain the value.
@@ -70,7 +72,7 @@ pub enum SecretSource {
 pub enum SecretError {
     /// The source has none of the known forms.
     #[error(
-        "{0:?} is not a source of a secret: use env:NAME, file:/PATH or fd:N (a value itself is not accepted)"
+        "{0:?} is not a source of a secret: use env:NAME, file:/PATH, fd:N or keyring:NAME (a value itself is not accepted)"
     )]
     Form(String),
     /// The variable is not set.
@@ -91,6 +93,14 @@ pub enum SecretError {
         number: u32,
         /// Reason.
         source: io::Error,
+    },
+    /// The kernel's keyrings do not give the key.
+    #[error("the key {name} of the kernel's keyrings cannot be read: {why}")]
+    Keyring {
+        /// Name of the key.
+        name: String,
+        /// Reason.
+        why: String,
     },
     /// The value is empty.
     #[error("the secret is empty")]
@@ -116,6 +126,7 @@ impl FromStr for SecretSource {
             "env" if is_variable(rest) => Ok(Self::Env(rest.to_owned())),
             "file" if Path::new(rest).is_absolute() => Ok(Self::File(rest.into())),
             "fd" => rest.parse().map(Self::Fd).map_err(|_| form()),
+            "keyring" if is_key_name(rest) => Ok(Self::Keyring(rest.to_owned())),
             _ => Err(form()),
         }
     }
@@ -127,6 +138,7 @@ impl fmt::Display for SecretSource {
             Self::Env(name) => write!(f, "env:{name}"),
             Self::File(path) => write!(f, "file:{}", path.display()),
             Self::Fd(number) => write!(f, "fd:{number}"),
+            Self::Keyring(name) => write!(f, "keyring:{name}"),
         }
     }
 }
@@ -152,8 +164,17 @@ impl SecretSource {
                 let file = File::open(format!("/proc/self/fd/{number}")).map_err(failed)?;
                 Secret::new(bounded(file).map_err(failed)?)
             }
+            Self::Keyring(name) => {
+                let value = crate::keyring::read(name, MAX_SECRET_BYTES);
+                Secret::new(value.map_err(|why| SecretError::Keyring { name: name.clone(), why })?)
+            }
         }
     }
+}
+
+/// Whether a text is the name of a key: printable ASCII without spaces, at most 200 characters.
+fn is_key_name(name: &str) -> bool {
+    (1..=200).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_graphic())
 }
 
 /// Whether a text is the name of an environment variable: letters, digits and `_`, not first a digit.
@@ -196,7 +217,7 @@ mod tests {
 
     #[test]
     fn source_parses_and_prints_each_form() {
-        for text in ["env:GITHUB_TOKEN", "env:_x1", "file:/run/token", "fd:7"] {
+        for text in ["env:GITHUB_TOKEN", "env:_x1", "file:/run/token", "fd:7", "keyring:hotcell:tokens"] {
             assert_eq!(text.parse::<SecretSource>().unwrap().to_string(), text);
         }
     }
@@ -211,6 +232,8 @@ mod tests {
             "file:token",
             "fd:x",
             "fd:-1",
+            "keyring:",
+            "keyring:a b",
             "bearer:ghp_0123456789",
         ] {
             let error = text.parse::<SecretSource>().unwrap_err().to_string();
