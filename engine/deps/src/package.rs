@@ -25,7 +25,7 @@ const MAX_PACKAGES: usize = 2_000;
 /// Registry of a package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ecosystem {
-    /// npm, as `npx` uses it.
+    /// npm, as `npx`, `pnpm dlx`, `yarn dlx` and `bunx` use it.
     Npm,
     /// PyPI, as `uvx` and `pipx run` use it.
     Python,
@@ -56,6 +56,8 @@ pub fn named(words: &[String]) -> Result<Option<NamedPackage>, String> {
     let (ecosystem, words) = match (base, words.get(1).map(String::as_str)) {
         ("npx", _) => (Ecosystem::Npm, &words[1..]),
         ("npm", Some("exec" | "x")) => (Ecosystem::Npm, &words[2..]),
+        ("pnpx" | "bunx", _) => (Ecosystem::Npm, &words[1..]),
+        ("pnpm" | "yarn", Some("dlx")) | ("bun", Some("x")) => (Ecosystem::Npm, &words[2..]),
         ("uvx", _) => (Ecosystem::Python, &words[1..]),
         ("uv", Some("tool")) if words.get(2).is_some_and(|w| w == "run") => (Ecosystem::Python, &words[3..]),
         ("pipx", Some("run")) => (Ecosystem::Python, &words[2..]),

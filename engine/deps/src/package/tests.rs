@@ -7,10 +7,14 @@ fn words(line: &str) -> Vec<String> {
 #[test]
 fn commands_name_packages_programs_and_arguments() {
     type Row<'a> = (&'a str, Ecosystem, &'a str, &'a str, Option<&'a str>, &'a [&'a str]);
-    let rows: [Row<'_>; 9] = [
+    let rows: [Row<'_>; 13] = [
         ("npx -y @scope/server /data", Ecosystem::Npm, "@scope/server", "", None, &["/data"]),
         ("npx server@1.2.x --flag", Ecosystem::Npm, "server", "1.2.x", None, &["--flag"]),
         ("/usr/bin/npx --yes -p @s/p@^2 prog a", Ecosystem::Npm, "@s/p", "^2", Some("prog"), &["a"]),
+        ("pnpm dlx server@1 a", Ecosystem::Npm, "server", "1", None, &["a"]),
+        ("yarn dlx -q -p @s/p prog", Ecosystem::Npm, "@s/p", "", Some("prog"), &[]),
+        ("bunx server", Ecosystem::Npm, "server", "", None, &[]),
+        ("bun x server --flag", Ecosystem::Npm, "server", "", None, &["--flag"]),
         ("npm exec --package=p -- prog", Ecosystem::Npm, "p", "", Some("prog"), &[]),
         (
             "uvx mcp-server-time --local-timezone UTC",
@@ -32,7 +36,17 @@ fn commands_name_packages_programs_and_arguments() {
         let want = NamedPackage { ecosystem, name: name.into(), version: version.into(), program, args };
         assert_eq!(got, want, "{line}");
     }
-    for line in ["node server.js", "python3 -m server", "/opt/server", "npm run x", "uv run x", ""] {
+    for line in [
+        "node server.js",
+        "python3 -m server",
+        "/opt/server",
+        "npm run x",
+        "pnpm run x",
+        "yarn x",
+        "bun x.ts",
+        "uv run x",
+        "",
+    ] {
         assert_eq!(named(&words(line)), Ok(None), "{line}");
     }
 }
