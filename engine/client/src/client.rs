@@ -2,6 +2,7 @@
 
 mod call;
 mod options;
+mod served;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,11 +26,12 @@ pub use options::{Options, Revision};
 
 use crate::answer::{self, Answer, Tool};
 use crate::backoff::behind;
+use crate::endpoint::Endpoint;
 use crate::error::{CallError, ClientError, foreign};
 use crate::event::{Event, State};
 use crate::http_client::{self, HttpError};
 use crate::lines::Lines;
-use crate::notes::{Fault, Kind, Notes};
+use crate::notes::{Fault, Kind, News, Notes};
 use crate::process::Process;
 use crate::server::Server;
 use crate::web_socket;
@@ -203,7 +205,7 @@ impl Client {
     /// # Errors
     /// [`CallError`], which says whether the call may have been carried out.
     pub async fn call(&self, call: Call) -> Result<Answer, CallError> {
-        let Call { tool, arguments, within, mut progress, cancel } = call;
+        let Call { tool, arguments, within, mut progress, notices: mut each_notice, cancel } = call;
         let Value::Object(arguments) = arguments else {
             return Err(CallError::NotSent("the arguments are not a JSON object".to_owned()));
         };
@@ -223,10 +225,15 @@ impl Client {
         };
         let token = handle.progress_token.clone();
         let mut notes = current.notes.follow(&token);
+        let mut tell = move |news: News| match (news, &mut progress, &mut each_notice) {
+            (News::Progress(news), Some(each), _) => each(news),
+            (News::Notice(news), _, Some(each)) => each(news),
+            _ => {}
+        };
         let ended = loop {
             tokio::select! {
                 answer = &mut handle.rx => break Ok(answer),
-                Some(note) = notes.recv() => if let Some(each) = &mut progress { each(note) },
+                Some(news) = notes.recv() => tell(news),
                 () = cancel.cancelled() => break Err(CallError::Cancelled),
                 () = tokio::time::sleep_until(deadline) => break Err(CallError::TooLate { within }),
             }
@@ -239,9 +246,9 @@ impl Client {
                 return Err(error);
             }
         };
-        // Progress that came before the answer.
-        while let (Ok(note), Some(each)) = (notes.try_recv(), &mut progress) {
-            each(note);
+        // News that came before the answer.
+        while let Ok(news) = notes.try_recv() {
+            tell(news);
         }
         match result {
             Ok(ServerResult::InputRequiredResult(_)) => {
@@ -343,14 +350,19 @@ impl Inner {
     /// Makes one connection.
     async fn establish(&self) -> Result<Established, ClientError> {
         let fault = Fault::default();
-        let notes = Notes::new(self.events.clone());
+        let notes = Notes::new(self.events.clone(), self.options.host.clone());
+        // A sealed token is opened for this connection, and is gone with it.
+        let opened = match &self.server {
+            Server::Http(endpoint) => Some(endpoint.opened()?),
+            _ => None,
+        };
         let within = self.options.connect_within;
         let max_bytes = self.options.max_message_bytes;
+        let unstarted =
+            |e: std::io::Error| ClientError::Program { program: self.server.name(), why: e.to_string() };
         let cut = CancellationToken::new();
         let guard = cut.clone().drop_guard();
-        let (begun, process) = if let Server::Http(endpoint) = &self.server
-            && endpoint.is_web_socket()
-        {
+        let (begun, process) = if let Some(endpoint) = opened.clone().filter(Endpoint::is_web_socket) {
             let transport =
                 web_socket::connect(endpoint, within, max_bytes, self.events.clone(), fault.clone()).await?;
             let serving = serve_client_with_lifecycle_and_ct(
@@ -360,7 +372,7 @@ impl Inner {
                 cut,
             );
             (timeout(within, serving).await, None)
-        } else if let Server::Http(endpoint) = &self.server {
+        } else if let Some(endpoint) = &opened {
             let transport = http_client::transport(endpoint, within, max_bytes, fault.clone())?;
             let serving = serve_client_with_lifecycle_and_ct(
                 notes.clone(),
@@ -369,11 +381,19 @@ impl Inner {
                 cut,
             );
             (timeout(within, serving).await, None)
+        } else if let Server::Within(server) = &self.server {
+            let (process, streams) = Process::within(server, self.events.clone()).map_err(unstarted)?;
+            let transport = Lines::new(streams, max_bytes, self.events.clone(), fault.clone());
+            let serving = serve_client_with_lifecycle_and_ct(
+                notes.clone(),
+                transport,
+                self.options.revision.lifecycle(),
+                cut,
+            );
+            (timeout(within, serving).await, Some(process))
         } else {
-            let program = || self.server.name();
             let command = self.server.command().ok_or(ClientError::Closed)?;
-            let (process, streams) = Process::start(command, self.events.clone())
-                .map_err(|e| ClientError::Program { program: program(), why: e.to_string() })?;
+            let (process, streams) = Process::start(command, self.events.clone()).map_err(unstarted)?;
             let transport = Lines::new(streams, max_bytes, self.events.clone(), fault.clone());
             let serving = serve_client_with_lifecycle_and_ct(
                 notes.clone(),

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use hotcell_egress::sealed::Sealed;
 use hotcell_egress::secret::Secret;
 use reqwest::Url;
 use sha2::{Digest, Sha256};
@@ -16,7 +17,16 @@ const MAX_REDIRECTS: usize = 3;
 #[derive(Clone)]
 pub struct Endpoint {
     url: Url,
-    token: Option<Arc<Secret>>,
+    token: Option<Token>,
+}
+
+/// A bearer token.
+#[derive(Clone, Debug)]
+enum Token {
+    /// In memory.
+    Open(Arc<Secret>),
+    /// Encrypted; opened for each connection.
+    Sealed(Arc<Sealed>),
 }
 
 impl fmt::Debug for Endpoint {
@@ -50,8 +60,28 @@ impl Endpoint {
     /// Sends a bearer token with each request to this origin.
     #[must_use]
     pub fn token(mut self, token: Secret) -> Self {
-        self.token = Some(Arc::new(token));
+        self.token = Some(Token::Open(Arc::new(token)));
         self
+    }
+
+    /// Sends a sealed bearer token, which is decrypted for each connection and wiped behind it.
+    #[must_use]
+    pub fn sealed(mut self, token: Sealed) -> Self {
+        self.token = Some(Token::Sealed(Arc::new(token)));
+        self
+    }
+
+    /// Purpose to which the token of an entry is sealed: its name and the origin. The same text does not open for another origin.
+    #[must_use]
+    pub fn purpose(&self, name: &str) -> String {
+        format!("token of {name} for {}", self.url.origin().ascii_serialization())
+    }
+
+    /// This endpoint with its token decrypted, for one connection.
+    pub(crate) fn opened(&self) -> Result<Self, ClientError> {
+        let Some(Token::Sealed(sealed)) = &self.token else { return Ok(self.clone()) };
+        let token = sealed.open().map_err(|e| ClientError::Endpoint(format!("the sealed token: {e}")))?;
+        Ok(self.clone().token(token))
     }
 
     /// Whether the server is reached over WebSocket.
@@ -66,15 +96,21 @@ impl Endpoint {
         &self.url
     }
 
-    /// Token for an address: only for this endpoint's own origin.
+    /// Token for an address: only for this endpoint's own origin, and only once it is decrypted.
     pub(crate) fn token_for(&self, address: &str) -> Option<&Secret> {
         let url = Url::parse(address).ok()?;
-        self.token.as_deref().filter(|_| url.origin() == self.url.origin())
+        match &self.token {
+            Some(Token::Open(token)) if url.origin() == self.url.origin() => Some(token),
+            _ => None,
+        }
     }
 
     /// Key of a pool: the address, and a digest of the token, from which it cannot be found.
     pub(crate) fn key(&self) -> String {
-        let token = self.token.as_ref().map(|token| Sha256::digest(token.expose()));
+        let token = self.token.as_ref().map(|token| match token {
+            Token::Open(token) => Sha256::digest(token.expose()),
+            Token::Sealed(token) => Sha256::digest(token.text()),
+        });
         let token: String = token.iter().flatten().map(|byte| format!("{byte:02x}")).collect();
         format!("{}:{token}", self.url)
     }
@@ -156,6 +192,38 @@ mod tests {
         assert!(!format!("{endpoint:?}").contains("s3cret"));
         let other = Endpoint::new("https://example.com/mcp").unwrap();
         assert!(endpoint.key() != other.key() && !endpoint.key().contains("s3cret"));
+    }
+
+    #[test]
+    fn sealed_tokens_are_opened_for_a_connection_to_their_origin() {
+        use hotcell_egress::sealed::SealKey;
+        use hotcell_egress::secret::SecretSource;
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        std::fs::write(&path, "0f".repeat(32)).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        let key = SecretSource::File(path.clone());
+        let endpoint = |address: &str| Endpoint::new(address).unwrap();
+        let here = endpoint("https://example.com/mcp");
+        let token = Secret::new(b"s3cret".to_vec()).unwrap();
+        let text = SealKey::new(&key.read().unwrap()).unwrap().seal(&token, &here.purpose("a")).unwrap();
+        let sealed = |endpoint: Endpoint, name: &str| {
+            let purpose = endpoint.purpose(name);
+            endpoint.sealed(Sealed::new(key.clone(), &text, &purpose))
+        };
+        let closed = sealed(here, "a");
+        assert!(closed.token_for("https://example.com/mcp").is_none());
+        let opened = closed.opened().unwrap();
+        assert_eq!(opened.token_for("https://example.com/other").unwrap().expose(), b"s3cret");
+        assert!(opened.token_for("https://evil.example/mcp").is_none());
+        // A text that is moved to another entry or another origin does not open.
+        for (address, name) in [("https://evil.example/mcp", "a"), ("https://example.com/mcp", "b")] {
+            let error = sealed(endpoint(address), name).opened().unwrap_err().to_string();
+            assert!(error.contains("does not open") && !error.contains("s3cret"), "{error}");
+        }
+        std::fs::remove_file(path).unwrap();
+        assert!(closed.opened().unwrap_err().to_string().contains("the sealed token: the key"));
     }
 
     #[test]

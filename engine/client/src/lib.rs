@@ -7,6 +7,9 @@
 //! | [`endpoint`] | addresses of HTTP servers, their origins, redirects |
 //! | [`backoff`] | delays between attempts to connect |
 //! | [`event`] | states and events |
+//! | [`notice`] | output, calls, changed files and tasks while a call runs |
+//! | [`host`] | forms and folders that a server asks for |
+//! | [`tiers`] | several servers in an order, and an invented answer on request |
 //! | [`answer`] | tools and answers |
 //! | [`error`] | errors |
 //! | [`pool`] | one client for each address and token |
@@ -21,13 +24,16 @@ pub mod client;
 pub mod endpoint;
 pub mod error;
 pub mod event;
+pub mod host;
 mod http_client;
 mod lines;
 mod noise;
 mod notes;
+pub mod notice;
 pub mod pool;
 mod process;
 pub mod server;
+pub mod tiers;
 mod web_socket;
 
 pub use answer::{Answer, Tool};
@@ -36,5 +42,8 @@ pub use client::{Call, Client, Options, Revision};
 pub use endpoint::Endpoint;
 pub use error::{CallError, ClientError};
 pub use event::{Event, Progress, State};
+pub use host::Host;
+pub use notice::Notice;
 pub use pool::Pool;
-pub use server::{Sandboxed, Server, Unconfined};
+pub use server::{Sandboxed, Server, Started, Unconfined, Within};
+pub use tiers::{Callbacks, Execution, Tiers};

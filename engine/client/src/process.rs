@@ -1,17 +1,21 @@
 //! Programs of servers: started in a process group of their own, and ended with all that is left in it.
 
 use std::io;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
-use tokio::sync::broadcast;
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::net::unix::pipe;
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::{broadcast, oneshot};
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use crate::event::Event;
+use crate::server::{Started, Within};
 
 /// Time for a program to end by itself once its input is closed, and again once it is told to.
 const END_TIME: Duration = Duration::from_secs(2);
@@ -19,9 +23,17 @@ const END_TIME: Duration = Duration::from_secs(2);
 const MAX_STDERR_LINE: usize = 4096;
 
 /// A program that runs.
-pub struct Process {
-    child: Child,
-    group: Option<Pid>,
+pub struct Process(Kind);
+
+enum Kind {
+    /// A process of its own group.
+    Child { child: Child, group: Option<Pid> },
+    /// A server that this process supervises.
+    Within { stop: CancellationToken, ended: oneshot::Receiver<u8> },
+    /// A group that is being ended.
+    Left(Option<Pid>),
+    /// Nothing that runs.
+    Gone,
 }
 
 impl Process {
@@ -34,45 +46,77 @@ impl Process {
         let mut child = command.spawn()?;
         let group = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
         let pipe = || io::Error::other("a pipe is missing");
-        let streams = (child.stdout.take().ok_or_else(pipe)?, child.stdin.take().ok_or_else(pipe)?);
+        let (output, input) = (child.stdout.take().ok_or_else(pipe)?, child.stdin.take().ok_or_else(pipe)?);
         tokio::spawn(follow(child.stderr.take().ok_or_else(pipe)?, events));
-        Ok((Self { child, group }, streams))
+        Ok((Self(Kind::Child { child, group }), (output, input)))
     }
 
-    fn signal(&self, signal: Signal) {
-        if let Some(group) = self.group {
-            let _ = killpg(group, signal);
-        }
+    /// Starts a server that this process supervises; its standard error becomes events.
+    pub fn within(
+        server: &Within,
+        events: broadcast::Sender<Event>,
+    ) -> io::Result<(Self, (pipe::Receiver, pipe::Sender))> {
+        let Started { input, output, errors, stop, ended } = server.start()?;
+        let process = Self(Kind::Within { stop, ended });
+        let (input, output) = (pipe::Sender::from_owned_fd(input)?, pipe::Receiver::from_owned_fd(output)?);
+        tokio::spawn(follow(pipe::Receiver::from_owned_fd(errors)?, events));
+        Ok((process, (output, input)))
     }
 
     /// Waits for the program, whose input is closed, and ends it if it stays.
     pub async fn end(mut self) -> Option<ExitStatus> {
-        let mut status = None;
-        for signal in [None, Some(Signal::SIGTERM), Some(Signal::SIGKILL)] {
-            if let Some(signal) = signal {
-                self.signal(signal);
+        match std::mem::replace(&mut self.0, Kind::Gone) {
+            Kind::Child { mut child, group } => {
+                // For a caller who does not wait to the end.
+                self.0 = Kind::Left(group);
+                let mut status = None;
+                for signal in [None, Some(Signal::SIGTERM), Some(Signal::SIGKILL)] {
+                    if let Some(signal) = signal {
+                        send(group, signal);
+                    }
+                    if let Ok(ended) = timeout(END_TIME, child.wait()).await {
+                        status = ended.ok();
+                        break;
+                    }
+                }
+                // Processes that the program left behind.
+                send(group, Signal::SIGKILL);
+                self.0 = Kind::Gone;
+                status
             }
-            if let Ok(ended) = timeout(END_TIME, self.child.wait()).await {
-                status = ended.ok();
-                break;
+            Kind::Within { stop, mut ended } => {
+                let mut code = timeout(END_TIME, &mut ended).await;
+                if code.is_err() {
+                    stop.cancel();
+                    code = timeout(END_TIME, &mut ended).await;
+                }
+                // The form of wait(2): the status is in the second byte.
+                code.ok()?.ok().map(|code| ExitStatus::from_raw(i32::from(code) << 8))
             }
+            Kind::Left(_) | Kind::Gone => None,
         }
-        // Processes that the program left behind.
-        self.signal(Signal::SIGKILL);
-        self.group = None;
-        status
+    }
+}
+
+fn send(group: Option<Pid>, signal: Signal) {
+    if let Some(group) = group {
+        let _ = killpg(group, signal);
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // hotcell ends its sandbox on this signal; others that ignore it have lost their input.
-        self.signal(Signal::SIGTERM);
+        match &self.0 {
+            // hotcell ends its sandbox on this signal; others that ignore it have lost their input.
+            Kind::Child { group, .. } | Kind::Left(group) => send(*group, Signal::SIGTERM),
+            Kind::Within { stop, .. } => stop.cancel(),
+            Kind::Gone => {}
+        }
     }
 }
 
 /// Lines of standard error as events; a line without end is cut into pieces.
-async fn follow(stderr: ChildStderr, events: broadcast::Sender<Event>) {
+async fn follow(stderr: impl AsyncRead + Unpin, events: broadcast::Sender<Event>) {
     let (mut stderr, mut line) = (BufReader::new(stderr), Vec::new());
     loop {
         let Ok(bytes) = stderr.fill_buf().await else { return };

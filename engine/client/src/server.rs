@@ -1,9 +1,15 @@
 //! Servers that a client can reach, and how the programs among them are started.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tokio::process::Command;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use crate::endpoint::Endpoint;
 
@@ -13,6 +19,8 @@ use crate::endpoint::Endpoint;
 pub enum Server {
     /// A server that was wrapped, in its sandbox.
     Sandboxed(Sandboxed),
+    /// A server in its sandbox, which this process supervises itself.
+    Within(Within),
     /// A program with all rights of the caller.
     Unconfined(Unconfined),
     /// A server at an address: streamable HTTP, or WebSocket for `ws` and `wss`.
@@ -39,6 +47,46 @@ impl Sandboxed {
     pub fn option(mut self, option: impl Into<OsString>) -> Self {
         self.options.push(option.into());
         self
+    }
+}
+
+/// Starts a server whose sandbox this process supervises: without a process of hotcell's for each server.
+#[derive(Clone)]
+pub struct Within {
+    name: String,
+    start: Arc<dyn Fn() -> io::Result<Started> + Send + Sync>,
+}
+
+/// A server that was started within this process.
+#[derive(Debug)]
+pub struct Started {
+    /// Pipe to its standard input.
+    pub input: OwnedFd,
+    /// Pipe from its standard output.
+    pub output: OwnedFd,
+    /// Pipe from its standard error.
+    pub errors: OwnedFd,
+    /// Ends it.
+    pub stop: CancellationToken,
+    /// Its exit status, once it and its sandbox are gone.
+    pub ended: oneshot::Receiver<u8>,
+}
+
+impl fmt::Debug for Within {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Within").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Within {
+    /// A server with a name for messages, and the function that starts it. The function does not wait for the server.
+    #[must_use]
+    pub fn new(name: &str, start: impl Fn() -> io::Result<Started> + Send + Sync + 'static) -> Self {
+        Self { name: name.to_owned(), start: Arc::new(start) }
+    }
+
+    pub(crate) fn start(&self) -> io::Result<Started> {
+        (self.start)()
     }
 }
 
@@ -86,7 +134,7 @@ impl Server {
                 command.args(&server.args).envs(server.env.iter().map(|(name, value)| (name, value)));
                 Some(command)
             }
-            Self::Http(_) => None,
+            Self::Within(_) | Self::Http(_) => None,
         }
     }
 
@@ -95,6 +143,7 @@ impl Server {
         let program: &OsStr = match self {
             Self::Sandboxed(server) => server.hotcell.as_os_str(),
             Self::Unconfined(server) => &server.program,
+            Self::Within(server) => OsStr::new(&server.name),
             Self::Http(endpoint) => OsStr::new(endpoint.url().as_str()),
         };
         crate::error::foreign(&program.to_string_lossy())

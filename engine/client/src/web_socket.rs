@@ -3,6 +3,7 @@
 //! The token goes into the header of the opening request, to the endpoint's own host; redirects are not followed.
 
 use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,7 +54,7 @@ pub(crate) struct WebSocket {
 /// # Errors
 /// [`ClientError`] when there is no WebSocket with this subprotocol at the address.
 pub(crate) async fn connect(
-    endpoint: &Endpoint,
+    endpoint: Endpoint,
     within: Duration,
     max_bytes: usize,
     events: broadcast::Sender<Event>,
@@ -70,22 +71,22 @@ pub(crate) async fn connect(
     }
 }
 
-async fn open(endpoint: &Endpoint, max_bytes: usize) -> Result<Socket, String> {
+async fn open(endpoint: Endpoint, max_bytes: usize) -> Result<Socket, String> {
     let url = endpoint.url();
-    let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
     let port = url.port_or_known_default().unwrap_or(443);
-    let tcp = match host {
+    let tcp = match host.as_str() {
         // No name server is to be asked for what is on this machine.
-        "localhost" => match TcpStream::connect(("127.0.0.1", port)).await {
+        "localhost" => match TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await {
             Ok(tcp) => Ok(tcp),
-            Err(_) => TcpStream::connect(("::1", port)).await,
+            Err(_) => TcpStream::connect((Ipv6Addr::LOCALHOST, port)).await,
         },
-        host => TcpStream::connect((host, port)).await,
+        _ => TcpStream::connect((host.clone(), port)).await,
     };
     let tcp = tcp.map_err(|e| foreign(&e.to_string()))?;
     let _ = tcp.set_nodelay(true);
     let stream: Box<dyn Stream> = match url.scheme() {
-        "wss" => Box::new(Trust::system().connect(tcp, host).await.map_err(|e| foreign(&e))?),
+        "wss" => Box::new(Trust::system().connect(tcp, &host).await.map_err(|e| foreign(&e))?),
         _ => Box::new(tcp),
     };
     let mut request = url.as_str().into_client_request().map_err(|e| foreign(&e.to_string()))?;

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use hotcell_client::{
-    Backoff, Call, CallError, Client, ClientError, Endpoint, Event, Options, Revision, Server, State,
-    Unconfined,
+    Backoff, Call, CallError, Callbacks, Client, ClientError, Endpoint, Event, Host, Notice, Options,
+    Progress, Revision, Server, State, Tiers, Unconfined,
 };
 use hotcell_egress::secret::Secret;
 use serde_json::{Value, json};
@@ -194,6 +194,169 @@ for m in asked():
     assert!(error.contains("the server ended"), "{error}");
     let error = client.call(Call::new("a", json!({}))).await.unwrap_err();
     assert!(matches!(&error, CallError::NotSent(why) if why.contains("the server ended")), "{error}");
+}
+
+/// Notices and progress that were heard.
+#[derive(Clone, Default)]
+struct Heard(Arc<Mutex<Vec<String>>>);
+
+impl Callbacks for Heard {
+    fn notice(&mut self, notice: Notice) {
+        self.0.lock().unwrap().push(match notice {
+            Notice::Output(text) => format!("output {text}"),
+            Notice::ToolCall { name, arguments } => format!("call {name} {arguments}"),
+            Notice::FileChange { path, change } => format!("file {path} {change}"),
+            Notice::Todos(todos) => format!("todos {}", todos.len()),
+            other => format!("{other:?}"),
+        });
+    }
+
+    fn progress(&mut self, progress: Progress) {
+        self.0.lock().unwrap().push(format!("progress {}", progress.done));
+    }
+}
+
+const HEARD: [&str; 6] =
+    ["output a line", "output b", "call read {\"p\":1}", "file a.py created", "todos 2", "progress 1"];
+
+/// Messages that a server sends while it carries out a call.
+fn news(token: &Value) -> Vec<Value> {
+    let log = |data: Value| json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": data } });
+    vec![
+        log(json!("a line")),
+        log(json!({ "type": "output", "text": "b", "progressToken": token })),
+        log(json!({ "type": "tool_call", "name": "read", "arguments": { "p": 1 }, "progressToken": token })),
+        log(json!({ "type": "file_change", "path": "a.py", "change": "created", "progressToken": token })),
+        log(json!({ "type": "todos", "todos": [{ "text": "a" }, { "text": "b" }], "progressToken": token })),
+        log(json!({ "type": "other" })),
+        json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": { "progressToken": token, "progress": 1 } }),
+    ]
+}
+
+#[tokio::test]
+async fn executions_have_all_callbacks_on_each_transport_and_the_next_server_is_asked_only_before() {
+    let program = r#"
+for m in asked():
+    if m["method"] == "tools/list": answer(m, tools("a"))
+    elif m["params"]["name"] == "lost": os._exit(1)
+    else:
+        token = m["params"]["_meta"]["progressToken"]
+        for line in open(os.environ["NEWS"]):
+            news = json.loads(line.replace('"TOKEN"', json.dumps(token)))
+            print(json.dumps(news), flush=True)
+        answer(m, {"content": [{"type": "text", "text": "done"}], "structuredContent": {"tokensUsed": 7}})
+"#;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("news");
+    let lines: Vec<String> = news(&json!("TOKEN")).iter().map(Value::to_string).collect();
+    std::fs::write(&path, lines.join("\n")).unwrap();
+    let Server::Unconfined(program) = python(program) else { unreachable!() };
+    let program = Server::Unconfined(program.env("NEWS", &path));
+    let (address, seen) = http(|asked| {
+        usual(asked).unwrap_or_else(|| {
+            let answer = json!({ "jsonrpc": "2.0", "id": asked.2["id"], "result": {
+                "content": [{ "type": "text", "text": "done" }], "structuredContent": { "tokensUsed": 7 } } });
+            let mut all = news(&asked.2["params"]["_meta"]["progressToken"]);
+            all.push(answer);
+            let events: String = all.iter().map(|one| format!("data: {one}\n\n")).collect();
+            format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/event-stream\r\n\r\n{events}").into_bytes()
+        })
+    });
+    let far = Server::Http(Endpoint::new(&address).unwrap());
+    let gone = || Server::Unconfined(Unconfined::new("/no/such/server"));
+    let (arguments, within, cancel) = (json!({}), Duration::from_secs(5), CancellationToken::new());
+    for server in [program.clone(), far.clone()] {
+        let heard = Heard::default();
+        let tiers = Tiers::new(vec![gone(), server], options());
+        let done = tiers.execute(("a", &arguments), within, heard.clone(), &cancel).await.unwrap();
+        assert!(done.success && !done.simulated && done.tier == Some(1), "{done:?}");
+        assert_eq!((done.output.as_str(), done.tokens_used, done.passed_over.len()), ("done", Some(7), 1));
+        assert_eq!(*heard.0.lock().unwrap(), HEARD);
+    }
+    // A call that may have been carried out is not given to the next server, invented answer or not.
+    let tiers = Tiers::new(vec![program, far], Options { attempts: Some(0), ..options() }).simulated();
+    let before = calls(&seen);
+    let error = tiers.execute(("lost", &arguments), within, (), &cancel).await.unwrap_err();
+    assert!(error.may_have_run() && calls(&seen) == before, "{error}");
+}
+
+/// Answers forms and gives folders, where it says so.
+#[derive(Debug)]
+struct Answers(bool);
+
+impl Host for Answers {
+    fn has_forms(&self) -> bool {
+        self.0
+    }
+
+    fn has_folders(&self) -> bool {
+        self.0
+    }
+
+    fn form(&self, asked: Value) -> hotcell_sandbox::BoxFuture<'_, Option<Value>> {
+        Box::pin(async move { Some(json!({ "action": "accept", "content": { "said": asked["message"] } })) })
+    }
+
+    fn folders(&self) -> hotcell_sandbox::BoxFuture<'_, Vec<Value>> {
+        Box::pin(async { vec![json!({ "uri": "file:///a" }), json!({ "no": "uri" })] })
+    }
+}
+
+#[tokio::test]
+async fn servers_are_answered_only_by_a_host_that_says_so() {
+    let program = r#"
+def ask(method, params):
+    print(json.dumps({"jsonrpc": "2.0", "id": method, "method": method, "params": params}), flush=True)
+    answer = json.loads(sys.stdin.readline())
+    return answer.get("result", "refused")
+for m in asked():
+    form = {"message": "m", "requestedSchema": {"type": "object", "properties": {"said": {"type": "string"}}}}
+    url = {"mode": "url", "message": "m", "url": "https://evil.example/", "elicitationId": "1"}
+    got = [ask("elicitation/create", form), ask("elicitation/create", url), ask("roots/list", {}), ask("sampling/createMessage", {"messages": [], "maxTokens": 1})]
+    answer(m, {"content": [], "structuredContent": got})
+"#;
+    for (has, form, roots) in [
+        (false, json!({ "action": "decline" }), json!({ "roots": [] })),
+        (
+            true,
+            json!({ "action": "accept", "content": { "said": "m" } }),
+            json!({ "roots": [{ "uri": "file:///a" }] }),
+        ),
+    ] {
+        let client =
+            connected(python(program), Options { host: Some(Arc::new(Answers(has))), ..options() }).await;
+        let answer = client.call(Call::new("a", json!({}))).await.unwrap();
+        assert_eq!(
+            answer.structured,
+            Some(json!([form, { "action": "decline" }, roots, "refused"])),
+            "{has}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn resources_and_prompts_are_listed_and_bounded() {
+    let program = r#"
+for m in asked():
+    kind, cursor = m["method"], (m.get("params") or {}).get("cursor")
+    if kind == "resources/list":
+        answer(m, dict({"resources": [{"uri": "a:%s" % cursor, "name": "a"}]}, **({} if cursor else {"nextCursor": "2"})))
+    elif kind == "resources/read":
+        answer(m, {"contents": [{"uri": m["params"]["uri"], "text": "x"}]})
+    elif kind == "prompts/list":
+        answer(m, {"prompts": [{"name": str(i)} for i in range(1001)]})
+    else:
+        answer(m, {"messages": [{"role": "user", "content": {"type": "text", "text": json.dumps(m["params"]["arguments"])}}]})
+"#;
+    let client = connected(python(program), options()).await;
+    assert_eq!(client.serves(), (false, false));
+    assert_eq!(client.resources().await.unwrap().len(), 2);
+    assert_eq!(client.resource("a:b").await.unwrap(), [json!({ "uri": "a:b", "text": "x" })]);
+    let error = client.prompts().await.unwrap_err().to_string();
+    assert!(error.contains("more than 1000 entries"), "{error}");
+    let arguments = json!({ "x": "1" }).as_object().cloned().unwrap();
+    let prompt = client.prompt("p", arguments).await.unwrap();
+    assert_eq!(prompt["messages"][0]["content"]["text"], "{\"x\": \"1\"}");
 }
 
 #[tokio::test]

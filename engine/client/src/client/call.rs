@@ -6,6 +6,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::event::Progress;
+use crate::notice::Notice;
 
 /// A call of a tool.
 pub struct Call {
@@ -13,6 +14,7 @@ pub struct Call {
     pub(super) arguments: Value,
     pub(super) within: Duration,
     pub(super) progress: Option<Box<dyn FnMut(Progress) + Send>>,
+    pub(super) notices: Option<Box<dyn FnMut(Notice) + Send>>,
     pub(super) cancel: CancellationToken,
 }
 
@@ -27,7 +29,8 @@ impl Call {
     #[must_use]
     pub fn new(tool: &str, arguments: Value) -> Self {
         let cancel = CancellationToken::new();
-        Self { tool: tool.to_owned(), arguments, within: Duration::from_secs(300), progress: None, cancel }
+        let (tool, within) = (tool.to_owned(), Duration::from_secs(300));
+        Self { tool, arguments, within, progress: None, notices: None, cancel }
     }
 
     /// Sets the time for the answer, connecting included.
@@ -41,6 +44,13 @@ impl Call {
     #[must_use]
     pub fn progress(mut self, each: impl FnMut(Progress) + Send + 'static) -> Self {
         self.progress = Some(Box::new(each));
+        self
+    }
+
+    /// Calls a function for each notice: output, calls of tools, changed files, tasks. The ones that come faster than the function returns are dropped.
+    #[must_use]
+    pub fn notices(mut self, each: impl FnMut(Notice) + Send + 'static) -> Self {
+        self.notices = Some(Box::new(each));
         self
     }
 

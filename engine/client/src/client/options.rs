@@ -1,11 +1,13 @@
 //! Settings of a client.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::ProtocolVersion;
 use rmcp::service::ClientLifecycleMode;
 
 use crate::backoff::Backoff;
+use crate::host::Host;
 
 /// Bounds, and what happens when a connection is lost.
 #[derive(Clone, Debug)]
@@ -24,6 +26,8 @@ pub struct Options {
     pub attempts: Option<u32>,
     /// Revision of the protocol.
     pub revision: Revision,
+    /// Answers what a server asks of its client. Default: `None`, all of it is refused.
+    pub host: Option<Arc<dyn Host>>,
 }
 
 impl Default for Options {
@@ -36,6 +40,7 @@ impl Default for Options {
             backoff: Backoff::default(),
             attempts: None,
             revision: Revision::default(),
+            host: None,
         }
     }
 }
