@@ -5,7 +5,7 @@ use hotcell_sandbox::layer::nearest;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_verbs::workspaces;
 
-use crate::mcp::{call, check, install, servers};
+use crate::mcp::{call, check, denials, install, servers};
 use crate::model;
 use crate::quote;
 use crate::{agent_run, exit, init, receipt, serve, test_list, usage, web, worker};
@@ -107,7 +107,7 @@ pub fn schema(name: &str, json: bool) -> u8 {
         "mcp_install" => (schemars::schema_for!(install::Installed), install::SCHEMA),
         "mcp_check" => (schemars::schema_for!(check::Checked), check::SCHEMA),
         "mcp_servers" => (schemars::schema_for!(servers::ServerList), servers::SCHEMA),
-        "mcp_denials" => (schemars::schema_for!(servers::Denials), servers::DENIALS_SCHEMA),
+        "mcp_denials" => (schemars::schema_for!(denials::Denials), denials::DENIALS_SCHEMA),
         "mcp_call" => (schemars::schema_for!(call::Called), call::CALL_SCHEMA),
         "mcp_tools" => (schemars::schema_for!(call::Tried), call::TOOLS_SCHEMA),
         "serve" => (schemars::schema_for!(serve::Served), serve::SCHEMA),

@@ -25,24 +25,35 @@ const CHUNK_INTERVAL: Duration = Duration::from_millis(200);
 /// Writes chunks until there are no more, to a terminal through a [`Screen`]; cancels the run when standard
 /// output is closed.
 pub async fn print(chunks: mpsc::Receiver<Chunk>, canceller: Canceller, raw: bool) -> io::Result<()> {
-    write(chunks, canceller, move |stream| Screen::of(stream, raw)).await
+    let to = (duplicate(&io::stdout())?, duplicate(&io::stderr())?);
+    write(chunks, canceller, to, move |stream| Screen::of(stream, raw)).await
+}
+
+/// Like [`print`], to files in place of standard output and standard error, byte for byte.
+pub async fn print_to(
+    chunks: mpsc::Receiver<Chunk>,
+    canceller: Canceller,
+    to: (File, File),
+) -> io::Result<()> {
+    write(chunks, canceller, to, |stream| Screen::of(stream, true)).await
 }
 
 /// Like [`print`], for a program that has a terminal of its own: it may use the whole screen, and what it
 /// changed there is undone at its end.
 pub async fn print_screen(chunks: mpsc::Receiver<Chunk>, canceller: Canceller, raw: bool) -> io::Result<()> {
-    write(chunks, canceller, move |stream| Screen::whole(stream, raw)).await
+    let to = (duplicate(&io::stdout())?, duplicate(&io::stderr())?);
+    write(chunks, canceller, to, move |stream| Screen::whole(stream, raw)).await
 }
 
 async fn write(
     mut chunks: mpsc::Receiver<Chunk>,
     canceller: Canceller,
+    (out, err): (File, File),
     screen: impl Fn(&File) -> Screen + Send + 'static,
 ) -> io::Result<()> {
     let Some(first) = chunks.recv().await else { return Ok(()) };
     let (sender, receiver) = mpsc::channel(1);
     let (done, finished) = oneshot::channel();
-    let (out, err) = (duplicate(&io::stdout())?, duplicate(&io::stderr())?);
     std::thread::spawn(move || done.send(write_out(receiver, out, err, screen)));
     let mut backlog = VecDeque::from([first]);
     let mut open = true;

@@ -40,12 +40,27 @@ pub struct Checked {
     pub offered: BTreeMap<String, Offered>,
     /// Names of the tools that were held back.
     pub held: Vec<String>,
+    /// Whether the line is a list of tools, and which part of it.
+    pub page: Page,
+}
+
+/// Part of a list of tools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Page {
+    /// The line is not a list of tools.
+    #[default]
+    Other,
+    /// A page that another one follows.
+    More,
+    /// The whole list, or its last page.
+    Last,
 }
 
 /// Looks at a line of a server. With `None` for the accepted tools, all are accepted (the first time).
 #[must_use]
 pub fn check(line: &[u8], accepted: Option<&Accepted>) -> Checked {
-    let mut checked = Checked { replaced: None, offered: BTreeMap::new(), held: Vec::new() };
+    let mut checked =
+        Checked { replaced: None, offered: BTreeMap::new(), held: Vec::new(), page: Page::default() };
     let Ok(mut message) = serde_json::from_slice::<Value>(line) else { return checked };
     // Batches are of revision 2025-03-26.
     let messages = match &mut message {
@@ -53,10 +68,12 @@ pub fn check(line: &[u8], accepted: Option<&Accepted>) -> Checked {
         one => vec![one],
     };
     for message in messages {
+        let has_next = message["result"]["nextCursor"].as_str().is_some();
         let Some(Value::Array(tools)) = message.get_mut("result").and_then(|result| result.get_mut("tools"))
         else {
             continue;
         };
+        checked.page = if has_next { Page::More } else { Page::Last };
         tools.retain(|tool| {
             let Some(name) = tool.get("name").and_then(Value::as_str).map(str::to_owned) else { return true };
             let mut text = String::new();

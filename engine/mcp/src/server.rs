@@ -377,6 +377,9 @@ impl ServerHandler for Server {
         let from: usize = cursor.parse().map_err(|_| bad())?;
         let mut all = self.blocking(&context, |live, caller| Ok(resources::list(live, caller))).await?;
         all.extend(plugin_resources::resources(&self.live, &self.caller(&context)?).await);
+        if let Some(combined) = &self.combined {
+            all.extend(combined.resources(&self.caller(&context)?, &self.toolsets).await);
+        }
         let more = all.len() > from.saturating_add(resources::PAGE_LEN);
         let page = all.into_iter().skip(from).take(resources::PAGE_LEN).collect();
         let mut list =
@@ -406,6 +409,14 @@ impl ServerHandler for Server {
                 ReadResourceResult::new(vec![contents]).with_ttl_ms(0).with_cache_scope(CacheScope::Private);
             return Ok(result.into());
         }
+        if let Some(combined) = &self.combined
+            && let Some(contents) =
+                combined.resource(&self.caller(&context)?, &self.toolsets, &request.uri).await
+        {
+            let result =
+                ReadResourceResult::new(contents?).with_ttl_ms(0).with_cache_scope(CacheScope::Private);
+            return Ok(result.into());
+        }
         let contents = match plugin_resources::path(&request.uri) {
             Some((plugin, path)) => {
                 plugin_resources::read(&self.live, &self.caller(&context)?, &request.uri, &plugin, &path)
@@ -428,6 +439,9 @@ impl ServerHandler for Server {
     ) -> Result<ListPromptsResult, ErrorData> {
         let mut all = prompts::all();
         all.extend(plugin_resources::prompts(&self.live, &self.caller(&context)?).await);
+        if let Some(combined) = &self.combined {
+            all.extend(combined.prompts(&self.caller(&context)?, &self.toolsets).await);
+        }
         let list = ListPromptsResult::with_all_items(all);
         Ok(list.with_ttl_ms(TOOLS_TTL_MS).with_cache_scope(CacheScope::Private))
     }
@@ -437,6 +451,12 @@ impl ServerHandler for Server {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
+        if let Some(combined) = &self.combined {
+            let (caller, given) = (self.caller(&context)?, request.arguments.clone().unwrap_or_default());
+            if let Some(got) = combined.prompt(&caller, &self.toolsets, &request.name, given).await {
+                return got.map(Into::into);
+            }
+        }
         let arguments = request.arguments.as_ref();
         if !prompts::is_own(&request.name) {
             let caller = self.caller(&context)?;

@@ -8,7 +8,7 @@ use hotcell_plugins::progress::Reported;
 use hotcell_server::{Lane, Live, Phase, Run, State, Stream};
 use hotcell_state::report::printable;
 use rmcp::RoleServer;
-use rmcp::model::{ProgressNotificationParam, ProgressToken};
+use rmcp::model::{ProgressNotificationParam, ProgressToken, ProtocolVersion};
 use rmcp::service::{Peer, RequestContext};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -32,6 +32,26 @@ pub struct Listener {
     cancelled: CancellationToken,
     closed: Option<CancellationToken>,
     lane: Lane,
+    /// Requests that this client answers.
+    can: Allowed,
+}
+
+/// Requests of a foreign server to a client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Allowed {
+    /// Forms for the user (`elicitation/create`).
+    pub forms: bool,
+    /// Folders of the client (`roots/list`).
+    pub folders: bool,
+}
+
+/// A client with an open call.
+#[derive(Clone, Debug)]
+pub struct Asker {
+    /// Its connection.
+    pub peer: Peer<RoleServer>,
+    /// Requests that this client answers.
+    pub can: Allowed,
 }
 
 /// Cancelled when the stream of a request's answer is closed before its end.
@@ -46,6 +66,7 @@ impl Listener {
         Self {
             lane: parts.and_then(|p| p.extensions.get::<Lane>()).cloned().unwrap_or_default(),
             peer: context.peer.clone(),
+            can: can(context),
             token: context.meta.get_progress_token(),
             cancelled: context.ct.clone(),
             closed: parts.and_then(|p| p.extensions.get::<Closed>()).map(|c| c.0.clone()),
@@ -56,6 +77,11 @@ impl Listener {
     #[must_use]
     pub fn lane(&self) -> Lane {
         self.lane.clone()
+    }
+
+    /// The client, for requests of a foreign server.
+    pub(crate) fn asker(&self) -> Asker {
+        Asker { peer: self.peer.clone(), can: self.can }
     }
 
     /// Resolves when the request is cancelled or its stream closed.
@@ -137,6 +163,17 @@ impl Listener {
             told = Instant::now();
         }
     }
+}
+
+/// Requests that a client answers: none in the newest revision, whose servers send none.
+fn can(context: &RequestContext<RoleServer>) -> Allowed {
+    let version = context.protocol_version();
+    if version.is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str()) {
+        return Allowed::default();
+    }
+    let Some(capabilities) = context.client_capabilities() else { return Allowed::default() };
+    let forms = capabilities.elicitation.is_some_and(|can| can.form.is_some() || can.url.is_none());
+    Allowed { forms, folders: capabilities.roots.is_some() }
 }
 
 /// Converts a count to a JSON number.

@@ -175,7 +175,8 @@ impl Local {
         Self::able_on(user, &Weak::default(), &[], revision, able)
     }
 
-    fn able_on(user: &User, host: &Weak, options: &[&str], revision: &'static str, able: Value) -> Self {
+    /// Like [`Self::start_on`], for a client that announces capabilities.
+    pub fn able_on(user: &User, host: &Weak, options: &[&str], revision: &'static str, able: Value) -> Self {
         let mut client = Self::silent_on(user, host, options);
         (client.revision, client.able) = (revision, able);
         if revision != STATELESS {

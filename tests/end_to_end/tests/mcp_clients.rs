@@ -446,5 +446,19 @@ fn other_servers_are_wrapped_and_taken_back() {
             );
         }
         install(user, "cursor", &["--wrap", "far"]).end().code(125).says("does not start a program");
+        // All that start a program, except hotcell's own server.
+        let own = plain.replace(
+            "\"far\":",
+            "\"time\": { \"command\": \"uvx\", \"args\": [\"mcp-server-time\"] },\n    \"hotcell\": { \"command\": \"hotcell\", \"args\": [\"mcp\"] },\n    \"far\":",
+        );
+        let path = file(user, ".gemini/settings.json", &own);
+        install(user, "gemini-cli", &["--wrap", "all", "--json"]).end().code(125).says("");
+        install(user, "gemini-cli", &["--wrap", "all"]).end().code(0);
+        assert_eq!(read(&path).matches("\"wrap\"").count(), 2, "{}", read(&path));
+        install(user, "gemini-cli", &["--wrap", "all"]).end().code(125).says("nothing was changed");
+        let back = || mcp(user, &["uninstall", "--client", "gemini-cli", "--wrap", "all"]).end();
+        back().code(0);
+        assert_eq!(read(&path), own);
+        back().code(125).says("no entry is behind hotcell");
     });
 }

@@ -31,6 +31,34 @@ for line in sys.stdin.buffer:
         elif word == b"flood":
             while True:
                 out.write(b"x" * 65536)
+        elif word == b"pid":
+            answer = b"%d" % os.getpid()
+        elif word == b"kill":
+            done = []
+            for pid in {int(name) for name in os.listdir("/proc") if name.isdigit()} | {int(pid) for pid in rest.split()}:
+                if pid not in (1, os.getpid()):
+                    try:
+                        os.kill(pid, 9)
+                        done.append(pid)
+                    except OSError:
+                        pass
+            answer = b"killed %d" % len(done)
+        elif word == b"look":
+            found = []
+            for name in os.listdir("/proc"):
+                try:
+                    found += [name] if name.isdigit() and rest in open("/proc/%s/environ" % name, "rb").read() + open("/proc/%s/cmdline" % name, "rb").read() else []
+                except OSError:
+                    pass
+            answer = b"found %d" % len(found)
+        elif word == b"zombies":
+            made = 0
+            try:
+                for made in range(100000):
+                    if os.fork() == 0:
+                        os._exit(0)
+            except OSError as e:
+                answer = b"%s after %s" % (type(e).__name__.encode(), b"few" if made < 300 else b"many")
         elif word == b"exit":
             sys.exit(int(rest))
         else:
@@ -154,6 +182,40 @@ fn wrapped_server_ends_with_its_client_and_leaves_nothing() {
         let Wrapped { mut child, stdin, stdout } = server;
         drop((stdin, stdout));
         child.wait().expect("it ends");
+    });
+}
+
+#[test]
+fn servers_beside_each_other_do_not_reach_each_other() {
+    everyone(|user| {
+        let mark = format!("beside-{}", user.path("").file_name().unwrap().to_string_lossy());
+        let (mut victim, mut evil) = (
+            Wrapped::start(wrapped(user, &["--env", "SECRET_TOKEN"]).env("SECRET_TOKEN", &mark)),
+            Wrapped::start(wrapped(user, &[])),
+        );
+        assert_eq!(victim.ask(format!("fork {mark}").as_bytes()), b"forked");
+        until("its processes run", || marked(&mark) >= 2);
+        let outside = victim.child.id();
+        assert_eq!(evil.ask(format!("look {mark}").as_bytes()), b"found 0");
+        assert_eq!(evil.ask(format!("kill {outside} {}", std::process::id()).as_bytes()), b"killed 0");
+        assert_eq!(victim.ask(b"echo here"), b"here");
+        assert!(marked(&mark) >= 2);
+        // Entries, locks, accepted tools and caches of all servers are hotcell's own.
+        drop(Wrapped::start(wrapped(user, &["--name", "other"])).end());
+        let state = user.path("home/.local/state/hotcell/mcp-servers/other/entry.json");
+        assert!(state.is_file(), "{}", state.display());
+        for line in [format!("read {}", state.display()), format!("write {}", state.display())] {
+            let said = evil.ask(line.as_bytes());
+            assert!(
+                said == b"FileNotFoundError" || said == b"PermissionError",
+                "{}",
+                String::from_utf8_lossy(&said)
+            );
+        }
+        assert_eq!(evil.ask(b"zombies"), b"BlockingIOError after few");
+        assert_eq!(evil.ask(b"echo here"), b"here");
+        assert_eq!((victim.end().0, evil.end().0), (Some(0), Some(0)));
+        until("its processes are gone", || marked(&mark) == 0);
     });
 }
 

@@ -7,7 +7,7 @@ use clap::Args;
 use hotcell_sandbox::units::parse_duration;
 
 /// Options to reach a server.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct ReachArgs {
     /// Bearer token for the origin of a URL: env:NAME, file:/PATH or fd:N
     #[arg(long, value_name = "SOURCE")]
@@ -40,6 +40,12 @@ pub struct CallArgs {
     /// Arguments: a JSON object, a file with one, or - for stdin
     #[arg(long, value_name = "JSON|@FILE|-", default_value = "{}", hide_default_value = true)]
     pub args: OsString,
+    /// Ask this server when the ones before do not take the call; never after one that may have
+    #[arg(long = "or", value_name = "SERVER")]
+    pub or: Vec<String>,
+    /// Invent an answer, labelled SIMULATED, when no server takes the call; exit status 125
+    #[arg(long)]
+    pub simulate: bool,
     /// One argument by name: a text, or with := a JSON value
     #[arg(value_name = "KEY=TEXT|KEY:=JSON", conflicts_with = "args")]
     pub pairs: Vec<String>,

@@ -109,9 +109,11 @@ pub enum ServersCommand {
     },
     /// Grant it more, from its next start on
     #[command(
-        after_help = "GRANT is ro=PATH, rw=PATH (writable on the host itself), network=HOST:PORT, or env=NAME: a variable\n\
-                      of yours. Grants are added to the options that the server is started with, and count for the\n\
-                      package or the command that has this name now, not for another one that takes the name."
+        after_help = "GRANT is ro=PATH, rw=PATH (writable on the host itself), network=HOST:PORT, env=NAME (a variable of\n\
+                      yours), or, behind hotcell mcp --servers, ask=forms (it may ask the client's user) and\n\
+                      ask=folders (it is told the client's folders). Grants are added to the options that the server is\n\
+                      started with, and count for the package, the command or the address that has this name now, not\n\
+                      for another one that takes the name."
     )]
     Grant {
         /// Its name
@@ -147,9 +149,12 @@ pub struct AddArgs {
     /// Address in place of a command: https or wss
     #[arg(long, value_name = "URL", conflicts_with_all = ["ro", "rw", "network", "env", "toolchain", "profile", "memory", "idle", "guard", "server"])]
     pub url: Option<String>,
-    /// Bearer token for the origin of the URL: env:NAME or file:/PATH
+    /// Bearer token for the origin of the URL: env:NAME, file:/PATH or keyring:NAME
     #[arg(long, value_name = "SOURCE", requires = "url")]
     pub token: Option<String>,
+    /// Keep the token itself, encrypted with this key: env:NAME, file:/PATH or keyring:NAME
+    #[arg(long, value_name = "KEY", requires = "token")]
+    pub seal: Option<String>,
     /// Processes that share its calls; a session stays at one [default: 1]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..=16))]
     pub instances: Option<u8>,
@@ -229,7 +234,7 @@ pub struct InstallArgs {
     /// Replace another entry of that name
     #[arg(long, alias = "force", conflicts_with = "print")]
     pub replace: bool,
-    /// Instead, put this other server of the client in a sandbox (hotcell mcp wrap)
+    /// Instead, put this other server of the client, or all of them, in a sandbox (hotcell mcp wrap)
     #[arg(long, value_name = "NAME", value_parser = name, conflicts_with_all = ["print", "replace", "folder", "name"])]
     pub wrap: Option<String>,
     /// Also let callers make workspaces over DIR (mcp.folders of your configuration)
@@ -268,7 +273,7 @@ pub struct UninstallArgs {
     /// Remove even an entry that starts another program
     #[arg(long)]
     pub any: bool,
-    /// Instead, take this other server of the client out of its sandbox again
+    /// Instead, take this other server of the client, or all of them, out of its sandbox again
     #[arg(long, value_name = "NAME", value_parser = name, conflicts_with_all = ["any", "name"])]
     pub wrap: Option<String>,
 }

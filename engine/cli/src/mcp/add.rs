@@ -3,11 +3,12 @@
 use hotcell_client::Endpoint;
 use hotcell_config::EnvSetting;
 use hotcell_deps::package;
+use hotcell_egress::sealed::{SealError, SealKey};
 use hotcell_egress::secret::{SecretError, SecretSource};
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_state::state::StateChoice;
 
-use super::entry::{self, Entry};
+use super::entry::{self, Entry, SealedToken};
 use super::servers::{self, Server};
 use crate::args::AddArgs;
 use crate::context::current_folder;
@@ -22,17 +23,31 @@ pub fn add(choice: &StateChoice, args: &AddArgs) -> Result<Server, ErrorReport> 
     let folder = servers::folder(choice, &name)?;
     let new = match &args.url {
         Some(url) => {
-            Endpoint::new(url).map_err(|e| bad("--url", e.to_string()))?;
+            let endpoint = Endpoint::new(url).map_err(|e| bad("--url", e.to_string()))?;
+            let mut sealed = None;
             if let Some(token) = &args.token {
                 // Parsed here: a token itself, given by mistake, must not be repeated in an error about the option's value.
                 let source: SecretSource =
                     token.parse().map_err(|e: SecretError| bad("--token", e.to_string()))?;
-                if matches!(source, SecretSource::Fd(_)) {
-                    let why = "a descriptor is of one process; use env:NAME or file:/PATH".to_owned();
+                if let Some(key) = &args.seal {
+                    let of_key = |e: SealError| bad("--seal", e.to_string());
+                    let of_source = |e: SecretError| bad("--seal", e.to_string());
+                    let key_source: SecretSource = key.parse().map_err(of_source)?;
+                    if matches!(key_source, SecretSource::Fd(_)) {
+                        let why = "the key is read at each start: use env:NAME, file:/PATH or keyring:NAME";
+                        return Err(bad("--seal", why.to_owned()));
+                    }
+                    let token = source.read().map_err(|e| bad("--token", e.to_string()))?;
+                    let key_now = SealKey::new(&key_source.read().map_err(of_source)?).map_err(of_key)?;
+                    let text = key_now.seal(&token, &endpoint.purpose(&name)).map_err(of_key)?;
+                    sealed = Some(SealedToken { key: key.clone(), text });
+                } else if matches!(source, SecretSource::Fd(_)) {
+                    let why = "a descriptor is of one process; use env:NAME or file:/PATH, or --seal KEY, which keeps the token itself".to_owned();
                     return Err(bad("--token", why));
                 }
             }
-            Entry { url: Some(url.clone()), token: args.token.clone(), ..Entry::default() }
+            let token = args.token.clone().filter(|_| sealed.is_none());
+            Entry { url: Some(url.clone()), token, sealed, ..Entry::default() }
         }
         None if args.wrap.server.is_empty() => {
             return Err(ErrorReport::new(Code::Usage, "neither a command nor an address is given")
@@ -64,7 +79,9 @@ pub fn add(choice: &StateChoice, args: &AddArgs) -> Result<Server, ErrorReport> 
         ErrorReport::new(Code::State, format!("the entry of {name}: {e}")).field("--state")
     };
     let kept = servers::entry_of(&folder).map_err(failed)?;
-    if kept.is_some_and(|kept| kept != new) && !args.replace {
+    // Each sealing gives another text.
+    let plain = |entry: &Entry| Entry { sealed: None, ..entry.clone() };
+    if kept.is_some_and(|kept| plain(&kept) != plain(&new)) && !args.replace {
         return Err(bad("NAME", format!("there is another server of the name {name}"))
             .hint(format!("hotcell mcp servers show {name} shows it; --replace replaces it")));
     }

@@ -4,9 +4,11 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
 
+use hotcell_client::tiers::{chunks, is_passed_on};
 use hotcell_client::{
     Answer, Call, CallError, Client, ClientError, Endpoint, Event, Options, Revision, Sandboxed, Server, Tool,
 };
+use hotcell_egress::sealed::Sealed;
 use hotcell_egress::secret::{SecretError, SecretSource};
 use hotcell_mcp::pin::has_invisible;
 use hotcell_sandbox::layer::nearest;
@@ -21,8 +23,9 @@ use tokio_util::sync::CancellationToken;
 use crate::args::{CallArgs, Common, ReachArgs, TryArgs};
 use crate::context::{configuration, current_folder, runtime, state};
 use crate::exit::{self, INTERRUPTED, printed};
+use crate::mcp::denials::{self, Denials};
 use crate::mcp::pins;
-use crate::mcp::servers::{self, Denials};
+use crate::mcp::servers;
 use crate::signals::interrupted;
 use crate::terminal::{notes, screen};
 use crate::tool::{arguments, given_arguments};
@@ -34,6 +37,8 @@ pub const CALL_SCHEMA: &str = "hotcell.mcp_call/1";
 pub const TOOLS_SCHEMA: &str = "hotcell.mcp_tools/1";
 /// Exit status when a tool answered with an error.
 const TOOL_ERROR: u8 = 1;
+/// Time between two parts of an invented answer.
+const CHUNK_INTERVAL: std::time::Duration = std::time::Duration::from_millis(500);
 /// Exit status when there was no answer in time.
 const TOO_LATE: u8 = 124;
 
@@ -56,6 +61,12 @@ pub struct Called {
     pub denials: Vec<Denial>,
     /// Grants that would allow denied hosts.
     pub grants: Vec<String>,
+    /// Whether the answer is invented (`--simulate`): no server took the call.
+    #[serde(default)]
+    pub simulated: bool,
+    /// Why the servers before did not take the call (`--or`).
+    #[serde(default)]
+    pub passed_over: Vec<String>,
 }
 
 /// Tools of another server.
@@ -104,22 +115,96 @@ async fn called(common: &Common, args: &CallArgs) -> Result<u8, ErrorReport> {
         true => Some(given_arguments(&args.args)?),
         false => arguments::arguments(&args.pairs, &Value::Null).map(|_| None)?,
     };
-    let target = target(common, &args.server, &args.reach)?;
-    let session = Session::begin(common, &target, &args.reach).await?;
-    let Some(session) = session else { return Ok(INTERRUPTED) };
-    let outcome = asked(common, args, whole, &target, &session).await;
-    let denials = session.end(&target).await;
-    let answer = match outcome {
-        Ok(Ok(answer)) => answer,
-        Ok(Err(error)) => {
-            report_denials(common, denials.as_ref());
-            return failed(common, args, &error);
+    let names: Vec<&String> = std::iter::once(&args.server).chain(&args.or).collect();
+    // A wrong name is told before anything is started. The token is for the first server, and for no other one.
+    let mut targets = Vec::new();
+    for (number, name) in names.iter().enumerate() {
+        let token = args.reach.token.clone().filter(|_| number == 0);
+        targets.push(target(common, name, &ReachArgs { token, ..args.reach.clone() })?);
+    }
+    let mut passed_over = Vec::new();
+    for (number, target) in targets.iter().enumerate() {
+        let is_last = number + 1 == targets.len() && !args.simulate;
+        let mut pass = |why: String| {
+            if !common.quiet && !common.json {
+                notes::say(format!("{} did not take the call: {why}", target.name));
+            }
+            passed_over.push(format!("{}: {why}", target.name));
+        };
+        let session = match Session::begin(common, target, &args.reach).await {
+            Ok(Some(session)) => session,
+            Ok(None) => return Ok(INTERRUPTED),
+            Err(report) if is_last => return Err(report),
+            Err(report) => {
+                pass(report.message);
+                continue;
+            }
+        };
+        let outcome = asked(common, args, whole.clone(), target, &session).await;
+        let denials = session.end(target).await;
+        let answer = match outcome {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) if !is_last && is_passed_on(&error) => {
+                pass(error.to_string());
+                continue;
+            }
+            // The list of tools was not answered, so that nothing was called.
+            Err(report) if !is_last && report.code == Code::Internal => {
+                pass(report.message);
+                continue;
+            }
+            Ok(Err(error)) => {
+                report_denials(common, denials.as_ref());
+                return failed(common, args, &error);
+            }
+            Err(report) => {
+                report_denials(common, denials.as_ref());
+                return Err(report);
+            }
+        };
+        return Ok(told(common, args, target, answer, denials, passed_over));
+    }
+    Ok(simulated(common, args, passed_over).await)
+}
+
+/// Prints an invented answer, part by part; never a success.
+async fn simulated(common: &Common, args: &CallArgs, passed_over: Vec<String>) -> u8 {
+    let mut text = String::new();
+    for chunk in chunks() {
+        tokio::time::sleep(CHUNK_INTERVAL).await;
+        text.push_str(&chunk);
+        if !common.json && exit::print_text(&chunk).is_err() {
+            return exit::REFUSED;
         }
-        Err(report) => {
-            report_denials(common, denials.as_ref());
-            return Err(report);
-        }
-    };
+    }
+    if common.json {
+        let called = Called {
+            schema: CALL_SCHEMA.to_owned(),
+            server: args.server.clone(),
+            tool: args.tool.clone(),
+            content: vec![serde_json::json!({ "type": "text", "text": text })],
+            structured: None,
+            is_error: true,
+            denials: Vec::new(),
+            grants: Vec::new(),
+            simulated: true,
+            passed_over,
+        };
+        return printed(exit::print_json(&called), exit::REFUSED);
+    }
+    notes::say("the answer is invented: no server took the call");
+    exit::REFUSED
+}
+
+/// Prints an answer; the exit status.
+fn told(
+    common: &Common,
+    args: &CallArgs,
+    target: &Target,
+    answer: Answer,
+    denials: Option<Denials>,
+    passed_over: Vec<String>,
+) -> u8 {
     let code = if answer.is_error { TOOL_ERROR } else { 0 };
     let text = text_of(&answer);
     let (denials, grants) = denials.map_or_else(Default::default, |kept| {
@@ -130,9 +215,20 @@ async fn called(common: &Common, args: &CallArgs) -> Result<u8, ErrorReport> {
     });
     if common.json {
         let Answer { content, structured, is_error } = answer;
-        let (schema, server, tool) = (CALL_SCHEMA.to_owned(), target.name, args.tool.clone());
-        let called = Called { schema, server, tool, content, structured, is_error, denials, grants };
-        return Ok(printed(exit::print_json(&called), code));
+        let (schema, server, tool) = (CALL_SCHEMA.to_owned(), target.name.clone(), args.tool.clone());
+        let called = Called {
+            schema,
+            server,
+            tool,
+            content,
+            structured,
+            is_error,
+            denials,
+            grants,
+            simulated: false,
+            passed_over,
+        };
+        return printed(exit::print_json(&called), code);
     }
     if answer.is_error {
         let _ = write!(
@@ -142,11 +238,11 @@ async fn called(common: &Common, args: &CallArgs) -> Result<u8, ErrorReport> {
             printable(&args.tool),
             barred(&text, "| ")
         );
-        return Ok(code);
+        return code;
     }
     // On a terminal, a server must not be able to move the cursor or set colours.
     let text = if io::stdout().is_terminal() { barred(&text, "") } else { text };
-    Ok(printed(exit::print_text(&text), code))
+    printed(exit::print_text(&text), code)
 }
 
 /// Finds the tool and calls it.
@@ -289,7 +385,7 @@ fn text_of(answer: &Answer) -> String {
 
 fn report_denials(common: &Common, kept: Option<&Denials>) {
     let Some(kept) = kept.filter(|_| !common.quiet && !common.json) else { return };
-    for line in servers::denials_page(kept).lines() {
+    for line in denials::page(kept).lines() {
         notes::say(line);
     }
 }
@@ -349,6 +445,11 @@ pub fn server_of(common: &Common, name: &str, folder: &Path) -> Result<(Server, 
             let secret = source.parse().and_then(|source: SecretSource| source.read());
             endpoint = endpoint.token(secret.map_err(|e: SecretError| bad(e.to_string()))?);
         }
+        if let Some(sealed) = &entry.sealed {
+            let key = sealed.key.parse().map_err(|e: SecretError| bad(e.to_string()))?;
+            let purpose = endpoint.purpose(name);
+            endpoint = endpoint.sealed(Sealed::new(key, &sealed.text, &purpose));
+        }
         return Ok((Server::Http(endpoint), instances));
     }
     let program = std::env::current_exe()
@@ -395,7 +496,7 @@ impl Session {
         };
         // Those of an earlier run are not this one's.
         if let Some(folder) = &target.folder {
-            servers::forget_denials(folder);
+            denials::forget(folder);
         }
         let client = Client::new(target.server.clone(), options);
         let events = tokio::spawn(follow(client.events(), common.quiet));
@@ -426,7 +527,7 @@ impl Session {
         self.client.close().await;
         drop(self.client);
         let _ = self.events.await;
-        target.folder.as_ref().and_then(|folder| servers::denials(folder).ok().flatten())
+        target.folder.as_ref().and_then(|folder| denials::of(folder, &target.name).ok().flatten())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hotcell_client::Tool;
+use hotcell_client::{Tool, Within};
 use hotcell_config::Configuration;
 use hotcell_mcp::Combined;
 use hotcell_mcp::combined::{CombinedOptions, Held, Spec};
@@ -10,10 +10,13 @@ use hotcell_sandbox::layer::nearest;
 use hotcell_server::Live;
 use hotcell_state::report::{Code, ErrorReport};
 
-use super::{call, pins, servers};
+use super::{call, pins, servers, wrap};
 use crate::args::Common;
 use crate::context::state;
 
+/// Maximum number of servers' processes that this process supervises itself; further ones have a process of hotcell's. Each takes some thirty descriptors of
+/// the usual 1,024.
+const MAX_WITHIN: usize = 24;
 /// Word for every server.
 const ALL: &str = "all";
 
@@ -66,9 +69,23 @@ pub fn specs(
             .field(field)
             .hint("hotcell mcp servers add NAME -- npx -y PACKAGE adds one"));
     }
+    let mut left = MAX_WITHIN;
     let spec = |name: String| {
         let folder = servers::startable(&choice, &name)?;
         let (server, instances) = call::server_of(common, &name, &folder)?;
+        let allowed = servers::allowed(&folder).map_err(|e| {
+            ErrorReport::new(Code::State, format!("the grants of {name}: {e}")).field("--servers")
+        })?;
+        let within = usize::from(instances).min(left);
+        let server = match server {
+            // One process supervises many servers, each in a thread: it has hotcell's program in memory once.
+            hotcell_client::Server::Sandboxed(_) if within == usize::from(instances) => {
+                left -= within;
+                let (common, of) = (common.clone(), name.clone());
+                hotcell_client::Server::Within(Within::new(&name, move || wrap::within(&common, &of)))
+            }
+            server => server,
+        };
         let is_address = matches!(server, hotcell_client::Server::Http(_));
         let (callers, of) = (settings.server_callers.get(&name).cloned(), name.clone());
         let held: Held = Arc::new(move |tools: &[Tool]| {
@@ -80,7 +97,7 @@ pub fn specs(
             })
         });
         let held = is_address.then_some(held);
-        Ok(Spec { name, server, instances: usize::from(instances), callers, held })
+        Ok(Spec { name, server, instances: usize::from(instances), callers, allowed, held })
     };
     wanted.into_iter().map(spec).collect()
 }

@@ -16,6 +16,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::args::{Cli, Command, McpCommand, WrapArgs};
 
+/// Grant of forms for the user, behind the combined server.
+pub const FORMS: &str = "ask=forms";
+/// Grant of the client's folders, behind the combined server.
+pub const FOLDERS: &str = "ask=folders";
 /// Maximum number of grants of a server.
 pub const MAX_GRANTS: usize = 200;
 
@@ -32,9 +36,31 @@ pub struct Entry {
     /// Source of the token for the address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
+    /// Token for the address, encrypted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<SealedToken>,
     /// Processes or connections behind the combined server, if not one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instances: Option<u8>,
+}
+
+/// A token as it is kept: encrypted with a key that is kept elsewhere.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SealedToken {
+    /// Source of the key.
+    pub key: String,
+    /// Sealed text.
+    pub text: String,
+}
+
+impl Entry {
+    /// Address, package or command: two servers of one name are different ones by it.
+    pub fn identity(&self) -> String {
+        match &self.url {
+            Some(url) => format!("url {url}"),
+            None => identity(&self.server),
+        }
+    }
 }
 
 /// Grants, and the server that they were given to.
@@ -153,7 +179,7 @@ pub fn args(name: &str, options: &[String], server: &[String]) -> Result<WrapArg
 /// # Errors
 /// A sentence, for what is not a grant.
 pub fn grant(given: &str, cwd: &Path) -> Result<String, String> {
-    let forms = "write ro=PATH, rw=PATH, network=HOST:PORT or env=NAME";
+    let forms = "write ro=PATH, rw=PATH, network=HOST:PORT, env=NAME, ask=forms or ask=folders";
     let (kind, value) = given.split_once('=').ok_or_else(|| format!("{given:?} is not a grant; {forms}"))?;
     match kind {
         "ro" | "rw" => {
@@ -177,15 +203,17 @@ pub fn grant(given: &str, cwd: &Path) -> Result<String, String> {
                 }
             }
         }
+        "ask" if [FORMS, FOLDERS].contains(&given) => Ok(given.to_owned()),
+        "ask" => Err(format!("{given:?}: a server can be allowed to ask for forms and folders; {forms}")),
         _ => Err(format!("{kind:?} cannot be granted; {forms}")),
     }
 }
 
-/// Options of grants.
+/// Options of grants; grants of requests to the client are not the sandbox's.
 pub fn of_grants(grants: &[String]) -> Vec<String> {
     let option =
         |grant: &String| grant.split_once('=').map(|(kind, value)| [format!("--{kind}"), value.to_owned()]);
-    grants.iter().filter_map(option).flatten().collect()
+    grants.iter().filter(|grant| !grant.starts_with("ask=")).filter_map(option).flatten().collect()
 }
 
 #[cfg(test)]
@@ -279,6 +307,9 @@ mod tests {
             ("ro=/a/../b", Ok("ro=/a/../b:/b")),
             ("network=api.example.com:443", Ok("network=api.example.com:443")),
             ("env=A_1", Ok("env=A_1")),
+            ("ask=forms", Ok("ask=forms")),
+            ("ask=folders", Ok("ask=folders")),
+            ("ask=model", Err("to ask for forms and folders")),
             ("ro=", Err("")),
             ("network=none", Err("names no host")),
             ("network=a b:1", Err("")),
@@ -293,7 +324,7 @@ mod tests {
                 (got, _) => panic!("{given}: {got:?}"),
             }
         }
-        let grants = words(&["ro=/a:/b", "network=a=1.2.3.4:1"]);
+        let grants = words(&["ro=/a:/b", "ask=forms", "network=a=1.2.3.4:1"]);
         assert_eq!(of_grants(&grants), words(&["--ro", "/a:/b", "--network", "a=1.2.3.4:1"]));
     }
 
@@ -304,5 +335,7 @@ mod tests {
         assert_ne!(id(&["npx", "@a/server"]), id(&["npx", "@b/server"]));
         assert_ne!(id(&["npx", "server"]), id(&["uvx", "server"]));
         assert_ne!(id(&["python3", "/a.py"]), id(&["python3", "/b.py"]));
+        let at = |url: &str| Entry { url: Some(url.to_owned()), ..Entry::default() }.identity();
+        assert_ne!(at("https://a.example/"), at("https://b.example/"));
     }
 }

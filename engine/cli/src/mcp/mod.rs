@@ -4,6 +4,7 @@ mod add;
 pub mod call;
 pub mod check;
 mod combined;
+pub mod denials;
 mod entry;
 mod first_read;
 pub mod folder;

@@ -1,5 +1,9 @@
 //! Differences of a server's tools since they were accepted, and tools that are held of servers at an address.
 
+mod running;
+
+pub use running::Pins;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
@@ -12,7 +16,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use similar::TextDiff;
 
-use super::servers::{Pins, read, write};
+use super::servers::{read, write};
 
 /// Definitions of the tools as they were accepted.
 const DEFINITIONS: &str = "definitions.json";

@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::SystemTime;
 
 use hotcell_config::{Configuration, EnvSetting};
 use hotcell_deps::package;
-use hotcell_mcp::pin::{Accepted, Checked, MAX_TOOLS, Offered, check, has_invisible};
+use hotcell_mcp::combined::Allowed;
+use hotcell_mcp::pin::{Accepted, Offered};
 use hotcell_review::quarantine::{QuarantineConfig, QuarantineError};
 use hotcell_sandbox::layer::nearest;
-use hotcell_sandbox::outcome::{Cause, Denial, Outcome};
 use hotcell_sandbox::profile::BindText;
-use hotcell_state::report::{Code, ErrorReport, barred, printable};
+use hotcell_state::report::{Code, ErrorReport, printable};
 use hotcell_state::state::{StateChoice, StateFolder};
 use hotcell_state::time::micros_since_1970;
 use schemars::JsonSchema;
@@ -25,7 +25,7 @@ use crate::context::{configuration, current_folder, state};
 use crate::exit;
 use crate::exit::printed;
 use crate::mcp::entry::{self, Entry, Grants};
-use crate::mcp::{add, pins};
+use crate::mcp::{add, denials, pins};
 use crate::terminal::notes;
 
 /// Folder below the state folder with one folder for each server.
@@ -33,24 +33,16 @@ pub const SERVERS: &str = "mcp-servers";
 /// Value of the `schema` field.
 pub const SCHEMA: &str = "hotcell.mcp_servers/1";
 /// Accepted tools of a server.
-const ACCEPTED: &str = "tools.json";
+pub const ACCEPTED: &str = "tools.json";
 /// Tools as the server offered them last.
-const OFFERED: &str = "offered.json";
+pub const OFFERED: &str = "offered.json";
 /// The server as it was started last.
 pub const ENTRY: &str = "entry.json";
 /// Grants that a person added.
 const GRANTS: &str = "grants.json";
-/// Denials of the last run.
-const DENIALS: &str = "denials.json";
-/// Value of the `schema` field of denials.
-pub const DENIALS_SCHEMA: &str = "hotcell.mcp_denials/1";
 /// Actions of the audit log.
 const ACCEPT: &str = "mcp_tools_accept";
 const GRANT: &str = "mcp_server_grants";
-/// Interval between writings of what a server offers.
-const WRITE_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum number of lines about held tools in the life of a server.
-const MAX_TOLD: u32 = 20;
 /// Maximum size of a file of pins, in bytes.
 const MAX_PINS_BYTES: u64 = 64 << 20;
 
@@ -92,35 +84,6 @@ pub struct Server {
     pub instances: u8,
 }
 
-/// Denials of a server's last run that has ended.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Denials {
-    /// Always `hotcell.mcp_denials/1`.
-    pub schema: String,
-    /// Name of the server.
-    pub name: String,
-    /// Cause of its end.
-    pub cause: Cause,
-    /// Denied calls and hosts.
-    pub denials: Vec<Denial>,
-    /// Grants that would allow denied hosts.
-    pub grants: Vec<String>,
-}
-
-/// Keeps the denials of a run.
-pub fn keep_denials(folder: &Path, name: &str, outcome: &Outcome, grants: Vec<String>) {
-    let (schema, name, cause) = (DENIALS_SCHEMA.to_owned(), name.to_owned(), outcome.cause);
-    let denials = Denials { schema, name, cause, denials: outcome.denials.clone(), grants };
-    if let Err(error) = write(&folder.join(DENIALS), &denials) {
-        notes::say(format!("the denials of {} cannot be kept: {error}", denials.name));
-    }
-}
-
-/// Removes the denials of the last run.
-pub fn forget_denials(folder: &Path) {
-    let _ = fs::remove_file(folder.join(DENIALS));
-}
-
 /// Folder of a server that can be started by its name.
 ///
 /// # Errors
@@ -145,11 +108,6 @@ pub fn startable(choice: &StateChoice, name: &str) -> Result<PathBuf, ErrorRepor
     Err(ErrorReport::new(Code::UnknownName, format!("no server {name:?} was started here before"))
         .field("SERVER")
         .hint(hint))
-}
-
-/// Denials of the last run; `None` when no run has ended yet.
-pub fn denials(folder: &Path) -> io::Result<Option<Denials>> {
-    read(&folder.join(DENIALS))
 }
 
 /// Arguments of a start with all that belongs to it: the name of the package, the entry for a name alone, the grants. Keeps the entry of a named server.
@@ -203,7 +161,7 @@ pub fn resolved(choice: &StateChoice, args: &WrapArgs) -> Result<WrapArgs, Error
     }
     let grants: Grants = read(&folder.join(GRANTS)).map_err(|e| bad("grants", &e))?.unwrap_or_default();
     let mut granted = Vec::new();
-    if grants.of == entry::identity(&new.server) {
+    if grants.of == new.identity() {
         granted = entry::of_grants(&grants.grants);
     } else if !grants.grants.is_empty() {
         let of = printable(&grants.of.replace('\n', " "));
@@ -222,116 +180,6 @@ pub fn resolved(choice: &StateChoice, args: &WrapArgs) -> Result<WrapArgs, Error
     all.env.extend(set);
     all.idle = args.idle;
     Ok(all)
-}
-
-/// Pins of one server, while it runs.
-#[derive(Debug)]
-pub struct Pins {
-    folder: PathBuf,
-    name: String,
-    accepted: Accepted,
-    offered: BTreeMap<String, Offered>,
-    /// Nothing was accepted before this process: all tools are, the first time each is seen.
-    is_new: bool,
-    /// Time of the last writing of what is offered, and whether that changed since.
-    written: Option<Instant>,
-    is_dirty: bool,
-    /// Names that were held when it was last told, and how often it was told.
-    told: (Vec<String>, u32),
-}
-
-impl Pins {
-    /// Pins of a server by its folder.
-    ///
-    /// # Errors
-    /// When a file of pins cannot be read.
-    pub fn open(folder: &Path, name: &str) -> io::Result<Self> {
-        let accepted: Option<Accepted> = read(&folder.join(ACCEPTED))?;
-        let is_new = accepted.is_none();
-        let offered = read(&folder.join(OFFERED))?.unwrap_or_default();
-        let accepted = accepted.unwrap_or_default();
-        let (folder, name) = (folder.to_owned(), name.to_owned());
-        let told = (Vec::new(), 0);
-        Ok(Self { folder, name, accepted, offered, is_new, written: None, is_dirty: false, told })
-    }
-
-    /// Looks at a line of the server; returns the line that the client gets. A line that is not JSON is not a message of the protocol, and is shown
-    /// on standard error in its place.
-    pub fn pass(&mut self, line: Vec<u8>) -> Vec<u8> {
-        if serde_json::from_slice::<serde::de::IgnoredAny>(&line).is_err() {
-            let text = String::from_utf8_lossy(&line[..line.len().min(2000)]).into_owned();
-            if !text.trim().is_empty() {
-                let _ = io::stderr().write_all(barred(&text, "| ").as_bytes());
-            }
-            return Vec::new();
-        }
-        let mut checked = check(&line, Some(&self.accepted));
-        if checked.offered.is_empty() {
-            return line;
-        }
-        // A person may have accepted them since this process began.
-        if !checked.held.is_empty()
-            && let Ok(Some(now)) = read::<Accepted>(&self.folder.join(ACCEPTED))
-            && now != self.accepted
-        {
-            self.accepted = now;
-            checked = check(&line, Some(&self.accepted));
-        }
-        if self.is_new && self.learn(&checked) {
-            checked = check(&line, Some(&self.accepted));
-        }
-        for (name, tool) in std::mem::take(&mut checked.offered) {
-            let is_known = self.offered.contains_key(&name);
-            if (is_known || self.offered.len() < MAX_TOOLS) && self.offered.get(&name) != Some(&tool) {
-                self.offered.insert(name, tool);
-                self.is_dirty = true;
-            }
-        }
-        // A server that offers something else each time must not keep the disk busy.
-        if self.written.is_none_or(|written| written.elapsed() >= WRITE_INTERVAL) {
-            self.finish();
-        }
-        if !checked.held.is_empty() && checked.held != self.told.0 && self.told.1 < MAX_TOLD {
-            self.told = (checked.held.clone(), self.told.1 + 1);
-            let held: Vec<_> = checked.held.iter().take(8).map(|name| printable(name)).collect();
-            notes::say(format!(
-                "held back: {} (new, changed since you accepted the tools, or with invisible characters); read them: hotcell mcp servers show {}",
-                held.join(", "),
-                self.name
-            ));
-        }
-        checked.replaced.unwrap_or(line)
-    }
-
-    /// Writes what is offered, if that changed.
-    pub fn finish(&mut self) {
-        if !std::mem::take(&mut self.is_dirty) {
-            return;
-        }
-        self.written = Some(Instant::now());
-        if let Err(error) = write(&self.folder.join(OFFERED), &self.offered) {
-            notes::say(format!("what {} offers cannot be kept: {error}", self.name));
-        }
-    }
-
-    /// Accepts tools that this process sees for the first time, except those with characters that a person does not see; whether there are any.
-    fn learn(&mut self, checked: &Checked) -> bool {
-        let before = self.accepted.len();
-        for (name, offered) in checked.offered.iter().filter(|(_, offered)| !has_invisible(&offered.tool)) {
-            if self.accepted.len() < MAX_TOOLS {
-                self.accepted.entry(name.clone()).or_insert_with(|| offered.sha256.clone());
-            }
-        }
-        let is_more = self.accepted.len() > before;
-        if is_more {
-            let kept = write(&self.folder.join(ACCEPTED), &self.accepted)
-                .and_then(|()| pins::keep(&self.folder, &self.accepted, &checked.offered));
-            if let Err(error) = kept {
-                notes::say(format!("the accepted tools of {} cannot be kept: {error}", self.name));
-            }
-        }
-        is_more
-    }
 }
 
 /// Folder of a server.
@@ -418,9 +266,15 @@ pub fn servers(common: &Common, command: &ServersCommand) -> Result<u8, ErrorRep
         ServersCommand::Denials { name } => return told_denials(common, &folder(&choice, name)?, name),
         ServersCommand::Grant { name, grants } => {
             let folder = folder(&choice, name)?;
+            let is_address = list.servers[0].url.is_some();
             grant(&configuration, &folder, name, |kept| {
                 for given in grants {
                     let one = entry::grant(given, &current_folder())?;
+                    if is_address && !one.starts_with("ask=") {
+                        return Err(format!(
+                            "{one}: a server at an address runs elsewhere; it can be granted ask=forms and ask=folders"
+                        ));
+                    }
                     exists(&one)?;
                     if !kept.contains(&one) {
                         kept.push(one);
@@ -513,7 +367,7 @@ fn grant(
         let why = format!("{name} was not started since its command is kept");
         return Err(ErrorReport::new(Code::UnknownName, why).field("NAME").hint("start it once, then grant"));
     };
-    let of = entry::identity(&entry.server);
+    let of = entry.identity();
     let mut grants: Grants = read(&folder.join(GRANTS)).map_err(|e| state(&e))?.unwrap_or_default();
     if grants.of != of {
         // They were another server's.
@@ -545,7 +399,8 @@ fn named(grants: &[String]) -> String {
 
 /// Prints the denials of the last run.
 fn told_denials(common: &Common, folder: &Path, name: &str) -> Result<u8, ErrorReport> {
-    let kept = denials(folder).map_err(|e| ErrorReport::new(Code::State, e.to_string()).field("--state"))?;
+    let kept = denials::of(folder, name)
+        .map_err(|e| ErrorReport::new(Code::State, e.to_string()).field("--state"))?;
     let Some(kept) = kept else {
         let why = format!("no run of {name} has ended yet");
         return Err(ErrorReport::new(Code::UnknownName, why)
@@ -560,21 +415,7 @@ fn told_denials(common: &Common, folder: &Path, name: &str) -> Result<u8, ErrorR
             "{name} was denied nothing the last time; files that are not shown are missing for it, not denied"
         ));
     }
-    Ok(printed(exit::print_text(&denials_page(&kept)), 0))
-}
-
-/// Denials, and the commands that would grant them.
-pub fn denials_page(kept: &Denials) -> String {
-    let mut text = String::new();
-    for denial in &kept.denials {
-        let line =
-            format!("{} {} {} ({} times)", denial.layer, denial.operation, denial.target, denial.count);
-        let _ = writeln!(text, "denied    {}", printable(&line));
-    }
-    for grant in &kept.grants {
-        let _ = writeln!(text, "to allow  hotcell mcp servers grant {} {}", kept.name, printable(grant));
-    }
-    text
+    Ok(printed(exit::print_text(&denials::page(&kept)), 0))
 }
 
 fn page(server: &Server, is_whole: bool) -> String {
@@ -633,6 +474,20 @@ pub fn entry_of(folder: &Path) -> io::Result<Option<Entry>> {
     read(&folder.join(ENTRY))
 }
 
+/// Requests to the client that were granted to a server.
+///
+/// # Errors
+/// When a file of it cannot be read.
+pub fn allowed(folder: &Path) -> io::Result<Allowed> {
+    let entry = entry_of(folder)?.unwrap_or_default();
+    let grants: Grants = read(&folder.join(GRANTS))?.unwrap_or_default();
+    if grants.of != entry.identity() {
+        return Ok(Allowed::default());
+    }
+    let has = |grant: &str| grants.grants.iter().any(|one| one == grant);
+    Ok(Allowed { forms: has(entry::FORMS), folders: has(entry::FOLDERS) })
+}
+
 /// All wrapped servers, by name.
 ///
 /// # Errors
@@ -671,7 +526,7 @@ pub fn server(folder: &Path, name: &str) -> io::Result<Server> {
     let packages = known(folder)?.into_iter().filter(|entry| folder.join(entry).is_dir());
     let entry: Entry = read(&folder.join(ENTRY))?.unwrap_or_default();
     let grants: Option<Grants> = read(&folder.join(GRANTS))?;
-    let grants = grants.filter(|grants| grants.of == entry::identity(&entry.server));
+    let grants = grants.filter(|grants| grants.of == entry.identity());
     let before = pins::before(folder, held.keys())?;
     Ok(Server {
         name: name.to_owned(),

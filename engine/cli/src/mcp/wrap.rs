@@ -3,13 +3,15 @@
 //! Two phases for packages of npx and uvx: their registry alone is reachable while they are locked and installed, and nothing of them runs;
 //! then they are read by the guard, and run without a network. The server's lines pass byte for byte.
 
+use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use hotcell_client::Started;
 use hotcell_config::{Configuration, EnvSetting, Mode, RunSettings};
 use hotcell_deps::package::{self, Ecosystem, NamedPackage};
 use hotcell_deps::{DepsError, Purpose};
@@ -23,19 +25,26 @@ use hotcell_verbs::changes::ChangePolicy;
 use hotcell_verbs::execute::{Observer, execute};
 use hotcell_verbs::request::{RunRequest, RunTarget};
 use tokio::io::AsyncWriteExt;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::args::{Common, WrapArgs};
 use crate::context::{configuration, current_folder, runtime, state};
 use crate::deps::Provider;
+use crate::mcp::denials;
+use crate::mcp::entry;
 use crate::mcp::first_read;
-use crate::mcp::servers::{self, Pins};
+use crate::mcp::pins::Pins;
+use crate::mcp::servers;
 use crate::signals::interrupted;
 use crate::terminal::notes;
 use crate::{exit, usage};
 
 /// Longest life of a server.
 const MAX_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
+/// Stack of a thread that supervises a server; what is not used of it takes no memory.
+const STACK_BYTES: usize = 8 << 20;
 /// Interval at which the time since the last line is looked at.
 const IDLE_INTERVAL: Duration = Duration::from_millis(250);
 /// Reason of a server that was ended since nothing passed.
@@ -43,8 +52,56 @@ const IDLE: &str = "stopped: nothing passed for the time of --idle";
 
 /// Runs the command; returns its exit status.
 pub fn wrap(common: &Common, args: &WrapArgs) -> anyhow::Result<u8> {
-    let done = served(common, args)?;
+    let done = served(common, args, None)?;
     Ok(done.unwrap_or_else(|report| usage::fail(&report, common.json)))
+}
+
+/// The client's ends of a server that this process supervises for itself.
+struct Ends {
+    input: File,
+    output: File,
+    errors: File,
+    stop: CancellationToken,
+}
+
+/// Starts a named server in a thread of this process, as `hotcell mcp wrap --name NAME` does in a process of its own.
+///
+/// # Errors
+/// When pipes or a thread cannot be made.
+pub fn within(common: &Common, name: &str) -> io::Result<Started> {
+    let args = entry::args(name, &[], &[]).map_err(io::Error::other)?;
+    let ((from_client, to_server), (from_server, to_client)) = (io::pipe()?, io::pipe()?);
+    let (from_errors, errors) = io::pipe()?;
+    let file = |end: OwnedFd| File::from(end);
+    let stop = CancellationToken::new();
+    let ends = Ends {
+        input: file(from_client.into()),
+        output: file(to_client.into()),
+        errors: file(errors.into()),
+        stop: stop.clone(),
+    };
+    let said = ends.errors.try_clone()?;
+    let (done, ended) = oneshot::channel();
+    // Denials are reported by the owner of the thread.
+    let common = Common { quiet: true, json: false, ..common.clone() };
+    std::thread::Builder::new().name(format!("wrap-{name}")).stack_size(STACK_BYTES).spawn(move || {
+        notes::divert(Some(said));
+        let code = served(&common, &args, Some(ends))
+            .unwrap_or_else(|error| Err(ErrorReport::new(Code::Internal, format!("{error:#}"))));
+        let code = code.unwrap_or_else(|report| {
+            notes::say(format!("error: {report}"));
+            exit::REFUSED
+        });
+        notes::divert(None);
+        let _ = done.send(code);
+    })?;
+    Ok(Started {
+        input: to_server.into(),
+        output: from_server.into(),
+        errors: from_errors.into(),
+        stop,
+        ended,
+    })
 }
 
 /// Server that is ready to run.
@@ -54,7 +111,8 @@ struct Ready {
     settings: RunSettings,
 }
 
-fn served(common: &Common, args: &WrapArgs) -> anyhow::Result<Result<u8, ErrorReport>> {
+fn served(common: &Common, args: &WrapArgs, ends: Option<Ends>) -> anyhow::Result<Result<u8, ErrorReport>> {
+    let began = SystemTime::now();
     // The client chooses the current folder: a project's configuration there does not count.
     let configuration = match configuration(common, None) {
         Ok(configuration) => configuration,
@@ -112,7 +170,7 @@ fn served(common: &Common, args: &WrapArgs) -> anyhow::Result<Result<u8, ErrorRe
     let mut prepared = match request.prepare(merged, Surroundings::of_this_process()) {
         Ok(prepared) => prepared,
         Err(outcome) => {
-            ended(common, &outcome, args, folder.as_deref());
+            ended(common, &outcome, args, (folder.as_deref(), began));
             return Ok(Ok(exit::of_outcome(&outcome)));
         }
     };
@@ -120,16 +178,26 @@ fn served(common: &Common, args: &WrapArgs) -> anyhow::Result<Result<u8, ErrorRe
     notes::guard(prepared.scan.as_ref(), common);
     let executed = runtime.block_on(async {
         let activity = Activity::begin();
-        let mut relay = Relay { activity: activity.clone(), pins };
+        let (ends, stopped) = match ends {
+            Some(Ends { input, output, errors, stop }) => (Some((input, output, errors)), Some(stop)),
+            None => (None, None),
+        };
+        let mut relay = Relay { activity: activity.clone(), pins, ends };
+        let interrupted = async {
+            match &stopped {
+                Some(stopped) => stopped.cancelled().await,
+                None => interrupted().await,
+            }
+        };
         let stop = async {
             tokio::select! {
-                () = interrupted() => None,
+                () = interrupted => None,
                 () = activity.idle(args.idle) => Some(IDLE),
             }
         };
         execute(&engine, &mut prepared, &mut relay, stop).await
     });
-    ended(common, &executed.report, args, folder.as_deref());
+    ended(common, &executed.report, args, (folder.as_deref(), began));
     runtime.shutdown_background();
     let is_idle = executed.report.reason.as_deref() == Some(IDLE);
     Ok(Ok(if is_idle { 124 } else { exit::of_outcome(&executed.report) }))
@@ -233,7 +301,12 @@ fn place(server: &Path, package: &NamedPackage) -> PathBuf {
 }
 
 /// Reports how the server ended, and how to grant what it was denied; keeps the denials of a server that has a name.
-fn ended(common: &Common, outcome: &RunReport, args: &WrapArgs, folder: Option<&Path>) {
+fn ended(
+    common: &Common,
+    outcome: &RunReport,
+    args: &WrapArgs,
+    (folder, began): (Option<&Path>, SystemTime),
+) {
     notes::after_run(outcome, "", common);
     // A host that is granted and still denied was reached without the proxy: granting it again does not help.
     let granted = args.network.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -241,7 +314,7 @@ fn ended(common: &Common, outcome: &RunReport, args: &WrapArgs, folder: Option<&
     hosts.retain(|host| !granted.split(',').any(|granted| granted == host));
     if let Some((folder, name)) = folder.zip(args.name.as_ref()) {
         let grants = hosts.iter().map(|host| format!("network={host}")).collect();
-        servers::keep_denials(folder, name, outcome, grants);
+        denials::keep(folder, name, began, outcome, grants);
     }
     if !common.quiet {
         let server = args.server.first().map_or("", String::as_str);
@@ -296,6 +369,8 @@ impl Activity {
 struct Relay {
     activity: Activity,
     pins: Option<Pins>,
+    /// Input, output and errors in place of hotcell's own.
+    ends: Option<(File, File, File)>,
 }
 
 impl Observer for Relay {
@@ -309,8 +384,12 @@ impl Observer for Relay {
 
     fn follow<'a>(&'a mut self, running: &mut Running) -> BoxFuture<'a, ()> {
         let canceller = running.canceller();
-        if let (Ok(input), Some(mut to)) = (io::stdin().as_fd().try_clone_to_owned(), running.stdin()) {
-            let mut chunks = crate::streams::chunks(std::fs::File::from(input));
+        let (input, to) = match self.ends.take() {
+            Some((input, output, errors)) => (Ok(input), Some((output, errors))),
+            None => (io::stdin().as_fd().try_clone_to_owned().map(File::from), None),
+        };
+        if let (Ok(input), Some(mut to)) = (input, running.stdin()) {
+            let mut chunks = crate::streams::chunks(input);
             let activity = self.activity.clone();
             tokio::spawn(async move {
                 while let Some(chunk) = chunks.recv().await {
@@ -354,7 +433,13 @@ impl Observer for Relay {
                 }
             };
             // A client that closed its end of the pipe is gone: the run is cancelled there.
-            let _ = tokio::join!(noted, crate::streams::print(receiver, canceller, true));
+            let printed = async move {
+                match to {
+                    Some(to) => crate::streams::print_to(receiver, canceller, to).await,
+                    None => crate::streams::print(receiver, canceller, true).await,
+                }
+            };
+            let _ = tokio::join!(noted, printed);
         })
     }
 }

@@ -8,11 +8,69 @@ use super::install::{Action, Installed, SCHEMA, having, say, told};
 use super::own_entry::ours;
 use crate::args::{By, Common, PlaceArgs};
 
-/// Puts an entry behind hotcell, or takes it back; returns the exit status.
+/// Word for every entry that starts a program.
+const ALL: &str = "all";
+
+/// Puts an entry behind hotcell, or takes it back; with `all`, every entry that starts a program, except hotcell's own. Returns the exit status.
 ///
 /// # Errors
 /// [`ErrorReport`] when the file has no such entry, or cannot or must not be changed.
 pub fn change(
+    common: &Common,
+    client: Client,
+    args: &PlaceArgs,
+    server: &str,
+    is_back: bool,
+) -> Result<u8, ErrorReport> {
+    if server != ALL {
+        return change_one(common, client, args, server, is_back);
+    }
+    let place = having(client, &PlaceArgs { name: ALL.to_owned(), ..args.clone() })?;
+    let original = place.read()?;
+    let text = original.as_ref().map_or("", |original| original.text());
+    // An entry of this name is meant by it.
+    let mut names = match client.read(text, ALL) {
+        Err(Problem::Missing(_, names)) => names,
+        _ => return change_one(common, client, args, server, is_back),
+    };
+    names.retain(|name| match client.read(text, name) {
+        Ok(Found::Program(entry)) if is_back => is_wrapped(&entry),
+        Ok(Found::Program(entry)) => !is_wrapped(&entry) && !is_own(name, &entry),
+        _ => false,
+    });
+    let why = |why: &str| ErrorReport::new(Code::InvalidValue, format!("{}: {why}", place.path.display()));
+    if names.is_empty() {
+        let word = if is_back {
+            "no entry is behind hotcell"
+        } else {
+            "no entry starts a program that is not behind hotcell already"
+        };
+        return Err(why(word).field("--wrap").hint("nothing was changed"));
+    }
+    if common.json {
+        let hint = format!("one object is printed for one entry: {}", names.join(", "));
+        return Err(why("--json is for one entry").field("--wrap").hint(hint));
+    }
+    if is_back {
+        // The last change is taken back first, so that the file becomes what it was, byte for byte.
+        names.reverse();
+    }
+    for name in &names {
+        change_one(common, client, args, name, is_back)?;
+    }
+    Ok(0)
+}
+
+/// Whether an entry starts hotcell's own server.
+fn is_own(name: &str, entry: &Entry) -> bool {
+    let is_word = |word: &str| word == "hotcell" || word.starts_with("hotcell@");
+    name == "hotcell"
+        || entry.command.rsplit('/').next().is_some_and(is_word)
+        || entry.args.first().is_some_and(|word| is_word(word))
+        || entry.args.get(1).is_some_and(|word| is_word(word))
+}
+
+fn change_one(
     common: &Common,
     client: Client,
     args: &PlaceArgs,
@@ -89,4 +147,28 @@ fn former(
         let gives = client.with(Some(&copy), server, entry, true).is_ok_and(|new| new == text);
         (is_before && gives).then_some((path, copy))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_of_hotcell_are_known() {
+        let entry = |command: &str, args: &[&str]| Entry {
+            command: command.to_owned(),
+            args: args.iter().map(|word| (*word).to_owned()).collect(),
+            ..Entry::default()
+        };
+        for (name, entry, want) in [
+            ("hotcell", entry("x", &[]), true),
+            ("mine", entry("/usr/bin/hotcell", &["mcp"]), true),
+            ("mine", entry("npx", &["-y", "hotcell@1", "mcp"]), true),
+            ("mine", entry("uvx", &["hotcell", "mcp"]), true),
+            ("notes", entry("npx", &["-y", "@modelcontextprotocol/server-filesystem", "hotcell"]), false),
+            ("notes", entry("/opt/hotcell-notes", &[]), false),
+        ] {
+            assert_eq!(is_own(name, &entry), want, "{name} {entry:?}");
+        }
+    }
 }

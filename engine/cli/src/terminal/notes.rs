@@ -1,6 +1,8 @@
 //! Messages on standard error: one short line each, without anything that could move a cursor.
 
+use std::cell::RefCell;
 use std::fmt;
+use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 
 use hotcell_report::RunReport;
@@ -17,6 +19,29 @@ use crate::terminal::{log, screen};
 /// Maximum number of lines about denials; further ones are only counted.
 const MAX_DENIAL_LINES: usize = 8;
 
+thread_local! {
+    /// File that gets the messages of this thread in place of standard error.
+    static DIVERTED: RefCell<Option<File>> = const { RefCell::new(None) };
+}
+
+/// Sends the messages of this thread to a file, until it is called with `None`: for a server that the combined server supervises, whose messages are that
+/// server's.
+pub fn divert(to: Option<File>) {
+    DIVERTED.set(to);
+}
+
+/// Writes a text to the file of this thread; false without one.
+fn diverted(text: &str) -> bool {
+    DIVERTED.with_borrow_mut(|file| file.as_mut().map(|file| drop(file.write_all(text.as_bytes()))).is_some())
+}
+
+/// Writes a text that is escaped already, as it is.
+pub fn write(text: &str) {
+    if !diverted(text) {
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
+}
+
 /// Whether standard error gets colour.
 pub fn colour() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()) && io::stderr().is_terminal()
@@ -25,7 +50,7 @@ pub fn colour() -> bool {
 /// Prints one line.
 pub fn say(line: impl fmt::Display) {
     let line = in_options(&line.to_string());
-    if log::json::say("info", &line) {
+    if diverted(&format!("hotcell: {}\n", printable(&line))) || log::json::say("info", &line) {
         return;
     }
     let _ = writeln!(io::stderr(), "{}hotcell: {}", screen::begin_line(), printable(&line));
@@ -33,6 +58,9 @@ pub fn say(line: impl fmt::Display) {
 
 fn say_dim(line: &str) {
     let line = printable(line);
+    if diverted(&format!("hotcell: {line}\n")) {
+        return;
+    }
     let begin = screen::begin_line();
     let _ = if colour() {
         writeln!(io::stderr(), "{begin}\x1b[2mhotcell: {line}\x1b[0m")

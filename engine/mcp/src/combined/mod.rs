@@ -1,7 +1,7 @@
 //! The combined server: foreign servers beside hotcell's own tools.
 //!
 //! A foreign server is hostile. Its tools have its prefix, its words are behind bars and within a budget, its tools are held back until a person
-//! accepts them, and what it asks of a client (a model, a form, folders) is refused by [`hotcell_client`].
+//! accepts them, and what it asks of a client is refused by [`hotcell_client`]: a model always, a form and folders unless a person allowed them.
 //!
 //! | module | idea |
 //! | --- | --- |
@@ -10,24 +10,29 @@
 //! | `answers` | answers and errors |
 //! | `search` | finding tools by words, and calling them by name |
 //! | `balance` | which process of a server answers |
+//! | `served` | resources and prompts |
+//! | `asks` | forms and folders that a server asks for, where that is allowed |
 //! | `upstream` | one server, kept up |
 
 mod answers;
+mod asks;
 mod balance;
 mod names;
 mod search;
+mod served;
 mod upstream;
 mod words;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hotcell_client::{CallError, Progress};
+use hotcell_client::{CallError, Client, Progress};
 use hotcell_sandbox::layer::nearest;
 use hotcell_server::metrics::Called;
 use hotcell_server::{Caller, Live};
 use hotcell_state::report::{Code, ErrorReport, printable};
-use rmcp::model::{CallToolResult, JsonObject, Tool};
+use rmcp::ErrorData;
+use rmcp::model::{CallToolResult, GetPromptResult, JsonObject, Prompt, Resource, ResourceContents, Tool};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
@@ -39,10 +44,14 @@ pub use self::upstream::{Held, Spec};
 use self::words::Shown;
 use crate::reply::refused;
 use crate::toolsets::Toolsets;
+pub use crate::wait::Allowed;
 use crate::wait::Listener;
 
 /// Time that the first list waits for servers that are being started.
 const FIRST_WAIT: Duration = Duration::from_secs(10);
+
+/// Time limit for a list of resources or prompts, and for one of them.
+const SERVED_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Bounds of a combined server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,7 +225,7 @@ impl Combined {
                 progress.send_replace(Some(news));
             })
         };
-        let called = server.call(&tool.own, arguments, session.as_deref(), prepare);
+        let called = server.call(&tool.own, arguments, session.as_deref(), listener.asker(), prepare);
         let mut called = std::pin::pin!(called);
         let done = tokio::select! {
             done = &mut called => done,
@@ -248,6 +257,115 @@ impl Combined {
         Ok((counted, result))
     }
 
+    /// Lists of all servers that a caller may use and that serve this, by server.
+    async fn lists(&self, caller: &Caller, sets: &Toolsets, is_prompts: bool) -> Vec<(String, Vec<Value>)> {
+        let mut asked = JoinSet::new();
+        for (number, server) in self.offered(caller, sets).enumerate() {
+            let Some(client) = server.any() else { continue };
+            let (resources, prompts) = client.serves();
+            if !(if is_prompts { prompts } else { resources }) {
+                continue;
+            }
+            let name = server.name().to_owned();
+            asked.spawn(async move {
+                let list =
+                    async { if is_prompts { client.prompts().await } else { client.resources().await } };
+                let all = match tokio::time::timeout(SERVED_TIMEOUT, list).await {
+                    Ok(Ok(all)) => all,
+                    Ok(Err(error)) => {
+                        tracing::warn!("{name}: {error}");
+                        Vec::new()
+                    }
+                    Err(_) => {
+                        tracing::warn!("{name}: no list within {} s", SERVED_TIMEOUT.as_secs());
+                        Vec::new()
+                    }
+                };
+                (number, name, all)
+            });
+        }
+        let mut lists = asked.join_all().await;
+        lists.sort_by_key(|(number, ..)| *number);
+        lists.into_iter().map(|(_, name, all)| (name, all)).collect()
+    }
+
+    /// Resources for a caller's list.
+    pub(crate) async fn resources(&self, caller: &Caller, sets: &Toolsets) -> Vec<Resource> {
+        let lists = self.lists(caller, sets, false).await;
+        lists.iter().flat_map(|(server, all)| served::resources(server, all)).collect()
+    }
+
+    /// Prompts for a caller's list.
+    pub(crate) async fn prompts(&self, caller: &Caller, sets: &Toolsets) -> Vec<Prompt> {
+        let lists = self.lists(caller, sets, true).await;
+        lists.iter().flat_map(|(server, all)| served::prompts(server, all)).collect()
+    }
+
+    /// Reads a resource; `None` for a URI that is not one of a server.
+    ///
+    /// # Errors
+    /// The protocol's error when there is no such server for the caller, or it does not answer or refuses.
+    pub(crate) async fn resource(
+        &self,
+        caller: &Caller,
+        sets: &Toolsets,
+        uri: &str,
+    ) -> Option<Result<Vec<ResourceContents>, ErrorData>> {
+        let (prefix, own) = served::own_uri(uri)?;
+        let found = self.connected(caller, sets, &prefix);
+        Some(match found {
+            Err(why) => Err(ErrorData::resource_not_found(why, None)),
+            Ok((name, client)) => bounded(client.resource(&own))
+                .await
+                .map(|parts| served::contents(&name, uri, &parts))
+                .map_err(|why| ErrorData::internal_error(refusal(&name, &why), None)),
+        })
+    }
+
+    /// A prompt with its arguments filled in; `None` for a name that is not one of a server.
+    ///
+    /// # Errors
+    /// See [`Combined::resource`].
+    pub(crate) async fn prompt(
+        &self,
+        caller: &Caller,
+        sets: &Toolsets,
+        name: &str,
+        arguments: JsonObject,
+    ) -> Option<Result<GetPromptResult, ErrorData>> {
+        let prefix = names::prefix_of(name).filter(|_| self.has(name))?;
+        let (server, client) = match self.connected(caller, sets, prefix) {
+            Ok(found) => found,
+            Err(why) => return Some(Err(ErrorData::invalid_params(why, None))),
+        };
+        let failed = |why: String| Some(Err(ErrorData::internal_error(refusal(&server, &why), None)));
+        let all = match bounded(client.prompts()).await {
+            Ok(all) => all,
+            Err(why) => return failed(why),
+        };
+        let Some(own) = served::own_prompt(&server, name, &all) else {
+            let why = format!("the server {server} has no such prompt; prompts/list names them");
+            return Some(Err(ErrorData::invalid_params(why, None)));
+        };
+        match bounded(client.prompt(own, arguments)).await {
+            Ok(given) => Some(Ok(served::prompt(&server, name, &given))),
+            Err(why) => failed(why),
+        }
+    }
+
+    /// Name and connection of the server with a prefix that a caller may use.
+    fn connected(
+        &self,
+        caller: &Caller,
+        sets: &Toolsets,
+        prefix: &str,
+    ) -> Result<(String, Arc<Client>), String> {
+        let server = self.offered(caller, sets).find(|server| names::prefix(server.name()) == prefix);
+        let server = server.ok_or_else(|| "there is no such server, or it is not yours".to_owned())?;
+        let client = server.any().ok_or_else(|| format!("the server {} is not connected", server.name()))?;
+        Ok((server.name().to_owned(), client))
+    }
+
     fn unknown(&self, name: &str, caller: &Caller, sets: &Toolsets) -> ErrorReport {
         let all: Vec<String> = self.offered(caller, sets).flat_map(|server| server.tool_names()).collect();
         let shown: String = printable(name).chars().take(100).collect();
@@ -260,6 +378,20 @@ impl Combined {
             .field("name")
             .hint(hint)
     }
+}
+
+/// The answer of a server within the time for it, or the reason why it did not come.
+async fn bounded<T>(
+    answer: impl Future<Output = Result<T, hotcell_client::ClientError>>,
+) -> Result<T, String> {
+    match tokio::time::timeout(SERVED_TIMEOUT, answer).await {
+        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("no answer within {} s", SERVED_TIMEOUT.as_secs())),
+    }
+}
+
+fn refusal(server: &str, why: &str) -> String {
+    format!("the server {server} does not give it:\n{}", crate::text::barred(why))
 }
 
 fn digest(text: &str) -> String {

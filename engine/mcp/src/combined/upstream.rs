@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use hotcell_client::{Answer, Backoff, Call, CallError, Client, Event, Options, Server, State, Tool};
+use hotcell_client::{Answer, Backoff, Call, CallError, Client, Event, Host, Options, Server, State, Tool};
 use hotcell_state::report::printable;
 use rmcp::model::JsonObject;
 use serde_json::Value;
@@ -13,8 +13,10 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::combined::asks::Asks;
 use crate::combined::balance::{Sessions, choose};
 use crate::combined::words::{self, Shown};
+use crate::wait::{Allowed, Asker};
 
 /// Interval between two readings of a list, however often a server says that it changed.
 const LIST_INTERVAL: Duration = Duration::from_secs(1);
@@ -41,6 +43,8 @@ pub struct Spec {
     pub instances: usize,
     /// Callers that may use it; `None` for all.
     pub callers: Option<Vec<String>>,
+    /// Requests of the server that are passed to the client of a call.
+    pub allowed: Allowed,
     /// Says which tools are held; `None` for a server whose wrap does that.
     pub held: Option<Held>,
 }
@@ -62,6 +66,7 @@ struct Listed {
 struct Instance {
     client: Mutex<Option<Arc<Client>>>,
     open: AtomicUsize,
+    asks: Arc<Asks>,
 }
 
 /// A server that is kept up.
@@ -102,7 +107,8 @@ impl Drop for Open<'_> {
 
 impl Upstream {
     pub fn new(spec: Spec, text_bytes: usize, changed: watch::Sender<u64>, stop: CancellationToken) -> Self {
-        let instance = || Instance { client: Mutex::default(), open: AtomicUsize::new(0) };
+        let asks = || Arc::new(Asks::new(&spec.name, spec.allowed));
+        let instance = || Instance { client: Mutex::default(), open: AtomicUsize::new(0), asks: asks() };
         Self {
             text_bytes,
             instances: (0..spec.instances.max(1)).map(|_| instance()).collect(),
@@ -176,7 +182,8 @@ impl Upstream {
         self.any().is_none().then(|| locked(&self.why).clone())
     }
 
-    fn any(&self) -> Option<Arc<Client>> {
+    /// A connection of it.
+    pub fn any(&self) -> Option<Arc<Client>> {
         let mut clients = self.instances.iter().filter_map(|instance| locked(&instance.client).clone());
         clients.find(|client| client.state() == State::Connected)
     }
@@ -187,6 +194,7 @@ impl Upstream {
         tool: &str,
         arguments: JsonObject,
         session: Option<&str>,
+        asker: Asker,
         prepare: impl FnOnce(Call) -> Call,
     ) -> Result<Answer, CallError> {
         let open: Vec<_> = self.instances.iter().map(Instance::open_calls).collect();
@@ -210,6 +218,7 @@ impl Upstream {
         };
         instance.open.fetch_add(1, Ordering::Relaxed);
         let _open = Open(&instance.open);
+        let _asking = instance.asks.open(asker);
         client.call(prepare(Call::new(tool, Value::Object(arguments)))).await
     }
 
@@ -217,7 +226,9 @@ impl Upstream {
     pub async fn keep_up(self: Arc<Self>, number: usize) {
         let (backoff, mut attempt) = (Backoff::default(), 0);
         while !self.stop.is_cancelled() {
-            let client = Arc::new(Client::new(self.spec.server.clone(), Options::default()));
+            let host = Some(self.instances[number].asks.clone() as Arc<dyn Host>);
+            let options = Options { host, ..Options::default() };
+            let client = Arc::new(Client::new(self.spec.server.clone(), options));
             let events = client.events();
             let connected = tokio::select! {
                 connected = client.connect() => connected,
