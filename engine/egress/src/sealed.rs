@@ -157,7 +157,8 @@ mod tests {
         );
         assert_eq!(key("A").open(&sealed, "notes https://example.com").unwrap().expose(), b"s3cret");
         let cut = &sealed[..sealed.len() - 8];
-        let flipped = sealed.replace(&sealed[30..31], if &sealed[30..31] == "A" { "B" } else { "A" });
+        let mut flipped = sealed.clone();
+        flipped.replace_range(30..31, if &sealed[30..31] == "A" { "B" } else { "A" });
         for (digit, text, purpose, want) in [
             ("b", &*sealed, "notes https://example.com", SealError::Closed),
             ("a", &sealed, "notes https://evil.example", SealError::Closed),

@@ -95,7 +95,7 @@ pub enum SecretError {
         source: io::Error,
     },
     /// The kernel's keyrings do not give the key.
-    #[error("the key {name} of the kernel's keyrings cannot be read: {why}")]
+    #[error("the key {name:?} of the kernel's keyrings cannot be read: {why}")]
     Keyring {
         /// Name of the key.
         name: String,
