@@ -40,12 +40,15 @@ pub struct CallArgs {
     /// Arguments: a JSON object, a file with one, or - for stdin
     #[arg(long, value_name = "JSON|@FILE|-", default_value = "{}", hide_default_value = true)]
     pub args: OsString,
-    /// Ask this server when the ones before do not take the call; never after one that may have
+    /// Ask this one where the ones before did not take the call
     #[arg(long = "or", value_name = "SERVER")]
     pub or: Vec<String>,
-    /// Invent an answer, labelled SIMULATED, when no server takes the call; exit status 125
+    /// Invent a labelled answer where none took the call; ends with 125
     #[arg(long)]
     pub simulate: bool,
+    /// Answer forms that the server asks for with these values, over their defaults
+    #[arg(long, value_name = "JSON")]
+    pub form: Option<String>,
     /// One argument by name: a text, or with := a JSON value
     #[arg(value_name = "KEY=TEXT|KEY:=JSON", conflicts_with = "args")]
     pub pairs: Vec<String>,

@@ -149,10 +149,10 @@ pub struct AddArgs {
     /// Address in place of a command: https or wss
     #[arg(long, value_name = "URL", conflicts_with_all = ["ro", "rw", "network", "env", "toolchain", "profile", "memory", "idle", "guard", "server"])]
     pub url: Option<String>,
-    /// Bearer token for the origin of the URL: env:NAME, file:/PATH or keyring:NAME
+    /// Bearer token for its origin: env:NAME, file:/PATH or keyring:NAME
     #[arg(long, value_name = "SOURCE", requires = "url")]
     pub token: Option<String>,
-    /// Keep the token itself, encrypted with this key: env:NAME, file:/PATH or keyring:NAME
+    /// Keep the token, encrypted with the key at this source
     #[arg(long, value_name = "KEY", requires = "token")]
     pub seal: Option<String>,
     /// Processes that share its calls; a session stays at one [default: 1]
@@ -234,7 +234,7 @@ pub struct InstallArgs {
     /// Replace another entry of that name
     #[arg(long, alias = "force", conflicts_with = "print")]
     pub replace: bool,
-    /// Instead, put this other server of the client, or all of them, in a sandbox (hotcell mcp wrap)
+    /// Instead, put this other server of the client, or all, in a sandbox
     #[arg(long, value_name = "NAME", value_parser = name, conflicts_with_all = ["print", "replace", "folder", "name"])]
     pub wrap: Option<String>,
     /// Also let callers make workspaces over DIR (mcp.folders of your configuration)
@@ -273,7 +273,7 @@ pub struct UninstallArgs {
     /// Remove even an entry that starts another program
     #[arg(long)]
     pub any: bool,
-    /// Instead, take this other server of the client, or all of them, out of its sandbox again
+    /// Instead, take this other server of the client, or all, out of its sandbox
     #[arg(long, value_name = "NAME", value_parser = name, conflicts_with_all = ["any", "name"])]
     pub wrap: Option<String>,
 }

@@ -1,12 +1,16 @@
 //! `hotcell call` and `hotcell mcp servers try`: a person looks at the tools of any MCP server, and calls one.
 
+mod simulated;
+
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use hotcell_client::tiers::{chunks, is_passed_on};
+use hotcell_client::tiers::is_passed_on;
 use hotcell_client::{
-    Answer, Call, CallError, Client, ClientError, Endpoint, Event, Options, Revision, Sandboxed, Server, Tool,
+    Answer, Call, CallError, Client, ClientError, Endpoint, Event, Host, Options, Revision, Sandboxed,
+    Server, Tool,
 };
 use hotcell_egress::sealed::Sealed;
 use hotcell_egress::secret::{SecretError, SecretSource};
@@ -24,6 +28,7 @@ use crate::args::{CallArgs, Common, ReachArgs, TryArgs};
 use crate::context::{configuration, current_folder, runtime, state};
 use crate::exit::{self, INTERRUPTED, printed};
 use crate::mcp::denials::{self, Denials};
+use crate::mcp::form::Filled;
 use crate::mcp::pins;
 use crate::mcp::servers;
 use crate::signals::interrupted;
@@ -37,8 +42,6 @@ pub const CALL_SCHEMA: &str = "hotcell.mcp_call/1";
 pub const TOOLS_SCHEMA: &str = "hotcell.mcp_tools/1";
 /// Exit status when a tool answered with an error.
 const TOOL_ERROR: u8 = 1;
-/// Time between two parts of an invented answer.
-const CHUNK_INTERVAL: std::time::Duration = std::time::Duration::from_millis(500);
 /// Exit status when there was no answer in time.
 const TOO_LATE: u8 = 124;
 
@@ -115,6 +118,8 @@ async fn called(common: &Common, args: &CallArgs) -> Result<u8, ErrorReport> {
         true => Some(given_arguments(&args.args)?),
         false => arguments::arguments(&args.pairs, &Value::Null).map(|_| None)?,
     };
+    let host = args.form.as_deref().map(Filled::parse).transpose()?;
+    let host = host.map(|host| Arc::new(host) as Arc<dyn Host>);
     let names: Vec<&String> = std::iter::once(&args.server).chain(&args.or).collect();
     // A wrong name is told before anything is started. The token is for the first server, and for no other one.
     let mut targets = Vec::new();
@@ -126,12 +131,13 @@ async fn called(common: &Common, args: &CallArgs) -> Result<u8, ErrorReport> {
     for (number, target) in targets.iter().enumerate() {
         let is_last = number + 1 == targets.len() && !args.simulate;
         let mut pass = |why: String| {
+            let why = why.strip_prefix(&format!("{}: ", target.name)).unwrap_or(&why);
             if !common.quiet && !common.json {
                 notes::say(format!("{} did not take the call: {why}", target.name));
             }
             passed_over.push(format!("{}: {why}", target.name));
         };
-        let session = match Session::begin(common, target, &args.reach).await {
+        let session = match Session::begin(common, target, &args.reach, host.clone()).await {
             Ok(Some(session)) => session,
             Ok(None) => return Ok(INTERRUPTED),
             Err(report) if is_last => return Err(report),
@@ -164,36 +170,7 @@ async fn called(common: &Common, args: &CallArgs) -> Result<u8, ErrorReport> {
         };
         return Ok(told(common, args, target, answer, denials, passed_over));
     }
-    Ok(simulated(common, args, passed_over).await)
-}
-
-/// Prints an invented answer, part by part; never a success.
-async fn simulated(common: &Common, args: &CallArgs, passed_over: Vec<String>) -> u8 {
-    let mut text = String::new();
-    for chunk in chunks() {
-        tokio::time::sleep(CHUNK_INTERVAL).await;
-        text.push_str(&chunk);
-        if !common.json && exit::print_text(&chunk).is_err() {
-            return exit::REFUSED;
-        }
-    }
-    if common.json {
-        let called = Called {
-            schema: CALL_SCHEMA.to_owned(),
-            server: args.server.clone(),
-            tool: args.tool.clone(),
-            content: vec![serde_json::json!({ "type": "text", "text": text })],
-            structured: None,
-            is_error: true,
-            denials: Vec::new(),
-            grants: Vec::new(),
-            simulated: true,
-            passed_over,
-        };
-        return printed(exit::print_json(&called), exit::REFUSED);
-    }
-    notes::say("the answer is invented: no server took the call");
-    exit::REFUSED
+    Ok(simulated::print(common, args, passed_over).await)
 }
 
 /// Prints an answer; the exit status.
@@ -313,7 +290,9 @@ fn unknown(name: &str, tools: &[Tool], target: &Target) -> ErrorReport {
 
 async fn tried(common: &Common, args: &TryArgs) -> Result<u8, ErrorReport> {
     let target = target(common, &args.server, &args.reach)?;
-    let Some(session) = Session::begin(common, &target, &args.reach).await? else { return Ok(INTERRUPTED) };
+    let Some(session) = Session::begin(common, &target, &args.reach, None).await? else {
+        return Ok(INTERRUPTED);
+    };
     let tools = session.client.tools().await;
     let denials = session.end(&target).await;
     let tools = match tools {
@@ -485,13 +464,19 @@ struct Session {
 
 impl Session {
     /// Connects; `None` when that was interrupted.
-    async fn begin(common: &Common, target: &Target, reach: &ReachArgs) -> Result<Option<Self>, ErrorReport> {
+    async fn begin(
+        common: &Common,
+        target: &Target,
+        reach: &ReachArgs,
+        host: Option<Arc<dyn Host>>,
+    ) -> Result<Option<Self>, ErrorReport> {
         let revision = if reach.newest { Revision::Discover } else { Revision::Initialize };
         let options = Options {
             connect_within: reach.timeout,
             list_within: reach.timeout,
             attempts: Some(0),
             revision,
+            host,
             ..Options::default()
         };
         // Those of an earlier run are not this one's.

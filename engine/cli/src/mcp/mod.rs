@@ -8,6 +8,7 @@ pub mod denials;
 mod entry;
 mod first_read;
 pub mod folder;
+mod form;
 pub mod install;
 mod own_entry;
 mod pins;
