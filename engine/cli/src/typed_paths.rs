@@ -87,6 +87,7 @@ const NAMES: &[(&[&str], Form)] = &[
             "LANGUAGE",
             "LAYER,…",
             "LIMIT",
+            "JSON",
             "MODE",
             "MODEL",
             "N",

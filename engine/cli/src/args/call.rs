@@ -46,7 +46,7 @@ pub struct CallArgs {
     /// Invent a labelled answer where none took the call; ends with 125
     #[arg(long)]
     pub simulate: bool,
-    /// Answer forms that the server asks for with these values, over their defaults
+    /// Answer the server's forms with these values over their defaults
     #[arg(long, value_name = "JSON")]
     pub form: Option<String>,
     /// One argument by name: a text, or with := a JSON value

@@ -153,7 +153,7 @@ pub struct AddArgs {
     #[arg(long, value_name = "SOURCE", requires = "url")]
     pub token: Option<String>,
     /// Keep the token, encrypted with the key at this source
-    #[arg(long, value_name = "KEY", requires = "token")]
+    #[arg(long, value_name = "SOURCE", requires = "token")]
     pub seal: Option<String>,
     /// Processes that share its calls; a session stays at one [default: 1]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..=16))]

@@ -42,7 +42,7 @@ pub fn add(choice: &StateChoice, args: &AddArgs) -> Result<Server, ErrorReport> 
                     let text = key_now.seal(&token, &endpoint.purpose(&name)).map_err(of_key)?;
                     sealed = Some(SealedToken { key: key.clone(), text });
                 } else if matches!(source, SecretSource::Fd(_)) {
-                    let why = "a descriptor is of one process; use env:NAME or file:/PATH, or --seal KEY, which keeps the token itself".to_owned();
+                    let why = "a descriptor is of one process; use env:NAME or file:/PATH, or --seal SOURCE, which keeps the token itself".to_owned();
                     return Err(bad("--token", why));
                 }
             }
