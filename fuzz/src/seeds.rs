@@ -196,6 +196,13 @@ fn write(folder: PathBuf) -> Anything<()> {
         seeds.add("egress", &[text])?;
     }
     for text in [
+        &b"GET /v1/ HTTP/1.1\r\nHost: api.test\r\nAuthorization: mine\r\nConnection: close, x\r\n\r\n"[..],
+        b"POST /gh/x?a=b HTTP/1.1\r\nHost: 127.0.0.1:888\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"HTTP/1.1 302 Found\r\nLocation: /v1/x\r\nLink: <t0p-s3cret/value>; rel=next\r\nContent-Length: 0\r\n\r\n",
+    ] {
+        seeds.add("routes", &[text])?;
+    }
+    for text in [
         &b"\x1b[1;38;5;8mred\x1b[0m\x1b[K\r"[..],
         b"\x1b]52;c;eA==\x07\x1b]0;t\x1b\\\x1b[?1049h\x1b[8m",
         "\u{9b}2J\u{9d}0;t\u{9c}\u{202e}".as_bytes(),

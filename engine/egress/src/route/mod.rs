@@ -16,6 +16,7 @@ pub mod authority;
 pub(crate) mod head;
 pub(crate) mod held;
 pub mod java;
+pub mod reader;
 pub mod records;
 mod renewal;
 pub mod rules;

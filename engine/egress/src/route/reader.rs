@@ -1,0 +1,194 @@
+//! The readers of a route's requests and answers, held against what they promise, for bytes of an enemy: by fuzzing, and by this crate's
+//! property tests.
+
+use super::head::{self, Authority, Framing};
+use super::rules::RequestRules;
+use super::{Binding, Route, RouteError, Scheme};
+use crate::host::Host;
+use crate::http::{self, Body, ProxyRequest};
+use crate::secret::Secret;
+
+/// Value of the secret that the readers are tried with.
+const VALUE: &str = "t0p-s3cret/value";
+/// Port of base URLs.
+const INSIDE: u16 = 888;
+
+/// Readers of a route to `api.test/v1`.
+///
+/// ```
+/// let readers = hotcell_egress::route::reader::Readers::new().unwrap();
+/// readers.check(b"GET /v1/ HTTP/1.1\r\nHost: api.test\r\n\r\n").unwrap();
+/// ```
+#[derive(Debug)]
+pub struct Readers {
+    route: Route,
+    host: Host,
+}
+
+impl Readers {
+    /// Readers with a secret of their own.
+    ///
+    /// # Errors
+    /// [`RouteError`] when the route cannot be made.
+    pub fn new() -> Result<Self, RouteError> {
+        let binding: Binding = "api.test/v1".parse()?;
+        let secret = Secret::new(VALUE.as_bytes().to_vec()).map_err(|e| RouteError::Tls(e.to_string()))?;
+        let route = Route::new("gh", binding, &Scheme::Bearer, &secret, RequestRules::default(), None)?;
+        Ok(Self { route, host: Host::Name("api.test".to_owned()) })
+    }
+
+    /// Reads bytes as a request within TLS, as a request to a base URL, and as an answer.
+    ///
+    /// # Errors
+    /// A sentence with the promise that was broken: that the host finds exactly one request in what it is sent, to itself, with our
+    /// credential alone and the same body; and that a client finds one answer without the value.
+    pub fn check(&self, bytes: &[u8]) -> Result<(), String> {
+        for server in [Authority::Host("api.test", 443), Authority::Loopback(INSIDE)] {
+            let Ok(Some((asked, used))) = head::request(bytes, server) else { continue };
+            if used > bytes.len() {
+                return Err(format!("{used} of {} bytes were used", bytes.len()));
+            }
+            let path = match server {
+                Authority::Host(..) => asked.path.clone(),
+                Authority::Loopback(_) => head::path_at(&self.route, head::split_name(&asked.path).1),
+            };
+            let held = self.route.held();
+            let sent = head::for_host(&self.route, &held, &asked, &path);
+            self.sent(&sent, asked.body)?;
+            let Ok(Some((answer, _))) = head::answer(bytes, asked.method == "HEAD") else { continue };
+            self.answered(&asked, &path, &answer)?;
+        }
+        let plain = b"GET /v1/ HTTP/1.1\r\nHost: api.test\r\n\r\n";
+        if let (Ok(Some((asked, _))), Ok(Some((answer, _)))) =
+            (head::request(plain, Authority::Host("api.test", 443)), head::answer(bytes, false))
+        {
+            self.answered(&asked, "/v1/", &answer)?;
+        }
+        Ok(())
+    }
+
+    /// Reads a head for the host as another server would.
+    fn sent(&self, head: &[u8], body: Body) -> Result<(), String> {
+        let mut headers = [httparse::EMPTY_HEADER; 4 * http::MAX_HEADERS];
+        let mut request = httparse::Request::new(&mut headers);
+        match request.parse(head) {
+            Ok(httparse::Status::Complete(used)) if used == head.len() => {}
+            other => return Err(format!("the host does not find one request: {other:?}")),
+        }
+        let all = |name: &str| -> Vec<Vec<u8>> {
+            http::values(request.headers, name).map(<[u8]>::to_vec).collect()
+        };
+        if all("host") != [b"api.test"] {
+            return Err("the host finds another Host".to_owned());
+        }
+        if all("authorization") != [format!("Bearer {VALUE}").into_bytes()] {
+            return Err("the host finds another credential, or none".to_owned());
+        }
+        for name in ["cookie", "x-api-key", "connection", "upgrade", "te", "range", "proxy-authorization"] {
+            if !all(name).is_empty() {
+                return Err(format!("the header {name} went on"));
+            }
+        }
+        match http::request(head, Some((&self.host, 443))) {
+            Ok(Some((ProxyRequest::Forward(again), used))) if (again.body, used) == (body, head.len()) => {
+                Ok(())
+            }
+            // The proxy's own headers may take a head at the limits beyond them.
+            Err(http::Bad::Malformed) => Ok(()),
+            other => Err(format!("the host finds another body than {body:?}: {other:?}")),
+        }
+    }
+
+    /// Reads a head for the client as the client would.
+    fn answered(&self, asked: &head::Asked, path: &str, answer: &head::Answer) -> Result<(), String> {
+        let framing = match answer.body {
+            Body::Length(length) => Framing::Length(length),
+            Body::Chunked | Body::Close if asked.is_current => Framing::Chunked,
+            Body::Chunked | Body::Close => Framing::Close,
+        };
+        let held = self.route.held();
+        let head = head::for_client((&self.route, &held), asked, path, answer, framing, true);
+        let mut headers = [httparse::EMPTY_HEADER; 4 * http::MAX_HEADERS];
+        let mut response = httparse::Response::new(&mut headers);
+        match response.parse(&head) {
+            Ok(httparse::Status::Complete(used)) if used == head.len() => {}
+            other => return Err(format!("the client does not find one answer: {other:?}")),
+        }
+        if head.windows(VALUE.len()).any(|part| part == VALUE.as_bytes()) {
+            return Err("the client is told the value".to_owned());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Parts of requests and answers, among them those by which requests are smuggled.
+    const PARTS: [&str; 44] = [
+        "GET ",
+        "POST ",
+        "PRI ",
+        "/v1/",
+        "/gh/v1/x",
+        "/v1/../x",
+        "//",
+        "*",
+        "https://evil.test/v1/",
+        "?a=b",
+        " HTTP/1.1\r\n",
+        " HTTP/1.0\r\n",
+        " HTTP/2.0\r\n",
+        "HTTP/1.1 200 OK\r\n",
+        "HTTP/1.1 101 x\r\n",
+        "HTTP/1.1 204 \r\n",
+        "Host: api.test\r\n",
+        "Host: 127.0.0.1:888\r\n",
+        "Host: evil.test\r\n",
+        "host:api.test:443\r\n",
+        "Content-Length: 1\r\n",
+        "Content-Length: 2\r\n",
+        "Content-Length: +1\r\n",
+        "Content-Length: 1, 1\r\n",
+        "Transfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: x, chunked\r\n",
+        "transfer-encoding:\tchunked\r\n",
+        "Transfer-Encoding : chunked\r\n",
+        "Connection: close, authorization\r\n",
+        "Authorization: mine\r\n",
+        "AUTHORIZATION: mine\r\n",
+        "Author_ization: mine\r\n",
+        " folded\r\n",
+        "\r\n",
+        "\n",
+        "\r",
+        "\0",
+        "\t",
+        "X: t0p-s3cret/value\r\n",
+        "Location: https://api.test/v1/t0p-s3cret/value\r\n",
+        "Link: <t0p-s3cret/value>\r\n",
+        "Upgrade: h2c\r\n",
+        "Cookie: a\r\n",
+        "0\r\n\r\n",
+    ];
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+        #[test]
+        fn readers_keep_their_promises(parts in proptest::collection::vec(0..PARTS.len(), 0..14)) {
+            let bytes: String = parts.iter().map(|part| PARTS[*part]).collect();
+            prop_assert_eq!(Readers::new().unwrap().check(bytes.as_bytes()), Ok(()));
+        }
+
+        #[test]
+        fn arbitrary_bytes_break_no_promise(
+            bytes in proptest::collection::vec(any::<u8>(), 0..80), at in 0usize..60,
+        ) {
+            let mut text = b"POST /v1/ HTTP/1.1\r\nHost: api.test\r\nContent-Length: 3\r\nX: y\r\n\r\n".to_vec();
+            text.splice(at..at, bytes);
+            prop_assert_eq!(Readers::new().unwrap().check(&text), Ok(()));
+        }
+    }
+}
