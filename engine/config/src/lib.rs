@@ -32,6 +32,7 @@ pub mod sources;
 pub mod template;
 pub mod tools;
 pub mod typed;
+pub mod upstream;
 
 pub use asked_by::AskedBy;
 pub use guard::{GuardSettings, Mode, RulesDigest};
@@ -45,3 +46,4 @@ pub use settings::{
 pub use sources::{Configuration, PROJECT_FILE, Places, ProjectFile, find_profile, of_file, of_profile};
 pub use template::TEMPLATE;
 pub use tools::ToolSettings;
+pub use upstream::UpstreamSetting;

@@ -146,6 +146,9 @@ fn tighten(
     if let Some(hosts) = &settings.deps_hosts {
         return Err(never("deps_hosts", hosts.to_string()));
     }
+    if let Some(upstream) = &settings.upstream {
+        return Err(never("upstream_proxy", upstream.place.clone()));
+    }
     if let Some(digest) = &settings.rules_digest {
         return Err(never("rules_digest", digest.to_string()));
     }
@@ -241,6 +244,9 @@ fn tighten_network(
             if let Some(rule) = mine.widened_by(list) {
                 return wider(rule.to_string(), mine.to_string());
             }
+            let list = NetworkSetting::Hosts(list.with_denials_of(mine));
+            set_network(policy, hosts, &list);
+            return Ok(());
         }
         (NetworkSetting::Hosts(_), ..) => return wider(setting.to_string(), "none".to_owned()),
     }
@@ -418,6 +424,7 @@ mod tests {
             ("", "network = []", "network"),
             ("network = [\"a.com:443\"]", "network = [\"a.com:443\", \"b.com:443\"]", "network"),
             ("network = [\"a.com:443\"]", "network = [\"*.a.com:443\"]", "network"),
+            ("network = [\"GET a.com:80/x\"]", "network = [\"a.com:80\"]", "network"),
             ("proc = \"own_processes\"", "proc = \"masked\"", "proc"),
             ("", "profile = \"landlock-only\"", "profile"),
             ("", "state = \"/tmp\"", "state"),
@@ -439,6 +446,7 @@ mod tests {
                 "quarantine.two_persons",
             ),
             ("", "approvals = \"elicitation\"", "approvals"),
+            ("", "upstream_proxy = \"evil.test:3128\"", "upstream_proxy"),
             ("", "[tools]\nsandbox = true", "tools"),
             ("", "[secrets.gh]\nsource = \"env:A\"\nhost = \"evil.test\"", "secrets"),
             ("", "[models.a]\nprovider = \"ollama\"\nmodel = \"m\"", "models"),
@@ -481,6 +489,10 @@ mod tests {
             proxy(a, "", "").contains("a.com") && proxy(a, "", "network = [\"c.com:1\"]").contains("c.com")
         );
         assert!(!proxy(a, "network = [\"x.b.com:443\"]", "").contains("a.com"));
+        // The user's rules that deny stay.
+        let denied = "network = [\"*.b.com:443\", \"!x.b.com:443\"]";
+        let hosts = joined(denied, "network = [\"x.b.com:443\"]", "").unwrap().job.proxy;
+        assert_eq!(format!("{hosts:?}").matches("denies: true").count(), 1, "{hosts:?}");
         let widening = joined("network = \"off\"", "", a).map(drop).unwrap_err();
         let strict = Profile::named("strict").unwrap();
         let (hosts, none) = (settings(a), Settings::default());

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use hotcell_egress::route::records::{Counts, Request};
 use hotcell_egress::route::{Route, RunAuthority};
+use hotcell_egress::upstream::Upstream;
 use hotcell_egress::{AllowList, Egress, RuleError};
 use hotcell_sandbox::network::{Proxy, Relay, Serving, SharedProxy, Sockets};
 use hotcell_sandbox::outcome::{Denial, ProxiedRequest, RequestCounts, RequestRow, Requests};
@@ -75,14 +76,22 @@ pub fn proxy(allow: AllowList) -> SharedProxy {
     SharedProxy::new(ToHosts(Egress::new(allow)))
 }
 
-/// A proxy to these hosts, with routes to others, of which an authority's are intercepted.
+/// A proxy to these hosts, with routes to others, of which an authority's are intercepted; through the operator's own proxy, if there is one.
 #[must_use]
-pub fn proxy_with(allow: AllowList, routes: Vec<Route>, authority: Option<RunAuthority>) -> SharedProxy {
-    let egress = Egress::new(allow).routes(routes);
-    SharedProxy::new(ToHosts(match authority {
-        Some(authority) => egress.intercept(authority),
-        None => egress,
-    }))
+pub fn proxy_with(
+    allow: AllowList,
+    routes: Vec<Route>,
+    authority: Option<RunAuthority>,
+    upstream: Option<Upstream>,
+) -> SharedProxy {
+    let mut egress = Egress::new(allow).routes(routes);
+    if let Some(authority) = authority {
+        egress = egress.intercept(authority);
+    }
+    if let Some(upstream) = upstream {
+        egress = egress.through(upstream);
+    }
+    SharedProxy::new(ToHosts(egress))
 }
 
 /// Relays that a sandbox needs for the names of this list that have an address.

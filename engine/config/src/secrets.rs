@@ -6,9 +6,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use hotcell_egress::limit::RequestLimits;
 use hotcell_egress::program::ValueSource;
 use hotcell_egress::route::rules::RequestRules;
 use hotcell_egress::route::{Binding, Scheme, check_name};
+use hotcell_sandbox::Bytes;
 use hotcell_sandbox::layer::likely;
 use hotcell_sandbox::network::PROXY_PORT;
 use hotcell_state::report::{Code, ErrorReport};
@@ -76,7 +78,7 @@ impl FromStr for SecretOption {
 
     /// Parses `NAME` or `NAME=SOURCE@HOST[:PORT][/PREFIX]`. Messages never contain the text, which may be a value by mistake.
     fn from_str(text: &str) -> Result<Self, String> {
-        const FORM: &str = "write NAME=SOURCE@HOST, with env:VARIABLE, file:/PATH, fd:NUMBER or exec:/PATH as SOURCE, \
+        const FORM: &str = "write NAME=SOURCE@HOST, with env:VARIABLE, file:/PATH, fd:NUMBER, keyring:NAME or exec:/PATH as SOURCE, \
                             or the NAME of one in your configuration";
         let (name, rest) = match text.split_once('=') {
             Some((name, rest)) => (name, Some(rest)),
@@ -91,7 +93,7 @@ impl FromStr for SecretOption {
         let at = if path { rest.rfind('@') } else { rest.find('@') };
         let Some(at) = at else { return Err(format!("no host is named that it is for; {FORM}")) };
         let source: ValueSource = rest[..at].parse().map_err(|_| {
-            format!("its source is not env:VARIABLE, file:/PATH, fd:NUMBER or exec:/PATH, and a value itself is not accepted; {FORM}")
+            format!("its source is not env:VARIABLE, file:/PATH, fd:NUMBER, keyring:NAME or exec:/PATH, and a value itself is not accepted; {FORM}")
         })?;
         let binding: Binding =
             rest[at + 1..].parse().map_err(|e: hotcell_egress::route::RouteError| e.to_string())?;
@@ -285,6 +287,10 @@ pub(crate) struct WrittenSecret {
     #[serde(default)]
     encoded_slash: bool,
     #[serde(default)]
+    max_body: Option<Bytes>,
+    #[serde(default)]
+    rate: Option<String>,
+    #[serde(default)]
     ca: Option<PathBuf>,
     #[serde(default)]
     projects: bool,
@@ -372,7 +378,7 @@ impl WrittenSecrets {
 impl WrittenSecret {
     fn definition(self, base: &Path) -> Result<SecretDefinition, String> {
         let source: ValueSource = self.source.parse().map_err(|_| {
-            "source is env:VARIABLE, file:/PATH, fd:NUMBER or exec:/PATH; a value itself is not accepted"
+            "source is env:VARIABLE, file:/PATH, fd:NUMBER, keyring:NAME or exec:/PATH; a value itself is not accepted"
                 .to_owned()
         })?;
         let binding: Binding =
@@ -391,6 +397,10 @@ impl WrittenSecret {
             }
         };
         let rules = RequestRules::new(&self.methods, &self.paths, &self.deny, self.encoded_slash);
+        let limits = RequestLimits {
+            max_body: self.max_body.map(|Bytes(most)| most),
+            rate: self.rate.as_deref().map(str::parse).transpose()?,
+        };
         for (variable, path) in &self.env {
             let letters = variable.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
             if !letters || variable.is_empty() || !(path.is_empty() || path.starts_with('/')) {
@@ -403,7 +413,7 @@ impl WrittenSecret {
             source,
             binding,
             scheme,
-            rules: rules.map_err(|e| e.to_string())?,
+            rules: rules.map_err(|e| e.to_string())?.limited(limits),
             roots: self.ca.map(|path| base.join(path)),
             projects: self.projects,
             env: self.env,
@@ -473,11 +483,15 @@ mod tests {
     fn file_defines_kinds_rules_and_variables() {
         let all = file(
             "[secrets.gh]\nsource = \"env:TOKEN\"\nhost = \"api.github.com\"\nmethods = [\"GET\"]\npaths = [\"/repos\"]\nprojects = true\n\
+             max_body = \"1MiB\"\nrate = \"60/m\"\n\
              [secrets.npm]\nsource = \"file:/run/npm\"\nhost = \"npm.test/api\"\nkind = \"basic\"\nuser = \"me\"\nca = \"ca.pem\"\n\
              encoded_slash = true\nenv = { npm_config_registry = \"/\" }\nintercept = true\n\
              [secrets.own]\nsource = \"fd:7\"\nhost = \"a.test\"\nheader = \"X-Acme\"\n",
         );
         assert!(all.defined["gh"].rules.judges_methods() && all.defined["gh"].projects);
+        let limits = all.defined["gh"].rules.limits();
+        assert_eq!((limits.max_body, limits.rate), (Some(1 << 20), "60/m".parse().ok()));
+        assert_eq!(all.defined["npm"].rules.limits(), RequestLimits::default());
         assert_eq!(all.defined["npm"].scheme, Scheme::Basic(Some("me".into())));
         assert_eq!(all.defined["npm"].roots.as_deref(), Some(Path::new("/etc/ca.pem")));
         assert!(all.defined["npm"].intercept && !all.defined["own"].intercept);
@@ -488,6 +502,8 @@ mod tests {
             (format!("{start}header = \"Host\"\n"), "not a header"),
             (format!("{start}user = \"me\"\n"), "name one of"),
             (format!("{start}methods = [\"get\"]\n"), "capitals"),
+            (format!("{start}max_body = \"1X\"\n"), "size"),
+            (format!("{start}rate = \"60\"\n"), "no rate"),
             (format!("{start}sauce = \"env:B\"\n"), "sauce"),
             ("[secrets.x]\nsource = \"ghp_0123456789\"\nhost = \"a.test\"\n".to_owned(), "not accepted"),
             ("[secrets.x]\nsource = \"env:A\"\nhost = \"http://a.test\"\n".to_owned(), "TLS"),

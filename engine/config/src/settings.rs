@@ -20,6 +20,7 @@ use super::asked_by::AskedBy;
 use super::guard::{Mode, RulesDigest};
 use super::secrets::{SecretSettings, WrittenSecrets};
 use super::tools::{self, ToolSettings};
+use super::upstream::UpstreamSetting;
 
 /// One environment variable of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +72,8 @@ pub struct Settings {
     /// Addresses of registries for `--deps`: rules `HOST=ADDRESS:443` for hosts that do not resolve to a
     /// public address.
     pub deps_hosts: Option<AllowList>,
+    /// The operator's own proxy.
+    pub upstream: Option<UpstreamSetting>,
     /// How refused code is held.
     pub quarantine: QuarantineSettings,
     /// Who is asked for approvals.
@@ -242,6 +245,8 @@ struct Written {
     rules: Option<PathBuf>,
     rules_digest: Option<RulesDigest>,
     deps_hosts: Option<Vec<String>>,
+    upstream_proxy: Option<String>,
+    upstream_proxy_auth: Option<String>,
     quarantine: QuarantineSettings,
     approvals: Option<AskedBy>,
     pool: Option<PoolSettings>,
@@ -274,6 +279,8 @@ pub(crate) const KEYS: &[Key] = &[
     Key::value("rules"),
     Key::value("rules_digest"),
     Key::value("deps_hosts"),
+    Key::value("upstream_proxy"),
+    Key::value("upstream_proxy_auth"),
     Key::table("quarantine", &[Key::value("retention"), Key::value("two_persons")]),
     Key::value("approvals"),
     Key::table(
@@ -351,6 +358,8 @@ impl Settings {
             deps_hosts: hosts.map_err(|e: RuleError| {
                 FileError::of_key(file, "deps_hosts", e.to_string()).found_in(text)
             })?,
+            upstream: UpstreamSetting::parse(written.upstream_proxy, written.upstream_proxy_auth)
+                .map_err(|(key, why)| FileError::of_key(file, key, why).found_in(text))?,
             quarantine: written.quarantine,
             approvals: written.approvals,
             pool: pool(written.pool, written.hot, file).map_err(|e| e.found_in(text))?,

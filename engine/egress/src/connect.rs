@@ -2,6 +2,7 @@
 //! checked address.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -9,12 +10,16 @@ use tokio::time::timeout;
 use crate::address::{Reach, reach};
 use crate::error::ConnectError;
 use crate::host::Host;
+use crate::judge::Tunnel;
 use crate::ledger::Operation;
 use crate::proxy::Shared;
 use crate::rule::Place;
 
 /// Maximum number of addresses of one name that are checked.
 const MAX_ADDRESSES: usize = 16;
+
+/// Time to look up a name that the operator's own proxy looks up as well, and that need not be known here.
+const LOOK_UP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Checks whether an address may be connected to. `named`: a rule names the address itself. `own`: the
 /// address belongs to this host.
@@ -69,7 +74,7 @@ impl Shared {
         }
     }
 
-    /// Connects to a host if a rule allows it.
+    /// Connects to a host if a rule allows whatever is sent to it.
     pub async fn connect(
         &self,
         operation: Operation,
@@ -77,8 +82,32 @@ impl Shared {
         port: u16,
     ) -> Result<TcpStream, ConnectError> {
         let target = format!("{host}:{port}");
-        let place = self.allow.find(host, port).ok_or_else(|| self.deny(operation, &target, None))?;
-        self.connect_at(operation, host, port, place).await
+        match self.allow.tunnel(host, port) {
+            Tunnel::Open(place) => self.connect_at(operation, host, port, place).await,
+            Tunnel::Unlisted => Err(self.deny(operation, &target, None)),
+            Tunnel::Denied(why) => Err(self.deny(operation, &target, Some(why))),
+        }
+    }
+
+    /// Checks a name that another proxy will look up: one that is known here has to have an address that may be connected to.
+    async fn not_known_as_private(
+        &self,
+        operation: Operation,
+        name: &str,
+        target: &str,
+    ) -> Result<(), ConnectError> {
+        self.may_resolve(name).map_err(|why| self.deny(operation, target, Some(why)))?;
+        let Ok(Ok(found)) = timeout(LOOK_UP_TIMEOUT, self.resolver.resolve(name)).await else {
+            return Ok(());
+        };
+        let refused =
+            |address: &IpAddr| check(*address, false, is_own(*address)).err().map(|what| (*address, what));
+        match found.iter().find_map(refused) {
+            Some((address, what)) => {
+                Err(self.deny(operation, target, Some(format!("it is at {address}, {what}"))))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Connects to a host that is allowed, and is to be looked for there. Its addresses are checked.
@@ -90,7 +119,24 @@ impl Shared {
         place: Place,
     ) -> Result<TcpStream, ConnectError> {
         let target = format!("{host}:{port}");
-        let addresses = self.addresses(operation, host, place, &target).await?;
+        if let (Some(upstream), Place::Resolve, Host::Name(name)) = (&self.upstream, place, host) {
+            self.not_known_as_private(operation, name, &target).await?;
+            let opened = upstream.open(name, port, self.limits.connect).await;
+            return opened.map_err(|why| ConnectError::Unreachable(format!("{target}: {why}")));
+        }
+        let mut addresses = self.addresses(operation, host, place, &target).await?;
+        // A rule that denies an address holds for the names that lead there, too.
+        let against = |address: &IpAddr| self.allow.excludes(&Host::Address(*address), port);
+        if let Some(rule) = addresses.iter().find_map(against) {
+            addresses.retain(|address| against(address).is_none());
+            if addresses.is_empty() {
+                return Err(self.deny(
+                    operation,
+                    &target,
+                    Some(format!("its address is denied by the rule {rule}")),
+                ));
+            }
+        }
         let unreachable = |why: String| ConnectError::Unreachable(format!("{target}: {why}"));
         let each = async {
             let mut last = None;

@@ -8,11 +8,15 @@ use tokio::time::timeout;
 
 use crate::error::ConnectError;
 use crate::http::{self, Bad, Forward, ProxyRequest};
+use crate::judge::Judged;
 use crate::ledger::{Operation, UNREADABLE};
+use crate::limit::{Counter, RequestLimits};
 use crate::proxy::Shared;
+use crate::quota::OverLimit;
 use crate::record::Counted;
 use crate::recording::Recording;
 use crate::route::records::without_values;
+use crate::rule::Place;
 use crate::stream::Input;
 
 impl Shared {
@@ -53,15 +57,56 @@ impl Shared {
                     Some((path, query)) => (path, Some(query)),
                     None => (forward.target.as_str(), None),
                 };
-                let path = without_values(path, query);
-                let row = self.record(&forward.method, &forward.host, forward.port, path);
-                match self.connect(Operation::Http, &forward.host, forward.port).await {
-                    Ok(server) => self.forward(client, back, server, &forward, &row).await,
+                let shown = without_values(path, query);
+                let row = self.record(&forward.method, &forward.host, forward.port, shown.clone());
+                let limits = match self.allowed(&forward, path, &shown, &row) {
+                    Ok(limits) => limits,
+                    Err(Refused::Host(error)) => {
+                        row.refused(&error);
+                        return say(&error, &mut back).await;
+                    }
+                    Err(Refused::Limit(over)) => {
+                        row.denied(&over.why);
+                        return back.write_all(&http::refusal(over.status, &over.why)).await;
+                    }
+                };
+                let place = self.allow.place(&forward.host, forward.port).unwrap_or(Place::Resolve);
+                match self.connect_at(Operation::Http, &forward.host, forward.port, place).await {
+                    Ok(server) => self.forward(client, back, server, &forward, limits, &row).await,
                     Err(error) => {
                         row.refused(&error);
                         say(&error, &mut back).await
                     }
                 }
+            }
+        }
+    }
+
+    /// Limits of the rule that allows a request.
+    fn allowed(
+        &self,
+        forward: &Forward,
+        path: &str,
+        shown: &str,
+        row: &Recording<'_>,
+    ) -> Result<RequestLimits, Refused> {
+        let (host, port) = (&forward.host, forward.port);
+        let target = format!("{host}:{port}");
+        match self.allow.judge(host, port, &forward.method, path) {
+            Judged::Unlisted => Err(Refused::Host(self.deny(Operation::Http, &target, None))),
+            Judged::Denied(why) => {
+                let why = format!("{} {shown}: {why}", forward.method);
+                Err(Refused::Host(self.deny(Operation::Http, &target, Some(why))))
+            }
+            Judged::Allowed(number, rule) => {
+                row.by(&rule.to_string());
+                let limits = rule.conditions.limits;
+                let counted = self.count(Counter::Rule(number), limits, forward.body);
+                counted.map(|()| limits).map_err(|over| {
+                    let why = format!("{} {shown} by the rule {rule}: {}", forward.method, over.why);
+                    self.deny(Operation::Http, &target, Some(why));
+                    Refused::Limit(over)
+                })
             }
         }
     }
@@ -87,6 +132,7 @@ impl Shared {
         mut back: impl AsyncWrite + Unpin,
         mut server: TcpStream,
         forward: &Forward,
+        limits: RequestLimits,
         row: &Recording<'_>,
     ) -> io::Result<()> {
         let (answers, mut requests) = server.split();
@@ -94,7 +140,7 @@ impl Shared {
         requests.write_all(&forward.head).await?;
         let sending = async {
             let mut requests = Counted::new(&mut requests, row.sent());
-            client.copy_body(forward.body, &mut requests, &self.budget).await?;
+            client.copy_within(forward.body, limits.max_body, &mut requests, &self.budget).await?;
             // The response ends the exchange, even if it comes before the whole request is sent.
             std::future::pending::<io::Result<()>>().await
         };
@@ -121,9 +167,24 @@ impl Shared {
             answered = answering => answered,
             failed = sending => failed,
         };
+        if let Err(error) = &sent
+            && let Some(over) = OverLimit::of(error, limits)
+        {
+            row.denied(&over.why);
+            let why = format!("{} by its rule: {}", forward.method, over.why);
+            self.deny(Operation::Http, &format!("{}:{}", forward.host, forward.port), Some(why));
+        }
         back.shutdown().await?;
         sent
     }
+}
+
+/// Why a request is not forwarded.
+enum Refused {
+    /// No rule allows it, or one denies it.
+    Host(ConnectError),
+    /// It is beyond the limits of its rule.
+    Limit(OverLimit),
 }
 
 async fn say(error: &ConnectError, back: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {

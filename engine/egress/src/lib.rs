@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+mod conditions;
 mod connect;
 pub mod dns;
 mod error;
@@ -9,11 +10,14 @@ mod forward;
 mod host;
 pub mod http;
 mod intercepted;
+mod judge;
 mod keyring;
 mod ledger;
+pub mod limit;
 mod pace;
 pub mod program;
 mod proxy;
+mod quota;
 mod record;
 mod recording;
 pub mod redact;
@@ -26,10 +30,13 @@ pub mod sealed;
 pub mod secret;
 pub mod socks5;
 mod stream;
+pub mod suffix;
 pub mod tls;
 mod tunnel;
+pub mod upstream;
 
 pub use host::{Host, HostError};
+pub use judge::{Judged, Tunnel};
 pub use ledger::{Denied, Operation};
 pub use pace::Rate;
 pub use proxy::{Egress, Limits, Serving, Sockets};

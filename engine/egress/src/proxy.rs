@@ -4,7 +4,7 @@
 //! The sockets are created by the caller, in the sandbox's network namespace, which contains nothing else.
 //! When [`Serving`] is dropped they are closed, and with them the program's only network access.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener as StdListener, UdpSocket as StdUdp};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,6 +20,7 @@ use crate::dns::{self, Answer, Kind};
 use crate::error::ConnectError;
 use crate::host::Host;
 use crate::ledger::{Denied, Ledger, Operation, UNREADABLE};
+use crate::limit::{Allowance, Counter};
 use crate::pace::{Pace, Rate};
 use crate::record::OpenRows;
 use crate::resolve::{Resolver, System};
@@ -29,6 +30,7 @@ use crate::route::{Route, RunAuthority};
 use crate::rule::{AllowList, Relay};
 use crate::socks5::{self, Reply, Wrong};
 use crate::stream::{Budget, Input};
+use crate::upstream::Upstream;
 
 /// Limits of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +93,7 @@ pub struct Egress {
     resolver: Arc<dyn Resolver>,
     routes: Vec<Route>,
     authority: Option<RunAuthority>,
+    upstream: Option<Upstream>,
 }
 
 /// State shared by the connections of one run.
@@ -103,9 +106,11 @@ pub(crate) struct Shared {
     names: Mutex<HashSet<String>>,
     connecting: Mutex<Pace>,
     asking: Mutex<Pace>,
+    allowances: Mutex<HashMap<Counter, Allowance>>,
     ledger: Mutex<Ledger>,
     pub(crate) routes: Vec<Route>,
     pub(crate) authority: Option<RunAuthority>,
+    pub(crate) upstream: Option<Upstream>,
     requests: Mutex<Requests>,
     pub(crate) open_rows: OpenRows,
     /// Those that are served.
@@ -129,6 +134,7 @@ impl Egress {
             resolver: Arc::new(System),
             routes: Vec::new(),
             authority: None,
+            upstream: None,
         }
     }
 
@@ -162,6 +168,13 @@ impl Egress {
         self
     }
 
+    /// Sends connections to names that are looked up through the operator's own proxy. Those whose rule has an address stay direct.
+    #[must_use]
+    pub fn through(mut self, upstream: Upstream) -> Self {
+        self.upstream = Some(upstream);
+        self
+    }
+
     /// The allow-list.
     #[must_use]
     pub fn allow(&self) -> &AllowList {
@@ -189,11 +202,13 @@ impl Egress {
             names: Mutex::default(),
             connecting: Mutex::new(Pace::new(self.limits.connecting, now)),
             asking: Mutex::new(Pace::new(self.limits.asking, now)),
+            allowances: Mutex::default(),
             ledger: Mutex::default(),
             requests: Mutex::new(Requests::of(self.routes.iter().map(Route::name))),
             open_rows: OpenRows::default(),
             routes: self.routes.clone(),
             authority: self.authority.clone(),
+            upstream: self.upstream.clone(),
             relays: relays.iter().map(|(relay, _)| relay.clone()).collect(),
         });
         let mut tasks = JoinSet::new();
@@ -330,6 +345,11 @@ impl Shared {
     /// The records of requests.
     pub(crate) fn requests(&self) -> MutexGuard<'_, Requests> {
         lock(&self.requests)
+    }
+
+    /// Requests that the rates of rules still allow.
+    pub(crate) fn allowances(&self) -> MutexGuard<'_, HashMap<Counter, Allowance>> {
+        lock(&self.allowances)
     }
 
     /// Whether one more name may be looked up.

@@ -23,6 +23,11 @@ impl Recording<'_> {
         self.shared.open_rows.change(self.number, change);
     }
 
+    /// Notes the rule that allows it.
+    pub fn by(&self, rule: &str) {
+        self.change(|row| row.rule = rule.to_owned());
+    }
+
     /// Notes that a connection of the program was made for it, by CONNECT and the like.
     pub fn connected(&self) {
         self.change(|row| row.ending = Ending::Answered);

@@ -14,8 +14,11 @@ use tokio_rustls::client::TlsStream;
 use crate::error::ConnectError;
 use crate::host::Host;
 use crate::http::{self, Body};
+use crate::judge::Judged;
 use crate::ledger::{Operation, UNREADABLE};
+use crate::limit::Counter;
 use crate::proxy::Shared;
+use crate::quota::OverLimit;
 use crate::record::Counted;
 use crate::route::Route;
 use crate::route::head::{self, Answer, Asked, Authority, Framing};
@@ -45,6 +48,8 @@ struct Upstream {
 enum End {
     /// Nothing was written to the client yet: it is told this status and sentence.
     Said(&'static str, String),
+    /// Its body is beyond a limit.
+    Over(OverLimit),
     /// The connection to the client or the host failed on the way.
     Io(io::Error),
 }
@@ -180,6 +185,22 @@ impl Shared {
                 return Ok(false);
             }
         };
+        if let Err((status, why)) = self.within(number, asked, &path) {
+            (row.ending, row.rule) = (Ending::Denied, why.clone());
+            self.requests().end(at, row.clone());
+            self.deny(
+                Operation::Http,
+                &row.host,
+                Some(format!("{} {} for the secret {name}: {why}", asked.method, row.path)),
+            );
+            say(
+                back,
+                status,
+                &format!("{} of this path is not allowed for the secret {name}: {why}", asked.method),
+            )
+            .await?;
+            return Ok(false);
+        }
         row.rule = rule;
         let (sent, received) = (AtomicU64::new(0), AtomicU64::new(0));
         let counted = (&sent, &received);
@@ -187,9 +208,18 @@ impl Shared {
         let ended = self.exchange(number, asked, &path, client, back, upstream, counted, &mut status).await;
         (row.status, row.sent, row.received) =
             (status, sent.load(Ordering::Relaxed), received.load(Ordering::Relaxed));
-        row.ending = if ended.is_ok() { Ending::Answered } else { Ending::Failed };
+        row.ending = match &ended {
+            Ok(_) => Ending::Answered,
+            Err(End::Over(_)) => Ending::Denied,
+            Err(_) => Ending::Failed,
+        };
         match &ended {
             Err(End::Said(_, why)) => row.rule.clone_from(why),
+            Err(End::Over(over)) => {
+                row.rule.clone_from(&over.why);
+                let why = format!("{} {} for the secret {name}: {}", asked.method, row.path, over.why);
+                self.deny(Operation::Http, &row.host, Some(why));
+            }
             Err(End::Io(error)) => row.rule = format!("the connection ended: {error}"),
             Ok(_) => {}
         }
@@ -197,11 +227,47 @@ impl Shared {
         match ended {
             Ok(keeps) => Ok(keeps),
             Err(End::Io(error)) => Err(error),
+            // An answer that has begun is cut off.
+            Err(End::Over(_)) if status.is_some() => Ok(false),
+            Err(End::Over(over)) => {
+                say(back, over.status, &over.why).await?;
+                Ok(false)
+            }
             Err(End::Said(status, why)) => {
                 say(back, status, &why).await?;
                 Ok(false)
             }
         }
+    }
+
+    /// Checks a request by the rules of the network, which also hold for hosts of secrets, and by the limits of both; else status and
+    /// sentence.
+    fn within(&self, number: usize, asked: &Asked, path: &str) -> Result<(), (&'static str, String)> {
+        let route = &self.routes[number];
+        let binding = route.binding();
+        let host = Host::Name(binding.host.clone());
+        let over = |over: OverLimit| (over.status, over.why);
+        match self.allow.judge(&host, binding.port, &asked.method, path) {
+            Judged::Denied(why) => return Err(("403 Forbidden", why)),
+            Judged::Allowed(rule, by) => {
+                self.count(Counter::Rule(rule), by.conditions.limits, asked.body).map_err(over)?;
+            }
+            // The secret's own binding is the rule.
+            Judged::Unlisted => {}
+        }
+        self.count(Counter::Route(number), route.rules().limits(), asked.body).map_err(over)
+    }
+
+    /// Largest body of a request that the rules of the network and of the secret allow.
+    fn max_body(&self, number: usize, asked: &Asked, path: &str) -> Option<u64> {
+        let route = &self.routes[number];
+        let binding = route.binding();
+        let host = Host::Name(binding.host.clone());
+        let by_network = match self.allow.judge(&host, binding.port, &asked.method, path) {
+            Judged::Allowed(_, rule) => rule.conditions.limits.max_body,
+            Judged::Denied(_) | Judged::Unlisted => None,
+        };
+        by_network.into_iter().chain(route.rules().limits().max_body).min()
     }
 
     fn row(&self, route: &Route, asked: &Asked, path: &str) -> Request {
@@ -228,7 +294,7 @@ impl Shared {
         let binding = route.binding();
         let host = Host::Name(binding.host.clone());
         // A rule of the run's list says where the host is, if there is one; the addresses are checked either way.
-        let place = self.allow.find(&host, binding.port).unwrap_or(Place::Resolve);
+        let place = self.allow.place(&host, binding.port).unwrap_or(Place::Resolve);
         let stream =
             self.connect_at(Operation::Http, &host, binding.port, place).await.map_err(|e| match e {
                 ConnectError::Denied(why) => End::Said("403 Forbidden", why),
@@ -292,11 +358,12 @@ impl Shared {
         };
         first?;
         let whole = AtomicBool::new(false);
+        let max_body = self.max_body(number, asked, path);
         let answered = {
             let Upstream { answers, requests, .. } = &mut open;
             let sending = async {
                 let mut to = Counted::new(&mut *requests, counted.0);
-                client.copy_body(asked.body, &mut to, &self.budget).await?;
+                client.copy_within(asked.body, max_body, &mut to, &self.budget).await?;
                 to.flush().await?;
                 whole.store(true, Ordering::Relaxed);
                 // The answer ends the exchange, even if it comes before the whole request is sent.
@@ -307,9 +374,14 @@ impl Shared {
             let ended = tokio::select! {
                 biased;
                 answered = &mut answering => answered,
-                failed = &mut sending => match timeout(EARLY_ANSWER_TIMEOUT, &mut answering).await {
-                    Ok(answered) => answered,
-                    Err(_) => Err(failed.err().unwrap_or_else(|| io::ErrorKind::TimedOut.into()).into()),
+                failed = &mut sending => match failed.err().unwrap_or_else(|| io::ErrorKind::TimedOut.into()) {
+                    over if over.kind() == io::ErrorKind::FileTooLarge => {
+                        Err(End::Over(OverLimit::body(max_body.unwrap_or_default())))
+                    }
+                    error => match timeout(EARLY_ANSWER_TIMEOUT, &mut answering).await {
+                        Ok(answered) => answered,
+                        Err(_) => Err(error.into()),
+                    },
                 },
             };
             ended

@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
 
 use crate::address::{Reach, reach};
+use crate::conditions::Conditions;
 use crate::host::{Host, HostError, parse_port};
+use crate::suffix::{SuffixOwner, public_suffix};
 
 /// Maximum number of rules in a list, which is written by hand.
 const MAX_RULES: usize = 256;
@@ -13,11 +15,13 @@ const MAX_RULES: usize = 256;
 /// server in it.
 const MAX_PREFIX_LEN: usize = 63;
 
-/// One host, or all hosts below a domain, at one port.
+/// One host, or all hosts below a domain, at one port: allowed, for all requests or those with its conditions, or denied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
+    pub(crate) denies: bool,
     pattern: Pattern,
-    port: u16,
+    pub(crate) port: u16,
+    pub(crate) conditions: Conditions,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,13 +112,25 @@ impl AllowList {
     /// Whether the list allows nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.allowing().next().is_none()
     }
 
     /// The rules, as written.
     #[must_use]
     pub fn rules(&self) -> &[Rule] {
         &self.0
+    }
+
+    /// The rules that allow something.
+    pub(crate) fn allowing(&self) -> impl Iterator<Item = &Rule> {
+        self.0.iter().filter(|rule| !rule.denies)
+    }
+
+    /// The list with the rules of another one that deny.
+    #[must_use]
+    pub fn with_denials_of(&self, other: &Self) -> Self {
+        let theirs = other.0.iter().filter(|rule| rule.denies && !self.0.contains(rule));
+        Self(self.0.iter().chain(theirs).cloned().collect())
     }
 
     /// The rules that contain an address themselves: a name at an address, or an address in a private
@@ -126,14 +142,27 @@ impl AllowList {
             Pattern::Host(Host::Address(address)) => reach(address) != Reach::Public,
             Pattern::Host(Host::Name(_)) | Pattern::Below(_) => false,
         };
-        Self(self.0.iter().filter(placed).cloned().collect())
+        Self(self.allowing().filter(placed).cloned().collect())
+    }
+
+    /// Warnings for a person about rules that allow more than they seem to, a sentence each.
+    #[must_use]
+    pub fn notices(&self) -> Vec<String> {
+        let wide = |rule: &Rule| match &rule.pattern {
+            Pattern::Below(suffix) if public_suffix(suffix) == Some(SuffixOwner::Company) => Some(format!(
+                "{rule} allows the hosts of everybody: whoever has a name below {suffix}, which its owner gives to customers, is \
+                 sent what the program sends; name one host"
+            )),
+            _ => None,
+        };
+        self.allowing().filter_map(wide).collect()
     }
 
     /// The relays that its rules `NAME=ADDRESS:PORT` ask for: of the first 24 of them, each name and port once.
     #[must_use]
     pub fn relays(&self) -> Vec<Relay> {
         let mut relays: Vec<Relay> = Vec::new();
-        for rule in &self.0 {
+        for rule in self.allowing() {
             let Pattern::At(name, _) = &rule.pattern else { continue };
             let own = OWN_NAMES.contains(&name.as_str());
             if own || relays.iter().any(|known| known.name == *name && known.port == rule.port) {
@@ -150,34 +179,46 @@ impl AllowList {
         relays
     }
 
-    /// Where a host is to be looked for, when a rule allows it at this port. A rule that names it goes before a suffix.
-    #[must_use]
-    pub fn find(&self, host: &Host, port: u16) -> Option<Place> {
-        self.rule_for(host, port).and_then(|rule| rule.pattern.place(host))
-    }
-
-    /// The rule by which a host is found at this port, as [`AllowList::find`] finds it.
-    #[must_use]
-    pub fn rule_for(&self, host: &Host, port: u16) -> Option<&Rule> {
-        let at_port = self.0.iter().filter(|rule| rule.port == port);
-        let found = at_port.filter_map(|rule| rule.pattern.place(host).map(|place| (rule, place)));
-        found.min_by_key(|(_, place)| matches!(place, Place::Resolve)).map(|(rule, _)| rule)
-    }
-
-    /// Where to find a name, if a rule allows it at any port.
-    #[must_use]
-    pub fn find_name(&self, name: &Host) -> Option<Place> {
-        let places = self.0.iter().filter_map(|rule| rule.pattern.place(name));
-        places.min_by_key(|place| matches!(place, Place::Resolve))
-    }
-
-    /// The first rule of `other` that allows something that this list does not.
+    /// The first rule of `other` that allows something that the rules of this list do not. Rules that deny are not compared.
     #[must_use]
     pub fn widened_by<'a>(&self, other: &'a Self) -> Option<&'a Rule> {
-        let covered = |rule: &&Rule| {
-            self.0.iter().any(|mine| mine.port == rule.port && mine.pattern.covers(&rule.pattern))
+        let covers = |mine: &Rule, rule: &Rule| {
+            mine.port == rule.port
+                && mine.pattern.covers(&rule.pattern)
+                && mine.conditions.cover(&rule.conditions)
         };
-        other.0.iter().find(|rule| !covered(rule))
+        other.allowing().find(|rule| !self.allowing().any(|mine| covers(mine, rule)))
+    }
+}
+
+impl Rule {
+    /// Where to find a host that the rule is for.
+    pub(crate) fn place(&self, host: &Host) -> Option<Place> {
+        self.pattern.place(host)
+    }
+
+    /// Whether a rule that denies is for this host and port. Names below a domain are, however long.
+    pub(crate) fn is_against(&self, host: &Host, port: u16) -> bool {
+        let matches = match (&self.pattern, host) {
+            (Pattern::Below(suffix), Host::Name(name)) => {
+                name.strip_suffix(suffix.as_str()).is_some_and(|front| front.ends_with('.'))
+            }
+            _ => self.pattern.place(host).is_some(),
+        };
+        self.denies && self.port == port && matches
+    }
+
+    /// Whether the rule is for a port of HTTPS, and for requests that TLS hides.
+    pub(crate) fn is_behind_tls(&self) -> bool {
+        matches!(self.port, 443 | 8443) && !self.conditions.is_none()
+    }
+
+    /// The name that the rule is for, if it is for one alone.
+    pub(crate) fn name(&self) -> Option<&str> {
+        match &self.pattern {
+            Pattern::Host(Host::Name(name)) | Pattern::At(name, _) => Some(name),
+            _ => None,
+        }
     }
 }
 
@@ -212,75 +253,113 @@ impl Pattern {
 impl FromStr for Rule {
     type Err = RuleError;
 
+    /// Parses `[!][METHOD|METHOD ]HOST:PORT[/PATH][ body=SIZE][ rate=NUMBER/m][ encoded-slash]`.
     fn from_str(text: &str) -> Result<Self, RuleError> {
         let bad = |why: String| RuleError { rule: text.to_owned(), why };
-        let of_host = |e: HostError| bad(e.to_string());
-        if text.is_empty() {
-            return Err(bad("a rule is HOST:PORT, such as pypi.org:443".to_owned()));
-        }
-        if let Some((scheme, rest)) = text.split_once("://") {
+        let (denies, written) = match text.strip_prefix('!') {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        let mut words = written.split_ascii_whitespace().peekable();
+        let first = words.next().unwrap_or_default();
+        let (methods, host) = match words.peek() {
+            Some(next) if !first.contains(':') && next.contains(':') => {
+                (Some(first), words.next().unwrap_or_default())
+            }
+            _ => (None, first),
+        };
+        if let Some((scheme, rest)) = host.split_once("://") {
             let port = if scheme == "http" { 80 } else { 443 };
             let host = rest.split(['/', ':']).next().unwrap_or_default();
             return Err(bad(format!("a rule is no URL; write {host}:{port}")));
+        }
+        let (authority, path) = host.split_at(host.find('/').unwrap_or(host.len()));
+        let (pattern, port) = Pattern::parse(authority, denies).map_err(bad)?;
+        let conditions = Conditions::parse(methods, path, words).map_err(bad)?;
+        if denies && conditions.limits != crate::limit::RequestLimits::default() {
+            return Err(bad("a rule that denies has no limits; leave body and rate out".to_owned()));
+        }
+        Ok(Self { denies, pattern, port, conditions })
+    }
+}
+
+impl Pattern {
+    /// Parses `HOST:PORT` and its other forms. The error is a sentence.
+    fn parse(text: &str, denies: bool) -> Result<(Self, u16), String> {
+        let of_host = |e: HostError| e.to_string();
+        if text.is_empty() {
+            return Err("a rule is HOST:PORT, such as pypi.org:443".to_owned());
         }
         let after = text.rfind(']').map_or(0, |at| at + 1);
         let (left, port) = match text[after..].rfind(':').map(|at| after + at) {
             Some(colon) => {
                 let port = parse_port(&text.as_bytes()[colon + 1..]);
                 let port = port.ok_or_else(|| {
-                    bad(format!("{:?} is no port; it is a number from 1 to 65535", &text[colon + 1..]))
+                    format!("{:?} is no port; it is a number from 1 to 65535", &text[colon + 1..])
                 })?;
                 (&text[..colon], port)
             }
-            None => return Err(bad(format!("it names no port; did you mean {text}:443?"))),
+            None => return Err(format!("it names no port; did you mean {text}:443?")),
         };
         if left.contains(':') && after == 0 {
-            return Err(bad(format!("an IPv6 address is written in brackets, as [{left}]:{port}")));
+            return Err(format!("an IPv6 address is written in brackets, as [{left}]:{port}"));
         }
         let pattern = if let Some((name, address)) = left.split_once('=') {
+            if denies {
+                return Err("a rule that denies names a host or an address, without =".to_owned());
+            }
             let Host::Name(name) = Host::parse(name.as_bytes()).map_err(of_host)? else {
-                return Err(bad("in front of = stands a name, behind it its address".to_owned()));
+                return Err("in front of = stands a name, behind it its address".to_owned());
             };
             let Host::Address(address) = Host::parse(address.as_bytes()).map_err(of_host)? else {
-                return Err(bad("behind = stands the address of the name, such as 10.0.0.5".to_owned()));
+                return Err("behind = stands the address of the name, such as 10.0.0.5".to_owned());
             };
-            Pattern::At(name, address)
+            Self::At(name, address)
         } else if let Some(suffix) = left.strip_prefix("*.") {
             match Host::parse(suffix.as_bytes()).map_err(of_host)? {
-                Host::Name(suffix) if suffix.contains('.') => Pattern::Below(suffix),
+                Host::Name(suffix) if suffix.contains('.') => Self::Below(suffix),
                 _ => {
-                    return Err(bad(
+                    return Err(
                         "behind *. stands a name of at least two parts, such as *.example.com".to_owned()
-                    ));
+                    );
                 }
             }
         } else if left.contains('*') {
-            return Err(bad(
-                "a * stands for whole parts in front of a name only, as *.example.com".to_owned()
-            ));
+            return Err("a * stands for whole parts in front of a name only, as *.example.com".to_owned());
         } else {
-            Pattern::Host(Host::parse(left.as_bytes()).map_err(of_host)?)
+            Self::Host(Host::parse(left.as_bytes()).map_err(of_host)?)
         };
-        if let Pattern::At(_, address) | Pattern::Host(Host::Address(address)) = pattern
+        if denies {
+            return Ok((pattern, port));
+        }
+        if let Self::Below(suffix) = &pattern
+            && public_suffix(suffix) == Some(SuffixOwner::Registry)
+        {
+            return Err(format!(
+                "everybody can register a name below {suffix}, and a program could send to any of them; name a domain, such as \
+                 *.example.{suffix}:{port}"
+            ));
+        }
+        if let Self::At(_, address) | Self::Host(Host::Address(address)) = pattern
             && let Reach::Never(what) = reach(address)
         {
-            return Err(bad(format!(
+            return Err(format!(
                 "{address} is {what}, which is never reached; let the service listen on another address"
-            )));
+            ));
         }
-        Ok(Self { pattern, port })
+        Ok((pattern, port))
     }
 }
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", if self.denies { "!" } else { "" }, self.conditions.front())?;
         match &self.pattern {
-            Pattern::Host(host) => write!(f, "{host}:{}", self.port),
-            Pattern::At(name, address) => {
-                write!(f, "{name}={}:{}", Host::Address(*address), self.port)
-            }
-            Pattern::Below(suffix) => write!(f, "*.{suffix}:{}", self.port),
+            Pattern::Host(host) => write!(f, "{host}")?,
+            Pattern::At(name, address) => write!(f, "{name}={}", Host::Address(*address))?,
+            Pattern::Below(suffix) => write!(f, "*.{suffix}")?,
         }
+        write!(f, ":{}{}", self.port, self.conditions)
     }
 }
 
@@ -379,7 +458,22 @@ mod tests {
             ("http://a.com:8080/", "a.com:80"),
             ("a.com:https", "1 to 65535"),
             ("a.com:0", "1 to 65535"),
-            ("a.com:443/x", "1 to 65535"),
+            ("a.com:x/y", "1 to 65535"),
+            ("a.com/x", "a.com:443"),
+            ("get a.com:80", "\"get\" is no method"),
+            ("GET|TRACE a.com:80", "never pass"),
+            ("GET a.com:80/x/../y", ".."),
+            ("a.com:80/x*", "without *"),
+            ("a.com:80/%2e", "without *"),
+            ("a.com:80 body=big", "no size"),
+            ("a.com:80 rate=5", "no rate"),
+            ("a.com:80 speed=5", "not \"speed=5\""),
+            ("a.com:80 encoded-slash", "with a path"),
+            ("!a.com:80 body=1K", "no limits"),
+            ("!a=10.0.0.5:80", "without ="),
+            ("!", "HOST:PORT"),
+            ("*.co.uk:443", "*.example.co.uk:443"),
+            ("*.x.ck:443", "everybody can register"),
             ("a.com:*", "1 to 65535"),
             ("*:443", "*.example.com"),
             ("*.com:443", "two parts"),
@@ -420,15 +514,43 @@ mod tests {
             ("db.test:5432", true),
             ("x.b.com=10.0.0.5:443", true),
             ("a.com:443,c.com:443", true),
+            ("GET a.com:443/x body=1K", false),
+            ("!c.com:443,!a.com:443/x", false),
         ] {
             assert_eq!(mine.widened_by(&list(other)).is_some(), widened, "{other}");
         }
         assert!(list("").widened_by(&mine).is_some());
+        let some = list("GET|HEAD a.com:80/x body=2K");
+        for (other, widened) in [
+            ("GET a.com:80/x/y body=1K", false),
+            ("GET|HEAD a.com:80/x body=2K rate=1/s", false),
+            ("a.com:80/x body=1K", true),
+            ("POST a.com:80/x body=1K", true),
+            ("GET a.com:80/xy body=1K", true),
+            ("GET a.com:80 body=1K", true),
+            ("GET a.com:80/x", true),
+            ("GET a.com:80/x body=1K encoded-slash", true),
+            ("a.com:80", true),
+        ] {
+            assert_eq!(some.widened_by(&list(other)).is_some(), widened, "{other}");
+        }
+        let both = list("a.com:443").with_denials_of(&list("b.com:443,!x.com:443,!DELETE a.com:443"));
+        assert_eq!(both, list("a.com:443,!x.com:443,!DELETE a.com:443"));
+    }
+
+    #[test]
+    fn wildcards_below_the_names_of_customers_are_named() {
+        let notices =
+            list("*.github.io:443,*.example.com:443,!*.herokuapp.com:443,me.github.io:443").notices();
+        assert_eq!(notices.len(), 1);
+        assert!(notices[0].starts_with("*.github.io:443 allows the hosts of everybody"), "{notices:?}");
     }
 
     proptest! {
         #[test]
-        fn allow_list_display_round_trips(text in "[*a-c.=:0-9\\[\\], -]{0,40}") {
+        fn allow_list_display_round_trips(
+            text in "(!?((GET|PUT)( |\\||, ))?[*a-c.=:0-9\\[\\], -]{0,20}(:80)?(/[a-c/%2F.]{0,6})?( body=[0-9]{1,2}(K)?)?( rate=1/[sm])?( encoded-slash)?,?){1,2}",
+        ) {
             if let Ok(list) = text.parse::<AllowList>() {
                 prop_assert_eq!(list.to_string().parse::<AllowList>(), Ok(list.clone()));
                 prop_assert_eq!(list.widened_by(&list), None);

@@ -152,6 +152,21 @@ impl<R: AsyncRead + Unpin> Input<R> {
         to: &mut (impl AsyncWrite + Unpin),
         budget: &Budget,
     ) -> io::Result<()> {
+        self.copy_within(body, None, to, budget).await
+    }
+
+    /// Like [`Input::copy_body`], of a body that has at most this many bytes.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::FileTooLarge`], before a chunk is copied that ends beyond them.
+    pub async fn copy_within(
+        &mut self,
+        body: Body,
+        most: Option<u64>,
+        to: &mut (impl AsyncWrite + Unpin),
+        budget: &Budget,
+    ) -> io::Result<()> {
+        let mut left = most;
         match body {
             Body::Close => self.copy(to, budget).await,
             Body::Length(length) => match self.copy_some(length, to, budget).await? {
@@ -161,6 +176,9 @@ impl<R: AsyncRead + Unpin> Input<R> {
             Body::Chunked => loop {
                 let size = self.until(chunk_size).await?.ok_or(io::ErrorKind::UnexpectedEof)?;
                 let size = size.map_err(|()| io::ErrorKind::InvalidData)?;
+                if let Some(left) = &mut left {
+                    *left = left.checked_sub(size).ok_or(io::ErrorKind::FileTooLarge)?;
+                }
                 if size == 0 {
                     // Trailers after the last chunk are dropped, since they were not checked.
                     while self.line().await?.is_some_and(|line| !line.is_empty()) {}
@@ -297,6 +315,22 @@ mod tests {
             (Body::Chunked, "3\r\nab"),
         ] {
             assert!(copied(text.as_bytes(), body).await.is_err(), "{text:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn chunks_beyond_the_limit_are_not_copied() {
+        for (most, want) in [(5, Some("3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")), (4, None), (0, None)] {
+            let (mut input, mut to) = (Input::new(&b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"[..]), Vec::new());
+            let copied = input.copy_within(Body::Chunked, Some(most), &mut to, &Budget::new(1 << 20)).await;
+            assert_eq!(copied.is_ok(), want.is_some(), "{most}");
+            match copied {
+                Ok(()) => assert_eq!(to, want.unwrap_or_default().as_bytes()),
+                Err(error) => {
+                    assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+                    assert!(!String::from_utf8_lossy(&to).contains("de"));
+                }
+            }
         }
     }
 

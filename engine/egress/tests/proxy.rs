@@ -491,3 +491,52 @@ fn bytes_and_connections_are_limited() {
     let got = proxy.say(format!("CONNECT api.test:{port} HTTP/1.1\r\n\r\n\x01"));
     assert!(got.len() > 200_000, "{}", got.len());
 }
+
+#[test]
+fn rules_with_conditions_pass_only_requests_that_are_seen() {
+    let own = own_address_or_skip!();
+    let port = mirror(own);
+    let rules = format!(
+        "GET|HEAD m.test={own}:{port}/simple rate=3/h,PUT m.test={own}:{port}/up body=4,!m.test:{port}/simple/private,{own}:{port},!POST {own}:{port}"
+    );
+    let proxy = Proxy::start(&rules, Names::default());
+    let ask = |method: &str, path: &str, more: &str| {
+        let said = proxy
+            .say(format!("{method} http://m.test:{port}{path} HTTP/1.1\r\nHost: m.test:{port}\r\n{more}"));
+        said.split(' ').nth(1).unwrap_or_default().to_owned()
+    };
+    for (method, path, more, status) in [
+        ("GET", "/simple/x?q=1", "\r\n", "200"),
+        ("GET", "/other", "\r\n", "403"),
+        ("DELETE", "/simple/x", "\r\n", "403"),
+        ("GET", "/simple/PRIVATE/x", "\r\n", "403"),
+        ("GET", "/simple/../other", "\r\n", "403"),
+        ("GET", "/simple//x", "\r\n", "403"),
+        ("GET", "/simple%2fx", "\r\n", "403"),
+        ("GET", "/simple/%00", "\r\n", "403"),
+        ("PUT", "/up", "Content-Length: 4\r\n\r\nabcd", "200"),
+        ("PUT", "/up", "Content-Length: 5\r\n\r\nabcde", "413"),
+        ("GET", "/simple", "\r\n", "200"),
+        ("GET", "/simple", "\r\n", "200"),
+        ("GET", "/simple", "\r\n", "429"),
+    ] {
+        assert_eq!(ask(method, path, more), status, "{method} {path}");
+    }
+    // A chunked body beyond the limit ends the connection before its end.
+    let chunked = format!(
+        "PUT http://m.test:{port}/up HTTP/1.1\r\nHost: m.test:{port}\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n"
+    );
+    assert_eq!(proxy.say(chunked), "");
+    // Tunnels hide requests.
+    for place in [format!("m.test:{port}"), format!("{own}:{port}")] {
+        let said = proxy.say(format!("CONNECT {place} HTTP/1.1\r\n\r\n"));
+        assert!(said.starts_with("HTTP/1.1 403") && said.contains("of a tunnel are not seen"), "{said}");
+    }
+    let denied = proxy.end();
+    let told = rows(&denied);
+    for word in
+        ["DELETE /simple/x: not what its rule allows", "the rule !m.test", "more than 4", "more than 3/h"]
+    {
+        assert!(told.iter().any(|(_, target, _)| target.contains(word)), "{word}: {told:?}");
+    }
+}

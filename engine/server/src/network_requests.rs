@@ -42,6 +42,11 @@ pub fn hosts(named: &[String], operators: &AllowList) -> Result<Option<AllowList
             format!("network: {rule}: only the operator says where a name is, or names a private address");
         return Err(bad(why).hint("name a public host as HOST:PORT; the operator can put such a rule in mcp.hosts of the configuration"));
     }
+    if operators.widened_by(&list).is_some()
+        && let Some(notice) = list.notices().first()
+    {
+        return Err(bad(format!("network: {notice}")));
+    }
     Ok(Some(list))
 }
 
@@ -196,6 +201,10 @@ mod tests {
             ("192.168.0.1:80", false, false),
             ("[fd00::1]:80", false, false),
             ("127.0.0.1:80", false, false),
+            ("GET db.test=10.0.0.5:5432/x", false, true),
+            ("GET pypi.org:80/simple", true, true),
+            ("*.github.io:443", false, false),
+            ("*.co.uk:443", false, false),
             ("169.254.169.254:80", false, false),
         ] {
             let asked = [named.to_owned()];

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use hotcell_config::{ChosenSecrets, Configuration, EnvSetting, Mode, RunSettings};
+use hotcell_config::{ChosenSecrets, Configuration, EnvSetting, Mode, RunSettings, UpstreamSetting};
 use hotcell_egress::AllowList;
 use hotcell_images::Held;
 use hotcell_report::{Compile, RunReport};
@@ -110,6 +110,8 @@ pub struct Merged {
     pub secrets: ChosenSecrets,
     /// Hosts that the program may reach beside those of the secrets.
     pub hosts: AllowList,
+    /// The operator's own proxy.
+    pub upstream: Option<UpstreamSetting>,
 }
 
 /// A request that is ready to run.
@@ -268,7 +270,8 @@ impl RunRequest {
         let image = image.map(|name| Wanted { name, state: state.clone().unwrap_or(StateChoice::Nowhere) });
         let guard = Guard { settings: guard, reading: configuration.reading() };
         let gate = Gate { guard, keep: QuarantineConfig::of(configuration) };
-        Ok(Merged { policy, env, gate, compile, image, state, secrets, hosts })
+        let upstream = [environment, user].into_iter().find_map(|settings| settings.upstream.clone());
+        Ok(Merged { policy, env, gate, compile, image, state, secrets, hosts, upstream })
     }
 
     /// Finds the program and its dependencies, and completes the policy.
@@ -323,10 +326,12 @@ impl RunRequest {
         input: Option<&'i mut dyn Input>,
         (beside, provided): (&[(&str, &str)], Vec<String>),
     ) -> Result<Prepared, Box<RunReport>> {
-        let Merged { mut policy, mut env, gate, compile: most, image, state, secrets, hosts } = merged;
+        let Merged { mut policy, mut env, gate, compile: most, image, state, secrets, hosts, upstream } =
+            merged;
         let refused = |message: String| Box::new(RunReport::without_a_run(Cause::Refused, message));
         let root = if image.is_some() { Root::Image } else { Root::Host };
-        let trusted = secrets::open(&secrets, hosts, &mut policy, &mut env, root).map_err(&refused)?;
+        let trusted = secrets::open(&secrets, hosts, &mut policy, &mut env, root, upstream.as_ref());
+        let trusted = trusted.map_err(&refused)?;
         let image = image.map(|wanted| wanted.hold()).transpose().map_err(|e| refused(e.to_string()))?;
         policy.shape.image = image.as_ref().map(images::root);
         let around = self.surroundings(around, &policy.job.toolchains).map_err(&refused)?;

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use hotcell_config::{ChosenSecrets, EnvSetting, network, secrets};
+use hotcell_config::{ChosenSecrets, EnvSetting, SecretDefinition, UpstreamSetting, network, secrets};
 use hotcell_egress::AllowList;
 use hotcell_egress::route::{Route, RunAuthority};
 use hotcell_sandbox::policy::{Network, Policy};
@@ -10,9 +10,29 @@ use tempfile::TempDir;
 
 use crate::certificates;
 
+/// Checks that hotcell sees what the rules of the network are for, and tells of rules that allow more than they seem to.
+fn judged(chosen: &ChosenSecrets, hosts: &AllowList) -> Result<(), String> {
+    let seen = |name: &str, port: u16| {
+        let here = |definition: &SecretDefinition| {
+            definition.intercept && definition.binding.host == name && definition.binding.port == port
+        };
+        chosen.secrets.iter().any(|(_, definition)| here(definition))
+    };
+    if let Some(rule) = hosts.hidden_by_tls(seen) {
+        return Err(format!(
+            "‹network› {rule}: within TLS hotcell sees no methods, no paths, no requests and no bodies, unless it is that of a \
+             secret with ‹intercept›; write HOST:PORT alone, or such a secret"
+        ));
+    }
+    for notice in hosts.notices() {
+        tracing::warn!("‹network›: {notice}");
+    }
+    Ok(())
+}
+
 /// Gives a policy routes for these secrets, beside the hosts that it may reach, and adds the variables of clients in front of `env`, so
 /// that a variable of the caller's takes precedence. For secrets that are intercepted, the policy shows the certificate of an authority
-/// of the run's own, from a folder that has to stay until its end.
+/// of the run's own, from a folder that has to stay until its end. `upstream`: the operator's own proxy, whose credential is read here.
 ///
 /// # Errors
 /// A sentence that names the secret, when its value cannot be read or used, or the policy has no sockets.
@@ -22,8 +42,17 @@ pub fn open(
     policy: &mut Policy,
     env: &mut Vec<EnvSetting>,
     root: certificates::Root,
+    upstream: Option<&UpstreamSetting>,
 ) -> Result<Option<TempDir>, String> {
-    let Some((first, _)) = chosen.secrets.first() else { return Ok(None) };
+    judged(chosen, &hosts)?;
+    let has_proxy = policy.job.proxy.is_some() || !chosen.secrets.is_empty();
+    let upstream = upstream.filter(|_| has_proxy).map(UpstreamSetting::open).transpose()?;
+    let Some((first, _)) = chosen.secrets.first() else {
+        if upstream.is_some() {
+            policy.job.proxy = Some(network::proxy_with(hosts, Vec::new(), None, upstream));
+        }
+        return Ok(None);
+    };
     if policy.shape.network == Network::Off {
         return Err(format!(
             "the secret {first} needs a loopback, and profile or configuration allow no internet sockets at all; name a \
@@ -57,7 +86,7 @@ pub fn open(
         authority = Some(made);
     }
     policy.shape.network = Network::Proxy;
-    policy.job.proxy = Some(network::proxy_with(hosts, routes, authority));
+    policy.job.proxy = Some(network::proxy_with(hosts, routes, authority, upstream));
     if chosen.env {
         let variables = secrets::variables(&chosen.secrets).into_iter();
         env.splice(0..0, variables.map(|(name, value)| EnvSetting::Set(name.into(), value.into())));

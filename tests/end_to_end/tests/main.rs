@@ -43,6 +43,7 @@ mod mcp_wrap;
 mod models;
 mod monorepo;
 mod network;
+mod network_rules;
 mod operation;
 mod outputs;
 mod pressure;

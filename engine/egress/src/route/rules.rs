@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::limit::RequestLimits;
+
 /// Maximum number of rules of each kind, which are written by hand.
 const MAX_RULES: usize = 64;
 
@@ -92,12 +94,12 @@ impl NormalPath {
     }
 
     /// Whether this path is `rule` or below it. A slash at the rule's end makes no difference.
-    pub(super) fn is_within(&self, rule: &Self) -> bool {
+    pub(crate) fn is_within(&self, rule: &Self) -> bool {
         within(&self.0, &rule.0)
     }
 
     /// Like `is_within`, for a rule that denies: also where only some servers would read it so (letter case, parameters, encoded slashes).
-    fn may_be_within(&self, rule: &Self) -> bool {
+    pub(crate) fn may_be_within(&self, rule: &Self) -> bool {
         within(&lenient(&self.0), &lenient(&rule.0))
     }
 }
@@ -183,6 +185,7 @@ pub struct RequestRules {
     paths: Vec<PathRule>,
     deny: Vec<PathRule>,
     encoded_slash: bool,
+    limits: RequestLimits,
 }
 
 impl RequestRules {
@@ -230,7 +233,21 @@ impl RequestRules {
             paths: paths.iter().map(|text| path(text, false)).collect::<Result<_, _>>()?,
             deny: deny.iter().map(|text| path(text, true)).collect::<Result<_, _>>()?,
             encoded_slash,
+            limits: RequestLimits::default(),
         })
+    }
+
+    /// Sets limits of each request.
+    #[must_use]
+    pub const fn limited(mut self, limits: RequestLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Limits of each request.
+    #[must_use]
+    pub const fn limits(&self) -> RequestLimits {
+        self.limits
     }
 
     /// Whether paths are judged, so that a path with two readings has to be refused.

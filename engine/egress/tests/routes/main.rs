@@ -17,6 +17,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use tokio::runtime::Runtime;
 
 mod intercepted;
+mod limits;
 
 const VALUE: &str = "t0p-s3cret/value";
 
@@ -203,6 +204,42 @@ fn request_goes_to_the_host_with_the_secret() {
     let told = (row.path.as_str(), row.status, row.sent, row.received, row.rule.as_str(), row.ending);
     assert_eq!(told, ("/v1/models?a=…", Some(200), 3, 7, "any path", Ending::Answered));
     assert!(!format!("{records:?}{proxy:?}", proxy = proxy.serving).contains(VALUE));
+}
+
+#[test]
+fn runs_with_other_values_for_one_host_stay_apart() {
+    let Some(host) = host(plain) else { return };
+    let port = host.at.port();
+    let list = format!("api.test={}:{port}", host.at.ip());
+    let run = |value: &str| {
+        let secret = Secret::new(value.as_bytes().to_vec()).unwrap();
+        let binding = format!("api.test:{port}").parse().unwrap();
+        let rules = RequestRules::default();
+        proxy(
+            &list,
+            vec![Route::new("gh", binding, &Scheme::Bearer, &secret, rules, Some(&pki("root.pem"))).unwrap()],
+        )
+    };
+    let values = ["value-of-the-first", "value-of-the-second"];
+    let runs = values.map(run);
+    std::thread::scope(|scope| {
+        for (number, run) in runs.iter().enumerate() {
+            scope.spawn(move || {
+                for _ in 0..20 {
+                    let text =
+                        format!("GET /gh/{number} HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n");
+                    assert!(run.ask(&text).starts_with("HTTP/1.1 200"));
+                }
+            });
+        }
+    });
+    let (_, requests) = host.seen.lock().unwrap().clone();
+    assert_eq!(requests.len(), 40);
+    for (number, value) in values.iter().enumerate() {
+        let own = |request: &&String| request.starts_with(&format!("GET /{number} "));
+        let with = |request: &&String| request.contains(&format!("Bearer {value}\r\n"));
+        assert_eq!(requests.iter().filter(own).filter(with).count(), 20);
+    }
 }
 
 #[test]
