@@ -166,7 +166,25 @@ pub const LIST: &[Attack] = &[
     n(85, "hosts that look like an allowed one"),
     n(86, "an empty list of hosts denies all"),
     n(87, "TLS name that is not the host that was asked for"),
-    n(88, "redirect to another origin carries no secret"),
+    also(
+        88,
+        "redirect to another origin carries no secret",
+        &[
+            elsewhere!("tests/end_to_end/tests/secrets.rs", "program_uses_a_secret_that_is_nowhere_inside"),
+            elsewhere!(
+                "tests/end_to_end/tests/interception.rs",
+                "neither_the_value_nor_the_authoritys_key_is_inside"
+            ),
+            elsewhere!(
+                "engine/egress/tests/routes/intercepted.rs",
+                "smuggled_and_foreign_requests_within_tls_reach_no_host"
+            ),
+            elsewhere!(
+                "engine/egress/tests/routes/limits.rs",
+                "rules_of_the_network_hold_for_the_host_of_a_secret"
+            ),
+        ],
+    ),
     n(89, "tunnel of names"),
     n(90, "nobody serves the proxy"),
     n(91, "settings read again keep the filter"),

@@ -11,7 +11,9 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hotcell_egress::{Egress, Lookup, Resolver};
+use hotcell_egress::route::rules::RequestRules;
+use hotcell_egress::route::{Route, Scheme};
+use hotcell_egress::{Egress, Lookup, Resolver, Secret};
 use hotcell_sandbox::network::{Proxy, Serving, SharedProxy, Sockets};
 use hotcell_sandbox::outcome::Denial;
 use hotcell_sandbox::{Layer, Network, Outcome, Policy, danger::WeakensTheSandbox};
@@ -331,6 +333,83 @@ pub(crate) fn redirect(_: &Place<'_>) -> Result<Said, String> {
         check(!heard.contains("KEY2"), || format!("the proxy's own credential was sent on: {heard}"))?;
     }
     good("a redirect to a host that is not allowed carries nothing there")
+}
+
+/// A secret that the proxy puts in is looked for wherever a program can read, in what the proxy answers to requests that try to get it,
+/// and at a host that does not prove its name.
+pub(crate) fn secret_of_a_route(_: &Place<'_>) -> Result<Said, String> {
+    // The value is given in two parts and compared in parts, so that looking for it does not make it.
+    const HUNT: &str = r"
+import glob, os, re, socket, sys
+first, second = sys.argv[1].encode(), sys.argv[2].encode()
+def holds(data):
+    at = data.find(first)
+    while at >= 0:
+        if data[at + len(first):at + len(first) + len(second)] == second: return True
+        at = data.find(first, at + 1)
+    return False
+found = []
+def look(where, data):
+    if holds(data): found.append(where)
+def ask(text):
+    try:
+        with socket.create_connection(('127.0.0.1', 888), 10) as s:
+            s.sendall(text.replace('HOST', '127.0.0.1:888').encode('latin-1')); s.shutdown(socket.SHUT_WR)
+            while piece := s.recv(65536): look('the answer to ' + text[:40], piece)
+    except OSError: pass
+for text in (
+    'GET /gh/ HTTP/1.1\r\nHost: HOST\r\n\r\n', 'TRACE /gh/ HTTP/1.1\r\nHost: HOST\r\n\r\n',
+    'GET /gh/ HTTP/1.1\r\nHost: evil.test\r\n\r\n', 'GET http://HOST/gh/ HTTP/1.1\r\nHost: HOST\r\n\r\n',
+    'GET /gh/ HTTP/1.1\r\nHost: HOST\r\nHost: evil.test\r\n\r\n', 'CONNECT 127.0.0.1:888 HTTP/1.1\r\n\r\nGET /gh/ HTTP/1.1\r\n\r\n',
+    'POST /gh/ HTTP/1.1\r\nHost: HOST\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+    'POST /gh/ HTTP/1.1\r\nHost: HOST\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab', '\x05\x01\x00',
+): ask(text)
+for path in glob.glob('/proc/[0-9]*/environ') + glob.glob('/proc/[0-9]*/cmdline') + glob.glob('/proc/[0-9]*/fd/*') + glob.glob('/proc/net/*'):
+    if os.path.realpath(path).startswith('/dev/'): continue
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), 'rb') as file: look(path, file.read(1 << 20) or b'')
+    except OSError: pass
+for maps in glob.glob('/proc/[0-9]*/maps'):
+    try:
+        with open(maps) as lines, open(maps[:-4] + 'mem', 'rb') as memory:
+            for line in lines:
+                start, end, access = re.match(r'(\w+)-(\w+) (\S+)', line).groups()
+                if access.startswith('rw'):
+                    try: memory.seek(int(start, 16)); look(maps, memory.read(int(end, 16) - int(start, 16)))
+                    except (OSError, OverflowError, ValueError): pass
+    except OSError: pass
+print(found)
+sys.exit(77 if found else 0)
+";
+    let server = server(secret)?;
+    let names = Names::default();
+    let (first, second) = SECRET.split_at(SECRET.len() / 2);
+    let hunt = |policy: Policy| -> Result<(Option<i32>, String), String> {
+        let (outcome, _) = run(&policy)?;
+        Ok((outcome.exit_code, String::from_utf8_lossy(&outcome.stdout.to_bytes()).into_owned()))
+    };
+    let made = || -> Result<SharedProxy, String> {
+        let value = Secret::new(SECRET.as_bytes().to_vec()).map_err(|e| e.to_string())?;
+        let binding = format!("good.test:{}", server.port).parse();
+        let binding = binding.map_err(|e: hotcell_egress::route::RouteError| e.to_string())?;
+        let route = Route::new("gh", binding, &Scheme::Bearer, &value, RequestRules::default(), None);
+        let list = format!("good.test=10.77.0.1:{}", server.port).parse();
+        let list = list.map_err(|e: hotcell_egress::RuleError| e.to_string())?;
+        let egress = Egress::new(list).resolver(names.clone()).routes([route.map_err(|e| e.to_string())?]);
+        Ok(SharedProxy::new(Way(egress)))
+    };
+    let (code, said) = hunt(python(HUNT, &[first, second]).proxy(made()?))?;
+    check(code == Some(0), || format!("it was found: {code:?} {said}"))?;
+    let heard = server.heard.lock().map(|heard| heard.clone()).unwrap_or_default();
+    check(!heard.contains(SECRET) && !heard.contains("Bearer"), || {
+        format!("a host without a certificate was sent it: {heard}")
+    })?;
+    // Shows that the program finds what is there: as a variable, the value is in three places.
+    let (code, said) = hunt(python(HUNT, &[first, second]).env("TOKEN", SECRET).proxy(made()?))?;
+    check(code == Some(THROUGH) && said.contains("environ") && said.contains("maps"), || {
+        format!("a variable is not found: {code:?} {said}")
+    })?;
+    good("nowhere in processes, memory and answers, and not sent to a host without its certificate")
 }
 
 pub(crate) fn names(_: &Place<'_>) -> Result<Said, String> {

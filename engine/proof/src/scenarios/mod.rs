@@ -100,6 +100,7 @@ pub const ALL: &[Special] = &[
     special("a087_tls_through_an_allowed_relay", egress::relay),
     special("a087_header_of_the_proxy_protocol", egress::another_client),
     special("a088_redirect_carries_no_secret", egress::redirect),
+    special("a088_secret_of_a_route_is_nowhere_inside", egress::secret_of_a_route),
     special("a089_tunnel_of_names", egress::names),
     special("a090_nobody_serves_the_proxy", egress::nobody_serves),
     special("a091_one_list_a_run", egress::one_list_a_run),
