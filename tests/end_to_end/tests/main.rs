@@ -12,6 +12,7 @@ mod configuration;
 mod coverage;
 mod deps;
 mod doctor_attack;
+mod ecosystems;
 mod elicitation;
 mod endings;
 mod fix;

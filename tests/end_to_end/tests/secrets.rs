@@ -24,6 +24,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.path.startswith('/v1/echo'): told['headers'] = str(self.headers)
         text = (json.dumps(told) + '\n').encode()
         if self.path.startswith('/v1/repository.git/'): return self.repository(good)
+        if self.path.startswith('/v1/registry/'): return self.registry(good)
         self.send_response(302 if self.path == '/v1/away' else 200)
         if self.path == '/v1/away': self.send_header('Location', 'https://evil.test/')
         if self.path.startswith('/v1/echo'): self.send_header('X-Echo', self.headers['Authorization'])
@@ -40,7 +41,26 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header('Content-Length', str(len(text)))
         self.end_headers()
         self.wfile.write(text)
+    def registry(self, good):
+        # One package of each ecosystem, only with the credential.
+        kind, text = REGISTRY.get(self.path.split('?')[0][len('/v1/registry/'):], ('text/plain', ''))
+        text = text.encode()
+        self.send_response(401 if good != [True] else 200 if text else 404)
+        self.send_header('Content-Type', kind)
+        self.send_header('Content-Length', str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
     def log_message(self, *_): pass
+REGISTRY = {
+    'simple/acme/': ('text/html', '<!DOCTYPE html><html><body><a href="acme-1.0-py3-none-any.whl">acme-1.0-py3-none-any.whl</a></body></html>'),
+    'npm/acme': ('application/json', json.dumps({'name': 'acme', 'dist-tags': {'latest': '1.0.0'}, 'versions': {'1.0.0': {
+        'name': 'acme', 'version': '1.0.0', 'dist': {'tarball': 'https://npm.test/acme.tgz', 'shasum': '0' * 40}}}})),
+    'go/example.test/acme/@v/list': ('text/plain', 'v1.0.0\n'),
+    'go/example.test/acme/@v/v1.0.0.info': ('application/json', '{"Version": "v1.0.0"}'),
+    'go/example.test/acme/@v/v1.0.0.mod': ('text/plain', 'module example.test/acme\n'),
+    'cargo/config.json': ('application/json', '{"dl": "https://cargo.test/dl"}'),
+    'cargo/ac/me/acme': ('text/plain', json.dumps({'name': 'acme', 'vers': '1.0.0', 'deps': [], 'cksum': '0' * 64, 'features': {}, 'yanked': False}) + '\n'),
+}
 server = http.server.ThreadingHTTPServer((at, 0), Handler)
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 context.load_cert_chain(pki + '/host.pem', pki + '/host.key')
