@@ -1,9 +1,11 @@
 //! Serves a connection to routes, by a base URL or by interception: each request is judged, sent over TLS with the secret, and answered
 //! without it.
 
+use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
@@ -331,7 +333,7 @@ impl Shared {
         // The host may have closed the connection meanwhile, or sent an answer without a request.
         let mut kept = upstream.take().filter(|kept| kept.route == number && kept.answers.held().is_empty());
         if let Some(open) = &mut kept
-            && timeout(Duration::ZERO, open.answers.more()).await.is_ok()
+            && is_ready(open.answers.more()).await
         {
             kept = None;
         }
@@ -484,6 +486,12 @@ async fn drain(client: &mut Input<impl AsyncRead + Unpin>) {
         client.take(length);
         left = left.saturating_sub(length);
     }
+}
+
+/// Whether a future is ready when it is polled once. A time limit of zero would wait for the timer's next tick, which is a millisecond.
+async fn is_ready(future: impl Future) -> bool {
+    let mut future = pin!(future);
+    poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_ready())).await
 }
 
 /// Sends a request's head.
