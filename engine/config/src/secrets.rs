@@ -36,6 +36,8 @@ pub struct SecretDefinition {
     pub roots: Option<PathBuf>,
     /// Whether a project's own file may name it.
     pub projects: bool,
+    /// Whether callers over MCP may ask a person for its use in one run.
+    pub mcp: bool,
     /// Variables that are set to the base URL and this path, with `--secret-env`.
     pub env: BTreeMap<String, String>,
     /// Whether connections to its host are intercepted, so that programs use it without a base URL.
@@ -104,10 +106,21 @@ impl FromStr for SecretOption {
             rules: RequestRules::default(),
             roots: None,
             projects: false,
+            mcp: false,
             env: BTreeMap::new(),
             intercept: false,
         };
         Ok(Self { name: name.to_owned(), definition: Some(definition) })
+    }
+}
+
+impl fmt::Display for SecretOption {
+    /// The option as it is written; it has no value.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.definition {
+            None => f.write_str(&self.name),
+            Some(definition) => write!(f, "{}={}@{}", self.name, definition.source, definition.binding),
+        }
     }
 }
 
@@ -188,6 +201,13 @@ pub fn choose(
     }
     let said = request.env.or_else(|| project.and_then(|project| project.env)).or(user.env);
     Ok(ChosenSecrets { secrets, env: said.unwrap_or(false) })
+}
+
+/// A secret in words, for a person who approves its use: where it is sent, with which requests. It has no value.
+#[must_use]
+pub fn shown(name: &str, definition: &SecretDefinition) -> String {
+    let by = if definition.intercept { " and its own URL" } else { "" };
+    format!("secret {name} for {}, {} (at {}{by})", definition.binding, definition.rules, base_url(name))
 }
 
 /// Base URL of a secret inside, without a slash at its end.
@@ -294,6 +314,8 @@ pub(crate) struct WrittenSecret {
     ca: Option<PathBuf>,
     #[serde(default)]
     projects: bool,
+    #[serde(default)]
+    mcp: bool,
     #[serde(default)]
     env: BTreeMap<String, String>,
     #[serde(default)]
@@ -416,6 +438,7 @@ impl WrittenSecret {
             rules: rules.map_err(|e| e.to_string())?.limited(limits),
             roots: self.ca.map(|path| base.join(path)),
             projects: self.projects,
+            mcp: self.mcp,
             env: self.env,
             intercept: self.intercept,
         })
@@ -432,160 +455,5 @@ fn checked_user(user: Option<String>) -> Result<Option<String>, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::settings::Settings;
-    use super::*;
-
-    fn option(text: &str) -> SecretOption {
-        text.parse().unwrap_or_else(|e| panic!("{text}: {e}"))
-    }
-
-    fn file(text: &str) -> SecretSettings {
-        Settings::parse(text, Path::new("/etc/config.toml"))
-            .unwrap_or_else(|e| panic!("{text}: {e}"))
-            .run
-            .secrets
-    }
-
-    #[test]
-    fn option_names_source_and_host_and_never_repeats_a_literal() {
-        let got = option("gh=env:TOKEN@api.github.com/repos/@me");
-        let definition = got.definition.unwrap();
-        assert_eq!((got.name.as_str(), definition.source.to_string().as_str()), ("gh", "env:TOKEN"));
-        assert_eq!(
-            (definition.binding.to_string().as_str(), definition.scheme),
-            ("api.github.com/repos/@me", Scheme::Bearer)
-        );
-        let definition = option("x=file:/a@b/token@api.anthropic.com:444").definition.unwrap();
-        assert_eq!(definition.source.to_string(), "file:/a@b/token");
-        assert_eq!(definition.scheme, Scheme::Header("x-api-key".into()));
-        let definition = option("gh=exec:/usr/bin/gh auth token@api.github.com").definition.unwrap();
-        assert_eq!(definition.source.to_string(), "exec:/usr/bin/gh auth token");
-        assert_eq!(option("gh"), SecretOption { name: "gh".into(), definition: None });
-        for (text, word) in [
-            ("gh=ghp_0123456789@api.github.com", "not accepted"),
-            ("gh=ghp_0123456789", "no host"),
-            ("ghp:0123456789", "no name"),
-            ("gh=env:ghp_0123456789", "no host"),
-            ("gh=token:ghp_0123456789@api.github.com", "not accepted"),
-            ("gh=exec:gh@api.github.com", "exec:/PATH"),
-            ("=env:A@b.test", "no name"),
-            ("gh=env:A@http://api.github.com", "TLS"),
-            ("gh=env:A@", "no host"),
-            ("gh=env:A@10.0.0.1", "name"),
-        ] {
-            let error = text.parse::<SecretOption>().unwrap_err();
-            assert!(error.contains(word) && !error.contains("0123456789"), "{text}: {error}");
-        }
-    }
-
-    #[test]
-    fn file_defines_kinds_rules_and_variables() {
-        let all = file(
-            "[secrets.gh]\nsource = \"env:TOKEN\"\nhost = \"api.github.com\"\nmethods = [\"GET\"]\npaths = [\"/repos\"]\nprojects = true\n\
-             max_body = \"1MiB\"\nrate = \"60/m\"\n\
-             [secrets.npm]\nsource = \"file:/run/npm\"\nhost = \"npm.test/api\"\nkind = \"basic\"\nuser = \"me\"\nca = \"ca.pem\"\n\
-             encoded_slash = true\nenv = { npm_config_registry = \"/\" }\nintercept = true\n\
-             [secrets.own]\nsource = \"fd:7\"\nhost = \"a.test\"\nheader = \"X-Acme\"\n",
-        );
-        assert!(all.defined["gh"].rules.judges_methods() && all.defined["gh"].projects);
-        let limits = all.defined["gh"].rules.limits();
-        assert_eq!((limits.max_body, limits.rate), (Some(1 << 20), "60/m".parse().ok()));
-        assert_eq!(all.defined["npm"].rules.limits(), RequestLimits::default());
-        assert_eq!(all.defined["npm"].scheme, Scheme::Basic(Some("me".into())));
-        assert_eq!(all.defined["npm"].roots.as_deref(), Some(Path::new("/etc/ca.pem")));
-        assert!(all.defined["npm"].intercept && !all.defined["own"].intercept);
-        assert_eq!(all.defined["own"].scheme, Scheme::Header("x-acme".into()));
-        let start = "[secrets.x]\nsource = \"env:A\"\nhost = \"a.test\"\n";
-        for (text, word) in [
-            (format!("{start}kind = \"basic\"\nheader = \"x-y\"\n"), "name one of"),
-            (format!("{start}header = \"Host\"\n"), "not a header"),
-            (format!("{start}user = \"me\"\n"), "name one of"),
-            (format!("{start}methods = [\"get\"]\n"), "capitals"),
-            (format!("{start}max_body = \"1X\"\n"), "size"),
-            (format!("{start}rate = \"60\"\n"), "no rate"),
-            (format!("{start}sauce = \"env:B\"\n"), "sauce"),
-            ("[secrets.x]\nsource = \"ghp_0123456789\"\nhost = \"a.test\"\n".to_owned(), "not accepted"),
-            ("[secrets.x]\nsource = \"env:A\"\nhost = \"http://a.test\"\n".to_owned(), "TLS"),
-            ("[secrets.\"a b\"]\nsource = \"env:A\"\nhost = \"a.test\"\n".to_owned(), "name of a secret"),
-            ("secrets = \"gh\"\n".to_owned(), "list of names"),
-        ] {
-            let error = Settings::parse(&text, Path::new("/etc/config.toml")).unwrap_err().to_string();
-            assert!(error.contains(word) && !error.contains("0123456789"), "{text}: {error}");
-        }
-    }
-
-    #[test]
-    fn projects_use_only_what_is_offered_to_them() {
-        let user = file(
-            "[secrets.open]\nsource = \"env:A\"\nhost = \"a.test\"\nprojects = true\n\
-             [secrets.own]\nsource = \"env:B\"\nhost = \"b.test\"\n",
-        );
-        let none = SecretSettings::default();
-        let names = |project: &str, request: &[&str]| {
-            let options: Vec<SecretOption> = request.iter().map(|text| option(text)).collect();
-            let chosen =
-                choose(&user, Some(&file(project)), &SecretSettings::of_options(&options, false, false));
-            chosen.map(|chosen| chosen.secrets.into_iter().map(|(name, _)| name).collect::<Vec<_>>())
-        };
-        assert_eq!(names("", &[]).unwrap(), [""; 0]);
-        assert_eq!(names("secrets = [\"open\"]", &[]).unwrap(), ["open"]);
-        assert_eq!(names("secrets = [\"own\"]", &["own"]).unwrap(), ["own"]);
-        assert_eq!(names("", &["own", "x=env:X@x.test"]).unwrap(), ["own", "x"]);
-        for (project, request, word) in [
-            ("secrets = [\"own\"]", &[][..], "does not offer"),
-            ("secrets = [\"none\"]", &[], "does not offer"),
-            ("", &["oen"], "did you mean"),
-            ("", &["zzzz"], "‹secret=zzzz=env:"),
-        ] {
-            let error = names(project, request).unwrap_err().to_string();
-            assert!(error.contains(word), "{project} {request:?}: {error}");
-        }
-        // The request's definition takes precedence.
-        let request = SecretSettings::of_options(&[option("own=env:C@c.test")], true, false);
-        let chosen = choose(&user, None, &request).unwrap();
-        assert!(!chosen.secrets[0].1.intercept);
-        assert_eq!((chosen.secrets[0].1.binding.host.as_str(), chosen.env), ("c.test", true));
-        assert_eq!(choose(&user, None, &none).unwrap(), ChosenSecrets::default());
-        // Interception is for all secrets of the request, those of the project's file too, and for none without one.
-        let request = SecretSettings::of_options(&[option("own")], false, true);
-        let chosen = choose(&user, Some(&file("secrets = [\"open\"]")), &request).unwrap();
-        assert_eq!(
-            chosen.secrets.iter().map(|(_, definition)| definition.intercept).collect::<Vec<_>>(),
-            [true; 2]
-        );
-        let error = choose(&user, None, &SecretSettings::of_options(&[], false, true)).unwrap_err();
-        assert!(error.to_string().contains("no secret"), "{error}");
-    }
-
-    #[test]
-    fn variables_lead_to_base_urls() {
-        let secrets: Vec<(String, SecretDefinition)> = [
-            "openai=env:A@api.openai.com",
-            "claude=env:A@api.anthropic.com",
-            "my-pip=env:A@pypi.org",
-            "npm=env:A@registry.npmjs.org",
-            "git=env:A@github.com/acme",
-            "corp=env:A@llm.corp.test/v1",
-        ]
-        .iter()
-        .map(|text| option(text))
-        .map(|option| (option.name, option.definition.unwrap()))
-        .collect();
-        let all: BTreeMap<String, String> = variables(&secrets).into_iter().collect();
-        for (name, value) in [
-            ("OPENAI_BASE_URL", "http://127.0.0.1:888/openai/v1"),
-            ("OPENAI_API_KEY", NO_KEY),
-            ("ANTHROPIC_BASE_URL", "http://127.0.0.1:888/claude"),
-            ("PIP_INDEX_URL", "http://127.0.0.1:888/my-pip/simple/"),
-            ("MY_PIP_BASE_URL", "http://127.0.0.1:888/my-pip"),
-            ("npm_config_registry", "http://127.0.0.1:888/npm/"),
-            ("GIT_CONFIG_COUNT", "1"),
-            ("GIT_CONFIG_KEY_0", "url.http://127.0.0.1:888/git/.insteadOf"),
-            ("GIT_CONFIG_VALUE_0", "https://github.com/acme/"),
-            ("CORP_BASE_URL", "http://127.0.0.1:888/corp"),
-        ] {
-            assert_eq!(all.get(name).map(String::as_str), Some(value), "{name}");
-        }
-    }
-}
+#[path = "secrets_tests.rs"]
+mod tests;

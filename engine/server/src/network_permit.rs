@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hotcell_egress::AllowList;
 
-use crate::network_requests::Approved;
+use crate::network_requests::{Approved, offered_now};
 
 use super::current::{Current, is_off};
 
@@ -41,6 +41,14 @@ impl NetworkPermit {
         if !self.is_none() && is_off(&now) {
             return Err("the operator withdrew the network; nothing ran".to_owned());
         }
+        for secret in self.approved.iter().flat_map(|approved| &approved.secrets) {
+            if offered_now(&secret.name, &now.user.run.secrets).as_ref() != Some(&secret.shown) {
+                return Err(format!(
+                    "the operator changed or withdrew the secret {}; nothing ran",
+                    secret.name
+                ));
+            }
+        }
         match now.hosts().widened_by(&self.placed) {
             None => Ok(()),
             Some(rule) => Err(format!("{rule}: the operator does not name this place any more; nothing ran")),
@@ -73,6 +81,32 @@ mod tests {
     use hotcell_config::{Configuration, Settings};
 
     #[test]
+    fn queued_run_rechecks_the_secrets_of_its_approval() {
+        let definition = |host: &str, mcp: bool| {
+            format!("[secrets.gh]\nsource = \"env:A\"\nhost = \"{host}\"\nmcp = {mcp}\n")
+        };
+        let current = |text: &str| {
+            let user = Settings::parse(text, Path::new("/etc/hotcell/config.toml")).unwrap();
+            Current::new(Configuration { user, ..Configuration::default() })
+        };
+        let before = Settings::parse(&definition("a.test", true), Path::new("/etc/config.toml")).unwrap();
+        let secrets =
+            crate::network_requests::secrets(&["secret:gh".to_owned()], &before.run.secrets).unwrap();
+        for (now, good) in [
+            (definition("a.test", true), true),
+            (definition("a.test", false), false),
+            (definition("evil.test", true), false),
+            (String::new(), false),
+        ] {
+            let (hosts, call, ask) = (AllowList::default(), serde_json::Value::Null, OnceLock::new());
+            let approved =
+                Approved { tool: "run_code", hosts, secrets: secrets.clone(), call, place: None, ask };
+            let said = NetworkPermit::new(Some(Arc::new(approved)), current(&now)).named();
+            assert_eq!(said.is_ok(), good, "{now}: {said:?}");
+        }
+    }
+
+    #[test]
     fn queued_run_rechecks_operator_permission() {
         let place = "mcp.hosts = [\"db.test=10.0.0.5:5432\"]\n";
         for (hosts, configuration, word) in [
@@ -87,7 +121,7 @@ mod tests {
             let current = Current::new(Configuration { user, ..Configuration::default() });
             let approved = hosts.map(|hosts| {
                 let (hosts, call, ask) = (hosts.parse().unwrap(), serde_json::Value::Null, OnceLock::new());
-                Arc::new(Approved { tool: "run_tests", hosts, call, place: None, ask })
+                Arc::new(Approved { tool: "run_tests", hosts, secrets: Vec::new(), call, place: None, ask })
             });
             let said = NetworkPermit::new(approved, current).named();
             match word {

@@ -4,6 +4,7 @@
 use std::io;
 use std::sync::OnceLock;
 
+use hotcell_config::SecretSettings;
 use hotcell_egress::AllowList;
 use hotcell_review::approvals::content::Content;
 use hotcell_review::permission::subject::{ApprovalSubject, MAX_TEXT_BYTES, readable, whole};
@@ -13,7 +14,9 @@ use serde_json::Value;
 
 use super::workspaces::RunDir;
 
-/// Maximum number of hosts per run.
+/// Beginning of an entry that names a secret in place of a host.
+const SECRET: &str = "secret:";
+/// Maximum number of hosts and secrets per run.
 const MAX_HOSTS: usize = 16;
 /// Arguments that do not affect what runs.
 const ASIDE: [&str; 3] = ["network", "wait_ms", "idempotency_key"];
@@ -35,7 +38,7 @@ pub fn hosts(named: &[String], operators: &AllowList) -> Result<Option<AllowList
     if named.is_empty() {
         return Ok(None);
     }
-    let list = AllowList::of(named.iter().map(String::as_str))
+    let list = AllowList::of(named.iter().map(String::as_str).filter(|one| !one.starts_with(SECRET)))
         .map_err(|e| bad(format!("network: {e}")).hint("each is HOST:PORT, such as pypi.org:443"))?;
     if let Some(rule) = operators.widened_by(&list.placed()) {
         let why =
@@ -50,6 +53,43 @@ pub fn hosts(named: &[String], operators: &AllowList) -> Result<Option<AllowList
     Ok(Some(list))
 }
 
+/// A secret that a call names, as it was when it was named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedSecret {
+    /// Its name.
+    pub name: String,
+    /// Its host and rules, for the person who approves.
+    pub shown: String,
+}
+
+/// The secrets that a caller names, each as `secret:NAME`: those of the operator's configuration that are offered over MCP. A caller
+/// never says where one is sent.
+///
+/// # Errors
+/// A report for a name that is not offered.
+pub fn secrets(named: &[String], offered: &SecretSettings) -> Result<Vec<NamedSecret>, ErrorReport> {
+    let names = named.iter().filter_map(|one| one.strip_prefix(SECRET));
+    let found = names.map(|name| match offered_now(name, offered) {
+        Some(shown) => Ok(NamedSecret { name: name.to_owned(), shown }),
+        None => {
+            let known = offered.defined.iter().filter(|(_, definition)| definition.mcp);
+            let known: Vec<&str> = known.map(|(name, _)| name.as_str()).collect();
+            let there = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            let why = format!("network: there is no secret of this name for callers; there are: {there}");
+            Err(ErrorReport::new(Code::InvalidValue, why)
+                .field("network")
+                .hint("the operator offers one with mcp = true in [secrets.NAME] of the configuration"))
+        }
+    });
+    found.collect()
+}
+
+/// A secret in words, if the operator offers it now.
+pub(crate) fn offered_now(name: &str, offered: &SecretSettings) -> Option<String> {
+    let definition = offered.defined.get(name).filter(|definition| definition.mcp);
+    definition.map(|definition| hotcell_config::secrets::shown(name, definition))
+}
+
 /// Checks that a run is still the approved one: between approval and start the folder below its workspace may
 /// change.
 #[derive(Debug)]
@@ -58,6 +98,8 @@ pub struct Approved {
     pub tool: &'static str,
     /// Hosts.
     pub hosts: AllowList,
+    /// Secrets.
+    pub secrets: Vec<NamedSecret>,
     /// Arguments of the call.
     pub call: Value,
     /// Workspace id and run folder.
@@ -73,7 +115,7 @@ impl Approved {
     /// Like [`asked`].
     pub fn what(&self) -> Result<ApprovalSubject, ErrorReport> {
         let place = self.place.as_ref().map(|(id, place)| (id.as_str(), place));
-        asked(self.tool, &self.hosts, &self.call, place)
+        asked(self.tool, (&self.hosts, &self.secrets), &self.call, place)
     }
 
     /// Checks that the run is still the approved one. Blocks.
@@ -95,7 +137,7 @@ impl Approved {
 /// A report when the workspace cannot be read, or is too large.
 pub fn asked(
     tool: &str,
-    hosts: &AllowList,
+    (hosts, secrets): (&AllowList, &[NamedSecret]),
     arguments: &Value,
     workspace: Option<(&str, &RunDir)>,
 ) -> Result<ApprovalSubject, ErrorReport> {
@@ -127,7 +169,12 @@ pub fn asked(
     }
     Ok(ApprovalSubject::Network {
         tool: tool.to_owned(),
-        hosts: hosts.rules().iter().map(ToString::to_string).collect(),
+        hosts: hosts
+            .rules()
+            .iter()
+            .map(ToString::to_string)
+            .chain(secrets.iter().map(|secret| secret.shown.clone()))
+            .collect(),
         workspace: workspace.map(|(id, _)| id.to_owned()),
         content: content.finish(),
         shown: whole(shown).map_err(|report| report.field("network"))?,
@@ -155,7 +202,7 @@ mod tests {
 
     fn ask(tool: &str, hosts: &[&str], arguments: &Value) -> ApprovalSubject {
         let list = AllowList::of(hosts.iter().copied()).unwrap();
-        asked(tool, &list, arguments, None).unwrap()
+        asked(tool, (&list, &[]), arguments, None).unwrap()
     }
 
     #[test]
@@ -185,6 +232,34 @@ mod tests {
         assert_eq!(named(&["pypi.org:443"]).unwrap().unwrap().rules().len(), 1);
         assert!(named(&["pypi.org"]).unwrap_err().to_string().contains("pypi.org:443"));
         assert!(named(&["a.org:1"; MAX_HOSTS + 1]).is_err());
+    }
+
+    #[test]
+    fn secrets_are_the_operators_that_are_offered() {
+        let text = "[secrets.gh]\nsource = \"env:A\"\nhost = \"api.test/v1\"\nmethods = [\"GET\"]\nmcp = true\n\
+                    [secrets.own]\nsource = \"env:B\"\nhost = \"b.test\"\n";
+        let offered = hotcell_config::Settings::parse(text, std::path::Path::new("/etc/config.toml"))
+            .unwrap()
+            .run
+            .secrets;
+        let named =
+            |all: &[&str]| secrets(&all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>(), &offered);
+        assert_eq!(named(&["pypi.org:443"]).unwrap(), []);
+        let found = named(&["pypi.org:443", "secret:gh"]).unwrap();
+        assert!(found[0].name == "gh" && found[0].shown.contains("api.test/v1, GET only"), "{found:?}");
+        for wrong in ["secret:own", "secret:", "secret:gh=env:C@evil.test", "secret:zz"] {
+            let error = named(&[wrong]).unwrap_err().to_string();
+            assert!(error.contains("there are: gh"), "{error}");
+        }
+        // With a secret alone, the proxy is there and allows no host.
+        let both = ["secret:gh".to_owned()];
+        assert!(hosts(&both, &AllowList::default()).unwrap().unwrap().is_empty());
+        let what = |secrets: &[NamedSecret]| {
+            asked("run_code", (&AllowList::default(), secrets), &Value::Null, None).unwrap()
+        };
+        let ApprovalSubject::Network { hosts, .. } = what(&found) else { panic!("another subject") };
+        assert_eq!(hosts, [found[0].shown.clone()]);
+        assert_ne!(what(&found).ask(), what(&[]).ask());
     }
 
     #[test]

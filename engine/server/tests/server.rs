@@ -42,6 +42,7 @@ fn request(argv: &[&str]) -> CommandRequest {
         stdin: Vec::new(),
         limits: AskedLimits::default(),
         network: None,
+        secrets: Vec::new(),
         outputs: Vec::new(),
         approved: None,
     }

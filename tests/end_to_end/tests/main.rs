@@ -54,6 +54,7 @@ mod quarantine;
 mod receipts;
 mod review;
 mod secrets;
+mod secrets_mcp;
 mod serve;
 mod sessions;
 mod streams;

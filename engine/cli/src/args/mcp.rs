@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use hotcell_clients::Client;
 use hotcell_clients::fetched::Fetcher;
 use hotcell_config::network::NetworkSetting;
-use hotcell_config::{EnvSetting, Mode};
+use hotcell_config::{EnvSetting, Mode, SecretOption};
 use hotcell_sandbox::Bytes;
 use hotcell_sandbox::profile::BindText;
 use hotcell_sandbox::units::parse_duration;
@@ -180,6 +180,9 @@ pub struct WrapArgs {
     /// Reachable hosts (*.NAME, NAME=ADDRESS) [default: none]
     #[arg(long, value_name = "HOST:PORT,…", value_parser = super::sandbox::network)]
     pub network: Option<NetworkSetting>,
+    /// Token that stays outside: NAME=env:VARIABLE@HOST (or file:, fd:)
+    #[arg(long, value_name = "SECRET")]
+    pub secret: Vec<SecretOption>,
     /// Set a variable, or pass one through
     #[arg(long, value_name = "NAME[=VALUE]", value_parser = OsStringValueParser::new().try_map(|text| super::sandbox::variable(&text)))]
     pub env: Vec<EnvSetting>,

@@ -99,6 +99,9 @@ pub fn options(args: &WrapArgs, cwd: &Path) -> Option<Vec<String>> {
     if let Some(network) = &args.network {
         add("--network", network.to_string().into())?;
     }
+    for secret in &args.secret {
+        add("--secret", secret.to_string().into())?;
+    }
     for variable in &args.env {
         let (EnvSetting::Set(name, _) | EnvSetting::Pass(name)) = variable;
         add("--env", name.clone())?;

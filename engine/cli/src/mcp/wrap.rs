@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use hotcell_client::Started;
-use hotcell_config::{Configuration, EnvSetting, Mode, RunSettings};
+use hotcell_config::{Configuration, EnvSetting, Mode, RunSettings, SecretSettings};
 use hotcell_deps::package::{self, Ecosystem, NamedPackage};
 use hotcell_deps::{DepsError, Purpose};
 use hotcell_mcp::pin::{Lines, MAX_LINE_BYTES};
@@ -458,6 +458,8 @@ impl WrapArgs {
             env: self.env.clone(),
             guard: self.guard,
             profile: self.profile.clone(),
+            // A server finds its base URLs by variables alone: its code is another's.
+            secrets: SecretSettings::of_options(&self.secret, true, false),
             ..RunSettings::default()
         };
         settings.limits.memory = self.memory;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::limit::RequestLimits;
+use crate::limit::{RequestLimits, size_text};
 
 /// Maximum number of rules of each kind, which are written by hand.
 const MAX_RULES: usize = 64;
@@ -285,6 +285,34 @@ impl RequestRules {
             None if self.paths.is_empty() => Verdict::Allowed("any path".to_owned()),
             None => Verdict::Denied("no entry of paths".to_owned()),
         }
+    }
+}
+
+impl fmt::Display for RequestRules {
+    /// The rules in words, for a person.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let written =
+            |rules: &[PathRule]| rules.iter().map(|rule| rule.written.as_str()).collect::<Vec<_>>().join(" ");
+        let mut parts = Vec::new();
+        if !self.methods.is_empty() {
+            parts.push(format!("{} only", self.methods.join(" ")));
+        }
+        if !self.paths.is_empty() {
+            parts.push(format!("below {}", written(&self.paths)));
+        }
+        if !self.deny.is_empty() {
+            parts.push(format!("never {}", written(&self.deny)));
+        }
+        if let Some(most) = self.limits.max_body {
+            parts.push(format!("bodies up to {}", size_text(most)));
+        }
+        if let Some(rate) = self.limits.rate {
+            parts.push(format!("{rate} requests"));
+        }
+        if parts.is_empty() {
+            parts.push("every request".to_owned());
+        }
+        f.write_str(&parts.join(", "))
     }
 }
 

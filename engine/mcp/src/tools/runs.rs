@@ -8,7 +8,7 @@ use hotcell_egress::AllowList;
 use hotcell_review::approvals::RequestStatus;
 use hotcell_server::jobs::returned::patterns;
 use hotcell_server::limits::out_of_range;
-use hotcell_server::network_requests::{Approved, hosts, sorted};
+use hotcell_server::network_requests::{Approved, NamedSecret, hosts, secrets, sorted};
 use hotcell_server::workspaces::NewFile;
 use hotcell_server::{Caller, CommandRequest, Live, Order, Phase, Requested, Run, RunDir, TestsRequest};
 use hotcell_state::report::{Code, ErrorReport};
@@ -39,6 +39,7 @@ pub async fn code(live: &Live, caller: &Caller, arguments: JsonObject, listener:
     let asked: input::RunCode = parse(arguments)?;
     let waits = Waits::of(live, &asked.run)?;
     let hosts = hosts(&asked.run.network, &live.configuration().hosts())?;
+    let secrets = secrets(&asked.run.network, &live.configuration().user.run.secrets)?;
     let language = Language::from(asked.language);
     let mut files = input::files(asked.files)?;
     let code = asked.code.into_bytes();
@@ -56,7 +57,8 @@ pub async fn code(live: &Live, caller: &Caller, arguments: JsonObject, listener:
         (asked.stdin.into_bytes(), asked.run.limits, asked.run.image);
     request.outputs = patterns(&asked.run.outputs)?;
     let may_fetch = speaks_of_hosts(&String::from_utf8_lossy(&code));
-    let ask = Ask { tool: "run_code", hosts, call, workspace_id: None, may_fetch, imports, scratch: true };
+    let ask =
+        Ask { tool: "run_code", hosts, secrets, call, workspace_id: None, may_fetch, imports, scratch: true };
     start(live, caller, request, (asked.run.idempotency_key, content), waits, listener, ask).await
 }
 
@@ -67,6 +69,7 @@ pub async fn command(live: &Live, caller: &Caller, arguments: JsonObject, listen
     let asked: input::RunCommand = parse(arguments)?;
     let waits = Waits::of(live, &asked.run)?;
     let hosts = hosts(&asked.run.network, &live.configuration().hosts())?;
+    let secrets = secrets(&asked.run.network, &live.configuration().user.run.secrets)?;
     let keep = kept(asked.keep, asked.diff, asked.workspace_id.as_deref())?;
     let workspace = match asked.workspace_id.clone() {
         Some(id) => {
@@ -85,6 +88,7 @@ pub async fn command(live: &Live, caller: &Caller, arguments: JsonObject, listen
         stdin: asked.stdin.into_bytes(),
         limits: asked.run.limits,
         network: None,
+        secrets: Vec::new(),
         outputs: patterns(&asked.run.outputs)?,
         approved: None,
     };
@@ -93,6 +97,7 @@ pub async fn command(live: &Live, caller: &Caller, arguments: JsonObject, listen
     let ask = Ask {
         tool: "run_command",
         hosts,
+        secrets,
         call,
         workspace_id,
         may_fetch,
@@ -109,6 +114,10 @@ pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener
     let asked: input::RunTests = parse(arguments)?;
     let waits = Waits::of(live, &asked.run)?;
     let hosts = hosts(&asked.run.network, &live.configuration().hosts())?;
+    if !secrets(&asked.run.network, &live.configuration().user.run.secrets)?.is_empty() {
+        let why = "secrets are for run_code and run_command; the tests of a suite get none over MCP";
+        return Err(ErrorReport::new(Code::InvalidValue, why).field("network"));
+    }
     let outputs = patterns(&asked.run.outputs)?;
     let files = input::files(asked.files)?;
     if asked.workspace_id.is_some() != files.is_empty() {
@@ -126,6 +135,7 @@ pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener
         let ask = Ask {
             tool: "run_tests",
             hosts,
+            secrets: Vec::new(),
             call,
             workspace_id,
             may_fetch: false,
@@ -209,6 +219,8 @@ impl Waits {
 struct Ask {
     tool: &'static str,
     hosts: Option<AllowList>,
+    /// Requested secrets.
+    secrets: Vec<NamedSecret>,
     call: Value,
     workspace_id: Option<String>,
     /// Whether its content mentions hosts.
@@ -223,8 +235,8 @@ impl Ask {
     /// The request that a user has to approve, and which is then enforced; `None` when it names no hosts.
     fn approved(self, workspace: Option<&RunDir>) -> Option<Arc<Approved>> {
         let place = self.workspace_id.zip(workspace.cloned());
-        let (tool, call) = (self.tool, self.call);
-        self.hosts.map(|hosts| Arc::new(Approved { tool, hosts, call, place, ask: OnceLock::new() }))
+        let (tool, call, secrets) = (self.tool, self.call, self.secrets);
+        self.hosts.map(|hosts| Arc::new(Approved { tool, hosts, secrets, call, place, ask: OnceLock::new() }))
     }
 }
 
@@ -270,6 +282,7 @@ async fn start(
 ) -> Answered {
     let command = request.typed();
     request.network.clone_from(&ask.hosts);
+    request.secrets = ask.secrets.iter().map(|secret| secret.name.clone()).collect();
     let requested = Requested {
         hosts: ask.hosts.as_ref().map(ToString::to_string),
         may_fetch: ask.may_fetch,

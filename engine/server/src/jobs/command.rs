@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use hotcell_config::network::NetworkSetting;
-use hotcell_config::{Configuration, EnvSetting, RunSettings};
+use hotcell_config::{Configuration, EnvSetting, RunSettings, SecretSettings};
 use hotcell_egress::AllowList;
 use hotcell_report::RunReport;
 use hotcell_sandbox::outcome::{Cause, Output};
@@ -61,6 +61,8 @@ pub struct CommandRequest {
     pub limits: AskedLimits,
     /// Hosts that it may reach, approved by a person for this run.
     pub network: Option<AllowList>,
+    /// Names of the operator's secrets that it may use, approved by a person for this run.
+    pub secrets: Vec<String>,
     /// Files of the run that are returned; those of a source below `/home/sandbox/outputs` are in any case.
     pub outputs: Vec<OutputPattern>,
     /// The person's approval, if it needs one.
@@ -86,6 +88,7 @@ impl CommandRequest {
             stdin: Vec::new(),
             limits: AskedLimits::default(),
             network: None,
+            secrets: Vec::new(),
             outputs: Vec::new(),
             approved: None,
         }
@@ -135,6 +138,7 @@ impl CommandRequest {
                 // approved.
                 network: Some(self.network.map_or(NetworkSetting::None, NetworkSetting::Hosts)),
                 image: self.image,
+                secrets: SecretSettings { used: self.secrets, ..SecretSettings::default() },
                 ..RunSettings::default()
             },
             limits: Limits::default(),
