@@ -22,18 +22,12 @@ const DEADLINE: Duration = Duration::from_secs(10);
 const MAX_ANSWER_BYTES: usize = 6 * MAX_SECRET_BYTES + 1024;
 /// Time between two looks for the end of a program that has closed its output.
 const STEP: Duration = Duration::from_millis(5);
-/// Program that reads keys of the kernel: keyctl(1).
-const KEYCTL: &str = "/usr/bin/keyctl";
-/// Maximum length of a key's name in bytes.
-const MAX_KEY_LEN: usize = 128;
 
 /// Where the value of a run's secret is from. `Display` and `FromStr` use the form of the command line and of configuration files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValueSource {
-    /// A variable, file or descriptor, read once.
+    /// A variable, file, descriptor or key of the kernel, read once.
     Read(SecretSource),
-    /// `keyring:NAME`: a key of the type `user` of the kernel's keyrings, by `keyctl` of keyutils, read once.
-    Keyring(String),
     /// `exec:/PATH ARGUMENT …`: a program and its arguments, separated by spaces.
     Program(Vec<String>),
 }
@@ -75,16 +69,6 @@ pub enum ProgramError {
         "{0} printed neither a value alone nor JSON such as {{\"value\": \"…\", \"expires_at\": \"2026-01-31T12:00:00Z\"}}"
     )]
     Answer(String),
-    /// The kernel has no such key for this user, or it cannot be read.
-    #[error(
-        "the kernel's keyring has no key {name} of the type user that can be read ({why}); try: keyctl request user {name}"
-    )]
-    Key {
-        /// Name of the key.
-        name: String,
-        /// Reason.
-        why: String,
-    },
     /// The value cannot be used.
     #[error(transparent)]
     Secret(#[from] SecretError),
@@ -94,13 +78,6 @@ impl FromStr for ValueSource {
     type Err = SecretError;
 
     fn from_str(text: &str) -> Result<Self, SecretError> {
-        if let Some(name) = text.strip_prefix("keyring:") {
-            let good = |b: u8| b.is_ascii_alphanumeric() || b"-_.:".contains(&b);
-            return match !name.is_empty() && name.len() <= MAX_KEY_LEN && name.bytes().all(good) {
-                true => Ok(Self::Keyring(name.to_owned())),
-                false => Err(SecretError::Form("keyring".to_owned())),
-            };
-        }
         match text.strip_prefix("exec:") {
             Some(rest) => {
                 let words: Vec<String> = rest.split_ascii_whitespace().map(str::to_owned).collect();
@@ -118,7 +95,6 @@ impl fmt::Display for ValueSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Read(source) => source.fmt(f),
-            Self::Keyring(name) => write!(f, "keyring:{name}"),
             Self::Program(words) => write!(f, "exec:{}", words.join(" ")),
         }
     }
@@ -132,19 +108,8 @@ impl ValueSource {
     pub fn fetch(&self) -> Result<Fetched, ProgramError> {
         match self {
             Self::Read(source) => Ok(Fetched { secret: source.read()?, expires_at: None }),
-            Self::Keyring(name) => key(name, KEYCTL),
             Self::Program(words) => fetched(words, DEADLINE),
         }
-    }
-}
-
-/// Reads a key by a program such as `keyctl`. What it prints is the value, also where that looks like JSON.
-fn key(name: &str, program: &str) -> Result<Fetched, ProgramError> {
-    let words = ["pipe".to_owned(), format!("%user:{name}")];
-    match output(program, &words, DEADLINE) {
-        Ok(value) => Ok(Fetched { secret: Secret::new(value.to_vec())?, expires_at: None }),
-        Err(ProgramError::Secret(error)) => Err(error.into()),
-        Err(error) => Err(ProgramError::Key { name: name.to_owned(), why: error.to_string() }),
     }
 }
 
@@ -303,7 +268,6 @@ mod tests {
             "ghp_0123456789",
             "keyring:",
             "keyring:a b",
-            "keyring:%x",
         ] {
             let error = text.parse::<ValueSource>().unwrap_err().to_string();
             assert!(!error.contains("0123456789"), "{error}");
@@ -344,17 +308,6 @@ mod tests {
         }
         let missing = fetched(&["/nowhere/x".to_owned()], DEADLINE).unwrap_err();
         assert!(matches!(missing, ProgramError::Start { .. }));
-    }
-
-    #[test]
-    fn key_is_read_by_a_program_and_its_absence_named() {
-        // In place of keyctl, one that prints its arguments.
-        assert_eq!(key("gh", "/bin/echo").unwrap().secret.expose(), b"pipe %user:gh");
-        for program in ["/bin/false", "/nowhere/keyctl"] {
-            let error = key("gh", program).unwrap_err().to_string();
-            assert!(error.contains("keyctl request user gh"), "{error}");
-        }
-        assert!(matches!(key("gh", "/bin/true"), Err(ProgramError::Secret(_))));
     }
 
     #[test]
