@@ -445,6 +445,22 @@ fn other_servers_are_wrapped_and_taken_back() {
                 read(&path)
             );
         }
+        let path = file(user, ".cursor/mcp.json", plain);
+        for by in ["npx", "uvx"] {
+            let done =
+                install(user, "cursor", &["--wrap", "notes", "--by", by, "--json"]).end().code(0).json();
+            let first =
+                done["entry"]["args"].as_array().expect("arguments").iter().map_while(|word| word.as_str());
+            let first: Vec<_> = first.take_while(|word| *word != "--name").collect();
+            let package = format!("hotcell@{}", env!("CARGO_PKG_VERSION"));
+            let words =
+                [&["-y"][..if by == "npx" { 1 } else { 0 }], &[package.as_str(), "mcp", "wrap"]].concat();
+            assert_eq!((done["entry"]["command"].as_str(), first), (Some(by), words), "{by}");
+            install(user, "cursor", &["--wrap", "notes"]).end().code(0).says("already");
+            mcp(user, &["uninstall", "--client", "cursor", "--wrap", "notes"]).end().code(0);
+            assert_eq!(read(&path), plain, "{by}");
+        }
+        install(user, "cursor", &["--wrap", "notes", "--by", "pipx"]).end().code(125).says_one_line("--by");
         install(user, "cursor", &["--wrap", "far"]).end().code(125).says("does not start a program");
         // All that start a program, except hotcell's own server.
         let own = plain.replace(

@@ -229,7 +229,7 @@ pub struct InstallArgs {
     #[command(flatten)]
     pub place: PlaceArgs,
     /// Start it by npx or uvx (from their registry), or path [default: as this one]
-    #[arg(long, value_name = "NAME", value_parser = by(), hide_possible_values = true, conflicts_with = "wrap")]
+    #[arg(long, value_name = "NAME", value_parser = by(), hide_possible_values = true)]
     pub by: Option<By>,
     /// Only print the text for the file
     #[arg(long)]

@@ -17,8 +17,9 @@ use crate::exit;
 use crate::exit::printed;
 use crate::terminal::notes;
 
+use super::folder;
 use super::own_entry::{by_registry, on_path, ours, own_way};
-use super::{folder, wrap_entry};
+use super::wrap_entry::{self, Way};
 
 /// Value of the `schema` field: name and version of this format.
 pub const SCHEMA: &str = "hotcell.mcp_install/1";
@@ -86,7 +87,7 @@ pub enum Action {
 /// [`ErrorReport`] when the file cannot or must not be changed.
 pub fn install(common: &Common, args: &InstallArgs) -> Result<u8, ErrorReport> {
     if let Some(server) = &args.wrap {
-        return wrap_entry::change(common, args.client, &args.place, server, false);
+        return wrap_entry::change(common, args.client, &args.place, server, Way::Behind(args.by));
     }
     let mut plan = Plan::of(common, args)?;
     if args.print {
@@ -223,7 +224,7 @@ fn unseen(why: &std::io::Error) -> ErrorReport {
 /// [`ErrorReport`] when the file cannot or must not be changed, or has no such entry.
 pub fn uninstall(common: &Common, args: &UninstallArgs) -> Result<u8, ErrorReport> {
     if let Some(server) = &args.wrap {
-        return wrap_entry::change(common, args.client, &args.place, server, true);
+        return wrap_entry::change(common, args.client, &args.place, server, Way::Back);
     }
     let (client, name) = (args.client, args.place.name.as_str());
     let place = having(client, &args.place)?;

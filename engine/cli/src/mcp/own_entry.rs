@@ -21,21 +21,7 @@ pub fn own_way() -> By {
 /// # Errors
 /// [`ErrorReport`] when the program's path is not UTF-8, since no client's file can contain it.
 pub fn ours(common: &Common, shared: bool, by: By) -> Result<Entry, ErrorReport> {
-    let text = |path: OsString, what: &str| {
-        path.into_string().map_err(|_| {
-            ErrorReport::new(Code::InvalidValue, format!("{what} is not UTF-8; no client's file can have it"))
-                .field(what)
-        })
-    };
-    let (command, mut args) = match by {
-        By::Fetcher(fetcher) => (fetcher.name().to_owned(), fetcher.words(env!("CARGO_PKG_VERSION"))),
-        // A shared file must not contain a path of this host.
-        By::Path if shared => ("hotcell".to_owned(), Vec::new()),
-        By::Path => {
-            let path = program(std::env::var_os("PATH").as_deref()).into_os_string();
-            (text(path, "the path of this program")?, Vec::new())
-        }
-    };
+    let (command, mut args) = start(shared, by)?;
     args.extend(["mcp", "--stdio"].map(str::to_owned));
     for (option, path) in [("--state", &common.state), ("--config", &common.config)] {
         if let Some(path) = path {
@@ -44,6 +30,29 @@ pub fn ours(common: &Common, shared: bool, by: By) -> Result<Entry, ErrorReport>
         }
     }
     Ok(Entry { command, args, env: Default::default() })
+}
+
+/// Program and first arguments that start this program.
+///
+/// # Errors
+/// Like [`ours`].
+pub fn start(shared: bool, by: By) -> Result<(String, Vec<String>), ErrorReport> {
+    Ok(match by {
+        By::Fetcher(fetcher) => (fetcher.name().to_owned(), fetcher.words(env!("CARGO_PKG_VERSION"))),
+        // A shared file must not contain a path of this host.
+        By::Path if shared => ("hotcell".to_owned(), Vec::new()),
+        By::Path => {
+            let path = program(std::env::var_os("PATH").as_deref()).into_os_string();
+            (text(path, "the path of this program")?, Vec::new())
+        }
+    })
+}
+
+fn text(path: OsString, what: &str) -> Result<String, ErrorReport> {
+    path.into_string().map_err(|_| {
+        ErrorReport::new(Code::InvalidValue, format!("{what} is not UTF-8; no client's file can have it"))
+            .field(what)
+    })
 }
 
 /// Says what an entry by npx or uvx depends on.

@@ -5,11 +5,20 @@ use hotcell_clients::{Client, Entry, Found, Problem, file};
 use hotcell_state::report::{Code, ErrorReport};
 
 use super::install::{Action, Installed, SCHEMA, having, say, told};
-use super::own_entry::ours;
+use super::own_entry::{by_registry, own_way, start};
 use crate::args::{By, Common, PlaceArgs};
 
 /// Word for every entry that starts a program.
 const ALL: &str = "all";
+
+/// Direction of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Behind hotcell, which a client starts so; `None` as this program was started.
+    Behind(Option<By>),
+    /// As it was before.
+    Back,
+}
 
 /// Puts an entry behind hotcell, or takes it back; with `all`, every entry that starts a program, except hotcell's own. Returns the exit status.
 ///
@@ -20,10 +29,10 @@ pub fn change(
     client: Client,
     args: &PlaceArgs,
     server: &str,
-    is_back: bool,
+    way: Way,
 ) -> Result<u8, ErrorReport> {
     if server != ALL {
-        return change_one(common, client, args, server, is_back);
+        return change_one(common, client, args, server, way);
     }
     let place = having(client, &PlaceArgs { name: ALL.to_owned(), ..args.clone() })?;
     let original = place.read()?;
@@ -31,16 +40,16 @@ pub fn change(
     // An entry of this name is meant by it.
     let mut names = match client.read(text, ALL) {
         Err(Problem::Missing(_, names)) => names,
-        _ => return change_one(common, client, args, server, is_back),
+        _ => return change_one(common, client, args, server, way),
     };
     names.retain(|name| match client.read(text, name) {
-        Ok(Found::Program(entry)) if is_back => is_wrapped(&entry),
+        Ok(Found::Program(entry)) if way == Way::Back => is_wrapped(&entry),
         Ok(Found::Program(entry)) => !is_wrapped(&entry) && !is_own(name, &entry),
         _ => false,
     });
     let why = |why: &str| ErrorReport::new(Code::InvalidValue, format!("{}: {why}", place.path.display()));
     if names.is_empty() {
-        let word = if is_back {
+        let word = if way == Way::Back {
             "no entry is behind hotcell"
         } else {
             "no entry starts a program that is not behind hotcell already"
@@ -51,12 +60,12 @@ pub fn change(
         let hint = format!("one object is printed for one entry: {}", names.join(", "));
         return Err(why("--json is for one entry").field("--wrap").hint(hint));
     }
-    if is_back {
+    if way == Way::Back {
         // The last change is taken back first, so that the file becomes what it was, byte for byte.
         names.reverse();
     }
     for name in &names {
-        change_one(common, client, args, name, is_back)?;
+        change_one(common, client, args, name, way)?;
     }
     Ok(0)
 }
@@ -75,7 +84,7 @@ fn change_one(
     client: Client,
     args: &PlaceArgs,
     server: &str,
-    is_back: bool,
+    way: Way,
 ) -> Result<u8, ErrorReport> {
     let args = PlaceArgs { name: server.to_owned(), ..args.clone() };
     let place = having(client, &args)?;
@@ -93,15 +102,22 @@ fn change_one(
                 .hint("only servers on standard input and output run in a sandbox; nothing was changed"));
         }
     };
-    let (now, action) = match (is_back, unwrapped(&entry)) {
-        (true, Some(before)) => (before, Action::Replaced),
-        (true, None) => {
+    let mut registry = None;
+    let (now, action) = match (way, unwrapped(&entry)) {
+        (Way::Back, Some(before)) => (before, Action::Replaced),
+        (Way::Back, None) => {
             let why = format!("{}: the entry {server} is not behind hotcell", place.path.display());
             return Err(ErrorReport::new(Code::InvalidValue, why).field(server).hint("nothing was changed"));
         }
-        (false, _) if is_wrapped(&entry) => (entry.clone(), Action::Unchanged),
-        (false, _) => {
-            (wrapped(&entry, server, &ours(common, args.project, By::Path)?.command), Action::Replaced)
+        (Way::Behind(_), _) if is_wrapped(&entry) => (entry.clone(), Action::Unchanged),
+        (Way::Behind(by), _) => {
+            // A path into the cache of npx or uvx would not last.
+            let by = by.unwrap_or_else(own_way);
+            if let By::Fetcher(fetcher) = by {
+                registry = Some(fetcher);
+            }
+            let (hotcell, first) = start(args.project, by)?;
+            (wrapped(&entry, server, (&hotcell, &first)), Action::Replaced)
         }
     };
     let mut done = Installed {
@@ -117,7 +133,8 @@ fn change_one(
         page: client.kind().page.to_owned(),
         allowed: None,
     };
-    let copy = is_back.then(|| former(&place.path, client, original.text(), server, &entry)).flatten();
+    let copy =
+        (way == Way::Back).then(|| former(&place.path, client, original.text(), server, &entry)).flatten();
     let new = match &copy {
         Some((_, text)) => text.clone(),
         None => client.with(Some(original.text()), server, &now, true).map_err(problem)?,
@@ -128,6 +145,9 @@ fn change_one(
         for path in done.backup.take().map(Into::into).into_iter().chain([path]) {
             let _ = std::fs::remove_file(path);
         }
+    }
+    if let Some(fetcher) = registry.filter(|_| !common.json && !common.quiet) {
+        by_registry(fetcher);
     }
     Ok(say(common, &done, &args))
 }
