@@ -502,5 +502,5 @@ pub fn remember_or_warn(choice: &StateChoice, stored: &Stored, outcome: &RunRepo
 
 fn remember(choice: &StateChoice, stored: &Stored, outcome: &RunReport) -> Result<(), HistoryError> {
     let folder = StateFolder::open(choice.path()?)?;
-    History::open(&folder)?.add(stored, outcome)
+    History::note(&folder, stored, outcome)
 }

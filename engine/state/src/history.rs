@@ -1,11 +1,12 @@
 //! The history of runs: one SQLite table in the state folder, bounded, safe for many processes at once.
 //!
-//! A row is written after the run was answered, so writing must not delay other work: WAL, one commit without
-//! a sync, and no checkpoint on closing. A commit that finds a long log runs a checkpoint. SQLite's automatic
+//! A command that ends appends its run to a file ([`History::note`]), and the next process that opens the history moves it into the
+//! table. A service adds rows itself: WAL, one commit without a sync, and no checkpoint on closing. A commit that finds a long log runs a checkpoint. SQLite's automatic
 //! checkpoint does not work here: every new process reads the log again, does not know which part is in the
 //! database already, and never restarts the log.
 
 mod page;
+mod waiting;
 
 use std::time::SystemTime;
 
@@ -167,7 +168,29 @@ impl History {
     /// [`HistoryError::State`] or [`HistoryError::Database`] when the state folder or the database cannot be
     /// used.
     pub fn open(folder: &StateFolder) -> Result<Self, HistoryError> {
-        Ok(Self { database: database::open_to_write(folder)?, path: folder.database() })
+        let history = Self { database: database::open_to_write(folder)?, path: folder.database() };
+        waiting::take_in(folder, &history.database)?;
+        Ok(history)
+    }
+
+    /// Records a run that ended without opening the database, for a process that ends now. The run is in the history for
+    /// each process that opens it from now on.
+    ///
+    /// # Errors
+    /// [`HistoryError::State`] when the state folder cannot be written, [`HistoryError::Database`] when many runs wait
+    /// and the database cannot take them.
+    pub fn note(folder: &StateFolder, run: &Stored, outcome: &RunReport) -> Result<(), HistoryError> {
+        waiting::append(folder, run, outcome)
+    }
+
+    /// Moves runs of [`Self::note`] into the database, for those who read its tables themselves. If that is not possible now,
+    /// they stay where they are.
+    pub fn settle(folder: &StateFolder) {
+        if waiting::is_any(folder)
+            && let Err(error) = Self::open(folder)
+        {
+            tracing::debug!("runs that ended lately are not in the database yet: {error}");
+        }
     }
 
     /// Checks that the history can be opened for writing.
@@ -187,6 +210,7 @@ impl History {
     /// [`HistoryError::State`] or [`HistoryError::Database`] when the state folder or the database cannot be
     /// used.
     pub fn open_to_read(folder: &StateFolder) -> Result<Option<Self>, HistoryError> {
+        Self::settle(folder);
         let opened = database::open_to_read(folder)?.filter(|(_, form)| *form > 0);
         Ok(opened.map(|(database, _)| Self { database, path: folder.database() }))
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
+use hotcell_state::History;
 use hotcell_state::database::open_to_read;
 use tokio::sync::watch;
 
@@ -57,6 +58,7 @@ pub async fn watch(site: Arc<Site>) {
         let look = Arc::clone(&site);
         let seen = tokio::task::spawn_blocking(move || {
             let folder = look.folder().ok()??;
+            History::settle(&folder);
             let (database, _) = open_to_read(&folder).ok()??;
             // A connection's version counts the changes of others, so the same one is asked each time.
             database
