@@ -210,7 +210,12 @@ impl History {
     /// [`HistoryError::State`] or [`HistoryError::Database`] when the state folder or the database cannot be
     /// used.
     pub fn open_to_read(folder: &StateFolder) -> Result<Option<Self>, HistoryError> {
-        Self::settle(folder);
+        if waiting::is_any(folder)
+            && let Err(error) = Self::open(folder)
+        {
+            tracing::debug!("runs that ended lately stay outside of the database: {error}");
+            return waiting::beside(folder);
+        }
         let opened = database::open_to_read(folder)?.filter(|(_, form)| *form > 0);
         Ok(opened.map(|(database, _)| Self { database, path: folder.database() }))
     }

@@ -112,6 +112,11 @@ impl PooledConnection {
         Self { connection: Some(connection), kept: of.filter(|_| alone), number }
     }
 
+    /// Wraps a connection to no file, which is never pooled.
+    pub fn alone(connection: Connection) -> Self {
+        Self::new(connection, None)
+    }
+
     /// Closes this connection, instead of pooling it, when it is dropped.
     pub fn for_once(mut self) -> Self {
         self.kept = None;

@@ -69,13 +69,13 @@ pub(super) fn append(folder: &StateFolder, run: &Stored, outcome: &RunReport) ->
     let bad = |error| {
         HistoryError::State(StateError::Io { path: folder.path().into(), what: "cannot be written", error })
     };
-    let mut file = open(folder, true).map_err(bad)?;
+    let mut file = open(folder, Way::Append).map_err(bad)?;
     let mut size = file.metadata().map_err(bad)?.len();
     if size >= MANY_BYTES {
         // Opening the history moves the records, for which it takes the lock.
         drop(file);
         let moved = History::open(folder).map(drop);
-        file = open(folder, true).map_err(bad)?;
+        file = open(folder, Way::Append).map_err(bad)?;
         size = file.metadata().map_err(bad)?.len();
         if size >= MAX_BYTES {
             moved?;
@@ -105,16 +105,10 @@ pub(super) fn take_in(folder: &StateFolder, database: &Connection) -> Result<(),
     let bad = |error| {
         HistoryError::State(StateError::Io { path: folder.path().into(), what: "cannot be read", error })
     };
-    let mut file = open(folder, false).map_err(bad)?;
-    let mut text = Vec::new();
-    file.seek(SeekFrom::Start(0)).map_err(bad)?;
-    file.read_to_end(&mut text).map_err(bad)?;
-    if text.is_empty() {
-        return Ok(());
-    }
-    let (records, broken) = records(&text);
-    if broken > 0 {
-        tracing::warn!("{broken} runs are not in the history: their records are not whole");
+    let file = open(folder, Way::Move).map_err(bad)?;
+    let records = all(&file).map_err(bad)?;
+    if records.is_empty() {
+        return file.set_len(0).map_err(bad);
     }
     insert(database, &records).map_err(|error| {
         HistoryError::Database(crate::database::DatabaseError::Sqlite { path: folder.database(), error })
@@ -123,16 +117,79 @@ pub(super) fn take_in(folder: &StateFolder, database: &Connection) -> Result<(),
     file.set_len(0).map_err(bad)
 }
 
+/// The history for reading where records cannot be moved, as on a full or read-only file system: a connection of its own sees them behind
+/// the rows of the database. `None` when there is neither.
+///
+/// # Errors
+/// When the file or the database cannot be read.
+pub(super) fn beside(folder: &StateFolder) -> Result<Option<History>, HistoryError> {
+    let path = folder.database();
+    let bad = |error| {
+        HistoryError::State(StateError::Io { path: folder.path().into(), what: "cannot be read", error })
+    };
+    let of_sqlite =
+        |error| HistoryError::Database(crate::database::DatabaseError::Sqlite { path: path.clone(), error });
+    let file = open(folder, Way::Read).map_err(bad)?;
+    let records = all(&file).map_err(bad)?;
+    let database = match crate::database::open_to_read(folder)?.filter(|(_, form)| *form > 0) {
+        Some((database, _)) => {
+            let database = database.for_once();
+            retry_while_busy(|| {
+                database.execute_batch(
+                    "PRAGMA query_only = 0; PRAGMA temp_store = MEMORY;
+                     CREATE TEMP TABLE waiting AS SELECT * FROM main.runs WHERE 0;",
+                )?;
+                add(&database, "temp.waiting", &records)?;
+                database.execute_batch(
+                    "UPDATE temp.waiting SET seq = rowid + (SELECT coalesce(max(seq), 0) FROM main.runs);
+                     CREATE TEMP VIEW runs AS SELECT * FROM main.runs UNION ALL SELECT * FROM temp.waiting;
+                     PRAGMA query_only = 1;",
+                )
+            })
+            .map_err(of_sqlite)?;
+            database
+        }
+        None if records.is_empty() => return Ok(None),
+        None => {
+            let memory = Connection::open_in_memory().map_err(of_sqlite)?;
+            memory.execute_batch(include_str!("../database/runs.sql")).map_err(of_sqlite)?;
+            insert(&memory, &records).map_err(of_sqlite)?;
+            crate::database::PooledConnection::alone(memory)
+        }
+    };
+    Ok(Some(History { database, path }))
+}
+
+/// Use of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Append,
+    Move,
+    Read,
+}
+
 /// Opens the file and takes its lock, which closing it releases.
-fn open(folder: &StateFolder, create: bool) -> io::Result<File> {
+fn open(folder: &StateFolder, way: Way) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.read(true).append(true).create(create).mode(0o600);
+    options.read(true).append(way != Way::Read).create(way == Way::Append).mode(0o600);
     let file = folder.dir().open_with(name(), &options)?.into_std();
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{} is not a file", name())));
     }
     file.lock()?;
     Ok(file)
+}
+
+/// All records of the open file.
+fn all(mut file: &File) -> io::Result<Vec<Record>> {
+    let mut text = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    file.read_to_end(&mut text)?;
+    let (records, broken) = records(&text);
+    if broken > 0 {
+        tracing::warn!("{broken} runs are not in the history: their records are not whole");
+    }
+    Ok(records)
 }
 
 /// The records in the text of the file, and the number of other lines. Pure.
@@ -153,26 +210,32 @@ fn records(text: &[u8]) -> (Vec<Record>, usize) {
 fn insert(database: &Connection, records: &[Record]) -> rusqlite::Result<()> {
     retry_while_busy(|| {
         transaction(database, || {
-            let mut add = database.prepare_cached(
-                "INSERT INTO runs (id, started, command, cause, exit_code, usage, outcome)
-                 SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 WHERE NOT EXISTS (SELECT 1 FROM runs WHERE id = ?1)",
-            )?;
-            for one in records {
-                add.execute(params![
-                    one.id,
-                    one.started,
-                    one.command,
-                    one.cause,
-                    one.exit_code,
-                    one.usage,
-                    one.outcome
-                ])?;
-            }
+            add(database, "main.runs", records)?;
             database
                 .execute("DELETE FROM runs WHERE seq <= (SELECT max(seq) FROM runs) - ?1", [MAX_RUNS])
                 .map(drop)
         })
     })
+}
+
+/// Adds the records that the database does not have to a table.
+fn add(database: &Connection, table: &str, records: &[Record]) -> rusqlite::Result<()> {
+    let mut add = database.prepare(&format!(
+        "INSERT INTO {table} (id, started, command, cause, exit_code, usage, outcome)
+         SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 WHERE NOT EXISTS (SELECT 1 FROM main.runs WHERE id = ?1)"
+    ))?;
+    for one in records {
+        add.execute(params![
+            one.id,
+            one.started,
+            one.command,
+            one.cause,
+            one.exit_code,
+            one.usage,
+            one.outcome
+        ])?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -297,6 +360,26 @@ mod tests {
             }
         });
         assert_eq!(ids(&folder).len(), 120);
+    }
+
+    /// As on a full or read-only file system.
+    #[test]
+    fn runs_that_cannot_be_moved_are_listed() {
+        let (_dir, folder) = folder();
+        let listed = || {
+            let history = beside(&folder).unwrap().unwrap();
+            assert_eq!(history.show("bb").unwrap().stdout.text.as_deref(), Some("x"));
+            history.list().unwrap().into_iter().map(|row| row.id).collect::<Vec<_>>()
+        };
+        History::note(&folder, &run("bb22"), &outcome("x")).unwrap();
+        assert_eq!(listed(), ["bb22"], "without a database");
+        let text = folder.dir().read(name()).unwrap();
+        History::open(&folder).unwrap().add(&run("aa11"), &outcome("")).unwrap();
+        folder.dir().write(name(), text).unwrap();
+        History::note(&folder, &run("cc33"), &outcome("")).unwrap();
+        assert_eq!(listed(), ["cc33", "aa11", "bb22"]);
+        assert!(size(&folder) > 0, "nothing is moved");
+        assert_eq!(ids(&folder), ["cc33", "aa11", "bb22"]);
     }
 
     #[test]
