@@ -95,11 +95,13 @@ fn user_namespaces_refused_by_ubuntu_apparmor() {
     };
     let host = with_setting("apparmor_restrict_unprivileged_userns", 1).filter("no-namespaces-eacces");
     let program = user.binary().display().to_string();
+    let plain = |c: char| if c.is_ascii_alphanumeric() || ".-_".contains(c) { c } else { '_' };
+    let name: String = program.trim_start_matches('/').replace('/', ".").chars().map(plain).collect();
     let command = format!(
         "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 (for everybody, until the next boot); or for \
-         hotcell alone and for good, an AppArmor profile: echo 'abi <abi/4.0>, profile hotcell \"{program}\" \
-         flags=(unconfined) {{   userns, }}' | sudo tee /etc/apparmor.d/hotcell && sudo apparmor_parser -r \
-         /etc/apparmor.d/hotcell"
+         hotcell alone and for good, an AppArmor profile: echo 'abi <abi/4.0>, profile {name} \"{program}\" \
+         flags=(unconfined) {{   userns, }}' | sudo tee /etc/apparmor.d/{name} && sudo apparmor_parser -r \
+         /etc/apparmor.d/{name}"
     );
     no_namespaces(&user, &host, "user_ns", "(unshare): Permission denied (EACCES)", &command);
 }

@@ -136,7 +136,7 @@ pub fn line(layer: Layer, message: &str, facts: &Facts) -> String {
 }
 
 /// An AppArmor profile that lets `program` make user namespaces where AppArmor forbids them to other
-/// programs: the text for `/etc/apparmor.d/hotcell`, loaded with `apparmor_parser -r`. The profile confines
+/// programs: the text for `/etc/apparmor.d/NAME`, loaded with `apparmor_parser -r`. The profile confines
 /// nothing and grants nothing else.
 #[must_use]
 pub fn apparmor_profile(program: &Path) -> String {
@@ -148,7 +148,20 @@ pub fn apparmor_profile(program: &Path) -> String {
         }
         path.push(c);
     }
-    format!("abi <abi/4.0>,\nprofile hotcell \"{path}\" flags=(unconfined) {{\n  userns,\n}}\n")
+    let name = apparmor_name(program);
+    format!("abi <abi/4.0>,\nprofile {name} \"{path}\" flags=(unconfined) {{\n  userns,\n}}\n")
+}
+
+/// Name of the program's profile and its file: `hotcell` for the one that the Debian package installs, otherwise the path with dots, as
+/// is usual there, so that one copy's profile does not replace another's.
+fn apparmor_name(program: &Path) -> String {
+    if program == Path::new("/usr/bin/hotcell") {
+        return "hotcell".to_owned();
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    let path = program.to_string_lossy();
+    let dotted = path.trim_start_matches('/').replace('/', ".");
+    dotted.chars().map(|c| if plain(c) { c } else { '_' }).collect()
 }
 
 fn user_namespaces(facts: &Facts) -> String {
@@ -166,11 +179,12 @@ fn user_namespaces(facts: &Facts) -> String {
 }
 
 fn apparmor(facts: &Facts) -> String {
-    let profile = apparmor_profile(&facts.program).replace('\n', " ");
+    let (name, profile) =
+        (apparmor_name(&facts.program), apparmor_profile(&facts.program).replace('\n', " "));
     format!(
         "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 (for everybody, until the next boot); \
-         or for hotcell alone and for good, an AppArmor profile: echo '{}' | sudo tee /etc/apparmor.d/hotcell \
-         && sudo apparmor_parser -r /etc/apparmor.d/hotcell",
+         or for hotcell alone and for good, an AppArmor profile: echo '{}' | sudo tee /etc/apparmor.d/{name} \
+         && sudo apparmor_parser -r /etc/apparmor.d/{name}",
         profile.trim().replace('\'', r"'\''")
     )
 }
@@ -341,7 +355,22 @@ mod tests {
     #[test]
     fn apparmor_profile_names_one_program() {
         let text = apparmor_profile(Path::new("/a/{b}*/hot\"cell"));
-        assert!(text.contains(r#"profile hotcell "/a/\{b\}\*/hot\"cell" flags=(unconfined) {"#), "{text}");
+        let want = r#"profile a._b__.hot_cell "/a/\{b\}\*/hot\"cell" flags=(unconfined) {"#;
+        assert!(text.contains(want), "{text}");
         assert!(text.contains("\n  userns,\n"));
+    }
+
+    #[test]
+    fn apparmor_profiles_of_two_copies_have_two_names() {
+        for (program, want) in [
+            ("/usr/bin/hotcell", "hotcell"),
+            ("/usr/local/bin/hotcell", "usr.local.bin.hotcell"),
+            ("/home/a b/.npm/_npx/1f/hotcell", "home.a_b..npm._npx.1f.hotcell"),
+        ] {
+            assert_eq!(apparmor_name(Path::new(program)), want);
+            let facts = Facts { apparmor_restricts: true, program: program.into(), ..Facts::default() };
+            let advice = apparmor(&facts);
+            assert!(advice.ends_with(&format!("apparmor_parser -r /etc/apparmor.d/{want}")), "{advice}");
+        }
     }
 }
