@@ -159,10 +159,13 @@ fn names_v6_localhost(hosts: &[u8]) -> bool {
 
 fn read_small(path: &Path) -> Option<Vec<u8>> {
     let file = std::fs::File::open(path).ok()?;
-    if !file.metadata().ok()?.is_file() {
+    let metadata = file.metadata().ok()?;
+    if !metadata.is_file() {
         return None;
     }
-    let mut content = Vec::new();
+    // Room for the whole file and the read that finds its end: without it, it takes a dozen reads of growing size.
+    let size = metadata.len().min(MAX_ETC_FILE_BYTES) + 64;
+    let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
     file.take(MAX_ETC_FILE_BYTES + 1).read_to_end(&mut content).ok()?;
     (content.len() as u64 <= MAX_ETC_FILE_BYTES).then_some(content)
 }
