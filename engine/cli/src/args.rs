@@ -17,6 +17,7 @@ mod doctor;
 mod image;
 mod init;
 mod jobs;
+mod lean;
 mod learn;
 mod make;
 mod mcp;
@@ -45,6 +46,7 @@ pub use doctor::DoctorArgs;
 pub use image::ImageCommand;
 pub use init::InitArgs;
 pub use jobs::{COBERTURA, JobArgs};
+pub use lean::parse as parse_run;
 pub use learn::{LearnArgs, SuggestArgs};
 pub use make::MakeArgs;
 pub use mcp::{

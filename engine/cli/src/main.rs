@@ -76,6 +76,11 @@ fn main() -> ExitCode {
         Some(word) if word == hotcell_tools::host::VERB => return host_tools(),
         _ => {}
     }
+    // Without the definitions of the command line: hosts of tools and scripts ask for it at each start.
+    if matches!(&arguments[..], [_, word] if word == "--version" || word == "-V") {
+        let text = concat!("hotcell ", env!("CARGO_PKG_VERSION"), "\n");
+        std::process::exit(exit::printed(exit::print_text(text), 0).into());
+    }
     if let Ok(program) = std::env::current_exe() {
         reader::read_with(program);
     }

@@ -5,11 +5,11 @@ use std::io::Write;
 use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, FromArgMatches};
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use hotcell_sandbox::layer::{likely, nearest};
 use hotcell_state::report::{Code, ErrorReport, printable};
 
-use crate::args::{Cli, pages};
+use crate::args::{Cli, pages, parse_run};
 use crate::context::current_folder;
 use crate::options::{in_options, option};
 use crate::quote::quoted;
@@ -19,13 +19,21 @@ use crate::{exit, typed_paths};
 /// Parses the command line and checks its paths, or prints the error.
 pub fn parse() -> Result<Cli, u8> {
     let words: Vec<OsString> = std::env::args_os().collect();
+    if let Some((cli, matches, parser)) = parse_run(&words) {
+        return checked(cli, &matches, &parser);
+    }
     let mut parser = Cli::command();
     let parsed = parser.try_get_matches_from_mut(&words).and_then(|matches| {
         let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut Cli::command()))?;
         Ok((cli, matches))
     });
     let (cli, matches) = parsed.map_err(|error| refused(&error, &words))?;
-    match typed_paths::check(&parser, &matches, &current_folder()) {
+    checked(cli, &matches, &parser)
+}
+
+/// Checks the paths of a command line.
+fn checked(cli: Cli, matches: &ArgMatches, parser: &clap::Command) -> Result<Cli, u8> {
+    match typed_paths::check(parser, matches, &current_folder()) {
         Ok(()) => Ok(cli),
         Err(report) => Err(fail(&report, cli.common.json)),
     }
