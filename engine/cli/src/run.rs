@@ -13,7 +13,6 @@ use hotcell_config::typed;
 use hotcell_deps::{DepsError, Purpose};
 use hotcell_receipts::run::RunFacts;
 use hotcell_report::RunReport;
-use hotcell_review::quarantine::QuarantineConfig;
 use hotcell_review::whole_command::Input;
 use hotcell_sandbox::outcome::Cause;
 use hotcell_sandbox::policy::Stdin;
@@ -34,7 +33,7 @@ use crate::backend::Backend;
 use crate::context::{configuration, current_folder, runtime, state};
 use crate::deps::Provider;
 use crate::exit::printed;
-use crate::receipt::make::{Receipt, ReceiptOf};
+use crate::receipt::make::{Receipt, ReceiptOf, is_wanted};
 use crate::render::{changes, scan};
 use crate::signals::{interrupted, interrupted_or_quit};
 use crate::stdin::Given;
@@ -96,7 +95,7 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
         Ok((request.prepare_with(merged, Surroundings::of_this_process(), ahead)?, input))
     });
     let profile = args.sandbox.profile.as_ref().map(|profile| profile.to_string_lossy());
-    let mut answer = |outcome: RunReport, code, guard: Option<&str>| {
+    let mut answer = |outcome: RunReport, code, guard: Option<&str>, image_digest: Option<String>| {
         let outcome = &options::of_run(outcome);
         let code = answer(common, &choice, stored.as_ref(), (outcome, code), &roots);
         let Some(receipt) = &mut receipt else { return code };
@@ -108,6 +107,7 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
             command: &words,
             profile: profile.as_deref(),
             image: args.sandbox.image.as_deref(),
+            image_digest,
             guard,
             outcome_json: &serde_json::to_vec(outcome).unwrap_or_default(),
         };
@@ -115,13 +115,13 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
         match receipt.of_run(id, outcome, &facts) {
             Ok(()) => code,
             Err(why) => {
-                notes::say(format!("error: --receipt: {why}"));
+                notes::say(format!("error: no receipt: {why}"));
                 exit::REFUSED
             }
         }
     };
     let (mut prepared, input) = match prepared {
-        Err(outcome) => return Ok(answer(*outcome, None, None)),
+        Err(outcome) => return Ok(answer(*outcome, None, None, None)),
         Ok(ready) => ready,
     };
     warn_unset(&prepared.unset);
@@ -161,7 +161,8 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
     }
     let verdict = prepared.scan.as_ref().map(|passed| passed.report.verdict.name());
     let has_failed = executed.report.cause == Cause::Exited && executed.report.exit_code != Some(0);
-    let code = answer(executed.report, code, verdict);
+    let image = prepared.image_digest();
+    let code = answer(executed.report, code, verdict, image);
     if has_failed
         && args.workspace.is_none()
         && !common.json
@@ -181,14 +182,17 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
 
 /// Opens the receipt that was asked for, and takes the digests of what will run.
 fn receipt(args: &RunArgs, begun: &Begun, cwd: &Path) -> Result<Option<Receipt>, ErrorReport> {
-    let Some(file) = &args.receipt else { return Ok(None) };
+    let file = args.receipt.as_deref();
+    if !is_wanted(file, &begun.configuration) {
+        return Ok(None);
+    }
     let workspace = begun.request.workspace.as_ref().map(|workspace| cwd.join(workspace));
     let trees: Vec<_> = workspace.iter().filter_map(|path| path.canonicalize().ok()).collect();
-    let config = QuarantineConfig::of(&begun.configuration);
     let text;
-    let about = match (&begun.request.what, &workspace) {
-        (_, Some(folder)) => ReceiptOf::Folder(folder),
-        (RunTarget::Source(_, Source::File(path), _), None) => {
+    let about = match (&begun.request.what, &workspace, &begun.request.kept) {
+        (_, _, Some(kept)) => ReceiptOf::Workspace(kept),
+        (_, Some(folder), None) => ReceiptOf::Folder(folder),
+        (RunTarget::Source(_, Source::File(path), _), None, None) => {
             let wrong =
                 |e| ErrorReport::new(Code::InvalidValue, format!("{}: {e}", path.display())).field("FILE");
             let mut bytes = Vec::new();
@@ -197,12 +201,12 @@ fn receipt(args: &RunArgs, begun: &Begun, cwd: &Path) -> Result<Option<Receipt>,
             text = bytes;
             ReceiptOf::Bytes(path.to_str().unwrap_or("source"), &text)
         }
-        (RunTarget::Source(_, Source::Text(bytes) | Source::Inside(_, bytes), _), None) => {
+        (RunTarget::Source(_, Source::Text(bytes) | Source::Inside(_, bytes), _), None, None) => {
             ReceiptOf::Bytes("standard input", bytes)
         }
-        (RunTarget::Program(_), None) => ReceiptOf::Command,
+        (RunTarget::Program(_), None, None) => ReceiptOf::Command,
     };
-    Receipt::open(file, &trees, config, about).map(Some)
+    Receipt::open(file, &trees, &begun.configuration, about).map(Some)
 }
 
 /// The combined settings of command line and configuration.

@@ -8,7 +8,7 @@ use hotcell_config::{Configuration, RulesDigest};
 use hotcell_guard::{
     Artifact, Executions, Held, Limits, Pack, Report, Verdict, Walk, load_pack, merge, sarif, scan_path,
 };
-use hotcell_review::quarantine::{QuarantineConfig, QuarantineService};
+use hotcell_review::quarantine::QuarantineService;
 use hotcell_review::target::Target;
 use hotcell_sandbox::Confinement;
 use hotcell_sandbox::text::printable;
@@ -41,7 +41,7 @@ pub fn scan(common: &Common, args: &ScanArgs) -> u8 {
     if let Some(file) = &args.receipt {
         let made = configuration(common, None).and_then(|configuration| {
             let trees: Vec<_> = args.paths.iter().filter_map(|path| path.canonicalize().ok()).collect();
-            Receipt::open(file, &trees, QuarantineConfig::of(&configuration), ReceiptOf::Command)
+            Receipt::open(Some(file), &trees, &configuration, ReceiptOf::Command)
         });
         let signed = made.and_then(|mut receipt| {
             let wrong = |why| ErrorReport::new(Code::State, format!("--receipt: {why}")).field("--receipt");

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use hotcell_config::typed;
 use hotcell_deps::{DepsError, Purpose};
 use hotcell_report::RunReport;
-use hotcell_review::quarantine::QuarantineConfig;
 use hotcell_sandbox::{Engine, Spawn};
 use hotcell_state::history::Stored;
 use hotcell_state::report::{Code, ErrorReport};
@@ -29,7 +28,7 @@ use crate::context::{configuration, current_folder, runtime, state};
 use crate::deps::Provider;
 use crate::exit::printed;
 use crate::mask::Masks;
-use crate::receipt::make::{Receipt, ReceiptOf};
+use crate::receipt::make::{Receipt, ReceiptOf, is_wanted};
 use crate::render::tests::{Style, headline, page};
 use crate::render::{changes, scan};
 use crate::result_file::{Before, ResultFile};
@@ -49,7 +48,7 @@ pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
     let jobs = &args.jobs_of_ci;
     let several = args.repeat > 1 || args.sandbox.deps || jobs.retry > 0 || jobs.shard.is_some();
     let way = Backend::open(args.cold, if several { Engine::new } else { Engine::for_one_run });
-    let (mut prepared, choice, masks) = match begin(common, args, &way) {
+    let (mut prepared, choice, masks) = match begin(common, args, &way, results.kept.take()) {
         Ok(begun) => begun,
         Err(report) => {
             if let Some(file) = &mut results.junit {
@@ -70,6 +69,7 @@ pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
     if let Some(outputs) = &results.outputs {
         prepared.copy_out(outputs);
     }
+    let image = prepared.image_digest();
     let Some(mut report) = runtime.block_on(follow(common, args, &way, (prepared, &masks))) else {
         anyhow::bail!("no suite was prepared");
     };
@@ -95,9 +95,9 @@ pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
         notes::after_run(&report.outcome, stored.as_ref().map_or("", |stored| &stored.id), common);
     }
     if let Some(receipt) = &mut results.receipt
-        && let Err(why) = receipt.of_tests(stored.as_ref().map_or("", |stored| &stored.id), &report)
+        && let Err(why) = receipt.of_tests(stored.as_ref().map_or("", |stored| &stored.id), &report, image)
     {
-        notes::say(format!("error: --receipt: {why}"));
+        notes::say(format!("error: no receipt: {why}"));
         code = exit::REFUSED;
     }
     if let Some(stored) = &stored {
@@ -113,16 +113,9 @@ fn begin(
     common: &Common,
     args: &TestArgs,
     way: &Backend,
+    kept: Option<Arc<PinnedWorkspace>>,
 ) -> Result<(PreparedSuites, StateChoice, Masks), ErrorReport> {
     let cwd = current_folder();
-    let id = Some(&args.project).filter(|p| workspaces::is_id(p)).and_then(|p| p.to_str());
-    let kept = match id {
-        Some(id) => {
-            let store = Arc::new(workspace::open(common)?);
-            Some(PinnedWorkspace::pin(&store, id).map_err(|e| workspaces::report(&e))?)
-        }
-        None => None,
-    };
     let project = kept.as_ref().map_or_else(|| args.project.clone(), |kept| kept.mount().0);
     // A project behind a link of a clone's is refused below: nothing there is looked at before.
     let own = typed::real_from(&cwd, &project, &[]).is_ok();
@@ -238,6 +231,8 @@ struct Results {
     /// Where a workflow shows its summary, with `--github`.
     summary: Option<ResultFile>,
     receipt: Option<Receipt>,
+    /// The stored workspace that is tested, as it was when the receipt's digest was taken.
+    kept: Option<Arc<PinnedWorkspace>>,
     outputs: Option<OutputRequest>,
 }
 
@@ -249,6 +244,14 @@ impl Results {
             Ok(_) => cwd.join(&args.project).canonicalize().into_iter().collect(),
             Err(_) => Vec::new(),
         };
+        let id = Some(&args.project).filter(|p| workspaces::is_id(p)).and_then(|p| p.to_str());
+        let kept = match id {
+            Some(id) => {
+                let store = Arc::new(workspace::open(common)?);
+                Some(PinnedWorkspace::pin(&store, id).map_err(|e| workspaces::report(&e))?)
+            }
+            None => None,
+        };
         let cannot = |option: &'static str, why: String, hint: &str| {
             ErrorReport::new(Code::InvalidValue, format!("{option} {why}")).field(option).hint(hint)
         };
@@ -257,11 +260,15 @@ impl Results {
             opened.map_err(|why| cannot(option, why, "name a file that can be written"))
         };
         // First, so that no file of results is in the digest.
-        let receipt = args.receipt.as_deref().map(|file| {
-            let config = QuarantineConfig::of(&configuration(common, None)?);
-            Receipt::open(file, &trees, config, ReceiptOf::Folder(&cwd.join(&args.project)))
-        });
-        let receipt = receipt.transpose()?;
+        let (file, configuration) = (args.receipt.as_deref(), configuration(common, None)?);
+        let receipt = match is_wanted(file, &configuration) && !args.jobs_of_ci.list {
+            true => {
+                let project = cwd.join(&args.project);
+                let about = kept.as_deref().map_or(ReceiptOf::Folder(&project), ReceiptOf::Workspace);
+                Some(Receipt::open(file, &trees, &configuration, about)?)
+            }
+            false => None,
+        };
         let junit = args.junit.as_deref().map(|file| open("--junit", file)).transpose()?;
         let coverage = args.jobs_of_ci.coverage_files();
         let coverage: Result<_, ErrorReport> =
@@ -276,7 +283,7 @@ impl Results {
                 .map_err(|why| cannot("--github", why, hint))
         });
         let outputs = outputs::request(&args.output_files, &cwd, &trees)?;
-        Ok(Self { junit, coverage: coverage?, summary: summary.transpose()?, receipt, outputs })
+        Ok(Self { junit, coverage: coverage?, summary: summary.transpose()?, receipt, kept, outputs })
     }
 }
 

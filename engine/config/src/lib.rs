@@ -12,6 +12,7 @@
 //! | `asked_by` | who is asked for approvals |
 //! | [`tools`] | upper limits for plugins |
 //! | [`secrets`] | secrets that a run uses without holding them |
+//! | [`receipts`] | signed statements of runs: when, where, by which key |
 //! | [`models`] | tables of language models added to a file's text, and removed |
 //! | [`sources`] | where the sources are read |
 //! | [`template`] | text of a new file |
@@ -26,6 +27,7 @@ pub mod merge;
 pub mod models;
 pub mod network;
 pub mod policies;
+pub mod receipts;
 pub mod secrets;
 pub mod settings;
 pub mod sources;
@@ -37,6 +39,7 @@ pub mod upstream;
 pub use asked_by::AskedBy;
 pub use guard::{GuardSettings, Mode, RulesDigest};
 pub use merge::{Merged, Widening, merge};
+pub use receipts::{KeySource, ReceiptSettings};
 pub use secrets::{ChosenSecrets, SecretDefinition, SecretOption, SecretSettings};
 pub use settings::SECRET;
 pub use settings::{

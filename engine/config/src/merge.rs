@@ -13,6 +13,7 @@ use crate::network::{self, NetworkSetting};
 
 use super::asked_by::AskedBy;
 use super::guard::{GuardSettings, Mode};
+use super::receipts::ReceiptSettings;
 use super::settings::{AgentSettings, EnvSetting, McpSettings, PoolSettings, RunSettings, Settings};
 use super::tools::ToolSettings;
 
@@ -178,6 +179,9 @@ fn tighten(
     }
     if settings.agents != AgentSettings::default() {
         return Err(never("agents", "definitions of agents".to_owned()));
+    }
+    if settings.receipts != ReceiptSettings::default() {
+        return Err(never("receipts", "a key, a folder or a program of the host".to_owned()));
     }
     // Models take the rules there as those of their organisation.
     if let Some(policies) = &settings.policies {
@@ -452,6 +456,8 @@ mod tests {
             ("", "[models.a]\nprovider = \"ollama\"\nmodel = \"m\"", "models"),
             ("", "[model_roles]\ncoder = []", "models"),
             ("", "policies_path = \"rules\"", "policies_path"),
+            ("", "[receipts]\nkey = \"exec:/tmp/x\"", "receipts"),
+            ("", "[receipts]\nalways = true", "receipts"),
             ("", "ro = [\"/etc\"]", "ro"),
             ("", "rw = [\"/etc\"]", "rw"),
             ("", "toolchains = [\"/etc\"]", "toolchains"),

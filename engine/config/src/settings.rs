@@ -18,6 +18,7 @@ use crate::network::NetworkSetting;
 
 use super::asked_by::AskedBy;
 use super::guard::{Mode, RulesDigest};
+use super::receipts::{self, ReceiptSettings};
 use super::secrets::{SecretSettings, WrittenSecrets};
 use super::tools::{self, ToolSettings};
 use super::upstream::UpstreamSetting;
@@ -90,6 +91,8 @@ pub struct Settings {
     pub models: ModelSettings,
     /// Agent definitions.
     pub agents: AgentSettings,
+    /// Signed statements of runs.
+    pub receipts: ReceiptSettings,
 }
 
 /// The table `agents` of a configuration file.
@@ -259,6 +262,7 @@ struct Written {
     models: Endpoints,
     agents: AgentSettings,
     model_roles: BTreeMap<String, Vec<String>>,
+    receipts: ReceiptSettings,
 }
 
 /// The keys of a configuration file.
@@ -309,6 +313,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key::value("models"),
     Key::table("agents", &[Key::value("folder")]),
     Key::value("model_roles"),
+    Key::table("receipts", receipts::KEYS),
 ];
 
 impl Settings {
@@ -379,6 +384,7 @@ impl Settings {
             models: ModelSettings::new(written.models, written.model_roles)
                 .map_err(|e| FileError::of_key(file, "model_roles", e.to_string()).found_in(text))?,
             agents: AgentSettings { folder: written.agents.folder.map(|f| base.join(f)) },
+            receipts: written.receipts.from_folder(base),
         })
     }
 

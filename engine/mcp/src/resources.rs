@@ -10,7 +10,7 @@ use rmcp::model::{
 use serde_json::json;
 
 use crate::answer::{Detail, of_run};
-use crate::uri::{TAR, decoded, encoded, uri_of_answer, uri_of_output, uri_of_stream};
+use crate::uri::{TAR, decoded, encoded, uri_of_answer, uri_of_output, uri_of_receipt, uri_of_stream};
 use crate::{prompts, tools};
 
 /// URI of the examination of the host. It has no variable; it is a template since it is not a caller's resource.
@@ -26,6 +26,7 @@ const MAX_FILES: usize = 1_000;
 enum Named {
     Run(String),
     Output(String, Stream),
+    Receipt(String),
     Returned(String, String),
     File(String, String),
     Archive(String),
@@ -51,6 +52,7 @@ fn named(uri: &str) -> Option<Named> {
             Named::Returned(id, decoded(path.strip_prefix("files/").filter(|path| !path.is_empty())?)?)
         }
         ("runs", None) => Named::Run(id),
+        ("runs", Some("receipt")) => Named::Receipt(id),
         ("runs", Some(name)) => Named::Output(id, Stream::ALL.into_iter().find(|s| s.name() == name)?),
         ("workspaces", Some(path)) if !path.is_empty() => Named::File(id, decoded(path)?),
         _ => return None,
@@ -74,6 +76,12 @@ pub fn list(live: &Live, caller: &Caller) -> Vec<Resource> {
                 .with_description(command)
                 .with_mime_type("application/json"),
         );
+        if run.receipt().is_some() {
+            all.push(
+                Resource::new(uri_of_receipt(&run.id), format!("receipt of {}", run.id))
+                    .with_mime_type("application/json"),
+            );
+        }
         for stream in Stream::ALL {
             let printed = run.state().printed[stream as usize];
             if printed > 0 {
@@ -130,6 +138,12 @@ pub fn templates() -> Vec<ResourceTemplate> {
             "What a run printed to standard error: all that is kept",
             "text/plain",
         ),
+        template(
+            "hotcell://runs/{id}/receipt",
+            "receipt",
+            "Signed statement of a run that has ended, where the operator wants one for each",
+            "application/json",
+        ),
         ResourceTemplate::new("hotcell://runs/{id}/files/{path}", "output file")
             .with_description("A file that a run returned"),
         ResourceTemplate::new("hotcell://workspaces/{id}/{path}", "file")
@@ -177,6 +191,10 @@ pub fn read(live: &Live, caller: &Caller, uri: &str) -> Result<ResourceContents,
         Named::Output(id, stream) => {
             let run = live.run(caller, &id).map_err(|_| missing())?;
             Ok(contents(run.kept(stream).0))
+        }
+        Named::Receipt(id) => {
+            let receipt = live.receipt(caller, &id).ok_or_else(missing)?;
+            Ok(ResourceContents::text(receipt, uri).with_mime_type("application/json"))
         }
         Named::Returned(id, path) => {
             let run = live.run(caller, &id).map_err(|_| missing())?;
@@ -260,6 +278,8 @@ mod tests {
         for (uri, want) in [
             ("hotcell://runs/run_1", Some(Named::Run("run_1".into()))),
             ("hotcell://runs/run_1/stderr", Some(Named::Output("run_1".into(), Stream::Stderr))),
+            ("hotcell://runs/run_1/receipt", Some(Named::Receipt("run_1".into()))),
+            ("hotcell://runs/run_1/files/receipt", Some(Named::Returned("run_1".into(), "receipt".into()))),
             ("hotcell://runs/run_1/files/a/b%20c", Some(Named::Returned("run_1".into(), "a/b c".into()))),
             ("hotcell://runs/run_1/files/", None),
             ("hotcell://workspaces/ws_1/a/b%20c", Some(Named::File("ws_1".into(), "a/b c".into()))),

@@ -8,6 +8,12 @@ pub fn uri_of_stream(run: &str, stream: Stream) -> String {
     format!("hotcell://runs/{run}/{}", stream.name())
 }
 
+/// URI of a run's receipt.
+#[must_use]
+pub fn uri_of_receipt(run: &str) -> String {
+    format!("hotcell://runs/{run}/receipt")
+}
+
 /// URI of a file that a run returned.
 #[must_use]
 pub fn uri_of_output(run: &str, path: &str) -> String {

@@ -1,6 +1,8 @@
 //! Verification of a receipt: the bytes are checked first, and parsed only then; afterwards the conditions of the person who asks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use hotcell_sandbox::Layer;
 
 use crate::envelope::{Envelope, PAYLOAD_TYPE, pre_authentication};
 use crate::error::ReceiptError;
@@ -77,12 +79,20 @@ impl Verified {
 pub struct Conditions {
     /// The receipt states that everything passed.
     pub passed: bool,
-    /// Digests, by algorithm, that one subject has.
+    /// Digests by algorithm. The receipt is about each of them.
     pub subject: BTreeMap<String, String>,
     /// Type of the predicate.
     pub predicate_type: Option<String>,
+    /// Layers of the sandbox that were in force.
+    pub layers: BTreeSet<Layer>,
+    /// Digests of images, in one of which it ran.
+    pub images: BTreeSet<String>,
+    /// Identifiers of keys, one of which signed.
+    pub keys: BTreeSet<String>,
     /// Oldest acceptable time of the statement, in microseconds since 1970.
     pub not_before_us: Option<i64>,
+    /// Latest acceptable time, in microseconds since 1970.
+    pub not_after_us: Option<i64>,
 }
 
 impl Conditions {
@@ -100,15 +110,38 @@ impl Conditions {
                 verified.statement.predicate_type
             ));
         }
-        let has = |digest: &BTreeMap<String, String>| {
-            self.subject
-                .iter()
-                .all(|(name, value)| digest.get(name).is_some_and(|d| d.eq_ignore_ascii_case(value)))
+        if !self.keys.is_empty() && !self.keys.contains(&verified.key) {
+            return not(format!(
+                "it is signed by the key {}, which is not one of the wanted ones",
+                verified.key
+            ));
+        }
+        let is_about = |name: &str, value: &str| {
+            let mut digests =
+                verified.statement.subject.iter().filter_map(|subject| subject.digest.get(name));
+            digests.any(|digest| digest.eq_ignore_ascii_case(value))
         };
-        if !self.subject.is_empty() && !verified.statement.subject.iter().any(|subject| has(&subject.digest))
-        {
-            let wanted: Vec<_> = self.subject.iter().map(|(name, value)| format!("{name}:{value}")).collect();
-            return not(format!("no subject of the receipt is {}", wanted.join(" ")));
+        if let Some((name, value)) = self.subject.iter().find(|(name, value)| !is_about(name, value)) {
+            return not(format!("no subject of the receipt is {name}:{value}"));
+        }
+        let predicate = &verified.statement.predicate;
+        let of_sandbox = |name: &str| match &predicate[name] {
+            serde_json::Value::Null => &predicate["hotcell"][name],
+            value => value,
+        };
+        let layers = of_sandbox("layers");
+        if let Some(layer) = self.layers.iter().find(|layer| layers[layer.name()] != "on") {
+            return not(match &layers[layer.name()] {
+                serde_json::Value::String(state) => format!("the layer {} was {state}", layer.name()),
+                _ => format!("the receipt does not state the layer {}", layer.name()),
+            });
+        }
+        if !self.images.is_empty() {
+            match of_sandbox("image_digest").as_str() {
+                Some(image) if self.images.contains(image) => {}
+                Some(image) => return not(format!("it ran in the image {image}, not in a wanted one")),
+                None => return not("the receipt states no digest of an image".to_owned()),
+            }
         }
         if let Some(oldest) = self.not_before_us {
             match verified.statement.predicate["hotcell"]["time_us"].as_i64() {
@@ -116,6 +149,11 @@ impl Conditions {
                 Some(_) => return not("the receipt is older than allowed".to_owned()),
                 None => return not("the receipt has no time".to_owned()),
             }
+        }
+        if let Some(latest) = self.not_after_us
+            && verified.statement.predicate["hotcell"]["time_us"].as_i64().is_some_and(|time| time > latest)
+        {
+            return not("the time of the receipt is in the future".to_owned());
         }
         match (self.passed, verified.stated()) {
             (false, _) | (true, Some(Stated::Passed)) => Ok(()),
@@ -136,7 +174,12 @@ mod tests {
     use crate::statement::Subject;
 
     fn statement(result: &str) -> Statement {
-        let predicate = serde_json::json!({"result": result, "hotcell": {"time_us": 1_000}});
+        let hotcell = serde_json::json!({
+            "time_us": 1_000,
+            "image_digest": "sha256:1",
+            "layers": {"seccomp": "on", "landlock": "missing: no kernel support"}
+        });
+        let predicate = serde_json::json!({"result": result, "hotcell": hotcell});
         Statement::new(vec![Subject::sha256("a", b"a")], test_result::PREDICATE_TYPE, predicate)
     }
 
@@ -186,7 +229,8 @@ mod tests {
         let of = |result| verify(key.sign(&statement(result)).unwrap().to_json().as_bytes(), &ring).unwrap();
         let digest = |name: &str, value: String| BTreeMap::from([(name.to_owned(), value)]);
         let right = crate::digest::sha256(b"a");
-        let rows: [(Conditions, &str, bool); 9] = [
+        let names = |all: &[&str]| all.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+        let rows: [(Conditions, &str, bool); 17] = [
             (Conditions::default(), "FAILED", true),
             (Conditions { passed: true, ..Conditions::default() }, "PASSED", true),
             (Conditions { passed: true, ..Conditions::default() }, "FAILED", false),
@@ -211,10 +255,24 @@ mod tests {
                 false,
             ),
             (Conditions { not_before_us: Some(1_001), ..Conditions::default() }, "PASSED", false),
+            (Conditions { not_after_us: Some(1_000), ..Conditions::default() }, "PASSED", true),
+            (Conditions { not_after_us: Some(999), ..Conditions::default() }, "PASSED", false),
+            (Conditions { layers: [Layer::Seccomp].into(), ..Conditions::default() }, "FAILED", true),
+            (Conditions { layers: [Layer::Landlock].into(), ..Conditions::default() }, "PASSED", false),
+            (Conditions { layers: [Layer::Cgroup].into(), ..Conditions::default() }, "PASSED", false),
+            (
+                Conditions { images: names(&["sha256:0", "sha256:1"]), ..Conditions::default() },
+                "FAILED",
+                true,
+            ),
+            (Conditions { images: names(&["sha256:0"]), ..Conditions::default() }, "PASSED", false),
+            (Conditions { keys: names(&["0"]), ..Conditions::default() }, "PASSED", false),
         ];
         for (conditions, result, good) in rows {
             assert_eq!(conditions.check(&of(result)).is_ok(), good, "{conditions:?} {result}");
         }
+        let signed = Conditions { keys: names(&[&key.public().id()]), ..Conditions::default() };
+        assert!(signed.check(&of("FAILED")).is_ok());
         let mut unknown = of("PASSED");
         unknown.statement.predicate_type = "https://example.org/other".to_owned();
         assert!(Conditions { passed: true, ..Conditions::default() }.check(&unknown).is_err());

@@ -85,20 +85,23 @@ impl SigningKey {
         PublicKey(key)
     }
 
+    /// Raw signature over bytes.
+    #[must_use]
+    pub fn sign_bytes(&self, bytes: &[u8]) -> Vec<u8> {
+        self.pair.sign(bytes).as_ref().to_vec()
+    }
+
     /// Signs a statement.
     ///
     /// # Errors
     /// When the statement is not representable in JSON.
     pub fn sign(&self, statement: &Statement) -> Result<Envelope, serde_json::Error> {
         let payload = serde_json::to_vec(statement)?;
-        let signature = self.pair.sign(&pre_authentication(PAYLOAD_TYPE, &payload));
+        let signature = self.sign_bytes(&pre_authentication(PAYLOAD_TYPE, &payload));
         Ok(Envelope {
             payload_type: PAYLOAD_TYPE.to_owned(),
             payload: STANDARD.encode(&payload),
-            signatures: vec![Signature {
-                keyid: self.public().id(),
-                sig: STANDARD.encode(signature.as_ref()),
-            }],
+            signatures: vec![Signature { keyid: self.public().id(), sig: STANDARD.encode(signature) }],
         })
     }
 }

@@ -6,11 +6,15 @@
 //! | [`statement`] | in-toto statements, subjects and digests |
 //! | [`keys`] | Ed25519 keys: making, reading, PEM, identifiers |
 //! | [`store`] | keys of an installation in its state folder: own, retired, trusted |
+//! | [`signer`] | the signer that the configuration names: a key, or a program of the host |
+//! | `program` | a program that signs |
+//! | [`issue`] | making a receipt |
 //! | [`record`] | receipts in the audit log |
-//! | [`tree`] | directory hash of a project |
+//! | [`tree`], [`git`] | directory hash and git tree of a project |
 //! | [`run`], [`test_result`], [`scan`] | the predicates |
 //! | [`error`], [`stated`] | errors, and the result that a receipt states |
 //! | [`check`] | verification, and conditions that a receipt has to meet |
+//! | [`policy`] | conditions in a file |
 
 #![forbid(unsafe_code)]
 
@@ -18,11 +22,16 @@ pub mod check;
 mod digest;
 pub mod envelope;
 pub mod error;
+pub mod git;
+pub mod issue;
 pub mod keys;
 mod nofollow;
+pub mod policy;
+mod program;
 pub mod record;
 pub mod run;
 pub mod scan;
+pub mod signer;
 pub mod stated;
 pub mod statement;
 pub mod store;
@@ -32,6 +41,7 @@ pub mod tree;
 pub use check::{Conditions, Verified, verify};
 pub use envelope::Envelope;
 pub use error::ReceiptError;
+pub use issue::{IssueError, Issuer};
 pub use keys::{KeyError, KeyRing, PublicKey, SigningKey};
 pub use stated::Stated;
 pub use statement::{Statement, Subject};

@@ -8,10 +8,11 @@ use std::time::SystemTime;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use hotcell_guard::quarantine::Entry;
-use hotcell_review::quarantine::{QuarantineConfig, QuarantineError};
+use hotcell_review::quarantine::{Quarantine, QuarantineError};
 use hotcell_state::StateFolder;
+use hotcell_state::actor::Actor;
 use hotcell_state::audit::{self, Problem, Subject};
-use hotcell_state::database::Connection;
+use hotcell_state::database::{Connection, retry_while_busy};
 use hotcell_state::state::make_private;
 use hotcell_state::time::micros_since_1970;
 use serde::{Deserialize, Serialize};
@@ -38,30 +39,58 @@ struct AfterReceipt {
 ///
 /// # Errors
 /// [`QuarantineError`] when the log cannot be read.
-pub fn log_end(config: &QuarantineConfig) -> Result<Option<String>, QuarantineError> {
-    Ok(config.open()?.audit(1)?.entries.pop().map(|entry| entry.hash))
+pub fn log_end(quarantine: &Quarantine) -> Result<Option<String>, QuarantineError> {
+    Ok(retry_while_busy(|| audit::head(&quarantine.database))?.map(|head| head.hash))
 }
 
-/// Keeps a receipt and notes it in the audit log.
+/// Keeps a receipt and notes it in the audit log; its digest. The bytes are on the disk before the log names them.
 ///
 /// # Errors
 /// [`QuarantineError`] when the state folder or the log cannot be written.
-pub fn record(config: &QuarantineConfig, run: &str, envelope: &str) -> Result<(), QuarantineError> {
+pub fn record(
+    quarantine: &Quarantine,
+    actor: &Actor,
+    run: &str,
+    envelope: &str,
+) -> Result<String, QuarantineError> {
     let digest = sha256(envelope.as_bytes());
-    let quarantine = config.open()?;
-    let folder = StateFolder::open(config.state.path()?)?;
-    let kept = make_private(folder.dir(), FOLDER)
-        .and_then(|()| nofollow::folder(folder.dir(), FOLDER))
+    let root = quarantine.folder.dir();
+    let kept = make_private(root, FOLDER)
+        .and_then(|()| nofollow::folder(root, FOLDER))
         .and_then(|dir| make_private(&dir, KEPT).and_then(|()| nofollow::folder(&dir, KEPT)))
-        .and_then(|dir| write_new(&dir, &format!("{digest}.json"), envelope.as_bytes(), true));
+        .and_then(|dir| {
+            write_new(&dir, &format!("{digest}.json"), envelope.as_bytes(), true)?;
+            // The name, too: the log must not name a receipt that a power loss takes away.
+            dir.open(".")?.sync_all()
+        });
     kept.map_err(|error| QuarantineError::Io { what: "a receipt cannot be kept", error })?;
-    let actor = config.actor();
     let now_us = micros_since_1970(SystemTime::now());
     let after = AfterReceipt { receipt: digest.clone(), run: run.to_owned() };
     quarantine.step(|database| {
-        audit::append(database, now_us, &actor, ACTION, &digest, &after)?;
+        audit::append(database, now_us, actor, ACTION, &digest, &after)?;
         Ok::<(), QuarantineError>(())
-    })
+    })?;
+    Ok(digest)
+}
+
+/// The kept receipt with this digest; `None` when it is gone, or its bytes have another digest.
+///
+/// # Errors
+/// [`QuarantineError::Io`] when it cannot be read.
+pub fn kept(state: &StateFolder, digest: &str) -> Result<Option<String>, QuarantineError> {
+    let read = || -> io::Result<String> {
+        let dir = nofollow::folder(&nofollow::folder(state.dir(), FOLDER)?, KEPT)?;
+        let file = nofollow::file(&dir, &format!("{digest}.json"))?;
+        let mut text = String::new();
+        file.take(crate::envelope::MAX_ENVELOPE_BYTES as u64).read_to_string(&mut text)?;
+        Ok(text)
+    };
+    match read() {
+        Ok(text) if sha256(text.as_bytes()) == digest => Ok(Some(text)),
+        Ok(_) => Ok(None),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(QuarantineError::Io { what: "a receipt cannot be read", error }),
+    }
 }
 
 /// Receipts as a subject of the log's check.

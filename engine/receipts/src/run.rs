@@ -67,6 +67,9 @@ pub struct RunPredicate {
     pub profile: Option<String>,
     /// Image in place of the host's files.
     pub image: Option<String>,
+    /// Digest of the image's manifest: `sha256:…`.
+    #[serde(default)]
+    pub image_digest: Option<String>,
     /// State of each layer, as in an outcome.
     pub layers: serde_json::Value,
     /// Limits that were reached.
@@ -115,6 +118,8 @@ pub struct RunFacts<'a> {
     pub profile: Option<&'a str>,
     /// Image.
     pub image: Option<&'a str>,
+    /// Digest of the image.
+    pub image_digest: Option<String>,
     /// Verdict of the guard.
     pub guard: Option<&'a str>,
     /// The outcome as JSON.
@@ -150,6 +155,7 @@ pub fn statement(
         command_sha256: digest::sha256(&words),
         profile: facts.profile.map(str::to_owned),
         image: facts.image.map(str::to_owned),
+        image_digest: facts.image_digest.clone(),
         layers: serde_json::to_value(&outcome.layers)?,
         limits_hit: outcome.limits_hit.clone(),
         usage: outcome.usage.clone(),

@@ -53,6 +53,9 @@ pub struct TestFacts {
     pub skipped: u64,
     /// Why the sandbox's run ended.
     pub cause: hotcell_sandbox::Cause,
+    /// Digest of the image's manifest: `sha256:…`; `null` for the host's files.
+    #[serde(default)]
+    pub image_digest: Option<String>,
     /// State of each layer of the sandbox.
     pub layers: serde_json::Value,
     /// SHA-256 of the whole report, as `hotcell test --json` prints it (without the newline at its end).
@@ -66,6 +69,7 @@ pub struct TestFacts {
 pub fn statement(
     report: &TestReport,
     report_json: &[u8],
+    image_digest: Option<String>,
     subjects: Vec<Subject>,
     about: About,
 ) -> Result<Statement, serde_json::Error> {
@@ -89,6 +93,7 @@ pub fn statement(
             consistent: report.consistent,
             skipped: report.totals.skipped,
             cause: report.outcome.cause,
+            image_digest,
             layers: serde_json::to_value(&report.outcome.layers)?,
             report_sha256: digest::sha256(report_json),
         },

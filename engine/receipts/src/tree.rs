@@ -9,6 +9,7 @@ use std::path::Path;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
+use hotcell_workspace::{Kind, Stack};
 use sha2::{Digest, Sha256};
 
 use crate::nofollow;
@@ -50,11 +51,43 @@ pub fn subject(name: &str, folder: &Path, except: &[&Path]) -> Result<Subject, T
     let except: BTreeSet<String> = except.iter().filter_map(|path| below(folder, path)).collect();
     let mut files = BTreeMap::new();
     walk(&dir, "", 0, &except, &mut files)?;
+    Ok(of_files(name, &files))
+}
+
+/// Subject for a workspace with its changes, by the directory hash of the files that a program sees there.
+///
+/// # Errors
+/// [`TreeError`] when something cannot be read or the workspace is too large.
+pub fn of_view(name: &str, view: &Stack<'_>) -> Result<Subject, TreeError> {
+    use std::os::unix::ffi::OsStrExt;
+    let path = ".".to_owned();
+    let top = |source| TreeError::Io { path, source };
+    let mut files = BTreeMap::new();
+    for (path, node) in view.walk(Path::new(""), MAX_FILES).map_err(top)? {
+        let in_git =
+            path.parent().is_some_and(|above| above.components().any(|part| part.as_os_str() == ".git"));
+        if in_git || !matches!(node.kind, Kind::File | Kind::Link) {
+            continue;
+        }
+        let Some(text) = path.to_str().filter(|text| !text.contains('\n')) else {
+            return Err(TreeError::Name(path.to_string_lossy().into_owned()));
+        };
+        let io = |source| TreeError::Io { path: text.to_owned(), source };
+        let digest = match node.kind {
+            Kind::Link => hex::encode(Sha256::digest(view.link(&path).map_err(io)?.as_os_str().as_bytes())),
+            _ => of_reader(view.file(&path).map_err(io)?).map_err(io)?,
+        };
+        files.insert(text.to_owned(), digest);
+    }
+    Ok(of_files(name, &files))
+}
+
+fn of_files(name: &str, files: &BTreeMap<String, String>) -> Subject {
     let mut all = Sha256::new();
-    for (path, digest) in &files {
+    for (path, digest) in files {
         all.update(format!("{digest}  {path}\n"));
     }
-    Ok(Subject::with(name, "dirHash", hex::encode(all.finalize())))
+    Subject::with(name, "dirHash", hex::encode(all.finalize()))
 }
 
 /// A path relative to a folder, where it is below it. Its last part need not be there, and is not followed.
@@ -113,7 +146,10 @@ fn walk(
 
 /// Digest of a regular file. An entry that became something else meanwhile is an error, never followed or waited for.
 fn of_file(dir: &Dir, name: &str) -> io::Result<String> {
-    let mut file = nofollow::file(dir, name)?;
+    of_reader(nofollow::file(dir, name)?)
+}
+
+fn of_reader(mut file: impl Read) -> io::Result<String> {
     let mut digest = Sha256::new();
     let mut buffer = vec![0; 64 * 1024];
     loop {

@@ -12,6 +12,8 @@
 //! | [`run`] | one run: its state, its output, its end |
 //! | [`registry`] | all runs: start, find, forget |
 //! | `finished` | which finished runs are forgotten |
+//! | `signing` | parts of a receipt from before its run starts |
+//! | `receipts` | signed statements of runs, after their answers |
 //! | `history_writer` | writes the history in the background |
 //! | `current` | the configuration in force |
 //! | [`jobs`] | jobs: a program or a source, the tests of a project, several suites |
@@ -40,11 +42,13 @@ mod network_permit;
 pub mod network_requests;
 pub mod paths;
 pub mod queue;
+mod receipts;
 pub mod registry;
 pub mod retained;
 pub mod run;
 mod running_agents;
 mod sessions;
+mod signing;
 pub mod tasks;
 pub mod workspaces;
 

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use hotcell_config::{Configuration, PoolSettings};
 use hotcell_guard::quarantine::Channel;
 use hotcell_plugins::Caller as Tools;
+use hotcell_receipts::Issuer;
 use hotcell_report::RunReport;
 use hotcell_review::approvals::Approvals;
 use hotcell_review::quarantine::QuarantineService;
@@ -26,6 +27,7 @@ use hotcell_state::history::Stored;
 use hotcell_state::ids::handle;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_state::state::{StateChoice, StateFolder};
+use sha2::{Digest, Sha256};
 use tokio::task::JoinHandle;
 
 pub use order::{Bounds, MAX_KEY_LEN, Order, Work};
@@ -39,6 +41,7 @@ use super::finished::{Finished, Memory};
 use super::queue::{Queue, QueueLimits};
 use super::run::{Answer, Phase, Run, RunContext, Stream, never_ran};
 use super::running_agents::Agents;
+use super::signing;
 use super::tasks::Tasks;
 use super::workspaces::{Folders, Workspaces};
 
@@ -68,6 +71,8 @@ struct Shared {
     /// Background tasks.
     behind: Mutex<Vec<JoinHandle<()>>>,
     scribe: Arc<HistoryWriter>,
+    /// Makes a receipt for each run, where the operator wants that.
+    issuer: Option<Arc<Issuer>>,
     table: Mutex<Table>,
     hasher: RandomState,
     examined: tokio::sync::Mutex<Option<(Instant, Arc<Doctor>)>>,
@@ -127,9 +132,11 @@ impl Live {
         let ready =
             PoolOptions { each: per_shape, all: total, memory, prime: prewarm, ..PoolOptions::default() };
         let tasks = Tasks::of(&state, &workspaces.service());
+        let issuer = signing::issuer(&configuration, &state)?.map(Arc::new);
         let state = Arc::new(state);
         let shared = Arc::new(Shared {
             scribe: Arc::new(HistoryWriter::new(Arc::clone(&state))),
+            issuer,
             tasks,
             sessions: Sessions::new(hotcell_sessions::Bounds::default()),
             agents: Arc::default(),
@@ -170,6 +177,11 @@ impl Live {
     #[must_use]
     pub fn agents(&self) -> &Arc<Agents> {
         &self.0.agents
+    }
+
+    /// The maker of receipts, if each run gets one.
+    pub(crate) fn issuer(&self) -> Option<Arc<Issuer>> {
+        self.0.issuer.clone()
     }
 
     /// The state folder.
@@ -338,6 +350,7 @@ impl Live {
             caller.clone(),
             (command, order.request),
             key,
+            (Sha256::digest(&order.content).into(), self.0.issuer.is_some()),
             self.0.bounds.output,
         ));
         table.runs.insert(id.clone(), Arc::clone(&run));
@@ -490,10 +503,13 @@ impl Live {
         }
     }
 
-    /// Adds a run to the history.
-    fn remember(&self, stored: Stored, mut outcome: RunReport, run: &Run) {
+    /// Adds a run to the history, and makes its receipt.
+    fn remember(&self, stored: Stored, mut outcome: RunReport, run: &Arc<Run>) {
         let [out, err] = Stream::ALL.map(|s| run.kept(s)).map(|(kept, bytes)| Output::new(kept, bytes));
         (outcome.stdout, outcome.stderr) = (out, err);
+        if let Some(answer) = run.answer().filter(|_| run.has_receipt) {
+            self.make_receipt(run, &stored, answer, outcome.clone());
+        }
         self.0.scribe.add(stored, outcome);
     }
 }

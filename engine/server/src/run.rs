@@ -1,7 +1,7 @@
 //! One run: its state, its output, its answer. A slow follower sees the newest state, never a backlog.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use hotcell_report::RunReport;
@@ -12,6 +12,7 @@ use hotcell_testing::{Case, TestReport};
 use tokio::sync::watch;
 
 use super::retained::{Piece, Retained};
+use super::signing::ReceiptFacts;
 
 /// Maximum length of a progress message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 300;
@@ -134,6 +135,13 @@ pub struct Run {
     /// Time of the request.
     pub asked: Instant,
     pub(crate) key: Option<(String, u64)>,
+    /// SHA-256 of the request.
+    pub(crate) content: [u8; 32],
+    /// True when it gets a receipt.
+    pub(crate) has_receipt: bool,
+    facts: Mutex<ReceiptFacts>,
+    /// Digest of its receipt.
+    receipt: OnceLock<String>,
     state: watch::Sender<State>,
     cancelled: watch::Sender<bool>,
     holders: AtomicUsize,
@@ -154,6 +162,7 @@ impl Run {
         caller: Caller,
         (command, request): (Vec<String>, Requested),
         key: Option<(String, u64)>,
+        (content, has_receipt): ([u8; 32], bool),
         kept: usize,
     ) -> Self {
         let state = State { phase: Phase::Queued, progress: None, printed: [0; 2] };
@@ -165,11 +174,31 @@ impl Run {
             request,
             asked: Instant::now(),
             key,
+            content,
+            has_receipt,
+            facts: Mutex::default(),
+            receipt: OnceLock::new(),
             state: watch::Sender::new(state),
             cancelled: watch::Sender::new(false),
             holders: AtomicUsize::new(0),
             inner: Mutex::new(Inner { output, files: Vec::new(), answer: None, ended: None }),
         }
+    }
+
+    /// Facts for its receipt.
+    pub(crate) fn receipt_facts(&self) -> MutexGuard<'_, ReceiptFacts> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the digest of its receipt.
+    pub(crate) fn receive(&self, digest: String) {
+        let _ = self.receipt.set(digest);
+    }
+
+    /// SHA-256 of its receipt, once there is one.
+    #[must_use]
+    pub fn receipt(&self) -> Option<&str> {
+        self.receipt.get().map(String::as_str)
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {

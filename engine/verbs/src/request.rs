@@ -141,11 +141,19 @@ pub struct Prepared {
 #[derive(Debug, Default)]
 pub struct RunResources {
     /// Image.
-    _image: Option<Held>,
+    image: Option<Held>,
     /// Temporary folders of hotcell.
     _folders: Vec<tempfile::TempDir>,
     /// Entries of caches that the run is shown.
     _in_use: Vec<InUse>,
+}
+
+impl RunResources {
+    /// Digest of the image, `sha256:…`.
+    #[must_use]
+    pub fn image_digest(&self) -> Option<String> {
+        self.image.as_ref().map(|held| held.image.digest.to_string())
+    }
 }
 
 impl Prepared {
@@ -153,6 +161,12 @@ impl Prepared {
     /// without a source of its own.
     pub fn into_parts(self) -> (Policy, Vec<OsString>, Option<Passed>, RunResources) {
         (self.policy, self.unset, self.scan, self.stay)
+    }
+
+    /// Digest of the image that it runs in, which its name may stop meaning: `sha256:…`.
+    #[must_use]
+    pub fn image_digest(&self) -> Option<String> {
+        self.stay.image_digest()
     }
 
     /// Copies files out when the program has ended, however that is.
@@ -443,7 +457,7 @@ impl RunRequest {
             psql,
             before,
             outputs: None,
-            stay: RunResources { _image: image, _folders: folders, _in_use: in_use },
+            stay: RunResources { image, _folders: folders, _in_use: in_use },
         })
     }
 

@@ -245,6 +245,12 @@ impl PreparedSuites {
         &self.parts
     }
 
+    /// Digest of the image in which they run, `sha256:…`; `None` for the host's files.
+    #[must_use]
+    pub fn image_digest(&self) -> Option<String> {
+        self.parts.iter().find_map(|part| part.tests.as_ref().ok()?.image_digest())
+    }
+
     /// Copies files out of each suite's folder when its tests have ended.
     pub fn copy_out(&mut self, outputs: &OutputRequest) {
         for tests in self.parts.iter_mut().filter_map(|part| part.tests.as_mut().ok()) {

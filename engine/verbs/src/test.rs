@@ -86,7 +86,8 @@ pub struct PreparedTest {
     before: Option<WorkspaceBaseline>,
     /// View of the project, if it is not a plain folder.
     view: Option<Arc<View>>,
-    _stay: RunResources,
+    /// Resources of the runs, released after them.
+    stay: RunResources,
     /// State folder for the data that compilers need again.
     state: Option<StateChoice>,
     /// The cache that the runs see; set when they begin.
@@ -205,7 +206,7 @@ impl TestRequest {
             options: self.options.clone(),
             before,
             view,
-            _stay: stay,
+            stay,
             state: configuration.asker.as_ref().map(|(_, state)| state.clone()),
             warm: Mutex::default(),
             unset,
@@ -215,6 +216,12 @@ impl TestRequest {
 }
 
 impl PreparedTest {
+    /// Digest of the image in which they run, `sha256:…`; `None` for the host's files.
+    #[must_use]
+    pub fn image_digest(&self) -> Option<String> {
+        self.stay.image_digest()
+    }
+
     /// Copies files out of the project when its tests have ended.
     pub fn copy_out(&mut self, outputs: &OutputRequest) {
         self.before = self.before.take().map(|before| before.copying(outputs.clone()));

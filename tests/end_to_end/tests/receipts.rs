@@ -1,6 +1,10 @@
 //! Receipts: signed statements of runs, tests and scans, their verification, and the keys.
 
+use hotcell_end_to_end::mcp::{Local, STATELESS, until};
 use hotcell_end_to_end::{Ended, User, everyone};
+use serde_json::{Value, json};
+
+use super::tools::configure;
 
 fn receipt(user: &User, words: &[&str]) -> Ended {
     user.hotcell(["receipt"]).words(words).end()
@@ -140,5 +144,133 @@ fn audit_finds_missing_and_exchanged_receipts() {
         audit().code(0);
         user.write(kept.join(format!("{}.json", "0".repeat(64))), "{}");
         audit().code(125).says("is not in the log");
+    });
+}
+
+/// A git repository made by hand: an index with one file. Its tree has the object id that git computes.
+fn repository(user: &User, folder: &str) -> &'static str {
+    user.make_folder(&format!("{folder}/.git"));
+    user.write(&format!("{folder}/test_a.py"), TEST);
+    let mut index = b"DIRC\0\0\0\x02\0\0\0\x01".to_vec();
+    index.extend([0; 24]);
+    index.extend(0o100_644_u32.to_be_bytes());
+    index.extend([0; 32]);
+    index.extend(9_u16.to_be_bytes());
+    index.extend(b"test_a.py\0");
+    // The checksum is left out, as with index.skipHash.
+    index.extend([0; 20]);
+    std::fs::write(user.path(&format!("{folder}/.git/index")), index).unwrap();
+    "gitTree:b2faf25e722134906e237724dbc2f71d70426f5b"
+}
+
+const TEST: &str = "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): pass\n";
+
+#[test]
+fn policy_says_which_receipts_are_good() {
+    everyone(|user| {
+        let tree = repository(user, "work/p");
+        let (project, file) = (path(user, "work/p"), path(user, "work/t.json"));
+        let words = ["test", "--framework", "unittest", "--toolchain", "/usr", "--receipt", &file, &project];
+        user.hotcell(words).end().code(0);
+        let policy = path(user, "work/policy.toml");
+        let verify = |text: &str| {
+            user.write("work/policy.toml", text);
+            receipt(user, &["verify", "--policy", &policy, &file])
+        };
+        verify(&format!(
+            "max_age = \"1h\"\n[test_result]\nlayers = [\"no_new_privs\"]\nsubjects = [\"{tree}\"]\n"
+        ))
+        .code(0);
+        let key = receipt(user, &["key", "list", "--json"]).code(0).json();
+        let id = key["keys"][0]["id"].as_str().unwrap().to_owned();
+        verify(&format!("keys = [\"{id}\"]\n[test_result]\n")).code(0);
+        let other = "0".repeat(64);
+        for (text, word) in [
+            (format!("keys = [\"{other}\"]\n[test_result]\n"), "not one of the wanted"),
+            (format!("[test_result]\nimages = [\"sha256:{other}\"]\n"), "no digest of an image"),
+            (format!("[test_result]\nsubjects = [\"gitTree:{}\"]\n", "0".repeat(40)), "no subject"),
+            ("[test_result]\n[svr]\n".to_owned(), "MISSING   no good receipt of the kind svr"),
+            ("[run]\n".to_owned(), "names no receipts of type"),
+        ] {
+            let said = verify(&text);
+            assert!(said.code(1).text().contains(word), "{text}: {}", said.text());
+        }
+        let list = receipt(user, &["verify", "--json", "--policy", &policy, &file]).code(1).json();
+        assert_eq!(list["missing"], serde_json::json!(["run"]));
+        for text in ["", "[tests]\n", "max_age = \"soon\"\n[run]\n", "[run]\nlayers = [\"landlok\"]\n", "["] {
+            verify(text).code(125);
+        }
+        receipt(user, &["verify", "--policy", "/no/such/file", &file]).code(125);
+    });
+}
+
+#[test]
+fn configuration_gives_every_run_a_receipt() {
+    everyone(|user| {
+        user.make_folder("work/out");
+        let (out, config) = (path(user, "work/out"), path(user, "work/config.toml"));
+        let write = |more: &str| {
+            user.write("work/config.toml", &format!("[receipts]\nalways = true\nfolder = \"{out}\"\n{more}"));
+        };
+        let run = || user.hotcell(["--config", &config, "run", "--", "true"]).end();
+        write("");
+        run().code(0);
+        run().code(0);
+        let files: Vec<_> = std::fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(files.len(), 2, "{files:?}");
+        for file in &files {
+            receipt(user, &["verify", "--passed", file.to_str().unwrap()]).code(0);
+        }
+        // No run without a key that can be used.
+        for (more, word) in [
+            ("key = \"fd:999\"", "fd:999"),
+            ("key = \"file:/no/such/key\"", "/no/such/key"),
+            ("key = \"credential:none\"", "credential:none"),
+            ("key = \"exec:/no/such/program\"", "public_key"),
+            ("key = \"env:KEY\"", "credential:NAME"),
+            ("always = false", "always"),
+        ] {
+            write(more);
+            let ended = run();
+            let said = &ended.code(125).stderr;
+            assert!(said.contains(word), "{more}: {said}");
+        }
+        assert_eq!(std::fs::read_dir(&out).unwrap().count(), 2);
+        user.hotcell(["audit", "verify"]).end().code(0);
+    });
+}
+
+#[test]
+fn runs_of_agents_have_receipts_as_resources() {
+    everyone(|user| {
+        configure(user, "[receipts]\nalways = true\n");
+        let mut client = Local::start(user, STATELESS);
+        let rows = [
+            ("run_command", json!({ "argv": ["true"] }), "PASSED", "request"),
+            ("run_code", json!({ "language": "bash", "code": "exit 3\n" }), "FAILED", "workspace"),
+        ];
+        for (tool, call, result, subject) in rows {
+            let id = client.good(tool, &call)["run_id"].as_str().expect("an id").to_owned();
+            let uri = format!("hotcell://runs/{id}/receipt");
+            let mut read = Value::Null;
+            until("the receipt", || {
+                read = client.request("resources/read", json!({ "uri": uri }));
+                read["error"].is_null()
+            });
+            let text = read["result"]["contents"][0]["text"].as_str().expect("a text");
+            user.write("work/r.json", text);
+            let list = receipt(user, &["verify", "--json", &path(user, "work/r.json")]).code(0).json();
+            let statement = &list["receipts"][0]["statement"];
+            assert_eq!(statement["predicate"]["result"], result, "{statement:#}");
+            assert_eq!(statement["subject"][0]["name"], subject, "{statement:#}");
+        }
+        let none = client.request("resources/read", json!({ "uri": "hotcell://runs/run_x/receipt" }));
+        assert!(none["error"].is_object(), "{none}");
+        client.end();
+        user.hotcell(["audit", "verify"]).end().code(0);
+        // A service that cannot sign does not start.
+        configure(user, "[receipts]\nalways = true\nkey = \"file:/no/such/key\"\n");
+        let ended = user.hotcell(["mcp"]).end();
+        assert!(ended.code(125).stderr.contains("/no/such/key"), "{ended:?}");
     });
 }

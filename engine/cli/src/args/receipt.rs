@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Subcommand};
+use hotcell_receipts::policy::digest;
 use hotcell_sandbox::units::parse_duration;
 
 use super::path;
@@ -41,6 +42,9 @@ pub struct VerifyArgs {
     /// Only this public key (PEM); repeatable
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
     pub key: Vec<PathBuf>,
+    /// Require what this file says (TOML): kinds, results, layers, images, keys, age
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
+    pub policy: Option<PathBuf>,
     /// Require that everything passed
     #[arg(long)]
     pub passed: bool,
@@ -50,7 +54,7 @@ pub struct VerifyArgs {
     /// With --folder: leave out this file or folder, such as other results
     #[arg(long, value_name = "FILE", requires = "folder", value_parser = OsStringValueParser::new().try_map(path))]
     pub except: Vec<PathBuf>,
-    /// Require a subject with this digest: sha256:…, dirHash:…
+    /// Require that it is about this: sha256:…, dirHash:…, gitTree:…, gitCommit:…
     #[arg(long, value_name = "DIGEST", value_parser = digest)]
     pub subject: Option<(String, String)>,
     /// Require that it is not older than this, such as 7d
@@ -80,21 +84,4 @@ pub enum KeyCommand {
         /// Name
         name: String,
     },
-}
-
-fn digest(text: &str) -> Result<(String, String), String> {
-    let known = ["sha256", "dirHash"];
-    match text.split_once(':') {
-        Some((name, digits))
-            if known.contains(&name)
-                && digits.len() == 64
-                && digits.bytes().all(|b| b.is_ascii_hexdigit()) =>
-        {
-            Ok((name.to_owned(), digits.to_owned()))
-        }
-        Some((name, _)) if !known.contains(&name) => {
-            Err(format!("is not sha256:… or dirHash:… ({name:?} is unknown)"))
-        }
-        _ => Err("is not sha256: or dirHash: with 64 hexadecimal digits".to_owned()),
-    }
 }

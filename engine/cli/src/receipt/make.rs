@@ -1,22 +1,22 @@
-//! Receipts of runs, tests and scans: `--receipt FILE`.
+//! Receipts of runs, tests and scans: `--receipt FILE`, and `receipts.always` of the configuration.
 
 use std::path::{Path, PathBuf};
 
+use hotcell_config::Configuration;
 use hotcell_receipts::run::{About, RunFacts};
-use hotcell_receipts::{KeyStore, Statement, Subject, record, run, scan, test_result, tree};
+use hotcell_receipts::{Issuer, Statement, Subject, git, run, scan, test_result, tree};
 use hotcell_report::RunReport;
-use hotcell_review::quarantine::QuarantineConfig;
 use hotcell_state::report::{Code, ErrorReport};
-use hotcell_state::state::StateFolder;
 use hotcell_testing::TestReport;
+use hotcell_verbs::pinned::PinnedWorkspace;
 
 use crate::result_file::{Before, ResultFile};
 
 /// A receipt that is to be written when the run has ended.
 #[derive(Debug)]
 pub struct Receipt {
-    file: ResultFile,
-    config: QuarantineConfig,
+    file: Option<ResultFile>,
+    issuer: Issuer,
     subjects: Vec<Subject>,
 }
 
@@ -25,40 +25,57 @@ pub struct Receipt {
 pub enum ReceiptOf<'a> {
     /// A folder.
     Folder(&'a Path),
+    /// A stored workspace, with its changes.
+    Workspace(&'a PinnedWorkspace),
     /// Bytes with a name.
     Bytes(&'a str, &'a [u8]),
     /// A command.
     Command,
 }
 
+/// Whether a run gets a receipt: where a file is named for it, or the configuration says always.
+pub fn is_wanted(file: Option<&Path>, configuration: &Configuration) -> bool {
+    file.is_some() || configuration.user.receipts.always
+}
+
 impl Receipt {
-    /// Opens the file and takes the digests, before anything runs.
+    /// Opens the key and the file, and takes the digests, before anything runs.
     ///
     /// # Errors
-    /// [`ErrorReport`] when the file cannot be written, the folder has no digest, or there is no state folder.
+    /// [`ErrorReport`] when there is no key or no state folder, the file cannot be written, or the folder has no digest.
     pub fn open(
-        file: &Path,
+        file: Option<&Path>,
         trees: &[PathBuf],
-        config: Option<QuarantineConfig>,
+        configuration: &Configuration,
         about: ReceiptOf<'_>,
     ) -> Result<Self, ErrorReport> {
+        let field = if file.is_some() { "--receipt" } else { "receipts.always" };
         let wrong =
-            |why: String| ErrorReport::new(Code::InvalidValue, format!("--receipt {why}")).field("--receipt");
-        let config = config.ok_or_else(|| wrong("needs a state folder".to_owned()))?;
+            |why: String| ErrorReport::new(Code::InvalidValue, format!("{field}: {why}")).field(field);
+        let issuer = Issuer::of(configuration).map_err(|e| wrong(e.to_string()))?;
         let subjects = match about {
             ReceiptOf::Folder(folder) => {
                 let name = folder.file_name().unwrap_or_default().to_string_lossy();
-                vec![
-                    tree::subject(&name, folder, &[file])
-                        .map_err(|e| wrong(format!("{}: {e}", folder.display())))?,
-                ]
+                let bad = |e: tree::TreeError| wrong(format!("{}: {e}", folder.display()));
+                let except: Vec<_> = file.into_iter().collect();
+                let mut subjects = vec![tree::subject(&name, folder, &except).map_err(bad)?];
+                subjects.extend(git::subject(&name, folder).map_err(bad)?);
+                subjects
+            }
+            ReceiptOf::Workspace(kept) => {
+                let id = kept.pinned().id();
+                let bad = |why: String| wrong(format!("{id}: {why}"));
+                let digest = kept.pinned().with_view(|_, view| Ok(tree::of_view(id, view)));
+                vec![digest.map_err(|e| bad(e.to_string()))?.map_err(|e| bad(e.to_string()))?]
             }
             ReceiptOf::Bytes(name, bytes) => vec![Subject::sha256(name, bytes)],
             ReceiptOf::Command => Vec::new(),
         };
-        let file = ResultFile::open(file, trees, Before::Emptied)
-            .map_err(|why| wrong(why).hint("name a file that can be written"))?;
-        Ok(Self { file, config, subjects })
+        let file = file.map(|file| {
+            ResultFile::open(file, trees, Before::Emptied)
+                .map_err(|why| wrong(why).hint("name a file that can be written"))
+        });
+        Ok(Self { file: file.transpose()?, issuer, subjects })
     }
 
     /// Signs the outcome of a run.
@@ -74,10 +91,10 @@ impl Receipt {
     ///
     /// # Errors
     /// As [`Receipt::of_run`].
-    pub fn of_tests(&mut self, id: &str, report: &TestReport) -> Result<(), String> {
+    pub fn of_tests(&mut self, id: &str, report: &TestReport, image: Option<String>) -> Result<(), String> {
         let json = serde_json::to_vec(report).map_err(|e| e.to_string())?;
         let subjects = std::mem::take(&mut self.subjects);
-        self.write(id, |about| test_result::statement(report, &json, subjects, about))
+        self.write(id, |about| test_result::statement(report, &json, image, subjects, about))
     }
 
     /// Signs the guard's report.
@@ -94,14 +111,13 @@ impl Receipt {
         id: &str,
         statement: impl FnOnce(About) -> Result<Statement, serde_json::Error>,
     ) -> Result<(), String> {
-        let path = self.config.state.path().map_err(|e| e.to_string())?;
-        let folder = StateFolder::open(path).map_err(|e| e.to_string())?;
-        let key = KeyStore::open(&folder).and_then(|store| store.own()).map_err(|e| e.to_string())?;
-        let end = record::log_end(&self.config).map_err(|e| e.to_string())?;
-        let statement =
-            statement(About::now(id, env!("CARGO_PKG_VERSION"), end)).map_err(|e| e.to_string())?;
-        let envelope = key.sign(&statement).map_err(|e| e.to_string())?.to_json();
-        record::record(&self.config, id, &envelope).map_err(|e| e.to_string())?;
-        self.file.write(envelope.as_bytes()).map_err(|e| format!("{}: {e}", self.file.named().display()))
+        let envelope =
+            self.issuer.issue(id, env!("CARGO_PKG_VERSION"), statement).map_err(|e| e.to_string())?;
+        match &mut self.file {
+            Some(file) => {
+                file.write(envelope.as_bytes()).map_err(|e| format!("{}: {e}", file.named().display()))
+            }
+            None => Ok(()),
+        }
     }
 }

@@ -7,12 +7,16 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use hotcell_config::{KeySource, of_file};
 use hotcell_receipts::envelope::{Envelope, MAX_ENVELOPE_BYTES};
 use hotcell_receipts::keys::MAX_KEY_BYTES;
+use hotcell_receipts::policy::Policy;
+use hotcell_receipts::signer::{Signer, SignerError};
 use hotcell_receipts::store::StoreError;
 use hotcell_receipts::{
     Conditions, KeyRing, KeyStore, PublicKey, ReceiptError, Statement, Verified, tree, verify,
 };
+use hotcell_sandbox::profile::read_text;
 use hotcell_state::report::{Code, ErrorReport, printable};
 use hotcell_state::state::StateFolder;
 use hotcell_state::time::{micros_since_1970, rfc3339};
@@ -27,6 +31,8 @@ use crate::{exit, usage};
 
 /// Value of the `schema` field.
 pub const SCHEMA: &str = "hotcell.receipts/1";
+/// Name of the key that the configuration names, beside that of the state folder.
+const CONFIGURED: &str = "the configured key";
 /// Value of the `schema` field of keys.
 pub const KEYS_SCHEMA: &str = "hotcell.receipt_keys/1";
 
@@ -37,6 +43,9 @@ pub struct ReceiptList {
     pub schema: String,
     /// Receipts, in the order of the files.
     pub receipts: Vec<Checked>,
+    /// Kinds that the policy requires and of which no good receipt was given: `test_result`, `run`, `svr`.
+    #[serde(default)]
+    pub missing: Vec<String>,
 }
 
 /// One receipt.
@@ -101,16 +110,26 @@ fn verified(common: &Common, args: &VerifyArgs) -> Result<u8, ErrorReport> {
             .hint("name a public key with --key FILE, or trust one: hotcell receipt key trust NAME FILE"));
     }
     let conditions = conditions(args)?;
-    let mut list = ReceiptList { schema: SCHEMA.to_owned(), receipts: Vec::new() };
+    let policy = args.policy.as_deref().map(policy).transpose()?;
+    let mut list = ReceiptList { schema: SCHEMA.to_owned(), receipts: Vec::new(), missing: Vec::new() };
     for file in &args.files {
         let bytes = read(file, MAX_ENVELOPE_BYTES).map_err(|e| unreadable(file, &e))?;
-        list.receipts.push(checked(file, verify(&bytes, &ring), &conditions));
+        list.receipts.push(checked(file, verify(&bytes, &ring), &conditions, policy.as_ref()));
     }
-    let code = u8::from(list.receipts.iter().any(|one| !one.good));
+    if let Some(policy) = &policy {
+        let good = list.receipts.iter().filter(|one| one.good);
+        let good: Vec<_> =
+            good.filter_map(|one| Some(one.statement.as_ref()?.predicate_type.as_str())).collect();
+        list.missing = policy.missing(&good).into_iter().map(str::to_owned).collect();
+    }
+    let code = u8::from(list.receipts.iter().any(|one| !one.good) || !list.missing.is_empty());
     if common.json {
         return Ok(printed(exit::print_json(&list), code));
     }
-    let text: String = list.receipts.iter().map(line).collect();
+    let mut text: String = list.receipts.iter().map(line).collect();
+    for kind in &list.missing {
+        let _ = writeln!(text, "MISSING   no good receipt of the kind {kind}, which the policy requires");
+    }
     Ok(printed(exit::print_text(&text), code))
 }
 
@@ -126,18 +145,37 @@ fn conditions(args: &VerifyArgs) -> Result<Conditions, ErrorReport> {
         conditions.subject.insert(name.clone(), digest.clone());
     }
     if let Some(age) = args.max_age {
-        let now = micros_since_1970(std::time::SystemTime::now());
-        conditions.not_before_us =
-            Some(now.saturating_sub(i64::try_from(age.as_micros()).unwrap_or(i64::MAX)));
+        conditions.within(age, micros_since_1970(std::time::SystemTime::now()));
     }
     Ok(conditions)
 }
 
-fn checked(file: &Path, result: Result<Verified, ReceiptError>, conditions: &Conditions) -> Checked {
+fn policy(file: &Path) -> Result<Policy, ErrorReport> {
+    let text = read_text(file).and_then(|text| Policy::parse(&text, file));
+    text.map_err(|e| ErrorReport { field: Some("--policy".to_owned()), ..of_file(e) })
+}
+
+/// Checks the conditions of the options, and those of the policy for receipts of this kind.
+fn met(verified: &Verified, conditions: &Conditions, policy: Option<&Policy>) -> Result<(), ReceiptError> {
+    conditions.check(verified)?;
+    let Some(policy) = policy else { return Ok(()) };
+    let kind = &verified.statement.predicate_type;
+    match policy.conditions(kind, micros_since_1970(std::time::SystemTime::now())) {
+        Some(conditions) => conditions.check(verified),
+        None => Err(ReceiptError::Condition(format!("the policy names no receipts of type {kind}"))),
+    }
+}
+
+fn checked(
+    file: &Path,
+    result: Result<Verified, ReceiptError>,
+    conditions: &Conditions,
+    policy: Option<&Policy>,
+) -> Checked {
     let file = file.to_string_lossy().into_owned();
     match result {
         Ok(verified) => {
-            let problem = conditions.check(&verified).err().map(|e| e.to_string());
+            let problem = met(&verified, conditions, policy).err().map(|e| e.to_string());
             Checked {
                 file,
                 good: problem.is_none(),
@@ -257,7 +295,10 @@ fn short(id: &str) -> &str {
 }
 
 fn keys(common: &Common, command: &KeyCommand) -> Result<u8, ErrorReport> {
-    let store = KeyStore::open(&folder(common)?).map_err(|e| of_store(&e))?;
+    let (folder, settings) = (folder(common)?, configuration(common, None)?.user.receipts);
+    let store = KeyStore::open(&folder).map_err(|e| of_store(&e))?;
+    let configured = Signer::configured(&settings, &folder).map_err(|e| of_signer(&e))?;
+    let elsewhere = settings.key != KeySource::State;
     let said = |line: String| {
         if !common.quiet && !common.json {
             notes::say(line);
@@ -265,7 +306,19 @@ fn keys(common: &Common, command: &KeyCommand) -> Result<u8, ErrorReport> {
     };
     match command {
         KeyCommand::Show => {
-            let key = store.own().map_err(|e| of_store(&e))?.public();
+            let key = match configured {
+                Some(key) => key,
+                None if elsewhere => {
+                    let why = format!(
+                        "receipts.key is {}, which is read once, when something is signed",
+                        settings.key
+                    );
+                    return Err(ErrorReport::new(Code::Configuration, why)
+                        .field("receipts.public_key")
+                        .hint("name the file of its public key with receipts.public_key"));
+                }
+                None => store.own().map_err(|e| of_store(&e))?.public(),
+            };
             if common.json {
                 return Ok(printed(exit::print_json(&list([(key, "this installation".to_owned())])), 0));
             }
@@ -273,6 +326,12 @@ fn keys(common: &Common, command: &KeyCommand) -> Result<u8, ErrorReport> {
             return Ok(printed(exit::print_text(&key.to_pem()), 0));
         }
         KeyCommand::List => {}
+        KeyCommand::Rotate if elsewhere => {
+            let why = format!("receipts.key is {}: that key is not hotcell's to replace", settings.key);
+            return Err(ErrorReport::new(Code::Configuration, why).field("receipts.key").hint(
+                "replace it there, and trust the former public key: hotcell receipt key trust NAME FILE",
+            ));
+        }
         KeyCommand::Rotate => {
             let (former, now) = store.rotate().map_err(|e| of_store(&e))?;
             said(format!(
@@ -295,7 +354,10 @@ fn keys(common: &Common, command: &KeyCommand) -> Result<u8, ErrorReport> {
             said(format!("receipts of {name} are no longer accepted"));
         }
     }
-    let ring = store.ring().map_err(|e| of_store(&e))?;
+    let mut ring = store.ring().map_err(|e| of_store(&e))?;
+    if let Some(key) = configured {
+        ring.add(key, CONFIGURED);
+    }
     let all = list(ring.iter().map(|(key, name)| (*key, name.to_owned())));
     if common.json {
         return Ok(printed(exit::print_json(&all), 0));
@@ -320,13 +382,25 @@ fn folder(common: &Common) -> Result<StateFolder, ErrorReport> {
 /// Keys of this installation and those that it trusts; makes nothing.
 fn ring(common: &Common) -> Result<KeyRing, ErrorReport> {
     let wrong = |e: &dyn ToString| ErrorReport::new(Code::State, e.to_string()).field("--state");
-    let choice = state(common, &configuration(common, None)?);
+    let configuration = configuration(common, None)?;
+    let choice = state(common, &configuration);
     let folder = StateFolder::open_existing(choice.path().map_err(|e| wrong(&e))?).map_err(|e| wrong(&e))?;
     let Some(folder) = folder else { return Ok(KeyRing::default()) };
-    match KeyStore::open_existing(&folder).map_err(|e| of_store(&e))? {
-        Some(store) => store.ring().map_err(|e| of_store(&e)),
-        None => Ok(KeyRing::default()),
+    let mut ring = match KeyStore::open_existing(&folder).map_err(|e| of_store(&e))? {
+        Some(store) => store.ring().map_err(|e| of_store(&e))?,
+        None => KeyRing::default(),
+    };
+    // A key that signed elsewhere is not needed to check other receipts.
+    match Signer::configured(&configuration.user.receipts, &folder) {
+        Ok(Some(key)) => ring.add(key, CONFIGURED),
+        Ok(None) => {}
+        Err(error) => tracing::warn!("the configured key is left out: {error}"),
     }
+    Ok(ring)
+}
+
+fn of_signer(error: &SignerError) -> ErrorReport {
+    ErrorReport::new(Code::Configuration, error.to_string()).field("receipts.key")
 }
 
 fn of_store(error: &StoreError) -> ErrorReport {

@@ -147,7 +147,7 @@ impl CommandRequest {
         let (current, asked_under) = (live.current().clone(), live.configuration());
         let configuration = live.configuration_of(caller);
         there(&configuration, request.settings.image.as_deref())?;
-        let limits = self.limits;
+        let (limits, image) = (self.limits, request.settings.image.clone());
         let merged = joined(&request, &limits, &configuration)?;
         let (workspace, keep, patterns) = (self.workspace, self.keep, self.outputs);
         let leave = NetworkPermit::new(self.approved, current.clone());
@@ -163,6 +163,7 @@ impl CommandRequest {
         Ok(Box::new(move |desk| {
             Box::pin(async move {
                 let around = surroundings(workspace.as_ref(), &commit);
+                desk.digest_files(workspace.as_ref()).await;
                 let now = current.get();
                 let held = leave.clone();
                 let is_same = Arc::ptr_eq(&now, &asked_under);
@@ -206,6 +207,12 @@ impl CommandRequest {
                         if let Some(outputs) = &outputs {
                             prepared.copy_out(outputs.request.clone());
                         }
+                        desk.state_in_receipt(|facts| {
+                            facts.image = image;
+                            facts.image_digest = prepared.image_digest();
+                            facts.guard =
+                                prepared.scan.as_ref().map(|read| read.report.verdict.name().to_owned());
+                        });
                         let spawn: &dyn Spawn = &desk.pool;
                         let stop = stopped(&desk, &leave);
                         let executed = execute(spawn, &mut prepared, &mut Shown(&desk), stop).await;

@@ -103,6 +103,7 @@ pub async fn perform(desk: &RunContext, asked: Asked, current: &Current) -> Test
     if let Err(why) = may_begin(&leave).await {
         return refused(why);
     }
+    desk.digest_folder(&opened.folder).await;
     let (cancel, mut shown) = (Cancel::default(), Shown::new(desk));
     let (mut reports, mut cpu) = (Vec::new(), Duration::ZERO);
     for (suite, filter) in &opened.found {
@@ -138,6 +139,7 @@ pub async fn perform(desk: &RunContext, asked: Asked, current: &Current) -> Test
         };
         let report = match prepared {
             Ok(mut tests) => {
+                desk.state_in_receipt(|facts| facts.image_digest = tests.image_digest());
                 if let Some(outputs) = &outputs {
                     tests.copy_out(&outputs.request);
                 }

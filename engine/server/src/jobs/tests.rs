@@ -129,6 +129,8 @@ impl TestsRequest {
                     if let Err(why) = may_begin(&leave).await {
                         return Answer::Tests(Box::new(suites::refused(why)));
                     }
+                    desk.digest_files(Some(&workspace)).await;
+                    desk.state_in_receipt(|facts| facts.image_digest = prepared.image_digest());
                     let cancel = Cancel::default();
                     let mut shown = Shown::new(&desk);
                     let running = prepared.run(&desk.pool, &cancel, |_, what| shown.see(what));
