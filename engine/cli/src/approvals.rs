@@ -3,7 +3,7 @@
 use hotcell_plugins::grant_check;
 use hotcell_review::Approvals;
 use hotcell_review::approvals::{Approval, ApprovalList, State};
-use hotcell_state::report::ErrorReport;
+use hotcell_state::report::{Code, ErrorReport};
 
 use crate::args::{ApprovalsCommand, Common};
 use crate::context::configuration;
@@ -48,12 +48,14 @@ fn answer(common: &Common, command: &ApprovalsCommand) -> Result<u8, ErrorReport
             let words = approvals::page(&approval, *all);
             (vec![approval], words)
         }
-        ApprovalsCommand::Approve { id, reason, expires } => {
+        ApprovalsCommand::Approve { id, reason, shown, expires } => {
+            let id = &as_shown(&desk, id, shown.as_deref())?;
             let approval = desk.approve(id, reason.as_deref(), *expires, &grant_check(&configuration))?;
             let words = approvals::approved(&approval);
             (vec![approval], words)
         }
-        ApprovalsCommand::Deny { id, reason } => {
+        ApprovalsCommand::Deny { id, reason, shown } => {
+            let id = &as_shown(&desk, id, shown.as_deref())?;
             let approval = desk.deny(id, reason.as_deref())?;
             let words = format!("{} is denied: the same call is refused for a day\n", approval.id);
             (vec![approval], words)
@@ -62,4 +64,18 @@ fn answer(common: &Common, command: &ApprovalsCommand) -> Result<u8, ErrorReport
     let result =
         if common.json { exit::print_json(&ApprovalList::new(approvals)) } else { exit::print_text(&words) };
     Ok(printed(result, 0))
+}
+
+/// Whole id of a request, whose digest has to be the one that was shown. Neither ever changes; decided requests are refused by the step.
+fn as_shown(desk: &Approvals, id: &str, shown: Option<&str>) -> Result<String, ErrorReport> {
+    let Some(shown) = shown else { return Ok(id.to_owned()) };
+    let request = desk.show(id)?;
+    if !request.digest.eq_ignore_ascii_case(shown) {
+        let why =
+            format!("{} is not the request that was shown: its sha256 is {}", request.id, request.digest);
+        return Err(ErrorReport::new(Code::Refused, why)
+            .field("--shown")
+            .hint(format!("hotcell approvals show {} shows it", request.id)));
+    }
+    Ok(request.id)
 }

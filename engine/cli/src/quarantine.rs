@@ -49,13 +49,13 @@ fn answer(common: &Common, args: &QuarantineArgs) -> Result<u8, ErrorReport> {
             );
             (vec![item], words)
         }
-        QuarantineCommand::Release { id, reason, expires, uses } => {
-            let item = office.release(id, reason, *expires, *uses)?;
+        QuarantineCommand::Release { id, reason, shown, expires, uses } => {
+            let item = office.release(id, shown.as_deref(), reason, *expires, *uses)?;
             let words = quarantine::released(&item);
             (vec![item], words)
         }
-        QuarantineCommand::Reject { id, reason } => {
-            let item = office.reject(id, reason)?;
+        QuarantineCommand::Reject { id, reason, shown } => {
+            let item = office.reject(id, shown.as_deref(), reason)?;
             let words = format!("{} is rejected: it is not run\n", item.id);
             (vec![item], words)
         }

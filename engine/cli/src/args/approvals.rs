@@ -26,6 +26,9 @@ pub enum ApprovalsCommand {
         /// Reason; recorded in the audit log
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
+        /// Only if its sha256 is this one, as `show` printed it
+        #[arg(long, value_name = "DIGEST")]
+        shown: Option<String>,
         /// Time for which the approval is valid [default: 1d]
         #[arg(long, value_name = "TIME", value_parser = parse_duration)]
         expires: Option<Duration>,
@@ -54,5 +57,8 @@ pub enum ApprovalsCommand {
         /// Reason; the caller is told, and it is recorded in the audit log
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
+        /// Only if its sha256 is this one, as `show` printed it
+        #[arg(long, value_name = "DIGEST")]
+        shown: Option<String>,
     },
 }

@@ -50,6 +50,9 @@ pub enum QuarantineCommand {
         /// Reason; recorded in the audit log
         #[arg(long, value_name = "TEXT")]
         reason: String,
+        /// Only if it is still as `show` printed it with this word
+        #[arg(long, value_name = "DIGEST")]
+        shown: Option<String>,
         /// Time for which it may run [default: 1d]
         #[arg(long, value_name = "TIME", value_parser = parse_duration)]
         expires: Option<Duration>,
@@ -64,6 +67,9 @@ pub enum QuarantineCommand {
         /// Reason; recorded in the audit log
         #[arg(long, value_name = "TEXT")]
         reason: String,
+        /// Only if it is still as `show` printed it with this word
+        #[arg(long, value_name = "DIGEST")]
+        shown: Option<String>,
     },
     /// Remove the stored data of an item; the record of it is kept
     Purge {

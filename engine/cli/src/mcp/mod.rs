@@ -11,7 +11,7 @@ pub mod folder;
 mod form;
 pub mod install;
 mod own_entry;
-mod pins;
+pub mod pins;
 pub(crate) mod reload;
 pub mod servers;
 mod wrap;

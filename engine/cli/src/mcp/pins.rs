@@ -10,18 +10,21 @@ use std::io;
 use std::path::Path;
 
 use hotcell_client::Tool;
+use hotcell_config::Configuration;
 use hotcell_mcp::pin::{Accepted, Offered};
-use hotcell_state::report::{barred, printable};
+use hotcell_review::quarantine::QuarantineConfig;
+use hotcell_state::report::{Code, ErrorReport, barred, printable};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use similar::TextDiff;
 
-use super::servers::{read, write};
+use super::servers::{ACCEPT, ACCEPTED, After, OFFERED, Server, note, read, server, write};
 
 /// Definitions of the tools as they were accepted.
 const DEFINITIONS: &str = "definitions.json";
-/// Number of digits of the word that stands for what was shown.
-const WORD_CHARS: usize = 12;
+/// Number of digits of the word that stands for what was shown. The server writes both what is shown and what could be exchanged for it, so that a
+/// short word could be made to fit both.
+const WORD_CHARS: usize = 40;
 
 /// Keeps the definitions of accepted tools, for a later difference.
 ///
@@ -63,20 +66,59 @@ pub fn word(held: &BTreeMap<String, Offered>) -> String {
     digest[..WORD_CHARS].to_owned()
 }
 
+/// Accepts the tools of a server as it offered them last; with `shown`, only those that [`Server::shown`] stands for.
+///
+/// # Errors
+/// [`ErrorReport`] when other tools are offered by now, or a file or the audit log cannot be written.
+pub fn accept(
+    configuration: &Configuration,
+    folder: &Path,
+    name: &str,
+    shown: Option<&str>,
+) -> Result<Server, ErrorReport> {
+    let io =
+        |e: io::Error| ErrorReport::new(Code::State, format!("the tools of {name}: {e}")).field("--state");
+    // The definitions that are compared are those that are accepted: the server may be offering others meanwhile.
+    let offered: BTreeMap<String, Offered> = read(&folder.join(OFFERED)).map_err(io)?.unwrap_or_default();
+    let before: Accepted = read(&folder.join(ACCEPTED)).map_err(io)?.unwrap_or_default();
+    let held = offered.iter().filter(|(name, tool)| before.get(*name) != Some(&tool.sha256));
+    let held = held.map(|(name, tool)| (name.clone(), tool.clone())).collect();
+    if let Some(shown) = shown.filter(|shown| *shown != word(&held)) {
+        let why = format!("what {name} offers is no longer what was shown as {}", printable(shown));
+        return Err(ErrorReport::new(Code::Refused, why)
+            .field("--shown")
+            .hint(format!("hotcell mcp servers show {name} shows it as it is now")));
+    }
+    let accepted: Accepted = offered.iter().map(|(name, tool)| (name.clone(), tool.sha256.clone())).collect();
+    let config = QuarantineConfig::of(configuration)
+        .ok_or_else(|| ErrorReport::new(Code::State, "there is no state folder"))?;
+    note(&config, ACCEPT, name, &After { server: name, tools: Some(&accepted), grants: None })
+        .map_err(|e| ErrorReport::new(Code::State, e.to_string()))?;
+    write(&folder.join(ACCEPTED), &accepted).map_err(io)?;
+    keep(folder, &accepted, &offered).map_err(io)?;
+    server(folder, name).map_err(io)
+}
+
 /// A held tool for a person: the lines that changed since it was accepted, or the whole of a new one, behind bars.
 pub fn difference(name: &str, before: Option<&Value>, now: &Value) -> String {
-    let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
     let mut text = String::new();
     let Some(before) = before else {
         let _ = writeln!(text, "  {} is new:", printable(name));
         return text + &barred(&pretty(now), "  | ");
     };
     let _ = writeln!(text, "  {} has changed since you accepted it:", printable(name));
+    text + &barred(&lines(before, now), "  | ")
+}
+
+/// Lines that differ between two definitions, as a unified diff.
+pub fn lines(before: &Value, now: &Value) -> String {
     let (old, new) = (pretty(before), pretty(now));
     let diff = TextDiff::from_lines(&old, &new);
-    let lines: String =
-        diff.unified_diff().context_radius(1).iter_hunks().map(|hunk| format!("{hunk}")).collect();
-    text + &barred(&lines, "  | ")
+    diff.unified_diff().context_radius(1).iter_hunks().map(|hunk| format!("{hunk}")).collect()
+}
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
 /// Names of tools that are held, of a list that a server gave. The first list is accepted, except tools with invisible characters.
@@ -116,7 +158,7 @@ mod tests {
         assert_eq!(of(&[tool("B")]), ["a"]);
         assert!(of(&[tool("A")]).is_empty());
         assert_eq!(of(&[tool("B")]), ["a"]);
-        let server = super::super::servers::server(folder.path(), "s").unwrap();
+        let server = server(folder.path(), "s").unwrap();
         assert_eq!(server.shown.len(), WORD_CHARS);
         let text = difference("a", server.before.get("a"), &server.offered["a"]);
         assert!(

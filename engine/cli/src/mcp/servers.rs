@@ -41,7 +41,7 @@ pub const ENTRY: &str = "entry.json";
 /// Grants that a person added.
 const GRANTS: &str = "grants.json";
 /// Actions of the audit log.
-const ACCEPT: &str = "mcp_tools_accept";
+pub(super) const ACCEPT: &str = "mcp_tools_accept";
 const GRANT: &str = "mcp_server_grants";
 /// Maximum size of a file of pins, in bytes.
 const MAX_PINS_BYTES: u64 = 64 << 20;
@@ -244,24 +244,8 @@ pub fn servers(common: &Common, command: &ServersCommand) -> Result<u8, ErrorRep
         | ServersCommand::Show { .. }
         | ServersCommand::Add(_) => {}
         ServersCommand::Accept { name, shown } => {
-            let folder = folder(&choice, name)?;
-            let offered: BTreeMap<String, Offered> =
-                read(&folder.join(OFFERED)).map_err(io)?.unwrap_or_default();
-            if let Some(shown) = shown.as_ref().filter(|shown| **shown != list.servers[0].shown) {
-                let why = format!("what {name} offers is no longer what was shown as {}", printable(shown));
-                return Err(ErrorReport::new(Code::Refused, why)
-                    .field("--shown")
-                    .hint(format!("hotcell mcp servers show {name} shows it as it is now")));
-            }
-            let accepted: Accepted =
-                offered.iter().map(|(name, tool)| (name.clone(), tool.sha256.clone())).collect();
-            let config = QuarantineConfig::of(&configuration)
-                .ok_or_else(|| ErrorReport::new(Code::State, "there is no state folder"))?;
-            note(&config, ACCEPT, name, &After { server: name, tools: Some(&accepted), grants: None })
-                .map_err(|e| ErrorReport::new(Code::State, e.to_string()))?;
-            write(&folder.join(ACCEPTED), &accepted).map_err(io)?;
-            pins::keep(&folder, &accepted, &offered).map_err(io)?;
-            list.servers = vec![server(&folder, name).map_err(io)?];
+            list.servers =
+                vec![pins::accept(&configuration, &folder(&choice, name)?, name, shown.as_deref())?];
         }
         ServersCommand::Denials { name } => return told_denials(common, &folder(&choice, name)?, name),
         ServersCommand::Grant { name, grants } => {
@@ -333,16 +317,16 @@ pub fn servers(common: &Common, command: &ServersCommand) -> Result<u8, ErrorRep
 
 /// A decision for the audit log.
 #[derive(Serialize)]
-struct After<'a> {
-    server: &'a str,
+pub(super) struct After<'a> {
+    pub(super) server: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tools: Option<&'a Accepted>,
+    pub(super) tools: Option<&'a Accepted>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    grants: Option<&'a [String]>,
+    pub(super) grants: Option<&'a [String]>,
 }
 
 /// Adds the decision to the audit log.
-fn note(
+pub(super) fn note(
     config: &QuarantineConfig,
     action: &str,
     name: &str,

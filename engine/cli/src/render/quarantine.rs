@@ -126,7 +126,11 @@ fn next(item: &Item) -> Option<String> {
     Some(match item.state {
         _ if item.unreleasable.is_some() => format!("hotcell quarantine reject {id} --reason TEXT"),
         State::Held | State::UnderReview => {
-            format!("hotcell quarantine release {id} --reason TEXT   or: reject {id} --reason TEXT")
+            format!(
+                "hotcell quarantine release {id} --reason TEXT   or: reject {id} --reason TEXT\n\
+                 with --shown {}, only as it is shown here",
+                item.shown
+            )
         }
         State::Released => format!("hotcell quarantine reject {id} --reason TEXT takes the release back"),
         State::Rejected => format!("hotcell quarantine release {id} --reason TEXT lets it run after all"),

@@ -212,6 +212,22 @@ impl Approvals {
         lasts: Option<Duration>,
         check: &GrantCheck<'_>,
     ) -> Done<Approval> {
+        self.approve_as_shown(id, None, reason, lasts, check)
+    }
+
+    /// Like [`Approvals::approve`]; with `shown`, a release only of an item that is still as
+    /// [`Item::shown`](crate::quarantine::Item::shown) said.
+    ///
+    /// # Errors
+    /// As [`Approvals::approve`], and a report when the item is not as it was shown.
+    pub fn approve_as_shown(
+        &self,
+        id: &str,
+        shown: Option<&str>,
+        reason: Option<&str>,
+        lasts: Option<Duration>,
+        check: &GrantCheck<'_>,
+    ) -> Done<Approval> {
         let lasts = lasts.unwrap_or(DEFAULT_LIFETIME);
         if lasts.is_zero() || lasts > MAX_LIFETIME {
             let why = "an approval lasts longer than nothing and at most 30d";
@@ -254,7 +270,8 @@ impl Approvals {
             if let (ApprovalSubject::Release { item, .. }, Some(office)) = (&row.what, &office) {
                 let said = if reason.is_empty() { format!("approved as {}", row.id) } else { reason.clone() };
                 let terms = office.terms();
-                store.release_for(database, item, Some(&row.asked_by), &said, (lasts, 1), &actor, &terms)?;
+                let whose = (Some(row.asked_by.as_str()), shown);
+                store.release_for(database, item, whose, &said, (lasts, 1), &actor, &terms)?;
             }
             Ok(row.shown(now))
         });

@@ -84,6 +84,14 @@ pub enum QuarantineError {
         /// Channel that the release is for.
         other: String,
     },
+    /// The item is not as it was shown to the person who decides.
+    #[error("{id} is not as it was shown: {now}")]
+    NotAsShown {
+        /// Item.
+        id: String,
+        /// Its present state, and who decided meanwhile.
+        now: String,
+    },
     /// The item has no digest that a release could name.
     #[error("{id} cannot be released: {why}; ‹guard=report› runs it all the same")]
     Unreleasable {

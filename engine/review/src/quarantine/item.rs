@@ -4,6 +4,7 @@ use hotcell_guard::quarantine::State;
 use hotcell_guard::{Finding, Part, Verdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 /// Value of the `schema` field.
 pub const SCHEMA: &str = "hotcell.quarantine/1";
@@ -72,6 +73,37 @@ pub struct Item {
     pub decision: Option<Statement>,
     /// Latest release.
     pub release: Option<ReleaseTerms>,
+    /// Word for `release --shown`: a digest of what a decision on the item depends on.
+    pub shown: String,
+}
+
+/// Number of digits of [`Item::shown`]. The artifact is an enemy's, who could make two states with one short digest.
+const SHOWN_CHARS: usize = 40;
+
+impl Item {
+    /// Digest of what a decision depends on. Without counts and times that change whenever a caller asks again, and without the difference
+    /// between held and asked for, so that a caller cannot make each page stale. Findings and files follow from artifact and
+    /// policy.
+    #[must_use]
+    pub fn shown_as(&self) -> String {
+        let waits = matches!(self.state, State::Held | State::UnderReview);
+        let state = if waits { "waits" } else { self.state.name() };
+        let release = self.release.as_ref().filter(|_| !waits);
+        let all = serde_json::json!([
+            self.id,
+            self.sha256,
+            state,
+            self.language,
+            self.verdict,
+            self.findings_total,
+            self.policy,
+            self.current,
+            self.unreleasable,
+            self.decision,
+            release
+        ]);
+        hex::encode(Sha256::digest(all.to_string()))[..SHOWN_CHARS].to_owned()
+    }
 }
 
 /// A file of an item.

@@ -225,7 +225,7 @@ impl Row {
         let kept =
             |file: File| Kept { part: file.part, sha256: file.sha256, bytes: file.bytes, not_kept: file.why };
         let retention = i64::try_from(terms.retention.as_micros()).unwrap_or(i64::MAX);
-        Item {
+        let mut item = Item {
             id: self.id.clone(),
             sha256: self.sha256.clone(),
             state,
@@ -254,7 +254,10 @@ impl Row {
                 only: self.only.clone(),
                 ended,
             }),
-        }
+            shown: String::new(),
+        };
+        item.shown = item.shown_as();
+        item
     }
 
     /// Adds names, within the limits.

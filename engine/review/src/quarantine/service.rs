@@ -247,11 +247,18 @@ impl QuarantineService {
     }
 
     /// Allows `uses` runs (default: one) within `lasts` (default: [`DEFAULT_RELEASE_LIFETIME`]), exactly as
-    /// scanned under the rules in force.
+    /// scanned under the rules in force; with `shown`, only an item that is still as [`Item::shown`] said.
     ///
     /// # Errors
-    /// A report when the item is not found, the step is not allowed, or the database fails.
-    pub fn release(&self, id: &str, reason: &str, lasts: Option<Duration>, uses: Option<u32>) -> Done<Item> {
+    /// A report when the item is not found or not as it was shown, the step is not allowed, or the database fails.
+    pub fn release(
+        &self,
+        id: &str,
+        shown: Option<&str>,
+        reason: &str,
+        lasts: Option<Duration>,
+        uses: Option<u32>,
+    ) -> Done<Item> {
         let reason = reasoned(reason)?;
         let (lasts, uses) = (lasts.unwrap_or(DEFAULT_RELEASE_LIFETIME), uses.unwrap_or(1));
         if lasts.is_zero() || lasts > MAX_RELEASE_LIFETIME {
@@ -265,7 +272,7 @@ impl QuarantineService {
         let item = self.current(id)?;
         let terms = self.terms();
         self.open()?
-            .release(&item.id, &reason, (lasts, uses), &self.keep.actor(), &terms)
+            .release_as_shown(&item.id, shown, &reason, (lasts, uses), &self.keep.actor(), &terms)
             .map_err(|e| of_quarantine(&e))
     }
 
@@ -279,14 +286,15 @@ impl QuarantineService {
         Ok(item)
     }
 
-    /// Rejects an item.
+    /// Rejects an item; with `shown`, only one that is still as [`Item::shown`] said.
     ///
     /// # Errors
-    /// A report when the item is not found, the step is not allowed, or the database fails.
-    pub fn reject(&self, id: &str, reason: &str) -> Done<Item> {
+    /// A report when the item is not found or not as it was shown, the step is not allowed, or the database fails.
+    pub fn reject(&self, id: &str, shown: Option<&str>, reason: &str) -> Done<Item> {
         let reason = reasoned(reason)?;
         let terms = self.terms();
-        self.existing(id)?.reject(id, &reason, &self.keep.actor(), &terms).map_err(|e| of_quarantine(&e))
+        let (actor, open) = (self.keep.actor(), self.existing(id)?);
+        open.reject_as_shown(id, shown, &reason, &actor, &terms).map_err(|e| of_quarantine(&e))
     }
 
     /// Removes an item's content, or that of all expired items.
@@ -450,6 +458,9 @@ pub fn of_quarantine(error: &QuarantineError) -> ErrorReport {
         | QuarantineError::Unreleasable { .. } => {
             ErrorReport::new(Code::InvalidValue, error.to_string()).field("ID")
         }
+        QuarantineError::NotAsShown { id, .. } => ErrorReport::new(Code::Refused, error.to_string())
+            .parameter("shown")
+            .hint(format!("hotcell quarantine show {id} shows it as it is now")),
         QuarantineError::Busy | QuarantineError::Full => {
             ErrorReport::new(Code::Busy, error.to_string()).parameter("state")
         }

@@ -230,16 +230,46 @@ impl Quarantine {
         actor: &Actor,
         terms: &StepContext,
     ) -> Done<Item> {
-        self.change(|database| self.release_for(database, id, None, reason, how, actor, terms))
+        self.release_as_shown(id, None, reason, how, actor, terms)
     }
 
-    /// Like [`Quarantine::release`], within a step; with a channel, only for its runs.
+    /// Like [`Quarantine::release`]; with `shown`, only an item that is still as [`Item::shown`] said.
+    ///
+    /// # Errors
+    /// As [`Quarantine::release`], and [`QuarantineError::NotAsShown`].
+    pub fn release_as_shown(
+        &self,
+        id: &str,
+        shown: Option<&str>,
+        reason: &str,
+        how: (Duration, u32),
+        actor: &Actor,
+        terms: &StepContext,
+    ) -> Done<Item> {
+        self.change(|database| self.release_for(database, id, (None, shown), reason, how, actor, terms))
+    }
+
+    /// Compares an item with what was shown to the person who decides, within the step.
+    fn as_shown(row: &Row, shown: Option<&str>, terms: &StepContext) -> Done<()> {
+        let item = row.item(Vec::new(), terms);
+        match shown {
+            Some(shown) if shown != item.shown => {
+                let by = item.decision.as_ref().map(|word| format!(", by {} over {}", word.by, word.channel));
+                let now =
+                    format!("it is {} now{}", item.state.name().replace('_', " "), by.unwrap_or_default());
+                Err(QuarantineError::NotAsShown { id: item.id, now })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Like [`Quarantine::release_as_shown`], within a step; with a channel, only for its runs.
     #[allow(clippy::too_many_arguments)]
     pub fn release_for(
         &self,
         database: &Connection,
         id: &str,
-        only: Option<&str>,
+        (only, shown): (Option<&str>, Option<&str>),
         reason: &str,
         (lasts, uses): (Duration, u32),
         actor: &Actor,
@@ -247,6 +277,7 @@ impl Quarantine {
     ) -> Done<Item> {
         let row = self.find(database, id, None)?;
         let mut row = self.lapsed(database, row, actor, terms)?;
+        Self::as_shown(&row, shown, terms)?;
         if let Some(only) = only
             && row.state == State::Released
             && row.is_for_another(only)
@@ -277,7 +308,26 @@ impl Quarantine {
     /// # Errors
     /// [`QuarantineError`] when the item is not found, the step is not allowed, or the database fails.
     pub fn reject(&self, id: &str, reason: &str, actor: &Actor, terms: &StepContext) -> Done<Item> {
-        self.change(|database| self.reject_within(database, id, reason, actor, terms))
+        self.reject_as_shown(id, None, reason, actor, terms)
+    }
+
+    /// Like [`Quarantine::reject`]; with `shown`, only an item that is still as [`Item::shown`] said.
+    ///
+    /// # Errors
+    /// As [`Quarantine::reject`], and [`QuarantineError::NotAsShown`].
+    pub fn reject_as_shown(
+        &self,
+        id: &str,
+        shown: Option<&str>,
+        reason: &str,
+        actor: &Actor,
+        terms: &StepContext,
+    ) -> Done<Item> {
+        self.change(|database| {
+            let row = self.find(database, id, None)?;
+            Self::as_shown(&self.lapsed(database, row, actor, terms)?, shown, terms)?;
+            self.reject_within(database, id, reason, actor, terms)
+        })
     }
 
     /// Like [`Quarantine::reject`], within a step.

@@ -96,6 +96,38 @@ fn repeated_refusal_counts_in_one_item() {
     assert_eq!(place.problem(), None);
 }
 
+/// Two who decide at once, and a page that is old: each decision is on what was shown.
+#[test]
+fn decision_is_refused_on_what_was_not_shown() {
+    let place = Place::new();
+    let quarantine = place.open();
+    let day = (DEFAULT_RELEASE_LIFETIME, 1);
+    let shown = hold(&quarantine, HOSTILE, &me(), &terms(1)).shown;
+    let id = &quarantine.list(None, &terms(1)).unwrap()[0].id;
+    let now = |us| quarantine.show(id, None, &terms(us)).unwrap();
+    assert_eq!(now(1).shown, shown);
+    // A caller that is refused again, or asks, changes nothing that a person decides on.
+    hold(&quarantine, HOSTILE, &model(), &terms(2));
+    quarantine.request(id, "please", &model(), &terms(2)).unwrap();
+    assert_eq!(now(3).shown, shown);
+    let stale = |done: Result<Item, QuarantineError>| {
+        let error = done.unwrap_err();
+        assert!(matches!(error, QuarantineError::NotAsShown { .. }), "{error}");
+        error.to_string()
+    };
+    quarantine.reject_as_shown(id, Some(&shown), "no", &me(), &terms(4)).unwrap();
+    let why = stale(quarantine.release_as_shown(id, Some(&shown), "yes", day, &me(), &terms(5)));
+    assert!(why.contains("rejected now, by ") && !runs(&quarantine, HOSTILE, &terms(6)), "{why}");
+    let rejected = now(6).shown;
+    quarantine.release_as_shown(id, Some(&rejected), "yes", day, &me(), &terms(7)).unwrap();
+    stale(quarantine.reject_as_shown(id, Some(&rejected), "no", &me(), &terms(8)));
+    assert!(runs(&quarantine, HOSTILE, &terms(9)));
+    let other_rules = StepContext { policy: "q".to_owned(), ..terms(9) };
+    let seen = now(9).shown;
+    stale(quarantine.release_as_shown(id, Some(&seen), "yes", day, &me(), &other_rules));
+    assert_eq!(place.problem(), None);
+}
+
 #[test]
 fn release_binds_artifact_policy_time_and_runs() {
     let place = Place::new();

@@ -366,7 +366,9 @@ pub fn decide(site: &Site, visit: &Visit, path: &str, fields: &Fields) -> Result
         (Kind::Request, "yes") => {
             possible(&subject)?;
             let lasts = lasts(fields)?;
-            Approvals::of(&configuration)?.approve(id, reason, Some(lasts), &grant_check(&configuration))?;
+            let item = subject.item.as_ref().map(|item| item.shown.as_str());
+            let check = grant_check(&configuration);
+            Approvals::of(&configuration)?.approve_as_shown(id, item, reason, Some(lasts), &check)?;
         }
         (Kind::Request, _) => {
             Approvals::of(&configuration)?.deny(id, reason)?;
@@ -377,10 +379,14 @@ pub fn decide(site: &Site, visit: &Visit, path: &str, fields: &Fields) -> Result
                 ErrorReport::new(Code::InvalidValue, "the number of runs is a number from 1 to 1000")
             })?;
             let office = QuarantineService::of(&configuration, None)?;
-            office.release(id, reason.unwrap_or_default(), Some(lasts(fields)?), Some(uses))?;
+            let (shown, reason) =
+                (subject.item.as_ref().map(|item| item.shown.as_str()), reason.unwrap_or_default());
+            office.release(id, shown, reason, Some(lasts(fields)?), Some(uses))?;
         }
         (Kind::Item, _) => {
-            QuarantineService::of(&configuration, None)?.reject(id, reason.unwrap_or_default())?;
+            let (shown, reason) =
+                (subject.item.as_ref().map(|item| item.shown.as_str()), reason.unwrap_or_default());
+            QuarantineService::of(&configuration, None)?.reject(id, shown, reason)?;
         }
     }
     Ok(Decided { address: address(&subject) })
