@@ -1,6 +1,7 @@
 // Walks through the page of hotcell as a person does, in Chromium: every page at two widths and in two colour schemes, with a
 // screenshot and axe-core; the way from a refused artifact to its release; and what other sites can do.
-// usage: node check.mjs HOTCELL FOLDER-FOR-SCREENSHOTS   (in a folder with playwright-core and axe-core; state in $XDG_STATE_HOME)
+// usage: node check.mjs HOTCELL FOLDER-FOR-SCREENSHOTS STATE-WITH-MANY-ROWS   (in a folder with playwright-core and axe-core; state in
+// $XDG_STATE_HOME)
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -11,7 +12,7 @@ import path from "node:path";
 const require = createRequire(path.join(process.cwd(), "x.js"));
 const { chromium } = require("playwright-core");
 const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
-const [hotcell, pictures] = process.argv.slice(2);
+const [hotcell, pictures, load] = process.argv.slice(2);
 let passed = 0;
 let failed = 0;
 
@@ -26,8 +27,9 @@ async function part(name, work) {
   }
 }
 
-async function served() {
-  const child = spawn(hotcell, ["web", "--json", "--quiet"], { stdio: ["ignore", "pipe", "inherit"] });
+async function served(state) {
+  const env = { ...process.env, XDG_STATE_HOME: state };
+  const child = spawn(hotcell, ["web", "--json", "--quiet"], { stdio: ["ignore", "pipe", "inherit"], env });
   let text = "";
   for await (const piece of child.stdout) {
     text += piece;
@@ -36,7 +38,7 @@ async function served() {
   return { child, links: JSON.parse(text) };
 }
 
-const { child, links } = await served();
+const { child, links } = await served(process.env.XDG_STATE_HOME);
 const origin = new URL(links.address).origin;
 const port = new URL(links.address).port;
 const browser = await chromium.launch({
@@ -68,7 +70,10 @@ const run = await (async () => {
   await page.goto(`${origin}/runs`);
   return page.locator("tr", { hasText: "exited 3" }).locator("a[href^='/runs/']").getAttribute("href");
 })();
-const pages = { waiting: "/waiting", item, runs: "/runs", run, tests: "/tests", tools: "/tools", host: "/doctor", usage: "/usage" };
+const pages = {
+  waiting: "/waiting", item, held: "/waiting/tools/weather", runs: "/runs", run, tests: "/tests", agents: "/agents", tools: "/tools", host: "/doctor",
+  usage: "/usage",
+};
 for (const [name, address] of Object.entries(pages)) {
   for (const [width, height] of [[1280, 900], [390, 844]]) {
     for (const scheme of ["light", "dark"]) {
@@ -125,6 +130,25 @@ await part("an artifact is released by keyboard", async () => {
   assert.match(await page.locator(".facts").innerText(), /released[\s\S]*over web/);
 });
 
+await part("tools of a server are accepted after they were shown", async () => {
+  await page.goto(`${origin}/waiting/tools/weather`);
+  assert.equal(await page.locator("#part b").count(), 0);
+  assert.ok((await page.locator("#part mark").count()) > 0);
+  const yes = page.locator("button.yes");
+  await yes.scrollIntoViewIfNeeded();
+  await page.waitForTimeout(1000);
+  await yes.click();
+  await page.waitForLoadState("load");
+  assert.match(await page.locator("main").innerText(), /Nothing is held/);
+});
+
+await part("tests that end differently over the same files are flaky", async () => {
+  await page.goto(`${origin}/tests`);
+  const row = page.locator("tr", { hasText: "test_moody" });
+  assert.match(await row.innerText(), /flaky/);
+  assert.equal(await page.locator("tr", { hasText: "test_good" }).count(), 0);
+});
+
 await part("reading and deciding need no script", async () => {
   const plain = await browser.newContext({ javaScriptEnabled: false, storageState: await context.storageState() });
   const there = await plain.newPage();
@@ -169,6 +193,21 @@ await part("another port and another name get nothing", async () => {
   assert.equal(rebound.status(), 421);
   await there.close();
   enemy.close();
+});
+
+await part("pages are short with 10,000 runs and 1,000 waiting artifacts", async () => {
+  const many = await served(load);
+  const there = await (await browser.newContext()).newPage();
+  await there.goto(many.links.decide);
+  await there.waitForURL(/\/waiting$/);
+  for (const address of ["/waiting", "/runs", "/tests", "/tools", "/agents"]) {
+    const answer = await there.goto(new URL(address, many.links.address).href);
+    const bytes = (await answer.body()).length;
+    assert.ok(bytes < 150_000, `${address} has ${bytes} bytes`);
+    const paint = await there.evaluate(() => performance.getEntriesByType("paint").map((one) => `${one.name} ${Math.round(one.startTime)} ms`).join(", "));
+    console.log(`        ${address}: ${bytes} bytes, ${paint}`);
+  }
+  many.child.kill();
 });
 
 await part("no error is in the browser's console", async () => assert.deepEqual(errors, []));

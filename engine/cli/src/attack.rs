@@ -8,14 +8,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use hotcell_proof::items::Options;
-use hotcell_proof::report::{Report, html, text};
+use hotcell_proof::report::{AttackReport, Report, Standing, Summary, html, text};
 use hotcell_proof::suite::{self, Progress};
 use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::state::{StateChoice, StateFolder};
 use hotcell_state::time::{micros_since_1970, rfc3339};
+use hotcell_web::Attacks;
 
 use crate::args::{Common, DoctorArgs};
-use crate::context::runtime;
+use crate::context::{configuration, runtime, state};
 use crate::exit::printed;
+use crate::mcp::servers::{read, write};
 use crate::signals::interrupted;
 use crate::{exit, usage};
 
@@ -73,7 +76,64 @@ pub fn attack(common: &Common, args: &DoctorArgs) -> anyhow::Result<u8> {
     {
         return Ok(usage::fail(&unwritable(path, &error), common.json));
     }
+    if args.only.is_none()
+        && let Err(error) = keep(common, &report)
+    {
+        tracing::warn!("the page of hotcell web does not show these attacks: {error}");
+    }
     Ok(print(common, &report))
+}
+
+/// File in the state folder with the results of the last whole run.
+const KEPT: &str = "attacks.json";
+
+/// Keeps the results for the page, where there is a state folder.
+fn keep(common: &Common, report: &Report) -> Result<(), ErrorReport> {
+    let bad = |e: &dyn ToString| ErrorReport::new(Code::State, e.to_string());
+    let choice = state(common, &configuration(common, None)?);
+    let folder = StateFolder::open(choice.path().map_err(|e| bad(&e))?).map_err(|e| bad(&e))?;
+    write(&folder.path().join(KEPT), report).map_err(|e| bad(&e))
+}
+
+/// The results that were kept, for the page.
+///
+/// # Errors
+/// [`ErrorReport`] when the file cannot be read.
+pub fn kept(choice: &StateChoice) -> Result<Option<Attacks>, ErrorReport> {
+    let bad = |e: &dyn ToString| ErrorReport::new(Code::State, format!("{KEPT}: {}", e.to_string()));
+    let Ok(folder) = choice.path() else { return Ok(None) };
+    let Some(report) = read::<Report>(&folder.join(KEPT)).map_err(|e| bad(&e))? else { return Ok(None) };
+    let Summary { two_walls, one_wall, holds, absent, thin, not_run, never, failed, good, .. } =
+        report.summary;
+    let all = [
+        (Standing::Failed, failed),
+        (Standing::NotRun, not_run),
+        (Standing::Thin, thin),
+        (Standing::TwoWalls, two_walls),
+        (Standing::OneWall, one_wall),
+        (Standing::Holds, holds),
+        (Standing::Absent, absent),
+        (Standing::Never, never),
+    ];
+    let counts = all.into_iter().filter(|(_, count)| *count > 0);
+    let row = |one: &AttackReport| {
+        let good = !matches!(one.standing, Standing::Failed | Standing::NotRun | Standing::Thin);
+        let why = one.why.iter().chain(one.rows.iter().filter_map(|row| row.why.as_ref())).next();
+        (
+            one.number,
+            one.title.clone(),
+            one.standing.words().to_owned(),
+            good,
+            why.cloned().unwrap_or_default(),
+        )
+    };
+    Ok(Some(Attacks {
+        date: report.date,
+        of: [report.hotcell, report.host.kernel],
+        good,
+        counts: counts.map(|(standing, count)| (standing.words().to_owned(), count)).collect(),
+        rows: report.attacks.iter().map(row).collect(),
+    }))
 }
 
 fn print(common: &Common, report: &Report) -> u8 {

@@ -16,10 +16,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::args::{Common, WebArgs};
 use crate::context::{configuration, runtime_with, state};
-use crate::mcp::servers;
+use crate::mcp::{pins, servers};
 use crate::signals::interrupted;
 use crate::terminal::notes;
-use crate::{doctor, exit, usage};
+use crate::{attack, doctor, exit, usage};
 
 /// Value of the `schema` field.
 pub const SCHEMA: &str = "hotcell.web/1";
@@ -103,23 +103,37 @@ fn state_of(configuration: &Configuration) -> Result<StateChoice, ErrorReport> {
 
 fn sources(common: &Common) -> Sources {
     let (of_page, of_servers) = (common.clone(), common.clone());
+    let (of_tools, of_attacks) = (common.clone(), common.clone());
     Sources {
         configuration: Arc::new(move || page_configuration(&of_page)),
         servers: Arc::new(move || {
             let choice = state_of(&page_configuration(&of_servers)?)?;
             Ok(servers::list(&choice)?.into_iter().map(wrapped).collect())
         }),
+        accept: Arc::new(move |name: &str, shown: &str| {
+            let configuration = page_configuration(&of_tools)?;
+            let folder = servers::folder(&state_of(&configuration)?, name)?;
+            pins::accept(&configuration, &folder, name, Some(shown)).map(drop)
+        }),
+        attacks: Arc::new(move || attack::kept(&state_of(&page_configuration(&of_attacks)?)?)),
         doctor: Arc::new(|| Box::pin(async { doctor::examined_within().await.ok() })),
     }
 }
 
 fn wrapped(server: servers::Server) -> WrappedServer {
+    let changed = server
+        .before
+        .iter()
+        .filter_map(|(name, before)| Some((name.clone(), pins::lines(before, server.offered.get(name)?))));
+    let changed = changed.collect();
     WrappedServer {
         name: server.name,
         command: server.command,
         grants: server.grants,
         packages: server.packages,
         accepted: server.accepted,
+        changed,
+        shown: server.shown,
         held: server.offered,
     }
 }

@@ -2,23 +2,28 @@
 
 use std::collections::HashMap;
 
-/// Fields by name; of several with one name, the first counts.
+/// Fields by name; of several with one name, the first counts where one is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Fields(HashMap<String, String>);
+pub struct Fields(HashMap<String, Vec<String>>);
 
 impl Fields {
     /// Reads a query or a body.
     pub fn parse(text: &[u8]) -> Self {
-        let mut all = HashMap::new();
+        let mut all: HashMap<String, Vec<String>> = HashMap::new();
         for (name, value) in url::form_urlencoded::parse(text) {
-            all.entry(name.into_owned()).or_insert_with(|| value.into_owned());
+            all.entry(name.into_owned()).or_default().push(value.into_owned());
         }
         Self(all)
     }
 
     /// A field; empty where it is missing.
     pub fn get(&self, name: &str) -> &str {
-        self.0.get(name).map_or("", String::as_str)
+        self.all(name).first().map_or("", String::as_str)
+    }
+
+    /// All fields of one name.
+    pub fn all(&self, name: &str) -> &[String] {
+        self.0.get(name).map_or(&[], Vec::as_slice)
     }
 
     /// A field that is not empty.
@@ -49,6 +54,7 @@ mod tests {
         let fields = Fields::parse(b"a=1&a=2&b=%3Cx%3E+y&c=&page=0");
         assert_eq!((fields.get("a"), fields.get("b"), fields.get("d")), ("1", "<x> y", ""));
         assert_eq!((fields.given("c"), fields.page()), (None, 1));
+        assert_eq!((fields.all("a").len(), fields.all("d").len()), (2, 0));
         assert_eq!(Fields::parse(b"page=-3").page(), 1);
         assert_eq!(Fields::parse(b"page=12").page(), 12);
         assert_eq!(query(&[("a", ""), ("b", "x&y")]), "?b=x%26y");

@@ -30,15 +30,17 @@ pub enum Tab {
     Waiting,
     Runs,
     Tests,
+    Agents,
     Tools,
     Doctor,
     Usage,
 }
 
-const TABS: [(Tab, &str, &str); 6] = [
+const TABS: [(Tab, &str, &str); 7] = [
     (Tab::Waiting, "/waiting", "Waiting"),
     (Tab::Runs, "/runs", "Runs"),
     (Tab::Tests, "/tests", "Tests"),
+    (Tab::Agents, "/agents", "Agents"),
     (Tab::Tools, "/tools", "Tools and servers"),
     (Tab::Doctor, "/doctor", "This host"),
     (Tab::Usage, "/usage", "Usage"),

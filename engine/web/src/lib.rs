@@ -47,4 +47,4 @@ pub mod text;
 
 pub use server::{Listening, WebError};
 pub use sessions::Role;
-pub use site::{Site, Sources, WrappedServer};
+pub use site::{Attacks, Site, Sources, WrappedServer};

@@ -230,7 +230,7 @@ async fn routed(site: &Arc<Site>, visit: Option<Visit>, request: Request) -> Res
         "/events" => live::events(site).unwrap_or_else(|| StatusCode::SERVICE_UNAVAILABLE.into_response()),
         "/doctor" => {
             let examined = site.doctor().await;
-            shown(site, visit, path, move |_, _, _| pages::host(examined)).await
+            shown(site, visit, path, move |site, _, _| pages::host(site, examined)).await
         }
         _ => {
             let query = Fields::parse(request.uri().query().unwrap_or_default().as_bytes());

@@ -37,10 +37,32 @@ pub struct WrappedServer {
     pub accepted: Vec<String>,
     /// Definitions of tools that are held: new, or changed since they were accepted.
     pub held: BTreeMap<String, serde_json::Value>,
+    /// Lines that changed in tools that were accepted before, by their names.
+    pub changed: BTreeMap<String, String>,
+    /// Digest of what is held: acceptance is of these definitions alone. Empty when nothing is held.
+    pub shown: String,
+}
+
+/// Results of the last whole `hotcell doctor --attack` on this host.
+#[derive(Clone, Debug, Default)]
+pub struct Attacks {
+    /// When it began; RFC 3339, UTC.
+    pub date: String,
+    /// Version of hotcell, and release of the kernel.
+    pub of: [String; 2],
+    /// Whether all attacks were stopped.
+    pub good: bool,
+    /// Number of attacks by result, in words.
+    pub counts: Vec<(String, usize)>,
+    /// Attacks: number, title, result in words, whether that is good, reason.
+    pub rows: Vec<(u16, String, String, bool, String)>,
 }
 
 /// A source that can be asked at any time.
 pub type Source<T> = Arc<dyn Fn() -> T + Send + Sync>;
+
+/// Accepts the held tools of a server: its name, and [`WrappedServer::shown`].
+pub type Accept = Arc<dyn Fn(&str, &str) -> Result<(), ErrorReport> + Send + Sync>;
 
 /// Sources of the pages that are not in the crates below.
 #[derive(Clone)]
@@ -49,6 +71,10 @@ pub struct Sources {
     pub configuration: Source<Result<Configuration, ErrorReport>>,
     /// Reads the wrapped servers.
     pub servers: Source<Result<Vec<WrappedServer>, ErrorReport>>,
+    /// Accepts the held tools of a server, by its name, if they are still those of this digest.
+    pub accept: Accept,
+    /// Reads the results of the last attacks.
+    pub attacks: Source<Result<Option<Attacks>, ErrorReport>>,
     /// Examines this host; `None` when that is interrupted.
     pub doctor: Source<Pin<Box<dyn Future<Output = Option<Doctor>> + Send>>>,
 }
@@ -137,7 +163,12 @@ impl Site {
         let configuration = self.configuration()?;
         let (_, requests) = Approvals::of(&configuration)?.waiting(0, 0)?;
         let (_, items) = QuarantineService::of(&configuration, None)?.waiting(0, 0)?;
-        Ok(requests + items)
+        Ok(requests + items + self.held()?.len() as u64)
+    }
+
+    /// Servers with tools that are held.
+    pub(crate) fn held(&self) -> Result<Vec<WrappedServer>, ErrorReport> {
+        Ok((self.sources.servers)()?.into_iter().filter(|server| !server.held.is_empty()).collect())
     }
 
     /// The last examination of this host, at most a minute old, and its age.

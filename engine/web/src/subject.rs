@@ -5,8 +5,9 @@ use hotcell_guard::quarantine::State as Held;
 use hotcell_review::Approvals;
 use hotcell_review::approvals::{Approval, ApprovalSubject, State};
 use hotcell_review::quarantine::{Item, QuarantineService};
-use hotcell_state::report::ErrorReport;
+use hotcell_state::report::{Code, ErrorReport};
 
+use crate::site::{Site, WrappedServer};
 use crate::text::Section;
 
 /// Kind of what waits.
@@ -16,6 +17,8 @@ pub enum Kind {
     Request,
     /// A refused artifact.
     Item,
+    /// Tools of a foreign MCP server that are held.
+    Tools,
 }
 
 impl Kind {
@@ -24,12 +27,13 @@ impl Kind {
         match self {
             Self::Request => "request",
             Self::Item => "item",
+            Self::Tools => "tools",
         }
     }
 
     /// Finds a kind by its name.
     pub fn named(name: &str) -> Option<Self> {
-        [Self::Request, Self::Item].into_iter().find(|kind| kind.name() == name)
+        [Self::Request, Self::Item, Self::Tools].into_iter().find(|kind| kind.name() == name)
     }
 }
 
@@ -47,6 +51,8 @@ pub struct Subject {
     pub request: Option<Approval>,
     /// The item, or the item that a request is about.
     pub item: Option<Item>,
+    /// The server whose tools are held.
+    pub server: Option<WrappedServer>,
     pub sections: Vec<Section>,
     contents: Vec<Content>,
     office: QuarantineService,
@@ -57,39 +63,59 @@ impl Subject {
     ///
     /// # Errors
     /// A report when it is not found, or cannot be read.
-    pub fn read(configuration: &Configuration, kind: Kind, id: &str) -> Result<Self, ErrorReport> {
+    pub fn read(
+        site: &Site,
+        configuration: &Configuration,
+        kind: Kind,
+        id: &str,
+    ) -> Result<Self, ErrorReport> {
         let office = QuarantineService::of(configuration, None)?;
-        let mut subject =
-            Self { kind, request: None, item: None, sections: Vec::new(), contents: Vec::new(), office };
+        let (request, item, server) = (None, None, None);
+        let (sections, contents) = (Vec::new(), Vec::new());
+        let mut subject = Self { kind, request, item, server, sections, contents, office };
         match kind {
             Kind::Request => {
                 let request = Approvals::of(configuration)?.show(id)?;
                 let words = std::iter::once(request.detail.sentence()).chain(request.detail.lines());
                 let words: String = words.map(|line| line + "\n").collect();
-                subject.add(
-                    "The request, in the caller's own words",
-                    words.len() as u64,
-                    Content::Text(words),
-                );
+                subject.add("The request, in the caller's own words", &words);
                 if let ApprovalSubject::Release { item, artifact, .. } = &request.detail {
                     subject.item = subject.office.show(item).ok().filter(|item| item.sha256 == *artifact);
                 }
                 subject.request = Some(request);
             }
             Kind::Item => subject.item = Some(subject.office.show(id)?),
+            Kind::Tools => {
+                let server = (site.sources.servers)()?.into_iter().find(|server| server.name == id);
+                let server = server.ok_or_else(|| {
+                    ErrorReport::new(Code::UnknownName, format!("there is no wrapped server {id:?}"))
+                })?;
+                for (name, tool) in &server.held {
+                    let whole = serde_json::to_string_pretty(tool).unwrap_or_default();
+                    match server.changed.get(name) {
+                        Some(lines) => {
+                            subject.add(&format!("{name}: lines that changed"), lines);
+                            subject.add(&format!("{name}: as it is now"), &whole);
+                        }
+                        None => subject.add(&format!("{name}: new"), &whole),
+                    }
+                }
+                subject.server = Some(server);
+            }
         }
         let there = subject.item.as_ref().filter(|item| item.state != Held::Purged);
         for file in there.map(|item| item.files.clone()).unwrap_or_default() {
             if file.not_kept.is_none() {
-                subject.add(&file.part, file.bytes, Content::Object(file.sha256));
+                subject.sections.push(Section { title: file.part, bytes: file.bytes });
+                subject.contents.push(Content::Object(file.sha256));
             }
         }
         Ok(subject)
     }
 
-    fn add(&mut self, title: &str, bytes: u64, content: Content) {
-        self.sections.push(Section { title: title.to_owned(), bytes });
-        self.contents.push(content);
+    fn add(&mut self, title: &str, text: &str) {
+        self.sections.push(Section { title: title.to_owned(), bytes: text.len() as u64 });
+        self.contents.push(Content::Text(text.to_owned()));
     }
 
     /// Bytes of a section.
@@ -106,10 +132,11 @@ impl Subject {
 
     /// Whole id.
     pub fn id(&self) -> &str {
-        match (&self.request, &self.item) {
-            (Some(request), _) => &request.id,
-            (None, Some(item)) => &item.id,
-            (None, None) => "",
+        match (&self.request, &self.item, &self.server) {
+            (Some(request), _, _) => &request.id,
+            (None, Some(item), _) => &item.id,
+            (None, None, Some(server)) => &server.name,
+            (None, None, None) => "",
         }
     }
 
@@ -118,7 +145,7 @@ impl Subject {
         match (&self.request, &self.item) {
             (Some(request), _) => request.state == State::Pending,
             (None, Some(item)) => matches!(item.state, Held::Held | Held::UnderReview),
-            (None, None) => false,
+            (None, None) => self.server.as_ref().is_some_and(|server| !server.held.is_empty()),
         }
     }
 
@@ -143,6 +170,9 @@ impl Subject {
             if !matches!(request.detail, ApprovalSubject::Release { .. }) {
                 return None;
             }
+        }
+        if self.server.is_some() {
+            return None;
         }
         let Some(item) = &self.item else {
             return Some("the item that it is about is not there any more, or is another one".to_owned());
@@ -200,6 +230,7 @@ impl Subject {
                 one.release
             ])
         });
-        serde_json::json!([self.kind.name(), request, item]).to_string()
+        let server = self.server.as_ref().map(|one| (&one.name, &one.shown, &one.command, &one.grants));
+        serde_json::json!([self.kind.name(), request, item, server]).to_string()
     }
 }

@@ -23,7 +23,7 @@ let busy = false;
 async function follow() {
   const live = document.getElementById("live");
   if (busy) return;
-  if (!live || live.contains(document.activeElement)) {
+  if (!live || live.contains(document.activeElement) || live.querySelector("input:checked")) {
     if (news) news.textContent = "Something changed. Reload the page to see it.";
     return;
   }

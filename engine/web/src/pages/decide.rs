@@ -33,7 +33,7 @@ const LIFETIMES: [(&str, &str); 4] =
 
 pub fn show(site: &Site, visit: &Visit, kind: &str, id: &str, fields: &Fields) -> Shown {
     let kind = Kind::named(kind).ok_or_else(Failure::nowhere)?;
-    let subject = Subject::read(&site.configuration()?, kind, id)?;
+    let subject = Subject::read(site, &site.configuration()?, kind, id)?;
     let shown = subject.shown();
     let from = match fields.given("from") {
         None => Place::default(),
@@ -55,7 +55,7 @@ pub fn show(site: &Site, visit: &Visit, kind: &str, id: &str, fields: &Fields) -
                     mark { "\\u{…}" } "."
                 }
             }
-            @if subject.sections.is_empty() { p.note { "Nothing of it is kept." } }
+            @if subject.sections.is_empty() && kind != Kind::Tools { p.note { "Nothing of it is kept." } }
             div #part { (part.html) }
             (end(site, visit, &subject, &shown, &part))
         }
@@ -65,6 +65,7 @@ pub fn show(site: &Site, visit: &Visit, kind: &str, id: &str, fields: &Fields) -
         (Kind::Request, false) => "A request",
         (Kind::Item, true) => "An artifact waits",
         (Kind::Item, false) => "An artifact",
+        (Kind::Tools, _) => "Tools of a server",
     };
     Ok(Page { tab: Some(Tab::Waiting), title: title.to_owned(), body })
 }
@@ -97,6 +98,18 @@ fn facts(subject: &Subject) -> Markup {
     }
     if let Some(item) = &subject.item {
         rows.extend(about(item, subject.kind));
+    }
+    if let Some(server) = &subject.server {
+        rows.push(("Server", said(&server.name)));
+        rows.push(("Command", html! { code { (beginning(&server.command.join(" "), MAX_LISTED_CHARS)) } }));
+        rows.push(("A yes allows", html! {
+            "Agents see and call exactly the tools below, beside the " (server.accepted.len()) " that were accepted before."
+        }));
+        if !server.held.is_empty() {
+            rows.push(("Held", html! {
+                (server.held.len() - server.changed.len()) " new, " (server.changed.len()) " changed since they were accepted"
+            }));
+        }
     }
     html! { dl.facts { @for (name, value) in &rows { dt { (name) } dd { (value) } } } }
 }
@@ -239,10 +252,18 @@ fn address(subject: &Subject) -> String {
 
 /// The form of a no; it has the focus when the page opens.
 fn no(site: &Site, visit: &Visit, subject: &Subject, shown: &str, focus: bool) -> Markup {
+    if subject.kind == Kind::Tools {
+        return html! {
+            p.box.no {
+                @if subject.waits() { "Without a yes they stay hidden from agents; there is nothing to do for a no." }
+                @else { "Nothing is held." }
+            }
+        };
+    }
     let (word, needs_reason) = match (subject.can_be_taken_back(), subject.kind) {
         (true, _) => ("Take it back", subject.kind == Kind::Item),
         (false, Kind::Request) => ("Deny", false),
-        (false, Kind::Item) => ("Reject", true),
+        (false, Kind::Item | Kind::Tools) => ("Reject", true),
     };
     if !(subject.waits() || subject.can_be_taken_back()) {
         return html! { p.box { "It is decided; there is nothing to do here." } };
@@ -285,19 +306,22 @@ fn end(site: &Site, visit: &Visit, subject: &Subject, shown: &str, part: &Part) 
     let word = match subject.kind {
         Kind::Request => "Allow it once",
         Kind::Item => "Release it",
+        Kind::Tools => "Accept them",
     };
     html! {
         div #end {
             form.box.yes method="post" action=(format!("{}/yes", address(subject))) {
                 p { "This is the end of the text." }
                 input type="hidden" name="read" value=(site.seal.seal(&visit.session, Purpose::Read, shown, ""));
-                label { "Reason" @if subject.kind == Kind::Request { " (may be empty)" }
-                    input name="reason" maxlength="1000" autocomplete="off" required[subject.kind == Kind::Item];
-                }
-                label { "For"
-                    select name="lasts" {
-                        @for (value, name) in LIFETIMES {
-                            option value=(value) selected[value == "1d"] { (name) }
+                @if subject.kind != Kind::Tools {
+                    label { "Reason" @if subject.kind == Kind::Request { " (may be empty)" }
+                        input name="reason" maxlength="1000" autocomplete="off" required[subject.kind == Kind::Item];
+                    }
+                    label { "For"
+                        select name="lasts" {
+                            @for (value, name) in LIFETIMES {
+                                option value=(value) selected[value == "1d"] { (name) }
+                            }
                         }
                     }
                 }
@@ -323,6 +347,7 @@ fn stale(subject: &Subject) -> Failure {
             ),
             None => format!("It is {} already.", request.state.name()),
         },
+        (false, None, None) => "Nothing is held any more.".to_owned(),
         (false, None, Some(item)) => match &item.decision {
             Some(word) => format!(
                 "It was decided already: {} by {} over {}, {}.",
@@ -348,6 +373,9 @@ pub struct Decided {
 /// Carries out a decision from `POST /waiting/KIND/ID/yes` or `no`.
 pub fn decide(site: &Site, visit: &Visit, path: &str, fields: &Fields) -> Result<Decided, Failure> {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+    if parts == ["waiting", "deny"] {
+        return deny(site, visit, fields);
+    }
     let ["waiting", kind, id, word] = parts[..] else { return Err(Failure::nowhere()) };
     let kind = Kind::named(kind).ok_or_else(Failure::nowhere)?;
     let (purpose, token) = match word {
@@ -357,7 +385,7 @@ pub fn decide(site: &Site, visit: &Visit, path: &str, fields: &Fields) -> Result
     };
     let _turn = site.deciding.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let configuration = site.configuration()?;
-    let subject = Subject::read(&configuration, kind, id)?;
+    let subject = Subject::read(site, &configuration, kind, id)?;
     if site.seal.open(&visit.session, purpose, &subject.shown(), token).is_none() {
         return Err(stale(&subject));
     }
@@ -373,6 +401,12 @@ pub fn decide(site: &Site, visit: &Visit, path: &str, fields: &Fields) -> Result
         (Kind::Request, _) => {
             Approvals::of(&configuration)?.deny(id, reason)?;
         }
+        (Kind::Tools, "yes") => {
+            possible(&subject)?;
+            let shown = subject.server.as_ref().map_or("", |server| server.shown.as_str());
+            (site.sources.accept)(id, shown)?;
+        }
+        (Kind::Tools, _) => return Err(Failure::nowhere()),
         (Kind::Item, "yes") => {
             possible(&subject)?;
             let uses = fields.given("uses").unwrap_or("1").parse().map_err(|_| {
@@ -390,6 +424,49 @@ pub fn decide(site: &Site, visit: &Visit, path: &str, fields: &Fields) -> Result
         }
     }
     Ok(Decided { address: address(&subject) })
+}
+
+/// Whether a request can be denied together with others of its kind: not one for a release.
+pub fn is_pickable(request: &Approval) -> bool {
+    !matches!(request.detail, ApprovalSubject::Release { .. })
+}
+
+/// Denies several requests of one kind: all of them, or none where one is not as it was shown.
+fn deny(site: &Site, visit: &Visit, fields: &Fields) -> Result<Decided, Failure> {
+    let not = |message: &str| Failure {
+        status: 409,
+        title: "Nothing was changed",
+        message: message.to_owned(),
+        hint: None,
+    };
+    let _turn = site.deciding.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let configuration = site.configuration()?;
+    let mut all: Vec<Approval> = Vec::new();
+    for pick in fields.all("pick") {
+        let (id, token) = pick.split_once('.').ok_or_else(Failure::nowhere)?;
+        let subject = Subject::read(site, &configuration, Kind::Request, id)?;
+        if site.seal.open(&visit.session, Purpose::Seen, &subject.shown(), token).is_none()
+            || !subject.waits()
+        {
+            return Err(stale(&subject));
+        }
+        let request = subject.request.filter(is_pickable);
+        let request = request.ok_or_else(|| not("A request for a release is decided on its own page."))?;
+        if all.first().is_some_and(|first| first.kind != request.kind) {
+            return Err(not("The picked requests are of several kinds: pick those of one kind."));
+        }
+        if all.iter().all(|other| other.id != request.id) {
+            all.push(request);
+        }
+    }
+    if all.is_empty() {
+        return Err(not("No request was picked."));
+    }
+    let desk = Approvals::of(&configuration)?;
+    for request in &all {
+        desk.deny(&request.id, fields.given("reason"))?;
+    }
+    Ok(Decided { address: "/waiting".to_owned() })
 }
 
 fn possible(subject: &Subject) -> Result<(), Failure> {

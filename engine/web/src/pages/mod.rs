@@ -1,7 +1,9 @@
 //! The pages. Each reads what it shows, and fails with a message.
 
+mod agents;
 mod decide;
 mod doctor;
+mod flaky;
 mod run;
 mod runs;
 mod tests_kept;
@@ -32,12 +34,15 @@ pub type Shown = Result<Page, Failure>;
 pub fn show(site: &Site, visit: &Visit, path: &str, query: &Fields) -> Shown {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     match parts[..] {
-        ["" | "waiting"] => waiting::show(site, query),
+        ["" | "waiting"] => waiting::show(site, visit, query),
         ["waiting", kind, id] => decide::show(site, visit, kind, id, query),
         ["runs"] => runs::show(site, query),
         ["runs", id] => run::show(site, id),
         ["runs", id, name] => run::text(site, id, name, query),
         ["tests"] => tests_kept::show(site, query),
+        ["agents"] => agents::show(site, query),
+        ["agents", id] => agents::session(site, id),
+        ["agents", id, "diff"] => agents::diff(site, id, query),
         ["tools"] => tools::show(site),
         ["usage"] => usage::show(site, query),
         _ => Err(Failure::nowhere()),
@@ -45,6 +50,6 @@ pub fn show(site: &Site, visit: &Visit, path: &str, query: &Fields) -> Shown {
 }
 
 /// The page about this host.
-pub fn host(examined: Option<(std::time::Duration, Doctor)>) -> Shown {
-    doctor::show(examined)
+pub fn host(site: &Site, examined: Option<(std::time::Duration, Doctor)>) -> Shown {
+    doctor::show(site, examined)
 }

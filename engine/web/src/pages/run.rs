@@ -123,7 +123,7 @@ fn cut(outcome: &RunReport, key: &str) -> bool {
 }
 
 /// The beginning of a text, at most a quarter of a part.
-fn first(title: &str, text: &[u8]) -> Result<Part, ErrorReport> {
+pub(super) fn first(title: &str, text: &[u8]) -> Result<Part, ErrorReport> {
     const MAX_FIRST_BYTES: usize = 3 * 1024;
     let mut end = text.len().min(MAX_FIRST_BYTES);
     while end < text.len() && text[end] & 0xc0 == 0x80 {

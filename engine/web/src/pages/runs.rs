@@ -87,6 +87,7 @@ pub fn show(site: &Site, fields: &Fields) -> Shown {
         }
         div #live {
             (walls(&last))
+            (memory(&last))
             @if total == 0 {
                 p { @if filter == RunFilter::default() { "No runs are kept yet." } @else { "No run is like that." } }
             } @else {
@@ -137,6 +138,21 @@ fn walls(rows: &[RunRow]) -> Markup {
     let all: Vec<_> = rows.iter().rev().map(bar).collect();
     let most = rows.iter().filter_map(|row| row.usage.wall_us).max().unwrap_or(0);
     bars("Time of the last runs", &time(most), &all)
+}
+
+fn memory(rows: &[RunRow]) -> Markup {
+    #[expect(clippy::cast_precision_loss, reason = "a bar has 80 heights")]
+    let bar = |row: &RunRow| {
+        let peak = row.usage.peak_memory_bytes.unwrap_or(0);
+        Bar { value: peak as f64, label: format!("{}: {}", row.id, bytes(peak)), bad: !good(row) }
+    };
+    let all: Vec<_> = rows.iter().rev().map(bar).collect();
+    let most = rows.iter().filter_map(|row| row.usage.peak_memory_bytes).max().unwrap_or(0);
+    if most == 0 {
+        html! {}
+    } else {
+        bars("Memory of the last runs", &bytes(most), &all)
+    }
 }
 
 /// A time for people, from microseconds.

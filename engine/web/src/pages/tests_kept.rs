@@ -4,7 +4,7 @@ use hotcell_state::history::RunFilter;
 use maud::html;
 
 use super::runs::{history, list, of_history};
-use super::{Page, Shown};
+use super::{Page, Shown, flaky};
 use crate::form::{Fields, query};
 use crate::frame::{Tab, pages};
 use crate::site::Site;
@@ -23,11 +23,13 @@ pub fn show(site: &Site, fields: &Fields) -> Shown {
     }
     let address = |page: u64| format!("/tests{}", query(&[("page", &page.to_string())]));
     let body = html! {
-        p.note {
-            "hotcell keeps how a test run ended, not its report of single tests: "
-            code { "hotcell test" } " writes that as JSON or JUnit, and signs it, where it is asked to."
-        }
         div #live {
+            (flaky::section(site)?)
+            h2 { "All test runs" }
+            p.note {
+                "hotcell keeps how a test run ended. Single tests are in its receipt: " code { "hotcell test --receipt FILE" }
+                ", or " code { "always = true" } " in the table " code { "receipts" } " of the configuration."
+            }
             @if total == 0 {
                 p { "No test runs are kept." }
             } @else {

@@ -6,17 +6,13 @@ use maud::{Markup, html};
 
 use super::{Page, Shown};
 use crate::frame::{Tab, table};
-use crate::say::{beginning, line, said};
+use crate::say::{beginning, said};
 use crate::site::{Site, WrappedServer};
 
 /// Maximum number of tools and servers.
 const MAX_ROWS: usize = 100;
 /// Maximum length of a text in a row, in characters.
 const MAX_ROW_CHARS: usize = 120;
-/// Maximum length of the definition of a held tool, in characters.
-const MAX_DEFINITION_CHARS: usize = 2000;
-/// Maximum number of definitions that are shown.
-const MAX_DEFINITIONS: usize = 12;
 
 pub fn show(site: &Site) -> Shown {
     let tools = Plugins::of(&site.configuration()?)?.list()?.tools;
@@ -38,7 +34,6 @@ pub fn show(site: &Site) -> Shown {
             (table("Wrapped MCP servers", &["Server", "Command", "Grants", "Packages", "Tools"], &wrapped))
         }
         @if servers.len() > MAX_ROWS { p.note { (servers.len() - MAX_ROWS) " more: hotcell mcp servers list" } }
-        (held(&servers))
     };
     Ok(Page { tab: Some(Tab::Tools), title: "Tools and servers".to_owned(), body })
 }
@@ -73,29 +68,9 @@ fn server(one: &WrappedServer) -> Vec<Markup> {
         words(&one.packages),
         html! {
             (one.accepted.len()) " accepted"
-            @if !one.held.is_empty() { ", " strong { (one.held.len()) " held" } }
+            @if !one.held.is_empty() {
+                ", " a href=(format!("/waiting/tools/{}", one.name)) { strong { (one.held.len()) " held" } }
+            }
         },
     ]
-}
-
-/// Definitions of tools that are new or changed. Their text is the server's.
-fn held(servers: &[WrappedServer]) -> Markup {
-    let all =
-        || servers.iter().flat_map(|server| server.held.iter().map(move |(name, tool)| (server, name, tool)));
-    let count = all().count();
-    html! {
-        @if count > 0 {
-            h2 { "Tools that are held " span.count { (count) } }
-            p { "They are new, or changed since they were accepted, and are hidden from agents. "
-                code { "hotcell mcp servers show NAME" } " shows them, " code { "hotcell mcp servers accept NAME" } " accepts them." }
-            @for (server, name, tool) in all().take(MAX_DEFINITIONS) {
-                h3 { (said(name)) " of " (said(&server.name)) }
-                @let text = serde_json::to_string_pretty(tool).unwrap_or_default();
-                @let end = text.char_indices().nth(MAX_DEFINITION_CHARS).map_or(text.len(), |(at, _)| at);
-                div.text { @for (at, one) in text[..end].lines().enumerate() { div data-n=(at + 1) { (line(one)) } } }
-                @if end < text.len() { p.note { "The rest is left out here." } }
-            }
-            @if count > MAX_DEFINITIONS { p.note { (count - MAX_DEFINITIONS) " more" } }
-        }
-    }
 }

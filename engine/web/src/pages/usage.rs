@@ -42,7 +42,7 @@ pub fn show(site: &Site, fields: &Fields) -> Shown {
         @if report.rows.is_empty() {
             p { "No calls of models are kept." }
         } @else {
-            @if key == "day" { (tokens(&report.rows)) }
+            @if key == "day" { (tokens(&report.rows)) (costs(&report.rows)) }
             (table("Usage", &[name, "Calls", "Input", "Cached", "Output", "Tokens", "Cost"], &rows))
             p.note { "The last row is the sum." }
             @if report.rows.len() > MAX_ROWS { p.note { (report.rows.len() - MAX_ROWS) " more: hotcell usage" } }
@@ -79,4 +79,19 @@ fn tokens(rows: &[Usage]) -> Markup {
     let all: Vec<_> = rows.iter().map(bar).collect();
     let most = rows.iter().map(|one| one.tokens).max().unwrap_or(0);
     bars("Tokens by day", &format!("{most} tokens"), &all)
+}
+
+fn costs(rows: &[Usage]) -> Markup {
+    let bar = |one: &Usage| Bar {
+        value: one.dollars,
+        label: format!("{}: ${:.4}", one.key, one.dollars),
+        bad: false,
+    };
+    let all: Vec<_> = rows.iter().map(bar).collect();
+    let most = rows.iter().map(|one| one.dollars).fold(0.0, f64::max);
+    if most > 0.0 {
+        bars("Known cost by day", &format!("${most:.4}"), &all)
+    } else {
+        html! {}
+    }
 }

@@ -1,38 +1,57 @@
-//! Requests and refused artifacts that wait for a person.
+//! Requests, refused artifacts and tools of servers that wait for a person.
 
+use hotcell_config::Configuration;
 use hotcell_review::Approvals;
 use hotcell_review::approvals::Approval;
 use hotcell_review::quarantine::{Item, QuarantineService};
+use hotcell_state::report::ErrorReport;
 use maud::{Markup, html};
 
+use super::decide::is_pickable;
 use super::{Page, Shown};
 use crate::form::{Fields, query};
-use crate::frame::{Tab, pages, seconds, table};
+use crate::frame::{Tab, Visit, pages, seconds, table};
 use crate::say::{beginning, said};
-use crate::site::Site;
+use crate::seal::Purpose;
+use crate::site::{Site, WrappedServer};
+use crate::subject::{Kind, Subject};
 
 /// Rows of a page, of each list.
 const ROWS: u64 = 25;
+/// Maximum number of servers with held tools.
+const MAX_SERVERS: usize = 50;
 /// Characters of a name or a request in a row.
 const MAX_ROW_CHARS: usize = 160;
 
-pub fn show(site: &Site, fields: &Fields) -> Shown {
+pub fn show(site: &Site, visit: &Visit, fields: &Fields) -> Shown {
     let configuration = site.configuration()?;
     let at = fields.page();
     let skipped = (at - 1) * ROWS;
     let (requests, all_requests) = Approvals::of(&configuration)?.waiting(skipped, ROWS)?;
     let (items, all_items) = QuarantineService::of(&configuration, None)?.waiting(skipped, ROWS)?;
+    let held = site.held()?;
     let address = |page: u64| format!("/waiting{}", query(&[("page", &page.to_string())]));
     let body = html! {
         div #live {
-            @if all_requests + all_items == 0 {
+            @if all_requests + all_items + held.len() as u64 == 0 {
                 p { "Nothing waits for a person." }
             }
             h2 { "Requests of agents " span.count { (all_requests) } }
             @if requests.is_empty() {
                 p.note { @if all_requests == 0 { "Nobody asks for anything." } @else { "None on this page." } }
             } @else {
-                (table("Requests of agents", &["Asks to", "By", "Since", "Until"], &rows(&requests, request)))
+                @if visit.decides() && requests.iter().any(is_pickable) {
+                    form method="post" action="/waiting/deny" {
+                        (table("Requests of agents", &["Asks to", "By", "Since", "Until", "Pick"], &picked(site, visit, &configuration, &requests)?))
+                        div.box.no {
+                            label { "Reason (may be empty)" input name="reason" maxlength="1000" autocomplete="off"; }
+                            button.no { "Deny the picked ones" }
+                            span.note { "Picked requests are of one kind. A yes is for one request, on its page." }
+                        }
+                    }
+                } @else {
+                    (table("Requests of agents", &["Asks to", "By", "Since", "Until"], &rows(&requests, request)))
+                }
             }
             h2 { "Refused artifacts " span.count { (all_items) } }
             @if items.is_empty() {
@@ -40,10 +59,12 @@ pub fn show(site: &Site, fields: &Fields) -> Shown {
             } @else {
                 (table("Refused artifacts", &["Artifact", "Verdict", "Finding", "Last refused"], &rows(&items, item)))
             }
+            @if !held.is_empty() && at == 1 {
+                h2 { "Tools of servers " span.count { (held.len()) } }
+                (table("Tools of servers", &["Server", "New", "Changed"], &rows(&held[..held.len().min(MAX_SERVERS)], server)))
+                @if held.len() > MAX_SERVERS { p.note { (held.len() - MAX_SERVERS) " more: hotcell mcp servers list" } }
+            }
             (pages(at, ROWS, all_requests.max(all_items), &address))
-        }
-        p.note {
-            "Tools of wrapped servers that are held are on the page " a href="/tools" { "Tools and servers" } "."
         }
     };
     Ok(Page { tab: Some(Tab::Waiting), title: "Waiting".to_owned(), body })
@@ -51,6 +72,37 @@ pub fn show(site: &Site, fields: &Fields) -> Shown {
 
 fn rows<T>(all: &[T], row: impl Fn(&T) -> Vec<Markup>) -> Vec<Vec<Markup>> {
     all.iter().map(row).collect()
+}
+
+/// Rows with a box to pick: its value has the token of what the request was when it was shown.
+fn picked(
+    site: &Site,
+    visit: &Visit,
+    configuration: &Configuration,
+    all: &[Approval],
+) -> Result<Vec<Vec<Markup>>, ErrorReport> {
+    let mut rows = Vec::new();
+    for one in all {
+        let mut row = request(one);
+        row.push(html! {});
+        if is_pickable(one) {
+            let shown = Subject::read(site, configuration, Kind::Request, &one.id)?.shown();
+            let token = site.seal.seal(&visit.session, Purpose::Seen, &shown, "");
+            row[4] = html! {
+                input type="checkbox" name="pick" value=(format!("{}.{token}", one.id)) aria-label=(format!("Pick {}", one.id));
+            };
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+fn server(one: &WrappedServer) -> Vec<Markup> {
+    vec![
+        html! { a href=(format!("/waiting/tools/{}", one.name)) { (said(&one.name)) } },
+        html! { (one.held.len() - one.changed.len()) },
+        html! { (one.changed.len()) },
+    ]
 }
 
 fn request(one: &Approval) -> Vec<Markup> {
