@@ -28,7 +28,7 @@ pub(crate) const KEYS: &[Key] =
 
 impl ReceiptSettings {
     /// The settings of a file in this folder: relative paths are resolved against it.
-    pub(crate) fn from_folder(self, base: &Path) -> Self {
+    pub(crate) fn below(self, base: &Path) -> Self {
         Self {
             folder: self.folder.map(|folder| base.join(folder)),
             public_key: self.public_key.map(|file| base.join(file)),

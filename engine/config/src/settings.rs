@@ -384,7 +384,7 @@ impl Settings {
             models: ModelSettings::new(written.models, written.model_roles)
                 .map_err(|e| FileError::of_key(file, "model_roles", e.to_string()).found_in(text))?,
             agents: AgentSettings { folder: written.agents.folder.map(|f| base.join(f)) },
-            receipts: written.receipts.from_folder(base),
+            receipts: written.receipts.below(base),
         })
     }
 
