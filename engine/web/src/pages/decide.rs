@@ -101,9 +101,14 @@ fn facts(subject: &Subject) -> Markup {
     }
     if let Some(server) = &subject.server {
         rows.push(("Server", said(&server.name)));
-        rows.push(("Command", html! { code { (beginning(&server.command.join(" "), MAX_LISTED_CHARS)) } }));
+        if !server.command.is_empty() {
+            rows.push((
+                "Command",
+                html! { code { (beginning(&server.command.join(" "), MAX_LISTED_CHARS)) } },
+            ));
+        }
         rows.push(("A yes allows", html! {
-            "Agents see and call exactly the tools below, beside the " (server.accepted.len()) " that were accepted before."
+            "Agents see and call exactly the tools below, beside those that were accepted before and are as they were."
         }));
         if !server.held.is_empty() {
             rows.push(("Held", html! {
