@@ -140,7 +140,8 @@ mod tests {
     use crate::{KeyStore, verify};
 
     fn statement(about: About) -> Result<Statement, serde_json::Error> {
-        let predicate = serde_json::json!({"result": "PASSED", "hotcell": about});
+        let hotcell = serde_json::to_value::<About>(about)?;
+        let predicate = serde_json::json!({"result": "PASSED", "hotcell": hotcell});
         Ok(Statement::new(vec![Subject::sha256("a", b"a")], crate::test_result::PREDICATE_TYPE, predicate))
     }
 

@@ -150,7 +150,7 @@ fn audit_finds_missing_and_exchanged_receipts() {
 /// A git repository made by hand: an index with one file. Its tree has the object id that git computes.
 fn repository(user: &User, folder: &str) -> &'static str {
     user.make_folder(&format!("{folder}/.git"));
-    user.write(&format!("{folder}/test_a.py"), TEST);
+    user.write(format!("{folder}/test_a.py"), TEST);
     let mut index = b"DIRC\0\0\0\x02\0\0\0\x01".to_vec();
     index.extend([0; 24]);
     index.extend(0o100_644_u32.to_be_bytes());
@@ -210,7 +210,7 @@ fn configuration_gives_every_run_a_receipt() {
         user.make_folder("work/out");
         let (out, config) = (path(user, "work/out"), path(user, "work/config.toml"));
         let write = |more: &str| {
-            user.write("work/config.toml", &format!("[receipts]\nalways = true\nfolder = \"{out}\"\n{more}"));
+            user.write("work/config.toml", format!("[receipts]\nalways = true\nfolder = \"{out}\"\n{more}"));
         };
         let run = || user.hotcell(["--config", &config, "run", "--", "true"]).end();
         write("");
