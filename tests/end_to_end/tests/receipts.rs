@@ -228,7 +228,7 @@ fn configuration_gives_every_run_a_receipt() {
             ("key = \"credential:none\"", "credential:none"),
             ("key = \"exec:/no/such/program\"", "public_key"),
             ("key = \"env:KEY\"", "credential:NAME"),
-            ("always = false", "always"),
+            ("foldr = \"x\"", "receipts.folder"),
         ] {
             write(more);
             let ended = run();
