@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use hotcell_config::{Configuration, RulesDigest};
+use hotcell_config::RulesDigest;
 use hotcell_guard::{
     Artifact, Executions, Held, Limits, Pack, Report, Verdict, Walk, load_pack, merge, sarif, scan_path,
 };
@@ -67,22 +67,6 @@ pub fn scan(common: &Common, args: &ScanArgs) -> u8 {
     // With several paths, findings are listed by their full paths.
     let roots = if let [only] = &args.paths[..] { vec![only.clone()] } else { vec![PathBuf::new()] };
     printed(exit::print_text(&scan::page(&report, &scan::on_disk(&roots), colour, common.verbose > 0)), code)
-}
-
-/// Reads a folder of installed packages, as a run of them would be read.
-///
-/// # Errors
-/// A report when the folder or the reader cannot be used.
-pub fn installed(configuration: &Configuration, folder: &Path) -> Result<Report, ErrorReport> {
-    let office = QuarantineService::of(configuration, None)?;
-    let confinements = [Confinement::Namespaces, Confinement::LandlockOnly];
-    let mut scan = configuration.reading.begin(office.rules().clone(), &confinements);
-    let walk = Walk { gitignore: false, packages: true, executed: None };
-    let read = &mut |artifact: &Artifact| scan.read(artifact);
-    let report = scan_path(&Limits::default(), folder, walk, read, &mut |_| ());
-    let wrong = |why: String| ErrorReport::new(Code::InvalidValue, why).field("PATH");
-    scan.end().map_err(|why| wrong(format!("nothing can be read: {why}")))?;
-    report.map_err(|e| wrong(format!("{} cannot be scanned: {e}", folder.display())))
 }
 
 /// Opens the quarantine, with the user's own rules: from the option, the environment, or the configuration.

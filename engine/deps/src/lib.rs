@@ -8,10 +8,12 @@
 #![forbid(unsafe_code)]
 
 mod cargo;
+pub mod first_read;
 mod golang;
 pub mod lock;
 mod npm;
 pub mod package;
+pub mod package_set;
 mod pip;
 pub mod plan;
 mod prebuild;

@@ -116,7 +116,7 @@ fn only(spec: &str, kind: &str) -> String {
 }
 
 /// `name`, `@scope/name`, each with `@VERSION` behind it.
-fn npm_spec(spec: &str) -> Result<(String, String), String> {
+pub(crate) fn npm_spec(spec: &str) -> Result<(String, String), String> {
     let bad = || only(spec, "npm");
     let at = spec.char_indices().skip(1).find(|(_, c)| *c == '@').map_or(spec.len(), |(at, _)| at);
     let (name, version) = (&spec[..at], spec[at..].trim_start_matches('@'));
@@ -139,7 +139,7 @@ fn npm_spec(spec: &str) -> Result<(String, String), String> {
 }
 
 /// `name`, `name@VERSION` as uv writes it, or `name==VERSION` and other comparisons, with extras.
-fn python_spec(spec: &str) -> Result<(String, String), String> {
+pub(crate) fn python_spec(spec: &str) -> Result<(String, String), String> {
     let bad = || only(spec, "PyPI");
     let end = spec.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c))).unwrap_or(spec.len());
     let (name, rest) = spec.split_at(end);
@@ -162,19 +162,31 @@ impl NamedPackage {
     pub fn short_name(&self) -> &str {
         self.name.rsplit('/').next().unwrap_or(&self.name)
     }
+}
 
-    /// `package.json` of a project that has this package only.
+/// Packages of one registry, by name and version or range.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted<'a> {
+    pub ecosystem: Ecosystem,
+    /// Where they are named, for messages.
+    pub named_by: &'a str,
+    pub packages: &'a [(&'a str, &'a str)],
+}
+
+impl Wanted<'_> {
+    /// `package.json` of a project that has these packages only.
     fn manifest(&self) -> Vec<u8> {
-        let version = if self.version.is_empty() { "latest" } else { &self.version };
+        let version = |version: &str| if version.is_empty() { "latest".into() } else { version.into() };
+        let all: serde_json::Map<String, serde_json::Value> =
+            self.packages.iter().map(|(name, range)| ((*name).to_owned(), version(range))).collect();
         let manifest = serde_json::json!({
-            "name": "wrapped-server", "version": "0.0.0", "private": true,
-            "dependencies": { self.name.as_str(): version },
+            "name": "wrapped-server", "version": "0.0.0", "private": true, "dependencies": all,
         });
         manifest.to_string().into_bytes()
     }
 
     /// Plan that writes the lock file into a folder of its own; the installer runs no code of a package.
-    fn plan(&self) -> Plan {
+    pub fn plan(&self) -> Plan {
         let into = |name: &str| format!("{MADE}/{name}");
         match self.ecosystem {
             Ecosystem::Npm => {
@@ -191,12 +203,13 @@ impl NamedPackage {
                     "--no-fund",
                     "--loglevel=error",
                 ];
-                let mut plan = Installer::Npm.plan(&["the command"], files, hosts, &words, MADE);
+                let mut plan = Installer::Npm.plan(&[self.named_by], files, hosts, &words, MADE);
                 plan.env = vec![("npm_config_cache".into(), "/tmp/npm".into())];
                 plan
             }
             Ecosystem::Python => {
-                let wanted = format!("{}{}\n", self.name, self.version);
+                let wanted: String =
+                    self.packages.iter().map(|(name, version)| format!("{name}{version}\n")).collect();
                 let files = BTreeMap::from([
                     ("wanted.txt".to_owned(), wanted.into_bytes()),
                     (into("empty"), Vec::new()),
@@ -205,12 +218,12 @@ impl NamedPackage {
                 let report = format!("--report={}", into("report.json"));
                 let mut words = crate::pip::INSTALL.to_vec();
                 words.extend(["--dry-run", "--ignore-installed", &report, "-rwanted.txt"]);
-                Installer::Pip.plan(&["the command"], files, hosts, &words, MADE)
+                Installer::Pip.plan(&[self.named_by], files, hosts, &words, MADE)
             }
         }
     }
 
-    /// Files of a project with this package alone, out of the folder that the plan made.
+    /// Files of a project with these packages alone, out of the folder that the plan made.
     fn project(&self, made: &Path) -> Result<BTreeMap<&'static str, Vec<u8>>, String> {
         let read =
             |name: &str| small(made, Path::new(name)).map_err(|e| format!("the installer's {name}: {e}"));
@@ -290,7 +303,7 @@ fn requirements(report: &[u8]) -> Result<String, String> {
 }
 
 /// A small regular file below a folder; no link leads out of it.
-fn small(folder: &Path, path: &Path) -> std::io::Result<Vec<u8>> {
+pub(crate) fn small(folder: &Path, path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     Folder::open(folder)?.file(path)?.take(MAX_METADATA_BYTES + 1).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > MAX_METADATA_BYTES {
@@ -311,6 +324,19 @@ pub async fn lock(
     package: &NamedPackage,
     folder: &Path,
 ) -> Result<bool, DepsError> {
+    let scene = Scene { configuration, around, project: around, settings };
+    let packages = [(package.name.as_str(), package.version.as_str())];
+    let wanted = Wanted { ecosystem: package.ecosystem, named_by: "the command", packages: &packages };
+    lock_wanted(engine, &scene, wanted, folder).await
+}
+
+/// As [`lock`], for several packages.
+pub(crate) async fn lock_wanted(
+    engine: &Engine,
+    scene: &Scene<'_>,
+    wanted: Wanted<'_>,
+    folder: &Path,
+) -> Result<bool, DepsError> {
     if folder.is_dir() {
         return Ok(false);
     }
@@ -318,12 +344,11 @@ pub async fn lock(
     let io = |e: std::io::Error| refused(format!("{}: {e}", parent.display()));
     fs::create_dir_all(parent).map_err(io)?;
     let making = tempfile::Builder::new().prefix(".lock-").tempdir_in(parent).map_err(io)?;
-    let scene = Scene { configuration, around, project: around, settings };
     let made = making.path().join("made");
-    install(engine, &scene, &package.plan(), &made).await?;
+    install(engine, scene, &wanted.plan(), &made).await?;
     let project = making.path().join("project");
     fs::create_dir(&project).map_err(io)?;
-    for (name, bytes) in package.project(&made).map_err(refused)? {
+    for (name, bytes) in wanted.project(&made).map_err(refused)? {
         fs::write(project.join(name), bytes).map_err(io)?;
     }
     match fs::rename(&project, folder) {

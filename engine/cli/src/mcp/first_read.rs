@@ -1,38 +1,17 @@
-//! The guard's reading of a wrapped server's files, before anything of them runs.
+//! The guard's reading of a wrapped server's files, before anything of them runs, with its word on the terminal.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use hotcell_config::{Configuration, Mode, RulesDigest};
-use hotcell_guard::{Coverage, Part, PartState, Report, Verdict};
-use hotcell_review::quarantine::QuarantineService;
-use hotcell_state::report::{Code, ErrorReport, printable};
-use serde::{Deserialize, Serialize};
+use hotcell_config::{Configuration, Mode};
+use hotcell_deps::first_read;
+use hotcell_state::report::ErrorReport;
 
 use crate::args::Common;
-use crate::mcp::servers;
-use crate::scan;
 use crate::terminal::notes;
 
-/// File in a server's folder with what the guard said of the installed packages.
-pub const FILE: &str = "read.json";
+pub use first_read::FILE;
 
-/// Verdict of the guard on packages, with the conditions under which it holds.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Reading {
-    /// Folder of the packages. It is kept under the digest of their lock, and nothing writes there after the installation.
-    packages: PathBuf,
-    /// Build of the guard with its rules.
-    guard: String,
-    /// Digest of the user's own rules.
-    rules: String,
-    verdict: Verdict,
-    /// Words behind the verdict.
-    why: String,
-}
-
-/// Has the guard read packages, or takes its former word from `kept`: of the same folder, by this guard with these rules. What is quarantined
-/// or was not read whole is read again each time.
+/// Has the guard read packages, as [`first_read::require`].
 ///
 /// # Errors
 /// [`ErrorReport`] when the packages are quarantined, or cannot be read.
@@ -40,102 +19,13 @@ pub fn require(
     common: &Common,
     configuration: &Configuration,
     mode: Option<Mode>,
-    (name, packages): (&str, &Path),
+    named: (&str, &Path),
     kept: Option<&Path>,
 ) -> Result<(), ErrorReport> {
-    let mode =
-        mode.or(configuration.environment.run.guard).or(configuration.user.run.guard).unwrap_or_default();
-    if mode == Mode::Off {
-        return Ok(());
+    let said =
+        first_read::require(configuration, mode, named, kept).map_err(|report| report.field("SERVER"))?;
+    if let Some(said) = said.filter(|_| !common.quiet) {
+        notes::say(said);
     }
-    let rules = RulesDigest::of(QuarantineService::of(configuration, None)?.rules()).to_string();
-    let is_current = |reading: &Reading| {
-        reading.packages == packages && reading.guard == hotcell_guard::BUILD && reading.rules == rules
-    };
-    let former = kept.and_then(|kept| servers::read(kept).ok().flatten());
-    let reading = match former.filter(is_current) {
-        Some(reading) => reading,
-        None => {
-            let report = scan::installed(configuration, packages)?;
-            let reading = Reading {
-                packages: packages.to_owned(),
-                guard: hotcell_guard::BUILD.to_owned(),
-                rules,
-                verdict: report.verdict,
-                why: words(&report),
-            };
-            if let Some(kept) = kept.filter(|_| is_lasting(report.verdict, &report.coverage))
-                && let Err(error) = servers::write(kept, &reading)
-            {
-                tracing::info!("what the guard said is not kept in {}: {error}", kept.display());
-            }
-            reading
-        }
-    };
-    let Reading { verdict, why, .. } = reading;
-    match (verdict, mode) {
-        (Verdict::Quarantine, Mode::Enforce) => {
-            let hint = "read that place; --guard report runs it all the same, in its sandbox";
-            Err(ErrorReport::new(Code::Refused, format!("{name} is quarantined{why}"))
-                .field("SERVER")
-                .hint(hint))
-        }
-        (Verdict::Allow, _) => Ok(()),
-        (verdict, _) => {
-            if !common.quiet {
-                notes::say(format!("guard: {name}: {}{}", verdict.name(), printable(&why)));
-            }
-            Ok(())
-        }
-    }
-}
-
-/// Whether another reading would come to the same word: a part that was skipped may have been so for time or memory, and what is quarantined
-/// is read again.
-fn is_lasting(verdict: Verdict, coverage: &Coverage) -> bool {
-    let is_left = |part: &Part| matches!(part.state, PartState::Skipped(_) | PartState::SetAside(_));
-    verdict != Verdict::Quarantine && !coverage.parts.iter().any(is_left)
-}
-
-/// The worst finding, or the files that cannot be read.
-fn words(report: &Report) -> String {
-    let worst = report.findings.iter().max_by_key(|finding| finding.severity);
-    let unread = report.coverage.parts.iter().filter(|part| part.state.least() >= Verdict::Incomplete);
-    match (unread.clone().next(), worst) {
-        // Machine code of a package is the usual reason.
-        (Some(part), _) if report.verdict == Verdict::Incomplete => {
-            format!(": {} files cannot be read, such as {}", unread.count(), part.path)
-        }
-        (_, Some(finding)) => {
-            format!(": {}:{}: {} ({})", finding.part, finding.line, finding.message, finding.rule)
-        }
-        _ => String::new(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn word_lasts_where_everything_was_read_or_never_can_be() {
-        let part = |state: &PartState| Part {
-            path: "server.py".to_owned(),
-            language: "python".to_owned(),
-            state: state.clone(),
-        };
-        let skipped = PartState::Skipped("the reader ran out of time".to_owned());
-        let aside = PartState::SetAside("too long".to_owned());
-        for (verdict, states, want) in [
-            (Verdict::Allow, &[PartState::Parsed][..], true),
-            (Verdict::Review, &[PartState::Recovered, PartState::Inert], true),
-            (Verdict::Incomplete, &[PartState::BytesOnly], true),
-            (Verdict::Incomplete, &[PartState::BytesOnly, skipped], false),
-            (Verdict::Review, &[aside], false),
-            (Verdict::Quarantine, &[PartState::Parsed], false),
-        ] {
-            let coverage = Coverage::of(states.iter().map(part).collect());
-            assert_eq!(is_lasting(verdict, &coverage), want, "{verdict:?} {states:?}");
-        }
-    }
+    Ok(())
 }
