@@ -61,7 +61,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
-use hotcell_scanning::reader;
+use hotcell_scanning::{pictures, reader};
 use hotcell_state::report::{Code, ErrorReport};
 
 use crate::args::{AgentCommand, Cli, Command};
@@ -73,6 +73,9 @@ fn main() -> ExitCode {
     }
     match std::env::args_os().nth(1) {
         Some(word) if word == reader::VERB => return read(),
+        Some(word) if word == pictures::VERB => {
+            return served(pictures::serve(std::io::stdin(), std::io::stdout()));
+        }
         Some(word) if word == hotcell_tools::host::VERB => return host_tools(),
         _ => {}
     }

@@ -61,7 +61,7 @@ pub fn of_run(live: &Live, run: &Run, detail: Detail) -> CallToolResult {
         Answer::Outcome(outcome) => finished(run, outcome, detail, &mut fields),
         Answer::Tests(report) => test_report::finished(run, report, detail, &mut fields),
     };
-    let files = outputs::add(run, answer.outcome(), &mut fields, &mut words);
+    let files = outputs::add(live.engine(), run, answer.outcome(), &mut fields, &mut words);
     let mut content = vec![ContentBlock::text(words)];
     content.extend(links);
     content.extend(files);

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`session`] | one session: reports of earlier scans first, then a reader; a service keeps its readers |
 //! | [`reader`] | a process without rights that reads hostile bytes |
+//! | [`pictures`] | pictures, decoded and encoded anew in a sandbox |
 //! | [`cache`] | reports of earlier scans, in a database of their own |
 //!
 //! ```no_run
@@ -19,5 +20,6 @@
 #![forbid(unsafe_code)]
 
 pub mod cache;
+pub mod pictures;
 pub mod reader;
 pub mod session;

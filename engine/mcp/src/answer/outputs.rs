@@ -1,7 +1,10 @@
-//! Files that a run returned, in its answer: each as a link to its resource, and small pictures as pictures.
+//! Files that a run returned, in its answer: each as a link to its resource, and small pictures as pictures, encoded anew by a reader in
+//! a sandbox.
 
 use base64::Engine as _;
 use hotcell_report::RunReport;
+use hotcell_sandbox::Engine;
+use hotcell_scanning::pictures::checked;
 use hotcell_server::Run;
 use hotcell_state::report::printable;
 use rmcp::model::{ContentBlock, Resource};
@@ -21,6 +24,7 @@ const MAX_PICTURES_BYTES: usize = 2 * MAX_PICTURE_BYTES;
 
 /// Adds the files that a run returned to both forms of its answer; returns their links and pictures.
 pub fn add(
+    engine: &Engine,
     run: &Run,
     outcome: &RunReport,
     fields: &mut Map<String, Value>,
@@ -39,9 +43,16 @@ pub fn add(
             resource = resource.with_mime_type(kind);
             match may_be_shown(&name, file.bytes, &bytes) {
                 Ok(picture) if pictures.len() < MAX_PICTURES && bytes.len() <= room => {
-                    room -= bytes.len();
-                    let data = base64::engine::general_purpose::STANDARD.encode(&bytes);
-                    pictures.push(ContentBlock::image(data, picture.kind));
+                    match checked(engine, &bytes) {
+                        Ok(anew) => {
+                            room = room.saturating_sub(anew.len());
+                            let data = base64::engine::general_purpose::STANDARD.encode(&anew);
+                            pictures.push(ContentBlock::image(data, picture.kind));
+                        }
+                        Err(why) => {
+                            words.push_str(&format!("not shown, only linked: {name}: {}\n", printable(&why)));
+                        }
+                    }
                 }
                 Ok(_) => {
                     words.push_str(&format!("{name} is not shown, only linked: there are enough pictures\n"));
