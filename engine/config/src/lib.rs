@@ -13,6 +13,7 @@
 //! | [`tools`] | upper limits for plugins |
 //! | [`secrets`] | secrets that a run uses without holding them |
 //! | [`receipts`] | signed statements of runs: when, where, by which key |
+//! | [`sessions`] | settings of sessions |
 //! | [`models`] | tables of language models added to a file's text, and removed |
 //! | [`sources`] | where the sources are read |
 //! | [`template`] | text of a new file |
@@ -29,6 +30,7 @@ pub mod network;
 pub mod policies;
 pub mod receipts;
 pub mod secrets;
+pub mod sessions;
 pub mod settings;
 pub mod sources;
 pub mod template;
@@ -41,6 +43,7 @@ pub use guard::{GuardSettings, Mode, RulesDigest};
 pub use merge::{Merged, Widening, merge};
 pub use receipts::{KeySource, ReceiptSettings};
 pub use secrets::{ChosenSecrets, SecretDefinition, SecretOption, SecretSettings};
+pub use sessions::SessionSettings;
 pub use settings::SECRET;
 pub use settings::{
     AgentSettings, EnvSetting, McpSettings, PoolSettings, QuarantineSettings, RunSettings, Settings,

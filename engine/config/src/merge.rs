@@ -14,6 +14,7 @@ use crate::network::{self, NetworkSetting};
 use super::asked_by::AskedBy;
 use super::guard::{GuardSettings, Mode};
 use super::receipts::ReceiptSettings;
+use super::sessions::SessionSettings;
 use super::settings::{AgentSettings, EnvSetting, McpSettings, PoolSettings, RunSettings, Settings};
 use super::tools::ToolSettings;
 
@@ -170,6 +171,9 @@ fn tighten(
     }
     if settings.pool != PoolSettings::default() {
         return Err(never("pool", "sandboxes that are kept ready".to_owned()));
+    }
+    if settings.sessions != SessionSettings::default() {
+        return Err(never("sessions", "bounds of sessions".to_owned()));
     }
     if settings.mcp != McpSettings::default() {
         return Err(never("mcp", "folders of the host".to_owned()));
@@ -442,6 +446,7 @@ mod tests {
                 "rules_digest",
             ),
             ("", "[pool]\nper_shape = 9", "pool"),
+            ("", "[sessions]\npackages = true", "sessions"),
             ("", "[hot]\neach = 9", "pool"),
             ("", "[quarantine]\nretention = \"1h\"", "quarantine.retention"),
             (

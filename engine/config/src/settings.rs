@@ -20,6 +20,7 @@ use super::asked_by::AskedBy;
 use super::guard::{Mode, RulesDigest};
 use super::receipts::{self, ReceiptSettings};
 use super::secrets::{SecretSettings, WrittenSecrets};
+use super::sessions::{self, SessionSettings};
 use super::tools::{self, ToolSettings};
 use super::upstream::UpstreamSetting;
 
@@ -81,6 +82,8 @@ pub struct Settings {
     pub approvals: Option<AskedBy>,
     /// Sandboxes that are kept ready.
     pub pool: PoolSettings,
+    /// Interpreters whose variables stay.
+    pub sessions: SessionSettings,
     /// Host resources for callers of an MCP server.
     pub mcp: McpSettings,
     /// Permissions of plugins.
@@ -254,6 +257,7 @@ struct Written {
     approvals: Option<AskedBy>,
     pool: Option<PoolSettings>,
     hot: Option<FormerPool>,
+    sessions: SessionSettings,
     mcp: McpSettings,
     tools: ToolSettings,
     secrets: WrittenSecrets,
@@ -292,6 +296,7 @@ pub(crate) const KEYS: &[Key] = &[
         &[Key::value("per_shape"), Key::value("total"), Key::value("memory"), Key::value("prewarm")],
     ),
     Key::table("hot", &[Key::value("each"), Key::value("all"), Key::value("memory"), Key::value("prime")]),
+    Key::table("sessions", sessions::KEYS),
     Key::table(
         "mcp",
         &[
@@ -368,6 +373,7 @@ impl Settings {
             quarantine: written.quarantine,
             approvals: written.approvals,
             pool: pool(written.pool, written.hot, file).map_err(|e| e.found_in(text))?,
+            sessions: written.sessions,
             mcp: McpSettings {
                 folders: written.mcp.folders.iter().map(|f| base.join(f)).collect(),
                 commit: written.mcp.commit.iter().map(|f| base.join(f)).collect(),

@@ -40,6 +40,8 @@ mod tests {
         let limits = Limits { cpus: Some(1.5), open_files: Some(1024), ..Limits::default() };
         assert_eq!(settings.run.limits.over(&Limits::default()), limits);
         assert_eq!(settings.pool, PoolSettings::default());
+        let sessions = crate::SessionSettings { memory: Some(limits.memory), ..Default::default() };
+        assert_eq!(settings.sessions, sessions);
         assert_eq!(settings.run.guard, Some(Mode::default()));
         let month = Some(std::time::Duration::from_secs(30 * 24 * 60 * 60));
         let quarantine = QuarantineSettings { retention: month, two_persons: Some(false) };
