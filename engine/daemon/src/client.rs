@@ -1,7 +1,7 @@
 //! Asks a server for a sandbox, and follows the run that the server reports on.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::channel::{Channel, Other};
 use crate::peer::Standing;
 use crate::place::{Place, PlaceError};
 use crate::proof;
-use crate::wire::{Ask, Left, MAX_MESSAGE_BYTES, Tell};
+use crate::wire::{Ask, Left, MAX_MESSAGE_BYTES, PROOF_LEN, Tell};
 use crate::{Asked, Hello, MAX_POLICY_BYTES, Offers, PROTOCOL, Status, VERSION, unfit};
 use hotcell_sandbox::Chunk;
 use hotcell_sandbox::cgroup::Cgroups;
@@ -142,6 +142,25 @@ impl Client {
         started(channel, policy, asked).await
     }
 
+    /// Opens a stream to what the service offers beside runs.
+    ///
+    /// # Errors
+    /// [`NotServed::Cold`] when the service does not take it.
+    pub async fn attach(&self) -> Result<std::os::unix::net::UnixStream, NotServed> {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(|e| cold(e.to_string()))?;
+        // The connection by which the service was found may have waited for too long.
+        drop(self.first.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let channel = self.ask_with(self.connect()?, Ask::Attach, theirs.as_fd()).await?;
+        let mut buffer = vec![0; MAX_MESSAGE_BYTES];
+        let piece = tokio::time::timeout(START_TIMEOUT, channel.receive(&mut buffer)).await;
+        let piece = piece.ok().and_then(Result::ok).flatten().filter(|piece| !piece.cut);
+        match piece.as_ref().map(|piece| Tell::decode(&buffer[..piece.len])) {
+            Some(Ok(Tell::Started)) => Ok(ours),
+            Some(Ok(Tell::No(why))) => Err(cold(why)),
+            _ => Err(cold("the service went away")),
+        }
+    }
+
     fn connect(&self) -> Result<OwnedFd, NotServed> {
         let connected = self.place.connect().map_err(Unreached::from);
         connected
@@ -151,6 +170,16 @@ impl Client {
 
     /// Waits for the greeting, and sends the request.
     async fn ask(&self, socket: OwnedFd, memory: &OwnedFd) -> Result<Channel, NotServed> {
+        self.ask_with(socket, Ask::Run, memory.as_fd()).await
+    }
+
+    /// As [`Client::ask`], for a request that carries a proof and a descriptor.
+    async fn ask_with(
+        &self,
+        socket: OwnedFd,
+        asks: fn([u8; PROOF_LEN]) -> Ask,
+        aside: BorrowedFd<'_>,
+    ) -> Result<Channel, NotServed> {
         let process = getsockopt(&socket, sockopt::PeerCredentials).map_err(|e| cold(e.to_string()))?.pid();
         let channel = Channel::of(socket).map_err(|e| cold(e.to_string()))?;
         let hello = greeting(&channel).await?;
@@ -163,7 +192,7 @@ impl Client {
             return Err(cold(format!("the service's sandboxes lack {layer}")));
         }
         channel
-            .send(&Ask::Run(proof).encode(), &[memory.as_fd()])
+            .send(&asks(proof).encode(), &[aside])
             .await
             .map_err(|e| cold(format!("the service cannot be asked: {e}")))?;
         Ok(channel)

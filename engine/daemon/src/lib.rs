@@ -36,7 +36,7 @@ mod server;
 pub mod wire;
 
 pub use client::{Client, NotServed, Unreached, status, stop};
-pub use server::{Bounds, Server};
+pub use server::{Attached, Bounds, Server};
 
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +44,7 @@ use hotcell_sandbox::host::Host;
 use hotcell_sandbox::policy::{Confinement, FileId, Job, Policy, Stdin};
 
 /// Protocol version that client and server must share, in addition to the version of hotcell.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 /// This version of hotcell.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Maximum size of a policy that a server accepts, in bytes of JSON.

@@ -55,18 +55,28 @@ impl Default for Bounds {
     }
 }
 
+/// An offer of a service beside runs, to clients that may run policies: they have its user and its rights, and see its host.
+pub trait Attached: Send + Sync + std::fmt::Debug {
+    /// Takes the stream socket of a client. Called within the runtime; does not wait.
+    fn attach(&self, stream: OwnedFd);
+    /// Whether the service is in use, so that it does not end for want of it.
+    fn is_in_use(&self) -> bool;
+}
+
 /// A listening server.
 #[derive(Debug)]
 pub struct Server {
     place: Place,
     listener: OwnedFd,
     _lock: Flock<OwnedFd>,
+    attached: Option<Arc<dyn Attached>>,
 }
 
 /// State shared by all connections.
 #[derive(Debug)]
 struct ServerState {
     pool: Pool,
+    attached: Option<Arc<dyn Attached>>,
     ours: Arc<Standing>,
     user: u32,
     bounds: Bounds,
@@ -85,7 +95,14 @@ impl Server {
     pub fn listen(folder: &Path) -> Result<Self, PlaceError> {
         let place = Place::make(folder)?;
         let (listener, lock) = place.listen()?;
-        Ok(Self { place, listener, _lock: lock })
+        Ok(Self { place, listener, _lock: lock, attached: None })
+    }
+
+    /// Offers something beside runs.
+    #[must_use]
+    pub fn offering(mut self, attached: Arc<dyn Attached>) -> Self {
+        self.attached = Some(attached);
+        self
     }
 
     /// The socket's path.
@@ -100,7 +117,7 @@ impl Server {
     /// # Errors
     /// When the listener cannot be registered with the runtime, or the rights of this process cannot be read.
     pub async fn serve(self, pool: Pool, bounds: Bounds, stop: impl Future<Output = ()>) -> io::Result<()> {
-        let Self { place, listener, _lock } = self;
+        let Self { place, listener, _lock, attached } = self;
         let listener = UnixListener::from_std(listener.into())?;
         let desk = Arc::new(ServerState {
             ours: Arc::new(Standing::of("self")?),
@@ -109,6 +126,7 @@ impl Server {
             // A client that would have to wait for descriptors makes its own sandbox instead.
             places: Semaphore::new(bounds.runs.min(pool.engine().jobs())),
             pool,
+            attached,
             declined: AtomicU64::new(0),
             began: Instant::now(),
             asked_to_end: Notify::new(),
@@ -123,7 +141,11 @@ impl Server {
             tokio::select! {
                 () = &mut stop => break,
                 () = desk.asked_to_end.notified() => break,
-                () = tokio::time::sleep(idle.unwrap_or_default()), if idle.is_some() => break,
+                () = tokio::time::sleep(idle.unwrap_or_default()), if idle.is_some() => {
+                    if !desk.attached.as_ref().is_some_and(|attached| attached.is_in_use()) {
+                        break;
+                    }
+                }
                 _ = all.join_next(), if !all.is_empty() => {}
                 accepted = listener.accept(), if all.len() < most => match accepted {
                     Ok((stream, _)) => {
@@ -228,6 +250,16 @@ impl ServerState {
                     self.decline(&channel, &why).await;
                 }
             }
+            Ok(Ask::Attach(read)) => {
+                let declined = match run {
+                    None if proof.is(&read) => self.attach(&channel, said.fds).await.err(),
+                    None => Some(Declined("this process may not look into the service".to_owned())),
+                    Some(why) => Some(Declined(why)),
+                };
+                if let Some(Declined(why)) = declined {
+                    self.decline(&channel, &why).await;
+                }
+            }
             Ok(Ask::Status) => {
                 let json = serde_json::to_vec(&self.status()).unwrap_or_default();
                 let _ = self.send(&channel, Tell::Status(&json), self.bounds.patience).await;
@@ -266,6 +298,17 @@ impl ServerState {
         self.declined.fetch_add(1, Ordering::Relaxed);
         let why = why.get(..why.floor_char_boundary(MAX_REASON_LEN)).unwrap_or_default();
         let _ = self.send(channel, Tell::No(why), self.bounds.patience).await;
+    }
+
+    /// Hands a client's socket over.
+    async fn attach(&self, channel: &Channel, mut fds: Aside<Vec<OwnedFd>>) -> Result<(), Declined> {
+        let attached =
+            self.attached.as_ref().ok_or_else(|| Declined("the service has no sessions".to_owned()))?;
+        let [stream] = <[OwnedFd; 1]>::try_from(std::mem::take(&mut *fds))
+            .map_err(|_| Declined("one socket has to be sent along".to_owned()))?;
+        attached.attach(stream);
+        let _ = self.send(channel, Tell::Started, self.bounds.patience).await;
+        Ok(())
     }
 
     /// Handles one run, from the request until the connection is closed. A declined request was never run.

@@ -21,6 +21,8 @@ pub enum Ask {
     /// Run the policy in the memfd sent along. Contains the secret that only a process that may inspect the
     /// server can read.
     Run([u8; PROOF_LEN]),
+    /// Take the stream socket sent along for what the service offers beside runs. Contains the secret, as [`Ask::Run`].
+    Attach([u8; PROOF_LEN]),
     /// Report on the run from now on, optionally with its output and events.
     Follow {
         /// Send standard output and error.
@@ -102,6 +104,7 @@ impl Ask {
     pub fn encode(self) -> Vec<u8> {
         match self {
             Self::Run(proof) => [&b"R"[..], &proof].concat(),
+            Self::Attach(proof) => [&b"A"[..], &proof].concat(),
             Self::Follow { output, events } => vec![b'F', u8::from(output), u8::from(events)],
             Self::Cancel => vec![b'C'],
             Self::Status => vec![b'I'],
@@ -116,6 +119,7 @@ impl Ask {
     pub fn decode(bytes: &[u8]) -> Result<Self, NoMessage> {
         Ok(match bytes {
             [b'R', proof @ ..] => Self::Run(proof.try_into().map_err(|_| NoMessage(bytes.len()))?),
+            [b'A', proof @ ..] => Self::Attach(proof.try_into().map_err(|_| NoMessage(bytes.len()))?),
             [b'F', output @ (0 | 1), events @ (0 | 1)] => {
                 Self::Follow { output: *output == 1, events: *events == 1 }
             }
@@ -182,6 +186,7 @@ mod tests {
     fn messages_round_trip() {
         for ask in [
             Ask::Run([7; PROOF_LEN]),
+            Ask::Attach([8; PROOF_LEN]),
             Ask::Follow { output: true, events: false },
             Ask::Follow { output: false, events: true },
             Ask::Cancel,
