@@ -22,6 +22,7 @@ use hotcell_verbs::outputs::OutputPattern;
 use hotcell_verbs::plantable::without_plantable;
 use hotcell_verbs::request::{Language, Merged, RunRequest, RunTarget, Source};
 
+use crate::jobs::figures;
 use crate::jobs::returned::Returned;
 use crate::limits::AskedLimits;
 use crate::network_permit::{NetworkPermit, WITHDRAWN};
@@ -127,7 +128,7 @@ impl CommandRequest {
         };
         check_env(&self.env)?;
         check_stdin(&self.stdin)?;
-        let request = RunRequest {
+        let mut request = RunRequest {
             kept: self.workspace.as_ref().and_then(RunDir::kept).cloned(),
             keep: self.keep,
             what,
@@ -144,6 +145,9 @@ impl CommandRequest {
             limits: Limits::default(),
             stdin: if self.stdin.is_empty() { Stdin::Null } else { Stdin::Bytes(self.stdin) },
         };
+        if let RunTarget::Source(Language::Python, Source::Inside(_, text), _) = &request.what {
+            figures::show(live.state_folder().path(), text, &mut request.settings);
+        }
         let (current, asked_under) = (live.current().clone(), live.configuration());
         let configuration = live.configuration_of(caller);
         there(&configuration, request.settings.image.as_deref())?;
