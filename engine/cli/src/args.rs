@@ -62,7 +62,7 @@ pub use run::{KeepArgs, RunArgs};
 pub use sandbox::SandboxArgs;
 pub use scan::ScanArgs;
 pub use serve::{ServeArgs, ServeCommand};
-pub use session::SessionArgs;
+pub use session::{CellArgs, SessionArgs, SessionCommand, StartArgs};
 pub use test::TestArgs;
 pub use tool::ToolCommand;
 pub use web::WebArgs;

@@ -50,7 +50,8 @@ impl Provider<'_> {
     }
 }
 
-fn words(step: Step<'_>) -> String {
+/// A step in words.
+pub fn words(step: Step<'_>) -> String {
     match step {
         Step::Installs(plan) => {
             let hosts: Vec<&str> = plan.hosts.iter().map(|host| host.trim_end_matches(":443")).collect();

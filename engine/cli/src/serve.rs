@@ -1,6 +1,7 @@
 //! `hotcell serve`: a service that keeps sandboxes ready for `hotcell run` and `hotcell test` of the same user.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use hotcell_daemon::{Bounds, Server, Status, Unreached, place, status, stop};
 use hotcell_sandbox::Engine;
@@ -12,6 +13,7 @@ use serde::Serialize;
 use crate::args::{Common, ServeArgs, ServeCommand};
 use crate::context::{configuration, runtime};
 use crate::exit::printed;
+use crate::session::service::Service;
 use crate::signals::interrupted;
 use crate::terminal::notes;
 use crate::{backend, exit, usage};
@@ -70,12 +72,15 @@ async fn until_the_end(
         ..PoolOptions::default()
     };
     let pool = Pool::new(Engine::new(), options);
+    let sessions = Service::new(common)?;
+    let server = server.offering(Arc::new(sessions.clone()));
     if !common.quiet {
         notes::say(format!("serving {}", server.socket().display()));
     }
     let runs = args.runs.map_or(Bounds::default().runs, |runs| runs as usize);
     let bounds = Bounds { runs, idle: args.idle_exit, ..Bounds::default() };
     let served = server.serve(pool, bounds, stop).await;
+    sessions.close().await;
     served.map(|()| 0).map_err(|error| ErrorReport::new(Code::Internal, error.to_string()))
 }
 

@@ -4,10 +4,15 @@ use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::path::Path;
 use std::time::Duration;
 
+use hotcell_deps::Step;
+use hotcell_deps::package_set::{self, PackageSet};
 use hotcell_sandbox::Engine;
+use hotcell_scanning::pictures::checked;
 use hotcell_sessions::session::MAX_CELL_BYTES;
 use hotcell_sessions::{Answer, Cell, Session, Start, Status, Stream};
-use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::report::{Code, ErrorReport, printable};
+use hotcell_state::state::{StateChoice, StateFolder};
+use hotcell_verbs::outputs::{MAX_PATTERNS, OutputPattern};
 use hotcell_workspace::Folder;
 use hotcell_workspace::placed::place;
 use serde::Deserialize;
@@ -15,12 +20,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::args::{Common, SessionArgs};
-use crate::context::{configuration, current_folder, runtime};
+use crate::context::{configuration, current_folder, runtime, state};
 use crate::terminal::notes;
 use crate::terminal::screen::Screen;
-use crate::{exit, usage};
+use crate::{deps, exit, usage};
 
 mod lines;
+mod named;
+pub mod service;
 
 /// Number of Ctrl-C in one cell after which the session ends.
 const MAX_INTERRUPTS: u32 = 3;
@@ -36,13 +43,40 @@ struct Given {
     code: String,
     #[serde(default)]
     timeout_ms: Option<u64>,
+    #[serde(default)]
+    outputs: Vec<String>,
+}
+
+impl Given {
+    /// The cell, with the options in place of what the line does not say.
+    fn cell(self, args: &SessionArgs) -> Result<Cell, String> {
+        let parsed = self.outputs.iter().map(|text| OutputPattern::parse(text));
+        let mut outputs = parsed.collect::<Result<Vec<_>, _>>().map_err(|why| format!("outputs: {why}"))?;
+        outputs.extend(args.cells.outputs.iter().cloned());
+        if outputs.len() > MAX_PATTERNS {
+            return Err(format!(
+                "outputs has {} patterns; at most {MAX_PATTERNS} are allowed",
+                outputs.len()
+            ));
+        }
+        let timeout = self.timeout_ms.map_or(args.cells.cell_timeout, Duration::from_millis);
+        Ok(Cell { code: self.code, timeout, outputs })
+    }
 }
 
 /// Runs the command; returns its exit status.
 pub fn session(common: &Common, args: &SessionArgs) -> anyhow::Result<u8> {
+    let language = match (&args.command, args.language) {
+        (Some(command), _) => return named::command(common, command),
+        (None, Some(language)) => language,
+        (None, None) => {
+            let report = ErrorReport::new(Code::Usage, "no language is named").field("LANG");
+            return Ok(usage::fail(&report.hint("hotcell session python"), common.json));
+        }
+    };
     let cwd = current_folder();
     let begun = configuration(common, Some(cwd.clone())).and_then(|configuration| {
-        let pictures = args.pictures.as_deref().map(|folder| pictures(&cwd, folder)).transpose()?;
+        let pictures = args.cells.pictures.as_deref().map(|folder| pictures(&cwd, folder)).transpose()?;
         Ok((configuration, pictures))
     });
     let (configuration, pictures) = match begun {
@@ -51,7 +85,16 @@ pub fn session(common: &Common, args: &SessionArgs) -> anyhow::Result<u8> {
     };
     let runtime = runtime()?;
     let engine = Engine::new();
-    let start = Start { settings: args.settings(&cwd), ..Start::new(args.language, configuration) };
+    let choice = state(common, &configuration);
+    let settings = args.start.settings(&cwd);
+    let mut start = Start { settings, ..Start::new(language, configuration) };
+    let is_quiet = common.json || common.quiet;
+    if !args.start.packages.is_empty()
+        && let Err(report) =
+            runtime.block_on(packages(&args.start.packages, &engine, &choice, &mut start, is_quiet))
+    {
+        return Ok(usage::fail(&report, common.json));
+    }
     let code = runtime.block_on(async {
         let (mut interrupts, mut ends) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         let started = tokio::select! {
@@ -63,14 +106,43 @@ pub fn session(common: &Common, args: &SessionArgs) -> anyhow::Result<u8> {
             Ok(session) => session,
             Err(report) => return Ok(usage::fail(&report, common.json)),
         };
-        let code = Repl { common, args, session: &session, pictures: pictures.as_ref(), interrupts, ends }
-            .run()
-            .await;
+        let code = {
+            let (session, engine, pictures) = (&session, &engine, pictures.as_ref());
+            Repl { common, args, session, engine, pictures, interrupts, ends }.run().await
+        };
         session.close().await;
         anyhow::Ok(code)
     })?;
     runtime.shutdown_background();
     Ok(code)
+}
+
+/// Has packages installed, and shows them to the session.
+async fn packages(
+    named: &[String],
+    engine: &Engine,
+    choice: &StateChoice,
+    start: &mut Start,
+    is_quiet: bool,
+) -> Result<(), ErrorReport> {
+    let set = PackageSet::of_language(start.language.name(), named)
+        .map_err(|why| ErrorReport::new(Code::InvalidValue, why).field("--package"))?;
+    let opened = choice.path().map_err(|e| e.to_string());
+    let state = opened.and_then(|path| StateFolder::open(path).map_err(|e| e.to_string()));
+    let state = state.map_err(|why| ErrorReport::new(Code::State, why))?;
+    let say = &mut |step: Step<'_>| {
+        if !is_quiet {
+            notes::say(deps::words(step));
+        }
+    };
+    let scene = (&start.configuration, &start.around);
+    let showing = package_set::show(engine, &state, scene, &mut start.settings, &set, say);
+    let installed = showing.await.map_err(|report| report.field("--package"))?;
+    if let Some(warning) = installed.warning.filter(|_| !is_quiet) {
+        notes::say(warning);
+    }
+    start.packages = installed.versions;
+    Ok(())
 }
 
 fn pictures(cwd: &Path, folder: &Path) -> Result<Folder, ErrorReport> {
@@ -88,6 +160,7 @@ struct Repl<'a> {
     common: &'a Common,
     args: &'a SessionArgs,
     session: &'a Session,
+    engine: &'a Engine,
     pictures: Option<&'a Folder>,
     interrupts: Signal,
     ends: Signal,
@@ -97,7 +170,7 @@ impl Repl<'_> {
     async fn run(mut self) -> u8 {
         let is_asked = io::stdin().is_terminal() && !self.common.json;
         if is_asked && !self.common.quiet {
-            let language = self.args.language.name();
+            let language = self.session.language.name();
             notes::say(format!(
                 "a session of {language} in a sandbox; Ctrl-D ends it, Ctrl-C interrupts a cell"
             ));
@@ -117,7 +190,7 @@ impl Repl<'_> {
                     );
                 }
             };
-            return self.cell(Cell { code: text, timeout: self.args.cell_timeout }).await.0;
+            return self.cell(self.args.cells.cell(text)).await.0;
         }
         let mut lines = lines();
         let (mut pending, mut code) = (String::new(), 0);
@@ -143,11 +216,9 @@ impl Repl<'_> {
                 if line.trim().is_empty() {
                     continue;
                 }
-                match serde_json::from_str::<Given>(&line) {
-                    Ok(given) => Cell {
-                        code: given.code,
-                        timeout: given.timeout_ms.map_or(self.args.cell_timeout, Duration::from_millis),
-                    },
+                let given = serde_json::from_str::<Given>(&line).map_err(|error| error.to_string());
+                match given.and_then(|given| given.cell(self.args)) {
+                    Ok(cell) => cell,
                     Err(error) => {
                         let why = format!("a line is no cell: {error}");
                         let hint = "each line is an object: {\"code\": \"1 + 1\"}";
@@ -158,14 +229,14 @@ impl Repl<'_> {
             } else {
                 pending.push_str(&line);
                 pending.push('\n');
-                if !lines::is_whole(self.args.language, &pending) {
+                if !lines::is_whole(self.session.language, &pending) {
                     continue;
                 }
                 let text = std::mem::take(&mut pending);
                 if text.trim().is_empty() {
                     continue;
                 }
-                Cell { code: text, timeout: self.args.cell_timeout }
+                self.args.cells.cell(text)
             };
             let (status, is_over) = self.cell(cell).await;
             code = status;
@@ -186,7 +257,7 @@ impl Repl<'_> {
         let (mut to_out, mut to_err) = (Screen::of(&out, false), Screen::of(&err, false));
         let is_json = self.common.json;
         let mut written = Ok(());
-        let answer = {
+        let mut answer = {
             let mut show = |stream: Stream, bytes: &[u8]| {
                 let one = match stream {
                     _ if is_json => Ok(()),
@@ -213,12 +284,8 @@ impl Repl<'_> {
                 }
             }
         };
-        let code = match answer.result.status {
-            Status::Ok => 0,
-            Status::Error => ERROR,
-            Status::Interrupted => LIMIT,
-            Status::Refused | Status::Died => exit::REFUSED,
-        };
+        check_pictures(self.engine, &mut answer);
+        let code = status_code(answer.result.status);
         let is_over = answer.result.status == Status::Died;
         if is_json {
             return (exit::printed(exit::print_json(&answer), code), is_over);
@@ -237,27 +304,52 @@ impl Repl<'_> {
         if let Some(note) = &answer.result.note {
             notes::say(note);
         }
-        self.save(&answer);
+        save(self.pictures, &answer);
         match shown {
             Ok(()) => (code, is_over),
             Err(error) => (exit::of_write_error(&error), true),
         }
     }
+}
 
-    fn save(&self, answer: &Answer) {
-        for (at, image) in answer.images.iter().enumerate() {
-            let name = format!("cell-{}-{}.png", answer.result.cell, at + 1);
-            let bytes = image.len() as u64;
-            match self.pictures {
-                None => {
-                    notes::say(format!("a picture of {bytes} bytes; --pictures DIR writes them to files"));
-                }
-                Some(folder) => match place(folder, Path::new(&name), image.as_slice(), bytes) {
-                    Ok(()) => notes::say(format!("a picture: {name}")),
-                    Err(error) => notes::say(format!("{name} was not written: {error}")),
-                },
-            }
+/// Writes the pictures and files of a cell to a folder, or says that they are there.
+fn save(to: Option<&Folder>, answer: &Answer) {
+    let pictures = answer.images.iter().enumerate().map(|(at, image)| {
+        (format!("cell-{}-{}.png", answer.result.cell, at + 1), "a picture", image.as_slice())
+    });
+    let files = answer.files.iter().map(|file| (file.path.clone(), "a file", &*file.bytes));
+    for (name, what, bytes) in pictures.chain(files) {
+        let (length, shown) = (bytes.len() as u64, printable(&name));
+        match to {
+            None => notes::say(format!("{what}: {shown}, {length} bytes; --pictures DIR writes it there")),
+            Some(folder) => match place(folder, Path::new(&name), bytes, length) {
+                Ok(()) => notes::say(format!("{what}: {shown}")),
+                Err(error) => notes::say(format!("{shown} was not written: {error}")),
+            },
         }
+    }
+    for left in &answer.left {
+        notes::say(format!("not returned: {}: {}", printable(&left.path), printable(&left.why)));
+    }
+}
+
+/// Has the pictures of a cell read in a sandbox, and leaves the others out.
+fn check_pictures(engine: &Engine, answer: &mut Answer) {
+    for picture in std::mem::take(&mut answer.images) {
+        match checked(engine, &picture) {
+            Ok(picture) => answer.images.push(picture),
+            Err(why) => notes::say(format!("a picture is not shown: {}", printable(&why))),
+        }
+    }
+}
+
+/// Exit status of a cell.
+const fn status_code(status: Status) -> u8 {
+    match status {
+        Status::Ok => 0,
+        Status::Error => ERROR,
+        Status::Interrupted => LIMIT,
+        Status::Refused | Status::Died => exit::REFUSED,
     }
 }
 

@@ -10,7 +10,9 @@ use rmcp::model::{
 use serde_json::json;
 
 use crate::answer::{Detail, of_run};
-use crate::uri::{TAR, decoded, encoded, uri_of_answer, uri_of_output, uri_of_receipt, uri_of_stream};
+use crate::uri::{
+    TAR, decoded, encoded, uri_of_answer, uri_of_output, uri_of_receipt, uri_of_session_file, uri_of_stream,
+};
 use crate::{prompts, tools};
 
 /// URI of the examination of the host. It has no variable; it is a template since it is not a caller's resource.
@@ -28,6 +30,7 @@ enum Named {
     Output(String, Stream),
     Receipt(String),
     Returned(String, String),
+    SessionFile(String, String),
     File(String, String),
     Archive(String),
     Answer(String),
@@ -51,6 +54,7 @@ fn named(uri: &str) -> Option<Named> {
         ("runs", Some(path)) if path.starts_with("files/") => {
             Named::Returned(id, decoded(path.strip_prefix("files/").filter(|path| !path.is_empty())?)?)
         }
+        ("sessions", Some(path)) if !path.is_empty() => Named::SessionFile(id, decoded(path)?),
         ("runs", None) => Named::Run(id),
         ("runs", Some("receipt")) => Named::Receipt(id),
         ("runs", Some(name)) => Named::Output(id, Stream::ALL.into_iter().find(|s| s.name() == name)?),
@@ -100,6 +104,12 @@ pub fn list(live: &Live, caller: &Caller) -> Vec<Resource> {
     all.extend(returned.take(MAX_FILES).map(|(id, path, bytes)| {
         Resource::new(uri_of_output(&id, &path), printable(&path)).with_size(bytes)
     }));
+    let of_sessions = live.sessions().list(caller).into_iter().flat_map(|(id, session)| {
+        session.files().into_iter().map(move |(path, bytes)| (id.clone(), path, bytes))
+    });
+    all.extend(of_sessions.take(MAX_FILES).map(|(id, path, bytes)| {
+        Resource::new(uri_of_session_file(&id, &path), printable(&path)).with_size(bytes)
+    }));
     for (id, bytes) in live.tools().map(|tools| tools.kept().list(caller)).unwrap_or_default() {
         let size = u64::try_from(bytes).unwrap_or(u64::MAX);
         all.push(Resource::new(uri_of_answer(&id), id).with_mime_type("application/json").with_size(size));
@@ -146,6 +156,8 @@ pub fn templates() -> Vec<ResourceTemplate> {
         ),
         ResourceTemplate::new("hotcell://runs/{id}/files/{path}", "output file")
             .with_description("A file that a run returned"),
+        ResourceTemplate::new("hotcell://sessions/{id}/{path}", "session file")
+            .with_description("A file that a cell of a session returned"),
         ResourceTemplate::new("hotcell://workspaces/{id}/{path}", "file")
             .with_description("A file of a workspace"),
         template("hotcell://exports/{id}", "archive", "All of a workspace as a tar archive", TAR),
@@ -200,6 +212,16 @@ pub fn read(live: &Live, caller: &Caller, uri: &str) -> Result<ResourceContents,
             let run = live.run(caller, &id).map_err(|_| missing())?;
             Ok(contents(run.file(&path).ok_or_else(missing)?.to_vec()))
         }
+        Named::SessionFile(id, path) => {
+            let session = live.sessions().get(caller, &id).map_err(|_| missing())?;
+            let read = contents(session.file(&path).ok_or_else(missing)?.to_vec());
+            Ok(match path.rsplit_once('.').map(|(_, form)| form) {
+                Some("csv") => read.with_mime_type("text/csv"),
+                Some("json") => read.with_mime_type("application/json"),
+                // Markup stays text: it is data, and a client must not run it.
+                _ => read,
+            })
+        }
         Named::Answer(id) => {
             let text = live.tools().and_then(|tools| tools.kept().get(caller, &id)).ok_or_else(missing)?;
             Ok(ResourceContents::text(text.to_string(), uri).with_mime_type("application/json"))
@@ -246,6 +268,9 @@ pub fn complete(live: &Live, caller: &Caller, asked: &CompleteRequestParams) -> 
         (uri, "id") if uri.starts_with("hotcell://handoffs/") => {
             live.agent_list(caller).unwrap_or_default().into_iter().map(|row| row.id).collect()
         }
+        (uri, "id") if uri.starts_with("hotcell://sessions/") => {
+            live.sessions().list(caller).into_iter().map(|(id, _)| id).collect()
+        }
         (uri, "name") if uri.starts_with("hotcell://tools/") => {
             tools::all().iter().map(|tool| tool.name.to_string()).collect()
         }
@@ -282,6 +307,9 @@ mod tests {
             ("hotcell://runs/run_1/files/receipt", Some(Named::Returned("run_1".into(), "receipt".into()))),
             ("hotcell://runs/run_1/files/a/b%20c", Some(Named::Returned("run_1".into(), "a/b c".into()))),
             ("hotcell://runs/run_1/files/", None),
+            ("hotcell://sessions/ses_1/a%20b", Some(Named::SessionFile("ses_1".into(), "a b".into()))),
+            ("hotcell://sessions/ses_1/", None),
+            ("hotcell://sessions/ses_1", None),
             ("hotcell://workspaces/ws_1/a/b%20c", Some(Named::File("ws_1".into(), "a/b c".into()))),
             ("hotcell://workspaces/ws_1/a%2Fb", Some(Named::File("ws_1".into(), "a/b".into()))),
             ("hotcell://exports/ws_1", Some(Named::Archive("ws_1".into()))),

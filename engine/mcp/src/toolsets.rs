@@ -81,6 +81,7 @@ pub const TOOLSETS: [Toolset; 11] = [
         tools: &[
             "session_create",
             "session_execute",
+            "session_upload",
             "session_interrupt",
             "session_reset",
             "session_list",

@@ -20,6 +20,12 @@ pub fn uri_of_output(run: &str, path: &str) -> String {
     format!("hotcell://runs/{run}/files/{}", encoded(path))
 }
 
+/// URI of a file that a cell of a session returned.
+#[must_use]
+pub fn uri_of_session_file(session: &str, path: &str) -> String {
+    format!("hotcell://sessions/{session}/{}", encoded(path))
+}
+
 /// Media type of an archive.
 pub const TAR: &str = "application/x-tar";
 

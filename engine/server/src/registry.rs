@@ -131,6 +131,7 @@ impl Live {
         let PoolSettings { per_shape, total, memory, prewarm } = configuration.user.pool;
         let ready =
             PoolOptions { each: per_shape, all: total, memory, prime: prewarm, ..PoolOptions::default() };
+        let sessions = Sessions::new(hotcell_sessions::Bounds::of(&configuration.user.sessions));
         let tasks = Tasks::of(&state, &workspaces.service());
         let issuer = signing::issuer(&configuration, &state)?.map(Arc::new);
         let state = Arc::new(state);
@@ -138,7 +139,7 @@ impl Live {
             scribe: Arc::new(HistoryWriter::new(Arc::clone(&state))),
             issuer,
             tasks,
-            sessions: Sessions::new(hotcell_sessions::Bounds::default()),
+            sessions,
             agents: Arc::default(),
             metrics: Metrics::default(),
             behind: Mutex::default(),

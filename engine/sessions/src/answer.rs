@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use hotcell_report::RunReport;
+use hotcell_report::{LeftOut, RunReport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::files::{CellFile, Listed};
 use crate::marked::Kept;
 
 /// How a cell ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// To its end.
@@ -39,7 +40,7 @@ impl Status {
 }
 
 /// Output of a cell on one stream.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Printed {
     /// Text, with a line in place of what is left out.
     pub text: String,
@@ -66,7 +67,7 @@ pub struct Ended {
 }
 
 /// The result of a cell, without its output: the part that every front end shows in one form.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CellResult {
     /// ok, error, interrupted, refused (it did not run) or died (and all variables are lost)
     #[schemars(with = "String")]
@@ -85,7 +86,7 @@ pub struct CellResult {
 }
 
 /// The answer to a cell: its result and its output.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Answer {
     /// The result.
     #[serde(flatten)]
@@ -94,11 +95,17 @@ pub struct Answer {
     pub stdout: Printed,
     /// Standard error.
     pub stderr: Printed,
-    /// Pictures in PNG, in base64 in JSON; by their first bytes, and otherwise unchecked.
-    #[serde(serialize_with = "in_base64")]
+    /// Pictures, in base64 in JSON. **Unchecked bytes**: a front end has them read in a sandbox before it shows them.
+    #[serde(serialize_with = "in_base64", deserialize_with = "of_base64")]
     pub images: Vec<Vec<u8>>,
+    /// Files that it returned: those asked for, those below `outputs` that are new, and other forms of its value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<CellFile>,
+    /// Files that it does not return, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<LeftOut>,
     /// Time from the start of the cell, in seconds.
-    #[serde(serialize_with = "seconds")]
+    #[serde(serialize_with = "seconds", deserialize_with = "of_seconds")]
     pub wall: Duration,
 }
 
@@ -110,6 +117,8 @@ impl Answer {
             stdout: Printed::default(),
             stderr: Printed::default(),
             images: Vec::new(),
+            files: Vec::new(),
+            left: Vec::new(),
             wall: Duration::ZERO,
         }
     }
@@ -118,6 +127,17 @@ impl Answer {
 fn in_base64<S: serde::Serializer>(images: &[Vec<u8>], to: S) -> Result<S::Ok, S::Error> {
     use base64::Engine as _;
     to.collect_seq(images.iter().map(|image| base64::engine::general_purpose::STANDARD.encode(image)))
+}
+
+fn of_base64<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Vec<u8>>, D::Error> {
+    use base64::Engine as _;
+    let texts = Vec::<String>::deserialize(from)?;
+    let decoded = texts.iter().map(|text| base64::engine::general_purpose::STANDARD.decode(text));
+    decoded.collect::<Result<_, _>>().map_err(serde::de::Error::custom)
+}
+
+fn of_seconds<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    Duration::try_from_secs_f64(f64::deserialize(from)?).map_err(serde::de::Error::custom)
 }
 
 fn seconds<S: serde::Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
@@ -140,11 +160,19 @@ pub struct Told {
     pub error: Option<String>,
     /// Pictures in base64.
     pub images: Vec<String>,
+    /// Other forms of the value: `csv`, `html`, `json` or `svg`, and the text.
+    pub data: Vec<(String, String)>,
+    /// Entries of the home folder.
+    pub files: Vec<Listed>,
+    /// Contents of a file that was asked for, in base64.
+    pub contents: Option<String>,
 }
 
 /// Maximum number of pictures of a cell, and size of each in bytes.
 const MAX_IMAGES: usize = 4;
 const MAX_IMAGE_BYTES: usize = 1 << 20;
+/// Forms of a value that are taken as files.
+const FORMS: [&str; 4] = ["csv", "html", "json", "svg"];
 /// Maximum size of a value or an error, in bytes.
 const MAX_TEXT_BYTES: usize = 256 << 10;
 
@@ -161,11 +189,17 @@ impl Told {
         let decoded = self.images.into_iter().take(MAX_IMAGES);
         let decoded =
             decoded.filter_map(|image| base64::engine::general_purpose::STANDARD.decode(image).ok());
-        let is_png =
-            |bytes: &Vec<u8>| bytes.starts_with(b"\x89PNG\r\n\x1a\n") && bytes.len() <= MAX_IMAGE_BYTES;
+        let is_short = |bytes: &Vec<u8>| bytes.len() <= MAX_IMAGE_BYTES;
+        let forms =
+            self.data.into_iter().filter(|(form, _)| FORMS.contains(&form.as_str())).take(FORMS.len());
+        let form = |(form, text): (String, String)| CellFile {
+            path: format!("cell-{cell}.{form}"),
+            bytes: text.into_bytes().into(),
+        };
         Answer {
             result: CellResult { status, cell, value: text(self.value), error: text(self.error), note: None },
-            images: decoded.filter(is_png).collect(),
+            images: decoded.filter(is_short).collect(),
+            files: forms.map(form).collect(),
             ..Answer::new(status, cell, None)
         }
     }
@@ -178,11 +212,12 @@ mod tests {
     #[test]
     fn forged_results_are_bounded() {
         let told: Told = serde_json::from_str(
-            r#"{"status":"died","value":"x","images":["iVBORw0KGgo=","PHN2Zz4=","!"],"unknown":1}"#,
+            r#"{"status":"died","value":"x","images":["iVBORw0KGgo=","PHN2Zz4=","!"],"data":[["csv","a"],["sh","b"]],"unknown":1}"#,
         )
         .unwrap();
         let answer = told.into_answer(1);
-        assert_eq!((answer.result.status, answer.images.len()), (Status::Error, 1));
+        assert_eq!((answer.result.status, answer.images.len()), (Status::Error, 2));
+        assert_eq!(answer.files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), ["cell-1.csv"]);
         let long = Told { value: Some("x".repeat(MAX_TEXT_BYTES + 1)), ..Told::default() };
         assert_eq!(long.into_answer(1).result.value, None);
     }

@@ -8,7 +8,7 @@ use hotcell_verbs::Language as Source;
 const PYTHON_DRIVER: &str = include_str!("drivers/driver.py");
 const NODE_DRIVER: &str = include_str!("drivers/driver.js");
 /// Moves the socket away from standard input, for a driver that cannot do that itself.
-const AWAY: &str = "exec 9<&0 </dev/null; exec \"$1\" -e \"$0\"";
+const AWAY: &str = "exec 9<&0 </dev/null; exec \"$1\" -e \"$0\" \"$2\"";
 
 /// A language of sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub enum Language {
     Python,
     /// JavaScript, by Node.js.
     Node,
+    /// TypeScript, whose types Node.js takes off.
+    TypeScript,
     /// Bash, driven by Python 3.
     Bash,
     /// SQLite in memory, driven by Python 3.
@@ -25,7 +27,7 @@ pub enum Language {
 
 impl Language {
     /// All languages.
-    pub const ALL: [Self; 4] = [Self::Python, Self::Node, Self::Bash, Self::Sql];
+    pub const ALL: [Self; 5] = [Self::Python, Self::Node, Self::TypeScript, Self::Bash, Self::Sql];
 
     /// Name, as users write it.
     #[must_use]
@@ -33,6 +35,7 @@ impl Language {
         match self {
             Self::Python => "python",
             Self::Node => "node",
+            Self::TypeScript => "typescript",
             Self::Bash => "bash",
             Self::Sql => "sql",
         }
@@ -59,6 +62,7 @@ impl Language {
         match self {
             Self::Python => Source::Python,
             Self::Node => Source::JavaScript,
+            Self::TypeScript => Source::TypeScript,
             Self::Bash => Source::Bash,
             Self::Sql => Source::Sql,
         }
@@ -68,7 +72,7 @@ impl Language {
     pub(crate) fn idle(self) -> Vec<OsString> {
         let words: &[&str] = match self {
             Self::Python | Self::Bash | Self::Sql => &["python3", "-c", "0"],
-            Self::Node => &["node", "-e", "0"],
+            Self::Node | Self::TypeScript => &["node", "-e", "0"],
         };
         words.iter().map(OsString::from).collect()
     }
@@ -77,8 +81,8 @@ impl Language {
     pub(crate) fn driven(self, found: &[OsString]) -> Vec<OsString> {
         let program = found.first().cloned().unwrap_or_default();
         match self {
-            Self::Node => {
-                vec!["sh".into(), "-c".into(), AWAY.into(), NODE_DRIVER.into(), program]
+            Self::Node | Self::TypeScript => {
+                vec!["sh".into(), "-c".into(), AWAY.into(), NODE_DRIVER.into(), program, self.name().into()]
             }
             _ => vec![program, "-c".into(), PYTHON_DRIVER.into(), self.name().into()],
         }
@@ -96,7 +100,7 @@ mod tests {
         }
         assert_eq!(Language::parse("javascript"), Ok(Language::Node));
         for (name, near) in
-            [("pyhton", "did you mean python?"), ("ruby", "there are python, node, bash, sql")]
+            [("pyhton", "did you mean python?"), ("ruby", "there are python, node, typescript, bash, sql")]
         {
             let why = Language::parse(name).unwrap_err();
             assert!(why.contains(near), "{why}");

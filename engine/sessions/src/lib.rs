@@ -12,12 +12,14 @@
 //! | [`sessions`] | the sessions of callers: handles, number, idle time |
 //! | `answer` | the result of a cell |
 //! | `channel` | results and output of an interpreter, put together |
+//! | [`files`] | files that cells return, and that are put in |
 //! | `marked` | output up to the mark of a cell's end |
 
 #![forbid(unsafe_code)]
 
 mod answer;
 mod channel;
+pub mod files;
 pub mod language;
 mod marked;
 pub mod session;
@@ -25,6 +27,7 @@ pub mod sessions;
 
 pub use answer::{Answer, CellResult, Ended, Printed, Status};
 pub use channel::Stream;
+pub use files::CellFile;
 pub use language::Language;
 pub use session::{Cell, Session, Start};
 pub use sessions::{Bounds, Sessions};

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use hotcell_config::{Configuration, RunSettings};
+use hotcell_config::{Configuration, RunSettings, SessionSettings};
 use hotcell_guard::Artifact;
 use hotcell_report::RunReport;
 use hotcell_review::gate::Gate;
@@ -17,13 +17,15 @@ use hotcell_state::ids::handle;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_toolchain::Surroundings;
 use hotcell_verbs::ChangePolicy;
+use hotcell_verbs::outputs::OutputPattern;
 use hotcell_verbs::request::{Prepared, RunRequest, RunTarget};
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::watch;
 
-use crate::answer::{Answer, Ended, Printed, Status};
+use crate::answer::{Answer, Ended, Printed, Status, Told};
 use crate::channel::{Channel, Next, Stream, Streams};
+use crate::files::{self, CellFile, KeptFiles, Listed, MAX_PUT_BYTES, Seen};
 use crate::language::Language;
 
 /// Maximum size of a cell, in bytes.
@@ -32,8 +34,6 @@ pub const MAX_CELL_BYTES: usize = 1 << 20;
 pub const CELL_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum time of a cell that a caller may ask for.
 pub const MAX_CELL_TIMEOUT: Duration = Duration::from_secs(600);
-/// Life of a session; the sandbox's wall-clock limit.
-pub const LIFE: Duration = Duration::from_secs(4 * 3600);
 /// Maximum output of a cell, in bytes; one that prints more is interrupted.
 const MAX_CELL_OUTPUT: u64 = 16 << 20;
 /// Maximum output of a session in its life.
@@ -42,6 +42,8 @@ const MAX_OUTPUT: Bytes = Bytes::mib(512);
 const MAX_EARLIER_BYTES: usize = 128 << 10;
 /// Time for an interpreter to be there.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time for all files of a cell, or for a piece of a file.
+const FILES_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time between an interrupt and the end of a cell that does not heed it, by the session's end.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -56,6 +58,8 @@ pub struct Start {
     pub settings: RunSettings,
     /// Where programs are looked for.
     pub around: Surroundings,
+    /// Packages that `settings` show, as `NAME==VERSION`.
+    pub packages: Vec<String>,
 }
 
 impl Start {
@@ -63,7 +67,7 @@ impl Start {
     #[must_use]
     pub fn new(language: Language, configuration: Configuration) -> Self {
         let around = Surroundings::of_this_process();
-        Self { language, configuration, settings: RunSettings::default(), around }
+        Self { language, configuration, settings: RunSettings::default(), around, packages: Vec::new() }
     }
 }
 
@@ -74,12 +78,14 @@ pub struct Cell {
     pub code: String,
     /// Time after which it is interrupted.
     pub timeout: Duration,
+    /// Files below the home folder that it returns.
+    pub outputs: Vec<OutputPattern>,
 }
 
 impl Cell {
     /// Code with the default time.
     pub fn new(code: impl Into<String>) -> Self {
-        Self { code: code.into(), timeout: CELL_TIMEOUT }
+        Self { code: code.into(), timeout: CELL_TIMEOUT, outputs: Vec::new() }
     }
 }
 
@@ -88,6 +94,8 @@ impl Cell {
 pub struct Session {
     /// Language.
     pub language: Language,
+    /// Packages that it was given, as `NAME==VERSION`.
+    pub packages: Vec<String>,
     /// Start.
     pub began: Instant,
     gate: Gate,
@@ -102,6 +110,8 @@ pub struct Session {
     cells: AtomicU64,
     used: Mutex<Instant>,
     earlier: Mutex<String>,
+    seen: Mutex<Seen>,
+    kept: Mutex<KeptFiles>,
 }
 
 /// Reason for an interrupt.
@@ -116,7 +126,7 @@ impl Session {
     /// # Errors
     /// A report when the configuration is wrong, the interpreter is missing, the sandbox was refused, or the interpreter did not begin.
     pub async fn start(spawn: &dyn Spawn, start: Start) -> Result<Self, ErrorReport> {
-        let language = start.language;
+        let (language, packages) = (start.language, start.packages.clone());
         let prepared = tokio::task::spawn_blocking(move || prepare(start)).await.map_err(|error| {
             ErrorReport::new(Code::Internal, format!("the session was not prepared: {error}"))
         })?;
@@ -158,8 +168,12 @@ impl Session {
             }
         });
         let is_ready = is_ready.await.unwrap_or(false);
+        if !is_ready {
+            channel.drain(&mut said, &mut |_, _| {}).await;
+        }
         let session = Self {
             language,
+            packages,
             began,
             gate,
             confinement,
@@ -171,6 +185,8 @@ impl Session {
             cells: AtomicU64::new(0),
             used: Mutex::new(Instant::now()),
             earlier: Mutex::default(),
+            seen: Mutex::default(),
+            kept: Mutex::default(),
         };
         if is_ready {
             return Ok(session);
@@ -215,7 +231,7 @@ impl Session {
         channel.drop_late();
         let began = Instant::now();
         self.running.store(number, Ordering::SeqCst);
-        let message = serde_json::json!({ "op": "cell", "id": number, "nonce": nonce, "mark": mark, "code": cell.code });
+        let message = serde_json::json!({ "op": "cell", "id": number, "nonce": nonce, "mark": mark, "code": cell.code, "list": !cell.outputs.is_empty() });
         let mut streams = Streams::new(&mark);
         let told = if self.send(&message).await.is_ok() {
             self.follow(&mut channel, (&nonce, cell.timeout), &mut streams, show).await
@@ -224,8 +240,9 @@ impl Session {
         };
         self.running.store(0, Ordering::SeqCst);
         let mut answer = match told {
-            Some((told, stopped)) => {
+            Some((mut told, stopped)) => {
                 channel.drain(&mut streams, show).await;
+                let listed = std::mem::take(&mut told.files);
                 let mut answer = told.into_answer(number);
                 answer.result.note = stopped.map(|stopped| match stopped {
                     Stopped::Deadline(time) => {
@@ -237,6 +254,7 @@ impl Session {
                         )
                     }
                 });
+                self.take_files(&mut channel, &listed, &cell.outputs, &mut answer).await;
                 answer
             }
             None => {
@@ -249,6 +267,109 @@ impl Session {
         answer.wall = began.elapsed();
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         answer
+    }
+
+    /// Takes the files that a cell returns, and keeps them.
+    async fn take_files(
+        &self,
+        channel: &mut Channel,
+        listed: &[Listed],
+        patterns: &[OutputPattern],
+        answer: &mut Answer,
+    ) {
+        let mut selection =
+            files::select(listed, patterns, &mut self.seen.lock().unwrap_or_else(PoisonError::into_inner));
+        let until = tokio::time::Instant::now() + FILES_TIMEOUT;
+        for (path, bytes) in std::mem::take(&mut selection.wanted) {
+            let asked = serde_json::json!({ "op": "read", "path": path, "most": bytes });
+            let read = self.ask(channel, asked, until).await.and_then(|told| {
+                use base64::Engine as _;
+                let contents = told.contents.ok_or_else(|| told.error.unwrap_or_default())?;
+                let read = base64::engine::general_purpose::STANDARD.decode(contents);
+                let read = read.map_err(|_| "it was not read".to_owned())?;
+                match read.len() as u64 > bytes {
+                    true => Err("it grew while it was read".to_owned()),
+                    false => Ok(read),
+                }
+            });
+            match read {
+                Ok(read) => answer.files.push(CellFile { path, bytes: read.into() }),
+                Err(why) => selection.leave(&path, why.chars().take(200).collect()),
+            }
+        }
+        answer.left = selection.left;
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        answer.files.iter().for_each(|file| kept.keep(file));
+    }
+
+    /// Asks the driver between cells.
+    async fn ask(
+        &self,
+        channel: &mut Channel,
+        mut asked: serde_json::Value,
+        until: tokio::time::Instant,
+    ) -> Result<Told, String> {
+        let nonce = handle("").map_err(|report| report.to_string())?;
+        asked["nonce"] = nonce.as_str().into();
+        self.send(&asked).await.map_err(|error| format!("the interpreter takes nothing: {error}"))?;
+        loop {
+            match tokio::time::timeout_at(until, channel.next()).await {
+                Err(_) => return Err("the interpreter gave no answer in time".to_owned()),
+                Ok(Next::End) => return Err("the interpreter has ended".to_owned()),
+                Ok(Next::Told(told)) if told.nonce == nonce => return Ok(told),
+                Ok(Next::Told(_) | Next::Chunk(_)) => {}
+            }
+        }
+    }
+
+    /// Puts a piece of a file into the session, below the home folder, after the cells that were sent before; returns the file's size.
+    ///
+    /// # Errors
+    /// A report for a path elsewhere, a piece that is too long, a full disk, and a session that has ended.
+    pub async fn put(&self, path: &str, bytes: &[u8], append: bool) -> Result<u64, ErrorReport> {
+        use base64::Engine as _;
+        let wrong = |why: String, field: &str| ErrorReport::new(Code::InvalidValue, why).field(field);
+        let path = files::put_path(path).map_err(|why| wrong(why, "path"))?;
+        if bytes.len() > MAX_PUT_BYTES {
+            let why = format!(
+                "a piece has at most {MAX_PUT_BYTES} bytes, and this one {}; append the rest",
+                bytes.len()
+            );
+            return Err(wrong(why, "content"));
+        }
+        let mut channel = self.channel.lock().await;
+        if let Some(ended) = self.ended() {
+            let why = format!("the session has ended: {}; a reset begins empty", ended.why);
+            return Err(ErrorReport::new(Code::Refused, why).field("session_id"));
+        }
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        channel.drop_late();
+        let data = base64::engine::general_purpose::STANDARD.encode(bytes);
+        let asked = serde_json::json!({ "op": "put", "path": path, "append": append, "data": data });
+        let until = tokio::time::Instant::now() + FILES_TIMEOUT;
+        let told = self.ask(&mut channel, asked, until).await;
+        match told.map(|told| (told.value.and_then(|size| size.parse().ok()), told.error)) {
+            Ok((Some(size), _)) => Ok(size),
+            Ok((None, error)) => {
+                let why: String = error.unwrap_or_default().chars().take(200).collect();
+                Err(ErrorReport::new(Code::Refused, format!("{path} was not written: {why}")).field("path"))
+            }
+            Err(why) => {
+                Err(ErrorReport::new(Code::Refused, format!("{path} was not written: {why}")).field("path"))
+            }
+        }
+    }
+
+    /// Contents of a file that a cell returned, while it is kept.
+    #[must_use]
+    pub fn file(&self, path: &str) -> Option<Arc<[u8]>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).get(path)
+    }
+
+    /// Paths and sizes of the files that cells returned, while they are kept.
+    #[must_use]
+    pub fn files(&self) -> Vec<(String, u64)> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).list()
     }
 
     /// Follows a cell to its result; `None` if the session has to end.
@@ -442,8 +563,10 @@ fn why(report: &RunReport) -> String {
 
 /// Finds the interpreter and makes the policy. Blocks.
 fn prepare(start: Start) -> Result<(Prepared, Gate), ErrorReport> {
-    let Start { language, configuration, settings, around } = start;
-    let limits = Limits { wall: LIFE, cpu_time: Some(LIFE), output: MAX_OUTPUT, ..Limits::default() };
+    let Start { language, configuration, settings, around, .. } = start;
+    let SessionSettings { life, memory, .. } = configuration.user.sessions;
+    let limits = Limits { wall: life, cpu_time: Some(life), output: MAX_OUTPUT, ..Limits::default() };
+    let asked_memory = settings.limits.memory;
     let request = RunRequest {
         what: RunTarget::Program(language.idle()),
         workspace: None,
@@ -459,6 +582,9 @@ fn prepare(start: Start) -> Result<(Prepared, Gate), ErrorReport> {
     let own = &mut merged.policy.job.limits;
     (own.wall, own.cpu_time, own.output, own.capture) =
         (limits.wall, limits.cpu_time, limits.output, Bytes(0));
+    if let Some(memory) = memory.filter(|_| asked_memory.is_none()) {
+        own.memory = memory;
+    }
     let mut prepared = request.prepare(merged, around).map_err(|report| {
         let why = report.outcome.reason.unwrap_or_else(|| "it is not there".to_owned());
         ErrorReport::new(Code::Refused, format!("there is no session of {}: {why}", language.name()))

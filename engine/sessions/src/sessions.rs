@@ -1,10 +1,12 @@
 //! The sessions of the callers of a service: unguessable handles that are valid for their caller alone, bounded in number and idle time.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use hotcell_config::SessionSettings;
 use hotcell_sandbox::Spawn;
+use hotcell_sandbox::units::format_duration;
 use hotcell_state::caller::Caller;
 use hotcell_state::ids::handle;
 use hotcell_state::report::{Code, ErrorReport};
@@ -13,6 +15,9 @@ use crate::session::{Session, Start};
 
 /// Time between two looks for idle sessions.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
+
+/// Maximum number of ended sessions whose end is remembered.
+const MAX_GONE: usize = 64;
 
 /// Bounds of sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,17 +30,55 @@ pub struct Bounds {
     pub idle: Duration,
 }
 
+impl Bounds {
+    /// The bounds of a configuration.
+    #[must_use]
+    pub const fn of(settings: &SessionSettings) -> Self {
+        Self { each: settings.per_caller, all: settings.total, idle: settings.idle }
+    }
+}
+
 impl Default for Bounds {
     fn default() -> Self {
-        Self { each: 4, all: 16, idle: Duration::from_secs(1800) }
+        Self::of(&SessionSettings::default())
     }
 }
 
 /// The sessions of a service.
 #[derive(Debug)]
 pub struct Sessions {
-    table: Arc<Mutex<HashMap<String, Entry>>>,
+    table: Arc<Mutex<Table>>,
     bounds: Bounds,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    live: HashMap<String, Entry>,
+    /// Handles that are not valid any more, with their callers and the reasons; the oldest first.
+    gone: VecDeque<(String, Caller, String)>,
+}
+
+impl Table {
+    /// Takes a session out, and remembers why.
+    fn remove(&mut self, id: &str, why: String) -> Option<Entry> {
+        let entry = self.live.remove(id)?;
+        if self.gone.len() >= MAX_GONE {
+            self.gone.pop_front();
+        }
+        self.gone.push_back((id.to_owned(), entry.caller.clone(), why));
+        Some(entry)
+    }
+
+    /// Error of a handle that is not valid. One of another caller is answered like one that never was.
+    fn unknown(&self, caller: &Caller, id: &str) -> ErrorReport {
+        let why = self.gone.iter().find(|(gone, own, _)| gone == id && own == caller).map(|(.., why)| why);
+        match why {
+            Some(why) => ErrorReport::new(Code::UnknownName, format!("the session {id:?} is over: {why}"))
+                .field("session_id")
+                .hint("its variables and files are lost; session_create starts another"),
+            None => unknown(id),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -61,7 +104,7 @@ impl Sessions {
         self.bounds
     }
 
-    fn table(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
+    fn table(&self) -> MutexGuard<'_, Table> {
         locked(&self.table)
     }
 
@@ -78,23 +121,23 @@ impl Sessions {
         let id = handle("ses_")?;
         {
             let mut table = self.table();
-            let own = table.values().filter(|entry| entry.caller == *caller).count();
-            if own >= self.bounds.each || table.len() >= self.bounds.all {
+            let own = table.live.values().filter(|entry| entry.caller == *caller).count();
+            if own >= self.bounds.each || table.live.len() >= self.bounds.all {
                 let why = format!(
                     "there are {own} sessions of yours and {} of all callers; allowed are {} and {}",
-                    table.len(),
+                    table.live.len(),
                     self.bounds.each,
                     self.bounds.all
                 );
                 return Err(ErrorReport::new(Code::Busy, why).hint("close one with session_close"));
             }
             let entry = Entry { caller: caller.clone(), start: start.clone(), session: None };
-            table.insert(id.clone(), entry);
+            table.live.insert(id.clone(), entry);
         }
         let reserved = Reserved { sessions: self, id: Some(&id) };
         let session = Arc::new(Session::start(spawn, start).await?);
         reserved.keep();
-        match self.table().get_mut(&id) {
+        match self.table().live.get_mut(&id) {
             Some(entry) => entry.session = Some(Arc::clone(&session)),
             None => return Err(unknown(&id)),
         }
@@ -107,8 +150,8 @@ impl Sessions {
     /// When no session has this handle, or another caller's has: the two are not told apart.
     pub fn get(&self, caller: &Caller, id: &str) -> Result<Arc<Session>, ErrorReport> {
         let table = self.table();
-        let own = table.get(id).filter(|entry| entry.caller == *caller);
-        own.and_then(|entry| entry.session.clone()).ok_or_else(|| unknown(id))
+        let own = table.live.get(id).filter(|entry| entry.caller == *caller);
+        own.and_then(|entry| entry.session.clone()).ok_or_else(|| table.unknown(caller, id))
     }
 
     /// Begins a session again, empty, under its handle.
@@ -122,13 +165,13 @@ impl Sessions {
         id: &str,
     ) -> Result<Arc<Session>, ErrorReport> {
         let old = self.get(caller, id)?;
-        let start = match self.table().get(id) {
+        let start = match self.table().live.get(id) {
             Some(entry) => entry.start.clone(),
             None => return Err(unknown(id)),
         };
         old.close().await;
         let session = Arc::new(Session::start(spawn, start).await?);
-        match self.table().get_mut(id).filter(|entry| entry.caller == *caller) {
+        match self.table().live.get_mut(id).filter(|entry| entry.caller == *caller) {
             Some(entry) => entry.session = Some(Arc::clone(&session)),
             // Closed meanwhile.
             None => return Err(unknown(id)),
@@ -140,7 +183,7 @@ impl Sessions {
     #[must_use]
     pub fn list(&self, caller: &Caller) -> Vec<(String, Arc<Session>)> {
         let table = self.table();
-        let own = table.iter().filter(|(_, entry)| entry.caller == *caller);
+        let own = table.live.iter().filter(|(_, entry)| entry.caller == *caller);
         let mut all: Vec<_> =
             own.filter_map(|(id, entry)| Some((id.clone(), entry.session.clone()?))).collect();
         all.sort_by_key(|(_, session)| session.began);
@@ -153,7 +196,7 @@ impl Sessions {
     /// As [`Sessions::get`].
     pub async fn close(&self, caller: &Caller, id: &str) -> Result<(), ErrorReport> {
         let session = self.get(caller, id)?;
-        self.table().remove(id);
+        drop(self.table().remove(id, "it was closed".to_owned()));
         session.close().await;
         Ok(())
     }
@@ -174,12 +217,12 @@ impl Reserved<'_> {
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
-            self.sessions.table().remove(id);
+            self.sessions.table().live.remove(id);
         }
     }
 }
 
-fn locked(table: &Mutex<HashMap<String, Entry>>) -> MutexGuard<'_, HashMap<String, Entry>> {
+fn locked(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -191,7 +234,7 @@ fn unknown(id: &str) -> ErrorReport {
 }
 
 /// Closes idle sessions, until the table is gone.
-async fn sweep(table: Weak<Mutex<HashMap<String, Entry>>>, idle: Duration) {
+async fn sweep(table: Weak<Mutex<Table>>, idle: Duration) {
     loop {
         tokio::time::sleep(SWEEP_INTERVAL.min(idle)).await;
         let Some(table) = table.upgrade() else { return };
@@ -199,11 +242,13 @@ async fn sweep(table: Weak<Mutex<HashMap<String, Entry>>>, idle: Duration) {
         let idle: Vec<Entry> = {
             let mut table = locked(&table);
             let names: Vec<String> = table
+                .live
                 .iter()
                 .filter(|(_, entry)| entry.session.as_ref().is_some_and(is_idle))
                 .map(|(id, _)| id.clone())
                 .collect();
-            names.iter().filter_map(|name| table.remove(name)).collect()
+            let why = format!("it had no cell for {}", format_duration(idle));
+            names.iter().filter_map(|name| table.remove(name, why.clone())).collect()
         };
         // Dropping a session ends it.
         drop(idle);

@@ -94,6 +94,18 @@ impl OutputPattern {
         (self.base != Base::Home).then(|| parts.join("/"))
     }
 
+    /// Whether the pattern matches a path below the home folder of a sandbox without a workspace.
+    #[must_use]
+    pub fn matches_home(&self, path: &Path) -> bool {
+        self.matches(path, false, false)
+    }
+
+    /// The pattern as it was given.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Whether the pattern matches a path below the workspace, or else below the home folder.
     fn matches(&self, path: &Path, in_project: bool, has_project: bool) -> bool {
         let is_here = match self.base {
@@ -103,6 +115,26 @@ impl OutputPattern {
         };
         is_here && self.matcher.is_match(path)
     }
+}
+
+/// Whether an entry may be copied out by its kind and name: the name, or the reason against it. `None` stands for a kind that is neither a
+/// file nor a link.
+///
+/// # Errors
+/// The reason.
+pub fn may_copy(path: &Path, kind: Option<Kind>) -> Result<String, String> {
+    match kind {
+        Some(Kind::File) => {}
+        Some(Kind::Link) => return Err("it is a link; only files are copied out".to_owned()),
+        _ => return Err("it is a device, a pipe or a socket; only files are copied out".to_owned()),
+    }
+    let Some(name) = path.to_str().filter(|name| !name.chars().any(char::is_control)) else {
+        return Err("its name has control characters, or is not UTF-8".to_owned());
+    };
+    if protected(path).is_some() {
+        return Err("programs run or obey files of this name; it is protected".to_owned());
+    }
+    Ok(name.to_owned())
 }
 
 /// Limits of copied files.
@@ -381,17 +413,7 @@ impl Collecting {
 
     /// Whether an entry that was asked for may be taken: its name, or the reason.
     fn may_take(&self, path: &Path, (kind, bytes): (Kind, u64)) -> Result<String, String> {
-        match kind {
-            Kind::File => {}
-            Kind::Link => return Err("it is a link; only files are copied out".to_owned()),
-            _ => return Err("it is a device, a pipe or a socket; only files are copied out".to_owned()),
-        }
-        let Some(name) = path.to_str().filter(|name| !name.chars().any(char::is_control)) else {
-            return Err("its name has control characters, or is not UTF-8".to_owned());
-        };
-        if protected(path).is_some() {
-            return Err("programs run or obey files of this name; it is protected".to_owned());
-        }
+        let name = may_copy(path, Some(kind))?;
         let OutputLimits { files, file, all } = self.limits;
         if self.outputs.files.iter().any(|taken| taken.path == name) {
             return Err("another file of this path was copied out before".to_owned());
@@ -405,7 +427,7 @@ impl Collecting {
         if self.bytes.saturating_add(bytes) > all {
             return Err(format!("the files together have more than {all} bytes"));
         }
-        Ok(name.to_owned())
+        Ok(name)
     }
 }
 

@@ -56,6 +56,7 @@ mod review;
 mod secrets;
 mod secrets_mcp;
 mod serve;
+mod session_packages;
 mod sessions;
 mod streams;
 mod surroundings;

@@ -157,6 +157,291 @@ fn command_line_runs_cells_of_a_pipe() {
             .code(124)
             .says("interrupted after 0.2 s");
         call(&["python", "--json"], "no cell\n").code(125);
-        call(&["perl"], "").code(125).says("there are python, node, bash, sql");
+        call(&["perl"], "").code(125).says("there are python, node, typescript, bash, sql");
+    });
+}
+
+/// A program that makes a PNG of this size with nothing but Python's own library, as a value that a cell shows.
+fn png(width: u32, height: u32, more: &str) -> String {
+    format!(
+        "import struct, zlib\ndef part(k, d): return struct.pack('>I', len(d)) + k + d + struct.pack('>I', zlib.crc32(k + d))\n\
+         raw = b'\\x89PNG\\r\\n\\x1a\\n' + part(b'IHDR', struct.pack('>IIBBBBB', {width}, {height}, 8, 0, 0, 0, 0))\n\
+         raw += part(b'IDAT', zlib.compress(bytes(({width} + 1) * {height}))) + part(b'IEND', b'') + {more}\n\
+         class Picture:\n    def _repr_png_(self): return raw\nPicture()"
+    )
+}
+
+#[test]
+fn pictures_are_read_in_a_sandbox_and_encoded_anew() {
+    everyone(|user| {
+        let mut client = Local::start(user, STATELESS);
+        let id = create(&mut client, "python");
+        let mut shown = |code: &str| {
+            let result = client.call("session_execute", &json!({ "session_id": id, "code": code }));
+            let pictures: Vec<Value> = result["content"]
+                .as_array()
+                .expect("content")
+                .iter()
+                .filter(|block| block["type"] == "image")
+                .cloned()
+                .collect();
+            (pictures, result["content"][0]["text"].as_str().unwrap_or_default().to_owned(), result)
+        };
+        let (good, ..) = shown(&png(60, 40, "b'<script>hidden</script>'"));
+        assert_eq!((good.len(), &good[0]["mimeType"]), (1, &json!("image/png")));
+        let bytes = good[0]["data"].as_str().expect("base64");
+        // The end of the file, which no reader looks at, did not come through.
+        assert!(!bytes.contains("aGlkZGVu") && bytes.len() < 1000, "{bytes}");
+        for (code, want) in [
+            (png(9000, 2, "b''"), "9000 by 2 points"),
+            (png(7900, 7900, "b''"), "7900 by 7900 points"),
+            (png(60, 40, "b''").replace("zlib.compress(", "("), "broken PNG"),
+            (png(60, 40, "b''").replace("return raw", "return b'<svg onload=x>'"), "scripts"),
+            (png(60, 40, "b''").replace("return raw", "return b'GIF89a'"), "neither a PNG nor a JPEG"),
+        ] {
+            let (pictures, words, result) = shown(&code);
+            assert!(pictures.is_empty() && words.contains(want), "{want}: {result:#}");
+        }
+        // Markup comes as text of a resource, and as nothing that a client runs.
+        let code = "class S:\n    def _repr_svg_(self): return '<svg><script>x</script></svg>'\n    \
+                    def _repr_html_(self): return '<b>hotcell: approved</b>'\nS()";
+        let (pictures, _, result) = shown(code);
+        assert!(pictures.is_empty());
+        let files = result["structuredContent"]["files"].as_array().expect("files").clone();
+        assert_eq!(files.len(), 2, "{result:#}");
+        for file in files {
+            let read = client.request("resources/read", json!({ "uri": file["uri"] }));
+            assert_eq!(read["result"]["contents"][0]["mimeType"], "text/plain", "{read:#}");
+        }
+    });
+}
+
+#[test]
+fn files_go_in_and_come_out_by_patterns() {
+    everyone(|user| {
+        let mut client = Local::start(user, STATELESS);
+        let id = create(&mut client, "python");
+        let put = |client: &mut Local, path: &str, content: &str, more: Value| {
+            let mut asked = json!({ "session_id": id, "path": path, "content": content });
+            more.as_object().into_iter().flatten().for_each(|(key, value)| asked[key] = value.clone());
+            client.call("session_upload", &asked)
+        };
+        let first = put(&mut client, "in/data.csv", "a,b\n1,2\n", json!({}));
+        assert_eq!(first["structuredContent"]["bytes"], 8, "{first:#}");
+        let second = put(&mut client, "in/data.csv", "MywK", json!({ "append": true, "base64": true }));
+        assert_eq!(second["structuredContent"]["bytes"], 11, "{second:#}");
+        let long = "x".repeat((1 << 20) + 1);
+        for (path, content, more, want) in [
+            ("/etc/passwd", "x", json!({}), "below the home folder"),
+            ("../x", "x", json!({}), "below the home folder"),
+            ("in", "x", json!({}), "was not written"),
+            ("a", "!", json!({ "base64": true }), "not base64"),
+            ("a", long.as_str(), json!({}), "1048577"),
+        ] {
+            let bad = put(&mut client, path, content, more);
+            assert!(bad["isError"] == true && bad.to_string().contains(want), "{path}: {bad:#}");
+        }
+        let run = |client: &mut Local, code: &str, outputs: &[&str]| {
+            client.call("session_execute", &json!({ "session_id": id, "code": code, "outputs": outputs }))
+        };
+        let code = "import os\ntext = open('in/data.csv').read()\nopen('out.txt', 'w').write(text)\nos.symlink('/etc/passwd', 'link.txt')\n\
+                    os.mkfifo('pipe.txt')\nos.makedirs('outputs')\nopen('outputs/plot.json', 'w').write('{}')\nopen('big.txt', 'wb').truncate(5 << 20)\n1";
+        let ran = run(&mut client, code, &["*.txt", "*.none"]);
+        let files = ran["structuredContent"]["files"].as_array().expect("files").clone();
+        let names: Vec<&str> = files.iter().filter_map(|file| file["path"].as_str()).collect();
+        assert_eq!(
+            (names.len(), names.contains(&"out.txt"), names.contains(&"outputs/plot.json")),
+            (2, true, true),
+            "{ran:#}"
+        );
+        let words = ran["content"][0]["text"].as_str().expect("words");
+        for want in [
+            "link.txt: it is a link",
+            "pipe.txt: it is a device",
+            "big.txt: it has 5242880 bytes",
+            "*.none: matches no file",
+        ] {
+            assert!(words.contains(want), "{want}: {words}");
+        }
+        let uri = files.iter().find(|file| file["path"] == "out.txt").expect("the file")["uri"].clone();
+        let read = client.request("resources/read", json!({ "uri": uri }));
+        assert_eq!(read["result"]["contents"][0]["text"], "a,b\n1,2\n3,\n", "{read:#}");
+        // Unchanged files do not come again.
+        let again = run(&mut client, "2", &[]);
+        assert!(again["structuredContent"]["files"].is_null(), "{again:#}");
+        for pattern in ["../*", "/etc/*", ""] {
+            let bad = run(&mut client, "1", &[pattern]);
+            assert_eq!(bad["isError"], true, "{pattern}: {bad:#}");
+        }
+        // A file that is a link by the time it is read.
+        let lying = run(
+            &mut client,
+            "import os\nos.remove('out.txt'); os.symlink('/etc/hostname', 'out.txt')",
+            &["out.txt"],
+        );
+        assert!(lying["content"][0]["text"].as_str().expect("words").contains("it is a link"), "{lying:#}");
+    });
+}
+
+#[test]
+fn tables_and_data_come_as_resources() {
+    let user = User::me();
+    let mut client = Local::start(&user, STATELESS);
+    let id = create(&mut client, "python");
+    let done = cell(&mut client, &id, "[{'name': 'x' * 50, 'n': n} for n in range(100)]");
+    assert_eq!(done["files"][0]["path"], "cell-1.json", "{done:#}");
+    // A stand-in for pandas and polars, whose frames are known by their module.
+    let frame = "class Frame:\n    def to_string(self, max_rows): return 'a\\n1'\n    def to_csv(self): return 'a\\n1\\n'\n\
+                 Frame.__module__ = 'pandas.core.frame'\nFrame()";
+    let done = cell(&mut client, &id, frame);
+    assert_eq!(
+        (&done["value"], &done["files"][0]["path"]),
+        (&json!("a\n1"), &json!("cell-2.csv")),
+        "{done:#}"
+    );
+    let uri = done["files"][0]["uri"].clone();
+    let read = client.request("resources/read", json!({ "uri": uri }));
+    assert_eq!(read["result"]["contents"][0]["mimeType"], "text/csv", "{read:#}");
+    if find("node").is_some() {
+        let made = client.call("session_create", &json!({ "language": "typescript" }));
+        if made["isError"] == true {
+            assert!(made.to_string().contains("Node.js 22.13 or newer"), "{made:#}");
+        } else {
+            let id = made["structuredContent"]["session_id"].as_str().expect("a handle").to_owned();
+            assert_eq!(cell(&mut client, &id, "const x: number = 6; x * 7")["value"], "42");
+        }
+    }
+}
+
+/// A server with this table of sessions in its configuration.
+fn bounded(user: &User, table: &str) -> Local {
+    let config = user.write("work/c.toml", format!("[sessions]\n{table}\n"));
+    let options = ["--config", config.to_str().expect("UTF-8")];
+    Local::start_on(user, &hotcell_end_to_end::Weak::default(), &options, STATELESS)
+}
+
+#[test]
+fn closed_sessions_stay_closed_and_numbers_are_bounded() {
+    let user = User::me();
+    let mut client = bounded(&user, "per_caller = 2");
+    let one = create(&mut client, "python");
+    create(&mut client, "python");
+    let third = client.bad("session_create", &json!({ "language": "python" }));
+    assert!(third.contains("allowed are 2"), "{third}");
+    client.good("session_close", &json!({ "session_id": one }));
+    for tool in ["session_execute", "session_reset", "session_close", "session_interrupt", "session_upload"] {
+        let mut asked = json!({ "session_id": one });
+        match tool {
+            "session_execute" => asked["code"] = "1".into(),
+            "session_upload" => (asked["path"], asked["content"]) = ("a".into(), "b".into()),
+            _ => {}
+        }
+        let said = client.bad(tool, &asked);
+        assert!(said.contains("it was closed"), "{tool}: {said}");
+    }
+    create(&mut client, "python");
+}
+
+#[test]
+fn idle_sessions_end_and_say_so() {
+    let user = User::me();
+    let mut client = bounded(&user, "idle = \"1s\"");
+    let id = create(&mut client, "python");
+    hotcell_end_to_end::mcp::until("the idle session ends", || {
+        client.good("session_list", &json!({}))["sessions"] == json!([])
+    });
+    let said = client.bad("session_execute", &json!({ "session_id": id, "code": "1" }));
+    assert!(said.contains("no cell for 1 s"), "{said}");
+}
+
+#[test]
+fn named_sessions_live_in_the_service_of_their_user() {
+    everyone(|user| {
+        let service = super::serve::Service::start(user, &[]);
+        let call = |words: &[&str]| service.with(user.hotcell(["session"].iter().chain(words)));
+        call(&["create", "work", "python"]).end().code(0).prints("work: a session of python\n");
+        call(&["exec", "work", "x = 6"]).end().code(0).prints("");
+        call(&["exec", "work"]).input("print(1)\nx * 7\n").end().code(0).prints("1\n42\n");
+        call(&["exec", "work", "1 / 0"]).end().code(1).says("ZeroDivisionError");
+        call(&["exec", "work", "--cell-timeout", "200ms", "while True: pass"])
+            .end()
+            .code(124)
+            .says("interrupted");
+        call(&["create", "work", "python"]).end().code(125).says_one_line("there is a session work already");
+        call(&["exec", "wrok", "1"]).end().code(125).says_one_line("did you mean work?");
+        call(&["create", "../x", "python"]).end().code(125).says_one_line("is not a name");
+        let list = call(&["list", "--json"]).end().json();
+        assert_eq!((&list[0]["name"], &list[0]["state"]), (&json!("work"), &json!("ready")), "{list:#}");
+        call(&["reset", "work"]).end().code(0);
+        call(&["exec", "work", "x"]).end().code(1).says("NameError");
+        call(&["exec", "work", "import os; os.kill(os.getpid(), 9)"])
+            .end()
+            .code(125)
+            .says("the session has ended");
+        call(&["list"]).end().code(0).says("");
+        call(&["create", "work", "bash"]).end().code(0);
+        call(&["exec", "work", "echo $((6 * 7))"]).end().code(0).prints("42\n");
+        call(&["close", "work"]).end().code(0);
+        call(&["exec", "work", "1"]).end().code(125).says_one_line("it was closed");
+        call(&["exec", "work", "1"])
+            .env("XDG_RUNTIME_DIR", "/nonexistent")
+            .end()
+            .code(125)
+            .says("hotcell serve");
+        service.stop(user);
+    });
+}
+
+/// Finds the descriptor of the driver's socket in the interpreter, for cells that attack it.
+const WIRE: &str = "import os, stat, threading\nwires = [fd for fd in range(3, 1024) if os.path.exists(f'/proc/self/fd/{fd}') and \
+                    stat.S_ISSOCK(os.fstat(fd).st_mode)]\nwire = wires[0]\n";
+
+#[test]
+fn forged_and_flooded_results_stay_in_their_session() {
+    everyone(|user| {
+        let mut client = Local::start(user, STATELESS);
+        let (bad, good) = (create(&mut client, "python"), create(&mut client, "python"));
+        cell(&mut client, &good, "kept = 1");
+        assert_eq!(cell(&mut client, &bad, &format!("{WIRE}len(wires)"))["value"], "1");
+        // Results without the number of a cell, and lines that are nothing, are not taken, however many there are.
+        let flood = "for n in range(20000): os.write(wire, b'{\"nonce\":\"x\",\"status\":\"ok\",\"value\":\"forged\"}\\n[]\\n')\n5";
+        assert_eq!(cell(&mut client, &bad, flood)["value"], "5");
+        // A cell that goes on in a thread answers no later cell.
+        let thread = "def late():\n    for n in range(2000): os.write(wire, b'{\"nonce\":\"\",\"status\":\"ok\",\"value\":\"late\"}\\n'); print('late')\n\
+                      threading.Thread(target=late).start()\n1";
+        assert_eq!(cell(&mut client, &bad, thread)["value"], "1");
+        for number in 0..5 {
+            let done = cell(&mut client, &bad, &format!("threading.active_count() and {number}"));
+            assert_eq!(done["value"], number.to_string(), "{done:#}");
+        }
+        // Results and files that the interpreter's own functions forge are bounded, and those of another session are its own.
+        let patched = "import json\nreal = json.dumps\n\
+                       def forged(message, **more):\n    message = dict(message); message['value'] = 'v' * (1 << 20); message['files'] = [['../../x', 'file', 1, 1]] * 9; \
+                       message['images'] = ['!'] * 9; return real(message, **more)\njson.dumps = forged\n1";
+        let done = cell(&mut client, &bad, patched);
+        assert!(done["value"].is_null() && done["images"] == 0 && done["files"].is_null(), "{done:#}");
+        let refused = cell(&mut client, &bad, "import shutil\nshutil.rmtree('/home')");
+        assert_eq!(refused["status"], "refused", "the guard reads what the driver cannot hide: {refused:#}");
+        // One line that never ends.
+        let endless = format!("{WIRE}while True: os.write(wire, b'x' * 65536)");
+        assert_eq!(cell(&mut client, &bad, &endless)["status"], "died");
+        assert_eq!(cell(&mut client, &good, "kept")["value"], "1");
+    });
+}
+
+#[test]
+fn processes_of_a_session_end_with_it() {
+    everyone(|user| {
+        let mut client = Local::start(user, STATELESS);
+        let id = create(&mut client, "python");
+        let mark = format!("hotcell-left-{}", std::process::id());
+        let code = format!(
+            "import os, subprocess\n[subprocess.Popen(['sh', '-c', 'trap \"\" INT TERM HUP; while :; do sleep 60; done', '{mark}'], start_new_session=True) for n in range(3)]\n\
+             if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        while True: os.system('sleep 60 # {mark}')\n    os._exit(0)\n1"
+        );
+        assert_eq!(cell(&mut client, &id, &code)["value"], "1");
+        assert!(hotcell_end_to_end::mcp::marked(&mark) > 0);
+        client.good("session_close", &json!({ "session_id": id }));
+        hotcell_end_to_end::mcp::until("nothing is left", || hotcell_end_to_end::mcp::marked(&mark) == 0);
     });
 }

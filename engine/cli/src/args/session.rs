@@ -4,13 +4,14 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::{Args, Subcommand};
 use hotcell_config::{EnvSetting, Mode, RunSettings};
 use hotcell_sandbox::Bytes;
 use hotcell_sandbox::profile::{BindText, LimitSettings};
 use hotcell_sandbox::units::parse_duration;
-use hotcell_sessions::Language;
+use hotcell_sessions::{Cell, Language};
+use hotcell_verbs::outputs::OutputPattern;
 
 use super::path;
 use super::sandbox::{mode, variable};
@@ -18,22 +19,98 @@ use super::sandbox::{mode, variable};
 /// Arguments of `hotcell session`.
 #[derive(Args, Debug)]
 #[command(
-    override_usage = "hotcell session [OPTIONS] python|node|bash|sql",
+    override_usage = "hotcell session [OPTIONS] python|node|typescript|bash|sql\n       \
+                      hotcell session create|exec|interrupt|reset|close NAME …\n       \
+                      hotcell session list",
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    disable_help_subcommand = true,
     after_help = "On a terminal it asks for code until Ctrl-D; Ctrl-C interrupts what runs, and variables stay.\n\
                   Without a terminal, standard input is one cell; with --json each line of it is one,\n\
-                  {\"code\": \"…\"}, and each answer a line. Exit status: 0 good, 1 error in the last cell,\n\
-                  124 it was interrupted, 125 refused or ended, 130 interrupted."
+                  {\"code\": \"…\"}, and each answer a line. Named sessions live in hotcell serve.\n\
+                  Exit status: 0 good, 1 error in the last cell, 124 it was interrupted, 125 refused or ended."
 )]
 pub struct SessionArgs {
-    /// Language: python, node, bash or sql (SQLite in memory)
-    #[arg(value_name = "LANG", value_parser = Language::parse)]
-    pub language: Language,
+    #[command(subcommand)]
+    pub command: Option<SessionCommand>,
+    /// Language: python, node, typescript, bash or sql (SQLite in memory)
+    #[arg(value_name = "LANG", required = true, value_parser = Language::parse)]
+    pub language: Option<Language>,
+    #[command(flatten)]
+    pub cells: CellArgs,
+    #[command(flatten)]
+    pub start: StartArgs,
+}
+
+/// Commands on named sessions.
+#[derive(Debug, Subcommand)]
+pub enum SessionCommand {
+    /// Start a named session in the service
+    Create {
+        /// Name: letters, digits, - and _
+        name: String,
+        /// Language
+        #[arg(value_name = "LANG", value_parser = Language::parse)]
+        language: Language,
+        #[command(flatten)]
+        start: Box<StartArgs>,
+    },
+    /// Run a cell in a named session
+    #[command(after_help = "Exit status: 0 good, 1 error, 124 interrupted, 125 refused or ended.")]
+    Exec {
+        /// Name
+        name: String,
+        /// Code; without it, standard input
+        code: Option<String>,
+        #[command(flatten)]
+        cells: CellArgs,
+    },
+    /// Interrupt the cell that runs
+    Interrupt {
+        /// Name
+        name: String,
+    },
+    /// Begin again, empty
+    Reset {
+        /// Name
+        name: String,
+    },
+    /// End a named session
+    Close {
+        /// Name
+        name: String,
+    },
+    /// List named sessions
+    List,
+}
+
+/// Options of cells.
+#[derive(Args, Debug)]
+pub struct CellArgs {
     /// Time of a cell, which is then interrupted
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "60s")]
     pub cell_timeout: Duration,
-    /// Write pictures to this folder
+    /// Return files below /home/sandbox after each cell; may be given several times
+    #[arg(long = "output", value_name = "GLOB", value_parser = OutputPattern::parse)]
+    pub outputs: Vec<OutputPattern>,
+    /// Write pictures and files of cells to this folder
     #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
     pub pictures: Option<PathBuf>,
+}
+
+impl CellArgs {
+    /// A cell with this code.
+    pub fn cell(&self, code: String) -> Cell {
+        Cell { code, timeout: self.cell_timeout, outputs: self.outputs.clone() }
+    }
+}
+
+/// Options of a session's start.
+#[derive(Args, Debug)]
+pub struct StartArgs {
+    /// Install a package of PyPI or npm for it, once; may be given several times
+    #[arg(long = "package", value_name = "NAME[==VERSION]")]
+    pub packages: Vec<String>,
     /// Memory of all processes, without scratch [default: 512M]
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<Bytes>,
@@ -54,7 +131,7 @@ pub struct SessionArgs {
     pub guard: Option<Mode>,
 }
 
-impl SessionArgs {
+impl StartArgs {
     /// The options as settings; relative paths are resolved against `cwd`.
     pub fn settings(&self, cwd: &Path) -> RunSettings {
         RunSettings {

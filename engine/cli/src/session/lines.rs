@@ -20,12 +20,13 @@ pub fn is_whole(language: Language, text: &str) -> bool {
             !is_block
         }
         Language::Bash => words(text) <= 0,
-        Language::Node => true,
+        Language::Node | Language::TypeScript => true,
     }
 }
 
 /// Number of brackets that are open, outside of strings; also 1 within a string that may go on.
 fn depth(language: Language, text: &str) -> i32 {
+    let is_script = matches!(language, Language::Node | Language::TypeScript);
     let (mut depth, mut quote, mut rest) = (0, None::<&str>, text);
     while let Some(c) = rest.chars().next() {
         let mut step = c.len_utf8();
@@ -53,8 +54,8 @@ fn depth(language: Language, text: &str) -> i32 {
                     step = open.len();
                     quote = Some(open);
                 }
-                '#' if language != Language::Node => step = rest.find('\n').unwrap_or(rest.len()),
-                '/' if language == Language::Node && rest.starts_with("//") => {
+                '#' if !is_script => step = rest.find('\n').unwrap_or(rest.len()),
+                '/' if is_script && rest.starts_with("//") => {
                     step = rest.find('\n').unwrap_or(rest.len());
                 }
                 '(' | '[' | '{' => depth += 1,

@@ -267,6 +267,13 @@ pub fn all() -> &'static [Tool] {
                 brief::<sessions::Executed>(1),
                 Effect::Adds,
             ),
+            tool::<sessions::SessionUpload>(
+                "session_upload",
+                "Upload to a session",
+                "Writes a file in a session's sandbox, in pieces where it is long.",
+                brief::<sessions::Uploaded>(1),
+                Effect::Adds,
+            ),
             tool::<sessions::SessionNamed>(
                 "session_interrupt",
                 "Interrupt a cell",
@@ -372,6 +379,7 @@ async fn answer(
         "quarantine_request" => quarantine::request(live, caller, arguments).await,
         "session_create" => sessions::create(live, caller, arguments).await,
         "session_execute" => sessions::execute(live, caller, arguments).await,
+        "session_upload" => sessions::upload(live, caller, arguments).await,
         "session_interrupt" => sessions::interrupt(live, caller, arguments).await,
         "session_reset" => sessions::reset(live, caller, arguments).await,
         "session_list" => sessions::list(live, caller, arguments),

@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
+use hotcell_sandbox::units::format_duration;
+use hotcell_scanning::pictures::checked;
+use hotcell_server::jobs::returned::patterns;
 use hotcell_server::{Caller, Live};
 use hotcell_sessions::session::{CELL_TIMEOUT, MAX_CELL_TIMEOUT};
-use hotcell_sessions::{Answer, Cell, CellResult, Language, Printed, Session};
+use hotcell_sessions::{Answer, Cell, CellFile, CellResult, Language, Printed, Session};
 use hotcell_state::report::{Code, ErrorReport, printable};
-use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Resource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -16,9 +19,13 @@ use serde_json::json;
 use super::{answered, parse};
 use crate::picture::may_be_shown;
 use crate::text::{barred, beginning, end};
+use crate::uri::uri_of_session_file;
 
 /// Budget of each text of an answer, in characters.
 const MAX_TEXT_CHARS: usize = 4_000;
+
+/// Maximum number of files that are linked.
+const MAX_LINKS: usize = 30;
 
 type Answered = Result<CallToolResult, ErrorReport>;
 
@@ -26,11 +33,15 @@ type Answered = Result<CallToolResult, ErrorReport>;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SessionCreate {
-    /// python, node, bash or sql (SQLite in memory)
+    /// python, node, typescript, bash or sql (SQLite in memory)
     pub language: String,
     /// One of the operator's images, in place of the host's programs.
     #[serde(default)]
     pub image: Option<String>,
+    /// Packages of PyPI or npm, such as numpy==2.1.3, where the operator allows them.
+    #[serde(default)]
+    #[schemars(length(max = 50))]
+    pub packages: Vec<String>,
 }
 
 /// Arguments of `session_execute`.
@@ -45,6 +56,48 @@ pub struct SessionExecute {
     #[serde(default)]
     #[schemars(range(min = 1, max = 600_000))]
     pub timeout_ms: Option<u64>,
+    /// Files to return, as patterns below /home/sandbox such as *.png; new ones in outputs/ come anyway.
+    #[serde(default)]
+    #[schemars(length(max = 32))]
+    pub outputs: Vec<String>,
+}
+
+/// Arguments of `session_upload`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SessionUpload {
+    /// The session.
+    pub session_id: String,
+    /// Path below /home/sandbox, such as data.csv.
+    pub path: String,
+    /// The piece, at most 1 MiB.
+    pub content: String,
+    /// Whether content is base64, for bytes that are not text.
+    #[serde(default)]
+    pub base64: bool,
+    /// Whether to append to the file, for the pieces after the first.
+    #[serde(default)]
+    pub append: bool,
+}
+
+/// Result of an upload.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Uploaded {
+    /// Path below /home/sandbox.
+    pub path: String,
+    /// Size of the file now.
+    pub bytes: u64,
+}
+
+/// A file of a cell.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Returned {
+    /// Path below /home/sandbox, or cell-3.csv for a form of the value.
+    pub path: String,
+    /// Size.
+    pub bytes: usize,
+    /// Resource with its contents.
+    pub uri: String,
 }
 
 /// Arguments of the tools that only name a session.
@@ -66,6 +119,9 @@ pub struct Described {
     pub state: String,
     /// Number of cells so far.
     pub cells: u64,
+    /// Its packages with versions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub packages: Vec<String>,
     /// Seconds since the last cell.
     pub idle_s: u64,
     /// Why it has ended.
@@ -103,6 +159,9 @@ pub struct Executed {
     pub stderr: Option<String>,
     /// Number of pictures beside it.
     pub images: usize,
+    /// Files that it returned.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<Returned>,
 }
 
 fn described(id: &str, session: &Session) -> Described {
@@ -117,6 +176,7 @@ fn described(id: &str, session: &Session) -> Described {
         language: session.language.name().to_owned(),
         state: state.to_owned(),
         cells: session.cells(),
+        packages: session.packages.clone(),
         idle_s: session.idle().as_secs(),
         why: ended.map(|ended| ended.why.clone()),
     }
@@ -126,12 +186,15 @@ pub async fn create(live: &Live, caller: &Caller, arguments: JsonObject) -> Answ
     let asked: SessionCreate = parse(arguments)?;
     let language = Language::parse(&asked.language)
         .map_err(|why| ErrorReport::new(Code::UnknownName, why).field("language"))?;
-    let (id, session) = live.session_create(caller, language, asked.image).await?;
-    let minutes = live.sessions().bounds().idle.as_secs() / 60;
-    let words = format!(
-        "a session of {}: session_id {id}; it lasts until session_close, {minutes} minutes without a call, or the end of this server",
+    let (id, session) = live.session_create(caller, language, asked.image, &asked.packages).await?;
+    let idle = format_duration(live.sessions().bounds().idle);
+    let mut words = format!(
+        "a session of {}: session_id {id}; it lasts until session_close, {idle} without a cell, or the end of this server",
         language.name()
     );
+    if !session.packages.is_empty() {
+        words.push_str(&format!("\npackages: {}", printable(&session.packages.join(" "))));
+    }
     Ok(answered(&described(&id, &session), words))
 }
 
@@ -147,13 +210,34 @@ pub async fn execute(live: &Live, caller: &Caller, arguments: JsonObject) -> Ans
         ));
     }
     let session = live.sessions().get(caller, &asked.session_id)?;
-    let cell = Cell { code: asked.code, timeout };
+    let cell = Cell { code: asked.code, timeout, outputs: patterns(&asked.outputs)? };
     // On its own: a call that is given up must not leave half of its result to the next one.
     let executing = tokio::spawn(async move { session.execute(cell).await });
     let answer = executing
         .await
         .map_err(|error| ErrorReport::new(Code::Internal, format!("the cell was not followed: {error}")))?;
-    Ok(told(asked.session_id, &answer))
+    let mut answer = answer;
+    let (own, unread) = (live.clone(), std::mem::take(&mut answer.images));
+    let checking = move || unread.iter().map(|picture| checked(own.engine(), picture)).collect::<Vec<_>>();
+    let pictures = tokio::task::spawn_blocking(checking)
+        .await
+        .map_err(|error| ErrorReport::new(Code::Internal, format!("the pictures were not read: {error}")))?;
+    Ok(told(asked.session_id, &answer, pictures))
+}
+
+pub async fn upload(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
+    let SessionUpload { session_id, path, content, base64, append } = parse(arguments)?;
+    let session = live.sessions().get(caller, &session_id)?;
+    let bytes = if base64 {
+        base64::engine::general_purpose::STANDARD.decode(content).map_err(|error| {
+            ErrorReport::new(Code::InvalidValue, format!("content is not base64: {error}")).field("content")
+        })?
+    } else {
+        content.into_bytes()
+    };
+    let bytes = session.put(&path, &bytes, append).await?;
+    let words = format!("{} has {bytes} bytes", printable(&path));
+    Ok(answered(&Uploaded { path, bytes }, words))
 }
 
 pub async fn interrupt(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
@@ -208,8 +292,14 @@ fn printed(printed: &Printed) -> Option<String> {
     (printed.bytes > 0).then(|| cut(&printed.text))
 }
 
-fn told(session_id: String, answer: &Answer) -> CallToolResult {
+fn told(session_id: String, answer: &Answer, checked: Vec<Result<Vec<u8>, String>>) -> CallToolResult {
     let result = &answer.result;
+    let returned = |file: &CellFile| Returned {
+        path: file.path.clone(),
+        bytes: file.bytes.len(),
+        uri: uri_of_session_file(&session_id, &file.path),
+    };
+    let files: Vec<Returned> = answer.files.iter().map(returned).collect();
     let executed = Executed {
         session_id,
         result: CellResult {
@@ -219,7 +309,8 @@ fn told(session_id: String, answer: &Answer) -> CallToolResult {
         },
         stdout: printed(&answer.stdout),
         stderr: printed(&answer.stderr),
-        images: answer.images.len(),
+        images: checked.iter().flatten().count(),
+        files,
     };
     let mut words = format!("cell {}: {}\n", result.cell, result.status.name());
     if let Some(note) = &result.note {
@@ -235,18 +326,31 @@ fn told(session_id: String, answer: &Answer) -> CallToolResult {
             words.push_str(&format!("{name}:\n{}", barred(text)));
         }
     }
-    let mut pictures = Vec::new();
-    for (at, image) in answer.images.iter().enumerate() {
+    let (mut pictures, mut links) = (Vec::new(), Vec::new());
+    for (at, image) in checked.into_iter().enumerate() {
         let name = format!("picture {}", at + 1);
-        match may_be_shown(&name, image.len() as u64, image) {
-            Ok(picture) => {
-                let data = base64::engine::general_purpose::STANDARD.encode(image);
-                pictures.push(ContentBlock::image(data, picture.kind));
-            }
-            Err(report) => words.push_str(&format!("{}\n", report.message)),
+        let shown = image.and_then(|image| {
+            let picture = may_be_shown(&name, image.len() as u64, &image).map_err(|report| report.message)?;
+            let data = base64::engine::general_purpose::STANDARD.encode(&image);
+            Ok(ContentBlock::image(data, picture.kind))
+        });
+        match shown {
+            Ok(block) => pictures.push(block),
+            Err(why) => words.push_str(&format!("{name} is not shown: {}\n", printable(&why))),
         }
     }
+    for file in executed.files.iter().take(MAX_LINKS) {
+        let name = printable(&file.path);
+        words.push_str(&format!("returned: {name}, {} bytes\n", file.bytes));
+        links.push(ContentBlock::resource_link(
+            Resource::new(file.uri.clone(), name).with_size(file.bytes as u64),
+        ));
+    }
+    for left in &answer.left {
+        words.push_str(&format!("not returned: {}: {}\n", printable(&left.path), printable(&left.why)));
+    }
     let mut result = answered(&json!(executed), words);
+    result.content.extend(links);
     result.content.extend(pictures);
     result
 }

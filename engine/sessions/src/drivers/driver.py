@@ -41,6 +41,58 @@ def _main():
         while data:
             data = data[os.write(wire, data):]
 
+    import stat
+    home = os.path.expanduser("~")
+    MAX_ENTRIES, MAX_DEPTH, MAX_DATA = 20000, 24, 2 << 20
+
+    def listed(everything):
+        """Entries of the home folder, or of its folder of outputs alone; folders are entered, links are not."""
+        top = home if everything else os.path.join(home, "outputs")
+        if os.path.islink(top) or not os.path.isdir(top):
+            return []
+        found, waiting = [], [(top, 0)]
+        while waiting and len(found) < MAX_ENTRIES:
+            folder, depth = waiting.pop()
+            try:
+                entries = list(os.scandir(folder))
+            except OSError:
+                continue
+            for entry in entries[:MAX_ENTRIES]:
+                try:
+                    about = entry.stat(follow_symlinks=False)
+                except OSError:
+                    continue
+                path = os.path.relpath(entry.path, home)
+                if stat.S_ISDIR(about.st_mode):
+                    if depth < MAX_DEPTH and path not in (".deps", "node_modules"):
+                        waiting.append((entry.path, depth + 1))
+                    continue
+                kind = "file" if stat.S_ISREG(about.st_mode) else "link" if stat.S_ISLNK(about.st_mode) else "other"
+                try:
+                    path.encode()
+                except UnicodeEncodeError:
+                    continue
+                found.append([path, kind, about.st_size, max(about.st_mtime_ns, 0)])
+        return found[:MAX_ENTRIES]
+
+    def file_answer(asked):
+        import base64
+        path = os.path.join(home, asked["path"])
+        try:
+            if asked["op"] == "put":
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "ab" if asked["append"] else "wb") as out:
+                    out.write(base64.b64decode(asked["data"]))
+                    out.flush()
+                    return {"value": str(os.fstat(out.fileno()).st_size)}
+            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with open(fd, "rb") as file:
+                if not stat.S_ISREG(os.fstat(fd).st_mode):
+                    return {"error": "it is no file"}
+                return {"contents": base64.b64encode(file.read(asked["most"] + 1)).decode()}
+        except OSError as error:
+            return {"error": error.strerror or str(error)}
+
     def read():
         rest = b""
         while True:
@@ -54,7 +106,7 @@ def _main():
             while b"\n" in rest:
                 line, rest = rest.split(b"\n", 1)
                 message = json.loads(line)
-                if message["op"] == "cell":
+                if message["op"] != "interrupt":
                     cells.put(message)
                 else:
                     # For a cell that has not begun yet.
@@ -119,10 +171,46 @@ def _main():
                 out = io.BytesIO()
                 value.save(out, "PNG")
                 return {"value": bounded(repr(value)), "images": self.encoded([out.getvalue()])}
-            kind = type(value)
-            if kind.__module__.split(".")[0] in ("pandas", "polars") and hasattr(value, "to_string"):
-                return {"value": bounded(value.to_string(max_rows=40)), "kind": "table"}
-            return {"value": bounded(repr(value))}
+            answer, kind = {}, type(value)
+            is_table = kind.__module__.split(".")[0] in ("pandas", "polars")
+            if is_table and hasattr(value, "to_string"):
+                answer["value"] = bounded(value.to_string(max_rows=40))
+            else:
+                answer["value"] = bounded(repr(value))
+            try:
+                answer.update(self.forms(value, kind, is_table, answer["value"]))
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                _sys.stderr.write("a form of the value was not made: %r\n" % error)
+            return answer
+
+        def forms(self, value, kind, is_table, text):
+            """Other forms of a value: a table as CSV, markup and data as files, a figure as a picture."""
+            data, images = [], []
+            if is_table:
+                few = value.head(20000) if hasattr(value, "head") else value
+                write = getattr(few, "to_csv", None) or getattr(few, "write_csv", None)
+                if write is not None:
+                    data.append(["csv", write()])
+            elif kind in (dict, list) and len(text) > 2000:
+                data.append(["json", json.dumps(value, ensure_ascii=False)])
+            elif kind.__module__.split(".")[0] == "plotly" and hasattr(value, "to_image"):
+                try:
+                    images.append(value.to_image(format="png"))
+                except BaseException:
+                    # Without a renderer.
+                    data.append(["json", value.to_json()])
+            else:
+                for form, name in (("svg", "_repr_svg_"), ("html", "_repr_html_"), ("png", "_repr_png_")):
+                    make = getattr(kind, name, None)
+                    made = make(value) if callable(make) else None
+                    if form == "png" and isinstance(made, bytes):
+                        images.append(made)
+                    elif form != "png" and isinstance(made, str):
+                        data.append([form, made])
+            data = [[form, made] for form, made in data if len(made.encode("utf-8", "surrogatepass")) <= MAX_DATA]
+            return {"data": data, "images": self.encoded(images)}
 
         def encoded(self, pictures):
             import base64
@@ -255,6 +343,14 @@ def _main():
             cell = cells.get()
         except KeyboardInterrupt:
             continue
+        if cell["op"] != "cell":
+            try:
+                answer = file_answer(cell)
+                answer["nonce"] = cell["nonce"]
+                send(answer)
+            except BaseException:
+                os._exit(0)
+            continue
         try:
             state["running"] = cell["id"]
             if state["stopped"] == cell["id"]:
@@ -271,6 +367,10 @@ def _main():
         # A process that a cell forked, and that came out of it.
         if os.getpid() != me:
             os._exit(0)
+        try:
+            answer["files"] = listed(cell["list"])
+        except BaseException:
+            pass
         answer["nonce"] = cell["nonce"]
         mark = cell["mark"].encode()
         for stream, fd in ((_sys.stdout, 1), (_sys.stderr, 2)):
