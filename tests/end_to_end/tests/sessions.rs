@@ -445,3 +445,19 @@ fn processes_of_a_session_end_with_it() {
         hotcell_end_to_end::mcp::until("nothing is left", || hotcell_end_to_end::mcp::marked(&mark) == 0);
     });
 }
+
+#[test]
+fn open_figures_of_a_source_are_returned() {
+    let user = User::me();
+    let mut client = Local::start(&user, STATELESS);
+    // A stand-in for matplotlib, of which the backend needs these names.
+    let code = "import os, sys, types\nassert os.environ['MPLBACKEND'] == 'module://hotcell_figures'\n\
+                class Figure:\n    def savefig(self, path): open(path, 'wb').write(b'figure')\n\
+                manager = types.SimpleNamespace(canvas=types.SimpleNamespace(figure=Figure()))\nopened = [manager]\n\
+                class Gcf:\n    get_all_fig_managers = staticmethod(lambda: list(opened))\n    destroy_all = staticmethod(opened.clear)\n\
+                for name, names in [('matplotlib', {}), ('matplotlib._pylab_helpers', {'Gcf': Gcf}), ('matplotlib.backends', {}),\n        \
+                ('matplotlib.backend_bases', {'FigureManagerBase': object}), ('matplotlib.backends.backend_agg', {'FigureCanvasAgg': object})]:\n    \
+                sys.modules[name] = types.ModuleType(name)\n    sys.modules[name].__dict__.update(names)\nimport hotcell_figures";
+    let ran = client.call("run_code", &json!({ "language": "python", "code": code }));
+    assert!(ran.to_string().contains("outputs/figure-1.png"), "{ran:#}");
+}
