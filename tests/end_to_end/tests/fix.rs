@@ -15,11 +15,18 @@ pub const TESTS: &str = "import unittest\n\nimport calc\n\n\nclass Calc(unittest
 
 /// A server of OpenAI's form that answers by the next text, for ever by the last; keeps the requests' bodies. A text `sleep` never answers.
 pub fn server(answers: &[&str]) -> (String, Arc<Mutex<Vec<String>>>) {
+    let answers: Vec<String> = answers.iter().map(|&answer| answer.to_owned()).collect();
+    server_by(move |count, _| answers[answers.len().min(count) - 1].clone())
+}
+
+/// A server of OpenAI's form that answers by the number of the request, from 1, and its body.
+pub fn server_by(
+    answer: impl Fn(usize, &str) -> String + Send + 'static,
+) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = format!("http://{}", listener.local_addr().expect("an address"));
     let seen = Arc::new(Mutex::new(Vec::new()));
     let keep = Arc::clone(&seen);
-    let answers: Vec<String> = answers.iter().map(|&answer| answer.to_owned()).collect();
     std::thread::spawn(move || {
         let mut held = Vec::new();
         loop {
@@ -38,8 +45,8 @@ pub fn server(answers: &[&str]) -> (String, Arc<Mutex<Vec<String>>>) {
             let mut body = vec![0; length];
             let _ = lines.read_exact(&mut body);
             let mut seen = keep.lock().expect("no panic");
-            let text = &answers[answers.len().min(seen.len() + 1) - 1];
             seen.push(String::from_utf8_lossy(&body).into_owned());
+            let text = answer(seen.len(), &seen[seen.len() - 1]);
             drop(seen);
             if text == "sleep" {
                 held.push(stream);

@@ -145,8 +145,9 @@ impl Session<'_> {
                     cost: reply.cost.name().to_owned(),
                     time_ms: u64::try_from(reply.time.as_millis()).unwrap_or(u64::MAX),
                 };
-                self.note(attempt, &[entry])?;
+                // The ledger comes first: a driver that is killed between the two asks again, and both calls are counted, since both were made.
                 self.record(attempt, purpose.and_then(|purpose| Call::of_reply(&purpose, &reply)));
+                self.note(attempt, &[entry])?;
                 self.read(attempt)
             }
             Err(error) => self.unanswered(attempt, &error, (most, began.elapsed()), purpose),
@@ -180,18 +181,15 @@ impl Session<'_> {
             (_, false) => Event::Unavailable { seconds: elapsed.as_secs(), passes: false, why: why.clone() },
         };
         self.say(attempt, &format!("no answer: {why}"));
+        self.record(attempt, purpose.and_then(|purpose| Call::of_error(&purpose, error)));
         // An answer of before is not that of this call.
         let rows = [Entry::NoReply { why, used }, Entry::Step { event }];
-        self.note(attempt, &rows)?;
-        self.record(attempt, purpose.and_then(|purpose| Call::of_error(&purpose, error)));
-        Ok(())
+        self.note(attempt, &rows)
     }
 
     /// Settles a call whose end no driver saw: it may have been charged, and counts with its reservation.
     pub(crate) fn settle_lost(&self, attempt: &mut Attempt, most: Amount) -> Result<(), ErrorReport> {
         self.budget.borrow_mut().settle(most, most);
-        let why = "the driver ended before a reply".to_owned();
-        self.note(attempt, &[Entry::NoReply { why, used: most }])?;
         let (_, role) = self.role(attempt, attempt.ask);
         let purpose = Purpose::new(role, Some(&self.id), Some(attempt.state.iteration() + 1));
         let call = purpose.map(|purpose| {
@@ -209,7 +207,8 @@ impl Session<'_> {
             }]
         });
         self.record(attempt, call);
-        Ok(())
+        let why = "the driver ended before a reply".to_owned();
+        self.note(attempt, &[Entry::NoReply { why, used: most }])
     }
 
     /// Records rows in the ledger under ids of the session's own, so that none is there twice.
