@@ -4,6 +4,7 @@ mod ask;
 pub(crate) mod calls;
 mod finish;
 mod make;
+pub(crate) mod mutate;
 pub mod said;
 mod work;
 

@@ -39,6 +39,28 @@ pub struct Evidence {
     pub valid: bool,
     /// Milliseconds.
     pub duration_ms: u64,
+    /// Trial of the tests on mutants of the code; only of accepted code that was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mutants: Option<Mutants>,
+}
+
+/// Result of tests on mutants of the code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mutants {
+    /// Mutants on which a test fails.
+    pub killed: u64,
+    /// Mutants that were tried.
+    pub of: u64,
+    /// The tests are a model's.
+    pub by_model: bool,
+}
+
+impl Mutants {
+    /// Tells if tests of a model fail on none of the mutants, so that they say nothing about the code.
+    #[must_use]
+    pub const fn prove_nothing(&self) -> bool {
+        self.by_model && self.of > 0 && self.killed == 0
+    }
 }
 
 /// A test that is not good.
@@ -105,6 +127,7 @@ impl Evidence {
             },
             valid: report.complete && report.consistent && report.verdict <= Verdict::Failed,
             duration_ms: report.totals.duration_ms,
+            mutants: None,
         }
     }
 
@@ -168,6 +191,8 @@ impl Evidence {
             good: compared.good,
             regressions: compared.regressions,
             covered,
+            mutants: self.mutants.map(|mutants| (mutants.killed, mutants.of)),
+            unproven_tests: self.mutants.is_some_and(|mutants| mutants.by_model),
         })
     }
 
@@ -241,6 +266,24 @@ mod tests {
             let now = evidence(verdict, tests);
             assert_eq!(now.review(&before, "x", None).accepted, accepted, "{verdict:?} {tests:?}");
             assert_eq!(now.compared(&before).regressions, regressions, "{verdict:?} {tests:?}");
+        }
+    }
+
+    #[test]
+    fn tests_of_a_model_count_only_when_they_fail_on_a_mutant() {
+        let before = evidence(Verdict::Failed, &[("a", Status::Failed)]);
+        let good = evidence(Verdict::Passed, &[("a", Status::Passed)]);
+        for (killed, of, by_model, accepted, score) in [
+            (0, 0, true, true, 100),
+            (0, 3, true, false, 60),
+            (1, 2, true, true, 95),
+            (2, 2, true, true, 100),
+            (0, 3, false, true, 90),
+        ] {
+            let mutants = Mutants { killed, of, by_model };
+            let review = Evidence { mutants: Some(mutants), ..good.clone() }.review(&before, "x", None);
+            assert_eq!((review.accepted, review.score), (accepted, score), "{mutants:?}");
+            assert_eq!(mutants.prove_nothing(), !accepted);
         }
     }
 

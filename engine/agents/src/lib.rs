@@ -12,7 +12,7 @@
 //! | [`spec`], [`make`] | a specification, languages and plans; tests before code, and their judgement |
 //! | [`journal`], [`attempt`] | rows of a session; an attempt as its rows tell it |
 //! | [`driver`] | carries out effects |
-//! | [`suite`] | tests that a model writes, which prove themselves on mutants |
+//! | [`suite`], [`mutants`] | tests that a model writes, which prove themselves on mutants |
 //! | [`critic`] | reviews: evidence, then a model's opinion, which only takes away |
 //! | [`report`] | the result |
 
@@ -30,6 +30,7 @@ pub mod journal;
 pub mod loops;
 pub mod machine;
 pub mod make;
+pub mod mutants;
 pub mod paths;
 pub mod prompt;
 pub mod report;

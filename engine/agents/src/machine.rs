@@ -49,6 +49,8 @@ pub enum Reason {
     BudgetSpent(String),
     /// Another attempt of the session was accepted.
     Overtaken,
+    /// The code passes a model's tests, and so do wrong versions of it.
+    TestsProveNothing,
     /// No model replied.
     EndpointUnavailable(String),
     /// A caller ended it.
@@ -135,6 +137,8 @@ pub enum Event {
     OutOfTime,
     /// Another attempt was accepted.
     Overtaken,
+    /// The tests that the last artifact passes fail on none of its mutants.
+    TestsProveNothing,
     /// A person decided about an escalation.
     Decided(Action),
     /// The artifact was handed over.
@@ -281,6 +285,14 @@ pub fn step(mut state: State, event: Event) -> (State, Vec<Effect>) {
         (Phase::Generating | Phase::Revising, Event::Overtaken) => {
             state.ended(Phase::Escalated, Some(Reason::Overtaken))
         }
+        (Phase::Revising, Event::TestsProveNothing) => {
+            state.ended(Phase::Escalated, Some(Reason::TestsProveNothing))
+        }
+        // The last review ended it already, by another reason.
+        (Phase::Escalated, Event::TestsProveNothing) => {
+            state.reason = Some(Reason::TestsProveNothing);
+            (state, Vec::new())
+        }
         (Phase::Reviewing, Event::Reviewed(review)) => reviewed(state, review),
         (Phase::Escalated, Event::Decided(action)) => match action {
             Action::SwitchLlm { .. } | Action::RetryWithConstraints { .. } | Action::Continue => {
@@ -381,6 +393,7 @@ mod tests {
             Event::HandedOver,
             Event::Acknowledged,
             Event::TestsGiven,
+            Event::TestsProveNothing,
         ]
     }
 
@@ -411,6 +424,8 @@ mod tests {
             (Converged, 12, Idle),
             (Failed, 13, Idle),
             (Idle, 14, Reviewing),
+            (Revising, 15, Escalated),
+            (Escalated, 15, Escalated),
         ];
         for phase in [Idle, Generating, Reviewing, Revising, Converged, Escalated, Failed] {
             for (number, event) in all_events().into_iter().enumerate() {

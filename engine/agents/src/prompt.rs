@@ -349,6 +349,7 @@ mod tests {
             guard: Vec::new(),
             valid: true,
             duration_ms: 1,
+            mutants: None,
         }
     }
 

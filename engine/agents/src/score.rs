@@ -50,6 +50,10 @@ pub struct Measured {
     pub regressions: u64,
     /// Changed lines that tests run, of all changed lines that could be; `None` when it was not measured.
     pub covered: Option<(u64, u64)>,
+    /// Mutants of the code that a required test fails on, of those that were tried; `None` when none was.
+    pub mutants: Option<(u64, u64)>,
+    /// The tests are a model's, so that they have to fail on a mutant.
+    pub unproven_tests: bool,
 }
 
 /// Score, gates and points.
@@ -71,18 +75,22 @@ impl Score {
     }
 }
 
-/// Computes the score: 60 points for required tests that are good, 30 for no regression, 10 for coverage of the change if it was measured, in percent
-/// of what could be earned.
+/// Computes the score: 60 points for required tests that are good, 30 for no regression, 10 each for coverage of the change and for mutants that tests
+/// fail on if that was measured, in percent of what could be earned.
 #[must_use]
 pub fn score(measured: &Measured) -> Score {
     let gate = |name: &str, passed| Gate { name: name.to_owned(), passed, run: measured.run.clone() };
     let tests_pass = measured.required > 0 && measured.good == measured.required && measured.regressions == 0;
-    let gates = vec![
+    let mut gates = vec![
         gate("guard", measured.guard),
         gate("report", measured.valid),
         gate("no_test_lost", measured.all_there),
         gate("tests", tests_pass),
     ];
+    let mutants = measured.mutants.filter(|(_, of)| *of > 0);
+    if let Some((killed, _)) = mutants.filter(|_| measured.unproven_tests) {
+        gates.push(gate("tests_fail_on_a_mutant", killed > 0));
+    }
     let part = |most: u32, value: u64, of: u64| {
         let share = (u64::from(most) * value.min(of)).checked_div(of).unwrap_or(0);
         u32::try_from(share).unwrap_or(0)
@@ -121,6 +129,9 @@ pub fn score(measured: &Measured) -> Score {
             format!("{covered} of {of} lines"),
         ));
     }
+    if let Some((killed, of)) = mutants {
+        points.push(point("mutants", part(10, killed, of), 10, format!("tests fail on {killed} of {of}")));
+    }
     let (earned, of) =
         points.iter().fold((0, 0), |(earned, of), point| (earned + point.earned, of + point.of));
     let percent = u8::try_from((earned * 100).checked_div(of).unwrap_or(0)).unwrap_or(100).min(100);
@@ -144,6 +155,8 @@ mod tests {
             good: 4,
             regressions: 0,
             covered: None,
+            mutants: None,
+            unproven_tests: false,
         }
     }
 

@@ -1,7 +1,6 @@
 //! Test suites that a model writes. A suite is taken only when it passes twice on the code, and at least one mutant of the code makes it fail: other
 //! tests judge wrongly. It changes no code and no test that is there.
 
-pub mod mutants;
 mod prompt;
 
 use std::collections::BTreeSet;
@@ -23,14 +22,12 @@ use crate::evidence::Evidence;
 use crate::paths::{self, BadPath};
 use crate::tree::{self, Target};
 
-use mutants::{Mutant, mutants};
+use crate::driver::mutate::MAX_MUTANTS;
 
 /// Role of a model that writes tests.
 const ROLE: &str = "tester";
 /// Maximum number of answers.
 const MAX_ANSWERS: u32 = 3;
-/// Maximum number of mutants.
-const MAX_MUTANTS: usize = 6;
 /// Time limit for a reply.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -220,7 +217,7 @@ impl Driver<'_> {
         Ok(suite)
     }
 
-    fn sources_of(
+    pub(crate) fn sources_of(
         &self,
         workspace: &str,
         changed: &[String],
@@ -280,18 +277,11 @@ impl Driver<'_> {
             tried.evidence = again;
             return Ok(tried);
         }
-        for (at, mutant) in mutants(sources, MAX_MUTANTS).into_iter().enumerate() {
-            let Mutant { path, text, line, change } = mutant;
-            let what = format!("mutant {path}:{line}: {change}");
-            self.bench.apply(fork, number, number + 1 + at, &[(path, text)])?;
-            let (report, id) = run(false, &what).await?;
-            let mutated = Evidence::of(&report, id);
-            tried.mutants += 1;
-            // A mutant that the guard does not let run, or whose tests are missing for another reason than a failure, kills nothing.
-            let is_killed = matches!(mutated.verdict, Verdict::Failed | Verdict::Limit)
-                && tried.new.iter().any(|id| mutated.tests.get(id).is_none_or(|status| !status.is_good()));
-            tried.killed += u64::from(is_killed);
-        }
+        let tests = (request.framework.as_str(), &tried.new);
+        let tries = self
+            .on_mutants((fork, number, number + 1), sources, tests, (&|| true, ["suite", &suite.id]))
+            .await?;
+        (tried.killed, tried.mutants) = tries;
         Ok(tried)
     }
 }

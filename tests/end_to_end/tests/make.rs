@@ -107,6 +107,37 @@ fn tests_that_pass_on_a_stub_are_refused_three_times() {
 }
 
 #[test]
+fn tests_that_pass_on_wrong_code_are_not_enough() {
+    let user = User::me();
+    let plan = PLAN.replace("def double(a)\n", "");
+    // 0 + 0 is 0 - 0: the tests fail on a stub, and say nothing about the operator.
+    let tests = file(
+        "test_calc.py",
+        &TESTS
+            .split("\n\n    def test_double")
+            .next()
+            .expect("a part")
+            .replace("add(2, 3), 5", "add(0, 0), 0"),
+    );
+    let code = file("calc.py", "def add(a, b):\n    return a - b\n");
+    with_model(&user, &[&plan, &tests, &code]);
+    let report = make(&user, &["--json", "--out", "out"]).code(1).json();
+    assert_eq!(
+        (&report["state"], &report["reason"]),
+        (&"escalated".into(), &"tests_prove_nothing".into()),
+        "{report}"
+    );
+    let score = &report["best"]["score"];
+    assert!(score.to_string().contains("tests fail on 0 of 1") && score["score"] == 60, "{report}");
+    assert!(!user.path("work/out").exists());
+    // A person may take it nevertheless.
+    let id = report["id"].as_str().expect("an id").to_owned();
+    let out = user.path("taken");
+    user.hotcell(["agent", "resume", &id, "--accept", "--out", out.to_str().expect("a path")]).end().code(0);
+    assert!(out.join("calc.py").is_file());
+}
+
+#[test]
 fn hostile_plans_tests_and_code_touch_nothing() {
     let user = User::me();
     for path in

@@ -81,7 +81,7 @@ impl Session<'_> {
         }
         let known = attempt.tested.iter().find(|tested| tested.artifact == changed.artifact);
         let again = if known.is_some() { ", this code was there before" } else { "" };
-        let evidence = match known {
+        let mut evidence = match known {
             Some(tested) => tested.evidence.clone(),
             None => {
                 let what = format!("session {} candidate {} iteration {number}", self.id, attempt.number);
@@ -89,6 +89,9 @@ impl Session<'_> {
             }
         };
         let before = attempt.before().cloned().unwrap_or_else(|| evidence.clone());
+        if known.is_none() {
+            self.try_mutants((&workspace, number), &changed.files, &mut evidence).await?;
+        }
         let review = evidence.review(&before, &changed.artifact, None);
         let compared = evidence.compared(&before);
         let lost = match compared.regressions {
@@ -105,6 +108,11 @@ impl Session<'_> {
             self.spent()
         );
         self.say(attempt, &line);
+        if let Some(mutants) = evidence.mutants.filter(|mutants| mutants.of > 0) {
+            let also = if mutants.prove_nothing() { ": they say nothing about the code" } else { "" };
+            self.say(attempt, &format!("the tests fail on {} of {} wrong versions{also}", mutants.killed, mutants.of));
+        }
+        let proves_nothing = evidence.mutants.is_some_and(|mutants| mutants.prove_nothing());
         let tested = Entry::Tested {
             evidence: Box::new(evidence),
             artifact: changed.artifact,
@@ -112,7 +120,11 @@ impl Session<'_> {
             lines: changed.lines,
             analysis: edit.analysis.map(|text| crate::text::line(&text, 400)).unwrap_or_default(),
         };
-        self.note(attempt, &[tested, Entry::Step { event: Event::Reviewed(review) }])?;
+        let mut rows = vec![tested, Entry::Step { event: Event::Reviewed(review) }];
+        if proves_nothing {
+            rows.push(Entry::Step { event: Event::TestsProveNothing });
+        }
+        self.note(attempt, &rows)?;
         if attempt.state.phase == Phase::Converged {
             self.accepted.set(true);
         }

@@ -111,6 +111,7 @@ pub(super) fn why(reason: &hotcell_agents::machine::Reason) -> String {
         Reason::BudgetSpent(which) => {
             format!("the budget of {which} does not allow another call; --budget raises it")
         }
+        Reason::TestsProveNothing => "the tests pass on wrong versions of the code as well".to_owned(),
         Reason::Overtaken => "another candidate was accepted".to_owned(),
         Reason::EndpointUnavailable(why) => printable_line(why),
         Reason::Aborted => "aborted".to_owned(),
