@@ -1,5 +1,7 @@
 //! Prompts: a role's instructions, the project, and the evidence. What a program printed comes last, in a block that it cannot end.
 
+pub mod short;
+
 use hotcell_models::{Message, Request};
 use hotcell_testing::Verdict;
 
@@ -15,9 +17,9 @@ const MAX_TESTS: usize = 40;
 /// Maximum size of an unusable answer that is shown to the model again, in bytes.
 const MAX_ANSWER_BYTES: usize = 8000;
 /// Temperature of a repair.
-const REPAIR_TEMPERATURE: f64 = 0.2;
+pub(crate) const REPAIR_TEMPERATURE: f64 = 0.2;
 /// Temperature of a fresh sample, which should differ from those before.
-const FRESH_TEMPERATURE: f64 = 0.8;
+pub(crate) const FRESH_TEMPERATURE: f64 = 0.8;
 
 /// Instructions for every role that writes code. The format is that of the founding document S0.
 const FORMAT: &str = "\
@@ -67,6 +69,8 @@ pub struct Earlier {
 pub struct Task<'a> {
     /// Task in words of the user, if there are any.
     pub words: Option<&'a str>,
+    /// Specification and interface of the only file, for short prompts.
+    pub brief: Option<&'a str>,
     /// Further instructions of the user.
     pub constraints: &'a [String],
     /// Names of all files.

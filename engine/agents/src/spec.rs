@@ -16,6 +16,9 @@ pub struct Making {
     pub language: Language,
     /// Specification.
     pub spec: String,
+    /// Given plan in its format, in place of an architect's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
     /// Given tests with their texts, in place of a tester's; empty for none.
     pub tests: Vec<(String, String)>,
     /// Ends after the plan.

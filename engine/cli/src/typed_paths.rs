@@ -82,6 +82,7 @@ const NAMES: &[(&[&str], Form)] = &[
             "HOST:PORT,…",
             "ID",
             "K/N",
+            "KIND",
             "KEY=TEXT|KEY:=JSON",
             "LANG",
             "LANGUAGE",

@@ -1,7 +1,7 @@
 //! Language models in a configuration file: `[models.NAME]` and `[model_roles]` added and removed, everything else kept byte for byte.
 
 use hotcell_models::endpoint::DeclaredPrice;
-use hotcell_models::{Endpoint, Price};
+use hotcell_models::{Endpoint, Price, Prompts};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, value};
 
 /// Key of the endpoints.
@@ -108,6 +108,9 @@ fn of(endpoint: &Endpoint) -> Table {
     if let Some(window) = endpoint.window {
         table.insert("window", value(i64::from(window)));
     }
+    if endpoint.prompts != Prompts::Full {
+        table.insert("prompts", value(endpoint.prompts.name()));
+    }
     match endpoint.price {
         None => {}
         Some(DeclaredPrice::Free) => {
@@ -150,7 +153,8 @@ mod tests {
     fn added_models_are_read_back_and_removed_without_a_trace() {
         let price = DeclaredPrice::Tokens(Price { input: 0.25, cached: Some(0.025), output: 2.0 });
         let first = Endpoint { window: Some(8192), price: Some(price), ..endpoint("a") };
-        let second = Endpoint { price: Some(DeclaredPrice::Free), ..endpoint("b-2") };
+        let second =
+            Endpoint { price: Some(DeclaredPrice::Free), prompts: Prompts::Short, ..endpoint("b-2") };
         for before in ["", BEFORE] {
             let one = with(before, &first, &roles(&["default", "coder"]), false).unwrap();
             assert!(one.starts_with(before), "{one}");

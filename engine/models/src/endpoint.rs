@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use hotcell_egress::SecretSource;
 use reqwest::Url;
-use serde::{Deserialize, Deserializer};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::tokens::{Cost, Price, PriceTable, Tokens};
 use crate::wire::Wire;
@@ -53,6 +54,37 @@ const PROVIDERS: [(Provider, &str, Option<&str>); 10] = [
     (Provider::Compatible, "compatible", None),
 ];
 
+/// Prompts that a model is given by loops that write code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Prompts {
+    /// Instructions, sources, evidence and history.
+    #[default]
+    Full,
+    /// A few sentences about one file. Models of a few hundred million parameters lose themselves in more.
+    Short,
+}
+
+impl Prompts {
+    /// Name in configuration and output.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Short => "short",
+        }
+    }
+}
+
+impl FromStr for Prompts {
+    type Err = EndpointError;
+
+    fn from_str(text: &str) -> Result<Self, EndpointError> {
+        let found = [Self::Full, Self::Short].into_iter().find(|one| one.name() == text);
+        found.ok_or_else(|| EndpointError::Prompts(text.to_owned()))
+    }
+}
+
 /// A model at a server. It has no key, only its source, so that it can be shown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Endpoint {
@@ -70,6 +102,8 @@ pub struct Endpoint {
     pub window: Option<u32>,
     /// Price that the operator declared, in place of the published one.
     pub price: Option<DeclaredPrice>,
+    /// Prompts that it is given.
+    pub prompts: Prompts,
 }
 
 /// A price in the operator's configuration.
@@ -124,6 +158,9 @@ pub enum EndpointError {
     /// A window.
     #[error("a window has at least 512 tokens")]
     Window,
+    /// Kind of prompts.
+    #[error("prompts are full or short, and {0:?} is neither")]
+    Prompts(String),
 }
 
 fn near(name: &str) -> String {
@@ -228,6 +265,7 @@ impl Endpoint {
             key,
             window: None,
             price: None,
+            prompts: Prompts::Full,
         })
     }
 

@@ -30,7 +30,7 @@ pub mod wire;
 
 pub use check::{Check, check};
 pub use client::{Client, ModelError, Reply, Tried};
-pub use endpoint::{Endpoint, EndpointError, Provider};
+pub use endpoint::{Endpoint, EndpointError, Prompts, Provider};
 pub use http::MAX_REPLY_BYTES;
 pub use ledger::{Ledger, LedgerReader, Purpose};
 pub use message::{Arguments, Message, Request, Stop, Tool, ToolCall};

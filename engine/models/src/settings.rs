@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use hotcell_sandbox::layer::nearest;
 use serde::{Deserialize, Deserializer};
 
-use crate::endpoint::{DeclaredPrice, Endpoint, EndpointError, Provider, check_name};
+use crate::endpoint::{DeclaredPrice, Endpoint, EndpointError, Prompts, Provider, check_name};
 use crate::tokens::Price;
 
 /// Role whose endpoints are used for roles without a list of their own.
@@ -58,6 +58,8 @@ struct Written {
     key: Option<String>,
     window: Option<u32>,
     price: Option<WrittenPrice>,
+    #[serde(default)]
+    prompts: Prompts,
 }
 
 #[derive(Deserialize)]
@@ -87,6 +89,7 @@ fn endpoint(name: &str, written: &Written) -> Result<Endpoint, EndpointError> {
         return Err(EndpointError::Window);
     }
     endpoint.window = written.window;
+    endpoint.prompts = written.prompts;
     endpoint.price = match &written.price {
         None => None,
         Some(WrittenPrice::Word(word)) if word == "free" => Some(DeclaredPrice::Free),
@@ -194,6 +197,7 @@ mod tests {
                 "a price is",
             ),
             ("[models.a]\nprovider = \"ollama\"\nmodel = \"m\"\nwindow = 5", "at least 512"),
+            ("[models.a]\nprovider = \"ollama\"\nmodel = \"m\"\nprompts = \"shrt\"", "`full` or `short`"),
             (
                 "[models.aa]\nprovider = \"ollama\"\nmodel = \"m\"\n[model_roles]\nx = [\"ab\"]",
                 "did you mean \"aa\"",

@@ -52,6 +52,7 @@ mod pressure;
 mod projects;
 mod pythons;
 mod quarantine;
+mod real_model;
 mod receipts;
 mod review;
 mod secrets;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use hotcell_models::ledger::{Call, LedgerError};
 use hotcell_models::settings::SettingsError;
 use hotcell_models::{
-    Client, Cost, Endpoint, ModelError, Money, PriceTable, Purpose, Reply, Request, Stop, Tokens,
+    Client, Cost, Endpoint, ModelError, Money, PriceTable, Prompts, Purpose, Reply, Request, Stop, Tokens,
 };
 use hotcell_state::ids::random_hex;
 use hotcell_state::report::{Code, ErrorReport};
@@ -294,6 +294,7 @@ impl Session<'_> {
         let constraints = [&self.task.constraints[..], &said.instructions].concat();
         let task = prompt::Task {
             words,
+            brief: self.made().and_then(|made| made.brief.as_deref()),
             constraints: &constraints,
             names: &names,
             files: &files,
@@ -307,7 +308,12 @@ impl Session<'_> {
             answer: attempt.answer.as_ref().map(|answer| answer.text.as_str()).unwrap_or_default(),
             why,
         });
-        let mut request = prompt::request(kind, &task, unusable, output, self.seed(attempt));
+        let is_short = client.endpoints().all(|endpoint| endpoint.prompts == Prompts::Short);
+        let seed = self.seed(attempt);
+        let mut request = match self.only(&files).filter(|_| is_short) {
+            Some(path) => prompt::short::request(kind, &task, &path, unusable, output, seed),
+            None => prompt::request(kind, &task, unusable, output, seed),
+        };
         if let Some(base) = said.base_prompt {
             request.system = Some(format!("{base}\n\n{}", request.system.unwrap_or_default()));
         }
@@ -329,6 +335,16 @@ impl Session<'_> {
             let files = prompt::select(&names, evidence, most, &|file| tree::shown(view, file));
             Ok((names, files))
         })
+    }
+
+    /// The file that an answer without paths is for: the only source that was shown, or that is planned.
+    pub(crate) fn only(&self, shown: &[Shown]) -> Option<String> {
+        let mut code = shown.iter().filter(|file| !file.is_test);
+        match (code.next(), code.next()) {
+            (Some(one), None) => Some(one.path.clone()),
+            (None, _) => self.made().and_then(|made| made.only.clone()),
+            _ => None,
+        }
     }
 
     /// Size of the sources in prompts of the role that was asked last, in bytes.

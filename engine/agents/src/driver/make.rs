@@ -45,6 +45,8 @@ pub(crate) struct Made {
     pub(super) words: String,
     /// The only file of the plan.
     pub(super) only: Option<String>,
+    /// Specification and interface of the only file, for short prompts.
+    pub(super) brief: Option<String>,
 }
 
 fn internal(why: impl Into<String>) -> ErrorReport {
@@ -136,7 +138,8 @@ impl Session<'_> {
     ) -> Result<bool, ErrorReport> {
         let rows = self.journal.rows(&self.id).map_err(|e| of_journal(&e))?;
         let Some(stages) = Stages::of(&rows) else { return Err(internal("there is no request")) };
-        let architect = self.stage(stages.architect, Event::TaskGiven, decision).await?;
+        let begin = if shop.making.plan.is_some() { Event::CodeGiven } else { Event::TaskGiven };
+        let architect = self.stage(stages.architect, begin, decision).await?;
         if architect.state.phase != Phase::Converged {
             return Ok(false);
         }
@@ -159,16 +162,18 @@ impl Session<'_> {
         let files: Vec<_> = tests.into_iter().chain(settings(language)).collect();
         let on_stub = tester.tested.last().map(|tested| tested.evidence.clone());
         let mut sources = plan.files.iter().filter(|file| language.is_source(&file.path));
+        let only = match (sources.next(), sources.next()) {
+            (Some(file), None) => Some(file),
+            _ => None,
+        };
         let made = Made {
             frozen: files.iter().map(|(path, _)| path.clone()).collect(),
             digest: tree::digest_of_texts(&files),
             files,
             on_stub: on_stub.ok_or_else(|| internal("the tests were not run"))?,
             words: prompt::words(&shop.making, plan),
-            only: match (sources.next(), sources.next()) {
-                (Some(file), None) => Some(file.path.clone()),
-                _ => None,
-            },
+            only: only.map(|file| file.path.clone()),
+            brief: only.map(|file| prompt::brief(&shop.making, &file.interface)),
         };
         shop.made.get_or_init(|| made);
         Ok(true)

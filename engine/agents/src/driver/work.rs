@@ -53,12 +53,7 @@ impl Session<'_> {
             return Err(ErrorReport::new(Code::Internal, "there is no answer to apply"));
         };
         let (_, shown) = self.sources(attempt, self.source_bytes(attempt))?;
-        let mut code = shown.into_iter().filter(|file| !file.is_test);
-        let only = match (code.next(), code.next()) {
-            (Some(one), None) => Some(one.path),
-            (None, _) => self.made().and_then(|made| made.only.clone()),
-            _ => None,
-        };
+        let only = self.only(&shown);
         let frozen = self.made().map_or(&[][..], |made| &made.frozen);
         let text = (answer.text.as_str(), answer.cut);
         self.driver.bench.read(workspace, attempt.state.base(), text, (only, frozen))
@@ -110,7 +105,10 @@ impl Session<'_> {
         self.say(attempt, &line);
         if let Some(mutants) = evidence.mutants.filter(|mutants| mutants.of > 0) {
             let also = if mutants.prove_nothing() { ": they say nothing about the code" } else { "" };
-            self.say(attempt, &format!("the tests fail on {} of {} wrong versions{also}", mutants.killed, mutants.of));
+            self.say(
+                attempt,
+                &format!("the tests fail on {} of {} wrong versions{also}", mutants.killed, mutants.of),
+            );
         }
         let proves_nothing = evidence.mutants.is_some_and(|mutants| mutants.prove_nothing());
         let tested = Entry::Tested {

@@ -105,6 +105,12 @@ pub fn tester(
     request(TESTER, &text, unusable, limits)
 }
 
+/// The task of coder and debugger in a short prompt: specification, and the interface of the only file.
+#[must_use]
+pub fn brief(making: &Making, interface: &str) -> String {
+    format!("{}\n\n{}", making.spec.trim(), interface.trim())
+}
+
 /// The task of coder and debugger: specification and plan.
 #[must_use]
 pub fn words(making: &Making, plan: &Plan) -> String {

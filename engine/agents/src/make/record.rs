@@ -6,8 +6,8 @@ use crate::edit::{self, Files, Malformed};
 use crate::journal::{Entry, Row};
 use crate::machine::{Phase, Reason, Rules};
 use crate::paths::BadPath;
-use crate::spec::Making;
 use crate::spec::plan::{self, Plan, Unplanned};
+use crate::spec::{Language, Making};
 
 /// Maximum number of answers that a stage judges.
 pub const MAX_ANSWERS: u32 = 3;
@@ -152,10 +152,13 @@ impl Stages {
 /// # Errors
 /// [`Unplanned`].
 pub fn planned(making: &Making, architect: &Attempt) -> Result<Plan, Unplanned> {
-    let Some(answer) = &architect.answer else { return Err(Unplanned::Empty) };
     let settings = making.language.settings().iter().map(|(path, _)| (*path).to_owned());
     let taken: Vec<String> = making.tests.iter().map(|(path, _)| path.clone()).chain(settings).collect();
-    plan::read(&answer.text, answer.cut, making.language, &taken)
+    match (&making.plan, &architect.answer) {
+        (Some(given), _) => plan::given(given, making.language, &taken),
+        (None, Some(answer)) => plan::read(&answer.text, answer.cut, making.language, &taken),
+        (None, None) => Err(Unplanned::Empty),
+    }
 }
 
 /// The given tests, or those in the last answer.
@@ -167,10 +170,22 @@ pub fn tests(making: &Making, plan: &Plan, tester: &Attempt) -> Result<Vec<(Stri
         return Ok(making.tests.clone());
     }
     let Some(answer) = &tester.answer else { return Err(Malformed::Empty.into()) };
-    let language = making.language;
+    tests_in(&answer.text, answer.cut, making.language, plan)
+}
+
+/// The tests in the text of an answer.
+///
+/// # Errors
+/// [`Untested`].
+pub fn tests_in(
+    text: &str,
+    cut: bool,
+    language: Language,
+    plan: &Plan,
+) -> Result<Vec<(String, String)>, Untested> {
     let source = plan.files.iter().find(|file| language.is_source(&file.path));
     let like = language.test_of(source.map_or("code", |file| &file.path));
-    let edit = edit::read(&answer.text, answer.cut, &Blank(&like))?;
+    let edit = edit::read(text, cut, &Blank(&like))?;
     match edit.files.iter().find(|(path, _)| !language.is_test(path)) {
         Some((path, _)) => Err(Untested::NoTest { path: path.clone(), like }),
         None => Ok(edit.files),
@@ -189,12 +204,12 @@ mod tests {
     use super::*;
     use crate::machine::{Ask, Event};
     use crate::review::Review;
-    use crate::spec::Language;
 
     fn making() -> Making {
         Making {
             language: Language::Python,
             spec: "adds".to_owned(),
+            plan: None,
             tests: Vec::new(),
             plan_only: false,
             out: None,

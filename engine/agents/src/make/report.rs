@@ -17,7 +17,9 @@ pub struct MadeReport {
     pub language: Language,
     /// Plan; `null` until there is one.
     pub plan: Option<Plan>,
-    /// Architect, and tester unless tests were given.
+    /// The plan was given by the user, in place of an architect's.
+    pub plan_given: bool,
+    /// Architect unless a plan was given, and tester unless tests were given.
     pub stages: Vec<StageReport>,
     /// Tests; `null` until they count.
     pub tests: Option<TestsReport>,
@@ -109,13 +111,18 @@ pub fn report(stages: &Stages, rows: &[Row]) -> MadeReport {
             run: evidence.and_then(|evidence| evidence.run.clone()),
         }
     });
-    let mut roles = vec![stage(Stage::Architect, &stages.architect)];
+    let mut roles = Vec::new();
+    let plan_given = stages.making.plan.is_some();
+    if !plan_given {
+        roles.push(stage(Stage::Architect, &stages.architect));
+    }
     if !given {
         roles.push(stage(Stage::Tester, &stages.tester));
     }
     MadeReport {
         language: stages.making.language,
         plan: stages.plan(),
+        plan_given,
         stages: roles,
         tests,
         out: stages.making.out.clone(),

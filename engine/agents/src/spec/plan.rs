@@ -148,6 +148,17 @@ pub fn read(answer: &str, is_cut: bool, language: Language, taken: &[String]) ->
     Ok(plan)
 }
 
+/// Reads a plan of the user, who may leave out the markers around it.
+///
+/// # Errors
+/// [`Unplanned`].
+pub fn given(text: &str, language: Language, taken: &[String]) -> Result<Plan, Unplanned> {
+    if text.lines().any(|line| is_marker(line, "PLAN_START")) {
+        return read(text, false, language, taken);
+    }
+    read(&format!("PLAN_START\n{text}\nPLAN_END\n"), false, language, taken)
+}
+
 fn fields(lines: &[&str]) -> Result<Plan, Unplanned> {
     let mut plan = Plan::default();
     let mut in_interface = false;

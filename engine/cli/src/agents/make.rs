@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hotcell_agents::make::output;
 use hotcell_agents::make::report::{MadeReport, StageReport};
-use hotcell_agents::spec::inputs;
+use hotcell_agents::spec::{inputs, plan};
 use hotcell_agents::{Making, Rules, Task};
 use hotcell_config::typed;
 use hotcell_sandbox::text::printable_line;
@@ -66,6 +66,17 @@ fn request(args: &MakeArgs) -> Result<(Task, Making), ErrorReport> {
             inputs::tests(&folder, args.lang).map_err(|why| bad(path, "the tests", "--tests", &why))?
         }
     };
+    let plan = match &args.plan {
+        None => None,
+        Some(path) => {
+            let file = real(path, "the plan", "--plan")?;
+            let text = inputs::spec(&file).map_err(|why| bad(path, "the plan", "--plan", &why))?;
+            let taken: Vec<String> = tests.iter().map(|(path, _)| path.clone()).collect();
+            plan::given(&text, args.lang, &taken)
+                .map_err(|why| bad(path, "the plan", "--plan", &why.to_string()))?;
+            Some(text)
+        }
+    };
     let out = args.out.as_deref().map(out).transpose()?;
     let task = Task {
         kind: "make".to_owned(),
@@ -83,7 +94,7 @@ fn request(args: &MakeArgs) -> Result<(Task, Making), ErrorReport> {
         max_output_tokens: args.effort.max_tokens,
         seed: args.effort.seed,
     };
-    Ok((task, Making { language: args.lang, spec, tests, plan_only: args.plan_only, out }))
+    Ok((task, Making { language: args.lang, spec, plan, tests, plan_only: args.plan_only, out }))
 }
 
 /// Checks what `resume` says about the result, which a project has elsewhere than a specification.
@@ -107,7 +118,8 @@ pub fn page(made: &MadeReport) -> String {
     if let Some(plan) = &made.plan {
         let summary = if plan.summary.is_empty() { "" } else { ": " };
         text.push_str(&format!(
-            "plan in {}{summary}{}\n",
+            "{} in {}{summary}{}\n",
+            if made.plan_given { "given plan" } else { "plan" },
             made.language.name(),
             printable_line(&plan.summary)
         ));

@@ -25,6 +25,9 @@ pub struct MakeArgs {
     /// Write code and tests to this new or empty folder if all tests pass
     #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
     pub out: Option<PathBuf>,
+    /// Use the plan in this file; no architect is asked
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
+    pub plan: Option<PathBuf>,
     /// Use the tests in this folder; no tester is asked
     #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
     pub tests: Option<PathBuf>,

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
-use hotcell_models::Price;
 use hotcell_models::endpoint::DeclaredPrice;
 use hotcell_models::ledger::By;
+use hotcell_models::{Price, Prompts};
 use hotcell_sandbox::units::parse_duration;
 
 use super::path;
@@ -73,6 +73,9 @@ pub struct AddModelArgs {
     /// Dollars per million tokens: IN,OUT or IN,CACHED,OUT; or free
     #[arg(long, value_name = "PRICE", value_parser = price)]
     pub price: Option<DeclaredPrice>,
+    /// Prompts of loops that write code: full, or short for very small models
+    #[arg(long, value_name = "KIND", default_value = "full")]
+    pub prompts: Prompts,
     /// Use it for this role; repeatable [default: default]
     #[arg(long)]
     pub role: Vec<String>,

@@ -13,7 +13,7 @@ use hotcell_models::endpoint::DeclaredPrice;
 use hotcell_models::ledger::{Call, Ledger, Purpose};
 use hotcell_models::settings::DEFAULT_ROLE;
 use hotcell_models::{
-    Endpoint, EndpointError, ModelError, ModelSettings, PriceTable, Provider, SettingsError,
+    Endpoint, EndpointError, ModelError, ModelSettings, PriceTable, Prompts, Provider, SettingsError,
 };
 use hotcell_state::report::{Code, ErrorReport, printable};
 use hotcell_state::state::StateFolder;
@@ -64,6 +64,8 @@ pub struct Model {
     pub key: Option<String>,
     /// Window in tokens, if it is configured.
     pub window: Option<u32>,
+    /// `full`, or `short` for very small models.
+    pub prompts: Prompts,
     /// Price.
     pub price: ModelPrice,
 }
@@ -197,6 +199,7 @@ fn add(common: &Common, args: &AddModelArgs) -> Result<u8, ErrorReport> {
         None => new(&only_model(new("unknown")?)?)?,
     };
     endpoint.window = args.window;
+    endpoint.prompts = args.prompts;
     endpoint.price = args.price;
     let default = [DEFAULT_ROLE.to_owned()];
     let roles = if args.role.is_empty() { &default[..] } else { &args.role };
@@ -322,6 +325,7 @@ fn shown(endpoint: &Endpoint, prices: &PriceTable) -> Model {
         model: endpoint.model.clone(),
         key: endpoint.key.as_ref().map(ToString::to_string),
         window: endpoint.window,
+        prompts: endpoint.prompts,
         price,
     }
 }
