@@ -1,5 +1,6 @@
 //! All that the contract promises of the command line, tested through the binary.
 
+mod agent_hostile;
 mod agent_kills;
 mod agent_service;
 mod agent_verbs;
