@@ -111,7 +111,87 @@ def limits_and_ends():
     expect("no terminal", b"not a tty" in shown, shown)
 
 
+# ioctl(2) as the system call: the C library's passes 64 bits on, and the kernel looks at the low 32.
+IOCTL = """
+import ctypes, os, platform
+libc = ctypes.CDLL(None, use_errno=True)
+number = {"x86_64": 16, "aarch64": 29}[platform.machine()]
+text = ctypes.create_string_buffer(b"x")
+for name, request in (("TIOCSTI", 0x5412), ("TIOCLINUX", 0x541C)):
+    for high in (0, 1 << 32, 0xDEAD << 32):
+        ctypes.set_errno(0)
+        done = libc.syscall(number, 0, ctypes.c_ulong(request | high), text)
+        print(name, hex(high), "passed" if done == 0 else os.strerror(ctypes.get_errno()), flush=True)
+print("TWIN", "passed" if libc.syscall(number, 0, ctypes.c_ulong(0x5413 | 1 << 32), ctypes.create_string_buffer(8)) == 0 else "failed")
+"""
+
+
+def injected_keys():
+    """Nothing is typed into a terminal by a program; its twin, a request for the size, passes with the same high bits."""
+    # An ordinary user has no cgroup for the strict one.
+    for profile in ("standard", "strict") if os.geteuid() == 0 else ("standard",):
+        at = Terminal(["run", "--tty", "--profile", profile, "--", "/usr/bin/python3", "-c", IOCTL])
+        shown, status = at.end()
+        expect(f"TIOCSTI and TIOCLINUX, {profile}", shown.count(b"Operation not permitted") == 6, shown)
+        expect(f"the size, {profile}", b"TWIN passed" in shown and status == 0, shown)
+
+
+# What a program sends, and what must not be in what a person's terminal gets.
+STRINGS = [
+    (r"\033]52;c;ZXZpbA==\007", b"ZXZpbA"),
+    (r"\033]52;c;ZXZpbA==\033\\", b"ZXZpbA"),
+    (r"\2352;c;ZXZpbA==\007", b"ZXZpbA"),
+    (r"\302\23552;c;ZXZpbA==\007", b"ZXZpbA"),
+    (r"\033]0;evil title\007", b"evil title"),
+    (r"\033kevil title\033\\", b"evil title"),
+    (r"\033Ptmux;\033\033]52;c;ZXZpbA==\007\033\\", b"ZXZpbA"),
+    (r"\033[6n", b"[6n"),
+    (r"\2336n", b"6n"),
+    (r"\033[c", b"\x1b[c"),
+    (r"\033[>q", b"[>q"),
+    (r"\033[14t", b"14t"),
+    (r"\033[21t", b"21t"),
+    (r"\033[?6$p", b"$p"),
+    (r"\033P$qm\033\\", b"$qm"),
+    (r"\033P+q544e\033\\", b"+q544e"),
+    (r"\005", b"\x05"),
+    (r"\033c", b"\x1bc"),
+    (r"\033[3J", b"[3J"),
+    (r"\033[>4;2m", b">4;2m"),
+    (r"\033[=1;1u", b"=1;1u"),
+    (r"\033[?1;2;1337h", b"1337"),
+]
+
+
+def strings_and_queries():
+    """Sequences that write clipboards or titles, or that a terminal would answer, end at hotcell; text around them arrives."""
+    script = "stty raw -echo; " + "".join(f"printf '{sent}'; printf '<{at}>'; " for at, (sent, _) in enumerate(STRINGS))
+    at = Terminal(["run", "--tty", "--", "bash", "-c", script])
+    shown, status = at.end()
+    for number, (sent, unwanted) in enumerate(STRINGS):
+        expect(f"text after {sent}", f"<{number}>".encode() in shown, shown)
+        expect(f"dropped {sent}", unwanted not in shown, shown)
+    expect("exit status", status == 0 and not at.is_raw(), shown)
+    # The twin: the person asked for everything.
+    at = Terminal(["run", "--tty", "--raw", "--", "printf", r"\033]0;a title\007"])
+    expect("title with --raw", b"\x1b]0;a title\x07" in at.end()[0])
+
+
+def painted_words():
+    """A program paints hotcell's own last line everywhere; the true one stands on the last line of the screen."""
+    painted = r"for i in $(seq 1 30); do printf '\033[%d;1Hhotcell: exited with 0' $i; done; printf '\033[1;1H\033[3;5r\033[?6h'; exit 3"
+    at = Terminal(["run", "--tty", "--", "bash", "-c", painted])
+    shown, status = at.end()
+    _, moved, last = shown.rpartition(b"\x1b[9999;1H")
+    expect("the last line is below all", moved and b"hotcell: exited with 3" in last, shown)
+    expect("origin and margins are undone before", b"\x1b[?6l" in shown and b"\x1b[r" in shown, shown)
+    expect("exit status 3", status == 3, str(status).encode())
+
+
 job_control()
 limits_and_ends()
+injected_keys()
+strings_and_queries()
+painted_words()
 print("\n".join(failures))
 sys.exit(1 if failures else 0)
