@@ -7,7 +7,7 @@
 use crate::limits::towers;
 use crate::report::PartState;
 use crate::value::{Origin, Value, concat};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::borrow::Cow;
 use std::rc::Rc;
 use tree_sitter::{Node, Parser};
@@ -50,6 +50,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartSta
         names: FxHashMap::default(),
         stars: Vec::new(),
         vars: FxHashMap::default(),
+        arrays: FxHashSet::default(),
     };
     tree.walk(parsed.root_node(), Tree::declared);
     tree.walk(parsed.root_node(), Tree::told);
@@ -79,6 +80,8 @@ struct Tree<'c, 'p, 's> {
     stars: Vec<String>,
     /// Values of variables that hold text.
     vars: FxHashMap<String, Value>,
+    /// Arrays that are initialised with bytes.
+    arrays: FxHashSet<String>,
 }
 
 impl<'s> Tree<'_, '_, 's> {
@@ -161,6 +164,14 @@ impl<'s> Tree<'_, '_, 's> {
                     .find_map(|f| node.child_by_field_name(f))
                     .map(|n| self.of(n).trim_start_matches('*').to_owned());
                 if let (Some(name), Some(value)) = (name, node.child_by_field_name("value")) {
+                    if let Some((array, _)) = name.split_once('[')
+                        && matches!(
+                            value.kind(),
+                            "string_literal" | "concatenated_string" | "initializer_list"
+                        )
+                    {
+                        self.arrays.insert(array.trim().to_owned());
+                    }
                     let value = self.value(value, 0);
                     if value.known.is_some() {
                         self.vars.insert(name, value);
@@ -366,14 +377,26 @@ impl<'s> Tree<'_, '_, 's> {
                 match (side("left"), side("right")) {
                     (Some(left), Some(right)) => {
                         let (left, right) = (self.value(left, depth + 1), self.value(right, depth + 1));
-                        if left.as_text().is_some() {
-                            concat(&left, &right).with_origin(Origin::COMPUTED)
-                        } else {
-                            Value::default()
+                        let is_or = node.child_by_field_name("operator").is_some_and(|op| self.of(op) == "|");
+                        match (left.as_int(), right.as_int()) {
+                            (Some(a), Some(b)) if is_or => Value::int(a | b),
+                            _ if left.as_text().is_some() => {
+                                concat(&left, &right).with_origin(Origin::COMPUTED)
+                            }
+                            _ => Value::default(),
                         }
                     }
                     _ => Value::default(),
                 }
+            }
+            "number_literal"
+            | "integer_literal"
+            | "int_literal"
+            | "decimal_integer_literal"
+            | "hex_integer_literal" => number(text).map_or_else(Value::default, Value::int),
+            // `PROT_READ`, `libc::PROT_READ`, `syscall.PROT_READ`.
+            "identifier" | "scoped_identifier" | "selector_expression" if protection(text).is_some() => {
+                protection(text).map_or_else(Value::default, Value::int)
             }
             "identifier" => self.vars.get(text).cloned().unwrap_or_else(|| Value::name(text)),
             "concatenated_string" => {
@@ -429,6 +452,18 @@ impl<'s> Tree<'_, '_, 's> {
             {
                 "c.constructor"
             }
+            // `(void (*)(void))code`
+            (Language::C | Language::Cpp, "cast_expression") => {
+                let is_function = node
+                    .child_by_field_name("type")
+                    .is_some_and(|to| self.of(to).split_whitespace().collect::<String>().contains("(*)("));
+                let name = node.child_by_field_name("value").map_or("", |value| self.of(value));
+                let name = name.trim_matches(['(', ')', '&', ' ']);
+                if !is_function || !self.arrays.contains(name.split('[').next().unwrap_or(name)) {
+                    return;
+                }
+                "c.array_called"
+            }
             (Language::C | Language::Cpp, "gnu_asm_expression") => {
                 if !["syscall", "int $0x80", "int 0x80", "svc", "sysenter"].iter().any(|i| text().contains(i))
                 {
@@ -473,6 +508,35 @@ impl<'s> Tree<'_, '_, 's> {
             self.fact("loop.endless", node);
         }
     }
+}
+
+/// A whole number as C, Rust, Go and Java write it.
+fn number(text: &str) -> Option<i64> {
+    let text = text.replace('_', "");
+    let digits = |text: &str, radix| {
+        let text = text.trim_end_matches(['u', 'U', 'l', 'L']);
+        let text = text.split_once(['i', 'u']).map_or(text, |(digits, _)| digits);
+        i64::from_str_radix(text, radix).ok()
+    };
+    match text.get(..2) {
+        Some("0x" | "0X") => digits(&text[2..], 16),
+        Some("0b" | "0B") => digits(&text[2..], 2),
+        Some("0o" | "0O") => digits(&text[2..], 8),
+        _ if text.len() > 1 && text.starts_with('0') => digits(&text[1..], 8),
+        _ => digits(&text, 10),
+    }
+}
+
+/// Protection of memory by its name in `<sys/mman.h>` and `winnt.h`, on the bits of the former.
+fn protection(name: &str) -> Option<i64> {
+    Some(match name.rsplit(['.', ':']).next().unwrap_or(name) {
+        "PROT_NONE" => 0,
+        "PROT_READ" => 1,
+        "PROT_WRITE" => 2,
+        "PROT_EXEC" => 4,
+        "PAGE_EXECUTE" | "PAGE_EXECUTE_READ" | "PAGE_EXECUTE_READWRITE" | "PAGE_EXECUTE_WRITECOPY" => 0x40,
+        _ => return None,
+    })
 }
 
 fn without_comments(text: &str) -> String {

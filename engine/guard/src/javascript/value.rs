@@ -492,6 +492,7 @@ fn origin_of(mut value: Value) -> Value {
         | "node-fetch" | "superagent.get" | "dns.resolveTxt" | "dns.resolve" => Origin::NET,
         "child_process.execSync" | "child_process.spawnSync" | "child_process.execFileSync" => Origin::OUTPUT,
         "fs.readFile" | "fs.readFileSync" | "fs.createReadStream" => Origin::FILE,
+        "fs.readdir" | "fs.readdirSync" | "fs.globSync" | "glob.globSync" | "glob.sync" => Origin::TREE,
         "os.hostname" | "os.userInfo" | "os.networkInterfaces" => Origin::HOST,
         "os.homedir" => Origin::HOME,
         "os.tmpdir" => Origin::TEMP,

@@ -346,6 +346,10 @@ pub(super) fn class(name: &str) -> Option<Class> {
         },
         "huge" => |v| v.as_int().is_some_and(|n| n >= 1 << 31),
         "harmless" => |v| v.as_text().is_some_and(harmless),
+        // Bits of `mprotect`: PROT_EXEC is 4.
+        "runnable" => |v| v.as_int().is_some_and(|n| (1..8).contains(&n) && n & 4 != 0),
+        // PAGE_EXECUTE and its kinds are 0x10 to 0x80.
+        "runnable_page" => |v| v.as_int().is_some_and(|n| matches!(n, 0x10 | 0x20 | 0x40 | 0x80)),
         "executable" => |v| v.as_int().is_some_and(|n| n & 0o111 != 0),
         "setuid" => {
             |v| v.as_int().is_some_and(|n| n & 0o6000 != 0 && n <= 0o7777) || text_is(v, is_setuid_mode)

@@ -371,9 +371,18 @@ impl Shell<'_, '_> {
                 self.child(language, text, &chain);
             }
         }
+        // Its text is expanded when the trap is taken, with the variables of this script.
+        if name == "trap"
+            && let Some(text) = argv.get(1).and_then(Value::as_whole_text).filter(|text| text.contains('$'))
+        {
+            self.capture(text);
+        }
         if arguments::reads_program_from_stdin(name, argv)
             && let Some(text) = stdin.as_text()
         {
+            if is_unknown_line(text) && is_shell(name) {
+                self.cx.fact(Language::Bash, "shell.runs_unknown", self.here);
+            }
             let language = arguments::language_of(name).unwrap_or(Language::Bash);
             let chain: Vec<&'static str> =
                 if stdin.chain.is_empty() { vec!["heredoc"] } else { stdin.chain.clone() };
@@ -383,6 +392,9 @@ impl Shell<'_, '_> {
         if matches!(name, "." | "source") || arguments::language_of(name).is_some() {
             let printed = argv.iter().skip(1).find(|v| v.names.iter().any(|n| &**n == "<()"));
             if let Some(text) = printed.and_then(Value::as_text) {
+                if is_unknown_line(text) && (matches!(name, "." | "source") || is_shell(name)) {
+                    self.cx.fact(Language::Bash, "shell.runs_unknown", self.here);
+                }
                 let chain = printed.map(|v| v.chain.clone()).filter(|chain| !chain.is_empty());
                 let language = arguments::language_of(name).unwrap_or(Language::Bash);
                 self.child(language, text, &chain.unwrap_or_else(|| vec!["heredoc"]));
@@ -425,6 +437,11 @@ pub(super) fn key(path: &str) -> &str {
         path = rest.trim_start_matches('/');
     }
     path
+}
+
+/// Whether a program text has unknown pieces only, as `"$X"` has.
+fn is_unknown_line(text: &str) -> bool {
+    text.contains(HOLE) && text.chars().all(|c| c == HOLE || c.is_whitespace())
 }
 
 /// Whether a shell text uses its arguments.
