@@ -14,6 +14,7 @@
 //! | [`driver`] | carries out effects |
 //! | [`suite`], [`mutants`] | tests that a model writes, which prove themselves on mutants |
 //! | [`critic`] | reviews: evidence, then a model's opinion, which only takes away |
+//! | [`roles`] | the four roles as functions of JSON |
 //! | [`report`] | the result |
 
 #![forbid(unsafe_code)]
@@ -35,6 +36,7 @@ pub mod paths;
 pub mod prompt;
 pub mod report;
 pub mod review;
+pub mod roles;
 pub mod score;
 pub mod spec;
 pub mod suite;
@@ -47,4 +49,5 @@ pub use driver::{Driver, Ended};
 pub use journal::{Journal, Task};
 pub use machine::{Action, Phase, Rules, State, step};
 pub use report::SessionReport;
+pub use roles::Role;
 pub use spec::{Language, Making};

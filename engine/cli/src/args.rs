@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use hotcell_agents::Role;
 
 mod agents;
 mod approvals;
@@ -296,6 +297,9 @@ pub struct McpArgs {
     /// Tools that are offered, such as default,guard or all
     #[arg(long, value_name = "TOOLSET,…", value_delimiter = ',')]
     pub toolsets: Vec<String>,
+    /// Serve one role of hotcell make alone: architect, coder, tester or debugger
+    #[arg(long, value_name = "ROLE", value_parser = Role::named, conflicts_with_all = ["http", "toolsets", "servers", "metrics"])]
+    pub role: Option<Role>,
     /// Also serve these servers (hotcell mcp servers list), or all
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub servers: Vec<String>,

@@ -5,6 +5,7 @@ use hotcell_sandbox::layer::nearest;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_verbs::workspaces;
 
+use crate::agents::processes;
 use crate::mcp::{call, check, denials, install, servers};
 use crate::model;
 use crate::quote;
@@ -50,6 +51,7 @@ const SCHEMAS: &[&str] = &[
     "agent_sessions",
     "agent_review",
     "agent_handoff",
+    "make_processes",
     "usage",
     "usage_merge",
     "agent_response",
@@ -125,6 +127,7 @@ pub fn schema(name: &str, json: bool) -> u8 {
         "agent_review" => {
             (schemars::schema_for!(hotcell_agents::ReviewReport), hotcell_agents::critic::SCHEMA)
         }
+        "make_processes" => (schemars::schema_for!(processes::ProcessesReport), processes::SCHEMA),
         "agent_handoff" => {
             (schemars::schema_for!(hotcell_server::agents::Handoff), hotcell_server::agents::HANDOFF_SCHEMA)
         }

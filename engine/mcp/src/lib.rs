@@ -16,6 +16,7 @@
 //! | [`answer`] | results of runs for a model, within a budget |
 //! | [`text`] | shortening the output of programs |
 //! | [`wait`] | waiting for a run with progress, until it ends or no listener is left |
+//! | [`roles`] | a server with the tools of one role |
 //! | `left_results` | runs of a server that has ended |
 //! | `tasks` | calls that continue as a task |
 //! | `uri` | URIs of resources |
@@ -65,6 +66,7 @@ pub mod reference;
 mod reply;
 mod request_id;
 pub mod resources;
+pub mod roles;
 pub mod server;
 pub mod stdio;
 mod tasks;

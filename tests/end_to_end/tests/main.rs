@@ -2,6 +2,7 @@
 
 mod agent_hostile;
 mod agent_kills;
+mod agent_roles;
 mod agent_service;
 mod agent_verbs;
 mod approvals;

@@ -27,6 +27,10 @@ pub fn make(common: &Common, args: &MakeArgs) -> u8 {
 
 fn run(common: &Common, args: &MakeArgs) -> Result<u8, ErrorReport> {
     let (task, making) = request(args)?;
+    if args.processes {
+        let (language, out) = (making.language.name(), making.out.as_deref());
+        return super::processes::make(common, &making.spec, language, out);
+    }
     drive(common, &task.clone(), async |driver| driver.make(task, making).await)
 }
 

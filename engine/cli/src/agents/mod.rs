@@ -2,6 +2,8 @@
 
 pub mod make;
 mod page;
+pub mod processes;
+pub mod roles;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -34,6 +34,10 @@ pub struct MakeArgs {
     /// Print the plan and end; hotcell agent resume goes on from it
     #[arg(long, conflicts_with = "out")]
     pub plan_only: bool,
+    /// Let each role work in a process of its own (hotcell mcp --role)
+    #[arg(long, conflicts_with_all = ["plan", "tests", "plan_only", "candidates", "iterations", "budget", "model",
+        "constraint", "timeout", "max_tokens", "seed"])]
+    pub processes: bool,
     /// Only this model [default: those of architect, tester, coder and debugger]
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,

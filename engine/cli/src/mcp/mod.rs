@@ -28,6 +28,7 @@ use hotcell_state::StateFolder;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_state::state::StateChoice;
 
+use crate::agents::roles;
 use crate::args::{Common, HttpAddress, McpArgs, McpCommand, ServersCommand};
 use crate::context::{configuration, runtime_with, state};
 use crate::exit::printed;
@@ -61,7 +62,10 @@ pub fn mcp(common: &Common, args: McpArgs) -> anyhow::Result<u8> {
         return Ok(done.unwrap_or_else(|report| usage::fail(&report, common.json)));
     }
     let runtime = runtime_with(MAX_FILE_THREADS)?;
-    let served = runtime.block_on(serve(common, args));
+    let served = match args.role {
+        Some(role) => runtime.block_on(async { roles::serve(common, role, server_interrupted()).await }),
+        None => runtime.block_on(serve(common, args)),
+    };
     // A thread may still be blocked on standard input.
     runtime.shutdown_background();
     Ok(served.map_or_else(|report| usage::fail(&report, common.json), |()| 0))
