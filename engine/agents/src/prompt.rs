@@ -16,6 +16,8 @@ const MAX_NAMES: usize = 200;
 const MAX_TESTS: usize = 40;
 /// Maximum size of an unusable answer that is shown to the model again, in bytes.
 const MAX_ANSWER_BYTES: usize = 8000;
+/// Maximum size of what is told of earlier attempts, in bytes: a session may have fifty.
+const MAX_EARLIER_BYTES: usize = 3000;
 /// Temperature of a repair.
 pub(crate) const REPAIR_TEMPERATURE: f64 = 0.2;
 /// Temperature of a fresh sample, which should differ from those before.
@@ -172,9 +174,19 @@ fn text(task: &Task<'_>) -> String {
         let only = if file.is_test { " (a test, cannot be changed)" } else { "" };
         add(format!("=== {} ==={only}\n{}", file.path, file.text));
     }
-    for earlier in task.earlier {
-        add(told_of(earlier));
+    // The newest attempts say the most.
+    let mut left = MAX_EARLIER_BYTES;
+    let mut told: Vec<String> = Vec::new();
+    for one in task.earlier.iter().rev().map(told_of) {
+        let Some(rest) = left.checked_sub(one.len()) else { break };
+        left = rest;
+        told.push(one);
     }
+    match task.earlier.len() - told.len() {
+        0 => {}
+        more => add(format!("{more} attempts before these are left out.")),
+    }
+    told.into_iter().rev().for_each(&mut add);
     if let Some(told) = task.told {
         add(told.to_owned());
     }
@@ -420,5 +432,24 @@ mod tests {
         };
         assert_eq!(show(10_000), "calc.py used.py other.py test_calc.py");
         assert_eq!(show(600), "calc.py other.py test_calc.py");
+    }
+
+    #[test]
+    fn history_is_bounded_and_keeps_the_newest() {
+        let attempt = |number| Earlier {
+            number,
+            files: vec!["calc.py".to_owned()],
+            good: (1, 3),
+            failing: vec!["test_calc.Calc.test_add".to_owned()],
+            analysis: "the sign is wrong ".repeat(10),
+        };
+        let all: Vec<Earlier> = (1..=50).map(attempt).collect();
+        let request =
+            request(Ask::Repair, &Task { earlier: &all, word: "w", ..Task::default() }, None, 100, None);
+        let text = user(&request);
+        assert!(text.contains("Earlier attempt 50:") && !text.contains("Earlier attempt 30:"), "{text}");
+        assert!(text.contains("attempts before these are left out") && text.len() < 2 * MAX_EARLIER_BYTES);
+        let order = [49, 50].map(|number| text.find(&format!("Earlier attempt {number}:")).unwrap());
+        assert!(order[0] < order[1]);
     }
 }
