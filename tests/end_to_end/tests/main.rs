@@ -5,6 +5,7 @@ mod agent_kills;
 mod agent_roles;
 mod agent_service;
 mod agent_verbs;
+mod aimock;
 mod approvals;
 mod bad_input;
 mod bench;
