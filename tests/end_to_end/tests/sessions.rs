@@ -371,7 +371,11 @@ fn named_sessions_live_in_the_service_of_their_user() {
         call(&["exec", "wrok", "1"]).end().code(125).says_one_line("did you mean work?");
         call(&["create", "../x", "python"]).end().code(125).says_one_line("is not a name");
         let list = call(&["list", "--json"]).end().json();
-        assert_eq!((&list[0]["name"], &list[0]["state"]), (&json!("work"), &json!("ready")), "{list:#}");
+        assert_eq!(
+            (&list["sessions"][0]["name"], &list["sessions"][0]["state"]),
+            (&json!("work"), &json!("ready")),
+            "{list:#}"
+        );
         call(&["reset", "work"]).end().code(0);
         call(&["exec", "work", "x"]).end().code(1).says("NameError");
         call(&["exec", "work", "import os; os.kill(os.getpid(), 9)"])

@@ -23,6 +23,9 @@ use crate::{backend, exit, usage};
 /// Maximum length of an answer, in bytes: output, pictures and files in base64.
 const MAX_ANSWER_BYTES: u64 = 64 << 20;
 
+/// Value of the `schema` field: name and version of this format.
+const SCHEMA: &str = "hotcell.named_session/1";
+
 /// Runs a command on named sessions; returns its exit status.
 pub fn command(common: &Common, command: &SessionCommand) -> anyhow::Result<u8> {
     let runtime = runtime()?;
@@ -67,14 +70,17 @@ async fn perform(common: &Common, command: &SessionCommand) -> Result<u8, ErrorR
                     one.name, one.language, one.state, one.cells, one.idle_s
                 )
             };
-            told(common, &all, &all.iter().map(line).collect::<String>())
+            told(common, &serde_json::json!({ "sessions": all }), &all.iter().map(line).collect::<String>())
         }
     }
 }
 
+/// Prints an answer as one object with its schema, or in words.
 fn told<T: serde::Serialize>(common: &Common, value: &T, words: &str) -> Result<u8, ErrorReport> {
     let written = if common.json {
-        exit::print_json(value)
+        let mut object = serde_json::json!(value);
+        object["schema"] = SCHEMA.into();
+        exit::print_json(&object)
     } else if common.quiet {
         Ok(())
     } else {

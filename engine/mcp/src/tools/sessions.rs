@@ -120,7 +120,7 @@ pub struct Described {
     /// Number of cells so far.
     pub cells: u64,
     /// Its packages with versions.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<String>,
     /// Seconds since the last cell.
     pub idle_s: u64,
@@ -160,7 +160,7 @@ pub struct Executed {
     /// Number of pictures beside it.
     pub images: usize,
     /// Files that it returned.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<Returned>,
 }
 
