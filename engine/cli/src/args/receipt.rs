@@ -42,7 +42,7 @@ pub struct VerifyArgs {
     /// Only this public key (PEM); repeatable
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
     pub key: Vec<PathBuf>,
-    /// Require what this file says (TOML): kinds, results, layers, images, keys, age
+    /// Require what this file says (TOML): kinds, results, layers, images, keys
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
     pub policy: Option<PathBuf>,
     /// Require that everything passed
