@@ -90,7 +90,7 @@ mod tests {
             ("[sessions]\nidle = \"0s\"", "between 1s and 168h"),
             ("[sessions]\nlife = \"9000h\"", "between 1s and 168h"),
             ("[sessions]\nlive = \"1h\"", "life"),
-            ("[sessions]\ntotal = -1", "total"),
+            ("[sessions]\ntotal = -1", "expected usize"),
         ] {
             let why = parsed(text).unwrap_err();
             assert!(why.contains(want), "{why}");

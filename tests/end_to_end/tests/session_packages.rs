@@ -114,7 +114,7 @@ fn packages_are_installed_once_and_read_by_the_guard() {
             ("--pre", "package"),
         ] {
             let option = format!("--package={spec}");
-            session(&host, &["python", option.as_str()], "1\n").code(125).says_one_line(want);
+            session(&host, &["python", option.as_str()], "1\n").code(125).says(want);
         }
         session(&host, &["bash", "--package", "demo-pkg"], "").code(125).says_one_line("bash takes none");
         session(&host, &["python", "--package", "evil-pkg"], "1\n").code(125).says("evil-pkg is quarantined");
