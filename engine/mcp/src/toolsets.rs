@@ -28,7 +28,7 @@ pub struct Toolset {
 }
 
 /// All sets. A tool may be in several; each tool is in one besides `default`.
-pub const TOOLSETS: [Toolset; 11] = [
+pub const TOOLSETS: [Toolset; 12] = [
     Toolset {
         name: DEFAULT,
         tools: &[
@@ -88,6 +88,11 @@ pub const TOOLSETS: [Toolset; 11] = [
             "session_close",
         ],
         about: "interpreters whose variables stay between calls",
+    },
+    Toolset {
+        name: "terminal",
+        tools: &["terminal_start", "terminal_send", "terminal_screen", "terminal_resize", "terminal_close"],
+        about: "programs that are driven by keys, and seen as a screen",
     },
     Toolset { name: "host", tools: &["doctor"], about: "examine what the host can enforce" },
     Toolset { name: AGENTS, tools: &[], about: "verbs of agent definitions, such as review_analyze_v1" },

@@ -23,6 +23,7 @@
 //! | [`workspaces`] | workspaces of callers, with quotas |
 //! | `running_agents` | sessions of models that run now, and choices of callers |
 //! | `sessions` | sessions of callers |
+//! | [`terminals`] | terminals of callers |
 //! | [`agents`] | sessions in which models write code, reviews, choices among the operator's models |
 //! | [`tasks`] | calls that continue in the background, and their results |
 //! | [`metrics`] | counts for an operator |
@@ -50,6 +51,7 @@ mod running_agents;
 mod sessions;
 mod signing;
 pub mod tasks;
+pub mod terminals;
 pub mod workspaces;
 
 pub use crate::jobs::command::CommandRequest;

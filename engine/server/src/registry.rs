@@ -1,5 +1,6 @@
 //! All runs of a service: started, found by their caller, forgotten after a while.
 
+mod ending;
 mod order;
 
 use std::collections::HashMap;
@@ -16,7 +17,7 @@ use hotcell_review::approvals::Approvals;
 use hotcell_review::quarantine::QuarantineService;
 use hotcell_sandbox::Engine;
 use hotcell_sandbox::doctor::{self, Doctor};
-use hotcell_sandbox::outcome::{Cause, Output};
+use hotcell_sandbox::outcome::Output;
 use hotcell_sandbox::pool::{Pool, PoolOptions};
 use hotcell_sandbox::profile::Profile;
 use hotcell_scanning::reader::program;
@@ -30,6 +31,7 @@ use hotcell_state::state::{StateChoice, StateFolder};
 use sha2::{Digest, Sha256};
 use tokio::task::JoinHandle;
 
+use ending::Ending;
 pub use order::{Bounds, MAX_KEY_LEN, Order, Work};
 use order::{beginning, full};
 
@@ -43,6 +45,7 @@ use super::run::{Answer, Phase, Run, RunContext, Stream, never_ran};
 use super::running_agents::Agents;
 use super::signing;
 use super::tasks::Tasks;
+use super::terminals::Terminals;
 use super::workspaces::{Folders, Workspaces};
 
 /// Interval of removing old runs.
@@ -66,6 +69,7 @@ struct Shared {
     tools: Option<Arc<Tools>>,
     tasks: Tasks,
     sessions: Sessions,
+    terminals: Terminals,
     agents: Arc<Agents>,
     metrics: Metrics,
     /// Background tasks.
@@ -140,6 +144,7 @@ impl Live {
             issuer,
             tasks,
             sessions,
+            terminals: Terminals::new(),
             agents: Arc::default(),
             metrics: Metrics::default(),
             behind: Mutex::default(),
@@ -172,6 +177,12 @@ impl Live {
     #[must_use]
     pub fn sessions(&self) -> &Sessions {
         &self.0.sessions
+    }
+
+    /// Terminals of callers.
+    #[must_use]
+    pub fn terminals(&self) -> &Terminals {
+        &self.0.terminals
     }
 
     /// Sessions in which models write code.
@@ -343,7 +354,12 @@ impl Live {
         if let Some(known) = known(&table, caller, key.as_ref())? {
             return Ok(known);
         }
-        table.queue.push(caller, &order.lane, id.clone()).map_err(full)?;
+        let place = if order.beside {
+            false
+        } else {
+            table.queue.push(caller, &order.lane, id.clone()).map_err(full)?;
+            true
+        };
         let command = beginning(order.command);
         let stored = Stored::begin(command.clone());
         let run = Arc::new(Run::new(
@@ -355,9 +371,25 @@ impl Live {
             self.0.bounds.output,
         ));
         table.runs.insert(id.clone(), Arc::clone(&run));
-        table.work.insert(id, (order.work, stored));
-        self.pump(&mut table);
+        if place {
+            table.work.insert(id, (order.work, stored));
+            self.pump(&mut table);
+        } else {
+            self.begin(Arc::clone(&run), (order.work, stored), place);
+        }
         Ok(run)
+    }
+
+    /// Begins a run; `place` says that it has one in the queue.
+    fn begin(&self, run: Arc<Run>, (work, stored): (Work, Stored), place: bool) {
+        run.started();
+        let ending =
+            Ending { live: self.clone(), run: Arc::clone(&run), stored, began: Instant::now(), place };
+        let desk = RunContext { pool: self.0.pool.clone(), run };
+        tokio::spawn(async move {
+            let answer = work(desk).await;
+            ending.with(answer);
+        });
     }
 
     /// The earlier run of this key, which [`Live::start`] would return again.
@@ -490,17 +522,10 @@ impl Live {
     /// Starts all runs that may start.
     fn pump(&self, table: &mut Table) {
         while let Some(id) = table.queue.take() {
-            let (Some(run), Some((work, stored))) = (table.runs.get(&id), table.work.remove(&id)) else {
+            let (Some(run), Some(work)) = (table.runs.get(&id), table.work.remove(&id)) else {
                 continue;
             };
-            let run = Arc::clone(run);
-            run.started();
-            let ending = Ending { live: self.clone(), run: Arc::clone(&run), stored, began: Instant::now() };
-            let desk = RunContext { pool: self.0.pool.clone(), run };
-            tokio::spawn(async move {
-                let answer = work(desk).await;
-                ending.with(answer);
-            });
+            self.begin(Arc::clone(run), work, true);
         }
     }
 
@@ -535,39 +560,6 @@ impl Table {
     fn ended(&mut self, run: &Run) {
         let at = run.ended_at().unwrap_or_else(Instant::now);
         self.finished.add(run.caller.clone(), run.id.clone(), at, run.held());
-    }
-}
-
-/// Ensures that a run ends, even when its work panics.
-struct Ending {
-    live: Live,
-    run: Arc<Run>,
-    stored: Stored,
-    began: Instant,
-}
-
-impl Ending {
-    fn with(self, answer: Answer) {
-        let outcome = answer.outcome().clone();
-        // Counted before the answer is published, so that a client sees consistent numbers. Only this guard
-        // finishes a started run.
-        self.live.0.metrics.run_ended(&outcome, Some(self.began.elapsed()));
-        if self.run.finish(answer) {
-            self.live.remember(self.stored.clone(), outcome, &self.run);
-        }
-    }
-}
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        let failed = RunReport::without_a_run(Cause::Internal, "hotcell failed while it followed the run");
-        if self.run.finish(Answer::Outcome(Box::new(failed.clone()))) {
-            self.live.0.metrics.run_ended(&failed, Some(self.began.elapsed()));
-        }
-        let mut table = self.live.table();
-        table.ended(&self.run);
-        table.queue.done(&self.run.caller);
-        self.live.pump(&mut table);
     }
 }
 

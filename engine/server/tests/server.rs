@@ -44,6 +44,7 @@ fn request(argv: &[&str]) -> CommandRequest {
         network: None,
         secrets: Vec::new(),
         outputs: Vec::new(),
+        terminal: None,
         approved: None,
     }
 }
@@ -58,6 +59,7 @@ impl Service {
             key: key.map(str::to_owned),
             content,
             request: hotcell_server::Requested::default(),
+            beside: false,
             work: request.into_work(&self.live, &me())?,
         })
     }

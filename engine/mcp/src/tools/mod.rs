@@ -13,6 +13,7 @@ mod runs;
 pub(crate) mod schema;
 mod service;
 mod sessions;
+mod terminals;
 pub(crate) mod verbs;
 
 use std::borrow::Cow;
@@ -302,6 +303,41 @@ pub fn all() -> &'static [Tool] {
                 brief::<sessions::Described>(1),
                 Effect::Replaces,
             ),
+            tool::<terminals::TerminalStart>(
+                "terminal_start",
+                "Start a terminal",
+                "Starts a program in a terminal, such as a shell, debugger or editor; answers its screen as text.",
+                terminals::answer(true),
+                Effect::Adds,
+            ),
+            tool::<terminals::TerminalSend>(
+                "terminal_send",
+                "Type",
+                "Types text, then keys; answers the screen when it is quiet, or has `until`.",
+                terminals::answer(false),
+                Effect::Adds,
+            ),
+            tool::<terminals::TerminalScreen>(
+                "terminal_screen",
+                "Look at the screen",
+                "Answers a terminal's screen when it is quiet, or has `until`.",
+                terminals::answer(false),
+                Effect::Reads,
+            ),
+            tool::<terminals::TerminalResize>(
+                "terminal_resize",
+                "Change the size",
+                "Changes the size of a terminal.",
+                terminals::answer(false),
+                Effect::Adds,
+            ),
+            tool::<terminals::TerminalNamed>(
+                "terminal_close",
+                "Close a terminal",
+                "Ends a terminal's program with all its processes.",
+                terminals::answer(false),
+                Effect::Replaces,
+            ),
             tool::<input::Nothing>(
                 "doctor",
                 "Examine the host",
@@ -384,6 +420,11 @@ async fn answer(
         "session_reset" => sessions::reset(live, caller, arguments).await,
         "session_list" => sessions::list(live, caller, arguments),
         "session_close" => sessions::close(live, caller, arguments).await,
+        "terminal_start" => terminals::start(live, caller, arguments, listener).await,
+        "terminal_send" => terminals::send(live, caller, arguments).await,
+        "terminal_screen" => terminals::screen(live, caller, arguments).await,
+        "terminal_resize" => terminals::resize(live, caller, arguments).await,
+        "terminal_close" => terminals::close(live, caller, arguments).await,
         "read_org_policies" => policies::read(live, arguments).await,
         "doctor" => match parse::<input::Nothing>(arguments) {
             Ok(_) => Ok(examined(live.examine().await.as_ref())),

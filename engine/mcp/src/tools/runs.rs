@@ -90,6 +90,7 @@ pub async fn command(live: &Live, caller: &Caller, arguments: JsonObject, listen
         network: None,
         secrets: Vec::new(),
         outputs: patterns(&asked.run.outputs)?,
+        terminal: None,
         approved: None,
     };
     let may_fetch = speaks_of_hosts(&request.argv.join(" "));
@@ -163,12 +164,15 @@ pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener
     }
     let command = vec!["run_tests".to_owned()];
     let request = Requested { hosts: named, most: live.most(true), ..Requested::default() };
-    let run = live.start(caller, Order { command, key, lane: listener.lane(), content, request, work })?;
+    let run = live.start(
+        caller,
+        Order { command, key, lane: listener.lane(), content, request, beside: false, work },
+    )?;
     Ok(follow(live, &run, waits, listener).await)
 }
 
 /// Whether and how the changes are kept.
-fn kept(keep: bool, diff: bool, workspace: Option<&str>) -> Result<ChangePolicy, ErrorReport> {
+pub(super) fn kept(keep: bool, diff: bool, workspace: Option<&str>) -> Result<ChangePolicy, ErrorReport> {
     for (asked, field) in [(keep, "keep"), (diff, "diff")] {
         if asked && workspace.is_none() {
             let why = format!("{field} needs workspace_id: what is given for one call is gone when it ends");
@@ -179,7 +183,7 @@ fn kept(keep: bool, diff: bool, workspace: Option<&str>) -> Result<ChangePolicy,
 }
 
 /// Present state of a caller's workspace. Blocks.
-fn pinned(live: &Live, caller: &Caller, id: &str) -> Result<RunDir, ErrorReport> {
+pub(super) fn pinned(live: &Live, caller: &Caller, id: &str) -> Result<RunDir, ErrorReport> {
     live.workspaces().get(caller, id)?.kept().map(RunDir::Pinned)
 }
 
@@ -190,7 +194,7 @@ fn content(keyed: bool, tool: &str, arguments: &JsonObject) -> Vec<u8> {
     if keyed { format!("{tool} {}", all()).into_bytes() } else { Vec::new() }
 }
 
-fn patience(wait_ms: u64) -> Result<Duration, ErrorReport> {
+pub(super) fn patience(wait_ms: u64) -> Result<Duration, ErrorReport> {
     if wait_ms > input::MAX_WAIT_MS {
         return Err(out_of_range("wait_ms", wait_ms, 0, input::MAX_WAIT_MS));
     }
@@ -297,9 +301,56 @@ async fn start(
     if let Some(standing) = pending(live, caller, approved, key.as_deref(), &content).await? {
         return Ok(refusal(&standing));
     }
-    let order = Order { command, key, lane: listener.lane(), content, request: requested, work };
+    let order =
+        Order { command, key, lane: listener.lane(), content, request: requested, beside: false, work };
     let run = live.start(caller, order)?;
     Ok(follow(live, &run, waits, listener).await)
+}
+
+/// Starts a program with a terminal, beside the queue, or answers with the approval that it needs first.
+pub(super) async fn start_terminal(
+    live: &Live,
+    caller: &Caller,
+    arguments: &JsonObject,
+    mut request: CommandRequest,
+    (network, workspace_id): (&[String], Option<String>),
+    listener: &Listener,
+) -> Result<Result<Arc<Run>, CallToolResult>, ErrorReport> {
+    let hosts = hosts(network, &live.configuration().hosts())?;
+    let may_fetch = speaks_of_hosts(&request.argv.join(" "));
+    let command = request.typed();
+    request.network.clone_from(&hosts);
+    let requested = Requested {
+        hosts: hosts.as_ref().map(ToString::to_string),
+        may_fetch,
+        most: live.most(false),
+        ..Requested::default()
+    };
+    let ask = Ask {
+        tool: "terminal_start",
+        hosts,
+        call: sent(arguments),
+        workspace_id,
+        may_fetch,
+        imports: Vec::new(),
+        scratch: false,
+    };
+    let approved = ask.approved(request.workspace.as_ref());
+    request.approved.clone_from(&approved);
+    let work = request.into_work(live, caller)?;
+    if let Some(standing) = pending(live, caller, approved, None, &[]).await? {
+        return Ok(Err(refusal(&standing)));
+    }
+    let order = Order {
+        command,
+        key: None,
+        lane: listener.lane(),
+        content: Vec::new(),
+        request: requested,
+        beside: true,
+        work,
+    };
+    live.start(caller, order).map(Ok)
 }
 
 async fn follow(live: &Live, run: &Arc<Run>, waits: Waits, listener: &Listener) -> CallToolResult {

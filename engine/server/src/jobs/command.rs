@@ -28,6 +28,7 @@ use crate::limits::AskedLimits;
 use crate::network_permit::{NetworkPermit, WITHDRAWN};
 use crate::registry::{Live, Work};
 use crate::run::{Answer, Progress, RunContext, Stream};
+use crate::terminals::terminal::{self, Reader, Terminal};
 use crate::workspaces::RunDir;
 
 /// System folders from which a program may be named by its path.
@@ -66,6 +67,8 @@ pub struct CommandRequest {
     pub secrets: Vec<String>,
     /// Files of the run that are returned; those of a source below `/home/sandbox/outputs` are in any case.
     pub outputs: Vec<OutputPattern>,
+    /// The terminal that the program gets.
+    pub terminal: Option<Arc<Terminal>>,
     /// The person's approval, if it needs one.
     pub approved: Option<std::sync::Arc<crate::network_requests::Approved>>,
 }
@@ -91,6 +94,7 @@ impl CommandRequest {
             network: None,
             secrets: Vec::new(),
             outputs: Vec::new(),
+            terminal: None,
             approved: None,
         }
     }
@@ -143,7 +147,11 @@ impl CommandRequest {
                 ..RunSettings::default()
             },
             limits: Limits::default(),
-            stdin: if self.stdin.is_empty() { Stdin::Null } else { Stdin::Bytes(self.stdin) },
+            stdin: match &self.terminal {
+                Some(terminal) => Stdin::Terminal(terminal.window()),
+                None if self.stdin.is_empty() => Stdin::Null,
+                None => Stdin::Bytes(self.stdin),
+            },
         };
         if let RunTarget::Source(Language::Python, Source::Inside(_, text), _) = &request.what {
             figures::show(live.state_folder().path(), text, &mut request.settings);
@@ -151,7 +159,8 @@ impl CommandRequest {
         let (current, asked_under) = (live.current().clone(), live.configuration());
         let configuration = live.configuration_of(caller);
         there(&configuration, request.settings.image.as_deref())?;
-        let (limits, image) = (self.limits, request.settings.image.clone());
+        let (limits, terminal) = (self.limits, self.terminal);
+        let image = request.settings.image.clone();
         let merged = joined(&request, &limits, &configuration)?;
         let (workspace, keep, patterns) = (self.workspace, self.keep, self.outputs);
         let leave = NetworkPermit::new(self.approved, current.clone());
@@ -171,6 +180,7 @@ impl CommandRequest {
                 let now = current.get();
                 let held = leave.clone();
                 let is_same = Arc::ptr_eq(&now, &asked_under);
+                let (screen, cwd) = (terminal.clone(), around.cwd.clone());
                 let prepare = move || {
                     let refused = |why: String| Box::new(RunReport::without_a_run(Cause::Refused, why));
                     held.named().map_err(refused)?;
@@ -182,6 +192,10 @@ impl CommandRequest {
                         let now = Configuration { asker, ..Configuration::clone(&now) };
                         joined(&request, &limits, &now).map_err(|report| refused(report.to_string()))?
                     };
+                    if let Some(terminal) = terminal {
+                        let (gate, confinement) = (merged.gate.clone(), merged.policy.shape.confinement);
+                        terminal.read_by(Reader { request: request.clone(), gate, confinement, cwd });
+                    }
                     let prepared = request.prepare(merged, around)?;
                     held.still().map_err(refused).map(|()| prepared)
                 };
@@ -219,7 +233,7 @@ impl CommandRequest {
                         });
                         let spawn: &dyn Spawn = &desk.pool;
                         let stop = stopped(&desk, &leave);
-                        let executed = execute(spawn, &mut prepared, &mut Shown(&desk), stop).await;
+                        let executed = execute(spawn, &mut prepared, &mut Shown(&desk, screen), stop).await;
                         if let Some(error) = executed.changes_error {
                             tracing::info!(target: "hotcell_contents", "what a run changed cannot be told: {error}");
                         }
@@ -259,6 +273,11 @@ fn joined(
     configuration: &Configuration,
 ) -> Result<Merged, ErrorReport> {
     let mut merged = request.merge(configuration)?;
+    if matches!(request.stdin, Stdin::Terminal(_)) {
+        // Times of the configuration are those of a run that ends by itself.
+        let own = &mut merged.policy.job.limits;
+        (own.wall, own.cpu_time, own.output) = (terminal::LIFE, Some(terminal::LIFE), terminal::MAX_OUTPUT);
+    }
     merged.policy.job.limits = limits.within(&merged.policy.job.limits)?;
     // The registry keeps the output, so the outcome needs no copy.
     merged.policy.job.limits.capture = Bytes(0);
@@ -266,7 +285,7 @@ fn joined(
 }
 
 /// Shows a run to those who follow it.
-struct Shown<'a>(&'a RunContext);
+struct Shown<'a>(&'a RunContext, Option<Arc<Terminal>>);
 
 impl Observer for Shown<'_> {
     fn compiles(&mut self, compiler: &str) {
@@ -283,13 +302,24 @@ impl Observer for Shown<'_> {
 
     fn follow<'a>(&'a mut self, running: &mut Running) -> BoxFuture<'a, ()> {
         let chunks = running.output();
+        if let Some(terminal) = &self.1 {
+            terminal.attach(running);
+        }
         Box::pin(async move {
             let Some(mut chunks) = chunks else { return };
             while let Some(chunk) = chunks.recv().await {
                 match chunk {
-                    Chunk::Stdout(bytes) => self.0.wrote(Stream::Stdout, &bytes),
+                    Chunk::Stdout(bytes) => {
+                        self.0.wrote(Stream::Stdout, &bytes);
+                        if let Some(terminal) = &self.1 {
+                            terminal.printed(&bytes).await;
+                        }
+                    }
                     Chunk::Stderr(bytes) => self.0.wrote(Stream::Stderr, &bytes),
                 }
+            }
+            if let Some(terminal) = &self.1 {
+                terminal.detach();
             }
         })
     }

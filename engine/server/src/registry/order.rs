@@ -65,6 +65,8 @@ pub struct Order {
     pub content: Vec<u8>,
     /// Facts about the request, for the answer.
     pub request: Requested,
+    /// Starts at once, beside the queue: for what is bounded elsewhere.
+    pub beside: bool,
     /// Work to run.
     pub work: Work,
 }

@@ -5,9 +5,11 @@ use std::path::Path;
 
 use hotcell_config::{EnvSetting, Mode};
 use hotcell_guard::Artifact;
+use hotcell_report::RunReport;
+use hotcell_review::gate::Gate;
 use hotcell_review::target::Target;
 use hotcell_review::whole_command::{Feed, Input, Whole};
-use hotcell_sandbox::policy::Stdin;
+use hotcell_sandbox::policy::{Confinement, Stdin};
 
 use super::{Merged, RunRequest, RunTarget, Source};
 
@@ -63,6 +65,27 @@ impl RunRequest {
             }
         }
         whole
+    }
+
+    /// Scans what a caller typed so far into the terminal of a program of this request: as the program's standard input, with the files of the
+    /// workspace that it executes.
+    ///
+    /// # Errors
+    /// An outcome that says what was refused.
+    pub fn scan_typed(
+        &self,
+        gate: &Gate,
+        confinement: Confinement,
+        cwd: &Path,
+        typed: &[u8],
+    ) -> Result<(), Box<RunReport>> {
+        let set = |setting: &EnvSetting| match setting {
+            EnvSetting::Set(name, value) => Some((name.clone(), value.clone())),
+            EnvSetting::Pass(_) => None,
+        };
+        let env = self.settings.env.iter().filter_map(set).collect();
+        let whole = Whole { feed: Feed::Bytes(typed), ..self.whole(cwd, None, env, None) };
+        gate.check(whole, confinement).map(drop)
     }
 
     /// True when the gate has nothing to scan, so that no reader is needed.
