@@ -467,7 +467,7 @@ fn service_of_another_version_is_unused() {
     for (said, says) in [
         (hello(3, "99.0.0"), "the service is hotcell 99.0.0"),
         (hello(77, env!("CARGO_PKG_VERSION")), "the service is of protocol 77"),
-        (b"H\x02\0\0\0{".to_vec(), "of another form"),
+        (b"H\x03\0\0\0{".to_vec(), "of another form"),
         (b"\xff".to_vec(), "of another form"),
     ] {
         let child =

@@ -132,7 +132,7 @@ fn packages_are_installed_once_and_read_by_the_guard() {
         let mut client =
             Local::start_on(user, &with_path(&host), &yes.each_ref().map(String::as_str), STATELESS);
         let made = client.good("session_create", &asked);
-        assert_eq!(made["packages"], json!(["demo-pkg==1.0", "demo-dep==1.0"]), "{made:#}");
+        assert_eq!(made["packages"], json!(["demo_pkg==1.0", "demo_dep==1.0"]), "{made:#}");
         let run = json!({ "session_id": made["session_id"], "code": "import demo_pkg\ndemo_pkg.VALUE" });
         assert_eq!(client.good("session_execute", &run)["value"], "42");
         client.good("session_reset", &json!({ "session_id": made["session_id"] }));
