@@ -316,6 +316,10 @@ pub(super) async fn start_terminal(
     (network, workspace_id): (&[String], Option<String>),
     listener: &Listener,
 ) -> Result<Result<Arc<Run>, CallToolResult>, ErrorReport> {
+    if !secrets(network, &live.configuration().user.run.secrets)?.is_empty() {
+        let why = "secrets are for run_code and run_command; a terminal gets none";
+        return Err(ErrorReport::new(Code::InvalidValue, why).field("network"));
+    }
     let hosts = hosts(network, &live.configuration().hosts())?;
     let may_fetch = speaks_of_hosts(&request.argv.join(" "));
     let command = request.typed();
@@ -329,6 +333,7 @@ pub(super) async fn start_terminal(
     let ask = Ask {
         tool: "terminal_start",
         hosts,
+        secrets: Vec::new(),
         call: sent(arguments),
         workspace_id,
         may_fetch,

@@ -259,6 +259,7 @@ pub async fn start(live: &Live, caller: &Caller, arguments: JsonObject, listener
         stdin: Vec::new(),
         limits: AskedLimits::default(),
         network: None,
+        secrets: Vec::new(),
         outputs: Vec::new(),
         terminal: Some(Arc::clone(&terminal)),
         approved: None,
