@@ -297,7 +297,7 @@ pub struct McpArgs {
     /// Tools that are offered, such as default,guard or all
     #[arg(long, value_name = "TOOLSET,…", value_delimiter = ',')]
     pub toolsets: Vec<String>,
-    /// Serve one role of hotcell make alone: architect, coder, tester or debugger
+    /// Serve one role of make: architect, coder, tester or debugger
     #[arg(long, value_name = "ROLE", value_parser = Role::named, conflicts_with_all = ["http", "toolsets", "servers", "metrics"])]
     pub role: Option<Role>,
     /// Also serve these servers (hotcell mcp servers list), or all

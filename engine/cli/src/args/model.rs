@@ -64,7 +64,7 @@ pub struct AddModelArgs {
     /// Model there [default: the only one that the server lists]
     #[arg(long)]
     pub model: Option<String>,
-    /// Source of the key: env:NAME, file:/PATH or fd:N; never the key itself
+    /// Source of the key: env:, file:, fd: or keyring:; never the key itself
     #[arg(long, value_name = "SECRET")]
     pub key: Option<String>,
     /// Window in tokens; larger requests are not sent
@@ -73,7 +73,7 @@ pub struct AddModelArgs {
     /// Dollars per million tokens: IN,OUT or IN,CACHED,OUT; or free
     #[arg(long, value_name = "PRICE", value_parser = price)]
     pub price: Option<DeclaredPrice>,
-    /// Prompts of loops that write code: full, or short for very small models
+    /// Prompts: full, or short for very small models
     #[arg(long, value_name = "KIND", default_value = "full")]
     pub prompts: Prompts,
     /// Use it for this role; repeatable [default: default]

@@ -90,7 +90,7 @@ pub struct CellArgs {
     /// Time of a cell, which is then interrupted
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "60s")]
     pub cell_timeout: Duration,
-    /// Return files below /home/sandbox after each cell; may be given several times
+    /// Return files below /home/sandbox after each cell; repeatable
     #[arg(long = "output", value_name = "GLOB", value_parser = OutputPattern::parse)]
     pub outputs: Vec<OutputPattern>,
     /// Write pictures and files of cells to this folder
@@ -108,7 +108,7 @@ impl CellArgs {
 /// Options of a session's start.
 #[derive(Args, Debug)]
 pub struct StartArgs {
-    /// Install a package of PyPI or npm for it, once; may be given several times
+    /// Install a package of PyPI or npm, once; repeatable
     #[arg(long = "package", value_name = "NAME[==VERSION]")]
     pub packages: Vec<String>,
     /// Memory of all processes, without scratch [default: 512M]
