@@ -51,10 +51,10 @@ pub struct TerminalStart {
     #[serde(default)]
     #[schemars(length(max = 16))]
     pub network: Vec<String>,
-    /// By default 24.
+    /// Default 24.
     #[serde(default)]
     pub rows: Option<u16>,
-    /// By default 80.
+    /// Default 80.
     #[serde(default)]
     pub columns: Option<u16>,
 }
@@ -272,7 +272,7 @@ pub async fn start(live: &Live, caller: &Caller, arguments: JsonObject, listener
     };
     let open = Open { terminal, run };
     let id = place.keep(open.clone())?;
-    let wait = live.configuration().default_wait();
+    let wait = Duration::from_millis(WAIT_MS);
     let waited = open.terminal.settle(&open.run, None, Some((0, wait)), wait).await;
     let answer = open.run.answer();
     if let Some(outcome) = answer.as_ref().map(|answer| answer.outcome())
