@@ -25,8 +25,13 @@ use crate::terminal::notes;
 use crate::terminal::screen::Screen;
 use crate::{deps, exit, usage};
 
+use editor::{Prompt, Typed};
+
+mod editor;
+mod history;
 mod lines;
 mod named;
+mod names;
 pub mod service;
 
 /// Number of Ctrl-C in one cell after which the session ends.
@@ -83,9 +88,10 @@ pub fn session(common: &Common, args: &SessionArgs) -> anyhow::Result<u8> {
         Ok(begun) => begun,
         Err(report) => return Ok(usage::fail(&report, common.json)),
     };
+    let choice = state(common, &configuration);
+    let history = choice.path().ok().and_then(|path| StateFolder::open(path).ok());
     let runtime = runtime()?;
     let engine = Engine::new();
-    let choice = state(common, &configuration);
     let settings = args.start.settings(&cwd);
     let mut start = Start { settings, ..Start::new(language, configuration) };
     let is_quiet = common.json || common.quiet;
@@ -106,10 +112,19 @@ pub fn session(common: &Common, args: &SessionArgs) -> anyhow::Result<u8> {
             Ok(session) => session,
             Err(report) => return Ok(usage::fail(&report, common.json)),
         };
-        let code = {
-            let (session, engine, pictures) = (&session, &engine, pictures.as_ref());
-            Repl { common, args, session, engine, pictures, interrupts, ends }.run().await
-        };
+        let code = Repl {
+            common,
+            args,
+            session: &session,
+            engine: &engine,
+            pictures: pictures.as_ref(),
+            history: history.as_ref(),
+            interrupts,
+            ends,
+            is_edited: false,
+        }
+        .run()
+        .await;
         session.close().await;
         anyhow::Ok(code)
     })?;
@@ -162,8 +177,11 @@ struct Repl<'a> {
     session: &'a Session,
     engine: &'a Engine,
     pictures: Option<&'a Folder>,
+    history: Option<&'a StateFolder>,
     interrupts: Signal,
     ends: Signal,
+    /// Whether lines are edited: a prompt then has to begin a line.
+    is_edited: bool,
 }
 
 impl Repl<'_> {
@@ -191,6 +209,12 @@ impl Repl<'_> {
                 }
             };
             return self.cell(self.args.cells.cell(text)).await.0;
+        }
+        if is_asked && io::stdout().is_terminal() {
+            match Prompt::new(self.session.language, self.history.map(StateFolder::path)) {
+                Ok(prompt) => return self.prompted(prompt).await,
+                Err(error) => notes::say(format!("lines cannot be edited: {error}")),
+            }
         }
         let mut lines = lines();
         let (mut pending, mut code) = (String::new(), 0);
@@ -251,14 +275,39 @@ impl Repl<'_> {
         code
     }
 
+    /// Runs the cells that a person types with line editing.
+    async fn prompted(&mut self, mut prompt: Prompt) -> u8 {
+        self.is_edited = true;
+        loop {
+            let typed = tokio::select! {
+                typed = prompt.ask() => typed,
+                _ = self.ends.recv() => return exit::INTERRUPTED,
+            };
+            let text = match typed {
+                Typed::Cell(text) => text,
+                Typed::Interrupted => continue,
+                Typed::End => return 0,
+            };
+            if text.trim().is_empty() {
+                continue;
+            }
+            let (status, is_over) = self.cell(self.args.cells.cell(text)).await;
+            if is_over {
+                return status;
+            }
+        }
+    }
+
     /// Runs a cell and shows what came of it; returns the exit status so far, and whether the session is over.
     async fn cell(&mut self, cell: Cell) -> (u8, bool) {
         let (mut out, mut err) = (io::stdout(), io::stderr());
         let (mut to_out, mut to_err) = (Screen::of(&out, false), Screen::of(&err, false));
         let is_json = self.common.json;
         let mut written = Ok(());
+        let mut is_open = false;
         let mut answer = {
             let mut show = |stream: Stream, bytes: &[u8]| {
+                is_open = bytes.last().map_or(is_open, |last| *last != b'\n');
                 let one = match stream {
                     _ if is_json => Ok(()),
                     Stream::Stdout => out.write_all(to_out.pass(bytes)).and_then(|()| out.flush()),
@@ -291,6 +340,9 @@ impl Repl<'_> {
             return (exit::printed(exit::print_json(&answer), code), is_over);
         }
         let shown = written.and_then(|()| {
+            if is_open && self.is_edited {
+                out.write_all(b"\n")?;
+            }
             if let Some(value) = &answer.result.value {
                 out.write_all(to_out.pass(format!("{value}\n").as_bytes()))?;
             }
