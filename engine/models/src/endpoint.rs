@@ -404,7 +404,10 @@ mod tests {
             (new("a", Some("http://a"), "", None), "name of the model"),
             (new("a", Some("http://a"), "m\n", None), "name of the model"),
             (new("a", Some("http://10.0.0.7:8000"), "m", Some("env:KEY")), "in the clear"),
-            (new("a", Some("https://a"), "m", Some("sk-0123456789")), "env:NAME, file:/PATH, fd:N or keyring:NAME"),
+            (
+                new("a", Some("https://a"), "m", Some("sk-0123456789")),
+                "env:NAME, file:/PATH, fd:N or keyring:NAME",
+            ),
         ] {
             assert!(
                 error.contains(word) && !error.contains("0123456789") && !error.contains("pass@"),

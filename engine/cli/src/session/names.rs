@@ -36,7 +36,7 @@ impl Names {
     pub fn of(language: Language) -> Self {
         let words = match language {
             Language::Python => PYTHON,
-            Language::Node => NODE,
+            Language::Node | Language::TypeScript => NODE,
             Language::Bash => BASH,
             Language::Sql => SQL,
         };
