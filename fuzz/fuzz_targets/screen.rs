@@ -32,7 +32,8 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
             assert!(!control[..end].contains(['>', '<', '=', '$', '\'', '"', '*']), "{sequence:?}");
         }
     }
-    let size = |rows: u8, columns: u8| Size { rows: u16::from(rows % 40) + 1, columns: u16::from(columns % 60) + 1 };
+    let size =
+        |rows: u8, columns: u8| Size { rows: u16::from(rows % 40) + 1, columns: u16::from(columns % 60) + 1 };
     let mut screen = Screen::new(size(*rows, *columns));
     screen.push(front);
     screen.resize(size(*more_rows, *more_columns));

@@ -253,7 +253,7 @@ fn tests_reach_hosts_after_approval() {
 fn approval_is_fully_readable_or_not_requested() {
     let user = User::me();
     let mut client = Local::start(&user, STATELESS);
-    let call = |code: String| json!({ "language": "python", "code": code, "network": ["pypi.org:443", "*.co.uk:443"] });
+    let call = |code: String| json!({ "language": "python", "code": code, "network": ["pypi.org:443", "*.example.co.uk:443"] });
     let long = format!("{}import os; os.system('LAST')\u{3164}\n", "# harmless\n".repeat(1_500));
     let id = id_in(&client.bad("run_code", &call(long)));
     let page = approvals(&user, &["show", &id]).code(0).text();
@@ -262,7 +262,7 @@ fn approval_is_fully_readable_or_not_requested() {
             && page.contains(&format!("more characters: hotcell approvals show {id} --all")),
         "{page}"
     );
-    assert!(page.contains("  | *.co.uk:443: every name below that, whoever has it\n"), "{page}");
+    assert!(page.contains("  | *.example.co.uk:443: every name below that, whoever has it\n"), "{page}");
     let all = approvals(&user, &["show", "--all", &id]).code(0).text();
     assert!(all.contains("os.system('LAST')\\u{3164}\n") && !all.contains("more characters"), "{all}");
     approvals(&user, &["approve", &id]).code(0);

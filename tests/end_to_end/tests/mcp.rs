@@ -347,7 +347,13 @@ fn workspaces_hold_files_within_quotas() {
         let files = json!([{ "path": "dot", "base64": dot }, { "path": "not.png", "content": "text" }]);
         client.good("workspace_write", &json!({ "workspace_id": id, "files": files }));
         let shown = client.call("workspace_image", &json!({ "workspace_id": id, "path": "dot" }));
-        assert_eq!(shown["content"][1], json!({ "type": "image", "data": dot, "mimeType": "image/png" }));
+        // Its points are encoded anew, in a sandbox.
+        assert_eq!(
+            (&shown["content"][1]["type"], &shown["content"][1]["mimeType"]),
+            (&"image".into(), &"image/png".into())
+        );
+        let data = shown["content"][1]["data"].as_str().unwrap();
+        assert!(data.starts_with("iVBORw0KGgo") && data != dot, "{shown:#}");
         assert_eq!(shown["content"][0]["text"], "dot, image/png, 1 by 1 points, 70 bytes", "{shown:#}");
         assert!(shown.get("structuredContent").is_none(), "{shown:#}");
         let uri = format!("hotcell://workspaces/{}/dot", id.as_str().unwrap());
@@ -513,7 +519,7 @@ fn resources_are_listed_templated_and_completed() {
         assert_eq!(read["result"]["contents"][0]["uri"], uri.as_str(), "{read}");
     }
     let templates = client.request("resources/templates/list", json!({}));
-    assert_eq!(templates["result"]["resourceTemplates"].as_array().map(Vec::len), Some(11));
+    assert_eq!(templates["result"]["resourceTemplates"].as_array().map(Vec::len), Some(12));
     for (uri, name, value, context, want) in [
         ("hotcell://runs/{id}", "id", "run_", json!({}), run),
         ("hotcell://workspaces/{id}/{path}", "id", "ws_", json!({}), workspace),

@@ -122,7 +122,10 @@ fn entry_by_npx_or_uvx_names_version() {
     mcp(&user, &["uninstall", "--client", "codex"]).end().code(0);
     let wrong = install(&user, "codex", &["--by", "npm"]).end();
     wrong.code(125).says("npx");
-    install(&user, "codex", &["--by", "npx", "--wrap", "other"]).end().code(125).says("--wrap");
+    install(&user, "codex", &["--by", "npx", "--wrap", "other"])
+        .end()
+        .code(125)
+        .says("there is no entry other");
 }
 
 #[test]

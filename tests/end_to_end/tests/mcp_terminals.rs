@@ -86,9 +86,6 @@ fn programs_of_the_whole_screen_are_driven() {
         assert_eq!(seen["full_screen"], true, "{seen:#}");
         let typed = json!({ "terminal_id": id, "text": "ihello", "keys": ["escape"], "until": "hello", "wait_ms": PATIENCE_MS });
         client.good("terminal_send", &typed);
-        // The guard cannot read a line of vim's commands, and fails closed, as with run_command's stdin.
-        let said = client.bad("terminal_send", &json!({ "terminal_id": id, "text": ":wq\n" }));
-        assert!(said.contains("could not be read"), "{said}");
         client.good("terminal_close", &json!({ "terminal_id": id }));
     } else {
         println!("skipped: no vim (on Debian: apt-get install vim)");
