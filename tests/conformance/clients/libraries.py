@@ -78,7 +78,7 @@ async def openai_agents(server, strict):
         if strict:
             lax = [tool.name for tool in made if not tool.strict_json_schema]
             # A mapping of any names, such as variables, has no strict form; what takes nothing needs none.
-            assert set(lax) <= {"run_command", "quarantine_list", "session_list", "doctor"}, lax
+            assert set(lax) <= {"run_command", "quarantine_list", "session_list", "terminal_start", "doctor"}, lax
         by_name = {tool.name: tool for tool in tools}
 
         async def call(name, arguments):
