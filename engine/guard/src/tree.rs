@@ -456,8 +456,10 @@ impl<'s> Tree<'_, '_, 's> {
             (Language::C | Language::Cpp, "cast_expression") => {
                 let is_function = node
                     .child_by_field_name("type")
-                    .is_some_and(|to| self.of(to).split_whitespace().collect::<String>().contains("(*)("));
+                    .map(|to| without_comments(self.of(to)).split_whitespace().collect::<String>())
+                    .is_some_and(|to| to.contains("(*)("));
                 let name = node.child_by_field_name("value").map_or("", |value| self.of(value));
+                let name = without_comments(name);
                 let name = name.trim_matches(['(', ')', '&', ' ']);
                 if !is_function || !self.arrays.contains(name.split('[').next().unwrap_or(name)) {
                     return;

@@ -392,7 +392,9 @@ impl Shell<'_, '_> {
         if matches!(name, "." | "source") || arguments::language_of(name).is_some() {
             let printed = argv.iter().skip(1).find(|v| v.names.iter().any(|n| &**n == "<()"));
             if let Some(text) = printed.and_then(Value::as_text) {
-                if is_unknown_line(text) && (matches!(name, "." | "source") || is_shell(name)) {
+                // The output of an unknown command has the command's name.
+                let is_named = printed.is_some_and(|v| v.names.iter().any(|n| &**n != "<()"));
+                if is_unknown_line(text) && !is_named && (matches!(name, "." | "source") || is_shell(name)) {
                     self.cx.fact(Language::Bash, "shell.runs_unknown", self.here);
                 }
                 let chain = printed.map(|v| v.chain.clone()).filter(|chain| !chain.is_empty());
