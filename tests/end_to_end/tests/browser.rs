@@ -11,7 +11,9 @@ const PAGE: &str = "<!doctype html><title>t</title><body style='background:#8f8'
 #[test]
 fn chromium_takes_a_picture_in_a_sandbox() {
     if !Path::new(CHROMIUM).exists() {
-        println!("skipped: no {CHROMIUM} (on Debian: apt-get install --no-install-recommends chromium)");
+        println!(
+            "skipped: {CHROMIUM} is not there (on Debian: apt-get install --no-install-recommends chromium)"
+        );
         return;
     }
     everyone(|user| {

@@ -8,15 +8,13 @@ use crate::secrets::{VALUE, call, host};
 /// the credential.
 const CLIENTS: &str = r#"
 cd /tmp && export HOME=/tmp
-try() { name=$1; shift; command -v "$1" >/dev/null || { echo "$name: missing"; return; }; echo "$name: $("$@" 2>&1 | tr '\n' ' ')"; }
+try() { name=$1; shift; command -v "$1" >/dev/null 2>&1 || { echo "$name: missing"; return; }; echo "$name: $("$@" 2>&1 | tr '\n' ' ')"; }
 try curl curl -sS $U/v1/registry/go/example.test/acme/@v/list
 try wget wget -qO- $U/v1/registry/go/example.test/acme/@v/list
 try git git ls-remote $U/v1/repository.git
 try urllib /usr/bin/python3 -c 'import sys, urllib.request as u; print(u.urlopen(sys.argv[1]).read().decode())' $U/v1/registry/go/example.test/acme/@v/list
 for module in requests httpx; do
-  if /usr/bin/python3 -c "import $module" 2>/dev/null; then
-    try $module /usr/bin/python3 -c "import sys, $module; print($module.get(sys.argv[1]).text)" $U/v1/registry/go/example.test/acme/@v/list
-  else echo "$module: missing"; fi
+  try $module $CLIENTS/bin/python -c "import sys, $module; print($module.get(sys.argv[1]).text)" $U/v1/registry/go/example.test/acme/@v/list
 done
 try pip pip3 index versions acme --index-url $U/v1/registry/simple/ --disable-pip-version-check --no-cache-dir
 try npm npm view acme version --registry $U/v1/registry/npm/
@@ -52,6 +50,10 @@ fn clients_of_six_ecosystems_use_one_secret() {
         println!("skipped: no curl");
         return;
     }
+    // A virtual environment with requests and httpx.
+    let clients = std::env::var("HOTCELL_TEST_CLIENTS").unwrap_or_else(|_| "/nowhere".to_owned());
+    let (variable, shown) = (format!("CLIENTS={clients}"), ["--ro", &clients]);
+    let shown = if clients == "/nowhere" { &[][..] } else { &shown[..] };
     let rust = rust().map(|folder| folder.display().to_string());
     let toolchain: Vec<&str> = rust.iter().flat_map(|folder| ["--toolchain", folder]).collect();
     everyone(|user| {
@@ -66,7 +68,8 @@ fn clients_of_six_ecosystems_use_one_secret() {
             &["--intercept", "--env", &own, "--env", java],
         ] {
             let words = [
-                &["run", "--guard", "off", "--secret", "gh", "--memory", "1G"],
+                &["run", "--guard", "off", "--secret", "gh", "--memory", "1G", "--env", &variable],
+                shown,
                 &toolchain[..],
                 options,
                 &["--", "/bin/sh", "-c", CLIENTS],

@@ -88,7 +88,7 @@ fn programs_of_the_whole_screen_are_driven() {
         client.good("terminal_send", &typed);
         client.good("terminal_close", &json!({ "terminal_id": id }));
     } else {
-        println!("skipped: no vim (on Debian: apt-get install vim)");
+        println!("skipped: vim is not installed (on Debian: apt-get install vim)");
     }
     if find("npm").is_some() {
         let (id, _) = start(&mut client, &["npm", "init"]);
