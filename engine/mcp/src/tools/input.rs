@@ -141,7 +141,7 @@ pub struct RunArguments {
     /// An image of the operator's.
     #[serde(default)]
     pub image: Option<String>,
-    /// HOST:PORT or secret:NAME each; a person has to approve first.
+    /// HOST:PORT or secret:NAME; a person approves first.
     #[serde(default)]
     #[schemars(length(max = 16))]
     pub network: Vec<String>,
