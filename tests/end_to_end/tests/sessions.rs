@@ -413,12 +413,14 @@ fn forged_and_flooded_results_stay_in_their_session() {
         assert_eq!(cell(&mut client, &bad, flood)["value"], "5");
         // A cell that goes on in a thread answers no later cell.
         let thread = "def late():\n    for n in range(2000): os.write(wire, b'{\"nonce\":\"\",\"status\":\"ok\",\"value\":\"late\"}\\n'); print('late')\n\
-                      threading.Thread(target=late).start()\n1";
+                      writer = threading.Thread(target=late)\nwriter.start()\n1";
         assert_eq!(cell(&mut client, &bad, thread)["value"], "1");
         for number in 0..5 {
             let done = cell(&mut client, &bad, &format!("threading.active_count() and {number}"));
             assert_eq!(done["value"], number.to_string(), "{done:#}");
         }
+        // Else what the thread prints would be forged, too, which is a flood that ends the session.
+        assert_eq!(cell(&mut client, &bad, "writer.join()\n2")["value"], "2");
         // Results and files that the interpreter's own functions forge are bounded, and those of another session are its own.
         let patched = "import json\nreal = json.dumps\n\
                        def forged(message, **more):\n    message = dict(message); message['value'] = 'v' * (1 << 20); message['files'] = [['../../x', 'file', 1, 1]] * 9; \
