@@ -8,7 +8,7 @@ use crate::secrets::{VALUE, call, host};
 /// the credential.
 const CLIENTS: &str = r#"
 cd /tmp && export HOME=/tmp
-try() { name=$1; shift; command -v "$1" >/dev/null 2>&1 || { echo "$name: missing"; return; }; echo "$name: $("$@" 2>&1 | tr '\n' ' ')"; }
+try() { name=$1; shift; { command -v "$1" && { test "$1" != env || command -v "$name"; }; } >/dev/null 2>&1 || { echo "$name: missing"; return; }; echo "$name: $("$@" 2>&1 | tr '\n' ' ')"; }
 try curl curl -sS $U/v1/registry/go/example.test/acme/@v/list
 try wget wget -qO- $U/v1/registry/go/example.test/acme/@v/list
 try git git ls-remote $U/v1/repository.git
