@@ -183,7 +183,7 @@ impl Shared {
 enum Refused {
     /// No rule allows it, or one denies it.
     Host(ConnectError),
-    /// It is beyond the limits of its rule.
+    /// Beyond the limits of its rule.
     Limit(OverLimit),
 }
 

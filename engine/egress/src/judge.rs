@@ -7,7 +7,7 @@ use crate::rule::{AllowList, Place, Rule};
 /// Decision on a connection whose requests are not seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tunnel {
-    /// It is allowed, to the host at this place.
+    /// Allowed, to the host with this index.
     Open(Place),
     /// No rule is for the host and port.
     Unlisted,
@@ -18,7 +18,7 @@ pub enum Tunnel {
 /// Decision on a request that is seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judged<'a> {
-    /// It is allowed, by the rule with this number.
+    /// Allowed, by the rule with this index.
     Allowed(usize, &'a Rule),
     /// No rule is for the host and port.
     Unlisted,

@@ -22,7 +22,7 @@ pub fn read(name: &str, max_bytes: usize) -> Result<Vec<u8>, String> {
     }
     Err(match last {
         KeyError::KeyDoesNotExist | KeyError::KeyringDoesNotExist => {
-            format!("there is none of this name; keyctl padd user {name} @u <FILE makes one")
+            format!("no key has this name; keyctl padd user {name} @u <FILE makes one")
         }
         KeyError::OperationNotSupported => "this kernel has no keyrings".to_owned(),
         other => format!("{other:?}"),

@@ -80,7 +80,7 @@ fn replies_of_a_foreign_server_are_read_in_each_format() {
             (&"Hello from elsewhere.".into(), &"end".into()),
             "{reply}"
         );
-        // It has no answer to this, and says so by a 404.
+        // A server without an answer to this question replies with 404.
         let none = user.hotcell(["model", "ask", "unknown", "--model", provider]).env("K", "secret").end();
         none.code(125).says("404");
     }

@@ -16,7 +16,7 @@ const ALL: &str = "all";
 pub enum Way {
     /// Behind hotcell, which a client starts so; `None` as this program was started.
     Behind(Option<By>),
-    /// As it was before.
+    /// Back to what it was before hotcell.
     Back,
 }
 
