@@ -342,7 +342,8 @@ async fn job_limits_hold_for_primed_interpreter() {
         return;
     }
     let pool = pool();
-    let hungry = code("x = bytearray(200 << 20)").memory(Bytes::mib(64));
+    // Held until the end: without a cgroup the limit is kept by samples, and a program that ends before the next one has exited.
+    let hungry = code("x = bytearray(200 << 20); __import__('time').sleep(60)").memory(Bytes::mib(64));
     let forks = {
         let mut policy = code("import os\nwhile True:\n  if not os.fork(): __import__('time').sleep(30)");
         policy.job.limits.processes = 20;
