@@ -8,6 +8,7 @@ pub mod dns;
 mod error;
 mod forward;
 mod host;
+pub mod host_program;
 pub mod http;
 mod intercepted;
 mod judge;

@@ -1,27 +1,19 @@
-//! Secrets from a program of the host, which may expire: `exec:/PATH ARGUMENT …`. The program is the operator's; it runs without a shell, as
-//! hotcell does and with its environment, answers on standard output, and is ended by a deadline.
+//! Secrets from a program of the host, which may expire: `exec:/PATH ARGUMENT …`.
 
 use std::fmt;
-use std::io::Read;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::str::FromStr;
-use std::sync::mpsc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
-use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
-use zeroize::Zeroizing;
 
+use crate::host_program::{self, HostProgramError};
 use crate::secret::{MAX_SECRET_BYTES, Secret, SecretError, SecretSource};
 
 /// Time for a program to answer and end.
 const DEADLINE: Duration = Duration::from_secs(10);
 /// Maximum size of an answer in bytes: a value whose characters are all escaped in JSON, and the keys around it.
 const MAX_ANSWER_BYTES: usize = 6 * MAX_SECRET_BYTES + 1024;
-/// Time between two looks for the end of a program that has closed its output.
-const STEP: Duration = Duration::from_millis(5);
 
 /// Where the value of a run's secret is from. `Display` and `FromStr` use the form of the command line and of configuration files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,25 +37,9 @@ pub struct Fetched {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProgramError {
-    /// The program cannot be started.
-    #[error("{program} cannot be started: {source}")]
-    Start {
-        /// Path of the program.
-        program: String,
-        /// Reason.
-        source: std::io::Error,
-    },
-    /// The program did not end in time, and was ended.
-    #[error("{0} did not answer within {n} s, and was ended", n = DEADLINE.as_secs())]
-    Deadline(String),
-    /// The program failed.
-    #[error("{program} failed: {status}; run it by hand to see why")]
-    Failed {
-        /// Path of the program.
-        program: String,
-        /// Its status.
-        status: String,
-    },
+    /// The program gave no answer.
+    #[error(transparent)]
+    Program(#[from] HostProgramError),
     /// The program's output is not an answer.
     #[error(
         "{0} printed neither a value alone nor JSON such as {{\"value\": \"…\", \"expires_at\": \"2026-01-31T12:00:00Z\"}}"
@@ -114,10 +90,13 @@ impl ValueSource {
 }
 
 fn fetched(words: &[String], deadline: Duration) -> Result<Fetched, ProgramError> {
-    let Some((program, arguments)) = words.split_first() else {
+    let Some(program) = words.first() else {
         return Err(ProgramError::Answer("exec:".to_owned()));
     };
-    let output = output(program, arguments, deadline)?;
+    let output = match host_program::output(words, b"", MAX_ANSWER_BYTES, deadline) {
+        Err(HostProgramError::Length { program, .. }) => return Err(ProgramError::Answer(program)),
+        output => output?,
+    };
     let bad = || ProgramError::Answer(program.clone());
     if output.trim_ascii_start().first() != Some(&b'{') {
         return Ok(Fetched { secret: Secret::new(output.to_vec())?, expires_at: None });
@@ -146,60 +125,6 @@ enum Moment {
     Seconds(u64),
     /// RFC 3339.
     Text(String),
-}
-
-/// Runs a program; returns its output, at most one byte more than an answer may have.
-fn output(
-    program: &str,
-    arguments: &[String],
-    deadline: Duration,
-) -> Result<Zeroizing<Vec<u8>>, ProgramError> {
-    let until = Instant::now() + deadline;
-    let started = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn();
-    let mut child = started.map_err(|source| ProgramError::Start { program: program.to_owned(), source })?;
-    let (tell, told) = mpsc::channel();
-    if let Some(from) = child.stdout.take() {
-        // Ends with the program's group, which alone holds the pipe; a program that left the group keeps only this thread.
-        std::thread::spawn(move || {
-            let mut all = Zeroizing::new(Vec::with_capacity(MAX_ANSWER_BYTES + 1));
-            let read = from.take(MAX_ANSWER_BYTES as u64 + 1).read_to_end(&mut all);
-            let _ = tell.send(read.map(|_| all));
-        });
-    }
-    let all = told.recv_timeout(deadline).ok().and_then(Result::ok);
-    let status = loop {
-        match child.try_wait() {
-            Ok(Some(status)) if all.is_some() => break Some(status),
-            Ok(None) if all.is_some() && Instant::now() < until => std::thread::sleep(STEP),
-            _ => break None,
-        }
-    };
-    let (Some(all), Some(status)) = (all, status) else {
-        end(&mut child);
-        return Err(ProgramError::Deadline(program.to_owned()));
-    };
-    if all.len() > MAX_ANSWER_BYTES {
-        return Err(ProgramError::Answer(program.to_owned()));
-    }
-    if !status.success() {
-        return Err(ProgramError::Failed { program: program.to_owned(), status: status.to_string() });
-    }
-    Ok(all)
-}
-
-/// Ends a program with its group.
-fn end(child: &mut Child) {
-    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        let _ = kill_process_group(group, Signal::KILL);
-    }
-    let _ = child.kill();
-    let _ = child.wait();
 }
 
 /// Time of RFC 3339, with `Z` or an offset; fractions of a second are cut off.
@@ -307,16 +232,7 @@ mod tests {
             assert!(error.contains(word) && !error.contains("s3cret"), "{script}: {error}");
         }
         let missing = fetched(&["/nowhere/x".to_owned()], DEADLINE).unwrap_err();
-        assert!(matches!(missing, ProgramError::Start { .. }));
-    }
-
-    #[test]
-    fn program_that_hangs_is_ended_with_its_group() {
-        for script in ["sleep 600 & echo t0p-s3cret; wait", "exec >&-; sleep 600"] {
-            let words = ["/bin/sh".to_owned(), "-c".to_owned(), script.to_owned()];
-            let error = fetched(&words, Duration::from_millis(100)).unwrap_err();
-            assert!(matches!(error, ProgramError::Deadline(_)), "{script}: {error}");
-        }
+        assert!(matches!(missing, ProgramError::Program(HostProgramError::Start { .. })));
     }
 
     #[test]
