@@ -35,6 +35,12 @@ fn variables_stay_and_results_are_apart_from_output() {
         let slow = client.good("session_execute", &slow);
         assert_eq!((&slow["status"], slow["note"].is_string()), (&json!("interrupted"), true), "{slow:#}");
         assert_eq!(cell(&mut client, &id, "x")["value"], "6");
+        // Python swallows what is raised in a finalizer; the interrupt holds for the cell.
+        let finalizer =
+            "import time\nclass Slow:\n    def __del__(self): time.sleep(60)\nSlow()\nwhile True: pass";
+        let slow = json!({ "session_id": id, "code": finalizer, "timeout_ms": 500 });
+        assert_eq!(client.good("session_execute", &slow)["status"], "interrupted");
+        assert_eq!(cell(&mut client, &id, "x")["value"], "6");
         // A cell that waits for nothing else is interrupted from beside it.
         client.ask(
             "tools/call",

@@ -3,7 +3,7 @@ import sys as _sys
 
 
 def _main():
-    import builtins, json, os, queue, signal, threading, types
+    import builtins, json, os, queue, select, signal, threading, types
 
     kind = _sys.argv[1] if len(_sys.argv) > 1 else "python"
     _sys.argv = [""]
@@ -16,7 +16,7 @@ def _main():
     me = os.getpid()
     os.register_at_fork(after_in_child=lambda: os.close(wire))
     cells = queue.SimpleQueue()
-    state = {"running": None, "stopped": None}
+    state = {"running": None, "stopped": None, "swallowed": None}
     main_thread = threading.main_thread().ident
     MAX_TEXT = 64 * 1024
     MAX_IMAGES, MAX_IMAGE_BYTES = 4, 1 << 20
@@ -32,6 +32,16 @@ def _main():
             raise KeyboardInterrupt
 
     signal.signal(signal.SIGINT, interrupted)
+    told_unraisable = _sys.unraisablehook
+
+    def unraisable(about):
+        """Notes an interrupt that Python swallows: in a finalizer, a callback of the collector or of a weak reference."""
+        if about.exc_type is not None and issubclass(about.exc_type, KeyboardInterrupt) and state["stopped"] == state["running"]:
+            state["swallowed"] = state["running"]
+        else:
+            told_unraisable(about)
+
+    _sys.unraisablehook = unraisable
 
     for stream in (_sys.stdout, _sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")
@@ -96,6 +106,13 @@ def _main():
     def read():
         rest = b""
         while True:
+            # Raised again from here: what a hook raises is swallowed as well.
+            while state["running"] is not None and state["stopped"] == state["running"]:
+                if select.select([wire], [], [], 0.02)[0]:
+                    break
+                if state["running"] is not None and state["swallowed"] == state["running"]:
+                    state["swallowed"] = None
+                    language.interrupt()
             try:
                 piece = os.read(wire, 1 << 16)
             except OSError:
