@@ -20,6 +20,7 @@ use hotcell_sandbox::text::printable_line;
 use hotcell_sandbox::{BoxFuture, Engine, Limits, Running};
 use hotcell_state::history::{History, HistoryError, Stored};
 use hotcell_state::report::{Code, ErrorReport, barred};
+use hotcell_state::running::LiveRun;
 use hotcell_state::state::{StateChoice, StateFolder};
 use hotcell_toolchain::Surroundings;
 use hotcell_verbs::changes::ChangePolicy;
@@ -85,6 +86,7 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
         (Ok(()), false) => Ok(()),
     };
     let Begun { merged, request, choice, session, .. } = begun;
+    let _running = running(&choice, stored.as_ref());
     let keyboard = session.as_ref().is_some_and(Session::is_typed);
     let roots = [Some(Path::new("")), request.workspace.as_deref()].into_iter().flatten().collect::<Vec<_>>();
     let prepared = named_state(&choice).map_err(|e| refused(e.to_string())).and_then(|()| {
@@ -492,6 +494,11 @@ pub fn warn_unset(names: &[OsString]) {
     for name in names {
         tracing::warn!("--env {}: it is not set here, so it is not set inside", name.to_string_lossy());
     }
+}
+
+/// Shows a run on the page of runs while it goes on, if that page is served.
+pub fn running(choice: &StateChoice, stored: Option<&Stored>) -> Option<LiveRun> {
+    LiveRun::begin_at(choice.path().ok()?, stored?)
 }
 
 /// Adds a run to the history. Nothing is written to a state folder that was refused.

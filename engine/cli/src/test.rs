@@ -58,6 +58,7 @@ pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
             return Ok(usage::fail(&report, common.json));
         }
     };
+    let _running = run::running(&choice, stored.as_ref());
     let way = if prepared.parts().len() > 1 { Backend::open(args.cold, Engine::new) } else { way };
     let runtime = runtime()?;
     if jobs.list {

@@ -27,6 +27,7 @@ use hotcell_state::caller::Caller;
 use hotcell_state::history::Stored;
 use hotcell_state::ids::handle;
 use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::running::LiveRun;
 use hotcell_state::state::{StateChoice, StateFolder};
 use sha2::{Digest, Sha256};
 use tokio::task::JoinHandle;
@@ -383,8 +384,15 @@ impl Live {
     /// Begins a run; `place` says that it has one in the queue.
     fn begin(&self, run: Arc<Run>, (work, stored): (Work, Stored), place: bool) {
         run.started();
-        let ending =
-            Ending { live: self.clone(), run: Arc::clone(&run), stored, began: Instant::now(), place };
+        let _running = LiveRun::begin(&self.0.state, &stored);
+        let ending = Ending {
+            live: self.clone(),
+            run: Arc::clone(&run),
+            stored,
+            _running,
+            began: Instant::now(),
+            place,
+        };
         let desk = RunContext { pool: self.0.pool.clone(), run };
         tokio::spawn(async move {
             let answer = work(desk).await;

@@ -9,6 +9,7 @@
 //! | [`database`] | the database: its schema, its connections, retries while another process holds it |
 //! | [`audit`] | the log of decisions, chained by digests |
 //! | [`history`] | runs that ended, with their outcomes |
+//! | [`running`] | runs that go on, while a page shows them |
 //! | [`ids`] | random identifiers, and identifiers by their beginning |
 //! | [`actor`] | who took a step: an account and a channel |
 //! | [`caller`] | callers of a service |
@@ -34,6 +35,7 @@ pub mod database;
 pub mod history;
 pub mod ids;
 pub mod report;
+pub mod running;
 pub mod state;
 pub mod time;
 
@@ -41,4 +43,5 @@ pub use actor::Actor;
 pub use database::DatabaseError;
 pub use history::{History, RunList, RunRow, Stored};
 pub use report::ErrorReport;
+pub use running::LiveRun;
 pub use state::{StateChoice, StateFolder};

@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use hotcell_state::History;
 use hotcell_state::database::open_to_read;
+use hotcell_state::running;
 use tokio::sync::watch;
 
 use crate::site::Site;
@@ -59,13 +60,16 @@ pub async fn watch(site: Arc<Site>) {
         let seen = tokio::task::spawn_blocking(move || {
             let folder = look.folder().ok()??;
             History::settle(&folder);
+            let running: Vec<_> =
+                running::watch(&folder).unwrap_or_default().into_iter().map(|row| row.id).collect();
             let (database, _) = open_to_read(&folder).ok()??;
             // A connection's version counts the changes of others, so the same one is asked each time.
-            database
+            let last = database
                 .query_row("SELECT (SELECT max(seq) FROM audit), (SELECT max(seq) FROM runs)", [], |row| {
                     Ok((row.get::<_, Option<i64>>(0)?, row.get::<_, Option<i64>>(1)?))
                 })
-                .ok()
+                .ok()?;
+            Some((last, running))
         });
         let seen = seen.await.unwrap_or_default();
         if before.is_some() && seen.is_some() && seen != before {

@@ -10,7 +10,9 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hotcell_http::{Connection, HttpError, HttpOptions, contradicts, listen};
+use hotcell_state::StateFolder;
 use hotcell_state::ids::random_hex;
+use hotcell_state::running;
 use maud::Markup;
 
 use crate::admit::{Head, Refused, START, admit};
@@ -123,8 +125,19 @@ impl Listening {
                 listening.serve(app, ending.cancelled(), || async {}, |_| ()).await;
             }));
         }
+        // From the beginning on, so that the first look shows what was started before it.
+        let noting = |change: fn(&StateFolder)| {
+            let site = Arc::clone(&site);
+            tokio::task::spawn_blocking(move || {
+                if let Ok(folder) = site.made_folder() {
+                    change(&folder);
+                }
+            })
+        };
+        let _ = noting(|folder| drop(running::watch(folder))).await;
         let watching = tokio::spawn(live::watch(Arc::clone(&site)));
         stop.await;
+        let _ = noting(running::unwatch).await;
         site.ending.cancel();
         for task in serving.into_iter().chain([watching]) {
             let _ = task.await;

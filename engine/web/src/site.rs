@@ -158,6 +158,13 @@ impl Site {
         StateFolder::open_existing(choice.path().map_err(bad)?).map_err(bad)
     }
 
+    /// The state folder, which is made where there is none yet.
+    pub(crate) fn made_folder(&self) -> Result<StateFolder, ErrorReport> {
+        let choice = self.state()?;
+        let bad = |e: hotcell_state::state::StateError| ErrorReport::new(Code::State, e.to_string());
+        StateFolder::open(choice.path().map_err(bad)?).map_err(bad)
+    }
+
     /// Requests and items that wait for a person.
     pub(crate) fn waiting(&self) -> Result<u64, ErrorReport> {
         let configuration = self.configuration()?;

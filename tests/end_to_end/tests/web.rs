@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::Child;
 use std::time::Duration;
 
-use hotcell_end_to_end::mcp::{Local, STATELESS};
+use hotcell_end_to_end::mcp::{Local, STATELESS, until};
 use hotcell_end_to_end::{User, everyone};
 use serde_json::{Value, json};
 
@@ -488,6 +488,33 @@ fn page_shows_hostile_runs_as_text() {
         }
         let run = page.get(&format!("/runs/{id}"), &cookie);
         assert!(run.good().contains("<mark>\\u{1b}</mark>[2J<mark>\\u{202e}</mark>"), "{}", run.body);
+    });
+}
+
+#[test]
+fn page_shows_runs_that_go_on() {
+    everyone(|user| {
+        let page = Page::start(user, &[]);
+        let cookie = page.session("read");
+        let running = |word: &str| {
+            let page = page.get("/runs", &cookie);
+            page.good().split("Running now").nth(1).is_some_and(|part| part.contains(word))
+        };
+        assert!(!running("sleep"));
+        let words = ["run", "--", "/bin/sh", "-c", "sleep 600 # <b>bold</b>"];
+        let mut run = user.hotcell(words).start();
+        until("the run is shown", || running("&lt;b&gt;bold"));
+        run.kill().expect("it is ended");
+        run.wait().expect("it has ended");
+        until("the killed run is gone", || !running("sleep"));
+        let mut client = Local::start(user, STATELESS);
+        client.ask(
+            "tools/call",
+            json!({ "name": "run_command", "arguments": { "argv": ["/bin/sleep", "601"] } }),
+        );
+        until("the server's run is shown", || running("601"));
+        drop(client);
+        until("it is gone", || !running("601"));
     });
 }
 

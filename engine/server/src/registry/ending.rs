@@ -6,6 +6,7 @@ use std::time::Instant;
 use hotcell_report::RunReport;
 use hotcell_sandbox::outcome::Cause;
 use hotcell_state::history::Stored;
+use hotcell_state::running::LiveRun;
 
 use super::Live;
 use crate::run::{Answer, Run};
@@ -15,6 +16,8 @@ pub(super) struct Ending {
     pub live: Live,
     pub run: Arc<Run>,
     pub stored: Stored,
+    /// Shows the run on the page until it has ended.
+    pub _running: Option<LiveRun>,
     pub began: Instant,
     /// Whether the run has a place in the queue.
     pub place: bool,

@@ -1,8 +1,12 @@
 //! The history of runs, with a filter.
 
+use std::io::ErrorKind;
+
 use hotcell_sandbox::outcome::Cause;
 use hotcell_state::history::{History, HistoryError, RunFilter, RunRow};
 use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::running::{self, RunningRow};
+use hotcell_state::time::rfc3339;
 use maud::{Markup, html};
 
 use super::{Page, Shown};
@@ -14,6 +18,8 @@ use crate::site::Site;
 
 /// Rows of a page.
 const ROWS: u64 = 50;
+/// Rows of runs that go on.
+const MAX_RUNNING: usize = 50;
 /// Characters of a command in a row.
 pub(super) const MAX_COMMAND_CHARS: usize = 160;
 /// Causes in the order of the filter.
@@ -72,6 +78,7 @@ pub fn show(site: &Site, fields: &Fields) -> Shown {
             query(&[("cause", chosen), ("text", text.unwrap_or("")), ("page", &page.to_string())])
         )
     };
+    let now = running_now(site)?;
     let body = html! {
         form.filter method="get" action="/runs" role="search" {
             label { "Ended"
@@ -86,6 +93,7 @@ pub fn show(site: &Site, fields: &Fields) -> Shown {
             button { "Filter" }
         }
         div #live {
+            @if !now.is_empty() { (going_on(&now)) }
             (walls(&last))
             (memory(&last))
             @if total == 0 {
@@ -95,9 +103,37 @@ pub fn show(site: &Site, fields: &Fields) -> Shown {
                 (pages(at, ROWS, total, &address))
             }
         }
-        p.note { "Runs appear here when they have ended. hotcell keeps the last 1,000." }
+        p.note { "Runs that go on are shown from the moment on at which this page is served. hotcell keeps the last 1,000 that ended." }
     };
     Ok(Page { tab: Some(Tab::Runs), title: "Runs".to_owned(), body })
+}
+
+/// Runs that go on; none where there is no state folder yet.
+pub(crate) fn running_now(site: &Site) -> Result<Vec<RunningRow>, ErrorReport> {
+    let Some(folder) = site.folder()? else { return Ok(Vec::new()) };
+    running::watch(&folder).or_else(|error| match error.kind() {
+        // On a read-only file system nothing goes on that could be shown.
+        ErrorKind::ReadOnlyFilesystem | ErrorKind::StorageFull => Ok(Vec::new()),
+        _ => Err(ErrorReport::new(Code::State, format!("runs that go on cannot be read: {error}"))),
+    })
+}
+
+/// A table of runs that go on.
+fn going_on(rows: &[RunningRow]) -> Markup {
+    let of = |row: &RunningRow| {
+        vec![
+            html! { span.n { (row.id) } },
+            beginning(&row.command.join(" "), MAX_COMMAND_CHARS),
+            html! { span.n { (seconds(&rfc3339(row.started))) } },
+            html! { span.n { (row.pid) } },
+        ]
+    };
+    let shown: Vec<_> = rows.iter().take(MAX_RUNNING).map(of).collect();
+    html! {
+        h2 { "Running now: " (rows.len()) }
+        (table("Runs that go on", &["Run", "Command", "Started", "Process"], &shown))
+        @if rows.len() > MAX_RUNNING { p.note { "The newest " (MAX_RUNNING) " are shown." } }
+    }
 }
 
 /// A table of runs.
