@@ -70,12 +70,14 @@ impl Conditions {
         self.methods.is_empty() && self.path.is_none() && self.limits == RequestLimits::default()
     }
 
-    /// Whether a request is one of those that the rule allows.
+    /// Whether a request is one of those that the rule allows. A method that is not in capitals, CONNECT and TRACE are never allowed: servers read
+    /// `delete` as they like, and TRACE sends back what the program may not see.
     ///
     /// # Errors
     /// [`PathError`] for a path with two readings, where a path is asked for.
     pub fn allow(&self, method: &str, path: &str) -> Result<bool, PathError> {
-        let method = self.methods.is_empty() || self.methods.iter().any(|one| one == method);
+        let method =
+            is_method(method) && (self.methods.is_empty() || self.methods.iter().any(|one| one == method));
         Ok(match &self.path {
             None => method,
             Some((_, below)) => NormalPath::parse(path, self.encoded_slash)?.is_within(below) && method,
@@ -87,7 +89,8 @@ impl Conditions {
     /// # Errors
     /// [`PathError`] for a path with two readings, where a path is denied.
     pub fn may_be(&self, method: &str, path: &str) -> Result<bool, PathError> {
-        let method = self.methods.is_empty() || self.methods.iter().any(|one| one == method);
+        let method =
+            self.methods.is_empty() || self.methods.iter().any(|one| one.eq_ignore_ascii_case(method));
         Ok(match &self.path {
             None => method,
             Some((_, below)) => method && NormalPath::parse(path, true)?.may_be_within(below),

@@ -2,6 +2,7 @@
 //! Pure.
 
 use crate::host::Host;
+use crate::route::rules::is_method;
 use crate::rule::{AllowList, Place, Rule};
 
 /// Decision on a connection whose requests are not seen.
@@ -64,6 +65,9 @@ impl AllowList {
         for (number, rule, place) in self.for_host(host, port) {
             match rule.conditions.allow(method, path) {
                 Ok(true) => allowed.push((number, rule, place)),
+                Ok(false) if !is_method(method) => {
+                    near.push(format!("{rule}: methods are in capitals, and CONNECT and TRACE never pass"));
+                }
                 Ok(false) => near.push(rule.to_string()),
                 Err(why) => near.push(format!("{rule}: {why}")),
             }
@@ -187,7 +191,20 @@ mod tests {
             ("m.com", 80, "GET", "/simple/%00", "denied the rule"),
             ("m.com", 81, "GET", "/simple", "unlisted"),
             ("c.com", 80, "DELETE", "/x", "denied the rule !DELETE c.com:80/"),
+            ("c.com", 80, "delete", "/x", "denied the rule !DELETE c.com:80/"),
+            ("c.com", 80, "Delete", "/x", "denied the rule !DELETE c.com:80/"),
+            ("c.com", 80, "get", "/x", "denied not what its rule allows: c.com:80: methods are in capitals"),
+            (
+                "c.com",
+                80,
+                "TRACE",
+                "/x",
+                "denied not what its rule allows: c.com:80: methods are in capitals, and CONNECT",
+            ),
+            ("m.com", 80, "get", "/simple/x", "denied not what"),
+            ("d.test", 80, "TRACK", "/", "denied not what"),
             ("c.com", 80, "GET", "/x", "c.com:80"),
+            ("c.com", 80, "M-SEARCH", "/x", "c.com:80"),
             ("d.test", 80, "GET", "/x/../y", "GET d.test=10.0.0.5:80"),
             ("p.com", 80, "GET", "/@a%2Fb", "denied not what"),
             ("p.com", 80, "GET", "/@a/b%2Fc", "p.com:80/@a encoded-slash"),
