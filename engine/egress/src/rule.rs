@@ -7,7 +7,7 @@ use std::str::FromStr;
 use crate::address::{Reach, reach};
 use crate::conditions::Conditions;
 use crate::host::{Host, HostError, parse_port};
-use crate::suffix::{SuffixOwner, public_suffix};
+use crate::suffix::{SuffixOwner, suffix_within};
 
 /// Maximum number of rules in a list, which is written by hand.
 const MAX_RULES: usize = 256;
@@ -148,12 +148,16 @@ impl AllowList {
     /// Warnings for a person about rules that allow more than they seem to, a sentence each.
     #[must_use]
     pub fn notices(&self) -> Vec<String> {
-        let wide = |rule: &Rule| match &rule.pattern {
-            Pattern::Below(suffix) if public_suffix(suffix) == Some(SuffixOwner::Company) => Some(format!(
-                "{rule} allows the hosts of everybody: whoever has a name below {suffix}, which its owner gives to customers, is \
-                 sent what the program sends; name one host"
-            )),
-            _ => None,
+        let wide = |rule: &Rule| {
+            match &rule.pattern {
+            Pattern::Below(name) => suffix_within(name).map(|(suffix, _)| {
+                format!(
+                    "{rule} allows the hosts of everybody: whoever has a name below {suffix}, which its owner gives to customers, is \
+                     sent what the program sends; name one host"
+                )
+            }),
+            Pattern::At(..) | Pattern::Host(_) => None,
+        }
         };
         self.allowing().filter_map(wide).collect()
     }
@@ -333,10 +337,10 @@ impl Pattern {
             return Ok((pattern, port));
         }
         if let Self::Below(suffix) = &pattern
-            && public_suffix(suffix) == Some(SuffixOwner::Registry)
+            && let Some((everybody, SuffixOwner::Registry)) = suffix_within(suffix)
         {
             return Err(format!(
-                "everybody can register a name below {suffix}, and a program could send to any of them; name a domain, such as \
+                "everybody can register a name below {everybody}, and a program could send to any of them; name a domain, such as \
                  *.example.{suffix}:{port}"
             ));
         }

@@ -41,6 +41,37 @@ pub fn public_suffix(name: &str) -> Option<SuffixOwner> {
     found
 }
 
+/// A public suffix that is a name or lies below it, so that everybody can have names below that name; a registry's goes before a company's.
+///
+/// ```
+/// use hotcell_egress::suffix::{SuffixOwner, suffix_within};
+/// assert_eq!(suffix_within("github.io"), Some(("github.io", SuffixOwner::Company)));
+/// assert_eq!(suffix_within("core.windows.net").map(|(_, owner)| owner), Some(SuffixOwner::Company));
+/// assert_eq!(suffix_within("example.co.uk"), None);
+/// ```
+#[must_use]
+pub fn suffix_within(name: &str) -> Option<(&str, SuffixOwner)> {
+    if let Some(owner) = public_suffix(name) {
+        return Some((name, owner));
+    }
+    if name.is_empty() {
+        return None;
+    }
+    let mut owner = SuffixOwner::Registry;
+    for line in LIST.lines() {
+        if line == PRIVATE {
+            owner = SuffixOwner::Company;
+        }
+        // Each name directly below the base of a wildcard is a suffix.
+        let is_base = line.strip_prefix("*.") == Some(name);
+        let is_below = line.strip_suffix(name).is_some_and(|front| front.ends_with('.'));
+        if is_base || is_below && !line.starts_with(['!', '#']) {
+            return Some((line, owner));
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,6 +99,36 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(public_suffix(name), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn suffixes_below_a_name_are_found() {
+        use SuffixOwner::{Company, Registry};
+        for (name, want) in [
+            ("co.uk", Some(("co.uk", Registry))),
+            ("github.io", Some(("github.io", Company))),
+            ("kobe.jp", Some(("*.kobe.jp", Registry))),
+            ("example.com", None),
+            ("api.github.com", None),
+            ("pypi.org", None),
+            ("city.kobe.jp", None),
+            ("", None),
+        ] {
+            assert_eq!(suffix_within(name), want, "{name}");
+        }
+        for name in
+            ["amazonaws.com", "compute.amazonaws.com", "core.windows.net", "on.aws", "platform.sh", "run.app"]
+        {
+            assert_eq!(suffix_within(name).map(|(_, owner)| owner), Some(Company), "{name}");
+        }
+        // Whoever allows more never gets around it: each suffix is within the names above it.
+        for line in LIST.lines().filter(|line| !line.starts_with(['#', '!'])).step_by(7) {
+            let mut above = line.strip_prefix("*.").unwrap_or(line);
+            while above.contains('.') {
+                assert!(suffix_within(above).is_some(), "{above} of {line}");
+                above = above.split_once('.').map_or("", |(_, parent)| parent);
+            }
         }
     }
 
