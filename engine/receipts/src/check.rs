@@ -9,7 +9,7 @@ use crate::error::ReceiptError;
 use crate::keys::KeyRing;
 use crate::stated::Stated;
 use crate::statement::{Statement, TYPE};
-use crate::{run, scan, test_result};
+use crate::{run, scan, test_result, unique};
 
 /// A receipt whose signature is good.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,6 +47,7 @@ pub fn verify(json: &[u8], ring: &KeyRing) -> Result<Verified, ReceiptError> {
     if envelope.payload_type != PAYLOAD_TYPE {
         return Err(ReceiptError::PayloadType(envelope.payload_type.chars().take(100).collect()));
     }
+    unique::check(&payload).map_err(ReceiptError::NotAStatement)?;
     let statement: Statement =
         serde_json::from_slice(&payload).map_err(|e| ReceiptError::NotAStatement(e.to_string()))?;
     if statement.kind != TYPE {

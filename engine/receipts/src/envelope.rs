@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ReceiptError;
+use crate::unique;
 
 /// Payload type of an in-toto statement.
 pub const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
@@ -58,6 +59,22 @@ impl Envelope {
             return Err(not(format!("it has more than {MAX_SIGNATURES} signatures")));
         }
         Ok(envelope)
+    }
+
+    /// Whether a file holds an envelope and nothing else: other keys are allowed in one (DSSE) and unsigned, and would be read by those who take
+    /// the file for something else.
+    #[must_use]
+    pub fn is_alone(json: &[u8]) -> bool {
+        let has_only = |value: &serde_json::Value, keys: &[&str]| {
+            value.as_object().is_some_and(|object| object.keys().all(|key| keys.contains(&key.as_str())))
+        };
+        unique::check(json).is_ok()
+            && serde_json::from_slice::<serde_json::Value>(json).is_ok_and(|envelope| {
+                has_only(&envelope, &["payloadType", "payload", "signatures"])
+                    && envelope["signatures"]
+                        .as_array()
+                        .is_some_and(|all| all.iter().all(|signature| has_only(signature, &["keyid", "sig"])))
+            })
     }
 
     /// Bytes of the payload.

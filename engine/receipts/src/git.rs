@@ -3,9 +3,10 @@
 //! settings may name others.
 //!
 //! The index says which files are tracked; their bytes are read from the folder. For a clean checkout without conversions (line ends, Git LFS) the id is
-//! that of `git rev-parse HEAD^{tree}`.
+//! that of `git rev-parse HEAD^{tree}`. A folder with other entries has no such id: a program reads them too, and a result would be said of a
+//! tree that did not give it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -15,7 +16,7 @@ use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY, digest};
 
 use crate::nofollow;
 use crate::statement::Subject;
-use crate::tree::{MAX_DEPTH, MAX_FILES, TreeError};
+use crate::tree::{MAX_DEPTH, MAX_FILES, TreeError, below};
 
 /// Algorithm in in-toto's digest set.
 pub const ALGORITHM: &str = "gitTree";
@@ -28,24 +29,74 @@ const FIXED: usize = 62;
 
 type Id = [u8; ID];
 
-/// Subject for a folder that is the top of a repository, by the tree of its tracked files; `None` for other folders, and where the index has what no
-/// tree of these files can hold: conflicts, submodules, sparse or split contents.
+/// What git's index says about a folder.
+#[derive(Debug, PartialEq)]
+pub enum GitTree {
+    /// The subject by the tree of its tracked files.
+    Subject(Subject),
+    /// A path below the folder that is not tracked.
+    Untracked(String),
+    /// The folder is not the top of a repository, or the index has what no tree of these files can hold: conflicts, submodules, sparse or
+    /// split contents.
+    None,
+}
+
+/// Subject for a folder that is the top of a repository and has tracked files alone. `except` are files that are left out, such as the receipt
+/// itself: paths of the host, which need not be there or below the folder.
 ///
 /// # Errors
-/// [`TreeError`] when a tracked file cannot be read.
-pub fn subject(name: &str, folder: &Path) -> Result<Option<Subject>, TreeError> {
+/// [`TreeError`] when a folder or a tracked file cannot be read.
+pub fn subject(name: &str, folder: &Path, except: &[&Path]) -> Result<GitTree, TreeError> {
     let at = |path: &str| {
         let path = path.to_owned();
         move |source| TreeError::Io { path, source }
     };
     let dir = Dir::open_ambient_dir(folder, ambient_authority()).map_err(at("."))?;
-    let Ok(git) = nofollow::folder(&dir, ".git") else { return Ok(None) };
-    let Ok(file) = nofollow::file(&git, "index") else { return Ok(None) };
+    let Ok(git) = nofollow::folder(&dir, ".git") else { return Ok(GitTree::None) };
+    let Ok(file) = nofollow::file(&git, "index") else { return Ok(GitTree::None) };
     let mut index = Vec::new();
     file.take(MAX_INDEX_BYTES + 1).read_to_end(&mut index).map_err(at(".git/index"))?;
-    let Some(tracked) = tracked(&index) else { return Ok(None) };
+    let Some(tracked) = tracked(&index) else { return Ok(GitTree::None) };
+    let except: BTreeSet<String> = except.iter().filter_map(|path| below(folder, path)).collect();
+    if let Some(path) = untracked(&dir, &tracked, "", &except)? {
+        return Ok(GitTree::Untracked(path));
+    }
     let id = tree(&dir, &tracked, "")?.unwrap_or_else(|| object("tree", b""));
-    Ok(Some(Subject::with(name, ALGORITHM, hex::encode(id))))
+    Ok(GitTree::Subject(Subject::with(name, ALGORITHM, hex::encode(id))))
+}
+
+/// An entry of the folder that is not tracked, if there is one.
+fn untracked(
+    dir: &Dir,
+    folder: &Folder,
+    above: &str,
+    except: &BTreeSet<String>,
+) -> Result<Option<String>, TreeError> {
+    let io = |path: &str| {
+        let path = path.to_owned();
+        move |source| TreeError::Io { path, source }
+    };
+    for entry in dir.entries().map_err(io(above))? {
+        let entry = entry.map_err(io(above))?;
+        let name = entry.file_name();
+        let path = format!("{above}{}", name.to_string_lossy());
+        if path == ".git" || except.contains(&path) {
+            continue;
+        }
+        let is_folder = entry.file_type().map_err(io(&path))?.is_dir();
+        match (name.to_str().and_then(|name| folder.0.get(name)), is_folder) {
+            (Some(None), false) => {}
+            (Some(Some(below)), true) => {
+                let dir = nofollow::folder(dir, name.to_str().unwrap_or_default()).map_err(io(&path))?;
+                if let Some(path) = untracked(&dir, below, &format!("{path}/"), except)? {
+                    return Ok(Some(path));
+                }
+            }
+            // A file in place of a folder, or the other way round, is not the tracked one.
+            _ => return Ok(Some(path)),
+        }
+    }
+    Ok(None)
 }
 
 /// Tracked names of one folder.
@@ -266,12 +317,14 @@ mod tests {
         std::fs::set_permissions(at("a/x.sh"), PermissionsExt::from_mode(0o755)).unwrap();
         std::fs::write(at("a.txt"), "hello\n").unwrap();
         std::os::unix::fs::symlink("a.txt", at("link")).unwrap();
-        std::fs::write(at("untracked"), "x").unwrap();
         folder
     }
 
     fn of(folder: &Path) -> Option<String> {
-        subject("p", folder).unwrap().map(|subject| subject.digest[ALGORITHM].clone())
+        match subject("p", folder, &[]).unwrap() {
+            GitTree::Subject(subject) => Some(subject.digest[ALGORITHM].clone()),
+            GitTree::Untracked(_) | GitTree::None => None,
+        }
     }
 
     const FILES: [(&str, u32, u16); 3] =
@@ -282,12 +335,34 @@ mod tests {
     fn tree_is_that_of_git() {
         let folder = project(&index(&FILES));
         assert_eq!(of(folder.path()).as_deref(), Some(TREE));
-        std::fs::write(folder.path().join("untracked"), "other").unwrap();
-        assert_eq!(of(folder.path()).as_deref(), Some(TREE));
         std::fs::write(folder.path().join("a.txt"), "hello!\n").unwrap();
         assert_ne!(of(folder.path()).as_deref(), Some(TREE));
         std::fs::remove_file(folder.path().join("a.txt")).unwrap();
         assert!(of(folder.path()).is_some_and(|id| id != TREE));
+    }
+
+    #[test]
+    fn folder_with_other_entries_has_no_tree() {
+        let of = |make: fn(&Path), except: &[&str]| {
+            let folder = project(&index(&FILES));
+            make(folder.path());
+            let except: Vec<_> = except.iter().map(|name| folder.path().join(name)).collect();
+            let except: Vec<_> = except.iter().map(std::path::PathBuf::as_path).collect();
+            subject("p", folder.path(), &except).unwrap()
+        };
+        let untracked = |path: &str| GitTree::Untracked(path.to_owned());
+        assert!(matches!(of(|_| (), &[]), GitTree::Subject(_)));
+        let file = |top: &Path| std::fs::write(top.join("a/conftest.py"), "").unwrap();
+        assert_eq!(of(file, &[]), untracked("a/conftest.py"));
+        assert_eq!(of(file, &["conftest.py"]), untracked("a/conftest.py"));
+        assert!(matches!(of(file, &["a/conftest.py"]), GitTree::Subject(_)));
+        assert_eq!(of(|top| std::fs::create_dir(top.join("empty")).unwrap(), &[]), untracked("empty"));
+        assert_eq!(of(|top| std::os::unix::fs::symlink("/", top.join("b")).unwrap(), &[]), untracked("b"));
+        let replaced = |top: &Path| {
+            std::fs::remove_file(top.join("a.txt")).unwrap();
+            std::fs::create_dir(top.join("a.txt")).unwrap();
+        };
+        assert_eq!(of(replaced, &[]), untracked("a.txt"));
     }
 
     const TREE: &str = "0356fbafe9f8756119886475bc524ec25cd932ef";
@@ -323,7 +398,7 @@ mod tests {
         std::fs::remove_dir(folder.path().join("a")).unwrap();
         let other = project(&index(&FILES));
         std::os::unix::fs::symlink(other.path().join("a"), folder.path().join("a")).unwrap();
-        assert!(of(folder.path()).is_some_and(|id| id != TREE));
+        assert_eq!(of(folder.path()), None);
     }
 
     proptest! {

@@ -29,6 +29,11 @@ pub enum KeyError {
     /// The key is of another kind, or damaged.
     #[error("not an Ed25519 key ({0}); make one with: openssl genpkey -algorithm ed25519")]
     NotEd25519(String),
+    /// Everybody can sign for the key.
+    #[error(
+        "the key is a point of low order, for which one signature fits every text; its owner has no private key"
+    )]
+    LowOrder,
     /// The system gives no random numbers.
     #[error("there is no randomness for a new key")]
     NoRandomness,
@@ -134,14 +139,34 @@ impl PublicKey {
     pub fn from_pem(text: &str) -> Result<Self, KeyError> {
         let der = from_pem(text, PUBLIC_LABEL)?;
         let key = der.strip_prefix(&SPKI_PREFIX).and_then(|key| key.try_into().ok());
-        key.map(Self).ok_or_else(|| KeyError::NotEd25519(format!("{} bytes of another kind", der.len())))
+        let key = key.ok_or_else(|| KeyError::NotEd25519(format!("{} bytes of another kind", der.len())))?;
+        if is_of_low_order(&key) { Err(KeyError::LowOrder) } else { Ok(Self(key)) }
     }
 
     /// Checks a signature over bytes.
     #[must_use]
     pub fn verifies(&self, bytes: &[u8], signature: &[u8]) -> bool {
-        UnparsedPublicKey::new(&ED25519, &self.0).verify(bytes, signature).is_ok()
+        !is_of_low_order(&self.0)
+            && UnparsedPublicKey::new(&ED25519, &self.0).verify(bytes, signature).is_ok()
     }
+}
+
+/// Whether a point is one of the eight whose multiple by 8 is the identity, in any of their encodings: RFC 8032 (section 5.1) does not forbid them.
+fn is_of_low_order(key: &[u8; 32]) -> bool {
+    /// Their second coordinates: of the orders 4, 1, 8, 8 and 2, and of 4 and 1 beyond the prime.
+    const LOW: [&str; 7] = [
+        "0000000000000000000000000000000000000000000000000000000000000000",
+        "0100000000000000000000000000000000000000000000000000000000000000",
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+        "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+        "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+        "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    ];
+    // The highest bit is the sign of the first coordinate.
+    let mut point = *key;
+    point[31] &= 0x7f;
+    LOW.contains(&hex::encode(point).as_str())
 }
 
 /// Keys that a verifier trusts, with a name for each.
@@ -232,6 +257,22 @@ mod tests {
             hex::encode(key.public().0),
             "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
         );
+    }
+
+    #[test]
+    fn keys_of_low_order_are_refused() {
+        let mut point = [0; 32];
+        for (first, last) in [(1, 0), (0, 0), (1, 0x80), (0, 0x80)] {
+            (point[0], point[31]) = (first, last);
+            let key = PublicKey(point);
+            assert_eq!(PublicKey::from_pem(&key.to_pem()), Err(KeyError::LowOrder), "{point:?}");
+            // The signature whose point is the identity and whose number is 0 fits every text for such a key.
+            let mut signature = [0; 64];
+            signature[0] = 1;
+            assert!(!key.verifies(b"any text", &signature));
+        }
+        let (key, _) = SigningKey::generate().unwrap();
+        assert_eq!(PublicKey::from_pem(&key.public().to_pem()), Ok(key.public()));
     }
 
     #[test]

@@ -13,6 +13,7 @@
 //! | [`tree`], [`git`] | directory hash and git tree of a project |
 //! | [`run`], [`test_result`], [`scan`] | the predicates |
 //! | [`error`], [`stated`] | errors, and the result that a receipt states |
+//! | `unique` | JSON whose objects have each key once |
 //! | [`check`] | verification, and conditions that a receipt has to meet |
 //! | [`policy`] | conditions in a file |
 
@@ -37,6 +38,7 @@ pub mod statement;
 pub mod store;
 pub mod test_result;
 pub mod tree;
+mod unique;
 
 pub use check::{Conditions, Verified, verify};
 pub use envelope::Envelope;

@@ -1,7 +1,8 @@
 //! Directory hash of a project: `dirHash` of in-toto's digest set, which is Go's `h1` (golang.org/x/mod/sumdb/dirhash) in hexadecimal digits.
 //!
-//! Each regular file is one line `SHA256  PATH\n`, sorted by path; the hash is SHA-256 of all lines. A symbolic link counts as a file with its
-//! target as contents. Other entries, `.git` folders and empty folders are left out, and so are permissions.
+//! Each regular file is one line `SHA256  PATH\n`, sorted by path; the hash is SHA-256 of all lines. A symbolic link is a line with `link:` and the
+//! SHA-256 of its target, and a pipe, a socket or a device one with `other`, which no file has. `.git` folders, empty folders and permissions
+//! are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
@@ -59,14 +60,13 @@ pub fn subject(name: &str, folder: &Path, except: &[&Path]) -> Result<Subject, T
 /// # Errors
 /// [`TreeError`] when something cannot be read or the workspace is too large.
 pub fn of_view(name: &str, view: &Stack<'_>) -> Result<Subject, TreeError> {
-    use std::os::unix::ffi::OsStrExt;
     let path = ".".to_owned();
     let top = |source| TreeError::Io { path, source };
     let mut files = BTreeMap::new();
     for (path, node) in view.walk(Path::new(""), MAX_FILES).map_err(top)? {
         let in_git =
             path.parent().is_some_and(|above| above.components().any(|part| part.as_os_str() == ".git"));
-        if in_git || !matches!(node.kind, Kind::File | Kind::Link) {
+        if in_git || node.kind == Kind::Folder {
             continue;
         }
         let Some(text) = path.to_str().filter(|text| !text.contains('\n')) else {
@@ -74,12 +74,21 @@ pub fn of_view(name: &str, view: &Stack<'_>) -> Result<Subject, TreeError> {
         };
         let io = |source| TreeError::Io { path: text.to_owned(), source };
         let digest = match node.kind {
-            Kind::Link => hex::encode(Sha256::digest(view.link(&path).map_err(io)?.as_os_str().as_bytes())),
-            _ => of_reader(view.file(&path).map_err(io)?).map_err(io)?,
+            Kind::Link => of_link(&view.link(&path).map_err(io)?),
+            Kind::File => of_reader(view.file(&path).map_err(io)?).map_err(io)?,
+            _ => OTHER.to_owned(),
         };
         files.insert(text.to_owned(), digest);
     }
     Ok(of_files(name, &files))
+}
+
+/// Stands in a line for an entry without contents.
+const OTHER: &str = "other";
+
+fn of_link(target: &Path) -> String {
+    use std::os::unix::ffi::OsStrExt;
+    format!("link:{}", hex::encode(Sha256::digest(target.as_os_str().as_bytes())))
 }
 
 fn of_files(name: &str, files: &BTreeMap<String, String>) -> Subject {
@@ -90,8 +99,14 @@ fn of_files(name: &str, files: &BTreeMap<String, String>) -> Subject {
     Subject::with(name, "dirHash", hex::encode(all.finalize()))
 }
 
+/// Whether a path of the host leads to an entry below a folder.
+#[must_use]
+pub fn is_below(folder: &Path, path: &Path) -> bool {
+    below(folder, path).is_some()
+}
+
 /// A path relative to a folder, where it is below it. Its last part need not be there, and is not followed.
-fn below(folder: &Path, path: &Path) -> Option<String> {
+pub(crate) fn below(folder: &Path, path: &Path) -> Option<String> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let whole = parent.canonicalize().ok()?.join(path.file_name()?);
     Some(whole.strip_prefix(folder.canonicalize().ok()?).ok()?.to_str()?.to_owned())
@@ -128,13 +143,11 @@ fn walk(
             continue;
         }
         let digest = if kind.is_symlink() {
-            use std::os::unix::ffi::OsStrExt;
-            let target = dir.read_link_contents(text).map_err(io)?;
-            hex::encode(Sha256::digest(target.as_os_str().as_bytes()))
+            of_link(&dir.read_link_contents(text).map_err(io)?)
         } else if kind.is_file() {
             of_file(dir, text).map_err(io)?
         } else {
-            continue;
+            OTHER.to_owned()
         };
         if files.len() >= MAX_FILES {
             return Err(TreeError::TooLarge);
@@ -179,6 +192,28 @@ mod tests {
     }
 
     #[test]
+    fn links_and_pipes_are_told_from_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("a"), "/etc/passwd").unwrap();
+        let file = hash(folder.path());
+        std::fs::remove_file(at("a")).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", at("a")).unwrap();
+        let link = hash(folder.path());
+        std::fs::remove_file(at("a")).unwrap();
+        make_fifo(&at("a"));
+        let pipe = hash(folder.path());
+        std::fs::remove_file(at("a")).unwrap();
+        let all = std::collections::BTreeSet::from([file, link, pipe, hash(folder.path())]);
+        assert_eq!(all.len(), 4);
+    }
+
+    fn make_fifo(path: &Path) {
+        use rustix::fs::{CWD, FileType, Mode};
+        rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    }
+
+    #[test]
     fn hash_covers_contents_names_and_links_only() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
@@ -188,14 +223,6 @@ mod tests {
         std::fs::create_dir_all(at(".git/objects")).unwrap();
         std::fs::write(at(".git/config"), "x").unwrap();
         std::fs::create_dir(at("empty")).unwrap();
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            at("fifo"),
-            rustix::fs::FileType::Fifo,
-            rustix::fs::Mode::from_raw_mode(0o600),
-            0,
-        )
-        .unwrap();
         assert_eq!(hash(folder.path()), first);
         std::os::unix::fs::symlink("/etc/passwd", at("link")).unwrap();
         let linked = hash(folder.path());

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use hotcell_config::Configuration;
+use hotcell_receipts::git::GitTree;
 use hotcell_receipts::run::{About, RunFacts};
 use hotcell_receipts::{Issuer, Statement, Subject, git, run, scan, test_result, tree};
 use hotcell_report::RunReport;
-use hotcell_state::report::{Code, ErrorReport};
+use hotcell_state::report::{Code, ErrorReport, printable};
 use hotcell_testing::TestReport;
 use hotcell_verbs::pinned::PinnedWorkspace;
 
@@ -59,7 +60,15 @@ impl Receipt {
                 let bad = |e: tree::TreeError| wrong(format!("{}: {e}", folder.display()));
                 let except: Vec<_> = file.into_iter().collect();
                 let mut subjects = vec![tree::subject(&name, folder, &except).map_err(bad)?];
-                subjects.extend(git::subject(&name, folder).map_err(bad)?);
+                match git::subject(&name, folder, &except).map_err(bad)? {
+                    GitTree::Subject(subject) => subjects.push(subject),
+                    GitTree::Untracked(path) => tracing::warn!(
+                        "the receipt is about the folder, and not about a git tree: {} is not tracked; \
+                         use a clean checkout for a receipt about a commit's tree",
+                        printable(&path)
+                    ),
+                    GitTree::None => {}
+                }
                 subjects
             }
             ReceiptOf::Workspace(kept) => {

@@ -136,6 +136,18 @@ fn verified(common: &Common, args: &VerifyArgs) -> Result<u8, ErrorReport> {
 fn conditions(args: &VerifyArgs) -> Result<Conditions, ErrorReport> {
     let mut conditions = Conditions { passed: args.passed, ..Conditions::default() };
     if let Some(folder) = &args.folder {
+        for file in &args.files {
+            let bytes = read(file, MAX_ENVELOPE_BYTES).map_err(|e| unreadable(file, &e))?;
+            if tree::is_below(folder, file) && !Envelope::is_alone(&bytes) {
+                let why = format!(
+                    "{} lies in the folder and is left out, but has keys that no receipt has, which nobody signed",
+                    file.display()
+                );
+                return Err(ErrorReport::new(Code::InvalidValue, why)
+                    .field("--folder")
+                    .hint("move it out of the folder, or name another file"));
+            }
+        }
         let except: Vec<_> = args.files.iter().chain(&args.except).map(std::path::PathBuf::as_path).collect();
         let subject = tree::subject("", folder, &except)
             .map_err(|e| ErrorReport::new(Code::InvalidValue, e.to_string()).field("--folder"))?;
