@@ -39,8 +39,20 @@ impl Status {
     }
 }
 
+/// Result of an interrupt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InterruptResult {
+    /// The cell has ended.
+    Stopped,
+    /// The cell still runs.
+    Ignored,
+    /// No cell ran.
+    Idle,
+}
+
 /// Output of a cell on one stream.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Printed {
     /// Text, with a line in place of what is left out.
     pub text: String,
@@ -86,7 +98,7 @@ pub struct CellResult {
 }
 
 /// The answer to a cell: its result and its output.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Answer {
     /// The result.
     #[serde(flatten)]
@@ -97,6 +109,7 @@ pub struct Answer {
     pub stderr: Printed,
     /// Pictures, in base64 in JSON. **Unchecked bytes**: a front end has them read in a sandbox before it shows them.
     #[serde(serialize_with = "in_base64", deserialize_with = "of_base64")]
+    #[schemars(with = "Vec<String>")]
     pub images: Vec<Vec<u8>>,
     /// Files that it returned: those asked for, those below `outputs` that are new, and other forms of its value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -106,6 +119,7 @@ pub struct Answer {
     pub left: Vec<LeftOut>,
     /// Time from the start of the cell, in seconds.
     #[serde(serialize_with = "seconds", deserialize_with = "of_seconds")]
+    #[schemars(with = "f64")]
     pub wall: Duration,
 }
 

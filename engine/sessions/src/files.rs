@@ -10,6 +10,7 @@ use std::sync::Arc;
 use hotcell_report::LeftOut;
 use hotcell_verbs::outputs::{FOLDER, OutputPattern, may_copy};
 use hotcell_workspace::Kind;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Maximum size of a file that a cell returns, in bytes.
@@ -29,12 +30,13 @@ const MAX_LEFT: usize = 20;
 const MAX_KEPT_BYTES: usize = 32 << 20;
 
 /// A file that a cell returned.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CellFile {
     /// Path below the home folder, or `cell-3.csv` for a form of the third cell's value.
     pub path: String,
     /// Contents; in base64 in JSON.
     #[serde(serialize_with = "in_base64", deserialize_with = "of_base64")]
+    #[schemars(with = "String")]
     pub bytes: Arc<[u8]>,
 }
 

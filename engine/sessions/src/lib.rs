@@ -25,7 +25,7 @@ mod marked;
 pub mod session;
 pub mod sessions;
 
-pub use answer::{Answer, CellResult, Ended, Printed, Status};
+pub use answer::{Answer, CellResult, Ended, InterruptResult, Printed, Status};
 pub use channel::Stream;
 pub use files::CellFile;
 pub use language::Language;

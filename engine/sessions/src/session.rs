@@ -23,7 +23,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::watch;
 
-use crate::answer::{Answer, Ended, Printed, Status, Told};
+use crate::answer::{Answer, Ended, InterruptResult, Printed, Status, Told};
 use crate::channel::{Channel, Next, Stream, Streams};
 use crate::files::{self, CellFile, KeptFiles, Listed, MAX_PUT_BYTES, Seen};
 use crate::language::Language;
@@ -45,7 +45,9 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time for all files of a cell, or for a piece of a file.
 const FILES_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time between an interrupt and the end of a cell that does not heed it, by the session's end.
-const GRACE: Duration = Duration::from_secs(2);
+pub const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Interval between two looks for the end of an interrupted cell.
+const INTERRUPT_LOOK: Duration = Duration::from_millis(5);
 
 /// A request for a session.
 #[derive(Clone, Debug)]
@@ -205,11 +207,11 @@ impl Session {
     /// next one.
     pub async fn execute_and_show(&self, cell: Cell, show: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> Answer {
         let mut channel = self.channel.lock().await;
+        if let Some(ended) = self.ended() {
+            return self.died(self.cells(), &ended);
+        }
         let number = self.cells.fetch_add(1, Ordering::Relaxed) + 1;
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        if let Some(ended) = self.ended() {
-            return self.died(number, &ended);
-        }
         if cell.code.len() > MAX_CELL_BYTES {
             let why = format!(
                 "the cell has {} bytes, of which at most {MAX_CELL_BYTES} are allowed; put data into files",
@@ -396,7 +398,7 @@ impl Session {
                         }
                         if stopped.is_none() && streams.bytes() > MAX_CELL_OUTPUT {
                             stopped = Some(Stopped::Output);
-                            until = tokio::time::Instant::now() + GRACE;
+                            until = tokio::time::Instant::now() + INTERRUPT_TIMEOUT;
                             self.interrupt().await;
                         }
                     }
@@ -407,7 +409,7 @@ impl Session {
                         return None;
                     }
                     stopped = Some(Stopped::Deadline(timeout));
-                    until = tokio::time::Instant::now() + GRACE;
+                    until = tokio::time::Instant::now() + INTERRUPT_TIMEOUT;
                     self.interrupt().await;
                 }
             }
@@ -418,6 +420,22 @@ impl Session {
     pub async fn interrupt(&self) -> bool {
         let id = self.running.load(Ordering::SeqCst);
         id != 0 && self.send(&serde_json::json!({ "op": "interrupt", "id": id })).await.is_ok()
+    }
+
+    /// Interrupts the cell that runs, and waits for its end for a while.
+    pub async fn interrupt_and_wait(&self, most: Duration) -> InterruptResult {
+        let id = self.running.load(Ordering::SeqCst);
+        if !self.interrupt().await {
+            return InterruptResult::Idle;
+        }
+        let until = Instant::now() + most;
+        while self.running.load(Ordering::SeqCst) == id {
+            if Instant::now() >= until {
+                return InterruptResult::Ignored;
+            }
+            tokio::time::sleep(INTERRUPT_LOOK).await;
+        }
+        InterruptResult::Stopped
     }
 
     /// Ends the session, and waits until its processes are gone.

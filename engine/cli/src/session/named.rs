@@ -6,11 +6,12 @@ use hotcell_config::EnvSetting;
 use hotcell_daemon::{Client, NotServed, Unreached};
 use hotcell_sandbox::Engine;
 use hotcell_sessions::session::MAX_CELL_BYTES;
-use hotcell_sessions::{Answer, Language};
+use hotcell_sessions::{Answer, InterruptResult, Language};
 use hotcell_state::report::{Code, ErrorReport, printable};
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use super::report::{CellReport, InterruptReport, NamedList, NamedReport};
 use super::service::{Asked, NamedSession, Reply, Wanted};
 use super::{check_pictures, pictures, save, status_code};
 use crate::args::{CellArgs, Common, SessionCommand, StartArgs};
@@ -22,9 +23,6 @@ use crate::{backend, exit, usage};
 
 /// Maximum length of an answer, in bytes: output, pictures and files in base64.
 const MAX_ANSWER_BYTES: u64 = 64 << 20;
-
-/// Value of the `schema` field: name and version of this format.
-const SCHEMA: &str = "hotcell.named_session/1";
 
 /// Runs a command on named sessions; returns its exit status.
 pub fn command(common: &Common, command: &SessionCommand) -> anyhow::Result<u8> {
@@ -45,21 +43,28 @@ async fn perform(common: &Common, command: &SessionCommand) -> Result<u8, ErrorR
     match command {
         SessionCommand::Create { name, language, start } => {
             let made: NamedSession = ask(&create(name, *language, start)).await?;
-            told(common, &made, &format!("{name}: a session of {}\n", made.language))
+            told(common, &NamedReport::of(&made), &format!("{name}: a session of {}\n", made.language))
         }
         SessionCommand::Exec { name, code, cells } => exec(common, name, code.as_deref(), cells).await,
         SessionCommand::Interrupt { name } => {
-            let done: serde_json::Value = ask(&Asked::Interrupt { name: name.clone() }).await?;
-            let words = if done["interrupted"] == true { "interrupted" } else { "no cell runs" };
-            told(common, &done, &format!("{name}: {words}\n"))
+            let done: InterruptResult = ask(&Asked::Interrupt { name: name.clone() }).await?;
+            let words = match done {
+                InterruptResult::Stopped => "interrupted",
+                InterruptResult::Ignored => {
+                    "the cell was asked to stop and still runs; hotcell session reset ends it"
+                }
+                InterruptResult::Idle => "no cell runs",
+            };
+            let report = InterruptReport::of(name, done);
+            told(common, &report, &format!("{name}: {words}\n"))
         }
         SessionCommand::Reset { name } => {
             let done: NamedSession = ask(&Asked::Reset { name: name.clone() }).await?;
-            told(common, &done, &format!("{name}: empty\n"))
+            told(common, &NamedReport::of(&done), &format!("{name}: empty\n"))
         }
         SessionCommand::Close { name } => {
             let done: NamedSession = ask(&Asked::Close { name: name.clone() }).await?;
-            told(common, &done, &format!("{name}: closed\n"))
+            told(common, &NamedReport::of(&done), &format!("{name}: closed\n"))
         }
         SessionCommand::List => {
             let all: Vec<NamedSession> = ask(&Asked::List {}).await?;
@@ -70,17 +75,15 @@ async fn perform(common: &Common, command: &SessionCommand) -> Result<u8, ErrorR
                     one.name, one.language, one.state, one.cells, one.idle_s
                 )
             };
-            told(common, &serde_json::json!({ "sessions": all }), &all.iter().map(line).collect::<String>())
+            told(common, &NamedList::of(&all), &all.iter().map(line).collect::<String>())
         }
     }
 }
 
-/// Prints an answer as one object with its schema, or in words.
+/// Prints an answer as JSON, or in words.
 fn told<T: serde::Serialize>(common: &Common, value: &T, words: &str) -> Result<u8, ErrorReport> {
     let written = if common.json {
-        let mut object = serde_json::json!(value);
-        object["schema"] = SCHEMA.into();
-        exit::print_json(&object)
+        exit::print_json(value)
     } else if common.quiet {
         Ok(())
     } else {
@@ -134,7 +137,7 @@ async fn exec(common: &Common, name: &str, code: Option<&str>, cells: &CellArgs)
     check_pictures(&Engine::new(), &mut answer);
     let code = status_code(answer.result.status);
     if common.json {
-        return Ok(exit::printed(exit::print_json(&answer), code));
+        return Ok(exit::printed(exit::print_json(&CellReport::of(&answer)), code));
     }
     let (mut out, mut err) = (io::stdout(), io::stderr());
     let (mut to_out, mut to_err) = (Screen::of(&out, false), Screen::of(&err, false));

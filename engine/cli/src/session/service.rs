@@ -16,7 +16,7 @@ use hotcell_sandbox::layer::nearest;
 use hotcell_sandbox::policy::Bind;
 use hotcell_sandbox::profile::LimitSettings;
 use hotcell_sandbox::{Bytes, Engine};
-use hotcell_sessions::session::{MAX_CELL_BYTES, MAX_CELL_TIMEOUT};
+use hotcell_sessions::session::{INTERRUPT_TIMEOUT, MAX_CELL_BYTES, MAX_CELL_TIMEOUT};
 use hotcell_sessions::{Bounds, Cell, Language, Session, Sessions, Start};
 use hotcell_state::caller::Caller;
 use hotcell_state::report::{Code, ErrorReport};
@@ -215,7 +215,8 @@ impl Service {
             }
             Asked::Interrupt { name } => {
                 let (_, session) = self.find(&name)?;
-                json(&serde_json::json!({ "interrupted": session.interrupt().await }))
+                let result = session.interrupt_and_wait(INTERRUPT_TIMEOUT).await;
+                json(&result)
             }
             Asked::Reset { name } => {
                 let (id, _) = self.find(&name)?;

@@ -8,8 +8,8 @@ use hotcell_sandbox::units::format_duration;
 use hotcell_scanning::pictures::checked;
 use hotcell_server::jobs::returned::patterns;
 use hotcell_server::{Caller, Live};
-use hotcell_sessions::session::{CELL_TIMEOUT, MAX_CELL_TIMEOUT};
-use hotcell_sessions::{Answer, Cell, CellFile, CellResult, Language, Printed, Session};
+use hotcell_sessions::session::{CELL_TIMEOUT, INTERRUPT_TIMEOUT, MAX_CELL_TIMEOUT};
+use hotcell_sessions::{Answer, Cell, CellFile, CellResult, InterruptResult, Language, Printed, Session};
 use hotcell_state::report::{Code, ErrorReport, printable};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Resource};
 use schemars::JsonSchema;
@@ -139,7 +139,7 @@ pub struct Listed {
 /// Result of an interrupt.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Interrupted {
-    /// Whether a cell ran.
+    /// Whether a cell ran and ended.
     pub interrupted: bool,
 }
 
@@ -162,6 +162,24 @@ pub struct Executed {
     /// Files that it returned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<Returned>,
+}
+
+/// Interrupts the cell of a call that is cancelled.
+struct InterruptOnDrop(Option<Arc<Session>>);
+
+impl InterruptOnDrop {
+    /// The call has ended by itself.
+    fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for InterruptOnDrop {
+    fn drop(&mut self) {
+        if let (Some(session), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(async move { session.interrupt().await });
+        }
+    }
 }
 
 fn described(id: &str, session: &Session) -> Described {
@@ -211,10 +229,12 @@ pub async fn execute(live: &Live, caller: &Caller, arguments: JsonObject) -> Ans
     }
     let session = live.sessions().get(caller, &asked.session_id)?;
     let cell = Cell { code: asked.code, timeout, outputs: patterns(&asked.outputs)? };
-    // On its own: a call that is given up must not leave half of its result to the next one.
+    // On its own: a call that is cancelled interrupts its cell, and must not leave half of its result to the next one.
+    let cancelled = InterruptOnDrop(Some(Arc::clone(&session)));
     let executing = tokio::spawn(async move { session.execute(cell).await });
-    let answer = executing
-        .await
+    let answer = executing.await;
+    cancelled.keep();
+    let answer = answer
         .map_err(|error| ErrorReport::new(Code::Internal, format!("the cell was not followed: {error}")))?;
     let mut answer = answer;
     let (own, unread) = (live.clone(), std::mem::take(&mut answer.images));
@@ -242,8 +262,14 @@ pub async fn upload(live: &Live, caller: &Caller, arguments: JsonObject) -> Answ
 
 pub async fn interrupt(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
     let asked: SessionNamed = parse(arguments)?;
-    let interrupted = live.sessions().get(caller, &asked.session_id)?.interrupt().await;
-    let words = if interrupted { "interrupted; its variables stay" } else { "no cell runs" };
+    let session = live.sessions().get(caller, &asked.session_id)?;
+    let (interrupted, words) = match session.interrupt_and_wait(INTERRUPT_TIMEOUT).await {
+        InterruptResult::Stopped => (true, "interrupted; its variables stay"),
+        InterruptResult::Ignored => {
+            (false, "the cell was asked to stop and still runs; session_reset ends it and its variables")
+        }
+        InterruptResult::Idle => (false, "no cell runs"),
+    };
     Ok(answered(&Interrupted { interrupted }, words))
 }
 

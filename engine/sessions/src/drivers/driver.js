@@ -56,6 +56,11 @@
       }
     }`, { eval: true, workerData: { running: shared } });
 
+  // The second thread waits in a system call, and an ordinary end would wait for it.
+  process.reallyExit = (code) => {
+    try { whole(2, `process.exit(${Number(code) || 0}) ended the session\n`); } catch {}
+    process.kill(process.pid, 'SIGKILL');
+  };
   // Leaves a promise that is waited for; a busy script is left by `breakOnSigint`.
   let stop = null;
   process.on('SIGINT', () => { if (stop) stop(); });
