@@ -9,6 +9,7 @@ use crate::agents::processes;
 use crate::mcp::{call, check, denials, install, servers};
 use crate::model;
 use crate::quote;
+use crate::session::report as session;
 use crate::{agent_run, exit, init, receipt, serve, test_list, usage, web, worker};
 
 /// Outputs with a JSON Schema.
@@ -28,6 +29,10 @@ const SCHEMAS: &[&str] = &[
     "receipts",
     "receipt_keys",
     "receipt",
+    "cell",
+    "named_session",
+    "named_sessions",
+    "session_interrupt",
     "workspace",
     "workspaces",
     "images",
@@ -94,6 +99,12 @@ pub fn schema(name: &str, json: bool) -> u8 {
         "receipt_keys" => (schemars::schema_for!(receipt::KeyList), receipt::KEYS_SCHEMA),
         "receipt" => {
             (schemars::schema_for!(hotcell_receipts::run::RunPredicate), hotcell_receipts::run::SCHEMA)
+        }
+        "cell" => (schemars::schema_for!(session::CellReport<'_>), session::CELL_SCHEMA),
+        "named_session" => (schemars::schema_for!(session::NamedReport<'_>), session::NAMED_SCHEMA),
+        "named_sessions" => (schemars::schema_for!(session::NamedList<'_>), session::LIST_SCHEMA),
+        "session_interrupt" => {
+            (schemars::schema_for!(session::InterruptReport<'_>), session::INTERRUPT_SCHEMA)
         }
         "workspace" => (schemars::schema_for!(workspaces::WorkspaceReport), workspaces::SCHEMA),
         "workspaces" => (schemars::schema_for!(workspaces::WorkspaceList), workspaces::LIST_SCHEMA),

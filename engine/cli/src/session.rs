@@ -26,12 +26,14 @@ use crate::terminal::screen::Screen;
 use crate::{deps, exit, usage};
 
 use editor::{Prompt, Typed};
+use report::CellReport;
 
 mod editor;
 mod history;
 mod lines;
 mod named;
 mod names;
+pub mod report;
 pub mod service;
 
 /// Number of Ctrl-C in one cell after which the session ends.
@@ -337,7 +339,7 @@ impl Repl<'_> {
         let code = status_code(answer.result.status);
         let is_over = answer.result.status == Status::Died;
         if is_json {
-            return (exit::printed(exit::print_json(&answer), code), is_over);
+            return (exit::printed(exit::print_json(&CellReport::of(&answer)), code), is_over);
         }
         let shown = written.and_then(|()| {
             if is_open && self.is_edited {

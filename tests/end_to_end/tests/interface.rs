@@ -49,6 +49,10 @@ fn schemas_are_printed_with_their_name() {
         "doctor",
         "mcp_install",
         "mcp_check",
+        "cell",
+        "named_session",
+        "named_sessions",
+        "session_interrupt",
         "error",
     ] {
         let ended = user.hotcell(["schema", name]).end();
