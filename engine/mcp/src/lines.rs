@@ -18,7 +18,7 @@ use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::request_id::salvage;
+use crate::request_id::{FoundId, find_id, salvage};
 use crate::values;
 
 /// Maximum number of answers waiting for a client that does not read; further lines are read only when it
@@ -87,16 +87,21 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
         let line = self.line.take();
         if is_cut {
             let why = format!("the line is too long; allowed are {} bytes", self.longest);
-            return Some(Err(Box::new((ErrorData::invalid_request(why, None), None))));
+            return Some(Err(Box::new((ErrorData::invalid_request(why, None), id_of(&line)))));
         }
         let text = line.strip_suffix(b"\r").unwrap_or(&line);
         // A byte order mark is not JSON, and some clients write one before what they say first.
         let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text).trim_ascii();
         let read = || {
-            values::check(text).map_err(|error| Box::new((error, None)))?;
+            let id = find_id(text);
+            if id == FoundId::Bad {
+                let why = "the id is neither a text nor a whole number of 64 bits";
+                return Err(Box::new((ErrorData::invalid_request(why, None), None)));
+            }
+            values::check(text).map_err(|error| Box::new((error, id_of(text))))?;
             serde_json::from_slice(text).map_err(|e| match salvage(text) {
                 Some((id, error)) => Box::new((error, Some(id))),
-                None => Box::new((refusal(&e), None)),
+                None => Box::new((refusal(&e), id_of(text))),
             })
         };
         (!text.is_empty()).then(read)
@@ -124,6 +129,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
     }
 }
 
+/// Id of a message that is refused, so that its sender does not wait.
+fn id_of(text: &[u8]) -> Option<RequestId> {
+    match find_id(text) {
+        FoundId::Good(id) => Some(id),
+        FoundId::Bad | FoundId::None => None,
+    }
+}
+
 /// Error for a text that is not a message.
 pub(crate) fn refusal(error: &serde_json::Error) -> ErrorData {
     if error.is_data() {
@@ -146,7 +159,15 @@ fn where_it_is_not(error: &serde_json::Error) -> String {
 
 impl<W: AsyncWrite + Unpin> Output<W> {
     async fn write(&self, message: TxJsonRpcMessage<RoleServer>) -> io::Result<()> {
-        let mut line = serde_json::to_vec(&message)?;
+        let mut line = match &message {
+            // JSON-RPC 2.0, section 5: an error about a request whose id is not known has the id null.
+            JsonRpcMessage::Error(error) if error.id.is_none() => {
+                let mut answer = serde_json::to_value(&message)?;
+                answer["id"] = serde_json::Value::Null;
+                serde_json::to_vec(&answer)?
+            }
+            _ => serde_json::to_vec(&message)?,
+        };
         line.push(b'\n');
         let mut stream = self.stream.lock().await;
         stream.write_all(&line).await?;
@@ -242,5 +263,10 @@ mod tests {
             .map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap()["error"]["code"].as_i64().unwrap())
             .collect();
         assert_eq!(codes, [-32700, -32600, -32600, -32600, -32700, -32600], "{answers}");
+        let ids: Vec<_> = answers
+            .lines()
+            .map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap()["id"].to_string())
+            .collect();
+        assert_eq!(ids, ["null", "null", "null", "1", "null", "null"], "{answers}");
     }
 }

@@ -5,6 +5,85 @@
 use rmcp::model::{ErrorData, RequestId};
 use serde_json::Value;
 
+/// The id of the message that a text begins with: it may be longer than what is here, have other mistakes, or too many values.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum FoundId {
+    /// A text or a whole number.
+    Good(RequestId),
+    /// Something that no answer can name: a fraction, a number beyond 64 bits, half of a character, a list.
+    Bad,
+    /// The message has none, or it does not stand in the text.
+    None,
+}
+
+/// Finds the id of a message among the keys of its outermost object, without reading what the others hold.
+pub(crate) fn find_id(text: &[u8]) -> FoundId {
+    let (mut depth, mut at, mut is_key) = (0_usize, 0, false);
+    while let Some(byte) = text.get(at) {
+        match byte {
+            b'"' => {
+                let end = string_end(&text[at..]).map(|length| at + length);
+                let Some(end) = end else { return FoundId::None };
+                let colon =
+                    text[end..].iter().position(|byte| !byte.is_ascii_whitespace()).map(|skip| end + skip);
+                let is_id = depth == 1
+                    && is_key
+                    && serde_json::from_slice::<String>(&text[at..end]).is_ok_and(|key| key == "id");
+                if let (true, Some(colon)) = (is_id, colon)
+                    && text[colon] == b':'
+                {
+                    return id_at(text[colon + 1..].trim_ascii_start());
+                }
+                at = end;
+                is_key = false;
+                continue;
+            }
+            b'{' | b'[' => {
+                depth += 1;
+                is_key = depth == 1 && *byte == b'{';
+            }
+            b'}' | b']' => match depth.checked_sub(1) {
+                Some(0) | None => return FoundId::None,
+                Some(less) => depth = less,
+            },
+            b',' => is_key = depth == 1,
+            _ => {}
+        }
+        at += 1;
+    }
+    FoundId::None
+}
+
+/// The id that a text begins with.
+fn id_at(text: &[u8]) -> FoundId {
+    let length = match text.first() {
+        Some(b'"') => string_end(text),
+        Some(b'-' | b'0'..=b'9') => Some(number(text)),
+        Some(b'n') => return FoundId::None,
+        Some(_) => return FoundId::Bad,
+        None => None,
+    };
+    let Some(length) = length else { return FoundId::None };
+    match serde_json::from_slice::<Value>(&text[..length]) {
+        Ok(Value::String(text)) => FoundId::Good(RequestId::String(text.into())),
+        Ok(Value::Number(number)) => {
+            number.as_i64().map_or(FoundId::Bad, |number| FoundId::Good(RequestId::Number(number)))
+        }
+        _ => FoundId::Bad,
+    }
+}
+
+/// Length of the string at the start of the text, with its quotes.
+fn string_end(text: &[u8]) -> Option<usize> {
+    let mut escaped = false;
+    let end = text.iter().skip(1).position(|byte| {
+        let ends = *byte == b'"' && !escaped;
+        escaped = *byte == b'\\' && !escaped;
+        ends
+    });
+    end.map(|end| end + 2)
+}
+
 /// Id of a request that could not be parsed, and the error; `None` for a text that is not a request in any
 /// case.
 pub(crate) fn salvage(text: &[u8]) -> Option<(RequestId, ErrorData)> {
@@ -148,10 +227,43 @@ mod tests {
         }
     }
 
+    #[test]
+    fn id_is_found_whatever_else_is_wrong() {
+        let number = |id| FoundId::Good(RequestId::Number(id));
+        let text = |id: &str| FoundId::Good(RequestId::String(id.into()));
+        for (message, want) in [
+            (r#"{"jsonrpc":"2.0","id":55,"method":5}"#, number(55)),
+            (r#"{"method":"x","params":{"id":1,"a":["id",{"id":2}]}, "id" : "a\"b" "#, text("a\"b")),
+            (r#"{"\u0069d":7}"#, number(7)),
+            (r#"{"id":-3,"params":[1"#, number(-3)),
+            (r#"{"params":"id","id":1e400}"#, FoundId::Bad),
+            (r#"{"id":1.5}"#, FoundId::Bad),
+            (r#"{"id":"\ud800"}"#, FoundId::Bad),
+            (r#"{"id":[1]}"#, FoundId::Bad),
+            (r#"{"id":9223372036854775808}"#, FoundId::Bad),
+            (r#"{"id":null,"method":"x"}"#, FoundId::None),
+            (r#"{"method":"id","params":{"id":4}}"#, FoundId::None),
+            (r#"{"params":{"a":"id"},"x":["id",3]}"#, FoundId::None),
+            (r#"[{"id":1}]"#, FoundId::None),
+            (r#"{"a":1} {"id":1}"#, FoundId::None),
+            ("", FoundId::None),
+            (r#"{"id":"cut"#, FoundId::None),
+        ] {
+            assert_eq!(find_id(message.as_bytes()), want, "{message}");
+        }
+    }
+
     proptest! {
         #[test]
+        fn found_id_is_that_of_the_parser(id in 0_i64..99, key in "[a-z\\\\\"{}:,]{0,6}", value in any::<bool>()) {
+            let object = serde_json::json!({ key.clone(): [value, { "id": 0 }], "id": id, "z": "id" });
+            let key_is_id = key == "id";
+            prop_assert!(key_is_id || find_id(object.to_string().as_bytes()) == FoundId::Good(RequestId::Number(id)));
+        }
+
+        #[test]
         fn arbitrary_bytes_cause_no_panic(text in "[\\\\ud8cef0-9\"{}:,\\[\\]+.eE-]{0,60}", bytes in prop::collection::vec(any::<u8>(), 0..60)) {
-            let _ = (salvage(text.as_bytes()), salvage(&bytes));
+            let _ = (salvage(text.as_bytes()), salvage(&bytes), find_id(text.as_bytes()), find_id(&bytes));
         }
     }
 }

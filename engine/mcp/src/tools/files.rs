@@ -49,13 +49,17 @@ async fn changed(
 }
 
 fn words(workspace: &output::Workspace) -> String {
-    let mut words = format!(
-        "workspace_id {}: {} files and folders, {} bytes",
-        workspace.workspace_id, workspace.files, workspace.bytes
-    );
-    if let Some(folder) = &workspace.folder {
-        words.push_str(&format!(", over {}", shown(folder)));
-    }
+    let mut words = format!("workspace_id {}: ", workspace.workspace_id);
+    words.push_str(&match &workspace.folder {
+        None => format!("{} files and folders, {} bytes", workspace.files, workspace.bytes),
+        // Its own entries are not counted.
+        Some(folder) => format!(
+            "over {}, with {} changed files and folders, {} bytes",
+            shown(folder),
+            workspace.files,
+            workspace.bytes
+        ),
+    });
     if !workspace.snapshots.is_empty() {
         let names: Vec<_> = workspace.snapshots.iter().map(|name| shown(name)).collect();
         words.push_str(&format!("; snapshots: {}", names.join(", ")));
