@@ -6,6 +6,37 @@ use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, value};
 use super::proved::proved;
 use super::{Entry, Found, Problem, understood};
 
+/// Edits a text whose lines may end in CR LF and that may begin with a byte order mark, of which the parser knows neither: the lines before and
+/// behind the change keep their bytes.
+fn edited(old: &str, edit: impl FnOnce(&str) -> Result<String, Problem>) -> Result<String, Problem> {
+    let (mark, text) = match old.strip_prefix('\u{feff}') {
+        Some(text) => ("\u{feff}", text),
+        None => ("", old),
+    };
+    if mark.is_empty() && !text.contains("\r\n") {
+        return edit(text);
+    }
+    let new = edit(&text.replace("\r\n", "\n"))?;
+    let before: Vec<&str> = text.split_inclusive('\n').collect();
+    let after: Vec<&str> = new.split_inclusive('\n').collect();
+    let is_same = |(old, new): &(&&str, &&str)| old.replace("\r\n", "\n") == **new;
+    let first = before.iter().zip(&after).take_while(is_same).count();
+    let rest = before.len().min(after.len()) - first;
+    let last = before.iter().rev().zip(after.iter().rev()).take(rest).take_while(is_same).count();
+    let breaks = text.matches('\n').count();
+    let is_crlf = 2 * text.matches("\r\n").count() > breaks;
+    let mut out = mark.to_owned();
+    out.extend(before[..first].iter().copied());
+    for line in &after[first..after.len() - last] {
+        match line.strip_suffix('\n') {
+            Some(line) if is_crlf => out.extend([line, "\r\n"]),
+            _ => out.push_str(line),
+        }
+    }
+    out.extend(before[before.len() - last..].iter().copied());
+    Ok(out)
+}
+
 fn parsed(text: &str) -> Result<DocumentMut, Problem> {
     text.parse::<DocumentMut>().map_err(|e| {
         let at = e.span().map_or(0, |span| span.start.min(text.len()));
@@ -80,7 +111,10 @@ pub fn with(
     entry: &Entry,
     replace: bool,
 ) -> Result<String, Problem> {
-    let text = old.unwrap_or_default();
+    edited(old.unwrap_or_default(), |text| with_lines(key, text, name, entry, replace))
+}
+
+fn with_lines(key: &str, text: &str, name: &str, entry: &Entry, replace: bool) -> Result<String, Problem> {
     let mut document = parsed(text)?;
     let before = fields(document.as_table());
     let there = servers(&document, key)?.and_then(|table| table.get(name)).map(plain);
@@ -128,6 +162,10 @@ pub fn with(
 /// # Errors
 /// [`Problem`] when the text cannot be parsed, there is no such entry, or it cannot be removed safely.
 pub fn without(key: &str, old: &str, name: &str) -> Result<String, Problem> {
+    edited(old, |text| without_lines(key, text, name))
+}
+
+fn without_lines(key: &str, old: &str, name: &str) -> Result<String, Problem> {
     let mut document = parsed(old)?;
     let before = fields(document.as_table());
     let missing = |names: Vec<String>| Problem::Missing(name.to_owned(), names);
@@ -156,6 +194,39 @@ pub fn read(key: &str, text: &str, name: &str) -> Result<Found, Problem> {
         None => {
             let names = table.iter().map(|(name, _)| name.to_owned()).collect();
             Err(Problem::Missing(name.to_owned(), names))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_beside_the_entry_keep_their_ends() {
+        let entry = Entry {
+            command: "/usr/bin/hotcell".to_owned(),
+            args: vec!["mcp".to_owned()],
+            ..Entry::default()
+        };
+        for text in [
+            "# c\r\nmodel = \"x\"\r\n[mcp_servers]\r\na = { command = \"y\" }\r\n",
+            "\u{feff}model = \"x\"\r\n\r\n[mcp_servers.a]\r\ncommand = \"y\"\r\n",
+            "\u{feff}model = \"x\"\n",
+            "a = 1\r\nb = 2\nc = 3\r\n\r\n[x]\r\nd = 4\n",
+        ] {
+            let new = with("mcp_servers", Some(text), "hotcell", &entry, false).unwrap();
+            let (mut old, mut rest) = (text.split_inclusive('\n').peekable(), new.split_inclusive('\n'));
+            // Each old line is there, in its order.
+            while let Some(line) = old.peek() {
+                let next = rest.next().unwrap_or_else(|| panic!("{line:?} is gone from {new:?}"));
+                if next == *line {
+                    old.next();
+                }
+            }
+            assert!(new.contains("hotcell") && new.matches("\r\n").count() >= text.matches("\r\n").count());
+            assert_eq!(read("mcp_servers", &new, "hotcell").unwrap(), Found::Program(entry.clone()));
+            assert_eq!(without("mcp_servers", &new, "hotcell").unwrap(), text, "{new:?}");
         }
     }
 }
