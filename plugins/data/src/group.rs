@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::table::Table;
-use crate::values::{Numbers, compare, number, text};
+use crate::values::{Numbers, compare, number, text, whole_sum};
 
 /// A calculation on a group.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -94,7 +94,9 @@ fn one(table: &Table, rows: &[usize], calculation: Calculation, column: Option<u
     match calculation {
         Calculation::Count => Some(cells().count().to_string()),
         Calculation::Distinct => Some(cells().collect::<BTreeSet<_>>().len().to_string()),
-        Calculation::Sum => Some(text(numbers().sum() + 0.0)),
+        // A column of text has no sum; one without any value has the sum of nothing.
+        Calculation::Sum if numbers().0.is_empty() && cells().next().is_some() => None,
+        Calculation::Sum => whole_sum(cells()).or_else(|| Some(text(numbers().sum() + 0.0))),
         Calculation::Mean => numbers().mean().map(text),
         Calculation::Median => numbers().median().map(text),
         Calculation::Deviation => numbers().deviation().map(text),

@@ -9,8 +9,23 @@ pub(crate) fn number(cell: &str) -> Option<f64> {
     digits.then(|| cell.parse().ok()).flatten().filter(|n: &f64| n.is_finite())
 }
 
+/// Whole number in a cell, with all its digits: an `f64` has no more than 15.
+pub(crate) fn whole(cell: &str) -> Option<i128> {
+    cell.trim().parse().ok()
+}
+
+/// Exact sum of the numbers in cells; `None` when one of them is no whole number, or the sum is beyond 128 bits.
+pub(crate) fn whole_sum<'a>(cells: impl Iterator<Item = &'a str>) -> Option<String> {
+    let mut numbers = cells.filter(|cell| number(cell).is_some());
+    let sum = numbers.try_fold(0_i128, |sum, cell| sum.checked_add(whole(cell)?))?;
+    Some(sum.to_string())
+}
+
 /// Orders numbers by value and before text; text by its characters.
 pub(crate) fn compare(a: &str, b: &str) -> Ordering {
+    if let (Some(x), Some(y)) = (whole(a), whole(b)) {
+        return x.cmp(&y);
+    }
     match (number(a), number(b)) {
         (Some(x), Some(y)) => x.total_cmp(&y),
         (Some(_), None) => Ordering::Less,
@@ -93,6 +108,17 @@ mod tests {
             assert_eq!(text(number), want);
         }
         assert_eq!(compare("10", "9"), Ordering::Greater);
+        assert_eq!(compare("9007199254740993", "9007199254740992"), Ordering::Greater);
+        assert_eq!(compare("-9007199254740993", "1.5"), Ordering::Less);
+        for (cells, want) in [
+            (&["9007199254740993", "1", "x"][..], Some("9007199254740994")),
+            (&["1", "-1"], Some("0")),
+            (&["1", "0.5"], None),
+            (&[], Some("0")),
+            (&[&"9".repeat(38), &"9".repeat(38)], None),
+        ] {
+            assert_eq!(whole_sum(cells.iter().copied()).as_deref(), want, "{cells:?}");
+        }
         assert_eq!(compare("10", "a"), Ordering::Less);
         assert_eq!(compare("b", "a"), Ordering::Greater);
     }
