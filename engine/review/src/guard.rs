@@ -210,15 +210,17 @@ pub fn for_a_model(outcome: &mut RunReport) {
     };
     let places = || report.findings.iter().filter(|f| f.severity > Severity::Note);
     if outcome.cause == Cause::Quarantined {
-        let place = places().next().map_or_else(
-            || "something could not be read".to_owned(),
-            |f| format!("rule {} at {}:{}", f.rule, f.part, f.line),
-        );
+        let gap = || report.coverage.parts.iter().find_map(|part| Some((&part.path, part.why_not_read()?)));
+        let place = match (places().next(), gap()) {
+            (Some(f), _) => format!("rule {} at {}:{}", f.rule, f.part, f.line),
+            (None, Some((path, why))) => format!("{path} could not be read: {why}"),
+            (None, None) => "something could not be read".to_owned(),
+        };
         let next = report.quarantine.as_ref().map_or_else(
             || "A person can look at it with hotcell scan and decide".to_owned(),
             |held| {
                 let Held { id, state } = held;
-                format!("It is held as {id} ({state}): a person decides, and quarantine_request asks for it")
+                format!("It is held as {id} ({state}): a person decides, and quarantine_request (toolset guard) asks for it")
             },
         );
         outcome.reason = Some(format!(

@@ -93,7 +93,7 @@ fn readable(number: f64) -> String {
 pub fn out_of_range<T: std::fmt::Display>(field: &str, asked: T, least: T, most: T) -> ErrorReport {
     ErrorReport::new(Code::InvalidValue, format!("{field} is {asked}; allowed is {least} to {most}"))
         .field(field)
-        .hint(format!("ask for {least} to {most}, or leave {field} out"))
+        .hint(format!("ask for {least} to {most}"))
 }
 
 #[cfg(test)]

@@ -101,7 +101,7 @@ pub(super) fn why(reason: &hotcell_agents::machine::Reason) -> String {
     use hotcell_agents::machine::Reason;
     match reason {
         Reason::MaxIterationsReached => {
-            "the maximum of iterations is reached; --iterations raises it".to_owned()
+            "the maximum of iterations is reached; fix and make take --iterations for more of the code (the tests have three)".to_owned()
         }
         Reason::StagnationDetected => "the model made no progress".to_owned(),
         Reason::OscillationDetected => "the model repeats itself".to_owned(),

@@ -106,7 +106,12 @@ fn report(common: &Common, args: &UsageArgs) -> Result<u8, ErrorReport> {
     }
     if report.rows.is_empty() {
         if !common.quiet {
-            notes::say("no calls of models yet; try: hotcell model ask \"hello\"");
+            match &args.session {
+                Some(session) => notes::say(format!(
+                    "no calls of a session {session:?}; hotcell usage --by session lists all"
+                )),
+                None => notes::say("no calls of models yet; try: hotcell model ask \"hello\""),
+            }
         }
         return Ok(0);
     }

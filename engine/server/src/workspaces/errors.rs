@@ -20,7 +20,10 @@ pub fn unknown() -> ErrorReport {
 pub fn over(what: &str, asked: u64, most: u64) -> ErrorReport {
     ErrorReport::new(Code::InvalidValue, format!("{what}: {asked}; allowed is at most {most}"))
         .field(what)
-        .hint(format!("at most {most} ({})", Bytes(most)))
+        .hint(match what.contains("bytes") {
+            true => format!("at most {most} ({})", Bytes(most)),
+            false => format!("at most {most}"),
+        })
 }
 
 pub fn in_the_way(path: &str, other: &Path) -> ErrorReport {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use hotcell_state::report::ErrorReport;
+use hotcell_state::report::{Code, ErrorReport};
 
 use crate::paths::relative;
 use crate::workspaces::errors::{in_the_way, over};
@@ -21,8 +21,7 @@ pub struct NewFile {
     pub executable: bool,
 }
 
-/// Checks the files of one call, which must not exceed a whole workspace's quota; of two with the same path
-/// the later one is used.
+/// Checks the files of one call, which must not exceed a whole workspace's quota. A path may stand there twice with the same contents.
 ///
 /// # Errors
 /// A report when a limit is exceeded or a path is invalid.
@@ -43,7 +42,17 @@ pub fn plan<'a>(
         }
         let path = relative(&file.path)?;
         folders.extend(around(&path).map(Path::to_owned));
-        planned.insert(path, file);
+        if planned
+            .insert(path, file)
+            .is_some_and(|other: &NewFile| other.bytes != file.bytes || other.executable != file.executable)
+        {
+            return Err(ErrorReport::new(
+                Code::InvalidValue,
+                format!("{:?} is given twice, with different contents", file.path),
+            )
+            .field("files")
+            .hint("give each path once"));
+        }
     }
     for (path, file) in &planned {
         if folders.contains(path) {

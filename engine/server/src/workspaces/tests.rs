@@ -121,6 +121,7 @@ fn quotas_refuse_without_partial_change() {
         vec![file("x", b""), file("x/y", b"")],
         vec![file("x/y", b""), file("x", b"")],
         vec![file("a/b", b"")],
+        vec![file("c", b"12"), file("c", b"")],
         vec![file("b", b""), file("../c", b"")],
         vec![file("1", b""), file("2", b""), file("3", b""), file("4", b"")],
     ] {
@@ -132,7 +133,7 @@ fn quotas_refuse_without_partial_change() {
         );
     }
     w.write(&[file("a", b"1234567"), file("b", b"123")]).unwrap();
-    w.write(&[file("c", b"12"), file("c", b""), file("b", b"")]).unwrap();
+    w.write(&[file("c", b""), file("c", b""), file("b", b"")]).unwrap();
     assert_eq!(w.used().unwrap(), Used { bytes: 7, files: 3 });
     assert!(all.create(&me, &[], None).unwrap_err().message.contains("at most 1"));
     let other = Caller::new("other");
