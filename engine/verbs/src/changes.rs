@@ -39,6 +39,8 @@ pub struct ChangePolicy {
     pub commit: bool,
     /// Commit protected names as well.
     pub allow_protected: bool,
+    /// Commit them however the program ends, for a caller that reads the folder itself.
+    pub after_failure: bool,
     /// Keep them in the workspace of the run, however it ends; for a pinned workspace.
     pub stay: bool,
 }
@@ -165,7 +167,7 @@ impl WorkspaceBaseline {
                 if keep.stay {
                     outcome.kept = unread("the workspace is as it was");
                 }
-                if keep.commit && success {
+                if keep.commit && (success || keep.after_failure) {
                     outcome.commit = unread("nothing was taken over");
                 }
                 Err(error)
@@ -198,7 +200,7 @@ impl WorkspaceBaseline {
             let (stays, commit) = stay(&kept, (&upper, whole, &self.ignored), self.keep, success);
             return Ok(Collected { rows, diff, commit, kept: Some(stays) });
         }
-        let commit = (self.keep.commit && success).then(|| {
+        let commit = (self.keep.commit && (success || self.keep.after_failure)).then(|| {
             let owner = original.node(Path::new("")).ok().flatten().map(|node| node.owner);
             let allow = self.keep.allow_protected.into();
             let terms = CommitOptions { since: self.since, allow, owner, most: self.most };

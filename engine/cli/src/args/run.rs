@@ -101,7 +101,7 @@ impl KeepArgs {
             (_, _, false, true) => {
                 bad("--allow-protected", "means nothing without --commit", "add --commit or take it out")
             }
-            _ => Ok(ChangePolicy { diff, commit, allow_protected, stay: false }),
+            _ => Ok(ChangePolicy { diff, commit, allow_protected, ..ChangePolicy::default() }),
         }
     }
 }
