@@ -67,7 +67,7 @@ pub use session::{CellArgs, SessionArgs, SessionCommand, StartArgs};
 pub use test::TestArgs;
 pub use tool::ToolCommand;
 pub use web::WebArgs;
-pub use worker::WorkerArgs;
+pub use worker::{ActionArgs, FleetCommand, FleetStatusArgs, WorkerArgs, WorkerEntryArgs};
 pub use workspace::WorkspaceCommand;
 
 const STYLES: Styles =
@@ -246,6 +246,15 @@ pub enum Command {
     Serve(ServeArgs),
     /// Run the actions of a farm (Remote Execution API), each in a sandbox
     Worker(Box<WorkerArgs>),
+    /// Run one action in a sandbox, for NativeLink's entrypoint
+    #[command(hide = true)]
+    WorkerEntry(Box<WorkerEntryArgs>),
+    /// Show the state of a farm and its workers
+    #[command(arg_required_else_help = true, disable_help_subcommand = true)]
+    Fleet {
+        #[command(subcommand)]
+        command: FleetCommand,
+    },
     /// Review and decide in a browser: what waits, what ran, what this host can enforce
     Web(WebArgs),
     /// Print completions for a shell

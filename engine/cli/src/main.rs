@@ -15,7 +15,9 @@ mod cache;
 mod context;
 mod deps;
 mod doctor;
+mod entry_link;
 mod exit;
+mod fleet;
 mod image;
 mod init;
 mod learn;
@@ -54,6 +56,8 @@ mod unseen;
 mod usage;
 mod web;
 mod worker;
+mod worker_entry;
+mod worker_metrics;
 mod workspace;
 
 use std::ffi::OsString;
@@ -64,14 +68,15 @@ use clap::CommandFactory;
 use hotcell_scanning::{pictures, reader};
 use hotcell_state::report::{Code, ErrorReport};
 
-use crate::args::{AgentCommand, Cli, Command};
+use crate::args::{AgentCommand, Cli, Command, FleetCommand};
 
 fn main() -> ExitCode {
-    let arguments: Vec<OsString> = std::env::args_os().collect();
+    // Words of an action, behind the name of the link for NativeLink, are not those of the stages below.
+    let arguments: Vec<OsString> = entry_link::words(std::env::args_os().collect());
     if let Some(code) = hotcell_proof::stage(&arguments) {
         std::process::exit(code);
     }
-    match std::env::args_os().nth(1) {
+    match arguments.get(1) {
         Some(word) if word == reader::VERB => return read(),
         Some(word) if word == pictures::VERB => {
             return served(pictures::serve(std::io::stdin(), std::io::stdout()));
@@ -168,6 +173,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Command::Call(args) => mcp::call::call(&common, &args),
         Command::Serve(args) => serve::serve(&common, &args),
         Command::Worker(args) => worker::worker(&common, &args),
+        Command::WorkerEntry(args) => worker_entry::entry(&common, &args),
+        Command::Fleet { command: FleetCommand::Status(args) } => fleet::status(&common, &args),
         Command::Web(args) => web::web(&common, &args),
         Command::Man { command, dir } => Ok(man::man(dir.as_deref(), &command, common.json)),
         Command::Completions { shell } => {

@@ -10,7 +10,7 @@ use crate::mcp::{call, check, denials, install, servers};
 use crate::model;
 use crate::quote;
 use crate::session::report as session;
-use crate::{agent_run, exit, init, receipt, serve, test_list, usage, web, worker};
+use crate::{agent_run, exit, fleet, init, receipt, serve, test_list, usage, web, worker, worker_metrics};
 
 /// Outputs with a JSON Schema.
 const SCHEMAS: &[&str] = &[
@@ -63,6 +63,8 @@ const SCHEMAS: &[&str] = &[
     "agent_definitions",
     "web",
     "worker",
+    "worker_status",
+    "fleet_status",
     "error",
 ];
 
@@ -125,6 +127,8 @@ pub fn schema(name: &str, json: bool) -> u8 {
         "mcp_tools" => (schemars::schema_for!(call::Tried), call::TOOLS_SCHEMA),
         "serve" => (schemars::schema_for!(serve::Served), serve::SCHEMA),
         "worker" => (schemars::schema_for!(worker::Worked), worker::SCHEMA),
+        "worker_status" => (schemars::schema_for!(worker_metrics::WorkerStatus), worker_metrics::SCHEMA),
+        "fleet_status" => (schemars::schema_for!(fleet::FleetStatus), fleet::SCHEMA),
         "web" => (schemars::schema_for!(web::WebLinks), web::SCHEMA),
         "models" => (schemars::schema_for!(model::ModelList), model::SCHEMA),
         "model_check" => (schemars::schema_for!(model::Checks), model::CHECK_SCHEMA),

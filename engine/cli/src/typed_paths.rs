@@ -118,6 +118,7 @@ const NAMES: &[(&[&str], Form)] = &[
             "SNAPSHOT",
             "TEXT",
             "TIME",
+            "UNIX",
             "TOOL",
             "TOOL,…",
             "TOOLSET,…",

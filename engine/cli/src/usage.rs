@@ -14,11 +14,11 @@ use crate::context::current_folder;
 use crate::options::{in_options, option};
 use crate::quote::quoted;
 use crate::terminal::{log, screen};
-use crate::{exit, typed_paths};
+use crate::{entry_link, exit, typed_paths};
 
 /// Parses the command line and checks its paths, or prints the error.
 pub fn parse() -> Result<Cli, u8> {
-    let words: Vec<OsString> = std::env::args_os().collect();
+    let words = entry_link::words(std::env::args_os().collect());
     if let Some((cli, matches, parser)) = parse_run(&words) {
         return checked(cli, &matches, &parser);
     }

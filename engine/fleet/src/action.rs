@@ -9,6 +9,7 @@ use hotcell_sandbox::{Bytes, Limits};
 
 use crate::digest::Key;
 use crate::error::FleetError;
+use crate::once::{ONCE, is_id};
 
 /// Beginning of the platform properties that lower a limit.
 pub const LIMIT: &str = "hotcell-";
@@ -41,6 +42,8 @@ pub struct Checked {
     pub limits: Limits,
     /// True when the result must not be stored.
     pub do_not_cache: bool,
+    /// Id of a run that may not be run twice.
+    pub once: Option<String>,
 }
 
 /// Checks an action and its command.
@@ -52,27 +55,9 @@ pub struct Checked {
 pub fn check(action: &Action, command: &Command, operator: &Limits) -> Result<Checked, FleetError> {
     let root = Key::check(action.input_root_digest.as_ref(), "the input root")?;
     let folder = below(&command.working_directory, "working_directory")?;
-    let mut argv = command.arguments.clone();
-    let Some(program) = argv.first_mut().filter(|program| !program.is_empty()) else {
-        return Err(FleetError::request("the command has no program"));
-    };
-    if program.contains('/') && !program.starts_with('/') {
-        *program =
-            format!("./{}", below(&folder.join(&*program).to_string_lossy(), "the program")?.display());
-    }
-    if argv.iter().any(|word| word.contains('\0')) {
-        return Err(FleetError::request("an argument has a zero byte"));
-    }
-    let env: Vec<_> = command
-        .environment_variables
-        .iter()
-        .map(|variable| (variable.name.clone(), variable.value.clone()))
-        .collect();
-    if let Some((name, _)) =
-        env.iter().find(|(name, value)| name.is_empty() || name.contains(['=', '\0']) || value.contains('\0'))
-    {
-        return Err(FleetError::request(format!("a variable's name or value is not one: {name:?}")));
-    }
+    let argv = arguments(&command.arguments, &folder)?;
+    let variables = command.environment_variables.iter();
+    let env = environment(variables.map(|variable| (variable.name.clone(), variable.value.clone())))?;
     let named = if command.output_paths.is_empty() {
         command.output_files.iter().chain(&command.output_directories).collect::<Vec<_>>()
     } else {
@@ -103,11 +88,51 @@ pub fn check(action: &Action, command: &Command, operator: &Limits) -> Result<Ch
             limits.wall = lower("timeout", asked, limits.wall, format_duration)?;
         }
     }
-    Ok(Checked { argv, env, folder, outputs, root, limits, do_not_cache: action.do_not_cache })
+    let once =
+        properties.iter().find(|property| property.name == ONCE).map(|property| property.value.clone());
+    Ok(Checked { argv, env, folder, outputs, root, limits, do_not_cache: action.do_not_cache, once })
+}
+
+/// Checks a command line; a program with a relative path of several parts is below the input root.
+///
+/// # Errors
+/// [`FleetError`] of a wrong request.
+pub fn arguments(words: &[String], folder: &Path) -> Result<Vec<String>, FleetError> {
+    let mut argv = words.to_vec();
+    let Some(program) = argv.first_mut().filter(|program| !program.is_empty()) else {
+        return Err(FleetError::request("the command has no program"));
+    };
+    if program.contains('/') && !program.starts_with('/') {
+        *program =
+            format!("./{}", below(&folder.join(&*program).to_string_lossy(), "the program")?.display());
+    }
+    if argv.iter().any(|word| word.contains('\0')) {
+        return Err(FleetError::request("an argument has a zero byte"));
+    }
+    Ok(argv)
+}
+
+/// Checks variables.
+///
+/// # Errors
+/// [`FleetError`] of a wrong request.
+pub fn environment(
+    variables: impl Iterator<Item = (String, String)>,
+) -> Result<Vec<(String, String)>, FleetError> {
+    let env: Vec<_> = variables.collect();
+    if let Some((name, _)) =
+        env.iter().find(|(name, value)| name.is_empty() || name.contains(['=', '\0']) || value.contains('\0'))
+    {
+        return Err(FleetError::request(format!("a variable's name or value is not one: {name:?}")));
+    }
+    Ok(env)
 }
 
 /// Parses a relative path: `.` is left out, `..` is refused.
-fn below(text: &str, what: &str) -> Result<PathBuf, FleetError> {
+///
+/// # Errors
+/// [`FleetError`] of a wrong request.
+pub fn below(text: &str, what: &str) -> Result<PathBuf, FleetError> {
     let bad = |why: &str| FleetError::request(format!("{what} {why}: {text:?}"));
     if text.contains('\0') {
         return Err(bad("has a zero byte"));
@@ -156,6 +181,12 @@ pub fn narrow(properties: &[Property], operator: &Limits) -> Result<Limits, Flee
                 let asked = parse_duration(value).map_err(|_| bad())?;
                 let most = limits.cpu_time.unwrap_or(Duration::MAX);
                 limits.cpu_time = Some(lower(name, asked, most, format_duration)?);
+            }
+            // Not a limit, but a promise of this kind of worker.
+            _ if name == ONCE => {
+                if !is_id(value) {
+                    return Err(bad());
+                }
             }
             _ if is_of_this_worker(name, value) => {}
             _ => {
@@ -224,6 +255,8 @@ mod tests {
             ("hotcell-cpu-time", "1s", true),
             ("hotcell-cpu-time", "2h", false),
             ("hotcell-network", "all", false),
+            ("hotcell-once", "0123456789abcdef", true),
+            ("hotcell-once", "../x", false),
             ("OSFamily", "Linux", true),
             ("OSFamily", "windows", false),
             ("network", "none", true),

@@ -14,12 +14,20 @@
 //! | [`tree`] | `Directory` messages checked as hostile input: names, links, counts, depth |
 //! | [`gather`] | a view of a folder as `Directory` messages |
 //! | [`cas`] | the content-addressed storage: find, upload, read |
+//! | [`cache`] | blobs kept on the worker's disk |
 //! | [`lay`] | a checked tree written into a folder |
 //! | [`action`] | an action checked against the operator's limits, which it can only narrow |
 //! | [`verdict`] | how a run ended, in the API's terms, and back |
 //! | [`bots`] | messages of the Remote Workers API |
 //! | [`leases`] | leases to start, to stop and to forget |
-//! | [`perform`] | one action in one sandbox |
+//! | [`room`] | number of actions that fit at once |
+//! | [`once`], [`marks`] | runs that may not be run twice |
+//! | [`receipt`] | a worker's receipt of a result |
+//! | [`executor`] | one program in one sandbox |
+//! | [`perform`] | one action of a farm |
+//! | [`runner_api`], [`runner`] | the runner service of Buildbarn |
+//! | [`entry`] | the entry of NativeLink |
+//! | [`meter`], [`status`] | a worker and a farm for their operator |
 //! | [`worker`] | the session with a farm's scheduler |
 //! | [`client`] | one run on a farm |
 //!
@@ -31,14 +39,25 @@
 pub mod action;
 pub mod address;
 pub mod bots;
+pub mod cache;
 pub mod cas;
 pub mod client;
 pub mod digest;
+pub mod entry;
 pub mod error;
+pub mod executor;
 pub mod gather;
 pub mod lay;
 pub mod leases;
+pub mod marks;
+pub mod meter;
+pub mod once;
 pub mod perform;
+pub mod receipt;
+pub mod room;
+pub mod runner;
+pub mod runner_api;
+pub mod status;
 pub mod tree;
 pub mod verdict;
 pub mod wire;

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bazel_remote_apis::build::bazel::remote::execution::v2::{
@@ -11,26 +11,26 @@ use bazel_remote_apis::build::bazel::remote::execution::v2::{
 };
 use bazel_remote_apis::google::protobuf::Any;
 use bazel_remote_apis::google::rpc;
-use hotcell_config::network::NetworkSetting;
-use hotcell_config::{Configuration, EnvSetting, RunSettings, SecretSettings};
 use hotcell_report::RunReport;
 use hotcell_sandbox::outcome::Cause;
-use hotcell_sandbox::policy::{Limits, PROJECT, Stdin};
-use hotcell_sandbox::{BoxFuture, Bytes, Chunk, Running, Spawn, temporary};
-use hotcell_toolchain::{Asks, Surroundings};
+use hotcell_sandbox::{BoxFuture, Chunk, Running, temporary};
 use hotcell_verbs::changes::{ChangePolicy, ViewReader};
-use hotcell_verbs::execute::{Observer, execute};
-use hotcell_verbs::request::{RunRequest, RunTarget};
+use hotcell_verbs::execute::Observer;
 use hotcell_workspace::{Folder, Kind, Stack};
 use prost::Message;
 use tokio_util::sync::CancellationToken;
+use tonic::Code;
 
 use crate::action::{self, Checked, OutputPath};
 use crate::cas::{Blobs, Cas, Content};
 use crate::digest::{Hashing, Key};
 use crate::error::FleetError;
+use crate::executor::{Ended, Executor, Program};
 use crate::gather::gather;
-use crate::lay;
+use crate::lay::{self, Source};
+use crate::marks::Marks;
+use crate::once::{LOST, Step};
+use crate::receipt::{self, Receipts, Signed};
 use crate::tree::{Bounds, check_link};
 use crate::verdict::{self, Verdict};
 use crate::wire::{now, status, unpack};
@@ -42,42 +42,21 @@ const MAX_INLINE: usize = 16 << 10;
 /// Full name of the API's messages.
 const REAPI: &str = "build.bazel.remote.execution.v2";
 
-/// Runs actions under the operator's policy.
+/// Runs actions of a farm under the operator's policy.
 pub struct Performer {
-    cas: Cas,
-    spawn: Arc<dyn Spawn>,
-    configuration: Configuration,
-    settings: RunSettings,
-    limits: Limits,
-    name: String,
+    /// Storage of blobs.
+    pub source: Source,
+    /// Places for marks of runs that may not be run twice.
+    pub marks: Marks,
+    /// Sandboxes.
+    pub executor: Arc<Executor>,
+    /// Signer of receipts, where each result has to have one.
+    pub receipts: Option<Arc<dyn Receipts>>,
+    /// Name of the worker.
+    pub name: String,
 }
 
 impl Performer {
-    /// A performer whose policy is the operator's configuration with these settings. Networks and secrets of the
-    /// configuration are for the operator's own runs: actions have neither.
-    ///
-    /// # Errors
-    /// [`FleetError`] when the configuration is invalid.
-    pub fn new(
-        cas: Cas,
-        spawn: Arc<dyn Spawn>,
-        mut configuration: Configuration,
-        settings: RunSettings,
-        name: &str,
-    ) -> Result<Self, FleetError> {
-        configuration.user.run.secrets = SecretSettings::default();
-        configuration.environment.run.secrets = SecretSettings::default();
-        let settings = RunSettings {
-            network: Some(NetworkSetting::None),
-            secrets: SecretSettings::default(),
-            ..settings
-        };
-        let probe = request(&["true".to_owned()], None, settings.clone());
-        let merged = probe.merge(&configuration).map_err(|report| FleetError::request(report.to_string()))?;
-        let limits = merged.policy.job.limits;
-        Ok(Self { cas, spawn, configuration, settings, limits, name: name.to_owned() })
-    }
-
     /// Runs the action of a lease; `stop` ends it. Returns the status of the lease, and the result if there is one.
     pub async fn perform(
         &self,
@@ -95,11 +74,10 @@ impl Performer {
         payload: Option<&Any>,
         stop: &CancellationToken,
     ) -> Result<(Verdict, Option<ActionResult>), FleetError> {
-        let mut cas = self.cas.clone();
+        let mut source = self.source.clone();
         let mut about = ExecutedActionMetadata {
             worker: self.name.clone(),
             worker_start_timestamp: Some(now()),
-            input_fetch_start_timestamp: Some(now()),
             ..ExecutedActionMetadata::default()
         };
         let host = |what: &str, e: io::Error| FleetError::host(format!("{what}: {e}"));
@@ -107,12 +85,14 @@ impl Performer {
         let root = place.path().join("root");
         let staging = place.path().join("outputs");
         let fetched = async {
-            let checked = self.definition(&mut cas, payload).await?;
+            let (action, checked) = self.definition(&mut source.cas, payload).await?;
+            let room = self.executor.room(&checked.limits).await;
+            about.input_fetch_start_timestamp = Some(now());
             std::fs::create_dir(&root).map_err(|e| host("there is no place for an action", e))?;
             std::fs::create_dir(&staging).map_err(|e| host("there is no place for an action", e))?;
             let folder = Arc::new(Folder::open(&root).map_err(|e| host("the place of an action", e))?);
-            let tree = lay::read(&mut cas, checked.root, Bounds::default()).await?;
-            lay::write(&mut cas, tree, &folder).await?;
+            let tree = lay::read(&mut source, checked.root, Bounds::default()).await?;
+            lay::write(&mut source, tree, &folder).await?;
             // The API promises a program its working folder and the parents of its outputs.
             let parents = checked.outputs.iter().filter_map(|output| output.path.parent());
             for parent in
@@ -125,12 +105,20 @@ impl Performer {
                     ))
                 })?;
             }
-            Ok::<_, FleetError>(checked)
+            Ok::<_, FleetError>((action, checked, room))
         };
-        let checked = tokio::select! {
-            checked = fetched => checked?,
+        // The memory is the action's until its outputs are stored.
+        let (action, checked, _room) = tokio::select! {
+            fetched = fetched => fetched?,
             () = stop.cancelled() => return Ok((cancelled(), None)),
         };
+        let folder = Arc::new(Folder::open(&staging).map_err(|e| host("the outputs of an action", e))?);
+        if let Some(id) = &checked.once {
+            let step = self.marks.clone().begin(&mut source.cas, id, &folder).await?;
+            if let Some(verdict) = may_not_begin(step) {
+                return Ok((verdict, None));
+            }
+        }
         about.input_fetch_completed_timestamp = Some(now());
         about.execution_start_timestamp = Some(now());
         let reader = Arc::new(Outputs {
@@ -138,7 +126,17 @@ impl Performer {
             staging: staging.clone(),
             collected: Mutex::default(),
         });
-        let (report, printed) = self.run(&checked, &root, reader.clone(), stop).await?;
+        let program = Program {
+            argv: &checked.argv,
+            env: &checked.env,
+            folder: &checked.folder,
+            root: &root,
+            limits: checked.limits.clone(),
+        };
+        let mut printed = Printed::default();
+        let (keep, reading) = (ChangePolicy::default(), Some(reader.clone() as Arc<dyn ViewReader>));
+        let Ended { report, image_digest, .. } =
+            self.executor.run(program, keep, reading, &mut printed, stop).await?;
         about.execution_completed_timestamp = Some(now());
         about.output_upload_start_timestamp = Some(now());
         let verdict = verdict::of_report(&report);
@@ -156,20 +154,30 @@ impl Performer {
         }
         (result.stdout_raw, result.stdout_digest) = stream(printed.stdout, &mut collected.blobs);
         (result.stderr_raw, result.stderr_digest) = stream(stderr, &mut collected.blobs);
-        let folder = Arc::new(Folder::open(&staging).map_err(|e| host("the outputs of an action", e))?);
         tokio::select! {
-            sent = cas.upload(&collected.blobs, &folder) => { sent?; }
+            sent = source.cas.upload(&collected.blobs, &folder) => { sent?; }
             () = stop.cancelled() => return Ok((cancelled(), None)),
         }
         about.output_upload_completed_timestamp = Some(now());
         about.worker_completed_timestamp = Some(now());
         about.auxiliary_metadata = verdict::metadata(&report).into_iter().collect();
+        if let Some(receipts) = &self.receipts {
+            let outcome = about.auxiliary_metadata.first().map(|any| any.value.clone()).unwrap_or_default();
+            let signed = Signed {
+                report,
+                outcome,
+                argv: checked.argv.clone(),
+                image_digest,
+                subjects: receipt::subjects(action, &result),
+            };
+            about.auxiliary_metadata.push(receipt::signed(receipts.clone(), signed).await?);
+        }
         result.execution_metadata = Some(about);
         Ok((verdict, Some(result)))
     }
 
-    /// The action of a payload, with its command, checked.
-    async fn definition(&self, cas: &mut Cas, payload: Option<&Any>) -> Result<Checked, FleetError> {
+    /// The action of a payload with its digest, and its command, checked.
+    async fn definition(&self, cas: &mut Cas, payload: Option<&Any>) -> Result<(Key, Checked), FleetError> {
         let any = payload.ok_or_else(|| FleetError::request("the lease has no action"))?;
         let action = match (unpack(&format!("{REAPI}.Action"), any), unpack(&format!("{REAPI}.Digest"), any))
         {
@@ -180,79 +188,35 @@ impl Performer {
             }
         };
         let command = definition::<Command>(cas, action.command_digest.as_ref(), "the command").await?;
-        action::check(&action, &command, &self.limits)
-    }
-
-    async fn run(
-        &self,
-        checked: &Checked,
-        root: &Path,
-        reader: Arc<dyn ViewReader>,
-        stop: &CancellationToken,
-    ) -> Result<(RunReport, Printed), FleetError> {
-        let env = checked.env.iter().map(|(name, value)| EnvSetting::Set(name.into(), value.into()));
-        let env = self.settings.env.iter().cloned().chain(env).collect();
-        let request =
-            request(&checked.argv, Some(root.to_owned()), RunSettings { env, ..self.settings.clone() });
-        let mut merged =
-            request.merge(&self.configuration).map_err(|report| FleetError::host(report.to_string()))?;
-        // The result has all of the output, which its own limit bounds.
-        merged.policy.job.limits = Limits { capture: Bytes(0), ..checked.limits.clone() };
-        let around =
-            Surroundings { cwd: root.to_owned(), asks: Asks::Caller, ..Surroundings::of_this_process() };
-        let prepared = tokio::task::spawn_blocking(move || request.prepare(merged, around)).await;
-        let mut prepared = match prepared.map_err(|e| FleetError::host(e.to_string()))? {
-            Ok(prepared) => prepared,
-            Err(report) => return Ok((without_host_paths(*report, &checked.argv), Printed::default())),
+        let key = match unpack::<Digest>(&format!("{REAPI}.Digest"), any) {
+            Some(digest) => Key::check(Some(&digest), "the action")?,
+            None => Key::of(&action.encode_to_vec()),
         };
-        if !checked.folder.as_os_str().is_empty() {
-            prepared.policy.job.cwd = Some(Path::new(PROJECT).join(&checked.folder));
-        }
-        prepared.read_after(reader);
-        let mut printed = Printed::default();
-        let stopped = async {
-            stop.cancelled().await;
-            None
-        };
-        let executed = execute(&*self.spawn, &mut prepared, &mut printed, stopped).await;
-        Ok((without_host_paths(executed.report, &checked.argv), printed))
+        Ok((key, action::check(&action, &command, self.executor.limits())?))
     }
 }
 
-/// The report of an action whose program was not started, without paths of this machine: a farm's clients see it.
-fn without_host_paths(mut report: RunReport, argv: &[String]) -> RunReport {
-    if report.usage.wall_us.is_some() || report.scan.is_some() {
-        return report;
-    }
-    let program = argv.first().map_or("", String::as_str);
-    let reason = match report.cause {
-        Cause::NotFound => format!("there is no program {program:?} on this worker"),
-        Cause::NotExecutable => format!("{program:?} cannot be executed on this worker"),
-        Cause::Refused | Cause::Internal => {
-            "this worker cannot run it; its operator's log has the reason".to_owned()
+/// The answer for a run that may not begin.
+fn may_not_begin(step: Step) -> Option<Verdict> {
+    let verdict = |code, message: String| Some(Verdict { exit_code: None, code, message });
+    match step {
+        Step::Go => None,
+        Step::Lost => {
+            let why = "it began on another worker, which did not answer; it was not run again";
+            verdict(Code::Aborted, format!("{LOST}{why}"))
         }
-        _ => return report,
-    };
-    if let Some(why) = report.reason.replace(reason) {
-        tracing::warn!(target: "hotcell_contents", "an action was not started: {why}");
+        Step::Later => {
+            verdict(Code::Unavailable, "the farm did not tell whether the run had begun".to_owned())
+        }
+        Step::Never => {
+            let why = "the farm has no place in which a worker can note that the run began";
+            verdict(Code::FailedPrecondition, why.to_owned())
+        }
     }
-    report
 }
 
 fn cancelled() -> Verdict {
     verdict::of_report(&RunReport::without_a_run(Cause::Cancelled, "the farm took the lease back"))
-}
-
-fn request(argv: &[String], workspace: Option<PathBuf>, settings: RunSettings) -> RunRequest {
-    RunRequest {
-        what: RunTarget::Program(argv.iter().map(Into::into).collect()),
-        workspace,
-        kept: None,
-        settings,
-        limits: Limits::default(),
-        stdin: Stdin::Null,
-        keep: ChangePolicy::default(),
-    }
 }
 
 /// Reads a message that an action is made of.

@@ -11,6 +11,7 @@ use nix::sys::signal::Signal;
 use tonic::Code;
 
 use crate::error::{FleetError, Kind};
+use crate::once::LOST;
 
 /// Type of the outcome in a result's auxiliary metadata. Its value is a JSON object, `hotcell.outcome/1`.
 pub const OUTCOME: &str = "hotcell.outcome.v1";
@@ -89,6 +90,10 @@ pub fn of_answer(response: &ExecuteResponse) -> Result<RunReport, FleetError> {
             let own = result.and_then(of_worker).filter(|report| report.cause == Cause::WallLimit);
             let why = if said.is_empty() { "stopped at the farm's time limit".to_owned() } else { said };
             return Ok(own.unwrap_or_else(|| RunReport::without_a_run(Cause::WallLimit, why)));
+        }
+        // A run that may not be run twice, and whose worker did not answer. Farms have other reasons to abort.
+        Code::Aborted if said.starts_with(LOST) => {
+            return Ok(RunReport::without_a_run(Cause::Internal, said));
         }
         Code::Cancelled => return Ok(RunReport::without_a_run(Cause::Cancelled, "cancelled on the farm")),
         Code::PermissionDenied => return Ok(RunReport::without_a_run(Cause::Quarantined, said)),
@@ -175,6 +180,11 @@ mod tests {
         let lie = of_answer(&answer(Code::Ok, 1, Some(&report(Cause::Exited, Some(0), None)))).unwrap();
         assert_eq!((lie.cause, lie.exit_code), (Cause::Exited, Some(1)));
         assert_eq!(of_answer(&answer(Code::DeadlineExceeded, 124, None)).unwrap().cause, Cause::WallLimit);
+        assert_eq!(of_answer(&answer(Code::Aborted, 0, None)).unwrap_err().kind, Kind::Unreachable);
+        let mut lost = answer(Code::Aborted, 0, None);
+        lost.status = Some(wire::status(Code::Aborted, "lost: it began"));
+        let lost = of_answer(&lost).unwrap();
+        assert_eq!((lost.cause, lost.reason.as_deref()), (Cause::Internal, Some("lost: it began")));
         assert_eq!(of_answer(&answer(Code::InvalidArgument, 0, None)).unwrap_err().kind, Kind::Request);
         assert_eq!(of_answer(&answer(Code::Internal, 0, None)).unwrap_err().kind, Kind::Unreachable);
         assert!(of_answer(&ExecuteResponse::default()).is_err());

@@ -19,11 +19,14 @@ use crate::bots::{
 };
 use crate::error::{FleetError, Kind};
 use crate::leases::{Held, report, step};
+use crate::meter::Meter;
 use crate::perform::Performer;
 use crate::wire::{self, now, pack, status};
 
 /// Time limit of one question for leases; the server waits for most of it.
 const POLL_TIMEOUT: Duration = Duration::from_secs(30);
+/// Minimum time limit of such a question: a server answers a second before it.
+const MIN_POLL: Duration = Duration::from_secs(2);
 /// Time limit of the last message of a session.
 const FAREWELL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum time between two signs of life while actions run; cancelled leases are noticed by them.
@@ -46,6 +49,8 @@ pub struct WorkerOptions {
     pub name: String,
     /// Maximum number of actions at once.
     pub jobs: usize,
+    /// Counts for the operator.
+    pub meter: Arc<Meter>,
 }
 
 /// An event, for the operator.
@@ -118,6 +123,8 @@ pub async fn work(
             answer = call => answer,
             Some(ended) = session.tasks.join_next() => {
                 let (id, status, result) = ended.map_err(|e| FleetError::host(format!("an action's task: {e}")))?;
+                let exit_code = result.as_ref().map(|result| result.exit_code);
+                options.meter.ended(&id, Code::from(status.code), exit_code);
                 say(Event::Ended(id.clone(), result.is_some(), status.message.clone()));
                 session.ended(id, status, result);
                 wait = Duration::ZERO;
@@ -125,6 +132,7 @@ pub async fn work(
             }
             () = &mut drain, if !session.draining => {
                 session.draining = true;
+                options.meter.drains();
                 say(Event::Draining(session.tasks.len()));
                 wait = Duration::ZERO;
                 continue;
@@ -140,6 +148,7 @@ pub async fn work(
                 if session.name.is_empty() {
                     say(Event::Connected);
                 }
+                options.meter.answered();
                 (heard, pause) = (Instant::now(), FIRST_PAUSE);
                 let changed = session.told(told, &sent, &performer, say);
                 let waited = asked.elapsed().saturating_sub(wait);
@@ -148,7 +157,7 @@ pub async fn work(
                 } else if waited >= MAX_INTERVAL {
                     MIN_INTERVAL
                 } else {
-                    (session.lease / 3).clamp(MIN_INTERVAL, MAX_INTERVAL)
+                    interval(session.lease)
                 };
             }
             Err(status) if status.code() == Code::DeadlineExceeded && !session.name.is_empty() => {
@@ -171,6 +180,16 @@ pub async fn work(
             }
         }
     }
+}
+
+/// Time limit of a question for leases: a sign of life is due below half of the lease, also where the server waits.
+fn poll_timeout(lease: Duration) -> Duration {
+    (lease / 2).clamp(MIN_POLL, POLL_TIMEOUT)
+}
+
+/// Time until the next sign of life to a server that does not wait: a third of the lease, at most a second.
+fn interval(lease: Duration) -> Duration {
+    (lease / 3).clamp(MIN_INTERVAL, MAX_INTERVAL)
 }
 
 impl Session<'_> {
@@ -204,6 +223,7 @@ impl Session<'_> {
     ) -> Pin<Box<dyn Future<Output = Result<BotSession, Status>> + Send + 'static>> {
         let (bots, message, parent) =
             (self.bots.clone(), self.message(), self.options.address.instance.clone());
+        let limit = poll_timeout(self.lease);
         Box::pin(async move {
             if !wait.is_zero() {
                 tokio::time::sleep(wait).await;
@@ -213,7 +233,7 @@ impl Session<'_> {
                 return bots.create(request, POLL_TIMEOUT).await;
             }
             let request = UpdateBotSessionRequest { name: message.name.clone(), bot_session: Some(message) };
-            bots.update(request, POLL_TIMEOUT).await
+            bots.update(request, limit).await
         })
     }
 
@@ -241,6 +261,7 @@ impl Session<'_> {
             if let Some(token) = self.tokens.get(&id) {
                 token.cancel();
             }
+            self.options.meter.taken_back();
             say(Event::TakenBack(id));
         }
         let changed = !step.start.is_empty() || !step.refuse.is_empty();
@@ -252,6 +273,7 @@ impl Session<'_> {
         for lease in step.start {
             let (id, token, performer) = (lease.id.clone(), CancellationToken::new(), performer.clone());
             self.tokens.insert(id.clone(), token.clone());
+            self.options.meter.begun(&id);
             say(Event::Started(id.clone()));
             let payload = lease.payload.clone();
             self.held.insert(id.clone(), Held::Running(lease));
@@ -288,5 +310,20 @@ impl Session<'_> {
                 UpdateBotSessionRequest { name: self.name.clone(), bot_session: Some(self.message()) };
             let _ = self.bots.update(request, FAREWELL_TIMEOUT).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signs_of_life_come_below_half_of_the_lease() {
+        for seconds in [2, 3, 5, 10, 30, 60, 600, 3600] {
+            let lease = Duration::from_secs(seconds);
+            assert!(interval(lease) < lease / 2, "{seconds}");
+            assert!(poll_timeout(lease) <= (lease / 2).max(MIN_POLL), "{seconds}");
+        }
+        assert_eq!(poll_timeout(DEFAULT_LEASE), POLL_TIMEOUT);
     }
 }
