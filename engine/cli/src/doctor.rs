@@ -4,12 +4,12 @@ use hotcell_sandbox::doctor::{Availability, Doctor};
 use hotcell_sandbox::outcome::LayerState;
 use hotcell_sandbox::profile::Profile;
 use hotcell_sandbox::{Engine, doctor};
-use hotcell_state::report::printable;
+use hotcell_state::report::{Code, ErrorReport, printable};
 
 use crate::args::Common;
 use crate::context::runtime;
-use crate::exit;
 use crate::signals::interrupted;
+use crate::{exit, usage};
 
 /// Examines the host; `None` when interrupted.
 fn examined() -> anyhow::Result<Option<Doctor>> {
@@ -65,9 +65,18 @@ fn page(report: &Doctor) -> String {
     )
 }
 
-/// Runs `hotcell doctor`.
-pub fn examine(common: &Common) -> anyhow::Result<u8> {
+/// Runs `hotcell doctor`; `ready` is the profile whose absence is a failure.
+pub fn examine(common: &Common, ready: Option<&str>) -> anyhow::Result<u8> {
+    if let Some(name) = ready
+        && !Profile::names().any(|known| known == name)
+    {
+        let known: Vec<&str> = Profile::names().collect();
+        let why = format!("{name:?} is not a profile; they are {}", known.join(", "));
+        let report = ErrorReport::new(Code::InvalidValue, why).field("--ready");
+        return Ok(usage::fail(&report, common.json));
+    }
     let Some(report) = examined()? else { return Ok(exit::INTERRUPTED) };
+    let code = code(&report, ready);
     let result = if common.json {
         exit::print_json(&report)
     } else {
@@ -75,5 +84,13 @@ pub fn examine(common: &Common) -> anyhow::Result<u8> {
         let plain = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
         exit::print_text(&doctor::render(&report, std::io::stdout().is_terminal() && !plain))
     };
-    Ok(exit::printed(result, 0))
+    Ok(exit::printed(result, code))
+}
+
+/// Exit status: that of a refusal where the profile is not available.
+fn code(report: &Doctor, ready: Option<&str>) -> u8 {
+    match ready.map(|name| report.profiles.get(name)) {
+        None | Some(Some(Availability::Available)) => 0,
+        Some(_) => exit::REFUSED,
+    }
 }

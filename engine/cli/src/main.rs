@@ -153,7 +153,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Command::Approvals { command } => Ok(approvals::approvals(&common, &command)),
         Command::Audit { command } => Ok(audit::audit(&common, &command)),
         Command::Doctor(args) if args.attack => attack::attack(&common, &args),
-        Command::Doctor(_) => doctor::examine(&common),
+        Command::Doctor(args) => doctor::examine(&common, args.ready.as_deref()),
         Command::Bench(args) => bench::bench(&common, &args),
         Command::Workspace { command } => Ok(workspace::workspace(&common, &command)),
         Command::Image { command } => Ok(image::image(&common, &command)),

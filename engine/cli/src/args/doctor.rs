@@ -15,7 +15,8 @@ use crate::quote::quoted;
 #[command(
     after_help = "--attack runs in an arena that no knock-out touches; as root for an ordinary user too.\n\
                   Exit status: 0 examined, and all attacks held; 1 an attack got through, or was not run in\n\
-                  time; 125 refused: without an arena nothing runs; 130 interrupted."
+                  time; 125 refused: without an arena nothing runs, or the profile of --ready is not\n\
+                  available; 130 interrupted."
 )]
 pub struct DoctorArgs {
     /// Attack this host's sandboxes: 158 attacks, each layer removed in turn
@@ -24,6 +25,9 @@ pub struct DoctorArgs {
     /// Also write the results as a page that can be filed
     #[arg(long, value_name = "FILE", requires = "attack", value_parser = OsStringValueParser::new().try_map(super::path))]
     pub html: Option<PathBuf>,
+    /// Exit with 125 where a sandbox of this profile cannot be made, for probes
+    #[arg(long, value_name = "NAME", conflicts_with = "attack")]
+    pub ready: Option<String>,
     /// Only these attacks, such as 31,45-50
     #[arg(long, value_name = "NUMBERS", requires = "attack", value_parser = numbers)]
     pub only: Option<Numbers>,
