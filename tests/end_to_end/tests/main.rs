@@ -79,4 +79,6 @@ mod tools_served;
 mod trust;
 mod weak;
 mod web;
+mod worker;
+mod worker_doors;
 mod workspace;
