@@ -10,6 +10,7 @@
 //! | `grid` | lines of cells: writing, erasing, scrolling |
 //! | [`style`] | colours and attributes |
 //! | [`keys`] | names of keys, and their bytes |
+//! | [`lines`] | kinds of lines that programs take, and words that change them |
 //! | [`typed`] | what was typed, as the guard reads it |
 //! | [`picture`] | a screen as SVG |
 
@@ -17,6 +18,7 @@
 
 mod grid;
 pub mod keys;
+pub mod lines;
 pub mod picture;
 pub mod screen;
 pub mod style;

@@ -78,8 +78,7 @@ fn programs_of_the_whole_screen_are_driven() {
     if find("vim").is_some() {
         let made = client.good("workspace_create", &json!({}));
         let workspace = made["workspace_id"].clone();
-        let arguments =
-            json!({ "argv": ["vim", "-u", "NONE", "notes.txt"], "workspace_id": workspace, "keep": true });
+        let arguments = json!({ "argv": ["vim", "-Z", "-u", "NONE", "notes.txt"], "workspace_id": workspace, "keep": true });
         let seen = client.good("terminal_start", &arguments);
         let id = seen["terminal_id"].as_str().expect("a handle").to_owned();
         let seen = until(&mut client, &id, "notes.txt");
@@ -218,4 +217,105 @@ fn typed_lines_pass_the_guard_together() {
         let said = client.bad("terminal_start", &json!({ "argv": ["bash", "-c", "rm -rf /home ~ /"] }));
         assert!(said.contains("quarantine") || said.contains("guard"), "{said}");
     });
+}
+
+/// A line that keys put together is not the one that the guard read, and is not sent; the line typed as text is.
+#[test]
+fn lines_put_together_by_keys_are_not_sent() {
+    everyone(|user| {
+        let mut client = Local::start(user, STATELESS);
+        let (id, _) = start(&mut client, &["bash", "--norc"]);
+        until(&mut client, &id, "bash-");
+        let lost = format!("precious-{}", std::process::id());
+        line(&mut client, &id, &format!("mkdir -p ~/{lost}; echo made-$((40+2))"), "made-42");
+        // Each of these ends as "rm -rf ~", read as something else: by the order of its keys, by completion, by the history.
+        for steps in [
+            &[(" -rf ~", &["ctrl-a"][..]), ("rm", &["enter"])][..],
+            &[("m -rf ~", &["home"]), ("r", &["enter"])],
+            &[("rm -rf ~/prec", &["tab", "ctrl-u"]), ("", &["ctrl-y", "enter"])],
+            &[("", &["up", "ctrl-a", "ctrl-k"]), ("rm -rf ~/prec*", &["left", "enter"])],
+            &[("", &["ctrl-r"]), ("made", &["enter"])],
+            &[("!!", &["enter"])],
+            &[("!mk", &["enter"])],
+            &[("bind '\"a\": \"rm -rf ~\"'", &["enter"])],
+            &[("stty erase x", &["enter"])],
+        ] {
+            let mut said = String::new();
+            for (text, keys) in steps {
+                let arguments = json!({ "terminal_id": id, "text": text, "keys": keys });
+                let answer = client.call("terminal_send", &arguments);
+                if answer["isError"] == true {
+                    said = answer.to_string();
+                }
+            }
+            assert!(said.contains("nothing of this was typed"), "{steps:?}: {said}");
+            client.good("terminal_send", &json!({ "terminal_id": id, "keys": ["ctrl-c"] }));
+        }
+        let answer = client.bad("terminal_send", &json!({ "terminal_id": id, "keys": ["ctrl-x"] }));
+        assert!(answer.contains("opens an editor"), "{answer}");
+        // The twin: typed as text, with what is erased at the end of the line, and a recalled line that is given up.
+        client.good("terminal_send", &json!({ "terminal_id": id, "keys": ["up", "ctrl-a"] }));
+        client.good("terminal_send", &json!({ "terminal_id": id, "keys": ["ctrl-c"] }));
+        client.good("terminal_send", &json!({ "terminal_id": id, "text": "lsX", "keys": ["backspace"] }));
+        line(&mut client, &id, " -d ~/prec*; echo there-$((40+2))", "there-42");
+        let seen = until(&mut client, &id, &lost);
+        assert!(!seen["screen"].as_str().expect("text").contains("cannot access"), "{seen:#}");
+        // A program that asks gets every key.
+        let (id, _) = start(&mut client, &["cat"]);
+        let arguments = json!({ "terminal_id": id, "text": "one", "keys": ["ctrl-w"] });
+        client.good("terminal_send", &arguments);
+        line(&mut client, &id, "t\two-thirds", "wo-thirds");
+        client.good("terminal_send", &json!({ "terminal_id": id, "keys": ["up", "enter"] }));
+    });
+}
+
+/// Editors and pagers start shells; a debugger's commands do when they are more than looking.
+#[test]
+fn editors_and_debuggers_start_nothing_unread() {
+    let user = User::me();
+    let mut client = Local::start(&user, STATELESS);
+    if find("vim").is_some() {
+        let (id, _) = start(&mut client, &["vim", "-u", "NONE"]);
+        let said = client.bad(
+            "terminal_send",
+            &json!({ "terminal_id": id, "text": ":!echo $((40+2))", "keys": ["enter"] }),
+        );
+        assert!(said.contains("vim -Z") && said.contains("nothing of this was typed"), "{said}");
+        client.good("terminal_close", &json!({ "terminal_id": id }));
+        let (id, _) = start(&mut client, &["vim", "-Z", "-u", "NONE"]);
+        line(&mut client, &id, ":!echo $((40+2))", "E145");
+        client.good("terminal_send", &json!({ "terminal_id": id, "keys": ["enter"] }));
+        line(&mut client, &id, ":call system('ls')", "E145");
+        client.good("terminal_send", &json!({ "terminal_id": id, "keys": ["enter"] }));
+        client.good(
+            "terminal_send",
+            &json!({ "terminal_id": id, "text": "ione\ntwo", "keys": ["escape"], "until": "two", "wait_ms": PATIENCE_MS }),
+        );
+        client.good("terminal_close", &json!({ "terminal_id": id }));
+    } else {
+        println!("vim is not installed here: its lines are not tried");
+    }
+    if find("less").is_some() {
+        let (id, _) = start(&mut client, &["less", "/etc/passwd"]);
+        let said =
+            client.bad("terminal_send", &json!({ "terminal_id": id, "text": "!echo hi", "keys": ["enter"] }));
+        assert!(said.contains("LESSSECURE=1"), "{said}");
+        client.good("terminal_close", &json!({ "terminal_id": id }));
+    }
+    if find("gdb").is_some() {
+        let (id, _) = start(&mut client, &["gdb", "-q", "-nx"]);
+        until(&mut client, &id, "(gdb)");
+        for text in ["shell echo hi", "!echo hi", "python print(1)", "print system(1)", "run ; ls"] {
+            let said =
+                client.bad("terminal_send", &json!({ "terminal_id": id, "text": text, "keys": ["enter"] }));
+            assert!(said.contains("nothing of this was typed") && said.contains("more than look"), "{said}");
+        }
+        let said = client.bad("terminal_send", &json!({ "terminal_id": id, "keys": ["up", "enter"] }));
+        assert!(said.contains("changed by up"), "{said}");
+        line(&mut client, &id, "print 6*7", "$1 = 42");
+        line(&mut client, &id, "info line main", "No symbol table");
+        client.good("terminal_close", &json!({ "terminal_id": id }));
+    } else {
+        println!("gdb is not installed here: its lines are not tried");
+    }
 }

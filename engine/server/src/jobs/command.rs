@@ -194,7 +194,8 @@ impl CommandRequest {
                     };
                     if let Some(terminal) = terminal {
                         let (gate, confinement) = (merged.gate.clone(), merged.policy.shape.confinement);
-                        terminal.read_by(Reader { request: request.clone(), gate, confinement, cwd });
+                        let lines = crate::terminals::kind::of(&request);
+                        terminal.read_by(Reader { request: request.clone(), gate, confinement, cwd, lines });
                     }
                     let prepared = request.prepare(merged, around)?;
                     held.still().map_err(refused).map(|()| prepared)

@@ -5,8 +5,10 @@
 //!
 //! | module | idea |
 //! | --- | --- |
+//! | `kind` | kind of lines that a program takes |
 //! | [`terminal`] | one terminal: its screen, what is typed, waiting |
 
+pub(crate) mod kind;
 pub mod terminal;
 
 use std::collections::HashMap;

@@ -4,11 +4,13 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use hotcell_config::Mode;
 use hotcell_review::gate::Gate;
 use hotcell_sandbox::policy::{Confinement, WindowSize};
 use hotcell_sandbox::{Running, StdinWriter};
 use hotcell_state::report::{Code, ErrorReport};
-use hotcell_terminals::typed::Typed;
+use hotcell_terminals::lines::{self, Lines};
+use hotcell_terminals::typed::{Doubt, Typed};
 use hotcell_terminals::{Screen, Size};
 use hotcell_verbs::request::RunRequest;
 use tokio::io::AsyncWriteExt;
@@ -67,6 +69,8 @@ pub struct Reader {
     pub confinement: Confinement,
     /// Folder that the program begins in.
     pub cwd: PathBuf,
+    /// Kind of lines that the program takes.
+    pub lines: Lines,
 }
 
 /// The end of a wait.
@@ -215,24 +219,20 @@ impl Terminal {
             let inner = self.inner();
             (inner.typed.clone(), inner.reader.clone())
         };
-        typed.push(&bytes);
-        // A line is executed by these keys: enter, Ctrl-J, Ctrl-O, Ctrl-D.
-        let is_sent = bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0xf | 4));
-        if let Some(reader) = reader.filter(|_| is_sent) {
-            let text = typed.text().to_owned().into_bytes();
-            let checked = tokio::task::spawn_blocking(move || {
-                let Reader { request, gate, confinement, cwd } = reader;
-                request.scan_typed(&gate, confinement, &cwd, &text)
-            });
-            let checked = checked.await.map_err(|error| {
-                ErrorReport::new(Code::Internal, format!("the guard did not read what was typed: {error}"))
-            })?;
-            if let Err(mut report) = checked {
-                hotcell_review::guard::for_a_model(&mut report);
-                let why = report.outcome.reason.unwrap_or_else(|| "the guard refused it".to_owned());
-                let why =
-                    format!("{why} (read together with what was typed before; nothing of this was typed)");
+        let kind = reader.as_ref().map_or(Lines::Answers, |reader| reader.lines);
+        let pushed = typed.push(&bytes, kind);
+        if let Some(reader) = reader.filter(|_| pushed.executes) {
+            if reader.gate.guard.settings.mode == Mode::Enforce
+                && let Some(why) = unreadable(kind, pushed.doubt.as_ref())
+            {
+                let why = format!("the guard refused it: {why} (nothing of this was typed)");
                 return Err(ErrorReport::new(Code::Refused, why));
+            }
+            let beyond = (kind == Lines::Debugger).then(|| lines::more_than_looking(typed.text()));
+            // Commands of gdb that only look are no code.
+            if beyond != Some(None) {
+                let hint = beyond.flatten().map(debugger_hint);
+                scan(reader, typed.text().to_owned().into_bytes(), hint).await?;
             }
         }
         // Taken out meanwhile, and given back unless the program has ended.
@@ -248,6 +248,11 @@ impl Terminal {
         };
         let _ = tokio::time::timeout(TYPING_TIMEOUT, typing).await;
         let mut inner = self.inner();
+        if taken < bytes.len() {
+            // The rest is not in the program's line, nor are the erasures in it.
+            typed = inner.typed.clone();
+            typed.push(&bytes[..taken], kind);
+        }
         inner.typed = typed;
         inner.keyboard = inner.window.is_some().then_some(writer);
         Ok(taken)
@@ -316,6 +321,43 @@ impl Terminal {
     pub fn changes(&self) -> u64 {
         *self.changes.borrow()
     }
+}
+
+/// Has the guard read what was typed so far.
+async fn scan(reader: Reader, text: Vec<u8>, hint: Option<String>) -> Result<(), ErrorReport> {
+    let checked = tokio::task::spawn_blocking(move || {
+        let Reader { request, gate, confinement, cwd, .. } = reader;
+        request.scan_typed(&gate, confinement, &cwd, &text)
+    });
+    let checked = checked.await.map_err(|error| {
+        ErrorReport::new(Code::Internal, format!("the guard did not read what was typed: {error}"))
+    })?;
+    let Err(mut report) = checked else { return Ok(()) };
+    hotcell_review::guard::for_a_model(&mut report);
+    let why = report.outcome.reason.unwrap_or_else(|| "the guard refused it".to_owned());
+    let why = format!("{why} (read together with what was typed before; nothing of this was typed)");
+    let report = ErrorReport::new(Code::Refused, why);
+    Err(match hint {
+        Some(hint) => report.hint(hint),
+        None => report,
+    })
+}
+
+/// Reason why lines cannot be read by the guard as they are executed.
+fn unreadable(kind: Lines, doubt: Option<&Doubt>) -> Option<String> {
+    match kind {
+        Lines::Escapes(hint) => Some(format!(
+            "the program has commands that start a shell, and what is typed into it cannot be read: {hint}"
+        )),
+        _ => doubt.map(ToString::to_string),
+    }
+}
+
+fn debugger_hint(line: &str) -> String {
+    let shown: String = line.chars().take(80).collect();
+    format!(
+        "{shown:?} may do more than look at the program: break, run, next, step, continue, bt, print, x, info, list and the like are typed freely, without calls, assignments and arguments of run"
+    )
 }
 
 #[cfg(test)]
