@@ -7,6 +7,7 @@
 pub mod image;
 pub mod mcp;
 mod node_modules;
+pub mod registry;
 mod rust;
 pub mod sarif;
 mod venv;

@@ -2,9 +2,8 @@
 //! hosts.
 
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::process::Command;
 
-use hotcell_end_to_end::{User, Weak, everyone, find, is_root, root_and_another, rust, venv};
+use hotcell_end_to_end::{User, Weak, everyone, find, registry, root_and_another, rust, venv};
 use serde_json::Value;
 
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -245,82 +244,25 @@ fn rust_dependencies_are_compiled_once() {
 /// From crates.io.
 const PASTE: &str = "57c0d7b74b563b49d38dae00a0c37d4d6de9b432382b2892f0574ddcae73fd0a";
 
-/// A stand-in for Go's module proxy, on a network of its own, with one module. It ends with the program
-/// beside it.
+/// `answer` of a stand-in for Go's module proxy, with one module.
 const PROXY: &str = r#"
-import fcntl, http.server, io, os, socket, ssl, struct, sys, threading, time, zipfile
-address, cert, key = sys.argv[1:]
-with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-    for request, name, value in [
-        (0x8916, b"lo:1", struct.pack("HH4s8x", socket.AF_INET, 0, socket.inet_aton(address))),
-        (0x8914, b"lo", struct.pack("H", 1)),
-    ]:
-        fcntl.ioctl(s, request, struct.pack("16s24s", name, value))
 mod = b"module example.com/dep\n\ngo 1.16\n"
 packed = io.BytesIO()
 with zipfile.ZipFile(packed, "w") as z:
     z.writestr("example.com/dep@v1.0.0/go.mod", mod)
     z.writestr("example.com/dep@v1.0.0/dep.go", "package dep\n\nfunc Twice(n int) int { return 2 * n }\n")
 files = {"info": b'{"Version":"v1.0.0"}', "mod": mod, "zip": packed.getvalue()}
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        bytes = files.get(self.path.removeprefix("/example.com/dep/@v/v1.0.0."))
-        self.send_response(200 if bytes else 404)
-        self.end_headers()
-        self.wfile.write(bytes or b"")
-    def log_message(self, *_):
-        pass
-server = http.server.ThreadingHTTPServer((address, 443), Handler)
-context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-context.load_cert_chain(cert, key)
-server.socket = context.wrap_socket(server.socket, server_side=True)
-threading.Thread(target=server.serve_forever, daemon=True).start()
-parent = os.getppid()
-os.write(1, b"ready\n")
-os.close(1)
-while os.getppid() == parent:
-    time.sleep(0.1)
+def answer(path):
+    return "application/octet-stream", files.get(path.removeprefix("/example.com/dep/@v/v1.0.0."))
 "#;
-
-/// A host with that proxy at this address, trusted for its name.
-fn with_proxy(user: &User, address: &str) -> Weak {
-    let made = Command::new("openssl")
-        .args([
-            "req",
-            "-x509",
-            "-newkey",
-            "rsa:2048",
-            "-nodes",
-            "-days",
-            "2",
-            "-subj",
-            "/CN=proxy.golang.org",
-        ])
-        .args(["-addext", "subjectAltName=DNS:proxy.golang.org", "-keyout"])
-        .arg(user.path("key.pem"))
-        .arg("-out")
-        .arg(user.path("cert.pem"))
-        .output()
-        .expect("openssl");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    user.write("proxy.py", PROXY);
-    let begin = "mkfifo ready && { python3 -I proxy.py ADDRESS cert.pem key.pem >ready & } && read line <ready && rm ready && cd work";
-    let begin = begin.replace("python3", "/usr/bin/python3").replace("ADDRESS", address);
-    let folder = user.path("cert.pem").parent().expect("a folder").display().to_string();
-    Weak::default().mounts(&format!(
-        "cd {folder}; mount --bind cert.pem /etc/ssl/certs/ca-certificates.crt; \
-         exec unshare -n -- sh -c '{begin} && exec \"$@\"' sh \"$@\""
-    ))
-}
 
 #[test]
 fn modules_of_go_by_their_digests() {
-    if !is_root() {
-        println!("skipped: only root can make a network with a server on port 443");
+    if !registry::has_registries() {
         return;
     }
-    if find("go").is_none() || find("openssl").is_none() {
-        println!("skipped: no go or openssl (on Debian: apt-get install golang-go openssl)");
+    if find("go").is_none() {
+        println!("skipped: no go (on Debian: apt-get install golang-go)");
         return;
     }
     let sum = "example.com/dep v1.0.0 h1:eiK342vEOJOX8c/5D6YDY05EJvYoljd49vYB8i7+j7Y=\n\
@@ -330,7 +272,7 @@ fn modules_of_go_by_their_digests() {
     root_and_another(|user| {
         user.make_folder("state");
         user.make_folder("work/p");
-        let host = with_proxy(user, "10.8.9.7");
+        let host = registry::served(user, &["proxy.golang.org"], "10.8.9.7", PROXY);
         user.write("work/p/go.mod", "module example.com/p\n\ngo 1.16\n\nrequire example.com/dep v1.0.0\n");
         user.write("work/p/p_test.go", source);
         let places = "proxy.golang.org=10.8.9.7:443";
