@@ -15,6 +15,8 @@ use serde::Deserialize;
 use crate::plan::{Installer, MADE, Plan, host, is_plain};
 use crate::{DepsError, Scene, install, refused};
 
+pub mod lookalike;
+
 /// Maximum size of a package's manifest, of entry points and of an installer's report, in bytes.
 const MAX_METADATA_BYTES: u64 = 16 << 20;
 /// Maximum length of a package's specification.

@@ -43,6 +43,7 @@ mod mcp_combined;
 mod mcp_ends;
 mod mcp_loop;
 mod mcp_mistakes;
+mod mcp_packages;
 mod mcp_prompts;
 mod mcp_terminals;
 mod mcp_toolsets;

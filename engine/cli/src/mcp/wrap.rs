@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use hotcell_client::Started;
 use hotcell_config::{Configuration, EnvSetting, Mode, RunSettings, SecretSettings};
+use hotcell_deps::package::lookalike::{self, Locked};
 use hotcell_deps::package::{self, Ecosystem, NamedPackage};
 use hotcell_deps::{DepsError, Purpose};
 use hotcell_mcp::pin::{Lines, MAX_LINE_BYTES};
@@ -47,6 +48,8 @@ const MAX_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
 const STACK_BYTES: usize = 8 << 20;
 /// Interval at which the time since the last line is looked at.
 const IDLE_INTERVAL: Duration = Duration::from_millis(250);
+/// Number of locked packages that are named on standard error.
+const MAX_NAMED_PACKAGES: usize = 20;
 /// Reason of a server that was ended since nothing passed.
 const IDLE: &str = "stopped: nothing passed for the time of --idle";
 
@@ -273,7 +276,10 @@ fn installed(
     }
     let scene = (provider.configuration, &around);
     let locking = package::lock(provider.engine, scene, &settings, package, &folder);
-    provider.runtime.block_on(locking).map_err(of_deps)?;
+    let is_new = provider.runtime.block_on(locking).map_err(of_deps)?;
+    if !common.quiet {
+        say_packages(name, &lookalike::locked(package.ecosystem, &folder), is_new);
+    }
     provider.provide(&folder, &mut settings, None, Purpose::Run).map_err(of_deps)?;
     let inside = match package.ecosystem {
         Ecosystem::Npm => Path::new(PROJECT).join("node_modules"),
@@ -290,6 +296,27 @@ fn installed(
     // The packages were read as a folder, and the command names only them.
     settings.guard = Some(Mode::Off);
     Ok(Ready { argv, workspace: Some(folder), settings })
+}
+
+/// Names the packages that were locked, and at each start those whose names are almost those of well-known ones.
+fn say_packages(name: &str, packages: &[Locked], is_new: bool) {
+    if is_new {
+        let shown =
+            packages.iter().take(MAX_NAMED_PACKAGES).map(|one| format!("{} {}", one.name, one.version));
+        let mut shown = shown.collect::<Vec<_>>().join(", ");
+        if let Some(more) = packages.len().checked_sub(MAX_NAMED_PACKAGES).filter(|more| *more > 0) {
+            shown.push_str(&format!(" and {more} more"));
+        }
+        notes::say(format!("{name}: locked {shown}"));
+    }
+    for one in packages {
+        if let Some(known) = one.looks_like {
+            notes::say(format!(
+                "warning: {name} needs {} {}, whose name is almost that of {known}: make sure that it is meant before you trust this server",
+                one.name, one.version
+            ));
+        }
+    }
 }
 
 /// Folder of a package's lock file below the server's: one for each package and version.
