@@ -111,8 +111,31 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Transp
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::noise::MAX_NOISE_BYTES;
+
+    proptest! {
+        #[test]
+        fn hostile_lines_are_read_without_a_panic(
+            lines in proptest::collection::vec(
+                prop_oneof![
+                    proptest::collection::vec(any::<u8>(), 0..80),
+                    "\\{\"jsonrpc\":\"2.0\",\"(id|method|result|error)\":[\\{\\}\\[\\]\"a-z0-9:,\\\\]{0,40}".prop_map(String::into_bytes),
+                    Just(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#.to_vec()),
+                ],
+                0..12,
+            ),
+            max_bytes in 1..120_usize,
+        ) {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let bytes = lines.join(&b'\n');
+            let (messages, _, fault) = runtime.block_on(got(&bytes, max_bytes));
+            prop_assert!(messages <= lines.len() + bytes.iter().filter(|byte| **byte == b'\n').count());
+            prop_assert!(fault.is_some(), "each stream ends");
+        }
+    }
 
     /// Result for a client of these bytes: the number of messages, the lines of noise, and the fault.
     async fn got(bytes: &[u8], max_bytes: usize) -> (usize, Vec<String>, Option<String>) {

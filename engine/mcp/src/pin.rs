@@ -3,11 +3,22 @@
 //!
 //! A server that was harmless when it was chosen may later describe its tools otherwise, to steer a model. Each tool is known by a digest of its name,
 //! title, description, schemas and hints.
+//!
+//! A combined server supervises its servers in threads, and a panic ends the whole program: this module has no way to.
+
+#![deny(
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
 
 use std::collections::BTreeMap;
 
 use hotcell_sandbox::lines::LineBuffer;
 use hotcell_sandbox::text::is_shown;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -42,6 +53,8 @@ pub struct Checked {
     pub held: Vec<String>,
     /// Whether the line is a list of tools, and which part of it.
     pub page: Page,
+    /// The line may list tools and cannot be looked at, though a client may read it: it must not pass.
+    pub is_unread: bool,
 }
 
 /// Part of a list of tools.
@@ -59,16 +72,25 @@ pub enum Page {
 /// Looks at a line of a server. With `None` for the accepted tools, all are accepted (the first time).
 #[must_use]
 pub fn check(line: &[u8], accepted: Option<&Accepted>) -> Checked {
-    let mut checked =
-        Checked { replaced: None, offered: BTreeMap::new(), held: Vec::new(), page: Page::default() };
-    let Ok(mut message) = serde_json::from_slice::<Value>(line) else { return checked };
+    let mut checked = Checked {
+        replaced: None,
+        offered: BTreeMap::new(),
+        held: Vec::new(),
+        page: Page::default(),
+        is_unread: false,
+    };
+    let Ok(mut message) = serde_json::from_slice::<Value>(line) else {
+        checked.is_unread = !lists_nothing(line);
+        return checked;
+    };
     // Batches are of revision 2025-03-26.
     let messages = match &mut message {
         Value::Array(all) => all.iter_mut().collect(),
         one => vec![one],
     };
     for message in messages {
-        let has_next = message["result"]["nextCursor"].as_str().is_some();
+        let next = message.get("result").and_then(|result| result.get("nextCursor"));
+        let has_next = next.is_some_and(Value::is_string);
         let Some(Value::Array(tools)) = message.get_mut("result").and_then(|result| result.get_mut("tools"))
         else {
             continue;
@@ -104,6 +126,43 @@ pub fn check(line: &[u8], accepted: Option<&Accepted>) -> Checked {
         checked.replaced = Some(line);
     }
     checked
+}
+
+/// A message, of which only these parts are looked at: the others may be of any depth and size, and have what is no text and no number to other parsers.
+#[derive(Deserialize)]
+struct Outline {
+    #[serde(default)]
+    id: Option<Value>,
+    #[serde(default)]
+    result: Option<ResultOutline>,
+}
+
+#[derive(Deserialize)]
+struct ResultOutline {
+    #[serde(default)]
+    tools: Option<IgnoredAny>,
+}
+
+/// Answer to a client in place of a line that must not pass; `None` where the line answers no request.
+#[must_use]
+pub fn refusal(line: &[u8]) -> Option<Vec<u8>> {
+    let outline: Outline = serde_json::from_slice(line).ok()?;
+    let id = outline.id.filter(|id| id.is_string() || id.is_number())?;
+    let message = "hotcell: the server's list of tools cannot be checked: it is nested too deeply, or has a number or characters that parsers read differently";
+    let answer =
+        serde_json::json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32603, "message": message } });
+    Some(format!("{answer}\n").into_bytes())
+}
+
+/// Whether a line that is no JSON to this parser has no list of tools to another one. Halves of surrogate pairs and bytes that are not UTF-8 are
+/// common in texts.
+fn lists_nothing(line: &[u8]) -> bool {
+    let has_tools = |outline: &Outline| outline.result.as_ref().is_some_and(|result| result.tools.is_some());
+    // A structure is also read from a list of its fields: a batch must not be taken for one.
+    if line.trim_ascii_start().starts_with(b"[") {
+        return serde_json::from_slice::<Vec<Outline>>(line).is_ok_and(|all| !all.iter().any(has_tools));
+    }
+    serde_json::from_slice(line).is_ok_and(|outline| !has_tools(&outline))
 }
 
 /// Whether a tool's definition has characters that a person does not see: a description can hide orders to a model in them.
@@ -173,7 +232,7 @@ impl Lines {
         let mut lines = Vec::new();
         while !bytes.is_empty() {
             let (used, is_whole) = self.rest.push(bytes);
-            bytes = &bytes[used..];
+            bytes = bytes.get(used..).unwrap_or_default();
             if self.rest.is_cut() {
                 return None;
             }
@@ -196,6 +255,7 @@ impl Lines {
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, reason = "tests end by panics")]
 mod tests {
     use proptest::prelude::*;
     use serde_json::json;
@@ -272,6 +332,39 @@ mod tests {
     }
 
     #[test]
+    fn lists_that_only_a_client_can_read_do_not_pass() {
+        let evil = r#"{"name":"evil"}"#;
+        let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        for (result, is_unread) in [
+            // A client reads these as Infinity, as text, and at any depth.
+            (format!(r#"{{"tools":[{evil}],"x":1e999}}"#), true),
+            (format!(r#"{{"tools":[{evil}],"x":"\ud800"}}"#), true),
+            (format!(r#"{{"\u0074ools":[{evil}],"x":"\ud800"}}"#), true),
+            (format!(r#"{{"tools":[{evil}],"x":{deep}}}"#), true),
+            (r#"{"x":1e999}"#.to_owned(), false),
+            (format!(r#"{{"x":{deep}}}"#), false),
+            // Answers with half of a character.
+            (r#"{"content":[{"type":"text","text":"cut \ud83d"}]}"#.to_owned(), false),
+            (r#"{"content":[{"type":"text","text":"\\ud83d \ud83d \n tools"}]}"#.to_owned(), false),
+        ] {
+            let line = format!(r#"{{"jsonrpc":"2.0","id":7,"result":{result}}}"#);
+            assert_eq!(check(line.as_bytes(), None).is_unread, is_unread, "{line:.200}");
+            if is_unread {
+                let answer: Value =
+                    serde_json::from_slice(&refusal(line.as_bytes()).expect("it has an id")).unwrap();
+                assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(7), &json!(-32603)));
+            }
+        }
+        let batch =
+            format!(r#"[{{"id":1,"result":{{"x":1e999}}}},{{"id":7,"result":{{"tools":[{evil}]}}}}]"#);
+        assert!(check(batch.as_bytes(), None).is_unread);
+        let bytes = b"{\"id\":7,\"result\":{\"tools\":[{\"name\":\"\xff\"}]}}";
+        assert!(check(bytes, None).is_unread);
+        assert!(!check(b"{\"id\":7,\"result\":{\"text\":\"\xff\"}}", None).is_unread);
+        assert_eq!(refusal(b"{\"method\":\"x\",\"x\":1e999}"), None);
+    }
+
+    #[test]
     fn invisible_characters_are_found_anywhere() {
         for (tool, want) in [
             (json!({ "name": "a", "description": "plain\n\ttext, é, 日本" }), false),
@@ -298,7 +391,46 @@ mod tests {
         assert_eq!(lines.add(b"a"), None);
     }
 
+    /// JSON of any shape, with the keys that are looked for at any place.
+    fn any_json() -> impl Strategy<Value = Value> {
+        let key = prop_oneof!["result", "tools", "name", "nextCursor", "description", "[a-z\u{202e}é]{0,4}"];
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            any::<String>().prop_map(Value::from),
+        ];
+        leaf.prop_recursive(5, 60, 6, move |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+                proptest::collection::btree_map(key.clone(), inner, 0..6)
+                    .prop_map(|all| Value::Object(all.into_iter().collect())),
+            ]
+        })
+    }
+
     proptest! {
+        #[test]
+        fn hostile_lines_are_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), message in any_json()) {
+            let nested = json!({ "result": { "tools": message, "nextCursor": message } });
+            for line in [bytes, message.to_string().into_bytes(), nested.to_string().into_bytes()] {
+                let first = check(&line, None);
+                let accepted = first.offered.iter().map(|(name, tool)| (name.clone(), tool.sha256.clone())).collect();
+                // Accepted tools pass, but for doubles.
+                let again = check(&line, Some(&accepted));
+                prop_assert_eq!(&again.held, &first.held);
+                for tool in again.offered.values() {
+                    let _ = has_invisible(&tool.tool);
+                }
+                // A line that was replaced is a line, and holds nothing more.
+                if let Some(replaced) = again.replaced {
+                    prop_assert!(replaced.ends_with(b"\n") && serde_json::from_slice::<Value>(&replaced).is_ok());
+                    prop_assert_eq!(check(&replaced, Some(&accepted)).held, Vec::<String>::new());
+                }
+            }
+        }
+
         #[test]
         fn lines_are_whole_however_they_come(text in "[ab\n]{0,60}", cuts in proptest::collection::vec(1..7_usize, 0..30)) {
             let (mut lines, mut got, mut rest) = (Lines::default(), Vec::new(), text.as_bytes());

@@ -1,5 +1,13 @@
 //! Cuts arriving bytes into lines, with never more of a line in memory than is wanted. Pure: the one reader of lines from programs that are
-//! not trusted, however the bytes arrive.
+//! not trusted, however the bytes arrive. A panic here would end every server that one process supervises, so that it cannot be written.
+
+#![deny(
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
 
 /// A line that is arriving. Of one that is too long, only the beginning is kept.
 ///
@@ -35,9 +43,9 @@ impl LineBuffer {
     /// [`Self::take`] or [`Self::clear`], and pushes the rest.
     pub fn push(&mut self, bytes: &[u8]) -> (usize, bool) {
         let end = bytes.iter().position(|byte| *byte == b'\n');
-        let text = &bytes[..end.unwrap_or(bytes.len())];
+        let text = end.and_then(|end| bytes.get(..end)).unwrap_or(bytes);
         let room = self.longest.saturating_sub(self.bytes.len()).min(text.len());
-        self.bytes.extend_from_slice(&text[..room]);
+        self.bytes.extend_from_slice(text.get(..room).unwrap_or(text));
         self.is_cut |= room < text.len();
         (text.len() + usize::from(end.is_some()), end.is_some())
     }
@@ -74,6 +82,7 @@ impl LineBuffer {
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, reason = "tests end by panics")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

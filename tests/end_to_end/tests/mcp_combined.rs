@@ -4,13 +4,15 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use hotcell_end_to_end::mcp::{Http, Local, SESSIONS, reply, until};
+use hotcell_end_to_end::mcp::{Http, Local, SESSIONS, marked, reply, until};
 use hotcell_end_to_end::{User, Weak, everyone, find};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 /// A server whose tools are those of `tools.json` beside it. It asks its client for all that a client might give.
 const SERVER: &str = r#"
-import json, os, socket, sys, time, uuid
+import json, os, socket, subprocess, sys, time, uuid
 me = uuid.uuid4().hex
 folder = os.path.dirname(sys.argv[0])
 def say(message):
@@ -57,6 +59,9 @@ for line in sys.stdin:
             for number, method in enumerate(["sampling/createMessage", "elicitation/create", "roots/list"]):
                 say({"id": "q%d" % number, "method": method, "params": {"messages": [], "maxTokens": 1, "message": "key?", "requestedSchema": {"type": "object", "properties": {}}}})
             asked = {"for": m, "left": 3, "got": []}
+        elif name.startswith("fork "):
+            subprocess.Popen(["bash", "-c", "exec -a %s sleep 300" % name[5:]], start_new_session=True)
+            text(m, "forked")
         elif name == "slow":
             time.sleep(2)
             text(m, me)
@@ -185,6 +190,29 @@ fn lost_calls(user: &User) {
 }
 
 /// Result of a call that was sent: a server that ended is started again after a second.
+/// A panic aborts the program: all that it supervises in its threads ends with it, and nothing is left.
+#[test]
+fn abort_of_the_combined_server_leaves_nothing() {
+    everyone(|user| {
+        let mark = format!("aborted-{}", user.path("").file_name().unwrap().to_string_lossy());
+        add(user, "one", &[tool("look")], &[]);
+        add(user, "two", &[tool(&format!("fork {mark}"))], &[]);
+        let mut client = combined(user, &["--servers", "all"]);
+        let forks =
+            names(&mut client).into_iter().find(|name| name.starts_with("two__fork")).expect("listed");
+        client.call(&forks, &json!({}));
+        until("its processes run", || marked(&mark) >= 1);
+        let pid = Pid::from_raw(client.pid().try_into().expect("a number"));
+        kill(pid, Signal::SIGABRT).expect("it runs");
+        until("its processes are gone", || marked(&mark) == 0);
+        drop(client);
+        // The next one starts both again.
+        let mut client = combined(user, &["--servers", "all"]);
+        assert!(text(&client.call("one__look", &json!({}))).contains("one__look answered"));
+        assert_eq!(client.end().0, Some(0));
+    });
+}
+
 fn until_ready(client: &mut Local, tool: &str) -> Value {
     let mut result = client.call(tool, &json!({}));
     until("the server", || {

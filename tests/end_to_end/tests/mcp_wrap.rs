@@ -359,3 +359,35 @@ fn changed_tools_are_held_until_a_person_accepts_them() {
         assert_eq!(listed(serde_json::json!([add, { "name": "x", "description": "\u{200b}" }])).0, ["add"]);
     });
 }
+
+/// Numbers, halves of characters and depths that JavaScript reads and other parsers do not: a list with them cannot be compared.
+#[test]
+fn lists_that_only_a_client_can_read_are_not_passed() {
+    everyone(|user| {
+        let server = user.write(
+            "work/odd.py",
+            "import json, sys\nfor line in sys.stdin:\n    m = json.loads(line)\n    \
+             result = '{\"tools\":[{\"name\":\"evil\"}],\"x\":%s}' if m['method'] == 'tools/list' else '{\"text\":\"%s\"}'\n    \
+             print('{\"jsonrpc\":\"2.0\",\"id\":%d,\"result\":%s}' % (m['id'], result % m['params']), flush=True)\n",
+        );
+        let server = server.to_str().unwrap();
+        let call = user.hotcell(["mcp", "wrap", "--guard", "off", "--name", "odd", "--ro", server]);
+        let mut wrapped = Wrapped::start(call.words(&["--", "python3", server]));
+        let deep = "[".repeat(300) + &"]".repeat(300);
+        for odd in ["1e999", "\"\\ud800\"", &deep] {
+            let asked = serde_json::json!({ "id": 1, "method": "tools/list", "params": odd });
+            let answer = String::from_utf8_lossy(&wrapped.ask(asked.to_string().as_bytes())).into_owned();
+            assert!(answer.contains("cannot be checked") && !answer.contains("evil"), "{odd:.40}: {answer}");
+        }
+        // An answer with half of a character, and a list that is one, pass byte for byte.
+        let asked = serde_json::json!({ "id": 2, "method": "tools/call", "params": "\\ud83d" });
+        assert_eq!(
+            wrapped.ask(asked.to_string().as_bytes()),
+            br#"{"jsonrpc":"2.0","id":2,"result":{"text":"\ud83d"}}"#
+        );
+        let asked = serde_json::json!({ "id": 3, "method": "tools/list", "params": 1 });
+        assert!(String::from_utf8_lossy(&wrapped.ask(asked.to_string().as_bytes())).contains("evil"));
+        let errors = wrapped.end().1;
+        assert!(errors.contains("cannot be checked for its tools"), "{errors}");
+    });
+}

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use hotcell_mcp::pin::{Accepted, Checked, MAX_TOOLS, Offered, Page, check, has_invisible};
+use hotcell_mcp::pin::{Accepted, Checked, MAX_TOOLS, Offered, Page, check, has_invisible, refusal};
 use hotcell_state::report::{barred, printable};
 
 use super::keep;
@@ -64,6 +64,10 @@ impl Pins {
             return Vec::new();
         }
         let mut checked = check(&line, Some(&self.accepted));
+        if checked.is_unread {
+            notes::say("a line of the server cannot be checked for its tools, and is not passed on");
+            return refusal(&line).unwrap_or_default();
+        }
         let is_first = self.is_new && checked.page != Page::Other;
         if checked.offered.is_empty() && !is_first {
             return line;
@@ -152,6 +156,20 @@ mod tests {
         let line: Value = serde_json::from_slice(&pins.pass(line.into_bytes())).unwrap();
         let tools = line["result"]["tools"].as_array().unwrap();
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn lines_that_only_a_client_reads_are_answered_by_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut pins = Pins::open(folder.path(), "s").unwrap();
+        let deep = format!("{}{}", "[".repeat(500), "]".repeat(500));
+        for odd in ["1e999", r#""\ud800""#, &deep] {
+            let line = format!("{{\"id\":3,\"result\":{{\"tools\":[{{\"name\":\"evil\"}}],\"x\":{odd}}}}}\n");
+            let passed: Value = serde_json::from_slice(&pins.pass(line.into_bytes())).unwrap();
+            assert_eq!((&passed["id"], &passed["error"]["code"]), (&json!(3), &json!(-32603)), "{passed}");
+        }
+        let text = b"{\"id\":4,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"\\ud83d\"}]}}\n";
+        assert_eq!(pins.pass(text.to_vec()), text, "byte for byte");
     }
 
     #[test]
