@@ -51,8 +51,8 @@ pub use lean::parse as parse_run;
 pub use learn::{LearnArgs, SuggestArgs};
 pub use make::MakeArgs;
 pub use mcp::{
-    AddArgs, By, CheckArgs, HttpAddress, InstallArgs, McpCommand, PlaceArgs, ServersCommand, UninstallArgs,
-    WrapArgs,
+    AddArgs, By, CheckArgs, HttpAddress, InstallArgs, LoginArgs, McpCommand, PlaceArgs, ServersCommand,
+    UninstallArgs, WrapArgs,
 };
 pub use model::{AddModelArgs, AskArgs, ModelCommand, UsageArgs, UsageCommand};
 pub use quarantine::{QuarantineArgs, QuarantineCommand};

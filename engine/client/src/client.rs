@@ -353,7 +353,7 @@ impl Inner {
         let notes = Notes::new(self.events.clone(), self.options.host.clone());
         // A sealed token is opened for this connection, and is gone with it.
         let opened = match &self.server {
-            Server::Http(endpoint) => Some(endpoint.opened()?),
+            Server::Http(endpoint) => Some(endpoint.opened().await?),
             _ => None,
         };
         let within = self.options.connect_within;

@@ -9,6 +9,7 @@ use reqwest::Url;
 use sha2::{Digest, Sha256};
 
 use crate::error::{ClientError, foreign};
+use crate::login::LoggedIn;
 
 /// Maximum number of redirects.
 const MAX_REDIRECTS: usize = 3;
@@ -27,6 +28,8 @@ enum Token {
     Open(Arc<Secret>),
     /// Encrypted; opened for each connection.
     Sealed(Arc<Sealed>),
+    /// Of a login; opened for each connection, and renewed near its end.
+    Login(LoggedIn),
 }
 
 impl fmt::Debug for Endpoint {
@@ -77,10 +80,22 @@ impl Endpoint {
         format!("token of {name} for {}", self.url.origin().ascii_serialization())
     }
 
+    /// With the tokens of a login at the server's authorization server.
+    #[must_use]
+    pub fn logged_in(mut self, login: LoggedIn) -> Self {
+        self.token = Some(Token::Login(login));
+        self
+    }
+
     /// This endpoint with its token decrypted, for one connection.
-    pub(crate) fn opened(&self) -> Result<Self, ClientError> {
-        let Some(Token::Sealed(sealed)) = &self.token else { return Ok(self.clone()) };
-        let token = sealed.open().map_err(|e| ClientError::Endpoint(format!("the sealed token: {e}")))?;
+    pub(crate) async fn opened(&self) -> Result<Self, ClientError> {
+        let token = match &self.token {
+            None | Some(Token::Open(_)) => return Ok(self.clone()),
+            Some(Token::Sealed(sealed)) => {
+                sealed.open().map_err(|e| ClientError::Endpoint(format!("the sealed token: {e}")))?
+            }
+            Some(Token::Login(login)) => login.token(self).await?,
+        };
         Ok(self.clone().token(token))
     }
 
@@ -110,6 +125,7 @@ impl Endpoint {
         let token = self.token.as_ref().map(|token| match token {
             Token::Open(token) => Sha256::digest(token.expose()),
             Token::Sealed(token) => Sha256::digest(token.text()),
+            Token::Login(login) => Sha256::digest(login.purpose()),
         });
         let token: String = token.iter().flatten().map(|byte| format!("{byte:02x}")).collect();
         format!("{}:{token}", self.url)
@@ -194,8 +210,8 @@ mod tests {
         assert!(endpoint.key() != other.key() && !endpoint.key().contains("s3cret"));
     }
 
-    #[test]
-    fn sealed_tokens_are_opened_for_a_connection_to_their_origin() {
+    #[tokio::test]
+    async fn sealed_tokens_are_opened_for_a_connection_to_their_origin() {
         use hotcell_egress::sealed::SealKey;
         use hotcell_egress::secret::SecretSource;
 
@@ -214,16 +230,16 @@ mod tests {
         };
         let closed = sealed(here, "a");
         assert!(closed.token_for("https://example.com/mcp").is_none());
-        let opened = closed.opened().unwrap();
+        let opened = closed.opened().await.unwrap();
         assert_eq!(opened.token_for("https://example.com/other").unwrap().expose(), b"s3cret");
         assert!(opened.token_for("https://evil.example/mcp").is_none());
         // A text that is moved to another entry or another origin does not open.
         for (address, name) in [("https://evil.example/mcp", "a"), ("https://example.com/mcp", "b")] {
-            let error = sealed(endpoint(address), name).opened().unwrap_err().to_string();
+            let error = sealed(endpoint(address), name).opened().await.unwrap_err().to_string();
             assert!(error.contains("does not open") && !error.contains("s3cret"), "{error}");
         }
         std::fs::remove_file(path).unwrap();
-        assert!(closed.opened().unwrap_err().to_string().contains("the sealed token: the key"));
+        assert!(closed.opened().await.unwrap_err().to_string().contains("the sealed token: the key"));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! | [`client`] | the client: connections, lists, calls |
 //! | [`server`] | the servers that can be reached, and the programs among them |
 //! | [`endpoint`] | addresses of HTTP servers, their origins, redirects |
+//! | [`login`] | logins at authorization servers, and their tokens |
 //! | [`backoff`] | delays between attempts to connect |
 //! | [`event`] | states and events |
 //! | [`notice`] | output, calls, changed files and tasks while a call runs |
@@ -27,6 +28,7 @@ pub mod event;
 pub mod host;
 mod http_client;
 mod lines;
+pub mod login;
 mod noise;
 mod notes;
 pub mod notice;
@@ -43,6 +45,7 @@ pub use endpoint::Endpoint;
 pub use error::{CallError, ClientError};
 pub use event::{Event, Progress, State};
 pub use host::Host;
+pub use login::{Keeper, LoggedIn, Login};
 pub use notice::Notice;
 pub use pool::Pool;
 pub use server::{Sandboxed, Server, Started, Unconfined, Within};

@@ -41,6 +41,7 @@ mod mcp_call;
 mod mcp_clients;
 mod mcp_combined;
 mod mcp_ends;
+mod mcp_login;
 mod mcp_loop;
 mod mcp_mistakes;
 mod mcp_packages;

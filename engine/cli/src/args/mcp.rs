@@ -102,6 +102,18 @@ pub enum ServersCommand {
     },
     /// Start one, and list the tools that it offers, with invisible characters shown
     Try(TryArgs),
+    /// Log in to a server at a URL, in a browser on this machine
+    #[command(
+        after_help = "The server names its authorization server (OAuth 2.1, as MCP 2025-11-25 has it). hotcell registers there,\n\
+                      prints the address to open, and waits on a port of this machine. The tokens are kept encrypted, for\n\
+                      this server's origin only, and renewed near their end. openssl rand -hex 32 makes a key."
+    )]
+    Login(LoginArgs),
+    /// Forget the tokens of its login
+    Logout {
+        /// Its name
+        name: String,
+    },
     /// Show what its sandbox denied it the last time, and the grants that would allow that
     Denials {
         /// Its name
@@ -163,6 +175,19 @@ pub struct AddArgs {
     pub replace: bool,
     #[command(flatten)]
     pub wrap: WrapArgs,
+}
+
+/// Arguments of `hotcell mcp servers login`.
+#[derive(Args, Debug)]
+pub struct LoginArgs {
+    /// Its name
+    pub name: String,
+    /// Key that encrypts the tokens: env:NAME, file:/PATH or keyring:NAME
+    #[arg(long, value_name = "SOURCE")]
+    pub seal: String,
+    /// Time for the browser to come back
+    #[arg(long, value_name = "TIME", default_value = "300s", value_parser = parse_duration)]
+    pub timeout: Duration,
 }
 
 /// Arguments of `hotcell mcp wrap`.

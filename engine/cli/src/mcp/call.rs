@@ -29,6 +29,7 @@ use crate::context::{configuration, current_folder, runtime, state};
 use crate::exit::{self, INTERRUPTED, printed};
 use crate::mcp::denials::{self, Denials};
 use crate::mcp::form::Filled;
+use crate::mcp::login;
 use crate::mcp::pins;
 use crate::mcp::servers;
 use crate::signals::interrupted;
@@ -428,6 +429,9 @@ pub fn server_of(common: &Common, name: &str, folder: &Path) -> Result<(Server, 
             let key = sealed.key.parse().map_err(|e: SecretError| bad(e.to_string()))?;
             let purpose = endpoint.purpose(name);
             endpoint = endpoint.sealed(Sealed::new(key, &sealed.text, &purpose));
+        }
+        if let Some(logged_in) = login::of(folder, name, &endpoint).map_err(bad)? {
+            endpoint = logged_in;
         }
         return Ok((Server::Http(endpoint), instances));
     }

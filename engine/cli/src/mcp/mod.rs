@@ -10,6 +10,7 @@ mod first_read;
 pub mod folder;
 mod form;
 pub mod install;
+mod login;
 mod own_entry;
 pub mod pins;
 pub(crate) mod reload;
@@ -56,6 +57,7 @@ pub fn mcp(common: &Common, args: McpArgs) -> anyhow::Result<u8> {
             McpCommand::Servers { command: ServersCommand::Try(args) } => {
                 return call::try_server(common, args);
             }
+            McpCommand::Servers { command: ServersCommand::Login(args) } => login::login(common, args),
             McpCommand::Servers { command } => servers::servers(common, command),
             McpCommand::Wrap(args) => return wrap::wrap(common, args),
         };

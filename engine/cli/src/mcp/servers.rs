@@ -25,7 +25,7 @@ use crate::context::{configuration, current_folder, state};
 use crate::exit;
 use crate::exit::printed;
 use crate::mcp::entry::{self, Entry, Grants};
-use crate::mcp::{add, denials, pins};
+use crate::mcp::{add, denials, login, pins};
 use crate::terminal::notes;
 
 /// Folder below the state folder with one folder for each server.
@@ -215,13 +215,16 @@ pub fn servers(common: &Common, command: &ServersCommand) -> Result<u8, ErrorRep
         list.servers = vec![add::add(&choice, args)?];
     }
     let name = match command {
-        // That one has a runtime of its own.
-        ServersCommand::List | ServersCommand::Try(_) | ServersCommand::Add(_) => None,
+        // These have a runtime of their own.
+        ServersCommand::List | ServersCommand::Try(_) | ServersCommand::Login(_) | ServersCommand::Add(_) => {
+            None
+        }
         ServersCommand::Show { name }
         | ServersCommand::Accept { name, .. }
         | ServersCommand::Denials { name }
         | ServersCommand::Grant { name, .. }
         | ServersCommand::Revoke { name, .. }
+        | ServersCommand::Logout { name }
         | ServersCommand::Remove { name } => Some(name),
     };
     for known in known(&all(&choice)?).map_err(io)? {
@@ -241,6 +244,7 @@ pub fn servers(common: &Common, command: &ServersCommand) -> Result<u8, ErrorRep
     match command {
         ServersCommand::List
         | ServersCommand::Try(_)
+        | ServersCommand::Login(_)
         | ServersCommand::Show { .. }
         | ServersCommand::Add(_) => {}
         ServersCommand::Accept { name, shown } => {
@@ -289,6 +293,13 @@ pub fn servers(common: &Common, command: &ServersCommand) -> Result<u8, ErrorRep
             })?;
             list.servers = vec![server(&folder, name).map_err(io)?];
         }
+        ServersCommand::Logout { name } => {
+            let was_there = login::forget(&folder(&choice, name)?).map_err(io)?;
+            if !common.quiet && !common.json {
+                let what = if was_there { "its tokens are removed here" } else { "there was no login" };
+                notes::say(format!("{name}: {what}"));
+            }
+        }
         ServersCommand::Remove { name } => {
             fs::remove_dir_all(folder(&choice, name)?).map_err(io)?;
             if !common.quiet && !common.json {
@@ -305,7 +316,7 @@ pub fn servers(common: &Common, command: &ServersCommand) -> Result<u8, ErrorRep
         notes::say("from its next start on");
     }
     let text = match command {
-        ServersCommand::Remove { .. } => String::new(),
+        ServersCommand::Remove { .. } | ServersCommand::Logout { .. } => String::new(),
         ServersCommand::Add(_) if common.quiet => String::new(),
         _ => list.servers.iter().map(|one| page(one, is_whole)).collect(),
     };

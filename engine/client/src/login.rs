@@ -1,0 +1,515 @@
+//! Login at the authorization server of an MCP server, and the tokens that come of it: `rmcp`'s OAuth 2.1 client (authorization code with PKCE,
+//! dynamic registration, protected resource metadata, resource indicators), with what a server's metadata may name bound further.
+//! MCP 2025-11-25, Authorization
+//!
+//! `rmcp` refuses other issuers than expected, metadata of another resource, redirects of metadata to other origins and of token requests to
+//! anywhere, and private addresses. [`judge`] adds what it leaves open: plain HTTP, servers without PKCE, and endpoints that were not published.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use futures_util::future::BoxFuture;
+use hotcell_egress::sealed::{SealKey, Sealed};
+use hotcell_egress::secret::{Secret, SecretSource};
+use reqwest::Url;
+use rmcp::transport::auth::{
+    AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationRequest, AuthorizationSession,
+    CredentialStore, StoredCredentials,
+};
+use serde::Deserialize;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Mutex;
+
+use crate::endpoint::{Endpoint, is_loopback};
+use crate::error::{ClientError, foreign};
+use crate::http_client::innermost;
+
+/// Path that the authorization server sends the browser back to.
+const CALLBACK: &str = "/callback";
+/// Maximum size of a browser's request, in bytes.
+const MAX_REQUEST_BYTES: u64 = 16 << 10;
+/// Time for a browser to send its request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum number of requests that are not the one that is waited for.
+const MAX_STRAY_REQUESTS: u32 = 100;
+/// Time before the end of a token at which it is renewed, in seconds. At least that of `rmcp`, so that both agree.
+const RENEWED_BEFORE_S: u64 = 30;
+
+/// A login that waits for the user's browser.
+pub struct Login {
+    session: AuthorizationSession,
+    listener: TcpListener,
+    issuer: String,
+    state: String,
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Login").field("issuer", &self.issuer).finish_non_exhaustive()
+    }
+}
+
+impl Login {
+    /// Finds the authorization server of an endpoint, registers with it, and opens a port on this machine for the browser.
+    ///
+    /// # Errors
+    /// [`ClientError::Endpoint`] when the server publishes no authorization server, or one that is not used.
+    pub async fn begin(endpoint: &Endpoint) -> Result<Self, ClientError> {
+        let (mut manager, metadata) = found(endpoint).await?;
+        let issuer = metadata.issuer.clone().unwrap_or_default();
+        manager.set_metadata(metadata);
+        let here = |e: io::Error| ClientError::Endpoint(format!("a port for the browser: {e}"));
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(here)?;
+        let port = listener.local_addr().map_err(here)?.port();
+        let request = AuthorizationRequest::new(format!("http://127.0.0.1:{port}{CALLBACK}"))
+            .with_client_name("hotcell")
+            .with_initial_scope_selection();
+        let session =
+            AuthorizationSession::new(manager, request).await.map_err(|(_, error)| refused(&error))?;
+        let state = parameter(session.get_authorization_url(), "state").unwrap_or_default();
+        Ok(Self { session, listener, issuer, state })
+    }
+
+    /// Address for the user's browser.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        self.session.get_authorization_url()
+    }
+
+    /// Authorization server, as its metadata names itself.
+    #[must_use]
+    pub fn issuer(&self) -> &str {
+        &self.issuer
+    }
+
+    /// Waits for the browser, and exchanges its code for tokens. The result is for [`LoggedIn`].
+    ///
+    /// # Errors
+    /// [`ClientError::Endpoint`] when the user or the server refuses, or the answer is not of the authorization server that was asked.
+    pub async fn finish(self) -> Result<Secret, ClientError> {
+        for _ in 0..MAX_STRAY_REQUESTS {
+            let Ok((mut stream, _)) = self.listener.accept().await else { continue };
+            let asked = tokio::time::timeout(REQUEST_TIMEOUT, requested(&mut stream)).await;
+            let Ok(Ok(target)) = asked else { continue };
+            let address = format!("http://127.0.0.1{target}");
+            // Any page of the browser can send requests here.
+            let is_ours = target.split('?').next() == Some(CALLBACK)
+                && parameter(&address, "state").is_some_and(|state| state == self.state);
+            if !is_ours {
+                answer(&mut stream, "400 Bad Request", "This is not the answer that hotcell waits for.")
+                    .await;
+                continue;
+            }
+            let exchanged = match parameter(&address, "error") {
+                Some(error) => {
+                    let why = parameter(&address, "error_description").unwrap_or_default();
+                    Err(ClientError::Endpoint(format!(
+                        "the authorization server refuses: {} {}",
+                        foreign(&error),
+                        foreign(&why)
+                    )))
+                }
+                None => self.session.handle_callback_url(&address).await.map_err(|e| refused(&e)),
+            };
+            let said = match &exchanged {
+                Ok(_) => "hotcell has its token. You can close this page.",
+                Err(_) => "This did not work: see the terminal. You can close this page.",
+            };
+            answer(&mut stream, "200 OK", said).await;
+            let tokens = exchanged?;
+            let (client, _) = self.session.get_credentials().await.map_err(|e| refused(&e))?;
+            let granted = self.session.auth_manager.get_current_scopes().await;
+            let stored = StoredCredentials::new(client, Some(tokens), granted, Some(now()))
+                .with_issuer(Some(self.issuer));
+            return secret(&stored);
+        }
+        Err(ClientError::Endpoint(
+            "other programs keep sending requests to the port for the browser".to_owned(),
+        ))
+    }
+}
+
+/// The authorization server that an endpoint's metadata name.
+async fn found(endpoint: &Endpoint) -> Result<(AuthorizationManager, AuthorizationMetadata), ClientError> {
+    if endpoint.is_web_socket() {
+        return Err(ClientError::Endpoint("a login is for servers over HTTP".to_owned()));
+    }
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let manager = AuthorizationManager::new(endpoint.url().clone()).await.map_err(|e| refused(&e))?;
+    let resolution = manager.resolve_metadata().await.map_err(|e| refused(&e))?;
+    judge(endpoint, &resolution.metadata, resolution.source.is_discovered())?;
+    Ok((manager, resolution.metadata))
+}
+
+/// Decides whether an authorization server is used. Pure.
+///
+/// # Errors
+/// [`ClientError::Endpoint`] with what its metadata lack or name.
+fn judge(
+    endpoint: &Endpoint,
+    metadata: &AuthorizationMetadata,
+    is_published: bool,
+) -> Result<(), ClientError> {
+    let wrong = |why: String| Err(ClientError::Endpoint(why));
+    if !is_published {
+        return wrong(
+            "the server publishes no authorization server; if it wants a token, give one with --token"
+                .to_owned(),
+        );
+    }
+    let Some(issuer) = &metadata.issuer else {
+        return wrong("the authorization server does not name itself (issuer)".to_owned());
+    };
+    let here = is_loopback(endpoint.url());
+    let named = [
+        ("issuer", Some(issuer)),
+        ("authorization_endpoint", Some(&metadata.authorization_endpoint)),
+        ("token_endpoint", Some(&metadata.token_endpoint)),
+        ("registration_endpoint", metadata.registration_endpoint.as_ref()),
+    ];
+    for (name, address) in named.into_iter().filter_map(|(name, address)| Some((name, address?))) {
+        let shown = foreign(address);
+        let Ok(url) = Url::parse(address) else {
+            return wrong(format!("the authorization server's {name} is not an address: {shown}"));
+        };
+        let is_safe = url.scheme() == "https" || here && url.scheme() == "http" && is_loopback(&url);
+        if !is_safe || !url.username().is_empty() || url.password().is_some() || url.fragment().is_some() {
+            return wrong(format!(
+                "the authorization server's {name} is not used: {shown} is not a plain https address"
+            ));
+        }
+    }
+    let methods = metadata.code_challenge_methods_supported.as_deref().unwrap_or_default();
+    if !methods.iter().any(|method| method == "S256") {
+        return wrong("the authorization server does not announce PKCE with S256, without which a stolen code is a token".to_owned());
+    }
+    Ok(())
+}
+
+/// An error of the flow, as one line; what servers say in it is escaped.
+fn refused(error: &AuthError) -> ClientError {
+    let why = match error {
+        AuthError::AuthorizationServerMismatch { expected_issuer, received_issuer } => format!(
+            "the answer is of another authorization server than was asked: {} in place of {}",
+            foreign(received_issuer),
+            foreign(expected_issuer)
+        ),
+        AuthError::RegistrationFailed(why) if why.contains("not supported") => {
+            "the authorization server registers no clients; if you have a token, give it with --token"
+                .to_owned()
+        }
+        AuthError::AuthorizationServersUnavailable { authorization_servers, .. } => format!(
+            "none of the authorization servers that the server names is used or answers: {}; those at private addresses are not asked",
+            foreign(&authorization_servers.join(", "))
+        ),
+        error => {
+            let (outer, inner) = (foreign(&error.to_string()), innermost(error));
+            if outer.contains(&inner) { outer } else { format!("{outer}: {inner}") }
+        }
+    };
+    ClientError::Endpoint(format!("the login: {why}"))
+}
+
+/// First parameter of this name in an address.
+fn parameter(address: &str, name: &str) -> Option<String> {
+    let url = Url::parse(address).ok()?;
+    url.query_pairs().find(|(known, _)| known == name).map(|(_, value)| value.into_owned())
+}
+
+/// Target of a browser's request.
+async fn requested(stream: &mut TcpStream) -> io::Result<String> {
+    let mut lines = BufReader::new(stream.take(MAX_REQUEST_BYTES));
+    let mut first = String::new();
+    lines.read_line(&mut first).await?;
+    let mut line = String::new();
+    // To the end of the head: a browser that is answered before that shows an error.
+    while lines.read_line(&mut line).await? > 2 {
+        line.clear();
+    }
+    let mut words = first.split_ascii_whitespace();
+    match (words.next(), words.next()) {
+        (Some("GET"), Some(target)) if target.starts_with('/') => Ok(target.to_owned()),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+async fn answer(stream: &mut TcpStream, status: &str, text: &str) {
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\
+         Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\n\r\n",
+        text.len()
+    );
+    // A browser that is gone does not matter: the code has come.
+    let _ = stream.write_all(&[head.as_bytes(), text.as_bytes()].concat()).await;
+    let _ = stream.shutdown().await;
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+fn secret(stored: &StoredCredentials) -> Result<Secret, ClientError> {
+    let text = serde_json::to_vec(stored)
+        .map_err(|_| ClientError::Endpoint("the tokens cannot be written as JSON".to_owned()))?;
+    Secret::new(text).map_err(|e| ClientError::Endpoint(format!("the tokens: {e}")))
+}
+
+/// Place where the sealed tokens of one login are kept.
+pub trait Keeper: Send + Sync {
+    /// Reads the sealed text.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn load(&self) -> io::Result<String>;
+    /// Replaces the sealed text.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    fn save(&self, sealed: &str) -> io::Result<()>;
+    /// Waits until no other process renews these tokens; it ends with the result's drop.
+    ///
+    /// # Errors
+    /// When it cannot be waited for.
+    fn lock(&self) -> io::Result<Box<dyn Send>>;
+}
+
+/// Tokens of a login: sealed where they are kept, opened and, near their end, renewed for a connection.
+#[derive(Clone)]
+pub struct LoggedIn {
+    key: SecretSource,
+    purpose: String,
+    keeper: Arc<dyn Keeper>,
+    /// Renewals of this process come one after the other.
+    turn: Arc<Mutex<()>>,
+}
+
+impl fmt::Debug for LoggedIn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoggedIn").field("purpose", &self.purpose).finish_non_exhaustive()
+    }
+}
+
+impl LoggedIn {
+    /// Tokens that are sealed for a purpose, by [`Endpoint::purpose`].
+    pub fn new(key: SecretSource, purpose: String, keeper: Arc<dyn Keeper>) -> Self {
+        Self { key, purpose, keeper, turn: Arc::default() }
+    }
+
+    /// Purpose that tells tokens of one server from those of another.
+    pub(crate) fn purpose(&self) -> &str {
+        &self.purpose
+    }
+
+    /// Seals tokens, and keeps them.
+    ///
+    /// # Errors
+    /// [`ClientError::Endpoint`] when the key cannot be read or the tokens cannot be written.
+    pub fn keep(&self, tokens: &Secret) -> Result<(), ClientError> {
+        let of_key = |e: &dyn fmt::Display| ClientError::Endpoint(format!("the key of the tokens: {e}"));
+        let key = SealKey::new(&self.key.read().map_err(|e| of_key(&e))?).map_err(|e| of_key(&e))?;
+        let text = key.seal(tokens, &self.purpose).map_err(|e| of_key(&e))?;
+        self.keeper.save(&text).map_err(|e| ClientError::Endpoint(format!("the tokens cannot be kept: {e}")))
+    }
+
+    fn stored(&self) -> Result<StoredCredentials, ClientError> {
+        let text = self
+            .keeper
+            .load()
+            .map_err(|e| ClientError::Endpoint(format!("the tokens cannot be read: {e}")))?;
+        let opened = Sealed::new(self.key.clone(), &text, &self.purpose).open();
+        let opened = opened.map_err(|e| ClientError::Endpoint(format!("the sealed tokens: {e}")))?;
+        serde_json::from_slice(opened.expose()).map_err(|_| {
+            ClientError::Endpoint("the sealed tokens are not of this version: log in again".to_owned())
+        })
+    }
+
+    /// Token for a connection to an endpoint.
+    ///
+    /// # Errors
+    /// [`ClientError::Endpoint`] when the tokens cannot be opened, or not be renewed: the user has to log in again.
+    pub(crate) async fn token(&self, endpoint: &Endpoint) -> Result<Secret, ClientError> {
+        let _turn = self.turn.lock().await;
+        let mut stored = self.stored()?;
+        if is_ending(&stored, now()) {
+            let keeper = self.keeper.clone();
+            let lock = tokio::task::spawn_blocking(move || keeper.lock()).await;
+            let lock = lock.map_err(io::Error::other).and_then(|lock| lock);
+            let _lock = lock.map_err(|e| ClientError::Endpoint(format!("the tokens' lock: {e}")))?;
+            // Another process may have renewed them meanwhile.
+            stored = self.stored()?;
+            if is_ending(&stored, now()) {
+                stored = self.renewed(endpoint).await?;
+            }
+        }
+        let token = Parts::of(&stored).ok_or_else(again)?.access_token;
+        Secret::new(token.into_bytes()).map_err(|e| ClientError::Endpoint(format!("the token: {e}")))
+    }
+
+    async fn renewed(&self, endpoint: &Endpoint) -> Result<StoredCredentials, ClientError> {
+        let (mut manager, metadata) = found(endpoint).await?;
+        manager.set_metadata(metadata);
+        manager.set_credential_store(Store(self.clone()));
+        // False when the server names another authorization server than the one that gave the tokens.
+        if !manager.initialize_from_store().await.map_err(|e| refused(&e))? {
+            return Err(again());
+        }
+        match manager.get_access_token().await {
+            Ok(_) => self.stored(),
+            Err(AuthError::AuthorizationRequired) => Err(again()),
+            Err(error) => Err(refused(&error)),
+        }
+    }
+}
+
+/// Parts of a token response, by their names in RFC 6749, 5.1.
+#[derive(Deserialize)]
+struct Parts {
+    access_token: String,
+    #[serde(default)]
+    expires_in: Option<u64>,
+}
+
+impl Parts {
+    fn of(stored: &StoredCredentials) -> Option<Self> {
+        let tokens = serde_json::to_value(stored.token_response.as_ref()?).ok()?;
+        serde_json::from_value(tokens).ok()
+    }
+}
+
+fn again() -> ClientError {
+    ClientError::Endpoint("the login has ended: hotcell mcp servers login NAME begins another".to_owned())
+}
+
+/// Whether a token has to be renewed. One without an end is used until the server refuses it.
+fn is_ending(stored: &StoredCredentials, now: u64) -> bool {
+    let Some(parts) = Parts::of(stored) else { return true };
+    match (parts.expires_in, stored.token_received_at) {
+        (Some(life), Some(from)) => from.saturating_add(life) < now.saturating_add(RENEWED_BEFORE_S),
+        _ => false,
+    }
+}
+
+/// Sealed tokens as `rmcp` reads and replaces them.
+struct Store(LoggedIn);
+
+impl Store {
+    fn failed(error: &ClientError) -> AuthError {
+        AuthError::CredentialStoreError(error.to_string())
+    }
+}
+
+impl CredentialStore for Store {
+    fn load<'a: 'b, 'b>(&'a self) -> BoxFuture<'b, Result<Option<StoredCredentials>, AuthError>>
+    where
+        Self: 'b,
+    {
+        Box::pin(async { self.0.stored().map(Some).map_err(|e| Self::failed(&e)) })
+    }
+
+    fn save<'a: 'b, 'b>(&'a self, stored: StoredCredentials) -> BoxFuture<'b, Result<(), AuthError>>
+    where
+        Self: 'b,
+    {
+        Box::pin(async move {
+            secret(&stored).and_then(|tokens| self.0.keep(&tokens)).map_err(|e| Self::failed(&e))
+        })
+    }
+
+    fn clear<'a: 'b, 'b>(&'a self) -> BoxFuture<'b, Result<(), AuthError>>
+    where
+        Self: 'b,
+    {
+        // A login ends by the user's word alone.
+        Box::pin(async { Ok(()) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metadata(change: &serde_json::Value) -> AuthorizationMetadata {
+        let mut all = serde_json::json!({
+            "issuer": "https://login.example.com",
+            "authorization_endpoint": "https://login.example.com/authorize",
+            "token_endpoint": "https://login.example.com/token",
+            "registration_endpoint": "https://login.example.com/register",
+            "code_challenge_methods_supported": ["S256"],
+        });
+        all.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        serde_json::from_value(all).unwrap()
+    }
+
+    #[test]
+    fn authorization_servers_are_judged_by_their_metadata() {
+        use serde_json::json;
+        let (far, here) = ("https://example.com/mcp", "http://127.0.0.1:1/mcp");
+        for (endpoint, change, says) in [
+            (far, json!({}), None),
+            (here, json!({}), None),
+            (here, json!({ "token_endpoint": "http://127.0.0.1:2/token" }), None),
+            (far, json!({ "registration_endpoint": null }), None),
+            // Downgrades.
+            (far, json!({ "token_endpoint": "http://login.example.com/token" }), Some("token_endpoint")),
+            (
+                far,
+                json!({ "authorization_endpoint": "http://login.example.com/a" }),
+                Some("authorization_endpoint"),
+            ),
+            (
+                far,
+                json!({ "registration_endpoint": "http://login.example.com/r" }),
+                Some("registration_endpoint"),
+            ),
+            (far, json!({ "issuer": "http://login.example.com" }), Some("issuer")),
+            (here, json!({ "token_endpoint": "http://login.example.com/token" }), Some("token_endpoint")),
+            (far, json!({ "token_endpoint": "http://127.0.0.1:2/token" }), Some("token_endpoint")),
+            (far, json!({ "authorization_endpoint": "javascript:alert(1)" }), Some("authorization_endpoint")),
+            (far, json!({ "authorization_endpoint": "file:///etc/passwd" }), Some("authorization_endpoint")),
+            (
+                far,
+                json!({ "token_endpoint": "https://user:s3cret@login.example.com/" }),
+                Some("token_endpoint"),
+            ),
+            (far, json!({ "token_endpoint": "no address" }), Some("not an address")),
+            // Without PKCE, or a name.
+            (far, json!({ "code_challenge_methods_supported": null }), Some("PKCE")),
+            (far, json!({ "code_challenge_methods_supported": ["plain"] }), Some("PKCE")),
+            (far, json!({ "issuer": null }), Some("does not name itself")),
+        ] {
+            let got = judge(&Endpoint::new(endpoint).unwrap(), &metadata(&change), true);
+            match (&got, says) {
+                (Ok(()), None) => {}
+                (Err(e), Some(says)) => assert!(e.to_string().contains(says), "{change}: {e}"),
+                _ => panic!("{endpoint} {change}: {got:?}"),
+            }
+        }
+        let guessed = judge(&Endpoint::new(far).unwrap(), &metadata(&json!({})), false);
+        assert!(guessed.unwrap_err().to_string().contains("publishes no authorization server"));
+    }
+
+    #[test]
+    fn tokens_are_renewed_before_their_end() {
+        for (tokens, at, want) in [
+            (
+                serde_json::json!({ "access_token": "a", "token_type": "bearer", "expires_in": 100 }),
+                Some(1000),
+                [false, false, true],
+            ),
+            (serde_json::json!({ "access_token": "a", "token_type": "bearer" }), Some(1000), [false; 3]),
+            (
+                serde_json::json!({ "access_token": "a", "token_type": "bearer", "expires_in": 100 }),
+                None,
+                [false; 3],
+            ),
+        ] {
+            let tokens = serde_json::from_value(tokens).unwrap();
+            let stored = StoredCredentials::new("c".to_owned(), Some(tokens), vec![], at);
+            assert_eq!([1000, 1070, 1071].map(|now| is_ending(&stored, now)), want);
+        }
+        assert!(is_ending(&StoredCredentials::new("c".to_owned(), None, vec![], None), 0));
+    }
+}
