@@ -216,7 +216,7 @@ struct Escape {
     hint: &'static str,
 }
 
-const ESCAPES: [Escape; 5] = [
+const ESCAPES: [Escape; 6] = [
     Escape {
         names: &["vim", "vi", "view", "vimdiff", "vim.basic", "vim.tiny"],
         options: &["-Z"],
@@ -247,16 +247,44 @@ const ESCAPES: [Escape; 5] = [
         variable: None,
         hint: "cat and less with the variable LESSSECURE=1 start no programs",
     },
+    Escape {
+        names: &[
+            "script", "tmux", "screen", "byobu", "zellij", "dtach", "abduco", "dvtm", "expect", "unbuffer",
+            "mc", "ranger", "vifm", "su", "newgrp", "sg", "login",
+        ],
+        options: &[],
+        variable: None,
+        hint: "start the shell, or the program in it, as the terminal's own program",
+    },
 ];
 
-/// Kind of lines of a program that is no interpreter, by its arguments and the variables that are set for it.
+/// Programs that start the one in their arguments.
+const STARTERS: [&str; 14] = [
+    "env",
+    "nice",
+    "timeout",
+    "setsid",
+    "nohup",
+    "stdbuf",
+    "time",
+    "unshare",
+    "setpriv",
+    "chrt",
+    "taskset",
+    "busybox",
+    "toybox",
+    "ld-linux-x86-64.so.2",
+];
+
+/// Kind of lines of a program other than an interpreter, by its arguments and the variables that are set for it.
 #[must_use]
 pub fn of_program(argv: &[&str], env: &[(&str, &str)]) -> Lines {
-    // Behind env, nice or timeout too.
-    let names = argv.iter().enumerate();
-    let mut names = names.map(|(at, word)| (at, word.rsplit('/').next().unwrap_or(word)));
+    let name = |word: &'_ str| word.rsplit('/').next().unwrap_or_default().to_owned();
+    let starts_another = argv.first().is_some_and(|first| STARTERS.contains(&name(first).as_str()));
+    let looked_at = if starts_another { argv.len() } else { 1 };
+    let mut names = argv.iter().take(looked_at).enumerate().map(|(at, word)| (at, name(word)));
     let Some((escape, at)) = names.find_map(|(at, name)| {
-        ESCAPES.iter().find(|known| known.names.contains(&name)).map(|known| (known, at))
+        ESCAPES.iter().find(|known| known.names.contains(&name.as_str())).map(|known| (known, at))
     }) else {
         return Lines::Answers;
     };
@@ -384,7 +412,11 @@ mod tests {
             (&["less", "x"], &[("LESSSECURE", "1")], true),
             (&["more", "x"], &[("LESSSECURE", "1")], false),
             (&["nano", "-R", "x"], &[], true),
+            (&["script", "-q", "/dev/null"], &[], false),
+            (&["/usr/bin/tmux"], &[], false),
+            (&["timeout", "9", "screen"], &[], false),
             (&["npm", "init"], &[], true),
+            (&["cat", "script", "vim"], &[], true),
             (&["./quiz"], &[], true),
         ] {
             assert_eq!(matches!(of_program(argv, env), Lines::Answers), is_safe, "{argv:?}");

@@ -115,11 +115,14 @@ impl Typed {
                     let mut key = String::new();
                     if let Some(first) = rest.next_if(|next| matches!(next, '[' | 'O')) {
                         key.push(first);
-                        while let Some(c) = rest.next_if(|next| !('@'..='~').contains(next)) {
+                        while let Some(c) =
+                            rest.next_if(|next| !next.is_control() && !('@'..='~').contains(next))
+                        {
                             key.push(c);
                         }
                     }
-                    key.extend(rest.next());
+                    // A control character in a sequence keeps its own meaning.
+                    key.extend(rest.next_if(|next| !next.is_control()));
                     self.doubt = Some(Doubt::Key(escape_name(&key)));
                     pushed.executes = true;
                     if lines.is_shell() && matches!(key.as_str(), "e" | "v") {
@@ -333,7 +336,9 @@ mod tests {
             (&["é\x7fx\r"], "backspace"),
             (&["(shu\r", "\x7f", "til)\r"], "backspace"),
             (&["ec\x1arm -rf /home\r"], "ctrl-z"),
-            (&["ab\x1b\r"], "alt-"),
+            (&["ab\x1b\r"], "escape"),
+            (&["ab\x1b[\r"], "cursor or function key"),
+            (&["ab\x1b[1;\r"], "cursor or function key"),
             (&["a\x01\x04"], "ctrl-a"),
             // Ctrl-U erases up to the cursor only.
             (&["rm /home\x01\x15\r"], "ctrl-u"),

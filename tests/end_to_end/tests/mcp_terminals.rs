@@ -295,6 +295,12 @@ fn editors_and_debuggers_start_nothing_unread() {
     } else {
         println!("vim is not installed here: its lines are not tried");
     }
+    if find("script").is_some() {
+        let (id, _) = start(&mut client, &["script", "-q", "/dev/null"]);
+        let said = client.bad("terminal_send", &json!({ "terminal_id": id, "text": "rm -rf ~\n" }));
+        assert!(said.contains("start the shell"), "{said}");
+        client.good("terminal_close", &json!({ "terminal_id": id }));
+    }
     if find("less").is_some() {
         let (id, _) = start(&mut client, &["less", "/etc/passwd"]);
         let said =

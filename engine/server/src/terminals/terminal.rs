@@ -229,7 +229,7 @@ impl Terminal {
                 return Err(ErrorReport::new(Code::Refused, why));
             }
             let beyond = (kind == Lines::Debugger).then(|| lines::more_than_looking(typed.text()));
-            // Commands of gdb that only look are no code.
+            // Commands of gdb that only look run no code of their own.
             if beyond != Some(None) {
                 let hint = beyond.flatten().map(debugger_hint);
                 scan(reader, typed.text().to_owned().into_bytes(), hint).await?;
