@@ -3,13 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use hotcell_egress::sealed::Sealed;
 use hotcell_egress::secret::Secret;
 use reqwest::Url;
 use sha2::{Digest, Sha256};
 
 use crate::error::{ClientError, foreign};
-use crate::login::LoggedIn;
 
 /// Maximum number of redirects.
 const MAX_REDIRECTS: usize = 3;
@@ -21,6 +21,17 @@ pub struct Endpoint {
     token: Option<Token>,
 }
 
+/// Source of the token of an endpoint, which may change from connection to connection.
+pub trait TokenSource: fmt::Debug + Send + Sync {
+    /// Purpose that tells tokens of one server from those of another.
+    fn purpose(&self) -> &str;
+    /// Token for a connection to an endpoint.
+    ///
+    /// # Errors
+    /// [`ClientError::Endpoint`] when there is no token for now.
+    fn token<'a>(&'a self, endpoint: &'a Endpoint) -> BoxFuture<'a, Result<Secret, ClientError>>;
+}
+
 /// A bearer token.
 #[derive(Clone, Debug)]
 enum Token {
@@ -28,8 +39,8 @@ enum Token {
     Open(Arc<Secret>),
     /// Encrypted; opened for each connection.
     Sealed(Arc<Sealed>),
-    /// Of a login; opened for each connection, and renewed near its end.
-    Login(LoggedIn),
+    /// From a source that is asked for each connection.
+    Source(Arc<dyn TokenSource>),
 }
 
 impl fmt::Debug for Endpoint {
@@ -80,10 +91,10 @@ impl Endpoint {
         format!("token of {name} for {}", self.url.origin().ascii_serialization())
     }
 
-    /// With the tokens of a login at the server's authorization server.
+    /// With the tokens of a source, such as a login at the server's authorization server ([`crate::LoggedIn`]).
     #[must_use]
-    pub fn logged_in(mut self, login: LoggedIn) -> Self {
-        self.token = Some(Token::Login(login));
+    pub fn logged_in(mut self, source: Arc<dyn TokenSource>) -> Self {
+        self.token = Some(Token::Source(source));
         self
     }
 
@@ -94,7 +105,7 @@ impl Endpoint {
             Some(Token::Sealed(sealed)) => {
                 sealed.open().map_err(|e| ClientError::Endpoint(format!("the sealed token: {e}")))?
             }
-            Some(Token::Login(login)) => login.token(self).await?,
+            Some(Token::Source(source)) => source.token(self).await?,
         };
         Ok(self.clone().token(token))
     }
@@ -125,7 +136,7 @@ impl Endpoint {
         let token = self.token.as_ref().map(|token| match token {
             Token::Open(token) => Sha256::digest(token.expose()),
             Token::Sealed(token) => Sha256::digest(token.text()),
-            Token::Login(login) => Sha256::digest(login.purpose()),
+            Token::Source(source) => Sha256::digest(source.purpose()),
         });
         let token: String = token.iter().flatten().map(|byte| format!("{byte:02x}")).collect();
         format!("{}:{token}", self.url)

@@ -46,6 +46,23 @@ pub(crate) fn transport(
     max_bytes: usize,
     fault: Fault,
 ) -> Result<StreamableHttpClientTransport<Bound>, ClientError> {
+    let client = client(endpoint, connect_within)?;
+    let bound = Bound { client, endpoint: Arc::new(endpoint.clone()), fault };
+    let mut resumes = ExponentialBackoff::default();
+    (resumes.max_times, resumes.max_delay) = (Some(MAX_RESUMES), Some(Duration::from_secs(30)));
+    let mut config = StreamableHttpClientTransportConfig::with_uri(endpoint.url().as_str())
+        .max_sse_event_size(max_bytes)
+        // rmcp would send a call again in the new session.
+        .reinit_on_expired_session(false);
+    config.retry_config = Arc::new(resumes);
+    Ok(StreamableHttpClientTransport::with_client(bound, config))
+}
+
+/// Client for an endpoint, which follows no redirect to another origin.
+///
+/// # Errors
+/// When the operating system's certificates cannot be used.
+pub(crate) fn client(endpoint: &Endpoint, connect_within: Duration) -> Result<reqwest::Client, ClientError> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let from = endpoint.url().clone();
     let policy = Policy::custom(move |attempt| {
@@ -61,16 +78,7 @@ pub(crate) fn transport(
         let here: [SocketAddr; 2] = [([127, 0, 0, 1], 0).into(), ([0, 0, 0, 0, 0, 0, 0, 1], 0).into()];
         builder = builder.no_proxy().resolve_to_addrs("localhost", &here);
     }
-    let client = builder.build().map_err(|e| ClientError::Endpoint(innermost(&e)))?;
-    let bound = Bound { client, endpoint: Arc::new(endpoint.clone()), fault };
-    let mut resumes = ExponentialBackoff::default();
-    (resumes.max_times, resumes.max_delay) = (Some(MAX_RESUMES), Some(Duration::from_secs(30)));
-    let mut config = StreamableHttpClientTransportConfig::with_uri(endpoint.url().as_str())
-        .max_sse_event_size(max_bytes)
-        // rmcp would send a call again in the new session.
-        .reinit_on_expired_session(false);
-    config.retry_config = Arc::new(resumes);
-    Ok(StreamableHttpClientTransport::with_client(bound, config))
+    builder.build().map_err(|e| ClientError::Endpoint(innermost(&e)))
 }
 
 impl Bound {

@@ -41,7 +41,7 @@ mod web_socket;
 pub use answer::{Answer, Tool};
 pub use backoff::Backoff;
 pub use client::{Call, Client, Options, Revision};
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, TokenSource};
 pub use error::{CallError, ClientError};
 pub use event::{Event, Progress, State};
 pub use host::Host;

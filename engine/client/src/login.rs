@@ -23,9 +23,9 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
 
-use crate::endpoint::{Endpoint, is_loopback};
+use crate::endpoint::{Endpoint, TokenSource, is_loopback};
 use crate::error::{ClientError, foreign};
-use crate::http_client::innermost;
+use crate::http_client::{client, innermost};
 
 /// Path that the authorization server sends the browser back to.
 const CALLBACK: &str = "/callback";
@@ -33,6 +33,8 @@ const CALLBACK: &str = "/callback";
 const MAX_REQUEST_BYTES: u64 = 16 << 10;
 /// Time for a browser to send its request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for the server to challenge a request without a token.
+const CHALLENGE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of requests that are not the one that is waited for.
 const MAX_STRAY_REQUESTS: u32 = 100;
 /// Time before the end of a token at which it is renewed, in seconds. At least that of `rmcp`, so that both agree.
@@ -139,9 +141,31 @@ async fn found(endpoint: &Endpoint) -> Result<(AuthorizationManager, Authorizati
     }
     let _ = rustls::crypto::ring::default_provider().install_default();
     let manager = AuthorizationManager::new(endpoint.url().clone()).await.map_err(|e| refused(&e))?;
-    let resolution = manager.resolve_metadata().await.map_err(|e| refused(&e))?;
+    let challenge = challenge(endpoint).await?;
+    let resolution = manager.resolve_metadata_from_challenge(challenge.as_deref());
+    let resolution = resolution.await.map_err(|e| refused(&e))?;
     judge(endpoint, &resolution.metadata, resolution.source.is_discovered())?;
     Ok((manager, resolution.metadata))
+}
+
+/// Challenge of the server to a request without a token: it may name the place of its metadata, and what to ask for.
+async fn challenge(endpoint: &Endpoint) -> Result<Option<String>, ClientError> {
+    let asked = serde_json::json!({
+        "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": { "name": "hotcell", "version": env!("CARGO_PKG_VERSION") },
+        },
+    });
+    let request = client(endpoint, CHALLENGE_TIMEOUT)?
+        .post(endpoint.url().clone())
+        .timeout(CHALLENGE_TIMEOUT)
+        .header("Content-Type", "application/json")
+        .header("Accept", "application/json, text/event-stream")
+        .body(asked.to_string());
+    let answer = request.send().await.map_err(|e| ClientError::Endpoint(innermost(&e)))?;
+    let header = answer.headers().get("WWW-Authenticate").filter(|_| answer.status().as_u16() == 401);
+    Ok(header.and_then(|header| header.to_str().ok()).map(str::to_owned))
 }
 
 /// Decides whether an authorization server is used. Pure.
@@ -156,8 +180,7 @@ fn judge(
     let wrong = |why: String| Err(ClientError::Endpoint(why));
     if !is_published {
         return wrong(
-            "the server publishes no authorization server; if it wants a token, give one with --token"
-                .to_owned(),
+            "the server publishes no authorization server; if it wants a token, give it one".to_owned(),
         );
     }
     let Some(issuer) = &metadata.issuer else {
@@ -198,8 +221,7 @@ fn refused(error: &AuthError) -> ClientError {
             foreign(expected_issuer)
         ),
         AuthError::RegistrationFailed(why) if why.contains("not supported") => {
-            "the authorization server registers no clients; if you have a token, give it with --token"
-                .to_owned()
+            "the authorization server registers no clients; if you have a token, use that".to_owned()
         }
         AuthError::AuthorizationServersUnavailable { authorization_servers, .. } => format!(
             "none of the authorization servers that the server names is used or answers: {}; those at private addresses are not asked",
@@ -298,11 +320,6 @@ impl LoggedIn {
         Self { key, purpose, keeper, turn: Arc::default() }
     }
 
-    /// Purpose that tells tokens of one server from those of another.
-    pub(crate) fn purpose(&self) -> &str {
-        &self.purpose
-    }
-
     /// Seals tokens, and keeps them.
     ///
     /// # Errors
@@ -326,11 +343,8 @@ impl LoggedIn {
         })
     }
 
-    /// Token for a connection to an endpoint.
-    ///
-    /// # Errors
-    /// [`ClientError::Endpoint`] when the tokens cannot be opened, or not be renewed: the user has to log in again.
-    pub(crate) async fn token(&self, endpoint: &Endpoint) -> Result<Secret, ClientError> {
+    /// Token for now, renewed if it is near its end.
+    async fn current(&self, endpoint: &Endpoint) -> Result<Secret, ClientError> {
         let _turn = self.turn.lock().await;
         let mut stored = self.stored()?;
         if is_ending(&stored, now()) {
@@ -361,6 +375,16 @@ impl LoggedIn {
             Err(AuthError::AuthorizationRequired) => Err(again()),
             Err(error) => Err(refused(&error)),
         }
+    }
+}
+
+impl TokenSource for LoggedIn {
+    fn purpose(&self) -> &str {
+        &self.purpose
+    }
+
+    fn token<'a>(&'a self, endpoint: &'a Endpoint) -> BoxFuture<'a, Result<Secret, ClientError>> {
+        Box::pin(self.current(endpoint))
     }
 }
 

@@ -128,7 +128,7 @@ pub fn check(line: &[u8], accepted: Option<&Accepted>) -> Checked {
     checked
 }
 
-/// A message, of which only these parts are looked at: the others may be of any depth and size, and have what is no text and no number to other parsers.
+/// A message, of which only these parts are looked at: the others may be of any depth and size, and have text and numbers that other parsers refuse.
 #[derive(Deserialize)]
 struct Outline {
     #[serde(default)]
@@ -154,7 +154,7 @@ pub fn refusal(line: &[u8]) -> Option<Vec<u8>> {
     Some(format!("{answer}\n").into_bytes())
 }
 
-/// Whether a line that is no JSON to this parser has no list of tools to another one. Halves of surrogate pairs and bytes that are not UTF-8 are
+/// Whether a line that this parser refuses has no list of tools to another one. Halves of surrogate pairs and bytes that are not UTF-8 are
 /// common in texts.
 fn lists_nothing(line: &[u8]) -> bool {
     let has_tools = |outline: &Outline| outline.result.as_ref().is_some_and(|result| result.tools.is_some());

@@ -139,7 +139,7 @@ impl Drop for Servers {
     }
 }
 
-/// What the servers saw, one object each.
+/// Notes of the servers, one object each.
 fn seen(user: &User, lie: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(user.path(&format!("seen-{lie}"))).expect("a file");
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
@@ -271,7 +271,7 @@ fn tokens_of_a_login_follow_no_redirect_and_end_with_a_refusal() {
         let (code, said) = log_in(user, &servers, "revokes");
         assert_eq!(code, Some(0), "{said}");
         call(user, "revokes").code(125).says("mcp servers login");
-        // A command, a name that is not there, a key that is none.
+        // A command, a name that is not there, a key that is too short.
         let login = |name: &str, seal: &str| {
             user.hotcell(["mcp", "servers", "login", name, "--seal", seal]).env("SEAL", "short").end()
         };

@@ -47,7 +47,7 @@ impl Keeper for Files {
     }
 }
 
-/// An endpoint with the tokens of the login that is kept in a server's folder; `None` where there is none.
+/// An endpoint with the tokens of the login that is kept in a server's folder, if there is one.
 ///
 /// # Errors
 /// A sentence, when the file or the source of its key cannot be read.
@@ -59,7 +59,7 @@ pub fn of(folder: &Path, name: &str, endpoint: &Endpoint) -> Result<Option<Endpo
         kept.key.parse().map_err(|e: SecretError| format!("the key of its login: {e}"))?;
     let files = Files { folder: folder.to_owned(), key: kept.key };
     let login = LoggedIn::new(key, endpoint.purpose(&format!("login of {name}")), Arc::new(files));
-    Ok(Some(endpoint.clone().logged_in(login)))
+    Ok(Some(endpoint.clone().logged_in(Arc::new(login))))
 }
 
 /// Forgets the login of a server's folder; whether there was one.
