@@ -1,18 +1,48 @@
-"""A stand-in for the models that coding agents talk to: it asks for one call of run_code, looks at what comes back, and ends.
+"""A stand-in for the models that coding agents talk to: it asks for one call of run_code, or for the given ones one after the other, looks at what
+comes back, and ends.
 
-model.py PORT_FILE ANSWER_FILE
+model.py PORT_FILE ANSWER_FILE [CALLS]
+
+CALLS is JSON, [[SERVER, TOOL, ARGUMENTS], …].
 
 Speaks as much of the Messages API of Anthropic and of the Responses API of OpenAI as Claude Code and Codex use, on a port of the
-loopback interface that it writes to PORT_FILE. What hotcell's tool answered, as the agent passed it on, comes to ANSWER_FILE.
+loopback interface that it writes to PORT_FILE. What the tools answered, as the agent passed it on, comes to ANSWER_FILE.
 """
 
 import http.server
 import json
 import os
+import re
 import sys
+import time
 
-ARGUMENTS = json.dumps({"language": "python", "code": "print(6 * 7)"})
-TOOL = "mcp__hotcell__run_code"
+CALLS = [["hotcell", "run_code", {"language": "python", "code": "print(6 * 7)"}]]
+if len(sys.argv) > 3:
+    CALLS = json.loads(sys.argv[3])
+
+
+# Number of requests in which a tool may still be missing.
+MAX_WAITS = 100
+
+
+def wire(call):
+    return f"mcp__{call[0]}__{call[1]}"
+
+
+def plain(name):
+    return re.sub("[^a-z0-9]", "_", name.lower())
+
+
+def listed(tools, call):
+    """How a client of the Responses API names the tool of a call: alone, or in a namespace of its server."""
+    for tool in tools:
+        if tool.get("type") == "namespace" and plain(call[0]) in plain(named(tool)):
+            names = [named(inner) for inner in tool.get("tools", [])]
+            if name := next((name for name in names if plain(name) == plain(call[1])), None):
+                return {"name": name, "namespace": named(tool)}
+        elif plain(named(tool)) == plain(wire(call)):
+            return {"name": named(tool)}
+    return None
 
 
 def named(tool):
@@ -25,12 +55,14 @@ def events(*all_of_them):
 
 def messages(asked):
     """https://docs.claude.com/en/api/messages-streaming"""
-    last = asked["messages"][-1]["content"]
-    results = [part for part in last if part.get("type") == "tool_result"] if isinstance(last, list) else []
-    call = not results and any(named(tool) == TOOL for tool in asked.get("tools", []))
+    parts = [part for one in asked["messages"] if isinstance(one["content"], list) for part in one["content"]]
+    results = [part for part in parts if part.get("type") == "tool_result"]
+    # Requests for titles and the like have no tools.
+    call = CALLS[len(results)] if len(results) < len(CALLS) else None
+    call = call if call and any(named(tool) == wire(call) for tool in asked.get("tools", [])) else None
     if call:
-        block = {"type": "tool_use", "id": "toolu_1", "name": TOOL, "input": {}}
-        delta = {"type": "input_json_delta", "partial_json": ARGUMENTS}
+        block = {"type": "tool_use", "id": f"toolu_{len(results)}", "name": wire(call), "input": {}}
+        delta = {"type": "input_json_delta", "partial_json": json.dumps(call[2])}
     else:
         block, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": "finished"}
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": asked.get("model"), "content": []}
@@ -48,14 +80,21 @@ def messages(asked):
 
 def responses(asked):
     """https://platform.openai.com/docs/api-reference/responses-streaming"""
-    results = [item for item in asked["input"] if item.get("type") == "function_call_output"]
-    spaces = [tool for tool in asked.get("tools", []) if tool.get("type") == "namespace" and "hotcell" in named(tool)]
-    if results:
+    outputs = [item for item in asked["input"] if item.get("type") == "function_call_output"]
+    results = [item for item in outputs if item["call_id"].startswith("c")]
+    call = CALLS[len(results)] if len(results) < len(CALLS) else None
+    if not call:
         item = {"type": "message", "role": "assistant", "id": "m1", "content": [{"type": "output_text", "text": "finished"}]}
+    elif found := listed(asked.get("tools", []), call):
+        number = len(results)
+        item = {"type": "function_call", "id": f"f{number}", "call_id": f"c{number}", "arguments": json.dumps(call[2])} | found
     else:
-        item = {"type": "function_call", "id": "f1", "call_id": "c1", "name": TOOL, "arguments": ARGUMENTS}
-        if spaces:
-            item |= {"name": "run_code", "namespace": named(spaces[0])}
+        # The client asks before its servers have begun; a call of a tool that it does not have brings the next request, with the tools of then.
+        if len(outputs) > MAX_WAITS:
+            raise SystemExit(f"there is no {wire(call)} among the tools")
+        time.sleep(0.5)
+        number = len(outputs)
+        item = {"type": "function_call", "id": f"w{number}", "call_id": f"w{number}", "name": "wait", "arguments": "{}"}
     usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
     return results, events(
         {"type": "response.created", "response": {"id": "r1"}},
