@@ -337,7 +337,7 @@ mod tests {
             (&["(shu\r", "\x7f", "til)\r"], "backspace"),
             (&["ec\x1arm -rf /home\r"], "ctrl-z"),
             (&["ab\x1b\r"], "escape"),
-            (&["ab\x1b[\r"], "cursor or function key"),
+            (&["ab\x1b[\r"], "alt-["),
             (&["ab\x1b[1;\r"], "cursor or function key"),
             (&["a\x01\x04"], "ctrl-a"),
             // Ctrl-U erases up to the cursor only.

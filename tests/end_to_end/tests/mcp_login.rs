@@ -227,7 +227,7 @@ fn authorization_servers_that_lie_get_no_code() {
         for (number, (lie, says)) in [
             ("issuer", "another authorization server than was asked"),
             ("mixup", "another authorization server"),
-            ("resource", "publishes no authorization server"),
+            ("resource", "resource mismatch"),
             ("private", "10.1.2.3"),
             ("metadata", "169.254.169.254"),
             ("downgrade", "login.example.com"),
