@@ -77,7 +77,7 @@ impl Screen {
             ([], '8' | 'M') => self.move_cursor(),
             ([], 'D' | 'E') => {}
             ([], '=' | '>') => self.keypad = true,
-            ([b'(' | b')'], '0' | 'A' | 'B') => self.characters = true,
+            ([b'(' | b')'], '0' | 'B') => self.characters = true,
             _ => return false,
         }
         true
@@ -120,8 +120,6 @@ impl Screen {
             ("", 's' | 'u') => parameters.is_empty(),
             ("", 'h' | 'l') => parameters == "4",
             (" ", 'q') => only(6),
-            // Soft reset.
-            ("!", 'p') => parameters.is_empty(),
             _ => false,
         };
         if !fits {
