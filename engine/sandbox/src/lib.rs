@@ -52,6 +52,7 @@ pub mod host;
 mod host_scratch;
 mod ids;
 mod job_slots;
+mod kernel_memory;
 mod launcher;
 pub mod layer;
 mod leftovers;

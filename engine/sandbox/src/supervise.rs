@@ -1,6 +1,7 @@
 //! One run, from release to outcome: streams, limits, denials, and the first cause that ends the run.
 
 mod end;
+mod room;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,6 +17,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant as Tick, sleep_until};
 
 use end::{Lost, end, signal_name};
+use room::Room;
 
 use crate::cgroup::Group;
 use crate::deferred_fd::QUIET_PERIOD;
@@ -154,6 +156,7 @@ struct Run {
     init_cpu: Duration,
     init_peak: u64,
     told_use: Option<(Bytes, Duration, u64)>,
+    room: Room,
     steps: Vec<(Step, u64)>,
     running: Option<Instant>,
     ended: Option<Instant>,
@@ -185,6 +188,7 @@ impl Run {
             init_cpu: Duration::ZERO,
             init_peak: 0,
             told_use: None,
+            room: Room::default(),
             steps: Vec::new(),
             running: None,
             ended: None,
@@ -372,7 +376,7 @@ impl Run {
     }
 
     /// Takes one sample of the run's resources.
-    fn see(&self) -> Seen {
+    fn see(&mut self) -> Seen {
         let before = self.see_scratch();
         let mut seen = Seen { at: self.released().elapsed(), ..Seen::default() };
         match self.ends.group.as_ref().map(Group::sample) {
@@ -382,7 +386,13 @@ impl Run {
                 seen.scratch = self.see_scratch();
                 let files = [before, seen.scratch].into_iter().flatten().map(|s| s.bytes).max().unwrap_or(0);
                 let other = sample.shmem.0.saturating_sub(files);
-                seen.memory = Some(Bytes(sample.memory_without_shmem.0.saturating_add(other)));
+                let memory = Bytes(sample.memory_without_shmem.0.saturating_add(other));
+                seen.memory = Some(match (sample.kernel, &self.ends.group) {
+                    (Some(kernel), Some(group)) => {
+                        self.room.count(group, seen.at, memory, kernel, self.limits.memory, files)
+                    }
+                    _ => memory,
+                });
                 seen.cpu = sample.cpu.map(|cpu| cpu.saturating_sub(self.spent));
                 // Process 1 is in the cgroup too.
                 seen.processes = Some(sample.processes_peak.unwrap_or(sample.processes).saturating_sub(1));
@@ -401,7 +411,7 @@ impl Run {
     }
 
     /// Takes the final sample of a tree that has ended: it holds no memory and has no processes any more.
-    fn see_the_end(&self) -> Seen {
+    fn see_the_end(&mut self) -> Seen {
         let tally = match self.ends.group.as_ref().map(Group::tally) {
             Some(Ok(tally)) => tally,
             // Process 1 has already reported its tally, where it does so.

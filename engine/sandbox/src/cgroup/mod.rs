@@ -36,6 +36,7 @@ use std::time::{Duration, Instant};
 use self::backend::{Made, Place};
 use self::detect::{Host, OwnGroup};
 use self::pool::Pool;
+pub use self::v1::Squeeze;
 use crate::leftovers::Owner;
 use crate::units::Bytes;
 
@@ -98,10 +99,14 @@ pub struct Sample {
     /// limit.
     ///
     /// Version 2: `memory.stat` anon + kernel without reclaimable slab + sock. Version 1: `memory.stat`
-    /// total_rss; kernel memory is left out because version 1 does not report how much of it is reclaimable.
-    /// Neither includes the page cache of files that were read (which would end honest programs) nor shared
+    /// total_rss and buffers of TCP and UDP; for kernel memory see [`Sample::kernel`]. Neither includes the page cache of files that were read (which would end honest programs) nor shared
     /// memory.
     pub memory_without_shmem: Bytes,
+    /// Kernel memory of a group of version 1: page tables, stacks, buffers of pipes and local sockets, and
+    /// caches of files' names and inodes, which version 1 does not report separately although the kernel
+    /// reclaims them; [`Group::squeeze`] tells whether it can. `None` with version 2, where the part that is
+    /// in use belongs to the field above.
+    pub kernel: Option<Bytes>,
     /// Scratch files in memory, `memfd`s and shared memory.
     pub shmem: Bytes,
     /// Caches that the kernel reclaims when memory is short.
@@ -400,6 +405,18 @@ impl Group {
             tally.fork_failures = *count;
         }
         Ok(tally)
+    }
+
+    /// Prepares to ask the kernel whether it can reclaim memory of a group of version 1. `None` with version 2,
+    /// which reports what is reclaimable.
+    ///
+    /// # Errors
+    /// When the group is gone or its limit cannot be written.
+    pub fn squeeze(&self) -> io::Result<Option<Squeeze>> {
+        match self.made()? {
+            Made::V1(made) => made.squeeze().map(Some),
+            Made::V2(_) => Ok(None),
+        }
     }
 
     /// Sends SIGKILL to everything inside, without waiting for the end. Where the kernel has no

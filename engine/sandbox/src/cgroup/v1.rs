@@ -7,7 +7,8 @@
 //! A child joins by writing `0` to the `tasks` files itself. Moving it from outside through `cgroup.procs`
 //! takes a lock, which costs milliseconds in the kernel.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,6 +17,9 @@ use super::detect::V1Places;
 use super::folder::{Folder, KeptFile, explain, field, if_there};
 use super::{BASE_FOLDER, GroupLimits, Sample, Tally, cpu_quota_us};
 use crate::units::Bytes;
+
+/// The file with the limit of memory.
+const LIMIT_FILE: &str = "memory.limit_in_bytes";
 
 /// The `hotcell` folder of each hierarchy; equal paths where controllers share a hierarchy.
 #[derive(Debug)]
@@ -73,6 +77,7 @@ impl Base {
             cpuacct: None,
             cpu: None,
             files: Files::default(),
+            limit: 0,
         };
         self.fill(&mut made, name).inspect_err(|_| {
             let _ = made.remove();
@@ -103,6 +108,33 @@ impl Base {
             cpuacct: None,
             cpu: None,
             files: Files::default(),
+            limit: 0,
+        }
+    }
+}
+
+/// Asks the kernel whether it can reclaim enough of a group's memory for a lower limit. It answers by setting that
+/// limit or not, as it would if the group had it all the time; afterwards the group has its own limit again.
+#[derive(Debug)]
+pub struct Squeeze {
+    file: File,
+    limit: u64,
+}
+
+impl Squeeze {
+    /// Whether the group's memory, with caches and scratch, can be lowered to `bytes`. Blocks while the kernel
+    /// reclaims, for seconds if it has to reclaim gigabytes; kills nothing.
+    ///
+    /// # Errors
+    /// When the group is gone, or the kernel refuses for another reason than memory that is in use.
+    pub fn to(mut self, bytes: Bytes) -> io::Result<bool> {
+        let lowered = self.file.write_all(bytes.0.to_string().as_bytes());
+        // At once, also after an error: until then the program has less scratch than it may have.
+        let restored = self.file.write_all(self.limit.to_string().as_bytes());
+        match lowered {
+            Ok(()) => restored.map(|()| true),
+            Err(e) if e.kind() == io::ErrorKind::ResourceBusy => restored.map(|()| false),
+            Err(e) => Err(e),
         }
     }
 }
@@ -117,6 +149,8 @@ pub(super) struct Made {
     cpuacct: Option<usize>,
     cpu: Option<usize>,
     files: Files,
+    /// The limit of memory that was set.
+    limit: u64,
 }
 
 /// Sampled files.
@@ -124,6 +158,7 @@ pub(super) struct Made {
 struct Files {
     memory_stat: KeptFile,
     memory_peak: KeptFile,
+    kernel: KeptFile,
     socket_buffers: KeptFile,
     oom_control: KeptFile,
     processes: KeptFile,
@@ -137,6 +172,7 @@ impl Default for Files {
         Self {
             memory_stat: KeptFile::new("memory.stat"),
             memory_peak: KeptFile::new("memory.max_usage_in_bytes"),
+            kernel: KeptFile::new("memory.kmem.usage_in_bytes"),
             socket_buffers: KeptFile::new("memory.kmem.tcp.usage_in_bytes"),
             oom_control: KeptFile::new("memory.oom_control"),
             processes: KeptFile::new("pids.current"),
@@ -152,7 +188,8 @@ impl Made {
         let memory = &self.folders[self.memory];
         let bytes = limits.memory.0.to_string();
         // The order matters: memory and swap together may never be less than memory.
-        memory.write("memory.limit_in_bytes", &bytes)?;
+        memory.write(LIMIT_FILE, &bytes)?;
+        self.limit = limits.memory.0;
         if_there(memory.write("memory.memsw.limit_in_bytes", &bytes))?;
         // Buffers of TCP and UDP are counted only where they have a limit.
         if_there(memory.write("memory.kmem.tcp.limit_in_bytes", &bytes))?;
@@ -209,6 +246,7 @@ impl Made {
         let buffers = if_there(files.socket_buffers.read_number(memory))?.unwrap_or(0);
         Ok(Sample {
             memory_without_shmem: Bytes(bytes("total_rss")?.saturating_add(buffers)),
+            kernel: if_there(files.kernel.read_number(memory))?.map(Bytes),
             shmem: Bytes(shmem),
             reclaimable: Bytes(cache.saturating_sub(shmem)),
             memory_peak: if_there(files.memory_peak.read_number(memory))?.map(Bytes),
@@ -232,6 +270,12 @@ impl Made {
             oom_kills: files.oom_control.read_field(memory, "oom_kill")?,
             fork_failures: self.fork_failures()?,
         })
+    }
+
+    /// Opens what is needed to ask the kernel for room.
+    pub(super) fn squeeze(&self) -> io::Result<Squeeze> {
+        let memory = &self.folders[self.memory];
+        Ok(Squeeze { file: memory.open_for_writing(LIMIT_FILE)?.into(), limit: self.limit })
     }
 
     /// Removes every remaining folder. Can be called again after an error.

@@ -222,6 +222,7 @@ impl Made {
         let Tally { cpu, processes_peak, oom_kills, fork_failures } = self.tally()?;
         Ok(Sample {
             memory_without_shmem: Bytes(memory.held),
+            kernel: None,
             shmem: Bytes(memory.shmem),
             reclaimable: Bytes(memory.reclaimable),
             memory_peak: if_there(files.memory_peak.read_number(folder))?.map(Bytes),

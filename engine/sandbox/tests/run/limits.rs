@@ -168,3 +168,39 @@ async fn memory_that_is_in_no_mapping_is_memory() {
         assert_eq!(outcome.exit_code, Some(1), "{}", told(&outcome));
     }
 }
+
+/// Memory that belongs to the kernel counts in each version of cgroups and without one.
+#[tokio::test]
+async fn memory_of_the_kernel_is_memory() {
+    // Unread datagrams, about 200 MiB.
+    let queued = "import socket, time\n\
+        kept = []\n\
+        for _ in range(300):\n    pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\n    kept.append(pair)\n\
+        \x20   for one in pair:\n        one.setblocking(False)\n        try:\n            while True: one.send(bytes(60000))\n\
+        \x20       except OSError: pass\n\
+        print('held', flush=True)\ntime.sleep(60)";
+    // 60,000 page tables, of 4 KiB each, for one page of zeros.
+    let tables = "import ctypes, time\n\
+        c = ctypes.CDLL(None)\nc.mmap.restype = ctypes.c_void_p\n\
+        at = c.mmap(None, ctypes.c_size_t(60000 << 21), 1, 0x4022, -1, ctypes.c_long(0))\n\
+        c.madvise(ctypes.c_void_p(at), ctypes.c_size_t(60000 << 21), 15)\n\
+        for i in range(60000): ctypes.c_char.from_address(at + (i << 21)).value\n\
+        print('held', flush=True)\ntime.sleep(60)";
+    for script in [queued, tables] {
+        let outcome = run(&python(script).memory(Bytes::mib(64)).wall(Duration::from_secs(50))).await;
+        assert_eq!(outcome.cause, Cause::MemoryLimit, "{script}: {}", told(&outcome));
+        assert!(hit(&outcome, Limit::Memory), "{}", told(&outcome));
+        assert!(outcome.usage.peak_memory_bytes.is_some_and(|n| n > 64 << 20), "{}", told(&outcome));
+    }
+}
+
+#[tokio::test]
+async fn caches_of_the_kernel_are_not_memory() {
+    // The kernel remembers names that do not exist, about 200 bytes each, until it needs the memory.
+    let script = "import os, time\n\
+        for i in range(400000):\n    try: os.stat(f'/usr/lib/no-such-name-{i}')\n    except OSError: pass\n\
+        time.sleep(0.5)\nprint('done')";
+    let outcome = run(&python(script).memory(Bytes::mib(48))).await;
+    assert_eq!(outcome.stdout.text.as_deref(), Some("done\n"), "{}", told(&outcome));
+    assert!(!hit(&outcome, Limit::Memory), "{}", told(&outcome));
+}
