@@ -4,6 +4,7 @@
 #![no_main]
 #![allow(dead_code, missing_docs)]
 
+mod anonymous;
 mod attach;
 mod copy;
 mod init;

@@ -5,6 +5,7 @@
 
 use core::sync::atomic::Ordering;
 
+use crate::anonymous::Files;
 use crate::attach::{SCRATCH, attach, mountpoint};
 use crate::ipc;
 use crate::primed;
@@ -528,6 +529,8 @@ fn supervise(
     // A supervisor that stops a run early must know which of its folders are copies.
     let mut patience = if asked || news.copies != 0 { 0 } else { i64::from(QUIET_PERIOD_MS) };
     let mut news = Some(news);
+    // Only where it samples, so that its table costs other runs nothing.
+    let mut files = None;
     let mut poll = [
         sys::PollFd { fd: CONTROL, events: sys::POLLIN, revents: 0 },
         sys::PollFd { fd: LIFE, events: 0, revents: 0 },
@@ -563,9 +566,10 @@ fn supervise(
         }
         if interval > 0 {
             let buffered = sockets::held(ends.sockets);
-            let used = tree::used(memory.saturating_sub(buffered));
             let objects = if ends.own_objects { ipc::held() } else { ipc::Held::default() };
-            let held = objects.with(used.memory).saturating_add(buffered);
+            let beside = buffered.saturating_add(objects.total());
+            let used = tree::used(memory.saturating_sub(beside), files.get_or_insert_with(Files::new));
+            let held = used.memory.saturating_add(beside);
             log.tell(CONTROL, tell::USE, [held, used.cpu_us, used.processes], &[])
                 .at_item(Step::Supervise, detail::supervise::USE)?;
         }

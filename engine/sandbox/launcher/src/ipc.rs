@@ -12,18 +12,16 @@ const PAGE_BYTES: u64 = 4096;
 /// Memory of the objects in this process's ipc namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// Bytes of segments in memory. Those of attached segments count for the processes, too.
+    /// Bytes of segments in memory, attached or not. [`crate::tree`] does not count those of attached segments
+    /// for their processes once that matters for the limit.
     pub segments: u64,
-    /// Bytes of semaphores and messages, which belong to this sandbox alone.
+    /// Bytes of semaphores and messages.
     pub others: u64,
 }
 
 impl Held {
-    /// The sandbox's whole memory, with that of its processes. Segments count once: an attached one is part of
-    /// `processes` already, so that memory hidden in segments is at most doubled, and none is counted twice.
-    #[must_use]
-    pub fn with(self, processes: u64) -> u64 {
-        processes.max(self.segments).saturating_add(self.others)
+    pub const fn total(self) -> u64 {
+        self.segments.saturating_add(self.others)
     }
 }
 
@@ -47,14 +45,14 @@ mod tests {
     #[test]
     fn ipc_objects_are_counted_as_memory() {
         let none = Objects::default();
-        for (objects, processes, want) in [
-            (none, 7, 7),
-            (Objects { segment_pages: 10, ..none }, 7, 40_960),
-            (Objects { segment_pages: 10, ..none }, 50_000, 50_000),
-            (Objects { semaphores: 100, sets: 1, ..none }, 7, 7 + 6_400 + 256),
-            (Objects { message_bytes: 1_000, messages: 2, queues: 1, ..none }, 7, 7 + 1_000 + 3 * 256),
+        for (objects, want) in [
+            (none, 0),
+            (Objects { segment_pages: 10, ..none }, 40_960),
+            (Objects { semaphores: 100, sets: 1, ..none }, 6_400 + 256),
+            (Objects { message_bytes: 1_000, messages: 2, queues: 1, ..none }, 1_000 + 3 * 256),
+            (Objects { segment_pages: 1, message_bytes: 1, ..none }, 4_096 + 1),
         ] {
-            assert_eq!(of(objects).with(processes), want, "{objects:?}");
+            assert_eq!(of(objects).total(), want, "{objects:?}");
         }
     }
 }

@@ -16,6 +16,7 @@
 //! | `copy` | copies a workspace where the kernel cannot mount it copy-on-write |
 //! | `primed` | a runtime that is started before its job is known; `primer.rs` is the library that makes it wait, `quiet.rs` captures its output meanwhile |
 //! | `report` | init's messages to the supervisor |
+//! | `anonymous` | shared anonymous memory, where no cgroup counts it |
 //! | `sockets` | memory in the buffers of a sandbox's sockets, where no cgroup counts it |
 //! | `tree`, `names`, `text` | the processes of a sandbox; listing folders; small strings |
 //! | `procfs` | prepares the sandbox's `/proc` before the program sees it |
@@ -26,6 +27,7 @@ pub mod wire;
 
 // The program's modules are compiled here too, for lints and unit tests; only `launch::main` is an entry
 // point.
+mod anonymous;
 mod attach;
 mod copy;
 mod init;

@@ -169,6 +169,76 @@ async fn memory_that_is_in_no_mapping_is_memory() {
     }
 }
 
+/// A program that fills 4 MiB of shared anonymous memory after another, and hides each from its resident memory.
+const HIDDEN: &str = "import ctypes, mmap, sys, time\n\
+    c = ctypes.CDLL(None)\n\
+    size = int(sys.argv[1]) << 20\n\
+    m = mmap.mmap(-1, size, flags=mmap.MAP_SHARED | mmap.MAP_ANONYMOUS)\n\
+    at = ctypes.addressof(ctypes.c_char.from_buffer(m))\n\
+    for i in range(0, size, 4 << 20):\n\
+    \x20   ctypes.memset(at + i, 65, 4 << 20)\n\
+    \x20   c.madvise(ctypes.c_void_p(at + i), ctypes.c_size_t(4 << 20), 4)\n";
+
+#[tokio::test]
+async fn shared_memory_that_is_not_resident_is_memory() {
+    let hold = "print('held', flush=True)\ntime.sleep(60)";
+    // The process that holds it maps it without ever having touched it.
+    let forked = "import os\nif os.fork(): os._exit(0) if sys.argv[2:] else time.sleep(60)\n";
+    // The kernel does not show the mappings of a program that nobody may trace.
+    let undumpable = "c.prctl(4, 0, 0, 0, 0)\n";
+    let renamed = "c.prctl(0x53564d41, 0, ctypes.c_void_p(at), ctypes.c_size_t(size), b'other')\n";
+    let read_only = "c.mprotect(ctypes.c_void_p(at), ctypes.c_size_t(size), 5)\n";
+    for then in ["", forked, undumpable, renamed, read_only] {
+        let policy = Policy::new("/usr/bin/python3").args(["-c", &format!("{HIDDEN}{then}{hold}"), "192"]);
+        bomb(&policy.memory(Bytes::mib(96)), Cause::MemoryLimit).await;
+    }
+}
+
+#[tokio::test]
+async fn shared_memory_of_dev_zero_is_memory() {
+    let script = "import mmap, os, time\n\
+        m = mmap.mmap(os.open('/dev/zero', os.O_RDWR), 192 << 20)\n\
+        for i in range(0, 192 << 20, 4096): m[i] = 1\n\
+        m.madvise(mmap.MADV_DONTNEED)\ntime.sleep(60)";
+    bomb(&python(script).memory(Bytes::mib(96)), Cause::MemoryLimit).await;
+}
+
+#[tokio::test]
+async fn memory_of_a_process_without_its_first_thread_is_memory() {
+    let script = "import ctypes, threading, time\n\
+        def hold():\n    time.sleep(1)\n    x = bytearray(b'x') * (192 << 20)\n    time.sleep(60)\n\
+        threading.Thread(target=hold).start()\n\
+        ctypes.CDLL(None).syscall(60, 0)";
+    bomb(&python(script).memory(Bytes::mib(96)), Cause::MemoryLimit).await;
+}
+
+#[tokio::test]
+async fn shared_memory_within_the_limit_passes() {
+    // As a database's buffers: one mapping that ten processes fill and use together, for many samples.
+    let workers = "import mmap, os, time\n\
+        m = mmap.mmap(-1, 96 << 20)\n\
+        workers = []\n\
+        for _ in range(10):\n    pid = os.fork()\n    if pid == 0:\n\
+        \x20       for i in range(0, 96 << 20, 4096): m[i] = 1\n\
+        \x20       time.sleep(0.8); os._exit(0)\n    workers.append(pid)\n\
+        print([os.waitpid(pid, 0)[1] for pid in workers] == [0] * 10)";
+    // As numpy with shared memory: a file on scratch, which counts as disk.
+    let arrays = "import time\nfrom multiprocessing import shared_memory\n\
+        one = shared_memory.SharedMemory(create=True, size=96 << 20)\n\
+        for i in range(0, 96 << 20, 4096): one.buf[i] = 1\n\
+        time.sleep(0.3)\none.close()\none.unlink()\nprint(True)";
+    // One after another: each is gone before the next.
+    let series = "import mmap\n\
+        for _ in range(12):\n    m = mmap.mmap(-1, 96 << 20)\n\
+        \x20   for i in range(0, 96 << 20, 4096): m[i] = 1\n    m.close()\n\
+        print(True)";
+    for (script, memory) in [(workers, 320), (arrays, 96), (series, 192)] {
+        let outcome = run(&python(script).memory(Bytes::mib(memory))).await;
+        assert_eq!(outcome.stdout.text.as_deref(), Some("True\n"), "{script}: {}", told(&outcome));
+        assert!(!hit(&outcome, Limit::Memory), "{script}: {}", told(&outcome));
+    }
+}
+
 /// Memory that belongs to the kernel counts in each version of cgroups and without one.
 #[tokio::test]
 async fn memory_of_the_kernel_is_memory() {
