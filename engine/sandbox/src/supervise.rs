@@ -414,8 +414,15 @@ impl Run {
     fn see_the_end(&mut self) -> Seen {
         let tally = match self.ends.group.as_ref().map(Group::tally) {
             Some(Ok(tally)) => tally,
-            // Process 1 has already reported its tally, where it does so.
-            _ => return self.see(),
+            // Process 1 has already reported its tally, where it does so, and at its end the time of all
+            // processes, which may be more than the last sample.
+            _ => {
+                let mut seen = self.see();
+                if self.ends.group.is_none() && self.status.is_some() {
+                    seen.cpu = seen.cpu.max(Some(self.init_cpu));
+                }
+                return seen;
+            }
         };
         Seen {
             at: self.released().elapsed(),

@@ -568,9 +568,12 @@ fn supervise(
             let buffered = sockets::held(ends.sockets);
             let objects = if ends.own_objects { ipc::held() } else { ipc::Held::default() };
             let beside = buffered.saturating_add(objects.total());
+            // Before the living processes are read: one that ends in between counts in the next sample, and
+            // never twice.
+            let ended = sys::children_rusage().cpu_us();
             let used = tree::used(memory.saturating_sub(beside), files.get_or_insert_with(Files::new));
             let held = used.memory.saturating_add(beside);
-            log.tell(CONTROL, tell::USE, [held, used.cpu_us, used.processes], &[])
+            log.tell(CONTROL, tell::USE, [held, used.cpu_us + ended, used.processes], &[])
                 .at_item(Step::Supervise, detail::supervise::USE)?;
         }
     }

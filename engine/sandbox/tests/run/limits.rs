@@ -239,6 +239,35 @@ async fn shared_memory_within_the_limit_passes() {
     }
 }
 
+/// Children of children that end before they are sampled, each with 30 ms of processor time, for `seconds`.
+fn orphans(seconds: u32) -> String {
+    format!(
+        "import os, time\n\
+        end = time.time() + {seconds}\n\
+        while time.time() < end:\n    if os.fork() == 0:\n\
+        \x20       if os.fork(): os._exit(0)\n\
+        \x20       until = time.process_time() + 0.03\n\
+        \x20       while time.process_time() < until: pass\n\
+        \x20       os._exit(0)\n\
+        \x20   os.wait(); time.sleep(0.03)\n\
+        print('done')"
+    )
+}
+
+#[tokio::test]
+async fn cpu_time_of_orphans_counts() {
+    let mut policy = python(&orphans(600)).wall(Duration::from_secs(300));
+    policy.job.limits.cpu_time = Some(Duration::from_secs(2));
+    let outcome = run(&policy).await;
+    assert_eq!(outcome.cause, Cause::CpuLimit, "{}", told(&outcome));
+    assert!(hit(&outcome, Limit::CpuTime), "{}", told(&outcome));
+    policy = python(&orphans(1));
+    policy.job.limits.cpu_time = Some(Duration::from_secs(20));
+    let outcome = run(&policy).await;
+    assert_eq!(outcome.stdout.text.as_deref(), Some("done\n"), "{}", told(&outcome));
+    assert!(outcome.limits_hit.is_empty(), "{}", told(&outcome));
+}
+
 /// Memory that belongs to the kernel counts in each version of cgroups and without one.
 #[tokio::test]
 async fn memory_of_the_kernel_is_memory() {
