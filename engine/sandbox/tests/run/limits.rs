@@ -295,9 +295,11 @@ async fn memory_of_the_kernel_is_memory() {
 
 #[tokio::test]
 async fn caches_of_the_kernel_are_not_memory() {
-    // The kernel remembers names that do not exist, about 200 bytes each, until it needs the memory.
+    // The kernel remembers names that do not exist, about 200 bytes each, until it needs the memory. They are new
+    // in each run, since those that it knows belong to whoever asked first.
     let script = "import os, time\n\
-        for i in range(400000):\n    try: os.stat(f'/usr/lib/no-such-name-{i}')\n    except OSError: pass\n\
+        begun = time.time_ns()\n\
+        for i in range(400000):\n    try: os.stat(f'/usr/lib/no-such-name-{begun}-{i}')\n    except OSError: pass\n\
         time.sleep(0.5)\nprint('done')";
     let outcome = run(&python(script).memory(Bytes::mib(48))).await;
     assert_eq!(outcome.stdout.text.as_deref(), Some("done\n"), "{}", told(&outcome));
