@@ -169,6 +169,14 @@ async fn memory_that_is_in_no_mapping_is_memory() {
     }
 }
 
+/// Runs a program that holds too much memory until it is stopped.
+async fn stopped_by_memory(policy: Policy) -> Outcome {
+    let outcome = run(&policy.wall(Duration::from_secs(120))).await;
+    assert_eq!(outcome.cause, Cause::MemoryLimit, "{}", told(&outcome));
+    assert!(hit(&outcome, Limit::Memory), "{}", told(&outcome));
+    outcome
+}
+
 /// A program that fills 4 MiB of shared anonymous memory after another, and hides each from its resident memory.
 const HIDDEN: &str = "import ctypes, mmap, sys, time\n\
     c = ctypes.CDLL(None)\n\
@@ -181,16 +189,16 @@ const HIDDEN: &str = "import ctypes, mmap, sys, time\n\
 
 #[tokio::test]
 async fn shared_memory_that_is_not_resident_is_memory() {
-    let hold = "print('held', flush=True)\ntime.sleep(60)";
+    let hold = "print('held', flush=True)\ntime.sleep(200)";
     // The process that holds it maps it without ever having touched it.
-    let forked = "import os\nif os.fork(): os._exit(0) if sys.argv[2:] else time.sleep(60)\n";
+    let forked = "import os\nif os.fork(): os._exit(0) if sys.argv[2:] else time.sleep(200)\n";
     // The kernel does not show the mappings of a program that nobody may trace.
     let undumpable = "c.prctl(4, 0, 0, 0, 0)\n";
     let renamed = "c.prctl(0x53564d41, 0, ctypes.c_void_p(at), ctypes.c_size_t(size), b'other')\n";
     let read_only = "c.mprotect(ctypes.c_void_p(at), ctypes.c_size_t(size), 5)\n";
     for then in ["", forked, undumpable, renamed, read_only] {
         let policy = Policy::new("/usr/bin/python3").args(["-c", &format!("{HIDDEN}{then}{hold}"), "192"]);
-        bomb(&policy.memory(Bytes::mib(96)), Cause::MemoryLimit).await;
+        stopped_by_memory(policy.memory(Bytes::mib(96))).await;
     }
 }
 
@@ -199,17 +207,17 @@ async fn shared_memory_of_dev_zero_is_memory() {
     let script = "import mmap, os, time\n\
         m = mmap.mmap(os.open('/dev/zero', os.O_RDWR), 192 << 20)\n\
         for i in range(0, 192 << 20, 4096): m[i] = 1\n\
-        m.madvise(mmap.MADV_DONTNEED)\ntime.sleep(60)";
-    bomb(&python(script).memory(Bytes::mib(96)), Cause::MemoryLimit).await;
+        m.madvise(mmap.MADV_DONTNEED)\ntime.sleep(200)";
+    stopped_by_memory(python(script).memory(Bytes::mib(96))).await;
 }
 
 #[tokio::test]
 async fn memory_of_a_process_without_its_first_thread_is_memory() {
     let script = "import ctypes, threading, time\n\
-        def hold():\n    time.sleep(1)\n    x = bytearray(b'x') * (192 << 20)\n    time.sleep(60)\n\
+        def hold():\n    time.sleep(1)\n    x = bytearray(b'x') * (192 << 20)\n    time.sleep(200)\n\
         threading.Thread(target=hold).start()\n\
         ctypes.CDLL(None).syscall(60, 0)";
-    bomb(&python(script).memory(Bytes::mib(96)), Cause::MemoryLimit).await;
+    stopped_by_memory(python(script).memory(Bytes::mib(96))).await;
 }
 
 #[tokio::test]
@@ -232,7 +240,7 @@ async fn shared_memory_within_the_limit_passes() {
         for _ in range(12):\n    m = mmap.mmap(-1, 96 << 20)\n\
         \x20   for i in range(0, 96 << 20, 4096): m[i] = 1\n    m.close()\n\
         print(True)";
-    for (script, memory) in [(workers, 320), (arrays, 96), (series, 192)] {
+    for (script, memory) in [(workers, 320), (arrays, 96), (series, 256)] {
         let outcome = run(&python(script).memory(Bytes::mib(memory))).await;
         assert_eq!(outcome.stdout.text.as_deref(), Some("True\n"), "{script}: {}", told(&outcome));
         assert!(!hit(&outcome, Limit::Memory), "{script}: {}", told(&outcome));
@@ -277,18 +285,16 @@ async fn memory_of_the_kernel_is_memory() {
         for _ in range(300):\n    pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\n    kept.append(pair)\n\
         \x20   for one in pair:\n        one.setblocking(False)\n        try:\n            while True: one.send(bytes(60000))\n\
         \x20       except OSError: pass\n\
-        print('held', flush=True)\ntime.sleep(60)";
+        print('held', flush=True)\ntime.sleep(200)";
     // 60,000 page tables, of 4 KiB each, for one page of zeros.
     let tables = "import ctypes, time\n\
         c = ctypes.CDLL(None)\nc.mmap.restype = ctypes.c_void_p\n\
         at = c.mmap(None, ctypes.c_size_t(60000 << 21), 1, 0x4022, -1, ctypes.c_long(0))\n\
         c.madvise(ctypes.c_void_p(at), ctypes.c_size_t(60000 << 21), 15)\n\
         for i in range(60000): ctypes.c_char.from_address(at + (i << 21)).value\n\
-        print('held', flush=True)\ntime.sleep(60)";
+        print('held', flush=True)\ntime.sleep(200)";
     for script in [queued, tables] {
-        let outcome = run(&python(script).memory(Bytes::mib(64)).wall(Duration::from_secs(50))).await;
-        assert_eq!(outcome.cause, Cause::MemoryLimit, "{script}: {}", told(&outcome));
-        assert!(hit(&outcome, Limit::Memory), "{}", told(&outcome));
+        let outcome = stopped_by_memory(python(script).memory(Bytes::mib(64))).await;
         assert!(outcome.usage.peak_memory_bytes.is_some_and(|n| n > 64 << 20), "{}", told(&outcome));
     }
 }
