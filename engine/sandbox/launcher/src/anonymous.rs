@@ -1,7 +1,8 @@
 //! Measures shared anonymous memory (`MAP_SHARED | MAP_ANONYMOUS`, or `/dev/zero` mapped shared), where no
 //! cgroup counts it. Its pages belong to a nameless file of the kernel and stay when a process drops them from
 //! its page tables (`MADV_DONTNEED`, `fork`, a second mapping), so resident memory shows no part of them. An
-//! ordinary user cannot ask how many pages such a file has; its size is known from its mappings.
+//! ordinary user cannot ask how many pages such a file has; its size is known from its mappings. Parts that were
+//! unmapped before they were seen are not known (docs/src/not-promised.md).
 
 use crate::readback::slurp;
 use crate::sys::{self, Fd};

@@ -62,7 +62,8 @@ const SHARES_TIMEOUT_NS: u64 = 300_000_000;
 ///
 /// Memory is the resident memory plus the page tables, which a program can make large without resident
 /// memory, plus shared anonymous memory, which need not be resident in any process. It is measured only as
-/// exactly as is needed to tell whether it exceeds `limit`, and the result may be too high, never too low:
+/// exactly as is needed to tell whether it exceeds `limit`, and the result may be too high, and too low only by
+/// what [`Files`] does not see:
 ///
 /// 1. Resident memory, if even the whole address space is within the limit.
 /// 2. With the page tables of each process, if even all shareable mappings are within the limit.
