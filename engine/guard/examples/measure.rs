@@ -1,9 +1,10 @@
-//! Scans folders and counts verdicts: `measure [--each] [--time=SECONDS] DIR…`. Each file is one artifact; the worst
-//! verdict below a direct subfolder of DIR is that project's. A debug build needs a longer time limit than four
-//! seconds for one artifact.
+//! Scans folders and counts verdicts: `measure [--each] [--json=FILE] [--time=SECONDS] DIR…`. Each file is one
+//! artifact; the worst verdict below a direct subfolder of DIR is that project's. `--json` writes each report as a
+//! line, to compare two builds. A debug build needs a longer time limit than four seconds for one artifact.
 
 use hotcell_guard::{Artifact, Limits, Pack, Severity, Verdict, scan};
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -13,6 +14,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Some(seconds) = std::env::args().find_map(|arg| arg.strip_prefix("--time=").map(str::to_owned)) {
         limits.time = std::time::Duration::from_secs(seconds.parse()?);
     }
+    let json = std::env::args().find_map(|arg| arg.strip_prefix("--json=").map(str::to_owned));
+    let mut json = json.map(std::fs::File::create).transpose()?;
     let each = std::env::args().any(|arg| arg == "--each");
     for root in std::env::args().skip(1).filter(|arg| !arg.starts_with("--")) {
         let mut files = Vec::new();
@@ -26,6 +29,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let start = Instant::now();
             let report = scan(&pack, &limits, &Artifact::new(path.to_string_lossy(), content));
             slowest = slowest.max((start.elapsed(), path.clone()));
+            if let Some(out) = &mut json {
+                writeln!(out, "{}", serde_json::to_string(&report)?)?;
+            }
             *verdicts.entry(format!("{:?}", report.verdict)).or_insert(0) += 1;
             let project = path
                 .strip_prefix(&root)?
@@ -61,8 +67,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         let time = begin.elapsed();
         println!(
-            "{root}: {} files, {bytes} bytes, {time:.2?}, slowest {:.2?} {}",
+            "{root}: {} files, {bytes} bytes, {time:.2?} ({:.1} MB/s), slowest {:.2?} {}",
             files.len(),
+            rate(bytes, time),
             slowest.0,
             slowest.1.display()
         );
@@ -86,6 +93,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("  rules {rules:?}");
     }
     Ok(())
+}
+
+/// Megabytes a second.
+#[allow(clippy::cast_precision_loss)]
+fn rate(bytes: usize, time: std::time::Duration) -> f64 {
+    bytes as f64 / 1e6 / time.as_secs_f64().max(1e-9)
 }
 
 #[allow(clippy::cast_precision_loss)]

@@ -4,7 +4,11 @@
 //! transforms that produced it. This module does not decide what is dangerous.
 
 use crate::report::StepKind;
+use smallvec::{SmallVec, smallvec};
 use std::rc::Rc;
+
+/// Canonical names of a value. Nearly all have one, which takes no memory of its own.
+pub type Names = SmallVec<[Rc<str>; 1]>;
 
 /// Placeholder in a text for an unknown piece.
 pub const HOLE: char = '\u{fffc}';
@@ -117,7 +121,7 @@ pub enum Const {
 #[derive(Clone, Default, Debug)]
 pub struct Value {
     /// Canonical names: `os.system`; `socket.socket()` for a call's result.
-    pub names: Vec<Rc<str>>,
+    pub names: Names,
     /// Content, if known.
     pub known: Option<Const>,
     /// Origin of the content.
@@ -132,7 +136,7 @@ impl Value {
     /// A value known by name only.
     #[must_use]
     pub fn name(name: &str) -> Value {
-        Value { names: vec![name.into()], ..Value::default() }
+        Value { names: smallvec![name.into()], ..Value::default() }
     }
     /// A text.
     #[must_use]
@@ -247,6 +251,32 @@ impl Value {
             Const::Map(pairs) => pairs.iter().map(|(key, _)| key.clone()).collect(),
             _ => return None,
         })
+    }
+    /// Number of elements; like [`Value::elements`], without making them.
+    #[must_use]
+    pub fn count(&self) -> Option<usize> {
+        Some(match self.known.as_ref()? {
+            Const::List(items) => items.len(),
+            Const::Text(text) if text.len() <= MAX_LIST => text.chars().count(),
+            Const::Bytes(bytes) if bytes.len() <= MAX_LIST => bytes.len(),
+            Const::Map(pairs) => pairs.len(),
+            _ => return None,
+        })
+    }
+    /// The first element of a list, a text or bytes.
+    #[must_use]
+    pub fn first(&self) -> Option<Value> {
+        match self.known.as_ref()? {
+            Const::List(items) => items.first().cloned(),
+            Const::Text(text) if text.len() <= MAX_LIST => {
+                text.chars().next().map(|c| Value::text(c.encode_utf8(&mut [0; 4])))
+            }
+            Const::Bytes(bytes) if bytes.len() <= MAX_LIST => {
+                bytes.first().map(|b| Value::int(i64::from(*b)))
+            }
+            Const::Map(pairs) => pairs.first().map(|(key, _)| key.clone()),
+            _ => None,
+        }
     }
     /// Truth value, if certain.
     #[must_use]

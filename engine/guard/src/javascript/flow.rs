@@ -4,7 +4,7 @@
 use super::guards;
 use super::{Js, Name, span};
 use crate::report::StepKind;
-use crate::value::{Const, Origin, Value};
+use crate::value::{Const, Names, Origin, Value};
 use oxc_ast::ast::{
     Argument, BindingPattern, CallExpression, Expression, FormalParameters, IfStatement, ObjectExpression,
     ObjectPropertyKind, PropertyKey,
@@ -414,7 +414,7 @@ impl<'a> Js<'_, '_, '_> {
                 value
             }
         };
-        let passed = Value { known: None, names: Vec::new(), ..passed };
+        let passed = Value { known: None, names: Names::new(), ..passed };
         let all = [passed.clone(), passed.clone(), passed];
         for start in starts {
             self.learn(start, &all);

@@ -2,11 +2,12 @@
 
 use super::{Js, Name, fold};
 use crate::decode;
-use crate::value::{Const, HOLE, Origin, Value, concat};
+use crate::value::{Const, HOLE, Names, Origin, Value, concat};
 use oxc_ast::ast::{
     Argument, ArrayExpressionElement, CallExpression, Expression, ObjectPropertyKind, PropertyKey,
     TemplateLiteral,
 };
+use smallvec::smallvec;
 use std::rc::Rc;
 
 /// A module's name without its scheme.
@@ -73,11 +74,11 @@ impl Js<'_, '_, '_> {
                 Value::of(Const::Map(pairs.into())).made_of(&sum)
             }
             Expression::ArrowFunctionExpression(arrow) => Value {
-                names: vec!["?function".into(), format!("?@{}", arrow.span.start).into()],
+                names: smallvec!["?function".into(), format!("?@{}", arrow.span.start).into()],
                 ..Value::default()
             },
             Expression::FunctionExpression(function) => Value {
-                names: vec!["?function".into(), format!("?@{}", function.span.start).into()],
+                names: smallvec!["?function".into(), format!("?@{}", function.span.start).into()],
                 ..Value::default()
             },
             Expression::AssignmentExpression(assign) => self.value(&assign.right),
@@ -449,7 +450,7 @@ fn decoded(name: &str, args: &[Value]) -> Value {
             let text = first.as_bytes().map(|bytes| Value::bytes(&bytes).decoded_by("characters", first));
             return text.unwrap_or_default();
         }
-        _ => return Value { names: Vec::new(), ..first.clone() },
+        _ => return Value { names: Names::new(), ..first.clone() },
     };
     let value = decode::apply(step, first);
     value.map_or_else(

@@ -4,7 +4,7 @@ use super::{PowerShell, Words, names};
 use crate::language::Language;
 use crate::report::StepKind;
 use crate::rules::{Call, Spot, TextKind};
-use crate::value::{HOLE, Origin, Value};
+use crate::value::{HOLE, Names, Origin, Value};
 use std::rc::Rc;
 use tree_sitter::Node;
 
@@ -343,7 +343,7 @@ impl PowerShell<'_, '_, '_> {
 }
 
 /// Addresses in a command.
-fn fetched_from(written: &str) -> Vec<Rc<str>> {
+fn fetched_from(written: &str) -> Names {
     let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ')');
     let each = written.match_indices("http").map(|(at, _)| written[at..].split(ends).next().unwrap_or(""));
     each.filter(|url| url.contains("://")).take(4).map(|url| format!("fetch:{url}").into()).collect()

@@ -13,7 +13,7 @@ use crate::limits::towers;
 use crate::report::{PartState, StepKind};
 use crate::rules::TextKind;
 use crate::syntax::parsed;
-use crate::value::{Origin, Value};
+use crate::value::{Names, Origin, Value};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use tree_sitter::{Node, Parser};
@@ -258,7 +258,7 @@ fn glued(word: &Value, written: &str, piece: &Value) -> Value {
     let lower = written.to_ascii_lowercase();
     if word.as_text().is_none() && lower.starts_with('.') {
         let fetches = ["download", "openread", "getresponse"].iter().any(|name| lower.contains(name));
-        let made = Value { names: Vec::new(), ..word.clone() };
+        let made = Value { names: Names::new(), ..word.clone() };
         return if fetches { made.with_origin(Origin::NET) } else { made };
     }
     if lower.starts_with('(') {

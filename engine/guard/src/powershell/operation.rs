@@ -1,7 +1,7 @@
 //! Operators, casts, elements and methods over known values. Pure.
 
 use crate::decode;
-use crate::value::{Const, HOLE, Origin, Value};
+use crate::value::{Const, HOLE, Names, Origin, Value};
 use std::rc::Rc;
 
 /// Maximum number of pieces that a text is made of.
@@ -149,12 +149,12 @@ pub(super) fn method(names: &[Rc<str>], owner: &Value, name: &str, args: &[Value
                     let raw = bytes.as_bytes().map(|b| Value::bytes(&b).decoded_by("characters", bytes));
                     raw.unwrap_or(sum)
                 }
-                _ => Value { names: Vec::new(), ..bytes.clone() },
+                _ => Value { names: Names::new(), ..bytes.clone() },
             }
         }
         "getbytes" | "tostring" | "trim" | "invokereturnasis" => {
             let text = if name == "getbytes" { first.unwrap_or(owner) } else { owner };
-            Value { names: Vec::new(), ..text.clone() }
+            Value { names: Names::new(), ..text.clone() }
         }
         "replace" if args.len() == 2 => {
             let literal = |v: &Value| v.as_text().map(|t| Value::text(&t.replace('\\', "\\\\")));

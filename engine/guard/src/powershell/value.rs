@@ -5,6 +5,7 @@ use super::operation::{
 };
 use super::{PowerShell, names};
 use crate::value::{Const, Origin, Value, concat};
+use smallvec::smallvec;
 use std::rc::Rc;
 use tree_sitter::Node;
 
@@ -120,7 +121,7 @@ impl PowerShell<'_, '_, '_> {
             }
             "script_block_expression" => {
                 let text = self.of(node).trim().trim_start_matches('{').trim_end_matches('}').to_owned();
-                Value { names: vec!["{}".into()], ..Value::text(&text) }
+                Value { names: smallvec!["{}".into()], ..Value::text(&text) }
             }
             "array_expression" | "sub_expression" | "statement_list" if node.named_child_count() > 1 => {
                 let mut sum = Value::default();
@@ -328,7 +329,7 @@ impl PowerShell<'_, '_, '_> {
                     words.args.first().and_then(Value::as_text).map(names::type_name).unwrap_or_default();
                 let unpacks = what.contains("compression.") || what.contains("cryptostream");
                 let value =
-                    Value { names: vec![format!("{what}()").into()], ..Value::default().made_of(&sum) };
+                    Value { names: smallvec![format!("{what}()").into()], ..Value::default().made_of(&sum) };
                 value.with_origin(if unpacks { Origin::UNPACKED } else { Origin::default() })
             }
             "write-output" | "out-string" | "convertto-securestring" => {

@@ -6,7 +6,7 @@ use super::statement::canonical;
 use super::{Python, fold, span};
 use crate::executed::Executed;
 use crate::report::{HandedSource, StepKind};
-use crate::value::{Const, Origin, Value};
+use crate::value::{Const, Names, Origin, Value};
 use ruff_python_ast::{Expr, ExprCall};
 use ruff_text_size::Ranged;
 use std::borrow::Cow;
@@ -30,16 +30,17 @@ impl<'a> Python<'_, '_, 'a> {
         let (callee, receiver) = self.callee(&call.func);
         for argument in &call.arguments.args {
             let value = self.value(argument);
-            match (argument, value.elements()) {
-                (Expr::Starred(_), Some(items)) => args.extend(items),
-                _ => args.push(value),
+            let spread = if argument.is_starred_expr() { value.elements() } else { None };
+            match spread {
+                Some(items) => args.extend(items),
+                None => args.push(value),
             }
         }
         let mut kwargs: Vec<Named> = Vec::new();
         for keyword in &call.arguments.keywords {
             let value = self.value(&keyword.value);
             match (&keyword.arg, &value.known) {
-                (Some(name), _) => kwargs.push((name.as_str().into(), value)),
+                (Some(name), _) => kwargs.push((self.interned(name.as_str()), value)),
                 (None, Some(Const::Map(pairs))) => {
                     kwargs.extend(pairs.iter().filter_map(|(k, v)| Some((k.as_text()?.into(), v.clone()))));
                 }
@@ -131,7 +132,7 @@ impl<'a> Python<'_, '_, 'a> {
             .chain(object.map(|(owner, _)| owner))
             .chain(kwargs.iter().map(|(_, value)| value))
             .find_map(|value| value.trail.clone());
-        let mut names: Vec<Rc<str>> = Vec::new();
+        let mut names = Names::new();
         let mut result = Value::default();
         // The results of the file's own functions are known by their bodies.
         let is_own = !callee.names.is_empty()
@@ -165,7 +166,10 @@ impl<'a> Python<'_, '_, 'a> {
                     let inner = self.enter(own, args, kwargs, at);
                     result = inner.or(&result);
                 }
-                None if !name.starts_with('?') => names.push(canonical(name).into()),
+                None if !name.starts_with('?') => {
+                    let plain = canonical(name);
+                    names.push(if plain == &**name { name.clone() } else { plain.into() });
+                }
                 None => {}
             }
         }
@@ -205,10 +209,10 @@ impl<'a> Python<'_, '_, 'a> {
             self.huge_call(name, args, at);
             let own = self.library(name, object, args, kwargs, at);
             result = own.or(&result);
-            origin |= model::origin(name);
+            origin |= self.origin_of(name);
         }
         // The output of a program is not located where its arguments are.
-        if names.iter().any(|n| model::origin(n).has(Origin::OUTPUT)) {
+        if names.iter().any(|n| self.origin_of(n).has(Origin::OUTPUT)) {
             origin = Origin(
                 origin.0 & !(Origin::TEMP | Origin::TREE | Origin::WALK | Origin::HOME | Origin::WIDE).0,
             );
@@ -267,8 +271,16 @@ impl<'a> Python<'_, '_, 'a> {
         let passed = |value: &Value| {
             Self::bound_at(value.clone(), StepKind::Passed, own.rsplit('.').next().unwrap_or(own), at)
         };
-        let args = &args.iter().map(passed).collect::<Vec<_>>()[..];
-        let kwargs = &kwargs.iter().map(|(key, value)| (key.clone(), passed(value))).collect::<Vec<_>>()[..];
+        let mut values = args.iter().chain(kwargs.iter().map(|(_, value)| value));
+        let (with_way, named_with_way);
+        let (args, kwargs) = if values.any(|value| value.trail.is_some()) {
+            with_way = args.iter().map(passed).collect::<Vec<_>>();
+            named_with_way =
+                kwargs.iter().map(|(key, value)| (key.clone(), passed(value))).collect::<Vec<_>>();
+            (&with_way[..], &named_with_way[..])
+        } else {
+            (args, kwargs)
+        };
         if self.attributes.contains_key(own) && !self.functions.contains_key(own) {
             // A class: creates an instance, and its `__init__` learns the arguments.
             let init = format!("{own}.__init__");

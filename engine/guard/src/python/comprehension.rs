@@ -4,6 +4,7 @@ use super::{Python, Scope, span};
 use crate::value::Value;
 use ruff_python_ast::{Comprehension, Expr};
 use ruff_text_size::Ranged;
+use smallvec::smallvec;
 
 impl<'a> Python<'_, '_, 'a> {
     /// A comprehension that keeps all its elements.
@@ -56,7 +57,7 @@ impl<'a> Python<'_, '_, 'a> {
         let value = self.generate(rest, element);
         self.spot = outer;
         let all = Value::default().made_of(&value).made_of(&iterated);
-        Value { names: vec!["?list".into()], ..all }
+        Value { names: smallvec!["?list".into()], ..all }
     }
 
     /// Whether a test of a comprehension holds, for texts too.

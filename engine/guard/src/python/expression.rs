@@ -215,6 +215,26 @@ impl<'a> Python<'_, '_, 'a> {
         value
     }
 
+    /// Value of a member of the library.
+    fn named_member(&mut self, own: &str, name: &str) -> Value {
+        let mut full = std::mem::take(&mut self.memory.full);
+        full.clear();
+        full.push_str(own);
+        full.push('.');
+        full.push_str(name);
+        let plain = canonical(&full);
+        let value = match self.memory.named.get(plain) {
+            Some(known) => known.clone(),
+            None => {
+                let value = self.named(plain);
+                self.memory.named.insert(plain.into(), value.clone());
+                value
+            }
+        };
+        self.memory.full = full;
+        value
+    }
+
     /// `owner.name`.
     pub(super) fn member(&mut self, owner: &Value, name: &str, at: (usize, usize)) -> Value {
         // A neighbour of the program's own file is another file.
@@ -265,9 +285,11 @@ impl<'a> Python<'_, '_, 'a> {
                 result.names.push(plain.into());
                 continue;
             }
-            let full = format!("{own}.{name}");
-            let known = self.named(canonical(&full));
-            let known = Self::sourced(known, canonical(&full), at);
+            let known = self.named_member(own, name);
+            let known = match known.names.first().cloned() {
+                Some(full) => Self::sourced(known, &full, at),
+                None => known,
+            };
             result = known.or(&result);
         }
         if name == "__dict__" && result.names.is_empty() {
@@ -340,9 +362,10 @@ impl<'a> Python<'_, '_, 'a> {
         let mut spread = Value::default();
         for element in elements {
             let value = self.value(element);
-            match (element, value.elements().filter(|_| value.names.is_empty())) {
-                (Expr::Starred(_), Some(inner)) => items.extend(inner),
-                _ => {
+            let is_spread = element.is_starred_expr() && value.names.is_empty();
+            match if is_spread { value.elements() } else { None } {
+                Some(inner) => items.extend(inner),
+                None => {
                     spread = spread.made_of(&value);
                     items.push(value);
                 }
@@ -458,11 +481,7 @@ impl<'a> Python<'_, '_, 'a> {
 
     /// Element that iterating over a value gives.
     pub(super) fn element(&self, iterated: &Value) -> Value {
-        let first = if iterated.names.is_empty() {
-            iterated.elements().and_then(|items| items.into_iter().next())
-        } else {
-            None
-        };
+        let first = if iterated.names.is_empty() { iterated.first() } else { None };
         match first {
             // Any element is possible: the first represents them with unknown content, unless it is a name.
             Some(first) if !first.names.is_empty() => first.made_of(iterated),

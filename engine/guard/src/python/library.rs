@@ -6,7 +6,8 @@ use super::expression::{concat_all, environment, join_all};
 use super::statement::canonical;
 use super::{Python, fold, model};
 use crate::decode;
-use crate::value::{Const, Origin, Value};
+use crate::value::{Const, Names, Origin, Value};
+use smallvec::smallvec;
 use std::rc::Rc;
 
 impl Python<'_, '_, '_> {
@@ -80,7 +81,7 @@ impl Python<'_, '_, '_> {
             ),
             "operator.attrgetter" | "operator.methodcaller" | "operator.itemgetter" => {
                 let kind = name.rsplit('.').next().unwrap_or("");
-                Value { names: vec![format!("?{kind}").into()], ..Value::list(args.to_vec()) }
+                Value { names: smallvec![format!("?{kind}").into()], ..Value::list(args.to_vec()) }
             }
             "chr" => first.and_then(Value::as_int).and_then(fold::char_of).map_or_else(Value::default, |c| {
                 Value::text(c.encode_utf8(&mut [0; 4])).with_origin(Origin::COMPUTED)
@@ -113,9 +114,9 @@ impl Python<'_, '_, '_> {
                 || Value::text(""),
                 |v| {
                     if v.known.is_some() {
-                        Value { names: Vec::new(), ..fold::as_text_value(v) }
+                        Value { names: Names::new(), ..fold::as_text_value(v) }
                     } else {
-                        Value { names: Vec::new(), ..v.clone() }
+                        Value { names: Names::new(), ..v.clone() }
                     }
                 },
             ),
@@ -180,9 +181,9 @@ impl Python<'_, '_, '_> {
                 args.get(1).and_then(|items| fold::join(first?, items)).unwrap_or_default()
             }
             "operator.add" | "operator.concat" => concat_all(args),
-            "os.path.join" | "posixpath.join" => Value { names: Vec::new(), ..join_all(args) },
+            "os.path.join" | "posixpath.join" => Value { names: Names::new(), ..join_all(args) },
             "pathlib.Path" | "pathlib.PurePath" | "pathlib.PosixPath" => {
-                Value { names: vec!["pathlib.Path()".into()], ..join_all(args) }
+                Value { names: smallvec!["pathlib.Path()".into()], ..join_all(args) }
             }
             "pathlib.Path().joinpath" => {
                 let mut all = vec![object.map(|(o, _)| o.clone()).unwrap_or_default()];
@@ -193,9 +194,8 @@ impl Python<'_, '_, '_> {
             | "pathlib.Path().absolute"
             | "pathlib.Path().expanduser"
             | "pathlib.Path().with_suffix" => object.map(|(o, _)| o.clone()).unwrap_or_default(),
-            "pathlib.Path.home" => {
-                Value { names: vec!["pathlib.Path()".into()], ..Value::text("~") }.with_origin(Origin::HOME)
-            }
+            "pathlib.Path.home" => Value { names: smallvec!["pathlib.Path()".into()], ..Value::text("~") }
+                .with_origin(Origin::HOME),
             "os.path.expanduser" | "os.path.expandvars" => {
                 let home = text().is_some_and(|t| t.starts_with('~') || t.starts_with("$HOME"));
                 first.cloned().unwrap_or_default().with_origin(if home {
@@ -223,7 +223,7 @@ impl Python<'_, '_, '_> {
                     Value::list(args.get(1..).unwrap_or(&[]).to_vec()),
                     Value::of(Const::Map(bound.into())),
                 ];
-                let mut names = vec!["?partial".into()];
+                let mut names: Names = smallvec!["?partial".into()];
                 names.extend(target.names.iter().cloned());
                 Value { names, ..Value::list(parts) }
             }),
@@ -241,7 +241,10 @@ impl Python<'_, '_, '_> {
                     || name != "subprocess.Popen"
                         && crate::rules::is_fed_interpreter(&Value::list(args.to_vec())) =>
             {
-                Value { names: vec![format!("{name}()").into(), "interpreter()".into()], ..Value::default() }
+                Value {
+                    names: smallvec![format!("{name}()").into(), "interpreter()".into()],
+                    ..Value::default()
+                }
             }
             "type" => Value::name("?type"),
             // Without a count it never ends.
@@ -280,7 +283,7 @@ impl Python<'_, '_, '_> {
                 if let (Some(input), Some((_, "encode" | "decode"))) = (object.map(|(o, _)| o), object)
                     && input.known.is_none()
                 {
-                    return Value { names: Vec::new(), ..input.clone() };
+                    return Value { names: Names::new(), ..input.clone() };
                 }
                 Value::name(&format!("{}()", &name[..name.floor_char_boundary(150)]))
             }

@@ -72,11 +72,13 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
     let (functions, attributes, globals) = (py.functions, py.attributes, py.scopes.swap_remove(0).vars);
     let signatures = py.signatures;
     let bodies = py.inlining.bodies;
+    let memory = std::mem::take(&mut py.memory);
     let flow = py.flow.kept();
     let mut py = Python::new(cx, source);
     py.flow = flow;
     py.signatures = signatures;
     py.inlining.bodies = bodies;
+    py.memory = memory;
     py.functions = functions;
     py.attributes = attributes;
     py.last_globals = globals;
@@ -206,6 +208,20 @@ struct Python<'c, 'p, 'a> {
     /// Bits of `Spot`.
     spot: u32,
     depth: usize,
+    memory: Memory,
+}
+
+/// Answers that are asked for again and again in a file.
+#[derive(Default)]
+struct Memory {
+    /// One copy of each name.
+    words: FxHashSet<Rc<str>>,
+    /// Origins by names of the library.
+    origins: FxHashMap<Rc<str>, Origin>,
+    /// Values by names of the library.
+    named: FxHashMap<Rc<str>, Value>,
+    /// Name that is being put together.
+    full: String,
 }
 
 impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
@@ -227,6 +243,7 @@ impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
             emit: false,
             spot: 0,
             depth: 0,
+            memory: Memory::default(),
         }
     }
 
@@ -260,7 +277,7 @@ impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
         let mut scope = Scope::default();
         let block = self.begin_body();
         for (at, parameter) in pending.params.iter_non_variadic_params().enumerate() {
-            let name: Rc<str> = parameter.parameter.name.as_str().into();
+            let name = self.interned(parameter.parameter.name.as_str());
             let instance = at == 0 && pending.class.is_some();
             let value = if let (true, Some(class)) = (instance, &pending.class) {
                 Value::name(&format!("@{class}()"))
@@ -288,7 +305,8 @@ impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
             let name = variadic.name.as_str();
             let value = Value::default().with_origin(Origin::PARAM);
             let value = self.given(value, &pending.name, name, span(variadic.range()));
-            scope.vars.insert(name.into(), value);
+            let name = self.interned(name);
+            scope.vars.insert(name, value);
         }
         let is_silent = self.is_silent(pending);
         let silent = std::mem::replace(&mut self.flow.silent, is_silent);
@@ -313,6 +331,26 @@ impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
         let value = self.value(expression);
         self.emit = emit;
         value
+    }
+
+    /// A name, of which one copy is kept.
+    fn interned(&mut self, name: &str) -> Rc<str> {
+        if let Some(known) = self.memory.words.get(name) {
+            return known.clone();
+        }
+        let new: Rc<str> = name.into();
+        self.memory.words.insert(new.clone());
+        new
+    }
+
+    /// Origin of the value of a name of the library.
+    fn origin_of(&mut self, name: &Rc<str>) -> Origin {
+        if let Some(known) = self.memory.origins.get(name) {
+            return *known;
+        }
+        let origin = model::origin(name);
+        self.memory.origins.insert(name.clone(), origin);
+        origin
     }
 
     fn lookup(&self, name: &str) -> Value {
@@ -340,13 +378,14 @@ impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
 
     fn bind(&mut self, name: &str, value: Value) {
         let innermost = self.scopes.len() - 1;
+        let key = self.interned(name);
         let global = self.scopes[innermost].globals.contains(name);
         let scope = &mut self.scopes[if global { 0 } else { innermost }];
         let block = self.flow.branch;
         // In the block that it was bound in, another value replaces what came from a caller.
         let replaced = scope.given_in.get(name) == Some(&block);
         if value.origin.has(flow::GIVEN) {
-            scope.given_in.insert(name.into(), block);
+            scope.given_in.insert(key.clone(), block);
         }
         if replaced && let Some(older) = scope.vars.get_mut(name) {
             *older = std::mem::take(older).without(flow::GIVEN);
@@ -361,7 +400,7 @@ impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
             }
             None => value,
         };
-        scope.vars.insert(name.into(), value);
+        scope.vars.insert(key, value);
     }
 }
 

@@ -96,7 +96,7 @@ impl<'a> Python<'_, '_, 'a> {
                     && !super::loops::ends(&stmt.body);
                 let few = self.spot & Spot::LOOP == 0
                     && iterated.names.is_empty()
-                    && iterated.elements().is_some_and(|items| items.len() <= 64);
+                    && iterated.count().is_some_and(|count| count <= 64);
                 let outer = self.spot;
                 self.spot =
                     if few { self.spot | Spot::FEW_CONSTANTS } else { self.spot & !Spot::FEW_CONSTANTS };
@@ -265,15 +265,16 @@ impl<'a> Python<'_, '_, 'a> {
 
     /// The few constants of a short loop, if walking it for each of them may yield more.
     fn each_of(&self, iterated: &Value, body: &[Stmt]) -> Option<Vec<Value>> {
-        let items = iterated.elements().filter(|_| iterated.names.is_empty())?;
+        let Some(Const::List(items)) = iterated.known.as_ref().filter(|_| iterated.names.is_empty()) else {
+            return None;
+        };
         let telling = |item: &Value| {
             matches!(item.known, Some(Const::Text(_) | Const::List(_))) && item.origin == Origin::default()
                 || !item.names.is_empty()
         };
         let short = super::inline::extent(body) <= super::inline::MAX_INLINE_BYTES / 2
             && (1..=12).contains(&items.len());
-        (short && matches!(iterated.known, Some(Const::List(_))) && items.iter().all(telling))
-            .then_some(items)
+        (short && items.iter().all(telling)).then(|| items.to_vec())
     }
 
     fn looped(&mut self, body: &'a [Stmt], endless: bool, walk: bool) {

@@ -9,7 +9,7 @@ use crate::language::Language;
 use crate::report::HandedSource;
 use crate::rules::{basename, is_shell};
 use crate::shell::{arguments, data};
-use crate::value::{HOLE, Origin, Value};
+use crate::value::{HOLE, Names, Origin, Value};
 
 use super::{FROM_FILE, Shell, inherits};
 
@@ -313,7 +313,7 @@ impl Shell<'_, '_> {
             }
             // Variables that hold lines of a file.
             "read" | "mapfile" | "readarray" => {
-                let names: Vec<_> =
+                let names: Names =
                     stdin.names.iter().filter(|name| name.starts_with(FROM_FILE)).cloned().collect();
                 for variable in words.iter().filter_map(|word| text(word)).filter(|_| !names.is_empty()) {
                     self.vars.insert(variable, Value { names: names.clone(), ..Value::default() });

@@ -2,7 +2,7 @@
 
 use super::Shell;
 use crate::decode::unescape;
-use crate::value::{HOLE, Origin, Value, concat};
+use crate::value::{HOLE, Names, Origin, Value, concat};
 
 /// Maximum number of words of one group in braces, where more than one stands in a word.
 const MAX_BRACES: usize = 8;
@@ -20,7 +20,7 @@ struct Field {
     origin: Origin,
     started: bool,
     chain: Vec<&'static str>,
-    names: Vec<std::rc::Rc<str>>,
+    names: Names,
 }
 
 impl Shell<'_, '_> {
