@@ -4,6 +4,8 @@
 //! strings are reported, and constructs that run something by themselves become facts. As everywhere, rules
 //! refer to these.
 
+mod flow;
+
 use crate::limits::towers;
 use crate::report::PartState;
 use crate::value::{Origin, Value, concat};
@@ -51,8 +53,13 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartSta
         stars: Vec::new(),
         vars: FxHashMap::default(),
         arrays: FxHashSet::default(),
+        go: flow::Flow::default(),
     };
     tree.walk(parsed.root_node(), Tree::declared);
+    let walks = if tree.is_followed() { flow::WALKS } else { 0 };
+    for _ in 0..walks {
+        tree.walk(parsed.root_node(), Tree::learnt);
+    }
     tree.walk(parsed.root_node(), Tree::told);
     if parsed.root_node().has_error() {
         tree.cx.fact(language, "parse.partial", (0, 0));
@@ -82,6 +89,7 @@ struct Tree<'c, 'p, 's> {
     vars: FxHashMap<String, Value>,
     /// Arrays that are initialised with bytes.
     arrays: FxHashSet<String>,
+    go: flow::Flow,
 }
 
 impl<'s> Tree<'_, '_, 's> {
@@ -257,6 +265,8 @@ impl<'s> Tree<'_, '_, 's> {
             "call_expression" | "method_invocation" | "object_creation_expression" | "macro_invocation" => {
                 self.call(node);
             }
+            "function_declaration" | "method_declaration" if self.is_followed() => self.enters(node),
+            "composite_literal" => self.go_literal(node),
             "loop_expression" | "for_statement" | "while_statement" | "while_expression" => {
                 self.endless(node);
             }
@@ -285,7 +295,10 @@ impl<'s> Tree<'_, '_, 's> {
             // A comment may be anywhere and is not an argument.
             let nodes: Vec<Node<'_>> =
                 list.named_children(&mut cursor).filter(|n| !n.is_extra()).take(64).collect();
-            args.extend(nodes.into_iter().map(|n| self.value(n, 0)));
+            let follows = self.is_followed();
+            args.extend(
+                nodes.into_iter().map(|n| if follows { self.go_value(n, 0) } else { self.value(n, 0) }),
+            );
         }
         let plain: String = without_comments(&callee)
             .split_whitespace()
@@ -311,10 +324,19 @@ impl<'s> Tree<'_, '_, 's> {
         }
         let names: Vec<Rc<str>> = names.into_iter().map(Into::into).collect();
         // The last step of a chain, for methods of an unknown value.
-        let call = Call { names: &names, method: None, receiver: None, args: &args, kwargs: &[], context: 0 };
+        let receiver = self.go_receiver(node);
+        let call = Call {
+            names: &names,
+            method: None,
+            receiver: receiver.as_ref(),
+            args: &args,
+            kwargs: &[],
+            context: 0,
+        };
         let at = (node.start_byte(), node.end_byte());
         self.cx.call(self.language, &call, at);
         self.runs(&names[0], &args, node);
+        self.go_starts(&names[0], &args, node);
     }
 
     /// Arguments that are a command line.

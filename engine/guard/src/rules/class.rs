@@ -9,6 +9,9 @@ use std::sync::LazyLock;
 /// Tests if a value belongs to a class.
 pub(super) type Class = fn(&Value) -> bool;
 
+/// Name of the value of a variable that holds a credential.
+pub(crate) const TOKEN: &str = "<token>";
+
 static SECRET: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i)(^|[/\\~])(\.ssh[/\\](id_|.*_rsa|.*_key(\.pem)?$|identity|\*)|\.ssh[/\\]?$|\.aws[/\\]credentials|\.gnupg|\.kube[/\\]config|\.docker[/\\]config\.json",
@@ -25,7 +28,7 @@ static PERSIST: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i)(\.bashrc|\.zshrc|\.bash_profile|\.profile|\.bash_login|\.zprofile|etc/profile(\.d/|$)|\.bash_logout|config\.fish)$",
         r"|etc/(cron|rc\.local|init\.d|systemd/system|ld\.so\.preload|sudoers|pam\.d|profile\.d|environment$|passwd$|shadow$|hosts$|resolv\.conf$|pip\.conf$)",
-        r"|\.config/(systemd/user|autostart)|launch(agents|daemons)/|start menu.programs.startup|\.ssh[/\\]authorized_keys|var/spool/cron",
+        r"|\.config/(systemd/user|autostart)|launch(agents|daemons)/|start menu.programs.startup|\.ssh[/\\](authorized_keys|config$|rc$)|var/spool/cron",
         r"|(sitecustomize|usercustomize)\.py$|\.pth$|\.git/hooks/|currentversion\\run|lib/systemd/system|\.vscode/tasks\.json|\.xinitrc|\.xprofile"
         , r"|\.ipython[/\\]profile_\w+[/\\]startup|\.jupyter[/\\]jupyter_\w+_config\.py$|[./]pip[/\\]pip\.(conf|ini)$"
     ))
@@ -300,6 +303,40 @@ pub(super) fn class(name: &str) -> Option<Class> {
                     && !t.contains(char::is_whitespace)
             })
         },
+        // A variable that holds a credential of a service.
+        "token" => |v| v.names.iter().any(|name| &**name == TOKEN),
+        // A connection, or a client of the network.
+        "network_client" => |v| {
+            v.names.iter().any(|name| {
+                let name = name.strip_prefix("new ").unwrap_or(name);
+                [
+                    "http",
+                    "https",
+                    "http2",
+                    "net",
+                    "tls",
+                    "dgram",
+                    "ws",
+                    "axios",
+                    "got",
+                    "request",
+                    "socket.io-client",
+                ]
+                .iter()
+                .any(|module| name.strip_prefix(module).is_some_and(|rest| rest.starts_with(['.', '('])))
+                    || ["WebSocket", "XMLHttpRequest", "Socket("].iter().any(|class| name.contains(class))
+            })
+        },
+        "output_stream" => {
+            |v| v.names.iter().any(|n| matches!(&**n, "process.stdout" | "process.stderr" | "console"))
+        }
+        // A shell, or a program from elsewhere.
+        "shell_or_received" => {
+            |v| v.origin.has(Origin::NET | Origin::DECODED | Origin::UNPACKED) || text_is(v, is_shell)
+        }
+        "shell_or_request" => |v| v.origin.has(Origin::REQUEST) || text_is(v, is_shell),
+        // A text of which nothing is known.
+        "whole_hole" => |v| text_is(v, |t| t.chars().all(|c| c == HOLE) && !t.is_empty()),
         "loopback" => |v| text_is(v, is_loopback),
         "from_host" => |v| {
             v.origin.has(Origin::SECRET)

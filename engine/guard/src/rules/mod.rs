@@ -17,7 +17,7 @@ mod when;
 pub use pack::{Pack, PackError};
 pub use schema::{Match, Metadata, Rule, When};
 
-pub(crate) use class::{is_dump, is_secret, is_shell};
+pub(crate) use class::{TOKEN, is_dump, is_secret, is_shell};
 pub(crate) use interpreter::{is_fed_interpreter, started};
 pub(crate) use matching::{Call, Spot, TextKind};
 pub(crate) use path::{basename, is_home_whole, is_root_like};
