@@ -5,6 +5,7 @@ mod archive;
 mod bytecode;
 pub(crate) mod cache;
 mod charset;
+mod launcher;
 mod makefile;
 mod manifest;
 mod native;
@@ -101,6 +102,9 @@ pub(crate) fn read(cx: &mut Cx<'_>, name: &str, bytes: &[u8], depth: usize) {
         sniff::Kind::Executable("pe") if !native::pe(bytes) => cx.note_part(name, "pe", PartState::Inert),
         sniff::Kind::Executable("mach-o") if !native::macho(bytes) => {
             cx.note_part(name, "mach-o", PartState::Inert);
+        }
+        sniff::Kind::Executable("pe") if launcher::is_known(bytes) => {
+            cx.note_part(name, "launcher", PartState::Inert);
         }
         sniff::Kind::Executable(what) => {
             cx.note_part(name, what, PartState::BytesOnly);
