@@ -213,6 +213,17 @@ fn dangerous(word: &Word, rest: &[Word], first: bool) -> Option<&'static str> {
         "LOAD_FILE" | "LO_EXPORT" | "LO_IMPORT" | "PG_READ_FILE" | "UTL_FILE" | "OPENROWSET" => {
             Some("sql.file")
         }
+        // A function in a language that is not confined, and settings that name programs and libraries.
+        "LANGUAGE" if rest.first().is_some_and(|w| is_unconfined(&w.text)) => Some("sql.program"),
+        "SONAME" if rest.first().is_some_and(|w| w.literal) => Some("sql.program"),
+        "SYSTEM" if first_of(rest, "SET") && rest.iter().take(4).any(|w| names_program(&w.text)) => {
+            Some("sql.program")
+        }
+        "SP_CONFIGURE" if rest.iter().take(2).any(|w| w.literal && switches_on_programs(&w.text)) => {
+            Some("sql.program")
+        }
+        "GENERAL_LOG_FILE" | "SLOW_QUERY_LOG_FILE" if next == "=" || next == ":=" => Some("sql.file"),
+        "PG_SHADOW" | "PG_AUTHID" => Some("sql.credentials"),
         "XP_CMDSHELL" | "SP_OACREATE" | "SYS_EXEC" | "SYS_EVAL" | "DBMS_SCHEDULER" => Some("sql.program"),
         "LOAD_EXTENSION" => Some("sql.program"),
         "ATTACH" if first => Some("sql.attach"),
@@ -220,6 +231,42 @@ fn dangerous(word: &Word, rest: &[Word], first: bool) -> Option<&'static str> {
         "SUPERUSER" => Some("sql.grant"),
         _ => None,
     }
+}
+
+/// True for languages of functions that reach the host.
+fn is_unconfined(language: &str) -> bool {
+    let language = language.trim_matches(['\'', '"']).to_ascii_lowercase();
+    matches!(
+        &*language,
+        "plpythonu" | "plpython2u" | "plpython3u" | "plperlu" | "pltclu" | "plsh" | "plrubyu"
+    )
+}
+
+fn first_of(rest: &[Word], text: &str) -> bool {
+    rest.first().is_some_and(|word| word.is(text))
+}
+
+/// True for settings of a server whose value is a command line or a library.
+fn names_program(setting: &str) -> bool {
+    [
+        "archive_command",
+        "restore_command",
+        "archive_cleanup_command",
+        "recovery_end_command",
+        "ssl_passphrase_command",
+        "shared_preload_libraries",
+        "session_preload_libraries",
+        "local_preload_libraries",
+        "dynamic_library_path",
+    ]
+    .iter()
+    .any(|name| setting.eq_ignore_ascii_case(name))
+}
+
+fn switches_on_programs(option: &str) -> bool {
+    ["xp_cmdshell", "ole automation procedures", "external scripts enabled"]
+        .iter()
+        .any(|name| option.eq_ignore_ascii_case(name))
 }
 
 /// True when the rows are not limited, or only by a condition that is always true.
@@ -276,7 +323,14 @@ fn dynamic(cx: &mut Cx<'_>, statement: &[Word]) {
         return;
     }
     let literals: Vec<&str> = statement.iter().filter(|w| w.literal).map(|w| w.text.as_str()).collect();
-    for text in literals.iter().filter(|t| t.contains(' ')) {
+    let python = statement
+        .windows(2)
+        .any(|w| w[0].is("LANGUAGE") && w[1].text.to_ascii_lowercase().starts_with("plpython"));
+    for text in literals.iter().filter(|t| t.contains(' ') || python && t.len() > 16) {
+        if python {
+            cx.child(Language::Python, text, first.place(), &["sql"]);
+            continue;
+        }
         cx.child(Language::Sql, text, first.place(), &["sql"]);
     }
     let joined = statement.iter().any(|w| ["CONCAT", "||", "CHAR", "CHR", "FORMAT", "+"].iter().any(|k| w.is(k)))

@@ -139,6 +139,7 @@ pub(super) const RULED: &[&str] = &[
     "tee",
     "sed",
     "crontab",
+    "bunx",
     "schtasks",
     "at",
     "launchctl",

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::manifest::place;
+use super::manifest::{exported, place};
 use crate::context::Cx;
 use crate::executed::Executed;
 use crate::language::Language;
@@ -72,7 +72,64 @@ fn read(cx: &mut Cx<'_>, text: &str, depth: usize) -> PartState {
         cx.child(Language::Bash, &variables(inner), (at, at + inner.len()), &["recipe"]);
     });
     evaluated(cx, text, depth);
+    if depth == 0 {
+        for line in text.lines().filter_map(|line| line.trim_start().strip_prefix("export ")) {
+            if let Some((name, value)) = line.split_once('=') {
+                exported(cx, name.trim_end_matches([':', '?', '+', ' ']), value.trim(), place(text, line));
+            }
+        }
+        if let Some(line) = fetched_rules(text) {
+            cx.fact(Language::Text, "make.fetched", place(text, line));
+        }
+    }
     PartState::Parsed
+}
+
+/// Line that makes rules out of what a command fetched: `$(X)` or `$(eval $(X))` for `X := $(shell curl …)`, an
+/// included file that a recipe fetches.
+fn fetched_rules(text: &str) -> Option<&str> {
+    let fetches = |value: &str| {
+        value
+            .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .any(|word| matches!(word, "curl" | "wget"))
+    };
+    let mut names = Vec::new();
+    let mut targets = Vec::new();
+    let mut target = "";
+    for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
+        if line.starts_with('\t') {
+            if fetches(line) && !target.is_empty() {
+                targets.push(target);
+            }
+            continue;
+        }
+        if let Some((name, value)) = line.split_once('=') {
+            let run = name.ends_with('!') || value.contains("$(shell ") || value.contains("${shell ");
+            if run && fetches(value) {
+                names.push(name.trim_end_matches([':', '?', '+', '!', ' ']).trim());
+            }
+        }
+        target = line
+            .split_once(':')
+            .filter(|(_, rest)| !rest.starts_with('='))
+            .map_or("", |(name, _)| name.trim());
+    }
+    let of_name = |line: &str| {
+        let line = line.trim();
+        names.iter().any(|name| {
+            [format!("$({name})"), format!("${{{name}}}")].iter().any(|used| {
+                line == used || line.strip_prefix("$(eval ").is_some_and(|rest| rest.starts_with(&**used))
+            })
+        })
+    };
+    text.lines().filter(|line| !line.starts_with('\t')).find(|line| {
+        let included = line
+            .trim_start()
+            .split_once([' ', '\t'])
+            .filter(|(word, _)| matches!(*word, "include" | "-include" | "sinclude"));
+        of_name(line)
+            || included.is_some_and(|(_, files)| files.split_whitespace().any(|file| targets.contains(&file)))
+    })
 }
 
 /// Calls `each` for every `$(NAME …)` and `${NAME …}`, with its offset and its contents.
@@ -166,6 +223,10 @@ fn shell(cx: &mut Cx<'_>, text: &str, known: &BTreeMap<String, String>) -> Optio
     for line in text.lines().filter(names_shell) {
         let value = line.split_once('=').map_or("", |(_, value)| value.trim());
         let value = expand(value, known, 0);
+        // `SHELL = /bin/bash -c '…'`
+        if value.contains(" -c ") {
+            cx.child(Language::Bash, &value, place(text, line), &["recipe"]);
+        }
         let mut words = value.split_whitespace();
         let mut program = words.next().unwrap_or("");
         if basename(program) == "env" {
@@ -354,5 +415,19 @@ mod tests {
             assert_eq!(expand(text, &known, 0), want, "{text}");
         }
         assert_eq!(expand("$(A)", &values("A = $(A)"), 0), HOLE.to_string());
+    }
+
+    #[test]
+    fn rules_out_of_what_was_fetched_are_known() {
+        for (text, want) in [
+            ("X := $(shell curl -s http://h/m)\n$(X)\n", Some("$(X)")),
+            ("Y != wget -qO- http://h/m\n$(eval $(Y))\n", Some("$(eval $(Y))")),
+            ("include f.mk\nf.mk:\n\tcurl -so $@ http://h/m\n", Some("include f.mk")),
+            ("V := $(shell curl -s http://h/version)\nall:\n\techo $(V)\n", None),
+            ("include f.mk\nf.mk:\n\tsed s/a/b/ f.in >$@\n", None),
+            ("# $(X)\nX := $(shell curl http://h)\nX2 = $(X)\n", None),
+        ] {
+            assert_eq!(fetched_rules(text), want, "{text}");
+        }
     }
 }

@@ -322,6 +322,9 @@ fn yaml(cx: &mut Cx<'_>, text: &str, workflow: bool) -> PartState {
         return PartState::Skipped("brackets nested too deeply".to_owned());
     }
     let foreign = workflow && text.contains("pull_request_target");
+    if let Some(at) = all_secrets(text).filter(|_| workflow) {
+        cx.fact(Language::Text, "ci.all_secrets", at);
+    }
     let documents: Result<Vec<Yaml>, _> =
         serde_yaml_ng::Deserializer::from_str(text).map(Yaml::deserialize).collect();
     let Ok(documents) = documents else { return PartState::Recovered };
@@ -331,6 +334,28 @@ fn yaml(cx: &mut Cx<'_>, text: &str, workflow: bool) -> PartState {
     PartState::Parsed
 }
 
+/// Place of an expression that writes out every secret of a workflow.
+fn all_secrets(text: &str) -> Option<(usize, usize)> {
+    text.match_indices("${{").find_map(|(at, _)| {
+        let inner = text[at + 3..].split("}}").next()?;
+        let dense: String =
+            inner.chars().filter(|c| !c.is_whitespace()).collect::<String>().to_ascii_lowercase();
+        dense.contains("tojson(secrets)").then_some((at, at + 3 + inner.len()))
+    })
+}
+
+/// Language of a step's script, where the step names a program for it or is a script for an action.
+fn language_of_step(map: &serde_yaml_ng::Mapping) -> Option<Language> {
+    let text = |key: &str| map.get(key).and_then(Yaml::as_str);
+    let shell = text("shell").and_then(|shell| shell.split_whitespace().next()).map(basename);
+    match shell.map(|shell| shell.trim_end_matches(".exe")) {
+        Some("python" | "python3") => Some(Language::Python),
+        Some("node") => Some(Language::JavaScript),
+        Some("pwsh" | "powershell") => Some(Language::PowerShell),
+        _ => None,
+    }
+}
+
 /// Commands and privileges at any level: workflows, pipelines, compose files and cluster manifests alike.
 fn walk(cx: &mut Cx<'_>, text: &str, value: &Yaml, foreign: bool, elsewhere: bool, depth: usize) {
     if depth > 64 || !cx.tick() {
@@ -338,8 +363,30 @@ fn walk(cx: &mut Cx<'_>, text: &str, value: &Yaml, foreign: bool, elsewhere: boo
     }
     match value {
         Yaml::Mapping(map) => {
+            let language = language_of_step(map);
+            let of_script = map.get("uses").and_then(Yaml::as_str).is_some_and(|uses| {
+                uses.split('@').next().is_some_and(|action| action.ends_with("/github-script"))
+            });
             for (key, value) in map {
                 let key = key.as_str().unwrap_or("");
+                if let (true, "with", Yaml::Mapping(with)) = (of_script, key, value) {
+                    if let Some(script) = with.get("script").and_then(Yaml::as_str) {
+                        let plain = without_expressions(script, "null");
+                        cx.child(Language::JavaScript, &plain, place(text, script), &["workflow"]);
+                    }
+                    continue;
+                }
+                if let (Some(language), "run", Yaml::String(script)) = (language, key, value) {
+                    let plain = without_expressions(script, "0");
+                    cx.child(language, &plain, place(text, script), &["workflow"]);
+                    continue;
+                }
+                if let ("env", Yaml::Mapping(variables)) = (key, value) {
+                    for (name, value) in variables {
+                        let (Some(name), Some(value)) = (name.as_str(), value.as_str()) else { continue };
+                        exported(cx, name, value, place(text, name));
+                    }
+                }
                 match (key, value) {
                     (
                         "run" | "script" | "before_script" | "after_script" | "command" | "entrypoint",
@@ -389,13 +436,40 @@ fn command(cx: &mut Cx<'_>, text: &str, script: &str, foreign: bool, elsewhere: 
         cx.fact(Language::Text, if foreign { "ci.injection_foreign" } else { "ci.injection" }, at);
     }
     // The workflow's own expressions are unknown words.
+    let plain = without_expressions(script, "${EXPRESSION}");
+    cx.child(Language::Bash, &plain, at, &[if elsewhere { "workflow" } else { "recipe" }]);
+}
+
+/// A script with another text in place of a workflow's expressions.
+fn without_expressions(script: &str, by: &str) -> String {
     let mut plain = String::with_capacity(script.len());
     let mut rest = script;
     while let Some((before, after)) = rest.split_once("${{") {
         plain.push_str(before);
-        plain.push_str("${EXPRESSION}");
+        plain.push_str(by);
         rest = after.split_once("}}").map_or("", |(_, rest)| rest);
     }
     plain.push_str(rest);
-    cx.child(Language::Bash, &plain, at, &[if elsewhere { "workflow" } else { "recipe" }]);
+    plain
+}
+
+/// Reads a variable that makes other programs load a file, as a shell's `export`.
+pub(super) fn exported(cx: &mut Cx<'_>, name: &str, value: &str, at: (usize, usize)) {
+    let loads = match name {
+        "LD_PRELOAD"
+        | "LD_AUDIT"
+        | "DYLD_INSERT_LIBRARIES"
+        | "BASH_ENV"
+        | "PYTHONSTARTUP"
+        | "PROMPT_COMMAND" => !value.trim().is_empty(),
+        "NODE_OPTIONS" => ["-r ", "--require", "--import", "--loader", "--experimental-loader"]
+            .iter()
+            .any(|option| value.contains(option)),
+        "PERL5OPT" | "RUBYOPT" => value.contains("-M") || value.contains("-r"),
+        _ => false,
+    };
+    if loads {
+        let quoted = value.replace('\'', "'\\''");
+        cx.child(Language::Bash, &format!("export {name}='{quoted}'"), at, &["recipe"]);
+    }
 }

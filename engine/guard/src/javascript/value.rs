@@ -237,6 +237,10 @@ impl Js<'_, '_, '_> {
             match name {
                 "HOME" | "USERPROFILE" => return Value::text("~").with_origin(Origin::HOME),
                 "APPDATA" | "LOCALAPPDATA" => return Value::text(&format!("%{name}%")),
+                // Only the clients of these services have a use for them.
+                "NPM_TOKEN" | "AWS_SECRET_ACCESS_KEY" | "AWS_SESSION_TOKEN" | "SSH_PRIVATE_KEY" => {
+                    return Value::default().with_origin(Origin::SECRET);
+                }
                 _ => {}
             }
         }

@@ -443,6 +443,10 @@ impl<'a> Python<'_, '_, 'a> {
                 .get(1)
                 .map(|v| vec![v.elements().and_then(|i| i.into_iter().next()).unwrap_or_default()])
                 .unwrap_or_default(),
+            // A list of arguments.
+            None if !name.ends_with(".signal") && position > 0 && args.len() == position + 2 => {
+                args[position + 1].elements().unwrap_or_else(|| vec![args[position + 1].clone()])
+            }
             None => args.iter().skip(position + 1).cloned().collect(),
         };
         self.invoke(&target, None, &rest, &[], at);

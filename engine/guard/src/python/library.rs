@@ -45,6 +45,46 @@ impl Python<'_, '_, '_> {
                 let whole = name == "importlib.import_module" || listed;
                 self.named(canonical(if whole { module } else { module.split('.').next().unwrap_or(module) }))
             }
+            // A function by its whole name in a text.
+            "pkgutil.resolve_name"
+            | "pydoc.locate"
+            | "unittest.mock._importer"
+            | "django.utils.module_loading.import_string"
+            | "werkzeug.utils.import_string"
+            | "importlib.metadata.EntryPoint().load"
+            | "pkg_resources.EntryPoint().load"
+            | "pkg_resources.EntryPoint().resolve" => {
+                let given = if name.contains("EntryPoint") { object.map(|(owner, _)| owner) } else { first };
+                let Some(key) = given.filter(|value| value.as_whole_text().is_some()).cloned() else {
+                    return Value::name(&format!("{name}()"));
+                };
+                let plain = key.as_whole_text().unwrap_or("").replace(':', ".");
+                let found = self.named(canonical(plain.trim()));
+                self.reached(&found, &key, at);
+                found
+            }
+            "importlib.metadata.EntryPoint" | "pkg_resources.EntryPoint" => {
+                let named = kwargs.iter().find(|(k, _)| &**k == "value").map(|(_, v)| v);
+                let target = named.or_else(|| args.get(1)).and_then(Value::as_whole_text);
+                Value {
+                    names: smallvec![format!("{name}()").into()],
+                    ..target.map_or_else(Value::default, Value::text)
+                }
+            }
+            // `{'()': 'os.system', …}`: what builds a handler, by its name.
+            "logging.config.dictConfig" => {
+                if first.is_some_and(|v| v.origin.has(Origin::NET | Origin::REQUEST)) {
+                    self.fact("logging.received", at);
+                }
+                if let Some(settings) = first {
+                    self.factories(settings, 0, at);
+                }
+                Value::default()
+            }
+            "logging.config.listen" => {
+                self.fact("logging.received", at);
+                Value::default()
+            }
             "getattr" | "object.__getattribute__" | "inspect.getattr_static" => {
                 let (Some(owner), Some(key)) = (first, args.get(1)) else { return Value::default() };
                 let Some(member) = key.as_whole_text() else {
@@ -287,6 +327,25 @@ impl Python<'_, '_, '_> {
                 }
                 Value::name(&format!("{}()", &name[..name.floor_char_boundary(150)]))
             }
+        }
+    }
+
+    /// Calls the functions that a description of log handlers names.
+    fn factories(&mut self, settings: &Value, depth: usize, at: (usize, usize)) {
+        const MAX_DEPTH: usize = 6;
+        const MAX_ENTRIES: usize = 64;
+        let Some(Const::Map(pairs)) = settings.known.as_ref().filter(|_| depth < MAX_DEPTH) else { return };
+        let pairs = pairs.clone();
+        for (key, value) in pairs.iter().take(MAX_ENTRIES) {
+            if key.as_whole_text() == Some("()") {
+                let function = match value.as_whole_text() {
+                    Some(name) if value.names.is_empty() => self.named(canonical(name)),
+                    _ => value.clone(),
+                };
+                self.reached(&function, value, at);
+                self.invoke(&function, None, &[], &[], at);
+            }
+            self.factories(value, depth + 1, at);
         }
     }
 

@@ -177,7 +177,10 @@ pub(super) fn sink(name: &str) -> Option<(Language, usize)> {
         | "compile"
         | "execfile"
         | "code.InteractiveInterpreter().runsource"
+        | "code.InteractiveInterpreter().runcode"
         | "code.InteractiveConsole().push"
+        | "code.InteractiveConsole().runsource"
+        | "code.InteractiveConsole().runcode"
         | "builtins.eval"
         | "timeit.timeit"
         | "timeit.Timer"
@@ -208,6 +211,9 @@ pub(super) fn sink(name: &str) -> Option<(Language, usize)> {
         | "invoke.run"
         | "fabric.api.run"
         | "fabric.api.local" => (Language::Bash, 0),
+        "pydoc.pipepager" | "pydoc.tempfilepager" | "pydoc.pipe_pager" | "pydoc.tempfile_pager" => {
+            (Language::Bash, 1)
+        }
         _ => {
             let (_, method) = name.rsplit_once('.')?;
             match method {
@@ -228,7 +234,9 @@ pub(super) fn spawns(name: &str) -> Option<Spawn> {
         | "subprocess.check_call"
         | "subprocess.check_output"
         | "subprocess.Popen"
-        | "psutil.Popen" => Spawn::List(0),
+        | "psutil.Popen"
+        | "webbrowser.GenericBrowser"
+        | "webbrowser.BackgroundBrowser" => Spawn::List(0),
         "asyncio.create_subprocess_exec" => Spawn::Rest(0),
         "os.execl" | "os.execle" | "os.execlp" | "os.execlpe" => Spawn::Rest(1),
         "os.execv"
@@ -264,8 +272,8 @@ pub(super) fn calls_argument(name: &str) -> Option<(usize, &'static str)> {
         | "multiprocessing.Process"
         | "threading.Timer"
         | "multiprocessing.context.Process"
-        | "signal.signal"
-        | "sched.scheduler().enter" => (1, "target"),
+        | "signal.signal" => (1, "target"),
+        "sched.scheduler().enter" | "sched.scheduler().enterabs" => (2, "action"),
         "_thread.start_new_thread" | "thread.start_new_thread" => (0, "function"),
         _ => {
             let (_, method) = name.rsplit_once('.')?;

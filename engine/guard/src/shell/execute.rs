@@ -69,13 +69,20 @@ impl Shell<'_, '_> {
             self.tell(&name, line, stdin, at, disguised);
             self.interpret(&name, line, stdin);
             self.copies(&name, line, stdin);
+            self.binds(&name, line, stdin);
             self.declared(&name, line);
             self.subscripts(&name, line);
             // Its command is applied to what it finds, not to the folder where it begins.
             let inner = if data::is_litter(&name, line) { Vec::new() } else { self.executed(line, stdin) };
             let mut values = Vec::new();
             if inner.is_empty() {
-                values.push(self.output(&name, line, stdin));
+                let used = self.captured;
+                let called = if line[0].as_whole_text() == Some(&*name) {
+                    self.called(&name, line, stdin, used)
+                } else {
+                    None
+                };
+                values.push(called.unwrap_or_else(|| self.output(&name, line, stdin)));
             }
             // The first one is processed first.
             for inner in inner.into_iter().rev() {
@@ -420,8 +427,10 @@ impl Shell<'_, '_> {
             if content.as_text().is_none() {
                 self.hand_stdin(As::Read(arguments::language_of(name).unwrap_or(Language::Bash)), &content);
             }
+            let saved = content.names.iter().any(|name| &**name == super::flow::SAVED);
             if content.origin.has(Origin::NET) {
-                self.cx.fact(Language::Bash, "shell.runs_download", self.here);
+                let fact = if saved { "shell.runs_saved" } else { "shell.runs_download" };
+                self.cx.fact_with(Language::Bash, fact, self.here, std::slice::from_ref(&content), 0);
             }
             // A decoded text that a filter has changed, so that it is not known.
             if content.origin.has(Origin::DECODED) && content.as_text().is_none() {

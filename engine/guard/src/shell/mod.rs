@@ -7,6 +7,7 @@
 mod arguments;
 mod data;
 mod execute;
+mod flow;
 mod label;
 mod output;
 mod pattern;
@@ -43,8 +44,12 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
     let mut shell = Shell {
         cx,
         vars: FxHashMap::default(),
+        arrays: FxHashMap::default(),
         files: FxHashMap::default(),
         functions: FxHashMap::default(),
+        followed: 0,
+        calls: 0,
+        captured: false,
         input: None,
         remote: FxHashSet::default(),
         body: Body::Other,
@@ -97,8 +102,12 @@ pub(crate) fn fed(cx: &mut Cx<'_>, argv: &[Value], file: Option<&str>, at: (usiz
     let mut shell = Shell {
         cx,
         vars: FxHashMap::default(),
+        arrays: FxHashMap::default(),
         files: FxHashMap::default(),
         functions: FxHashMap::default(),
+        followed: 0,
+        calls: 0,
+        captured: false,
         input: None,
         remote: FxHashSet::default(),
         body: Body::Other,
@@ -145,9 +154,18 @@ enum Body {
 struct Shell<'c, 'p> {
     cx: &'c mut Cx<'p>,
     vars: FxHashMap<String, Value>,
+    /// Elements of arrays.
+    arrays: FxHashMap<String, Vec<Value>>,
     /// Contents of files that the script wrote itself.
     files: FxHashMap<String, Value>,
-    functions: FxHashMap<String, ()>,
+    /// Bodies of the script's functions.
+    functions: FxHashMap<String, Rc<str>>,
+    /// Number of calls of functions that were followed.
+    followed: usize,
+    /// Number of such calls that have not ended.
+    calls: usize,
+    /// True inside `$(…)`, where output is used.
+    captured: bool,
     /// Standard input since `exec <FILE`.
     input: Option<Value>,
     /// Descriptors opened on the shell's network device.
@@ -188,6 +206,13 @@ impl Shell<'_, '_> {
 
     /// Output of a script inside this one.
     fn capture(&mut self, source: &str) -> Value {
+        let outer = std::mem::replace(&mut self.captured, true);
+        let value = self.capture_with(source, &Value::default());
+        self.captured = outer;
+        value
+    }
+
+    fn capture_with(&mut self, source: &str, stdin: &Value) -> Value {
         if self.depth > 12 || !self.cx.tick() {
             return Value::default();
         }
@@ -199,7 +224,7 @@ impl Shell<'_, '_> {
         let fixed = self.fixed.or(Some(self.here));
         let outer = std::mem::replace(&mut self.fixed, fixed);
         self.depth += 1;
-        let mut value = self.node(tree.root_node(), source, &Value::default());
+        let mut value = self.node(tree.root_node(), source, stdin);
         self.depth -= 1;
         self.fixed = outer;
         if let Some(text) = value.as_text() {

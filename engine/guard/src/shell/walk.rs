@@ -51,7 +51,7 @@ impl Shell<'_, '_> {
                         let at = self.fixed.unwrap_or(at);
                         self.cx.fact(Language::Bash, "fork.bomb", at);
                     }
-                    self.functions.insert(name, ());
+                    self.functions.insert(name, text(body, source).into());
                     let outer = self.context;
                     self.context &= !Spot::TOP;
                     self.node(body, source, &Value::default());
@@ -187,6 +187,7 @@ impl Shell<'_, '_> {
                     .flat_map(|word| self.expand(text(word, source)))
                     .map(|word| word.value)
                     .collect();
+                self.keep_array(&name, &words, text(node, source).contains("+="));
                 match words.as_slice() {
                     [only] => only.clone(),
                     words => in_common(words),
@@ -314,7 +315,8 @@ impl Shell<'_, '_> {
                     self.here = self.fixed.unwrap_or((child.start_byte(), child.end_byte()));
                     let raw = text(child, source).trim_start_matches(['0', '<', '>', '&']).trim().to_owned();
                     input = self.expand_value(&raw);
-                    if input.names.iter().all(|n| &**n != "<()") {
+                    let is_remote = raw.contains("COPROC") && input.origin.has(Origin::NET);
+                    if input.names.iter().all(|n| &**n != "<()") && !is_remote {
                         let content = input.as_text().and_then(|path| self.files.get(key(path)).cloned());
                         let path = input.as_whole_text().map(str::to_owned);
                         input =

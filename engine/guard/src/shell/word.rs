@@ -27,6 +27,9 @@ impl Shell<'_, '_> {
     /// Expands a word of the source; unquoted expansions may produce several.
     pub(super) fn expand(&mut self, raw: &str) -> Vec<Word> {
         let disguised = looks_disguised(raw);
+        if let Some(words) = self.elements(raw) {
+            return words.into_iter().map(|value| Word { value, disguised }).collect();
+        }
         if let Some(parts) = braces(raw) {
             return parts.into_iter().flat_map(|part| self.expand(&part)).collect();
         }
@@ -177,13 +180,13 @@ impl Shell<'_, '_> {
         let name: String = after.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
         if name.is_empty() {
             return match after.chars().next() {
-                Some('@' | '*') => (2, Value::default().with_origin(Origin::INPUT)),
+                Some('@' | '*') => (2, self.argument("@")),
                 Some(c) if "#?-$!".contains(c) => (2, Value::default()),
                 _ => (1, Value::text("$")),
             };
         }
         if name.starts_with(|c: char| c.is_ascii_digit()) {
-            return (2, Value::default().with_origin(Origin::INPUT));
+            return (2, self.argument(&name[..1]));
         }
         (1 + name.len(), self.variable(&name))
     }
@@ -196,6 +199,12 @@ impl Shell<'_, '_> {
                 "HOME" => Value::text("~").with_origin(Origin::HOME),
                 "TMPDIR" => Value::text("/tmp").with_origin(Origin::TEMP),
                 "SHELL" | "BASH" => Value::text("/bin/bash"),
+                // Only the clients of these services have a use for them.
+                "NPM_TOKEN"
+                | "AWS_SECRET_ACCESS_KEY"
+                | "AWS_SESSION_TOKEN"
+                | "TWINE_PASSWORD"
+                | "SSH_PRIVATE_KEY" => Value::name(crate::rules::TOKEN),
                 _ => Value::default(),
             },
         }
@@ -216,8 +225,16 @@ impl Shell<'_, '_> {
         let name: String = inner.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
         let rest = &inner[name.len()..];
         let value = self.variable(&name);
+        if name.is_empty() && inner.starts_with(['@', '*']) {
+            return self.argument("@");
+        }
+        if rest.is_empty() && name.bytes().all(|b| b.is_ascii_digit()) {
+            return self.argument(&name);
+        }
         if rest.is_empty() || rest.starts_with('[') {
-            return value;
+            let index = rest.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+            let element = index.and_then(|index| self.arrays.get(&name)?.get(index.parse::<usize>().ok()?));
+            return element.cloned().unwrap_or(value);
         }
         if rest.ends_with("@P") {
             if let Some(text) = value.as_text() {
