@@ -503,7 +503,9 @@ fn tree(name: &str, root: Option<&Value>) -> Value {
             crate::rules::is_root_like(from) || from == "/" || t.starts_with("/*")
         };
         let wide = root.as_text().is_some_and(reaches)
-            || root.origin.has(Origin::HOME) && root.as_text().is_none_or(crate::rules::is_home_whole);
+            || root.origin.has(Origin::HOME)
+                // What a function made of it is somewhere below.
+                && root.as_text().map_or(root.names.is_empty(), crate::rules::is_home_whole);
         if wide && !(listing && root.origin.has(Origin::TEMP)) {
             value.origin |= Origin::WIDE;
         }
