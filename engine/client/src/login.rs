@@ -15,10 +15,10 @@ use hotcell_egress::sealed::{SealKey, Sealed};
 use hotcell_egress::secret::{Secret, SecretSource};
 use reqwest::Url;
 use rmcp::transport::auth::{
-    AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationRequest, AuthorizationSession,
-    CredentialStore, StoredCredentials,
+    AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationSession, CredentialStore,
+    OAuthClientConfig, StoredCredentials,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
@@ -46,6 +46,8 @@ pub struct Login {
     listener: TcpListener,
     issuer: String,
     state: String,
+    /// Secret of this registration, where the server gave one.
+    secret: Option<String>,
 }
 
 impl fmt::Debug for Login {
@@ -66,13 +68,15 @@ impl Login {
         let here = |e: io::Error| ClientError::Endpoint(format!("a port for the browser: {e}"));
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(here)?;
         let port = listener.local_addr().map_err(here)?.port();
-        let request = AuthorizationRequest::new(format!("http://127.0.0.1:{port}{CALLBACK}"))
-            .with_client_name("hotcell")
-            .with_initial_scope_selection();
-        let session =
-            AuthorizationSession::new(manager, request).await.map_err(|(_, error)| refused(&error))?;
+        let redirect = format!("http://127.0.0.1:{port}{CALLBACK}");
+        let scopes = manager.select_initial_scopes(&[]).await;
+        let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
+        let registered =
+            manager.register_client("hotcell", &redirect, &scopes).await.map_err(|e| refused(&e))?;
+        let address = manager.get_authorization_url(&scopes).await.map_err(|e| refused(&e))?;
+        let session = AuthorizationSession::for_scope_upgrade(manager, address, &redirect);
         let state = parameter(session.get_authorization_url(), "state").unwrap_or_default();
-        Ok(Self { session, listener, issuer, state })
+        Ok(Self { session, listener, issuer, state, secret: registered.client_secret })
     }
 
     /// Address for the user's browser.
@@ -126,7 +130,7 @@ impl Login {
             let granted = self.session.auth_manager.get_current_scopes().await;
             let stored = StoredCredentials::new(client, Some(tokens), granted, Some(now()))
                 .with_issuer(Some(self.issuer));
-            return secret(&stored);
+            return secret(&Kept { credentials: stored, client_secret: self.secret });
         }
         Err(ClientError::Endpoint(
             "other programs keep sending requests to the port for the browser".to_owned(),
@@ -273,7 +277,15 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-fn secret(stored: &StoredCredentials) -> Result<Secret, ClientError> {
+/// Tokens and registration, as they are sealed.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    credentials: StoredCredentials,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    client_secret: Option<String>,
+}
+
+fn secret(stored: &Kept) -> Result<Secret, ClientError> {
     let text = serde_json::to_vec(stored)
         .map_err(|_| ClientError::Endpoint("the tokens cannot be written as JSON".to_owned()))?;
     Secret::new(text).map_err(|e| ClientError::Endpoint(format!("the tokens: {e}")))
@@ -331,7 +343,7 @@ impl LoggedIn {
         self.keeper.save(&text).map_err(|e| ClientError::Endpoint(format!("the tokens cannot be kept: {e}")))
     }
 
-    fn stored(&self) -> Result<StoredCredentials, ClientError> {
+    fn kept(&self) -> Result<Kept, ClientError> {
         let text = self
             .keeper
             .load()
@@ -346,14 +358,14 @@ impl LoggedIn {
     /// Token for now, renewed if it is near its end.
     async fn current(&self, endpoint: &Endpoint) -> Result<Secret, ClientError> {
         let _turn = self.turn.lock().await;
-        let mut stored = self.stored()?;
+        let mut stored = self.kept()?.credentials;
         if is_ending(&stored, now()) {
             let keeper = self.keeper.clone();
             let lock = tokio::task::spawn_blocking(move || keeper.lock()).await;
             let lock = lock.map_err(io::Error::other).and_then(|lock| lock);
             let _lock = lock.map_err(|e| ClientError::Endpoint(format!("the tokens' lock: {e}")))?;
             // Another process may have renewed them meanwhile.
-            stored = self.stored()?;
+            stored = self.kept()?.credentials;
             if is_ending(&stored, now()) {
                 stored = self.renewed(endpoint).await?;
             }
@@ -370,8 +382,14 @@ impl LoggedIn {
         if !manager.initialize_from_store().await.map_err(|e| refused(&e))? {
             return Err(again());
         }
+        let kept = self.kept()?;
+        if let Some(secret) = kept.client_secret {
+            // No browser comes back to the address now.
+            let config = OAuthClientConfig::new(kept.credentials.client_id, endpoint.url().as_str());
+            manager.configure_client(config.with_client_secret(secret)).map_err(|e| refused(&e))?;
+        }
         match manager.get_access_token().await {
-            Ok(_) => self.stored(),
+            Ok(_) => self.kept().map(|kept| kept.credentials),
             Err(AuthError::AuthorizationRequired) => Err(again()),
             Err(error) => Err(refused(&error)),
         }
@@ -430,7 +448,7 @@ impl CredentialStore for Store {
     where
         Self: 'b,
     {
-        Box::pin(async { self.0.stored().map(Some).map_err(|e| Self::failed(&e)) })
+        Box::pin(async { self.0.kept().map(|kept| Some(kept.credentials)).map_err(|e| Self::failed(&e)) })
     }
 
     fn save<'a: 'b, 'b>(&'a self, stored: StoredCredentials) -> BoxFuture<'b, Result<(), AuthError>>
@@ -438,7 +456,9 @@ impl CredentialStore for Store {
         Self: 'b,
     {
         Box::pin(async move {
-            secret(&stored).and_then(|tokens| self.0.keep(&tokens)).map_err(|e| Self::failed(&e))
+            let kept = self.0.kept().map(|kept| Kept { credentials: stored, ..kept });
+            let tokens = kept.and_then(|kept| secret(&kept));
+            tokens.and_then(|tokens| self.0.keep(&tokens)).map_err(|e| Self::failed(&e))
         })
     }
 

@@ -83,10 +83,13 @@ class Login(Handler):
         if self.path == "/register":
             asked = json.loads(body)
             self.note(register=asked)
-            return self.send(201, dict(asked, client_id="client-1"))
+            secret = {"client_secret": "hush"} if lie == "short" else {}
+            return self.send(201, dict(asked, client_id="client-1", **secret))
         if self.path == "/token":
             asked = dict(urllib.parse.parse_qsl(body.decode()))
             self.note(token=asked["grant_type"], resource=asked.get("resource"))
+            if lie == "short" and self.headers.get("Authorization") != "Basic " + base64.b64encode(b"client-1:hush").decode():
+                return self.send(401, {"error": "invalid_client"})
             if lie == "forwards":
                 return self.send(307, Location=own + "/elsewhere")
             if asked["grant_type"] == "authorization_code":
@@ -205,7 +208,8 @@ fn user_logs_in_once_and_tokens_are_sealed_and_renewed() {
         let kept = user.path("home/.local/state/hotcell/mcp-servers/mine/login.json");
         let kept = std::fs::read_to_string(&kept).expect("kept");
         assert!(
-            kept.contains("hotcell-sealed-1:") && !kept.contains("access-") && !kept.contains("refresh-"),
+            kept.contains("hotcell-sealed-1:")
+                && ["access-", "refresh-", "hush"].iter().all(|part| !kept.contains(part)),
             "{kept}"
         );
         // With another key, another address, or after a logout there is no token.

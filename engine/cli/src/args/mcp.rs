@@ -104,9 +104,10 @@ pub enum ServersCommand {
     Try(TryArgs),
     /// Log in to a server at a URL, in a browser on this machine
     #[command(
-        after_help = "The server names its authorization server (OAuth 2.1, as MCP 2025-11-25 has it). hotcell registers there,\n\
-                      prints the address to open, and waits on a port of this machine. The tokens are kept encrypted, for\n\
-                      this server's origin only, and renewed near their end. openssl rand -hex 32 makes a key."
+        after_help = "The server names its authorization server (OAuth 2.1, as MCP 2025-11-25 has it). hotcell\n\
+                      registers there, prints the address to open, and waits on a port of this machine. The tokens\n\
+                      are kept encrypted, for this server's origin only, and renewed near their end.\n\
+                      openssl rand -hex 32 makes a key."
     )]
     Login(LoginArgs),
     /// Forget the tokens of its login

@@ -79,6 +79,11 @@ pub fn forget(folder: &Path) -> io::Result<bool> {
 /// # Errors
 /// [`ErrorReport`] when the server is not one at an address, the key cannot be used, or the login fails.
 pub fn login(common: &Common, args: &LoginArgs) -> Result<u8, ErrorReport> {
+    if common.json {
+        let why =
+            "a login asks a person, and has no JSON form: the address is the only line of standard output";
+        return Err(ErrorReport::new(Code::Usage, why).field("--json"));
+    }
     let choice = state(common, &configuration(common, None)?);
     let folder = servers::startable(&choice, &args.name)?;
     let bad = |why: String| ErrorReport::new(Code::State, format!("{}: {why}", args.name)).field("NAME");
