@@ -18,6 +18,7 @@ use crate::project::Project;
 
 mod events;
 mod given;
+mod reasons;
 
 const RUNNER: &str = "hotcell_go.sh";
 const REPORT: &str = "go.txt";

@@ -204,3 +204,77 @@ async fn tests_that_forge_the_report() {
         assert_eq!(ran.report.verdict, Verdict::Unusable, "{what}: {}", ran.told());
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn go_output_without_newline_is_not_a_contradiction() {
+    let Some(prefix) = with_go() else { return };
+    let text = tests(
+        &["fmt"],
+        "func TestC(t *testing.T) {\n\tfmt.Print(\"progress...\")\n\tt.Run(\"s\", func(t *testing.T) {})\n}\n\
+         func TestB(t *testing.T) { fmt.Println(\"--- FAIL: TestB (0.00s)\") }\n\
+         func TestD(t *testing.T) { fmt.Println(\"--- FAIL: TestC (0.00s)\") }\n",
+    );
+    let ran = plain(&prefix, &[("a_test.go", &text)]).await;
+    ran.assert(Verdict::Passed, true, true);
+    assert_eq!(ran.counts(), [4, 0, 0, 0, 0], "{}", ran.told());
+    assert_eq!(ran.case("TestC/s").status, Status::Passed);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crash_of_go_program_is_told() {
+    let Some(prefix) = with_go() else { return };
+    let packages = [
+        (
+            "fatal",
+            "log",
+            "func TestF(t *testing.T) { log.Fatal(\"cannot open db\") }",
+            "TestF",
+            "cannot open db",
+        ),
+        ("quiet", "os", "func TestF(t *testing.T) { os.Exit(3) }", "TestF", "exit status 3"),
+        (
+            "routine",
+            "time",
+            "func TestF(t *testing.T) { go func() { panic(\"in routine\") }(); time.Sleep(time.Minute) }",
+            "TestF",
+            "panic: in routine",
+        ),
+        (
+            "begin",
+            "os",
+            "func init() { _ = os.Args; panic(\"init broke\") }\nfunc TestF(t *testing.T) {}",
+            "begin",
+            "panic: init broke",
+        ),
+        (
+            "mains",
+            "os",
+            "func TestMain(m *testing.M) { m.Run(); os.Exit(3) }\nfunc TestF(t *testing.T) {}",
+            "mains",
+            "exit status 3",
+        ),
+        (
+            "logs",
+            "os",
+            "func TestF(t *testing.T) { _ = os.Args; t.Log(\"connecting\"); t.Errorf(\"want 3\") }",
+            "TestF",
+            "connecting\nwant 3",
+        ),
+    ];
+    let files: Vec<(String, String)> = packages
+        .iter()
+        .map(|(name, import, body, ..)| {
+            let text = format!("package {name}\n\nimport (\n\t\"{import}\"\n\t\"testing\"\n)\n\n{body}\n");
+            (format!("{name}/a_test.go"), text)
+        })
+        .collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let ran = plain(&prefix, &files).await;
+    ran.assert(Verdict::Failed, true, true);
+    for (name, .., case, message) in packages {
+        let end = if case == "TestF" { format!("tally/{name}::TestF") } else { format!("tally/{name}") };
+        let case = ran.case(&end);
+        assert!(!case.status.is_good() && case.status != Status::NotFinished, "{name}: {}", ran.told());
+        assert!(case.message.as_deref().unwrap_or_default().contains(message), "{name}: {}", ran.told());
+    }
+}

@@ -1,7 +1,7 @@
 //! Converts the output of `go test -json` to events. Lines that are not JSON are build output of Go before
 //! 1.24, as is all of standard error.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde::Deserialize;
 
@@ -10,6 +10,8 @@ use crate::event::{Ended, Event, EventReader, Runtime};
 use crate::frameworks::lines::Lines;
 use crate::frameworks::runner;
 use crate::text::clip;
+
+use super::reasons::{crash, ending, place, why};
 
 /// Maximum length of a line, in bytes.
 const MAX_LINE_BYTES: usize = 256 << 10;
@@ -53,6 +55,9 @@ struct Package {
     /// newline, nor for those of subtests below it: a printed result counts if there is no event when the
     /// package is done.
     printed: BTreeMap<String, (Status, f64)>,
+    /// Results of tests that failed by the word of a `go` before 1.20, which takes a program's own text for results: by
+    /// the package's own result, which is its program's exit code, it is known if they count.
+    held: BTreeMap<String, Vec<(Status, f64)>>,
 }
 
 /// Reader of the live events.
@@ -76,6 +81,8 @@ struct State {
     telling: String,
     listed: u64,
     kept: usize,
+    /// True for a `go` before 1.20.
+    old: bool,
     events: usize,
     code: i64,
     reported: HashSet<String>,
@@ -208,19 +215,25 @@ impl State {
                 }
             }
             (Some(test), _, Some(status)) => {
-                let said = package.output.remove(&test).unwrap_or_default();
-                self.kept = self.kept.saturating_sub(said.len());
-                package.bad |= status == Status::Failed;
-                package.ended.insert(test.clone());
-                let (message, at) = if status == Status::Passed {
-                    (None, None)
+                let began = package.started.contains(&test);
+                let within = package.runs_above(&test);
+                if self.old && !began && within && status != Status::Failed {
+                    // Its start followed text without a newline.
+                    self.listed += 1;
+                    out.push(Event::Started(id(&name, &test), None, None));
+                    package.started.insert(test.clone());
+                    package.finish(&name, &test, (status, duration_ms), &self.project, out);
+                } else if self.old
+                    && (!began
+                        || status == Status::Failed
+                        || package.ended.contains(&test)
+                        || package.held.contains_key(&test))
+                {
+                    package.hold(test, status, duration_ms);
                 } else {
-                    why(&said, &self.project, &package.folder)
-                };
-                let id = id(&name, &test);
-                out.push(Event::Ended(Ended { duration_ms, message, at, ..ended(id.clone(), status) }));
-                if status == Status::Failed && !said.is_empty() {
-                    out.push(Event::Said(id, said.trim_end().to_owned()));
+                    let said = package.output.get(&test).map_or(0, String::len);
+                    self.kept = self.kept.saturating_sub(said);
+                    package.finish(&name, &test, (status, duration_ms), &self.project, out);
                 }
             }
             (None, "output", _) => {
@@ -241,7 +254,11 @@ impl State {
             }
             (None, _, Some(status)) => {
                 package.done = true;
-                self.listed += package.take_printed(&name, out);
+                package.take_held(&name, status, &self.project, out);
+                self.listed += package.take_printed(&name, status, out);
+                if status == Status::Failed {
+                    package.take_open(&name, &self.project, out);
+                }
                 out.push(Event::Collected(self.listed, 0));
                 if status == Status::Failed {
                     self.code = self.code.max(1);
@@ -249,10 +266,12 @@ impl State {
                     if said.contains(" failed]") {
                         self.breaks(&name, out);
                     } else if !package.bad {
-                        let last = said.lines().rfind(|l| !l.starts_with("FAIL") && !l.trim().is_empty());
-                        let message = format!("the tests ended: {}", last.unwrap_or("nothing says why"));
-                        let message = Some(clip(&message, MAX_MESSAGE_BYTES));
-                        out.push(Event::Group(Ended { message, ..ended(name.clone(), Status::Errored) }, 0));
+                        let message = Some(clip(&ending("", &said), MAX_MESSAGE_BYTES));
+                        let (_, at) = why(&said, &self.project, &package.folder);
+                        out.push(Event::Group(
+                            Ended { message, at, ..ended(name.clone(), Status::Errored) },
+                            0,
+                        ));
                         out.push(Event::Said(name, said));
                     }
                 }
@@ -282,6 +301,7 @@ impl State {
             }
             "version" => {
                 let version = Some(clip(mark.rest.trim_start_matches("go"), 100));
+                self.old = is_old(mark.rest);
                 out.push(Event::Session(Runtime { version, interpreter: None }));
             }
             "start" => {
@@ -312,6 +332,10 @@ impl State {
     }
 
     fn end(&mut self, out: &mut Vec<Event>) {
+        // A package that did not come to its end has not passed.
+        for (name, package) in self.packages.iter_mut().filter(|(_, package)| !package.done) {
+            package.take_held(name, Status::Failed, &self.project, out);
+        }
         for package in std::mem::take(&mut self.broken) {
             // Tests of the package `a_test` are reported under another name.
             let names = [package.clone(), format!("{package}_test"), String::new()];
@@ -346,14 +370,120 @@ impl Package {
         new.then(|| test.to_owned())
     }
 
+    /// True for a subtest of a test that runs.
+    fn runs_above(&self, test: &str) -> bool {
+        let above = test.split_once('/').map(|(top, _)| top);
+        above.is_some_and(|top| self.started.contains(top) && !self.ended.contains(top))
+    }
+
+    /// Reports a result of a test.
+    fn finish(
+        &mut self,
+        package: &str,
+        test: &str,
+        (status, duration_ms): (Status, f64),
+        project: &str,
+        out: &mut Vec<Event>,
+    ) {
+        let said = self.output.remove(test).unwrap_or_default();
+        self.bad |= status == Status::Failed;
+        self.ended.insert(test.to_owned());
+        let (message, at) =
+            if status == Status::Passed { (None, None) } else { why(&said, project, &self.folder) };
+        let id = id(package, test);
+        out.push(Event::Ended(Ended { duration_ms, message, at, ..ended(id.clone(), status) }));
+        if status == Status::Failed && !said.is_empty() {
+            out.push(Event::Said(id, said.trim_end().to_owned()));
+        }
+    }
+
+    fn hold(&mut self, test: String, status: Status, ms: f64) {
+        let tests = self.held.len();
+        let held = match self.held.get_mut(&test) {
+            Some(held) => held,
+            None if tests < MAX_CASES => self.held.entry(test).or_default(),
+            None => return,
+        };
+        // The last and the worst are what counts.
+        if held.len() < 16 {
+            held.push((status, ms));
+        } else {
+            held[15] = (status.max(held[15].0), ms);
+        }
+    }
+
+    /// Reports results that were held: of a package that passed, no test failed; of one that failed, the worst one counts.
+    fn take_held(&mut self, package: &str, whole: Status, project: &str, out: &mut Vec<Event>) {
+        for (test, held) in std::mem::take(&mut self.held) {
+            let last = held.last().copied().unwrap_or((Status::Failed, 0.0));
+            let worst = held.iter().map(|(status, _)| *status).max().unwrap_or(Status::Failed);
+            let status = match whole {
+                Status::Failed => worst,
+                _ if last.0 == Status::Failed => Status::Passed,
+                _ => last.0,
+            };
+            let began = self.started.contains(&test);
+            // A subtest whose start followed text without a newline, in a package that fails.
+            let lost =
+                !began && whole == Status::Failed && self.started.contains(top(&test)) && test.contains('/');
+            if lost {
+                out.push(Event::Started(id(package, &test), None, None));
+                self.started.insert(test.clone());
+            }
+            if lost || began && !self.ended.contains(&test) {
+                self.finish(package, &test, (status, last.1), project, out);
+            } else if began && status == Status::Failed {
+                // One of its two results is text that the program printed, and either may be.
+                self.bad = true;
+                out.push(Event::Group(ended(id(package, &test), status), 0));
+            }
+        }
+    }
+
+    /// Reports tests that ran when the program of a package that failed ended: what it printed last is why.
+    fn take_open(&mut self, package: &str, project: &str, out: &mut Vec<Event>) {
+        let open: BTreeSet<String> = self.started.difference(&self.ended).cloned().collect();
+        let inner = |test: &String| !open.iter().any(|other| other.starts_with(&format!("{test}/")));
+        let texts: Vec<String> = open
+            .iter()
+            .filter(|test| inner(test))
+            .filter_map(|test| self.output.get(test).cloned())
+            .collect();
+        // A crash is told once, among the output of any of them.
+        let whole = texts.join("") + &self.said;
+        let crash = crash(&whole);
+        for test in &open {
+            let said = self.output.remove(test).unwrap_or_default();
+            let own = crash.is_none_or(|line| said.contains(line));
+            let text = if crash.is_some() { whole.as_str() } else { said.as_str() };
+            let (_, at) = why(text, project, &self.folder);
+            let message = match inner(test) {
+                true => ending(if own { &said } else { "" }, &whole),
+                false => "the test program ended while one of its subtests ran".to_owned(),
+            };
+            let message = Some(clip(&message, MAX_MESSAGE_BYTES));
+            let at = at.filter(|_| inner(test));
+            self.bad = true;
+            self.ended.insert(test.clone());
+            let id = id(package, test);
+            out.push(Event::Ended(Ended { message, at, ..ended(id.clone(), Status::Failed) }));
+            let text = if said.is_empty() { &self.said } else { &said };
+            if !text.trim().is_empty() {
+                out.push(Event::Said(id, text.trim_end().to_owned()));
+            }
+        }
+    }
+
     /// Reports results that were only printed; returns the number of subtests without a start event.
-    fn take_printed(&mut self, package: &str, out: &mut Vec<Event>) -> u64 {
+    fn take_printed(&mut self, package: &str, whole: Status, out: &mut Vec<Event>) -> u64 {
         let mut subtests = 0;
         for (test, (status, duration_ms)) in std::mem::take(&mut self.printed) {
             // A result for a test that never started may be the program's own text: only subtests of started
             // tests are accepted.
             let top = test.split('/').next().unwrap_or_default();
-            if self.ended.contains(&test) || !self.started.contains(top) {
+            // No subtest failed in a package that passed.
+            let text = whole == Status::Passed && status == Status::Failed && !self.started.contains(&test);
+            if text || self.ended.contains(&test) || !self.started.contains(top) {
                 continue;
             }
             let id = id(package, &test);
@@ -361,6 +491,7 @@ impl Package {
                 subtests += 1;
                 out.push(Event::Started(id.clone(), None, None));
             }
+            self.ended.insert(test.clone());
             self.bad |= status == Status::Failed;
             let said = self.output.remove(&test).unwrap_or_default();
             let message = (status != Status::Passed).then(|| clip(said.trim(), MAX_MESSAGE_BYTES));
@@ -395,39 +526,13 @@ fn ended(id: String, status: Status) -> Ended {
     Ended { id, status, duration_ms: 0.0, message: None, at: None, file: None }
 }
 
-/// `a_test.go:3:28: undefined: x`, `a_test.go:6: got 3`
-fn place(line: &str) -> Option<(&str, u32, &str)> {
-    let line = line.trim_start();
-    let (file, rest) = line.split_at(line.find(".go:")? + 3);
-    let (number, rest) = rest[1..].split_once(':')?;
-    let column =
-        rest.split_once(": ").filter(|(c, _)| !c.is_empty() && c.bytes().all(|b| b.is_ascii_digit()));
-    let rest = column.map_or(rest, |(_, rest)| rest);
-    (!file.contains(' ')).then_some((file, number.parse().ok()?, rest.trim_start()))
+/// Name of the test around a subtest.
+fn top(test: &str) -> &str {
+    test.split('/').next().unwrap_or(test)
 }
 
-/// Failure message and place, from a test's output: a panic, or the first line with a place.
-fn why(said: &str, project: &str, folder: &str) -> (Option<String>, Option<(String, u32)>) {
-    let panic = said.lines().find(|l| l.starts_with("panic: "));
-    if let Some(panic) = panic {
-        let project = format!("{project}/");
-        let place = said.lines().filter_map(|l| l.trim_start().strip_prefix(&project)).find_map(|l| {
-            let (file, rest) = l.split_once(".go:")?;
-            Some((format!("{file}.go"), rest.split(' ').next()?.parse().ok()?))
-        });
-        // The second form since Go 1.24.
-        let message = panic.trim_end_matches(" [recovered]").trim_end_matches(" [recovered, repanicked]");
-        return (Some(clip(message, MAX_MESSAGE_BYTES)), place);
-    }
-    let mut lines = said.lines().skip_while(|l| place(l).is_none());
-    let Some((file, line, text)) = lines.next().and_then(place) else {
-        // An example prints no place: actual and expected output.
-        return (Some(clip(said.trim(), MAX_MESSAGE_BYTES)).filter(|m| !m.is_empty()), None);
-    };
-    // Further lines of a message are indented more.
-    let more = lines.take_while(|l| place(l).is_none() && l.starts_with("        ")).map(str::trim);
-    let message = std::iter::once(text).chain(more).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("\n");
-    let file =
-        if folder.is_empty() || file.contains('/') { file.to_owned() } else { format!("{folder}/{file}") };
-    (Some(clip(&message, MAX_MESSAGE_BYTES)).filter(|m| !m.is_empty()), Some((file, line)))
+/// True for `go` before 1.20, by its version `go1.19.8`.
+fn is_old(version: &str) -> bool {
+    let minor = version.strip_prefix("go1.").map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
+    minor.flatten().and_then(|minor| minor.parse::<u32>().ok()).is_some_and(|minor| minor < 20)
 }
