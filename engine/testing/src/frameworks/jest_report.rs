@@ -19,6 +19,8 @@ use crate::text::{Budget, clip, paired};
 const MAX_TITLES: usize = 200;
 /// Maximum nesting of values: an honest report contains the values that tests compared.
 const MAX_JSON_DEPTH: usize = 1_000;
+/// First line of the stack of a test that was out of time, in vitest's report.
+const PLACEHOLDER: &str = "Error: STACK_TRACE_ERROR";
 /// Maximum number of failures per test.
 const MAX_FAILURES: usize = 1_000;
 
@@ -137,8 +139,11 @@ impl Read<'_> {
             let id = titles.fold(file.clone(), |id, title| format!("{id}::{}", title.0));
             let failures: Vec<String> = test.failure_messages.0.iter().flatten().map(|m| plain(m)).collect();
             let reason = (test.status == "todo").then(|| "todo".to_owned());
-            let message = failures.first().map(|text| head(text).to_owned()).or(reason);
-            self.add(id, status, &file, message, &failures.join("\n\n"))?;
+            // vitest writes the stack of a test that was out of time with a placeholder: the live events have the message.
+            let placed = |text: &&String| !text.starts_with(PLACEHOLDER);
+            let message = failures.first().filter(placed).map(|text| head(text).to_owned()).or(reason);
+            let details = failures.join("\n\n").replace(&format!("{PLACEHOLDER}\n"), "");
+            self.add(id, status, &file, message, &details)?;
             if let Some(entry) = self.entries.last_mut() {
                 entry.duration_ms = test.duration.filter(|ms| (0.0..1e12).contains(ms)).unwrap_or(0.0);
                 entry.line = test.location.and_then(|at| at.line);

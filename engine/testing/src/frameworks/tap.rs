@@ -145,6 +145,11 @@ impl<'a> Spoken<'a> {
 
 /// Parses a line about a test.
 pub(crate) fn spoken(line: &str) -> Option<Spoken<'_>> {
+    spoken_by(line, false)
+}
+
+/// Parses a line of a program whose directives are `bare`: `ok 1 - name # SKIP`, `not ok 1 - name # TODO`, without a reason.
+pub(crate) fn spoken_by(line: &str, bare: bool) -> Option<Spoken<'_>> {
     let (good, rest) = match (line.strip_prefix("ok"), line.strip_prefix("not ok")) {
         (Some(rest), _) => (true, rest),
         (_, Some(rest)) => (false, rest),
@@ -159,6 +164,10 @@ pub(crate) fn spoken(line: &str) -> Option<Spoken<'_>> {
         (number, rest) if rest.is_empty() || rest.starts_with(' ') => (number, rest.trim_start()),
         _ => ("", rest),
     };
+    let told = |word: &str| match bare {
+        true => word == if good { "SKIP" } else { "TODO" },
+        false => is_directive(word),
+    };
     let braced = rest.strip_suffix('{').filter(|rest| rest.is_empty() || rest.ends_with(' '));
     let (mut text, mut directive, mut ms) = (braced.unwrap_or(rest).trim_end(), None, None);
     while let Some((before, word)) = text.rsplit_once(" # ").or_else(|| Some(("", text.strip_prefix("# ")?)))
@@ -166,7 +175,7 @@ pub(crate) fn spoken(line: &str) -> Option<Spoken<'_>> {
         let time = word.strip_prefix("time=").and_then(duration);
         if ms.is_none() && directive.is_none() && time.is_some() {
             ms = time;
-        } else if is_directive(word) {
+        } else if told(word) {
             directive = Some(word);
         } else {
             break;

@@ -68,7 +68,7 @@ pub const TAPE: Printer = Printer {
     settings: &[],
     imported: &["'tape'", "\"tape\""],
     names: false,
-    style: Style { nested: false, headings: true },
+    style: Style { nested: false, headings: true, bare: false },
 };
 
 /// node-tap, and any other program that prints TAP.
@@ -77,7 +77,7 @@ pub const TAP: Printer = Printer {
     settings: &[".taprc"],
     imported: &["'tap'", "\"tap\""],
     names: true,
-    style: Style { nested: true, headings: false },
+    style: Style { nested: true, headings: false, bare: false },
 };
 
 /// ava.
@@ -86,7 +86,7 @@ pub const AVA: Printer = Printer {
     settings: &["ava.config.js", "ava.config.cjs", "ava.config.mjs"],
     imported: &["'ava'", "\"ava\""],
     names: true,
-    style: Style { nested: false, headings: false },
+    style: Style { nested: false, headings: false, bare: true },
 };
 
 impl Printer {
@@ -232,7 +232,7 @@ impl Framework for Printer {
         let style = Style { headings: self.style.headings || own, ..self.style };
         let plan = json!({
             "steps": steps, "words": follow::words(&words), "name": self.name, "own": own, "node": node,
-            "program": program, "nested": style.nested, "headings": style.headings,
+            "program": program, "nested": style.nested, "headings": style.headings, "bare": style.bare && !own,
             // The others stop by themselves.
             "stops": self.is_tape() || own,
         });
@@ -302,6 +302,7 @@ struct Program {
     program: String,
     nested: bool,
     headings: bool,
+    bare: bool,
     /// The project's folder in the sandbox.
     top: String,
     /// Files by the names that titles begin with.
@@ -343,7 +344,7 @@ enum Told {
 
 impl Program {
     fn tree(&self) -> Tree {
-        Tree::new(Style { nested: self.nested, headings: self.headings })
+        Tree::new(Style { nested: self.nested, headings: self.headings, bare: self.bare })
     }
 
     /// File and id of a result.

@@ -27,8 +27,16 @@ const idOf = (file, titles) => clip([file, ...titles].join('::'), 7000);
 function told(error) {
   if (error === null || typeof error !== 'object') return String(error);
   const head = error.message === undefined ? '' : `${error.name ?? 'Error'}: ${error.message}`;
-  const stack = typeof error.stack === 'string' ? error.stack : '';
+  // vitest takes the stack of a test that is out of time before that, with another message.
+  const stack = typeof error.stack === 'string' ? error.stack.replace(/^Error: STACK_TRACE_ERROR\n?/, '') : '';
   return head !== '' && stack.includes(String(error.message)) ? stack : `${head}\n${stack}`.trim();
+}
+
+/** Message of several errors, and the first one's place. */
+function crashes(errors) {
+  const all = errors.map((error) => crash(told(error)));
+  const place = all.find((one) => one.at_file !== undefined) ?? {};
+  return { ...place, message: clip(all.map((one) => one.message).join('\n\n'), 1000) };
 }
 
 /** Leaves out the sandbox's own words of the command line, and tells them. */

@@ -18,7 +18,7 @@ class Reporter {
     this.bail = globalConfig.bail;
     this.outputFile = globalConfig.outputFile;
     this.open = new Map(); // ids that run, and how often
-    this.ended = new Map(); // of the file that runs: how often each id has ended
+    this.ended = new Map(); // of the file that runs: what each id has come to, each time that it ended
     this.started = 0;
     this.repeating = new Map(); // by file
   }
@@ -37,8 +37,8 @@ class Reporter {
     const left = this.open.get(id) ?? 0;
     if (left > 1) this.open.set(id, left - 1);
     else this.open.delete(id);
-    this.ended.set(id, (this.ended.get(id) ?? 0) + 1);
     const status = WORDS[test.status] ?? 'errored';
+    this.ended.set(id, [...(this.ended.get(id) ?? []), status]);
     const wrong = status === 'passed' || status === 'skipped' ? {} : crash((test.failureMessages ?? []).join('\n'));
     emit('end', { id, status, ms: test.duration ?? 0, ...wrong });
   }
@@ -82,9 +82,13 @@ class Reporter {
     for (const one of result.testResults ?? []) {
       const id = this.id(file, one);
       failed ||= one.status === 'failed';
-      const told = this.ended.get(id) ?? 0;
-      if (told > 0) {
-        this.ended.set(id, told - 1);
+      const told = this.ended.get(id) ?? [];
+      if (told.length > 0) {
+        // An error after its end, as of a timer, makes a test fail that was told as passed.
+        if (told.shift() === 'passed' && one.status === 'failed') {
+          const wrong = crash((one.failureMessages ?? []).join('\n'));
+          emit('group', { id, status: 'failed', ms: 0, file: clip(file, 4000), ...wrong });
+        }
         continue;
       }
       // What nobody asked for is in jest's own report as left out.
@@ -94,9 +98,9 @@ class Reporter {
         this.start(id, file, one.location?.line);
       }
       this.end(id, one);
-      this.ended.set(id, this.ended.get(id) - 1);
+      this.ended.get(id)?.pop();
     }
-    for (const [id, left] of this.ended) if (left <= 0) this.ended.delete(id);
+    for (const [id, left] of this.ended) if (left.length === 0) this.ended.delete(id);
     // The file itself is broken, or something that belongs to none of its tests.
     if ((result.testExecError || result.failureMessage) && !failed) {
       const text = result.failureMessage || result.testExecError.message || result.testExecError;

@@ -17,7 +17,6 @@ class Reporter {
     const { cases } = shared;
     const hooks = [];
     const errors = new Map(); // by test
-    runner.once('start', () => emit('collected', { count: runner.total }));
     const open = new Set();
     const start = (test) => {
       // A repetition is not another test, and one that skips itself has begun.
@@ -31,8 +30,22 @@ class Reporter {
     };
     // mocha tells of what is skipped whether it was asked for or not.
     const asked = (test) => runner._grep === undefined || runner._grep.test(test.fullTitle()) !== (runner._invert ?? false);
+    const count = () => {
+      let all = 0;
+      runner.suite.eachTest((test) => (all += asked(test) ? 1 : 0));
+      return all;
+    };
+    // What `.only` leaves out is gone from the suite when mocha starts.
+    const found = count();
+    runner.once('start', () => {
+      const left = count();
+      emit('collected', { count: left, left_out: found > left ? found - left : undefined });
+    });
+    // With `--dry-run` mocha tells of each test as passed, and calls none.
+    const dry = runner._opts?.dryRun ?? runner.dryRun ?? false;
+    const DRY = 'mocha only lists it (--dry-run, or dry-run in its settings)';
     runner.on('test', start);
-    runner.on('pass', (test) => end(test, 'passed'));
+    runner.on('pass', (test) => (dry ? end(test, 'errored', { message: DRY }) : end(test, 'passed')));
     runner.on('pending', (test) => {
       if (!asked(test)) return;
       start(test);
@@ -58,7 +71,8 @@ class Reporter {
       runner.suite.eachTest((test) => {
         known.add(test);
         const status = errors.has(test) ? 'failed' : { passed: 'passed', failed: 'failed' }[test.state] ?? (test.isPending() ? 'skipped' : undefined);
-        if (status !== undefined && asked(test)) add(test, status);
+        if (dry && status === 'passed') cases.add(id(test), 'errored', 0, DRY, fileOf(test));
+        else if (status !== undefined && asked(test)) add(test, status);
       });
       // An error that belongs to no test is told as one that never began.
       for (const test of errors.keys()) if (!known.has(test)) add(test, 'failed');

@@ -25,10 +25,20 @@ let stderr = '';
 const key = (d) => `${d.line}:${d.column}:${d.nesting}:${d.name}`;
 const left = (message) => message === 'test name does not match pattern';
 
-function group(status, text) {
-  bad ||= status === 'errored';
-  emit('group', { id: file, status, ms: 0, file, ...crash(text) });
-  cases.add(file, status, 0, text, file);
+let wrong = []; // with the file as a whole
+function group(text) {
+  bad = true;
+  wrong.push(text);
+}
+
+/** All that is wrong with the file that ran, told once. */
+function settle() {
+  if (wrong.length === 0) return;
+  const all = wrong.map((text) => crash(text));
+  const place = all.find((one) => one.at_file !== undefined) ?? {};
+  emit('group', { id: file, status: 'errored', ms: 0, file, ...place, message: clip(all.map((one) => one.message).join('\n\n'), 1000) });
+  cases.add(file, 'errored', 0, wrong.join('\n\n'), file);
+  wrong = [];
 }
 
 function done(d, passed) {
@@ -36,7 +46,7 @@ function done(d, passed) {
   const error = d.details?.error;
   if (d.details?.type === 'suite') {
     // Its tests have told what is wrong with them.
-    if (!passed && error?.failureType === 'hookFailed') group('errored', `${d.name}: ${told(error.cause ?? error)}`);
+    if (!passed && error?.failureType === 'hookFailed') group(`${d.name}: ${told(error.cause ?? error)}`);
     return;
   }
   // Where the title of a suite is asked for, node runs all of it.
@@ -59,9 +69,9 @@ function ended(d, passed) {
   const late = error?.failureType === 'testTimeoutFailure' ? told(error.cause ?? error) : '';
   const said = late || stderr || 'its process ended with an exit code that is not 0';
   const open = [...known.values()].some((count) => count > 0);
-  if (!passed && !failed) group('errored', said);
-  else if (open) group('errored', 'it ended before all of its tests were done');
-  else if (seen === 0 && mentions) group('errored', 'it ended before it told of any test');
+  if (!passed && !failed) group(said);
+  else if (open) group('it ended before all of its tests were done');
+  else if (seen === 0 && mentions) group('it ended before it told of any test');
   else if (seen === 0) {
     emit('start', { id: file, file });
     emit('end', { id: file, status: 'passed', ms: d.details?.duration_ms ?? 0 });
@@ -71,6 +81,7 @@ function ended(d, passed) {
 
 function of(d) {
   if (d.file === undefined || named(d.file) === file) return;
+  settle();
   [stack, waiting, known, seen, failed, stderr] = [[], [], new Map(), 0, false, ''];
   file = named(d.file);
 }
@@ -93,11 +104,15 @@ function take({ type, data: d }) {
   const whole = d.name === d.file || (d.nesting === 0 && path.resolve(TOP, d.name ?? '') === d.file);
   if (whole) {
     if (type === 'test:dequeue') {
+      settle();
       [stack, waiting, known, seen, failed, stderr] = [[], [], new Map(), 0, false, ''];
       file = named(d.file);
       at();
     }
-    if (type === 'test:complete') ended(d, d.details?.error === undefined && d.details?.passed !== false);
+    if (type === 'test:complete') {
+      ended(d, d.details?.error === undefined && d.details?.passed !== false);
+      settle();
+    }
     return;
   }
   if (type === 'test:enqueue') {
@@ -126,6 +141,7 @@ process.on('exit', (code) => {
 
 /** The end; of what runs behind the tests another process tells. */
 function over(code, stopped) {
+  settle();
   cases.end();
   if (held) process.reallyExit(code);
   leave(code, stopped);
@@ -136,8 +152,9 @@ emit('session', { tool: 'node', version: process.versions.node, ...runtime });
 export default async function* (source) {
   for await (const event of source) take(event);
   if (thresholds.length > 0 && process.exitCode) {
+    settle();
     file = 'coverage threshold';
-    group('errored', thresholds.join('\n'));
+    group(thresholds.join('\n'));
   }
   over(bad || (!beside && process.exitCode) ? 1 : 0);
 }

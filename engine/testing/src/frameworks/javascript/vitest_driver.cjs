@@ -21,15 +21,21 @@ function id(test) {
   const [file, titles] = [named(test.module.moduleId), above(test)];
   return idOf(file, titles.length > 1 && titles[0] === file ? titles.slice(1) : titles);
 }
-const text = (errors) => (errors ?? []).map((error) => told(error)).join('\n\n');
 const STATES = { passed: 'passed', failed: 'failed', skipped: 'skipped' };
 
 function broken(id, errors, file) {
   bad = true;
-  emit('group', { id, status: 'errored', ms: 0, file, ...crash(text(errors)) });
+  emit('group', { id, status: 'errored', ms: 0, file, ...crashes(errors) });
+}
+
+/** A snapshot that is not there fails, as in CI and as `jest --ci` has it: one that is written here is lost with the sandbox, and its test would pass each time. */
+function keepSnapshots(vitest) {
+  const all = [vitest, ...(vitest?.projects ?? [])].flatMap((one) => [one?.config?.snapshotOptions, one?.snapshot?.options]);
+  for (const options of all) if (options?.updateSnapshot === 'new') options.updateSnapshot = 'none';
 }
 
 const reporter = {
+  onInit: keepSnapshots,
   onTestModuleStart: (module) => emit('at', { id: named(module.moduleId), file: named(module.moduleId) }),
   onTestCaseReady: (test) => emit('at', { id: id(test), file: named(test.module.moduleId) }),
   onTestCaseResult: (test) => {
@@ -41,7 +47,7 @@ const reporter = {
     const file = named(test.module.moduleId);
     started += 1;
     emit('start', { id: id(test), file, line: test.location?.line });
-    emit('end', { id: id(test), status, ms: test.diagnostic()?.duration ?? 0, ...(status === 'failed' ? crash(text(errors)) : {}) });
+    emit('end', { id: id(test), status, ms: test.diagnostic()?.duration ?? 0, ...(status === 'failed' ? crashes(errors ?? []) : {}) });
   },
   onTestModuleEnd: () => emit('at', {}),
   onTestRunEnd: (modules, unhandled) => {

@@ -4,7 +4,7 @@
 use crate::case::{MAX_CASES, MAX_DETAIL_BYTES, MAX_NAME_BYTES, Status};
 use crate::text::clip;
 
-use super::{Spoken, plan, spoken};
+use super::{Spoken, plan, spoken_by};
 
 /// Maximum size of a title, in bytes.
 const MAX_TITLE_BYTES: usize = MAX_NAME_BYTES / 2;
@@ -18,6 +18,8 @@ pub struct Style {
     pub nested: bool,
     /// A comment is the name of the test to which the following points belong.
     pub headings: bool,
+    /// A directive has no reason and is the end of its line: in ava's titles, which are not escaped, other ones are text.
+    pub bare: bool,
 }
 
 /// A result.
@@ -62,6 +64,8 @@ pub struct Tree {
     pending: Option<Pending>,
     bailed: Option<String>,
     found: usize,
+    /// Milliseconds since the result before, set before a line and taken by one with a result without a duration.
+    pub passed: Option<f64>,
 }
 
 #[derive(Debug, Default)]
@@ -129,6 +133,7 @@ impl Tree {
             pending: None,
             bailed: None,
             found: 0,
+            passed: None,
         }
     }
 
@@ -171,7 +176,7 @@ impl Tree {
         } else if let Some((count, _)) = plan(body) {
             self.open(level);
             self.docs[level].planned(count);
-        } else if let Some(point) = spoken(body) {
+        } else if let Some(point) = spoken_by(body, self.style.bare) {
             self.open(level);
             self.point(level, indent, &point, out);
         }
@@ -322,6 +327,7 @@ impl Tree {
         out: &mut Vec<Found>,
     ) {
         self.flush(out);
+        let passed = self.passed.take();
         let failed = !point.good && !point.expected;
         let whole = child.filter(|child| child.ran > 0 || child.plan.is_some_and(|plan| plan > 0));
         let titles = self.titles(&point.name);
@@ -337,7 +343,7 @@ impl Tree {
             file: self.file.clone(),
             status,
             reason: point.reason,
-            ms: point.ms,
+            ms: point.ms.or(passed),
             details: String::new(),
         };
         let kept = match whole {

@@ -3,9 +3,10 @@
 use super::*;
 use proptest::prelude::*;
 
-const FLAT: Style = Style { nested: false, headings: false };
-const TAPE: Style = Style { nested: false, headings: true };
-const NESTED: Style = Style { nested: true, headings: false };
+const FLAT: Style = Style { nested: false, headings: false, bare: false };
+const TAPE: Style = Style { nested: false, headings: true, bare: false };
+const NESTED: Style = Style { nested: true, headings: false, bare: false };
+const AVA: Style = Style { bare: true, ..FLAT };
 
 fn all(style: Style, text: &str) -> (Vec<Found>, Ended) {
     let (mut tree, mut out) = (Tree::new(style), Vec::new());
@@ -39,6 +40,22 @@ fn complete_tap_documents_are_read() {
             &["+a", "~b (later)", "~test 3 (no net)"][..],
         ),
         (FLAT, "ok\nnot ok\n1..2\n", &["+test 1", "-test 2"]),
+        // ava: only a bare word at the end is a directive, and `not ok` goes with TODO, `ok` with SKIP.
+        (
+            AVA,
+            "ok 1 - render # TODO list\nok 2 - render # skip link\nnot ok 3 - fails # todo now\nok 4 - left # SKIP\nnot ok 5 - later # TODO\nok 6 - a # TODO\nnot ok 7 - b # SKIP\nok 8 - c # skip\nok 9 - d # SKIP # SKIP\n1..9\n",
+            &[
+                "+render # TODO list",
+                "+render # skip link",
+                "-fails # todo now",
+                "~left",
+                "~later",
+                "+a # TODO",
+                "-b # SKIP",
+                "+c # skip",
+                "~d # SKIP",
+            ],
+        ),
         (FLAT, "TAP version 13\nnoise\nok 1 - a # b\n    ok 9 - inner\n1..1\n# tests 1\n", &["+a # b"]),
         // tape: comments are names until its plan.
         (
@@ -137,7 +154,7 @@ fn malformed_tap_is_never_good() {
 proptest! {
     #[test]
     fn tap_failure_persists_in_arbitrary_text(text in "(ok|not ok| |    |#|1|\\.\\.|-|SKIP|todo|é|\n|---|\\.\\.\\.|\\{|\\}|# Subtest: a|Bail out!|1\\.\\.1){0,60}", nested: bool, headings: bool) {
-        let (found, ended) = all(Style { nested, headings }, &text);
+        let (found, ended) = all(Style { nested, headings, bare: nested != headings }, &text);
         // A failure is not forgotten at the end.
         let bad = found.iter().any(|found| !found.status.is_good());
         prop_assert!(!bad || ended.bad);

@@ -95,16 +95,16 @@ impl Running {
     fn take(&mut self, text: &str, out: &mut Vec<Event>) {
         let Self { program, printed, tree, since } = self;
         let mut found = Vec::new();
-        printed.push(text.as_bytes(), |line, _| tree.line(line, &mut found));
-        tell(program, &found, since, out);
+        printed.push(text.as_bytes(), |line, _| timed(tree, line, since, &mut found));
+        tell(program, &found, out);
     }
 
     fn end(mut self, end: &End, out: &mut Vec<Event>) {
         let mut found = Vec::new();
-        let tree = &mut self.tree;
-        self.printed.end(|line, _| tree.line(line, &mut found));
+        let (tree, since) = (&mut self.tree, &mut self.since);
+        self.printed.end(|line, _| timed(tree, line, since, &mut found));
         let ended = tree.end(&mut found);
-        tell(&self.program, &found, &mut self.since, out);
+        tell(&self.program, &found, out);
         if let Some(wrong) = self.program.wrong(&ended, end) {
             let id = self.program.own_id(&ended, end);
             let at = diagnostics::first_place(&end.said, &self.program.top);
@@ -121,16 +121,25 @@ impl Running {
     }
 }
 
-/// Results as events. Of a test that printed no duration it is the time since the one before.
-fn tell(program: &Program, found: &[Found], since: &mut Instant, out: &mut Vec<Event>) {
+/// A line, with the time since the result before: that of a test that prints no duration, which is known when its own
+/// line comes, and not when the next one shows that it has no more lines.
+fn timed(tree: &mut Tree, line: &str, since: &mut Instant, found: &mut Vec<Found>) {
+    let now = Instant::now();
+    tree.passed = Some(now.duration_since(*since).as_secs_f64() * 1000.0);
+    tree.line(line, found);
+    if tree.passed.take().is_none() {
+        *since = now;
+    }
+}
+
+/// Results as events.
+fn tell(program: &Program, found: &[Found], out: &mut Vec<Event>) {
     for found in found {
-        let passed = since.elapsed().as_secs_f64() * 1000.0;
-        *since = Instant::now();
         let (file, id) = program.id(found.file.as_deref(), &found.titles);
         let bad = !found.status.is_good();
         let at = if bad { diagnostics::place(&found.details, &program.top) } else { None };
         let ended = Ended {
-            duration_ms: found.ms.unwrap_or(passed),
+            duration_ms: found.ms.unwrap_or(0.0),
             message: program.message(found),
             at,
             file: file.clone(),
