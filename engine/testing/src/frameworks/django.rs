@@ -113,7 +113,7 @@ impl Framework for Django {
     }
 
     fn followed(&self, selection: &Selection, project: &dyn Project) -> Followed {
-        given::followed(words::of(project).as_ref(), Runner::Django, selection)
+        given::followed(words::of(project).as_ref(), Runner::Django, selection, project)
     }
 
     /// With the package coverage, and the project's own settings of it.

@@ -157,7 +157,7 @@ impl Framework for Pytest {
     }
 
     fn followed(&self, selection: &Selection, project: &dyn Project) -> Followed {
-        let followed = given::followed(words::of(project).as_ref(), Runner::Pytest, selection);
+        let followed = given::followed(words::of(project).as_ref(), Runner::Pytest, selection, project);
         Followed { unbuilt: python::unbuilt(project), ..followed }
     }
 

@@ -94,7 +94,7 @@ impl Framework for Unittest {
     }
 
     fn followed(&self, selection: &Selection, project: &dyn Project) -> Followed {
-        let followed = given::followed(words::of(project).as_ref(), Runner::Unittest, selection);
+        let followed = given::followed(words::of(project).as_ref(), Runner::Unittest, selection, project);
         Followed { unbuilt: python::unbuilt(project), ..followed }
     }
 

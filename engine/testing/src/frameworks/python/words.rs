@@ -108,6 +108,14 @@ impl Words {
         !self.starts.is_empty() || !self.others.is_empty()
     }
 
+    /// Commands of tools of other languages that run in a folder which holds no such project, and so no suite that hotcell
+    /// would find: `cargo test --manifest-path x/Cargo.toml`. All of them when the framework was named.
+    #[must_use]
+    pub fn lost_tools(&self, detected: bool, project: &dyn Project) -> Vec<String> {
+        let lost = |other: &&Other| !detected || !command::has_suite(&other.words, &other.place, project);
+        self.by_tools.iter().filter(lost).map(|other| text_of(&other.words)).collect()
+    }
+
     /// True when a part that is not followed seems to run tests.
     #[must_use]
     pub fn names_tests(&self) -> bool {
@@ -157,7 +165,7 @@ pub fn of(project: &dyn Project) -> Option<Words> {
     all()
         .find(|words| !words.starts.is_empty())
         .or_else(|| all().find(Words::tests))
-        .or_else(|| all().find(Words::names_tests))
+        .or_else(|| all().find(|words| words.names_tests() || !words.by_tools.is_empty()))
 }
 
 /// Tools of other languages that any of the project's sources use to run tests.

@@ -2,6 +2,7 @@
 
 use super::{Place, Runner, Start};
 use crate::frameworks::javascript::shell::{self, Word};
+use crate::project::Project;
 
 /// Meaning of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +37,7 @@ const RUNNERS: [&str; 13] = [
 ];
 
 /// Programs that tests do not need here: what they do is done, is about style, or only prints.
-const QUIET: [&str; 41] = [
+const QUIET: [&str; 36] = [
     "pip",
     "pip3",
     "uv",
@@ -64,14 +65,9 @@ const QUIET: [&str; 41] = [
     "which",
     "clear",
     "codecov",
+    "set",
     "pre-commit",
     "sphinx-build",
-    "tee",
-    "find",
-    "test",
-    "[",
-    "source",
-    ".",
     "pwd",
     "activate",
     "doc8",
@@ -165,6 +161,8 @@ fn of(all: &[Word], words: &[Word], mut place: Place) -> Meaning {
         "cargo" | "go" if rest.iter().any(|word| word.text == "test" || word.text == "nextest") => {
             Meaning::Tool(if name == "go" { "go" } else { "cargo" })
         }
+        // Of a shell: they fail for a reason, or change it.
+        "test" | "[" | "source" | "." => Meaning::Unknown,
         "npm" | "yarn" | "pnpm" if rest.iter().any(|word| word.text.starts_with('t')) => Meaning::Tool("npm"),
         "bash" | "sh" | "zsh" if rest.first().is_some_and(|word| like_tests(base(&word.text))) => {
             Meaning::Tests
@@ -175,6 +173,35 @@ fn of(all: &[Word], words: &[Word], mut place: Place) -> Meaning {
         _ if like_tests(name) => Meaning::Tests,
         _ => Meaning::Unknown,
     }
+}
+
+/// True when the folder in which a tool of another language runs tests has a project of that language. Options may name
+/// another folder.
+#[must_use]
+pub fn has_suite(words: &[Word], place: &Place, project: &dyn Project) -> bool {
+    const FOLDERS: [&str; 7] =
+        ["--manifest-path", "--prefix", "-C", "--cwd", "--dir", "--directory", "--project-directory"];
+    let manifests: &[&str] = match words.first().map(|word| base(&word.text)) {
+        Some("cargo") => &["Cargo.toml"],
+        Some("go") => &["go.mod", "go.work"],
+        _ => &["package.json"],
+    };
+    let mut folder = place.folder.clone();
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        let (name, value) = word.text.split_once('=').unwrap_or((&word.text, ""));
+        if !FOLDERS.contains(&name) {
+            continue;
+        }
+        let value = if word.text.contains('=') { value } else { rest.next().map_or("", |word| &word.text) };
+        let value =
+            if name == "--manifest-path" { value.rsplit_once('/').map_or("", |(f, _)| f) } else { value };
+        let Some(named) = super::tox::folder(&folder, value) else { return false };
+        folder = named;
+    }
+    let beside =
+        |name: &&str| if folder.is_empty() { (*name).to_owned() } else { format!("{folder}/{name}") };
+    manifests.iter().any(|name| project.has(&beside(name)))
 }
 
 /// A command without what only chooses the environment that it runs in: `uv run`, `poetry run`. That choice is the operator's here.
@@ -244,7 +271,9 @@ fn python(all: &[Word], mut words: &[Word], mut place: Place) -> Meaning {
         }
         match text {
             "-m" => return module(all, rest, place),
-            "-c" | "--version" | "-V" | "--help" => return Meaning::Nothing,
+            "--version" | "-V" | "--help" => return Meaning::Nothing,
+            // Any program: it may be the check that fails.
+            "-c" => return Meaning::Unknown,
             "-W" | "-X" => {
                 let Some(value) = rest.first() else { return Meaning::Unknown };
                 set(&mut place, text, &value.text);

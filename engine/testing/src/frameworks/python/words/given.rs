@@ -229,8 +229,15 @@ pub fn cover(command: &mut Command, file: &str) -> Measured {
 
 /// Parts of the project's configuration that a framework's run does not follow.
 #[must_use]
-pub fn followed(words: Option<&Words>, runner: Runner, selection: &Selection) -> Followed {
-    let Some(words) = words.filter(|words| words.tests() || words.names_tests()) else {
+pub fn followed(
+    words: Option<&Words>,
+    runner: Runner,
+    selection: &Selection,
+    project: &dyn Project,
+) -> Followed {
+    let of_tools = |words: &Words| words.lost_tools(selection.detected, project);
+    let tests = |words: &&Words| words.tests() || words.names_tests() || !of_tools(words).is_empty();
+    let Some(words) = words.filter(tests) else {
         return Followed::default();
     };
     let mut notes = Vec::new();
@@ -271,14 +278,16 @@ pub fn followed(words: Option<&Words>, runner: Runner, selection: &Selection) ->
     if !unset.is_empty() {
         notes.push(format!("not set as {source} does: {}", unset.join(", ")));
     }
-    if !words.left.is_empty() && selection.filter.is_none() {
-        let all: Vec<String> = words
-            .left
+    let left: Vec<&String> = words.left.iter().collect();
+    let tools = of_tools(words);
+    let left: Vec<&String> = left.into_iter().chain(&tools).collect();
+    if !left.is_empty() && selection.filter.is_none() {
+        let all: Vec<String> = left
             .iter()
             .take(4)
             .map(|text| format!("`{}`", text.replace(&format!("{TOP}/"), "").replace(SITE, "site-packages")))
             .collect();
-        let more = if words.left.len() > all.len() { ", …" } else { "" };
+        let more = if left.len() > all.len() { ", …" } else { "" };
         notes.push(format!("not run of {source}: {}{more}", all.join(", ")));
     }
     Followed { notes, ..Followed::default() }

@@ -358,7 +358,8 @@ fn omitted_commands_are_noted() {
     let words = of(&Files::new(&[("tox.ini", tox)]));
     let all = Selection { detected: true, ..Selection::default() };
     let one = Selection { filter: Some("x".to_owned()), ..all.clone() };
-    let notes = |runner, selection| given::followed(words.as_ref(), runner, selection).notes;
+    let notes =
+        |runner, selection| given::followed(words.as_ref(), runner, selection, &Files::new(&[])).notes;
     assert_eq!(
         notes(Runner::Pytest, &all),
         [
@@ -409,7 +410,7 @@ fn same_tests_with_other_pythons_run_once() {
             })
             .collect();
         assert_eq!(steps.join("; "), beside, "{commands}");
-        let notes = given::followed(words.as_ref(), Runner::Pytest, &selection).notes.join("; ");
+        let notes = given::followed(words.as_ref(), Runner::Pytest, &selection, &project).notes.join("; ");
         assert_eq!(notes.contains("the same tests again"), again, "{commands}: {notes}");
     }
 }
@@ -513,4 +514,162 @@ fn tasks_of_pyproject_and_justfiles() {
         assert_eq!(other.join("; "), others, "{text}");
         assert_eq!(words.left.join("; "), left, "{text}");
     }
+}
+
+#[test]
+fn failing_commands_beside_the_tests_are_named() {
+    for command in [
+        "$(MAKE) -C sub test",
+        "$(MAKE) -f other.mk test",
+        "$(MAKE) unknown",
+        "$(MAKE) X=1 test",
+        "$(MAKE)",
+        "cd sub && $(MAKE) test",
+        "python3 -c 'import sys; sys.exit(1)'",
+        "true && python3 -c 1/0",
+        "test -f /nonexist",
+        "[ -f x ]",
+        "find . -name x",
+        "tee a",
+        "diff a b",
+        "git diff --exit-code",
+        "python3 check.py",
+        ". ./env.sh",
+        "source env.sh",
+        "export X=`date`",
+        "if true; then false; fi",
+        "cargo test --manifest-path x/Cargo.toml",
+        "cargo nextest run --manifest-path=x/Cargo.toml",
+        "npm --prefix web test",
+        "cd web && yarn test",
+        "go -C svc test ./...",
+    ] {
+        let text = format!("test:\n\tpytest tests\n\t{command}\nsub:\n\tpytest sub\n");
+        let project = Files::new(&[("Makefile", &text), ("tests/test_a.py", ""), ("sub/test_b.py", "")]);
+        let words = of(&project).unwrap();
+        let selection = Selection { detected: true, ..Selection::default() };
+        let notes = given::followed(Some(&words), Runner::Pytest, &selection, &project).notes;
+        assert_eq!(words.starts.len(), 1, "{command}");
+        assert!(notes.iter().any(|note| note.starts_with("not run of Makefile")), "{command}: {notes:?}");
+    }
+    // A suite of its own, which hotcell finds; and what only prints, installs or checks style.
+    for (command, detected, named) in [
+        ("cargo test --manifest-path x/Cargo.toml", true, false),
+        ("cargo test --manifest-path x/Cargo.toml", false, true),
+        ("cd x && cargo test", true, false),
+        ("npm --prefix web test", true, false),
+        ("go -C svc test ./...", true, false),
+        ("@echo done", true, false),
+        ("set -e; ruff check && mypy .", true, false),
+        ("pytest tests | tee log", true, false),
+    ] {
+        let text = format!("test:\n\tpytest tests\n\t{command}\n");
+        let files =
+            [("Makefile", &*text), ("x/Cargo.toml", ""), ("web/package.json", ""), ("svc/go.mod", "")];
+        let project = Files::new(&files);
+        let selection = Selection { detected, ..Selection::default() };
+        let notes = given::followed(of(&project).as_ref(), Runner::Pytest, &selection, &project).notes;
+        assert_eq!(notes.iter().any(|note| note.starts_with("not run of")), named, "{command}: {notes:?}");
+    }
+    check(
+        "tox.ini",
+        &[(
+            "[testenv]\ncommands =\n  pytest\n  python -c \"raise SystemExit(1)\"\n  test -f nope\n",
+            &["pytest"],
+            &[],
+            &["python -c 'raise SystemExit(1)'", "test -f nope"],
+        )],
+    );
+}
+
+#[test]
+fn makefile_exports_reach_the_tests() {
+    let exported: &[&str] = &["MODE=ci pytest tests"];
+    for head in [
+        "export MODE = ci",
+        "export MODE := ci",
+        "export MODE=ci",
+        "export MODE ?= ci",
+        "MODE ?= ci\nexport MODE",
+        "MODE = ci\nexport",
+        "test: export MODE = ci",
+        "test: MODE = ci\nexport MODE",
+        ".EXPORT_ALL_VARIABLES:\nMODE = ci",
+        "override export MODE = ci",
+        "export override MODE := ci",
+        "A = c\nexport MODE := $(A)i\nA = x",
+        "MODE = c\nexport MODE := $(MODE)i",
+        "ifdef CI\nexport MODE = x\nelse\nexport MODE = ci\nendif",
+        "export OTHER = 1\nunexport OTHER\nexport MODE = ci",
+    ] {
+        check("Makefile", &[(&format!("{head}\ntest:\n\tpytest tests\n"), exported, &[], &[])]);
+    }
+    check(
+        "Makefile",
+        &[
+            ("MODE = ci\ntest:\n\tpytest tests\n", &["pytest tests"], &[], &[]),
+            ("test: export MODE = ci\ntest: unit\nunit:\n\tpytest\n", &["MODE=ci pytest"], &[], &[]),
+            ("test:\n\tMODE=ci $(MAKE) unit\nunit:\n\tX=1 pytest\n", &["MODE=ci X=1 pytest"], &[], &[]),
+            (
+                ".ONESHELL:\ntest:\n\texport MODE=ci\n\tcd sub\n\tpytest\n",
+                &["MODE=ci cd sub; pytest"],
+                &[],
+                &[],
+            ),
+            ("test:\n\texport MODE=ci\n\tpytest\n", &["pytest"], &[], &[]),
+            (
+                "export NOW = $(shell date)\ntest:\n\tpytest\n",
+                &["pytest"],
+                &[],
+                &["export NOW = $(shell date)"],
+            ),
+            ("include more.mk\ntest:\n\tpytest\n", &["pytest"], &[], &["include more.mk"]),
+            ("define X\ntest:\n\tno\nendef\ntest:\n\tpytest\n", &["pytest"], &[], &["define X"]),
+            ("test: a.o b | c\n\tpytest\n.PHONY: b\nc:\n", &["pytest"], &[], &["make a.o"]),
+            ("test: a b\na: c\nb: c\nc:\n\tpytest\n", &["pytest"], &[], &[]),
+            ("P = a b\ntest: $(P)\na:\n\tpytest a\nb:\n\tpytest b\n", &["pytest a", "pytest b"], &[], &[]),
+            ("test:\n\t$(MAKE) -j 4 -s a\na:\n\tpytest a\n", &["pytest a"], &[], &[]),
+        ],
+    );
+}
+
+#[test]
+fn makefile_conditionals_are_evaluated() {
+    let body = "\ntest:\n\tpytest a\nelse\ntest:\n\tpytest b\nendif\n";
+    let (a, b): (&[&str], &[&str]) = (&["pytest a"], &["pytest b"]);
+    for (condition, want) in [
+        ("ifdef CI", b),
+        ("ifndef CI", a),
+        ("X = 1\nifdef X", a),
+        ("X =\nifdef X", b),
+        ("ifeq ($(X),)", a),
+        ("X := y\nifeq ($(X),y)", a),
+        ("X := y\nifneq ($(X), y)", b),
+        ("ifeq \"$(X)\" \"y\"", b),
+        ("ifeq '$(X)' ''", a),
+        ("ifeq ($(OS),Windows_NT)", b),
+        ("ifeq ($(shell uname),Darwin)", b),
+        ("ifeq ($(shell uname -s),Linux)", a),
+    ] {
+        check("Makefile", &[(&format!("{condition}{body}"), want, &[], &[])]);
+    }
+    check(
+        "Makefile",
+        &[
+            (&format!("ifeq ($(shell id -u),0){body}"), a, &[], &["ifeq ($(shell id -u),0)"]),
+            (
+                "X = 2\nifeq ($(X),1)\nA = one\nelse ifeq ($(X),2)\nA = two\nelse\nA = more\nendif\ntest:\n\tpytest $(A)\n",
+                &["pytest two"],
+                &[],
+                &[],
+            ),
+            (
+                "ifdef X\nifdef Y\nA = 1\nelse\nA = 2\nendif\nelse\nA = 3\nendif\ntest:\n\tpytest $(A)\n",
+                &["pytest 3"],
+                &[],
+                &[],
+            ),
+            ("test:\nifdef CI\n\tpytest ci\nelse\n\tpytest\nendif\n", &["pytest"], &[], &[]),
+        ],
+    );
 }
