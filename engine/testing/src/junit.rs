@@ -98,6 +98,16 @@ fn resolve(entity: &BytesRef<'_>) -> Result<char, ReportError> {
     resolve_xml_entity(name).and_then(|text| text.chars().next()).ok_or_else(unknown)
 }
 
+/// Two texts in one, within the limit of one.
+pub(crate) fn both(first: Option<String>, second: Option<String>) -> Option<String> {
+    match (first, second) {
+        (Some(first), Some(second)) if first != second => {
+            Some(clip(&format!("{first}\n\n{second}"), MAX_DETAIL_BYTES))
+        }
+        (first, second) => first.or(second),
+    }
+}
+
 struct Read {
     cases: Vec<TestCase>,
     depth: usize,
@@ -155,10 +165,14 @@ impl Read {
                 let message =
                     attributes(tag)?.into_iter().find(|(name, _)| name == "message").map(|(_, value)| value);
                 let Some(case) = self.cases.last_mut() else { return Ok(()) };
+                let further = !case.status.is_good() && !status.is_good();
                 if status > case.status {
                     case.status = status;
                     case.message = message.and_then(|m| self.room.keep(&m, MAX_MESSAGE_BYTES));
-                    case.details = None;
+                    // Texts of several failures, as of subtests, are all kept.
+                    case.details = case.details.take().filter(|_| further);
+                    self.place = Some((Place::Details, self.depth, Tail::default()));
+                } else if further {
                     self.place = Some((Place::Details, self.depth, Tail::default()));
                 }
             }
@@ -179,7 +193,7 @@ impl Read {
         {
             let text = self.room.keep(text.finish().trim_matches('\n'), usize::MAX);
             match place {
-                Place::Details => case.details = text,
+                Place::Details => case.details = both(case.details.take(), text),
                 Place::Stdout => case.stdout = text,
                 Place::Stderr => case.stderr = text,
             }

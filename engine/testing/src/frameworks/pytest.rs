@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::case::{Entry, FinalReport, ReportError};
+use crate::case::{Entry, FinalReport, ReportError, Status};
 use crate::coverage::Measured;
 use crate::event::{EventReader, LineEvents};
 use crate::framework::{
@@ -179,8 +179,17 @@ impl Framework for Pytest {
     fn report(&self, files: &[Vec<u8>], live: &LiveLog) -> Result<FinalReport, ReportError> {
         let bytes = files.first().ok_or(ReportError::Missing)?;
         let ids = Ids::new(live);
-        let entries = junit::parse(bytes)?.into_iter().map(|case| {
+        // Of a test that was running when pytest ended there is a row without a name and a result: it has told nothing.
+        let rows = junit::parse(bytes)?.into_iter();
+        let rows = rows.filter(|case| {
+            case.status != Status::Passed || !(case.name.is_empty() && case.classname.is_empty())
+        });
+        let entries = rows.map(|case| {
             let id = ids.of(&case);
+            // pytest cuts messages in its report; the driver names subtests, and tells of the tear-down too.
+            let seen = live.position(&id).map(|at| &live.seen()[at]);
+            let told = seen.is_some_and(|seen| seen.message.is_some() && seen.status == Some(case.status));
+            let message = case.message.filter(|_| case.status.is_good() || !told);
             Entry {
                 id,
                 status: case.status,
@@ -188,7 +197,7 @@ impl Framework for Pytest {
                 file: case.file,
                 // pytest counts from 0.
                 line: case.line.and_then(|l| l.checked_add(1)),
-                message: case.message,
+                message,
                 details: case.details,
                 stdout: case.stdout.as_deref().and_then(without_head),
                 stderr: case.stderr.as_deref().and_then(without_head),
@@ -209,13 +218,13 @@ impl Framework for Pytest {
             0 => ExitMeaning::AllPassed,
             1 => ExitMeaning::SomeFailed,
             2 => ExitMeaning::CollectionFailed,
-            3 => ExitMeaning::Broken("pytest had an internal error"),
+            3 => ExitMeaning::Broken("pytest had an internal error, or was ended with exit code 3 by a test"),
             4 => ExitMeaning::Broken(
                 "pytest could not begin: there is no such test, or settings or a conftest.py are broken",
             ),
             5 => ExitMeaning::NoTests,
             NOT_INSTALLED => ExitMeaning::NotInstalled,
-            _ => ExitMeaning::Broken("pytest has no such exit code"),
+            _ => ExitMeaning::Broken("pytest has no such exit code of its own: a test ended it"),
         }
     }
 
@@ -380,7 +389,34 @@ mod tests {
         let text = r#"<testsuite><testcase classname="a.b" name="c" file="a.py"/><testcase classname="a.b" name="c" file="a/b.py"/><testcase classname="z.T" name="c" file="z.py"/><testcase classname="" name=""/></testsuite>"#;
         let report = Pytest.report(&[text.into()], &live).unwrap();
         let ids: Vec<_> = report.entries.iter().map(|e| e.id.as_str()).collect();
-        assert_eq!(ids, ["a.py::b::c", "a/b.py::c", "z.py::T::c", "pytest"]);
+        // The last row is that of a test which was running when pytest ended.
+        assert_eq!(ids, ["a.py::b::c", "a/b.py::c", "z.py::T::c"]);
+        let text = r#"<testsuite><testcase classname="" name=""><error message="x"/></testcase></testsuite>"#;
+        let report = Pytest.report(&[text.into()], &live).unwrap();
+        assert_eq!((report.entries[0].id.as_str(), report.entries[0].status), ("pytest", Status::Errored));
+    }
+
+    #[test]
+    fn message_of_the_driver_goes_before_the_one_that_pytest_cuts() {
+        use crate::event::Ended;
+        for (told, want) in
+            [(Some("all of it"), None), (None, Some("all [+1 more line; full report in element text]"))]
+        {
+            let mut live = LiveLog::default();
+            live.apply(&Event::Started("a.py::b".to_owned(), Some("a.py".to_owned()), None));
+            let message = told.map(str::to_owned);
+            live.apply(&Event::Ended(Ended {
+                id: "a.py::b".to_owned(),
+                status: Status::Failed,
+                duration_ms: 1.0,
+                message,
+                at: None,
+                file: None,
+            }));
+            let text = r#"<testsuite><testcase classname="a" name="b" file="a.py"><failure message="all [+1 more line; full report in element text]">x</failure></testcase></testsuite>"#;
+            let report = Pytest.report(&[text.into()], &live).unwrap();
+            assert_eq!(report.entries[0].message.as_deref(), want);
+        }
     }
 
     #[test]

@@ -71,6 +71,9 @@ impl Framework for Unittest {
         let given = given::given(words.as_ref(), Runner::Unittest, selection, project);
         let mut argv: Vec<OsString> = vec!["python3".into(), format!("{REPORTERS}/{DRIVER}").into()];
         argv.extend(given.word);
+        if let Some(id) = selection.filter.as_deref().filter(|id| !is_path(id, project) && id.contains('.')) {
+            argv.push(format!("--hotcell-asked={id}").into());
+        }
         argv.push(format!("/home/sandbox/{REPORTS}/{REPORT}").into());
         let signs = python::signs(project);
         let rooted = given.start.is_none() && !signs.root.is_empty();

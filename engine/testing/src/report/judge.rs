@@ -12,12 +12,15 @@ use crate::Verdict;
 use crate::case::{Case, Entry, FinalReport, ReportError, Status};
 use crate::framework::{Ecosystem, ExitMeaning, Followed, Framework};
 use crate::frameworks::runner;
+use crate::junit::both;
 use crate::live::{LiveLog, Seen};
 use crate::report::Totals;
 use crate::text::clip;
 
 mod repeated;
 
+/// Reason of a run without tests.
+pub const NO_TESTS: &str = "no tests were found";
 /// Maximum number of reasons listed.
 const MAX_REASONS: usize = 6;
 
@@ -106,7 +109,7 @@ pub fn judge(
                     Verdict::Unusable
                 }
                 Some(ExitMeaning::NoTests) => {
-                    note = Some("no tests were found".to_owned());
+                    note = Some(NO_TESTS.to_owned());
                     Verdict::Unusable
                 }
                 Some(ExitMeaning::CollectionFailed) if bad == 0 => {
@@ -114,7 +117,7 @@ pub fn judge(
                     Verdict::Unusable
                 }
                 Some(ExitMeaning::AllPassed) if usable && cases.is_empty() => {
-                    note = Some("no tests were found".to_owned());
+                    note = Some(NO_TESTS.to_owned());
                     Verdict::Unusable
                 }
                 Some(ExitMeaning::AllPassed) if usable && bad == 0 && totals.passed == 0 => {
@@ -150,7 +153,9 @@ pub fn judge(
         note.clone_from(&outcome.reason);
     }
     // A conftest.py or settings that prevent the start are missing from every report.
-    let silent = missing && cases.is_empty() && exit != Some(ExitMeaning::NotInstalled);
+    // pytest writes a report even if it refuses its arguments.
+    let refused = matches!(exit, Some(ExitMeaning::Broken(_)));
+    let silent = (missing || refused) && cases.is_empty() && exit != Some(ExitMeaning::NotInstalled);
     let printed = if silent && verdict == Verdict::Unusable {
         explained(framework, outcome).or_else(|| last_words(framework, outcome))
     } else {
@@ -403,9 +408,16 @@ fn first_of(status: Status, reported: Option<String>, seen: Option<String>) -> O
 }
 
 /// Merges two entries of one test: set-up and call, call and tear-down, subtests, repetitions.
-fn merge(known: &mut Entry, other: Entry) {
+fn merge(known: &mut Entry, mut other: Entry) {
     known.duration_ms += other.duration_ms;
     let (known_out, known_err) = (known.stdout.take(), known.stderr.take());
+    // A test that fails and whose tear-down fails too has two reasons.
+    if !known.status.is_good() && !other.status.is_good() {
+        let (first, second) = (known.details.take(), other.details.take());
+        let all = both(first, second);
+        known.details.clone_from(&all);
+        other.details = all;
+    }
     if other.status > known.status {
         let duration_ms = known.duration_ms;
         *known = Entry { duration_ms, ..other };

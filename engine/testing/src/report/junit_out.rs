@@ -255,7 +255,10 @@ fn write_rerun(writer: &mut Writer<Vec<u8>>, element: &str, attempt: &Attempt) -
 /// Part of an id before the name, with dots.
 fn class_of(id: &str, name: &str) -> String {
     let class = id.strip_suffix(name).unwrap_or_default().trim_end_matches([':', '.', '/']);
-    class.trim_end_matches(".py").replace("::", ".").replace('/', ".")
+    // As pytest names it, also where classes follow the file.
+    let (file, classes) = class.split_once("::").map_or((class, None), |(file, rest)| (file, Some(rest)));
+    let file = file.strip_suffix(".py").unwrap_or(file).replace('/', ".");
+    classes.map_or(file.clone(), |rest| format!("{file}.{}", rest.replace("::", ".").replace('/', ".")))
 }
 
 fn seconds(ms: u64) -> String {
@@ -324,6 +327,21 @@ pub(crate) mod tests {
         let (_, rest) = xml.split_once(&format!("<{element} ")).expect("the element");
         let (_, rest) = rest.split_once(&format!("{attribute}=\"")).expect("the attribute");
         rest.split_once('"').expect("its end").0.parse().expect("a number")
+    }
+
+    #[test]
+    fn class_is_that_of_the_framework() {
+        for (id, name, want) in [
+            ("tests/api/test_ut.py::test_a", "test_a", "tests.api.test_ut"),
+            ("tests/api/test_ut.py::T::test_a", "test_a", "tests.api.test_ut.T"),
+            ("tests/api/test_ut.py::T::U::test_a[1/2]", "test_a[1/2]", "tests.api.test_ut.T.U"),
+            ("tests.test_a.A.test_b", "test_b", "tests.test_a.A"),
+            ("example.com/x/sub::TestA/b", "TestA/b", "example.com.x.sub"),
+            ("src/a.test.js::Cart::adds", "adds", "src.a.test.js.Cart"),
+            ("test_syn.py", "test_syn", ""),
+        ] {
+            assert_eq!(class_of(id, name), want, "{id}");
+        }
     }
 
     #[test]

@@ -107,6 +107,9 @@ def _clip(text, most):
 
 def _inside(path, top):
     """A path below the project, without what is installed there."""
+    # What Python names `<frozen os>` or `<string>` is no file.
+    if os.path.basename(path).startswith("<"):
+        return None
     path = os.path.relpath(os.path.join(top, path), top)
     return None if path.startswith(os.pardir) or "site-packages" in path else path
 

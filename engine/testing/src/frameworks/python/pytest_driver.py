@@ -45,6 +45,8 @@ def _plugin(pytest, emit, clip, top, part):
                 lines = str(longrepr or "").strip().splitlines()
                 errors = [line[1:] for line in lines if line.startswith("E ")]
                 message = (errors or lines or [""])[-1].strip()
+                if not errors and lines and lines[0].startswith("import file mismatch"):
+                    message = "\n".join(lines)
                 if lines and lines[0].startswith("Different tests were collected"):
                     # Of pytest-xdist: the tests that one process has and another does not.
                     differ = [line for line in lines[1:] if line[:1] in ("+", "-") and line[:3] not in ("+++", "---")]
@@ -54,6 +56,17 @@ def _plugin(pytest, emit, clip, top, part):
             if path is not None and isinstance(line, int):
                 return clip(message, 1000), path, line
         return clip(message, 1000), None, None
+
+    def label_of(report):
+        """Name of a subtest, as pytest prints it; None for a test."""
+        context = getattr(report, "context", None)
+        if context is None or not hasattr(context, "kwargs"):
+            return None
+        try:
+            name = getattr(report, "_sub_test_description", None) or report.sub_test_description
+            return clip(name(), 300)
+        except Exception:
+            return "(subtest)"
 
     def threshold_of(config):
         """The settings of pytest-cov that hold the project's threshold, and that; None without."""
@@ -82,6 +95,7 @@ def _plugin(pytest, emit, clip, top, part):
         def __init__(self):
             self.open = {}
             self.stopped = None
+            self.ended_by = None  # what ended the whole run before its time
             self.raised = {}  # what a test or a file raised, before other plugins had a word in it
             self.called = set()  # tests that were called, not only set up
             self.uncalled = set()  # tests that ended without that, as by `--setup-only` in a project's settings
@@ -97,7 +111,7 @@ def _plugin(pytest, emit, clip, top, part):
             if status is None:
                 # The whole of it is tried again, also its subtests.
                 self.again.add(report.nodeid)
-                self.open[report.nodeid] = {"status": "passed", "ms": one["ms"]}
+                self.open[report.nodeid] = {"status": "passed", "ms": one["ms"], "more": 0}
                 if report.outcome == "rerun":
                     forget_in_xml(report)
                 return
@@ -107,9 +121,27 @@ def _plugin(pytest, emit, clip, top, part):
             if status == "passed" and raised is not None and report.nodeid not in self.again:
                 one["status"] = "failed"
                 one["message"] = "it raised %s, and its report was changed to passed" % raised
-            if worse[status] > worse[one["status"]]:
-                one["status"] = status
-                one["message"], one["at_file"], one["at_line"] = crash_of(report)
+            if status == "passed" or worse[status] < worse[one["status"]] and status == "skipped":
+                return
+            message, path, line = crash_of(report)
+            label = label_of(report)
+            if label and status != "skipped":
+                message = "%s %s" % (label, message)
+            known = one.get("message") if one["status"] in ("failed", "errored") else None
+            if known is None:
+                if worse[status] > worse[one["status"]]:
+                    one["status"], one["message"], one["at_file"], one["at_line"] = status, message, path, line
+            elif status != "skipped":
+                # A further subtest, or the tear-down of a test that failed: both are told, and the place is the first one's.
+                summary = label is None and "subtest" in message and message.startswith("contains ")
+                if not summary and one["more"] < 20:
+                    heads = {"teardown": "its tear-down: ", "setup": "its set-up: "}
+                    one["more"] += 1
+                    one["message"] = clip("%s\n%s%s" % (known, heads.get(report.when, ""), message), 1000)
+                if worse[status] > worse[one["status"]]:
+                    one["status"] = status
+                if one.get("at_file") is None:
+                    one["at_file"], one["at_line"] = path, line
 
         def close(self, nodeid):
             one = self.open.pop(nodeid, None)
@@ -120,6 +152,7 @@ def _plugin(pytest, emit, clip, top, part):
                 else:
                     self.uncalled.discard(nodeid)
                 one["ms"] = round(one["ms"], 3)
+                del one["more"]
                 emit("end", id=clip(nodeid, 8000), **one)
 
         @pytest.hookimpl(tryfirst=True)
@@ -146,7 +179,7 @@ def _plugin(pytest, emit, clip, top, part):
 
         @pytest.hookimpl(tryfirst=True)
         def pytest_runtest_logstart(self, nodeid, location):
-            self.open[nodeid] = {"status": "passed", "ms": 0.0}
+            self.open[nodeid] = {"status": "passed", "ms": 0.0, "more": 0}
             self.called.discard(nodeid)
             self.again.discard(nodeid)
             line = location[1] + 1 if isinstance(location[1], int) else None
@@ -208,18 +241,25 @@ def _plugin(pytest, emit, clip, top, part):
             emit("collected", count=len(set(ids)))
 
         @pytest.hookimpl(tryfirst=True)
+        def pytest_keyboard_interrupt(self, excinfo):
+            # `pytest.exit()`, or an interrupt by a test.
+            self.ended_by = clip(excinfo.exconly().replace("_pytest.outcomes.", ""), 1000)
+
+        @pytest.hookimpl(tryfirst=True)
         def pytest_sessionfinish(self, session, exitstatus):
             for key in list(self.open):
                 self.close(key)
             for key in self.uncalled:
                 message = "it was set up, and no call of it is known to have passed"
+                if self.ended_by:
+                    message = "pytest ended while it ran: " + self.ended_by
                 emit("group", id=clip(key, 8000), status="errored", ms=0.0, message=message)
             threshold = threshold_of(session.config)
             total = getattr(threshold[0], "cov_total", None) if threshold else None
             if isinstance(total, (int, float)) and total < threshold[2]:
                 message = "coverage is %.2f %%, and the project requires %g %%" % (total, threshold[2])
                 emit("group", id="coverage threshold", status="errored", ms=0.0, message=message)
-            stopped = getattr(session, "shouldfail", False) or getattr(session, "shouldstop", False)
+            stopped = self.ended_by or getattr(session, "shouldfail", False) or getattr(session, "shouldstop", False)
             self.stopped = clip(stopped, 1000) if stopped else None
 
     return Plugin()

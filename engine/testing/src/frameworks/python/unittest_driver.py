@@ -259,13 +259,39 @@ def _leave_only(unittest, suite, wanted):
     suite._tests = kept
 
 
+def _without_others(unittest, suite, asked):
+    """Where this id names tests that are there, takes out what cannot be loaded of other modules: nobody asked for it."""
+    def all_of(tests):
+        for test in tests:
+            if hasattr(test, "__iter__"):
+                yield from all_of(test)
+            else:
+                yield test
+
+    def goes(suite):
+        kept = []
+        for test in suite._tests:
+            if hasattr(test, "__iter__"):
+                goes(test)
+            elif isinstance(test, unittest.loader._FailedTest):
+                name = test._testMethodName
+                if not (asked + ".").startswith(name + ".") and not (name + ".").startswith(asked + "."):
+                    continue
+            kept.append(test)
+        suite._tests = kept
+
+    found = [test for test in all_of(suite) if not isinstance(test, unittest.loader._FailedTest)]
+    if any((test.id() + ".").startswith(asked + ".") for test in found):
+        goes(suite)
+
+
 def _main():
     import functools
     import json
     import runpy
 
     cover, django = _own("--hotcell-cover="), _own("--hotcell-django=")
-    only, listing = _own("--hotcell-only="), _own("--hotcell-list=")
+    only, listing, asked = _own("--hotcell-only="), _own("--hotcell-list="), _own("--hotcell-asked=")
     report, dumps, getpid = sys.argv.pop(1), json.dumps, os.getpid
     owner = getpid()
     if django is None:
@@ -312,6 +338,8 @@ def _main():
             if only is not None:
                 with open(only, encoding="utf-8") as file:
                     _leave_only(unittest, test, set(json.load(file)))
+            elif asked is not None:
+                _without_others(unittest, test, asked)
             result_class.hotcell_collect(test)
             if listing is not None:
                 os.makedirs(os.path.dirname(listing), exist_ok=True)
