@@ -9,7 +9,10 @@ use crate::framework::{Ecosystem, Evidence, Framework, Strength};
 use crate::frameworks::python::words;
 use crate::frameworks::{frameworks, rival};
 use crate::project::Project;
+use crate::report::judge::NO_TESTS;
+use crate::report::verdict::Verdict;
 use crate::report::{Flaky, Suite, TestReport, Totals};
+use hotcell_sandbox::outcome::Cause;
 
 /// Maximum number of suites that are run together.
 pub const MAX_SUITES: usize = 16;
@@ -261,6 +264,43 @@ pub fn of_filter<'a>(filter: &'a str, folders: &[&str]) -> Option<(usize, &'a st
         .map(|(at, _, rest)| (at, rest))
 }
 
+/// Reports of several suites that got the same filter, without those in which nothing matches it: a test is in one of
+/// them, and the others have no say. All of them if none has a match. What is left out is named in the reason.
+#[must_use]
+pub fn matching(mut reports: Vec<(String, TestReport)>) -> Vec<(String, TestReport)> {
+    let unmatched = |report: &TestReport| {
+        report.verdict == Verdict::Unusable
+            && report.outcome.cause == Cause::Exited
+            && report.cases.is_empty()
+            && report.reason.as_deref().is_some_and(|why| why.starts_with(NO_TESTS))
+    };
+    // With several Pythons, a suite has several reports.
+    let matched: BTreeSet<(String, String)> = reports
+        .iter()
+        .filter(|(_, report)| !unmatched(report))
+        .map(|(folder, report)| (folder.clone(), report.framework.clone()))
+        .collect();
+    let ran = reports.iter().any(|(_, report)| !report.cases.is_empty());
+    if !ran {
+        return reports;
+    }
+    let mut left = BTreeSet::new();
+    reports.retain(|(folder, report)| {
+        let stays = !unmatched(report) || matched.contains(&(folder.clone(), report.framework.clone()));
+        if !stays {
+            let folder = if folder.is_empty() { "." } else { folder };
+            left.insert(format!("{} in {folder}", report.framework));
+        }
+        stays
+    });
+    if let Some((_, first)) = reports.first_mut().filter(|_| !left.is_empty()) {
+        let left: Vec<String> = left.into_iter().collect();
+        let note = format!("no test matches in {}", left.join(", "));
+        first.reason = Some(first.reason.take().map_or(note.clone(), |reason| format!("{reason}; {note}")));
+    }
+    reports
+}
+
 /// Combines the reports of several suites, by folder: all cases, the sum of the totals, and the verdict and
 /// the outcome of the worst one. Ids and files begin with the folder. `None` for an empty list.
 #[must_use]
@@ -341,9 +381,7 @@ pub fn join(reports: Vec<(String, TestReport)>) -> Option<TestReport> {
 mod tests {
     use super::*;
     use crate::case::Status;
-    use crate::report::verdict::Verdict;
     use hotcell_report::RunReport;
-    use hotcell_sandbox::outcome::Cause;
 
     #[derive(Debug)]
     struct Files(Vec<(String, &'static str)>, Vec<String>);
@@ -484,6 +522,40 @@ mod tests {
         report.totals =
             Totals { passed: u64::from(status == Status::Passed), failed: 1, ..Totals::default() };
         TestReport { verdict, complete: true, ..report }
+    }
+
+    #[test]
+    fn suite_without_a_match_does_not_decide() {
+        let of = |framework: &str, verdict, reason: Option<&str>| {
+            let mut report = report(framework, verdict, "t", Status::Passed);
+            report.reason = reason.map(str::to_owned);
+            if verdict == Verdict::Unusable {
+                report.cases.clear();
+            }
+            report
+        };
+        let good = || ("svc".to_owned(), of("go", Verdict::Passed, None));
+        let none =
+            |framework| (String::new(), of(framework, Verdict::Unusable, Some("no tests were found; x")));
+        let broken = || ("web".to_owned(), of("jest", Verdict::Unusable, Some("the report is missing")));
+        let bad = || ("web".to_owned(), of("jest", Verdict::Failed, None));
+        let missing = || ("web".to_owned(), of("jest", Verdict::NotInstalled, None));
+        for (reports, want, count) in [
+            (vec![none("pytest"), good(), none("node")], Verdict::Passed, 1),
+            (vec![none("pytest"), bad()], Verdict::Failed, 1),
+            (vec![good(), broken()], Verdict::Unusable, 2),
+            (vec![none("pytest"), good(), broken()], Verdict::Unusable, 2),
+            (vec![none("pytest"), good(), missing()], Verdict::NotInstalled, 2),
+            (vec![none("pytest"), none("node")], Verdict::Unusable, 2),
+            // A suite that has a match with another Python.
+            (vec![none("go"), (String::new(), good().1)], Verdict::Unusable, 2),
+        ] {
+            let names = format!("{reports:?}");
+            let all = join(matching(reports)).unwrap();
+            assert_eq!((all.verdict, all.suites.as_ref().unwrap().len()), (want, count), "{names}");
+        }
+        let all = join(matching(vec![none("pytest"), good(), none("node")])).unwrap();
+        assert_eq!(all.reason.as_deref(), Some("svc: no test matches in node in ., pytest in ."));
     }
 
     #[test]

@@ -19,6 +19,8 @@ use crate::test::{Interpreter, PreparedTest, TestRequest, Unready, pythons, unde
 #[derive(Debug)]
 pub struct PreparedSuites {
     parts: Vec<Part>,
+    /// True when each suite got the same filter, whichever of them has such a test.
+    shared_filter: bool,
 }
 
 /// One suite.
@@ -55,7 +57,7 @@ impl TestRequest {
         // Before anything there is looked at.
         if let Err(Unready::Answered(report)) = self.check_place(around) {
             let refused = Part { folder: String::new(), python: None, tests: Err(report) };
-            return Ok(PreparedSuites { parts: vec![refused] });
+            return Ok(PreparedSuites { parts: vec![refused], shared_filter: false });
         }
         let found = self.find(around);
         if found.is_empty() {
@@ -65,7 +67,7 @@ impl TestRequest {
             let requests = self.with_pythons(self.clone(), &ecosystems, around)?;
             self.one_only(requests.len())?;
             let parts = requests.into_iter().map(|request| one(String::new(), request));
-            return Ok(PreparedSuites { parts: parts.collect::<Result<_, _>>()? });
+            return Ok(PreparedSuites { parts: parts.collect::<Result<_, _>>()?, shared_filter: false });
         }
         let ecosystems: Vec<Ecosystem> = found.iter().map(|(suite, _)| suite.framework.ecosystem()).collect();
         let mut asked = Vec::new();
@@ -97,7 +99,8 @@ impl TestRequest {
             Err(Unready::Answered(report)) => Ok(Part { folder, python: None, tests: Err(report) }),
             Err(wrong) => Err(wrong),
         });
-        Ok(PreparedSuites { parts: parts.collect::<Result<_, _>>()? })
+        let shared_filter = found.iter().any(|(_, filter)| filter.is_some());
+        Ok(PreparedSuites { parts: parts.collect::<Result<_, _>>()?, shared_filter })
     }
 
     /// Refuses options that take the changes or the coverage of one run, when several Pythons were asked for.
@@ -319,7 +322,7 @@ impl PreparedSuites {
         // A single suite of the project itself yields its own report, unchanged.
         match alone && reports.iter().all(|(folder, _)| folder.is_empty()) {
             true => reports.pop().map(|(_, report)| report),
-            false => suites::join(reports),
+            false => suites::join(if self.shared_filter { suites::matching(reports) } else { reports }),
         }
     }
 }

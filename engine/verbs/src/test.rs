@@ -17,6 +17,7 @@ use hotcell_testing::chosen::can_split;
 use hotcell_testing::coverage::Measured;
 use hotcell_testing::framework::{self, Command, Evidence, Followed, Framework};
 use hotcell_testing::frameworks::javascript::{Package, follow};
+use hotcell_testing::frameworks::others;
 use hotcell_testing::report::repeat::Repeats;
 use hotcell_testing::{
     Cancel, Progress, Project, ProjectFolder, Selection, TestReport, Verdict, build_args, frameworks,
@@ -358,9 +359,10 @@ fn refused(why: String) -> Unready {
 fn nothing_to_run(project: &dyn Project, path: &Path) -> Unready {
     let known: Vec<&str> = frameworks::frameworks().iter().map(|f| f.name()).collect();
     let looks =
-        format!("nothing there looks like {}; name the framework with ‹framework›", known.join(" or "));
-    let known = follow::unsupported(&Package::read(project));
-    let why = format!("no tests were found in {}: {}", path.display(), known.unwrap_or(looks));
+        || format!("nothing there looks like {}; name the framework with ‹framework›", known.join(" or "));
+    let known = follow::unsupported(&Package::read(project)).or_else(|| others::advice(project));
+    let known = known.or_else(|| others::unreadable(project)).unwrap_or_else(looks);
+    let why = format!("no tests were found in {}: {known}", path.display());
     let outcome = RunReport::without_a_run(Cause::Refused, why);
     let report = TestReport::without_a_run("", Vec::new(), outcome);
     answered(TestReport { verdict: Verdict::Unusable, ..report })

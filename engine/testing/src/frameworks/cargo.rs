@@ -175,6 +175,9 @@ impl Framework for Cargo {
                         .flatten(),
                 );
             }
+            Some(id) if is_example(id) && example(id, project).is_some() => {
+                argv.extend(example(id, project).unwrap_or_default());
+            }
             Some(part) => {
                 argv.extend(members::whole(project));
                 argv.push("--".into());
@@ -292,6 +295,17 @@ pub(crate) fn is_example(id: &str) -> bool {
     (head.contains(" - ") || head.ends_with(" -"))
         && line.parse::<u32>().is_ok()
         && (kind.is_empty() || kind.starts_with(" - "))
+}
+
+/// Arguments that make cargo run the examples of one item in documentation. rustdoc splits its filter at blanks, and takes
+/// each word for one: the item is the longest word of an id that names nothing else.
+fn example(id: &str, project: &dyn Project) -> Option<Vec<OsString>> {
+    let (head, _) = id.rsplit_once(" (line ")?;
+    let (file, item) = head.split_once(" - ").or_else(|| Some((head.strip_suffix(" -")?, "")))?;
+    let (_, manifest) = chosen(file).filter(|_| project.has(file))?;
+    let word = item.split(' ').max_by_key(|word| word.len()).filter(|word| !word.is_empty());
+    let words = [format!("--manifest-path={manifest}"), "--doc".to_owned(), "--".to_owned()];
+    Some(words.into_iter().chain([word.unwrap_or(file).to_owned()]).map(OsString::from).collect())
 }
 
 /// Name by which a program finds a test: libtest-mimic lists `[KIND] NAME`, and filters by `NAME`.

@@ -25,6 +25,7 @@ pub mod lines;
 pub mod native;
 pub mod nextest;
 pub mod node;
+pub mod others;
 pub mod pgtap;
 pub mod programs;
 pub mod pytest;

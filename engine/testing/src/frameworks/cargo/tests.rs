@@ -315,3 +315,41 @@ fn list_of_any_harness_is_read_by_script() {
         assert_eq!(tests.map(|(_, name)| name).collect::<Vec<_>>(), want, "{list}");
     }
 }
+
+/// A project in which each of these files exists.
+#[derive(Debug)]
+struct Only(&'static [&'static str]);
+
+impl Project for Only {
+    fn files(&self) -> &[String] {
+        &[]
+    }
+    fn read(&self, path: &str) -> Option<Vec<u8>> {
+        self.has(path).then(Vec::new)
+    }
+    fn has(&self, path: &str) -> bool {
+        self.0.contains(&path)
+    }
+}
+
+#[test]
+fn example_in_documentation_is_selected_by_its_item() {
+    let project = Only(&["core/src/lib.rs", "src/lib.rs"]);
+    for (id, want) in [
+        ("core/src/lib.rs - add (line 6)", Some("--manifest-path=core/Cargo.toml --doc -- add")),
+        (
+            "src/lib.rs - a::Cart::add (line 6) - compile",
+            Some("--manifest-path=Cargo.toml --doc -- a::Cart::add"),
+        ),
+        ("src/lib.rs - (line 1)", Some("--manifest-path=Cargo.toml --doc -- src/lib.rs")),
+        ("src/lib.rs - <Cart as Add>::add (line 9)", Some("--manifest-path=Cargo.toml --doc -- Add>::add")),
+        ("other/src/lib.rs - add (line 6)", None),
+        ("src/lib.rs", None),
+    ] {
+        let words = example(id, &project).map(|words| {
+            let words: Vec<_> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            words.join(" ")
+        });
+        assert_eq!(words.as_deref(), want, "{id}");
+    }
+}
