@@ -305,6 +305,8 @@ fn unresponsive_services_are_not_failed_tests() {
                 "ended with status 3 before it answered; it printed last: no such table",
             ),
             (&["--service", "sleep 99", "--timeout", "2s"], ""),
+            // It ends well, and leaves no process that could answer.
+            (&["--service", "sleep 1"], "the service `sleep 1` ended with status 0 before it answered"),
             (
                 &["--before", "echo broken >&2; false"],
                 "the command `echo broken >&2; false` ended with status 1; it printed last: broken",

@@ -2,7 +2,7 @@
 # them, and ends what it started. What is said for hotcell goes to standard error, before the tests begin.
 limit=$1
 shift
-base=$HOME/.hotcell-services pids= waited=0 number=0 command_log=
+base=$HOME/.hotcell-services pids= number=0 command_log=
 mkdir -p "$base"
 stop() {
     # shellcheck disable=SC2086 # a list of numbers
@@ -22,9 +22,14 @@ listening() { cat /proc/net/tcp /proc/net/tcp6 /proc/net/unix 2>/dev/null | awk 
 more_listen() { [ "$(listening)" -gt "$before" ]; }
 # A process that has ended stays known until somebody waits for it.
 ended() { case $(cat "/proc/$pid/stat" 2>/dev/null) in '' | *') Z '*) true ;; *) false ;; esac; }
+# Processes in the sandbox, which is theirs alone.
+processes() {
+    set -- /proc/[0-9]*
+    echo $#
+}
 # await WHAT LOG COMMAND…: until the command succeeds.
 await() {
-    what=$1 log=$2
+    what=$1 log=$2 since=$(date +%s)
     shift 2
     until "$@" >>"$log.ready" 2>&1; do
         if [ -n "$pid" ] && ended; then
@@ -32,28 +37,33 @@ await() {
             wait "$pid"
             code=$?
             [ "$code" = 0 ] || fail "$what ended with status $code before it answered" "$log"
-            pid=
+            pid= gone=$code
         fi
-        if [ "$waited" -ge $((limit * 10)) ]; then
+        # No process of it is left that could answer yet.
+        if [ -n "$gone" ] && [ "$(processes)" -le "$floor" ]; then
+            # It may have begun to answer since the command above.
+            "$@" >>"$log.ready" 2>&1 && break
+            fail "$what ended with status $gone before it answered" "$log"
+        fi
+        if [ $(($(date +%s) - since)) -ge "$limit" ]; then
             [ -s "$log" ] || log=$log.ready
             fail "$what did not answer within $limit s" "$log"
         fi
-        waited=$((waited + 1))
         sleep 0.1
     done
 }
 # begin WHAT COMMAND…: in the background; the pipe of events and the streams stay the tests'.
 begin() {
-    number=$((number + 1)) what=$1 log=$base/$number.log before=$(listening)
+    number=$((number + 1)) what=$1 log=$base/$number.log before=$(listening) floor=$(processes) gone=
     shift
     "$@" >"$log" 2>&1 </dev/null 3>&- &
     pid=$!
     pids="$pids $pid"
 }
+alone=$(processes) floor=0 gone= pid=
 while [ "$1" != -- ]; do
     kind=$1 value=$2
     shift 2
-    waited=0
     case $kind in
     postgres)
         find_postgres
@@ -84,6 +94,8 @@ while [ "$1" != -- ]; do
         [ -n "$HOTCELL_READY" ] || await "the service \`$value\`" "$log" more_listen
         ;;
     ready)
+        # Any of the services may be what is asked.
+        floor=$alone
         await "the service's check \`$value\`" "${command_log:-$base/ready.log}" sh -c "$value"
         ;;
     before)
