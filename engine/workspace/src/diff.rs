@@ -148,7 +148,10 @@ fn section(text: &mut String, path: &Path, (was, old): Half, (is, new): Half) {
     match (old, new) {
         (Side::Opaque(old), Side::Opaque(new)) if old.is_same(&new) => {}
         (old @ Side::Opaque(_), new) | (old, new @ Side::Opaque(_)) => {
-            text.push_str(&format!("Binary files {a} and {b} differ\n"));
+            // Git takes no part without its contents, and refuses all others with it: this one is for people.
+            let head = text.split_off(start);
+            head.lines().for_each(|line| text.push_str(&format!("# {line}\n")));
+            text.push_str(&format!("# Binary files {a} and {b} differ\n"));
             unlike(text, (&a, was, old), (&b, is, new));
         }
         (old, new) => {
@@ -284,7 +287,7 @@ mod tests {
     #[test]
     fn binary_diff_shows_size_mode_and_lines() {
         let text = shown(&[(b"s.sh", "#!/bin/sh\necho 1\n")], &[(b"s.sh", "#!/bin/sh\necho \0 2\n")]);
-        let want = "diff --git a/s.sh b/s.sh\nBinary files a/s.sh and b/s.sh differ\n\
+        let want = "# diff --git a/s.sh b/s.sh\n# Binary files a/s.sh and b/s.sh differ\n\
             # b/s.sh: 19 bytes; \\x.. stands for bytes that are no text\n\
             # @@ -1,2 +1,2 @@\n#  #!/bin/sh\n# -echo 1\n# +echo \\x00 2\n";
         assert_eq!(text, want);
@@ -294,6 +297,29 @@ mod tests {
             text.contains("# b/long: 1048577 bytes; it begins with\n# | xxx") && text.len() < 2000,
             "{text}"
         );
+    }
+
+    #[test]
+    fn parts_that_git_cannot_take_are_comments() {
+        let long = "y".repeat((1 << 20) + 1);
+        for odd in ["a\0b\n", "\u{89}PNG\0\0\0", long.as_str()] {
+            for (old, new) in [("", odd), (odd, "text\n"), (odd, "")] {
+                let old: Vec<(&[u8], &str)> =
+                    [(&b"o"[..], old)].into_iter().filter(|(_, text)| !text.is_empty()).collect();
+                let text = shown(&old, &[(b"a", "1\n"), (b"o", new), (b"z", "2\n")]);
+                let of_git: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+                let part = |name: &str, line: &str| {
+                    format!(
+                        "diff --git a/{name} b/{name}\nnew file mode 100644\n--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+{line}"
+                    )
+                };
+                assert_eq!(of_git.join("\n"), [part("a", "1"), part("z", "2")].join("\n"), "{text}");
+                assert!(
+                    text.contains("# diff --git a/o b/o\n") && text.contains("# Binary files "),
+                    "{text}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -86,6 +86,16 @@ fn diff_applies_with_git() {
         let applied = git.args(["apply", "--unsafe-paths", "../p.diff"]).current_dir(user.path("work/q"));
         assert!(applied.status().expect("git starts").success());
         assert_eq!(tree(&user.path("work/q")), tree(&folder));
+        // Files that git cannot take from text are comments, and keep it from none of the others.
+        let more = "printf 'caf\\351\\n' > l.txt; printf 'a\\000b' > nul; printf '\\033[1m\\n' > esc; echo last > zz";
+        let ended = user.shell(["--guard", "off", "--workspace", "p", "--diff"], more).end();
+        ended.code(0).says("git apply leaves out: b/esc").says("git apply leaves out: b/nul");
+        user.write("work/more.diff", ended.text());
+        let mut git = user.program(Path::new("git"));
+        let applied = git.args(["apply", "--unsafe-paths", "../more.diff"]).current_dir(user.path("work/q"));
+        assert!(applied.status().expect("git starts").success());
+        let has = |name: &str| user.path("work/q").join(name).exists();
+        assert_eq!(["zz", "nul", "esc", "l.txt"].map(has), [true, false, false, false]);
     });
 }
 

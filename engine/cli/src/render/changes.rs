@@ -21,6 +21,13 @@ pub fn show(outcome: &RunReport, common: &Common) -> Option<u8> {
     {
         status = Some(exit::of_write_error(&error));
     }
+    if !common.json
+        && !common.quiet
+        && let Some(diff) = outcome.diff.as_deref()
+    {
+        let parts = diff::comments(diff);
+        list(parts.into_iter().map(|name| format!("git apply leaves out: {name} (a comment in the diff)")));
+    }
     if let Some(kept) = outcome.kept.as_ref() {
         if kept.error.is_some() {
             status = Some(exit::REFUSED);

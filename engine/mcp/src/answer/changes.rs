@@ -37,7 +37,8 @@ fn without_caches(diff: &str) -> String {
     let mut left_out = false;
     let lines = diff.split_inclusive('\n').filter(|line| {
         // Lines of a file's content begin with a mark.
-        if let Some((_, path)) = line.strip_prefix("diff --git ").and_then(|names| names.rsplit_once(" b/")) {
+        let bare = line.strip_prefix("# ").unwrap_or(line);
+        if let Some((_, path)) = bare.strip_prefix("diff --git ").and_then(|names| names.rsplit_once(" b/")) {
             left_out = is_cache(path.trim_end().trim_end_matches('"'));
         }
         !left_out
@@ -181,7 +182,7 @@ mod tests {
             (cache.clone(), String::new()),
             (format!("{cache}{good}{cache}"), good.clone()),
             (
-                format!("diff --git \"a/\\t.pyc\" \"b/\\t.pyc\"\nx\n{good}"),
+                format!("# diff --git \"a/\\t.pyc\" \"b/\\t.pyc\"\nx\n{good}"),
                 format!("diff --git \"a/\\t.pyc\" \"b/\\t.pyc\"\nx\n{good}"),
             ),
         ] {
