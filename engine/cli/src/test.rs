@@ -265,6 +265,13 @@ impl Results {
         let receipt = match is_wanted(file, &configuration) && !args.jobs_of_ci.list {
             true => {
                 let project = cwd.join(&args.project);
+                if let Err(why) = std::fs::metadata(&project)
+                    && kept.is_none()
+                {
+                    let why = format!("the project {} cannot be opened: {why}", args.project.display());
+                    return Err(ErrorReport::new(Code::InvalidValue, why)
+                        .hint("name the folder of a project that you may read"));
+                }
                 let about = kept.as_deref().map_or(ReceiptOf::Folder(&project), ReceiptOf::Workspace);
                 Some(Receipt::open(file, &trees, &configuration, about)?)
             }

@@ -122,7 +122,15 @@ fn report(error: &clap::Error, words: &[OsString]) -> ErrorReport {
             } else {
                 "write -- before the program: hotcell run -- PROGRAM; ".to_owned()
             };
-            let hint = match near_option(&option, command.as_deref()) {
+            let near = near_option(&option, command.as_deref());
+            if near.as_deref() == Some(option.as_str())
+                && let Some(word) = argument.as_deref().filter(|word| *word != option)
+            {
+                return ErrorReport::new(Code::UnknownOption, format!("{} is one word", quoted(word)))
+                    .field(option.clone())
+                    .hint(format!("write {option} and its value as two words, or with = between them"));
+            }
+            let hint = match near {
                 Some(near) if option.starts_with("--") => format!("did you mean {near}? {help}"),
                 _ => format!("{before}{help}"),
             };
@@ -134,6 +142,12 @@ fn report(error: &clap::Error, words: &[OsString]) -> ErrorReport {
         ErrorKind::InvalidSubcommand => {
             let word = context(ContextKind::InvalidSubcommand).unwrap_or_default();
             let known = subcommands(command.as_deref());
+            if word == "help" {
+                let of = command.map(|command| format!("{command} ")).unwrap_or_default();
+                return ErrorReport::new(Code::UnknownCommand, "there is no command \"help\"")
+                    .field(word)
+                    .hint(format!("write hotcell {of}--help; each command has a page of its own: hotcell {of}COMMAND --help"));
+            }
             let near = nearest(&word, known.iter().map(String::as_str)).unwrap_or("run").to_owned();
             ErrorReport::new(Code::UnknownCommand, format!("there is no command {}", quoted(&word)))
                 .field(word)
@@ -254,6 +268,29 @@ mod tests {
                 ["hotcell"].iter().chain(&words).chain(&["--", "true"]).map(OsString::from).collect();
             let error = Cli::command().try_get_matches_from(&words).unwrap_err();
             assert_eq!(report(&error, &words).to_string(), want);
+        }
+    }
+
+    #[test]
+    fn option_and_value_in_one_word_are_explained() {
+        for (words, want) in [
+            (
+                &["test", "--retry 2", "."][..],
+                "\"--retry 2\" is one word; write --retry and its value as two words",
+            ),
+            (
+                &["test", "--filter a b", "."],
+                "\"--filter a b\" is one word; write --filter and its value as two words",
+            ),
+            (&["test", "--retri", "2", "."], "there is no option --retri; did you mean --retry?"),
+            (&["help"], "there is no command \"help\"; write hotcell --help; "),
+            (&["help", "test"], "there is no command \"help\"; write hotcell --help; "),
+            (&["runs", "help"], "there is no command \"help\"; write hotcell runs --help; "),
+        ] {
+            let words: Vec<OsString> = ["hotcell"].iter().chain(words).map(OsString::from).collect();
+            let error = Cli::command().try_get_matches_from(&words).unwrap_err();
+            let shown = report(&error, &words).to_string();
+            assert!(shown.starts_with(want), "{shown}");
         }
     }
 

@@ -50,6 +50,13 @@ pub fn explain(failure: Failure, program: &str, folder: &str) -> Refusal {
                  Linux 5.11, and the state folder a file system that overlays take, such as ext4, xfs or btrfs"
             ),
         ),
+        Step::Mounts | Step::Scratch if errno == Errno::ENOSPC => (
+            Cause::Refused,
+            format!(
+                "the sandbox's own folders do not fit: {said}; raise ‹max_files› or ‹max_disk›, or the kernel's limit \
+                 of mounts (sysctl fs.mount-max)"
+            ),
+        ),
         Step::CloneMount if detail == of::clone_mount::REPLACED => (
             Cause::Refused,
             "a folder was replaced by another while the sandbox was made; nothing ran, try again".to_owned(),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::builder::{NonEmptyStringValueParser, OsStringValueParser, TypedValueParser};
 
 use super::{JobArgs, KeepArgs, SandboxArgs, path};
 use crate::outputs::OutputFiles;
@@ -22,7 +22,7 @@ pub struct TestArgs {
     #[arg(long, value_name = "NAME")]
     pub framework: Option<String>,
     /// Only these tests: an id in a report, a path, or framework syntax (-k)
-    #[arg(long, value_name = "WHAT")]
+    #[arg(long, value_name = "WHAT", value_parser = NonEmptyStringValueParser::new())]
     pub filter: Option<String>,
     /// Stop at the first failure
     #[arg(long)]

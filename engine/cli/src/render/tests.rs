@@ -206,6 +206,10 @@ fn answer(verdict: Verdict, totals: &Totals) -> String {
         Verdict::Limit => format!("stopped: {counts}"),
         Verdict::Unusable => format!("no result: {counts}"),
         Verdict::Quarantined => "quarantined: nothing was run".to_owned(),
+        Verdict::Interrupted => format!("interrupted: {counts}"),
+        // Of several suites, some ran: their failures are not to be overlooked.
+        _ if totals.failed + totals.errored > 0 => format!("failed, and not all was run: {counts}"),
+        _ if !parts.is_empty() => format!("not all was run: {counts}"),
         _ => format!("not run: {counts}"),
     }
 }
@@ -245,4 +249,25 @@ pub fn headline(report: &TestReport) -> String {
         let _ = write!(line, " · {} ({})", interpreter.path, interpreter.version);
     }
     line
+}
+
+#[cfg(test)]
+mod unit_tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_not_hidden_behind_a_suite_that_did_not_run() {
+        let of = |passed, failed| Totals { passed, failed, ..Totals::default() };
+        for (verdict, totals, want) in [
+            (Verdict::Interrupted, of(1, 0), "interrupted: 1 passed"),
+            (Verdict::Interrupted, of(0, 0), "interrupted: no tests"),
+            (Verdict::NotInstalled, of(4, 1), "failed, and not all was run: 1 failed, 4 passed"),
+            (Verdict::NotInstalled, of(4, 0), "not all was run: 4 passed"),
+            (Verdict::NotInstalled, of(0, 0), "not run: no tests"),
+            (Verdict::Refused, of(0, 2), "failed, and not all was run: 2 failed"),
+            (Verdict::Limit, of(1, 0), "stopped: 1 passed"),
+        ] {
+            assert_eq!(answer(verdict, &totals), want, "{verdict:?}");
+        }
+    }
 }
