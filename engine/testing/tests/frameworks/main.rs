@@ -19,6 +19,7 @@ mod primed;
 mod printers;
 mod scripts;
 mod unittest;
+mod verdicts;
 mod words;
 
 use std::ffi::{OsStr, OsString};

@@ -1,0 +1,221 @@
+//! Honest projects in which a framework's own verdict, or its reason, is easily lost: the verdict is never better than by
+//! hand, and the message is the framework's.
+
+use super::jest::with_jest;
+use super::node::with_runners;
+use super::*;
+
+fn large() -> Limits {
+    Limits {
+        memory: Bytes::mib(1024),
+        wall: Duration::from_secs(90),
+        processes: 256,
+        disk: Bytes::mib(256),
+        ..limits()
+    }
+}
+
+/// Runs a project with this script `test`, with packages in a place where node finds them.
+async fn javascript(name: &str, modules: &Path, script: &str, files: &[(&str, &str)]) -> Ran {
+    let folder = project(files);
+    let package = serde_json::json!({"scripts": {"test": script}}).to_string();
+    std::fs::write(folder.path().join("package.json"), package).unwrap();
+    let session =
+        session_with(name, Path::new("/usr"), folder.path(), &Selection::default(), large(), |policy| {
+            policy.read_only(modules.join("node_modules"), "/home/sandbox/node_modules")
+        });
+    Ran { report: session.run(&Engine::new(), &mut |_| ()).await, events: Vec::new() }
+}
+
+const VITEST: &str = "import { test, expect } from 'vitest';\n";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn missing_snapshots_fail_as_in_ci() {
+    let Some(modules) = with_runners() else { return };
+    for tests in [
+        "test('s', () => { expect('<b>wrong</b>').toMatchSnapshot(); });",
+        "test('s', () => { expect('x').toMatchInlineSnapshot(); });",
+        "test('s', async () => { await expect('x').toMatchFileSnapshot('./s.txt'); });",
+    ] {
+        let ran =
+            javascript("vitest", modules, "vitest", &[("a.test.js", &format!("{VITEST}{tests}\n"))]).await;
+        ran.assert(Verdict::Failed, true, true);
+        assert_eq!(ran.counts(), [0, 1, 0, 0, 0], "{tests}: {}", ran.told());
+    }
+    // One that is there counts, and a project that writes them itself still does.
+    let there =
+        "// Vitest Snapshot v1, https://vitest.dev/guide/snapshot.html\n\nexports[`s 1`] = `\"x\"`;\n";
+    let test = format!("{VITEST}test('s', () => {{ expect('x').toMatchSnapshot(); }});\n");
+    let files = [("a.test.js", test.as_str()), ("__snapshots__/a.test.js.snap", there)];
+    javascript("vitest", modules, "vitest", &files).await.assert(Verdict::Passed, true, true);
+    javascript("vitest", modules, "vitest -u", &files[..1]).await.assert(Verdict::Passed, true, true);
+    let ava = "const test = require('ava');\ntest('s', t => { t.snapshot({ a: 1 }); });\n";
+    let ran = javascript("ava", modules, "ava", &[("test.js", ava)]).await;
+    ran.assert(Verdict::Failed, true, true);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mocha_without_some_or_all_tests() {
+    let Some(modules) = with_runners() else { return };
+    let only = "it('a', () => { throw 1; });\nit.only('b', () => {});\ndescribe('s', () => { it('c', () => {}); });\n";
+    let ran = javascript("mocha", modules, "mocha", &[("test/a.js", only)]).await;
+    ran.assert(Verdict::Passed, true, true);
+    assert_eq!(ran.counts(), [1, 0, 0, 0, 0], "{}", ran.told());
+    let said = ran.report.reason.as_deref().unwrap_or_default();
+    assert!(said.contains("2 tests were found and left out"), "{}", ran.told());
+    for (script, settings) in [("mocha --dry-run", "{}"), ("mocha", "{\"dry-run\": true}")] {
+        let files = [("test/a.js", "it('a', () => { throw 1; });\n"), (".mocharc.json", settings)];
+        let ran = javascript("mocha", modules, script, &files).await;
+        assert_eq!(ran.report.verdict, Verdict::Unusable, "{script}: {}", ran.told());
+        assert!(ran.case("::a").message.as_deref().unwrap().contains("--dry-run"), "{}", ran.told());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn late_error_fails_the_test_of_jest() {
+    let Some(modules) = with_jest() else { return };
+    let late = "test('t', () => { setTimeout(() => { throw new Error('late'); }, 0); });\n\
+                test('u', async () => { await new Promise((r) => setTimeout(r, 500)); });\n";
+    let ran = javascript("jest", modules, "jest", &[("a.test.js", late)]).await;
+    // Older versions give the error to the test that runs when it comes.
+    assert_eq!((ran.report.verdict, ran.report.consistent), (Verdict::Failed, true), "{}", ran.told());
+    assert_eq!((ran.report.totals.passed, ran.report.totals.failed), (1, 1), "{}", ran.told());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn titles_of_ava_are_no_directives() {
+    let Some(modules) = with_runners() else { return };
+    let text = "const test = require('ava');\ntest('render # TODO list', t => t.is(1, 2));\n\
+                test('render # skip link', t => t.pass());\ntest.skip('left', t => t.pass());\ntest.todo('later');\n";
+    let ran = javascript("ava", modules, "ava", &[("test.js", text)]).await;
+    ran.assert(Verdict::Failed, true, true);
+    assert_eq!(ran.counts(), [1, 1, 0, 2, 0], "{}", ran.told());
+    assert_eq!(ran.case("render # TODO list").status, Status::Failed);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn timeout_and_several_errors_are_told() {
+    let Some(modules) = with_runners() else { return };
+    let slow = format!("{VITEST}test('slow', async () => {{ await new Promise(() => {{}}); }}, 50);\n");
+    let ran = javascript("vitest", modules, "vitest", &[("a.test.js", &slow)]).await;
+    ran.assert(Verdict::Failed, true, true);
+    let message = ran.case("::slow").message.as_deref().unwrap();
+    assert!(message.contains("timed out in 50ms") && !message.contains("STACK_TRACE"), "{}", ran.told());
+    let hooks = "const { describe, before, after, it } = require('node:test');\n\
+                 describe('s', () => { after(() => { throw new Error('one'); }); it('a', () => {}); });\n\
+                 describe('t', () => { after(() => { throw new Error('two'); }); it('b', () => {}); });\n";
+    let ran = javascript("node", modules, "node --test", &[("a.test.js", hooks)]).await;
+    ran.assert(Verdict::Failed, true, true);
+    let all: String = ran.report.cases.iter().filter_map(|case| case.message.clone()).collect();
+    assert!(all.contains("one") && all.contains("two"), "{}", ran.told());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pytest_says_why_it_ended_early() {
+    let Some(venv) = with_pytest() else { return };
+    for (end, said) in [
+        ("pytest.exit('db gone', returncode=3)", "Exit: db gone"),
+        ("pytest.exit('db gone')", "Exit: db gone"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+    ] {
+        let text =
+            format!("import pytest\ndef test_1(): pass\ndef test_2():\n    {end}\ndef test_3(): pass\n");
+        let ran = pytest(venv, &[("test_a.py", &text)]).await;
+        assert_eq!(ran.report.verdict, Verdict::Unusable, "{end}: {}", ran.told());
+        assert_eq!(ran.report.totals.passed, 1, "{end}: {}", ran.told());
+        assert!(ran.report.cases.iter().all(|case| case.id.contains("::test_")), "{}", ran.told());
+        assert!(ran.report.reason.as_deref().unwrap().contains(said), "{end}: {}", ran.told());
+        assert!(ran.case("::test_2").message.as_deref().unwrap_or_default().contains(said), "{}", ran.told());
+    }
+    // Ended with success, nothing has passed.
+    let text = "import pytest\ndef test_1(): pass\ndef test_2(): pytest.exit('done', returncode=0)\n";
+    let ran = pytest(venv, &[("test_a.py", text)]).await;
+    assert_ne!(ran.report.verdict, Verdict::Passed, "{}", ran.told());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pytest_failures_are_whole() {
+    let Some(venv) = with_pytest() else { return };
+    let text = "import importlib, os, unittest, pytest\ndef test_frozen():\n    os.environ['DATABASE_URL']\n\
+                def test_import():\n    importlib.import_module('nope')\ndef test_text():\n    exec('1/0')\n\
+                @pytest.fixture\ndef leaves():\n    yield\n    raise RuntimeError('not closed')\n\
+                def test_both(leaves):\n    assert 1 == 2\n\
+                class T(unittest.TestCase):\n    def test_sub(self):\n        for c in ['de', 'us', 'fr']:\n            with self.subTest(code=c):\n                self.assertEqual(c, 'us')\n";
+    let ran = pytest(venv, &[("test_a.py", text)]).await;
+    ran.assert(Verdict::Failed, true, true);
+    for (name, line) in [("test_frozen", 3), ("test_import", 5), ("test_text", 7)] {
+        let case = ran.case(name);
+        assert_eq!((case.file.as_deref(), case.line), (Some("test_a.py"), Some(line)), "{}", ran.told());
+    }
+    let both = ran.case("test_both").message.clone().unwrap();
+    assert!(both.contains("assert 1 == 2") && both.contains("not closed"), "{}", ran.told());
+    let details = ran.case("test_both").details.clone().unwrap();
+    assert!(details.contains("assert 1 == 2") && details.contains("not closed"), "{}", ran.told());
+    // Versions before 9 end at the first subtest, without pytest-subtests.
+    let major =
+        ran.report.framework_version.as_deref().and_then(|v| v.split('.').next()?.parse::<u32>().ok());
+    if major.is_some_and(|major| major >= 9) {
+        let text = "def test_s(subtests):\n    for c in ['de', 'us', 'fr']:\n        with subtests.test('country', code=c):\n            assert c == 'us'\n";
+        let subtests = pytest(venv, &[("test_b.py", text)]).await;
+        subtests.assert(Verdict::Failed, true, true);
+        for (ran, name) in [(&subtests, "test_s"), (&ran, "test_sub")] {
+            let case = ran.case(name);
+            let message = case.message.clone().unwrap();
+            assert!(["code='de'", "code='fr'"].iter().all(|part| message.contains(part)), "{message}");
+            assert!(case.details.as_deref().unwrap().contains("'fr' != 'us'") || name == "test_s");
+        }
+        assert!(subtests.case("test_s").message.as_deref().unwrap().contains("[country]"));
+    }
+    let twice = [("a/test_x.py", "def test_a(): pass\n"), ("b/test_x.py", "def test_b(): pass\n")];
+    let ran = pytest(venv, &twice).await;
+    assert!(
+        ran.case("b/test_x.py").message.as_deref().unwrap().contains("import file mismatch"),
+        "{}",
+        ran.told()
+    );
+    for filter in ["odd and not", "test_a.py::nonexist"] {
+        let files = [("test_a.py", "def test_a(): pass\n")];
+        let ran = run_with("pytest", venv, &files, filtered(filter), limits()).await;
+        assert_eq!(ran.report.verdict, Verdict::Unusable, "{}", ran.told());
+        let said = ran.report.reason.clone().unwrap();
+        assert!(said.contains("Wrong expression") || said.contains("not found"), "{filter}: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unittest_id_is_not_failed_by_other_modules() {
+    let Some(python) = with_python() else { return };
+    let case = "import unittest\nclass A(unittest.TestCase):\n    def test_ok(self): pass\n";
+    let files = [("tests/__init__.py", ""), ("tests/test_a.py", case), ("tests/test_b.py", "import nope\n")];
+    for (filter, verdict, counts) in [
+        ("tests.test_a.A.test_ok", Verdict::Passed, [1, 0, 0, 0, 0]),
+        ("tests.test_a", Verdict::Passed, [1, 0, 0, 0, 0]),
+        // A part of a name may be in what cannot be loaded.
+        ("test_ok", Verdict::Failed, [1, 0, 1, 0, 0]),
+        ("tests.test_b", Verdict::Failed, [0, 0, 1, 0, 0]),
+        ("tests.test_b.B.test_x", Verdict::Failed, [0, 0, 1, 0, 0]),
+    ] {
+        let ran = run_with("unittest", python, &files, filtered(filter), limits()).await;
+        assert_eq!((ran.report.verdict, ran.counts()), (verdict, counts), "{filter}: {}", ran.told());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn makefile_variables_reach_pytest() {
+    let Some(venv) = with_pytest() else { return };
+    let test = "import os\ndef test_mode(): assert os.environ['MODE'] == 'ci'\n";
+    for head in [
+        "export MODE = ci",
+        "MODE ?= ci\nexport MODE",
+        "test: export MODE = ci",
+        ".EXPORT_ALL_VARIABLES:\nMODE = ci",
+    ] {
+        let makefile = format!("{head}\ntest:\n\tpytest tests\n\tpython3 -c 'raise SystemExit(1)'\n");
+        let files = [("tests/test_a.py", test), ("Makefile", &makefile)];
+        let selection = Selection { detected: true, ..Selection::default() };
+        let ran = run_with("pytest", venv, &files, selection, limits()).await;
+        ran.assert(Verdict::Passed, true, true);
+        let said = ran.report.reason.as_deref().unwrap_or_default();
+        assert!(said.contains("not run of Makefile, target test: `python3 -c"), "{said}");
+    }
+}
