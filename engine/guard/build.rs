@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
 /// Files of `rules/`, in matching order.
-const FILES: [&str; 18] = [
+const FILES: [&str; 19] = [
     "python",
     "shell",
     "javascript",
@@ -33,6 +33,7 @@ const FILES: [&str; 18] = [
     "flow",
     "flow_js",
     "model",
+    "spread",
 ];
 
 /// Lock file with the versions of the workspace's dependencies.

@@ -311,7 +311,9 @@ impl<'p> Cx<'p> {
     }
 
     fn install_bit(&self) -> u32 {
-        if self.place.install { crate::rules::Spot::INSTALL } else { 0 }
+        let install = if self.place.install { crate::rules::Spot::INSTALL } else { 0 };
+        let image = self.place.chain.iter().any(|step| crate::transforms::is_of_image(step));
+        install | if image { crate::rules::Spot::IMAGE } else { 0 }
     }
 
     /// Reports a text.

@@ -18,8 +18,14 @@ pub(crate) fn is_disguise(step: &str) -> bool {
             | "bytecode"
             | "recipe"
             | "workflow"
+            | "image"
             | "url"
     )
+}
+
+/// True when a step leads to commands that run while a container image is built, in that image.
+pub(crate) fn is_of_image(step: &str) -> bool {
+    step == "image"
 }
 
 /// True when a step leads to code that a service runs elsewhere, never a run or a test here.

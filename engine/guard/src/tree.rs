@@ -5,6 +5,7 @@
 //! refer to these.
 
 mod flow;
+mod reach;
 
 use crate::limits::towers;
 use crate::report::PartState;
@@ -54,11 +55,19 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartSta
         vars: FxHashMap::default(),
         arrays: FxHashSet::default(),
         go: flow::Flow::default(),
+        saved: FxHashMap::default(),
+        reach: FxHashMap::default(),
+        functions: Vec::new(),
+        follows: reach::is_marked(text),
     };
     tree.walk(parsed.root_node(), Tree::declared);
     let walks = if tree.is_followed() { flow::WALKS } else { 0 };
     for _ in 0..walks {
         tree.walk(parsed.root_node(), Tree::learnt);
+    }
+    if tree.follows {
+        tree.walk(parsed.root_node(), Tree::function);
+        tree.walk(parsed.root_node(), Tree::bound);
     }
     tree.walk(parsed.root_node(), Tree::told);
     if parsed.root_node().has_error() {
@@ -90,6 +99,14 @@ struct Tree<'c, 'p, 's> {
     /// Arrays that are initialised with bytes.
     arrays: FxHashSet<String>,
     go: flow::Flow,
+    /// Files that were written with what was fetched.
+    saved: FxHashMap<String, Value>,
+    /// Reach of names, by the start of the function that they are in.
+    reach: FxHashMap<(usize, String), Value>,
+    /// Outermost functions, by their first byte and the byte after the last.
+    functions: Vec<(usize, usize)>,
+    /// True when the source reaches the home folder or fetches.
+    follows: bool,
 }
 
 impl<'s> Tree<'_, '_, 's> {
@@ -264,6 +281,7 @@ impl<'s> Tree<'_, '_, 's> {
             }
             "call_expression" | "method_invocation" | "object_creation_expression" | "macro_invocation" => {
                 self.call(node);
+                self.reaches(node);
             }
             "function_declaration" | "method_declaration" if self.is_followed() => self.enters(node),
             "composite_literal" => self.go_literal(node),
@@ -393,6 +411,12 @@ impl<'s> Tree<'_, '_, 's> {
             }
             "raw_string_literal" => {
                 Value::text(text.trim_start_matches('r').trim_matches(['#', '`', '"', '\'', '@']))
+            }
+            // The mode that a file is opened with, whatever else is set.
+            "identifier" | "scoped_identifier" | "selector_expression" | "binary_expression"
+                if text.len() < 120 && (text.contains("O_WRONLY") || text.contains("O_RDWR")) =>
+            {
+                Value::name("O_WRONLY")
             }
             "binary_expression" => {
                 let side = |name| node.child_by_field_name(name);

@@ -16,9 +16,30 @@ fn is_harmless(name: &str) -> bool {
     lists::HARMLESS.contains(&name) || lists::DATA.contains(&name)
 }
 
+/// True for a command that prints settings for the shell that it is given the name of: `direnv hook bash`.
+fn prints_settings(name: &str, words: &[Word<'_>]) -> bool {
+    matches!(
+        name,
+        "direnv"
+            | "starship"
+            | "zoxide"
+            | "mise"
+            | "fnm"
+            | "atuin"
+            | "pyenv"
+            | "rbenv"
+            | "nodenv"
+            | "conda"
+            | "mcfly"
+    ) && matches!(
+        words.get(1).and_then(|word| word.text),
+        Some("hook" | "init" | "activate" | "env" | "completion")
+    ) && words.len() <= 4
+}
+
 /// Adds the arguments that an unknown program may execute as code.
 pub(super) fn read(name: &str, words: &[Word<'_>], out: &mut Vec<Piece>) {
-    if is_harmless(name) {
+    if is_harmless(name) || prints_settings(name, words) {
         return;
     }
     for (at, word) in words.iter().enumerate().skip(1).take(MAX_WORDS) {

@@ -351,7 +351,7 @@ fn value(inner: &str, known: &BTreeMap<String, String>, depth: usize) -> String 
 }
 
 /// Converts make's variables for the shell: `$(X)` is not a command there, `$$` is a dollar.
-fn variables(recipe: &str) -> String {
+pub(super) fn variables(recipe: &str) -> String {
     let mut out = String::with_capacity(recipe.len());
     let mut rest = recipe;
     while let Some(at) = rest.find('$') {

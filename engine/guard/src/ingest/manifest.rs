@@ -1,5 +1,6 @@
 //! Files that name commands to run: package manifests, build files, container and workflow definitions.
 
+use super::fields;
 use super::makefile::{closing, makefile};
 use super::notebook::plain;
 use crate::command::git::{Runs, runs};
@@ -33,7 +34,7 @@ fn by_name(name: &str) -> Option<Tool> {
     let base = basename(name).to_ascii_lowercase();
     Some(match &*base {
         "package.json" => Tool::Npm,
-        "pyproject.toml" | "cargo.toml" => Tool::Toml(""),
+        "pyproject.toml" | "cargo.toml" | "mise.toml" | ".mise.toml" => Tool::Toml(""),
         "config.toml" | "config" if name.contains(".cargo/") => Tool::Toml("cargo"),
         "config" | "config.worktree" if name.contains(".git/") => Tool::Git,
         _ if base.ends_with(".gitconfig") => Tool::Git,
@@ -81,7 +82,7 @@ pub(super) fn read(cx: &mut Cx<'_>, name: &str, text: &str) -> bool {
         Tool::Make => makefile(cx, text),
         Tool::Cmake => cmake(cx, text),
         Tool::Docker => dockerfile(cx, text),
-        Tool::Yaml => yaml(cx, text, workflow),
+        Tool::Yaml => yaml(cx, name, text, workflow),
     });
     true
 }
@@ -106,6 +107,7 @@ fn package(cx: &mut Cx<'_>, text: &str) -> PartState {
             cx.fact(Language::Text, "npm.install_script", at);
         }
     }
+    fields::in_package(cx, text, &json);
     // Files that Node loads from the folder, whatever their names.
     let mut files = Vec::new();
     for key in ["main", "module", "browser", "bin", "exports", "imports"] {
@@ -148,6 +150,7 @@ fn toml(cx: &mut Cx<'_>, text: &str, kind: &str) -> PartState {
     if table.get("build-system").and_then(|b| b.get("backend-path")).is_some() {
         cx.fact(Language::Text, "build.own_backend", place(text, "backend-path"));
     }
+    fields::read_toml(cx, text, &table);
     if kind == "cargo" {
         let build = table.get("build").and_then(|b| b.as_table()).into_iter().flatten();
         let targets = table
@@ -214,6 +217,7 @@ fn npmrc(cx: &mut Cx<'_>, text: &str) -> PartState {
             cx.fact(Language::Text, "build.own_program", place(text, key));
         }
     }
+    fields::in_npmrc(cx, text);
     plain(cx, text);
     PartState::Parsed
 }
@@ -304,7 +308,10 @@ fn dockerfile(cx: &mut Cx<'_>, text: &str) -> PartState {
                         .join(" "),
                     Err(_) => rest.trim_start_matches("CMD ").to_owned(),
                 };
-                cx.child(Language::Bash, &script, (start, at), &["recipe"]);
+                // Only these run in the image that is being built; the others run in its containers, with
+                // their volumes.
+                let step = if key == "RUN" { "image" } else { "recipe" };
+                cx.child(Language::Bash, &script, (start, at), &[step]);
             }
             "ADD" if rest.contains("://") => cx.fact(Language::Text, "docker.add_remote", (start, at)),
             _ => {}
@@ -314,7 +321,7 @@ fn dockerfile(cx: &mut Cx<'_>, text: &str) -> PartState {
     PartState::Parsed
 }
 
-fn yaml(cx: &mut Cx<'_>, text: &str, workflow: bool) -> PartState {
+fn yaml(cx: &mut Cx<'_>, name: &str, text: &str, workflow: bool) -> PartState {
     use serde::Deserialize;
     plain(cx, text);
     if crate::limits::towers(text) {
@@ -331,6 +338,7 @@ fn yaml(cx: &mut Cx<'_>, text: &str, workflow: bool) -> PartState {
     for document in &documents {
         walk(cx, text, document, foreign, workflow, 0);
     }
+    fields::read_yaml(cx, name, text, &documents);
     PartState::Parsed
 }
 

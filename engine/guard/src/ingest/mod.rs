@@ -5,6 +5,7 @@ mod archive;
 mod bytecode;
 pub(crate) mod cache;
 mod charset;
+mod fields;
 mod launcher;
 mod makefile;
 mod manifest;
@@ -167,6 +168,7 @@ fn text(cx: &mut Cx<'_>, name: &str, bytes: &[u8]) {
     if !own {
         texts().for_each(|text| own |= manifest::read(cx, name, text));
     }
+    texts().for_each(|text| fields::read(cx, name, text));
     // A file that a tool takes commands from may also be run by its first line.
     if own && !texts().any(|text| text.starts_with("#!")) {
         return;

@@ -211,6 +211,7 @@ pub(super) fn is_program(name: &str, bytes: &[u8]) -> bool {
         || by_name(&base).is_some()
         || is_hook(name)
         || super::manifest::is_named(name)
+        || super::fields::is_named(name)
         || unread::by_name(&base, &String::from_utf8_lossy(&bytes[..bytes.len().min(HEAD_LEN)])).is_some()
 }
 

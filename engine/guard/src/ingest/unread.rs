@@ -123,8 +123,6 @@ const NAMES: &[(&str, &str)] = &[
     ("build.bazel", "starlark"),
     ("workspace.bazel", "starlark"),
     ("tiltfile", "starlark"),
-    ("justfile", "just"),
-    (".justfile", "just"),
     ("cpanfile", "perl"),
     (".gdbinit", "gdb script"),
     (".vimrc", "vim script"),

@@ -72,6 +72,11 @@ impl Js<'_, '_, '_> {
             _ => None,
         });
         let kwargs = options.unwrap_or_default();
+        // A constant last part of a path leads to one file, whatever folder was met before it.
+        let wide = args.iter().any(|arg| arg.origin.has(Origin::WIDE));
+        let narrowed: Vec<Value> =
+            if wide { args.iter().map(super::reach::narrowed).collect() } else { Vec::new() };
+        let args = if wide { narrowed.as_slice() } else { args };
         let call = Call {
             names: &names,
             method: if names.is_empty() { method } else { None },

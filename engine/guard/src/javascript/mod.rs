@@ -7,6 +7,7 @@ mod call;
 mod flow;
 mod fold;
 mod guards;
+mod reach;
 mod spelled;
 mod value;
 
@@ -303,6 +304,7 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
             }
             AssignmentTarget::StaticMemberExpression(member) => {
                 let owner = self.value(&member.object);
+                self.sends_typed(&owner, member.property.name.as_str(), &it.right, it.span);
                 self.stored(&owner, member.property.name.as_str(), &value, it.span);
             }
             AssignmentTarget::ComputedMemberExpression(member) => {
@@ -396,6 +398,7 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
         self.taught(it);
         if self.emit {
             self.told(&it.callee, &it.arguments, it.span, false);
+            self.sends_variable(it);
         }
     }
 

@@ -367,6 +367,7 @@ impl Js<'_, '_, '_> {
         {
             return value.with_origin(owner.origin);
         }
+        origin |= super::reach::listed(callee, args);
         let mut out = Value::default();
         for name in callee.names.iter().filter(|name| !name.starts_with("?@")) {
             let first = args.first();

@@ -53,6 +53,7 @@ impl PowerShell<'_, '_, '_> {
         let at = (node.start_byte(), node.end_byte());
         let (name, mut words) = self.command(node, 0);
         let fed = self.fed(node);
+        self.deletes_home(&name, node, at);
         if words.args.is_empty()
             && let Some(fed) = &fed
         {
@@ -144,6 +145,27 @@ impl PowerShell<'_, '_, '_> {
                 argv.extend(words.all);
                 crate::shell::command(self.cx, &argv, at);
             }
+        }
+    }
+
+    /// Reports a pipeline that deletes what a listing of the home folder or of a drive meets.
+    fn deletes_home(&mut self, name: &str, node: Node<'_>, at: (usize, usize)) {
+        let Some(before) =
+            node.prev_named_sibling().filter(|_| matches!(name, "remove-item" | "clear-content"))
+        else {
+            return;
+        };
+        let written = self.of(before).replace(['\'', '"', '`'], "").to_ascii_lowercase();
+        let mut words = written.split_whitespace();
+        let lists = words.next().is_some_and(|first| matches!(first, "get-childitem" | "gci" | "ls" | "dir"));
+        let wide = words.map(|word| word.trim_end_matches(['*', '\\', '/'])).any(|word| {
+            matches!(
+                word,
+                "$env:userprofile" | "$home" | "~" | "$env:systemdrive" | "$env:homedrive" | "$env:homepath"
+            ) || word.len() == 2 && word.ends_with(':')
+        });
+        if lists && wide {
+            self.cx.fact(Language::PowerShell, "ps.deletes_home", at);
         }
     }
 

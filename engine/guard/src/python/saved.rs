@@ -154,6 +154,10 @@ impl Python<'_, '_, '_> {
                     | "ctypes.CDLL"
                     | "ctypes.WinDLL"
                     | "ctypes.cdll.LoadLibrary"
+                    // An archive or a folder that modules are imported from.
+                    | "sys.path.insert"
+                    | "sys.path.append"
+                    | "zipimport.zipimporter"
             );
         if !started {
             return;
@@ -199,7 +203,9 @@ impl Python<'_, '_, '_> {
             .map(|saved| (saved.content.clone(), saved.path.clone()))
             .collect();
         for (content, path) in found {
-            self.fact_with("saved.run", &[content.clone(), Value::text(&path)], at);
+            let imports = name.starts_with("sys.path.") || name == "zipimport.zipimporter";
+            let fact = if imports { "saved.import" } else { "saved.run" };
+            self.fact_with(fact, &[content.clone(), Value::text(&path)], at);
             if let (Some(language), Some(text)) = (language(&path), content.as_whole_text()) {
                 let chain = if content.chain.is_empty() { vec!["file"] } else { content.chain.clone() };
                 self.cx.child(language, text, at, &chain);

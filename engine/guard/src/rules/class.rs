@@ -1,6 +1,6 @@
 //! Classes of values that a rule can name, and their definitions.
 
-use super::path::{basename, is_home_whole, is_root_like, is_temporary};
+use super::path::{basename, is_home_whole, is_of_an_image, is_root_like, is_temporary};
 use super::when::texts;
 use crate::value::{Const, HOLE, Origin, Value};
 use regex::Regex;
@@ -194,6 +194,7 @@ pub(super) fn class(name: &str) -> Option<Class> {
                 || (v.origin.has(Origin::HOME) && v.as_text().is_none_or(is_home_whole))
                 || v.origin.has(Origin::WIDE)
         },
+        "image_path" => |v| text_is(v, is_of_an_image),
         "temporary" => |v| v.origin.has(Origin::TEMP) || text_is(v, is_temporary),
         "absolute" => |v| {
             !v.origin.has(Origin::TEMP)
@@ -262,6 +263,57 @@ pub(super) fn class(name: &str) -> Option<Class> {
         "known_installer" => |v| {
             let mut from = v.names.iter().filter_map(|n| n.strip_prefix("fetch:")).peekable();
             from.peek().is_some() && from.all(is_known_installer)
+        },
+        "fetched_by_address" => {
+            |v| v.names.iter().filter_map(|n| n.strip_prefix("fetch:")).any(is_public_address)
+        }
+        // A text of which nothing is known.
+        "unknown_text" => |v| v.as_text().is_none_or(|t| t.trim_matches(HOLE).trim().is_empty()),
+        // An address without encryption, other than of this machine.
+        "plain_http" => |v| {
+            text_is(v, |t| {
+                t.split_once("http://").is_some_and(|(_, rest)| !is_loopback(&format!("http://{rest}")))
+            })
+        },
+        // A device that holds a file system.
+        "disk" => |v| {
+            text_is(v, |t| {
+                t.strip_prefix("/dev/").is_some_and(|name| {
+                    ["sd", "hd", "vd", "nvme", "xvd", "mmcblk", "disk"]
+                        .iter()
+                        .any(|disk| name.starts_with(disk))
+                }) || t.to_ascii_lowercase().starts_with(r"\\.\physicaldrive")
+            })
+        },
+        // A mode that writes: `O_WRONLY`, `O_RDWR`, `"w"`, `"r+"`.
+        "writing" => |v| {
+            v.names.iter().any(|n| &**n == "O_WRONLY")
+                || v.as_text().is_some_and(|t| t.len() < 5 && t.contains(['w', 'a', '+']))
+        },
+        // A function that executes what it is given.
+        "executor" => |v| {
+            v.names.iter().any(|n| {
+                matches!(
+                    &**n,
+                    "os.system"
+                        | "os.popen"
+                        | "eval"
+                        | "exec"
+                        | "builtins.eval"
+                        | "builtins.exec"
+                        | "os.execv"
+                ) || n.starts_with("subprocess.")
+                    && matches!(
+                        n.trim_start_matches("subprocess."),
+                        "run"
+                            | "call"
+                            | "check_call"
+                            | "check_output"
+                            | "Popen"
+                            | "getoutput"
+                            | "getstatusoutput"
+                    )
+            })
         },
         // `true` itself; [`Value::truth`] also accepts any non-empty text.
         "yes" => |v| matches!(v.known, Some(Const::Bool(true))),
@@ -454,7 +506,10 @@ fn is_address(text: &str) -> bool {
 
 /// A numeric address outside this machine and private networks.
 fn is_public_address(text: &str) -> bool {
-    let host = text.split("://").last().unwrap_or(text).split(['/', ':']).next().unwrap_or("");
+    let rest = text.split("://").last().unwrap_or(text).trim_start_matches("//");
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or("");
+    // `user@host`, `NAME=value` before an address without a scheme is no host.
+    let host = authority.rsplit('@').next().unwrap_or(authority).split(':').next().unwrap_or("");
     host.parse::<std::net::Ipv4Addr>()
         .is_ok_and(|a| !a.is_loopback() && !a.is_unspecified() && !a.is_private() && !a.is_link_local())
 }

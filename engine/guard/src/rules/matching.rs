@@ -31,6 +31,8 @@ impl Spot {
     /// A statement of a tool for models that does not say that it sends anything, with a result that nothing
     /// uses.
     pub(crate) const SILENT: u32 = 512;
+    /// In a command that runs while a container image is built, whose system folders are the image's.
+    pub(crate) const IMAGE: u32 = 1024;
 }
 
 /// A call or a command.

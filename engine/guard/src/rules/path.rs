@@ -1,5 +1,7 @@
 //! Paths that must not be deleted, read or written.
 
+use crate::value::HOLE;
+
 /// Last component of a path, with either slash as separator.
 pub(crate) fn basename(path: &str) -> &str {
     path.rsplit(['/', '\\']).next().unwrap_or(path)
@@ -63,7 +65,7 @@ pub(crate) fn is_root_like(path: &str) -> bool {
 /// True when a folder directly below a system folder belongs to the system, not to one application.
 fn of_the_system(first: &str, second: &str) -> bool {
     match first {
-        "opt" | "srv" | "home" => false,
+        "opt" | "srv" | "home" | "root" => false,
         "usr" => matches!(
             second,
             "bin" | "sbin" | "lib" | "lib32" | "lib64" | "libexec" | "share" | "include" | "local" | "src"
@@ -129,9 +131,98 @@ pub(crate) fn is_temporary(path: &str) -> bool {
         || matches!(path, "/tmp" | "/var/tmp")
 }
 
+/// True for folders that the build of an image empties to make it small, or that it has made itself: logs,
+/// sources, documentation, and the home folder of the image's user. Only where a build runs, not on a machine.
+pub(crate) fn is_of_an_image(path: &str) -> bool {
+    const EMPTIED: [&str; 12] = [
+        "/var/log",
+        "/var/cache",
+        "/var/www",
+        "/usr/src",
+        "/usr/local/src",
+        "/usr/share/doc",
+        "/usr/share/man",
+        "/usr/share/info",
+        "/usr/share/locale",
+        "/opt",
+        "/srv",
+        "/root",
+    ];
+    let path = path.trim();
+    if path.split('/').any(|part| part == "..") {
+        return false;
+    }
+    let bare = path.trim_end_matches(['*', '.', '?']).trim_end_matches('/');
+    let parts: Vec<&str> = bare.split('/').filter(|part| !part.is_empty()).collect();
+    match parts.as_slice() {
+        ["home", user] => !user.contains(['*', '?', HOLE]),
+        // A folder below the root that no system has.
+        [own] => {
+            !of_a_system(own) && !own.contains(['*', '?', HOLE])
+                || EMPTIED.contains(&bare) && path.ends_with('*')
+        }
+        _ => EMPTIED.contains(&bare),
+    }
+}
+
+/// True when systems have a folder of this name directly below the root.
+fn of_a_system(name: &str) -> bool {
+    matches!(
+        name,
+        "bin"
+            | "boot"
+            | "dev"
+            | "etc"
+            | "home"
+            | "lib"
+            | "lib32"
+            | "lib64"
+            | "libx32"
+            | "media"
+            | "mnt"
+            | "opt"
+            | "proc"
+            | "root"
+            | "run"
+            | "sbin"
+            | "srv"
+            | "sys"
+            | "usr"
+            | "var"
+            | "Users"
+            | "Library"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn folders_that_the_build_of_an_image_empties() {
+        for path in
+            ["/var/log/*", "/var/log", "/usr/src/*", "/home/app", "/build", "/app/", "/root/*", "/srv/*"]
+        {
+            assert!(is_of_an_image(path), "{path}");
+        }
+        for path in [
+            "/",
+            "/*",
+            "/etc",
+            "/usr",
+            "/usr/lib",
+            "/home",
+            "/home/*",
+            "/root",
+            "/root/",
+            "/var",
+            "/lib",
+            "",
+            "/var/log/../lib",
+        ] {
+            assert!(!is_of_an_image(path), "{path}");
+        }
+    }
 
     #[test]
     fn paths_that_must_not_go() {
@@ -153,6 +244,8 @@ mod tests {
             "C:\\",
             "c:/Windows",
             "/nowhere",
+            "/root",
+            "/root/*",
         ] {
             assert!(is_root_like(path), "{path}");
         }
@@ -169,6 +262,8 @@ mod tests {
             "/var/tmp",
             "/etc/my-app",
             "/usr/games",
+            "/root/.cache",
+            "/root/.npm/",
         ] {
             assert!(!is_root_like(path), "{path}");
         }

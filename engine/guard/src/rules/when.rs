@@ -193,6 +193,7 @@ pub(super) fn context_bit(name: &str) -> Option<u32> {
         "serves" => Spot::SERVES,
         "few" => Spot::FEW_CONSTANTS,
         "silent" => Spot::SILENT,
+        "image" => Spot::IMAGE,
         _ => return None,
     })
 }

@@ -70,6 +70,7 @@ impl Shell<'_, '_> {
             self.interpret(&name, line, stdin);
             self.copies(&name, line, stdin);
             self.binds(&name, line, stdin);
+            self.fetches(&name, line);
             self.declared(&name, line);
             self.subscripts(&name, line);
             // Its command is applied to what it finds, not to the folder where it begins.
@@ -112,6 +113,9 @@ impl Shell<'_, '_> {
         if let Some(path) = words.first().and_then(|word| word.text) {
             self.hand_program(path);
         }
+        if let Some(program) = argv.first() {
+            self.runs_fetched(program, true);
+        }
         let origin = |at: usize| argv.get(at).map(|value| value.origin).unwrap_or_default();
         for piece in command::pieces(&words) {
             match piece {
@@ -132,7 +136,10 @@ impl Shell<'_, '_> {
                 Piece::File(language, _, path) if command::is_stdin(&path) => {
                     self.hand_stdin(language, stdin);
                 }
-                Piece::File(language, _, path) => {
+                Piece::File(language, at, path) => {
+                    // A program text in the word itself would have another name.
+                    let word = argv.get(at).filter(|word| word.as_text() == Some(&*path));
+                    self.runs_fetched(&word.cloned().unwrap_or_else(|| Value::text(&path)), false);
                     // `sh /dev/fd/3`, and what was copied or written to this name before.
                     match self.files.get(key(&path)).cloned() {
                         Some(content) if content.as_text().is_none() => self.hand_stdin(language, &content),
@@ -252,6 +259,8 @@ impl Shell<'_, '_> {
 
     /// Reports an executed text of this script in a language that the guard does not read.
     fn unread(&mut self, language: As) {
+        let name = [Value::text(language.name())];
+        self.cx.fact_with(Language::Bash, "shell.unread_text", self.here, &name, self.context);
         self.cx.hand(HandedSource::Text, Executed::Unread(language.name().to_owned()));
     }
 
@@ -427,10 +436,8 @@ impl Shell<'_, '_> {
             if content.as_text().is_none() {
                 self.hand_stdin(As::Read(arguments::language_of(name).unwrap_or(Language::Bash)), &content);
             }
-            let saved = content.names.iter().any(|name| &**name == super::flow::SAVED);
-            if content.origin.has(Origin::NET) {
-                let fact = if saved { "shell.runs_saved" } else { "shell.runs_download" };
-                self.cx.fact_with(Language::Bash, fact, self.here, std::slice::from_ref(&content), 0);
+            if content.origin.has(Origin::NET) && !super::fetched::is_saved(&content) {
+                self.cx.fact_with(Language::Bash, "shell.runs_download", self.here, std::slice::from_ref(&content), 0);
             }
             // A decoded text that a filter has changed, so that it is not known.
             if content.origin.has(Origin::DECODED) && content.as_text().is_none() {

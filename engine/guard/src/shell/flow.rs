@@ -94,14 +94,6 @@ impl Shell<'_, '_> {
                     self.vars.insert("COPROC".to_owned(), Value::default().with_origin(Origin::NET));
                 }
             }
-            "curl" | "wget" | "aria2c" => {
-                if let Some(path) = saved_as(name, argv) {
-                    let content = self.output(name, argv, stdin);
-                    let content = Value { known: None, ..content };
-                    let names = content.names.iter().cloned().chain([Rc::from(SAVED)]).collect();
-                    self.files.insert(super::execute::key(&path).to_owned(), Value { names, ..content });
-                }
-            }
             _ => {}
         }
     }
@@ -128,46 +120,6 @@ impl Shell<'_, '_> {
     }
 }
 
-/// Name of the content of a file that a program saved from a network.
-pub(super) const SAVED: &str = "<saved>";
-
-/// Path that `curl` or `wget` saves to.
-fn saved_as(name: &str, argv: &[Value]) -> Option<String> {
-    let words: Vec<&str> = argv.iter().skip(1).map(|word| word.as_whole_text().unwrap_or("")).collect();
-    let (long, short) = match name {
-        "curl" => ("--output", 'o'),
-        "wget" => ("--output-document", 'O'),
-        _ => ("--out", 'o'),
-    };
-    for (at, word) in words.iter().enumerate() {
-        if let Some(path) = word.strip_prefix(long).and_then(|rest| rest.strip_prefix('=')) {
-            return Some(path.to_owned());
-        }
-        // After letters of options without values: `-fsSLo x`, `-qO-`.
-        let cluster = word.strip_prefix('-').and_then(|rest| rest.split_once(short));
-        let path = match cluster.filter(|(before, _)| before.bytes().all(|b| b"fsSLkgnNvqcj46".contains(&b)))
-        {
-            Some((_, "")) => words.get(at + 1).copied(),
-            Some((_, path)) => Some(path),
-            None if *word == long => words.get(at + 1).copied(),
-            None => None,
-        };
-        if let Some(path) = path {
-            return (path != "-" && !path.is_empty()).then(|| path.to_owned());
-        }
-    }
-    // Under the last part of its address.
-    let remote = name != "curl"
-        || words.iter().any(|word| {
-            *word == "--remote-name"
-                || word.starts_with('-') && !word.starts_with("--") && word.contains('O') && word.len() < 8
-        });
-    let url = words.iter().find(|word| word.contains("://")).filter(|_| remote)?;
-    let path = url.split(['?', '#']).next()?.split_once("://")?.1;
-    let last = path.rsplit_once('/')?.1;
-    (!last.is_empty()).then(|| last.to_owned())
-}
-
 /// A text of one line.
 fn one_line(value: &Value) -> Option<crate::value::Const> {
     let text = value.as_whole_text()?.trim_end_matches('\n');
@@ -177,33 +129,4 @@ fn one_line(value: &Value) -> Option<crate::value::Const> {
 fn is_name(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_are_known_by_the_options_that_save_them() {
-        for (line, want) in [
-            ("curl -o x http://h/y", Some("x")),
-            ("curl -fsSLo x http://h/y", Some("x")),
-            ("curl --output=x http://h/y", Some("x")),
-            ("curl -O http://h/a/y?z=1", Some("y")),
-            ("curl -sSLO http://h/a/y", Some("y")),
-            ("curl http://h/y", None),
-            ("curl -o - http://h/y", None),
-            ("wget http://h/y", Some("y")),
-            ("wget -O x http://h/y", Some("x")),
-            ("wget -qO- http://h/y", None),
-            ("wget -q http://h/", None),
-        ] {
-            let argv: Vec<Value> = line.split(' ').map(Value::text).collect();
-            assert_eq!(
-                saved_as(basename(line.split(' ').next().unwrap_or("")), &argv).as_deref(),
-                want,
-                "{line}"
-            );
-        }
-    }
 }

@@ -7,6 +7,7 @@
 mod arguments;
 mod data;
 mod execute;
+mod fetched;
 mod flow;
 mod label;
 mod output;
@@ -46,6 +47,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
         vars: FxHashMap::default(),
         arrays: FxHashMap::default(),
         files: FxHashMap::default(),
+        fetched: FxHashMap::default(),
         functions: FxHashMap::default(),
         followed: 0,
         calls: 0,
@@ -104,6 +106,7 @@ pub(crate) fn fed(cx: &mut Cx<'_>, argv: &[Value], file: Option<&str>, at: (usiz
         vars: FxHashMap::default(),
         arrays: FxHashMap::default(),
         files: FxHashMap::default(),
+        fetched: FxHashMap::default(),
         functions: FxHashMap::default(),
         followed: 0,
         calls: 0,
@@ -158,6 +161,8 @@ struct Shell<'c, 'p> {
     arrays: FxHashMap<String, Vec<Value>>,
     /// Contents of files that the script wrote itself.
     files: FxHashMap<String, Value>,
+    /// Contents of files that the script fetched, by the last parts of their paths.
+    fetched: FxHashMap<String, Value>,
     /// Bodies of the script's functions.
     functions: FxHashMap<String, Rc<str>>,
     /// Number of calls of functions that were followed.
@@ -243,6 +248,9 @@ impl Shell<'_, '_> {
         let nothing = Value::default();
         let stdin =
             if stdin.origin != Origin::default() && self.reads_data(name, argv) { &nothing } else { stdin };
+        // A fetched file as the input of a program is data, unless the program is read from there.
+        let is_data = fetched::is_saved(stdin) && !arguments::reads_program_from_stdin(name, argv);
+        let stdin = if is_data { &nothing } else { stdin };
         let unknown = stdin.names.iter().all(|name| &**name == INHERITED || name.starts_with(FROM_FILE));
         let stdin = if unknown && stdin.known.is_none() && stdin.origin == Origin::default() {
             &nothing

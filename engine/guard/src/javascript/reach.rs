@@ -1,0 +1,69 @@
+//! Reach of values: what is met below the home folder, and what leaves for an address.
+
+use super::{Js, span};
+use crate::language::Language;
+use crate::rules::{basename, is_home_whole, is_root_like};
+use crate::value::{HOLE, Origin, Value};
+use oxc_ast::ast::{Argument, CallExpression, Expression};
+use oxc_span::{GetSpan, Span};
+
+/// Origin that a listing adds: far-reaching if it begins at the root or the home folder.
+pub(super) fn listed(callee: &Value, args: &[Value]) -> Origin {
+    let lists = callee.names.iter().any(|name| {
+        matches!(
+            &**name,
+            "fs.readdir"
+                | "fs.readdirSync"
+                | "fs.opendir"
+                | "fs.opendirSync"
+                | "fs.promises.readdir"
+                | "Deno.readDir"
+                | "Deno.readDirSync"
+        )
+    });
+    let wide = args.first().filter(|_| lists).is_some_and(|root| {
+        root.origin.has(Origin::WIDE)
+            || root.as_text().is_some_and(is_root_like)
+            || root.origin.has(Origin::HOME) && root.as_text().is_none_or(is_home_whole)
+    });
+    if wide { Origin::WIDE } else { Origin::default() }
+}
+
+/// A path whose last part is constant is one file, not everything that a walk meets.
+pub(super) fn narrowed(value: &Value) -> Value {
+    let constant = |text: &str| !basename(text).contains([HOLE, '*']) && !is_root_like(text);
+    if value.origin.has(Origin::WIDE) && value.as_text().is_some_and(constant) {
+        return value.clone().without(Origin::WIDE);
+    }
+    value.clone()
+}
+
+impl Js<'_, '_, '_> {
+    /// Reports a picture's address that contains what was typed into a field.
+    pub(super) fn sends_typed(&mut self, owner: &Value, name: &str, value: &Expression<'_>, at: Span) {
+        let is_pixel =
+            name == "src" && owner.names.iter().any(|own| own.ends_with("Image()") || &**own == "Image");
+        let (from, to) = span(value.span());
+        let written = self.source.get(from..to).unwrap_or("");
+        if is_pixel && written.contains(".value") && written.contains("//") {
+            self.fact("page.value_sent", at);
+        }
+    }
+
+    /// Reports a request whose address contains a variable of the environment that is named like a secret.
+    pub(super) fn sends_variable(&mut self, call: &CallExpression<'_>) {
+        let Some(first) = call.arguments.first().and_then(Argument::as_expression) else { return };
+        let (from, to) = span(first.span());
+        let written = self.source.get(from..to).unwrap_or("");
+        let is_secret = written.split("process.env.").skip(1).any(|rest| {
+            let name: String = rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+            ["TOKEN", "SECRET", "PASSWORD", "PRIVATE_KEY", "ACCESS_KEY"]
+                .iter()
+                .any(|word| name.contains(word))
+        });
+        if is_secret {
+            let address = self.value(first);
+            self.cx.fact_with(Language::JavaScript, "env.secret_in_address", span(call.span), &[address], 0);
+        }
+    }
+}
