@@ -101,6 +101,9 @@ fn dangerous_fields_are_found() -> Result<(), PackError> {
             ("main.tf", "data \"external\" \"a\" {\n  program = [\"sh\", \"-c\", \"BAD\"]\n}\n"),
             ("justfile", "default:\n    BAD\n"),
             ("Procfile", "web: BAD\n"),
+            ("cron.d/a", "# x\nMAILTO=root\n*/5 * * * * root BAD\n"),
+            ("crontab", "@reboot BAD\n"),
+            (".pylintrc", "[MAIN]\ninit-hook='import os; os.system(\"BAD\")'\n"),
             ("pyproject.toml", "[tool.poe.tasks]\ntest = { shell = \"BAD\" }\n"),
             ("pyproject.toml", "[tool.pdm.scripts]\npost_install = \"BAD\"\n"),
             ("mise.toml", "[tasks.build]\nrun = \"x\"\n[hooks]\nenter = \"BAD\"\n"),
@@ -210,6 +213,11 @@ fn honest_fields_are_allowed() -> Result<(), PackError> {
                 "justfile",
                 "v := `git describe`\nbuild target:\n    cargo build --bin {{target}}\n\nclean:\n    rm -rf target\n",
             ),
+            (
+                "cron.d/a",
+                "SHELL=/bin/sh\n17 * * * * root cd / && run-parts --report /etc/cron.hourly\n@daily www-data /usr/bin/php x.php\n",
+            ),
+            (".pylintrc", "[MAIN]\ninit-hook=\"import sys; sys.path.append('src')\"\n"),
             ("Procfile", "web: gunicorn app:app --port $PORT\n"),
             (
                 "pyproject.toml",

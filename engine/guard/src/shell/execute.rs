@@ -266,6 +266,7 @@ impl Shell<'_, '_> {
 
     /// Reports a file that is executed, by name. A file that the script wrote itself is read as its own text.
     fn hand_file(&mut self, language: As, path: String) {
+        self.runs_fetched(&Value::text(&path), false);
         match language {
             As::Read(language) => self.cx.hand(HandedSource::File(path), Executed::As(language)),
             As::Makefile => self.cx.hand(HandedSource::Makefile(path), Executed::As(Language::Bash)),

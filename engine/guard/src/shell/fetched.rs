@@ -38,12 +38,38 @@ impl Shell<'_, '_> {
     /// Records the files that a command saves what it fetches to.
     pub(super) fn fetches(&mut self, name: &str, argv: &[Value]) {
         let words: Vec<String> = argv.iter().skip(1).map(path_of).collect();
-        let Some(fetch) = fetch(name, &words) else { return };
+        self.unpacks(name, &words);
+        let fetch = if self.fetchers.contains(name) { by_function(&words) } else { fetch(name, &words) };
+        let Some(fetch) = fetch.or_else(|| copied(name, &words)) else { return };
         let mut content = Value::name(SAVED).with_origin(Origin::NET);
         content.names.extend(fetch.urls.iter().map(|url| format!("fetch:{url}").into()));
         for path in fetch.paths() {
             self.fetched.insert(basename(&path).to_owned(), content.clone());
             self.files.insert(key(&path).to_owned(), content.clone());
+        }
+    }
+
+    /// Follows archives that were fetched: a packed file keeps its name, and what else is in one is not known.
+    fn unpacks(&mut self, name: &str, words: &[String]) {
+        let found = words.iter().find_map(|word| {
+            let content = self.files.get(key(word)).or_else(|| self.fetched.get(basename(word)))?;
+            is_saved(content).then(|| (word.clone(), content.clone()))
+        });
+        let Some((path, content)) = found else { return };
+        match name {
+            "gunzip" | "bunzip2" | "unxz" | "gzip" | "bzip2" | "xz" | "uncompress" | "zstd" | "unzstd" => {
+                if let Some((stem, _)) = path.rsplit_once('.') {
+                    self.fetched.insert(basename(stem).to_owned(), content.clone());
+                    self.files.insert(key(stem).to_owned(), content);
+                }
+            }
+            "tar" | "unzip" | "7z" | "7za" | "bsdtar" | "cpio" | "unrar" => self.unpacked = Some(content),
+            "dpkg" | "rpm" | "apt" | "apt-get" | "dnf" | "yum" | "apk" | "zypper" | "insmod"
+            | "installer" | "msiexec" => {
+                let content = [content];
+                self.cx.fact_with(Language::Bash, "shell.installs_saved", self.here, &content, self.context);
+            }
+            _ => {}
         }
     }
 
@@ -62,6 +88,13 @@ impl Shell<'_, '_> {
         }
         if let Some(content) = content.cloned() {
             self.cx.fact_with(Language::Bash, "shell.runs_saved", self.here, &[content], self.context);
+            return;
+        }
+        // A file that may have been in the archive: the script did not write it, and no system has it.
+        let may_be =
+            path.contains(['/', '.']) && !path.starts_with('/') && !self.files.contains_key(key(&path));
+        if let Some(content) = self.unpacked.clone().filter(|_| may_be) {
+            self.cx.fact_with(Language::Bash, "shell.runs_unpacked", self.here, &[content], self.context);
         }
     }
 }
@@ -69,6 +102,50 @@ impl Shell<'_, '_> {
 /// True for the content of a file that was fetched under a name of its own.
 pub(super) fn is_saved(content: &Value) -> bool {
     content.names.iter().any(|name| &**name == SAVED)
+}
+
+/// True for a function's body that fetches.
+pub(super) fn fetches_in(body: &str) -> bool {
+    ["curl", "wget", "aria2c"].iter().any(|name| body.contains(name))
+}
+
+/// Call of the script's own function that fetches: an address, and the file to write.
+fn by_function(words: &[String]) -> Option<Fetch> {
+    let is_url =
+        |word: &&String| ["http://", "https://", "ftp://"].iter().any(|scheme| word.starts_with(scheme));
+    let urls: Vec<String> = words.iter().filter(is_url).take(MAX_URLS).cloned().collect();
+    let named = words
+        .iter()
+        .filter(|word| !is_url(word) && !word.starts_with('-') && !word.contains(char::is_whitespace));
+    let files: Vec<String> = named.cloned().collect();
+    (!urls.is_empty()).then_some(Fetch { own_names: files.is_empty(), urls, files, folder: None })
+}
+
+/// A copy from a numeric address by another program: `scp x@192.0.2.1:/a b`, `tftp -g -r a 192.0.2.1`.
+fn copied(name: &str, words: &[String]) -> Option<Fetch> {
+    let host = |word: &str| {
+        let host = word.rsplit('@').next().unwrap_or(word).split(':').next().unwrap_or("");
+        host.parse::<std::net::Ipv4Addr>().is_ok()
+    };
+    let operands: Vec<&String> = words.iter().filter(|word| !word.starts_with('-')).collect();
+    let (from, files) = match name {
+        "scp" | "rsync" => {
+            let (to, from) = operands.split_last()?;
+            let from = from.iter().find(|word| word.contains(':') && host(word))?;
+            let own = basename(from.rsplit(':').next().unwrap_or(from));
+            (*from, vec![(*to).clone(), format!("{}/{own}", to.trim_end_matches('/'))])
+        }
+        "tftp" | "ftpget" => {
+            let from = operands.iter().find(|word| host(word))?;
+            (
+                *from,
+                operands.iter().filter(|word| *word != from).map(|word| basename(word).to_owned()).collect(),
+            )
+        }
+        _ => return None,
+    };
+    let url = from.split(':').next().unwrap_or(from).rsplit('@').next().unwrap_or(from).to_owned();
+    Some(Fetch { urls: vec![url], files, ..Fetch::default() })
 }
 
 /// Text of a word as the name of a file: of a temporary file that the script made itself, the command's name.

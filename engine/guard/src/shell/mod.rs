@@ -48,6 +48,8 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
         arrays: FxHashMap::default(),
         files: FxHashMap::default(),
         fetched: FxHashMap::default(),
+        fetchers: FxHashSet::default(),
+        unpacked: None,
         functions: FxHashMap::default(),
         followed: 0,
         calls: 0,
@@ -107,6 +109,8 @@ pub(crate) fn fed(cx: &mut Cx<'_>, argv: &[Value], file: Option<&str>, at: (usiz
         arrays: FxHashMap::default(),
         files: FxHashMap::default(),
         fetched: FxHashMap::default(),
+        fetchers: FxHashSet::default(),
+        unpacked: None,
         functions: FxHashMap::default(),
         followed: 0,
         calls: 0,
@@ -163,6 +167,10 @@ struct Shell<'c, 'p> {
     files: FxHashMap<String, Value>,
     /// Contents of files that the script fetched, by the last parts of their paths.
     fetched: FxHashMap<String, Value>,
+    /// Functions of the script that fetch.
+    fetchers: FxHashSet<String>,
+    /// Content of an archive that the script fetched and unpacked.
+    unpacked: Option<Value>,
     /// Bodies of the script's functions.
     functions: FxHashMap<String, Rc<str>>,
     /// Number of calls of functions that were followed.

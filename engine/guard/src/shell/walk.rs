@@ -51,6 +51,9 @@ impl Shell<'_, '_> {
                         let at = self.fixed.unwrap_or(at);
                         self.cx.fact(Language::Bash, "fork.bomb", at);
                     }
+                    if super::fetched::fetches_in(text(body, source)) {
+                        self.fetchers.insert(name.clone());
+                    }
                     self.functions.insert(name, text(body, source).into());
                     let outer = self.context;
                     self.context &= !Spot::TOP;

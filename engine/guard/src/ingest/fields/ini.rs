@@ -2,6 +2,7 @@
 
 use super::{command, dependencies};
 use crate::context::Cx;
+use crate::language::Language;
 
 /// Tool that reads a file, and so its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +13,7 @@ pub(super) enum Tool {
     Tox,
     Autorun,
     Pip,
+    Pylint,
 }
 
 impl Tool {
@@ -24,15 +26,20 @@ impl Tool {
             Tool::Tox => "tox",
             Tool::Autorun => "autorun",
             Tool::Pip => "pip settings",
+            Tool::Pylint => "pylint settings",
         }
     }
 }
 
 /// Reads a file.
 pub(super) fn read(cx: &mut Cx<'_>, text: &str, tool: Tool) {
-    for (key, value) in settings(text, matches!(tool, Tool::Setup | Tool::Tox | Tool::Pip)) {
+    for (key, value) in settings(text, matches!(tool, Tool::Setup | Tool::Tox | Tool::Pip | Tool::Pylint)) {
         let key = key.to_ascii_lowercase();
         match tool {
+            Tool::Pylint if key == "init-hook" => {
+                let code = value.trim_matches(['"', '\'']);
+                cx.child(Language::Python, code, crate::ingest::manifest::place(text, code), &["recipe"]);
+            }
             Tool::Desktop if matches!(&*key, "exec" | "tryexec") => {
                 command(cx, text, &without_codes(&value), &value);
             }

@@ -43,6 +43,7 @@ enum Form {
     Just,
     Procfile,
     CloudInit,
+    Cron,
     /// A picture or a page.
     Page,
 }
@@ -95,6 +96,9 @@ const NAMES: &[(&str, Form)] = &[
     ("requirements.txt", Form::Requirements),
     ("constraints.txt", Form::Requirements),
     ("user-data", Form::CloudInit),
+    ("crontab", Form::Cron),
+    ("pylintrc", Form::Ini(ini::Tool::Pylint)),
+    (".pylintrc", Form::Ini(ini::Tool::Pylint)),
 ];
 
 /// Extensions.
@@ -142,6 +146,9 @@ fn by_name(name: &str) -> Option<Form> {
     {
         return Some(Form::Requirements);
     }
+    if lower.strip_suffix(base).is_some_and(|above| above.ends_with("cron.d/")) {
+        return Some(Form::Cron);
+    }
     if base.ends_with(".mcp.json") {
         return Some(Form::Json(json::Tool::Commands));
     }
@@ -174,6 +181,7 @@ pub(super) fn read(cx: &mut Cx<'_>, name: &str, text: &str) {
         Form::Just => ("justfile", false),
         Form::Procfile => ("procfile", false),
         Form::CloudInit => ("cloud-init", false),
+        Form::Cron => ("crontab", false),
         Form::Page => ("page", false),
     };
     cx.read_as(name, label, text, install, |cx| {
@@ -191,6 +199,7 @@ pub(super) fn read(cx: &mut Cx<'_>, name: &str, text: &str) {
             Form::Just => recipes::just(cx, text),
             Form::Procfile => recipes::procfile(cx, text),
             Form::CloudInit => yaml::cloud_init(cx, text),
+            Form::Cron => recipes::cron(cx, text),
             Form::Page => return markup::page(cx, text),
         }
         PartState::Parsed

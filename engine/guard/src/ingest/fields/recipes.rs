@@ -58,3 +58,33 @@ pub(super) fn procfile(cx: &mut Cx<'_>, text: &str) {
         }
     }
 }
+
+/// Commands of a table of timed jobs, with a user before the command or without.
+pub(super) fn cron(cx: &mut Cx<'_>, text: &str) {
+    for line in text.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
+        let fields = if line.starts_with('@') { 1 } else { 5 };
+        let is_time = |word: &str| word.chars().all(|c| c.is_ascii_alphanumeric() || "*/,-@?".contains(c));
+        let mut rest = line;
+        let mut timed = 0;
+        while timed < fields
+            && let Some((word, after)) = rest.split_once(char::is_whitespace)
+            && is_time(word)
+        {
+            (rest, timed) = (after.trim_start(), timed + 1);
+        }
+        if timed < fields {
+            continue;
+        }
+        // `root command`: read as both, since the file does not tell.
+        let is_name = |word: &str| {
+            word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(&b))
+        };
+        match rest.split_once(char::is_whitespace) {
+            Some((user, line)) if is_name(user) => {
+                command(cx, text, line.trim(), line.trim());
+                command(cx, text, rest, rest);
+            }
+            _ => command(cx, text, rest, rest),
+        }
+    }
+}
