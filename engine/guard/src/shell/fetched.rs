@@ -87,7 +87,7 @@ impl Shell<'_, '_> {
             content = self.fetched.get(basename(&path));
         }
         if let Some(content) = content.cloned() {
-            self.cx.fact_with(Language::Bash, "shell.runs_saved", self.here, &[content], self.context);
+            self.cx.fact_with(Language::Bash, "shell.runs_fetched", self.here, &[content], self.context);
             return;
         }
         // A file that may have been in the archive: the script did not write it, and no system has it.
