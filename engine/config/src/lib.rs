@@ -12,6 +12,7 @@
 //! | `asked_by` | who is asked for approvals |
 //! | [`tools`] | upper limits for plugins |
 //! | [`secrets`] | secrets that a run uses without holding them |
+//! | [`fleet`] | the farm that runs are sent to |
 //! | [`receipts`] | signed statements of runs: when, where, by which key |
 //! | [`sessions`] | settings of sessions |
 //! | [`models`] | tables of language models added to a file's text, and removed |
@@ -22,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod asked_by;
+pub mod fleet;
 pub mod guard;
 pub mod limits;
 pub mod merge;
@@ -39,6 +41,7 @@ pub mod typed;
 pub mod upstream;
 
 pub use asked_by::AskedBy;
+pub use fleet::FleetSettings;
 pub use guard::{GuardSettings, Mode, RulesDigest};
 pub use merge::{Merged, Widening, merge};
 pub use receipts::{KeySource, ReceiptSettings};

@@ -12,6 +12,7 @@ use hotcell_sandbox::profile::Profile;
 use crate::network::{self, NetworkSetting};
 
 use super::asked_by::AskedBy;
+use super::fleet::FleetSettings;
 use super::guard::{GuardSettings, Mode};
 use super::receipts::ReceiptSettings;
 use super::sessions::SessionSettings;
@@ -186,6 +187,9 @@ fn tighten(
     }
     if settings.receipts != ReceiptSettings::default() {
         return Err(never("receipts", "a key, a folder or a program of the host".to_owned()));
+    }
+    if settings.fleet != FleetSettings::default() {
+        return Err(never("fleet", "where code is sent, with which credentials".to_owned()));
     }
     // Models take the rules there as those of their organisation.
     if let Some(policies) = &settings.policies {
@@ -463,6 +467,7 @@ mod tests {
             ("", "policies_path = \"rules\"", "policies_path"),
             ("", "[receipts]\nkey = \"exec:/tmp/x\"", "receipts"),
             ("", "[receipts]\nalways = true", "receipts"),
+            ("", "[fleet]\naddress = \"grpcs://evil.example:1/x\"", "fleet"),
             ("", "ro = [\"/etc\"]", "ro"),
             ("", "rw = [\"/etc\"]", "rw"),
             ("", "toolchains = [\"/etc\"]", "toolchains"),

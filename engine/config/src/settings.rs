@@ -17,6 +17,7 @@ use serde::Deserialize;
 use crate::network::NetworkSetting;
 
 use super::asked_by::AskedBy;
+use super::fleet::{self, FleetSettings};
 use super::guard::{Mode, RulesDigest};
 use super::receipts::{self, ReceiptSettings};
 use super::secrets::{SecretSettings, WrittenSecrets};
@@ -96,6 +97,8 @@ pub struct Settings {
     pub agents: AgentSettings,
     /// Signed statements of runs.
     pub receipts: ReceiptSettings,
+    /// The farm that runs are sent to.
+    pub fleet: FleetSettings,
 }
 
 /// The table `agents` of a configuration file.
@@ -267,6 +270,7 @@ struct Written {
     agents: AgentSettings,
     model_roles: BTreeMap<String, Vec<String>>,
     receipts: ReceiptSettings,
+    fleet: FleetSettings,
 }
 
 /// The keys of a configuration file.
@@ -319,6 +323,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key::table("agents", &[Key::value("folder")]),
     Key::value("model_roles"),
     Key::table("receipts", receipts::KEYS),
+    Key::table("fleet", fleet::KEYS),
 ];
 
 impl Settings {
@@ -391,6 +396,10 @@ impl Settings {
                 .map_err(|e| FileError::of_key(file, "model_roles", e.to_string()).found_in(text))?,
             agents: AgentSettings { folder: written.agents.folder.map(|f| base.join(f)) },
             receipts: written.receipts.below(base),
+            fleet: written
+                .fleet
+                .below(base)
+                .map_err(|(key, why)| FileError::of_key(file, &format!("fleet.{key}"), why).found_in(text))?,
         })
     }
 
