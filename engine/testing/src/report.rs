@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`judge`], [`verdict`] | three witnesses -> one verdict |
 //! | [`repeat`], [`retry`] | several runs in one; reruns of failed tests |
+//! | [`shards`] | parts of a suite that ran on several machines, in one report |
 //! | [`junit_out`], [`github`], [`coverage_out`] | a report as JUnit XML, and for a GitHub workflow; coverage as files |
 
 pub mod coverage_out;
@@ -12,6 +13,7 @@ pub mod judge;
 pub mod junit_out;
 pub mod repeat;
 pub mod retry;
+pub mod shards;
 pub mod verdict;
 
 use hotcell_report::RunReport;
@@ -187,6 +189,10 @@ pub struct TestReport {
     /// With reruns: each run, the first one first. `outcome` is then of the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<Vec<Repeat>>,
+    /// With `--shards`: the parts that the suite was split into, as each ran. `totals`, `cases` and `coverage` combine all of them,
+    /// `reason` and `outcome` are of the worst one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shards: Option<Vec<shards::ShardRun>>,
     /// Outcome of the sandbox.
     pub outcome: RunReport,
     /// Number of tests that were found and not started; used for reruns.
@@ -245,6 +251,7 @@ impl TestReport {
             repeats: None,
             flaky: None,
             retries: None,
+            shards: None,
             outcome,
             not_started: None,
         }

@@ -49,13 +49,18 @@ impl Cancel {
     /// Cancels the run; its verdict is [`crate::Verdict::Interrupted`], unless it had ended already.
     pub fn cancel(&self) {
         self.0.0.store(true, Ordering::Release);
-        self.0.1.notify_one();
+        self.0.1.notify_waiters();
     }
 
     /// Waits for the cancellation.
     pub async fn wait(&self) {
-        while !self.0.0.load(Ordering::Acquire) {
-            self.0.1.notified().await;
+        loop {
+            // Made before the flag is read, so that no cancellation is missed; several runs may wait.
+            let notified = self.0.1.notified();
+            if self.0.0.load(Ordering::Acquire) {
+                return;
+            }
+            notified.await;
         }
     }
 }
@@ -248,6 +253,7 @@ impl Session {
             repeats: None,
             flaky: None,
             retries: None,
+            shards: None,
             outcome: outcome.into(),
             not_started: judged.not_started,
         };
