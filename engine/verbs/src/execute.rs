@@ -67,6 +67,7 @@ pub async fn execute(
     let mut stop = Stop { future: std::pin::pin!(stop), reason: None };
     let Performed { mut report, changed, home, abandoned } =
         perform(spawn, prepared, observer, &mut stop).await;
+    crate::elsewhere::take(&mut report);
     prepared.sign(&mut report);
     let mut changes_error = None;
     if let Some(before) = prepared.before.take() {

@@ -9,6 +9,7 @@
 //! | --- | --- |
 //! | [`request`] | one run, from the request to all that is needed to execute it |
 //! | [`mod@execute`] | the one place where a prepared run is executed |
+//! | [`elsewhere`] | runs that another machine executes |
 //! | [`mod@test`] | the tests of a project, as runs |
 //! | [`suites`] | several test suites of one project |
 //! | [`language`] | source texts: file name, program and compiler by language |
@@ -34,6 +35,7 @@ pub mod caches;
 mod certificates;
 pub mod changes;
 pub mod compile;
+pub mod elsewhere;
 pub mod execute;
 pub mod image_build;
 pub mod images;

@@ -308,7 +308,21 @@ impl RunRequest {
         beside: &[(&str, &str)],
         provided: Vec<String>,
     ) -> Result<Prepared, Box<RunReport>> {
-        self.prepare_all(merged, around, None, (beside, provided))
+        self.prepare_all(merged, around, None, (beside, provided, false))
+    }
+
+    /// Like [`RunRequest::prepare_beside`], for a run that another machine executes: its program is looked up there, not here.
+    ///
+    /// # Errors
+    /// An outcome in which nothing ran: refused.
+    pub fn prepare_elsewhere(
+        &self,
+        merged: Merged,
+        around: Surroundings,
+        beside: &[(&str, &str)],
+        provided: Vec<String>,
+    ) -> Result<Prepared, Box<RunReport>> {
+        self.prepare_all(merged, around, None, (beside, provided, true))
     }
 
     /// Like [`RunRequest::prepare`], with standard input, which is read ahead when something executes it.
@@ -321,7 +335,7 @@ impl RunRequest {
         around: Surroundings,
         input: Option<&'i mut dyn Input>,
     ) -> Result<Prepared, Box<RunReport>> {
-        self.prepare_all(merged, around, input, (&[], Vec::new()))
+        self.prepare_all(merged, around, input, (&[], Vec::new(), false))
     }
 
     /// Scans the code of a run that another machine executes: its program is looked up there, not here.
@@ -338,7 +352,7 @@ impl RunRequest {
         merged: Merged,
         around: Surroundings,
         input: Option<&'i mut dyn Input>,
-        (beside, provided): (&[(&str, &str)], Vec<String>),
+        (beside, provided, elsewhere): (&[(&str, &str)], Vec<String>, bool),
     ) -> Result<Prepared, Box<RunReport>> {
         let Merged { mut policy, mut env, gate, compile: most, image, state, secrets, hosts, upstream } =
             merged;
@@ -350,9 +364,11 @@ impl RunRequest {
         policy.shape.image = image.as_ref().map(images::root);
         let around = self.surroundings(around, &policy.job.toolchains).map_err(&refused)?;
         let cwd = around.cwd.clone();
-        let programs = image
-            .as_ref()
-            .map_or(Programs::Host(&around, self.kept.as_deref()), |held| Programs::Image(&held.image));
+        let programs = match &image {
+            _ if elsewhere => Programs::Elsewhere,
+            Some(held) => Programs::Image(&held.image),
+            None => Programs::Host(&around, self.kept.as_deref()),
+        };
         // Taken before the guard's scan: the program may or may not see changes made on the host from here
         // on.
         let since = WorkspaceBaseline::moment(self.keep);
@@ -394,7 +410,7 @@ impl RunRequest {
             }
             RunTarget::Source(language, from, arguments) => {
                 let language = &match programs {
-                    Programs::Host(..) => *language,
+                    Programs::Host(..) | Programs::Elsewhere => *language,
                     Programs::Image(image) => language.in_image(image.config.path()),
                 };
                 let (inside, text) =
@@ -420,9 +436,10 @@ impl RunRequest {
                     compiling.job.limits = most.unwrap_or_else(Limits::for_tests);
                     let with_its = step.env.iter().chain(&env).cloned().collect::<Vec<_>>();
                     start(&mut compiling, step.argv.clone(), programs, &with_its)?;
-                    let made = Build::new(compiling, &step, state.clone()).map_err(|e| {
-                        refused(format!("there is no place for the program: {e}; make room in TMPDIR"))
-                    })?;
+                    let made =
+                        Build::new(compiling, &step, state.clone().filter(|_| !elsewhere)).map_err(|e| {
+                            refused(format!("there is no place for the program: {e}; make room in TMPDIR"))
+                        })?;
                     policy.job.binds.push(made.bind(Path::new(HOME)));
                     build = Some(made);
                 }
@@ -434,7 +451,10 @@ impl RunRequest {
             }
         }
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        variables::complete(&mut policy.job, policy.shape.network, processors);
+        // Variables that tell programs about their sandbox are for the machine that has it.
+        if !elsewhere {
+            variables::complete(&mut policy.job, policy.shape.network, processors);
+        }
         let mut whole = self.whole(&cwd, read, env, input);
         whole.beside =
             beside.iter().map(|(option, text)| ((*option).to_owned(), (*text).to_owned())).collect();
@@ -489,7 +509,7 @@ impl RunRequest {
         match programs {
             _ if has_own => Some(vec!["node".into(), OWN.into()]),
             Programs::Host(..) => find(OsStr::new("tsc"), programs).ok().map(|_| vec!["tsc".into()]),
-            Programs::Image(_) => None,
+            Programs::Image(_) | Programs::Elsewhere => None,
         }
     }
 }

@@ -34,9 +34,12 @@ mod options;
 pub mod pythons;
 mod rerun;
 mod services;
+mod shards;
 mod split;
+mod times;
 pub use crate::builds::CacheName;
 pub use crate::test::services::{Beside, Service};
+pub use crate::test::shards::Shards;
 pub use options::TestOptions;
 pub use pythons::Interpreter;
 
@@ -89,8 +92,10 @@ pub struct PreparedTest {
     view: Option<Arc<View>>,
     /// Resources of the runs, released after them.
     stay: RunResources,
-    /// State folder for the data that compilers need again.
+    /// State folder for the data that compilers need again, and for the times of tests.
     state: Option<StateChoice>,
+    /// The project's own path.
+    place: PathBuf,
     /// The cache that the runs see; set when they begin.
     warm: Mutex<Option<Arc<Warm>>>,
     /// Variables that were to be passed through and are not set; for a warning.
@@ -143,7 +148,11 @@ impl TestRequest {
             Some(framework) => framework,
             None => chosen(project, &self.project)?,
         };
-        let wants_list = [(self.options.shard.is_some(), "shard"), (self.options.list, "list")];
+        let wants_list = [
+            (self.options.shard.is_some(), "shard"),
+            (self.options.shards.is_some(), "shards"),
+            (self.options.list, "list"),
+        ];
         for (_, key) in wants_list.into_iter().filter(|(wants, _)| *wants) {
             if !can_split(framework.name()) {
                 return Err(Unready::Wrong(split::unsplit(framework.name(), key)));
@@ -184,8 +193,12 @@ impl TestRequest {
         let reporters = command.reporters.iter();
         let provided =
             reporters.map(|reporter| format!("{}/{}", framework::REPORTERS, reporter.name)).collect();
-        let prepared = request
-            .prepare_beside(merged, around, &self.options.beside.commands(), provided)
+        let beside = self.options.beside.commands();
+        let prepared = match self.options.elsewhere {
+            true => request.prepare_elsewhere(merged, around, &beside, provided),
+            false => request.prepare_beside(merged, around, &beside, provided),
+        };
+        let prepared = prepared
             .map_err(|outcome| answered(TestReport::without_a_run(framework.name(), typed, *outcome)))?;
         let before = prepared.before.clone();
         let (mut policy, unset, scan, stay) = prepared.into_parts();
@@ -209,6 +222,7 @@ impl TestRequest {
             view,
             stay,
             state: configuration.asker.as_ref().map(|(_, state)| state.clone()),
+            place: path.canonicalize().unwrap_or(path),
             warm: Mutex::default(),
             unset,
             scan,
@@ -226,6 +240,11 @@ impl PreparedTest {
     /// Copies files out of the project when its tests have ended.
     pub fn copy_out(&mut self, outputs: &OutputRequest) {
         self.before = self.before.take().map(|before| before.copying(outputs.clone()));
+    }
+
+    /// State folder with what compilers need again; `None` where they run on another machine.
+    fn compiled(&self) -> Option<&StateChoice> {
+        self.state.as_ref().filter(|_| !self.options.elsewhere)
     }
 
     /// Name of the framework.
@@ -249,7 +268,7 @@ impl PreparedTest {
             biased;
             // When cancelled, no run begins, and the report says so.
             () = cancel.wait() => None,
-            lock = builds::standard_library(engine, self.state.as_ref(), &mut policy, &mut say) => lock,
+            lock = builds::standard_library(engine, self.compiled(), &mut policy, &mut say) => lock,
         };
         if let Some(name) = &self.options.cache {
             match Warm::show(name, self.framework.name(), self.state.as_ref(), &mut policy) {
@@ -259,6 +278,12 @@ impl PreparedTest {
                 }
                 Err(why) => tracing::warn!("‹cache›: nothing of it is used or kept: {why}"),
             }
+        }
+        if let Some(shards) = self.options.shards {
+            let progress = &mut |what: Progress<'_>| progress(1, what);
+            let report = self.in_shards(shards, engine, cancel, &policy, progress).await;
+            self.keep_times(&report);
+            return report;
         }
         let chosen = {
             let progress = &mut |what: Progress<'_>| progress(1, what);
@@ -271,6 +296,7 @@ impl PreparedTest {
         for number in 1..=self.repeat {
             let once = &mut |what: Progress<'_>| progress(number, what);
             let report = self.once(engine, cancel, &policy, (&chosen, self.measured.clone()), once).await;
+            self.keep_times(&report);
             if self.options.retry > 0 {
                 first = Some(report);
                 break;

@@ -20,13 +20,15 @@ pub(super) enum Programs<'a> {
     Host(&'a Surroundings, Option<&'a PinnedWorkspace>),
     /// On the image's `PATH`, inside: nothing of the host is mounted.
     Image(&'a Image),
+    /// On another machine, which looks them up by itself.
+    Elsewhere,
 }
 
 impl Programs<'_> {
     /// `PATH` inside, after the toolchains' own folders.
     fn path(&self) -> &str {
         match self {
-            Self::Host(..) => PATH,
+            Self::Host(..) | Self::Elsewhere => PATH,
             Self::Image(image) => image.config.path(),
         }
     }
@@ -44,7 +46,7 @@ pub(super) fn find(program: &OsStr, programs: Programs<'_>) -> Result<Toolchain,
         }
         Programs::Host(around, _) => toolchain::find(program, around),
         // Found at start inside the image: a lookup from here could only guess.
-        Programs::Image(_) => return Ok(Toolchain::default()),
+        Programs::Image(_) | Programs::Elsewhere => return Ok(Toolchain::default()),
     };
     found.map_err(|e| not_found(&e))
 }

@@ -2,7 +2,7 @@
 
 use hotcell_testing::shard::Shard;
 
-use super::{Beside, CacheName, Interpreter};
+use super::{Beside, CacheName, Interpreter, Shards};
 
 /// Options of `hotcell test` alone.
 #[derive(Clone, Debug, Default)]
@@ -11,6 +11,10 @@ pub struct TestOptions {
     pub retry: u32,
     /// Run only this shard of the tests.
     pub shard: Option<Shard>,
+    /// Split the tests into parts that run at the same time (`--shards`).
+    pub shards: Option<Shards>,
+    /// They run on other machines: nothing that hotcell keeps here for compilers is of use there, and durations are kept for a split.
+    pub elsewhere: bool,
     /// List the tests without running them.
     pub list: bool,
     /// Services in the tests' sandbox, and commands before them.

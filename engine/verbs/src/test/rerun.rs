@@ -39,6 +39,7 @@ impl PreparedTest {
             }
             Err(e) => (self.unwritten(&e), None),
         };
+        crate::elsewhere::take(&mut report.outcome);
         if let Some(changed) = &mut changed {
             self.keep_warm(&report, changed).await;
         }

@@ -89,8 +89,12 @@ impl PreparedTest {
             Err(e) => Err(Box::new(self.unwritten(&e))),
         };
         match &mut listed {
-            Ok(listed) => crate::request::sign(self.scan.as_ref(), &mut listed.outcome),
+            Ok(listed) => {
+                crate::elsewhere::take(&mut listed.outcome);
+                crate::request::sign(self.scan.as_ref(), &mut listed.outcome);
+            }
             Err(report) => {
+                crate::elsewhere::take(&mut report.outcome);
                 crate::request::sign(self.scan.as_ref(), &mut report.outcome);
                 Beside::tell(report);
             }
@@ -113,7 +117,7 @@ impl PreparedTest {
         let _in_use = tokio::select! {
             biased;
             () = cancel.wait() => None,
-            lock = crate::builds::standard_library(engine, self.state.as_ref(), &mut policy, &mut say) => lock,
+            lock = crate::builds::standard_library(engine, self.compiled(), &mut policy, &mut say) => lock,
         };
         self.list(engine, cancel, &policy, progress).await
     }
