@@ -74,6 +74,7 @@ pub fn later(old: &Configuration, new: &Configuration) -> Vec<&'static str> {
     let (old, new) = (&old.user, &new.user);
     let differs = [
         ("pool", old.pool != new.pool),
+        ("fleet", old.fleet != new.fleet),
         ("state", old.state != new.state),
         ("mcp.toolsets", old.mcp.toolsets != new.mcp.toolsets),
         ("mcp.servers", old.mcp.servers != new.mcp.servers),

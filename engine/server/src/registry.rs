@@ -5,7 +5,7 @@ mod order;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use hotcell_config::{Configuration, PoolSettings};
@@ -15,11 +15,11 @@ use hotcell_receipts::Issuer;
 use hotcell_report::RunReport;
 use hotcell_review::approvals::Approvals;
 use hotcell_review::quarantine::QuarantineService;
-use hotcell_sandbox::Engine;
 use hotcell_sandbox::doctor::{self, Doctor};
 use hotcell_sandbox::outcome::Output;
 use hotcell_sandbox::pool::{Pool, PoolOptions};
 use hotcell_sandbox::profile::Profile;
+use hotcell_sandbox::{Engine, Spawn};
 use hotcell_scanning::reader::program;
 use hotcell_scanning::session::ScanState;
 use hotcell_sessions::Sessions;
@@ -42,7 +42,7 @@ use crate::metrics::{Metrics, Now};
 use super::current::{self, Current};
 use super::finished::{Finished, Memory};
 use super::queue::{Queue, QueueLimits};
-use super::run::{Answer, Phase, Run, RunContext, Stream, never_ran};
+use super::run::{Answer, Elsewhere, Phase, Run, RunContext, Stream, never_ran};
 use super::running_agents::Agents;
 use super::signing;
 use super::tasks::Tasks;
@@ -73,6 +73,8 @@ struct Shared {
     terminals: Terminals,
     agents: Arc<Agents>,
     metrics: Metrics,
+    /// Another place, to which runs are sent.
+    elsewhere: OnceLock<Elsewhere>,
     /// Background tasks.
     behind: Mutex<Vec<JoinHandle<()>>>,
     scribe: Arc<HistoryWriter>,
@@ -148,6 +150,7 @@ impl Live {
             terminals: Terminals::new(),
             agents: Arc::default(),
             metrics: Metrics::default(),
+            elsewhere: OnceLock::new(),
             behind: Mutex::default(),
             pool: Pool::new(engine, ready),
             current: Current::new(configuration),
@@ -167,6 +170,28 @@ impl Live {
     #[must_use]
     pub fn engine(&self) -> &Engine {
         self.0.pool.engine()
+    }
+
+    /// Sends programs, sources and tests that callers run to another place from now on. Sessions, terminals, agents and plugins stay here.
+    ///
+    /// # Errors
+    /// A report, when each run gets a receipt: one states what this machine saw.
+    pub fn send_to(&self, place: Arc<dyn Spawn>) -> Result<(), ErrorReport> {
+        if self.0.issuer.is_some() {
+            let why =
+                "receipts.always and fleet.mcp are both set, and a receipt states what this machine saw";
+            return Err(ErrorReport::new(Code::Configuration, why)
+                .field("fleet.mcp")
+                .hint("take one of the two out; workers of a farm sign receipts of their own"));
+        }
+        let _ = self.0.elsewhere.set(Elsewhere(place));
+        Ok(())
+    }
+
+    /// Tells if runs of callers are sent to another place.
+    #[must_use]
+    pub fn sends(&self) -> bool {
+        self.0.elsewhere.get().is_some()
     }
 
     /// Sandboxes for sessions.
@@ -393,7 +418,7 @@ impl Live {
             began: Instant::now(),
             place,
         };
-        let desk = RunContext { pool: self.0.pool.clone(), run };
+        let desk = RunContext { pool: self.0.pool.clone(), elsewhere: self.0.elsewhere.get().cloned(), run };
         tokio::spawn(async move {
             let answer = work(desk).await;
             ending.with(answer);

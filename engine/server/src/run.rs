@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use hotcell_report::RunReport;
+use hotcell_sandbox::Spawn;
 use hotcell_sandbox::outcome::Cause;
 use hotcell_sandbox::pool::Pool;
 use hotcell_state::caller::Caller;
@@ -340,10 +341,28 @@ impl Run {
 pub struct RunContext {
     /// Pool of ready sandboxes.
     pub pool: Pool,
+    /// Another place, to which runs are sent.
+    pub(crate) elsewhere: Option<Elsewhere>,
     pub(crate) run: std::sync::Arc<Run>,
 }
 
+/// Another place than the pool, in which runs begin.
+#[derive(Clone)]
+pub struct Elsewhere(pub std::sync::Arc<dyn Spawn>);
+
+impl std::fmt::Debug for Elsewhere {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Elsewhere(…)")
+    }
+}
+
 impl RunContext {
+    /// The place in which programs, sources and tests begin.
+    #[must_use]
+    pub fn spawn(&self) -> &dyn Spawn {
+        self.elsewhere.as_ref().map_or(&self.pool, |elsewhere| &*elsewhere.0)
+    }
+
     /// Waits until the run is cancelled.
     pub async fn cancelled(&self) {
         let _ = self.run.cancelled.subscribe().wait_for(|c| *c).await;

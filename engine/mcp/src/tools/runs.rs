@@ -40,6 +40,7 @@ pub async fn code(live: &Live, caller: &Caller, arguments: JsonObject, listener:
     let waits = Waits::of(live, &asked.run)?;
     let hosts = hosts(&asked.run.network, &live.configuration().hosts())?;
     let secrets = secrets(&asked.run.network, &live.configuration().user.run.secrets)?;
+    stays_here(live, None, hosts.is_some() || !secrets.is_empty(), asked.run.image.is_some())?;
     let language = Language::from(asked.language);
     let mut files = input::files(asked.files)?;
     let code = asked.code.into_bytes();
@@ -71,6 +72,8 @@ pub async fn command(live: &Live, caller: &Caller, arguments: JsonObject, listen
     let hosts = hosts(&asked.run.network, &live.configuration().hosts())?;
     let secrets = secrets(&asked.run.network, &live.configuration().user.run.secrets)?;
     let keep = kept(asked.keep, asked.diff, asked.workspace_id.as_deref())?;
+    let (id, reaches) = (asked.workspace_id.as_deref(), hosts.is_some() || !secrets.is_empty());
+    stays_here(live, id, reaches, asked.run.image.is_some())?;
     let workspace = match asked.workspace_id.clone() {
         Some(id) => {
             let (held, owner) = (live.clone(), caller.clone());
@@ -125,6 +128,7 @@ pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener
         return Err(one_of("workspace_id", "files"));
     }
     let keep = kept(asked.keep, asked.diff, asked.workspace_id.as_deref())?;
+    stays_here(live, asked.workspace_id.as_deref(), hosts.is_some(), asked.run.image.is_some())?;
     let (held, owner, key) = (live.clone(), caller.clone(), asked.run.idempotency_key);
     let named = hosts.as_ref().map(ToString::to_string);
     let work = blocking(move || {
@@ -169,6 +173,29 @@ pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener
         Order { command, key, lane: listener.lane(), content, request, beside: false, work },
     )?;
     Ok(follow(live, &run, waits, listener).await)
+}
+
+/// Refuses a call that cannot be sent to the farm, where the operator's configuration sends runs to one.
+fn stays_here(live: &Live, workspace: Option<&str>, reaches: bool, image: bool) -> Result<(), ErrorReport> {
+    if !live.sends() {
+        return Ok(());
+    }
+    let rows = [
+        (
+            workspace.is_some(),
+            "workspace_id",
+            "a stored workspace stays on this machine; give the files with the call",
+        ),
+        (reaches, "network", "a run that may be run twice has no network and no secrets"),
+        (image, "image", "the operator of its workers chooses their image"),
+    ];
+    match rows.into_iter().find(|(given, ..)| *given) {
+        Some((_, field, why)) => {
+            let why = format!("this server sends runs to a farm, and {field} cannot go there: {why}");
+            Err(ErrorReport::new(Code::InvalidValue, why).field(field))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Whether and how the changes are kept.

@@ -11,7 +11,7 @@ use hotcell_egress::AllowList;
 use hotcell_report::RunReport;
 use hotcell_sandbox::outcome::{Cause, Output};
 use hotcell_sandbox::policy::{PROJECT, Stdin};
-use hotcell_sandbox::{BoxFuture, Bytes, Chunk, Limits, Running, Spawn};
+use hotcell_sandbox::{BoxFuture, Bytes, Chunk, Limits, Running};
 use hotcell_state::caller::Caller;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_toolchain::{Asks, Surroundings};
@@ -160,6 +160,9 @@ impl CommandRequest {
         let configuration = live.configuration_of(caller);
         there(&configuration, request.settings.image.as_deref())?;
         let (limits, terminal) = (self.limits, self.terminal);
+        // A terminal stays on this machine.
+        let has_terminal = terminal.is_some();
+        let elsewhere = live.sends() && !has_terminal;
         let image = request.settings.image.clone();
         let merged = joined(&request, &limits, &configuration)?;
         let (workspace, keep, patterns) = (self.workspace, self.keep, self.outputs);
@@ -197,7 +200,10 @@ impl CommandRequest {
                         let lines = crate::terminals::kind::of(&request);
                         terminal.read_by(Reader { request: request.clone(), gate, confinement, cwd, lines });
                     }
-                    let prepared = request.prepare(merged, around)?;
+                    let prepared = match elsewhere {
+                        true => request.prepare_elsewhere(merged, around, &[], Vec::new())?,
+                        false => request.prepare(merged, around)?,
+                    };
                     held.still().map_err(refused).map(|()| prepared)
                 };
                 // Finding a program on the host takes a few dozen microseconds, no more than a thread switch
@@ -232,8 +238,8 @@ impl CommandRequest {
                             facts.guard =
                                 prepared.scan.as_ref().map(|read| read.report.verdict.name().to_owned());
                         });
-                        let spawn: &dyn Spawn = &desk.pool;
                         let stop = stopped(&desk, &leave);
+                        let spawn = if has_terminal { &desk.pool } else { desk.spawn() };
                         let executed = execute(spawn, &mut prepared, &mut Shown(&desk, screen), stop).await;
                         if let Some(error) = executed.changes_error {
                             tracing::info!(target: "hotcell_contents", "what a run changed cannot be told: {error}");

@@ -143,7 +143,7 @@ pub async fn perform(desk: &RunContext, asked: Asked, current: &Current) -> Test
                 if let Some(outputs) = &outputs {
                     tests.copy_out(&outputs.request);
                 }
-                let running = tests.run(&desk.pool, &cancel, |_, what| shown.see(what));
+                let running = tests.run(desk.spawn(), &cancel, |_, what| shown.see(what));
                 follow(desk, &cancel, &leave, running).await
             }
             Err(Unready::Answered(report)) => *report,

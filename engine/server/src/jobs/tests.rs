@@ -92,7 +92,7 @@ impl TestsRequest {
                 ..RunSettings::default()
             },
             keep: self.keep,
-            options: TestOptions::default(),
+            options: TestOptions { elsewhere: live.sends(), ..TestOptions::default() },
         };
         there(&configuration, request.settings.image.as_deref())?;
         let outputs = (!self.outputs.is_empty()).then(|| Returned::of(self.outputs, false));
@@ -133,7 +133,7 @@ impl TestsRequest {
                     desk.state_in_receipt(|facts| facts.image_digest = prepared.image_digest());
                     let cancel = Cancel::default();
                     let mut shown = Shown::new(&desk);
-                    let running = prepared.run(&desk.pool, &cancel, |_, what| shown.see(what));
+                    let running = prepared.run(desk.spawn(), &cancel, |_, what| shown.see(what));
                     let mut report = follow(&desk, &cancel, &leave, running).await;
                     if let Some(outputs) = &outputs {
                         report.outcome.outputs = Some(outputs.request.finish());
