@@ -87,13 +87,13 @@ pub struct WorkerAnswer {
 
 /// Runs the command; returns its exit status.
 pub fn status(common: &Common, args: &FleetStatusArgs) -> anyhow::Result<u8> {
-    let farm = args.farm.as_deref().map(|farm| Address::parse(farm, args.plain_grpc)).transpose();
+    let farm = configuration(common, None).and_then(|configuration| {
+        let farm = args.farm.as_deref();
+        farm.map(|farm| crate::farm::address(farm, "FARM", &args.reach, &configuration)).transpose()
+    });
     let farm = match farm {
         Ok(farm) => farm,
-        Err(error) => {
-            let report = ErrorReport::new(Code::InvalidValue, error.message).field("FARM");
-            return Ok(usage::fail(&report, common.json));
-        }
+        Err(report) => return Ok(usage::fail(&report, common.json)),
     };
     let runtime = runtime()?;
     let found = runtime.block_on(async {

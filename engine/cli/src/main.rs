@@ -36,6 +36,7 @@ mod stdin;
 mod terminal;
 
 mod backend;
+mod farm;
 mod result_file;
 mod review;
 mod run;

@@ -1,40 +1,50 @@
-//! `hotcell run --remote`: a run on a farm. The guard, and what may be sent at all, are decided here.
+//! `--remote` of `hotcell run`, and what `hotcell test` shares with it: a farm in place of sandboxes here. The guard, and what may be sent at all, are
+//! decided on this machine.
 
-use std::ffi::OsStr;
-use std::io::{IsTerminal, Seek};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use hotcell_config::EnvSetting;
-use hotcell_fleet::client::{self, Progress, Ran, RemoteRun};
-use hotcell_fleet::{Address, FleetError, Kind, action};
+use hotcell_config::Configuration;
+use hotcell_fleet::client::Progress;
+use hotcell_fleet::elsewhere::{Say, Sending, Wants};
+use hotcell_fleet::{Elsewhere, Farm, action};
 use hotcell_report::RunReport;
-use hotcell_sandbox::outcome::Cause;
 use hotcell_sandbox::policy::{Limits, Network, Stdin};
 use hotcell_sandbox::profile::{LimitSettings, Span};
 use hotcell_state::history::Stored;
 use hotcell_state::report::{Code, ErrorReport};
+use hotcell_toolchain::Surroundings;
 use hotcell_verbs::changes::ChangePolicy;
+use hotcell_verbs::execute::execute;
 use hotcell_verbs::outputs::OutputRequest;
-use hotcell_verbs::request::{Merged, RunRequest, RunTarget};
+use hotcell_verbs::request::{Merged, RunRequest, RunTarget, Source};
 use hotcell_verbs::workspaces;
 
-use crate::args::{Common, RunArgs};
+use crate::args::{Common, FarmArgs, RunArgs, SandboxArgs};
 use crate::context::{configuration, current_folder, runtime, state};
-use crate::run::{answer, own_workspace, refused, typed, warn_unset, what};
+use crate::run::{Passed, answer, own_workspace, refused, source, typed, warn_unset, what};
 use crate::signals::interrupted;
 use crate::terminal::notes;
-use crate::{exit, options, outputs, streams, usage};
+use crate::{exit, options, outputs, usage};
 
 /// Runs the command on a farm; returns its exit status.
 pub fn run(common: &Common, args: &RunArgs, farm: &str) -> anyhow::Result<u8> {
     let cwd = current_folder();
-    let (address, request, merged, run, choice) = match begin(common, args, farm, &cwd) {
+    let (request, merged, configuration) = match begin(common, args, &cwd) {
         Ok(begun) => begun,
         Err(report) => return Ok(usage::fail(&report, common.json)),
     };
-    let trees: Vec<_> = run.folder.iter().filter_map(|folder| folder.canonicalize().ok()).collect();
-    let outputs = match outputs::request(&args.output_files, &cwd, &trees) {
-        Ok(outputs) => outputs,
+    let choice = state(common, &configuration);
+    let trees: Vec<_> =
+        request.workspace.iter().filter_map(|folder| cwd.join(folder).canonicalize().ok()).collect();
+    let opened = outputs::request(&args.output_files, &cwd, &trees).and_then(|outputs| {
+        let limits = args.sandbox.limits.settings();
+        let sending = sending(&limits, args.cached, outputs.as_ref())?;
+        Ok((farm_of(common, farm, &args.farm, &configuration, sending)?, outputs))
+    });
+    let (elsewhere, outputs) = match opened {
+        Ok(opened) => opened,
         Err(report) => return Ok(usage::fail(&report, common.json)),
     };
     let stored = (!args.sandbox.no_history).then(|| Stored::begin(typed(args)));
@@ -42,130 +52,165 @@ pub fn run(common: &Common, args: &RunArgs, farm: &str) -> anyhow::Result<u8> {
     let answer = |outcome: RunReport, code| {
         answer(common, &choice, stored.as_ref(), (&options::of_run(outcome), code), &roots)
     };
-    let scan = match request.scan(merged, &cwd) {
-        Ok(scan) => scan,
+    let around = Surroundings::of_this_process();
+    let mut prepared = match request.prepare_elsewhere(merged, around, &[], Vec::new()) {
+        Ok(prepared) => prepared,
         Err(outcome) => return Ok(answer(*outcome, None)),
     };
-    notes::guard(scan.as_ref(), common);
-    let mut run = run;
-    match starts(outputs.as_ref()) {
-        Ok(starts) => run.outputs = starts,
-        Err(why) => return Ok(answer(*refused(why), None)),
+    warn_unset(&prepared.unset);
+    if outputs.is_some() && request.workspace.is_none() {
+        let why = "--output-files with --remote: a farm returns files of a workspace only; name one with --workspace";
+        return Ok(answer(*refused(why.to_owned()), None));
     }
+    if let Some(outputs) = outputs {
+        prepared.copy_out(outputs);
+    }
+    notes::guard(prepared.scan.as_ref(), common);
     let runtime = runtime()?;
-    let shows = !common.json && !common.quiet && (common.verbose > 0 || std::io::stderr().is_terminal());
-    let mut progress = |state: Progress| {
-        if shows {
-            notes::say(match state {
-                Progress::Sent(blobs, bytes) => format!("{address}: sent {blobs} blobs ({bytes} bytes)"),
-                Progress::Queued => "queued: it waits for a worker".to_owned(),
-                Progress::Executing => "running".to_owned(),
-            });
-        }
+    let mut passed = Passed::output_only(common, args.raw);
+    let stop = async {
+        interrupted().await;
+        None
     };
-    let ran = runtime.block_on(async {
-        let stop = interrupted();
-        let mut ran = client::run(&address, &run, &mut progress, stop).await?;
-        if let Some(outputs) = &outputs {
-            download(&mut ran, outputs).await?;
-        }
-        Ok::<_, FleetError>(ran)
-    });
+    let executed = runtime.block_on(execute(&elsewhere, &mut prepared, &mut passed, stop));
     runtime.shutdown_background();
-    let Ran { mut report, stdout, stderr, .. } = match ran {
-        Ok(ran) => ran,
-        Err(error) => {
-            let cause = if error.kind == Kind::Request { Cause::Refused } else { Cause::Internal };
-            return Ok(answer(RunReport::without_a_run(cause, error.message), None));
-        }
-    };
-    report.scan = scan.and_then(|passed| serde_json::to_value(&passed.report).ok());
-    report.outputs = outputs.map(|outputs| outputs.finish());
-    let printed = if common.json { Ok(()) } else { streams::print_whole(stdout, stderr, args.raw) };
-    let code = printed.err().map(|error| exit::of_write_error(&error));
+    let mut code = passed.written.err().map(|error| exit::of_write_error(&error));
+    if executed.abandoned {
+        code = Some(exit::INTERRUPTED);
+    }
+    let mut report = executed.report;
+    // Of the changes only the files that were asked for are known.
+    report.changes = None;
     Ok(answer(report, code))
 }
 
-/// Parts of a run before anything is sent.
-type Begun = (Address, RunRequest, Merged, RemoteRun, hotcell_state::state::StateChoice);
-
-fn begin(common: &Common, args: &RunArgs, farm: &str, cwd: &Path) -> Result<Begun, ErrorReport> {
-    let address = Address::parse(farm, args.plain_grpc)
-        .map_err(|error| ErrorReport::new(Code::InvalidValue, error.message).field("--remote"))?;
+fn begin(
+    common: &Common,
+    args: &RunArgs,
+    cwd: &Path,
+) -> Result<(RunRequest, Merged, Configuration), ErrorReport> {
     if let Some((option, why)) = unfit(args) {
-        return Err(ErrorReport::new(Code::Usage, format!("{option} with --remote: {why}"))
-            .field(option)
-            .hint("leave one of the two out"));
+        return Err(refusal(option, why));
     }
-    let target = what(args)?;
-    let argv = match &target {
-        RunTarget::Program(argv) => {
-            argv.iter().map(|word| utf8(word, "the command")).collect::<Result<_, _>>()?
+    let target = match what(args)? {
+        RunTarget::Source(language, Source::Text(_), arguments) => {
+            RunTarget::Source(language, Source::Text(source()?), arguments)
         }
-        RunTarget::Source(..) => return Err(ErrorReport::new(Code::Usage, "--lang with --remote")),
+        other => other,
     };
     let own = own_workspace(args.workspace.as_deref(), cwd);
     own.map_err(|why| ErrorReport::new(Code::InvalidValue, why).field("--workspace"))?;
-    let folder = args.workspace.as_ref().map(|workspace| cwd.join(workspace));
-    let configuration = configuration(common, Some(folder.clone().unwrap_or_else(|| cwd.to_owned())))?;
-    let settings = args.sandbox.settings(cwd);
-    let properties = properties(&settings.limits);
-    let timeout = settings.limits.timeout;
+    let project = args.workspace.as_ref().map_or_else(|| cwd.to_owned(), |workspace| cwd.join(workspace));
+    let configuration = configuration(common, Some(project))?;
+    if configuration.user.receipts.always {
+        return Err(refusal("--receipt", RECEIPT));
+    }
     let request = RunRequest {
         what: target,
         workspace: args.workspace.clone(),
         kept: None,
-        settings,
+        settings: args.sandbox.settings(cwd),
         limits: Limits::default(),
         stdin: Stdin::Null,
         keep: ChangePolicy::default(),
     };
     let merged = request.merge(&configuration)?;
-    if merged.policy.shape.network == Network::Proxy || !merged.secrets.secrets.is_empty() {
-        let why = "the configuration gives runs a network or secrets, and neither leaves this machine";
-        return Err(ErrorReport::new(Code::Usage, why)
-            .field("--remote")
-            .hint("add --network none, or run it here"));
-    }
-    let (mut env, mut unset) = (Vec::new(), Vec::new());
-    for setting in &merged.env {
-        let (name, value) = match setting {
-            EnvSetting::Set(name, value) => (name, value.clone()),
-            EnvSetting::Pass(name) => match std::env::var_os(name) {
-                Some(value) => (name, value),
-                None => {
-                    unset.push(name.clone());
-                    continue;
-                }
-            },
-        };
-        env.push((utf8(name, "--env")?, utf8(&value, "--env")?));
-    }
-    warn_unset(&unset);
-    let run = RemoteRun { argv, env, folder, outputs: Vec::new(), timeout, properties };
-    Ok((address, request, merged, run, state(common, &configuration)))
+    check_merged(&merged)?;
+    Ok((request, merged, configuration))
 }
 
-fn utf8(word: &OsStr, what: &str) -> Result<String, ErrorReport> {
-    let text = word.to_str().map(str::to_owned);
-    text.ok_or_else(|| {
-        let why =
-            format!("{what} is not UTF-8, which the Remote Execution API needs: {}", word.to_string_lossy());
-        ErrorReport::new(Code::InvalidValue, why)
-    })
+/// Refuses a run that would leave this machine with a network or secrets, or without the image of the configuration.
+pub fn check_merged(merged: &Merged) -> Result<(), ErrorReport> {
+    let refuse = |why: &str, hint: &str| {
+        Err(ErrorReport::new(Code::Usage, why).field("--remote").hint(format!("{hint}, or run it here")))
+    };
+    if merged.policy.shape.network == Network::Proxy || !merged.secrets.secrets.is_empty() {
+        return refuse(
+            "the configuration gives runs a network or secrets, and neither leaves this machine",
+            "add --network none",
+        );
+    }
+    if merged.image.is_some() {
+        return refuse(
+            "the configuration gives runs an image, and the operator of a worker chooses that",
+            "take image out of the configuration",
+        );
+    }
+    Ok(())
 }
+
+/// The farm of an option, in place of sandboxes here.
+pub fn farm_of(
+    common: &Common,
+    named: &str,
+    args: &FarmArgs,
+    configuration: &Configuration,
+    sending: Sending,
+) -> Result<Elsewhere, ErrorReport> {
+    let address = crate::farm::address(named, "--remote", args, configuration)?;
+    let shown = address.to_string();
+    let farm = Farm::configured(address, &configuration.user.fleet)
+        .map_err(|error| ErrorReport::new(Code::InvalidValue, error.message).field("--remote"))?;
+    let shows = !common.json && !common.quiet && (common.verbose > 0 || std::io::stderr().is_terminal());
+    let say: Say = Arc::new(move |state: &Progress| match state {
+        Progress::Sent(blobs, bytes) => notes::say(format!("{shown}: sent {blobs} blobs ({bytes} bytes)")),
+        Progress::Queued => notes::say("queued: it waits for a worker"),
+        Progress::Executing => notes::say("running"),
+        Progress::Output(_) => {}
+    });
+    Ok(Elsewhere::new(farm, sending, shows.then_some(say)))
+}
+
+/// The farm of the configuration, for runs of a server's callers: each has the limits of its own policy.
+pub fn of_configuration(configuration: &Configuration) -> Result<Elsewhere, ErrorReport> {
+    let wrong = |report: ErrorReport| report.field("fleet");
+    let address = crate::farm::address(crate::farm::CONFIGURED, "fleet", &FarmArgs::default(), configuration)
+        .map_err(wrong)?;
+    let farm = Farm::configured(address, &configuration.user.fleet)
+        .map_err(|error| ErrorReport::new(Code::Configuration, error.message).field("fleet"))?;
+    Ok(Elsewhere::new(farm, Sending { limits_of_policy: true, ..Sending::default() }, None))
+}
+
+/// How runs are sent, by the options.
+pub fn sending(
+    limits: &LimitSettings,
+    cached: bool,
+    outputs: Option<&OutputRequest>,
+) -> Result<Sending, ErrorReport> {
+    let mut starts = Vec::new();
+    let mut wants = None;
+    if let Some(outputs) = outputs {
+        outputs.of_workspace();
+        starts = outputs.starts().map_err(|pattern| {
+            let why = format!(
+                "--output-files {pattern}: a farm returns files below the folder that the program starts in only"
+            );
+            ErrorReport::new(Code::Usage, why).field("--output-files")
+        })?;
+        let outputs = outputs.clone();
+        wants = Some(Wants(Arc::new(move |path: &Path| outputs.wants(path))));
+    }
+    let properties = properties(limits);
+    let timeout = limits.timeout;
+    Ok(Sending { properties, timeout, cached, outputs: starts, wants, ..Sending::default() })
+}
+
+/// Refusal of an option beside `--remote`.
+pub fn refusal(option: &str, why: &str) -> ErrorReport {
+    ErrorReport::new(Code::Usage, format!("{option} with --remote: {why}"))
+        .field(option)
+        .hint("leave one of the two out")
+}
+
+const POLICY: &str = "the operator of the worker decides that";
+pub const RECEIPT: &str = "a receipt, also one of receipts.always, states what this machine saw; workers sign receipts of their own";
+pub const CHANGES: &str = "changes stay on the farm; name files with --output-files";
 
 /// The option that a farm cannot fulfil, and the reason.
 fn unfit(args: &RunArgs) -> Option<(&'static str, &'static str)> {
-    const HERE: &str = "it names something of this machine, which a worker does not have";
-    const POLICY: &str = "the operator of the worker decides that";
-    const CHANGES: &str = "changes stay on the farm; name files with --output-files";
-    let sandbox = &args.sandbox;
-    let limits = sandbox.limits.settings();
     let is_kept = args.workspace.as_deref().is_some_and(workspaces::is_id);
     let has_input = args.stdin.as_ref().is_some_and(|word| word != "null");
     let rows = [
-        (args.lang.is_some(), "--lang", "a farm runs programs; give the interpreter as the program"),
         (args.tty || args.idle.is_some(), "--tty", "a farm has no terminals"),
         (
             has_input,
@@ -173,9 +218,21 @@ fn unfit(args: &RunArgs) -> Option<(&'static str, &'static str)> {
             "the Remote Execution API has no standard input; put it into a file of the workspace",
         ),
         (is_kept, "--workspace", "a workspace that is kept belongs to this machine"),
-        (args.receipt.is_some(), "--receipt", "a receipt states what this machine saw"),
+        (args.receipt.is_some(), "--receipt", RECEIPT),
         (args.keep.diff, "--diff", CHANGES),
         (args.keep.commit || args.keep.allow_protected, "--commit", CHANGES),
+    ];
+    rows.into_iter()
+        .find(|(given, ..)| *given)
+        .map(|(_, option, why)| (option, why))
+        .or_else(|| unfit_for_sandbox(&args.sandbox))
+}
+
+/// The option about the sandbox that a farm cannot fulfil, and the reason.
+pub fn unfit_for_sandbox(sandbox: &SandboxArgs) -> Option<(&'static str, &'static str)> {
+    const HERE: &str = "it names something of this machine, which a worker does not have";
+    let limits = sandbox.limits.settings();
+    let rows = [
         (sandbox.profile.is_some(), "--profile", POLICY),
         (!sandbox.require.is_empty(), "--require", POLICY),
         (sandbox.image.is_some(), "--image", POLICY),
@@ -213,34 +270,6 @@ fn properties(limits: &LimitSettings) -> Vec<(String, String)> {
     ];
     let named = |(name, value): (&str, Option<String>)| Some((format!("{}{name}", action::LIMIT), value?));
     rows.into_iter().filter_map(named).collect()
-}
-
-/// Folders that have the files asked for.
-fn starts(outputs: Option<&OutputRequest>) -> Result<Vec<String>, String> {
-    let Some(outputs) = outputs else { return Ok(Vec::new()) };
-    outputs.of_workspace();
-    outputs.starts().map_err(|pattern| {
-        format!(
-            "‹output_files› {pattern}: a farm returns files below the folder that the program starts in only"
-        )
-    })
-}
-
-/// Downloads the files that were asked for.
-async fn download(ran: &mut Ran, outputs: &OutputRequest) -> Result<(), FleetError> {
-    for written in std::mem::take(&mut ran.written) {
-        if !outputs.wants(&written.path) {
-            continue;
-        }
-        let unkept = |e: std::io::Error| FleetError::host(format!("{}: {e}", written.path.display()));
-        let mut file = tempfile::tempfile().map_err(unkept)?;
-        if written.key.size > 0 {
-            ran.read(&written, &mut file).await?;
-        }
-        file.rewind().map_err(unkept)?;
-        outputs.from_elsewhere(&written.path, Ok(file), written.key.size);
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -366,7 +366,7 @@ pub fn typed(args: &RunArgs) -> Vec<String> {
 }
 
 /// Reads a source from standard input.
-fn source() -> Result<Vec<u8>, ErrorReport> {
+pub fn source() -> Result<Vec<u8>, ErrorReport> {
     let bad = |why: String| ErrorReport::new(Code::Usage, why).field("-");
     let mut bytes = Vec::new();
     let read = io::stdin().lock().take(MAX_SOURCE_BYTES + 1).read_to_end(&mut bytes);
@@ -420,13 +420,20 @@ pub fn refused(reason: String) -> Box<RunReport> {
 }
 
 /// Passes the streams of a run through.
-struct Passed<'a> {
+pub struct Passed<'a> {
     common: &'a Common,
     raw: bool,
     input: Option<Given>,
     session: Option<Session>,
     /// Result of writing the output.
-    written: io::Result<()>,
+    pub written: io::Result<()>,
+}
+
+impl<'a> Passed<'a> {
+    /// The streams of a run without standard input and without a terminal.
+    pub const fn output_only(common: &'a Common, raw: bool) -> Self {
+        Self { common, raw, input: None, session: None, written: Ok(()) }
+    }
 }
 
 impl Observer for Passed<'_> {

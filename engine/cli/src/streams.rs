@@ -79,17 +79,6 @@ async fn write(
     finished.await.unwrap_or(Ok(()))
 }
 
-/// Writes the output of a program that has ended, to a terminal through a [`Screen`].
-pub fn print_whole(stdout: Vec<u8>, stderr: Vec<u8>, raw: bool) -> io::Result<()> {
-    let (sender, receiver) = mpsc::channel(2);
-    for chunk in [Chunk::Stdout(stdout), Chunk::Stderr(stderr)] {
-        sender.try_send(chunk).map_err(io::Error::other)?;
-    }
-    drop(sender);
-    let (out, err) = (duplicate(&io::stdout())?, duplicate(&io::stderr())?);
-    write_out(receiver, out, err, move |stream| Screen::of(stream, raw))
-}
-
 fn duplicate(stream: &impl AsFd) -> io::Result<File> {
     stream.as_fd().try_clone_to_owned().map(File::from)
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use hotcell_config::typed;
 use hotcell_deps::{DepsError, Purpose};
+use hotcell_fleet::Elsewhere;
 use hotcell_report::RunReport;
 use hotcell_sandbox::{Engine, Spawn};
 use hotcell_state::history::Stored;
@@ -29,6 +30,7 @@ use crate::deps::Provider;
 use crate::exit::printed;
 use crate::mask::Masks;
 use crate::receipt::make::{Receipt, ReceiptOf, is_wanted};
+use crate::remote;
 use crate::render::tests::{Style, headline, page};
 use crate::render::{changes, scan};
 use crate::result_file::{Before, ResultFile};
@@ -48,7 +50,7 @@ pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
     let jobs = &args.jobs_of_ci;
     let several = args.repeat > 1 || args.sandbox.deps || jobs.retry > 0 || jobs.shard.is_some();
     let way = Backend::open(args.cold, if several { Engine::new } else { Engine::for_one_run });
-    let (mut prepared, choice, masks) = match begin(common, args, &way, results.kept.take()) {
+    let ((mut prepared, choice, masks), elsewhere) = match begin_anywhere(common, args, &way, &mut results) {
         Ok(begun) => begun,
         Err(report) => {
             if let Some(file) = &mut results.junit {
@@ -61,8 +63,13 @@ pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
     let _running = run::running(&choice, stored.as_ref());
     let way = if prepared.parts().len() > 1 { Backend::open(args.cold, Engine::new) } else { way };
     let runtime = runtime()?;
+    // In place of sandboxes here.
+    let spawn: &dyn Spawn = match &elsewhere {
+        Some(elsewhere) => elsewhere,
+        None => &way,
+    };
     if jobs.list {
-        let code = runtime.block_on(test_list::list(common, &way, prepared, &masks));
+        let code = runtime.block_on(test_list::list(common, spawn, prepared, &masks));
         way.leave();
         runtime.shutdown_background();
         return Ok(code);
@@ -71,7 +78,7 @@ pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
         prepared.copy_out(outputs);
     }
     let image = prepared.image_digest();
-    let Some(mut report) = runtime.block_on(follow(common, args, &way, (prepared, &masks))) else {
+    let Some(mut report) = runtime.block_on(follow(common, args, spawn, (prepared, &masks))) else {
         anyhow::bail!("no suite was prepared");
     };
     if report.outcome.usage.wall_us.is_some() {
@@ -109,13 +116,46 @@ pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
     Ok(code)
 }
 
+/// Prepared runs, the state folder, and values that are hidden.
+type Begun = (PreparedSuites, StateChoice, Masks);
+
+/// Prepares the runs, and the farm that they are sent to.
+fn begin_anywhere(
+    common: &Common,
+    args: &TestArgs,
+    way: &Backend,
+    results: &mut Results,
+) -> Result<(Begun, Option<Elsewhere>), ErrorReport> {
+    let elsewhere = match &args.remote {
+        None => None,
+        Some(farm) => {
+            let what = [
+                (results.kept.is_some(), "DIR", "a workspace that is kept belongs to this machine"),
+                (results.receipt.is_some(), "--receipt", remote::RECEIPT),
+                (args.keep.diff, "--diff", remote::CHANGES),
+                (args.keep.commit || args.keep.allow_protected, "--commit", remote::CHANGES),
+            ];
+            let what = what.into_iter().find(|(given, ..)| *given).map(|(_, option, why)| (option, why));
+            if let Some((option, why)) = what.or_else(|| remote::unfit_for_sandbox(&args.sandbox)) {
+                return Err(remote::refusal(option, why));
+            }
+            let limits = args.sandbox.limits.settings();
+            let mut sending = remote::sending(&limits, args.cached, results.outputs.as_ref())?;
+            sending.one_input = true;
+            let configuration = configuration(common, None)?;
+            Some(remote::farm_of(common, farm, &args.farm, &configuration, sending)?)
+        }
+    };
+    Ok((begin(common, args, way, results.kept.take())?, elsewhere))
+}
+
 /// Checks command line and configuration, and prepares the runs.
 fn begin(
     common: &Common,
     args: &TestArgs,
     way: &Backend,
     kept: Option<Arc<PinnedWorkspace>>,
-) -> Result<(PreparedSuites, StateChoice, Masks), ErrorReport> {
+) -> Result<Begun, ErrorReport> {
     let cwd = current_folder();
     let project = kept.as_ref().map_or_else(|| args.project.clone(), |kept| kept.mount().0);
     // A project behind a link of a clone's is refused below: nothing there is looked at before.
@@ -198,6 +238,8 @@ fn test_options(args: &TestArgs) -> Result<TestOptions, ErrorReport> {
     Ok(TestOptions {
         retry: jobs.retry,
         shard,
+        shards: args.shards,
+        elsewhere: args.remote.is_some(),
         list: jobs.list,
         beside: jobs.beside(),
         cache: jobs.cache.clone(),

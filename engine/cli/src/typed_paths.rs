@@ -94,6 +94,7 @@ const NAMES: &[(&[&str], Form)] = &[
             "MODE",
             "MODEL",
             "N",
+            "N|auto",
             "NAME",
             "NAME=VALUE",
             "VERB",

@@ -66,9 +66,9 @@ pub fn worker(common: &Common, args: &WorkerArgs) -> anyhow::Result<u8> {
 
 async fn until_the_end(common: &Common, args: &WorkerArgs) -> Result<u8, ErrorReport> {
     let drain = interrupted();
-    let farm = args.bots.as_deref().map(|farm| Address::parse(farm, args.plain_grpc)).transpose();
-    let farm = farm.map_err(|error| wrong("--bots", error))?;
     let configuration = configuration(common, None)?;
+    let farm = args.bots.as_deref();
+    let farm = farm.map(|farm| crate::farm::address(farm, "--bots", &args.reach, &configuration)).transpose()?;
     let name = args.name.clone().unwrap_or_else(|| {
         let host = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
         format!("{}-{}", host.unwrap_or_else(|_| "hotcell".to_owned()), std::process::id())

@@ -1,8 +1,9 @@
-//! Address of a farm: `grpc://HOST:PORT[/INSTANCE]`. Pure.
+//! Address of a farm: `grpc://HOST:PORT[/INSTANCE]`, with TLS `grpcs://`. Pure.
 
 use std::fmt;
 use std::net::IpAddr;
 
+use crate::access::Access;
 use crate::error::FleetError;
 
 /// Words of resource names, which an instance name must not contain. See `remote_execution.proto`.
@@ -24,6 +25,10 @@ pub struct Address {
     pub server: String,
     /// Name of the instance; may be empty.
     pub instance: String,
+    /// TLS is spoken.
+    pub tls: bool,
+    /// Credentials.
+    pub access: Access,
 }
 
 impl Address {
@@ -35,17 +40,15 @@ impl Address {
     pub fn parse(text: &str, plain: bool) -> Result<Self, FleetError> {
         let bad = |why: &str| {
             FleetError::request(format!(
-                "{text:?} {why}; write grpc://HOST:PORT/INSTANCE, such as grpc://127.0.0.1:50051/main"
+                "{text:?} {why}; write grpcs://HOST:PORT/INSTANCE, or grpc:// without TLS, such as grpc://127.0.0.1:50051/main"
             ))
         };
         let (scheme, rest) = text.split_once("://").ok_or_else(|| bad("is not the address of a farm"))?;
-        match scheme {
-            "grpc" => {}
-            "grpcs" => {
-                return Err(bad("asks for TLS, which this version of hotcell does not speak to farms"));
-            }
-            _ => return Err(bad("has a scheme that is not grpc")),
-        }
+        let tls = match scheme {
+            "grpc" => false,
+            "grpcs" => true,
+            _ => return Err(bad("has a scheme that is neither grpc nor grpcs")),
+        };
         if rest.chars().any(|c| c.is_whitespace() || c.is_control() || "?#@\\".contains(c)) {
             return Err(bad("has a character that an address cannot have"));
         }
@@ -63,18 +66,51 @@ impl Address {
         {
             return Err(bad("has an instance name that the protocol does not allow"));
         }
-        if !plain && !is_this_machine(bare) {
+        if !tls && !plain && !is_this_machine(bare) {
             return Err(FleetError::request(format!(
-                "{bare} is another machine, and grpc:// sends everything unencrypted; say ‹plain_grpc› if the network between is yours"
+                "{bare} is another machine, and grpc:// sends everything unencrypted; write grpcs://, or say ‹plain_grpc› if the network between is yours"
             )));
         }
-        Ok(Self { server: server.to_owned(), instance: instance.to_owned() })
+        let (server, instance) = (server.to_owned(), instance.to_owned());
+        Ok(Self { server, instance, tls, access: Access::default() })
+    }
+
+    /// The address with credentials.
+    ///
+    /// # Errors
+    /// [`FleetError`] of a wrong request: certificates without TLS, or a token that would be sent unencrypted to another machine.
+    pub fn with(mut self, access: Access) -> Result<Self, FleetError> {
+        if !self.tls && (access.ca.is_some() || access.certificate.is_some() || access.key.is_some()) {
+            return Err(FleetError::request(format!(
+                "{self} speaks no TLS, so certificates mean nothing; write grpcs://"
+            )));
+        }
+        if !self.tls && access.token.is_some() && !is_this_machine(self.host()) {
+            return Err(FleetError::request(format!(
+                "{self} speaks no TLS, so anyone on the way could read the token; write grpcs://"
+            )));
+        }
+        self.access = access;
+        Ok(self)
+    }
+
+    /// The host, without brackets and port.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        let host = self.server.rsplit_once(':').map_or(self.server.as_str(), |(host, _)| host);
+        host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
+    }
+
+    /// True when both are the same server, reached in the same way.
+    #[must_use]
+    pub fn is_same_server(&self, other: &Self) -> bool {
+        self.tls == other.tls && self.server == other.server
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "grpc://{}/{}", self.server, self.instance)
+        write!(f, "grpc{}://{}/{}", if self.tls { "s" } else { "" }, self.server, self.instance)
     }
 }
 
@@ -97,7 +133,7 @@ mod tests {
             ("grpc://farm.example:1/x", true, Ok(("farm.example:1", "x"))),
             ("grpc://farm.example:1/x", false, Err("‹plain_grpc›")),
             ("grpc://127.0.0.1.example:1/x", false, Err("‹plain_grpc›")),
-            ("grpcs://127.0.0.1:1/x", true, Err("TLS")),
+            ("grpcs://farm.example:8980/main", false, Ok(("farm.example:8980", "main"))),
             ("http://127.0.0.1:1/x", true, Err("scheme")),
             ("127.0.0.1:1", true, Err("not the address")),
             ("grpc://127.0.0.1/x", true, Err("no port")),
@@ -118,5 +154,25 @@ mod tests {
                 (is, _) => panic!("{text}: {is:?}"),
             }
         }
+    }
+
+    #[test]
+    fn credentials_are_not_sent_in_the_clear() {
+        let token = || Access { token: Some("env:T".parse().unwrap()), ..Access::default() };
+        let ca = || Access { ca: Some("/ca.pem".into()), ..Access::default() };
+        for (text, access, good) in [
+            ("grpcs://farm.example:1/x", token(), true),
+            ("grpc://127.0.0.1:1/x", token(), true),
+            ("grpc://[::1]:1/x", token(), true),
+            ("grpc://farm.example:1/x", token(), false),
+            ("grpcs://farm.example:1/x", ca(), true),
+            ("grpc://127.0.0.1:1/x", ca(), false),
+        ] {
+            assert_eq!(Address::parse(text, true).unwrap().with(access).is_ok(), good, "{text}");
+        }
+        let at = |text| Address::parse(text, true).unwrap();
+        assert!(at("grpcs://a:1/x").is_same_server(&at("grpcs://a:1/y")));
+        assert!(!at("grpcs://a:1/x").is_same_server(&at("grpc://a:1/x")));
+        assert!(!at("grpcs://a:1/x").is_same_server(&at("grpcs://a:2/x")));
     }
 }

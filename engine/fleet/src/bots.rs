@@ -8,9 +8,8 @@ use bazel_remote_apis::google::rpc;
 use prost::Message;
 use tonic::Status;
 use tonic::codegen::http::uri::PathAndQuery;
-use tonic::transport::Channel;
 
-use crate::wire::{MAX_MESSAGE, within};
+use crate::wire::{Channel, MAX_MESSAGE, within};
 
 /// Status of a worker that takes leases.
 pub const BOT_OK: i32 = 1;
@@ -175,7 +174,7 @@ impl Bots {
         limit: Duration,
     ) -> Result<BotSession, Status> {
         let mut grpc = tonic::client::Grpc::new(self.0.clone()).max_decoding_message_size(MAX_MESSAGE);
-        grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
+        grpc.ready().await.map_err(Status::from_error)?;
         let codec = tonic_prost::ProstCodec::<M, BotSession>::default();
         let answer = grpc.unary(within(message, limit), PathAndQuery::from_static(path), codec).await?;
         Ok(answer.into_inner())

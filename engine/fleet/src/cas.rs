@@ -13,12 +13,12 @@ use futures_util::stream::poll_fn;
 use hotcell_workspace::Folder;
 use reapi::content_addressable_storage_client::ContentAddressableStorageClient;
 use tokio::sync::mpsc;
-use tonic::transport::Channel;
 
 use crate::address::Address;
 use crate::digest::{Hashing, Key};
 use crate::error::{FleetError, Kind};
-use crate::wire::{self, CALL_TIMEOUT, MAX_MESSAGE, within};
+use crate::wire::{self, CALL_TIMEOUT, Channel, MAX_MESSAGE, within};
+use crate::zstd;
 
 /// Maximum size of the blobs of one batch, in bytes: below gRPC's 4 MiB for a message.
 pub const MAX_BATCH: u64 = 3 << 20;
@@ -30,6 +30,9 @@ const MAX_QUESTION: usize = 10_000;
 const PIECE: usize = 1 << 20;
 /// Length of a time limit for each started 10 MiB of a large blob, beside that of a call.
 const TRANSFER_BYTES: u64 = 10 << 20;
+
+/// `Compressor.Value.ZSTD` of the API.
+const ZSTD: i32 = 1;
 
 /// Content of a blob that is uploaded.
 #[derive(Clone, Debug)]
@@ -51,6 +54,10 @@ pub struct Cas {
     address: Address,
     /// Maximum size of one batch, in bytes.
     batch: u64,
+    /// The server takes and gives blobs that zstd compressed, one by one.
+    compresses: bool,
+    /// The server takes blobs that zstd compressed in batches, too.
+    compresses_batches: bool,
 }
 
 impl Cas {
@@ -63,6 +70,8 @@ impl Cas {
             stream: ByteStreamClient::new(channel.clone()).max_decoding_message_size(MAX_MESSAGE),
             address: address.clone(),
             batch: MAX_BATCH,
+            compresses: false,
+            compresses_batches: false,
         }
     }
 
@@ -71,6 +80,13 @@ impl Cas {
         if let Ok(bytes @ 1..) = u64::try_from(bytes) {
             self.batch = self.batch.min(bytes);
         }
+    }
+
+    /// Adapts to what the server says of itself: the size of its batches, and compression.
+    pub fn adapt(&mut self, server: &reapi::CacheCapabilities) {
+        self.limit_batch(server.max_batch_total_size_bytes);
+        self.compresses = server.supported_compressors.contains(&ZSTD);
+        self.compresses_batches = server.supported_batch_update_compressors.contains(&ZSTD);
     }
 
     fn failed(&self, what: &str, status: &tonic::Status) -> FleetError {
@@ -140,10 +156,12 @@ impl Cas {
     }
 
     async fn send_batch(&mut self, batch: Vec<(Key, Vec<u8>)>) -> Result<(), FleetError> {
-        let requests = batch.into_iter().map(|(key, data)| reapi::batch_update_blobs_request::Request {
-            digest: Some(key.message()),
-            data,
-            compressor: 0,
+        let compresses = self.compresses_batches;
+        let requests = batch.into_iter().map(|(key, data)| {
+            let smaller = if compresses && zstd::is_worth(key.size) { zstd::smaller(&data) } else { None };
+            let compressor = if smaller.is_some() { ZSTD } else { 0 };
+            let (digest, data) = (Some(key.message()), smaller.unwrap_or(data));
+            reapi::batch_update_blobs_request::Request { digest, data, compressor }
         });
         let request = reapi::BatchUpdateBlobsRequest {
             instance_name: self.address.instance.clone(),
@@ -163,6 +181,9 @@ impl Cas {
 
     /// Sends a large blob in pieces.
     async fn write(&mut self, key: Key, content: &Content, folder: &Arc<Folder>) -> Result<(), FleetError> {
+        if self.compresses && zstd::is_worth(key.size) && self.write_compressed(key, content, folder).await? {
+            return Ok(());
+        }
         let name = self.resource(&format!("uploads/{}/blobs/{}", random_uuid()?, key.name()));
         let (sender, mut receiver) = mpsc::channel(2);
         let (content, folder) = (content.clone(), folder.clone());
@@ -183,6 +204,45 @@ impl Cas {
                 Err(FleetError::farm(format!("the farm stored {stored} of {} bytes of a blob", key.size)))
             }
         }
+    }
+
+    /// Sends a blob in its compressed form; false where that is not smaller.
+    async fn write_compressed(
+        &mut self,
+        key: Key,
+        content: &Content,
+        folder: &Arc<Folder>,
+    ) -> Result<bool, FleetError> {
+        let (content, folder) = (content.clone(), folder.clone());
+        let compressed = tokio::task::spawn_blocking(move || {
+            Ok::<_, FleetError>(zstd::smaller(&whole(key, &content, &folder)?))
+        });
+        let Some(bytes) = compressed.await.map_err(|e| FleetError::host(e.to_string()))?? else {
+            return Ok(false);
+        };
+        let name = format!("uploads/{}/compressed-blobs/zstd/{}", random_uuid()?, key.name());
+        let (mut resource_name, all) = (self.resource(&name), bytes.len());
+        let mut at = 0;
+        let pieces: Vec<WriteRequest> = bytes
+            .chunks(PIECE)
+            .map(|piece| {
+                let write_offset = i64::try_from(at).unwrap_or(i64::MAX);
+                at += piece.len();
+                WriteRequest {
+                    resource_name: std::mem::take(&mut resource_name),
+                    write_offset,
+                    finish_write: at == all,
+                    data: piece.to_vec(),
+                }
+            })
+            .collect();
+        let written = self.stream.write(within(futures_util::stream::iter(pieces), transfer(key.size))).await;
+        let stored = written.map_err(|e| self.failed("Write", &e))?.into_inner().committed_size;
+        // -1: the server had the blob already.
+        if stored == -1 || usize::try_from(stored) == Ok(all) {
+            return Ok(true);
+        }
+        Err(FleetError::farm(format!("the farm stored {stored} of {all} bytes of a compressed blob")))
     }
 
     /// Reads a blob of at most `most` bytes.
@@ -234,6 +294,7 @@ impl Cas {
         let request = reapi::BatchReadBlobsRequest {
             instance_name: self.address.instance.clone(),
             digests: asked.iter().map(Key::message).collect(),
+            acceptable_compressors: if self.compresses { vec![0, ZSTD] } else { Vec::new() },
             ..Default::default()
         };
         let answer = self.store.batch_read_blobs(within(request, CALL_TIMEOUT)).await;
@@ -249,10 +310,15 @@ impl Cas {
                     return Err(self.failed("a blob was not read", &tonic::Status::new(code.into(), said)));
                 }
             }
-            if !asked.contains(&key) || response.compressor != 0 || !key.is_of(&response.data) {
+            let data = match response.compressor {
+                0 => response.data,
+                ZSTD if self.compresses => zstd::exactly(&response.data, key.size).map_err(|_| wrong(key))?,
+                _ => return Err(wrong(key)),
+            };
+            if !asked.contains(&key) || !key.is_of(&data) {
                 return Err(wrong(key));
             }
-            read.insert(key, response.data);
+            read.insert(key, data);
         }
         match asked.iter().find(|key| !read.contains_key(key)) {
             Some(key) => Err(missing(*key)),
@@ -265,6 +331,12 @@ impl Cas {
     /// # Errors
     /// [`FleetError`] when it is missing, or has other bytes than its digest says.
     pub async fn read_into(&mut self, key: Key, to: &mut (dyn Write + Send)) -> Result<(), FleetError> {
+        if self.compresses && zstd::is_worth(key.size) {
+            let bytes = self.read_compressed(key).await?;
+            return to
+                .write_all(&bytes)
+                .map_err(|e| FleetError::host(format!("a blob cannot be written: {e}")));
+        }
         let resource_name = self.resource(&format!("blobs/{}", key.name()));
         let request = ReadRequest { resource_name, ..ReadRequest::default() };
         let answer = self.stream.read(within(request, transfer(key.size))).await;
@@ -279,6 +351,26 @@ impl Cas {
                 .map_err(|e| FleetError::host(format!("a blob cannot be written: {e}")))?;
         }
         if hashing.finish() == key { Ok(()) } else { Err(wrong(key)) }
+    }
+
+    /// Reads a blob in its compressed form.
+    async fn read_compressed(&mut self, key: Key) -> Result<Vec<u8>, FleetError> {
+        let resource_name = self.resource(&format!("compressed-blobs/zstd/{}", key.name()));
+        let request = ReadRequest { resource_name, ..ReadRequest::default() };
+        let answer = self.stream.read(within(request, transfer(key.size))).await;
+        let mut pieces = answer.map_err(|e| self.failed("Read", &e))?.into_inner();
+        let mut compressed = Vec::new();
+        while let Some(piece) = pieces.message().await.map_err(|e| self.failed("Read", &e))? {
+            compressed.extend_from_slice(&piece.data);
+            if compressed.len() as u64 > zstd::bound(key.size) {
+                return Err(wrong(key));
+            }
+        }
+        let read = tokio::task::spawn_blocking(move || zstd::exactly(&compressed, key.size)).await;
+        match read {
+            Ok(Ok(bytes)) if key.is_of(&bytes) => Ok(bytes),
+            _ => Err(wrong(key)),
+        }
     }
 }
 

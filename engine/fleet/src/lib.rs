@@ -7,7 +7,8 @@
 //!
 //! | module | idea |
 //! | --- | --- |
-//! | [`address`] | `grpc://HOST:PORT/INSTANCE`; without TLS only to this machine, unless the operator says so |
+//! | [`address`] | `grpcs://HOST:PORT/INSTANCE`; without TLS only to this machine, unless the operator says so |
+//! | [`access`] | TLS, certificates and the bearer token |
 //! | [`digest`] | SHA-256 digests of blobs |
 //! | [`error`] | what failed, and by whose fault |
 //! | [`wire`] | messages in messages, channels, statuses |
@@ -15,6 +16,7 @@
 //! | [`gather`] | a view of a folder as `Directory` messages |
 //! | [`cas`] | the content-addressed storage: find, upload, read |
 //! | [`cache`] | blobs kept on the worker's disk |
+//! | [`mod@zstd`] | compressed blobs, decompressed within bounds |
 //! | [`lay`] | a checked tree written into a folder |
 //! | [`action`] | an action checked against the operator's limits, which it can only narrow |
 //! | [`verdict`] | how a run ended, in the API's terms, and back |
@@ -30,12 +32,16 @@
 //! | [`meter`], [`status`] | a worker and a farm for their operator |
 //! | [`worker`] | the session with a farm's scheduler |
 //! | [`client`] | one run on a farm |
+//! | [`input`], `execute`, `results` | its parts: input, the action in the farm's hands, what was written |
+//! | [`receipt_check`] | the receipt of a worker, verified |
+//! | [`elsewhere`] | a farm in place of sandboxes here |
 //!
 //! Sources: `build/bazel/remote/execution/v2/remote_execution.proto` of bazelbuild/remote-apis, and
 //! `google/devtools/remoteworkers/v1test2/bots.proto` of googleapis.
 
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod action;
 pub mod address;
 pub mod bots;
@@ -43,10 +49,13 @@ pub mod cache;
 pub mod cas;
 pub mod client;
 pub mod digest;
+pub mod elsewhere;
 pub mod entry;
 pub mod error;
+mod execute;
 pub mod executor;
 pub mod gather;
+pub mod input;
 pub mod lay;
 pub mod leases;
 pub mod marks;
@@ -54,6 +63,8 @@ pub mod meter;
 pub mod once;
 pub mod perform;
 pub mod receipt;
+pub mod receipt_check;
+mod results;
 pub mod room;
 pub mod runner;
 pub mod runner_api;
@@ -62,8 +73,12 @@ pub mod tree;
 pub mod verdict;
 pub mod wire;
 pub mod worker;
+pub mod zstd;
 
+pub use access::Access;
 pub use address::Address;
+pub use client::Farm;
+pub use elsewhere::Elsewhere;
 pub use error::{FleetError, Kind};
 
 /// Compiles the example of the README.

@@ -1,14 +1,18 @@
 //! Channels to a farm, messages in messages, and the words for a call that failed.
 
 use std::error::Error;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bazel_remote_apis::google::protobuf::{Any, Timestamp};
 use bazel_remote_apis::google::rpc;
 use prost::Message;
-use tonic::transport::{Channel, Endpoint};
+use tonic::body::Body;
+use tonic::codegen::{BoxFuture, Service, StdError, http};
+use tonic::transport::{self, Endpoint};
 use tonic::{Code, Status};
 
+use crate::access::{SOURCE, Token};
 use crate::address::Address;
 use crate::error::{FleetError, Kind};
 
@@ -20,20 +24,72 @@ pub const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 pub const MAX_MESSAGE: usize = 4 << 20;
 /// Interval of TCP's own probes: they find a machine that is gone.
 const TCP_KEEPALIVE: Duration = Duration::from_secs(30);
+/// Interval of HTTP/2's own probes while a call is open: they find a server that hangs behind a proxy that lives.
+const PING_INTERVAL: Duration = Duration::from_secs(60);
+/// Time limit of the answer to a probe.
+const PING_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A channel, which connects at its first call, and again when the connection is lost.
+/// A channel to a farm, with its credentials. Cheap to clone; all clones share one connection.
+#[derive(Clone, Debug)]
+pub struct Channel {
+    to: transport::Channel,
+    token: Option<Token>,
+}
+
+impl Service<http::Request<Body>> for Channel {
+    type Response = http::Response<Body>;
+    type Error = StdError;
+    type Future = BoxFuture<Self::Response, Self::Error>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), StdError>> {
+        self.to.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
+        let Some(token) = self.token.clone() else {
+            let answer = self.to.call(request);
+            return Box::pin(async move { answer.await.map_err(Into::into) });
+        };
+        // The service that is ready is the one that is called; its clone gets ready for the next call.
+        let clone = self.to.clone();
+        let mut ready = std::mem::replace(&mut self.to, clone);
+        Box::pin(async move {
+            let value = token.header().await?;
+            let mut metadata =
+                tonic::metadata::MetadataMap::from_headers(std::mem::take(request.headers_mut()));
+            metadata.insert("authorization", value);
+            *request.headers_mut() = metadata.into_headers();
+            ready.call(request).await.map_err(Into::into)
+        })
+    }
+}
+
+/// A channel, which connects at its first call, and again when the connection is lost. Reads the certificates of the address.
 ///
 /// # Errors
-/// [`FleetError`] when the address cannot be one.
+/// [`FleetError`] when the address cannot be one, or a certificate cannot be used.
 pub fn channel(address: &Address) -> Result<Channel, FleetError> {
-    let endpoint = Endpoint::from_shared(format!("http://{}", address.server))
-        .map_err(|e| FleetError::request(format!("{address}: {e}")))?;
-    Ok(endpoint
+    let to = endpoint(address)?.connect_lazy();
+    Ok(Channel { to, token: address.access.token.clone().map(Token::new) })
+}
+
+/// All that a channel needs. Needs no event loop, unlike the channel itself.
+pub(crate) fn endpoint(address: &Address) -> Result<Endpoint, FleetError> {
+    let scheme = if address.tls { "https" } else { "http" };
+    let wrong = |e: transport::Error| FleetError::request(format!("{address}: {}", innermost(&e)));
+    let mut endpoint = Endpoint::from_shared(format!("{scheme}://{}", address.server))
+        .map_err(wrong)?
         .connect_timeout(CONNECT_TIMEOUT)
         .tcp_keepalive(Some(TCP_KEEPALIVE))
+        .http2_keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT)
         .user_agent(concat!("hotcell/", env!("CARGO_PKG_VERSION")))
-        .map_err(|e| FleetError::host(e.to_string()))?
-        .connect_lazy())
+        .map_err(|e| FleetError::host(e.to_string()))?;
+    if address.tls {
+        let tls = address.access.tls()?.domain_name(address.host());
+        endpoint = endpoint.tls_config(tls).map_err(wrong)?;
+    }
+    Ok(endpoint)
 }
 
 /// A request with a time limit.
@@ -57,14 +113,17 @@ fn reason(status: &Status) -> (Kind, String) {
     let said: String =
         status.message().chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_SAID).collect();
     let with = |words: &str| if said.is_empty() { words.to_owned() } else { format!("{words} ({said})") };
-    let source = deepest(status);
+    let source = status.source().map_or_else(String::new, innermost);
+    if let Some(words) = of_tls(&source) {
+        return (Kind::Farm, words);
+    }
     let is_html = said.contains("content-type") || said.contains("invalid compression flag");
     let is_protocol =
         source.contains("http2 error") || source.contains("frame") || source.contains("FRAME_SIZE");
     match status.code() {
         _ if is_html || is_protocol => (
             Kind::Farm,
-            "the server there does not speak gRPC; name the port of the farm's own API".to_owned(),
+            "the server there does not speak gRPC, or speaks it with TLS only; name the port of the farm's own API, or write grpcs://".to_owned(),
         ),
         Code::Unavailable | Code::Unknown if !source.is_empty() => {
             (Kind::Unreachable, format!("the farm cannot be reached: {source}"))
@@ -74,8 +133,9 @@ fn reason(status: &Status) -> (Kind, String) {
             (Kind::Unreachable, with("the farm did not answer in time"))
         }
         Code::ResourceExhausted => (Kind::Unreachable, with("the farm has no room for it")),
+        Code::Unauthenticated if said.starts_with(SOURCE) => (Kind::Request, said),
         Code::Unauthenticated => {
-            (Kind::Farm, with("the farm wants credentials, which hotcell cannot send yet"))
+            (Kind::Farm, with("the farm does not accept the credentials, or wants some; name a token with ‹farm_token›"))
         }
         Code::PermissionDenied => (Kind::Farm, with("the farm does not allow it")),
         Code::Unimplemented => (Kind::Farm, with("the server there has no such service")),
@@ -87,14 +147,36 @@ fn reason(status: &Status) -> (Kind, String) {
 }
 
 /// The innermost cause of an error, which is the system's.
-fn deepest(status: &Status) -> String {
-    let mut cause = status.source();
-    let mut text = String::new();
-    while let Some(error) = cause {
-        text = error.to_string();
-        cause = error.source();
+fn innermost(error: &(dyn Error + 'static)) -> String {
+    let mut error = error;
+    while let Some(cause) = error.source() {
+        error = cause;
     }
-    text
+    error.to_string()
+}
+
+/// Words for a failure of TLS, by rustls's own. See `rustls::Error` and RFC 8446, section 6.
+fn of_tls(source: &str) -> Option<String> {
+    let words = if source.contains("UnknownIssuer") {
+        "the farm's certificate is not by an authority that is trusted here; name the farm's with ‹farm_ca›"
+    } else if source.contains("certificate not valid for name") || source.contains("NotValidForName") {
+        "the farm's certificate is for another name"
+    } else if source.contains("invalid peer certificate") {
+        "the farm's certificate is not accepted"
+    } else if source.contains("CertificateRequired") || source.contains("certificate required") {
+        "the farm wants a certificate of this machine; name one with ‹farm_cert› and ‹farm_key›"
+    } else if source.contains("received fatal alert") {
+        "the farm refused the TLS connection"
+    } else if source.contains("InvalidContentType") || source.contains("corrupt message") {
+        return Some("the server there does not speak TLS; write grpc:// if that is meant".to_owned());
+    } else if source.contains("HTTP/2 was not negotiated") {
+        return Some(
+            "the server there speaks TLS, but not gRPC; name the port of the farm's own API".to_owned(),
+        );
+    } else {
+        return None;
+    };
+    Some(format!("{words} ({source})"))
 }
 
 /// A message as `Any`.
@@ -134,6 +216,7 @@ mod tests {
     fn failed_calls_say_who_has_to_change_something() {
         for (code, said, kind, words) in [
             (Code::Unauthenticated, "", Kind::Farm, "credentials"),
+            (Code::Unauthenticated, "the token's source: env:T: not set", Kind::Request, "env:T"),
             (Code::InvalidArgument, "Invalid instance name: [x]", Kind::Farm, "Invalid instance name"),
             (Code::Unavailable, "", Kind::Unreachable, "not available"),
             (Code::DeadlineExceeded, "", Kind::Unreachable, "in time"),

@@ -9,7 +9,6 @@ use bazel_remote_apis::build::bazel::remote::execution::v2::ActionResult;
 use bazel_remote_apis::google::rpc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 use crate::address::Address;
@@ -21,7 +20,7 @@ use crate::error::{FleetError, Kind};
 use crate::leases::{Held, report, step};
 use crate::meter::Meter;
 use crate::perform::Performer;
-use crate::wire::{self, now, pack, status};
+use crate::wire::{self, Channel, now, pack, status};
 
 /// Time limit of one question for leases; the server waits for most of it.
 const POLL_TIMEOUT: Duration = Duration::from_secs(30);

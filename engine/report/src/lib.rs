@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 pub use changes::{Change, ChangeKind, Commit, LeftOut, Mark, Marked};
 pub use compile::{Compile, Diagnostic, Severity};
 pub use outputs::{OutputFile, Outputs};
-pub use remote::Remote;
+pub use remote::{Remote, WorkerReceipt};
 
 /// The result of a run. In JSON and in code it is read like its outcome, the part of the sandbox.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -10,14 +10,14 @@ use hotcell_state::report::{Code, ErrorReport};
 use hotcell_verbs::changes::ChangePolicy;
 use hotcell_verbs::request::Language;
 
-use super::{SandboxArgs, path};
+use super::{FarmArgs, SandboxArgs, path};
 use crate::outputs::OutputFiles;
 
 /// Arguments of `hotcell run`.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "hotcell run [OPTIONS] -- PROGRAM [ARG…]\n       hotcell run [OPTIONS] --lang LANG FILE|- [-- ARG…]",
-    after_help = "Also: --remote grpc://HOST:PORT/INSTANCE (a farm), --json, --state DIR, --config FILE, --quiet, -v\n\
+    after_help = "Also: --remote grpcs://HOST:PORT/INSTANCE (a farm), --json, --state DIR, --config FILE, --quiet, -v\n\
                   Languages: python bash javascript typescript go rust c cpp java sql postgresql\n\
                   Exit status: the program's own; 124 a limit ended it; 125 refused; 126 cannot be executed;\n\
                   127 not found; 128+N killed by signal N; 130 interrupted."
@@ -32,12 +32,14 @@ pub struct RunArgs {
     /// FILE, - or null [default: -, on a terminal null]
     #[arg(long, value_name = "FILE", help_heading = "What it sees")]
     pub stdin: Option<OsString>,
-    /// Run it on a farm that speaks the Remote Execution API: grpc://HOST:PORT/INSTANCE
+    /// Run it on a farm that speaks the Remote Execution API: grpcs://HOST:PORT/INSTANCE, or fleet for that of the configuration
     #[arg(long, value_name = "FARM", hide = true)]
     pub remote: Option<String>,
-    /// With --remote: reach another machine without TLS
+    /// With --remote: a result that the farm has of the same run will do
     #[arg(long, hide = true, requires = "remote")]
-    pub plain_grpc: bool,
+    pub cached: bool,
+    #[command(flatten)]
+    pub farm: FarmArgs,
     /// Do not use `hotcell serve`
     #[arg(long = "no-daemon", alias = "cold")]
     pub cold: bool,

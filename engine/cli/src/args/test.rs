@@ -4,14 +4,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{NonEmptyStringValueParser, OsStringValueParser, TypedValueParser};
+use hotcell_verbs::test::Shards;
 
-use super::{JobArgs, KeepArgs, SandboxArgs, path};
+use super::{FarmArgs, JobArgs, KeepArgs, SandboxArgs, path};
 use crate::outputs::OutputFiles;
 
 /// Arguments of `hotcell test`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Also: --json, --state, --config, --quiet, -v, --no-daemon; run --help has --output-files, limits …\n\
+    after_help = "Also: --remote FARM, --shards N|auto, --json, --quiet, -v; run --help has --output-files, limits …\n\
                   Exit status: 0 passed; 1 failed; 2 none, or contradicted; 3 quarantined; 124 limit; 125 refused."
 )]
 pub struct TestArgs {
@@ -51,6 +52,17 @@ pub struct TestArgs {
     /// Do not use `hotcell serve`
     #[arg(long = "no-daemon", alias = "cold", hide = true)]
     pub cold: bool,
+    /// Run them on a farm that speaks the Remote Execution API: grpcs://HOST:PORT/INSTANCE, or fleet for that of the configuration
+    #[arg(long, value_name = "FARM", hide = true, conflicts_with_all = ["service", "before", "python", "cache"])]
+    pub remote: Option<String>,
+    /// With --remote: split the suite into N parts, which run at the same time; auto: by the times of an earlier run
+    #[arg(long, value_name = "N|auto", hide = true, requires = "remote", conflicts_with_all = ["shard", "retry", "repeat", "list", "output_files"], value_parser = |text: &str| text.parse::<Shards>())]
+    pub shards: Option<Shards>,
+    /// With --remote: a result that the farm has of the same tests will do
+    #[arg(long, hide = true, requires = "remote")]
+    pub cached: bool,
+    #[command(flatten)]
+    pub farm: FarmArgs,
     #[command(flatten)]
     pub jobs_of_ci: JobArgs,
     #[command(flatten)]

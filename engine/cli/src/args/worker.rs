@@ -10,8 +10,8 @@ use hotcell_config::{Mode, RunSettings};
 use hotcell_sandbox::Bytes;
 use hotcell_sandbox::profile::BindText;
 
-use super::path;
 use super::sandbox::{LimitArgs, mode};
+use super::{FarmArgs, path};
 
 /// Policy of the operator for the actions of a farm.
 #[derive(Args, Debug)]
@@ -64,7 +64,7 @@ impl ActionArgs {
                   NativeLink's entrypoint is hotcell worker-entry. Exit status: 0 ended by a signal, 125 refused."
 )]
 pub struct WorkerArgs {
-    /// Scheduler of the farm (Remote Workers API): grpc://HOST:PORT/INSTANCE
+    /// Scheduler of the farm (Remote Workers API): grpcs://HOST:PORT/INSTANCE
     #[arg(long, value_name = "FARM", required_unless_present = "runner")]
     pub bots: Option<String>,
     /// Instead, serve Buildbarn's bb_worker at unix:PATH
@@ -73,9 +73,8 @@ pub struct WorkerArgs {
     /// Build directory that bb_worker shares with this runner
     #[arg(long, value_name = "DIR", requires = "runner", value_parser = OsStringValueParser::new().try_map(path))]
     pub build_directory: Option<PathBuf>,
-    /// Reach another machine without TLS
-    #[arg(long)]
-    pub plain_grpc: bool,
+    #[command(flatten)]
+    pub reach: FarmArgs,
     /// Maximum number of actions at once [default: what fits]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), conflicts_with = "runner")]
     pub jobs: Option<u16>,
@@ -138,13 +137,12 @@ pub enum FleetCommand {
 /// Arguments of `hotcell fleet status`.
 #[derive(Args, Debug)]
 pub struct FleetStatusArgs {
-    /// Farm: grpc://HOST:PORT/INSTANCE
+    /// Farm: grpcs://HOST:PORT/INSTANCE
     #[arg(value_name = "FARM", required_unless_present = "worker")]
     pub farm: Option<String>,
     /// A worker's address for metrics, such as 127.0.0.1:9101
     #[arg(long, value_name = "ADDR")]
     pub worker: Vec<SocketAddr>,
-    /// Reach another machine without TLS
-    #[arg(long)]
-    pub plain_grpc: bool,
+    #[command(flatten)]
+    pub reach: FarmArgs,
 }

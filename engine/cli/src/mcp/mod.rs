@@ -20,6 +20,7 @@ mod wrap_entry;
 
 use std::sync::Arc;
 
+use hotcell_config::Configuration;
 use hotcell_http::Tokens;
 use hotcell_mcp::metrics::MetricsOptions;
 use hotcell_mcp::{HttpOptions, Toolsets, http, metrics, reference, stdio};
@@ -37,12 +38,25 @@ use crate::mcp::reload::{Hup, Watched};
 use crate::signals::server_interrupted;
 use crate::systemd::{self, Word};
 use crate::terminal::notes;
-use crate::{exit, usage};
+use crate::{exit, remote, usage};
 
 /// Maximum number of threads for file operations in hotcell's own folders. A thread keeps its stack and its
 /// allocator's memory, a quarter of a MiB in all, for as long as there are many callers; more threads would
 /// only wait for the same disk.
 const MAX_FILE_THREADS: usize = 48;
+
+/// Starts the service. Where the configuration says so, runs of callers are sent to its farm.
+fn open(configuration: Configuration, state: StateFolder) -> Result<Live, ErrorReport> {
+    let place = match configuration.user.fleet.mcp {
+        true => Some(remote::of_configuration(&configuration)?),
+        false => None,
+    };
+    let live = Live::open(Engine::new(), configuration, state, Bounds::default())?;
+    if let Some(place) = place {
+        live.send_to(Arc::new(place))?;
+    }
+    Ok(live)
+}
 
 /// Serves until the server is no longer needed; returns its exit status.
 pub fn mcp(common: &Common, args: McpArgs) -> anyhow::Result<u8> {
@@ -104,7 +118,7 @@ async fn serve(common: &Common, args: McpArgs) -> Result<(), ErrorReport> {
     };
     let Some(at) = args.http else {
         let watched = watched(args.metrics.map(MetricsOptions::here)).await.map_err(unheard("--metrics"))?;
-        let live = Live::open(Engine::new(), configuration, state, Bounds::default())?;
+        let live = open(configuration, state)?;
         let combined = combined::start(specs, &live)?;
         watch(common, watched, &live);
         systemd::tell(Word::Ready);
@@ -139,7 +153,7 @@ async fn serve(common: &Common, args: McpArgs) -> Result<(), ErrorReport> {
     };
     let listening = http::listen(options).await.map_err(unheard("--http"))?;
     let watched = watched(watched_at).await.map_err(unheard("--metrics"))?;
-    let live = Live::open(Engine::new(), configuration, state, Bounds::default())?;
+    let live = open(configuration, state)?;
     let combined = combined::start(specs, &live)?;
     live.share(tokens.as_ref().is_some_and(|t| t.callers() > 1));
     let who = file.map_or_else(|| "without a token".to_owned(), |file| format!("the token is in {file}"));

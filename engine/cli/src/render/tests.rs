@@ -100,7 +100,14 @@ pub fn page(report: &TestReport, style: Style) -> String {
         );
         let _ = writeln!(out, "{}", style.theirs(&line));
     }
-    if report.suites.is_some() {
+    for shard in report.shards.iter().flatten() {
+        let worker =
+            shard.remote.as_ref().map(|remote| remote.worker.as_str()).filter(|name| !name.is_empty());
+        let worker = worker.map(|name| format!(" on {name}")).unwrap_or_default();
+        let line = format!("part {}{worker}: {}", shard.number, answer(shard.verdict, &shard.totals));
+        let _ = writeln!(out, "{}", style.theirs(&line));
+    }
+    if report.suites.is_some() || report.shards.is_some() {
         out.push('\n');
     }
     if let Some(coverage) = &report.coverage {
