@@ -21,6 +21,8 @@ mod ecosystems;
 mod elicitation;
 mod endings;
 mod fix;
+mod fleet;
+mod fleet_lies;
 mod guard;
 mod history;
 mod image_build;
