@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use hotcell_fleet::{Address, status, wire};
 use hotcell_sandbox::Bytes;
-use hotcell_state::report::{Code, ErrorReport, printable};
+use hotcell_state::report::printable;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::args::{Common, FleetStatusArgs};
-use crate::context::runtime;
+use crate::context::{configuration, runtime};
 use crate::worker_metrics::WorkerStatus;
 use crate::{exit, usage};
 
