@@ -129,6 +129,11 @@ fn reason(status: &Status) -> (Kind, String) {
             (Kind::Unreachable, format!("the farm cannot be reached: {source}"))
         }
         Code::Unavailable => (Kind::Unreachable, with("the farm is not available")),
+        // hyper's words for a connection that ended before the answer.
+        _ if source == "operation was canceled" => (
+            Kind::Farm,
+            "the server there closed the connection; it may speak with TLS only (grpcs://), or want a certificate of this machine (‹farm_cert› and ‹farm_key›)".to_owned(),
+        ),
         Code::DeadlineExceeded | Code::Cancelled => {
             (Kind::Unreachable, with("the farm did not answer in time"))
         }
