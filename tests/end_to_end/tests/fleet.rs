@@ -365,7 +365,7 @@ fn runs_of_models_go_to_the_farm_of_the_configuration() {
         let config =
             configuration(user, "mcp.toml", &format!("address = \"{}\"\nmcp = true\n", farm.address));
         let mut client = Local::start_on(user, &Weak::default(), &["--config", &config], STATELESS);
-        let code = json!({ "language": "python", "code": "import data\nprint(data.X)", "files": [{ "path": "data.py", "content": "X = 5" }] });
+        let code = json!({ "language": "python", "verbose": true, "code": "import data\nprint(data.X)", "files": [{ "path": "data.py", "content": "X = 5" }] });
         let run = client.good("run_code", &code);
         assert_eq!(
             (&run["stdout"]["text"], &run["remote"]["farm"]),
