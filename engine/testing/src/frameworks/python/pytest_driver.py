@@ -242,8 +242,9 @@ def _plugin(pytest, emit, clip, top, part):
 
         @pytest.hookimpl(tryfirst=True)
         def pytest_keyboard_interrupt(self, excinfo):
-            # `pytest.exit()`, or an interrupt by a test.
-            self.ended_by = clip(excinfo.exconly().replace("_pytest.outcomes.", ""), 1000)
+            # `pytest.exit()`, or an interrupt by a test; not an end because files cannot be loaded, which have told why.
+            if excinfo.typename != "Interrupted":
+                self.ended_by = clip(excinfo.exconly().replace("_pytest.outcomes.", ""), 1000)
 
         @pytest.hookimpl(tryfirst=True)
         def pytest_sessionfinish(self, session, exitstatus):
