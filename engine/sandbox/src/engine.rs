@@ -10,15 +10,17 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::advice::advise;
 use crate::cgroup::Cgroups;
 use crate::host::Host;
+use crate::ids::Mapping;
 use crate::outcome::Outcome;
 use crate::plan::Ahead;
 use crate::policy::{Policy, Shape};
 use crate::prime::Prime;
 use crate::refusal::Refusal;
+use crate::root::HostRoot;
 use crate::running::Running;
 use crate::sandbox::Sandbox;
-use crate::shared::{Shared, out_of_descriptors, refusal_of};
-use crate::{BoxFuture, host_scratch, plan, socket, sources, temporary};
+use crate::shared::{Ready, Shared, out_of_descriptors, refusal_of};
+use crate::{BoxFuture, descriptors, host_scratch, plan, socket, sources, temporary};
 
 /// Starts runs: an [`Engine`], or a [`Pool`](crate::pool::Pool) of its sandboxes.
 pub trait Spawn: Send + Sync {
@@ -78,11 +80,23 @@ impl Engine {
     /// parallel with the program's own initialization. Such a program ends with [`Engine::leave`].
     #[must_use]
     pub fn for_one_run() -> Self {
-        let engine = Self::new();
-        engine.0.cleaning.bequeaths.store(true, std::sync::atomic::Ordering::Release);
-        // A failure is reported when the run asks for its sandbox.
-        let _ = engine.0.warm_up();
-        engine
+        // Its namespaces and the root take longer than all else here, on another processor. A failure is reported when the run asks for
+        // its sandbox.
+        // The launcher inherits it.
+        descriptors::raised();
+        let start = |root: &HostRoot| Ready::start(Mapping::of_this_process(), root).ok();
+        let root = HostRoot::look();
+        let early = if Cgroups::tolerate_children() { start(&root) } else { None };
+        let cgroups = Cgroups::detect();
+        let ready = early.or_else(|| start(&root));
+        if let Ok(cgroups) = &cgroups {
+            cgroups.remove_leftovers();
+        }
+        temporary::remove_leftovers();
+        let shared = Shared::new(Host::with_root(&cgroups, root), cgroups.ok());
+        shared.cleaning.bequeaths.store(true, std::sync::atomic::Ordering::Release);
+        shared.adopt(ready);
+        Self(Arc::new(shared))
     }
 
     /// Leaves an engine made [for one run](Engine::for_one_run): the launcher removes the remains of the run

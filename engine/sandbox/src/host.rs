@@ -60,6 +60,11 @@ pub fn memory() -> Option<Bytes> {
 impl Host {
     /// Detects the features of this host.
     pub fn look(cgroups: &Result<Cgroups, Unavailable>) -> Self {
+        Self::with_root(cgroups, HostRoot::look())
+    }
+
+    /// Like [`Host::look`], with a root that was looked at already.
+    pub(crate) fn with_root(cgroups: &Result<Cgroups, Unavailable>, root: HostRoot) -> Self {
         let memory = memory();
         Self {
             mapping: Mapping::of_this_process(),
@@ -79,7 +84,7 @@ impl Host {
             } else {
                 Err("this kernel has no time namespaces".to_owned())
             },
-            root: HostRoot::look(),
+            root,
             memory: memory.unwrap_or(Bytes::gib(1)),
             open_files: descriptors::raised().now,
         }

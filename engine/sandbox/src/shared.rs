@@ -26,7 +26,7 @@ use crate::layer::Layer;
 use crate::plan::{ShapePlan, Source, SourceKind};
 use crate::policy::{ImageRoot, Limits, Link};
 use crate::refusal::Refusal;
-use crate::root::{self, Names, Place};
+use crate::root::{self, HostRoot, Names, Place};
 use crate::units::Bytes;
 use crate::{encode, socket, sources};
 
@@ -78,7 +78,7 @@ struct Differs {
 
 /// A launcher with its templates.
 #[derive(Debug)]
-struct Ready {
+pub(crate) struct Ready {
     launcher: Launcher,
     /// Mounted roots, by their key.
     templates: HashMap<Differs, Template>,
@@ -136,13 +136,12 @@ impl Shared {
         launchers.rooted.as_ref().or(launchers.plain.as_ref()).map(|r| r.launcher.id())
     }
 
-    /// Starts the launcher and lets it build the root of a run without a network, without waiting for either.
-    pub(crate) fn warm_up(&self) -> Result<(), Trouble> {
-        let Ok(mut launchers) = self.launchers.try_lock() else { return Ok(()) };
-        let ready = self.launcher(launchers.of(true), true)?;
-        // Another root than the one that the run wants would be built for nothing: about 1.3 ms.
-        let usual = Differs { names: Some(Names::default()), ..Differs::default() };
-        ready.template(&usual, &self.host).map(drop)
+    /// Takes over a launcher with namespaces, if there is none yet.
+    pub(crate) fn adopt(&self, ready: Option<Ready>) {
+        if let Ok(mut launchers) = self.launchers.try_lock() {
+            let rooted = launchers.of(true);
+            *rooted = rooted.take().or(ready);
+        }
     }
 
     /// Number of roots that the launcher has built.
@@ -252,7 +251,7 @@ impl Shared {
             names: plan.names.clone(),
         };
         if plan.rooted {
-            plan.setup.template = ready.template(&differs, &self.host)?;
+            plan.setup.template = ready.template(&differs, &self.host.root)?;
         }
         let join = group.map(Group::join).transpose().map_err(Trouble::Here)?;
         let library = if plan.setup.flags & setup::PRIME == 0 {
@@ -281,7 +280,7 @@ impl Shared {
     fn launcher<'a>(&self, ready: &'a mut Option<Ready>, rooted: bool) -> Result<&'a mut Ready, Trouble> {
         if ready.is_none() {
             let launcher = Launcher::start(self.host.mapping, rooted)?;
-            *ready = Some(Ready { launcher, templates: HashMap::new(), next: 0 });
+            *ready = Some(Ready::of(launcher));
         }
         ready.as_mut().ok_or_else(|| Trouble::Lost("is missing".to_owned()))
     }
@@ -338,8 +337,21 @@ impl Shared {
 }
 
 impl Ready {
+    fn of(launcher: Launcher) -> Self {
+        Self { launcher, templates: HashMap::new(), next: 0 }
+    }
+
+    /// Starts a launcher with namespaces, and lets it build the root of a run without a network, without waiting for either.
+    pub(crate) fn start(mapping: Mapping, root: &HostRoot) -> Result<Self, Trouble> {
+        let mut ready = Self::of(Launcher::start(mapping, true)?);
+        // Another root than the one that the run wants would be built for nothing: about 1.3 ms.
+        let usual = Differs { names: Some(Names::default()), ..Differs::default() };
+        ready.template(&usual, root)?;
+        Ok(ready)
+    }
+
     /// Ensures that a root exists; does not wait for it.
-    fn template(&mut self, differs: &Differs, host: &Host) -> Result<u32, Trouble> {
+    fn template(&mut self, differs: &Differs, host: &HostRoot) -> Result<u32, Trouble> {
         if let Some(template) = self.templates.get(differs) {
             return Ok(template.id);
         }
@@ -359,9 +371,9 @@ impl Ready {
             image.iter().flat_map(|image| &image.layers).filter_map(|layer| hold(layer).ok()).collect();
         let bytes = encode::ops(&match image {
             Some(image) => {
-                root::image_ops(image, &host.root, (places, links), names.as_ref(), crate::ids::INSIDE_ID)
+                root::image_ops(image, host, (places, links), names.as_ref(), crate::ids::INSIDE_ID)
             }
-            None => root::ops(&host.root, (places, links), names.as_ref(), crate::ids::INSIDE_ID),
+            None => root::ops(host, (places, links), names.as_ref(), crate::ids::INSIDE_ID),
         });
         let memory = socket::sealed(c"hotcell-template", &bytes).map_err(Trouble::Here)?;
         self.launcher.ask_later(&encode::template(id, bytes.len()), &[memory.as_fd()])?;

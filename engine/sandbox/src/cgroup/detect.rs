@@ -93,6 +93,19 @@ pub(super) fn parse_memberships(text: &str) -> Vec<Membership> {
         .collect()
 }
 
+/// Whether the memory controller is in a hierarchy of version 1, so that version 2 cannot have it.
+pub(super) fn uses_v1(memberships: &[Membership]) -> bool {
+    memberships.iter().any(|m| m.controllers.iter().any(|name| name == "memory"))
+}
+
+/// The list of processes of the own group of version 2, where its hierarchy is usually mounted.
+pub(super) fn usual_v2_processes(memberships: &[Membership]) -> Option<PathBuf> {
+    let own = memberships.iter().find(|m| m.controllers.is_empty())?;
+    let plain = |c: Component<'_>| matches!(c, Component::RootDir | Component::Normal(_));
+    let below = own.path.strip_prefix("/").ok().filter(|_| own.path.components().all(plain))?;
+    Some(Path::new("/sys/fs/cgroup").join(below).join("cgroup.procs"))
+}
+
 /// Parses the cgroup lines of `/proc/self/mountinfo`. Of two mounts at one path, the later hides the earlier.
 pub(super) fn parse_mounts(text: &str) -> Vec<Mount> {
     let mut mounts: Vec<Mount> = Vec::new();
@@ -304,6 +317,22 @@ mod tests {
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
 30 22 0:26 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate,memory_recursiveprot
 ";
+
+    #[test]
+    fn processes_of_own_v2_group_are_listed_where_they_usually_are() {
+        let processes = |text: &str| usual_v2_processes(&parse_memberships(text));
+        for (text, is_v1, want) in [
+            (HYBRID_CGROUP, true, Some("/sys/fs/cgroup/cgroup.procs")),
+            ("0::/a.slice/b.scope\n", false, Some("/sys/fs/cgroup/a.slice/b.scope/cgroup.procs")),
+            ("0::/\n", false, Some("/sys/fs/cgroup/cgroup.procs")),
+            ("0::/../other\n", false, None),
+            ("4:memory:/\n", true, None),
+            ("", false, None),
+        ] {
+            assert_eq!(uses_v1(&parse_memberships(text)), is_v1, "{text}");
+            assert_eq!(processes(text).as_deref(), want.map(Path::new), "{text}");
+        }
+    }
 
     #[test]
     fn own_group_is_located_in_v2() {

@@ -225,6 +225,19 @@ impl Cgroups {
         Err(Unavailable { why: why.join("; "), mend: detect::advice(host).to_owned() })
     }
 
+    /// Whether a child that is started before [`Cgroups::detect`] changes nothing about its result: version 1 is used, or other
+    /// processes are in this process's group of version 2 anyway, so that it does not move itself. `false` when in doubt.
+    pub(crate) fn tolerate_children() -> bool {
+        let Ok(text) = std::fs::read_to_string("/proc/self/cgroup") else { return false };
+        let memberships = detect::parse_memberships(&text);
+        if detect::uses_v1(&memberships) {
+            return true;
+        }
+        let Some(file) = detect::usual_v2_processes(&memberships) else { return false };
+        let this = std::process::id().to_string();
+        std::fs::read_to_string(file).is_ok_and(|all| all.lines().any(|pid| pid.trim() != this))
+    }
+
     /// Makes a background thread keep `count` groups ready, so that [`Cgroups::take`] only has to write
     /// limits. Not worthwhile for a process that takes a single group.
     pub fn keep_ready(&self, count: usize) {
