@@ -58,7 +58,18 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
         Ok(kept) => kept,
         Err(error) => return Ok(usage::fail(&workspaces::report(&error), common.json)),
     };
-    let (mut begun, input) = match begin(common, args, kept, &cwd) {
+    let asked = what(args).and_then(|what| Ok((terminal_options::session(common, args, &what)?, what)));
+    let (session, what) = match asked {
+        Ok(asked) => asked,
+        Err(report) => return Ok(usage::fail(&report, common.json)),
+    };
+    // Without a service, this process's own launcher is set up while the configuration is read and the program is looked up.
+    let several = args.sandbox.deps;
+    let way = Backend::open(
+        args.cold || session.is_some(),
+        if several { Engine::new } else { Engine::for_one_run },
+    );
+    let (mut begun, input) = match begin(common, args, kept, &cwd, (what, session)) {
         Ok(begun) => begun,
         Err(report) => return Ok(usage::fail(&report, common.json)),
     };
@@ -74,12 +85,6 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
         Err(report) => return Ok(usage::fail(&report, common.json)),
     };
     let words = typed(args);
-    // Without a service, this process's own launcher is set up while the program is looked up.
-    let several = args.sandbox.deps;
-    let way = Backend::open(
-        args.cold || begun.session.is_some(),
-        if several { Engine::new } else { Engine::for_one_run },
-    );
     let provided = match (own_workspace(begun.request.workspace.as_deref(), &cwd), args.sandbox.deps) {
         (Err(why), _) => Err(refused(why)),
         (Ok(()), true) => install(common, way.engine(), &mut begun)?,
@@ -263,9 +268,8 @@ fn begin(
     args: &RunArgs,
     kept: Option<Arc<PinnedWorkspace>>,
     cwd: &Path,
+    (what, session): (RunTarget, Option<Session>),
 ) -> Result<(Begun, Stream), ErrorReport> {
-    let what = what(args)?;
-    let session = terminal_options::session(common, args, &what)?;
     if args.raw && common.json {
         let hint = "with --json the output stands in the object, where a terminal obeys nothing; take one of them out";
         return Err(ErrorReport::new(Code::Usage, "--raw means nothing with --json")
