@@ -189,7 +189,7 @@ impl Entry {
     #[must_use]
     pub fn is_ours(&self) -> bool {
         let name = Path::new(&self.command).file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let this = std::env::current_exe().ok();
+        let this = hotcell_sandbox::own_program::path().ok();
         let is_this = this.is_some_and(|this| this == Path::new(&self.command));
         let args = match fetched::Fetcher::behind(&self.command, &self.args) {
             Some(behind) => behind,

@@ -34,6 +34,7 @@
 //! | [`seccomp`], [`cgroup`] | the two layers that take more than one system call |
 //! | [`layer`], [`units`], [`text`] | names, quantities, text for a terminal or a page |
 //! | [`lines`] | lines of programs that are not trusted |
+//! | [`own_program`] | the files of a packaged program |
 //! | [`temporary`] | private folders on the host, removed even after their process was killed |
 
 mod access;
@@ -63,6 +64,7 @@ mod names;
 pub mod network;
 mod os_text;
 pub mod outcome;
+pub mod own_program;
 mod pace;
 pub mod plan;
 pub mod policy;

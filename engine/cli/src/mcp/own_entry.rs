@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use hotcell_clients::Entry;
 use hotcell_clients::fetched::Fetcher;
+use hotcell_sandbox::own_program;
 use hotcell_state::report::{Code, ErrorReport};
 
 use crate::args::{By, Common};
@@ -13,7 +14,7 @@ use crate::terminal::notes;
 
 /// Way in which this program was started: a path into a cache would not last.
 pub fn own_way() -> By {
-    std::env::current_exe().ok().and_then(|this| Fetcher::of(&this)).map_or(By::Path, By::Fetcher)
+    own_program::path().ok().and_then(|this| Fetcher::of(&this)).map_or(By::Path, By::Fetcher)
 }
 
 /// The entry with which a client starts this program.
@@ -78,7 +79,7 @@ pub fn on_path(name: &str) -> bool {
 /// Path of this program by the name that is on `PATH`, which stays valid after an upgrade; otherwise its own
 /// path.
 fn program(path: Option<&OsStr>) -> PathBuf {
-    let this = std::env::current_exe().unwrap_or_else(|_| "hotcell".into());
+    let this = own_program::path().unwrap_or_else(|_| "hotcell".into());
     let real = |p: &Path| std::fs::canonicalize(p).ok();
     let ours = real(&this);
     let named = path.into_iter().flat_map(std::env::split_paths).map(|folder| folder.join("hotcell"));

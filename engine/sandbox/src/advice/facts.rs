@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::Mapping;
 use crate::layer::Layer;
-use crate::sys;
+use crate::{own_program, sys};
 
 /// Description of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -93,7 +93,7 @@ pub fn look(mapping: Mapping) -> Facts {
             .collect(),
         landlock: sys::landlock_abi().err().map(|e| Errno::from_raw(e.raw_os_error().unwrap_or(0))),
         modules: read("/sys/kernel/security/lsm").unwrap_or_default().trim().to_owned(),
-        program: std::env::current_exe().unwrap_or_else(|_| "/usr/bin/hotcell".into()),
+        program: own_program::path().unwrap_or_else(|_| "/usr/bin/hotcell".into()),
         supplementary_groups: nix::unistd::getgroups()
             .map_or(0, |all| all.into_iter().filter(|g| *g != nix::unistd::getegid()).count()),
     }
