@@ -42,7 +42,7 @@ const MAX_JOBS: u32 = 1000;
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 
 /// Sets the program that scans: one that calls [`serve`] when its first argument is [`VERB`]. Without this
-/// call, artifacts are scanned in the calling process.
+/// call, artifacts are scanned in the calling process; with the feature `elsewhere` they are refused.
 pub fn read_with(program: PathBuf) {
     PROGRAM.get_or_init(|| program);
 }
@@ -147,6 +147,7 @@ pub struct Reader {
 
 #[derive(Debug)]
 enum How {
+    #[cfg(not(feature = "elsewhere"))]
     Here(Box<Pack>),
     Elsewhere(Option<queue::UnboundedSender<Ask>>, Option<JoinHandle<()>>),
 }
@@ -171,7 +172,10 @@ impl Reader {
     pub fn start(rules: Rules, confinements: &[Confinement], span: Span) -> Result<Self, Unstarted> {
         match PROGRAM.get() {
             Some(program) => Self::elsewhere(program, &rules, confinements, span),
+            #[cfg(not(feature = "elsewhere"))]
             None => Ok(Self { how: How::Here(Box::new(pack(rules)?)), count: Arc::default() }),
+            #[cfg(feature = "elsewhere")]
+            None => Err("there is no program that scans; install the whole package again".into()),
         }
     }
 
@@ -216,6 +220,7 @@ impl Reader {
             answered.recv().ok()
         };
         match &self.how {
+            #[cfg(not(feature = "elsewhere"))]
             How::Here(pack) => scan(pack, &Limits::default(), artifact),
             How::Elsewhere(asks, _) => {
                 asks.as_ref().and_then(ask).unwrap_or_else(|| lost(artifact, "the reader is gone"))
@@ -225,6 +230,7 @@ impl Reader {
 }
 
 impl Drop for Reader {
+    #[cfg_attr(feature = "elsewhere", allow(irrefutable_let_patterns))]
     fn drop(&mut self) {
         if let How::Elsewhere(asks, thread) = &mut self.how {
             drop(asks.take());
