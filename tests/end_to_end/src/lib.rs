@@ -43,7 +43,16 @@ pub fn binary() -> &'static Path {
         let target = profile.parent().expect("a profile lies in target");
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut build = Command::new(cargo);
-        build.args(["build", "--quiet", "--package", "hotcell", "--target-dir"]).arg(target);
+        build.args([
+            "build",
+            "--quiet",
+            "--package",
+            "hotcell",
+            "--package",
+            "hotcell-front",
+            "--target-dir",
+        ]);
+        build.arg(target);
         if profile.ends_with("release") {
             build.arg("--release");
         }
@@ -51,6 +60,23 @@ pub fn binary() -> &'static Path {
         assert!(built.success(), "the binary cannot be built");
         profile.join("hotcell")
     })
+}
+
+/// The front of the binary under test, which is built beside it.
+#[must_use]
+pub fn front() -> Option<PathBuf> {
+    Some(binary().with_file_name("hotcell-front")).filter(|front| front.is_file())
+}
+
+/// Copies a program, without taking space where that is possible.
+///
+/// # Panics
+/// When it cannot be copied.
+pub fn copy_program(from: &Path, to: &Path) {
+    // A hard link takes no space, but does not work across file systems.
+    if std::fs::hard_link(from, to).is_err() {
+        std::fs::copy(from, to).expect("the binary can be copied");
+    }
 }
 
 /// Whether the tests run as root.
@@ -80,11 +106,7 @@ fn lent_binary() -> Arc<tempfile::TempDir> {
     }
     let folder = tempfile::tempdir().expect("a folder for the binary");
     open_to_all(folder.path());
-    let to = folder.path().join("hotcell");
-    // A hard link takes no space, but does not work across file systems.
-    if std::fs::hard_link(binary(), &to).is_err() {
-        std::fs::copy(binary(), &to).expect("the binary can be copied");
-    }
+    copy_program(binary(), &folder.path().join("hotcell"));
     let folder = Arc::new(folder);
     *lent = Arc::downgrade(&folder);
     folder
@@ -205,6 +227,15 @@ impl User {
 
     /// Like [`Self::hotcell`], but on a host that lacks something.
     pub fn hotcell_on<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, host: &Weak, words: I) -> Call {
+        self.call(host, &self.binary, words)
+    }
+
+    /// Like [`Self::hotcell`], but of another file.
+    pub fn hotcell_at<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, binary: &Path, words: I) -> Call {
+        self.call(&Weak::default(), binary, words)
+    }
+
+    fn call<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, host: &Weak, binary: &Path, words: I) -> Call {
         let id = ORDINARY_UID.to_string();
         let hop = ["setpriv", "--reuid", &id, "--regid", &id, "--clear-groups", "--"];
         let hop = hop.map(str::to_owned).into_iter().filter(|_| self.ordinary);
@@ -212,10 +243,10 @@ impl User {
         let mut command = match all.next() {
             Some(first) => {
                 let mut command = Command::new(first);
-                command.args(all).arg(&self.binary);
+                command.args(all).arg(binary);
                 command
             }
-            None => Command::new(&self.binary),
+            None => Command::new(binary),
         };
         command.args(words).env_clear().current_dir(self.path("work")).stdin(Stdio::null());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into()));

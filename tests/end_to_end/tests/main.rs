@@ -23,6 +23,7 @@ mod endings;
 mod fix;
 mod fleet;
 mod fleet_lies;
+mod front;
 mod guard;
 mod history;
 mod image_build;

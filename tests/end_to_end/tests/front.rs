@@ -1,0 +1,126 @@
+//! The front that packages install as `hotcell`, with the whole program behind it: the same answers for the same command lines.
+
+use std::path::{Path, PathBuf};
+
+use hotcell_end_to_end::{Ended, User, binary, copy_program, everyone, front};
+use serde_json::Value;
+
+/// Dangerous on the face of it, and inert: there is no such folder.
+const HOSTILE: &str = "import os\nos.system('rm -rf /home/')\n";
+
+/// Installs front and whole program below a prefix, as packages do; returns both paths.
+fn install(user: &User, front: &Path) -> (PathBuf, PathBuf) {
+    let version = user.hotcell(["--version"]).end().text();
+    let version = version.trim().strip_prefix("hotcell ").expect("a version").to_owned();
+    for folder in ["prefix/bin", "prefix/lib/hotcell"] {
+        std::fs::create_dir_all(user.path(folder)).unwrap();
+    }
+    let (small, whole) =
+        (user.path("prefix/bin/hotcell"), user.path(&format!("prefix/lib/hotcell/hotcell-engine-{version}")));
+    copy_program(front, &small);
+    copy_program(binary(), &whole);
+    (small, whole)
+}
+
+/// What must not differ: exit status, output and messages, without times, sizes and identifiers.
+fn essence(ended: &Ended) -> (Option<i32>, Option<i32>, String, String) {
+    let text = match serde_json::from_slice::<Value>(&ended.stdout) {
+        Ok(Value::Object(mut object)) => {
+            for volatile in ["usage", "timings_us"] {
+                object.remove(volatile);
+            }
+            Value::Object(object).to_string()
+        }
+        _ => ended.text(),
+    };
+    (ended.code, ended.signal, text, ended.stderr.clone())
+}
+
+#[test]
+fn front_answers_like_the_whole_program() {
+    let Some(front) = front() else {
+        println!("skipped: no hotcell-front beside {}", binary().display());
+        return;
+    };
+    everyone(|user| {
+        let (small, _) = install(user, &front);
+        user.write("work/bad.py", HOSTILE);
+        user.write("work/good.py", "print('ran')\n");
+        let calls: [(&[&str], Option<&str>, i32); 21] = [
+            (&["--version"], None, 0),
+            (&["-V"], None, 0),
+            (&["run", "--", "echo", "hi"], None, 0),
+            (&["run", "--", "sh", "-c", "echo out; echo err >&2; exit 7"], None, 7),
+            (&["run", "--quiet", "--", "sh", "-c", "kill -9 $$"], None, 137),
+            (&["run", "--json", "--", "sh", "-c", "exit 3"], None, 3),
+            (&["run", "--", "cat"], Some("typed"), 0),
+            (&["run", "--no-history", "--env", "A=1", "--", "sh", "-c", "echo $A"], None, 0),
+            (&["run", "--", "no-such-program"], None, 127),
+            (&["run", "--timeout", "1s", "--", "sleep", "30"], None, 124),
+            (&["run", "--workspace", ".", "--", "cat", "good.py"], None, 0),
+            (&["run", "--lang", "python", "good.py"], None, 0),
+            (&["run", "--lang", "python", "bad.py"], None, 125),
+            (&["run", "--lang", "python", "-"], Some(HOSTILE), 125),
+            (&["run", "--no-such-option", "--", "true"], None, 125),
+            (&["run", "--memory", "much", "--", "true"], None, 125),
+            (&["run", "--ro", "/no/such/place", "--", "true"], None, 125),
+            (&["run", "--help"], None, 0),
+            (&["run"], None, 125),
+            (&["scan", "bad.py"], None, 3),
+            (&["no-such-command"], None, 125),
+        ];
+        for (words, input, code) in calls {
+            let by = |binary: &Path| {
+                let call = user.hotcell_at(binary, words);
+                match input {
+                    Some(text) => call.input(text).end(),
+                    None => call.end(),
+                }
+            };
+            let (ours, theirs) = (by(&small), by(user.binary()));
+            ours.code(code);
+            assert_eq!(essence(&ours), essence(&theirs), "{words:?}");
+        }
+        let rows = user.hotcell_at(&small, ["runs", "list", "--json"]).end().code(0).json();
+        let commands =
+            rows["runs"].as_array().unwrap().iter().filter(|row| row["command"][0] == "echo").count();
+        assert_eq!(commands, 2, "one run of each program: {rows:#}");
+    });
+}
+
+#[test]
+fn front_starts_no_whole_program_but_its_own() {
+    let Some(front) = front() else {
+        println!("skipped: no hotcell-front beside {}", binary().display());
+        return;
+    };
+    let user = User::me();
+    let (small, whole) = install(&user, &front);
+    let other = whole.with_file_name("hotcell-engine-9999.0.0");
+    std::fs::rename(&whole, &other).unwrap();
+    // One on PATH is another program's, too.
+    let path = user.make_folder("path");
+    std::fs::copy("/bin/true", path.join(whole.file_name().unwrap())).unwrap();
+    for words in [&["run", "--", "true"][..], &["scan", "."], &["doctor"]] {
+        let ended = user.hotcell_at(&small, words).env("PATH", &path).end();
+        ended.code(125).says_one_line("is not beside it; install the whole package again");
+    }
+    user.hotcell_at(&small, ["--version"]).end().code(0).silent();
+    // The whole program needs no front.
+    user.hotcell_at(&other, ["run", "--", "echo", "alone"]).end().code(0).prints("alone\n");
+}
+
+#[test]
+fn entries_of_clients_name_the_front() {
+    let Some(front) = front() else {
+        println!("skipped: no hotcell-front beside {}", binary().display());
+        return;
+    };
+    let user = User::me();
+    let (small, _) = install(&user, &front);
+    user.hotcell_at(&small, ["mcp", "install", "--client", "gemini-cli"]).end().code(0);
+    let text = std::fs::read_to_string(user.path("home/.gemini/settings.json")).unwrap();
+    let settings: Value = serde_json::from_str(&text).unwrap();
+    let real = small.canonicalize().unwrap();
+    assert_eq!(settings["mcpServers"]["hotcell"]["command"], real.to_str().unwrap(), "{settings:#}");
+}
