@@ -19,6 +19,17 @@ our_cargo() {
     fi
 }
 
+# tenths: of cargo's output with progress, its messages, and a line for each tenth of the crates that is done. A terminal shows a bar of cargo's own.
+tenths() {
+    awk -v RS='[\r\n]+' '
+        match($0, / [0-9]+\/[0-9]+/) && /Building/ {
+            split(substr($0, RSTART + 1, RLENGTH - 1), n, "/")
+            if (int(10 * n[1] / n[2]) > done) { done = int(10 * n[1] / n[2]); printf "%d of %d crates are compiled\n", n[1], n[2]; fflush() }
+            next
+        }
+        !/^ *Compiling / { print; fflush() }'
+}
+
 bold() { if [[ -t 1 && -z ${NO_COLOR:-} ]]; then printf '\033[1m%s\033[0m\n' "$*"; else printf '%s\n' "$*"; fi; }
 step() { echo; bold "== $* ($(date +%H:%M:%S))"; }
 die() { printf '%s\n' "$*" >&2; exit 1; }
