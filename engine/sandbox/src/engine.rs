@@ -80,15 +80,16 @@ impl Engine {
     /// parallel with the program's own initialization. Such a program ends with [`Engine::leave`].
     #[must_use]
     pub fn for_one_run() -> Self {
-        // Its namespaces and the root take longer than all else here, on another processor. A failure is reported when the run asks for
-        // its sandbox.
         // The launcher inherits it.
         descriptors::raised();
-        let start = |root: &HostRoot| Ready::start(Mapping::of_this_process(), root).ok();
+        // Its namespaces and the root take longer than all else here, on another processor. A failure is reported when the run asks for
+        // its sandbox.
+        let start = || Ready::start(Mapping::of_this_process()).ok();
+        let early = if Cgroups::tolerate_children() { start() } else { None };
         let root = HostRoot::look();
-        let early = if Cgroups::tolerate_children() { start(&root) } else { None };
+        let early = early.and_then(|ready| ready.with_usual_root(&root));
         let cgroups = Cgroups::detect();
-        let ready = early.or_else(|| start(&root));
+        let ready = early.or_else(|| start()?.with_usual_root(&root));
         if let Ok(cgroups) = &cgroups {
             cgroups.remove_leftovers();
         }

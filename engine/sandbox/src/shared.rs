@@ -136,7 +136,7 @@ impl Shared {
         launchers.rooted.as_ref().or(launchers.plain.as_ref()).map(|r| r.launcher.id())
     }
 
-    /// Takes over a launcher with namespaces, if there is none yet.
+    /// Takes over a launcher with namespaces, unless one was started already.
     pub(crate) fn adopt(&self, ready: Option<Ready>) {
         if let Ok(mut launchers) = self.launchers.try_lock() {
             let rooted = launchers.of(true);
@@ -341,13 +341,17 @@ impl Ready {
         Self { launcher, templates: HashMap::new(), next: 0 }
     }
 
-    /// Starts a launcher with namespaces, and lets it build the root of a run without a network, without waiting for either.
-    pub(crate) fn start(mapping: Mapping, root: &HostRoot) -> Result<Self, Trouble> {
-        let mut ready = Self::of(Launcher::start(mapping, true)?);
+    /// Starts a launcher with namespaces, without waiting for them.
+    pub(crate) fn start(mapping: Mapping) -> Result<Self, Trouble> {
+        Launcher::start(mapping, true).map(Self::of)
+    }
+
+    /// Lets it build the root of a run without a network, without waiting for that; `None` when it takes no requests.
+    pub(crate) fn with_usual_root(mut self, root: &HostRoot) -> Option<Self> {
         // Another root than the one that the run wants would be built for nothing: about 1.3 ms.
         let usual = Differs { names: Some(Names::default()), ..Differs::default() };
-        ready.template(&usual, root)?;
-        Ok(ready)
+        self.template(&usual, root).ok()?;
+        Some(self)
     }
 
     /// Ensures that a root exists; does not wait for it.
