@@ -49,13 +49,20 @@ pub fn remove(place: &CStr) -> sys::Result<()> {
 fn fill(place: &CStr, host: Fd, ops: List<'_, TemplateOp<'_>>) -> Result<Fd, Failure> {
     let mut root = sys::openat(sys::AT_FDCWD, place, sys::O_PATH | sys::O_DIRECTORY, 0).at(Step::Template)?;
     let mut layers = Layers { fds: [-1; MAX_IMAGE_LAYERS + 1], count: 0 };
+    let mut parent = Parent { folder: [0; LONGEST_PARENT], len: 0, fd: -1 };
+    let mut done = Ok(());
     for (number, op) in ops.enumerate() {
-        match &op {
+        done = match &op {
             TemplateOp::Layer(path) => layers.add(host, path),
-            _ => apply(root, host, &op),
+            _ => apply(root, host, &op, &mut parent),
         }
-        .at_item(Step::Template, number)?;
+        .at_item(Step::Template, number);
+        if done.is_err() {
+            break;
+        }
     }
+    parent.forget();
+    done?;
     if layers.count > 0 {
         let top = root;
         let shown = show(place, top, &layers).at_item(Step::Template, OVERLAY);
@@ -111,18 +118,18 @@ fn show(place: &CStr, top: Fd, layers: &Layers) -> sys::Result<Fd> {
     moved.map(|()| root)
 }
 
-fn apply(root: Fd, host: Fd, op: &TemplateOp<'_>) -> sys::Result<()> {
+fn apply(root: Fd, host: Fd, op: &TemplateOp<'_>, last: &mut Parent) -> sys::Result<()> {
     match op {
         TemplateOp::Dir(path, mode) => {
-            at_parent(root, path, |parent, name| match sys::mkdirat(parent, name, *mode) {
+            last.of(root, path, |parent, name| match sys::mkdirat(parent, name, *mode) {
                 Err(Errno::EXIST) => Ok(()),
                 other => other,
             })
         }
         TemplateOp::Link(path, says) => {
-            at_parent(root, path, |parent, name| sys::symlinkat(says, parent, name))
+            last.of(root, path, |parent, name| sys::symlinkat(says, parent, name))
         }
-        TemplateOp::File(path, mode, content) => at_parent(root, path, |parent, name| {
+        TemplateOp::File(path, mode, content) => last.of(root, path, |parent, name| {
             let flags = sys::O_WRONLY | sys::O_CREAT | sys::O_EXCL | sys::O_NOFOLLOW;
             let file = match sys::openat(parent, name, flags, *mode) {
                 // The mountpoint already exists in a folder of the host.
@@ -134,6 +141,8 @@ fn apply(root: Fd, host: Fd, op: &TemplateOp<'_>) -> sys::Result<()> {
             result
         }),
         TemplateOp::Bind(from, to, devices) => {
+            // The mount may cover it.
+            last.forget();
             let source = sys::openat2(host, from, sys::O_PATH, RESOLVE)?;
             let result = bind(source, root, to, *devices);
             sys::close(source);
@@ -147,18 +156,53 @@ fn apply(root: Fd, host: Fd, op: &TemplateOp<'_>) -> sys::Result<()> {
 /// Resolve links only inside the tree at hand: neither out of the new root nor out of the host's.
 const RESOLVE: u64 = sys::RESOLVE_IN_ROOT | sys::RESOLVE_NO_MAGICLINKS;
 
-/// Opens the folder that contains `path` and calls `act` with the last component.
-fn at_parent(root: Fd, path: &CStr, act: impl FnOnce(Fd, &CStr) -> sys::Result<()>) -> sys::Result<()> {
-    let bytes = path.to_bytes();
-    let Some(slash) = bytes.iter().rposition(|b| *b == b'/') else { return act(root, path) };
-    let mut text = [0u8; 4096];
-    text.get_mut(..slash).ok_or(Errno::INVAL)?.copy_from_slice(&bytes[..slash]);
-    let folder = CStr::from_bytes_until_nul(&text).map_err(|_| Errno::INVAL)?;
-    let name = CStr::from_bytes_with_nul(&path.to_bytes_with_nul()[slash + 1..]).map_err(|_| Errno::INVAL)?;
-    let parent = sys::openat2(root, folder, sys::O_PATH | sys::O_DIRECTORY, RESOLVE)?;
-    let result = act(parent, name);
-    sys::close(parent);
-    result
+/// Longest path of a folder that is kept open, in bytes; longer ones are opened for each of their files.
+const LONGEST_PARENT: usize = 64;
+
+/// The folder of the last operation, kept open: most of a root's files follow one another in `/etc`.
+struct Parent {
+    folder: [u8; LONGEST_PARENT],
+    len: usize,
+    /// Descriptor, or -1.
+    fd: Fd,
+}
+
+impl Parent {
+    /// Opens the folder that contains `path`, unless it is still open, and calls `act` with the last component.
+    fn of(
+        &mut self,
+        root: Fd,
+        path: &CStr,
+        act: impl FnOnce(Fd, &CStr) -> sys::Result<()>,
+    ) -> sys::Result<()> {
+        let bytes = path.to_bytes();
+        let Some(slash) = bytes.iter().rposition(|b| *b == b'/') else { return act(root, path) };
+        let name =
+            CStr::from_bytes_with_nul(&path.to_bytes_with_nul()[slash + 1..]).map_err(|_| Errno::INVAL)?;
+        let above = &bytes[..slash];
+        if self.fd < 0 || self.folder.get(..self.len) != Some(above) {
+            self.forget();
+            let mut text = [0u8; 4096];
+            text.get_mut(..slash).ok_or(Errno::INVAL)?.copy_from_slice(above);
+            let folder = CStr::from_bytes_until_nul(&text).map_err(|_| Errno::INVAL)?;
+            let parent = sys::openat2(root, folder, sys::O_PATH | sys::O_DIRECTORY, RESOLVE)?;
+            let Some(kept) = self.folder.get_mut(..slash) else {
+                let result = act(parent, name);
+                sys::close(parent);
+                return result;
+            };
+            kept.copy_from_slice(above);
+            (self.len, self.fd) = (slash, parent);
+        }
+        act(self.fd, name)
+    }
+
+    /// Closes it.
+    fn forget(&mut self) {
+        if self.fd >= 0 {
+            sys::close(core::mem::replace(&mut self.fd, -1));
+        }
+    }
 }
 
 /// Binds read-only from the start, so that no later operation creates a folder on the host.
