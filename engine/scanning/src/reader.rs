@@ -175,7 +175,10 @@ impl Reader {
             #[cfg(not(feature = "elsewhere"))]
             None => Ok(Self { how: How::Here(Box::new(pack(rules)?)), count: Arc::default() }),
             #[cfg(feature = "elsewhere")]
-            None => Err("there is no program that scans; install the whole package again".into()),
+            None => {
+                drop(rules);
+                Err("there is no program that scans; install the whole package again".into())
+            }
         }
     }
 

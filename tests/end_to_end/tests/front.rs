@@ -22,7 +22,7 @@ fn install(user: &User, front: &Path) -> (PathBuf, PathBuf) {
     (small, whole)
 }
 
-/// What must not differ: exit status, output and messages, without times, sizes and identifiers.
+/// Exit status, output and messages, without times and sizes: the parts that must not differ.
 fn essence(ended: &Ended) -> (Option<i32>, Option<i32>, String, String) {
     let text = match serde_json::from_slice::<Value>(&ended.stdout) {
         Ok(Value::Object(mut object)) => {
