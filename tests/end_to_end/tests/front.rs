@@ -46,6 +46,8 @@ fn front_answers_like_the_whole_program() {
         let (small, _) = install(user, &front);
         user.write("work/bad.py", HOSTILE);
         user.write("work/good.py", "print('ran')\n");
+        user.make_folder("work/clean");
+        user.write("work/clean/note", "kept\n");
         let calls: [(&[&str], Option<&str>, i32); 21] = [
             (&["--version"], None, 0),
             (&["-V"], None, 0),
@@ -57,7 +59,7 @@ fn front_answers_like_the_whole_program() {
             (&["run", "--no-history", "--env", "A=1", "--", "sh", "-c", "echo $A"], None, 0),
             (&["run", "--", "no-such-program"], None, 127),
             (&["run", "--timeout", "1s", "--", "sleep", "30"], None, 124),
-            (&["run", "--workspace", ".", "--", "cat", "good.py"], None, 0),
+            (&["run", "--workspace", "clean", "--", "cat", "note"], None, 0),
             (&["run", "--lang", "python", "good.py"], None, 0),
             (&["run", "--lang", "python", "bad.py"], None, 125),
             (&["run", "--lang", "python", "-"], Some(HOSTILE), 125),
