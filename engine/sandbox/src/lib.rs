@@ -48,6 +48,7 @@ pub mod doctor;
 mod encode;
 pub mod engine;
 mod failure;
+mod filters;
 pub mod home;
 pub mod host;
 mod host_scratch;

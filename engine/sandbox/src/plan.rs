@@ -18,6 +18,7 @@ use nix::libc;
 use self::limits::{check_limits, scratch_files};
 use crate::access::{self, Grant};
 use crate::encode::{self, Setup};
+use crate::filters;
 use crate::host::Host;
 use crate::ids::{self, Mapping};
 use crate::layer::Layer;
@@ -285,12 +286,12 @@ pub fn shape(shape: &Shape, host: &Host, ahead: Ahead<'_>) -> Result<ShapePlan, 
         },
         landlock,
         filter: if on(Layer::Seccomp) {
-            watching.as_ref().unwrap_or_else(|| seccomp::program(Arch::HOST, filter_options)).as_bytes()
+            watching.map_or_else(|| filters::program(filter_options), |filter| filter.as_bytes())
         } else {
             Vec::new()
         },
         // Process 1's own filter is part of the same layer.
-        init_filter: if on(Layer::Seccomp) { seccomp::init(Arch::HOST).as_bytes() } else { Vec::new() },
+        init_filter: if on(Layer::Seccomp) { filters::init() } else { Vec::new() },
         relays: relays.iter().map(|relay| (relay.address.octets(), relay.port)).collect(),
         prime_mounts: early.iter().map(|s| (cstring(&s.inside), s.folder)).collect(),
         prime,

@@ -109,6 +109,32 @@ impl Options {
     /// Number of different filters.
     const COUNT: usize = 128;
 
+    /// Number of the sets of options for which filters are compiled when this crate is built.
+    pub(crate) const USUAL: usize = 16;
+
+    /// Number of this set among those: namespaces of its own, not on the host's own tree.
+    pub(crate) fn usual(self) -> Option<usize> {
+        let number = usize::from(self.notify)
+            | usize::from(self.internet) << 1
+            | usize::from(self.host_writes) << 2
+            | usize::from(self.accounted) << 3;
+        (self.namespaces && !self.plain && !self.truncates).then_some(number)
+    }
+
+    /// The set with this number.
+    #[allow(dead_code, reason = "used by the build script, which compiles this module too")]
+    pub(crate) const fn of_usual(number: usize) -> Self {
+        Self {
+            notify: number & 1 != 0,
+            internet: number & 2 != 0,
+            namespaces: true,
+            host_writes: number & 4 != 0,
+            plain: false,
+            accounted: number & 8 != 0,
+            truncates: false,
+        }
+    }
+
     fn index(self) -> usize {
         usize::from(self.notify)
             | usize::from(self.internet) << 1
