@@ -22,7 +22,7 @@ pub struct Step {
     pub refuse: Vec<Lease>,
     /// Ids of running leases that the farm took back.
     pub stop: Vec<String>,
-    /// Ids of ended leases of which the farm knows.
+    /// Ids of ended leases of which the farm knows; one of `start` may be among them.
     pub forget: Vec<String>,
 }
 
@@ -32,7 +32,10 @@ pub struct Step {
 pub fn step(listed: &[Lease], held: &BTreeMap<String, Held>, sent: &[String], room: usize) -> Step {
     let mut step = Step::default();
     for lease in listed {
-        let is_known = held.contains_key(&lease.id) || step.start.iter().any(|other| other.id == lease.id);
+        // An ended lease of the question that is listed as open was given to this worker again.
+        let is_again = sent.contains(&lease.id) && matches!(held.get(&lease.id), Some(Held::Done(_)));
+        let is_known = (held.contains_key(&lease.id) && !is_again)
+            || step.start.iter().any(|other| other.id == lease.id);
         if is_known || lease.id.is_empty() || !matches!(lease.state, PENDING | ACTIVE) {
             continue;
         }
@@ -44,7 +47,7 @@ pub fn step(listed: &[Lease], held: &BTreeMap<String, Held>, sent: &[String], ro
             listed.iter().any(|lease| lease.id == *id && !matches!(lease.state, CANCELLED | COMPLETED));
         match held.get(id) {
             Some(Held::Running(_)) if !is_there => step.stop.push(id.clone()),
-            Some(Held::Done(_)) if !is_there => step.forget.push(id.clone()),
+            Some(Held::Done(_)) => step.forget.push(id.clone()),
             _ => {}
         }
     }
@@ -85,10 +88,16 @@ mod tests {
         let none = step(&[], &held, &sent, 9);
         assert_eq!((none.stop, none.forget), (vec!["run".to_owned()], vec!["done".to_owned()]));
         let all = [lease("run", ACTIVE), lease("done", ACTIVE), lease("new", PENDING), lease("new", PENDING)];
-        let same = step(&all, &held, &sent, 1);
+        let same = step(&all, &held, &["run".to_owned()], 1);
         assert_eq!((ids(&same.start), same.stop.len(), same.forget.len()), (vec!["new"], 0, 0));
-        let full = step(&all, &held, &sent, 0);
+        let full = step(&all, &held, &["run".to_owned()], 0);
         assert_eq!((full.start.len(), ids(&full.refuse)), (0, vec!["new", "new"]));
+        // A farm tries an action again, by the same lease, on the worker that answered UNAVAILABLE.
+        let again = step(&all[..2], &held, &sent, 1);
+        assert_eq!(
+            (ids(&again.start), again.stop.len(), again.forget),
+            (vec!["done"], 0, vec!["done".to_owned()])
+        );
         let back =
             [lease("run", CANCELLED), lease("done", COMPLETED), lease("gone", CANCELLED), lease("", ACTIVE)];
         let back = step(&back, &held, &sent, 9);

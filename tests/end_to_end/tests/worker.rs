@@ -514,7 +514,7 @@ fn wrong_options_are_one_line_each() {
     let folder = folder.to_str().expect("UTF-8");
     for (options, words) in [
         (&["--bots", "http://x/main"][..], "grpc://"),
-        (&["--bots", "grpc://farm.example:1/main"], "TLS"),
+        (&["--bots", "grpc://farm.example:1/main"], "farm.example"),
         (&["--runner", "unix:/tmp/x"], "--build-directory"),
         (&["--runner", "/tmp/x", "--build-directory", folder], "unix:PATH"),
         (&["--runner", &taken, "--build-directory", folder], "not a socket"),

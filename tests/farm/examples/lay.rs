@@ -1,5 +1,5 @@
 //! Measures how long a worker takes to lay a tree of 5,000 files: from the farm, from its cache, and what of it is the
-//! copying of the files alone. `cargo run --release -p hotcell-farm --example lay`; numbers are in `docs/src/fleet.md`.
+//! copying of the files alone. `cargo run --release -p hotcell-farm --example lay`.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! Measures hotcell's share of an action, at a farm in this process: from the lease to the program's start, and from its
-//! end to the answer. `HOTCELL_BIN=… cargo run -p hotcell-farm --example share`; numbers are in `docs/src/fleet.md`.
+//! end to the answer. `HOTCELL_BIN=… cargo run -p hotcell-farm --example share`.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
