@@ -68,7 +68,8 @@ async fn until_the_end(common: &Common, args: &WorkerArgs) -> Result<u8, ErrorRe
     let drain = interrupted();
     let configuration = configuration(common, None)?;
     let farm = args.bots.as_deref();
-    let farm = farm.map(|farm| crate::farm::address(farm, "--bots", &args.reach, &configuration)).transpose()?;
+    let farm =
+        farm.map(|farm| crate::farm::address(farm, "--bots", &args.reach, &configuration)).transpose()?;
     let name = args.name.clone().unwrap_or_else(|| {
         let host = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
         format!("{}-{}", host.unwrap_or_else(|_| "hotcell".to_owned()), std::process::id())

@@ -46,7 +46,11 @@ impl Farm {
     ///
     /// # Errors
     /// [`FleetError`] of a wrong request, when a certificate or a key cannot be used.
-    pub fn new(address: Address, queue: Option<Duration>, receipts: TrustedReceipts) -> Result<Self, FleetError> {
+    pub fn new(
+        address: Address,
+        queue: Option<Duration>,
+        receipts: TrustedReceipts,
+    ) -> Result<Self, FleetError> {
         wire::endpoint(&address)?;
         let receipts = Arc::new(receipts);
         Ok(Self { address, channel: Arc::default(), queue: queue.unwrap_or(DEFAULT_QUEUE), receipts })

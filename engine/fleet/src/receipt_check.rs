@@ -58,12 +58,10 @@ impl TrustedReceipts {
             Some(any) if any.value.len() > MAX_RECEIPT => {
                 (WorkerReceipt::Refused, Some(format!("it has more than {MAX_RECEIPT} bytes")))
             }
-            Some(any) => {
-                match states(&any.value, &self.trusted, action, result, (stdout, stderr)) {
-                    Ok(key) => (WorkerReceipt::Verified, Some(key)),
-                    Err(why) => (WorkerReceipt::Refused, Some(why)),
-                }
-            }
+            Some(any) => match states(&any.value, &self.trusted, action, result, (stdout, stderr)) {
+                Ok(key) => (WorkerReceipt::Verified, Some(key)),
+                Err(why) => (WorkerReceipt::Refused, Some(why)),
+            },
         };
         let why = match &state {
             _ if !self.required => return Ok(state),
@@ -188,7 +186,9 @@ mod tests {
         }
         // One receipt put to another result.
         let mut other = result(Some(receipt(&ours, &hash, 0, b"out")));
-        other.output_files.push(bazel_remote_apis::build::bazel::remote::execution::v2::OutputFile::default());
+        other
+            .output_files
+            .push(bazel_remote_apis::build::bazel::remote::execution::v2::OutputFile::default());
         let rules = TrustedReceipts { trusted, required: false };
         let (is, about) = rules.check(action, &other, (b"out", b"")).unwrap();
         assert!(is == WorkerReceipt::Refused && about.unwrap().contains("other output files"));

@@ -18,6 +18,7 @@ fn main() {
     let mut worker = Command::new(binary)
         .args(["worker", "--quiet", "--jobs", "1", "--bots", &farm.url(), "--state"])
         .arg(&state)
+        .env_remove("HOTCELL_BIN")
         .stderr(Stdio::inherit())
         .spawn()
         .expect("the worker starts");

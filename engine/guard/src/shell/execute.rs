@@ -438,7 +438,13 @@ impl Shell<'_, '_> {
                 self.hand_stdin(As::Read(arguments::language_of(name).unwrap_or(Language::Bash)), &content);
             }
             if content.origin.has(Origin::NET) && !super::fetched::is_saved(&content) {
-                self.cx.fact_with(Language::Bash, "shell.runs_download", self.here, std::slice::from_ref(&content), 0);
+                self.cx.fact_with(
+                    Language::Bash,
+                    "shell.runs_download",
+                    self.here,
+                    std::slice::from_ref(&content),
+                    0,
+                );
             }
             // A decoded text that a filter has changed, so that it is not known.
             if content.origin.has(Origin::DECODED) && content.as_text().is_none() {
