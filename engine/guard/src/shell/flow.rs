@@ -3,7 +3,6 @@
 use super::Shell;
 use crate::rules::basename;
 use crate::value::{Origin, Value, concat};
-use std::rc::Rc;
 
 /// Maximum number of elements of an array that is kept.
 const MAX_ELEMENTS: usize = 64;

@@ -76,7 +76,7 @@ impl Tree<'_, '_, '_> {
                 if let Some(right) = field("value") {
                     let mut cursor = node.walk();
                     let names: Vec<Node<'_>> = node.children_by_field_name("name", &mut cursor).collect();
-                    self.bound(&names, right);
+                    self.bind_names(&names, right);
                 }
             }
             "range_clause" => {
@@ -134,11 +134,11 @@ impl Tree<'_, '_, '_> {
 
     fn assigned(&mut self, left: Node<'_>, right: Node<'_>) {
         let names = children(left);
-        self.bound(&names, right);
+        self.bind_names(&names, right);
     }
 
     /// Binds names to a list of expressions, or to the results of one.
-    fn bound(&mut self, names: &[Node<'_>], right: Node<'_>) {
+    fn bind_names(&mut self, names: &[Node<'_>], right: Node<'_>) {
         let values = if right.kind() == "expression_list" { children(right) } else { vec![right] };
         if values.len() == names.len() {
             for (name, value) in names.iter().zip(values) {
