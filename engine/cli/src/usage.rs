@@ -284,7 +284,7 @@ mod tests {
             ),
             (&["test", "--retri", "2", "."], "there is no option --retri; did you mean --retry?"),
             (&["help"], "there is no command \"help\"; write hotcell --help; "),
-            (&["help", "test"], "there is no command \"help\"; write hotcell --help; "),
+            (&["help", "test"], "there is no command \"help\"; write hotcell test --help; "),
             (&["runs", "help"], "there is no command \"help\"; write hotcell runs --help; "),
         ] {
             let words: Vec<OsString> = ["hotcell"].iter().chain(words).map(OsString::from).collect();

@@ -58,6 +58,8 @@ struct Package {
     /// Results of tests that failed by the word of a `go` before 1.20, which takes a program's own text for results: by
     /// the package's own result, which is its program's exit code, it is known if they count.
     held: BTreeMap<String, Vec<(Status, f64)>>,
+    /// True once a line ends with `FAIL`, as the program says when a test failed, whatever its exit code is.
+    says_fail: bool,
 }
 
 /// Reader of the live events.
@@ -191,6 +193,7 @@ impl State {
             "skip" => Some(Status::Skipped),
             _ => None,
         };
+        package.says_fail |= line.output.as_deref().is_some_and(|text| text.trim_end().ends_with("FAIL"));
         match (line.test, line.action.as_str(), status) {
             (Some(test), "run", _) => {
                 package.begun = true;
@@ -256,7 +259,7 @@ impl State {
                 package.done = true;
                 package.take_held(&name, status, &self.project, out);
                 self.listed += package.take_printed(&name, status, out);
-                if status == Status::Failed {
+                if status == Status::Failed && !package.is_killed() {
                     package.take_open(&name, &self.project, out);
                 }
                 out.push(Event::Collected(self.listed, 0));
@@ -417,27 +420,32 @@ impl Package {
         for (test, held) in std::mem::take(&mut self.held) {
             let last = held.last().copied().unwrap_or((Status::Failed, 0.0));
             let worst = held.iter().map(|(status, _)| *status).max().unwrap_or(Status::Failed);
-            let status = match whole {
-                Status::Failed => worst,
-                _ if last.0 == Status::Failed => Status::Passed,
-                _ => last.0,
-            };
+            // A later result shows that the one before was text, unless the program itself says that a test failed.
+            let passed = whole == Status::Passed && !self.says_fail;
+            let status = if passed && last.0.is_good() { last.0 } else { worst };
             let began = self.started.contains(&test);
             // A subtest whose start followed text without a newline, in a package that fails.
-            let lost =
-                !began && whole == Status::Failed && self.started.contains(top(&test)) && test.contains('/');
+            let lost = !began && !passed && self.started.contains(top(&test)) && test.contains('/');
             if lost {
                 out.push(Event::Started(id(package, &test), None, None));
                 self.started.insert(test.clone());
             }
             if lost || began && !self.ended.contains(&test) {
                 self.finish(package, &test, (status, last.1), project, out);
-            } else if began && status == Status::Failed {
+            } else if began && !passed && status == Status::Failed {
                 // One of its two results is text that the program printed, and either may be.
                 self.bad = true;
                 out.push(Event::Group(ended(id(package, &test), status), 0));
             }
         }
+    }
+
+    /// True when the program was killed, as by the kernel that lacks memory: no test says why.
+    fn is_killed(&self) -> bool {
+        let texts = self.output.values().chain([&self.said]);
+        texts
+            .flat_map(|text| text.lines())
+            .any(|line| matches!(line.trim(), "exit status 137" | "signal: killed"))
     }
 
     /// Reports tests that ran when the program of a package that failed ended: what it printed last is why.
