@@ -45,7 +45,6 @@ fn command_line_mistakes_are_explained() {
         (&["test", "--retry 2", "."], "--retry and its value as two words"),
         (&["test", "--filter", "", "."], "--filter needs a value"),
         (&["test", "--receipt", "r.json", "nowhere"], "the project nowhere cannot be opened"),
-        (&["run", "--max-files", "5", "--", "true"], "--max-files"),
         (&["run", "--no-daemon=yes", "--", "true"], "--no-daemon"),
     ] {
         let ended = user.hotcell(words).end();
