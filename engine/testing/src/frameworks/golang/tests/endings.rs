@@ -227,7 +227,7 @@ fn failure_counts_where_a_go_program_says_fail_and_ends_well() {
         let seen = &live.seen()[live.position(&format!("{PACKAGE}::TestB")).unwrap()];
         assert_eq!(seen.status, Some(want), "{more}");
     }
-    // Without that line and a later result, nobody knows.
+    // Without that line, and without a later result, the failure counts.
     let text = [by("go1.19.8", &["TestB"]), of("run", "TestB"), of("fail", "TestB"), line("pass", "")];
     assert_eq!(followed(&text.concat(), "").seen()[0].status, Some(Status::Failed));
 }
