@@ -181,8 +181,10 @@ mod tests {
             (good.clone(), good.clone()),
             (cache.clone(), String::new()),
             (format!("{cache}{good}{cache}"), good.clone()),
+            // The header of a part that is not text stands behind `# `.
+            (format!("{good}# {cache}# b/x: 9 bytes\n{good}"), format!("{good}{good}")),
             (
-                format!("# diff --git \"a/\\t.pyc\" \"b/\\t.pyc\"\nx\n{good}"),
+                format!("diff --git \"a/\\t.pyc\" \"b/\\t.pyc\"\nx\n{good}"),
                 format!("diff --git \"a/\\t.pyc\" \"b/\\t.pyc\"\nx\n{good}"),
             ),
         ] {
