@@ -508,7 +508,7 @@ fn is_address(text: &str) -> bool {
 fn is_public_address(text: &str) -> bool {
     let rest = text.split("://").last().unwrap_or(text).trim_start_matches("//");
     let authority = rest.split(['/', '?', '#']).next().unwrap_or("");
-    // `user@host`, `NAME=value` before an address without a scheme is no host.
+    // Without the user in `user@host`.
     let host = authority.rsplit('@').next().unwrap_or(authority).split(':').next().unwrap_or("");
     host.parse::<std::net::Ipv4Addr>()
         .is_ok_and(|a| !a.is_loopback() && !a.is_unspecified() && !a.is_private() && !a.is_link_local())

@@ -59,7 +59,7 @@ impl Tree<'_, '_, '_> {
         };
         let (Some(names), Some(value)) = (names, value) else { return };
         let value = self.reached(value, 0);
-        // What a loop meets is one of many.
+        // One of many that the loop meets.
         let value = if looped { Value::default().with_origin(value.origin) } else { value };
         let scope = self.scope(node);
         for name in self.of(names).split(|c: char| !c.is_alphanumeric() && c != '_') {
