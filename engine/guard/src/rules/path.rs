@@ -52,7 +52,9 @@ pub(crate) fn is_root_like(path: &str) -> bool {
         "bin", "boot", "dev", "etc", "home", "lib", "lib64", "opt", "proc", "root", "sbin", "srv", "sys",
         "usr", "var", "Users", "Library",
     ];
-    const OWN: [&str; 9] = ["tmp", "app", "build", "data", "work", "workspace", "src", "mnt", "dist"];
+    // The mark of an update that systemd removes, and folders that applications make.
+    const OWN: [&str; 10] =
+        ["system-update", "tmp", "app", "build", "data", "work", "workspace", "src", "mnt", "dist"];
     if depth == 1 {
         return !OWN.contains(&first);
     }
@@ -262,6 +264,7 @@ mod tests {
             "/var/tmp",
             "/etc/my-app",
             "/usr/games",
+            "/system-update",
             "/root/.cache",
             "/root/.npm/",
         ] {

@@ -11,6 +11,8 @@ use tree_sitter::Node;
 
 /// Maximum number of files that are remembered.
 const MAX_SAVED: usize = 256;
+/// Maximum length of a function's name with its receiver, in bytes.
+const MAX_CALLEE: usize = 400;
 
 /// Texts without which a source neither reaches the home folder nor fetches.
 const MARKS: &[&str] = &[
@@ -223,6 +225,15 @@ impl Tree<'_, '_, '_> {
     /// Canonical name and receiver of a call.
     fn callee<'t>(&mut self, node: Node<'t>) -> (String, Option<Node<'t>>) {
         let field = |name| node.child_by_field_name(name);
+        // Of a long chain only its last step: the whole is text of every one of them.
+        let head = field("function").or_else(|| field("object")).or_else(|| field("type"));
+        if head.is_some_and(|head| head.end_byte() - head.start_byte() > MAX_CALLEE) {
+            let function = field("function");
+            let part = |name| function.and_then(|f| f.child_by_field_name(name));
+            let last = field("name").or_else(|| part("field")).map_or("", |n| self.of(n)).to_owned();
+            let owner = field("object").or_else(|| part("value")).or_else(|| part("operand"));
+            return (last, owner);
+        }
         let (written, owner) = match node.kind() {
             "method_invocation" => {
                 let name = field("name").map_or("", |n| self.of(n));

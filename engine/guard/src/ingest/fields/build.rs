@@ -1,11 +1,8 @@
 //! Build descriptions in languages of their own: the calls in them that run a command.
 
-use super::{command, literals, words};
+use super::{MAX_COMMANDS, bounded, command, literals, piece, words};
 use crate::context::Cx;
 use crate::ingest::makefile::closing;
-
-/// Maximum number of commands of a file, for files that are machine-made.
-const MAX_COMMANDS: usize = 4096;
 
 /// `<!(command)` and the lists `'action': […]` of a `.gyp` file.
 pub(super) fn gyp(cx: &mut Cx<'_>, text: &str) {
@@ -14,15 +11,15 @@ pub(super) fn gyp(cx: &mut Cx<'_>, text: &str) {
             if !text[..at].ends_with(['<', '>', '^', '|']) {
                 continue;
             }
-            let inner = &text[at + sign.len()..];
+            let inner = piece(text, at + sign.len());
             // The whole stands in quotes, in which quotes are escaped.
-            let line = inner[..closing(inner)].replace("\\\"", "\"").replace("\\'", "'");
+            let line = bounded(cx, &inner[..closing(inner)]).replace("\\\"", "\"").replace("\\'", "'");
             command(cx, text, &line, &line);
         }
     }
     for key in ["'action'", "\"action\""] {
         for (at, _) in text.match_indices(key).take(MAX_COMMANDS) {
-            let rest = text[at + key.len()..].trim_start().trim_start_matches(':').trim_start();
+            let rest = piece(text, at + key.len()).trim_start().trim_start_matches(':').trim_start();
             if let Some(list) = rest.strip_prefix('[') {
                 words(cx, text, &in_list(list), key);
             }
@@ -52,16 +49,17 @@ fn in_list(list: &str) -> Vec<String> {
 pub(super) fn meson(cx: &mut Cx<'_>, text: &str) {
     for call in ["run_command", "add_install_script", "add_postconf_script", "add_dist_script"] {
         for (at, _) in text.match_indices(call).take(MAX_COMMANDS) {
-            let Some(inner) = text[at + call.len()..].trim_start().strip_prefix('(') else { continue };
-            let inner = &inner[..closing(inner)];
+            let Some(inner) = piece(text, at + call.len()).trim_start().strip_prefix('(') else { continue };
+            let inner = bounded(cx, &inner[..closing(inner)]);
             started(cx, text, inner, call);
         }
     }
     for (at, key) in text.match_indices("command").take(MAX_COMMANDS) {
-        let rest = text[at + key.len()..].trim_start();
+        let rest = piece(text, at + key.len()).trim_start();
         if let Some(list) = rest.strip_prefix(':').and_then(|rest| rest.trim_start().strip_prefix('[')) {
             let end = list.find(']').unwrap_or(list.len());
-            started(cx, text, &list[..end], key);
+            let inner = bounded(cx, &list[..end]);
+            started(cx, text, inner, key);
         }
     }
 }
@@ -92,7 +90,8 @@ fn started(cx: &mut Cx<'_>, text: &str, inner: &str, near: &str) {
 pub(super) fn bazelrc(cx: &mut Cx<'_>, text: &str) {
     for option in ["--workspace_status_command", "--run_under", "--test_wrapper", "--credential_helper"] {
         for (at, _) in text.match_indices(option).take(MAX_COMMANDS) {
-            let line = text[at + option.len()..].lines().next().unwrap_or("").trim_start_matches(['=', ' ']);
+            let line =
+                piece(text, at + option.len()).lines().next().unwrap_or("").trim_start_matches(['=', ' ']);
             let value = match line.chars().next() {
                 Some(quote @ ('"' | '\'')) => line[1..].split(quote).next().unwrap_or(""),
                 _ => line.split_whitespace().next().unwrap_or(""),
@@ -106,8 +105,8 @@ pub(super) fn bazelrc(cx: &mut Cx<'_>, text: &str) {
 pub(super) fn terraform(cx: &mut Cx<'_>, text: &str) {
     for (mark, keys) in [("\"local-exec\"", &["command"][..]), ("\"external\"", &["program"])] {
         for (at, _) in text.match_indices(mark).take(MAX_COMMANDS) {
-            let Some((_, body)) = text[at..].split_once('{') else { continue };
-            let body = &body[..closing(body)];
+            let Some((_, body)) = piece(text, at).split_once('{') else { continue };
+            let body = bounded(cx, &body[..closing(body)]);
             for key in keys {
                 assigned(cx, text, body, key);
             }
@@ -117,7 +116,7 @@ pub(super) fn terraform(cx: &mut Cx<'_>, text: &str) {
 
 /// `key = "…"`, `key = [ … ]`, `key = <<EOT … EOT` in a block.
 fn assigned(cx: &mut Cx<'_>, text: &str, body: &str, key: &str) {
-    for (at, _) in body.match_indices(key) {
+    for (at, _) in body.match_indices(key).take(4) {
         let begins = body[..at].trim_end_matches([' ', '\t']).ends_with(['\n', '{', ';'])
             || body[..at].trim().is_empty();
         let Some(value) = body[at + key.len()..].trim_start().strip_prefix('=').filter(|_| begins) else {

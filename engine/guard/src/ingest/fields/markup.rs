@@ -1,26 +1,27 @@
 //! Markup: programs that a build in XML starts, and scripts of a picture.
 
-use super::{command, words};
+use super::{MAX_COMMANDS, bounded, command, piece, words};
 use crate::context::Cx;
 use crate::ingest::makefile::variables;
 use crate::language::Language;
 use crate::limits::too_deep;
 use crate::report::PartState;
 
-/// Maximum number of elements of a file that are looked at.
-const MAX_ELEMENTS: usize = 4096;
+/// Maximum number of scripts of a page that are read.
+const MAX_SCRIPTS: usize = 128;
 /// Maximum number of handlers of a page that are read.
 const MAX_HANDLERS: usize = 256;
 
 /// Programs that MSBuild starts.
 pub(super) fn msbuild(cx: &mut Cx<'_>, text: &str) {
     for tag in tags(text, "Exec") {
-        if let Some(line) = attribute(tag, "Command") {
+        if let Some(line) = attribute(bounded(cx, tag), "Command") {
             command(cx, text, &variables(&line), "<Exec");
         }
     }
     for name in ["PreBuildEvent", "PostBuildEvent", "PreLinkEvent", "Command"] {
         for inner in contents(text, name) {
+            let inner = bounded(cx, inner);
             command(cx, text, &variables(&decoded(inner)), inner.trim());
         }
     }
@@ -28,10 +29,10 @@ pub(super) fn msbuild(cx: &mut Cx<'_>, text: &str) {
 
 /// Programs that Ant starts: `<exec executable="x"><arg value="y"/></exec>`.
 pub(super) fn ant(cx: &mut Cx<'_>, text: &str) {
-    for (at, _) in text.match_indices("<exec").take(MAX_ELEMENTS) {
-        let whole = &text[at..];
+    for (at, _) in text.match_indices("<exec").take(MAX_COMMANDS) {
+        let whole = piece(text, at);
         let whole = &whole[..whole.find("</exec").or_else(|| whole.find("/>")).unwrap_or(whole.len())];
-        let Some(program) = attribute(whole, "executable") else { continue };
+        let Some(program) = attribute(bounded(cx, whole), "executable") else { continue };
         let mut line = vec![program];
         for tag in tags(whole, "arg") {
             line.extend(attribute(tag, "value"));
@@ -45,9 +46,10 @@ pub(super) fn ant(cx: &mut Cx<'_>, text: &str) {
 /// Programs that a Maven plugin starts: `<executable>x</executable>` with `<argument>y</argument>`.
 pub(super) fn maven(cx: &mut Cx<'_>, text: &str) {
     ant(cx, text);
-    for (at, _) in text.match_indices("<executable>").take(MAX_ELEMENTS) {
-        let whole = &text[at..];
+    for (at, _) in text.match_indices("<executable>").take(MAX_COMMANDS) {
+        let whole = piece(text, at);
         let whole = &whole[..whole.find("</configuration").unwrap_or(whole.len())];
+        let whole = bounded(cx, whole);
         let mut line: Vec<String> = contents(whole, "executable").into_iter().take(1).map(decoded).collect();
         line.extend(contents(whole, "argument").into_iter().map(decoded));
         words(cx, text, &line, "<executable>");
@@ -63,7 +65,11 @@ pub(super) fn is_active(text: &str) -> bool {
 /// Scripts of a picture or a page, handlers of events, and addresses that are scripts.
 pub(super) fn page(cx: &mut Cx<'_>, text: &str) -> PartState {
     let mut state = PartState::Parsed;
-    for (tag, script) in scripts(text) {
+    let scripts = scripts(text);
+    if scripts.len() > MAX_SCRIPTS {
+        state = PartState::SetAside("more scripts than are read in a page".to_owned());
+    }
+    for (tag, script) in scripts.into_iter().take(MAX_SCRIPTS) {
         let kind = attribute(tag, "type").unwrap_or_default().to_ascii_lowercase();
         // Others are data, or templates.
         if !kind.is_empty()
@@ -107,18 +113,18 @@ fn scripts(text: &str) -> Vec<(&str, &str)> {
 fn handlers(text: &str) -> Vec<&str> {
     let mut out = Vec::new();
     let lower = text.to_ascii_lowercase();
-    for (at, _) in lower.match_indices(" on").take(MAX_ELEMENTS) {
-        let rest = &text[at + 3..];
+    for (at, _) in lower.match_indices(" on").take(MAX_COMMANDS) {
+        let rest = piece(text, at + 3);
         let name = rest.bytes().take_while(u8::is_ascii_alphabetic).count();
         let value = rest[name..].trim_start().strip_prefix('=').map(str::trim_start);
         if let Some(inner) = value.filter(|_| name > 2).and_then(in_quotes) {
             out.push(inner);
         }
     }
-    for (at, mark) in lower.match_indices("javascript:").take(MAX_ELEMENTS) {
+    for (at, mark) in lower.match_indices("javascript:").take(MAX_COMMANDS) {
         let before = text[..at].chars().next_back();
         if let Some(quote @ ('"' | '\'')) = before {
-            out.extend(text[at + mark.len()..].split(quote).next());
+            out.extend(piece(text, at + mark.len()).split(quote).next());
         }
     }
     out.retain(|inner| !inner.trim().is_empty());
@@ -133,8 +139,8 @@ fn in_quotes(value: &str) -> Option<&str> {
 /// Start tags of a name, up to `>`; a `>` in quotes belongs to the tag.
 fn tags<'t>(text: &'t str, name: &str) -> Vec<&'t str> {
     let mut out = Vec::new();
-    for (at, open) in text.match_indices(&format!("<{name}")).take(MAX_ELEMENTS) {
-        let rest = &text[at + open.len()..];
+    for (at, open) in text.match_indices(&format!("<{name}")).take(MAX_COMMANDS) {
+        let rest = piece(text, at + open.len());
         if !rest.starts_with(|c: char| c.is_whitespace()) {
             continue;
         }
@@ -165,8 +171,13 @@ fn attribute(tag: &str, name: &str) -> Option<String> {
 /// Contents of the elements of a name that contain only text.
 fn contents<'t>(text: &'t str, name: &str) -> Vec<&'t str> {
     let (open, close) = (format!("<{name}>"), format!("</{name}"));
-    let begins = text.match_indices(&open).take(MAX_ELEMENTS);
-    begins.filter_map(|(at, open)| Some(text[at + open.len()..].split_once(&close)?.0)).collect()
+    let begins = text.match_indices(&open).take(MAX_COMMANDS);
+    begins
+        .filter_map(|(at, open)| {
+            let rest = piece(text, at + open.len());
+            rest.split_once(&close).map(|(inner, _)| inner).or(Some(rest))
+        })
+        .collect()
 }
 
 /// Decodes the entities of XML.

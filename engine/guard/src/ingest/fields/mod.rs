@@ -25,6 +25,24 @@ pub(super) use yaml::read as read_yaml;
 
 /// Maximum nesting of a value that is searched for commands.
 const MAX_DEPTH: usize = 64;
+/// Maximum number of commands of a file of each kind: more than a scan reads as code inside code.
+const MAX_COMMANDS: usize = 600;
+/// Maximum size of a call or an element with a command, in bytes.
+const MAX_PIECE: usize = 16 << 10;
+
+/// Text from an offset on, as far as a call or an element may reach.
+fn piece(text: &str, from: usize) -> &str {
+    let rest = &text[from..];
+    &rest[..rest.floor_char_boundary(MAX_PIECE)]
+}
+
+/// Marks the file as not read when a call or an element does not end within such a piece.
+fn bounded<'t>(cx: &mut Cx<'_>, whole: &'t str) -> &'t str {
+    if whole.len() + 4 >= MAX_PIECE {
+        cx.not_read("a command longer than is read");
+    }
+    whole
+}
 
 /// Form of a file whose fields are executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +64,22 @@ enum Form {
     Cron,
     /// A picture or a page.
     Page,
+}
+
+impl Form {
+    /// Texts that each command begins with, in forms that are searched for them.
+    fn marks(self) -> &'static [&'static str] {
+        match self {
+            Form::Gyp => &["!(", "!@(", "action"],
+            Form::Meson => &["run_command", "_script", "command"],
+            Form::MsBuild => &["<Exec", "<Command>", "Event>"],
+            Form::Ant => &["<exec"],
+            Form::Maven => &["<exec", "<executable>"],
+            Form::Bazelrc => &["_command", "--run_under", "--test_wrapper", "--credential_helper"],
+            Form::Terraform => &["\"local-exec\"", "\"external\""],
+            _ => &[],
+        }
+    }
 }
 
 /// Complete names of files, in lower case; a name with `/` is the end of a path.
@@ -185,6 +219,9 @@ pub(super) fn read(cx: &mut Cx<'_>, name: &str, text: &str) {
         Form::Page => ("page", false),
     };
     cx.read_as(name, label, text, install, |cx| {
+        if form.marks().iter().any(|mark| text.matches(mark).count() > MAX_COMMANDS) {
+            cx.not_read("more commands in a file than are read");
+        }
         match form {
             Form::Json(tool) => return json::read(cx, text, tool),
             Form::Ini(tool) => ini::read(cx, text, tool),
