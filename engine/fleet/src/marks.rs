@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::wire::Channel;
 use bazel_remote_apis::build::bazel::remote::execution::v2 as reapi;
 use hotcell_workspace::Folder;
 use reapi::action_cache_client::ActionCacheClient;
-use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 use crate::address::Address;

@@ -139,7 +139,8 @@ pub(crate) async fn download<'w>(
             "the farm's result has {bytes} bytes of files; the limit is {most}"
         )));
     }
-    lay::write(cas, Tree { entries: entries.into_iter().collect(), bytes }, folder).await
+    let mut source = lay::Source { cas: cas.clone(), cache: None };
+    lay::write(&mut source, Tree { entries: entries.into_iter().collect(), bytes }, folder).await
 }
 
 fn conflict(path: &Path) -> FleetError {

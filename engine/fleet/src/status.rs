@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use crate::wire::Channel;
 use bazel_remote_apis::build::bazel::remote::execution::v2 as reapi;
 use bazel_remote_apis::google::longrunning::ListOperationsRequest;
 use bazel_remote_apis::google::longrunning::operations_client::OperationsClient;
@@ -13,7 +14,6 @@ use bazel_remote_apis::google::protobuf::Timestamp;
 use reapi::capabilities_client::CapabilitiesClient;
 use reapi::execution_stage::Value as Stage;
 use tonic::codegen::http::uri::PathAndQuery;
-use tonic::transport::Channel;
 
 use crate::address::Address;
 use crate::bots::BOT_OK;
@@ -166,7 +166,7 @@ async fn workers(channel: &Channel, address: &Address) -> Result<Vec<Registered>
     for page in 1..=i32::try_from(MAX_PAGES).unwrap_or(1) {
         let request = ListWorkersRequest { instance_name: address.instance.clone(), page_size: PAGE, page };
         let mut grpc = tonic::client::Grpc::new(channel.clone()).max_decoding_message_size(MAX_MESSAGE);
-        grpc.ready().await.map_err(|error| tonic::Status::from_error(error.into()))?;
+        grpc.ready().await.map_err(tonic::Status::from_error)?;
         let path = PathAndQuery::from_static("/build.buildgrid.Introspection/ListWorkers");
         let codec = tonic_prost::ProstCodec::<ListWorkersRequest, ListWorkersResponse>::default();
         let answer = grpc.unary(within(request, CALL_TIMEOUT), path, codec).await?.into_inner();
