@@ -122,7 +122,7 @@ mod tests {
         {
             assert_eq!(suffix_within(name).map(|(_, owner)| owner), Some(Company), "{name}");
         }
-        // Whoever allows more never gets around it: each suffix is within the names above it.
+        // A wider wildcard does not get around it: each suffix is within the names above it.
         for line in LIST.lines().filter(|line| !line.starts_with(['#', '!'])).step_by(7) {
             let mut above = line.strip_prefix("*.").unwrap_or(line);
             while above.contains('.') {

@@ -29,7 +29,7 @@ const FIXED: usize = 62;
 
 type Id = [u8; ID];
 
-/// What git's index says about a folder.
+/// State of a folder by git's index.
 #[derive(Debug, PartialEq)]
 pub enum GitTree {
     /// The subject by the tree of its tracked files.

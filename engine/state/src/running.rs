@@ -48,7 +48,7 @@ pub struct LiveRun {
 }
 
 impl LiveRun {
-    /// Says that a run goes on, if somebody watches; a failure only hides the run.
+    /// Notes that a run goes on, while a page is served; a failure only hides the run.
     #[must_use]
     pub fn begin(folder: &StateFolder, run: &Stored) -> Option<Self> {
         let folder = folder.dir().open_dir(name()).ok()?;

@@ -158,7 +158,7 @@ impl Site {
         StateFolder::open_existing(choice.path().map_err(bad)?).map_err(bad)
     }
 
-    /// The state folder, which is made where there is none yet.
+    /// The state folder; made when it is missing.
     pub(crate) fn made_folder(&self) -> Result<StateFolder, ErrorReport> {
         let choice = self.state()?;
         let bad = |e: hotcell_state::state::StateError| ErrorReport::new(Code::State, e.to_string());

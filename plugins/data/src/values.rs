@@ -14,7 +14,7 @@ pub(crate) fn whole(cell: &str) -> Option<i128> {
     cell.trim().parse().ok()
 }
 
-/// Exact sum of the numbers in cells; `None` when one of them is no whole number, or the sum is beyond 128 bits.
+/// Exact sum of the numbers in cells; `None` when one of them has a fraction, or the sum is beyond 128 bits.
 pub(crate) fn whole_sum<'a>(cells: impl Iterator<Item = &'a str>) -> Option<String> {
     let mut numbers = cells.filter(|cell| number(cell).is_some());
     let sum = numbers.try_fold(0_i128, |sum, cell| sum.checked_add(whole(cell)?))?;

@@ -504,7 +504,7 @@ fn tree(name: &str, root: Option<&Value>) -> Value {
         };
         let wide = root.as_text().is_some_and(reaches)
             || root.origin.has(Origin::HOME)
-                // What a function made of it is somewhere below.
+                // A path that a function made of it lies somewhere below.
                 && root.as_text().map_or(root.names.is_empty(), crate::rules::is_home_whole);
         if wide && !(listing && root.origin.has(Origin::TEMP)) {
             value.origin |= Origin::WIDE;

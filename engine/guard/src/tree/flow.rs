@@ -193,7 +193,7 @@ impl Tree<'_, '_, '_> {
         }
     }
 
-    /// What a call puts into its arguments, and what it tells the function that it calls.
+    /// Learns the values that a call puts into its arguments, and those that it hands to the function that it calls.
     fn learn_call(&mut self, node: Node<'_>) {
         let Some(function) = node.child_by_field_name("function") else { return };
         let nodes = node.child_by_field_name("arguments").map(children).unwrap_or_default();

@@ -192,7 +192,7 @@ async fn shared_memory_that_is_not_resident_is_memory() {
     let hold = "print('held', flush=True)\ntime.sleep(200)";
     // The process that holds it maps it without ever having touched it.
     let forked = "import os\nif os.fork(): os._exit(0) if sys.argv[2:] else time.sleep(200)\n";
-    // The kernel does not show the mappings of a program that nobody may trace.
+    // The kernel does not show the mappings of a program that cannot be traced.
     let undumpable = "c.prctl(4, 0, 0, 0, 0)\n";
     let renamed = "c.prctl(0x53564d41, 0, ctypes.c_void_p(at), ctypes.c_size_t(size), b'other')\n";
     let read_only = "c.mprotect(ctypes.c_void_p(at), ctypes.c_size_t(size), 5)\n";
@@ -302,7 +302,7 @@ async fn memory_of_the_kernel_is_memory() {
 #[tokio::test]
 async fn caches_of_the_kernel_are_not_memory() {
     // The kernel remembers names that do not exist, about 200 bytes each, until it needs the memory. They are new
-    // in each run, since those that it knows belong to whoever asked first.
+    // in each run, since those that it knows belong to the group that asked first.
     let script = "import os, time\n\
         begun = time.time_ns()\n\
         for i in range(400000):\n    try: os.stat(f'/usr/lib/no-such-name-{begun}-{i}')\n    except OSError: pass\n\
