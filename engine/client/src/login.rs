@@ -3,7 +3,7 @@
 //! MCP 2025-11-25, Authorization
 //!
 //! `rmcp` refuses other issuers than expected, metadata of another resource, redirects of metadata to other origins and of token requests to
-//! anywhere, and private addresses. [`judge`] adds what it leaves open: plain HTTP, servers without PKCE, and endpoints that were not published.
+//! anywhere, and private addresses. `judge` adds what it leaves open: plain HTTP, servers without PKCE, and endpoints that were not published.
 
 use std::fmt;
 use std::io;
