@@ -86,6 +86,11 @@ pub(crate) fn as_compiled(language: Language, source: &str) -> Cow<'_, str> {
     }
 }
 
+/// Whether an expression is a mode to open a file with for writing, whatever else is set in it.
+fn is_writing_mode(text: &str) -> bool {
+    text.len() < 120 && (text.contains("O_WRONLY") || text.contains("O_RDWR"))
+}
+
 struct Tree<'c, 'p, 's> {
     cx: &'c mut Cx<'p>,
     language: Language,
@@ -414,7 +419,7 @@ impl<'s> Tree<'_, '_, 's> {
             }
             // The mode that a file is opened with, whatever else is set.
             "identifier" | "scoped_identifier" | "selector_expression" | "binary_expression"
-                if text.len() < 120 && (text.contains("O_WRONLY") || text.contains("O_RDWR")) =>
+                if is_writing_mode(text) =>
             {
                 Value::name("O_WRONLY")
             }

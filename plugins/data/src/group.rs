@@ -192,7 +192,7 @@ mod tests {
         ];
         let out = aggregate(&table, &rows, &["k".into()], &all).unwrap();
         assert_eq!(out.columns.join(" "), "k n count(v) sum(v) mean(v) max(v) distinct(v)");
-        assert_eq!(show(&out), ["-,1,1,5,5,5,1", "a,3,2,5,2.5,4,2", "b,1,1,0,-,x,1"]);
+        assert_eq!(show(&out), ["-,1,1,5,5,5,1", "a,3,2,5,2.5,4,2", "b,1,1,-,-,x,1"]);
         let whole = aggregate(&table, &[], &[], &[of(Calculation::Median, "v"), of(Calculation::Count, "k")])
             .unwrap();
         assert_eq!(show(&whole), ["-,0"]);

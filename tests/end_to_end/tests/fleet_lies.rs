@@ -45,7 +45,9 @@ fn lies_of_a_farm_are_named_failures() {
             "mkdir dist; echo a >dist/a; head -c 3000000 /dev/zero >dist/large; head -c 9000 /dev/zero";
         for (lie, code, word) in LIES {
             let farm = TestFarm::start(Rules { lie: Some(*lie), ..Rules::default() });
-            let mut text = format!("[fleet]\naddress = \"{}\"\nqueue = \"2s\"\n", farm.address);
+            // Longer than a watcher that is lost looks for the run again.
+            let queue = if *lie == Lie::NoWorkers { "2s" } else { "60s" };
+            let mut text = format!("[fleet]\naddress = \"{}\"\nqueue = \"{queue}\"\n", farm.address);
             if *lie == Lie::StrangeReceipt {
                 let key = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n";
                 user.write("key.pem", key);

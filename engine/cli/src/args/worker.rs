@@ -64,7 +64,7 @@ impl ActionArgs {
                   NativeLink's entrypoint is hotcell worker-entry. Exit status: 0 ended by a signal, 125 refused."
 )]
 pub struct WorkerArgs {
-    /// Scheduler of the farm (Remote Workers API): grpcs://HOST:PORT/INSTANCE
+    /// Scheduler of the farm (Remote Workers API): grpcs://HOST:PORT/NAME
     #[arg(long, value_name = "FARM", required_unless_present = "runner")]
     pub bots: Option<String>,
     /// Instead, serve Buildbarn's bb_worker at unix:PATH
@@ -108,7 +108,7 @@ pub struct WorkerArgs {
 pub struct WorkerEntryArgs {
     #[command(flatten)]
     pub actions: ActionArgs,
-    /// Let this program start although its variables, and so LD_PRELOAD, are the clients'
+    /// Start although the variables, and so LD_PRELOAD, are the clients'
     #[arg(long)]
     pub trust_environment: bool,
     /// Variable of the action

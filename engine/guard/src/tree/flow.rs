@@ -289,6 +289,9 @@ impl Tree<'_, '_, '_> {
                 own.or_else(of_file).cloned().unwrap_or_else(|| Value::name(name))
             }
             "call_expression" => self.go_call(node, depth),
+            "selector_expression" | "binary_expression" if super::is_writing_mode(self.of(node)) => {
+                Value::name("O_WRONLY")
+            }
             "selector_expression" => {
                 let name = self.name_of(node);
                 match &*name {

@@ -46,6 +46,9 @@ pub struct Files {
     pause: u64,
 }
 
+/// A process has ended (proc_pid_maps(5)).
+const ESRCH: sys::Errno = sys::Errno(3);
+
 impl Files {
     pub const fn new() -> Self {
         let none = Mapped { inode: 0, bytes: 0, seen: false };
@@ -96,8 +99,13 @@ impl Files {
             sys::close(maps);
             read
         });
-        // A process that has ended meanwhile has no mappings, and no folder either.
-        if read.is_err() && slurp(Text::of(format_args!("/proc/{pid}/stat")).cstr(), &mut [0; 1]).is_ok() {
+        // A process that has ended meanwhile has no mappings: the kernel says so of one that waits to be reaped, and
+        // the folder of another is gone.
+        let has_ended = read == Err(ESRCH);
+        if read.is_err()
+            && !has_ended
+            && slurp(Text::of(format_args!("/proc/{pid}/stat")).cstr(), &mut [0; 1]).is_ok()
+        {
             self.loose = self.loose.saturating_add(most);
         }
     }
