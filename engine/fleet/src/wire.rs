@@ -162,7 +162,8 @@ fn innermost(error: &(dyn Error + 'static)) -> String {
 
 /// Words for a failure of TLS, by rustls's own. See `rustls::Error` and RFC 8446, section 6.
 fn of_tls(source: &str) -> Option<String> {
-    let words = if source.contains("UnknownIssuer") {
+    // Two authorities of one name differ in their keys.
+    let words = if source.contains("UnknownIssuer") || source.contains("BadSignature") {
         "the farm's certificate is not by an authority that is trusted here; name the farm's with ‹farm_ca›"
     } else if source.contains("certificate not valid for name") || source.contains("NotValidForName") {
         "the farm's certificate is for another name"

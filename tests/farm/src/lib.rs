@@ -33,7 +33,7 @@ use scheduler::{BotsServer, Scheduler};
 use storage::Storage;
 
 /// Time that a test waits for an event, on a machine that is busy with others.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(180);
 /// Maximum size of a message, in bytes.
 const MAX_MESSAGE: usize = 64 << 20;
 
