@@ -125,15 +125,14 @@ fn reason(status: &Status) -> (Kind, String) {
             Kind::Farm,
             "the server there does not speak gRPC, or speaks it with TLS only; name the port of the farm's own API, or write grpcs://".to_owned(),
         ),
+        _ if is_closed(&source) => (
+            Kind::Farm,
+            "the server there closed the connection; it may speak with TLS only (grpcs://), or want a certificate of this machine (‹farm_cert› and ‹farm_key›)".to_owned(),
+        ),
         Code::Unavailable | Code::Unknown if !source.is_empty() => {
             (Kind::Unreachable, format!("the farm cannot be reached: {source}"))
         }
         Code::Unavailable => (Kind::Unreachable, with("the farm is not available")),
-        // hyper's words for a connection that ended before the answer.
-        _ if source == "operation was canceled" => (
-            Kind::Farm,
-            "the server there closed the connection; it may speak with TLS only (grpcs://), or want a certificate of this machine (‹farm_cert› and ‹farm_key›)".to_owned(),
-        ),
         Code::DeadlineExceeded | Code::Cancelled => {
             (Kind::Unreachable, with("the farm did not answer in time"))
         }
@@ -158,6 +157,14 @@ fn innermost(error: &(dyn Error + 'static)) -> String {
         error = cause;
     }
     error.to_string()
+}
+
+/// Whether a connection ended before the answer, by the words of hyper, h2 and the system. With TLS 1.3 a client is done before the server has
+/// looked at its certificate, so that a refusal may come as any of them (RFC 8446, section 4.4.2.4).
+fn is_closed(source: &str) -> bool {
+    ["operation was canceled", "broken pipe", "Broken pipe", "onnection reset", "connection closed"]
+        .iter()
+        .any(|words| source.contains(words))
 }
 
 /// Words for a failure of TLS, by rustls's own. See `rustls::Error` and RFC 8446, section 6.

@@ -16,6 +16,8 @@ use crate::words::{Ending, Wall};
 /// Default memory limit of a row in MiB: enough for an interpreter, small enough for a machine with two
 /// cores.
 const MEMORY_LIMIT_MIB: u64 = 256;
+/// Default memory limit of a row whose program has the arena's `/proc`, in MiB.
+const MEMORY_LIMIT_OF_ARENA_MIB: u64 = 8192;
 /// Default wall-clock limit of a row.
 const WALL_LIMIT: Duration = Duration::from_secs(20);
 
@@ -28,6 +30,10 @@ pub fn policy(row: &Row, argv: &[String], base: &Path, without: &[Wall]) -> Poli
     let (program, arguments) =
         argv.split_first().map_or(("/bin/true", &[] as &[String]), |(p, a)| (p.as_str(), a));
     let mut limits = Limits { memory: Bytes::mib(MEMORY_LIMIT_MIB), wall: WALL_LIMIT, ..Limits::default() };
+    // Its samples then see the arena's processes, all of which count.
+    if without.contains(&Wall::Layer(Layer::MountNs)) || without.contains(&Wall::Layer(Layer::PidNs)) {
+        limits.memory = Bytes::mib(MEMORY_LIMIT_OF_ARENA_MIB);
+    }
     let mut network = Network::default();
     let mut shown = vec![base.join("bin"), base.join("granted")];
     for set in row.set {
