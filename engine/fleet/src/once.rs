@@ -47,7 +47,7 @@ pub enum Look {
 /// Result of writing a mark in one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrote {
-    /// It is written, and read again where that tells the attempt.
+    /// The mark is written, and read again where that tells which attempt wrote it.
     Ours,
     /// Another attempt's mark is there.
     Theirs,

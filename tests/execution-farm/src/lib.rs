@@ -44,7 +44,7 @@ pub struct Rules {
     pub tls: Option<Tls>,
     /// It takes and gives blobs that zstd compressed.
     pub compresses: bool,
-    /// It has streams of output while an action runs.
+    /// The farm streams the output of an action while it runs.
     pub logs: bool,
     /// Actions run by this `hotcell`, as in its worker; without it, as plain processes.
     pub hotcell: Option<PathBuf>,

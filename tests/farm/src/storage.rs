@@ -31,7 +31,7 @@ pub enum Lie {
     Short,
     /// More bytes, without an end.
     Long,
-    /// It is said to be there, and cannot be read.
+    /// The blob is said to be there, and cannot be read.
     Missing,
     /// No answer.
     Silent,

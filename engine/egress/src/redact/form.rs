@@ -52,11 +52,11 @@ pub(super) struct Form {
 /// The text from a place on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// It is the form up to here.
+    /// The text is the form up to this place.
     Whole(usize),
     /// It may become the form when more of the text is there.
     Begun,
-    /// It is something else.
+    /// The text is not the form.
     Other,
 }
 

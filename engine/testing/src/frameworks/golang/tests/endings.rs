@@ -49,7 +49,7 @@ fn text_of_old_go_that_looks_like_results_is_judged_by_the_package() {
         (&[("run", "TestA"), ("fail", "TestA"), ("skip", "TestA")], "pass", &[("TestA", Skipped)], 2),
     ];
     for (events, end, want, collected) in rows {
-        // As it prints each result, and then has an event for it.
+        // Go prints each result first, and then writes the event for it.
         let printed = |action: &str, test: &str| match action {
             "run" => String::new(),
             _ => said(test, &format!("--- {}: {test} (0.25s)\n", action.to_uppercase())),
