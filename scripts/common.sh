@@ -34,14 +34,18 @@ bold() { if [[ -t 1 && -z ${NO_COLOR:-} ]]; then printf '\033[1m%s\033[0m\n' "$*
 step() { echo; bold "== $* ($(date +%H:%M:%S))"; }
 die() { printf '%s\n' "$*" >&2; exit 1; }
 
-# need_room GB: that much is free where things are built and where temporary files go. A full disk makes tests fail in ways that
-# do not say so.
+# need_room GB [BUILT]: GB are free where things are built and where temporary files go. A full disk makes tests fail in ways that
+# do not say so. With BUILT, what the target folder holds already counts for up to BUILT of them.
 need_room() {
-    local folder free
+    local folder free built=0
     mkdir -p "$target"
+    if [[ -n ${2:-} && -d $target/debug ]]; then
+        built=$(du -s --block-size=1G "$target/debug" | cut -f 1)
+        built=$((built < $2 ? built : $2))
+    fi
     for folder in "$target" "${TMPDIR:-/tmp}"; do
         free=$(df --output=avail -B1G "$folder" | tail -n 1)
-        ((free >= $1)) || die "$folder has $((free)) GB free, and $1 are needed: make room, or set ${2:-CARGO_TARGET_DIR and TMPDIR}"
+        ((free >= $1 - built)) || die "$folder has $((free)) GB free, and $(($1 - built)) are needed: make room, or set CARGO_TARGET_DIR and TMPDIR"
     done
 }
 
