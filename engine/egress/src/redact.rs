@@ -17,13 +17,21 @@ pub const MIN_REDACTED_BYTES: usize = 8;
 /// Byte that takes the place of each masked byte, so that lengths stay as the host said them. A letter of header names and values.
 const MASK: u8 = b'*';
 
+/// Number of pairs of bytes.
+const PAIRS: usize = 1 << 16;
+
 /// Forms of one or more values. Their memory is overwritten when they are dropped.
 #[derive(Default)]
-pub struct Spellings(Vec<Form>);
+pub struct Spellings {
+    forms: Vec<Form>,
+    /// Pairs of bytes with which a form may begin, a bit for each; empty without forms. Most places of a text are told by it to begin none,
+    /// which makes the search fast.
+    begins: Zeroizing<Vec<u64>>,
+}
 
 impl fmt::Debug for Spellings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Spellings({})", self.0.len())
+        write!(f, "Spellings({})", self.forms.len())
     }
 }
 
@@ -31,7 +39,31 @@ impl Spellings {
     /// Adds the forms of a value: as it is, in base64 (also within a longer text, and with lines broken) and in hexadecimal. In each form any
     /// character may be percent-encoded, or escaped as in JSON and HTML. Forms shorter than [`MIN_REDACTED_BYTES`] are left out.
     pub fn add(&mut self, value: &[u8]) {
-        self.0.extend(forms(value).into_iter().filter(|form| form.len() >= MIN_REDACTED_BYTES));
+        for form in forms(value).into_iter().filter(|form| form.len() >= MIN_REDACTED_BYTES) {
+            self.begins.resize(PAIRS / 64, 0);
+            for first in form.firsts() {
+                for second in 0..=u8::MAX {
+                    // By the reader itself, so that both agree.
+                    if form.read(&[first, second], 0) != Seen::Other {
+                        let pair = pair(first, second);
+                        self.begins[pair / 64] |= 1 << (pair % 64);
+                    }
+                }
+            }
+            self.forms.push(form);
+        }
+    }
+
+    /// Whether there is no form.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.forms.is_empty()
+    }
+
+    /// Whether a value, from its first to its last byte, is masked already.
+    #[must_use]
+    pub fn cover(&self, value: &[u8]) -> bool {
+        self.find(value).0.contains(&(0, value.len()))
     }
 
     /// Masks all forms in `bytes`; returns whether there was one.
@@ -51,18 +83,27 @@ impl Spellings {
 
     /// Start and end of each occurrence, which may overlap, and the position from which on the end of `bytes` may be the beginning of one.
     fn find(&self, bytes: &[u8]) -> (Vec<(usize, usize)>, usize) {
-        let mut firsts = [false; 256];
-        self.0.iter().for_each(|form| form.mark_first(&mut firsts));
         let (mut found, mut begun) = (Vec::new(), bytes.len());
-        let starts = bytes.iter().enumerate().filter(|(_, byte)| firsts[usize::from(**byte)]);
-        for (start, _) in starts {
-            for form in &self.0 {
+        if self.forms.is_empty() {
+            return (found, begun);
+        }
+        let mut look = |start: usize| {
+            for form in &self.forms {
                 match form.read(bytes, start) {
                     Seen::Whole(end) => found.push((start, end)),
                     Seen::Begun => begun = begun.min(start),
                     Seen::Other => {}
                 }
             }
+        };
+        for (start, two) in bytes.windows(2).enumerate() {
+            let pair = pair(two[0], two[1]);
+            if self.begins[pair / 64] >> (pair % 64) & 1 == 1 {
+                look(start);
+            }
+        }
+        if let Some(last) = bytes.len().checked_sub(1) {
+            look(last);
         }
         (found, begun)
     }
@@ -110,6 +151,11 @@ impl Redactor<'_> {
         bytes.truncate(cut);
         bytes
     }
+}
+
+/// Number of a pair of bytes.
+fn pair(first: u8, second: u8) -> usize {
+    usize::from(first) << 8 | usize::from(second)
 }
 
 /// Forms of a value.
@@ -205,8 +251,25 @@ mod tests {
             let mut bytes = STANDARD_NO_PAD.encode(format!("{before}s3cret/+va\"lue and more")).into_bytes();
             assert!(spellings.mask(&mut bytes), "{before}");
         }
+        assert!(spellings.cover(b"s3cret/+va\"lue") && !spellings.cover(b"s3cret/+va\"lue2"));
+        assert!(!spellings.is_empty() && Spellings::default().is_empty());
         assert_eq!(format!("{spellings:?}").find("s3cret"), None);
         assert!(!spellings.mask(&mut b"nothing of it: s3cret/+va".to_vec()));
+    }
+
+    /// All occurrences, by the reader of forms at each place.
+    fn everywhere(spellings: &Spellings, bytes: &[u8]) -> (Vec<(usize, usize)>, usize) {
+        let (mut found, mut begun) = (Vec::new(), bytes.len());
+        for start in 0..bytes.len() {
+            for form in &spellings.forms {
+                match form.read(bytes, start) {
+                    Seen::Whole(end) => found.push((start, end)),
+                    Seen::Begun => begun = begun.min(start),
+                    Seen::Other => {}
+                }
+            }
+        }
+        (found, begun)
     }
 
     #[test]
@@ -244,6 +307,16 @@ mod tests {
             prop_assert_eq!(got.len(), text.len());
             prop_assert!(!got.windows(value.len()).any(|part| part == value.as_bytes()));
             prop_assert_eq!(got, whole);
+        }
+
+        #[test]
+        fn places_that_are_passed_over_begin_no_form(
+            value in "[a%&/+\\\\]{8,10}", text in "([a%&/+\\\\#;x256fu0BbC]|%2[Ff5Bb]|&#4[37];|&(plus|sol|amp|bsol);|\\\\u00(2[BbFf]|5[Cc])|YWFhYQ){0,40}",
+        ) {
+            let spellings = of(&[value.as_bytes()]);
+            for text in [text.clone(), format!("{text}{value}"), format!("{}{text}", &value[..3])] {
+                prop_assert_eq!(spellings.find(text.as_bytes()), everywhere(&spellings, text.as_bytes()));
+            }
         }
 
         #[test]

@@ -70,12 +70,11 @@ impl Form {
         self.characters.len()
     }
 
-    /// Marks the bytes with which the form may begin.
-    pub(super) fn mark_first(&self, firsts: &mut [bool; 256]) {
+    /// Bytes with which the form may begin.
+    pub(super) fn firsts(&self) -> impl Iterator<Item = u8> {
         let first = self.characters.first().copied().unwrap_or_default();
-        for byte in first.into_iter().chain(*b"%\\&") {
-            firsts[usize::from(byte)] = true;
-        }
+        let second = (first[1] != first[0]).then_some(first[1]);
+        [first[0]].into_iter().chain(second).chain(*b"%\\&")
     }
 
     /// Reads the text from `start` on.
@@ -157,8 +156,10 @@ fn spelled(byte: u8, text: &[u8], add: &mut impl FnMut(usize)) -> bool {
 fn percent(byte: u8, rest: &[u8], add: &mut impl FnMut(usize)) -> bool {
     let mut begun = false;
     for again in 0..3 {
-        let (front, digits) = rest.split_at(rest.len().min(2 * again));
-        if front.len() < 2 * again || !front.chunks(2).all(|pair| pair == b"25") {
+        let want = &b"2525"[..2 * again];
+        let (front, digits) = rest.split_at(rest.len().min(want.len()));
+        if front.len() < want.len() || front != want {
+            begun |= want.starts_with(front);
             break;
         }
         begun |= is_number(byte, digits, 2).is_none_or(|is| {
@@ -239,6 +240,7 @@ fn name(byte: u8, rest: &[u8], add: &mut impl FnMut(usize)) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn read(form: &str, is_broken: bool, text: &str) -> Seen {
         let characters = form.bytes().map(|byte| [byte, byte]).collect();
@@ -288,5 +290,37 @@ mod tests {
         assert_eq!(read("abc", true, "ab\n"), Seen::Begun);
         assert_eq!(read("abc", true, &format!("ab{}c", "\n".repeat(40))), Seen::Other);
         assert_eq!(read("abc", true, "\nabc"), Seen::Other);
+    }
+
+    /// A character in one of its spellings.
+    fn spelling(byte: u8, how: usize) -> String {
+        let character = char::from(byte);
+        match how {
+            0 => format!("%{byte:02x}"),
+            1 => format!("%25{byte:02X}"),
+            2 => format!("%2525{byte:02x}"),
+            3 => format!("\\u{byte:04x}"),
+            4 => format!("\\x{byte:02X}"),
+            5 => format!("&#{byte};"),
+            6 => format!("&#x0{byte:x};"),
+            7 if byte == b'+' => "&plus;".to_owned(),
+            8 if byte == b'/' => "\\/".to_owned(),
+            _ => character.to_string(),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_beginning_of_a_spelling_is_held_back(
+            value in "[ab%&+/\\\\]{1,6}", how in proptest::collection::vec(0..12_usize, 6), breaks in any::<bool>(),
+        ) {
+            let ends: Vec<String> = value.bytes().zip(how).map(|(byte, how)| spelling(byte, how)).collect();
+            let text = ends.join(if breaks { "\\r\n" } else { "" });
+            for end in 0..text.len() {
+                let seen = read(&value, breaks, &text[..end]);
+                prop_assert_ne!(seen, Seen::Other, "{} of {}", &text[..end], text);
+            }
+            prop_assert_ne!(read(&value, breaks, &text), Seen::Other);
+        }
     }
 }
