@@ -5,11 +5,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
+use hotcell_egress::SecretSource;
 use hotcell_egress::limit::RequestLimits;
 use hotcell_egress::program::ValueSource;
+use hotcell_egress::route::aws::Scope;
+use hotcell_egress::route::github_app::{GitHubApp, Reach, Tokens};
 use hotcell_egress::route::rules::RequestRules;
-use hotcell_egress::route::{Binding, Scheme, check_name};
+use hotcell_egress::route::{Binding, Scheme, Supply, check_name};
 use hotcell_sandbox::Bytes;
 use hotcell_sandbox::layer::likely;
 use hotcell_sandbox::network::PROXY_PORT;
@@ -42,6 +46,19 @@ pub struct SecretDefinition {
     pub env: BTreeMap<String, String>,
     /// Whether connections to its host are intercepted, so that programs use it without a base URL.
     pub intercept: bool,
+    /// The app whose private key the source has, and whose tokens are the values.
+    pub github_app: Option<GitHubApp>,
+}
+
+impl SecretDefinition {
+    /// Who gives its values. `way`: the run's way to hosts.
+    #[must_use]
+    pub fn supply(&self, way: Arc<dyn Reach>) -> Supply {
+        match &self.github_app {
+            None => Supply::Source(self.source.clone()),
+            Some(app) => Supply::App(Tokens::new(app.clone(), self.source.clone(), self.roots.clone(), way)),
+        }
+    }
 }
 
 /// Secrets of one source of settings.
@@ -109,6 +126,7 @@ impl FromStr for SecretOption {
             mcp: false,
             env: BTreeMap::new(),
             intercept: false,
+            github_app: None,
         };
         Ok(Self { name: name.to_owned(), definition: Some(definition) })
     }
@@ -235,6 +253,14 @@ pub fn variables(secrets: &[(String, SecretDefinition)]) -> Vec<(String, String)
         }
         let upper = name.to_ascii_uppercase().replace('-', "_");
         let mut usual = |variable: &str, value: String| set(variable.to_owned(), value);
+        if let Scheme::AwsSigV4(scope) = &definition.scheme {
+            usual(&format!("AWS_ENDPOINT_URL_{}", service_id(scope, &definition.binding.host)), base.clone());
+            // Tools refuse to start without keys and region; what they sign is signed anew.
+            usual("AWS_ACCESS_KEY_ID", NO_KEY.to_owned());
+            usual("AWS_SECRET_ACCESS_KEY", NO_KEY.to_owned());
+            usual("AWS_REGION", scope.region().to_owned());
+            usual("AWS_DEFAULT_REGION", scope.region().to_owned());
+        }
         match definition.binding.host.as_str() {
             "api.openai.com" => {
                 let base = if plain { format!("{base}/v1") } else { base.clone() };
@@ -283,6 +309,25 @@ pub fn variables(secrets: &[(String, SecretDefinition)]) -> Vec<(String, String)
     all
 }
 
+/// Name of a service in `AWS_ENDPOINT_URL_…` (<https://docs.aws.amazon.com/sdkref/latest/guide/ss-endpoints-table.html>): its first name,
+/// or that of its host where several services sign as one.
+fn service_id(scope: &Scope, host: &str) -> String {
+    let first = host.split('.').next().unwrap_or_default();
+    let name = match scope.service() {
+        "bedrock" if first.starts_with("bedrock") => first,
+        "logs" => "cloudwatch-logs",
+        "monitoring" => "cloudwatch",
+        "secretsmanager" => "secrets-manager",
+        "states" => "sfn",
+        "elasticfilesystem" => "efs",
+        "elasticloadbalancing" => "elastic-load-balancing-v2",
+        "es" => "opensearch",
+        "events" => "eventbridge",
+        service => service,
+    };
+    name.to_ascii_uppercase().replace('-', "_")
+}
+
 /// Raw form of a definition.
 #[derive(Debug, serde::Deserialize)]
 #[serde(
@@ -298,6 +343,10 @@ pub(crate) struct WrittenSecret {
     user: Option<String>,
     #[serde(default)]
     header: Option<String>,
+    #[serde(default)]
+    region: Option<String>,
+    #[serde(default)]
+    service: Option<String>,
     #[serde(default)]
     methods: Vec<String>,
     #[serde(default)]
@@ -320,6 +369,54 @@ pub(crate) struct WrittenSecret {
     env: BTreeMap<String, String>,
     #[serde(default)]
     intercept: bool,
+    #[serde(default)]
+    github_app: Option<WrittenApp>,
+}
+
+/// Raw form of an app.
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table such as { app = 123456, installation = 7890 }")]
+struct WrittenApp {
+    app: Identifier,
+    installation: u64,
+    #[serde(default)]
+    api: Option<String>,
+    #[serde(default)]
+    repositories: Vec<String>,
+    #[serde(default)]
+    permissions: BTreeMap<String, String>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(untagged, expecting = "a number or a client ID")]
+enum Identifier {
+    Number(u64),
+    Text(String),
+}
+
+impl WrittenApp {
+    /// The app of a secret for this host.
+    fn app(self, host: &str) -> Result<GitHubApp, String> {
+        let usual = matches!(host, "github.com" | "api.github.com" | "uploads.github.com");
+        let api = match self.api {
+            Some(api) => api,
+            None if usual => "api.github.com".to_owned(),
+            None => {
+                return Err(format!("github_app needs api for {host}, such as \"{host}/api/v3\""));
+            }
+        };
+        let app = GitHubApp {
+            app: match self.app {
+                Identifier::Number(number) => number.to_string(),
+                Identifier::Text(text) => text,
+            },
+            installation: self.installation,
+            api: api.parse().map_err(|e: hotcell_egress::route::RouteError| e.to_string())?,
+            repositories: self.repositories,
+            permissions: self.permissions,
+        };
+        app.check().map(|()| app).map_err(|why| format!("github_app: {why}"))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
@@ -327,6 +424,8 @@ pub(crate) struct WrittenSecret {
 pub(crate) enum Kind {
     Bearer,
     Basic,
+    #[serde(rename = "aws-sigv4")]
+    AwsSigV4,
 }
 
 /// Raw form of the key `secrets`: tables of definitions, or in a project's file names.
@@ -405,19 +504,15 @@ impl WrittenSecret {
         })?;
         let binding: Binding =
             self.host.parse().map_err(|e: hotcell_egress::route::RouteError| e.to_string())?;
-        let usual = Scheme::usual(&binding.host);
-        let scheme = match (self.kind, self.header, self.user) {
-            (None, Some(header), None) => Scheme::header(&header).map_err(|e| e.to_string())?,
-            (Some(Kind::Bearer), None, None) => Scheme::Bearer,
-            (Some(Kind::Basic), None, user) => Scheme::Basic(checked_user(user)?),
-            (None, None, None) => usual,
-            (None, None, user) if matches!(usual, Scheme::Basic(_)) => Scheme::Basic(checked_user(user)?),
-            _ => {
-                return Err("name one of kind = \"bearer\", kind = \"basic\" (with user, where the value is a password), \
-                            and header"
-                    .to_owned());
-            }
-        };
+        let (region, service) = (self.region.as_deref(), self.service.as_deref());
+        let scheme = scheme(self.kind, self.header.as_deref(), self.user, (region, service), &binding.host)?;
+        let github_app = self.github_app.map(|app| app.app(&binding.host)).transpose()?;
+        if github_app.is_some() && matches!(source, ValueSource::Read(SecretSource::Fd(_))) {
+            return Err(
+                "a private key of a GitHub App is read for each token, and a descriptor once: use file:/PATH"
+                    .to_owned(),
+            );
+        }
         let rules = RequestRules::new(&self.methods, &self.paths, &self.deny, self.encoded_slash);
         let limits = RequestLimits {
             max_body: self.max_body.map(|Bytes(most)| most),
@@ -441,7 +536,49 @@ impl WrittenSecret {
             mcp: self.mcp,
             env: self.env,
             intercept: self.intercept,
+            github_app,
         })
+    }
+}
+
+/// How a secret is sent, by its keys or its host.
+fn scheme(
+    kind: Option<Kind>,
+    header: Option<&str>,
+    user: Option<String>,
+    (region, service): (Option<&str>, Option<&str>),
+    host: &str,
+) -> Result<Scheme, String> {
+    let usual = Scheme::usual(host);
+    let signs = kind == Some(Kind::AwsSigV4) || (kind.is_none() && matches!(usual, Scheme::AwsSigV4(_)));
+    match (kind, header, user) {
+        (None | Some(Kind::AwsSigV4), None, None) if signs => {
+            let said = Scope::of_host(host);
+            let region = region.or(said.as_ref().map(Scope::region));
+            let service = service.or(said.as_ref().map(Scope::service));
+            let (Some(region), Some(service)) = (region, service) else {
+                return Err(format!(
+                    "kind = \"aws-sigv4\" needs region and service, since the name {host} does not say them"
+                ));
+            };
+            let scope = Scope::new(region, service).ok_or(
+                "region and service are words of small letters, digits and -, such as \"eu-central-1\" and \"s3\"",
+            )?;
+            Ok(Scheme::AwsSigV4(scope))
+        }
+        _ if region.is_some() || service.is_some() => {
+            Err("region and service are keys of kind = \"aws-sigv4\" alone".to_owned())
+        }
+        (None, Some(header), None) => Scheme::header(header).map_err(|e| e.to_string()),
+        (Some(Kind::Bearer), None, None) => Ok(Scheme::Bearer),
+        (Some(Kind::Basic), None, user) => Ok(Scheme::Basic(checked_user(user)?)),
+        (None, None, None) => Ok(usual),
+        (None, None, user) if matches!(usual, Scheme::Basic(_)) => Ok(Scheme::Basic(checked_user(user)?)),
+        _ => Err(
+            "name one of kind = \"bearer\", kind = \"basic\" (with user, where the value is a password), \
+                  kind = \"aws-sigv4\", and header"
+                .to_owned(),
+        ),
     }
 }
 

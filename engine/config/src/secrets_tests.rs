@@ -58,8 +58,21 @@ fn file_defines_kinds_rules_and_variables() {
          max_body = \"1MiB\"\nrate = \"60/m\"\n\
          [secrets.npm]\nsource = \"file:/run/npm\"\nhost = \"npm.test/api\"\nkind = \"basic\"\nuser = \"me\"\nca = \"ca.pem\"\n\
          encoded_slash = true\nenv = { npm_config_registry = \"/\" }\nintercept = true\n\
-         [secrets.own]\nsource = \"fd:7\"\nhost = \"a.test\"\nheader = \"X-Acme\"\n",
+         [secrets.own]\nsource = \"fd:7\"\nhost = \"a.test\"\nheader = \"X-Acme\"\n\
+         [secrets.s3]\nsource = \"env:AWS\"\nhost = \"s3.eu-central-1.amazonaws.com\"\n\
+         [secrets.minio]\nsource = \"env:AWS\"\nhost = \"minio.test\"\nkind = \"aws-sigv4\"\nregion = \"home\"\nservice = \"s3\"\n\
+         [secrets.app]\nsource = \"file:/run/app.pem\"\nhost = \"github.com/acme\"\n\
+         github_app = { app = 123456, installation = 78, repositories = [\"app\"], permissions = { contents = \"read\" } }\n",
     );
+    let scheme = |name: &str| all.defined[name].scheme.clone();
+    assert_eq!(scheme("s3"), Scheme::AwsSigV4(Scope::new("eu-central-1", "s3").unwrap()));
+    assert_eq!(scheme("minio"), Scheme::AwsSigV4(Scope::new("home", "s3").unwrap()));
+    let app = all.defined["app"].github_app.clone().unwrap();
+    assert_eq!(
+        (app.app.as_str(), app.installation, app.api.to_string()),
+        ("123456", 78, "api.github.com".to_owned())
+    );
+    assert_eq!(scheme("app"), Scheme::Basic(Some("x-access-token".into())));
     assert!(all.defined["gh"].rules.judges_methods() && all.defined["gh"].projects);
     let limits = all.defined["gh"].rules.limits();
     assert_eq!((limits.max_body, limits.rate), (Some(1 << 20), "60/m".parse().ok()));
@@ -83,6 +96,18 @@ fn file_defines_kinds_rules_and_variables() {
         (format!("{start}methods = [\"get\"]\n"), "capitals"),
         (format!("{start}max_body = \"1X\"\n"), "size"),
         (format!("{start}rate = \"60\"\n"), "no rate"),
+        (format!("{start}kind = \"aws-sigv4\"\n"), "needs region and service"),
+        (format!("{start}kind = \"aws-sigv4\"\nregion = \"EU\"\nservice = \"s3\"\n"), "small letters"),
+        (format!("{start}region = \"eu-central-1\"\n"), "aws-sigv4"),
+        (format!("{start}kind = \"aws-sigv4\"\nheader = \"x-y\"\n"), "name one of"),
+        (format!("{start}github_app = {{ app = 1, installation = 2 }}\n"), "needs api"),
+        (format!("{start}github_app = {{ app = 1, installation = 2, api = \"http://a.test\" }}\n"), "TLS"),
+        (format!("{start}github_app = {{ app = \"\", installation = 2, api = \"a.test\" }}\n"), "client ID"),
+        (format!("{start}github_app = {{ app = 1, api = \"a.test\" }}\n"), "installation"),
+        (
+            "[secrets.x]\nsource = \"fd:7\"\nhost = \"github.com\"\ngithub_app = { app = 1, installation = 2 }\n".to_owned(),
+            "descriptor once",
+        ),
         (format!("{start}sauce = \"env:B\"\n"), "sauce"),
         ("[secrets.x]\nsource = \"ghp_0123456789\"\nhost = \"a.test\"\n".to_owned(), "not accepted"),
         ("[secrets.x]\nsource = \"env:A\"\nhost = \"http://a.test\"\n".to_owned(), "TLS"),
@@ -145,6 +170,7 @@ fn variables_lead_to_base_urls() {
         "npm=env:A@registry.npmjs.org",
         "git=env:A@github.com/acme",
         "corp=env:A@llm.corp.test/v1",
+        "llm=env:A@bedrock-runtime.eu-west-1.amazonaws.com",
     ]
     .iter()
     .map(|text| option(text))
@@ -162,6 +188,9 @@ fn variables_lead_to_base_urls() {
         ("GIT_CONFIG_KEY_0", "url.http://127.0.0.1:888/git/.insteadOf"),
         ("GIT_CONFIG_VALUE_0", "https://github.com/acme/"),
         ("CORP_BASE_URL", "http://127.0.0.1:888/corp"),
+        ("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", "http://127.0.0.1:888/llm"),
+        ("AWS_SECRET_ACCESS_KEY", NO_KEY),
+        ("AWS_REGION", "eu-west-1"),
     ] {
         assert_eq!(all.get(name).map(String::as_str), Some(value), "{name}");
     }

@@ -1,13 +1,13 @@
 //! Connects to a host and port: finds the rule, resolves the name, checks the addresses, and connects to a
 //! checked address.
 
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::address::{Reach, reach};
+use crate::checked::{check, is_own};
 use crate::error::ConnectError;
 use crate::host::Host;
 use crate::judge::Tunnel;
@@ -20,23 +20,6 @@ const MAX_ADDRESSES: usize = 16;
 
 /// Time to look up a name that the operator's own proxy looks up as well, and that need not be known here.
 const LOOK_UP_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// Checks whether an address may be connected to. `named`: a rule names the address itself. `own`: the
-/// address belongs to this host.
-pub fn check(address: IpAddr, named: bool, own: bool) -> Result<(), &'static str> {
-    match reach(address) {
-        Reach::Never(what) => Err(what),
-        Reach::Private(what) if !named => Err(what),
-        Reach::Public if own && !named => Err("an address of this host"),
-        _ => Ok(()),
-    }
-}
-
-/// Whether an address belongs to this host. Connecting to it would reach services that listen on all of the
-/// host's addresses.
-fn is_own(address: IpAddr) -> bool {
-    UdpSocket::bind((address, 0)).is_ok()
-}
 
 impl Shared {
     /// Addresses of a host that a rule allows, resolved and checked; never empty.
@@ -153,31 +136,5 @@ impl Shared {
         let _ = stream.set_nodelay(true);
         tracing::debug!(target: "hotcell_contents", "{operation} {target}: connected to {:?}", stream.peer_addr());
         Ok(stream)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_are_connectable_by_rule_and_kind() {
-        for (address, named, own, good) in [
-            ("1.1.1.1", false, false, true),
-            ("1.1.1.1", false, true, false),
-            ("1.1.1.1", true, true, true),
-            ("10.0.0.1", false, false, false),
-            ("10.0.0.1", true, false, true),
-            ("10.0.0.1", true, true, true),
-            ("127.0.0.1", true, true, false),
-            ("169.254.169.254", true, false, false),
-            ("fd00:ec2::254", true, false, false),
-            ("fd00::1", true, false, true),
-            ("::ffff:10.0.0.1", true, false, false),
-        ] {
-            let got = check(address.parse().unwrap(), named, own);
-            assert_eq!(got.is_ok(), good, "{address} {named} {own}: {got:?}");
-        }
-        assert!(is_own("127.0.0.1".parse().unwrap()) && !is_own("1.1.1.1".parse().unwrap()));
     }
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+mod checked;
 mod conditions;
 mod connect;
 pub mod dns;
@@ -30,11 +31,13 @@ mod rule;
 pub mod sealed;
 pub mod secret;
 pub mod socks5;
+mod storing;
 mod stream;
 pub mod suffix;
 pub mod tls;
 mod tunnel;
 pub mod upstream;
+mod way;
 
 pub use host::{Host, HostError};
 pub use judge::{Judged, Tunnel};
@@ -44,3 +47,4 @@ pub use proxy::{Egress, Limits, Serving, Sockets};
 pub use resolve::{Lookup, Resolver, System};
 pub use rule::{AllowList, Place, Relay, Rule, RuleError};
 pub use secret::{Secret, SecretError, SecretSource};
+pub use way::Way;

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
+use zeroize::Zeroizing;
 
 use crate::host_program::{self, HostProgramError};
 use crate::secret::{MAX_SECRET_BYTES, Secret, SecretError, SecretSource};
@@ -42,12 +43,15 @@ pub enum ProgramError {
     Program(#[from] HostProgramError),
     /// The program's output is not an answer.
     #[error(
-        "{0} printed neither a value alone nor JSON such as {{\"value\": \"…\", \"expires_at\": \"2026-01-31T12:00:00Z\"}}"
+        "{0} printed neither a value alone, nor JSON such as {{\"value\": \"…\", \"expires_at\": \"2026-01-31T12:00:00Z\"}}, nor AWS's keys as a credential_process does"
     )]
     Answer(String),
     /// The value cannot be used.
     #[error(transparent)]
     Secret(#[from] SecretError),
+    /// An app gives no token.
+    #[error("no token of the GitHub App: {0}")]
+    App(String),
 }
 
 impl FromStr for ValueSource {
@@ -87,6 +91,17 @@ impl ValueSource {
             Self::Program(words) => fetched(words, DEADLINE),
         }
     }
+
+    /// Reads a text of several lines, such as a private key in PEM. Blocks until a program has ended, 10 s at most.
+    ///
+    /// # Errors
+    /// [`ProgramError`] when the source cannot be read.
+    pub fn fetch_text(&self) -> Result<Zeroizing<Vec<u8>>, ProgramError> {
+        match self {
+            Self::Read(source) => Ok(source.read_text()?),
+            Self::Program(words) => Ok(host_program::output(words, b"", MAX_SECRET_BYTES, DEADLINE)?),
+        }
+    }
 }
 
 fn fetched(words: &[String], deadline: Duration) -> Result<Fetched, ProgramError> {
@@ -101,7 +116,16 @@ fn fetched(words: &[String], deadline: Duration) -> Result<Fetched, ProgramError
     if output.trim_ascii_start().first() != Some(&b'{') {
         return Ok(Fetched { secret: Secret::new(output.to_vec())?, expires_at: None });
     }
-    let Answer { value, expires_at } = serde_json::from_slice(&output).map_err(|_| bad())?;
+    let (value, expires_at) = match serde_json::from_slice(&output).map_err(|_| bad())? {
+        Answer::Value { value, expires_at } => (value, expires_at),
+        Answer::Aws { id, key, token, expires_at } => {
+            let token = token.filter(|token| !token.is_empty());
+            let parts = [Some(id), Some(key), token].into_iter().flatten().map(Zeroizing::new);
+            let parts: Vec<Zeroizing<String>> = parts.collect();
+            let parts: Vec<&str> = parts.iter().map(|part| part.as_str()).collect();
+            (parts.join(":"), expires_at)
+        }
+    };
     let expires_at = match expires_at {
         None => None,
         Some(Moment::Seconds(seconds)) => Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)),
@@ -112,10 +136,26 @@ fn fetched(words: &[String], deadline: Duration) -> Result<Fetched, ProgramError
 
 /// Answer of a program; other keys are skipped.
 #[derive(Deserialize)]
-struct Answer {
-    value: String,
-    #[serde(default)]
-    expires_at: Option<Moment>,
+#[serde(untagged)]
+enum Answer {
+    /// Our own.
+    Value {
+        value: String,
+        #[serde(default)]
+        expires_at: Option<Moment>,
+    },
+    /// That of a `credential_process` (<https://docs.aws.amazon.com/sdkref/latest/guide/feature-process-credentials.html>), which
+    /// `aws configure export-credentials` prints.
+    Aws {
+        #[serde(rename = "AccessKeyId")]
+        id: String,
+        #[serde(rename = "SecretAccessKey")]
+        key: String,
+        #[serde(rename = "SessionToken", default)]
+        token: Option<String>,
+        #[serde(rename = "Expiration", default)]
+        expires_at: Option<Moment>,
+    },
 }
 
 #[derive(Deserialize)]
@@ -128,7 +168,7 @@ enum Moment {
 }
 
 /// Time of RFC 3339, with `Z` or an offset; fractions of a second are cut off.
-fn moment(text: &str) -> Option<SystemTime> {
+pub(crate) fn moment(text: &str) -> Option<SystemTime> {
     let number = |from: usize, to: usize| {
         let digits = text.get(from..to).filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()))?;
         digits.parse::<i64>().ok()
@@ -215,6 +255,16 @@ mod tests {
                 "abc",
                 at(1_000_000_000),
             ),
+            (
+                r#"echo '{"Version": 1, "AccessKeyId": "AKIDEXAMPLE", "SecretAccessKey": "wJalr/XUtn", "SessionToken": null}'"#,
+                "AKIDEXAMPLE:wJalr/XUtn",
+                None,
+            ),
+            (
+                r#"echo '{"Version": 1, "AccessKeyId": "ASIA", "SecretAccessKey": "wJalr", "SessionToken": "IQoJ", "Expiration": "2001-09-09T01:46:40Z"}'"#,
+                "ASIA:wJalr:IQoJ",
+                at(1_000_000_000),
+            ),
         ] {
             let got = shell(script).unwrap_or_else(|e| panic!("{script}: {e}"));
             assert_eq!((got.secret.expose(), got.expires_at), (value.as_bytes(), expires_at), "{script}");
@@ -224,6 +274,7 @@ mod tests {
             ("echo t0p-s3cret; exit 1", "by hand"),
             ("true", "empty"),
             (r#"echo '{"token": "t0p-s3cret"}'"#, "neither"),
+            (r#"echo '{"AccessKeyId": "t0p-s3cret"}'"#, "neither"),
             (r#"echo '{"value": "t0p-s3cret", "expires_at": "soon"}'"#, "neither"),
             (r#"printf %s '{"value": "t0p\ns3cret"}'"#, "control character"),
             ("yes t0p-s3cret", "neither"),

@@ -32,6 +32,9 @@ use crate::socks5::{self, Reply, Wrong};
 use crate::stream::{Budget, Input};
 use crate::upstream::Upstream;
 
+/// Memory in KiB for bodies of a run that are read whole; further requests wait.
+const STORED_KIB: usize = 32 << 10;
+
 /// Limits of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -112,6 +115,8 @@ pub(crate) struct Shared {
     pub(crate) authority: Option<RunAuthority>,
     pub(crate) upstream: Option<Upstream>,
     requests: Mutex<Requests>,
+    /// Memory for bodies that are read whole, in KiB.
+    pub(crate) storing: Semaphore,
     pub(crate) open_rows: OpenRows,
     /// Those that are served.
     relays: Vec<Relay>,
@@ -205,6 +210,7 @@ impl Egress {
             allowances: Mutex::default(),
             ledger: Mutex::default(),
             requests: Mutex::new(Requests::of(self.routes.iter().map(Route::name))),
+            storing: Semaphore::new(STORED_KIB),
             open_rows: OpenRows::default(),
             routes: self.routes.clone(),
             authority: self.authority.clone(),

@@ -47,7 +47,7 @@ struct Upstream {
 }
 
 /// Why a request has no complete answer.
-enum End {
+pub(crate) enum End {
     /// Nothing was written to the client yet: it is told this status and sentence.
     Said(&'static str, String),
     /// Its body is beyond a limit.
@@ -330,6 +330,18 @@ impl Shared {
         status: &mut Option<u16>,
     ) -> Result<bool, End> {
         let route = &self.routes[number];
+        let max_body = self.max_body(number, asked, path);
+        let held = route
+            .fresh()
+            .await
+            .map_err(|why| End::Said("502 Bad Gateway", format!("{why}; nothing was sent")))?;
+        let mut signed = None;
+        let mut stored = None;
+        if let Some(scope) = held.signs() {
+            let of_ours = signed.insert(asked.clone());
+            stored = self.signable(scope, of_ours, max_body, client, back).await?;
+        }
+        let asked = signed.as_ref().unwrap_or(asked);
         // The host may have closed the connection meanwhile, or sent an answer without a request.
         let mut kept = upstream.take().filter(|kept| kept.route == number && kept.answers.held().is_empty());
         if let Some(open) = &mut kept
@@ -344,10 +356,6 @@ impl Shared {
             Some(open) => open,
             None => self.open(number).await?,
         };
-        let held = route
-            .fresh()
-            .await
-            .map_err(|why| End::Said("502 Bad Gateway", format!("{why}; nothing was sent")))?;
         let request = head::for_host(route, &held, asked, path);
         self.budget.spend(request.len())?;
         let first = match send(&mut open, &request).await {
@@ -360,12 +368,17 @@ impl Shared {
         };
         first?;
         let whole = AtomicBool::new(false);
-        let max_body = self.max_body(number, asked, path);
         let answered = {
             let Upstream { answers, requests, .. } = &mut open;
             let sending = async {
                 let mut to = Counted::new(&mut *requests, counted.0);
-                client.copy_within(asked.body, max_body, &mut to, &self.budget).await?;
+                match &stored {
+                    Some(stored) => {
+                        self.budget.spend(stored.bytes.len())?;
+                        to.write_all(&stored.bytes).await?;
+                    }
+                    None => client.copy_within(asked.body, max_body, &mut to, &self.budget).await?,
+                }
                 to.flush().await?;
                 whole.store(true, Ordering::Relaxed);
                 // The answer ends the exchange, even if it comes before the whole request is sent.
@@ -432,7 +445,8 @@ impl Shared {
             }
         };
         *status = Some(answer.status);
-        if answer.is_encoded {
+        // Keys that sign are not sent, so an answer cannot repeat them.
+        if answer.is_encoded && held.signs().is_none() {
             let why = format!(
                 "{host} answered with a compressed body, although that was not asked for: it cannot be looked through \
                  for the secret {}",

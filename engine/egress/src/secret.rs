@@ -149,25 +149,39 @@ impl SecretSource {
     /// # Errors
     /// When the source is missing, unreadable or readable by others, or its value is not one for [`Secret::new`].
     pub fn read(&self) -> Result<Secret, SecretError> {
+        Secret::new(self.bytes()?)
+    }
+
+    /// Reads a text of several lines, such as a private key in PEM.
+    ///
+    /// # Errors
+    /// Like [`SecretSource::read`], but control characters are accepted.
+    pub fn read_text(&self) -> Result<Zeroizing<Vec<u8>>, SecretError> {
+        let text = Zeroizing::new(self.bytes()?);
+        match text.len() {
+            0 => Err(SecretError::Empty),
+            1..=MAX_SECRET_BYTES => Ok(text),
+            _ => Err(SecretError::TooLong),
+        }
+    }
+
+    fn bytes(&self) -> Result<Vec<u8>, SecretError> {
         match self {
             Self::Env(name) => {
                 use std::os::unix::ffi::OsStringExt;
                 let value = std::env::var_os(name).ok_or_else(|| SecretError::NotSet(name.clone()))?;
-                Secret::new(value.into_vec())
+                Ok(value.into_vec())
             }
             Self::File(path) => {
-                let failed = |source| SecretError::File { path: path.clone(), source };
-                Secret::new(of_file(path).map_err(failed)?)
+                of_file(path).map_err(|source| SecretError::File { path: path.clone(), source })
             }
             Self::Fd(number) => {
                 let failed = |source| SecretError::Fd { number: *number, source };
                 let file = File::open(format!("/proc/self/fd/{number}")).map_err(failed)?;
-                Secret::new(bounded(file).map_err(failed)?)
+                bounded(file).map_err(failed)
             }
-            Self::Keyring(name) => {
-                let value = crate::keyring::read(name, MAX_SECRET_BYTES);
-                Secret::new(value.map_err(|why| SecretError::Keyring { name: name.clone(), why })?)
-            }
+            Self::Keyring(name) => crate::keyring::read(name, MAX_SECRET_BYTES)
+                .map_err(|why| SecretError::Keyring { name: name.clone(), why }),
         }
     }
 }

@@ -33,7 +33,8 @@ const MAX_FILE_BYTES: u64 = 4 << 20;
 /// Maximum number of entries of the host's folder that are copied; Debian's has about 300.
 const MAX_ENTRIES: usize = 4096;
 /// Variables whose file replaces a client's own bundle.
-const BUNDLE_VARIABLES: [&str; 6] = [
+const BUNDLE_VARIABLES: [&str; 7] = [
+    "AWS_CA_BUNDLE",
     "SSL_CERT_FILE",
     "CURL_CA_BUNDLE",
     "GIT_SSL_CAINFO",
@@ -196,6 +197,7 @@ mod tests {
                 policy.job.env.iter().rev().find(|(known, _)| known == name).map(|(_, v)| v.clone())
             };
             assert_eq!(set("SSL_CERT_FILE").unwrap(), "/etc/ssl/certs/ca-certificates.crt");
+            assert_eq!(set("AWS_CA_BUNDLE").unwrap(), "/etc/ssl/certs/ca-certificates.crt");
             assert_eq!(set("NODE_EXTRA_CA_CERTS").unwrap(), "/etc/ssl/certs/hotcell-run.pem");
             assert_eq!(set("PIP_CERT").unwrap(), "/mine");
         }

@@ -1,10 +1,11 @@
 //! Opens the secrets of a run: reads their values, and gives the run's proxy a route for each.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use hotcell_config::{ChosenSecrets, EnvSetting, SecretDefinition, UpstreamSetting, network, secrets};
-use hotcell_egress::AllowList;
 use hotcell_egress::route::{Route, RunAuthority};
+use hotcell_egress::{AllowList, Way};
 use hotcell_sandbox::policy::{Network, Policy};
 use tempfile::TempDir;
 
@@ -61,7 +62,8 @@ pub fn open(
     }
     let (mut routes, mut intercepted) = (Vec::new(), Vec::new());
     for (name, definition) in &chosen.secrets {
-        let fetched = definition.source.fetch().map_err(|e| format!("the secret {name}: {e}"))?;
+        let supply = definition.supply(Arc::new(Way::new(&hosts, upstream.as_ref())));
+        let fetched = supply.fetch().map_err(|e| format!("the secret {name}: {e}"))?;
         if fetched.expires_at.is_some_and(|at| at <= SystemTime::now()) {
             return Err(format!(
                 "the secret {name} has expired already; mend its source, or this host's clock"
@@ -72,7 +74,7 @@ pub fn open(
         let route = Route::new(name, binding, &definition.scheme, &fetched.secret, rules, roots);
         let mut route = route.map_err(|e| format!("the secret {name}: {e}"))?;
         if let Some(at) = fetched.expires_at {
-            route = route.renewed(definition.source.clone(), at);
+            route = route.renewed(supply, at);
         }
         if definition.intercept {
             intercepted.push(route.clone());

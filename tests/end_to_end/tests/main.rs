@@ -67,6 +67,7 @@ mod receipts;
 mod review;
 mod secrets;
 mod secrets_mcp;
+mod secrets_signed;
 mod serve;
 mod session_packages;
 mod sessions;

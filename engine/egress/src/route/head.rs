@@ -1,12 +1,14 @@
-//! Heads of requests and answers of a route: read strictly, and written anew. Pure.
+//! Heads of requests and answers of a route: read strictly, and written anew. Pure, but for the time of a signature.
 
 mod answer;
 
 use std::fmt::Write as _;
+use std::time::SystemTime;
 
 pub use answer::{Answer, Framing, answer, for_client};
 
-use super::held::Held;
+use super::aws;
+use super::held::{Credential, Held};
 use super::rules::{NormalPath, PathError, Verdict, is_method};
 use super::{HTTPS_PORT, Route};
 use crate::host::Host;
@@ -131,10 +133,33 @@ pub struct Asked {
     pub base: Option<String>,
     headers: Vec<(String, Vec<u8>)>,
     pub body: Body,
+    /// Line for the body in a signature of ours, where the request gets one.
+    pub payload: Option<String>,
     /// Whether the client speaks HTTP/1.1.
     pub is_current: bool,
     /// Whether the connection stays open.
     pub keeps: bool,
+}
+
+impl Asked {
+    /// Headers, without those of the connection.
+    pub fn headers(&self) -> impl Iterator<Item = &(String, Vec<u8>)> {
+        self.headers.iter()
+    }
+
+    /// Values of all headers of this name, which is in small letters.
+    pub fn values(&self, name: &str) -> impl Iterator<Item = &[u8]> {
+        self.headers
+            .iter()
+            .filter(move |(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, v)| v.as_slice())
+    }
+
+    /// Makes it a request whose body was read, with this line for it in a signature.
+    pub fn read_whole(&mut self, length: u64, line: String) {
+        (self.body, self.payload) = (Body::Length(length), Some(line));
+        self.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("expect"));
+    }
 }
 
 /// Whether the first bytes of a client are a request whose target is a path; `None` when more are needed.
@@ -192,6 +217,7 @@ pub fn request(bytes: &[u8], to: Authority<'_>) -> Result<Option<(Asked, usize)>
         base,
         headers,
         body,
+        payload: None,
         is_current: version == 1,
         keeps: version == 1 && !listed("close"),
     };
@@ -223,10 +249,34 @@ pub fn judge(route: &Route, method: &str, path: &str) -> Verdict {
     }
 }
 
-/// Head for the host. Contains the secret.
+/// Head for the host. Contains the secret, or a signature with it.
 pub fn for_host(route: &Route, held: &Held, asked: &Asked, path: &str) -> zeroize::Zeroizing<Vec<u8>> {
+    let value = match held.credential() {
+        Credential::Header(value) => value,
+        Credential::Keys(keys, scope) => {
+            let payload = asked.payload.as_deref().unwrap_or_default();
+            return aws::request::head(route, (keys, scope), asked, path, payload, SystemTime::now());
+        }
+    };
+    let head = opening(route, asked, path, asked.query.as_deref());
+    let mut head = zeroize::Zeroizing::new(head.into_bytes());
+    // Room for all, so that no copy stays behind when the buffer grows.
+    let length: usize = asked.headers.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
+    head.reserve_exact(length + route.header().len() + value.len() + 6);
+    for (name, value) in &asked.headers {
+        if goes_on(name, route.header(), &[]) {
+            line(&mut head, name.as_bytes(), value);
+        }
+    }
+    line(&mut head, route.header().as_bytes(), value);
+    head.extend_from_slice(b"\r\n");
+    head
+}
+
+/// The first lines of a head for the host: those that are ours.
+pub(in crate::route) fn opening(route: &Route, asked: &Asked, path: &str, query: Option<&str>) -> String {
     let mut head = format!("{} {path}", asked.method);
-    if let Some(query) = &asked.query {
+    if let Some(query) = query {
         let _ = write!(head, "?{query}");
     }
     let _ =
@@ -238,32 +288,21 @@ pub fn for_host(route: &Route, held: &Held, asked: &Asked, path: &str) -> zeroiz
         }
         _ => {}
     }
-    let mut head = zeroize::Zeroizing::new(head.into_bytes());
-    // Room for all, so that no copy stays behind when the buffer grows.
-    let length: usize = asked.headers.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
-    head.reserve_exact(length + route.header().len() + held.expose().len() + 6);
-    for (name, value) in &asked.headers {
-        if goes_on(name, route.header()) {
-            line(&mut head, name.as_bytes(), value);
-        }
-    }
-    line(&mut head, route.header().as_bytes(), held.expose());
-    head.extend_from_slice(b"\r\n");
     head
 }
 
-/// Whether a header of the program's goes on to the host.
-fn goes_on(name: &str, secret: &str) -> bool {
+/// Whether a header of the program's goes on to the host, beside that of the secret. `kept`: such as go on for this kind of secret only.
+pub(in crate::route) fn goes_on(name: &str, secret: &str, kept: &[&str]) -> bool {
     // Gateways that make variables of headers read `X_Api_Key` like `X-Api-Key`.
     let name = name.to_ascii_lowercase().replace('_', "-");
     name != secret.replace('_', "-")
         && !http::NOT_SENT_ON.contains(&name.as_str())
-        && !NOT_SENT_ON.contains(&name.as_str())
+        && (!NOT_SENT_ON.contains(&name.as_str()) || kept.contains(&name.as_str()))
         && !name.starts_with("x-forwarded-")
         && !name.starts_with("proxy-")
 }
 
-fn line(head: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+pub(in crate::route) fn line(head: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     for part in [name, b": ", value, b"\r\n"] {
         head.extend_from_slice(part);
     }

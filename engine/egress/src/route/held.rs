@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroizing;
 
+use super::aws::{Keys, Scope};
 use super::{RouteError, Scheme};
 use crate::redact::{MIN_REDACTED_BYTES, Spellings};
 use crate::secret::Secret;
@@ -11,9 +12,17 @@ use crate::secret::Secret;
 /// Number of values that are masked: the one that is sent, and those before it, which a host may still repeat.
 const MASKED: usize = 3;
 
+/// Value of a header, or keys for a signature.
+pub enum Credential {
+    /// The value of a header.
+    Header(Zeroizing<Vec<u8>>),
+    /// A signature with these keys.
+    Keys(Keys, Scope),
+}
+
 /// A value. It has no `Debug`; its memory is overwritten when it is dropped.
 pub struct Held {
-    header: Zeroizing<Vec<u8>>,
+    credential: Credential,
     spellings: Spellings,
     /// Texts that are masked, by value, the newest first.
     texts: Vec<Vec<Zeroizing<Vec<u8>>>>,
@@ -36,9 +45,15 @@ impl Held {
             return Err(short());
         }
         let mut own = vec![Zeroizing::new(value.to_vec())];
-        let header = match scheme {
-            Scheme::Bearer => [b"Bearer ", value].concat(),
-            Scheme::Header(_) => value.to_vec(),
+        let header = |value: Vec<u8>| Credential::Header(Zeroizing::new(value));
+        let credential = match scheme {
+            Scheme::Bearer => header([b"Bearer ", value].concat()),
+            Scheme::Header(_) => header(value.to_vec()),
+            Scheme::AwsSigV4(scope) => {
+                let keys = Keys::of(name, secret)?;
+                own.extend(keys.masked().cloned());
+                Credential::Keys(keys, scope.clone())
+            }
             Scheme::Basic(user) => {
                 let whole = match user {
                     Some(user) => Zeroizing::new([user.as_bytes(), b":", value].concat()),
@@ -51,19 +66,36 @@ impl Held {
                 }
                 let encoded = Zeroizing::new(STANDARD.encode(&*whole));
                 own.extend([Zeroizing::new(whole[colon + 1..].to_vec()), whole]);
-                [b"Basic ", encoded.as_bytes()].concat()
+                header([b"Basic ", encoded.as_bytes()].concat())
             }
         };
         let mut texts = vec![own];
         texts.extend(before.into_iter().flat_map(|before| before.texts.iter().take(MASKED - 1).cloned()));
         let mut spellings = Spellings::default();
         texts.iter().flatten().for_each(|text| spellings.add(text));
-        Ok(Self { header: Zeroizing::new(header), spellings, texts })
+        Ok(Self { credential, spellings, texts })
     }
 
-    /// Value of the header, for the one place that sends it.
+    /// The credential, for the one place that sends it, or signs with it.
+    pub const fn credential(&self) -> &Credential {
+        &self.credential
+    }
+
+    /// Region and service of signatures; `None` for a value that is sent itself.
+    pub const fn signs(&self) -> Option<&Scope> {
+        match &self.credential {
+            Credential::Header(_) => None,
+            Credential::Keys(_, scope) => Some(scope),
+        }
+    }
+
+    /// Value of the header, for tests.
+    #[cfg(test)]
     pub fn expose(&self) -> &[u8] {
-        &self.header
+        match &self.credential {
+            Credential::Header(value) => value,
+            Credential::Keys(..) => b"",
+        }
     }
 
     /// Spellings of the value and of those before it, which are masked in what comes back.

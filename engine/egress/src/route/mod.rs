@@ -8,11 +8,12 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::SystemTime;
 
 use crate::host::Host;
-use crate::program::ValueSource;
 use crate::redact::MIN_REDACTED_BYTES;
 use crate::secret::Secret;
 
 pub mod authority;
+pub mod aws;
+pub mod github_app;
 pub(crate) mod head;
 pub(crate) mod held;
 pub mod java;
@@ -26,6 +27,7 @@ pub(crate) mod within;
 pub use self::authority::RunAuthority;
 use self::held::Held;
 use self::renewal::Renewal;
+pub use self::renewal::Supply;
 use self::rules::{NormalPath, RequestRules};
 pub use self::tls::Trust;
 
@@ -80,6 +82,11 @@ pub enum RouteError {
     /// The value does not have the form `USER:PASSWORD`.
     #[error("the secret {0} is for basic authentication and has no colon: write USER:PASSWORD, or set user")]
     NoUser(String),
+    /// The value does not have the form of AWS's keys.
+    #[error(
+        "the secret {0} is for AWS and not ACCESS_KEY_ID:SECRET_ACCESS_KEY, with :SESSION_TOKEN behind it for temporary keys"
+    )]
+    Keys(String),
     /// The root certificates cannot be read.
     #[error("the root certificates in {}: {why}", path.display())]
     Roots {
@@ -169,6 +176,8 @@ pub enum Scheme {
     Basic(Option<String>),
     /// A header of this name with the value.
     Header(String),
+    /// A signature with the value, which is AWS's keys.
+    AwsSigV4(aws::Scope),
 }
 
 impl Scheme {
@@ -187,7 +196,7 @@ impl Scheme {
             "pypi.org" | "upload.pypi.org" | "test.pypi.org" => Self::Basic(Some("__token__".to_owned())),
             // https://doc.rust-lang.org/cargo/reference/registry-web-api.html: the token without a scheme.
             "index.crates.io" | "crates.io" => Self::Header("authorization".to_owned()),
-            _ => Self::Bearer,
+            _ => aws::Scope::of_host(host).map_or(Self::Bearer, Self::AwsSigV4),
         }
     }
 
@@ -245,7 +254,7 @@ impl Route {
     ) -> Result<Self, RouteError> {
         check_name(name)?;
         let header = match scheme {
-            Scheme::Bearer | Scheme::Basic(_) => "authorization".to_owned(),
+            Scheme::Bearer | Scheme::Basic(_) | Scheme::AwsSigV4(_) => "authorization".to_owned(),
             Scheme::Header(header) => header.clone(),
         };
         let held = RwLock::new(Arc::new(Held::new(name, scheme, secret, None)?));
@@ -267,8 +276,8 @@ impl Route {
 
     /// Lets the value be fetched anew shortly before it expires. The first call counts.
     #[must_use]
-    pub fn renewed(self, source: ValueSource, expires_at: SystemTime) -> Self {
-        let _ = self.0.renewal.set(Renewal::new(source, expires_at));
+    pub fn renewed(self, supply: Supply, expires_at: SystemTime) -> Self {
+        let _ = self.0.renewal.set(Renewal::new(supply, expires_at));
         self
     }
 

@@ -1,6 +1,7 @@
 //! The readers of a route's requests and answers, held against what they promise, for bytes of an enemy: by fuzzing, and by this crate's
 //! property tests.
 
+use super::aws::{self, Scope};
 use super::head::{self, Authority, Framing};
 use super::rules::RequestRules;
 use super::{Binding, Route, RouteError, Scheme};
@@ -10,6 +11,12 @@ use crate::secret::Secret;
 
 /// Value of the secret that the readers are tried with.
 const VALUE: &str = "t0p-s3cret/value";
+/// Key that requests are signed with.
+const KEY: &str = "wJalrXUtnFEMI/K7MDENG+b";
+/// Keys of the signed route.
+const KEYS: &str = "AKIDEXAMPLE:wJalrXUtnFEMI/K7MDENG+b";
+/// Beginning of a signature of ours.
+const SIGNED: &str = "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/";
 /// Port of base URLs.
 const INSIDE: u16 = 888;
 
@@ -22,6 +29,8 @@ const INSIDE: u16 = 888;
 #[derive(Debug)]
 pub struct Readers {
     route: Route,
+    /// A route whose requests are signed.
+    signed: Route,
     host: Host,
 }
 
@@ -34,7 +43,11 @@ impl Readers {
         let binding: Binding = "api.test/v1".parse()?;
         let secret = Secret::new(VALUE.as_bytes().to_vec()).map_err(|e| RouteError::Tls(e.to_string()))?;
         let route = Route::new("gh", binding, &Scheme::Bearer, &secret, RequestRules::default(), None)?;
-        Ok(Self { route, host: Host::Name("api.test".to_owned()) })
+        let keys = Secret::new(KEYS.as_bytes().to_vec()).map_err(|e| RouteError::Tls(e.to_string()))?;
+        let scope = Scope::new("eu-west-1", "s3").ok_or_else(|| RouteError::Tls("a scope".to_owned()))?;
+        let (binding, scheme) = ("api.test/v1".parse()?, Scheme::AwsSigV4(scope));
+        let signed = Route::new("aws", binding, &scheme, &keys, RequestRules::default(), None)?;
+        Ok(Self { route, signed, host: Host::Name("api.test".to_owned()) })
     }
 
     /// Reads bytes as a request within TLS, as a request to a base URL, and as an answer.
@@ -54,7 +67,22 @@ impl Readers {
             };
             let held = self.route.held();
             let sent = head::for_host(&self.route, &held, &asked, &path);
-            self.sent(&sent, asked.body)?;
+            self.sent(&sent, asked.body, |credential| credential == format!("Bearer {VALUE}").as_bytes())?;
+            let held = self.signed.held();
+            let line = held.signs().and_then(|scope| match aws::request::payload(scope, &asked) {
+                Ok(aws::request::Payload::Line(line)) => Some(line),
+                Ok(aws::request::Payload::Whole) => Some(aws::request::line_of(b"")),
+                Err(_) => None,
+            });
+            if let Some(line) = line {
+                let mut signed = asked.clone();
+                signed.payload = Some(line);
+                let sent = head::for_host(&self.signed, &held, &signed, &path);
+                self.sent(&sent, asked.body, |credential| credential.starts_with(SIGNED.as_bytes()))?;
+                if sent.windows(KEY.len()).any(|part| part == KEY.as_bytes()) {
+                    return Err("the host is told the key".to_owned());
+                }
+            }
             let Ok(Some((answer, _))) = head::answer(bytes, asked.method == "HEAD") else { continue };
             self.answered(&asked, &path, &answer)?;
         }
@@ -68,7 +96,7 @@ impl Readers {
     }
 
     /// Reads a head for the host as another server would.
-    fn sent(&self, head: &[u8], body: Body) -> Result<(), String> {
+    fn sent(&self, head: &[u8], body: Body, is_ours: impl Fn(&[u8]) -> bool) -> Result<(), String> {
         let mut headers = [httparse::EMPTY_HEADER; 4 * http::MAX_HEADERS];
         let mut request = httparse::Request::new(&mut headers);
         match request.parse(head) {
@@ -81,10 +109,12 @@ impl Readers {
         if all("host") != [b"api.test"] {
             return Err("the host finds another Host".to_owned());
         }
-        if all("authorization") != [format!("Bearer {VALUE}").into_bytes()] {
+        if !matches!(&all("authorization")[..], [one] if is_ours(one)) {
             return Err("the host finds another credential, or none".to_owned());
         }
-        for name in ["cookie", "x-api-key", "connection", "upgrade", "te", "range", "proxy-authorization"] {
+        // A signature goes with a range: the key is not sent, so no part of an answer has it.
+        let range = if is_ours(SIGNED.as_bytes()) { "cookie" } else { "range" };
+        for name in ["cookie", "x-api-key", "connection", "upgrade", "te", range, "proxy-authorization"] {
             if !all(name).is_empty() {
                 return Err(format!("the header {name} went on"));
             }
@@ -127,7 +157,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Parts of requests and answers, among them those by which requests are smuggled.
-    const PARTS: [&str; 44] = [
+    const PARTS: [&str; 48] = [
         "GET ",
         "POST ",
         "PRI ",
@@ -171,6 +201,10 @@ mod tests {
         "Link: <t0p-s3cret/value>\r\n",
         "Upgrade: h2c\r\n",
         "Cookie: a\r\n",
+        "X-Amz-Date: mine\r\n",
+        "x-amz-meta-a:  b   c\r\n",
+        "X-Amz-Content-Sha256: UNSIGNED-PAYLOAD\r\n",
+        "&X-Amz-Signature=mine&b=%2",
         "0\r\n\r\n",
     ];
 

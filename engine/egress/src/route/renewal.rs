@@ -4,7 +4,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::Mutex;
 
-use crate::program::ValueSource;
+use super::github_app::Tokens;
+use crate::program::{Fetched, ProgramError, ValueSource};
 use crate::secret::Secret;
 
 /// Time before its end from which a value is fetched anew, so that it does not expire on the way.
@@ -12,10 +13,32 @@ const MARGIN: Duration = Duration::from_secs(30);
 /// Time after an attempt in which there is no other: a program of the sandbox decides how often is asked.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// The source of a value that expires.
+/// Who gives values that expire.
+#[derive(Clone, Debug)]
+pub enum Supply {
+    /// A source, which answers with the value itself.
+    Source(ValueSource),
+    /// A GitHub App, whose key the source has.
+    App(Tokens),
+}
+
+impl Supply {
+    /// Reads or makes a value. Blocks for 20 s at most.
+    ///
+    /// # Errors
+    /// [`ProgramError`] when the source or the app gives no value.
+    pub fn fetch(&self) -> Result<Fetched, ProgramError> {
+        match self {
+            Self::Source(source) => source.fetch(),
+            Self::App(tokens) => tokens.fetch(),
+        }
+    }
+}
+
+/// The supply of a value that expires.
 #[derive(Debug)]
 pub struct Renewal {
-    source: ValueSource,
+    source: Supply,
     state: Mutex<State>,
 }
 
@@ -28,7 +51,7 @@ struct State {
 
 impl Renewal {
     /// A value of this source that expires then.
-    pub const fn new(source: ValueSource, expires_at: SystemTime) -> Self {
+    pub const fn new(source: Supply, expires_at: SystemTime) -> Self {
         Self { source, state: Mutex::const_new(State { expires_at: Some(expires_at), tried: None }) }
     }
 
@@ -83,13 +106,13 @@ mod tests {
 
     use super::*;
 
-    fn source(answer: &str) -> ValueSource {
+    fn source(answer: &str) -> Supply {
         let folder = std::env::temp_dir();
-        ValueSource::Program(vec![
+        Supply::Source(ValueSource::Program(vec![
             "/bin/sh".into(),
             "-c".into(),
             format!("cd {}; {answer}", folder.display()),
-        ])
+        ]))
     }
 
     #[tokio::test]

@@ -18,6 +18,7 @@ use tokio::runtime::Runtime;
 
 mod intercepted;
 mod limits;
+mod signed;
 
 const VALUE: &str = "t0p-s3cret/value";
 
