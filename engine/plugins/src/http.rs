@@ -6,8 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hotcell_egress::Resolver;
 use hotcell_egress::address::{Reach, reach};
+use hotcell_egress::{Resolver, Secret};
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_tools::ask::{Blob, Refused};
 use hotcell_tools::error::with_causes;
@@ -118,13 +118,13 @@ pub fn allowed(held: &Held, url: &Url) -> Result<Origin, Refused> {
     Ok(origin)
 }
 
-/// Sends a request and receives the answer, with the secrets that were sent removed from it.
+/// Sends a request and receives the answer, with the secrets that were sent masked in it.
 pub async fn send(
     client: &Client,
     held: &Held,
     outgoing: Outgoing,
     placeholders: &tokio::sync::Mutex<Placeholders>,
-    value: impl Fn(&str) -> Result<Option<Vec<u8>>, String>,
+    value: impl Fn(&str) -> Result<Option<Secret>, String>,
 ) -> Reply {
     let done = async {
         let Outgoing { method, url, headers, body, timeout } = outgoing;
@@ -161,7 +161,7 @@ fn filled(
     to: &Origin,
     held: &Held,
     placeholders: &mut Placeholders,
-    value: impl Fn(&str) -> Result<Option<Vec<u8>>, String>,
+    value: impl Fn(&str) -> Result<Option<Secret>, String>,
 ) -> Result<HeaderMap, Refused> {
     let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.0.len()).sum();
     if headers.len() > MAX_HEADERS || bytes > MAX_HEADER_BYTES {
@@ -212,11 +212,11 @@ async fn received(
     let headers = response.headers().iter().take(MAX_HEADERS);
     let headers = headers
         .filter(|(name, _)| !OURS.contains(&name.as_str()))
-        .map(|(name, value)| (name.to_string(), Blob(placeholders.scrub(value.as_bytes().to_vec()))));
+        .map(|(name, value)| (name.to_string(), Blob(placeholders.mask(value.as_bytes().to_vec()))));
     Ok(Reply::Http {
         status: response.status().as_u16(),
         headers: headers.collect(),
-        body: Blob(placeholders.scrub(body)),
+        body: Blob(placeholders.mask(body)),
     })
 }
 
