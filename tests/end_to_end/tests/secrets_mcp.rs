@@ -51,8 +51,27 @@ fn secret_is_used_by_the_approved_run_once() {
             let said = client.bad("run_code", &call(&[wrong]));
             assert!(said.contains("there are: gh"), "{wrong}: {said}");
         }
-        let suite = json!({ "files": [{ "path": "test_a.py", "content": "" }], "network": ["secret:gh"] });
-        assert!(client.bad("run_tests", &suite).contains("run_code and run_command"));
+        // Tests: the value is read after the approval only, and for the approved files.
+        let suite = |body: &str| {
+            let test = format!(
+                "import unittest, urllib.request as u\nclass T(unittest.TestCase):\n    def test_it(self):\n        {body}\n"
+            );
+            json!({ "files": [{ "path": "test_a.py", "content": test }], "framework": "unittest", "network": [&rule, "secret:gh"] })
+        };
+        let good = suite(
+            "told = u.urlopen('http://127.0.0.1:888/gh/x', timeout=20).read().decode(); self.assertIn('[true]', told); print(told)",
+        );
+        std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o644))
+            .expect("a file of the user's");
+        let id = id_in(&client.bad("run_tests", &good));
+        std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600))
+            .expect("a file of the user's");
+        assert!(approvals(user, &["show", &id]).code(0).text().contains(&shown));
+        approvals(user, &["approve", &id]).code(0);
+        assert_ne!(id_in(&client.bad("run_tests", &suite("self.fail()"))), id);
+        let ran = client.good("run_tests", &good);
+        assert!(ran["verdict"] == "passed" && !ran.to_string().contains(VALUE), "{ran:#}");
+        assert_ne!(id_in(&client.bad("run_tests", &good)), id, "once");
         client.end();
         audit_is_good(user);
     });

@@ -118,36 +118,43 @@ pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener
     let asked: input::RunTests = parse(arguments)?;
     let waits = Waits::of(live, &asked.run)?;
     let hosts = hosts(&asked.run.network, &live.configuration().hosts())?;
-    if !secrets(&asked.run.network, &live.configuration().user.run.secrets)?.is_empty() {
-        let why = "secrets are for run_code and run_command; the tests of a suite get none over MCP";
-        return Err(ErrorReport::new(Code::InvalidValue, why).field("network"));
-    }
+    let secrets = secrets(&asked.run.network, &live.configuration().user.run.secrets)?;
     let outputs = patterns(&asked.run.outputs)?;
     let files = input::files(asked.files)?;
     if asked.workspace_id.is_some() != files.is_empty() {
         return Err(one_of("workspace_id", "files"));
     }
     let keep = kept(asked.keep, asked.diff, asked.workspace_id.as_deref())?;
-    stays_here(live, asked.workspace_id.as_deref(), hosts.is_some(), asked.run.image.is_some())?;
+    let reaches = hosts.is_some() || !secrets.is_empty();
+    stays_here(live, asked.workspace_id.as_deref(), reaches, asked.run.image.is_some())?;
     let (held, owner, key) = (live.clone(), caller.clone(), asked.run.idempotency_key);
     let named = hosts.as_ref().map(ToString::to_string);
+    let (at, id) = (live.clone(), asked.workspace_id.clone());
+    let of = caller.clone();
+    let workspace = blocking(move || match &id {
+        Some(id) => pinned(&at, &of, id),
+        None => at.workspaces().temporary(&files).map(RunDir::Temporary),
+    });
+    let workspace = workspace.await?;
+    let has_secrets = !secrets.is_empty();
+    let ask = Ask {
+        tool: "run_tests",
+        hosts,
+        secrets,
+        call,
+        workspace_id: asked.workspace_id,
+        may_fetch: false,
+        imports: Vec::new(),
+        scratch: false,
+    };
+    let approved = ask.approved(Some(&workspace));
+    // Values of secrets are read when the work is made, so a person is asked before.
+    if has_secrets
+        && let Some(standing) = pending(live, caller, approved.clone(), key.as_deref(), &content).await?
+    {
+        return Ok(refusal(&standing));
+    }
     let work = blocking(move || {
-        let workspace = match &asked.workspace_id {
-            Some(id) => pinned(&held, &owner, id)?,
-            None => RunDir::Temporary(held.workspaces().temporary(&files)?),
-        };
-        let workspace_id = asked.workspace_id;
-        let ask = Ask {
-            tool: "run_tests",
-            hosts,
-            secrets: Vec::new(),
-            call,
-            workspace_id,
-            may_fetch: false,
-            imports: Vec::new(),
-            scratch: false,
-        };
-        let approved = ask.approved(Some(&workspace));
         let request = TestsRequest {
             workspace,
             keep,
@@ -160,7 +167,7 @@ pub async fn tests(live: &Live, caller: &Caller, arguments: JsonObject, listener
             approved: approved.clone(),
         };
         let prepared = request.into_work(&held, &owner)?;
-        Ok((prepared.work, approved.filter(|_| !prepared.is_answered)))
+        Ok((prepared.work, approved.filter(|_| !prepared.is_answered && !has_secrets)))
     });
     let (work, approved) = work.await?;
     if let Some(standing) = pending(live, caller, approved, key.as_deref(), &content).await? {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hotcell_config::network::NetworkSetting;
-use hotcell_config::{Configuration, RunSettings};
+use hotcell_config::{Configuration, RunSettings, SecretSettings};
 use hotcell_sandbox::outcome::{Cause, Output};
 use hotcell_sandbox::policy::PROJECT;
 use hotcell_sandbox::profile::{LimitSettings, Span};
@@ -51,7 +51,8 @@ pub struct TestsRequest {
     pub limits: AskedLimits,
     /// Files of the project that are returned.
     pub outputs: Vec<OutputPattern>,
-    /// Hosts that the tests may reach, and the person's approval.
+    /// Hosts that the tests may reach, secrets that they may use, and the person's approval. With secrets, the approval is there already:
+    /// their values are read when the work is made.
     pub approved: Option<Arc<Approved>>,
 }
 
@@ -78,6 +79,8 @@ impl TestsRequest {
         // Only a run of a user at the keyboard reaches hosts, except for those that such a user approved.
         let hosts = self.approved.as_ref().map(|approved| approved.hosts.clone());
         let network = hosts.map_or(NetworkSetting::None, NetworkSetting::Hosts);
+        let secrets = self.approved.iter().flat_map(|approved| &approved.secrets);
+        let used = secrets.map(|secret| secret.name.clone()).collect();
         let request = TestRequest {
             project: self.workspace.folder(),
             kept: self.workspace.kept().cloned(),
@@ -89,6 +92,7 @@ impl TestsRequest {
                 limits: as_settings(&limits),
                 network: Some(network),
                 image: self.image,
+                secrets: SecretSettings { used, ..SecretSettings::default() },
                 ..RunSettings::default()
             },
             keep: self.keep,
