@@ -367,7 +367,8 @@ impl Shared {
             first => first,
         };
         first?;
-        let whole = AtomicBool::new(false);
+        // An answer may be there before the body is looked at; a request without one is whole then, too, and the connections stay open.
+        let whole = AtomicBool::new(asked.body == Body::Length(0));
         let answered = {
             let Upstream { answers, requests, .. } = &mut open;
             let sending = async {

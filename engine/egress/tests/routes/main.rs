@@ -43,6 +43,12 @@ struct Host {
 type Answers = fn(&str) -> Vec<u8>;
 
 fn host(answer: Answers) -> Option<Host> {
+    host_that(false, answer)
+}
+
+/// A host that answers requests; one that is `eager` sends an answer with the last message of each connection's handshake, before there is a
+/// request. That is possible in TLS 1.2, where the server has the last word.
+fn host_that(eager: bool, answer: Answers) -> Option<Host> {
     let Some(own) = own_address() else {
         println!("skipped: no address besides the loopback");
         return None;
@@ -50,7 +56,8 @@ fn host(answer: Answers) -> Option<Host> {
     let chain = CertificateDer::pem_file_iter(pki("host.pem")).unwrap().map(Result::unwrap).collect();
     let key = PrivateKeyDer::from_pem_file(pki("host.key")).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let versions = if eager { &[&rustls::version::TLS12] } else { rustls::DEFAULT_VERSIONS };
+    let config = ServerConfig::builder_with_provider(provider).with_protocol_versions(versions).unwrap();
     let config = Arc::new(config.with_no_client_auth().with_single_cert(chain, key).unwrap());
     let listener = TcpListener::bind((own, 0)).unwrap();
     let (at, seen) = (listener.local_addr().unwrap(), Arc::<Mutex<(usize, Vec<String>)>>::default());
@@ -62,6 +69,11 @@ fn host(answer: Answers) -> Option<Host> {
                 stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
                 let mut tls = StreamOwned::new(ServerConnection::new(config).unwrap(), stream);
                 seen.lock().unwrap().0 += 1;
+                if eager {
+                    // Kept back by the library until the handshake is done.
+                    tls.conn.writer().write_all(&answer("")).unwrap();
+                    seen.lock().unwrap().1.extend(read_request(&mut tls));
+                }
                 while let Some(request) = read_request(&mut tls) {
                     let answer = answer(&request);
                     seen.lock().unwrap().1.push(request);
@@ -205,6 +217,18 @@ fn request_goes_to_the_host_with_the_secret() {
     let told = (row.path.as_str(), row.status, row.sent, row.received, row.rule.as_str(), row.ending);
     assert_eq!(told, ("/v1/models?a=…", Some(200), 3, 7, "any path", Ending::Answered));
     assert!(!format!("{records:?}{proxy:?}", proxy = proxy.serving).contains(VALUE));
+}
+
+#[test]
+fn connection_stays_open_when_the_answer_comes_at_once() {
+    let Some(host) = host_that(true, plain) else { return };
+    let port = host.at.port();
+    let list = format!("api.test={}:{port}", host.at.ip());
+    let proxy = proxy(&list, vec![route("gh", &format!("api.test:{port}"), RequestRules::default())]);
+    let request = "GET /gh/ HTTP/1.1\r\nHost: HOST\r\n\r\n";
+    let last = "GET /gh/ HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n";
+    let back = proxy.ask(&format!("{}{last}", request.repeat(3)));
+    assert_eq!(back.matches("HTTP/1.1 200 OK").count(), 4, "{back}");
 }
 
 #[test]
