@@ -7,6 +7,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import sys
 import termios
@@ -188,7 +189,74 @@ def painted_words():
     expect("exit status 3", status == 3, str(status).encode())
 
 
+def before_a_prompt(settings):
+    """Settings of a terminal without those of a line that is being edited."""
+    return [settings[0], settings[1], settings[3]]
+
+
+def sessions():
+    """Cells that a person types: edited lines, history from one session to the next, completion, interrupts, and the terminal after each ending."""
+    at = Terminal(["session", "python"])
+    before = before_a_prompt(termios.tcgetattr(at.master))
+    at.until("first prompt", b">>> ")
+    at.send(b"first_value = 6\r")
+    at.until("second prompt", b">>> ")
+    # Tab completes a name of an earlier cell.
+    at.send(b"print('completed', first_v\t * 7)\r")
+    at.until("completion", b"completed 42\r\n")
+    at.until("third prompt", b">>> ")
+    # An edited line: Home, and what was forgotten.
+    at.send(b"rint('edited')\x01p\r")
+    at.until("editing", b"edited\r\n")
+    at.until("fourth prompt", b">>> ")
+    # A cell of two lines, which an empty line ends.
+    at.send(b"for n in range(2):\r    print('line', n)\r\r")
+    at.until("two lines", b"line 0\r\nline 1\r\n")
+    at.until("fifth prompt", b">>> ")
+    at.send(b"while True: print('be' + 'gun', flush=True); __import__('time').sleep(100)\r")
+    at.until("a cell without end", b"begun\r\n")
+    expect("no raw mode while a cell runs", not at.is_raw())
+    at.send(b"\x03")
+    at.until("Ctrl-C in a cell", b"KeyboardInterrupt")
+    at.until("sixth prompt", b">>> ")
+    # Ctrl-C at the prompt gives the line up, and the session goes on with its variables.
+    at.send(b"first_value = 0\x03")
+    at.until("seventh prompt", b">>> ")
+    at.send(b"print('kept', first_value)\r")
+    at.until("variables stay", b"kept 6\r\n")
+    at.until("last prompt", b">>> ")
+    at.send(b"\x04")
+    shown, status = at.end()
+    expect("Ctrl-D ends it", status == 0, shown + str(status).encode())
+    expect("terminal after Ctrl-D", before_a_prompt(termios.tcgetattr(at.master)) == before)
+    # The next session has the cells of this one, and not its variables.
+    at = Terminal(["session", "python"])
+    at.until("prompt of the second session", b">>> ")
+    at.send(b"\x1b[A\r")
+    at.until("history", b"NameError: name 'first_value' is not defined")
+    at.until("prompt after history", b">>> ")
+    at.send(b"\x12('edi\r")
+    at.until("search in the history", b"edited\r\n")
+    at.until("prompt after the search", b">>> ")
+    # An end from outside, in the middle of a line.
+    at.send(b"unfinished")
+    at.until("an unfinished line", b"unfinished")
+    expect("raw mode while a line is edited", at.is_raw())
+    os.kill(at.pid, signal.SIGTERM)
+    shown, status = at.end()
+    expect("SIGTERM ends it", status not in (0, None), shown + str(status).encode())
+    expect("terminal after SIGTERM", before_a_prompt(termios.tcgetattr(at.master)) == before)
+    # A cell that ends its interpreter ends the session, and says so.
+    at = Terminal(["session", "python"])
+    at.until("prompt of the third session", b">>> ")
+    at.send(b"import os; os._exit(3)\r")
+    shown, status = at.end()
+    expect("an interpreter that ends", status == 125 and b"its interpreter ended with 3" in shown, shown + str(status).encode())
+    expect("terminal after that", before_a_prompt(termios.tcgetattr(at.master)) == before)
+
+
 job_control()
+sessions()
 limits_and_ends()
 injected_keys()
 strings_and_queries()
