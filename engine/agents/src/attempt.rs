@@ -6,6 +6,7 @@ use crate::evidence::Evidence;
 use crate::journal::{Entry, Row, Task};
 use crate::loops::Sight;
 use crate::machine::{Ask, Effect, Event, Rules, State, step};
+use crate::patch::Patch;
 
 /// Evidence about one artifact.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub struct Tested {
     pub model: Option<String>,
     /// The model's explanation, shortened.
     pub analysis: String,
+    /// Changes against the source as it was when it was tested.
+    pub patch: Option<Box<Patch>>,
 }
 
 /// An answer.
@@ -122,7 +125,7 @@ impl Attempt {
                 self.unread = true;
             }
             Entry::NoReply { .. } => (self.open_call, self.answer) = (None, None),
-            Entry::Tested { evidence, artifact, files, lines, analysis } => {
+            Entry::Tested { evidence, artifact, files, lines, analysis, patch } => {
                 let by_model = self.answer.as_ref();
                 self.tested.push(Tested {
                     evidence: (**evidence).clone(),
@@ -132,6 +135,7 @@ impl Attempt {
                     ask: by_model.map(|_| self.ask),
                     model: by_model.map(|answer| answer.model.clone()),
                     analysis: analysis.clone(),
+                    patch: patch.clone(),
                 });
             }
             Entry::Step { event } => self.step(event),

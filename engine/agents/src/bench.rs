@@ -9,9 +9,10 @@ use hotcell_state::report::{Code, ErrorReport};
 use hotcell_verbs::pinned::PinnedWorkspace;
 use hotcell_verbs::{changes, workspaces};
 use hotcell_workspace::store::{NewFile, Quota, Source, Store, StoreError, Workspace};
-use hotcell_workspace::{Folder, Stack, diff};
+use hotcell_workspace::{CommitError, Folder, Stack, diff};
 
 use crate::edit::{self, Edit, Malformed};
+use crate::patch::Patch;
 use crate::tree::{self, Target};
 
 /// Time limit for waiting for a workspace that another process looks at.
@@ -28,8 +29,8 @@ pub struct Changed {
     pub files: Vec<String>,
     /// Lines that were added or removed.
     pub lines: u64,
-    /// Unified diff.
-    pub diff: String,
+    /// Unified diff, and digests.
+    pub patch: Patch,
 }
 
 /// Workspaces in a store.
@@ -188,15 +189,30 @@ impl Bench {
         changed(&workspace)
     }
 
-    /// Writes the changes of an artifact to the project, by the rules of a run's commit.
+    /// Writes the changes of an artifact to the project, by the rules of a run's commit. A changed path with the
+    /// contents that `patch` was made against, or with its new ones, is free of conflicts whatever its times are.
     ///
     /// # Errors
     /// A report when the workspace cannot be read. A conflict is in the result.
-    pub fn commit(&self, id: &str, artifact: usize) -> Result<Commit, ErrorReport> {
+    pub fn commit(
+        &self,
+        id: &str,
+        artifact: usize,
+        (project, patch): (&Path, Option<&Patch>),
+    ) -> Result<Commit, ErrorReport> {
         let mut workspace = self.take(id)?;
         go(&mut workspace, artifact)?;
         let owner = workspace.owner_of_source();
-        match workspace.commit(false, owner) {
+        // Whatever changes after this moment is a conflict, so that nothing is missed between the look and the commit.
+        let moment = hotcell_workspace::moment();
+        let committed = match patch.map(|patch| patch.conflicts(project)) {
+            Some(Ok(paths)) if paths.is_empty() => workspace.commit_as_of(moment, false, owner),
+            Some(Ok(paths)) => {
+                Err(CommitError::Conflict(paths.into_iter().map(PathBuf::from).collect()).into())
+            }
+            Some(Err(_)) | None => workspace.commit(false, owner),
+        };
+        match committed {
             Ok(committed) => Ok(changes::told(Ok(committed))),
             Err(StoreError::Commit(error)) => Ok(changes::told(Err(error))),
             Err(other) => Err(workspaces::report(&other)),
@@ -219,9 +235,10 @@ fn go(workspace: &mut Workspace<'_>, artifact: usize) -> Result<(), ErrorReport>
 fn changed(workspace: &Workspace<'_>) -> Result<Changed, ErrorReport> {
     let all = workspace.changes().map_err(|e| workspaces::report(&e))?;
     let read = |before: &Stack<'_>, after: &Stack<'_>| {
-        Ok((tree::digest(after, &all)?, diff(before, after, &all, MAX_DIFF_BYTES)?))
+        let diff = diff(before, after, &all, MAX_DIFF_BYTES)?;
+        Ok((tree::digest(after, &all)?, Patch::of(before, after, &all, diff)?))
     };
-    let (artifact, diff) = workspace.with_view(read).map_err(|e| workspaces::report(&e))?;
+    let (artifact, patch) = workspace.with_view(read).map_err(|e| workspaces::report(&e))?;
     let is_change = |line: &&str| {
         (line.starts_with('+') && !line.starts_with("+++ "))
             || (line.starts_with('-') && !line.starts_with("--- "))
@@ -229,7 +246,7 @@ fn changed(workspace: &Workspace<'_>) -> Result<Changed, ErrorReport> {
     Ok(Changed {
         artifact,
         files: all.iter().map(|change| change.path.to_string_lossy().into_owned()).collect(),
-        lines: diff.lines().filter(is_change).count() as u64,
-        diff,
+        lines: patch.diff.lines().filter(is_change).count() as u64,
+        patch,
     })
 }

@@ -162,6 +162,7 @@ impl Driver<'_> {
                 files: Vec::new(),
                 lines: 0,
                 analysis: String::new(),
+                patch: None,
             };
             let rows = [
                 Entry::Workspace { id: workspace },
@@ -241,7 +242,12 @@ impl Driver<'_> {
                 unbegun.into_iter().try_for_each(|attempt| session.begin(made, attempt))?;
             }
         }
-        let attempts = session.run(attempts, decision).await?;
+        let attempts = session.run(attempts, decision).await.map_err(|error| match error.hint {
+            Some(_) => error,
+            None => error.hint(format!(
+                "the session {id} keeps what was made: hotcell agent resume {id} goes on, hotcell agent export {id} DIR writes it"
+            )),
+        })?;
         session.finish(&attempts, commit).map(|report| Ended::Session(Box::new(report)))
     }
 

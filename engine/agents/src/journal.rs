@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::budget::{Amount, Limits};
 use crate::evidence::Evidence;
 use crate::machine::{Ask, Event, Rules};
+use crate::patch::Patch;
 use crate::spec::Making;
 
 /// Maximum number of sessions; older ones are removed with their events.
@@ -102,6 +103,9 @@ pub enum Entry {
         lines: u64,
         /// The model's explanation, shortened.
         analysis: String,
+        /// Changes against the source as it was then; `None` for given code, tests, and rows of older versions.
+        #[serde(default)]
+        patch: Option<Box<Patch>>,
     },
     /// An event of the machine.
     Step {

@@ -10,6 +10,7 @@
 //! | [`prompt`], [`text`] | prompts, and text of programs in them |
 //! | [`tree`], [`mod@bench`] | the project as a model sees it; workspaces |
 //! | [`spec`], [`make`] | a specification, languages and plans; tests before code, and their judgement |
+//! | [`patch`] | changes as they were when they were tested |
 //! | [`journal`], [`attempt`] | rows of a session; an attempt as its rows tell it |
 //! | [`driver`] | carries out effects |
 //! | [`suite`], [`mutants`] | tests that a model writes, which prove themselves on mutants |
@@ -32,6 +33,7 @@ pub mod loops;
 pub mod machine;
 pub mod make;
 pub mod mutants;
+pub mod patch;
 pub mod paths;
 pub mod prompt;
 pub mod report;

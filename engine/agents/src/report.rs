@@ -39,8 +39,11 @@ pub struct SessionReport {
     pub candidates: Vec<CandidateReport>,
     /// The artifact that is handed over; `null` when none is better than the given code.
     pub best: Option<Best>,
-    /// Its changes as a unified diff.
+    /// Its changes as a unified diff, against the files as they were when it was tested.
     pub diff: Option<String>,
+    /// Changed files that are other ones in the project by now: the changes are not taken over until they are as they were.
+    #[serde(default)]
+    pub conflicts: Vec<String>,
     /// Result of taking the changes over; `null` if that was not requested, or nothing was accepted.
     pub commit: Option<Commit>,
     /// Plan and tests of a session of `hotcell make`; `null` for a repair.
@@ -164,6 +167,7 @@ impl SessionReport {
             candidates: Vec::new(),
             best: None,
             diff: None,
+            conflicts: Vec::new(),
             commit: None,
             made: None,
             usage: Usage::default(),
@@ -171,6 +175,20 @@ impl SessionReport {
             actions: Vec::new(),
         }
     }
+}
+
+/// Sentence on a project whose files changed after the artifact was made, with the ways out.
+#[must_use]
+pub fn conflict(id: &str, paths: &[String]) -> String {
+    let first = paths.first().map(|path| crate::text::line(path, 200)).unwrap_or_default();
+    let more = match paths.len() {
+        0 | 1 => String::new(),
+        count => format!(" and {} more", count - 1),
+    };
+    format!(
+        "{first}{more} changed in the project since the session {id} saw it, so nothing was taken over; put it back and \
+         hotcell agent resume {id} --commit, or hotcell agent export {id} DIR and patch -p1 < DIR/changes.patch"
+    )
 }
 
 /// Counts of evidence against that of the given code.

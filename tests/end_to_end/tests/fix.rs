@@ -151,6 +151,43 @@ fn project_is_fixed_in_two_iterations_and_committed() {
 }
 
 #[test]
+fn changes_are_those_that_were_tested_whatever_the_project_is_by_now() {
+    everyone(|user| {
+        let whole = CODE.replace("a - b", "a + b").replace("a + 2", "a * 2");
+        with_model(user, &[&file("calc.py", &whole)]);
+        let report = fix(user, &["--json"]).code(0).json();
+        let (id, diff) = (report["id"].as_str().expect("an id").to_owned(), report["diff"].clone());
+        assert_eq!(report["conflicts"], serde_json::json!([]));
+        let agent = |words: &[&str]| user.hotcell(["agent"].iter().chain(words)).end();
+        let shown = || agent(&["show", &id, "--json"]).code(0).json();
+        // A later line of the user's is neither undone by the patch nor part of it.
+        let mine = format!("{CODE}\n\ndef mine():\n    return 1\n");
+        user.write("work/shop/calc.py", &mine);
+        assert_eq!((&shown()["diff"], &shown()["conflicts"]), (&diff, &serde_json::json!(["calc.py"])));
+        agent(&["show", &id]).code(0).says("hotcell agent export");
+        let refused = agent(&["resume", &id, "--commit"]);
+        refused.code(125).says("calc.py changed in the project since the session").says("patch -p1");
+        assert_eq!(code(user), mine);
+        // The way out that the message names.
+        let export = user.path("work/export");
+        agent(&["export", &id, export.to_str().expect("a path")]).code(0);
+        let patch = std::fs::read_to_string(export.join("changes.patch")).expect("the patch");
+        assert_eq!(patch, diff.as_str().expect("a diff"));
+        // The other way: the file is as it was, with other times.
+        user.write("work/shop/calc.py", CODE);
+        assert_eq!(shown()["conflicts"], serde_json::json!([]));
+        agent(&["resume", &id, "--commit"]).code(0);
+        assert_eq!(code(user), whole);
+        // The change is still shown.
+        assert_eq!((&shown()["diff"], &shown()["conflicts"]), (&diff, &serde_json::json!([])));
+        // A folder that is gone hides nothing.
+        user.hotcell(["workspace", "list"]).end().code(0);
+        std::fs::remove_dir_all(user.path("work/shop")).expect("the folder is removed");
+        assert_eq!(shown()["diff"], diff);
+    });
+}
+
+#[test]
 fn hostile_answers_touch_nothing() {
     let user = User::me();
     let fixed = CODE.replace("a - b", "a + b").replace("a + 2", "a * 2");

@@ -10,7 +10,7 @@ use hotcell_state::state::StateFolder;
 use hotcell_testing::Verdict;
 
 use super::{Driver, Session, of_journal};
-use crate::attempt::{Attempt, replay};
+use crate::attempt::{Attempt, Tested, replay};
 use crate::bench::Bench;
 use crate::journal::{Entry, Journal, Row, Task, worked_ms};
 use crate::machine::{Event, Phase};
@@ -34,7 +34,14 @@ impl Session<'_> {
                 let result = output::write(&self.driver.bench, (workspace, artifact), Path::new(out));
                 written.insert(result).is_ok()
             } else if commit && self.shop.is_none() {
-                committed.insert(self.driver.bench.commit(workspace, artifact)?).error.is_none()
+                let patch = tested(attempts, best.candidate).and_then(|tested| tested.patch.as_deref());
+                let project = Path::new(&self.task.project);
+                let mut result = self.driver.bench.commit(workspace, artifact, (project, patch))?;
+                if !result.conflicts.is_empty() {
+                    report.conflicts.clone_from(&result.conflicts);
+                    result.error = Some(report::conflict(&self.id, &result.conflicts));
+                }
+                committed.insert(result).error.is_none()
             } else {
                 false
             };
@@ -42,6 +49,7 @@ impl Session<'_> {
                 let handed = [Entry::Step { event: Event::HandedOver }];
                 self.journal.add(&self.id, best.candidate, &handed).map_err(|e| of_journal(&e))?;
                 report.actions.clear();
+                report.conflicts.clear();
                 if let Some(made) = &mut report.made {
                     made.written = true;
                 }
@@ -120,6 +128,11 @@ fn take_over(id: &str, is_new: bool, accept: bool) -> String {
     }
 }
 
+/// Evidence about a candidate's best artifact.
+fn tested(attempts: &[Attempt], candidate: u32) -> Option<&Tested> {
+    attempts.iter().find(|attempt| attempt.number == candidate)?.best().map(|(_, tested)| tested)
+}
+
 /// Index of a candidate's best artifact.
 fn artifact(attempts: &[Attempt], candidate: u32) -> usize {
     let one = attempts.iter().find(|attempt| attempt.number == candidate);
@@ -139,10 +152,20 @@ fn make(
         None => report::state(attempts),
     };
     let best = report::best(attempts);
-    let diff = best.as_ref().and_then(|best| {
-        let changed = bench.changed(best.workspace.as_deref()?, artifact(attempts, best.candidate));
-        changed.ok().map(|changed| changed.diff)
+    let patch = best.as_ref().and_then(|best| {
+        let stored = tested(attempts, best.candidate)?.patch.as_deref().cloned();
+        // Rows of older versions have none.
+        stored.or_else(|| {
+            let changed = bench.changed(best.workspace.as_deref()?, artifact(attempts, best.candidate));
+            changed.ok().map(|changed| changed.patch)
+        })
     });
+    let conflicts = match &patch {
+        Some(patch) if stages.is_none() => patch
+            .conflicts(Path::new(&task.project))
+            .unwrap_or_else(|_| patch.paths.keys().cloned().collect()),
+        _ => Vec::new(),
+    };
     let before = attempts.first().and_then(Attempt::before);
     let nothing = || TestsRow { run: None, verdict: Verdict::Unusable, good: 0, of: 0 };
     let before = before.map_or_else(nothing, |before| report::row(before, before));
@@ -168,6 +191,9 @@ fn make(
         }
         _ => {}
     }
+    if !conflicts.is_empty() && best.is_some() {
+        actions.push(format!("hotcell agent export {id} DIR"));
+    }
     #[expect(clippy::cast_precision_loss, reason = "for people")]
     let seconds = worked_ms(rows) as f64 / 1000.0;
     Ok(SessionReport {
@@ -180,7 +206,8 @@ fn make(
         before,
         candidates: attempts.iter().map(report::candidate).collect(),
         best,
-        diff,
+        diff: patch.map(|patch| patch.diff),
+        conflicts,
         commit: None,
         made: stages.as_ref().map(|stages| crate::make::report::report(stages, rows)),
         usage,

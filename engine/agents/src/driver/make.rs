@@ -207,6 +207,7 @@ impl Session<'_> {
             files: Vec::new(),
             lines: 0,
             analysis: String::new(),
+            patch: None,
         };
         let rows = [
             Entry::Workspace { id: workspace },
@@ -363,6 +364,7 @@ impl Session<'_> {
             files: names,
             lines: 0,
             analysis: String::new(),
+            patch: None,
         };
         self.note(attempt, &[tested, Entry::Step { event: Event::Reviewed(review) }])
     }

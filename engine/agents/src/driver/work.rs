@@ -117,6 +117,7 @@ impl Session<'_> {
             files: changed.files,
             lines: changed.lines,
             analysis: edit.analysis.map(|text| crate::text::line(&text, 400)).unwrap_or_default(),
+            patch: Some(Box::new(changed.patch)),
         };
         let mut rows = vec![tested, Entry::Step { event: Event::Reviewed(review) }];
         if proves_nothing {

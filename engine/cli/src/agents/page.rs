@@ -53,6 +53,16 @@ pub fn page(report: &SessionReport) -> String {
     } else {
         text.push_str(if report.made.is_some() { "best: none\n" } else { "best: the code as it was\n" });
     }
+    if let Some(first) = report.conflicts.first() {
+        let more = match report.conflicts.len() {
+            1 => String::new(),
+            count => format!(" and {} more", count - 1),
+        };
+        text.push_str(&format!(
+            "changed in the project since: {}{more}; --commit takes nothing over until it is as it was\n",
+            printable_line(first)
+        ));
+    }
     text.push_str(&format!("cost: {}\n", cost(report)));
     if let Some(out) = report.made.as_ref().filter(|made| made.written).and_then(|made| made.out.as_ref()) {
         text.push_str(&format!("written to {}\n", printable_line(out)));

@@ -288,18 +288,43 @@ impl Workspace<'_> {
     /// conflicts and other errors of [`commit`]; [`StoreError::Source`] or [`StoreError::Io`] when another
     /// operation fails.
     pub fn commit(&mut self, allow: impl Into<Allow>, owner: Option<(u32, u32)>) -> Result<Committed> {
-        let allow = allow.into();
+        self.commit_since(None, allow.into(), owner)
+    }
+
+    /// Like [`Workspace::commit`], for a caller that took `moment` and **then** found each changed path of the source with the contents that
+    /// the change was made against: only what changed after it is a conflict.
+    ///
+    /// # Errors
+    /// As [`Workspace::commit`].
+    pub fn commit_as_of(
+        &mut self,
+        moment: (i64, i64),
+        allow: impl Into<Allow>,
+        owner: Option<(u32, u32)>,
+    ) -> Result<Committed> {
+        self.commit_since(Some(moment), allow.into(), owner)
+    }
+
+    fn commit_since(
+        &mut self,
+        checked: Option<(i64, i64)>,
+        allow: Allow,
+        owner: Option<(u32, u32)>,
+    ) -> Result<Committed> {
         if self.record.source == Source::Empty {
             return Err(StoreError::NoOriginal);
         }
         let open = self.open()?;
         let found = changes(&open.base(), &open.layers(), &[], MAX_PATHS)?;
-        let conflicting = self.old_conflicts(&open, &found, allow)?;
+        let conflicting = match checked {
+            Some(_) => Vec::new(),
+            None => self.old_conflicts(&open, &found, allow)?,
+        };
         if !conflicting.is_empty() {
             return Err(CommitError::Conflict(conflicting).into());
         }
         let most = self.store.quota.bytes;
-        let terms = CommitOptions { since: self.record.since, allow, owner, most };
+        let terms = CommitOptions { since: checked.unwrap_or(self.record.since), allow, owner, most };
         let committed = commit(&open.view(), &open.base, &found, &terms)?;
         // Only changes that were left out remain. The rest is now the source's, and later changes there are
         // no conflicts.
