@@ -29,6 +29,9 @@ pub struct Task {
     pub framework: Option<String>,
     /// Selected tests.
     pub filter: Option<String>,
+    /// The packages that the project's lock files name are installed for the tests.
+    #[serde(default)]
+    pub deps: bool,
     /// Time limit of one test run, in milliseconds.
     pub timeout_ms: Option<u64>,
     /// Name of the model, in place of the roles' models.
@@ -404,6 +407,7 @@ mod tests {
             project: "/p".to_owned(),
             framework: None,
             filter: None,
+            deps: false,
             timeout_ms: None,
             model: None,
             words: None,

@@ -304,5 +304,34 @@ fn modules_of_go_by_their_digests() {
             user.hotcell_on(&host, ["run", "--deps", "--workspace", "p", "--state", state.to_str().unwrap()]);
         let call = call.env("PATH", PATH).env("HOTCELL_DEPS_HOSTS", places);
         call.words(&["--", "go", "vet", "./..."]).end().code(0);
+        // The tests of a repair have the packages as well, and those of a session that goes on.
+        user.make_folder("work/q");
+        user.write("work/q/go.mod", "module example.com/q\n\ngo 1.16\n\nrequire example.com/dep v1.0.0\n");
+        user.write("work/q/go.sum", sum);
+        let code = |number: u32| {
+            format!(
+                "package q\n\nimport \"example.com/dep\"\n\nfunc Four() int {{ return dep.Twice({number}) }}\n"
+            )
+        };
+        user.write("work/q/q.go", code(3));
+        let test = "package q\n\nimport \"testing\"\n\nfunc TestFour(t *testing.T) {\n\tif Four() != 4 {\n\t\tt.Fatal(Four())\n\t}\n}\n";
+        user.write("work/q/q_test.go", test);
+        let answers = [code(5), code(2)].map(|code| crate::fix::file("q.go", &code));
+        let (address, _) = crate::fix::server(&answers.each_ref().map(String::as_str));
+        let words =
+            ["model", "add", "local", "--provider", "llamacpp", "--url", &address, "--model", "scripted"];
+        user.hotcell(words).end().code(0);
+        let state = state.to_str().unwrap();
+        let hotcell = |words: &[&str]| {
+            let call = user.hotcell(words.iter().copied()).words(&["--state", state]);
+            call.env("PATH", PATH).env("HOTCELL_DEPS_HOSTS", places).end()
+        };
+        let report = hotcell(&["fix", "q", "--deps", "--iterations", "1", "--json"]).code(1).json();
+        assert_eq!(report["before"]["of"], 1, "{report:#}");
+        let id = report["id"].as_str().unwrap();
+        let report = hotcell(&["agent", "resume", id, "--iterations", "2", "--json"]).code(0).json();
+        assert_eq!(report["best"]["accepted"], true, "{report:#}");
+        user.make_folder("work/none");
+        hotcell(&["fix", "none", "--deps"]).code(125).says("there is no lock file");
     });
 }

@@ -58,6 +58,7 @@ pub(super) fn task(language: Language, words: Option<String>, project: String) -
         project,
         framework: Some(language.framework().to_owned()),
         filter: None,
+        deps: false,
         timeout_ms: None,
         model: None,
         words,

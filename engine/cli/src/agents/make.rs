@@ -88,6 +88,7 @@ fn request(args: &MakeArgs) -> Result<(Task, Making), ErrorReport> {
         // Given tests may have another one.
         framework: tests.is_empty().then(|| args.lang.framework().to_owned()),
         filter: None,
+        deps: false,
         timeout_ms: args.effort.timeout.map(|time: Duration| millis(time)),
         model: args.model.clone(),
         words: None,

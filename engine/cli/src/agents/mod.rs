@@ -14,6 +14,7 @@ use hotcell_agents::driver::Driver;
 use hotcell_agents::report::{LIST_SCHEMA, SessionEntry, SessionList};
 use hotcell_agents::{Action, Ended, Journal, Limit, Limits, Phase, Rules, SessionReport, Task};
 use hotcell_config::{Configuration, RunSettings, typed};
+use hotcell_deps::{DepsError, Purpose};
 use hotcell_sandbox::Engine;
 use hotcell_sandbox::profile::LimitSettings;
 use hotcell_state::report::{Code, ErrorReport};
@@ -25,6 +26,7 @@ use hotcell_verbs::workspaces;
 
 use crate::args::{Common, FixArgs, RepairCommand, ResumeArgs};
 use crate::context::{configuration, current_folder, runtime, state};
+use crate::deps::Provider;
 use crate::exit::printed;
 use crate::render::{changes, diff};
 use crate::signals::interrupted;
@@ -80,6 +82,7 @@ fn run_fix(common: &Common, args: &FixArgs) -> Result<u8, ErrorReport> {
         project: text.to_owned(),
         framework: args.framework.clone(),
         filter: args.filter.clone(),
+        deps: args.deps,
         timeout_ms: args.effort.timeout.map(millis),
         model: args.model.clone(),
         words: None,
@@ -146,17 +149,29 @@ fn resume(common: &Common, args: &ResumeArgs) -> Result<u8, ErrorReport> {
 }
 
 /// Makes a driver with the time limit of one test run, and lets it work until it ends or is interrupted. `None`: it was interrupted.
+/// `deps` is a task whose project has its packages installed for the tests, if there is one.
 ///
 /// # Errors
-/// [`ErrorReport`] when no runtime can be made.
+/// [`ErrorReport`] when no runtime can be made, or the packages cannot be installed.
 pub fn driven<T>(
     common: &Common,
     configuration: &Configuration,
     (folder, bench): (&StateFolder, Bench),
-    timeout: Option<Duration>,
+    (timeout, deps): (Option<Duration>, Option<&Task>),
     work: impl AsyncFnOnce(&Driver<'_>) -> T,
 ) -> Result<Option<T>, ErrorReport> {
     let engine = Engine::new();
+    let runtime = runtime().map_err(|e| ErrorReport::new(Code::Internal, format!("{e:#}")))?;
+    let mut settings = RunSettings {
+        limits: LimitSettings { timeout, ..LimitSettings::default() },
+        ..RunSettings::default()
+    };
+    if let Some(task) = deps {
+        let choice = state(common, configuration);
+        let provider =
+            Provider { common, engine: &engine, runtime: &runtime, configuration, choice: &choice };
+        install(&provider, task, &mut settings)?;
+    }
     let silent = common.quiet || common.json;
     let say = |line: &str| {
         if !silent {
@@ -167,17 +182,13 @@ pub fn driven<T>(
         folder,
         bench,
         configuration,
-        settings: RunSettings {
-            limits: LimitSettings { timeout, ..LimitSettings::default() },
-            ..RunSettings::default()
-        },
+        settings,
         engine: &engine,
         models: &configuration.user.models,
         around: Surroundings::of_this_process(),
         cancel: Cancel::default(),
         say: &say,
     };
-    let runtime = runtime().map_err(|e| ErrorReport::new(Code::Internal, format!("{e:#}")))?;
     let ended = runtime.block_on(async {
         tokio::select! {
             ended = work(&driver) => Some(ended),
@@ -189,6 +200,20 @@ pub fn driven<T>(
     }
     engine.leave();
     Ok(ended)
+}
+
+/// Installs what the lock files of a task's project name, for its tests.
+fn install(provider: &Provider<'_>, task: &Task, settings: &mut RunSettings) -> Result<(), ErrorReport> {
+    let project = Path::new(&task.project);
+    let purpose = Purpose::Tests(task.framework.as_deref());
+    let refused = match provider.provide(project, settings, None, purpose) {
+        Ok(0) => hotcell_deps::no_lock_file(project),
+        Ok(_) => return Ok(()),
+        Err(DepsError::Wrong(report)) => return Err(report),
+        Err(DepsError::Refused(report)) => *report,
+    };
+    let why = refused.outcome.reason.unwrap_or_else(|| "the packages were not installed".to_owned());
+    Err(ErrorReport::new(Code::Refused, why).field("--deps"))
 }
 
 /// Lets a driver work on a session, and prints the result.
@@ -203,7 +228,9 @@ fn drive(
     let folder = folder(common)?;
     let bench = bench(&folder)?;
     let timeout = task.timeout_ms.map(Duration::from_millis);
-    let Some(ended) = driven(common, &configuration, (&folder, bench), timeout, work)? else {
+    let Some(ended) =
+        driven(common, &configuration, (&folder, bench), (timeout, task.deps.then_some(task)), work)?
+    else {
         notes::say(
             "interrupted; hotcell agent list shows the session, and hotcell agent resume ID goes on with it",
         );

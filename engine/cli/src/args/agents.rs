@@ -59,6 +59,9 @@ pub struct FixArgs {
     /// Only these tests: an id in a report, a path, or framework syntax
     #[arg(long, value_name = "WHAT")]
     pub filter: Option<String>,
+    /// Install what lock files name, for the tests
+    #[arg(long)]
+    pub deps: bool,
     #[command(flatten)]
     pub effort: EffortArgs,
 }

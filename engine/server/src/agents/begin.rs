@@ -86,6 +86,7 @@ impl Live {
             project: project.to_string_lossy().into_owned(),
             framework: asked.framework.clone(),
             filter: None,
+            deps: false,
             timeout_ms: None,
             model: chosen.model,
             words: Some(asked.words.clone()),
