@@ -6,6 +6,7 @@ use hotcell_sandbox::layer::nearest;
 use hotcell_verbs::Language as Source;
 
 const PYTHON_DRIVER: &str = include_str!("drivers/driver.py");
+const POSTGRESQL_DRIVER: &str = include_str!("drivers/postgresql.py");
 const NODE_DRIVER: &str = include_str!("drivers/driver.js");
 /// Moves the socket away from standard input, for a driver that cannot do that itself.
 const AWAY: &str = "exec 9<&0 </dev/null; exec \"$1\" -e \"$0\" \"$2\"";
@@ -23,11 +24,14 @@ pub enum Language {
     Bash,
     /// SQLite in memory, driven by Python 3.
     Sql,
+    /// PostgreSQL, a server of the session's own, driven by Python 3.
+    PostgreSql,
 }
 
 impl Language {
     /// All languages.
-    pub const ALL: [Self; 5] = [Self::Python, Self::Node, Self::TypeScript, Self::Bash, Self::Sql];
+    pub const ALL: [Self; 6] =
+        [Self::Python, Self::Node, Self::TypeScript, Self::Bash, Self::Sql, Self::PostgreSql];
 
     /// Name, as users write it.
     #[must_use]
@@ -38,17 +42,20 @@ impl Language {
             Self::TypeScript => "typescript",
             Self::Bash => "bash",
             Self::Sql => "sql",
+            Self::PostgreSql => "postgresql",
         }
     }
 
-    /// The language of a name; `javascript` is Node's, too.
+    /// The language of a name; `javascript` and `postgres` are known, too.
     ///
     /// # Errors
     /// A sentence with the nearest name.
     pub fn parse(name: &str) -> Result<Self, String> {
         let known = || Self::ALL.map(Self::name);
-        if name == "javascript" {
-            return Ok(Self::Node);
+        match name {
+            "javascript" => return Ok(Self::Node),
+            "postgres" => return Ok(Self::PostgreSql),
+            _ => {}
         }
         Self::ALL.into_iter().find(|language| language.name() == name).ok_or_else(|| {
             let near =
@@ -65,13 +72,14 @@ impl Language {
             Self::TypeScript => Source::TypeScript,
             Self::Bash => Source::Bash,
             Self::Sql => Source::Sql,
+            Self::PostgreSql => Source::PostgreSql,
         }
     }
 
     /// Program that is looked for, with arguments that do nothing.
     pub(crate) fn idle(self) -> Vec<OsString> {
         let words: &[&str] = match self {
-            Self::Python | Self::Bash | Self::Sql => &["python3", "-c", "0"],
+            Self::Python | Self::Bash | Self::Sql | Self::PostgreSql => &["python3", "-c", "0"],
             Self::Node | Self::TypeScript => &["node", "-e", "0"],
         };
         words.iter().map(OsString::from).collect()
@@ -84,7 +92,13 @@ impl Language {
             Self::Node | Self::TypeScript => {
                 vec!["sh".into(), "-c".into(), AWAY.into(), NODE_DRIVER.into(), program, self.name().into()]
             }
-            _ => vec![program, "-c".into(), PYTHON_DRIVER.into(), self.name().into()],
+            _ => {
+                let mut argv = vec![program, "-c".into(), PYTHON_DRIVER.into(), self.name().into()];
+                if self == Self::PostgreSql {
+                    argv.push(POSTGRESQL_DRIVER.into());
+                }
+                argv
+            }
         }
     }
 }
@@ -99,9 +113,12 @@ mod tests {
             assert_eq!(Language::parse(language.name()), Ok(language));
         }
         assert_eq!(Language::parse("javascript"), Ok(Language::Node));
-        for (name, near) in
-            [("pyhton", "did you mean python?"), ("ruby", "there are python, node, typescript, bash, sql")]
-        {
+        assert_eq!(Language::parse("postgres"), Ok(Language::PostgreSql));
+        for (name, near) in [
+            ("pyhton", "did you mean python?"),
+            ("postgresq", "did you mean postgresql?"),
+            ("ruby", "there are python, node, typescript, bash, sql, postgresql"),
+        ] {
             let why = Language::parse(name).unwrap_err();
             assert!(why.contains(near), "{why}");
         }

@@ -244,7 +244,7 @@ fn sql_by_sqlite() {
     });
 }
 
-fn has_postgresql() -> bool {
+pub fn has_postgresql() -> bool {
     let bins = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let has = bins.map(|e| e.path()).any(|version| version.join("bin/initdb").exists());
     if !has {

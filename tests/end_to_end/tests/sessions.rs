@@ -83,6 +83,62 @@ fn other_languages_keep_their_state() {
 }
 
 #[test]
+fn postgresql_is_a_server_of_the_session() {
+    if !crate::languages::has_postgresql() {
+        return;
+    }
+    everyone(|user| {
+        let mut client = Local::start(user, STATELESS);
+        let id = create(&mut client, "postgresql");
+        let made = cell(&mut client, &id, "create table t(a int); insert into t values (1), (2), (null)");
+        assert_eq!((&made["status"], &made["value"]), (&json!("ok"), &json!("INSERT 0 3")), "{made:#}");
+        let rows = cell(&mut client, &id, "select a, a * 2 as b from t order by a");
+        assert_eq!(rows["value"], "a     b\n1     2\n2     4\nNULL  NULL", "{rows:#}");
+        // A transaction stays open from cell to cell, and an error within is undone as a whole.
+        cell(&mut client, &id, "begin; insert into t values (9)");
+        assert_eq!(cell(&mut client, &id, "select count(*) from t")["value"], "count\n4");
+        cell(&mut client, &id, "rollback");
+        let wrong = cell(&mut client, &id, "insert into t values (9); select * from nowhere");
+        assert!(
+            wrong["error"].as_str().is_some_and(|why| why.contains("\"nowhere\" does not exist")),
+            "{wrong:#}"
+        );
+        let count = json!("count\n3");
+        assert_eq!(cell(&mut client, &id, "select count(*) from t")["value"], count);
+        // An interrupt cancels the statement; the tables stay.
+        for slow in ["select pg_sleep(60)", "select count(*) from generate_series(1, 1000000000000)"] {
+            let slow = json!({ "session_id": id, "code": slow, "timeout_ms": 300 });
+            assert_eq!(client.good("session_execute", &slow)["status"], "interrupted");
+            assert_eq!(cell(&mut client, &id, "select count(*) from t")["value"], count);
+        }
+        let told = cell(&mut client, &id, "do $$ begin raise notice 'hello'; end $$");
+        assert!(told["stderr"].as_str().is_some_and(|said| said.contains("hello")), "{told:#}");
+        assert_eq!(cell(&mut client, &id, "copy t to stdout")["stdout"], "1\n2\n\\N\n");
+        let wrong = cell(&mut client, &id, "copy t from stdin");
+        assert!(wrong["error"].to_string().contains("no data in a session"), "{wrong:#}");
+        // Where a cell ends the connection, a new one has the tables.
+        let ended = cell(&mut client, &id, "select pg_terminate_backend(pg_backend_pid())");
+        assert!(ended["error"].to_string().contains("a new one began"), "{ended:#}");
+        assert_eq!(cell(&mut client, &id, "select count(*) from t")["value"], count);
+        // More rows than a text shows are a file too.
+        let many = cell(&mut client, &id, "select g from generate_series(1, 1000) g");
+        assert!(
+            many["value"].as_str().is_some_and(|text| text.ends_with("[... 900 more rows ...]")),
+            "{many:#}"
+        );
+        let many = many.to_string();
+        assert!(many.contains("csv"), "{many}");
+        // Another session has another server.
+        let other = create(&mut client, "postgres");
+        let foreign = cell(&mut client, &other, "select * from t");
+        assert!(foreign["error"].to_string().contains("does not exist"), "{foreign:#}");
+        let listening = cell(&mut client, &other, "show listen_addresses");
+        assert_eq!(listening["value"], "listen_addresses", "{listening:#}");
+        user.hotcell(["session", "postgresql"]).input("select 6 * 7 as n;\n").end().code(0).prints("n\n42\n");
+    });
+}
+
+#[test]
 fn hostile_cells_harm_their_own_session_alone() {
     everyone(|user| {
         let mut client = Local::start(user, STATELESS);

@@ -33,7 +33,7 @@ use super::sandbox::{mode, variable};
 pub struct SessionArgs {
     #[command(subcommand)]
     pub command: Option<SessionCommand>,
-    /// Language: python, node, typescript, bash or sql (SQLite in memory)
+    /// Language: python, node, typescript, bash, sql (SQLite in memory) or postgresql
     #[arg(value_name = "LANG", required = true, value_parser = Language::parse)]
     pub language: Option<Language>,
     #[command(flatten)]

@@ -11,7 +11,7 @@ pub fn is_whole(language: Language, text: &str) -> bool {
     let is_ended = text.ends_with("\n\n");
     let last = text.trim_end_matches('\n').lines().next_back().unwrap_or_default();
     match language {
-        Language::Sql => is_ended || last.trim_end().ends_with(';'),
+        Language::Sql | Language::PostgreSql => is_ended || last.trim_end().ends_with(';'),
         _ if last.ends_with('\\') => false,
         _ if is_ended => depth(language, text) <= 0 || text.ends_with("\n\n\n"),
         _ if depth(language, text) > 0 => false,

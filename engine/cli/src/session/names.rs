@@ -38,7 +38,7 @@ impl Names {
             Language::Python => PYTHON,
             Language::Node | Language::TypeScript => NODE,
             Language::Bash => BASH,
-            Language::Sql => SQL,
+            Language::Sql | Language::PostgreSql => SQL,
         };
         Self { language, all: words.split_whitespace().map(str::to_owned).collect() }
     }
@@ -66,7 +66,9 @@ impl Names {
             return (begin, if is_indent { vec!["    ".to_owned()] } else { Vec::new() });
         }
         let matches = |known: &str| match self.language {
-            Language::Sql => known.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name)),
+            Language::Sql | Language::PostgreSql => {
+                known.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
+            }
             _ => known.starts_with(name),
         };
         (begin, self.all.iter().filter(|known| matches(known) && *known != name).cloned().collect())
@@ -96,7 +98,9 @@ mod tests {
                 "{line:?}"
             );
         }
-        assert_eq!(Names::of(Language::Sql).complete("sel", 3), (0, vec!["SELECT".to_owned()]));
+        for sql in [Language::Sql, Language::PostgreSql] {
+            assert_eq!(Names::of(sql).complete("sel", 3), (0, vec!["SELECT".to_owned()]));
+        }
         assert_eq!(names.complete("whxyz", 2).1, ["while"]);
         for cursor in 0..10 {
             names.complete("日本 wh", cursor);

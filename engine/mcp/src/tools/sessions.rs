@@ -33,7 +33,7 @@ type Answered = Result<CallToolResult, ErrorReport>;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SessionCreate {
-    /// python, node, typescript, bash or sql (SQLite in memory)
+    /// python, node, typescript, bash, sql (SQLite in memory) or postgresql
     pub language: String,
     /// One of the operator's images, in place of the host's programs.
     #[serde(default)]

@@ -6,6 +6,7 @@ def _main():
     import builtins, json, os, queue, select, signal, threading, types
 
     kind = _sys.argv[1] if len(_sys.argv) > 1 else "python"
+    more = _sys.argv[2] if len(_sys.argv) > 2 else ""
     _sys.argv = [""]
     # A number above those that programs use, closed in every program that a cell starts.
     import fcntl
@@ -263,6 +264,43 @@ def _main():
                 text += "exit() ends the cell; the session goes on\n"
             return {"status": status, "error": bounded(text)}
 
+    MAX_ROWS, MAX_FILE_ROWS = 100, 20000
+
+    class Table:
+        """Rows of a query: the first as text, and where there are more, as many as fit as CSV."""
+
+        def __init__(self, names):
+            import csv, io
+            self.names, self.rows, self.count, self.more = names, [], 0, None
+            self.file = io.StringIO()
+            self.csv = csv.writer(self.file)
+            self.csv.writerow(names)
+
+        def takes(self):
+            return self.count < MAX_FILE_ROWS and self.file.tell() <= MAX_DATA
+
+        def add(self, row):
+            self.count += 1
+            if len(self.rows) < MAX_ROWS:
+                self.rows.append(["NULL" if value is None else str(value)[:200] for value in row])
+            self.csv.writerow(row)
+
+        def skip(self):
+            self.count += 1
+
+        def answer(self):
+            lines = [self.names] + self.rows
+            widths = [max(len(x) for x in column) for column in zip(*lines)]
+            text = ["  ".join(x.ljust(w) for x, w in zip(row, widths)).rstrip() for row in lines]
+            answer = {"kind": "table"}
+            if self.count > MAX_ROWS:
+                text.append("[... %s ...]" % (self.more or "%d more rows" % (self.count - MAX_ROWS)))
+                made = self.file.getvalue()
+                if len(made.encode("utf-8", "surrogatepass")) <= MAX_DATA:
+                    answer["data"] = [["csv", made]]
+            answer["value"] = bounded("\n".join(text))
+            return answer
+
     class Sql:
         def __init__(self):
             import sqlite3
@@ -285,7 +323,16 @@ def _main():
                     cursor = self.base.execute(statement)
                     statement = ""
                     if cursor.description:
-                        answer = {"status": "ok", "value": bounded(self.table(cursor)), "kind": "table"}
+                        table = Table([column[0] for column in cursor.description])
+                        # A query may have rows without end.
+                        while table.takes():
+                            row = cursor.fetchone()
+                            if row is None:
+                                break
+                            table.add(row)
+                        else:
+                            table.more = "more rows"
+                        answer = dict(table.answer(), status="ok")
                 if statement.strip(" \t\r\n;"):
                     self.base.execute(statement)
             except self.library.Error as error:
@@ -294,16 +341,6 @@ def _main():
             except BaseException as error:
                 answer = {"status": "error", "error": "%s: %s\n" % (type(error).__name__, error)}
             return answer
-
-        def table(self, cursor):
-            names = [column[0] for column in cursor.description]
-            rows = cursor.fetchmany(101)
-            cells = [["NULL" if value is None else str(value)[:200] for value in row] for row in rows[:100]]
-            widths = [max(len(x) for x in column) for column in zip(names, *cells)]
-            lines = ["  ".join(x.ljust(w) for x, w in zip(row, widths)).rstrip() for row in [names] + cells]
-            if len(rows) > 100:
-                lines.append("[... more rows ...]")
-            return "\n".join(lines)
 
     class Bash:
         LOOP = (
@@ -352,7 +389,12 @@ def _main():
                 return {"status": "ok"}
             return {"status": "interrupted" if code == 130 else "error", "error": "exit status %d\n" % code}
 
-    language = {"python": Python, "sql": Sql, "bash": Bash}[kind]()
+    def postgresql():
+        names = {"__name__": "postgresql"}
+        exec(compile(more, "<postgresql>", "exec"), names)
+        return names["PostgreSql"](bounded, Table)
+
+    language = {"python": Python, "sql": Sql, "bash": Bash, "postgresql": postgresql}[kind]()
     threading.Thread(target=read, daemon=True).start()
     send({"op": "ready"})
     while True:
