@@ -26,6 +26,7 @@
 //! | [`metrics`] | metrics for monitoring the server |
 //! | `plugin_words`, `fitted` | words of plugins for a model, within a budget |
 //! | [`pin`] | pins of a foreign server's tools |
+//! | `client_habits` | answers as certain clients need them |
 //! | `picture` | pictures, known by their bytes |
 //! | `plugin_resources` | resources and prompts of plugins |
 //! | [`prompts`] | workflows with the tools, for users to start |
@@ -42,6 +43,7 @@
 pub mod answer;
 mod approvals;
 mod blocking;
+mod client_habits;
 pub mod combined;
 mod elicit;
 mod fitted;

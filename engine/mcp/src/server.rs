@@ -24,7 +24,7 @@ use crate::prompt_limit::PromptLimiter;
 use crate::reply::refused;
 use crate::toolsets::Toolsets;
 use crate::wait::Listener;
-use crate::{elicit, plugin_resources, prompts, resources, tasks, tools, toolsets};
+use crate::{client_habits, elicit, plugin_resources, prompts, resources, tasks, tools, toolsets};
 
 /// The revisions that are served. The first two are those of clients that refuse a newer one; of them, no batches.
 pub const REVISIONS: [ProtocolVersion; 5] = [
@@ -338,6 +338,9 @@ impl ServerHandler for Server {
         {
             // Clients of those revisions fail on content that they do not know.
             result.content.retain(|block| !matches!(block, ContentBlock::ResourceLink(_)));
+        }
+        if let (CallToolResponse::Complete(result), Some(client)) = (&mut response, context.client_info()) {
+            client_habits::keep_pictures(&client.name, result);
         }
         Ok(response)
     }

@@ -3,7 +3,7 @@ comes back, and ends.
 
 model.py PORT_FILE ANSWER_FILE [CALLS]
 
-CALLS is JSON, [[SERVER, TOOL, ARGUMENTS], …].
+CALLS is JSON, [[SERVER, TOOL, ARGUMENTS], …]. In ARGUMENTS, @session_id@ stands for the one that an earlier answer named.
 
 Speaks as much of the Messages API of Anthropic and of the Responses API of OpenAI as Claude Code and Codex use, on a port of the
 loopback interface that it writes to PORT_FILE. What the tools answered, as the agent passed it on, comes to ANSWER_FILE.
@@ -45,6 +45,13 @@ def listed(tools, call):
     return None
 
 
+def filled(call, results):
+    """The arguments of a call as JSON, with the session that an answer named; answers are JSON in text in JSON."""
+    text = json.dumps(call[2])
+    found = re.search(r'session_id[\\\\]*":\s*[\\\\]*"([^"\\\\]+)', json.dumps(results))
+    return text.replace("@session_id@", found[1]) if found else text
+
+
 def named(tool):
     return tool.get("name") or ""
 
@@ -62,7 +69,7 @@ def messages(asked):
     call = call if call and any(named(tool) == wire(call) for tool in asked.get("tools", [])) else None
     if call:
         block = {"type": "tool_use", "id": f"toolu_{len(results)}", "name": wire(call), "input": {}}
-        delta = {"type": "input_json_delta", "partial_json": json.dumps(call[2])}
+        delta = {"type": "input_json_delta", "partial_json": filled(call, results)}
     else:
         block, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": "finished"}
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": asked.get("model"), "content": []}
@@ -87,7 +94,7 @@ def responses(asked):
         item = {"type": "message", "role": "assistant", "id": "m1", "content": [{"type": "output_text", "text": "finished"}]}
     elif found := listed(asked.get("tools", []), call):
         number = len(results)
-        item = {"type": "function_call", "id": f"f{number}", "call_id": f"c{number}", "arguments": json.dumps(call[2])} | found
+        item = {"type": "function_call", "id": f"f{number}", "call_id": f"c{number}", "arguments": filled(call, results)} | found
     else:
         # The client asks before its servers have begun; a call of a tool that it does not have brings the next request, with the tools of then.
         if len(outputs) > MAX_WAITS:
