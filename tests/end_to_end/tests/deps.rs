@@ -326,6 +326,9 @@ fn modules_of_go_by_their_digests() {
             let call = user.hotcell(words.iter().copied()).words(&["--state", state]);
             call.env("PATH", PATH).env("HOTCELL_DEPS_HOSTS", places).end()
         };
+        let call = user.hotcell_on(&host, ["test", "q", "--deps", "--json"]);
+        let call = call.env("PATH", PATH).env("HOTCELL_DEPS_HOSTS", places);
+        call.words(&["--state", state]).end().code(1);
         let report = hotcell(&["fix", "q", "--deps", "--iterations", "1", "--json"]).code(1).json();
         assert_eq!(report["before"]["of"], 1, "{report:#}");
         let id = report["id"].as_str().unwrap();

@@ -154,7 +154,7 @@ fn project_is_fixed_in_two_iterations_and_committed() {
 fn changes_are_those_that_were_tested_whatever_the_project_is_by_now() {
     everyone(|user| {
         let whole = CODE.replace("a - b", "a + b").replace("a + 2", "a * 2");
-        with_model(user, &[&file("calc.py", &whole)]);
+        with_model(user, &[&file("calc.py", whole.trim_end())]);
         let report = fix(user, &["--json"]).code(0).json();
         let (id, diff) = (report["id"].as_str().expect("an id").to_owned(), report["diff"].clone());
         assert_eq!(report["conflicts"], serde_json::json!([]));

@@ -133,7 +133,7 @@ fn postgresql_is_a_server_of_the_session() {
         let foreign = cell(&mut client, &other, "select * from t");
         assert!(foreign["error"].to_string().contains("does not exist"), "{foreign:#}");
         let listening = cell(&mut client, &other, "show listen_addresses");
-        assert_eq!(listening["value"], "listen_addresses", "{listening:#}");
+        assert_eq!(listening["value"], "listen_addresses\n", "{listening:#}");
         user.hotcell(["session", "postgresql"]).input("select 6 * 7 as n;\n").end().code(0).prints("n\n42\n");
     });
 }
