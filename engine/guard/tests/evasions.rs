@@ -105,7 +105,8 @@ fn group(id: u32) -> &'static str {
         107 => "107 java",
         108 => "108 container",
         109..=112 => "109-112 delivery",
-        _ => "113-130 second list",
+        113..=130 => "113-130 second list",
+        _ => "131-140 third list",
     }
 }
 

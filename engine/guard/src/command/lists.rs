@@ -82,6 +82,7 @@ pub(super) const RULED: &[&str] = &[
     "history",
     "unset",
     "wevtutil",
+    "bpftrace",
     "auditctl",
     "journalctl",
     "dd",
