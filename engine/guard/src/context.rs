@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use crate::executed::Executed;
 use crate::language::Language;
 use crate::limits::Limits;
+use crate::natives::Natives;
 use crate::report::{Frame, Handed, HandedSource, Part, PartState, Severity, StepKind};
 use crate::rules::{Call, Pack, TextKind};
 use crate::value::{Step, Value};
@@ -101,6 +102,8 @@ pub(crate) struct Cx<'p> {
     units: usize,
     /// Parts that are cached byte code, which Python compares with its source, and the path of the source.
     pub(crate) caches: Vec<(String, String)>,
+    /// Machine code in archives, and the packages that declare it.
+    pub(crate) natives: Natives,
     /// Number of scans that this one is apart from.
     nested: usize,
     started: Instant,
@@ -135,6 +138,7 @@ impl<'p> Cx<'p> {
             unit: 0,
             units: 0,
             caches: Vec::new(),
+            natives: Natives::default(),
             nested: 0,
             started: Instant::now(),
             place: Place::default(),
@@ -459,6 +463,11 @@ impl<'p> Cx<'p> {
     /// Reports a match on the tree.
     pub(crate) fn structural(&mut self, rule: usize, span: (usize, usize)) {
         self.hit(rule, span, &[]);
+    }
+
+    /// True within a file of an archive.
+    pub(crate) fn is_in_archive(&self) -> bool {
+        self.unit > 0
     }
 
     /// Records that a file is byte code that Python compares with this source before using it.

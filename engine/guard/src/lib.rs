@@ -26,6 +26,7 @@ mod instructions;
 mod javascript;
 mod language;
 mod limits;
+mod natives;
 mod powershell;
 mod prove;
 mod python;

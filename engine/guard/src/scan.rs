@@ -28,6 +28,7 @@ fn scan_here(pack: &Pack, limits: &Limits, artifact: &Artifact) -> Report {
     let mut cx = Cx::new(pack, limits, read);
     ingest::read_file(&mut cx, artifact);
     ingest::cache::settle(&mut cx);
+    cx.natives.settle(&mut cx.parts);
     let bytes_total = artifact.bytes.len() as u64;
     let (verdict, findings) = score::decide(&cx);
     let mut report = Report {

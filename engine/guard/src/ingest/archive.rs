@@ -15,8 +15,10 @@ use crate::context::Cx;
 pub(super) const MAX_ARCHIVE_DEPTH: usize = 8;
 /// Maximum number of entries of all archives of an artifact together.
 const MAX_ENTRIES: usize = 10_000;
-/// Maximum compression ratio of one entry, once it unpacks to more than a mebibyte.
+/// Maximum compression ratio of an entry that unpacks to more than [`MIN_UNPACKED`].
 const MAX_RATIO: usize = 200;
+/// Size, in bytes, that any entry may unpack to: libraries in wheels are padded with zeros.
+const MIN_UNPACKED: usize = 4 << 20;
 /// Memory limit of a decoder, in KiB: dictionaries of any ordinary level; a header can claim four gigabytes.
 const MAX_MEMORY_KIB: u32 = 80 << 10;
 /// Minimum output, in bytes, of an lzma stream without the usual signature.
@@ -87,7 +89,7 @@ fn stream(cx: &mut Cx<'_>, name: &str, reader: impl Read, packed: usize, depth: 
 fn entry(cx: &mut Cx<'_>, path: &str, reader: impl Read, packed: usize, depth: usize) {
     cx.entries += 1;
     let left = cx.limits.unpacked_bytes.saturating_sub(cx.unpacked);
-    let most = left.min((packed.saturating_mul(MAX_RATIO)).max(1 << 20));
+    let most = left.min((packed.saturating_mul(MAX_RATIO)).max(MIN_UNPACKED));
     let mut bytes = Vec::new();
     let read = reader.take(most as u64 + 1).read_to_end(&mut bytes);
     cx.unpacked += bytes.len();

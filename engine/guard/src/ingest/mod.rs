@@ -73,6 +73,9 @@ pub(crate) fn read(cx: &mut Cx<'_>, name: &str, bytes: &[u8], depth: usize) {
     if depth == 0 {
         cx.bytes_seen = bytes.len() as u64;
     }
+    if cx.is_in_archive() {
+        cx.natives.declare(name, bytes);
+    }
     let kind = sniff::kind(bytes);
     if !matches!(kind, sniff::Kind::Archive(_))
         && depth < archive::MAX_ARCHIVE_DEPTH
@@ -110,6 +113,10 @@ pub(crate) fn read(cx: &mut Cx<'_>, name: &str, bytes: &[u8], depth: usize) {
         sniff::Kind::Executable(what) => {
             cx.note_part(name, what, PartState::BytesOnly);
             cx.part_fact("binary.executable");
+            if cx.is_in_archive() {
+                let part = cx.parts.len().saturating_sub(1);
+                cx.natives.note(part, what, bytes);
+            }
             if what == "pyc" {
                 cache::note(cx, name, bytes);
                 bytecode::read(cx, name, bytes);

@@ -106,8 +106,8 @@ fn xz_zstd_and_zlib_are_read() -> Result<(), Box<dyn std::error::Error>> {
         ("a.py.zst", zstd(b"x = 1\n"), Verdict::Allow),
         ("cut.xz", xz(HOSTILE)?[..40].to_vec(), Verdict::Incomplete),
         ("cut.zst", zstd(HOSTILE)[..12].to_vec(), Verdict::Incomplete),
-        ("zeros.xz", xz(&vec![0; 3 << 20])?, Verdict::Incomplete),
-        ("zeros.zst", zstd(&vec![0; 3 << 20]), Verdict::Incomplete),
+        ("zeros.xz", xz(&vec![0; 5 << 20])?, Verdict::Incomplete),
+        ("zeros.zst", zstd(&vec![0; 5 << 20]), Verdict::Incomplete),
         // Four gigabytes of dictionary, two terabytes of window.
         ("a.lzma", b"\x5d\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\0abcdefgh".to_vec(), Verdict::Incomplete),
         ("a.zst", b"\x28\xb5\x2f\xfd\0\xf7\x01\0\0a".to_vec(), Verdict::Incomplete),
@@ -472,5 +472,52 @@ fn cached_byte_code_is_set_aside_beside_its_source() -> Result<(), Box<dyn std::
     }
     let unchecked = read("a.zip", zip(&[("p/a.py", &b"x = 1\n"[..]), (cache, &code(1)[..])])?)?;
     assert!(unchecked.verdict >= Verdict::Incomplete, "{:?}", unchecked.coverage.parts);
+    Ok(())
+}
+
+/// A small program of Linux.
+const ELF: &str = "7f454c4602010100000000000000000002003e00010000007800400000000000400000000000000000000000000000000000000040003800010000000000000001000000050000000000000000000000000040000000000000004000000000007a000000000000007a000000000000000010000000000000ebfe";
+
+#[test]
+fn machine_code_that_its_package_declares_is_for_review() -> Result<(), Box<dyn std::error::Error>> {
+    use base64::Engine;
+    use sha2::Digest;
+    let elf = hex::decode(ELF)?;
+    let digest = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(sha2::Sha256::digest(&elf));
+    let record = |path: &str| format!("p/a.py,,\n{path},sha256={digest},122\np-1.dist-info/RECORD,,\n");
+    let whl = |path: &str, folder: &str, record: &str| {
+        zip(&[(path, &elf), (&format!("{folder}/RECORD"), record.as_bytes())])
+    };
+    let with = |path: &str, mark: &str| zip(&[(mark, b"{}"), (path, &elf)]);
+    let other = digest.replace(&digest[..1], if digest.starts_with('A') { "B" } else { "A" });
+    let nested = zip(&[("n.zip", &with("p/a.node", "p/package.json")?), ("q/a.node", &elf)])?;
+    for (what, bytes, want) in [
+        ("listed", whl("p/a.so", "p-1.dist-info", &record("p/a.so"))?, Verdict::Review),
+        ("listed program", whl("p/bin/x", "p-1.dist-info", &record("p/bin/x"))?, Verdict::Review),
+        ("another path", whl("p/lib-a.so", "p-1.dist-info", &record("p/a.so"))?, Verdict::Incomplete),
+        (
+            "other bytes",
+            whl("p/a.so", "p-1.dist-info", &record("p/a.so").replace(&digest, &other))?,
+            Verdict::Incomplete,
+        ),
+        ("RECORD elsewhere", whl("p/a.so", "p", &record("p/a.so"))?, Verdict::Incomplete),
+        ("module for Node", with("package/build/a.node", "package/package.json")?, Verdict::Review),
+        ("module of WebAssembly", with("package/a.wasm", "package/package.json")?, Verdict::Review),
+        ("module for Python", with("p-1/p/_a.abi3.so", "p-1/PKG-INFO")?, Verdict::Review),
+        ("program", with("package/bin/a", "package/package.json")?, Verdict::Incomplete),
+        ("library", with("package/lib-a.so", "package/package.json")?, Verdict::Incomplete),
+        ("program for Windows", with("package/a.exe", "package/package.json")?, Verdict::Incomplete),
+        ("module of no package", with("q/a.node", "package/package.json")?, Verdict::Incomplete),
+        ("description deeper", with("package/a.node", "package/x/package.json")?, Verdict::Incomplete),
+        ("description in an archive beside it", nested, Verdict::Incomplete),
+    ] {
+        let report = read("a.zip", bytes)?;
+        assert_eq!(report.verdict, want, "{what} {:?}", report.coverage);
+        assert_eq!(report.coverage.parts.iter().filter(|p| p.why_not_read().is_some()).count(), {
+            if what.ends_with("beside it") { 2 } else { 1 }
+        });
+    }
+    // Outside of an archive anything could load it.
+    assert_eq!(read("a.abi3.so", elf)?.verdict, Verdict::Incomplete);
     Ok(())
 }
