@@ -2,6 +2,8 @@
 
 use crate::executed::Executed;
 use crate::language::Language;
+use crate::report::Argument;
+use serde::{Deserialize, Serialize};
 
 /// A file, in memory.
 #[derive(Clone, Debug)]
@@ -14,13 +16,21 @@ pub struct Artifact {
     pub language: Option<Language>,
     /// Further languages that the run's command executes it as: it is scanned as each of these, too.
     pub executed: Vec<Executed>,
+    /// Functions of it that get values from the caller of a tool or a route through another file.
+    pub called: Vec<Called>,
 }
 
 impl Artifact {
     /// A file called `name`.
     #[must_use]
     pub fn new(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Artifact {
-        Artifact { name: name.into(), bytes: bytes.into(), language: None, executed: Vec::new() }
+        Artifact {
+            name: name.into(),
+            bytes: bytes.into(),
+            language: None,
+            executed: Vec::new(),
+            called: Vec::new(),
+        }
     }
 
     /// Sets the language that it will run as.
@@ -35,5 +45,36 @@ impl Artifact {
     pub fn executed_as(mut self, executed: &[Executed]) -> Artifact {
         self.executed = executed.to_vec();
         self
+    }
+
+    /// Sets the functions that get values from the caller of a tool or a route through another file.
+    #[must_use]
+    pub fn called_by(mut self, called: &[Called]) -> Artifact {
+        self.called = called.to_vec();
+        self
+    }
+}
+
+/// A function of a part that gets a value from the caller of a tool or a route.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Called {
+    /// Part that defines the function.
+    pub part: String,
+    /// The function: `run`, `Runner.run`.
+    pub function: String,
+    /// Argument.
+    pub argument: Argument,
+}
+
+impl Called {
+    /// True when a parameter of a function gets this value. A class's arguments are those of its `__init__`.
+    pub(crate) fn is(&self, part: &str, function: &str, position: usize, name: &str) -> bool {
+        let of_class = |class: &str| class == self.function;
+        self.part == part
+            && (self.function == function || function.strip_suffix(".__init__").is_some_and(of_class))
+            && match &self.argument {
+                Argument::Position(at) => *at as usize == position,
+                Argument::Name(own) => own == name,
+            }
     }
 }

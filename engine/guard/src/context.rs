@@ -6,11 +6,12 @@ use std::time::Instant;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sha2::{Digest, Sha256};
 
+use crate::artifact::Called;
 use crate::executed::Executed;
 use crate::language::Language;
 use crate::limits::Limits;
 use crate::natives::Natives;
-use crate::report::{Frame, Handed, HandedSource, Part, PartState, Severity, StepKind};
+use crate::report::{Argument, Frame, Handed, HandedSource, Part, PartState, Pass, Severity, StepKind};
 use crate::rules::{Call, Pack, TextKind};
 use crate::value::{Step, Value};
 
@@ -23,6 +24,10 @@ const MAX_HANDED: usize = 16 * MAX_HANDED_FILES;
 /// Language of what a part executes beyond the recorded arguments of unknown programs: it counts only where the part
 /// itself is executed.
 const BEYOND: &str = "a further argument of a program";
+/// Maximum number of recorded values that parts pass to functions of other files.
+const MAX_PASSES: usize = 256;
+/// Maximum length of a name in such a record, in bytes.
+const MAX_PASSED_NAME: usize = 200;
 /// Maximum nesting of scans of a text by itself.
 const MAX_SCANS_APART: usize = 2;
 /// Maximum length of such a path, in bytes: the system's own limit.
@@ -81,6 +86,10 @@ pub(crate) struct Cx<'p> {
     /// Code outside the parts that they execute.
     pub(crate) executes: Vec<Handed>,
     handed: FxHashSet<Handed>,
+    /// Values that the parts pass to functions of other files.
+    pub(crate) passes: Vec<Pass>,
+    /// Functions that get such values.
+    pub(crate) called: Vec<Called>,
     /// Number of recorded arguments of unknown programs.
     given: usize,
     /// Number of records, and of such arguments among them, before the file that is being read.
@@ -126,6 +135,8 @@ impl<'p> Cx<'p> {
             bytes_seen: 0,
             executes: Vec::new(),
             handed: FxHashSet::default(),
+            passes: Vec::new(),
+            called: Vec::new(),
             given: 0,
             before: (0, 0),
             unread: None,
@@ -210,7 +221,7 @@ impl<'p> Cx<'p> {
         self.unread.get_or_insert(why);
     }
 
-    fn locate(&self, start: usize, end: usize) -> (u32, u32, u32) {
+    pub(crate) fn locate(&self, start: usize, end: usize) -> (u32, u32, u32) {
         if let Some(fixed) = self.place.fixed {
             return fixed;
         }
@@ -269,21 +280,27 @@ impl<'p> Cx<'p> {
     }
 
     /// Frames of a way, from its source to the matched call.
-    fn frames(&self, trail: Option<&Step>, sink: (u32, u32, u32)) -> Vec<Frame> {
+    pub(crate) fn frames(&self, trail: Option<&Step>, sink: (u32, u32, u32)) -> Vec<Frame> {
         let steps = std::iter::successors(trail, |step| step.before.as_deref());
         let mut frames: Vec<Frame> = steps
             .map(|step| {
                 let (line, column, _) = self.locate(step.at.0, step.at.1);
                 let plain = |c: &char| c.is_ascii_alphanumeric() || "_.()".contains(*c);
                 let name = step.name.chars().filter(plain).take(40).collect();
-                Frame { line, column, step: step.kind, name }
+                Frame { line, column, step: step.kind, name, part: None }
             })
             .collect();
         if frames.is_empty() {
             return frames;
         }
         frames.reverse();
-        frames.push(Frame { line: sink.0, column: sink.1, step: StepKind::Sink, name: String::new() });
+        frames.push(Frame {
+            line: sink.0,
+            column: sink.1,
+            step: StepKind::Sink,
+            name: String::new(),
+            part: None,
+        });
         frames
     }
 
@@ -412,6 +429,40 @@ impl<'p> Cx<'p> {
             return;
         }
         self.executes.push(handed);
+    }
+
+    /// Records that the part passes a value to a function that may be another file's.
+    pub(crate) fn pass(
+        &mut self,
+        target: &str,
+        argument: Argument,
+        trail: Option<&Step>,
+        at: (usize, usize),
+    ) {
+        if target.len() > MAX_PASSED_NAME
+            || matches!(&argument, Argument::Name(name) if name.len() > MAX_PASSED_NAME)
+        {
+            return;
+        }
+        let mut frames = self.frames(trail, self.locate(at.0, at.1));
+        if let Some(last) = frames.last_mut() {
+            last.step = StepKind::Passed;
+            last.name = target.rsplit('.').next().unwrap_or(target).chars().take(40).collect();
+        }
+        let pass = Pass { part: self.path(), target: target.to_owned(), argument, frames };
+        let is_known =
+            |p: &Pass| p.target == pass.target && p.argument == pass.argument && p.part == pass.part;
+        if self.passes.len() < MAX_PASSES && !self.passes.iter().any(is_known) {
+            self.passes.push(pass);
+        }
+    }
+
+    /// True when a parameter of a function gets a value that another file passes.
+    pub(crate) fn is_called(&self, function: &str, position: usize, name: &str) -> bool {
+        !self.called.is_empty() && {
+            let part = self.path();
+            self.called.iter().any(|called| called.is(&part, function, position, name))
+        }
     }
 
     /// Reads a part in a language, with everything that it executes.

@@ -28,6 +28,7 @@ mod language;
 mod limits;
 mod natives;
 mod powershell;
+mod project;
 mod prove;
 mod python;
 pub mod quarantine;
@@ -47,15 +48,15 @@ mod unicode;
 mod value;
 mod windows;
 
-pub use artifact::Artifact;
+pub use artifact::{Artifact, Called};
 pub use executed::{Executed, Executions};
 pub use folder::{PYTHON_CACHE, Walk, scan_path, unread};
 pub use language::Language;
 pub use limits::Limits;
 pub use prove::{failures, load_pack, prove};
 pub use report::{
-    Coverage, Finding, Frame, Handed, HandedSource, Held, Identity, Kind, Part, PartState, Report, SCHEMA,
-    Severity, StepKind, Verdict,
+    Argument, Coverage, Finding, Frame, Handed, HandedSource, Held, Identity, Kind, Part, PartState, Pass,
+    Report, SCHEMA, Severity, StepKind, Verdict,
 };
 pub use rules::{Match, Metadata, Pack, PackError, Rule, When};
 pub use sarif::sarif;

@@ -88,6 +88,9 @@ pub struct Frame {
     /// Name of the parameter, variable, attribute or function, at most 40 letters, digits, `_`, `.`, `(` and
     /// `)`; empty for the last step.
     pub name: String,
+    /// Part that it is in, if not the finding's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
 }
 
 /// Kind of a step on the way of a value.
@@ -215,6 +218,9 @@ pub struct Coverage {
     /// Code outside the parts that they execute: files by name, standard input, arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub executes: Vec<Handed>,
+    /// Values from the caller of a tool or a route that the parts pass to functions of files beyond the scanned one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passes: Vec<Pass>,
 }
 
 /// Code outside a part that the part executes.
@@ -227,6 +233,29 @@ pub struct Handed {
     /// How it is executed: `{"as": "python"}`, or `{"unread": "perl"}`.
     #[schemars(with = "serde_json::Value")]
     pub executed: Executed,
+}
+
+/// Which argument of a call.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Argument {
+    /// By its position, from 0, without the instance.
+    Position(u32),
+    /// By its name.
+    Name(String),
+}
+
+/// A value from the caller of a tool or a route that a part passes to a function of another file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Pass {
+    /// Part that calls the function.
+    pub part: String,
+    /// The function, by the name that the part imports it by: `.helpers.run`.
+    pub target: String,
+    /// Argument.
+    pub argument: Argument,
+    /// Way of the value up to the call.
+    pub frames: Vec<Frame>,
 }
 
 /// Source of code that a part executes.

@@ -157,6 +157,7 @@ fn result(
 
 /// Step of a value's way, as a location of a thread flow.
 fn step(part: &str, frame: &Frame) -> Value {
+    let part = frame.part.as_deref().unwrap_or(part);
     let said = format!("{} {}", frame.step.name(), frame.name);
     json!({
         "location": {

@@ -2,15 +2,18 @@
 
 use crate::context::{Cx, LATE};
 
+use std::time::Instant;
+
 use sha2::{Digest, Sha256};
 
-use crate::artifact::Artifact;
+use crate::artifact::{Artifact, Called};
 use crate::executed::Executed;
 use crate::hooks;
 use crate::ingest;
 use crate::language::Language;
 use crate::limits::{Limits, STACK_BYTES};
-use crate::report::{Coverage, HandedSource, Identity, Part, PartState, Report, SCHEMA, Verdict};
+use crate::project;
+use crate::report::{Coverage, Finding, HandedSource, Identity, Part, PartState, Report, SCHEMA, Verdict};
 use crate::rules::Pack;
 use crate::score;
 
@@ -21,11 +24,27 @@ const NO_THREAD: &str = "no thread to parse on";
 /// report, unless the time limit is exceeded first.
 #[must_use]
 pub fn scan(pack: &Pack, limits: &Limits, artifact: &Artifact) -> Report {
-    on_a_deep_stack(|| scan_here(pack, limits, artifact))
+    on_a_deep_stack(|| {
+        let begun = Instant::now();
+        let mut report = scan_here(pack, limits, artifact, &artifact.called);
+        // Only an archive contains the other files; the passes of a single file are left to the scan of its folder.
+        let within = format!("{}!", artifact.name);
+        let is_inside = |path: &str| path.starts_with(&within) && project::is_source(path);
+        if report.coverage.parts.iter().any(|part| is_inside(&part.path)) {
+            project::follow(&mut report, &mut |_, called| {
+                let time = limits.time.checked_sub(begun.elapsed())?;
+                let called: Vec<Called> = artifact.called.iter().chain(called).cloned().collect();
+                let found = scan_here(pack, &Limits { time, ..limits.clone() }, artifact, &called);
+                is_repeatable(&found).then_some(found)
+            });
+        }
+        report
+    })
 }
 
-fn scan_here(pack: &Pack, limits: &Limits, artifact: &Artifact) -> Report {
+fn scan_here(pack: &Pack, limits: &Limits, artifact: &Artifact, called: &[Called]) -> Report {
     let mut cx = Cx::new(pack, limits, read);
+    cx.called = called.to_vec();
     ingest::read_file(&mut cx, artifact);
     ingest::cache::settle(&mut cx);
     cx.natives.settle(&mut cx.parts);
@@ -43,6 +62,7 @@ fn scan_here(pack: &Pack, limits: &Limits, artifact: &Artifact) -> Report {
             bytes_seen: cx.bytes_seen.min(bytes_total),
             bytes_total,
             executes: cx.executes,
+            passes: cx.passes,
             ..Coverage::of(cx.parts)
         },
         findings,
@@ -78,7 +98,8 @@ fn read(cx: &mut Cx<'_>, language: Language, text: &str) -> PartState {
 /// faster or less busy machine, so neither it nor its reader is kept.
 #[must_use]
 pub fn is_repeatable(report: &Report) -> bool {
-    !report.coverage.parts.iter().any(|part| {
+    let is_bounded = |finding: &Finding| finding.rule == project::BOUNDED;
+    !report.findings.iter().any(is_bounded) && !report.coverage.parts.iter().any(|part| {
         matches!(&part.state, PartState::Skipped(why) if why == LATE || why == FAILED || why.starts_with(NO_THREAD))
     })
 }
@@ -107,6 +128,7 @@ pub fn merge(name: &str, reports: impl IntoIterator<Item = Report>) -> Report {
         sum.coverage.bytes_total += report.coverage.bytes_total;
         sum.coverage.parts.extend(report.coverage.parts);
         sum.coverage.executes.extend(report.coverage.executes);
+        sum.coverage.passes.extend(report.coverage.passes);
         sum.findings.extend(report.findings);
     }
     sum.coverage.count();

@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hotcell_guard::{
-    Artifact, Executed, Language, Limits, Pack, PartState, Report, Verdict, load_pack, scan, unread,
+    Artifact, Called, Executed, Language, Limits, Pack, PartState, Report, Verdict, load_pack, scan, unread,
 };
 use hotcell_sandbox::lines::LineBuffer;
 use hotcell_sandbox::outcome::Layers;
@@ -71,6 +71,8 @@ struct Head {
     language: Option<Language>,
     #[serde(default)]
     executed: Vec<Executed>,
+    #[serde(default)]
+    called: Vec<Called>,
     bytes: usize,
 }
 
@@ -97,7 +99,13 @@ pub fn serve(input: impl Read, mut output: impl Write) -> io::Result<()> {
         let head: Head = serde_json::from_slice(&line)?;
         let mut bytes = vec![0; head.bytes];
         input.read_exact(&mut bytes)?;
-        let artifact = Artifact { name: head.name, bytes, language: head.language, executed: head.executed };
+        let artifact = Artifact {
+            name: head.name,
+            bytes,
+            language: head.language,
+            executed: head.executed,
+            called: head.called,
+        };
         say(&mut output, &scan(&pack, &Limits::default(), &artifact))?;
     }
 }
@@ -436,6 +444,7 @@ impl Worker {
             name: artifact.name.clone(),
             language: artifact.language,
             executed: artifact.executed.clone(),
+            called: artifact.called.clone(),
             bytes: artifact.bytes.len(),
         };
         let mut head = serde_json::to_vec(&head).map_err(|e| e.to_string())?;
@@ -496,8 +505,13 @@ mod tests {
     fn reader_answers_each_request() {
         let mut asked = b"[]\n".to_vec();
         for text in ["print(1)\n", "import shutil\nshutil.rmtree('/home')\n"] {
-            let head =
-                Head { name: "x.py".to_owned(), language: None, executed: Vec::new(), bytes: text.len() };
+            let head = Head {
+                name: "x.py".to_owned(),
+                language: None,
+                executed: Vec::new(),
+                called: Vec::new(),
+                bytes: text.len(),
+            };
             asked.extend(serde_json::to_vec(&head).unwrap());
             asked.push(b'\n');
             asked.extend(text.as_bytes());

@@ -175,6 +175,9 @@ impl Scan {
         for executed in &artifact.executed {
             field(&mut hash, format!("{executed:?}").as_bytes());
         }
+        for called in &artifact.called {
+            field(&mut hash, format!("{called:?}").as_bytes());
+        }
         field(&mut hash, artifact.name.as_bytes());
         hash.finalize().into()
     }
@@ -218,7 +221,7 @@ fn field(hash: &mut Sha256, bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hotcell_guard::{Executed, Language, Verdict};
+    use hotcell_guard::{Argument, Called, Executed, Language, Verdict};
 
     const HOSTILE: &str = "import shutil\nshutil.rmtree('/home')\n";
 
@@ -257,6 +260,11 @@ mod tests {
             plain.clone().run_as(Language::Python),
             plain.clone().executed_as(&[Executed::As(Language::Bash)]),
             plain.clone().executed_as(&[Executed::Unread("perl".to_owned())]),
+            plain.clone().called_by(&[Called {
+                part: "a".to_owned(),
+                function: "run".to_owned(),
+                argument: Argument::Position(0),
+            }]),
             Artifact::new("a", "print(2)\n"),
         ] {
             assert!(read(&reading, &none, std::slice::from_ref(&other)).1, "{other:?}");

@@ -163,7 +163,8 @@ fn frame(finding: &Finding, again: usize, source: Source<'_>, colour: bool) -> S
 fn way(finding: &Finding) -> String {
     let step = |frame: &hotcell_guard::Frame| {
         let name = if frame.name.is_empty() { String::new() } else { format!(" {}", printable(&frame.name)) };
-        format!("{} ({}{name})", frame.line, frame.step.name())
+        let file = frame.part.as_ref().map_or_else(String::new, |part| format!("{}:", printable(part)));
+        format!("{file}{} ({}{name})", frame.line, frame.step.name())
     };
     format!("by way of line {}", finding.frames.iter().map(step).collect::<Vec<_>>().join(", "))
 }

@@ -8,11 +8,12 @@ use crate::executed::Executions;
 use crate::hooks;
 use crate::ingest::cache;
 use crate::limits::Limits;
+use crate::project;
 use crate::report::{Coverage, Finding, Identity, Part, PartState, Report, SCHEMA, Severity, Verdict};
 use crate::scan::merge;
 use ignore::WalkBuilder;
 use nix::fcntl::OFlag;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
@@ -83,6 +84,7 @@ pub fn scan_path(
     };
     let mut reports = Vec::new();
     let mut histories = BTreeSet::new();
+    let mut read_again: BTreeMap<String, PathBuf> = BTreeMap::new();
     let mut left: BTreeSet<&Path> = executed.paths().collect();
     for entry in builder.build() {
         let entry = match entry {
@@ -125,6 +127,9 @@ pub fn scan_path(
                 Place::Cache => reports.push(cache(&name)),
                 Place::Packages(_) | Place::Ordinary => {
                     progress(own);
+                    if project::is_source(&name) {
+                        read_again.insert(name.to_string(), relative.to_owned());
+                    }
                     reports.push(match read(own, limits, false) {
                         Ok(bytes) => scan(&Artifact::new(name, bytes).executed_as(executed.of(relative))),
                         Err(error) => {
@@ -153,6 +158,12 @@ pub fn scan_path(
         reports.push(report);
     }
     let mut report = merge(&path.to_string_lossy(), reports);
+    // Names in a report are the reader's words: only files that were read may be read again.
+    project::follow(&mut report, &mut |file, called| {
+        let relative = read_again.get(file)?;
+        let bytes = read(&path.join(relative), limits, false).ok()?;
+        Some(scan(&Artifact::new(file, bytes).executed_as(executed.of(relative)).called_by(called)))
+    });
     hooks::judge(&mut report);
     Ok(report)
 }

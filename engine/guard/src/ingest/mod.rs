@@ -28,7 +28,7 @@ use crate::rules::basename;
 
 /// Reads an artifact: as what it looks like, and as the languages that it will run as.
 pub(crate) fn read_file(cx: &mut Cx<'_>, artifact: &Artifact) {
-    let Artifact { name, bytes, language, executed } = artifact;
+    let Artifact { name, bytes, language, executed, .. } = artifact;
     read(cx, name, bytes, 0);
     for executed in language.map(Executed::As).iter().chain(executed) {
         // A part set aside because nothing was known to execute it does not count as read.

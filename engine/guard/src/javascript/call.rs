@@ -86,6 +86,7 @@ impl Js<'_, '_, '_> {
             context,
         };
         self.cx.call(Language::JavaScript, &call, span(at));
+        self.passes_to_files(&names, args, at);
         if matches!(
             method,
             Some("tool" | "registerTool" | "addTool" | "defineTool" | "prompt" | "registerPrompt")

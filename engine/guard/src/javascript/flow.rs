@@ -79,7 +79,7 @@ fn shape(pattern: &BindingPattern<'_>) -> Shape {
 }
 
 /// Function that an expression is: where it begins, and its parameters.
-fn function<'e, 'a>(expression: &'e Expression<'a>) -> Option<(u32, &'e FormalParameters<'a>)> {
+pub(super) fn function<'e, 'a>(expression: &'e Expression<'a>) -> Option<(u32, &'e FormalParameters<'a>)> {
     match expression.get_inner_expression() {
         Expression::ArrowFunctionExpression(arrow) => Some((arrow.span.start, &arrow.params)),
         Expression::FunctionExpression(function) => Some((function.span.start, &function.params)),
@@ -168,7 +168,7 @@ impl<'a> Js<'_, '_, '_> {
     }
 
     /// Function of the file that is called.
-    fn own(&self, callee: &Value, method: Option<&str>) -> Option<u32> {
+    pub(super) fn own(&self, callee: &Value, method: Option<&str>) -> Option<u32> {
         let by_name = callee.names.iter().find_map(|name| name.strip_prefix("?@")?.parse().ok());
         by_name.or_else(|| {
             let plain = callee.names.iter().all(|n| n.starts_with('?'));
@@ -216,7 +216,12 @@ impl<'a> Js<'_, '_, '_> {
         }
     }
 
-    fn learn(&mut self, start: u32, args: &[Value]) {
+    /// Number of parameters of a function.
+    pub(super) fn parameters(&self, start: u32) -> usize {
+        self.flow.functions.get(&start).map_or(0, |function| function.params.len())
+    }
+
+    pub(super) fn learn(&mut self, start: u32, args: &[Value]) {
         let Some(function) = self.flow.functions.remove(&start) else { return };
         for (shape, value) in function.params.iter().zip(args) {
             self.fill(shape, value);

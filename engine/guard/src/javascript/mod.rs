@@ -4,6 +4,7 @@
 //! scopes: `x` in two functions is two variables, and a local `exec` is not confused with another.
 
 mod call;
+mod files;
 mod flow;
 mod fold;
 mod guards;
@@ -18,8 +19,9 @@ use oxc_allocator::Allocator;
 use oxc_ast::Comment;
 use oxc_ast::ast::{
     Argument, ArrowFunctionExpression, AssignmentExpression, AssignmentTarget, BinaryExpression,
-    BindingIdentifier, BindingPattern, CallExpression, Expression, ForOfStatement, ForStatement,
-    ForStatementLeft, FormalParameters, Function, IdentifierReference, IfStatement, ImportDeclaration,
+    BindingIdentifier, BindingPattern, CallExpression, ExportDefaultDeclaration,
+    ExportDefaultDeclarationKind, Expression, ForOfStatement, ForStatement, ForStatementLeft,
+    FormalParameters, Function, IdentifierReference, IfStatement, ImportDeclaration,
     ImportDeclarationSpecifier, ImportExpression, MethodDefinition, NewExpression, ObjectExpression,
     ObjectProperty, PropertyKey, ReturnStatement, StringLiteral, TaggedTemplateExpression, TemplateLiteral,
     VariableDeclarator, WhileStatement,
@@ -274,6 +276,9 @@ impl Js<'_, '_, '_> {
 impl<'a> Visit<'a> for Js<'_, '_, '_> {
     fn visit_variable_declarator(&mut self, it: &VariableDeclarator<'a>) {
         walk::walk_variable_declarator(self, it);
+        if let (Some(init), BindingPattern::BindingIdentifier(name)) = (&it.init, &it.id) {
+            self.called_from_files(name.name.as_str(), init);
+        }
         if let Some(init) = &it.init {
             let value = self.value(init);
             let value = match &it.id {
@@ -303,6 +308,8 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
                 }
             }
             AssignmentTarget::StaticMemberExpression(member) => {
+                let name = member.property.name.as_str();
+                self.called_from_files(if name == "exports" { "default" } else { name }, &it.right);
                 let owner = self.value(&member.object);
                 self.sends_typed(&owner, member.property.name.as_str(), &it.right, it.span);
                 self.stored(&owner, member.property.name.as_str(), &value, it.span);
@@ -349,6 +356,7 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
         self.begin_function(it.span.start, &it.params);
         if let Some(id) = &it.id {
             self.name_function(Self::declared(id), it.span.start);
+            self.gets(id.name.as_str(), it.span.start);
         }
         walk::walk_function(self, it, flags);
         self.end_function();
@@ -377,6 +385,20 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
             self.name_method(name.name.as_str(), it.value.span.start);
         }
         walk::walk_method_definition(self, it);
+    }
+
+    fn visit_export_default_declaration(&mut self, it: &ExportDefaultDeclaration<'a>) {
+        walk::walk_export_default_declaration(self, it);
+        match &it.declaration {
+            ExportDefaultDeclarationKind::FunctionDeclaration(function) => {
+                self.gets("default", function.span.start);
+            }
+            other => {
+                if let Some(expression) = other.as_expression() {
+                    self.called_from_files("default", expression);
+                }
+            }
+        }
     }
 
     fn visit_if_statement(&mut self, it: &IfStatement<'a>) {
@@ -447,6 +469,9 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
             self.name_method(key.name.as_str(), function.span.start);
         }
         walk::walk_object_property(self, it);
+        if let PropertyKey::StaticIdentifier(key) = &it.key {
+            self.called_from_files(key.name.as_str(), &it.value);
+        }
         if self.emit
             && let PropertyKey::StaticIdentifier(key) = &it.key
             && crate::instructions::is_told(key.name.as_str())

@@ -185,6 +185,7 @@ impl<'a> Python<'_, '_, 'a> {
                 context,
             };
             self.cx.call(Language::Python, &call, at);
+            self.passes_to_files(&names, args, kwargs, at);
         }
         if self.emit {
             let told = kwargs.iter().filter(|(key, _)| crate::instructions::is_told(key));

@@ -1,10 +1,11 @@
 //! Values on their way from the caller of a tool or a route: where they come in, and where they are checked.
 
+use super::call::Named;
 use super::entry::{self, Entry};
 use super::guards::{self, Checked, Validator};
 use super::saved::Saved;
 use super::{Pending, Python, span};
-use crate::report::StepKind;
+use crate::report::{Argument, StepKind};
 use crate::value::{Const, Origin, Value};
 use ruff_python_ast::{CmpOp, Decorator, Expr, Stmt};
 use ruff_text_size::Ranged;
@@ -217,12 +218,44 @@ impl<'a> Python<'_, '_, 'a> {
     }
 
     /// A parameter of an entry point.
-    pub(super) fn given(&self, value: Value, function: &Rc<str>, name: &str, at: (usize, usize)) -> Value {
-        if !self.flow.entries.contains_key(function) {
-            return value;
-        }
+    pub(super) fn given(
+        &self,
+        value: Value,
+        function: &Rc<str>,
+        (position, name): (usize, &str),
+        at: (usize, usize),
+    ) -> Value {
+        let by_other = || self.cx.is_called(function, position, name).then(|| format!("{function}({name})"));
+        let source = match self.flow.entries.contains_key(function) {
+            true => Some(name.to_owned()),
+            false => by_other(),
+        };
+        let Some(source) = source else { return value };
         let value = Value { trail: None, ..value };
-        value.with_origin(Origin::CALLER).stepped(StepKind::Source, name, at)
+        value.with_origin(Origin::CALLER).stepped(StepKind::Source, &source, at)
+    }
+
+    /// Records what a call passes on to a function that may be another file's.
+    pub(super) fn passes_to_files(
+        &mut self,
+        names: &[Rc<str>],
+        args: &[Value],
+        kwargs: &[Named],
+        at: (usize, usize),
+    ) {
+        let is_given = |value: &Value| value.origin.has(GIVEN);
+        if !args.iter().chain(kwargs.iter().map(|(_, value)| value)).any(is_given) {
+            return;
+        }
+        for name in names.iter().filter(|name| name.contains('.')) {
+            for (at_argument, value) in args.iter().enumerate().filter(|(_, value)| is_given(value)) {
+                let position = Argument::Position(u32::try_from(at_argument).unwrap_or(u32::MAX));
+                self.cx.pass(name, position, value.trail.as_deref(), at);
+            }
+            for (key, value) in kwargs.iter().filter(|(key, value)| &**key != "**" && is_given(value)) {
+                self.cx.pass(name, Argument::Name(key.to_string()), value.trail.as_deref(), at);
+            }
+        }
     }
 
     /// True in a tool that does not say that it sends anything, by its name and its description.

@@ -291,7 +291,8 @@ impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
                 };
                 let value = value.with_origin(Origin::PARAM);
                 if entry::is_open(parameter) {
-                    self.given(value, &pending.name, &name, span(parameter.range()))
+                    let position = at - usize::from(pending.class.is_some()).min(at);
+                    self.given(value, &pending.name, (position, &*name), span(parameter.range()))
                 } else {
                     value
                 }
@@ -304,7 +305,7 @@ impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
         for variadic in pending.params.vararg.iter().chain(&pending.params.kwarg) {
             let name = variadic.name.as_str();
             let value = Value::default().with_origin(Origin::PARAM);
-            let value = self.given(value, &pending.name, name, span(variadic.range()));
+            let value = self.given(value, &pending.name, (usize::MAX, name), span(variadic.range()));
             let name = self.interned(name);
             scope.vars.insert(name, value);
         }

@@ -283,13 +283,14 @@ pub fn stored(report: &Report) -> Report {
     report.findings.truncate(MAX_FINDINGS);
     report.coverage.parts.retain(|part| part.state.kind() == Kind::NotRead);
     report.coverage.parts.truncate(MAX_PARTS);
+    report.coverage.passes.clear();
     let mut texts: Vec<&mut String> = report.artifact.names.iter_mut().collect();
     for f in &mut report.findings {
         f.derived_from.truncate(64);
         f.frames.truncate(64);
         texts.extend([&mut f.rule, &mut f.capability, &mut f.part, &mut f.message]);
         texts.extend(f.cwe.iter_mut().chain(&mut f.derived_from));
-        texts.extend(f.frames.iter_mut().map(|frame| &mut frame.name));
+        texts.extend(f.frames.iter_mut().flat_map(|frame| frame.part.iter_mut().chain([&mut frame.name])));
     }
     for part in &mut report.coverage.parts {
         texts.extend([&mut part.path, &mut part.language]);
