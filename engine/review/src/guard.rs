@@ -160,14 +160,19 @@ fn rules_in(folder: &Path) -> Result<Rules, ErrorReport> {
     Ok(files)
 }
 
+/// Machine code, by its language in a report: a run with it says so each time.
+const MACHINE_CODE: [&str; 4] = ["elf", "pe", "mach-o", "wasm"];
+
 /// True when the only reason for review is files in a known language or format that hotcell does not read and
-/// that nothing is known to execute.
+/// that nothing is known to execute, and none is machine code.
 pub fn is_only_there(report: &Report) -> bool {
     report.verdict == Verdict::Review
         && report.findings.iter().all(|finding| finding.severity == Severity::Note)
         && report.coverage.parts.iter().all(|part| {
             part.state.least() == Verdict::Allow
-                || matches!(part.state, PartState::SetAside(_)) && !part.language.is_empty()
+                || matches!(part.state, PartState::SetAside(_))
+                    && !part.language.is_empty()
+                    && !MACHINE_CODE.contains(&&*part.language)
         })
 }
 
@@ -249,6 +254,26 @@ mod tests {
 
     fn of(settings: GuardSettings) -> Guard {
         Guard { settings, ..Guard::default() }
+    }
+
+    #[test]
+    fn files_that_are_only_there_are_not_machine_code() {
+        let aside = || PartState::SetAside("not read".to_owned());
+        for (language, state, want) in [
+            ("perl", aside(), true),
+            ("packages", aside(), true),
+            ("", aside(), false),
+            ("elf", aside(), false),
+            ("pe", aside(), false),
+            ("mach-o", aside(), false),
+            ("wasm", aside(), false),
+            ("python", PartState::Parsed, true),
+            ("elf", PartState::BytesOnly, false),
+        ] {
+            let mut report = hotcell_guard::unread("x", state, Verdict::Review);
+            report.coverage.parts[0].language = language.to_owned();
+            assert_eq!(is_only_there(&report), want, "{language} {report:?}");
+        }
     }
 
     #[test]
