@@ -32,6 +32,8 @@ const LONGEST_RUN: Duration = Duration::from_secs(24 * 3600);
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Number of times that a lost stream of states is asked for again.
 const RESUMES: u32 = 5;
+/// Time that a farm has to restart: then a run whose states were lost is given up.
+const RESTART: Duration = Duration::from_secs(90);
 /// Pause before a lost stream is asked for again.
 const RESUME_PAUSE: Duration = Duration::from_secs(1);
 
@@ -130,24 +132,34 @@ pub(crate) async fn execute(
         match ended {
             Ok(Some(operation)) => return Ok((response(address, operation)?, following.shown)),
             Ok(None) if name.is_empty() => break,
-            Err(Lost::Call(status)) if name.is_empty() || status.code() != Code::Unavailable => {
-                return Err(failed("Execute", &status));
+            Err(Lost::Call(status)) => {
+                let error = failed("Execute", &status);
+                if name.is_empty() || error.kind != Kind::Unreachable {
+                    return Err(error);
+                }
             }
             Err(Lost::Late(error)) => {
                 cancel(channel, std::mem::take(name)).await;
                 return Err(error);
             }
-            Ok(None) | Err(Lost::Call(_)) => {}
+            Ok(None) => {}
         }
         // The operation goes on without its watcher.
-        tokio::time::sleep(RESUME_PAUSE).await;
-        let request = reapi::WaitExecutionRequest { name: name.clone() };
-        match tokio::time::timeout(CALL_TIMEOUT, client.wait_execution(request)).await {
-            Err(_) => return Err(silent()),
-            Ok(Ok(again)) => states = again.into_inner(),
-            Ok(Err(status)) if status.code() == Code::Unavailable => {}
-            Ok(Err(status)) => return Err(failed("WaitExecution", &status)),
-        }
+        let until = Instant::now() + RESTART;
+        states = loop {
+            tokio::time::sleep(RESUME_PAUSE).await;
+            let request = reapi::WaitExecutionRequest { name: name.clone() };
+            let again = tokio::time::timeout(CALL_TIMEOUT, client.wait_execution(request)).await;
+            match again.map_err(|_| silent())? {
+                Ok(again) => break again.into_inner(),
+                Err(status) => {
+                    let error = failed("WaitExecution", &status);
+                    if error.kind != Kind::Unreachable || Instant::now() > until {
+                        return Err(error);
+                    }
+                }
+            }
+        };
     }
     let why = format!("{}: the farm ended the stream of states before the run had ended", address.server);
     Err(FleetError::new(Kind::Unreachable, why))

@@ -1,6 +1,9 @@
 //! Channels to a farm, messages in messages, and the words for a call that failed.
 
 use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -34,6 +37,8 @@ const PING_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Channel {
     to: transport::Channel,
     token: Option<Token>,
+    /// The server has answered a call: it speaks the protocol, and knows this machine.
+    answered: Arc<AtomicBool>,
 }
 
 impl Service<http::Request<Body>> for Channel {
@@ -42,13 +47,14 @@ impl Service<http::Request<Body>> for Channel {
     type Future = BoxFuture<Self::Response, Self::Error>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), StdError>> {
-        self.to.poll_ready(context).map_err(Into::into)
+        self.to.poll_ready(context).map_err(|error| marked(error, &self.answered))
     }
 
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
+        let answered = self.answered.clone();
         let Some(token) = self.token.clone() else {
             let answer = self.to.call(request);
-            return Box::pin(async move { answer.await.map_err(Into::into) });
+            return Box::pin(async move { told(answer.await, &answered) });
         };
         // The service that is ready is the one that is called; its clone gets ready for the next call.
         let clone = self.to.clone();
@@ -59,8 +65,39 @@ impl Service<http::Request<Body>> for Channel {
                 tonic::metadata::MetadataMap::from_headers(std::mem::take(request.headers_mut()));
             metadata.insert("authorization", value);
             *request.headers_mut() = metadata.into_headers();
-            ready.call(request).await.map_err(Into::into)
+            told(ready.call(request).await, &answered)
         })
+    }
+}
+
+/// Notes that a server answered, and marks the failure of a call to one that has not.
+fn told<T>(answer: Result<T, transport::Error>, answered: &AtomicBool) -> Result<T, StdError> {
+    match answer {
+        Ok(answer) => {
+            answered.store(true, Ordering::Relaxed);
+            Ok(answer)
+        }
+        Err(error) => Err(marked(error, answered)),
+    }
+}
+
+fn marked(error: transport::Error, answered: &AtomicBool) -> StdError {
+    if answered.load(Ordering::Relaxed) { error.into() } else { Unanswered(error.into()).into() }
+}
+
+/// Failure of a call before the server answered any: it may be no farm, or want other credentials.
+#[derive(Debug)]
+struct Unanswered(StdError);
+
+impl fmt::Display for Unanswered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for Unanswered {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(self.0.as_ref())
     }
 }
 
@@ -70,7 +107,7 @@ impl Service<http::Request<Body>> for Channel {
 /// [`FleetError`] when the address cannot be one, or a certificate cannot be used.
 pub fn channel(address: &Address) -> Result<Channel, FleetError> {
     let to = endpoint(address)?.connect_lazy();
-    Ok(Channel { to, token: address.access.token.clone().map(Token::new) })
+    Ok(Channel { to, token: address.access.token.clone().map(Token::new), answered: Arc::default() })
 }
 
 /// All that a channel needs. Needs no event loop, unlike the channel itself.
@@ -120,7 +157,12 @@ fn reason(status: &Status) -> (Kind, String) {
     let is_html = said.contains("content-type") || said.contains("invalid compression flag");
     let is_protocol =
         source.contains("http2 error") || source.contains("frame") || source.contains("FRAME_SIZE");
+    let is_first = causes(status.source()).any(|cause| cause.is::<Unanswered>());
     match status.code() {
+        // A farm that answered before restarts, or is gone; its next answer is awaited.
+        _ if !is_first && (is_closed(&source) || is_protocol) => {
+            (Kind::Unreachable, format!("the farm closed the connection ({source})"))
+        }
         _ if is_html || is_protocol => (
             Kind::Farm,
             "the server there does not speak gRPC, or speaks it with TLS only; name the port of the farm's own API, or write grpcs://".to_owned(),
@@ -150,13 +192,14 @@ fn reason(status: &Status) -> (Kind, String) {
     }
 }
 
+/// An error and its causes, the innermost last.
+fn causes<'a>(error: Option<&'a (dyn Error + 'static)>) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(error, |&error: &&'a (dyn Error + 'static)| error.source())
+}
+
 /// The innermost cause of an error, which is the system's.
 fn innermost(error: &(dyn Error + 'static)) -> String {
-    let mut error = error;
-    while let Some(cause) = error.source() {
-        error = cause;
-    }
-    error.to_string()
+    causes(Some(error)).last().map_or_else(String::new, ToString::to_string)
 }
 
 /// Whether a connection ended before the answer, by the words of hyper, h2 and the system. With TLS 1.3 a client is done before the server has
@@ -224,6 +267,22 @@ pub fn now() -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn closed_connections_are_a_wrong_address_only_before_the_first_answer() {
+        let answered = AtomicBool::new(false);
+        let closed = || std::io::Error::new(std::io::ErrorKind::ConnectionReset, "Connection reset by peer");
+        let first = Status::from_error(Unanswered(closed().into()).into());
+        let later = Status::from_error(closed().into());
+        for (status, kind, words) in
+            [(first, Kind::Farm, "grpcs://"), (later, Kind::Unreachable, "closed the connection (Conn")]
+        {
+            let error = failed("127.0.0.1:1", "Execute", &status);
+            assert_eq!((error.kind, error.message.contains(words)), (kind, true), "{error}");
+        }
+        told(Ok(()), &answered).unwrap();
+        assert!(answered.load(Ordering::Relaxed));
+    }
 
     #[test]
     fn failed_calls_say_who_has_to_change_something() {

@@ -24,6 +24,9 @@ use crate::wire::{self, Channel, now, pack, status};
 
 /// Time limit of one question for leases; the server waits for most of it.
 const POLL_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time limit of such a question while actions run: BuildGrid tells of a cancelled lease only in its answer to the next question, and it
+/// answers after four fifths of the limit, if those are 3 s.
+const BUSY_POLL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Minimum time limit of such a question: a server answers a second before it.
 const MIN_POLL: Duration = Duration::from_secs(2);
 /// Time limit of the last message of a session.
@@ -182,8 +185,9 @@ pub async fn work(
 }
 
 /// Time limit of a question for leases: a sign of life is due below half of the lease, also where the server waits.
-fn poll_timeout(lease: Duration) -> Duration {
-    (lease / 2).clamp(MIN_POLL, POLL_TIMEOUT)
+/// The next one while actions run asks for those that were cancelled.
+fn poll_timeout(lease: Duration, is_busy: bool) -> Duration {
+    (lease / 2).clamp(MIN_POLL, if is_busy { BUSY_POLL_TIMEOUT } else { POLL_TIMEOUT })
 }
 
 /// Time until the next sign of life to a server that does not wait: a third of the lease, at most a second.
@@ -222,7 +226,7 @@ impl Session<'_> {
     ) -> Pin<Box<dyn Future<Output = Result<BotSession, Status>> + Send + 'static>> {
         let (bots, message, parent) =
             (self.bots.clone(), self.message(), self.options.address.instance.clone());
-        let limit = poll_timeout(self.lease);
+        let limit = poll_timeout(self.lease, !self.tasks.is_empty());
         Box::pin(async move {
             if !wait.is_zero() {
                 tokio::time::sleep(wait).await;
@@ -321,8 +325,11 @@ mod tests {
         for seconds in [2, 3, 5, 10, 30, 60, 600, 3600] {
             let lease = Duration::from_secs(seconds);
             assert!(interval(lease) < lease / 2, "{seconds}");
-            assert!(poll_timeout(lease) <= (lease / 2).max(MIN_POLL), "{seconds}");
+            for is_busy in [false, true] {
+                assert!(poll_timeout(lease, is_busy) <= (lease / 2).max(MIN_POLL), "{seconds}");
+            }
+            assert!(poll_timeout(lease, true) <= BUSY_POLL_TIMEOUT, "{seconds}");
         }
-        assert_eq!(poll_timeout(DEFAULT_LEASE), POLL_TIMEOUT);
+        assert_eq!(poll_timeout(DEFAULT_LEASE, false), POLL_TIMEOUT);
     }
 }
