@@ -1,11 +1,14 @@
 //! Runs that may not be run twice. A farm gives a dead worker's lease to another by itself, so a worker marks such a run
 //! as started, where the next one looks first; that one answers `lost`.
 //!
-//! The mark is a blob in the content-addressed storage, whose content is the run's id, and an entry in the action cache
+//! The mark is a blob in the content-addressed storage, an action with the run's id as its salt, and an entry in the action cache
 //! under the blob's digest. One of the two is enough: a farm may forget either, and some let no worker write the cache.
 //! Neither is written by a compare-and-set, so the entry names the attempt and is read again before the run begins. Two
 //! workers with the lease at one time, which a farm allows only after the lease ran out, could still both begin within the
 //! time between two calls.
+
+use bazel_remote_apis::build::bazel::remote::execution::v2 as reapi;
+use prost::Message;
 
 use crate::digest::Key;
 
@@ -23,12 +26,18 @@ pub fn is_id(text: &str) -> bool {
     (8..=MAX_ID).contains(&text.len()) && text.bytes().all(is_good)
 }
 
-/// The mark's content and digest.
+/// The mark's content and digest. It is an action, though none to execute: BuildGrid reads the action of an entry of its action cache before
+/// it answers with the entry.
 #[must_use]
 pub fn mark(id: &str) -> (Vec<u8>, Key) {
-    let text = format!("hotcell.started/1 {id}\n").into_bytes();
-    let key = Key::of(&text);
-    (text, key)
+    let salt = format!("hotcell.started/1 {id}").into_bytes();
+    // The empty blob is one that each farm has.
+    let empty = Some(Key::of(b"").message());
+    let mark =
+        reapi::Action { command_digest: empty.clone(), input_root_digest: empty, salt, ..Default::default() };
+    let action = mark.encode_to_vec();
+    let key = Key::of(&action);
+    (action, key)
 }
 
 /// Result of a look for a mark in one place.
@@ -151,5 +160,7 @@ mod tests {
         }
         assert!(!is_id(&"x".repeat(129)));
         assert_ne!(mark("00000001").1, mark("00000002").1);
+        let action = reapi::Action::decode(mark("00000001").0.as_slice()).unwrap();
+        assert_eq!(action.salt, b"hotcell.started/1 00000001");
     }
 }
