@@ -21,6 +21,8 @@ use hotcell_sandbox::pool::{Pool, PoolOptions};
 use hotcell_sandbox::{Bytes, Engine};
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_state::state::StateFolder;
+use hotcell_verbs::builds::InUse;
+use hotcell_verbs::caches::BLOBS;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -34,8 +36,6 @@ use crate::{exit, usage};
 
 /// Value of the `schema` field: name and version of this format.
 pub const SCHEMA: &str = "hotcell.worker/1";
-/// Folder of the kept blobs, in the state folder.
-const CACHE: &str = "fleet-blobs";
 
 /// Output of `hotcell worker --json`, when it has ended.
 #[derive(Debug, Default, Serialize, JsonSchema)]
@@ -81,9 +81,10 @@ async fn until_the_end(common: &Common, args: &WorkerArgs) -> Result<u8, ErrorRe
         room::usual_jobs(processors, Bytes(executor.memory().1), executor.limits())
     };
     let jobs = args.jobs.map_or_else(usual, usize::from);
-    let cache = match &farm {
-        Some(_) => cache(common, args, &configuration)?,
-        None => None,
+    // `hotcell cache clear` leaves the blobs of a worker that runs.
+    let (cache, _in_use) = match &farm {
+        Some(_) => cache(common, args, &configuration)?.unzip(),
+        None => (None, None),
     };
     let meter = Arc::new(Meter::default());
     let serves = farm.as_ref().map_or_else(|| args.runner.clone().unwrap_or_default(), ToString::to_string);
@@ -256,7 +257,7 @@ fn cache(
     common: &Common,
     args: &WorkerArgs,
     configuration: &Configuration,
-) -> Result<Option<Arc<Cache>>, ErrorReport> {
+) -> Result<Option<(Arc<Cache>, Option<InUse>)>, ErrorReport> {
     let size = args.cache_size.map_or(DEFAULT_SIZE, |size| size.0);
     if size == 0 {
         return Ok(None);
@@ -269,9 +270,10 @@ fn cache(
     let choice = state(common, configuration);
     let path = choice.path().map_err(|error| failed(error.to_string()))?;
     let state = StateFolder::open(path).map_err(|error| failed(error.to_string()))?;
-    let folder = state.path().join(CACHE);
+    let folder = state.path().join(BLOBS);
     let opened = Cache::open(&folder, size);
-    opened.map(|cache| Some(Arc::new(cache))).map_err(|e| failed(format!("{}: {e}", folder.display())))
+    let cache = opened.map_err(|e| failed(format!("{}: {e}", folder.display())))?;
+    Ok(Some((Arc::new(cache), InUse::lock(&folder))))
 }
 
 /// The signer of receipts, where each result has to have one.

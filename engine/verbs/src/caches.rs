@@ -8,6 +8,7 @@
 //! | `warm` | `warm/` | what `test --cache NAME` keeps of a build tool |
 //! | `components` | `tools/compiled/` | tools' components as machine code |
 //! | `readings` | `readings.db` | reports of files that the guard has read |
+//! | `blobs` | `fleet-blobs/` | inputs and outputs of a farm's actions, kept by its workers |
 
 use std::fs;
 use std::io;
@@ -28,6 +29,8 @@ pub const SCHEMA: &str = "hotcell.cache/1";
 /// Kinds that are a folder with an entry for each thing that is kept.
 const FOLDERS: [(&str, &str); 4] =
     [("deps", "deps"), ("builds", "builds"), ("warm", WARM), ("components", "tools/compiled")];
+/// Folder of the blobs of workers: one entry, since a worker alone knows which of them belong together.
+pub const BLOBS: &str = "fleet-blobs";
 /// The key of the compiled components: it is not an entry, and the others are nothing without it.
 const KEY: &str = "key";
 const READINGS: &str = "readings";
@@ -52,7 +55,7 @@ pub struct CacheList {
 /// Something that is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Entry {
-    /// `deps`, `builds`, `warm`, `components` or `readings`.
+    /// `deps`, `builds`, `warm`, `components`, `readings` or `blobs`.
     pub kind: String,
     /// Path in the state folder.
     pub name: String,
@@ -111,6 +114,15 @@ pub fn list(state: &StateFolder) -> io::Result<CacheList> {
                 used_us: about.modified().map_or(0, micros_since_1970),
             });
         }
+    }
+    let blobs = state.path().join(BLOBS);
+    if let Ok(about) = fs::symlink_metadata(&blobs) {
+        entries.push(Entry {
+            kind: "blobs".to_owned(),
+            name: BLOBS.to_owned(),
+            bytes: taken(&blobs, &about),
+            used_us: about.modified().map_or(0, micros_since_1970),
+        });
     }
     if let Ok(about) = fs::symlink_metadata(state.path().join(cache::DATABASE)) {
         entries.push(Entry {
@@ -239,7 +251,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let state = StateFolder::open(&dir.path().join("state")).unwrap();
         let at = |path: &str| state.path().join(path);
-        for folder in ["deps/pip-1/lib", "builds/go-1", "tools/compiled", "tools/components", "objects/aa"] {
+        for folder in [
+            "deps/pip-1/lib",
+            "builds/go-1",
+            "tools/compiled",
+            "fleet-blobs",
+            "tools/components",
+            "objects/aa",
+        ] {
             fs::create_dir_all(at(folder)).unwrap();
         }
         for (file, text) in [
@@ -248,6 +267,7 @@ mod tests {
             ("builds/go-1/x", "1"),
             ("tools/compiled/key", "secret"),
             ("tools/compiled/e1", "1234"),
+            ("fleet-blobs/0a", "12345678"),
             ("tools/components/c", "1"),
             ("objects/aa/b", "1"),
             ("readings.db", "123"),
@@ -263,12 +283,13 @@ mod tests {
             ("builds/go-1", "builds"),
             ("deps/npm-2.failed", "deps"),
             ("deps/pip-1", "deps"),
+            ("fleet-blobs", "blobs"),
             ("readings.db", "readings"),
             ("tools/compiled/e1", "components"),
         ];
         assert_eq!(names, want);
         // Entries that a run uses or writes stay.
-        let used = builds::InUse::lock(&at("deps/pip-1")).unwrap();
+        let used = ["deps/pip-1", "fleet-blobs"].map(|name| builds::InUse::lock(&at(name)).unwrap());
         fs::remove_file(at("readings.db")).unwrap();
         let database = rusqlite::Connection::open(at("readings.db")).unwrap();
         database.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())).unwrap();
@@ -280,7 +301,7 @@ mod tests {
         };
         let most = Prune { older: None, most: Some(0) };
         let done = prune(&state, most, SystemTime::now()).unwrap();
-        assert_eq!(names(&done.in_use), "deps/pip-1 readings.db");
+        assert_eq!(names(&done.in_use), "deps/pip-1 fleet-blobs readings.db");
         assert_eq!(names(&done.entries), "builds/go-1 deps/npm-2.failed tools/compiled/e1");
         drop((used, database));
         fs::create_dir_all(at("builds/go-1")).unwrap();
@@ -289,7 +310,7 @@ mod tests {
         let none =
             prune(&state, Prune { older: Some(Duration::from_secs(3600)), most: None }, SystemTime::now());
         assert!(none.unwrap().entries.is_empty());
-        assert_eq!(clear(&state).unwrap().entries.len(), 5);
+        assert_eq!(clear(&state).unwrap().entries.len(), 6);
         assert!(list(&state).unwrap().entries.is_empty());
         for stays in ["tools/compiled/key", "tools/components/c", "objects/aa/b", "hotcell.db"] {
             assert!(at(stays).exists(), "{stays}");
