@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use hotcell_end_to_end::mcp::{Local, STATELESS};
 use hotcell_end_to_end::{Ended, User, Weak, everyone};
-use hotcell_test_farm::{Certificates, Rules, TestFarm, Tls};
+use hotcell_farm::execution::{Certificates, Rules, TestFarm, Tls};
 use serde_json::{Value, json};
 
 /// `hotcell run --remote FARM OPTIONS -- sh -c SCRIPT`.
@@ -237,7 +237,7 @@ fn output_comes_while_it_runs() {
 #[test]
 fn interrupted_run_is_cancelled_on_the_farm() {
     let user = User::me();
-    let farm = TestFarm::start(Rules { lie: Some(hotcell_test_farm::Lie::NoEnd), ..Rules::default() });
+    let farm = TestFarm::start(Rules { lie: Some(hotcell_farm::execution::Lie::NoEnd), ..Rules::default() });
     let mut call = user.hotcell(["run", "-v", "--remote", &farm.address]);
     call.add(["--", "true"]);
     let mut child = call.start();

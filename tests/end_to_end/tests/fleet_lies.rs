@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use hotcell_end_to_end::{User, everyone};
-use hotcell_test_farm::{Lie, Rules, TestFarm};
+use hotcell_farm::execution::{Lie, Rules, TestFarm};
 
 /// Each lie, with the exit status and the words of the failure.
 const LIES: &[(Lie, i32, &str)] = &[

@@ -304,6 +304,30 @@ fn flags(user: &User) -> (std::path::PathBuf, String) {
 }
 
 #[test]
+fn actions_go_on_while_their_farm_starts_again() {
+    everyone(|user| {
+        let mut farm = Farm::start(LONG);
+        let (folder, option) = flags(user);
+        let started = worker(user, &farm, "lasting", &[&option]);
+        let nap = nap(user, 12);
+        let script = "sleep NAP & until test -e /flags/go; do sleep 0.1; done; kill $!; echo answer";
+        let id = farm.script(empty(&farm), &script.replace("NAP", &nap));
+        until("the action runs", || runs(&nap));
+        farm.restart();
+        started.until_it_says("the worker's session: ");
+        std::fs::write(folder.join("go"), "").expect("a flag");
+        let (status, result) = farm.end(&id);
+        assert_eq!(
+            (status.code, stdout(&result.unwrap_or_default()).as_str()),
+            (0, "answer\n"),
+            "{status:?}"
+        );
+        assert_eq!(farm.scheduler.given(&id), 1, "{}", started.said());
+        assert!(!started.said().contains("grpcs://"), "{}", started.said());
+    });
+}
+
+#[test]
 fn leases_that_are_taken_back_end_and_drains_wait() {
     everyone(|user| {
         let farm = Farm::start(LONG);

@@ -1,15 +1,17 @@
-//! A small farm on this machine, for tests of workers: scheduler (Remote Workers API), content-addressed storage, action
-//! cache. It serves until it is dropped. It is honest, or lies as a test wants.
+//! Small farms on this machine, for tests: of workers, with a scheduler (Remote Workers API), and of clients, with an execution service. Both
+//! have one storage. They serve until they are dropped. They are honest, or lie as a test wants.
 //!
 //! | module | idea |
 //! | --- | --- |
 //! | [`storage`] | blobs and the action cache, with lies |
 //! | [`scheduler`] | leases: given, taken back, given again when a worker is silent |
+//! | [`execution`] | a farm that executes: actions as plain processes or by `hotcell run` |
 //! | [`bot`] | a stand-in for Buildbarn's `bb_worker`, which calls a runner |
 
 #![forbid(unsafe_code)]
 
 pub mod bot;
+pub mod execution;
 pub mod scheduler;
 pub mod storage;
 
@@ -30,12 +32,12 @@ pub use bazel_remote_apis;
 pub use hotcell_fleet;
 
 use scheduler::{BotsServer, Scheduler};
-use storage::Storage;
+use storage::{Shared, Storage};
 
 /// Time that a test waits for an event, on a machine that is busy with others.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 /// Maximum size of a message, in bytes.
-const MAX_MESSAGE: usize = 64 << 20;
+pub(crate) const MAX_MESSAGE: usize = 64 << 20;
 
 /// A running farm.
 pub struct Farm {
@@ -55,11 +57,34 @@ impl Farm {
     /// When this machine cannot serve.
     #[must_use]
     pub fn start(lease: Duration) -> Self {
-        let storage = Arc::new(Storage::default());
-        let scheduler = Arc::new(Scheduler::new(lease));
+        let mut farm = Self {
+            storage: Arc::new(Storage::default()),
+            scheduler: Arc::new(Scheduler::new(lease)),
+            port: 0,
+            stop: None,
+            thread: None,
+        };
+        farm.serve();
+        farm
+    }
+
+    /// Ends all connections, and serves again at the same address with all that the farm had.
+    pub fn restart(&mut self) {
+        self.stop();
+        self.serve();
+    }
+
+    fn stop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+
+    fn serve(&mut self) {
         let (stop, stopped) = oneshot::channel::<()>();
         let (tell, told) = mpsc::channel();
-        let (blobs, leases) = (storage.clone(), scheduler.clone());
+        let (blobs, leases, port) = (self.storage.clone(), self.scheduler.clone(), self.port);
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(2)
@@ -67,7 +92,7 @@ impl Farm {
                 .build()
                 .expect("a runtime");
             runtime.block_on(async {
-                let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+                let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await.expect("a port");
                 tell.send(listener.local_addr().expect("an address").port()).expect("the test waits");
                 let incoming = poll_fn(move |context| {
                     listener.poll_accept(context).map(|accepted| Some(accepted.map(|(stream, _)| stream)))
@@ -76,10 +101,9 @@ impl Farm {
                     reapi::content_addressable_storage_server::ContentAddressableStorageServer::from_arc(
                         blobs.clone(),
                     );
-                let stream =
-                    bazel_remote_apis::google::bytestream::byte_stream_server::ByteStreamServer::from_arc(
-                        blobs.clone(),
-                    );
+                let stream = bazel_remote_apis::google::bytestream::byte_stream_server::ByteStreamServer::new(
+                    Shared(blobs.clone()),
+                );
                 let cache = reapi::action_cache_server::ActionCacheServer::from_arc(blobs.clone());
                 let abilities = reapi::capabilities_server::CapabilitiesServer::from_arc(blobs.clone());
                 let operations =
@@ -101,8 +125,8 @@ impl Farm {
             });
             runtime.shutdown_background();
         });
-        let port = told.recv().expect("the farm has a port");
-        Self { storage, scheduler, port, stop: Some(stop), thread: Some(thread) }
+        self.port = told.recv().expect("the farm has a port");
+        (self.stop, self.thread) = (Some(stop), Some(thread));
     }
 
     /// Address for hotcell.
@@ -157,10 +181,7 @@ impl Farm {
 
 impl Drop for Farm {
     fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.stop();
     }
 }
 

@@ -1,15 +1,11 @@
 //! A farm of the Remote Execution API in this process: storage, capabilities, execution. A double of the protocol, for tests of its clients: it runs
 //! actions of tests, which are known, as plain processes or by `hotcell run`; and it can lie in each of its answers.
 
-#![forbid(unsafe_code)]
-
+mod actions;
 mod certificates;
-mod execution;
 mod lies;
-mod storage;
 mod trees;
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 
@@ -19,7 +15,6 @@ use bazel_remote_apis::google::longrunning::operations_server::OperationsServer;
 use reapi::capabilities_server::CapabilitiesServer;
 use reapi::content_addressable_storage_server::ContentAddressableStorageServer;
 use reapi::execution_server::ExecutionServer;
-use sha2::{Digest as _, Sha256};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tonic::service::InterceptorLayer;
@@ -30,8 +25,8 @@ use tonic::{Request, Status};
 pub use certificates::{Certificates, Tls};
 pub use lies::Lie;
 
-/// The only instance.
-pub const INSTANCE: &str = "main";
+use crate::MAX_MESSAGE;
+use crate::storage::{INSTANCE, Shared, Storage};
 
 /// Rules of a farm.
 #[derive(Clone, Debug, Default)]
@@ -50,36 +45,18 @@ pub struct Rules {
     pub hotcell: Option<PathBuf>,
 }
 
-/// A digest as a farm keeps it: hash and size.
-pub(crate) type Key = (String, i64);
-
-/// Digest of bytes.
-pub(crate) fn key(bytes: &[u8]) -> Key {
-    (hex::encode(Sha256::digest(bytes)), i64::try_from(bytes.len()).unwrap_or(i64::MAX))
-}
-
-pub(crate) fn digest(bytes: &[u8]) -> reapi::Digest {
-    let (hash, size_bytes) = key(bytes);
-    reapi::Digest { hash, size_bytes }
-}
-
-/// Content and counts of a farm.
+/// Counts of a farm.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    pub blobs: HashMap<Key, Vec<u8>>,
-    pub results: HashMap<Key, reapi::ActionResult>,
     pub executed: usize,
-    pub uploaded: usize,
-    pub compressed: usize,
     pub cancelled: usize,
-    /// Output of an action so far, by the name of its stream; with true at its end.
-    pub logs: HashMap<String, (Vec<u8>, bool)>,
 }
 
 /// A farm's parts share it.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     pub rules: Arc<Rules>,
+    pub storage: Arc<Storage>,
     held: Arc<Mutex<Held>>,
 }
 
@@ -90,27 +67,7 @@ impl State {
 
     /// Stores a blob; returns its digest.
     pub fn put(&self, bytes: Vec<u8>) -> reapi::Digest {
-        let is = digest(&bytes);
-        self.held().blobs.insert((is.hash.clone(), is.size_bytes), bytes);
-        is
-    }
-
-    pub fn get(&self, digest: Option<&reapi::Digest>) -> Result<Vec<u8>, Status> {
-        let digest = digest.ok_or_else(|| Status::invalid_argument("no digest"))?;
-        // The empty blob is always there (remote_execution.proto, "Digest").
-        if digest.size_bytes == 0 {
-            return Ok(Vec::new());
-        }
-        let found = self.held().blobs.get(&(digest.hash.clone(), digest.size_bytes)).cloned();
-        found.ok_or_else(|| Status::not_found(format!("no blob {}", digest.hash)))
-    }
-
-    pub fn check_instance(&self, name: &str) -> Result<(), Status> {
-        if name == INSTANCE {
-            Ok(())
-        } else {
-            Err(Status::invalid_argument(format!("Invalid instance name: [{name}]")))
-        }
+        self.storage.put(bytes).message()
     }
 
     pub fn lies(&self, lie: Lie) -> bool {
@@ -134,7 +91,8 @@ impl TestFarm {
     /// When it cannot be started.
     #[must_use]
     pub fn start(rules: Rules) -> Self {
-        let state = State { rules: Arc::new(rules), held: Arc::default() };
+        let storage = Arc::new(Storage::new(rules.lie.and_then(Lie::of_storage), rules.compresses));
+        let state = State { rules: Arc::new(rules), storage, held: Arc::default() };
         let (stop, stopped) = oneshot::channel();
         let (tell, told) = mpsc::channel();
         let served = state.clone();
@@ -167,13 +125,13 @@ impl TestFarm {
     /// Number of blobs that were uploaded.
     #[must_use]
     pub fn uploaded(&self) -> usize {
-        self.state.held().uploaded
+        self.state.storage.uploaded()
     }
 
     /// Number of blobs that were sent or read in their compressed form.
     #[must_use]
     pub fn compressed(&self) -> usize {
-        self.state.held().compressed
+        self.state.storage.compressed()
     }
 
     /// Number of operations that were cancelled.
@@ -185,7 +143,7 @@ impl TestFarm {
     /// Blobs that it has.
     #[must_use]
     pub fn blobs(&self) -> Vec<Vec<u8>> {
-        self.state.held().blobs.values().cloned().collect()
+        self.state.storage.blobs()
     }
 }
 
@@ -205,12 +163,13 @@ async fn serve(state: State, listener: TcpListener) -> Result<(), tonic::transpo
             _ => Ok(request),
         }
     };
-    const MAX: usize = 64 << 20;
+    let blobs = state.storage.clone();
+    let cas = ContentAddressableStorageServer::from_arc(blobs.clone());
     server
         .layer(InterceptorLayer::new(check))
-        .add_service(CapabilitiesServer::new(state.clone()))
-        .add_service(ContentAddressableStorageServer::new(state.clone()).max_decoding_message_size(MAX))
-        .add_service(ByteStreamServer::new(state.clone()).max_decoding_message_size(MAX))
+        .add_service(CapabilitiesServer::from_arc(blobs.clone()))
+        .add_service(cas.max_decoding_message_size(MAX_MESSAGE))
+        .add_service(ByteStreamServer::new(Shared(blobs)).max_decoding_message_size(MAX_MESSAGE))
         .add_service(ExecutionServer::new(state.clone()))
         .add_service(OperationsServer::new(state))
         .serve_with_incoming(TcpIncoming::from(listener))

@@ -1,5 +1,7 @@
 //! Lies of a farm, each at one place of the protocol.
 
+use crate::storage;
+
 /// A lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
@@ -59,4 +61,20 @@ pub enum Lie {
     OutcomeLost,
     /// The receipt is not a signed one.
     StrangeReceipt,
+}
+
+impl Lie {
+    /// The lie that is the storage's to tell.
+    pub(crate) fn of_storage(self) -> Option<storage::Lie> {
+        Some(match self {
+            Self::OldVersion => storage::Lie::OldVersion,
+            Self::NoExecution => storage::Lie::NoExecution,
+            Self::WrongBytes => storage::Lie::Wrong,
+            Self::ShortReads => storage::Lie::Short,
+            Self::Bomb => storage::Lie::Bomb,
+            Self::ShortWrites => storage::Lie::ShortWrites,
+            Self::OtherMissing => storage::Lie::OtherMissing,
+            _ => return None,
+        })
+    }
 }

@@ -10,7 +10,13 @@ use prost::Message;
 use reapi::{Directory, DirectoryNode, FileNode, OutputDirectory, OutputFile, SymlinkNode, Tree};
 use tonic::Status;
 
-use crate::{Lie, State, digest};
+use hotcell_fleet::digest::Key;
+
+use super::{Lie, State};
+
+fn digest(bytes: &[u8]) -> reapi::Digest {
+    Key::of(bytes).message()
+}
 
 fn failed(error: &dyn std::fmt::Display) -> Status {
     Status::internal(error.to_string())
@@ -19,13 +25,12 @@ fn failed(error: &dyn std::fmt::Display) -> Status {
 impl State {
     /// Lays out a directory of the storage. The tests' clients are honest.
     pub(crate) fn lay(&self, root: &reapi::Digest, to: &Path) -> Result<(), Status> {
-        let directory = Directory::decode(self.get(Some(root))?.as_slice()).map_err(|e| failed(&e))?;
+        let directory =
+            Directory::decode(self.storage.blob(Some(root))?.as_slice()).map_err(|e| failed(&e))?;
         let done = |result: io::Result<()>| result.map_err(|e| failed(&e));
         for file in &directory.files {
             let path = to.join(&file.name);
-            let empty = file.digest.as_ref().is_some_and(|digest| digest.size_bytes == 0);
-            let bytes = if empty { Vec::new() } else { self.get(file.digest.as_ref())? };
-            done(fs::write(&path, bytes))?;
+            done(fs::write(&path, self.storage.blob(file.digest.as_ref())?))?;
             let mode = if file.is_executable { 0o755 } else { 0o644 };
             done(fs::set_permissions(&path, fs::Permissions::from_mode(mode)))?;
         }

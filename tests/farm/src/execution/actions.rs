@@ -13,6 +13,7 @@ use bazel_remote_apis::google::longrunning::{
 use bazel_remote_apis::google::protobuf::{Any, Empty};
 use bazel_remote_apis::google::rpc;
 use futures_util::{Stream, stream};
+use hotcell_fleet::digest::Key;
 use prost::Message;
 use reapi::execution_server::Execution;
 use reapi::execution_stage::Value as Stage;
@@ -20,7 +21,7 @@ use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 use tonic::{Code, Request, Response, Status};
 
-use crate::{Key, Lie, State};
+use super::{Lie, State};
 
 /// Full name of the API's messages.
 const REAPI: &str = "type.googleapis.com/build.bazel.remote.execution.v2";
@@ -36,12 +37,12 @@ impl Execution for State {
 
     async fn execute(&self, request: Request<reapi::ExecuteRequest>) -> Result<Response<States>, Status> {
         let request = request.into_inner();
-        self.check_instance(&request.instance_name)?;
-        let digest = request.action_digest.ok_or_else(|| Status::invalid_argument("no digest"))?;
-        let action = reapi::Action::decode(self.get(Some(&digest))?.as_slice())
-            .map_err(|e| Status::invalid_argument(e.to_string()))?;
-        let key: Key = (digest.hash, digest.size_bytes);
-        let kept = self.held().results.get(&key).cloned();
+        self.storage.check_instance(&request.instance_name)?;
+        let action = self.storage.blob(request.action_digest.as_ref())?;
+        let key = Key::of(&action);
+        let action =
+            reapi::Action::decode(action.as_slice()).map_err(|e| Status::invalid_argument(e.to_string()))?;
+        let kept = self.storage.cached(key);
         let kept = kept.filter(|_| !request.skip_cache_lookup || self.lies(Lie::Cached));
         Ok(Response::new(self.states(key, action, kept)))
     }
@@ -59,8 +60,9 @@ impl Execution for State {
 
 impl State {
     fn states(&self, key: Key, action: reapi::Action, kept: Option<reapi::ActionResult>) -> States {
-        let name = format!("operations/{}", key.0);
-        let logs = self.rules.logs.then(|| [format!("logs/{}/1", key.0), format!("logs/{}/2", key.0)]);
+        let name = format!("operations/{}", key.name());
+        let logs =
+            self.rules.logs.then(|| [format!("logs/{}/1", key.name()), format!("logs/{}/2", key.name())]);
         let state = move |stage: Stage| {
             let [stdout_stream_name, stderr_stream_name] = logs.clone().unwrap_or_default();
             let metadata = reapi::ExecuteOperationMetadata {
@@ -96,7 +98,7 @@ impl State {
             let cached = kept.is_some();
             let (code, result) = match kept {
                 Some(result) => (Code::Ok, Some(result)),
-                None => farm.perform(&key, &action).await,
+                None => farm.perform(key, &action).await,
             };
             let status = Some(rpc::Status { code: code as i32, message: said(code), details: Vec::new() });
             let cached_result = cached || farm.lies(Lie::Cached);
@@ -108,7 +110,7 @@ impl State {
         Box::pin(stream::StreamExt::chain(stream::iter(first), last))
     }
 
-    async fn perform(&self, key: &Key, action: &reapi::Action) -> (Code, Option<reapi::ActionResult>) {
+    async fn perform(&self, key: Key, action: &reapi::Action) -> (Code, Option<reapi::ActionResult>) {
         self.held().executed += 1;
         match self.rules.lie {
             Some(Lie::WrongPlatform) => return (Code::FailedPrecondition, None),
@@ -120,7 +122,7 @@ impl State {
             Ok((code, mut result)) => {
                 self.lie_about_outputs(&mut result);
                 if code == Code::Ok && result.exit_code == 0 && !action.do_not_cache {
-                    self.held().results.insert(key.clone(), result.clone());
+                    self.storage.cache(key, result.clone());
                 }
                 (code, Some(result))
             }
@@ -131,9 +133,9 @@ impl State {
         }
     }
 
-    async fn run(&self, key: &Key, action: &reapi::Action) -> Result<(Code, reapi::ActionResult), Status> {
+    async fn run(&self, key: Key, action: &reapi::Action) -> Result<(Code, reapi::ActionResult), Status> {
         let failed = |e: std::io::Error| Status::internal(e.to_string());
-        let command = reapi::Command::decode(self.get(action.command_digest.as_ref())?.as_slice())
+        let command = reapi::Command::decode(self.storage.blob(action.command_digest.as_ref())?.as_slice())
             .map_err(|e| Status::invalid_argument(e.to_string()))?;
         let place = tempfile::tempdir().map_err(failed)?;
         let top = place.path().canonicalize().map_err(failed)?.join("root");
@@ -154,7 +156,7 @@ impl State {
             .spawn()
             .map_err(failed)?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let names = [format!("logs/{}/1", key.0), format!("logs/{}/2", key.0)];
+        let names = [format!("logs/{}/1", key.name()), format!("logs/{}/2", key.name())];
         let limit = action.timeout.as_ref().and_then(|limit| u64::try_from(limit.seconds).ok());
         let ended = tokio::time::timeout(Duration::from_secs(limit.unwrap_or(600)), async {
             let (out, err) = tokio::join!(self.read(&names[0], stdout), self.read(&names[1], stderr));
@@ -237,11 +239,12 @@ impl State {
         while let Ok(read @ 1..) = from.read(&mut piece).await {
             all.extend_from_slice(&piece[..read]);
             if self.rules.logs {
-                let shown = if self.lies(Lie::OtherLog) { b"another output".to_vec() } else { all.clone() };
-                self.held().logs.insert(name.to_owned(), (shown, false));
+                let shown =
+                    if self.lies(Lie::OtherLog) { b"another output".as_slice() } else { all.as_slice() };
+                self.storage.show(name, Some(shown));
             }
         }
-        self.held().logs.entry(name.to_owned()).or_default().1 = true;
+        self.storage.show(name, None);
         all
     }
 
