@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::folder::{Folder, Kind, Node, ancestors, same_bytes};
-use crate::stack::{Layer, MAX_FOLDER_DEPTH, Stack, too_much};
+use crate::stack::{Layer, Stack, check_bounds};
 
 /// Kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,9 +78,7 @@ fn touched(
     while let Some(folder) = folders.pop() {
         for name in layer.names(&folder)? {
             let path = folder.join(name);
-            if paths.len() > most || path.components().count() > MAX_FOLDER_DEPTH {
-                return Err(too_much(most));
-            }
+            check_bounds(&path, paths.len(), most)?;
             // In the original another file system may begin there, which is never entered.
             if ignored.contains(&path) {
                 continue;
@@ -241,5 +239,19 @@ mod tests {
         let ((_a, base), (_b, upper)) = (folder(&[]), folder(&[("a", ""), ("b", ""), ("c", "")]));
         let looked = changes(&Stack::new([], &base), &[Layer::over(&upper)], &[], 1);
         assert!(looked.unwrap_err().to_string().contains("more than 1 files"));
+    }
+
+    #[test]
+    fn paths_out_of_bounds_name_their_first_folder() {
+        let deep = |name: &str, levels: usize| vec![name; levels].join("/");
+        for (path, want) in [
+            (deep("deep", 257), "its folder \"deep\" has folders nested deeper than 256"),
+            (deep(&"long".repeat(50), 21), "has paths longer than 4095 bytes"),
+        ] {
+            let error = check_bounds(Path::new(&path), 0, 9).unwrap_err().to_string();
+            assert!(error.contains(want), "{error}");
+        }
+        assert!(check_bounds(Path::new(&deep("d", 256)), 8, 9).is_ok());
+        assert!(check_bounds(Path::new("d"), 9, 9).is_err());
     }
 }

@@ -163,10 +163,8 @@ impl<'a> Stack<'a> {
                 if without.contains(&path) {
                     continue;
                 }
+                check_bounds(&path, all.len(), most)?;
                 let Some(node) = self.node(&path)? else { continue };
-                if all.len() == most || path.components().count() > MAX_FOLDER_DEPTH {
-                    return Err(too_much(most));
-                }
                 if node.kind == Kind::Folder {
                     folders.push(path.clone());
                 }
@@ -181,10 +179,27 @@ impl<'a> Stack<'a> {
 /// Maximum nesting depth of folders.
 pub(crate) const MAX_FOLDER_DEPTH: usize = 256;
 
-pub(crate) fn too_much(most: usize) -> io::Error {
-    io::Error::other(format!(
-        "it has more than {most} files and folders, or folders nested deeper than {MAX_FOLDER_DEPTH}"
-    ))
+/// Maximum length of a path in bytes: `PATH_MAX` of `path_resolution(7)` without its NUL.
+const MAX_PATH_BYTES: usize = 4095;
+
+/// Checks a path of a walk that has found `found` of at most `most` entries before it.
+///
+/// # Errors
+/// When there are too many, or the path is too deep or too long. A program makes such paths folder by folder; the error
+/// names the beginning, where they can be removed.
+pub(crate) fn check_bounds(path: &Path, found: usize, most: usize) -> io::Result<()> {
+    let (depth, bytes) = (path.components().count(), path.as_os_str().len());
+    let why = if found >= most {
+        return Err(io::Error::other(format!("it has more than {most} files and folders")));
+    } else if depth > MAX_FOLDER_DEPTH {
+        format!("has folders nested deeper than {MAX_FOLDER_DEPTH}")
+    } else if bytes > MAX_PATH_BYTES {
+        format!("has paths longer than {MAX_PATH_BYTES} bytes")
+    } else {
+        return Ok(());
+    };
+    let first = path.components().next().map(|first| first.as_os_str().to_string_lossy().into_owned());
+    Err(io::Error::other(format!("its folder {:?} {why}", first.unwrap_or_default())))
 }
 
 fn seen(layer: &Layer<'_>, path: &Path) -> io::Result<Seen> {
