@@ -92,7 +92,21 @@ impl Shared {
     ) -> Result<RequestLimits, Refused> {
         let (host, port) = (&forward.host, forward.port);
         let target = format!("{host}:{port}");
-        match self.allow.judge(host, port, &forward.method, path) {
+        let judge = |(method, path): (&str, &str)| self.allow.judge(host, port, method, path);
+        let judged = judge((&forward.method, path));
+        // Where the request's own method and path are allowed, those of its headers have to be, too.
+        let other = matches!(judged, Judged::Allowed(..)).then(|| {
+            let mut readings = forward.overrides.readings(&forward.method, path).skip(1);
+            readings.find_map(|reading| match judge(reading) {
+                Judged::Denied(why) => Some((reading, why)),
+                Judged::Allowed(..) | Judged::Unlisted => None,
+            })
+        });
+        if let Some(Some(((method, path), why))) = other {
+            let why = format!("a header of the request makes it {method} {path}: {why}");
+            return Err(Refused::Host(self.deny(Operation::Http, &target, Some(why))));
+        }
+        match judged {
             Judged::Unlisted => Err(Refused::Host(self.deny(Operation::Http, &target, None))),
             Judged::Denied(why) => {
                 let why = format!("{} {shown}: {why}", forward.method);

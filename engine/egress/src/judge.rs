@@ -180,6 +180,11 @@ mod tests {
             ("m.com", 80, "GET", "/simple/private", "denied the rule !m.com:80/simple/private"),
             ("m.com", 80, "GET", "/simple/PRIV%61te/x", "denied the rule !m.com:80/simple/private"),
             ("m.com", 80, "GET", "/simple%2fprivate", "denied the rule !m.com:80/simple/private"),
+            ("m.com", 80, "GET", "/simple/private.", "denied the rule !m.com:80/simple/private"),
+            ("m.com", 80, "GET", "/simple/private%20.%20/x", "denied the rule !m.com:80/simple/private"),
+            ("m.com", 80, "GET", "/simple/private%3fx", "denied the rule !m.com:80/simple/private"),
+            ("m.com", 80, "GET", "/simple/private%23", "denied the rule !m.com:80/simple/private"),
+            ("m.com", 80, "GET", "/simple/private.x", "GET|HEAD m.com:80/simple"),
             (
                 "m.com",
                 80,

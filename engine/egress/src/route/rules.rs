@@ -20,7 +20,7 @@ pub enum PathError {
     #[error("the path has a % without two hexadecimal digits")]
     Escape,
     /// An encoded byte that servers read differently.
-    #[error("the path has an encoded slash, backslash, percent sign or control character")]
+    #[error("the path has an encoded slash, backslash, percent sign or control character, or is not UTF-8")]
     Encoded,
     /// A segment `.` or `..`.
     #[error("the path has a segment . or ..")]
@@ -74,9 +74,13 @@ impl NormalPath {
                 byte => normal.push(byte),
             }
         }
+        // Overlong forms (`%c0%ae` for a dot) are read by some servers, and are no UTF-8 (RFC 3629, 10).
+        if std::str::from_utf8(&normal).is_err() {
+            return Err(PathError::Encoded);
+        }
         let all = segments(&normal);
         // Some servers cut parameters off (`..;x`) before they resolve dots.
-        let dots = |segment: &Vec<u8>| matches!(without_parameters(segment), b"." | b"..");
+        let dots = |segment: &Vec<u8>| matches!(without_parameters(segment).trim_ascii(), b"." | b"..");
         if all.iter().any(dots) {
             return Err(PathError::Dots);
         }
@@ -98,7 +102,7 @@ impl NormalPath {
         within(&self.0, &rule.0)
     }
 
-    /// Like `is_within`, for a rule that denies: also where only some servers would read it so (letter case, parameters, encoded slashes).
+    /// Like `is_within`, for a rule that denies: also where only some servers would read it so (letter case, parameters, encoded slashes and question marks, dots and spaces at a name's end, which Windows leaves out).
     pub(crate) fn may_be_within(&self, rule: &Self) -> bool {
         within(&lenient(&self.0), &lenient(&rule.0))
     }
@@ -129,9 +133,15 @@ fn without_parameters(segment: &[u8]) -> &[u8] {
     segment.split(|b| *b == b';').next().unwrap_or_default()
 }
 
+fn without_end(segment: &[u8]) -> &[u8] {
+    let cut = segment.iter().position(|b| matches!(b, b'?' | b'#')).unwrap_or(segment.len());
+    let end = segment[..cut].iter().rposition(|b| !matches!(b, b'.' | b' ')).map_or(0, |last| last + 1);
+    &segment[..end]
+}
+
 fn lenient(path: &[u8]) -> Vec<u8> {
     let all = segments(&path.to_ascii_lowercase().replace_encoded());
-    let all: Vec<&[u8]> = all.iter().map(|segment| without_parameters(segment)).collect();
+    let all: Vec<&[u8]> = all.iter().map(|segment| without_end(without_parameters(segment))).collect();
     all.join(&b'/')
 }
 
@@ -363,6 +373,10 @@ mod tests {
             ("/a/..;x=1/b", Err(PathError::Dots)),
             ("/a/.%2e%3bx/b", Err(PathError::Dots)),
             ("/a/./b", Err(PathError::Dots)),
+            ("/a/..%20/b", Err(PathError::Dots)),
+            ("/a/%c0%ae%c0%ae/b", Err(PathError::Encoded)),
+            ("/a%ff", Err(PathError::Encoded)),
+            ("/%c3%a4", Ok("/ä")),
             ("//a", Err(PathError::Empty)),
             ("/a//b", Err(PathError::Empty)),
             ("/a//", Err(PathError::Empty)),
