@@ -13,6 +13,7 @@
 //! | `answer` | the result of a cell |
 //! | `channel` | results and output of an interpreter, put together |
 //! | [`files`] | files that cells return, and that are put in |
+//! | `uploads` | copies of the files that are put in, for the guard |
 //! | `marked` | output up to the mark of a cell's end |
 
 #![forbid(unsafe_code)]
@@ -24,6 +25,7 @@ pub mod language;
 mod marked;
 pub mod session;
 pub mod sessions;
+mod uploads;
 
 pub use answer::{Answer, CellResult, Ended, InterruptResult, Printed, Status};
 pub use channel::Stream;

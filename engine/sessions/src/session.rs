@@ -1,5 +1,6 @@
 //! One session: an interpreter in a sandbox, and its cells one after the other.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -27,6 +28,7 @@ use crate::answer::{Answer, Ended, InterruptResult, Printed, Status, Told};
 use crate::channel::{Channel, Next, Stream, Streams};
 use crate::files::{self, CellFile, KeptFiles, Listed, MAX_PUT_BYTES, Seen};
 use crate::language::Language;
+use crate::uploads::{Staged, Uploads};
 
 /// Maximum size of a cell, in bytes.
 pub const MAX_CELL_BYTES: usize = 1 << 20;
@@ -114,6 +116,7 @@ pub struct Session {
     earlier: Mutex<String>,
     seen: Mutex<Seen>,
     kept: Mutex<KeptFiles>,
+    uploads: Arc<Mutex<Uploads>>,
 }
 
 /// Reason for an interrupt.
@@ -189,6 +192,7 @@ impl Session {
             earlier: Mutex::default(),
             seen: Mutex::default(),
             kept: Mutex::default(),
+            uploads: Arc::default(),
         };
         if is_ready {
             return Ok(session);
@@ -325,9 +329,10 @@ impl Session {
     }
 
     /// Puts a piece of a file into the session, below the home folder, after the cells that were sent before; returns the file's size.
+    /// The guard reads what the file is then, and cells together with it.
     ///
     /// # Errors
-    /// A report for a path elsewhere, a piece that is too long, a full disk, and a session that has ended.
+    /// A report for a path elsewhere, a piece that is too long, a file that the guard refuses, a full disk, and a session that has ended.
     pub async fn put(&self, path: &str, bytes: &[u8], append: bool) -> Result<u64, ErrorReport> {
         use base64::Engine as _;
         let wrong = |why: String, field: &str| ErrorReport::new(Code::InvalidValue, why).field(field);
@@ -346,10 +351,14 @@ impl Session {
         }
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         channel.drop_late();
+        let staged = self.stage(path, bytes, append).await?;
         let data = base64::engine::general_purpose::STANDARD.encode(bytes);
         let asked = serde_json::json!({ "op": "put", "path": path, "append": append, "data": data });
         let until = tokio::time::Instant::now() + FILES_TIMEOUT;
         let told = self.ask(&mut channel, asked, until).await;
+        if !matches!(&told, Ok(told) if told.value.is_some()) {
+            self.uploads.lock().unwrap_or_else(PoisonError::into_inner).undo(staged);
+        }
         match told.map(|told| (told.value.and_then(|size| size.parse().ok()), told.error)) {
             Ok((Some(size), _)) => Ok(size),
             Ok((None, error)) => {
@@ -358,6 +367,28 @@ impl Session {
             }
             Err(why) => {
                 Err(ErrorReport::new(Code::Refused, format!("{path} was not written: {why}")).field("path"))
+            }
+        }
+    }
+
+    /// Copies a piece for the guard, and lets it read the file.
+    async fn stage(&self, path: &str, bytes: &[u8], append: bool) -> Result<Staged, ErrorReport> {
+        let refused = |why: String| {
+            ErrorReport::new(Code::Refused, format!("{path} was not written: {why}")).field("path")
+        };
+        let (uploads, below, piece) = (Arc::clone(&self.uploads), path.to_owned(), bytes.to_vec());
+        let copying = tokio::task::spawn_blocking(move || {
+            let mut uploads = uploads.lock().unwrap_or_else(PoisonError::into_inner);
+            uploads.stage(&below, &piece, append).map(|staged| (staged, uploads.folder()))
+        });
+        let copied = copying.await.map_err(|error| refused(error.to_string()))?;
+        let (staged, folder) = copied.map_err(refused)?;
+        let Some(folder) = folder.filter(|_| staged.is_read) else { return Ok(staged) };
+        match self.check(Some(folder), None).await {
+            Ok(()) => Ok(staged),
+            Err(why) => {
+                self.uploads.lock().unwrap_or_else(PoisonError::into_inner).undo(staged);
+                Err(refused(why))
             }
         }
     }
@@ -498,21 +529,18 @@ impl Session {
         Answer::new(Status::Died, number, Some(why))
     }
 
-    /// Lets the guard read a cell together with those before it.
-    async fn read(&self, code: &str) -> Result<(), String> {
-        let whole = {
-            let earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
-            format!("{earlier}{code}\n")
-        };
-        let source = self.language.source();
-        let name = source.file_name(whole.as_bytes());
-        let (gate, confinement, text) = (self.gate.clone(), self.confinement, whole.clone().into_bytes());
+    /// Lets the guard read copies of uploads, a source, or both together.
+    ///
+    /// # Errors
+    /// The reason why it refuses them.
+    async fn check(&self, folder: Option<PathBuf>, source: Option<Artifact>) -> Result<(), String> {
+        let (gate, confinement, read_as) =
+            (self.gate.clone(), self.confinement, self.language.source().as_read());
         let checked = tokio::task::spawn_blocking(move || {
-            let target = Target::Source(Artifact::new(name, text).run_as(source.as_read()));
             let whole = Whole {
-                workspace: None,
+                workspace: folder.map(|folder| (folder, Vec::new())),
                 argv: Vec::new(),
-                source: Some(target),
+                source: source.map(|source| Target::Source(source.run_as(read_as))),
                 inside: None,
                 env: Vec::new(),
                 feed: Feed::Nothing,
@@ -524,7 +552,7 @@ impl Session {
             gate.check(whole, confinement).map(drop)
         });
         match checked.await {
-            Ok(Ok(())) => {}
+            Ok(Ok(())) => Ok(()),
             Ok(Err(mut report)) => {
                 if self
                     .gate
@@ -534,13 +562,24 @@ impl Session {
                 {
                     hotcell_review::guard::for_a_model(&mut report);
                 }
-                let why = report.outcome.reason.unwrap_or_else(|| "the guard refused it".to_owned());
-                return Err(format!(
-                    "{why} (read together with the earlier cells; the state is still there)"
-                ));
+                Err(report.outcome.reason.unwrap_or_else(|| "the guard refused it".to_owned()))
             }
-            Err(error) => return Err(format!("the guard did not read it: {error}")),
+            Err(error) => Err(format!("the guard did not read it: {error}")),
         }
+    }
+
+    /// Lets the guard read a cell together with those before it, and with the files that were put in.
+    async fn read(&self, code: &str) -> Result<(), String> {
+        let whole = {
+            let earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
+            format!("{earlier}{code}\n")
+        };
+        let name = self.language.source().file_name(whole.as_bytes());
+        let folder = self.uploads.lock().unwrap_or_else(PoisonError::into_inner).folder();
+        let artifact = Artifact::new(name, whole.clone().into_bytes());
+        self.check(folder, Some(artifact)).await.map_err(|why| {
+            format!("{why} (read together with the earlier cells; the state is still there)")
+        })?;
         let mut from = whole.len().saturating_sub(MAX_EARLIER_BYTES);
         while !whole.is_char_boundary(from) {
             from -= 1;

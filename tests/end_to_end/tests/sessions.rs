@@ -278,6 +278,51 @@ fn pictures_are_read_in_a_sandbox_and_encoded_anew() {
     });
 }
 
+/// Files that are put in are read before they are inside, in every language and under names that say nothing, and in pieces.
+#[test]
+fn guard_reads_files_that_are_put_in() {
+    everyone(|user| {
+        let mut client = Local::start(user, STATELESS);
+        for (language, path, harm, runs) in [
+            ("bash", "x.sh", "rm -rf /home\n", "source /home/sandbox/x.sh"),
+            ("python", "evil.py", "import os\nos.system('rm -rf /home')\n", "import evil"),
+            (
+                "node",
+                "evil.js",
+                "require('child_process').execSync('rm -rf /home')\n",
+                "require('/home/sandbox/evil.js')",
+            ),
+        ] {
+            let id = create(&mut client, language);
+            let put = |client: &mut Local, content: &str, append: bool| {
+                let asked = json!({ "session_id": id, "path": path, "content": content, "append": append });
+                client.call("session_upload", &asked)
+            };
+            let (first, second) = harm.split_at(harm.find("-rf").unwrap());
+            let whole = put(&mut client, harm, false);
+            assert!(
+                whole["isError"] == true && whole.to_string().contains("was not written"),
+                "{language}: {whole:#}"
+            );
+            assert_ne!(put(&mut client, first, false)["isError"], true, "{language}");
+            let pieces = put(&mut client, second, true);
+            assert!(pieces["isError"] == true, "{language}: {pieces:#}");
+            assert_ne!(put(&mut client, "1\n", false)["isError"], true, "{language}");
+            let code = if language == "bash" { ":" } else { "1" };
+            let ran = client.call("session_execute", &json!({ "session_id": id, "code": code }));
+            assert_ne!(ran["isError"], true, "{language}: {runs}: {ran:#}");
+        }
+        let id = create(&mut client, "bash");
+        let asked = json!({ "session_id": id, "path": "notes", "content": "rm -rf /home\n" });
+        let put = client.call("session_upload", &asked);
+        let ran = client.call("session_execute", &json!({ "session_id": id, "code": "source ./notes" }));
+        assert!(
+            put["isError"] == true || ran["structuredContent"]["status"] == "refused",
+            "{put:#}\n{ran:#}"
+        );
+    });
+}
+
 #[test]
 fn files_go_in_and_come_out_by_patterns() {
     everyone(|user| {
