@@ -91,6 +91,42 @@ async fn unawaited_coroutine_test_fails() {
     assert!(ran.case("test_a").message.as_deref().unwrap().contains("coroutine"), "{}", ran.told());
 }
 
+/// Each shape of a test's function that makes lazy code, in each of unittest's classes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lazy_test_functions_pass_only_where_they_run() {
+    let shapes = [
+        ("coroutine", "async def test_x(self): self.fail()\n"),
+        ("generator", "def test_x(self): yield self.fail()\n"),
+        ("async_generator", "async def test_x(self):\n        self.fail()\n        yield\n"),
+        ("wrapped", "@wrapped\n    async def test_x(self): self.fail()\n"),
+        ("made", "def test_x(self): return (self.fail() for _ in [1])\n"),
+        ("plain", "def test_x(self): pass\n"),
+    ];
+    let mut text = "import functools, unittest\ndef wrapped(f):\n    @functools.wraps(f)\n    def w(*a): return f(*a)\n    return w\n".to_owned();
+    for (name, shape) in shapes {
+        for kind in ["TestCase", "IsolatedAsyncioTestCase"] {
+            text += &format!("class {name}_{kind}(unittest.{kind}):\n    {shape}");
+        }
+    }
+    let Some(ran) = unittest(&[("test_a.py", &text)], Selection::default()).await else { return };
+    ran.assert(Verdict::Failed, true, true);
+    for (name, _) in shapes {
+        for kind in ["TestCase", "IsolatedAsyncioTestCase"] {
+            let case = ran.case(&format!("{name}_{kind}"));
+            let want = name == "plain";
+            assert_eq!(format!("{:?}", case.status) == "Passed", want, "{name} {kind}: {}", ran.told());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn interrupted_test_is_unfinished() {
+    let test = "import unittest\nclass A(unittest.TestCase):\n    def test_a(self): pass\n    def test_b(self): raise KeyboardInterrupt\n";
+    let Some(ran) = unittest(&[("test_a.py", test)], Selection::default()).await else { return };
+    assert_ne!(ran.report.verdict, Verdict::Passed, "{}", ran.told());
+    assert_eq!(ran.counts()[0], 1, "{}", ran.told());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn skipped_class_excuses_no_other_class() {
     let skipped = "class S(unittest.TestCase):\n    @classmethod\n    def setUpClass(cls): raise unittest.SkipTest('no')\n    def test_s(self): pass\n";

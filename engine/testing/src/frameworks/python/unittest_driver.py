@@ -109,17 +109,50 @@ def _result_class(unittest, emit, clip, top):
                 return clip(message, 1000), path, line
         return clip(message, 1000), None, None
 
-    plain = unittest.TestCase.run, getattr(unittest.TestCase, "_callTestMethod", None)
+    def is_unstarted(made):
+        """Whether a test gave back code that still waits to be run."""
+        if inspect.iscoroutine(made):
+            return inspect.getcoroutinestate(made) == inspect.CORO_CREATED
+        if inspect.isgenerator(made):
+            return inspect.getgeneratorstate(made) == inspect.GEN_CREATED
+        return inspect.isasyncgen(made)  # unittest iterates none
 
-    def never_runs(test):
-        """Whether unittest only makes a coroutine or a generator of a test, and takes that for passed."""
-        try:
-            kind = type(test)
-            function = getattr(test, test._testMethodName)
-            lazy = inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function)
-            return lazy and (kind.run, getattr(kind, "_callTestMethod", None)) == plain
-        except Exception:
-            return False
+    def looked_at(call, runs_coroutines):
+        """unittest's function that calls a test, which takes a coroutine or a generator for passed."""
+
+        def _callTestMethod(self, method):
+            if runs_coroutines and inspect.iscoroutinefunction(method):
+                return call(self, method)
+            made = []
+
+            def called(*args, **kwargs):
+                made.append(method(*args, **kwargs))
+                return made[0]
+
+            try:
+                return call(self, called)
+            finally:
+                if made and is_unstarted(made[0]):
+                    self.hotcell_never_ran = True
+                    if inspect.iscoroutine(made[0]):
+                        made[0].close()  # no warning of Python's beside the error
+
+        return _callTestMethod
+
+    def look_at(kind, runs_coroutines):
+        """Only unittest's own classes: one of a framework that replaces the function runs its tests as it likes."""
+        call = vars(kind).get("_callTestMethod")
+        if call is not None and not hasattr(call, "hotcell"):
+            kind._callTestMethod = looked_at(call, runs_coroutines)
+            kind._callTestMethod.hotcell = True
+
+    def look_at_asyncio():
+        # Its module takes time to load, and is there when a test needs it.
+        loaded = sys.modules.get("unittest.async_case")
+        if loaded is not None:
+            look_at(loaded.IsolatedAsyncioTestCase, True)
+
+    look_at(unittest.TestCase, False)
 
     def quietly(tell, *args):
         """unittest's own words about a result are not the test's output."""
@@ -148,6 +181,7 @@ def _result_class(unittest, emit, clip, top):
 
         def startTest(self, test):
             super().startTest(test)
+            look_at_asyncio()
             try:
                 key, _ = name_of(test)
                 path, line = place_of(test)
@@ -162,12 +196,14 @@ def _result_class(unittest, emit, clip, top):
                 pass
 
         def stopTest(self, test):
-            if (self.hotcell_now or {}).get("status") == "passed" and never_runs(test):
+            if (self.hotcell_now or {}).get("status") == "passed" and getattr(test, "hotcell_never_ran", False):
                 error = TypeError("it is a coroutine or a generator, and %s does not run these" % type(test).__name__)
                 self.addError(test, (TypeError, error, None))
             try:
                 now, self.hotcell_now = self.hotcell_now, None
                 heard = self.hotcell_heard.end()
+                if now is not None and now["status"] == "passed" and isinstance(sys.exc_info()[1], KeyboardInterrupt):
+                    now = None  # unittest ends in the middle of it
                 if now is not None:
                     if now["status"] in ("failed", "errored"):
                         for name, text in heard.items():
