@@ -19,6 +19,7 @@ use crate::project::Project;
 mod events;
 mod given;
 mod reasons;
+mod sources;
 
 const RUNNER: &str = "hotcell_go.sh";
 const REPORT: &str = "go.txt";
@@ -147,7 +148,7 @@ impl Framework for Go {
             reporters: vec![Reporter { name: RUNNER, text: include_str!("sh/go.sh") }],
             reports: vec![Path::new(REPORTS).join(REPORT)],
             live: LiveSource::Stdout,
-            files: Vec::new(),
+            files: if selection.filter.is_none() { sources::first_tests(project) } else { Vec::new() },
         })
     }
 
@@ -185,8 +186,9 @@ impl Framework for Go {
         }
     }
 
-    fn heads<'a>(&self, _: &'a str) -> Vec<&'a str> {
-        Vec::new()
+    /// The test without its package and subtests, which [`sources::first_tests`] ends with.
+    fn heads<'a>(&self, id: &'a str) -> Vec<&'a str> {
+        id.split_once("::").and_then(|(_, test)| test.split('/').next()).into_iter().collect()
     }
 
     fn builds_nothing(&self, live: &LiveLog) -> bool {

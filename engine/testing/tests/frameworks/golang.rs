@@ -278,3 +278,26 @@ async fn crash_of_go_program_is_told() {
         assert!(case.message.as_deref().unwrap_or_default().contains(message), "{name}: {}", ran.told());
     }
 }
+
+/// A file of tests that is not built is told, whatever leaves it out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn left_out_go_file_is_named() {
+    let Some(prefix) = with_go() else { return };
+    let fails = tests(&[], "func TestAdd(t *testing.T) { t.Fatal(1) }");
+    let never = format!("//go:build never\n\n{fails}");
+    let empty = tests(&[], "func TestOther(t *testing.T) {}");
+    for (name, text) in
+        [("x_test.go", never.as_str()), ("x_windows_test.go", &fails), ("x_wasm_test.go", &fails)]
+    {
+        let ran = plain(&prefix, &[("y_test.go", &empty), (name, text)]).await;
+        ran.assert(Verdict::Passed, true, true);
+        let reason = ran.report.reason.clone().unwrap_or_default();
+        assert!(
+            reason.contains(&format!("{name}/TestAdd")) && !reason.contains("y_test"),
+            "{name}: {}",
+            ran.told()
+        );
+    }
+    let whole = plain(&prefix, &[("y_test.go", &empty), ("testdata/z_test.go", &fails)]).await;
+    assert_eq!(whole.report.reason, None, "{}", whole.told());
+}
