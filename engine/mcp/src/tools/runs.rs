@@ -45,6 +45,12 @@ pub async fn code(live: &Live, caller: &Caller, arguments: JsonObject, listener:
     let mut files = input::files(asked.files)?;
     let code = asked.code.into_bytes();
     let name = language.file_name(&code);
+    if files.iter().any(|file| file.path == name && file.bytes != code) {
+        let why = format!("{name} is the name that code itself gets, and files gives another text for it");
+        return Err(ErrorReport::new(Code::InvalidValue, why)
+            .field("files")
+            .hint("give that file another name"));
+    }
     files.retain(|f| f.path != name);
     let paths: Vec<String> = files.iter().map(|f| f.path.clone()).collect();
     let imports = packages::imported(language, &String::from_utf8_lossy(&code), &paths);
