@@ -12,7 +12,7 @@ use hotcell_definitions::{
     Cache, Catalog, Definition, Inputs, Means, Options, PluginTools, Response, Source, Tools, execute,
 };
 use hotcell_plugins::Caller;
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::likely;
 use hotcell_state::report::{Code, ErrorReport, barred, printable};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -191,7 +191,7 @@ impl Words {
 fn unknown(definition: &Definition, word: &str, name: &str) -> ErrorReport {
     let why = format!("{} is no input of {}", printable(word), definition.signature());
     let report = ErrorReport::new(Code::UnknownOption, why).field(printable(word));
-    match nearest(name, definition.inputs.keys().map(String::as_str)) {
+    match likely(name, definition.inputs.keys().map(String::as_str)) {
         Some(near) => report.hint(format!("did you mean --{}?", near.replace('_', "-"))),
         None => report,
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::CommandFactory;
 use clap_mangen::Man;
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::likely;
 use hotcell_state::report::{Code, ErrorReport};
 
 use crate::args::Cli;
@@ -70,9 +70,12 @@ fn page_of(words: &[String]) -> Result<String, ErrorReport> {
             let report =
                 ErrorReport::new(Code::UnknownCommand, format!("there is no command {}", quoted(word)))
                     .field(word);
-            match nearest(word, known.iter().copied()) {
+            match likely(word, known.iter().copied()) {
                 Some(near) => report.hint(format!("did you mean {near}? there are {}", known.join(", "))),
-                None => report.hint(format!("{} has no commands below it", quoted(at.get_name()))),
+                None if known.is_empty() => {
+                    report.hint(format!("{} has no commands below it", quoted(at.get_name())))
+                }
+                None => report.hint(format!("there are {}", known.join(", "))),
             }
         })?;
     }

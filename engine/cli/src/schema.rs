@@ -1,7 +1,7 @@
 //! `hotcell schema`: the JSON Schema of each output.
 
 use hotcell_sandbox::doctor;
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::likely;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_verbs::workspaces;
 
@@ -156,11 +156,12 @@ pub fn schema(name: &str, json: bool) -> u8 {
         "agent_definitions" => (schemars::schema_for!(agent_run::DefinitionList), agent_run::SCHEMA),
         "error" => (schemars::schema_for!(ErrorReport), hotcell_state::report::SCHEMA),
         _ => {
-            let near = nearest(short, SCHEMAS.iter().copied()).unwrap_or("outcome");
+            let near = likely(short, SCHEMAS.iter().copied());
+            let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
             let report =
                 ErrorReport::new(Code::UnknownName, format!("there is no schema {}", quote::quoted(name)))
                     .field(name)
-                    .hint(format!("did you mean {near}? there are {}", SCHEMAS.join(", ")));
+                    .hint(format!("{near}there are {}", SCHEMAS.join(", ")));
             return usage::fail(&report, json);
         }
     };

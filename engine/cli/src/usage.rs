@@ -6,7 +6,7 @@ use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
-use hotcell_sandbox::layer::{likely, nearest};
+use hotcell_sandbox::layer::likely;
 use hotcell_state::report::{Code, ErrorReport, printable};
 
 use crate::args::{Cli, pages, parse_run};
@@ -148,10 +148,11 @@ fn report(error: &clap::Error, words: &[OsString]) -> ErrorReport {
                     .field(word)
                     .hint(format!("write hotcell {of}--help; each command has a page of its own: hotcell {of}COMMAND --help"));
             }
-            let near = nearest(&word, known.iter().map(String::as_str)).unwrap_or("run").to_owned();
+            let near = likely(&word, known.iter().map(String::as_str));
+            let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
             ErrorReport::new(Code::UnknownCommand, format!("there is no command {}", quoted(&word)))
                 .field(word)
-                .hint(format!("did you mean {near}? there are {}", known.join(", ")))
+                .hint(format!("{near}there are {}", known.join(", ")))
         }
         ErrorKind::InvalidValue if value.is_empty() => {
             ErrorReport::new(Code::Usage, format!("{option} needs a value")).field(option).hint(help)
@@ -233,9 +234,8 @@ fn with_command<T>(command: Option<&str>, look: impl FnOnce(&clap::Command) -> T
 
 fn near_option(option: &str, command: Option<&str>) -> Option<String> {
     with_command(command, |c| {
-        let known: Vec<String> =
-            c.get_arguments().filter_map(|a| a.get_long()).map(|long| format!("--{long}")).collect();
-        nearest(option, known.iter().map(String::as_str)).map(str::to_owned)
+        let known = c.get_arguments().filter_map(|a| a.get_long());
+        likely(option.trim_start_matches('-'), known).map(|long| format!("--{long}"))
     })
 }
 

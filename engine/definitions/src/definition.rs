@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use hotcell_models::endpoint::check_name;
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::{likely, nearest};
 use hotcell_sandbox::profile::{FileError, parse_strict};
 use hotcell_sandbox::units::parse_duration;
 use hotcell_tools::Capability;
@@ -254,7 +254,7 @@ impl Definition {
             known.all(template.places()).map_err(bad(key.clone()))?;
             let fields = written.returns.get("properties").and_then(Value::as_object);
             if fields.is_none_or(|fields| !fields.contains_key(name)) {
-                let near = fields.and_then(|fields| nearest(name, fields.keys().map(String::as_str)));
+                let near = fields.and_then(|fields| likely(name, fields.keys().map(String::as_str)));
                 let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
                 return Err(bad(key)(format!("returns has no such property{near}")));
             }
@@ -387,7 +387,7 @@ impl Known<'_> {
         if known.iter().any(|one| *one == name) {
             return Ok(());
         }
-        let near = nearest(name, known.iter().map(|one| one.as_str()));
+        let near = likely(name, known.iter().map(|one| one.as_str()));
         let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
         Err(format!("there is no {kind} {name:?}{near}"))
     }

@@ -1,6 +1,6 @@
 //! Inputs of a call, checked against a definition. Pure.
 
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::likely;
 use hotcell_state::report::{Code, ErrorReport, printable};
 use serde_json::{Map, Value};
 
@@ -26,7 +26,7 @@ impl Inputs {
         let known = || definition.inputs.keys().map(String::as_str);
         if let Some(unknown) = given.keys().find(|name| !definition.inputs.contains_key(*name)) {
             let why = format!("is not one of {}", definition.signature());
-            let near = nearest(unknown, known()).map(|near| format!("did you mean {near}?"));
+            let near = likely(unknown, known()).map(|near| format!("did you mean {near}?"));
             let report = bad(unknown, why);
             return Err(near.into_iter().fold(report, ErrorReport::hint));
         }

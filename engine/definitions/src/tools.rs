@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hotcell_plugins::failures::report_of;
 use hotcell_plugins::{Caller, InvokeError, Tool};
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::likely;
 use hotcell_state::report::{Code, ErrorReport, printable};
 use hotcell_tools::{Answer, BoxFuture, CallError, Capability};
 use serde_json::Value;
@@ -136,8 +136,11 @@ fn facts(list: &[Tool], tool: &str) -> Result<Facts, String> {
     }
     let plugin = plugin_of(tool);
     let of_plugin = || list.iter().filter(|one| one.plugin == plugin).map(|one| one.name.as_str());
-    match nearest(tool, of_plugin()) {
+    match likely(tool, of_plugin()) {
         Some(near) => Err(format!("the plugin {plugin} has no tool {tool}; did you mean {near}?")),
+        None if of_plugin().next().is_some() => {
+            Err(format!("the plugin {plugin} has no tool {tool}; hotcell tool list {plugin} shows them"))
+        }
         None => Err(format!(
             "the plugin {plugin} is missing: hotcell tool add target/plugins/{plugin}, after scripts/plugins {plugin}, or another source of it"
         )),

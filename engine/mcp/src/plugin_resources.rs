@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use hotcell_plugins::{Caller as Tools, InvokeError, Serving};
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::likely;
 use hotcell_server::{Caller, Live};
 use hotcell_state::report::{ErrorReport, printable};
 use hotcell_tools::Answer;
@@ -224,7 +224,7 @@ pub async fn prompt(
     let Some(listed) = listed.map_err(|error| not_called(&error))? else { return Ok(None) };
     let known = serves::prompts(&value(&listed));
     let Some(known) = known.iter().find(|known| known.name == rest) else {
-        let near = nearest(rest, known.iter().map(|known| known.name.as_str()));
+        let near = likely(rest, known.iter().map(|known| known.name.as_str()));
         let near = near.map(|near| format!("; did you mean {plugin}_{near}?")).unwrap_or_default();
         return Err(bad(format!("the plugin {plugin} has no such prompt{near}")));
     };

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::likely;
 
 /// Name of the set that is offered unless the operator chose others.
 const DEFAULT: &str = "default";
@@ -158,7 +158,7 @@ impl Toolsets {
                 let known =
                     || TOOLSETS.iter().map(|set| set.name).chain(servers.iter().copied()).chain([ALL]);
                 let near =
-                    nearest(name, known()).map(|near| format!("did you mean {near}? ")).unwrap_or_default();
+                    likely(name, known()).map(|near| format!("did you mean {near}? ")).unwrap_or_default();
                 let all = known().collect::<Vec<_>>().join(", ");
                 return Err(format!("there is no toolset {name:?}; {near}there are {all}"));
             }

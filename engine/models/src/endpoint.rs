@@ -164,7 +164,7 @@ pub enum EndpointError {
 }
 
 fn near(name: &str) -> String {
-    let near = hotcell_sandbox::layer::nearest(name, names());
+    let near = hotcell_sandbox::layer::likely(name, names());
     near.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default()
 }
 

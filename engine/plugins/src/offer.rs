@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::likely;
 use hotcell_state::report::{Code, ErrorReport};
 use serde::{Deserialize, Serialize};
 
@@ -72,7 +72,7 @@ fn named(word: &str, plugin: &str, tools: &[String]) -> Result<String, ErrorRepo
     let short = |tool: &String| tool.strip_prefix(&format!("{plugin}_")).unwrap_or(tool).to_owned();
     let names: Vec<String> = tools.iter().cloned().chain(tools.iter().map(short)).collect();
     let report = ErrorReport::new(Code::UnknownName, format!("{plugin} has no tool {word:?}")).field("TOOL");
-    Err(match nearest(word, names.iter().map(String::as_str)) {
+    Err(match likely(word, names.iter().map(String::as_str)) {
         Some(near) => report.hint(format!("did you mean {near}? hotcell tool list {plugin} shows them")),
         None => report.hint(format!("hotcell tool list {plugin} shows them")),
     })

@@ -8,7 +8,7 @@ use hotcell_config::Configuration;
 use hotcell_review::quarantine::service::of_quarantine;
 use hotcell_review::quarantine::{Quarantine, QuarantineError};
 use hotcell_sandbox::FileId;
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::likely;
 use hotcell_state::actor::Actor;
 use hotcell_state::database::{DataVersion, PooledConnection, seen_at_once};
 use hotcell_state::report::{Code, ErrorReport};
@@ -428,8 +428,9 @@ impl Plugins {
         found.ok_or_else(|| {
             let report =
                 ErrorReport::new(Code::UnknownName, format!("there is no tool {tool:?}")).field("NAME");
-            match nearest(tool, known.iter().map(String::as_str)) {
+            match likely(tool, known.iter().map(String::as_str)) {
                 Some(near) => report.hint(format!("did you mean {near}? hotcell tool list shows them")),
+                None if !known.is_empty() => report.hint("hotcell tool list names them"),
                 None => report.hint("no plugin is loaded; hotcell tool add FILE|DIR|URL|oci://REF loads one"),
             }
         })
@@ -508,8 +509,9 @@ pub fn find(database: &Connection, name: &str) -> Result<Plugin, Failed> {
 
 fn unknown(name: &str, known: &[String]) -> ErrorReport {
     let report = ErrorReport::new(Code::UnknownName, format!("there is no plugin {name:?}")).field("PLUGIN");
-    match nearest(name, known.iter().map(String::as_str)) {
+    match likely(name, known.iter().map(String::as_str)) {
         Some(near) => report.hint(format!("did you mean {near}? hotcell tool list shows them")),
+        None if !known.is_empty() => report.hint("hotcell tool list names them"),
         None => report.hint("no plugin is loaded; hotcell tool add FILE|DIR|URL|oci://REF loads one"),
     }
 }

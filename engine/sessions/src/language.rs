@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::likely;
 use hotcell_verbs::Language as Source;
 
 const PYTHON_DRIVER: &str = include_str!("drivers/driver.py");
@@ -58,8 +58,7 @@ impl Language {
             _ => {}
         }
         Self::ALL.into_iter().find(|language| language.name() == name).ok_or_else(|| {
-            let near =
-                nearest(name, known()).map(|near| format!("did you mean {near}? ")).unwrap_or_default();
+            let near = likely(name, known()).map(|near| format!("did you mean {near}? ")).unwrap_or_default();
             format!("there are no sessions of {name:?}; {near}there are {}", known().join(", "))
         })
     }

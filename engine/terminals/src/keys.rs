@@ -1,6 +1,6 @@
 //! Names of keys, and the bytes that a terminal sends for them. `ctlseqs(ms)` of xterm
 
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::likely;
 
 /// Keys that send the letter of a cursor key: `ESC [ A`, or `ESC O A` where the program asked for that.
 const CURSOR: [(&str, char); 6] =
@@ -65,7 +65,7 @@ pub fn bytes(name: &str, application: bool) -> Result<Vec<u8>, String> {
         return Ok(format!("\x1b{c}").into_bytes());
     }
     let shown: String = name.chars().take(40).collect();
-    let near = nearest(&name, names()).map(|near| format!("did you mean {near}? ")).unwrap_or_default();
+    let near = likely(&name, names()).map(|near| format!("did you mean {near}? ")).unwrap_or_default();
     let all: Vec<_> = names().filter(|name| *name != "esc").collect();
     Err(format!(
         "there is no key {shown:?}; {near}there are {}, ctrl-a and alt-a with any letter",

@@ -332,10 +332,11 @@ fn seen_from_the_project(policy: &mut Policy) {
 fn named(name: &str) -> Result<&'static dyn Framework, ErrorReport> {
     frameworks::framework(name).ok_or_else(|| {
         let known: Vec<&str> = frameworks::frameworks().iter().map(|f| f.name()).collect();
-        let near = layer::nearest(name, known.iter().copied()).unwrap_or("pytest");
+        let near = layer::likely(name, known.iter().copied());
+        let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
         ErrorReport::new(Code::UnknownName, format!("there is no framework {name:?}"))
             .parameter("framework")
-            .hint(format!("did you mean {near}? there are {}", known.join(", ")))
+            .hint(format!("{near}there are {}", known.join(", ")))
     })
 }
 

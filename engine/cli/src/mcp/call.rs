@@ -15,7 +15,7 @@ use hotcell_client::{
 use hotcell_egress::sealed::Sealed;
 use hotcell_egress::secret::{SecretError, SecretSource};
 use hotcell_mcp::pin::has_invisible;
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::likely;
 use hotcell_sandbox::outcome::Denial;
 use hotcell_state::report::{Code, ErrorReport, barred, printable};
 use schemars::JsonSchema;
@@ -282,7 +282,7 @@ fn unknown(name: &str, tools: &[Tool], target: &Target) -> ErrorReport {
         return report(why)
             .hint(format!("hotcell mcp servers show {} shows it, accept allows it", target.name));
     }
-    let hint = match nearest(name, tools.iter().map(|tool| tool.name.as_str())) {
+    let hint = match likely(name, tools.iter().map(|tool| tool.name.as_str())) {
         Some(near) => format!("did you mean {}?", printable(near)),
         None => format!("hotcell mcp servers try {} lists its tools", printable(&target.name)),
     };

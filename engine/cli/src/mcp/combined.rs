@@ -6,7 +6,7 @@ use hotcell_client::{Tool, Within};
 use hotcell_config::Configuration;
 use hotcell_mcp::Combined;
 use hotcell_mcp::combined::{CombinedOptions, Held, Spec};
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::likely;
 use hotcell_server::Live;
 use hotcell_state::report::{Code, ErrorReport};
 
@@ -40,9 +40,10 @@ pub fn specs(
     let choice = state(common, configuration);
     let known = servers::names(&choice)?;
     let unknown = |name: &str, field: &str| {
-        let hint = match nearest(name, known.iter().map(String::as_str)) {
+        let hint = match likely(name, known.iter().map(String::as_str)) {
             Some(near) => format!("did you mean {near}? hotcell mcp servers list shows them"),
-            None => "hotcell mcp servers add NAME adds one".to_owned(),
+            None if known.is_empty() => "hotcell mcp servers add NAME adds one".to_owned(),
+            None => "hotcell mcp servers list names them; hotcell mcp servers add NAME adds one".to_owned(),
         };
         ErrorReport::new(Code::UnknownName, format!("there is no server {name:?}")).field(field).hint(hint)
     };

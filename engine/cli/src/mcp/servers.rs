@@ -12,7 +12,7 @@ use hotcell_deps::package;
 use hotcell_mcp::combined::Allowed;
 use hotcell_mcp::pin::{Accepted, Offered};
 use hotcell_review::quarantine::{QuarantineConfig, QuarantineError};
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::likely;
 use hotcell_sandbox::profile::BindText;
 use hotcell_state::report::{Code, ErrorReport, printable};
 use hotcell_state::state::{StateChoice, StateFolder};
@@ -99,10 +99,10 @@ pub fn startable(choice: &StateChoice, name: &str) -> Result<PathBuf, ErrorRepor
         return Ok(entry.parent().unwrap_or(entry).to_owned());
     }
     let names = known.iter().filter(|(entry, _)| can(entry)).map(|(_, name)| name.as_str());
-    let hint = match nearest(name, names) {
+    let hint = match likely(name, names) {
         Some(near) => format!("did you mean {near}? hotcell mcp servers list shows them"),
         None => {
-            "hotcell mcp wrap --name NAME -- PROGRAM … starts one the first time; or give a URL".to_owned()
+            "hotcell mcp servers list names them; hotcell mcp wrap --name NAME -- PROGRAM … starts one the first time; or give a URL".to_owned()
         }
     };
     Err(ErrorReport::new(Code::UnknownName, format!("no server {name:?} was started here before"))
@@ -234,9 +234,10 @@ pub fn servers(common: &Common, command: &ServersCommand) -> Result<u8, ErrorRep
     }
     if let Some(name) = name.filter(|_| list.servers.is_empty()) {
         let known = known(&all(&choice)?).map_err(io)?;
-        let hint = match nearest(name, known.iter().map(String::as_str)) {
+        let hint = match likely(name, known.iter().map(String::as_str)) {
             Some(near) => format!("did you mean {near}? hotcell mcp servers list shows them"),
-            None => "hotcell mcp wrap makes one".to_owned(),
+            None if known.is_empty() => "hotcell mcp wrap makes one".to_owned(),
+            None => "hotcell mcp servers list names them; hotcell mcp wrap makes one".to_owned(),
         };
         let why = format!("there is no wrapped server {name:?}");
         return Err(ErrorReport::new(Code::UnknownName, why).field("NAME").hint(hint));

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use hotcell_config::{EnvSetting, Mode, RunSettings};
 use hotcell_daemon::Attached;
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::likely;
 use hotcell_sandbox::policy::Bind;
 use hotcell_sandbox::profile::LimitSettings;
 use hotcell_sandbox::{Bytes, Engine};
@@ -248,7 +248,7 @@ impl Service {
     fn find(&self, name: &str) -> Result<(String, Arc<Session>), ErrorReport> {
         let names = self.names();
         let Some(id) = names.get(name) else {
-            let near = nearest(name, names.keys().map(String::as_str));
+            let near = likely(name, names.keys().map(String::as_str));
             let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
             let shown: String = name.chars().take(MAX_NAME_BYTES).collect();
             return Err(ErrorReport::new(Code::UnknownName, format!("there is no session {shown:?}"))

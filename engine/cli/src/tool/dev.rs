@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hotcell_plugins::InvokeError;
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::likely;
 use hotcell_state::report::{Code, ErrorReport, printable};
 use hotcell_tools::ask::Refused;
 use hotcell_tools::author;
@@ -120,7 +120,7 @@ fn named<'a>(function: &str, exports: &'a [Export]) -> Result<&'a Export, ErrorR
             Err(bad(format!("there are several functions {function:?}"))
                 .hint(format!("name one of {}", paths.join(", "))))
         }
-        (None, _) => Err(match nearest(function, names()) {
+        (None, _) => Err(match likely(function, names()) {
             Some(near) => {
                 bad(format!("there is no function {function:?}")).hint(format!("did you mean {near}?"))
             }

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hotcell_client::{CallError, Client, Progress};
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::likely;
 use hotcell_server::metrics::Called;
 use hotcell_server::{Caller, Live};
 use hotcell_state::report::{Code, ErrorReport, printable};
@@ -369,7 +369,7 @@ impl Combined {
     fn unknown(&self, name: &str, caller: &Caller, sets: &Toolsets) -> ErrorReport {
         let all: Vec<String> = self.offered(caller, sets).flat_map(|server| server.tool_names()).collect();
         let shown: String = printable(name).chars().take(100).collect();
-        let hint = match nearest(name, all.iter().map(String::as_str)) {
+        let hint = match likely(name, all.iter().map(String::as_str)) {
             Some(near) => format!("did you mean {near}?"),
             None if all.is_empty() => "no server is connected, or none is yours".to_owned(),
             None => "tools/list and search_tools name the tools; tools that are new or changed are held until a person accepts them".to_owned(),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use toml::de::{DeTable, DeValue};
 
-use crate::layer::nearest;
+use crate::layer::likely;
 use crate::units::Bytes;
 
 /// Maximum size of a profile file in bytes; a profile is about a page of text.
@@ -150,7 +150,7 @@ fn check_keys(table: &DeTable<'_>, known: &[Key], above: &str) -> Result<(), Unk
     for (key, value) in table {
         let name: &str = key.get_ref();
         let Some(found) = known.iter().find(|k| k.name == name) else {
-            let nearest = nearest(name, known.iter().map(|k| k.name)).map(|n| format!("{above}{n}"));
+            let nearest = likely(name, known.iter().map(|k| k.name)).map(|n| format!("{above}{n}"));
             return Err(UnknownKey { key: format!("{above}{name}"), nearest, at: key.span().start });
         };
         if let (DeValue::Table(inner), false) = (value.get_ref(), found.within.is_empty()) {

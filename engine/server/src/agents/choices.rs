@@ -6,7 +6,7 @@ use hotcell_models::ModelSettings;
 use hotcell_models::check::{Check, check};
 use hotcell_models::ledger::Call;
 use hotcell_models::{Ledger, Purpose};
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::likely;
 use hotcell_state::caller::Caller;
 use hotcell_state::report::{Code, ErrorReport, printable};
 use tokio::time::{Duration, Instant};
@@ -108,7 +108,7 @@ fn read(folder: Option<&Path>, name: &str) -> Result<String, ErrorReport> {
     let wrong = |why: String| ErrorReport::new(Code::UnknownName, why).field("prompt");
     // Only a name in the list becomes a path.
     let Some((folder, known)) = folder.zip(all.iter().find(|known| *known == name)) else {
-        let near = nearest(name, all.iter().map(String::as_str));
+        let near = likely(name, all.iter().map(String::as_str));
         let hint = match (near, all.is_empty()) {
             (Some(near), _) => format!("did you mean {near}?"),
             (None, true) => {
