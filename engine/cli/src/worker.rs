@@ -252,12 +252,15 @@ fn cgroup_memory() -> Option<Bytes> {
         .map(Bytes)
 }
 
+/// The worker's cache, and the lock that says that it is in use, where one was to be had.
+type OpenCache = (Arc<Cache>, Option<InUse>);
+
 /// Opens the worker's cache; none where its size is 0, or there is no state folder.
 fn cache(
     common: &Common,
     args: &WorkerArgs,
     configuration: &Configuration,
-) -> Result<Option<(Arc<Cache>, Option<InUse>)>, ErrorReport> {
+) -> Result<Option<OpenCache>, ErrorReport> {
     let size = args.cache_size.map_or(DEFAULT_SIZE, |size| size.0);
     if size == 0 {
         return Ok(None);

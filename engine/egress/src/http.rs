@@ -135,7 +135,7 @@ impl Overrides {
         method: &'a str,
         path: &'a str,
     ) -> impl Iterator<Item = (&'a str, &'a str)> {
-        let methods = || iter::once(method).chain(self.methods.iter().map(String::as_str));
+        let methods = move || iter::once(method).chain(self.methods.iter().map(String::as_str));
         iter::once(path)
             .chain(self.paths.iter().map(String::as_str))
             .flat_map(move |path| methods().map(move |method| (method, path)))

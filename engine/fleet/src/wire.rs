@@ -157,7 +157,7 @@ fn reason(status: &Status) -> (Kind, String) {
     let is_html = said.contains("content-type") || said.contains("invalid compression flag");
     let is_protocol =
         source.contains("http2 error") || source.contains("frame") || source.contains("FRAME_SIZE");
-    let is_first = causes(status.source()).any(|cause| cause.is::<Unanswered>());
+    let is_first = causes(status.source()).any(<dyn std::error::Error>::is::<Unanswered>);
     match status.code() {
         // A farm that answered before restarts, or is gone; its next answer is awaited.
         _ if !is_first && (is_closed(&source) || is_protocol) => {

@@ -357,7 +357,7 @@ impl Session {
         let until = tokio::time::Instant::now() + FILES_TIMEOUT;
         let told = self.ask(&mut channel, asked, until).await;
         if !matches!(&told, Ok(told) if told.value.is_some()) {
-            self.uploads.lock().unwrap_or_else(PoisonError::into_inner).undo(staged);
+            self.uploads.lock().unwrap_or_else(PoisonError::into_inner).undo(&staged);
         }
         match told.map(|told| (told.value.and_then(|size| size.parse().ok()), told.error)) {
             Ok((Some(size), _)) => Ok(size),
@@ -387,7 +387,7 @@ impl Session {
         match self.check(Some(folder), None).await {
             Ok(()) => Ok(staged),
             Err(why) => {
-                self.uploads.lock().unwrap_or_else(PoisonError::into_inner).undo(staged);
+                self.uploads.lock().unwrap_or_else(PoisonError::into_inner).undo(&staged);
                 Err(refused(why))
             }
         }

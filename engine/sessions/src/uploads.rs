@@ -83,7 +83,7 @@ impl Uploads {
     }
 
     /// Puts a copy back to what it was.
-    pub(crate) fn undo(&mut self, staged: Staged) {
+    pub(crate) fn undo(&mut self, staged: &Staged) {
         let now = fs::metadata(&staged.path).map_or(0, |file| file.len());
         let done = match &staged.before {
             Some(bytes) => fs::write(&staged.path, bytes).map(|()| bytes.len() as u64),
@@ -139,11 +139,11 @@ mod tests {
         assert!(uploads.stage("d/a.py", b"one", false).unwrap().is_read);
         let more = uploads.stage("d/a.py", b"more", true).unwrap();
         assert_eq!(copies(&uploads), [("d/a.py".to_owned(), 7)]);
-        uploads.undo(more);
+        uploads.undo(&more);
         assert_eq!((copies(&uploads), uploads.bytes), (vec![("d/a.py".to_owned(), 3)], 3));
         let other = uploads.stage("d", b"12", false).unwrap();
         assert_eq!(copies(&uploads), [("d".to_owned(), 2)]);
-        uploads.undo(other);
+        uploads.undo(&other);
         assert_eq!(copies(&uploads), []);
     }
 
