@@ -35,7 +35,7 @@ def signed(handler, body):
     pairs = sorted((quoted(k), quoted(v)) for k, v in urllib.parse.parse_qsl(query, keep_blank_values=True))
     path = quoted(urllib.parse.unquote(path), '/-_.~') if scope[2] == 's3' else quoted(path, '/-_.~')
     digest = handler.headers.get('x-amz-content-sha256') or hashlib.sha256(body).hexdigest()
-    if digest != 'UNSIGNED-PAYLOAD' and digest != hashlib.sha256(body).hexdigest(): return 'another body'
+    if digest not in ('UNSIGNED-PAYLOAD', 'STREAMING-UNSIGNED-PAYLOAD-TRAILER') and digest != hashlib.sha256(body).hexdigest(): return 'another body'
     lines = [n + ':' + ' '.join(','.join(handler.headers.get_all(n)).split()) + '\n' for n in names]
     text = '\n'.join([handler.command, path, '&'.join(k + '=' + v for k, v in pairs), ''.join(lines), ';'.join(names), digest])
     date = handler.headers['x-amz-date']
