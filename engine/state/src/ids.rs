@@ -1,7 +1,7 @@
 //! Ids: short ones as people type them, where an unambiguous prefix is enough and a mistyped id yields the nearest
 //! one, and unguessable names.
 
-use hotcell_sandbox::layer::likely;
+use hotcell_sandbox::layer::nearest;
 
 use crate::report::{Code, ErrorReport};
 
@@ -25,7 +25,7 @@ pub fn resolve_prefix(typed: &str, ids: &[String]) -> PrefixMatch {
     let among: Vec<&String> = ids.iter().filter(|id| !asked.is_empty() && id.starts_with(&asked)).collect();
     match among[..] {
         [one] => PrefixMatch::One(one.clone()),
-        [] => PrefixMatch::None(likely(&asked, ids.iter().map(String::as_str)).map(str::to_owned)),
+        [] => PrefixMatch::None(nearest(&asked, ids.iter().map(String::as_str)).map(str::to_owned)),
         _ if among.iter().any(|id| **id == asked) => PrefixMatch::One(asked),
         _ => PrefixMatch::Several(among.into_iter().take(MAX_CANDIDATES).cloned().collect()),
     }
