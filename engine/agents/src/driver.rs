@@ -59,6 +59,8 @@ pub struct Driver<'a> {
     pub cancel: Cancel,
     /// Shows one line of progress.
     pub say: &'a dyn Fn(&str),
+    /// Gets the files of the artifact that a session hands over, before they are taken over; `None` where no receipt is made.
+    pub seen: Option<&'a dyn Fn(&hotcell_workspace::Stack<'_>)>,
 }
 
 impl std::fmt::Debug for Driver<'_> {

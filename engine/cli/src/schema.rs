@@ -29,6 +29,7 @@ const SCHEMAS: &[&str] = &[
     "receipts",
     "receipt_keys",
     "receipt",
+    "agent_receipt",
     "cell",
     "named_session",
     "named_sessions",
@@ -101,6 +102,9 @@ pub fn schema(name: &str, json: bool) -> u8 {
         "receipt_keys" => (schemars::schema_for!(receipt::KeyList), receipt::KEYS_SCHEMA),
         "receipt" => {
             (schemars::schema_for!(hotcell_receipts::run::RunPredicate), hotcell_receipts::run::SCHEMA)
+        }
+        "agent_receipt" => {
+            (schemars::schema_for!(hotcell_receipts::agent::AgentPredicate), hotcell_receipts::run::SCHEMA)
         }
         "cell" => (schemars::schema_for!(session::CellReport<'_>), session::CELL_SCHEMA),
         "named_session" => (schemars::schema_for!(session::NamedReport<'_>), session::NAMED_SCHEMA),

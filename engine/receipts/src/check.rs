@@ -9,7 +9,7 @@ use crate::error::ReceiptError;
 use crate::keys::KeyRing;
 use crate::stated::Stated;
 use crate::statement::{Statement, TYPE};
-use crate::{run, scan, test_result, unique};
+use crate::{agent, run, scan, test_result, unique};
 
 /// A receipt whose signature is good.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,7 +65,9 @@ impl Verified {
     pub fn stated(&self) -> Option<Stated> {
         let predicate = &self.statement.predicate;
         let is_good = match self.statement.predicate_type.as_str() {
-            run::PREDICATE_TYPE | test_result::PREDICATE_TYPE => predicate["result"] == "PASSED",
+            run::PREDICATE_TYPE | test_result::PREDICATE_TYPE | agent::PREDICATE_TYPE => {
+                predicate["result"] == "PASSED"
+            }
             scan::PREDICATE_TYPE => predicate["properties"]
                 .as_array()
                 .is_some_and(|all| all.iter().any(|one| one == scan::ALLOWED)),

@@ -11,7 +11,7 @@
 //! | [`issue`] | making a receipt |
 //! | [`record`] | receipts in the audit log |
 //! | [`tree`], [`git`] | directory hash and git tree of a project |
-//! | [`run`], [`test_result`], [`scan`] | the predicates |
+//! | [`run`], [`test_result`], [`scan`], [`agent`] | the predicates |
 //! | [`error`], [`stated`] | errors, and the result that a receipt states |
 //! | `unique` | JSON whose objects have each key once |
 //! | [`check`] | verification, and conditions that a receipt has to meet |
@@ -19,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod agent;
 pub mod check;
 mod digest;
 pub mod envelope;

@@ -12,15 +12,16 @@ use hotcell_sandbox::units::parse_duration;
 use serde::{Deserialize, Deserializer};
 
 use crate::check::Conditions;
-use crate::{run, scan, test_result};
+use crate::{agent, run, scan, test_result};
 
 /// Time by which the clock of the machine that signed may be ahead.
 const MAX_AHEAD: Duration = Duration::from_secs(300);
 /// Kinds of receipts: their tables, and their types.
-pub const KINDS: [(&str, &str); 3] = [
+pub const KINDS: [(&str, &str); 4] = [
     ("test_result", test_result::PREDICATE_TYPE),
     ("run", run::PREDICATE_TYPE),
     ("svr", scan::PREDICATE_TYPE),
+    ("agent_session", agent::PREDICATE_TYPE),
 ];
 /// Algorithms of subjects, with the number of their hexadecimal digits.
 pub const ALGORITHMS: [(&str, usize); 4] =
@@ -45,6 +46,7 @@ struct Written {
     test_result: Option<Kind>,
     run: Option<Kind>,
     svr: Option<Kind>,
+    agent_session: Option<Kind>,
 }
 
 /// Conditions on receipts of one kind.
@@ -74,6 +76,7 @@ const KEYS: &[Key] = &[
     Key::table("test_result", WITHIN),
     Key::table("run", WITHIN),
     Key::table("svr", WITHIN),
+    Key::table("agent_session", WITHIN),
 ];
 
 fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
@@ -93,7 +96,8 @@ impl Policy {
             return Err(wrong("keys", why));
         }
         let mut kinds = BTreeMap::new();
-        for ((table, uri), kind) in KINDS.into_iter().zip([written.test_result, written.run, written.svr]) {
+        let given = [written.test_result, written.run, written.svr, written.agent_session];
+        for ((table, uri), kind) in KINDS.into_iter().zip(given) {
             let Some(kind) = kind else { continue };
             if let Some(image) = kind.images.iter().find(|image| image_digest(image).is_none()) {
                 let why = format!("{image:?} is not sha256: with 64 hexadecimal digits");
@@ -102,8 +106,11 @@ impl Policy {
             for subject in &kind.subjects {
                 digest(subject).map_err(|why| wrong(&format!("{table}.subjects"), why))?;
             }
-            if uri == scan::PREDICATE_TYPE && !(kind.layers.is_empty() && kind.images.is_empty()) {
-                let why = "a scan is not a run: its receipt states neither layers nor an image".to_owned();
+            let is_run = [run::PREDICATE_TYPE, test_result::PREDICATE_TYPE].contains(&uri);
+            let wants_run = !kind.layers.is_empty() || !kind.images.is_empty();
+            if wants_run && !is_run {
+                let why =
+                    format!("{table} is not about one run: its receipt states neither layers nor an image");
                 return Err(wrong(table, why));
             }
             kinds.insert(uri, kind);
@@ -212,6 +219,9 @@ mod tests {
         assert_eq!(policy.conditions(scan::PREDICATE_TYPE, 0), None);
         assert_eq!(policy.conditions("https://example.org/x", 0), None);
         assert_eq!(policy.missing(&[run::PREDICATE_TYPE]), ["test_result"]);
+        let session = parsed("[agent_session]\n").unwrap();
+        assert!(session.conditions(agent::PREDICATE_TYPE, 0).unwrap().passed);
+        assert_eq!(session.missing(&[run::PREDICATE_TYPE]), ["agent_session"]);
         assert!(policy.missing(&[run::PREDICATE_TYPE, test_result::PREDICATE_TYPE]).is_empty());
     }
 
@@ -228,6 +238,7 @@ mod tests {
             ("[run]\nsubjects = [\"gitTree:12\"]", "40 hexadecimal"),
             ("[run]\nsubjects = [\"md5:12\"]", "dirHash"),
             ("[svr]\nlayers = [\"seccomp\"]", "neither layers"),
+            ("[agent_session]\nlayers = [\"seccomp\"]", "neither layers"),
             ("keys = [\"ci\"]\n[run]", "64 hexadecimal"),
             ("max_age = 7\n[run]", "string"),
             ("max_age = \"soon\"\n[run]", "soon"),

@@ -82,6 +82,12 @@ pub struct RunPredicate {
     pub denials_complete: bool,
     /// SHA-256 of the denials as JSON.
     pub denials_sha256: String,
+    /// Number of requests through the proxy; 0 without a network.
+    #[serde(default)]
+    pub requests: u64,
+    /// SHA-256 of their rows as JSON, as `requests` of the outcome lists them; `null` without a network.
+    #[serde(default)]
+    pub requests_sha256: Option<String>,
     /// SHA-256 of the mounts as JSON.
     pub mounts_sha256: String,
     /// SHA-256 of each captured stream, and the number of bytes written.
@@ -162,6 +168,12 @@ pub fn statement(
         denials: outcome.denials.iter().map(|denial| denial.count).sum(),
         denials_complete: outcome.denials_complete,
         denials_sha256: digest(serde_json::to_vec(&outcome.denials))?,
+        requests: outcome.requests.as_ref().map_or(0, |all| all.rows.len() as u64),
+        requests_sha256: outcome
+            .requests
+            .as_ref()
+            .map(|all| digest(serde_json::to_vec(&all.rows)))
+            .transpose()?,
         mounts_sha256: digest(serde_json::to_vec(&outcome.mounts))?,
         stdout: stream(&outcome.stdout),
         stderr: stream(&outcome.stderr),

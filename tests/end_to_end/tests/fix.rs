@@ -150,6 +150,66 @@ fn project_is_fixed_in_two_iterations_and_committed() {
     });
 }
 
+/// A receipt of a session is about the artifact that was handed over, and passes only where the tests do.
+#[test]
+fn session_has_a_receipt_about_its_artifact() {
+    everyone(|user| {
+        let whole = CODE.replace("a - b", "a + b").replace("a + 2", "a * 2");
+        with_model(user, &[&file("calc.py", &whole)]);
+        let receipt = user.path("work/fix.json").to_str().expect("a path").to_owned();
+        let shop = user.path("work/shop").to_str().expect("a path").to_owned();
+        let verify = |words: &[&str]| user.hotcell(["receipt", "verify"]).words(words).end();
+        let inside = format!("{shop}/r.json");
+        fix(user, &["--receipt", &inside]).code(125).says("lies in the project");
+        assert!(!Path::new(&inside).exists());
+        let report = fix(user, &["--json", "--receipt", &receipt]).code(0).json();
+        verify(&["--passed", &receipt])
+            .code(0)
+            .prints(&format!("good      {receipt}: states PASSED; signed by this installation\n"));
+        // It is about the repaired files, not those of the project yet.
+        verify(&["--passed", "--folder", &shop, &receipt]).code(1);
+        let statement = verify(&["--json", &receipt]).code(0).json()["receipts"][0]["statement"].clone();
+        let predicate = &statement["predicate"];
+        assert_eq!(statement["predicateType"], "urn:hotcell:predicate:agent-session:v1");
+        for (name, want) in
+            [("session", &report["id"]), ("kind", &json!("fix")), ("calls", &report["usage"]["calls"])]
+        {
+            assert_eq!(predicate[name], *want, "{name}: {predicate:#}");
+        }
+        assert_eq!(predicate["best"]["tests"]["run"], report["best"]["tests"]["run"]);
+        let id = report["id"].as_str().expect("an id").to_owned();
+        let exported = user.path("work/exported").to_str().expect("a path").to_owned();
+        user.hotcell(["agent", "export", &id, &exported, "--receipt"]).end().code(0).says("receipt.json");
+        let signed = format!("{exported}/receipt.json");
+        verify(&["--passed", &signed]).code(0);
+        let events = std::process::Command::new("sha256sum")
+            .arg(format!("{exported}/events.jsonl"))
+            .output()
+            .expect("sha256sum");
+        let digest = String::from_utf8(events.stdout).expect("text")[..64].to_owned();
+        verify(&["--subject", &format!("sha256:{digest}"), &signed]).code(0);
+        verify(&["--subject", &format!("sha256:{digest}"), &receipt]).code(1);
+        user.write("work/policy.toml", "[agent_session]\n");
+        let policy = user.path("work/policy.toml").to_str().expect("a path").to_owned();
+        verify(&["--policy", &policy, &receipt]).code(0);
+        // The commit makes the project what was judged.
+        let taken = user.path("work/taken.json").to_str().expect("a path").to_owned();
+        user.hotcell(["agent", "resume", &id, "--commit", "--receipt", &taken]).end().code(0);
+        verify(&["--passed", "--folder", &shop, &receipt]).code(0);
+        verify(&["--passed", "--folder", &shop, &taken]).code(0);
+        // Nothing to fix: about the project as it is.
+        fix(user, &["--receipt", &receipt]).code(0);
+        verify(&["--passed", "--folder", &shop, &receipt]).code(0);
+        user.hotcell(["audit", "verify"]).end().code(0);
+    });
+    let user = User::me();
+    with_model(&user, &[&file("calc.py", CODE)]);
+    let receipt = user.path("work/fix.json").to_str().expect("a path").to_owned();
+    fix(&user, &["--iterations", "1", "--receipt", &receipt]).code(1);
+    user.hotcell(["receipt", "verify", "--passed", &receipt]).end().code(1);
+    user.hotcell(["receipt", "verify", &receipt]).end().code(0);
+}
+
 #[test]
 fn changes_are_those_that_were_tested_whatever_the_project_is_by_now() {
     everyone(|user| {

@@ -8,6 +8,7 @@ use hotcell_report::Commit;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_state::state::StateFolder;
 use hotcell_testing::Verdict;
+use hotcell_workspace::Stack;
 
 use super::{Driver, Session, of_journal};
 use crate::attempt::{Attempt, Tested, replay};
@@ -25,6 +26,14 @@ impl Session<'_> {
         let phase = report.state;
         let accepted = |best: &Best| best.accepted || phase == Phase::Idle;
         let out = self.shop.as_ref().and_then(|shop| shop.making.out.as_deref());
+        if let (Some(seen), Some(best)) = (self.driver.seen, &report.best) {
+            let workspace = best.workspace.as_deref().unwrap_or_default();
+            self.driver.bench.show(workspace, artifact(attempts, best.candidate))?;
+            self.driver.bench.look(workspace, |view| {
+                seen(view);
+                Ok(())
+            })?;
+        }
         let best = report.best.clone().filter(accepted);
         let (mut committed, mut written) = (None, None);
         if let Some(best) = &best {
@@ -111,6 +120,26 @@ impl Driver<'_> {
         let (_, attempts, _) = replay(&found.task, &rows);
         let workspace = best.workspace.as_deref().unwrap_or_default();
         bench.write_out(workspace, artifact(&attempts, best.candidate), to)
+    }
+
+    /// Calls `work` with the files of the best artifact of a stored session.
+    ///
+    /// # Errors
+    /// A report when there is no such session, or its workspace is gone.
+    pub fn look_at_best<T>(
+        folder: &StateFolder,
+        bench: &Bench,
+        id: &str,
+        best: &Best,
+        work: impl FnOnce(&Stack<'_>) -> std::io::Result<T>,
+    ) -> Result<T, ErrorReport> {
+        let journal = Journal::open(folder).map_err(|e| of_journal(&e))?;
+        let found = journal.find(id).map_err(|e| of_journal(&e))?;
+        let rows = journal.rows(&found.id).map_err(|e| of_journal(&e))?;
+        let (_, attempts, _) = replay(&found.task, &rows);
+        let workspace = best.workspace.as_deref().unwrap_or_default();
+        bench.show(workspace, artifact(&attempts, best.candidate))?;
+        bench.look(workspace, work)
     }
 }
 

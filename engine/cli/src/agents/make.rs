@@ -31,7 +31,9 @@ fn run(common: &Common, args: &MakeArgs) -> Result<u8, ErrorReport> {
         let (language, out) = (making.language.name(), making.out.as_deref());
         return super::processes::make(common, &making.spec, language, out);
     }
-    drive(common, &task.clone(), async |driver| driver.make(task, making).await)
+    drive(common, &task.clone(), args.effort.receipt.as_deref(), async |driver| {
+        driver.make(task, making).await
+    })
 }
 
 /// A path of the user, without a way over a link of a clone's.

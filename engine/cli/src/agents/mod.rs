@@ -3,6 +3,7 @@
 pub mod make;
 mod page;
 pub mod processes;
+mod receipt;
 pub mod roles;
 
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use hotcell_agents::report::{LIST_SCHEMA, SessionEntry, SessionList};
 use hotcell_agents::{Action, Ended, Journal, Limit, Limits, Phase, Rules, SessionReport, Task};
 use hotcell_config::{Configuration, RunSettings, typed};
 use hotcell_deps::{DepsError, Purpose};
+use hotcell_receipts::{Subject, tree};
 use hotcell_sandbox::Engine;
 use hotcell_sandbox::profile::LimitSettings;
 use hotcell_state::report::{Code, ErrorReport};
@@ -23,16 +25,24 @@ use hotcell_state::time::rfc3339;
 use hotcell_testing::{Cancel, Verdict};
 use hotcell_toolchain::Surroundings;
 use hotcell_verbs::workspaces;
+use hotcell_workspace::Stack;
 
+use self::receipt::Witness;
 use crate::args::{Common, FixArgs, RepairCommand, ResumeArgs};
 use crate::context::{configuration, current_folder, runtime, state};
 use crate::deps::Provider;
 use crate::exit::printed;
+use crate::receipt::make::{Receipt, ReceiptOf};
 use crate::render::{changes, diff};
 use crate::signals::interrupted;
 use crate::terminal::notes;
 use crate::{exit, usage};
 
+/// Gets the files of an artifact.
+type Look<'a> = &'a dyn Fn(&Stack<'_>);
+
+/// Name of the receipt in an exported folder.
+const RECEIPT: &str = "receipt.json";
 /// Time limit of a session without `--budget TIME` (S2.21).
 const SESSION_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
@@ -47,7 +57,7 @@ pub fn agent(common: &Common, command: &RepairCommand) -> u8 {
         RepairCommand::List => list(common),
         RepairCommand::Show { id } => show(common, id),
         RepairCommand::Resume(args) => resume(common, args),
-        RepairCommand::Export { id, to } => export(common, id, to),
+        RepairCommand::Export { id, to, receipt } => export(common, id, to, *receipt),
     };
     answer.unwrap_or_else(|report| usage::fail(&report, common.json))
 }
@@ -93,7 +103,8 @@ fn run_fix(common: &Common, args: &FixArgs) -> Result<u8, ErrorReport> {
         max_output_tokens: args.effort.max_tokens,
         seed: args.effort.seed,
     };
-    drive(common, &task.clone(), async |driver| driver.fix(task, args.commit).await)
+    let receipt = args.effort.receipt.as_deref();
+    drive(common, &task.clone(), receipt, async |driver| driver.fix(task, args.commit).await)
 }
 
 /// Limits of a session: those of `--budget`, and [`SESSION_TIMEOUT`] where it names no time.
@@ -139,7 +150,7 @@ fn resume(common: &Common, args: &ResumeArgs) -> Result<u8, ErrorReport> {
         }
         task.constraints.extend(args.constraint.iter().cloned());
     };
-    drive(common, &found.task, async |driver| {
+    drive(common, &found.task, args.receipt.as_deref(), async |driver| {
         // A plan that is given up must not go on.
         if found.task.kind == "make" && !args.abort {
             driver.remake(&found.id, out)?;
@@ -148,8 +159,8 @@ fn resume(common: &Common, args: &ResumeArgs) -> Result<u8, ErrorReport> {
     })
 }
 
-/// Makes a driver with the time limit of one test run, and lets it work until it ends or is interrupted. `None`: it was interrupted.
-/// `deps` is a task whose project has its packages installed for the tests, if there is one.
+/// Makes a driver with the time limit of one test run and the witness of the artifact, and lets it work until it ends or is interrupted. `None`: it was
+/// interrupted. `deps` is a task whose project has its packages installed for the tests, if there is one.
 ///
 /// # Errors
 /// [`ErrorReport`] when no runtime can be made, or the packages cannot be installed.
@@ -157,7 +168,7 @@ pub fn driven<T>(
     common: &Common,
     configuration: &Configuration,
     (folder, bench): (&StateFolder, Bench),
-    (timeout, deps): (Option<Duration>, Option<&Task>),
+    (timeout, deps, seen): (Option<Duration>, Option<&Task>, Option<Look<'_>>),
     work: impl AsyncFnOnce(&Driver<'_>) -> T,
 ) -> Result<Option<T>, ErrorReport> {
     let engine = Engine::new();
@@ -188,6 +199,7 @@ pub fn driven<T>(
         around: Surroundings::of_this_process(),
         cancel: Cancel::default(),
         say: &say,
+        seen,
     };
     let ended = runtime.block_on(async {
         tokio::select! {
@@ -220,17 +232,21 @@ fn install(provider: &Provider<'_>, task: &Task, settings: &mut RunSettings) -> 
 fn drive(
     common: &Common,
     task: &Task,
+    file: Option<&Path>,
     work: impl AsyncFnOnce(&Driver<'_>) -> Result<Ended, ErrorReport>,
 ) -> Result<u8, ErrorReport> {
     // The settings beside a specification are not those of the new project.
     let project = (task.kind != "make").then(|| PathBuf::from(&task.project));
-    let configuration = configuration(common, project)?;
+    let configuration = configuration(common, project.clone())?;
+    let mut wanted = receipt::open(file, project.as_deref(), &configuration)?;
+    let witness = Witness::default();
+    let look = |view: &Stack<'_>| witness.look(view);
+    let seen: Option<Look<'_>> = if wanted.is_some() { Some(&look) } else { None };
     let folder = folder(common)?;
     let bench = bench(&folder)?;
     let timeout = task.timeout_ms.map(Duration::from_millis);
-    let Some(ended) =
-        driven(common, &configuration, (&folder, bench), (timeout, task.deps.then_some(task)), work)?
-    else {
+    let limits = (timeout, task.deps.then_some(task), seen);
+    let Some(ended) = driven(common, &configuration, (&folder, bench), limits, work)? else {
         notes::say(
             "interrupted; hotcell agent list shows the session, and hotcell agent resume ID goes on with it",
         );
@@ -242,7 +258,14 @@ fn drive(
             let line =
                 format!("nothing to fix: {} of {} tests are good\n", evidence.passed(), evidence.tests.len());
             let result = if common.json { exit::print_json(&report) } else { exit::print_text(&line) };
-            Ok(printed(result, 0))
+            let code = printed(result, 0);
+            let Some(wanted) = &mut wanted else { return Ok(code) };
+            // The project itself is good: the statement is about it.
+            let digest = tree::subject("project", Path::new(&task.project), &[]).map_err(|e| e.to_string());
+            Ok(signed(
+                code,
+                digest.and_then(|project| receipt::issue(wanted, &report, &[], &witness, vec![project])),
+            ))
         }
         Ended::NoResult(report) => {
             let reason = report.reason.as_deref().unwrap_or("the tests have no result");
@@ -252,7 +275,28 @@ fn drive(
             usage::fail(&error, common.json);
             Ok(report.verdict.exit_code())
         }
-        Ended::Session(report) => Ok(print(common, &report)),
+        Ended::Session(report) => {
+            let code = print(common, &report);
+            let Some(wanted) = &mut wanted else { return Ok(code) };
+            let rows =
+                report.id.as_deref().map(|id| Journal::open(&folder).and_then(|journal| journal.rows(id)));
+            let issued = match rows.transpose() {
+                Ok(rows) => receipt::issue(wanted, &report, &rows.unwrap_or_default(), &witness, Vec::new()),
+                Err(error) => Err(error.to_string()),
+            };
+            Ok(signed(code, issued))
+        }
+    }
+}
+
+/// Exit status of a session whose receipt was wanted.
+fn signed(code: u8, issued: Result<(), String>) -> u8 {
+    match issued {
+        Ok(()) => code,
+        Err(why) => {
+            notes::say(format!("error: no receipt: {why}"));
+            exit::REFUSED
+        }
     }
 }
 
@@ -305,7 +349,7 @@ fn show(common: &Common, id: &str) -> Result<u8, ErrorReport> {
     Ok(0)
 }
 
-fn export(common: &Common, id: &str, to: &Path) -> Result<u8, ErrorReport> {
+fn export(common: &Common, id: &str, to: &Path, signed: bool) -> Result<u8, ErrorReport> {
     let folder = folder(common)?;
     let (report, rows) = Driver::show(&folder, &bench(&folder)?, id)?;
     let to = current_folder().join(to);
@@ -314,13 +358,9 @@ fn export(common: &Common, id: &str, to: &Path) -> Result<u8, ErrorReport> {
             .field("DIR")
             .hint("name a folder that does not exist, in one that does")
     };
-    let json = |e: serde_json::Error| ErrorReport::new(Code::Internal, e.to_string());
-    let mut events = String::new();
-    for row in &rows {
-        events.push_str(&serde_json::to_string(row).map_err(json)?);
-        events.push('\n');
-    }
-    let text = serde_json::to_string_pretty(&report).map_err(json)? + "\n";
+    let internal = |why: String| ErrorReport::new(Code::Internal, why);
+    let events = receipt::lines(&rows).map_err(internal)?;
+    let text = serde_json::to_string_pretty(&report).map_err(|e| internal(e.to_string()))? + "\n";
     std::fs::create_dir(&to).map_err(bad)?;
     let mut code = "";
     if let (Some(_), Some(best)) = (&report.made, &report.best) {
@@ -328,19 +368,42 @@ fn export(common: &Common, id: &str, to: &Path) -> Result<u8, ErrorReport> {
         Driver::write_best(&folder, &bench(&folder)?, id, best, &to.join("code"))?;
         code = ", code";
     }
+    let mut written = Vec::new();
     for (name, text) in [
         ("session.json", text.as_str()),
         ("events.jsonl", &events),
         ("changes.patch", report.diff.as_deref().unwrap_or_default()),
     ] {
         std::fs::write(to.join(name), text).map_err(bad)?;
+        written.push(Subject::sha256(name, text.as_bytes()));
+    }
+    if signed {
+        written.pop();
+        let witness = Witness::default();
+        if let Some(best) = &report.best {
+            let seen = Driver::look_at_best(&folder, &bench(&folder)?, id, best, |view| {
+                witness.look(view);
+                Ok(())
+            });
+            // A session whose changes were taken over has no workspace with them any more.
+            if let Err(error) = seen {
+                tracing::warn!("the receipt names the exported files only: {}", error.message);
+            }
+        }
+        let file = to.join(RECEIPT);
+        let configuration = configuration(common, None)?;
+        let opened = Receipt::open(Some(&file), &[], &configuration, ReceiptOf::Command);
+        let mut made = opened.inspect_err(|_| drop(std::fs::remove_dir_all(&to)))?;
+        receipt::issue(&mut made, &report, &rows, &witness, written)
+            .map_err(|why| internal(format!("no receipt: {why}")))?;
     }
     if common.json {
         return Ok(printed(exit::print_json(&report), 0));
     }
     if !common.quiet {
+        let receipt = if signed { ", receipt.json" } else { "" };
         notes::say(format!(
-            "{}: session.json, events.jsonl ({} events), changes.patch{code}",
+            "{}: session.json, events.jsonl ({} events), changes.patch{code}{receipt}",
             to.display(),
             rows.len()
         ));

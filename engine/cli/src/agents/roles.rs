@@ -43,6 +43,7 @@ pub async fn serve(common: &Common, role: Role, stop: impl Future<Output = ()>) 
             around: Surroundings::of_this_process(),
             cancel: Cancel::default(),
             say: &say,
+            seen: None,
         };
         let runtime = runtime().map_err(|e| ErrorReport::new(Code::Internal, format!("{e:#}")))?;
         let done = runtime.block_on(driver.role_call(role, tool, arguments));

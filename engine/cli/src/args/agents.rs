@@ -31,6 +31,9 @@ pub struct EffortArgs {
     /// Maximum number of output tokens of one answer
     #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(64..))]
     pub max_tokens: u32,
+    /// Write a signed statement of the result and its evidence (hotcell receipt verify)
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
+    pub receipt: Option<PathBuf>,
     /// Seed, for servers that have one
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..1_000_000_000))]
     pub seed: Option<i64>,
@@ -98,6 +101,9 @@ pub enum RepairCommand {
         /// Folder, which must not exist
         #[arg(value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
         to: PathBuf,
+        /// Also write receipt.json, a signed statement about these files
+        #[arg(long)]
+        receipt: bool,
     },
 }
 
@@ -133,6 +139,9 @@ pub struct ResumeArgs {
     /// Write the change to the project if all tests pass, or with --accept
     #[arg(long)]
     pub commit: bool,
+    /// Write a signed statement of the result and its evidence (hotcell receipt verify)
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
+    pub receipt: Option<PathBuf>,
     /// Of hotcell make: write the result to this new or empty folder
     #[arg(long, value_name = "DIR", conflicts_with = "abort", value_parser = OsStringValueParser::new().try_map(path))]
     pub out: Option<PathBuf>,

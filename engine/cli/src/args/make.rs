@@ -36,7 +36,7 @@ pub struct MakeArgs {
     pub plan_only: bool,
     /// Let each role work in a process of its own (hotcell mcp --role)
     #[arg(long, conflicts_with_all = ["plan", "tests", "plan_only", "candidates", "iterations", "budget", "model",
-        "constraint", "timeout", "max_tokens", "seed"])]
+        "constraint", "timeout", "max_tokens", "seed", "receipt"])]
     pub processes: bool,
     /// Only this model [default: those of architect, tester, coder and debugger]
     #[arg(long, value_name = "NAME")]

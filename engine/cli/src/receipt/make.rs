@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use hotcell_config::Configuration;
+use hotcell_receipts::agent::{self, SessionFacts};
 use hotcell_receipts::git::GitTree;
 use hotcell_receipts::run::{About, RunFacts};
 use hotcell_receipts::{Issuer, Statement, Subject, git, run, scan, test_result, tree};
@@ -104,6 +105,14 @@ impl Receipt {
         let json = serde_json::to_vec(report).map_err(|e| e.to_string())?;
         let subjects = std::mem::take(&mut self.subjects);
         self.write(id, |about| test_result::statement(report, &json, image, subjects, about))
+    }
+
+    /// Signs the facts of a session.
+    ///
+    /// # Errors
+    /// As [`Receipt::of_run`].
+    pub fn of_session(&mut self, facts: SessionFacts, subjects: Vec<Subject>) -> Result<(), String> {
+        self.write("", |about| agent::statement(facts, subjects, about))
     }
 
     /// Signs the guard's report.

@@ -43,7 +43,7 @@ pub struct ReceiptList {
     pub schema: String,
     /// Receipts, in the order of the files.
     pub receipts: Vec<Checked>,
-    /// Kinds that the policy requires and of which no good receipt was given: `test_result`, `run`, `svr`.
+    /// Kinds that the policy requires and of which no good receipt was given: `test_result`, `run`, `svr`, `agent_session`.
     #[serde(default)]
     pub missing: Vec<String>,
 }
@@ -263,6 +263,11 @@ fn page(statement: &Statement, trust: &str) -> String {
         ("properties", &predicate["properties"]),
         ("cause", if predicate["cause"].is_null() { &about["cause"] } else { &predicate["cause"] }),
         ("exit code", &predicate["exit_code"]),
+        ("session", &predicate["session"]),
+        ("state", &predicate["state"]),
+        ("score", &predicate["best"]["score"]),
+        ("tests", &tests_of(&predicate["best"]["tests"])),
+        ("models", &predicate["models"]),
         ("program", &predicate["program"]),
         ("image", &predicate["image"]),
         ("guard", &predicate["guard"]),
@@ -296,6 +301,14 @@ fn page(statement: &Statement, trust: &str) -> String {
         row("time", &rfc3339(time));
     }
     text
+}
+
+/// Counts of tests in words, else null.
+fn tests_of(counts: &serde_json::Value) -> serde_json::Value {
+    match (counts["good"].as_u64(), counts["of"].as_u64()) {
+        (Some(good), Some(of)) => format!("{good} of {of} are good").into(),
+        _ => serde_json::Value::Null,
+    }
 }
 
 fn bare(value: &serde_json::Value) -> String {

@@ -73,6 +73,7 @@ impl Setting {
             around: self.around.clone(),
             cancel: Cancel::default(),
             say,
+            seen: None,
         };
         let ended = runtime.block_on(async {
             tokio::select! {
