@@ -49,6 +49,7 @@ mod serve;
 mod session;
 mod signals;
 mod streams;
+mod suggested;
 mod systemd;
 mod test;
 mod test_list;

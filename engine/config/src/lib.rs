@@ -13,6 +13,7 @@
 //! | [`tools`] | upper limits for plugins |
 //! | [`secrets`] | secrets that a run uses without holding them |
 //! | [`fleet`] | the farm that runs are sent to |
+//! | [`web`] | team mode of the page: its socket, its proxy, who reads and who decides |
 //! | [`receipts`] | signed statements of runs: when, where, by which key |
 //! | [`sessions`] | settings of sessions |
 //! | [`models`] | tables of language models added to a file's text, and removed |
@@ -39,6 +40,7 @@ pub mod template;
 pub mod tools;
 pub mod typed;
 pub mod upstream;
+pub mod web;
 
 pub use asked_by::AskedBy;
 pub use fleet::FleetSettings;
@@ -56,3 +58,4 @@ pub use sources::{Configuration, PROJECT_FILE, Places, ProjectFile, find_profile
 pub use template::TEMPLATE;
 pub use tools::ToolSettings;
 pub use upstream::UpstreamSetting;
+pub use web::{WebListen, WebSettings};

@@ -18,6 +18,7 @@ use super::receipts::ReceiptSettings;
 use super::sessions::SessionSettings;
 use super::settings::{AgentSettings, EnvSetting, McpSettings, PoolSettings, RunSettings, Settings};
 use super::tools::ToolSettings;
+use super::web::WebSettings;
 
 /// Result of merging; the policy does not name the program yet.
 #[derive(Clone, Debug, PartialEq)]
@@ -187,6 +188,9 @@ fn tighten(
     }
     if settings.receipts != ReceiptSettings::default() {
         return Err(never("receipts", "a key, a folder or a program of the host".to_owned()));
+    }
+    if settings.web != WebSettings::default() {
+        return Err(never("web", "who may decide, and whom the page believes".to_owned()));
     }
     if settings.fleet != FleetSettings::default() {
         return Err(never("fleet", "where code is sent, with which credentials".to_owned()));
@@ -467,6 +471,11 @@ mod tests {
             ("", "policies_path = \"rules\"", "policies_path"),
             ("", "[receipts]\nkey = \"exec:/tmp/x\"", "receipts"),
             ("", "[receipts]\nalways = true", "receipts"),
+            (
+                "",
+                "[web]\nlisten = \"unix:/tmp/x\"\naddress = \"https://x.example\"\nidentity_header = \"X-User\"\ndeciders = [\"eve\"]",
+                "web",
+            ),
             ("", "[fleet]\naddress = \"grpcs://evil.example:1/x\"", "fleet"),
             ("", "ro = [\"/etc\"]", "ro"),
             ("", "rw = [\"/etc\"]", "rw"),

@@ -24,6 +24,7 @@ use super::secrets::{SecretSettings, WrittenSecrets};
 use super::sessions::{self, SessionSettings};
 use super::tools::{self, ToolSettings};
 use super::upstream::UpstreamSetting;
+use super::web::{self, WebSettings};
 
 /// One environment variable of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,6 +100,8 @@ pub struct Settings {
     pub receipts: ReceiptSettings,
     /// The farm that runs are sent to.
     pub fleet: FleetSettings,
+    /// Team mode of the page.
+    pub web: WebSettings,
 }
 
 /// The table `agents` of a configuration file.
@@ -270,6 +273,7 @@ struct Written {
     agents: AgentSettings,
     model_roles: BTreeMap<String, Vec<String>>,
     receipts: ReceiptSettings,
+    web: WebSettings,
     fleet: FleetSettings,
 }
 
@@ -324,6 +328,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key::value("model_roles"),
     Key::table("receipts", receipts::KEYS),
     Key::table("fleet", fleet::KEYS),
+    Key::table("web", web::KEYS),
 ];
 
 impl Settings {
@@ -396,6 +401,10 @@ impl Settings {
                 .map_err(|e| FileError::of_key(file, "model_roles", e.to_string()).found_in(text))?,
             agents: AgentSettings { folder: written.agents.folder.map(|f| base.join(f)) },
             receipts: written.receipts.below(base),
+            web: written
+                .web
+                .checked()
+                .map_err(|(key, why)| FileError::of_key(file, &format!("web.{key}"), why).found_in(text))?,
             fleet: written
                 .fleet
                 .below(base)

@@ -144,7 +144,9 @@ impl Configuration {
     pub fn reading(&self) -> ScanState {
         match &self.asker {
             Some((Channel::Model(caller) | Channel::Elicited(caller), _)) => self.reading.of_caller(caller),
-            Some((Channel::Cli | Channel::Web | Channel::Own, _)) | None => self.reading.clone(),
+            Some((Channel::Cli | Channel::Web | Channel::Team(_) | Channel::Own, _)) | None => {
+                self.reading.clone()
+            }
         }
     }
 }

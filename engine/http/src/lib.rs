@@ -19,15 +19,18 @@
 //! | --- | --- |
 //! | [`mod@listen`] | addresses that are safe to serve on; accepting connections; ending |
 //! | [`head`] | checks of a request's head |
+//! | [`proxied`] | listening for a reverse proxy that signs people in |
 //! | [`tokens`] | authentication of callers by a file of the state folder |
 //! | [`unauthenticated`] | slots for connections without a token |
 
 pub mod head;
 pub mod listen;
+pub mod proxied;
 pub mod tokens;
 pub mod unauthenticated;
 
 pub use head::{contradicts, no_token, refuse, whose};
 pub use listen::{HttpError, HttpOptions, LAST_ANSWERS_TIMEOUT, Listening, http1, listen};
+pub use proxied::{FromProxy, ProxyListening, ProxySocket};
 pub use tokens::Tokens;
 pub use unauthenticated::Connection;

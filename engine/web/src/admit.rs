@@ -32,6 +32,17 @@ pub struct Head<'a> {
     pub role: Option<Role>,
 }
 
+/// Names of the server in browsers.
+#[derive(Clone, Copy, Debug)]
+pub struct Own<'a> {
+    /// Host, such as `h0123.localhost:8080`.
+    pub host: &'a str,
+    /// Origin: the host with its scheme.
+    pub origin: &'a str,
+    /// Whether people come to it by links and sign in elsewhere, as in team mode.
+    pub team: bool,
+}
+
 /// Why a request is not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
@@ -47,6 +58,14 @@ pub enum Refused {
     NoSession,
     /// A change in a session for reading: 403.
     ReadOnly,
+    /// Team mode, and the connection is not the proxy's: 403.
+    NotTheProxy,
+    /// A person's header where no proxy is believed: 403.
+    NotATeam,
+    /// The proxy names no person, or two: 401.
+    NoIdentity,
+    /// The person may neither read nor decide: 403.
+    NoRole,
 }
 
 impl Refused {
@@ -69,22 +88,37 @@ impl Refused {
                 401,
                 "There is no session, or it has ended. Open a link that hotcell web printed; each works once.",
             ),
-            Self::ReadOnly => (403, "This session is for reading. A link for deciding is needed."),
+            Self::ReadOnly => (
+                403,
+                "You may read here, and not decide: that needs a link for deciding, or the role of a decider.",
+            ),
+            Self::NotTheProxy => (
+                403,
+                "This socket is for the proxy that web.proxy names, and this connection is not the proxy's: nobody is believed here.",
+            ),
+            Self::NotATeam => (
+                403,
+                "A header names a person, and no proxy is believed on this socket: hotcell web --team serves the socket of the table web.",
+            ),
+            Self::NoIdentity => {
+                (401, "The proxy has to name one person in the header of web.identity_header.")
+            }
+            Self::NoRole => (403, "You are neither among web.readers nor among web.deciders of this page."),
         }
     }
 }
 
-/// Decides on a request for the server with this host, such as `h0123.localhost:8080`.
+/// Decides on a request for the server with these names.
 ///
 /// # Errors
 /// [`Refused`], the first reason in this order: host, method, site, session, role.
-pub fn admit(own_host: &str, head: &Head<'_>) -> Result<(), Refused> {
-    if !head.host.is_some_and(|host| host.eq_ignore_ascii_case(own_host)) {
+pub fn admit(own: &Own<'_>, head: &Head<'_>) -> Result<(), Refused> {
+    if !head.host.is_some_and(|host| host.eq_ignore_ascii_case(own.host)) {
         return Err(Refused::Host);
     }
     match head.method {
         "GET" | "HEAD" => {
-            if !may_read(head) {
+            if !may_read(head, own.team) {
                 return Err(Refused::OtherSite);
             }
             let open = OWN_FILES.contains(&head.path) || head.path.starts_with(START);
@@ -94,8 +128,7 @@ pub fn admit(own_host: &str, head: &Head<'_>) -> Result<(), Refused> {
             Ok(())
         }
         "POST" => {
-            let origin = head.origin.and_then(|origin| origin.strip_prefix("http://"));
-            let ours = origin.is_some_and(|origin| origin.eq_ignore_ascii_case(own_host));
+            let ours = head.origin.is_some_and(|origin| origin.eq_ignore_ascii_case(own.origin));
             if head.site != Some("same-origin") || !ours {
                 return Err(Refused::NotOurPage);
             }
@@ -111,12 +144,15 @@ pub fn admit(own_host: &str, head: &Head<'_>) -> Result<(), Refused> {
 }
 
 /// Whether a request that changes nothing may be answered: typed, from a page of ours, or by a program that is not a
-/// browser. A start link may be followed from elsewhere (a file, a terminal in a browser), as a page and not in a frame.
-fn may_read(head: &Head<'_>) -> bool {
+/// browser. A start link may be followed from elsewhere (a file, a terminal in a browser), as a page and not in a frame; in team mode every
+/// page may, since people come from where they signed in.
+fn may_read(head: &Head<'_>, team: bool) -> bool {
     match head.site {
         None | Some("none" | "same-origin") => true,
         Some(_) => {
-            head.path.starts_with(START) && head.mode == Some("navigate") && head.dest == Some("document")
+            (team || head.path.starts_with(START))
+                && head.mode == Some("navigate")
+                && head.dest == Some("document")
         }
     }
 }
@@ -126,6 +162,7 @@ mod tests {
     use super::*;
 
     const HOST: &str = "h1.localhost:80";
+    const OWN: Own<'static> = Own { host: HOST, origin: "http://h1.localhost:80", team: false };
     const ORIGIN: Option<&str> = Some("http://h1.localhost:80");
 
     fn get(path: &str) -> Head<'_> {
@@ -149,10 +186,10 @@ mod tests {
             (Some("a.h1.localhost:80"), Err(Refused::Host)),
             (Some("h2.localhost:80"), Err(Refused::Host)),
         ] {
-            assert_eq!(admit(HOST, &Head { host, ..get("/waiting") }), want, "{host:?}");
+            assert_eq!(admit(&OWN, &Head { host, ..get("/waiting") }), want, "{host:?}");
             // Another host is refused before anything else counts.
             let post = Head { method: "POST", host, origin: ORIGIN, site: Some("same-origin"), ..get("/x") };
-            assert_eq!(admit(HOST, &post), want, "{host:?}");
+            assert_eq!(admit(&OWN, &post), want, "{host:?}");
         }
     }
 
@@ -175,7 +212,7 @@ mod tests {
             ("/script.js", Some("cross-site"), Some("no-cors"), Some("script"), other),
         ] {
             let head = Head { site, mode, dest, ..get(path) };
-            assert_eq!(admit(HOST, &head), want, "{path} {site:?} {mode:?} {dest:?}");
+            assert_eq!(admit(&OWN, &head), want, "{path} {site:?} {mode:?} {dest:?}");
         }
     }
 
@@ -193,9 +230,9 @@ mod tests {
         ] {
             for method in ["GET", "HEAD"] {
                 let head = Head { role: None, method, ..get(path) };
-                assert_eq!(admit(HOST, &head), want, "{method} {path}");
+                assert_eq!(admit(&OWN, &head), want, "{method} {path}");
             }
-            assert!(admit(HOST, &Head { role: Some(Role::Reader), ..get(path) }).is_ok(), "{path}");
+            assert!(admit(&OWN, &Head { role: Some(Role::Reader), ..get(path) }).is_ok(), "{path}");
         }
     }
 
@@ -224,7 +261,36 @@ mod tests {
             ("post", "/x", same, ORIGIN, decider, Err(Refused::Method)),
         ] {
             let head = Head { method, path, site, origin, role, ..get(path) };
-            assert_eq!(admit(HOST, &head), want, "{method} {path} {site:?} {origin:?} {role:?}");
+            assert_eq!(admit(&OWN, &head), want, "{method} {path} {site:?} {origin:?} {role:?}");
         }
+    }
+
+    #[test]
+    fn team_is_reached_by_links_and_changed_from_its_own_pages() {
+        let own = Own { host: "review.example.com", origin: "https://review.example.com", team: true };
+        let host = Some("review.example.com");
+        let head = Head { host, ..get("/waiting") };
+        let other = Err(Refused::OtherSite);
+        for (site, mode, dest, want) in [
+            (Some("cross-site"), Some("navigate"), Some("document"), Ok(())),
+            (Some("same-site"), Some("navigate"), Some("document"), Ok(())),
+            (Some("cross-site"), Some("navigate"), Some("iframe"), other),
+            (Some("cross-site"), Some("no-cors"), Some("image"), other),
+            (Some("cross-site"), Some("cors"), Some("empty"), other),
+        ] {
+            assert_eq!(admit(&own, &Head { site, mode, dest, ..head }), want, "{site:?} {mode:?} {dest:?}");
+        }
+        for (origin, site, role, want) in [
+            ("https://review.example.com", "same-origin", Role::Decider, Ok(())),
+            ("https://review.example.com", "same-origin", Role::Reader, Err(Refused::ReadOnly)),
+            ("http://review.example.com", "same-origin", Role::Decider, Err(Refused::NotOurPage)),
+            ("https://review.example.com", "cross-site", Role::Decider, Err(Refused::NotOurPage)),
+            ("https://evil.example", "same-origin", Role::Decider, Err(Refused::NotOurPage)),
+        ] {
+            let (origin, site, role) = (Some(origin), Some(site), Some(role));
+            let post = Head { method: "POST", origin, site, role, ..head };
+            assert_eq!(admit(&own, &post), want, "{origin:?} {site:?} {role:?}");
+        }
+        assert_eq!(admit(&own, &Head { host: Some("evil.example"), ..head }), Err(Refused::Host));
     }
 }

@@ -1,5 +1,6 @@
 //! The frame of every page: head, navigation, foot. Its words are hotcell's own.
 
+use hotcell_guard::quarantine::Channel;
 use hotcell_state::report::{Code, ErrorReport};
 use maud::{DOCTYPE, Markup, html};
 
@@ -13,11 +14,18 @@ use crate::site::Site;
 pub struct Visit {
     /// Permissions of the session.
     pub role: Role,
-    /// Secret of the session.
+    /// Secret of the session; in team mode a name that no session has.
     pub session: String,
+    /// The person, in team mode.
+    pub person: Option<String>,
 }
 
 impl Visit {
+    /// Channel of the decisions.
+    pub fn channel(&self) -> Channel {
+        self.person.clone().map_or(Channel::Web, Channel::Team)
+    }
+
     /// Whether decisions are offered.
     pub fn decides(&self) -> bool {
         self.role == Role::Decider
@@ -130,10 +138,17 @@ pub fn page(
                     (body)
                 }
                 footer {
-                    form method="post" action="/leave" {
-                        input type="hidden" name="token" value=(site.seal.seal(&visit.session, Purpose::Change, "", ""));
-                        @if visit.decides() { "This session decides. " } @else { "This session is for reading. " }
-                        button { "End it" }
+                    @if let Some(person) = &visit.person {
+                        p {
+                            "You are " strong { (said(person)) }
+                            @if visit.decides() { ", and decide in this name." } @else { ", and may read." }
+                        }
+                    } @else {
+                        form method="post" action="/leave" {
+                            input type="hidden" name="token" value=(site.seal.seal(&visit.session, Purpose::Change, "", ""));
+                            @if visit.decides() { "This session decides. " } @else { "This session is for reading. " }
+                            button { "End it" }
+                        }
                     }
                 }
             }

@@ -19,6 +19,7 @@
 //! | [`sessions`] | links that work once, and the sessions that they begin |
 //! | [`seal`] | tokens that are bound to a session and to what was shown |
 //! | [`say`] | untrusted text as HTML |
+//! | [`team`] | team mode: persons that a proxy names |
 //! | [`text`] | long texts in parts, each with the place where the next one begins |
 //! | `subject` | what waits: what would be allowed, for whom, and its whole text |
 //! | `form` | fields of queries and of posted forms |
@@ -43,8 +44,10 @@ pub mod server;
 pub mod sessions;
 pub mod site;
 mod subject;
+pub mod team;
 pub mod text;
 
-pub use server::{Listening, WebError};
+pub use server::{Listening, WebError, serve_team};
 pub use sessions::Role;
-pub use site::{Attacks, Site, Sources, WrappedServer};
+pub use site::{Attacks, Site, Sources, Suggested, SuggestionDecision, WrappedServer};
+pub use team::Team;

@@ -41,7 +41,9 @@ pub fn events(site: &Arc<Site>) -> Option<Response> {
             Some((Ok::<_, Infallible>(event), changes))
         }
     };
-    Some(Sse::new(stream::unfold(site.changes.subscribe(), next)).into_response())
+    // A proxy that gathers answers would hold the events back.
+    let unbuffered = [("x-accel-buffering", "no")];
+    Some((unbuffered, Sse::new(stream::unfold(site.changes.subscribe(), next))).into_response())
 }
 
 /// Looks at the database while a page is open, and counts its changes, until the server ends.

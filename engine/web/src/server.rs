@@ -9,13 +9,14 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use hotcell_http::{Connection, HttpError, HttpOptions, contradicts, listen};
+use hotcell_http::{Connection, FromProxy, HttpError, HttpOptions, ProxyListening, contradicts, listen};
 use hotcell_state::StateFolder;
 use hotcell_state::ids::random_hex;
+use hotcell_state::report::printable;
 use hotcell_state::running;
 use maud::Markup;
 
-use crate::admit::{Head, Refused, START, admit};
+use crate::admit::{Head, Own, Refused, START, admit};
 use crate::form::Fields;
 use crate::frame::{Tab, Visit, bare, failure, page};
 use crate::live;
@@ -125,25 +126,58 @@ impl Listening {
                 listening.serve(app, ending.cancelled(), || async {}, |_| ()).await;
             }));
         }
-        // From the beginning on, so that the first look shows what was started before it.
-        let noting = |change: fn(&StateFolder)| {
-            let site = Arc::clone(&site);
-            tokio::task::spawn_blocking(move || {
-                if let Ok(folder) = site.made_folder() {
-                    change(&folder);
-                }
-            })
-        };
-        let _ = noting(|folder| drop(running::watch(folder))).await;
-        let watching = tokio::spawn(live::watch(Arc::clone(&site)));
-        stop.await;
-        let _ = noting(running::unwatch).await;
-        site.ending.cancel();
-        for task in serving.into_iter().chain([watching]) {
-            let _ = task.await;
-        }
+        until(&site, stop, serving).await;
         Ok(())
     }
+}
+
+/// Serves the pages to a team, over the socket of its proxy, until `stop` resolves.
+pub async fn serve_team(listening: ProxyListening, site: Arc<Site>, stop: impl Future<Output = ()>) {
+    let app = Router::new().fallback(answer).with_state(Arc::clone(&site));
+    let ending = site.ending.clone();
+    let serving = tokio::spawn(async move { listening.serve(app, ending.cancelled()).await });
+    until(&site, stop, vec![serving]).await;
+}
+
+/// Follows the state folder until `stop` resolves, and waits for the ends of all tasks.
+async fn until(site: &Arc<Site>, stop: impl Future<Output = ()>, serving: Vec<tokio::task::JoinHandle<()>>) {
+    // From the beginning on, so that the first look shows what was started before it.
+    let noting = |change: fn(&StateFolder)| {
+        let site = Arc::clone(site);
+        tokio::task::spawn_blocking(move || {
+            if let Ok(folder) = site.made_folder() {
+                change(&folder);
+            }
+        })
+    };
+    let _ = noting(|folder| drop(running::watch(folder))).await;
+    let watching = tokio::spawn(live::watch(Arc::clone(site)));
+    stop.await;
+    let _ = noting(running::unwatch).await;
+    site.ending.cancel();
+    for task in serving.into_iter().chain([watching]) {
+        let _ = task.await;
+    }
+}
+
+/// The reader of a request: in team mode the person whom the proxy names, else the session of the cookie.
+fn visitor(site: &Site, request: &Request) -> Result<Option<Visit>, Refused> {
+    let headers = request.headers();
+    let from = request.extensions().get::<FromProxy>().copied();
+    if let Some(team) = &site.team {
+        let (person, role) = team.person(headers, from)?;
+        // No session has a name with a space.
+        let session = format!("person {person}");
+        return Ok(Some(Visit { role, session, person: Some(person) }));
+    }
+    // Its sender may believe that it counts.
+    if site.identity_header.as_deref().is_some_and(|header| headers.contains_key(header)) {
+        return Err(Refused::NotATeam);
+    }
+    Ok(session(headers).and_then(|session| {
+        let role = site.sessions().role(&session, Instant::now())?;
+        Some(Visit { role, session, person: None })
+    }))
 }
 
 /// A header that is there once and is text.
@@ -194,10 +228,10 @@ fn checked(site: &Site, request: &Request) -> Result<Option<Visit>, Refused> {
     let headers = request.headers();
     let fetch = ["sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest"].map(header::HeaderName::from_static);
     let contradicts = contradicts(request, &fetch);
-    let visit = session(headers).and_then(|session| {
-        let role = site.sessions().role(&session, Instant::now())?;
-        Some(Visit { role, session })
-    });
+    let visit = visitor(site, request).inspect_err(|why| {
+        let (_, message) = why.answer();
+        tracing::warn!("a request for {} was refused: {message}", printable(request.uri().path()));
+    })?;
     let head = Head {
         method: request.method().as_str(),
         path: request.uri().path(),
@@ -209,7 +243,7 @@ fn checked(site: &Site, request: &Request) -> Result<Option<Visit>, Refused> {
         dest: one(headers, &fetch[2]),
         role: visit.as_ref().map(|visit| visit.role),
     };
-    admit(&site.host, &head)?;
+    admit(&Own { host: &site.host, origin: &site.origin, team: site.team.is_some() }, &head)?;
     if visit.is_some()
         && let Some(connection) = request.extensions().get::<Arc<Connection>>()
     {

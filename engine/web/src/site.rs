@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hotcell_config::Configuration;
+use hotcell_guard::quarantine::Channel;
 use hotcell_review::Approvals;
 use hotcell_review::quarantine::QuarantineService;
 use hotcell_sandbox::doctor::Doctor;
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::seal::Seal;
 use crate::sessions::{Role, Sessions};
+use crate::team::Team;
 
 /// Time for which an examination of this host is shown again.
 const DOCTOR_KEPT: Duration = Duration::from_secs(60);
@@ -62,7 +64,50 @@ pub struct Attacks {
 pub type Source<T> = Arc<dyn Fn() -> T + Send + Sync>;
 
 /// Accepts the held tools of a server: its name, and [`WrappedServer::shown`].
-pub type Accept = Arc<dyn Fn(&str, &str) -> Result<(), ErrorReport> + Send + Sync>;
+pub type Accept = Arc<dyn Fn(&str, &str, Channel) -> Result<(), ErrorReport> + Send + Sync>;
+
+/// A policy that was learnt, or grants that a server lacked, which wait for a person.
+#[derive(Clone, Debug, Default)]
+pub struct Suggested {
+    /// Id in addresses.
+    pub id: String,
+    /// Title of a row, such as the program or the server.
+    pub title: String,
+    /// Effect of a yes.
+    pub allows: String,
+    /// Who gets it.
+    pub whom: String,
+    /// Who wanted it.
+    pub wanted_by: String,
+    /// Since when; RFC 3339, UTC.
+    pub since: String,
+    /// Rules: the rule, what it opens, who wanted it and how often.
+    pub rules: Vec<[String; 3]>,
+    /// Things that were denied and are not suggested: the thing, and the reason.
+    pub refused: Vec<[String; 2]>,
+    /// The text that a yes writes, whole.
+    pub text: String,
+    /// Digest of all of it: a decision is about exactly this.
+    pub shown: String,
+}
+
+/// A decision on a suggestion.
+#[derive(Clone, Debug)]
+pub struct SuggestionDecision {
+    /// Id.
+    pub id: String,
+    /// [`Suggested::shown`].
+    pub shown: String,
+    /// Yes or no.
+    pub yes: bool,
+    /// Reason.
+    pub reason: Option<String>,
+    /// Channel of the person.
+    pub channel: Channel,
+}
+
+/// Carries out a decision on a suggestion.
+pub type DecideSuggested = Arc<dyn Fn(SuggestionDecision) -> Result<(), ErrorReport> + Send + Sync>;
 
 /// Sources of the pages that are not in the crates below.
 #[derive(Clone)]
@@ -73,6 +118,10 @@ pub struct Sources {
     pub servers: Source<Result<Vec<WrappedServer>, ErrorReport>>,
     /// Accepts the held tools of a server, by its name, if they are still those of this digest.
     pub accept: Accept,
+    /// Reads the suggestions that wait.
+    pub suggested: Source<Result<Vec<Suggested>, ErrorReport>>,
+    /// Carries out a decision on a suggestion.
+    pub decide_suggested: DecideSuggested,
     /// Reads the results of the last attacks.
     pub attacks: Source<Result<Option<Attacks>, ErrorReport>>,
     /// Examines this host; `None` when that is interrupted.
@@ -90,6 +139,11 @@ impl std::fmt::Debug for Sources {
 pub struct Site {
     pub(crate) sources: Sources,
     pub(crate) host: String,
+    pub(crate) origin: String,
+    /// Whom the page believes; `None` for one of links.
+    pub(crate) team: Option<Team>,
+    /// Header that names a person in team mode, and is refused elsewhere.
+    pub(crate) identity_header: Option<String>,
     pub(crate) seal: Seal,
     sessions: Mutex<Sessions>,
     /// Held while a decision is checked and carried out, so that two tabs cannot decide at once.
@@ -107,9 +161,32 @@ impl Site {
     /// # Errors
     /// A report when the kernel provides no random numbers.
     pub fn new(sources: Sources, port: u16) -> Result<Arc<Self>, ErrorReport> {
+        let host = format!("h{}.localhost:{}", random_hex(8)?, port);
+        let origin = format!("http://{host}");
+        Self::named(sources, host, origin, None)
+    }
+
+    /// The state of a server for a team, behind its proxy.
+    ///
+    /// # Errors
+    /// As [`Site::new`].
+    pub fn of_team(sources: Sources, team: Team) -> Result<Arc<Self>, ErrorReport> {
+        Self::named(sources, team.host.clone(), team.origin.clone(), Some(team))
+    }
+
+    fn named(
+        sources: Sources,
+        host: String,
+        origin: String,
+        team: Option<Team>,
+    ) -> Result<Arc<Self>, ErrorReport> {
+        let identity_header = (sources.configuration)()?.user.web.identity_header.clone();
         Ok(Arc::new(Self {
+            identity_header,
             sources,
-            host: format!("h{}.localhost:{}", random_hex(8)?, port),
+            host,
+            origin,
+            team,
             seal: Seal::new()?,
             sessions: Mutex::default(),
             deciding: Mutex::default(),
@@ -122,7 +199,7 @@ impl Site {
     /// Address of the page.
     #[must_use]
     pub fn address(&self) -> String {
-        format!("http://{}/", self.host)
+        format!("{}/", self.origin)
     }
 
     /// A new link that begins one session with this role.
@@ -142,6 +219,15 @@ impl Site {
 
     pub(crate) fn configuration(&self) -> Result<Configuration, ErrorReport> {
         (self.sources.configuration)()
+    }
+
+    /// The configuration for a decision over this channel.
+    pub(crate) fn configuration_for(&self, channel: Channel) -> Result<Configuration, ErrorReport> {
+        let mut configuration = self.configuration()?;
+        if let Some((of_page, _)) = &mut configuration.asker {
+            *of_page = channel;
+        }
+        Ok(configuration)
     }
 
     pub(crate) fn state(&self) -> Result<StateChoice, ErrorReport> {
@@ -170,7 +256,12 @@ impl Site {
         let configuration = self.configuration()?;
         let (_, requests) = Approvals::of(&configuration)?.waiting(0, 0)?;
         let (_, items) = QuarantineService::of(&configuration, None)?.waiting(0, 0)?;
-        Ok(requests + items + self.held()?.len() as u64)
+        Ok(requests + items + self.held()?.len() as u64 + self.suggested()?.len() as u64)
+    }
+
+    /// Suggestions that wait, the oldest first.
+    pub(crate) fn suggested(&self) -> Result<Vec<Suggested>, ErrorReport> {
+        (self.sources.suggested)()
     }
 
     /// Servers with tools that are held.

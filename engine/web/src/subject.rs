@@ -7,7 +7,7 @@ use hotcell_review::approvals::{Approval, ApprovalSubject, State};
 use hotcell_review::quarantine::{Item, QuarantineService};
 use hotcell_state::report::{Code, ErrorReport};
 
-use crate::site::{Site, WrappedServer};
+use crate::site::{Site, Suggested, WrappedServer};
 use crate::text::Section;
 
 /// Kind of what waits.
@@ -19,6 +19,8 @@ pub enum Kind {
     Item,
     /// Tools of a foreign MCP server that are held.
     Tools,
+    /// A policy or grants that were learnt from what was denied.
+    Suggestion,
 }
 
 impl Kind {
@@ -28,12 +30,15 @@ impl Kind {
             Self::Request => "request",
             Self::Item => "item",
             Self::Tools => "tools",
+            Self::Suggestion => "suggestion",
         }
     }
 
     /// Finds a kind by its name.
     pub fn named(name: &str) -> Option<Self> {
-        [Self::Request, Self::Item, Self::Tools].into_iter().find(|kind| kind.name() == name)
+        [Self::Request, Self::Item, Self::Tools, Self::Suggestion]
+            .into_iter()
+            .find(|kind| kind.name() == name)
     }
 }
 
@@ -53,6 +58,8 @@ pub struct Subject {
     pub item: Option<Item>,
     /// The server whose tools are held.
     pub server: Option<WrappedServer>,
+    /// The suggestion.
+    pub suggested: Option<Suggested>,
     pub sections: Vec<Section>,
     contents: Vec<Content>,
     office: QuarantineService,
@@ -70,9 +77,9 @@ impl Subject {
         id: &str,
     ) -> Result<Self, ErrorReport> {
         let office = QuarantineService::of(configuration, None)?;
-        let (request, item, server) = (None, None, None);
+        let (request, item, server, suggested) = (None, None, None, None);
         let (sections, contents) = (Vec::new(), Vec::new());
-        let mut subject = Self { kind, request, item, server, sections, contents, office };
+        let mut subject = Self { kind, request, item, server, suggested, sections, contents, office };
         match kind {
             Kind::Request => {
                 let request = Approvals::of(configuration)?.show(id)?;
@@ -101,6 +108,17 @@ impl Subject {
                     }
                 }
                 subject.server = Some(server);
+            }
+            Kind::Suggestion => {
+                let one = site.suggested()?.into_iter().find(|one| one.id == id);
+                let one = one.ok_or_else(|| {
+                    ErrorReport::new(
+                        Code::UnknownName,
+                        format!("no suggestion {id:?} waits: it was decided, or never there"),
+                    )
+                })?;
+                subject.add("The text that a yes writes", &one.text);
+                subject.suggested = Some(one);
             }
         }
         let there = subject.item.as_ref().filter(|item| item.state != Held::Purged);
@@ -136,7 +154,7 @@ impl Subject {
             (Some(request), _, _) => &request.id,
             (None, Some(item), _) => &item.id,
             (None, None, Some(server)) => &server.name,
-            (None, None, None) => "",
+            (None, None, None) => self.suggested.as_ref().map_or("", |one| &one.id),
         }
     }
 
@@ -145,7 +163,9 @@ impl Subject {
         match (&self.request, &self.item) {
             (Some(request), _) => request.state == State::Pending,
             (None, Some(item)) => matches!(item.state, Held::Held | Held::UnderReview),
-            (None, None) => self.server.as_ref().is_some_and(|server| !server.held.is_empty()),
+            (None, None) => {
+                self.suggested.is_some() || self.server.as_ref().is_some_and(|server| !server.held.is_empty())
+            }
         }
     }
 
@@ -171,7 +191,7 @@ impl Subject {
                 return None;
             }
         }
-        if self.server.is_some() {
+        if self.server.is_some() || self.suggested.is_some() {
             return None;
         }
         let Some(item) = &self.item else {
@@ -231,6 +251,7 @@ impl Subject {
             ])
         });
         let server = self.server.as_ref().map(|one| (&one.name, &one.shown, &one.command, &one.grants));
-        serde_json::json!([self.kind.name(), request, item, server]).to_string()
+        let suggested = self.suggested.as_ref().map(|one| (&one.id, &one.shown, &one.text));
+        serde_json::json!([self.kind.name(), request, item, server, suggested]).to_string()
     }
 }

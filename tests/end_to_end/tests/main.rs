@@ -85,6 +85,8 @@ mod tools_served;
 mod trust;
 mod weak;
 mod web;
+mod web_suggested;
+mod web_team;
 mod worker;
 mod worker_doors;
 mod workspace;

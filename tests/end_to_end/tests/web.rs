@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 use super::approvals::{HOSTILE, audit_is_good, id_in, list, log};
 
 /// A running page.
-struct Page {
+pub struct Page {
     child: Child,
     links: Value,
     host: String,
 }
 
 impl Page {
-    fn start(user: &User, options: &[&str]) -> Self {
+    pub fn start(user: &User, options: &[&str]) -> Self {
         let words = ["web", "--json", "--quiet"].iter().chain(options);
         let mut child = user.hotcell(words).start();
         let mut line = String::new();
@@ -36,7 +36,7 @@ impl Page {
         link.split(&self.host).nth(1).expect("a path").to_owned()
     }
 
-    fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    pub fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
         let port = self.host.rsplit(':').next().expect("a port");
         let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).expect("it listens");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a limit");
@@ -56,7 +56,7 @@ impl Page {
     }
 
     /// Follows a link; the cookie of the session.
-    fn session(&self, name: &str) -> String {
+    pub fn session(&self, name: &str) -> String {
         let answer = self.ask("GET", &self.link(name), &[], "");
         assert_eq!(answer.status, 200, "{answer:?}");
         let cookie = answer.head.split("set-cookie: ").nth(1).expect("a cookie");
@@ -67,11 +67,11 @@ impl Page {
         cookie.split(';').next().expect("a value").to_owned()
     }
 
-    fn get(&self, path: &str, cookie: &str) -> Answer {
+    pub fn get(&self, path: &str, cookie: &str) -> Answer {
         self.ask("GET", path, &[("Cookie", cookie)], "")
     }
 
-    fn post(&self, path: &str, cookie: &str, body: &str) -> Answer {
+    pub fn post(&self, path: &str, cookie: &str, body: &str) -> Answer {
         let origin = format!("http://{}", self.host);
         let form = "application/x-www-form-urlencoded";
         let headers = [
@@ -91,22 +91,23 @@ impl Drop for Page {
     }
 }
 
+/// An answer.
 #[derive(Debug)]
-struct Answer {
-    status: u16,
-    head: String,
-    body: String,
+pub struct Answer {
+    pub status: u16,
+    pub head: String,
+    pub body: String,
 }
 
 impl Answer {
     #[track_caller]
-    fn good(&self) -> &str {
+    pub fn good(&self) -> &str {
         assert_eq!(self.status, 200, "{self:?}");
         &self.body
     }
 
     /// Value of a hidden field.
-    fn field(&self, name: &str) -> Option<String> {
+    pub fn field(&self, name: &str) -> Option<String> {
         let field = self.body.split(&format!("name=\"{name}\" value=\"")).nth(1)?;
         field.split('"').next().map(str::to_owned)
     }

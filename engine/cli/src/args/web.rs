@@ -16,6 +16,9 @@ pub struct WebArgs {
     /// Do not open the page in a browser
     #[arg(long)]
     pub no_open: bool,
+    /// Serve a team behind its proxy, as the table web of the configuration says
+    #[arg(long, conflicts_with_all = ["port", "no_open", "read_only"])]
+    pub team: bool,
     /// Make links for reading only: nothing can be decided on the page
     #[arg(long)]
     pub read_only: bool,

@@ -141,7 +141,7 @@ fn learnt(common: &Common, args: &LearnArgs, runtime: &Runtime) -> Result<u8, Er
             }
         });
     }
-    shown::show(common, &args.suggest, all, code)
+    shown::show(common, &lesson.configuration, &args.suggest, all, code)
 }
 
 /// The result of a replay, by the runs before it.

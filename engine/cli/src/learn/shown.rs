@@ -15,6 +15,7 @@ use crate::context::{configuration_file, current_folder, folder, state};
 use crate::exit;
 use crate::exit::printed;
 use crate::options::in_options;
+use crate::suggested;
 use crate::terminal::notes;
 
 /// The choices of a suggestion.
@@ -52,7 +53,13 @@ pub fn check_file(args: &SuggestArgs) -> Result<(), ErrorReport> {
 ///
 /// # Errors
 /// [`ErrorReport`] when the file cannot be written.
-pub fn show(common: &Common, args: &SuggestArgs, mut all: Suggestion, code: u8) -> Result<u8, ErrorReport> {
+pub fn show(
+    common: &Common,
+    configuration: &Configuration,
+    args: &SuggestArgs,
+    mut all: Suggestion,
+    code: u8,
+) -> Result<u8, ErrorReport> {
     for refused in &mut all.refused {
         refused.reason = in_options(&refused.reason);
     }
@@ -60,7 +67,26 @@ pub fn show(common: &Common, args: &SuggestArgs, mut all: Suggestion, code: u8) 
         replay.why_not = replay.why_not.as_deref().map(in_options);
     }
     let text = all.toml();
-    if let Some(file) = &args.file {
+    if let Some(file) = args.file.as_ref().filter(|_| args.review) {
+        check_file(args)?;
+        let name = || -> Result<_, ErrorReport> {
+            typed::real_from(&current_folder(), file, &[]).map_err(|why| {
+                ErrorReport::new(Code::InvalidValue, format!("--output {}: {why}", file.display()))
+                    .field("--output")
+            })
+        };
+        if all.is_empty() {
+            notes::say("nothing is suggested, so that nothing waits for a person");
+        } else {
+            let id = suggested::keep(&state(common, configuration), &all, &name()?)?;
+            if !common.quiet && !common.json {
+                notes::say(format!(
+                    "it waits as {id} on the page of hotcell web; a yes writes {}",
+                    file.display()
+                ));
+            }
+        }
+    } else if let Some(file) = &args.file {
         check_file(args)?;
         let wrong = |e: std::io::Error| {
             ErrorReport::new(Code::InvalidValue, format!("--output {}: {e}", file.display()))
@@ -97,5 +123,5 @@ pub fn of_runs(
         notes::say("files that a program lacked are watched in runs of hotcell learn only");
     }
     let all = suggest(runs, &Disk, &options(common, configuration, args));
-    show(common, args, all, 0)
+    show(common, configuration, args, all, 0)
 }

@@ -103,6 +103,11 @@ fn add(folder: &Path, ended: Run) -> io::Result<()> {
     write(&folder.join(RUNS), &beside(runs, ended))
 }
 
+/// File with the denials of the last runs.
+pub fn file(folder: &Path) -> std::path::PathBuf {
+    folder.join(RUNS)
+}
+
 /// Removes the denials of earlier runs.
 pub fn forget(folder: &Path) {
     let _ = fs::remove_file(folder.join(RUNS));

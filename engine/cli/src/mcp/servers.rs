@@ -43,6 +43,7 @@ const GRANTS: &str = "grants.json";
 /// Actions of the audit log.
 pub(super) const ACCEPT: &str = "mcp_tools_accept";
 const GRANT: &str = "mcp_server_grants";
+const DENY: &str = "mcp_server_grants_deny";
 /// Maximum size of a file of pins, in bytes.
 const MAX_PINS_BYTES: u64 = 64 << 20;
 
@@ -256,24 +257,7 @@ pub fn servers(common: &Common, command: &ServersCommand) -> Result<u8, ErrorRep
         ServersCommand::Grant { name, grants } => {
             let folder = folder(&choice, name)?;
             let is_address = list.servers[0].url.is_some();
-            grant(&configuration, &folder, name, |kept| {
-                for given in grants {
-                    let one = entry::grant(given, &current_folder())?;
-                    if is_address && !one.starts_with("ask=") {
-                        return Err(format!(
-                            "{one}: a server at an address runs elsewhere; it can be granted ask=forms and ask=folders"
-                        ));
-                    }
-                    exists(&one)?;
-                    if !kept.contains(&one) {
-                        kept.push(one);
-                    }
-                }
-                match kept.len() <= entry::MAX_GRANTS {
-                    true => Ok(()),
-                    false => Err(format!("a server has at most {} grants", entry::MAX_GRANTS)),
-                }
-            })?;
+            add_grants(&configuration, &folder, name, is_address, grants)?;
             list.servers = vec![server(&folder, name).map_err(io)?];
         }
         ServersCommand::Revoke { name, grants, all } => {
@@ -375,6 +359,46 @@ fn grant(
     note(&config, GRANT, name, &After { server: name, tools: None, grants: Some(&grants.grants) })
         .map_err(|e| state(&e))?;
     write(&folder.join(GRANTS), &grants).map_err(|e| state(&e))
+}
+
+/// Adds grants to those of a server; one at an address can only be granted questions.
+///
+/// # Errors
+/// [`ErrorReport`] when one is not a grant, or the audit log or a file cannot be written.
+pub fn add_grants(
+    configuration: &Configuration,
+    folder: &Path,
+    name: &str,
+    is_address: bool,
+    grants: &[String],
+) -> Result<(), ErrorReport> {
+    grant(configuration, folder, name, |kept| {
+        for given in grants {
+            let one = entry::grant(given, &current_folder())?;
+            if is_address && !one.starts_with("ask=") {
+                return Err(format!(
+                    "{one}: a server at an address runs elsewhere; it can be granted ask=forms and ask=folders"
+                ));
+            }
+            exists(&one)?;
+            if !kept.contains(&one) {
+                kept.push(one);
+            }
+        }
+        match kept.len() <= entry::MAX_GRANTS {
+            true => Ok(()),
+            false => Err(format!("a server has at most {} grants", entry::MAX_GRANTS)),
+        }
+    })
+}
+
+/// Notes that a person said no to grants which a server lacked.
+///
+/// # Errors
+/// [`ErrorReport`] when the audit log cannot be written.
+pub fn drop_wanted(config: &QuarantineConfig, name: &str, grants: &[String]) -> Result<(), ErrorReport> {
+    note(config, DENY, name, &After { server: name, tools: None, grants: Some(grants) })
+        .map_err(|e| ErrorReport::new(Code::State, e.to_string()).field("--state"))
 }
 
 /// Whether the file of a grant is there.

@@ -87,6 +87,8 @@ pub enum Channel {
     Cli,
     /// A person on the page of `hotcell web`. It may only decide.
     Web,
+    /// A person on that page in team mode, by the name that the operator's proxy gives. It may only decide.
+    Team(String),
     /// A model, by the name of its caller. It may only request.
     Model(String),
     /// A person who was asked through this caller's client, if the operator allows that.
@@ -100,6 +102,7 @@ impl fmt::Display for Channel {
         match self {
             Self::Cli => f.write_str("cli"),
             Self::Web => f.write_str("web"),
+            Self::Team(name) => write!(f, "web:{name}"),
             Self::Model(caller) => write!(f, "mcp:{caller}"),
             Self::Elicited(caller) => write!(f, "elicitation:{caller}"),
             Self::Own => f.write_str("hotcell"),
@@ -165,7 +168,9 @@ pub fn next(from: Option<State>, step: Step, channel: &Channel, persons: Persons
     let allowed = match channel {
         Channel::Cli => step != Step::Lapse,
         Channel::Model(_) => matches!(step, Step::Hold | Step::Request),
-        Channel::Web | Channel::Elicited(_) => matches!(step, Step::Release | Step::Reject),
+        Channel::Web | Channel::Team(_) | Channel::Elicited(_) => {
+            matches!(step, Step::Release | Step::Reject)
+        }
         Channel::Own => matches!(step, Step::Purge | Step::Lapse),
     };
     if !allowed {
@@ -241,6 +246,17 @@ mod tests {
             ),
             (
                 &Channel::Web,
+                [
+                    (Step::Hold, [None; 5]),
+                    (Step::Request, [None; 5]),
+                    (Step::Release, [Some(R), Some(R), Some(R), Some(R), None]),
+                    (Step::Reject, [Some(N), Some(N), Some(N), None, None]),
+                    (Step::Purge, [None; 5]),
+                    (Step::Lapse, [None; 5]),
+                ],
+            ),
+            (
+                &Channel::Team("alice".to_owned()),
                 [
                     (Step::Hold, [None; 5]),
                     (Step::Request, [None; 5]),

@@ -115,7 +115,7 @@ impl Approvals {
     /// Channel whose requests are visible: that of one caller; `None` for all.
     fn own(&self) -> Option<String> {
         match &self.channel {
-            Channel::Cli | Channel::Web | Channel::Own => None,
+            Channel::Cli | Channel::Web | Channel::Team(_) | Channel::Own => None,
             Channel::Model(caller) | Channel::Elicited(caller) => {
                 Some(Channel::Model(caller.clone()).to_string())
             }

@@ -161,7 +161,8 @@ pub fn next(from: State, step: Step, by: By<'_>) -> Result<State, Illegal> {
         (Step::Use, Channel::Model(_)) if by.channel.to_string() != by.asked_by => {
             return Err(Illegal::OtherCaller);
         }
-        (Step::Use, Channel::Model(_)) | (Step::Approve | Step::Deny, Channel::Cli | Channel::Web) => {}
+        (Step::Use, Channel::Model(_))
+        | (Step::Approve | Step::Deny, Channel::Cli | Channel::Web | Channel::Team(_)) => {}
         (Step::Use, _) => return Err(Illegal::OtherCaller),
         (_, Channel::Elicited(caller)) => {
             if !by.elicitation {
@@ -206,6 +207,7 @@ mod tests {
             (Channel::Cli, false, person),
             (Channel::Cli, true, person),
             (Channel::Web, false, person),
+            (Channel::Team("alice".to_owned()), false, person),
             (asked("x"), true, person),
             (asked("x"), false, nobody),
             (asked("y"), true, nobody),

@@ -19,12 +19,14 @@ use crate::form::{Fields, query};
 use crate::frame::{Failure, Tab, Visit, seconds, table};
 use crate::say::{beginning, in_options, said};
 use crate::seal::Purpose;
-use crate::site::Site;
+use crate::site::{Site, Suggested, SuggestionDecision};
 use crate::subject::{Kind, Subject};
 use crate::text::{Part, Place, part};
 
 /// Maximum number of findings, names and hosts in a list; the text and the command line have all.
 const MAX_LISTED: usize = 30;
+/// Maximum number of suggested rules in the table.
+const MAX_RULES: usize = 200;
 /// Maximum length of a text in a list, in characters.
 const MAX_LISTED_CHARS: usize = 300;
 /// Times that a yes can last.
@@ -47,6 +49,7 @@ pub fn show(site: &Site, visit: &Visit, kind: &str, id: &str, fields: &Fields) -
         (facts(&subject))
         (no(site, visit, &subject, &shown, from == Place::default()))
         @if let Some(item) = &subject.item { (findings(item)) }
+        @if let Some(one) = &subject.suggested { (rules(one)) }
         section #text aria-label="The whole text" {
             h2 { "The whole text" }
             @if part.escapes > 0 {
@@ -66,6 +69,7 @@ pub fn show(site: &Site, visit: &Visit, kind: &str, id: &str, fields: &Fields) -
         (Kind::Item, true) => "An artifact waits",
         (Kind::Item, false) => "An artifact",
         (Kind::Tools, _) => "Tools of a server",
+        (Kind::Suggestion, _) => "A suggested policy waits",
     };
     Ok(Page { tab: Some(Tab::Waiting), title: title.to_owned(), body })
 }
@@ -115,6 +119,12 @@ fn facts(subject: &Subject) -> Markup {
                 (server.held.len() - server.changed.len()) " new, " (server.changed.len()) " changed since they were accepted"
             }));
         }
+    }
+    if let Some(one) = &subject.suggested {
+        rows.push(("A yes allows", said(&one.allows)));
+        rows.push(("For whom", said(&one.whom)));
+        rows.push(("Wanted by", beginning(&one.wanted_by, MAX_LISTED_CHARS)));
+        rows.push(("Since", html! { (seconds(&one.since)) }));
     }
     html! { dl.facts { @for (name, value) in &rows { dt { (name) } dd { (value) } } } }
 }
@@ -251,6 +261,26 @@ fn findings(item: &Item) -> Markup {
     }
 }
 
+/// Rules of a suggestion, and denied things that it does not have.
+fn rules(one: &Suggested) -> Markup {
+    let row = |rule: &[String; 3]| rule.iter().map(|cell| beginning(cell, MAX_LISTED_CHARS)).collect();
+    let rows: Vec<Vec<Markup>> = one.rules.iter().take(MAX_RULES).map(row).collect();
+    html! {
+        h2 { "Would be allowed" }
+        (table("Would be allowed", &["Rule", "Opens", "Wanted by"], &rows))
+        @if one.rules.len() > MAX_RULES { p.note { (one.rules.len() - MAX_RULES) " more, which are in the text below" } }
+        @if !one.refused.is_empty() {
+            h2 { "Denied, and not suggested" }
+            ul {
+                @for [thing, why] in one.refused.iter().take(MAX_LISTED) {
+                    li { (beginning(thing, MAX_LISTED_CHARS)) ": " (said(&in_options(why))) }
+                }
+                @if one.refused.len() > MAX_LISTED { li { (one.refused.len() - MAX_LISTED) " more" } }
+            }
+        }
+    }
+}
+
 fn address(subject: &Subject) -> String {
     format!("/waiting/{}/{}", subject.kind.name(), subject.id())
 }
@@ -268,6 +298,7 @@ fn no(site: &Site, visit: &Visit, subject: &Subject, shown: &str, focus: bool) -
     let (word, needs_reason) = match (subject.can_be_taken_back(), subject.kind) {
         (true, _) => ("Take it back", subject.kind == Kind::Item),
         (false, Kind::Request) => ("Deny", false),
+        (false, Kind::Suggestion) => ("Drop it", false),
         (false, Kind::Item | Kind::Tools) => ("Reject", true),
     };
     if !(subject.waits() || subject.can_be_taken_back()) {
@@ -283,7 +314,7 @@ fn no(site: &Site, visit: &Visit, subject: &Subject, shown: &str, focus: bool) -
                 input name="reason" maxlength="1000" autocomplete="off" value=(if needs_reason { "read on the page" } else { "" });
             }
             button.no autofocus[focus] { (word) }
-            span.note { "It stays refused." }
+            span.note { @if subject.kind == Kind::Suggestion { "Nothing is written or granted." } @else { "It stays refused." } }
         }
     }
 }
@@ -312,6 +343,7 @@ fn end(site: &Site, visit: &Visit, subject: &Subject, shown: &str, part: &Part) 
         Kind::Request => "Allow it once",
         Kind::Item => "Release it",
         Kind::Tools => "Accept them",
+        Kind::Suggestion => "Allow all of it",
     };
     html! {
         div #end {
@@ -319,13 +351,15 @@ fn end(site: &Site, visit: &Visit, subject: &Subject, shown: &str, part: &Part) 
                 p { "This is the end of the text." }
                 input type="hidden" name="read" value=(site.seal.seal(&visit.session, Purpose::Read, shown, ""));
                 @if subject.kind != Kind::Tools {
-                    label { "Reason" @if subject.kind == Kind::Request { " (may be empty)" }
+                    label { "Reason" @if subject.kind != Kind::Item { " (may be empty)" }
                         input name="reason" maxlength="1000" autocomplete="off" required[subject.kind == Kind::Item];
                     }
-                    label { "For"
-                        select name="lasts" {
-                            @for (value, name) in LIFETIMES {
-                                option value=(value) selected[value == "1d"] { (name) }
+                    @if subject.kind != Kind::Suggestion {
+                        label { "For"
+                            select name="lasts" {
+                                @for (value, name) in LIFETIMES {
+                                    option value=(value) selected[value == "1d"] { (name) }
+                                }
                             }
                         }
                     }
@@ -389,7 +423,7 @@ pub fn decide(site: &Site, visit: &Visit, path: &str, fields: &Fields) -> Result
         _ => return Err(Failure::nowhere()),
     };
     let _turn = site.deciding.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let configuration = site.configuration()?;
+    let configuration = site.configuration_for(visit.channel())?;
     let subject = Subject::read(site, &configuration, kind, id)?;
     if site.seal.open(&visit.session, purpose, &subject.shown(), token).is_none() {
         return Err(stale(&subject));
@@ -409,7 +443,15 @@ pub fn decide(site: &Site, visit: &Visit, path: &str, fields: &Fields) -> Result
         (Kind::Tools, "yes") => {
             possible(&subject)?;
             let shown = subject.server.as_ref().map_or("", |server| server.shown.as_str());
-            (site.sources.accept)(id, shown)?;
+            (site.sources.accept)(id, shown, visit.channel())?;
+        }
+        (Kind::Suggestion, word) => {
+            let shown = subject.suggested.as_ref().map_or_else(String::new, |one| one.shown.clone());
+            let reason = reason.map(str::to_owned);
+            let yes = word == "yes";
+            let (id, channel) = (id.to_owned(), visit.channel());
+            (site.sources.decide_suggested)(SuggestionDecision { id, shown, yes, reason, channel })?;
+            return Ok(Decided { address: "/waiting".to_owned() });
         }
         (Kind::Tools, _) => return Err(Failure::nowhere()),
         (Kind::Item, "yes") => {
@@ -445,7 +487,7 @@ fn deny(site: &Site, visit: &Visit, fields: &Fields) -> Result<Decided, Failure>
         hint: None,
     };
     let _turn = site.deciding.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let configuration = site.configuration()?;
+    let configuration = site.configuration_for(visit.channel())?;
     let mut all: Vec<Approval> = Vec::new();
     for pick in fields.all("pick") {
         let (id, token) = pick.split_once('.').ok_or_else(Failure::nowhere)?;

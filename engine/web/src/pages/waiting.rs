@@ -1,4 +1,4 @@
-//! Requests, refused artifacts and tools of servers that wait for a person.
+//! Requests, refused artifacts, tools of servers and suggested policies that wait for a person.
 
 use hotcell_config::Configuration;
 use hotcell_review::Approvals;
@@ -13,13 +13,15 @@ use crate::form::{Fields, query};
 use crate::frame::{Tab, Visit, pages, seconds, table};
 use crate::say::{beginning, said};
 use crate::seal::Purpose;
-use crate::site::{Site, WrappedServer};
+use crate::site::{Site, Suggested, WrappedServer};
 use crate::subject::{Kind, Subject};
 
 /// Rows of a page, of each list.
 const ROWS: u64 = 25;
 /// Maximum number of servers with held tools.
 const MAX_SERVERS: usize = 50;
+/// Maximum number of suggestions.
+const MAX_SUGGESTED: usize = 50;
 /// Characters of a name or a request in a row.
 const MAX_ROW_CHARS: usize = 160;
 
@@ -30,10 +32,11 @@ pub fn show(site: &Site, visit: &Visit, fields: &Fields) -> Shown {
     let (requests, all_requests) = Approvals::of(&configuration)?.waiting(skipped, ROWS)?;
     let (items, all_items) = QuarantineService::of(&configuration, None)?.waiting(skipped, ROWS)?;
     let held = site.held()?;
+    let suggested = site.suggested()?;
     let address = |page: u64| format!("/waiting{}", query(&[("page", &page.to_string())]));
     let body = html! {
         div #live {
-            @if all_requests + all_items + held.len() as u64 == 0 {
+            @if all_requests + all_items + held.len() as u64 + suggested.len() as u64 == 0 {
                 p { "Nothing waits for a person." }
             }
             h2 { "Requests of agents " span.count { (all_requests) } }
@@ -63,6 +66,11 @@ pub fn show(site: &Site, visit: &Visit, fields: &Fields) -> Shown {
                 h2 { "Tools of servers " span.count { (held.len()) } }
                 (table("Tools of servers", &["Server", "New", "Changed"], &rows(&held[..held.len().min(MAX_SERVERS)], server)))
                 @if held.len() > MAX_SERVERS { p.note { (held.len() - MAX_SERVERS) " more: hotcell mcp servers list" } }
+            }
+            @if !suggested.is_empty() && at == 1 {
+                h2 { "Suggested policies " span.count { (suggested.len()) } }
+                (table("Suggested policies", &["For", "Rules", "Since"], &rows(&suggested[..suggested.len().min(MAX_SUGGESTED)], suggestion)))
+                @if suggested.len() > MAX_SUGGESTED { p.note { (suggested.len() - MAX_SUGGESTED) " more, when these are decided" } }
             }
             (pages(at, ROWS, all_requests.max(all_items), &address))
         }
@@ -95,6 +103,14 @@ fn picked(
         rows.push(row);
     }
     Ok(rows)
+}
+
+fn suggestion(one: &Suggested) -> Vec<Markup> {
+    vec![
+        html! { a href=(format!("/waiting/suggestion/{}", one.id)) { (beginning(&one.title, MAX_ROW_CHARS)) } },
+        html! { (one.rules.len()) },
+        html! { span.n { (seconds(&one.since)) } },
+    ]
 }
 
 fn server(one: &WrappedServer) -> Vec<Markup> {

@@ -1,0 +1,377 @@
+//! Suggested policies that wait for a person: those that `hotcell learn --review` kept, and grants that wrapped servers lacked.
+//!
+//! Nothing here is in force before a person says yes. A yes writes one new file, or the grants of one server, after the audit log has it.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use hotcell_config::{Configuration, typed};
+use hotcell_learn::Suggestion;
+use hotcell_receipts::Subject;
+use hotcell_review::quarantine::{QuarantineConfig, QuarantineError};
+use hotcell_state::audit;
+use hotcell_state::ids::random_hex;
+use hotcell_state::report::{Code, ErrorReport, printable};
+use hotcell_state::state::{StateChoice, StateFolder};
+use hotcell_state::time::{micros_since_1970, rfc3339};
+use hotcell_web::{Suggested, SuggestionDecision};
+use serde::{Deserialize, Serialize};
+
+use crate::context::current_folder;
+use crate::mcp::{denials, servers};
+
+/// Folder of the state folder with policies that wait.
+const FOLDER: &str = "suggestions";
+/// Maximum number of policies that wait: a person reads each.
+const MAX_WAITING: usize = 100;
+/// Maximum size of one, in bytes.
+const MAX_BYTES: u64 = 4 << 20;
+/// Beginning of an id of a server's grants; ids of policies are hexadecimal digits.
+const SERVER: &str = "server-";
+/// Actions in the audit log.
+const ACCEPT: &str = "policy_accept";
+const DENY: &str = "policy_deny";
+
+/// A policy that waits.
+#[derive(Debug, Serialize, Deserialize)]
+struct Waiting {
+    /// File that a yes writes.
+    file: PathBuf,
+    /// When it was kept, in microseconds since 1970.
+    time_us: i64,
+    suggestion: Suggestion,
+}
+
+/// State after a decision, in the audit log.
+#[derive(Serialize)]
+struct After<'a> {
+    file: &'a Path,
+    rules: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+}
+
+fn state_error(why: &dyn ToString) -> ErrorReport {
+    ErrorReport::new(Code::State, format!("the suggested policies: {}", why.to_string())).field("--state")
+}
+
+fn folder(choice: &StateChoice) -> Result<PathBuf, ErrorReport> {
+    let state =
+        StateFolder::open(choice.path().map_err(|e| state_error(&e))?).map_err(|e| state_error(&e))?;
+    Ok(state.path().join(FOLDER))
+}
+
+fn digest(text: &str) -> String {
+    Subject::sha256("", text.as_bytes()).digest.into_values().next().unwrap_or_default()
+}
+
+/// Keeps a suggestion for a person; its id. `file` is what a yes writes.
+///
+/// # Errors
+/// [`ErrorReport`] when too many wait, or it cannot be kept.
+pub fn keep(choice: &StateChoice, suggestion: &Suggestion, file: &Path) -> Result<String, ErrorReport> {
+    let folder = folder(choice)?;
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+    made.map_err(|e| state_error(&e))?;
+    if ids(&folder).map_err(|e| state_error(&e))?.len() >= MAX_WAITING {
+        let why = format!("{MAX_WAITING} suggested policies wait already");
+        return Err(ErrorReport::new(Code::Busy, why)
+            .field("--review")
+            .hint("hotcell web: decide on them first"));
+    }
+    let id = random_hex(6)?;
+    let time_us = micros_since_1970(SystemTime::now());
+    let waiting = Waiting { file: file.to_owned(), time_us, suggestion: suggestion.clone() };
+    let text = serde_json::to_vec(&waiting).map_err(|e| state_error(&e))?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(state_error(&format!("this one has more than {MAX_BYTES} bytes")));
+    }
+    write_new(&folder.join(format!("{id}.json")), &text, 0o600).map_err(|e| state_error(&e))?;
+    Ok(id)
+}
+
+fn write_new(file: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let mut to = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(file)?;
+    let written = to.write_all(bytes).and_then(|()| to.sync_all());
+    written.inspect_err(|_| drop(fs::remove_file(file)))
+}
+
+fn ids(folder: &Path) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(e),
+    };
+    let mut all = Vec::new();
+    for entry in entries {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if let Some(id) = name.strip_suffix(".json").filter(|id| is_id(id)) {
+            all.push(id.to_owned());
+        }
+    }
+    Ok(all)
+}
+
+fn is_id(id: &str) -> bool {
+    id.len() == 12 && id.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+fn read(file: &Path) -> io::Result<Waiting> {
+    if fs::symlink_metadata(file)?.len() > MAX_BYTES {
+        return Err(io::Error::other(format!("{} is larger than {MAX_BYTES} bytes", file.display())));
+    }
+    serde_json::from_slice(&fs::read(file)?).map_err(io::Error::other)
+}
+
+/// Suggestions that wait, the oldest first, then grants of servers by name.
+///
+/// # Errors
+/// [`ErrorReport`] when one cannot be read.
+pub fn list(choice: &StateChoice) -> Result<Vec<Suggested>, ErrorReport> {
+    let folder = folder(choice)?;
+    let mut policies = Vec::new();
+    for id in ids(&folder).map_err(|e| state_error(&e))? {
+        match read(&folder.join(format!("{id}.json"))) {
+            Ok(one) => policies.push((one.time_us, policy(&id, &one))),
+            // It was decided meanwhile.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(state_error(&e)),
+        }
+    }
+    policies.sort_by_key(|(time_us, _)| *time_us);
+    let mut all: Vec<_> = policies.into_iter().map(|(_, one)| one).collect();
+    for server in servers::list(choice)? {
+        all.extend(grants(choice, &server)?);
+    }
+    Ok(all)
+}
+
+fn policy(id: &str, one: &Waiting) -> Suggested {
+    let suggestion = &one.suggestion;
+    let text = suggestion.toml();
+    let mut commands: Vec<_> = suggestion.runs.iter().map(|run| run.command.join(" ")).collect();
+    commands.dedup();
+    let hosts = suggestion.network.iter().map(|rule| ("network", &rule.rule, &rule.opens, &rule.seen));
+    let files = suggestion.ro.iter().map(|rule| ("ro", &rule.rule, &rule.opens, &rule.seen));
+    let rules = hosts.chain(files).map(|(key, rule, opens, seen)| {
+        let mark = seen.mark.map(|mark| format!("; CAUTION: {}", mark.words())).unwrap_or_default();
+        let programs: Vec<_> = seen.programs.iter().map(String::as_str).collect();
+        let wanted =
+            format!("{}, {} times in {} runs{mark}", programs.join("; "), seen.count, seen.runs.len());
+        [format!("{key} {rule}"), opens.clone(), wanted]
+    });
+    let refused = suggestion.refused.iter();
+    Suggested {
+        id: id.to_owned(),
+        title: commands.first().cloned().unwrap_or_default(),
+        allows: format!("The file {} is written, with exactly the text below.", one.file.display()),
+        whom: "Runs that name this file with --config, and no others.".to_owned(),
+        wanted_by: commands.join("; "),
+        since: rfc3339(one.time_us),
+        rules: rules.collect(),
+        refused: refused.map(|one| [format!("{} {}", one.kind, one.target), one.reason.clone()]).collect(),
+        shown: digest(&format!("{}\n{text}", one.file.display())),
+        text,
+    }
+}
+
+/// Grants that the last runs of a server lacked; `None` when it has them all.
+fn grants(choice: &StateChoice, server: &servers::Server) -> Result<Option<Suggested>, ErrorReport> {
+    // A name that is not one of a folder has no entry.
+    let folder = servers::folder(choice, &server.name)?;
+    let Some(kept) = denials::of(&folder, &server.name).map_err(|e| state_error(&e))? else {
+        return Ok(None);
+    };
+    let lacking: Vec<_> = kept.grants.iter().filter(|grant| !server.grants.contains(grant)).collect();
+    // A server whose command is not kept cannot be granted anything.
+    if lacking.is_empty() || server.command.is_empty() {
+        return Ok(None);
+    }
+    let text: String = lacking.iter().map(|grant| format!("{grant}\n")).collect();
+    let times = |grant: &str| {
+        let target = grant.split_once('=').map_or(grant, |(_, target)| target);
+        let count: u64 =
+            kept.denials.iter().filter(|one| one.target.starts_with(target)).map(|one| one.count).sum();
+        format!("the server {}, {count} times in its last runs", server.name)
+    };
+    let opens = |grant: &str| {
+        let host = grant.strip_prefix("network=").unwrap_or(grant);
+        format!("all that {host} serves, and sending it all that the server can read")
+    };
+    let other = |one: &&hotcell_sandbox::outcome::Denial| {
+        !lacking
+            .iter()
+            .any(|grant| grant.split_once('=').is_some_and(|(_, target)| one.target.starts_with(target)))
+    };
+    Ok(Some(Suggested {
+        id: format!("{SERVER}{}", server.name),
+        title: format!("server {}", server.name),
+        allows: "These grants are added to the server's own, from its next start on.".to_owned(),
+        whom: format!("The wrapped server {}: {}", server.name, server.command.join(" ")),
+        wanted_by: format!("the server {}", server.name),
+        since: rfc3339(kept_since(&folder)),
+        rules: lacking.iter().map(|grant| [(*grant).clone(), opens(grant), times(grant)]).collect(),
+        refused: kept
+            .denials
+            .iter()
+            .filter(other)
+            .map(|one| {
+                [
+                    format!("{} {} {}", one.layer, one.operation, one.target),
+                    "no grant would allow it".to_owned(),
+                ]
+            })
+            .collect(),
+        shown: digest(&format!("{}\n{}\n{text}", server.name, server.command.join("\n"))),
+        text,
+    }))
+}
+
+fn kept_since(folder: &Path) -> i64 {
+    let time = fs::metadata(denials::file(folder)).and_then(|all| all.modified());
+    micros_since_1970(time.unwrap_or(SystemTime::UNIX_EPOCH))
+}
+
+/// Carries out a decision.
+///
+/// # Errors
+/// [`ErrorReport`] when it was decided already or is another one by now, or a file or the audit log cannot be written.
+pub fn decide(configuration: &Configuration, decision: &SuggestionDecision) -> Result<(), ErrorReport> {
+    let config =
+        QuarantineConfig::of(configuration).ok_or_else(|| state_error(&"there is no state folder"))?;
+    let gone = || {
+        ErrorReport::new(Code::Refused, "it was decided already, or is not as that page showed it")
+            .hint("look at the list as it is now")
+    };
+    if let Some(name) = decision.id.strip_prefix(SERVER) {
+        let server = servers::list(&config.state)?.into_iter().find(|server| server.name == name);
+        let server = server.ok_or_else(gone)?;
+        let one =
+            grants(&config.state, &server)?.filter(|one| one.shown == decision.shown).ok_or_else(gone)?;
+        let wanted: Vec<String> = one.text.lines().map(str::to_owned).collect();
+        let folder = servers::folder(&config.state, name)?;
+        match decision.yes {
+            true => servers::add_grants(configuration, &folder, name, false, &wanted)?,
+            false => servers::drop_wanted(&config, name, &wanted)?,
+        }
+        denials::forget(&folder);
+        return Ok(());
+    }
+    if !is_id(&decision.id) {
+        return Err(gone());
+    }
+    let folder = folder(&config.state)?;
+    let [file, taken] = ["json", "taken"].map(|end| folder.join(format!("{}.{end}", decision.id)));
+    // The page that renames it decides; another one finds no such file.
+    fs::rename(&file, &taken).map_err(|_| gone())?;
+    let decided = read(&taken).map_err(|e| state_error(&e)).and_then(|one| {
+        match policy(&decision.id, &one).shown == decision.shown {
+            true => carry_out(&config, decision, &one),
+            false => Err(gone()),
+        }
+    });
+    match &decided {
+        Ok(()) => fs::remove_file(&taken).map_err(|e| state_error(&e))?,
+        // It still waits.
+        Err(_) => fs::rename(&taken, &file).map_err(|e| state_error(&e))?,
+    }
+    decided
+}
+
+fn carry_out(
+    config: &QuarantineConfig,
+    decision: &SuggestionDecision,
+    one: &Waiting,
+) -> Result<(), ErrorReport> {
+    let text = one.suggestion.toml();
+    let hosts = one.suggestion.network.iter().map(|rule| &*rule.rule);
+    let rules = hosts.chain(one.suggestion.ro.iter().map(|rule| &*rule.rule)).collect();
+    let after = After { file: &one.file, rules, reason: decision.reason.as_deref() };
+    if !decision.yes {
+        return note(config, DENY, &text, &after);
+    }
+    let bad = |why: &dyn std::fmt::Display| {
+        let why = format!("{} cannot be written: {why}", printable(&one.file.display().to_string()));
+        ErrorReport::new(Code::Refused, why)
+            .hint("a policy is only written to a new file, in a folder that is there")
+    };
+    let real = typed::real_from(&current_folder(), &one.file, &[]).map_err(|e| bad(&e))?;
+    write_new(&real, text.as_bytes(), 0o666).map_err(|e| bad(&e))?;
+    // Without its entry in the log there is no policy.
+    note(config, ACCEPT, &text, &after).inspect_err(|_| drop(fs::remove_file(&real)))
+}
+
+fn note(config: &QuarantineConfig, action: &str, text: &str, after: &After<'_>) -> Result<(), ErrorReport> {
+    let (actor, now_us) = (config.actor(), micros_since_1970(SystemTime::now()));
+    let noted = config.open().and_then(|quarantine| {
+        quarantine.step(|database| {
+            audit::append(database, now_us, &actor, action, &digest(text), after)?;
+            Ok::<(), QuarantineError>(())
+        })
+    });
+    noted.map_err(|e| state_error(&e))
+}
+
+#[cfg(test)]
+mod tests {
+    use hotcell_guard::quarantine::Channel;
+    use hotcell_learn::suggestion::SCHEMA;
+
+    use super::*;
+
+    fn suggestion() -> Suggestion {
+        let seen = hotcell_learn::Seen::default();
+        Suggestion {
+            schema: SCHEMA.to_owned(),
+            runs: Vec::new(),
+            network: vec![hotcell_learn::HostRule {
+                rule: "api.example.com:443".to_owned(),
+                opens: "all".to_owned(),
+                seen,
+            }],
+            ro: Vec::new(),
+            refused: Vec::new(),
+            left_out: 0,
+            replay: None,
+        }
+    }
+
+    #[test]
+    fn policy_is_written_once_and_only_as_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        let choice = StateChoice::Named(dir.path().join("state"));
+        let asker = Some((Channel::Team("bob".to_owned()), choice.clone()));
+        let configuration = Configuration { asker, ..Configuration::default() };
+        let out = dir.path().canonicalize().unwrap().join("policy.toml");
+        let id = keep(&choice, &suggestion(), &out).unwrap();
+        let all = list(&choice).unwrap();
+        assert_eq!((all.len(), &all[0].id), (1, &id));
+        assert!(!out.exists(), "nothing is written before a yes");
+        let decision = |yes: bool, shown: &str| SuggestionDecision {
+            id: id.clone(),
+            shown: shown.to_owned(),
+            yes,
+            reason: None,
+            channel: Channel::Web,
+        };
+        assert!(decide(&configuration, &decision(true, "00")).is_err(), "it is another text");
+        assert_eq!(list(&choice).unwrap().len(), 1, "it still waits");
+        fs::write(&out, "").unwrap();
+        assert!(decide(&configuration, &decision(true, &all[0].shown)).is_err(), "the file is there");
+        fs::remove_file(&out).unwrap();
+        decide(&configuration, &decision(true, &all[0].shown)).unwrap();
+        assert_eq!(fs::read_to_string(&out).unwrap(), all[0].text);
+        assert!(decide(&configuration, &decision(true, &all[0].shown)).is_err(), "it was decided");
+        let log = QuarantineConfig::of(&configuration).unwrap().open().unwrap().audit(10).unwrap();
+        let rows: Vec<_> =
+            log.entries.iter().map(|row| (row.action.as_str(), row.channel.as_str())).collect();
+        assert_eq!(rows, [(ACCEPT, "web:bob")]);
+        let other = keep(&choice, &suggestion(), &out).unwrap();
+        let all = list(&choice).unwrap();
+        decide(&configuration, &SuggestionDecision { id: other, ..decision(false, &all[0].shown) }).unwrap();
+        assert!(list(&choice).unwrap().is_empty());
+    }
+}
