@@ -65,13 +65,16 @@ await part("a link begins a session, once", async () => {
   assert.equal((await again.goto(links.decide)).status(), 410);
 });
 
-const item = await page.locator("a[href^='/waiting/item/']").first().getAttribute("href");
+const hrefOf = (text) => page.locator("tr", { hasText: text }).locator("a[href^='/waiting/']").first().getAttribute("href");
+const item = await hrefOf("Allow it");
+const long = await hrefOf("one-line.py");
+const suggestion = await page.locator("a[href^='/waiting/suggestion/']").first().getAttribute("href");
 const run = await (async () => {
   await page.goto(`${origin}/runs`);
   return page.locator("tr", { hasText: "exited 3" }).locator("a[href^='/runs/']").getAttribute("href");
 })();
 const pages = {
-  waiting: "/waiting", item, held: "/waiting/tools/weather", runs: "/runs", run, tests: "/tests", agents: "/agents", tools: "/tools", host: "/doctor",
+  waiting: "/waiting", item, long, suggestion, held: "/waiting/tools/weather", runs: "/runs", run, tests: "/tests", agents: "/agents", tools: "/tools", host: "/doctor",
   usage: "/usage",
 };
 for (const [name, address] of Object.entries(pages)) {
@@ -130,6 +133,49 @@ await part("an artifact is released by keyboard", async () => {
   assert.match(await page.locator(".facts").innerText(), /released[\s\S]*over web/);
 });
 
+/** Presses Tab until the focus is on an element that `is` describes; the number of presses. */
+async function tabTo(there, is) {
+  for (let n = 1; n < 120; n += 1) {
+    await there.keyboard.press("Tab");
+    if (await there.evaluate((selector) => document.activeElement.matches(selector), is)) return n;
+  }
+  throw new Error(`${is} is not reached by Tab`);
+}
+
+await part("a policy is allowed with the keyboard alone, from the list to the end", async () => {
+  await page.goto(`${origin}/waiting`);
+  await tabTo(page, "a[href^='/waiting/suggestion/']");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/suggestion/);
+  assert.equal(await page.evaluate(() => document.activeElement.className), "no");
+  await page.screenshot({ path: path.join(pictures, "suggestion-whole-1280-light.png"), fullPage: true });
+  await page.keyboard.press("End");
+  await page.waitForTimeout(1000);
+  await tabTo(page, "#end button.yes");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/\/waiting$/);
+  const left = await page.locator("a[href^='/waiting/suggestion/']").count();
+  assert.equal(left, 1, "one of two suggestions waits");
+});
+
+await part("a stale tab changes nothing", async () => {
+  const tabs = [await context.newPage(), await context.newPage()];
+  const [address] = await page.locator("a[href^='/waiting/suggestion/']").evaluateAll((all) => all.map((one) => one.href));
+  for (const tab of tabs) await tab.goto(address);
+  const posted = await tabs.reduce(async (before, tab) => {
+    const all = await before;
+    const [answer] = await Promise.all([
+      tab.waitForResponse((one) => one.request().method() === "POST"),
+      tab.locator("form.no button").click(),
+    ]);
+    return [...all, answer.status()];
+  }, Promise.resolve([]));
+  assert.deepEqual(posted, [303, 404]);
+  for (const tab of tabs) await tab.close();
+  // The second answer is an error of the network for the console.
+  errors.splice(0, errors.length, ...errors.filter((text) => !text.includes("404")));
+});
+
 await part("tools of a server are accepted after they were shown", async () => {
   await page.goto(`${origin}/waiting/tools/weather`);
   assert.equal(await page.locator("#part b").count(), 0);
@@ -180,6 +226,9 @@ await part("another port and another name get nothing", async () => {
   const there = await context.newPage();
   for (const host of ["127.0.0.1", "localhost", "x.localhost", "rebound.example"]) {
     await there.goto(`http://${host}:${at}/`);
+    // Clickjacking: the page is in no frame, and its buttons are not there.
+    const inside = there.frames().filter((frame) => frame !== there.mainFrame());
+    for (const frame of inside) assert.equal(await frame.locator("button, a, main").count(), 0, `framed by ${host}`);
     const read = await there.evaluate((address) => fetch(address, { credentials: "include" }).then(() => "read", () => "refused"), `${origin}/waiting`);
     assert.equal(read, "refused", host);
     const [answer] = await Promise.all([
@@ -203,6 +252,7 @@ await part("pages are short with 10,000 runs and 1,000 waiting artifacts", async
   for (const address of ["/waiting", "/runs", "/tests", "/tools", "/agents"]) {
     const answer = await there.goto(new URL(address, many.links.address).href);
     const bytes = (await answer.body()).length;
+    if (address === "/waiting") assert.match(await there.locator("nav .count").innerText(), /^100\d|^10\d\d/, "all of them are counted");
     assert.ok(bytes < 150_000, `${address} has ${bytes} bytes`);
     const paint = await there.evaluate(() => performance.getEntriesByType("paint").map((one) => `${one.name} ${Math.round(one.startTime)} ms`).join(", "));
     console.log(`        ${address}: ${bytes} bytes, ${paint}`);
