@@ -32,7 +32,7 @@ pub struct SessionFacts {
     pub session: Option<String>,
     /// `fix` or `make`.
     pub kind: String,
-    /// Whether the session converged.
+    /// Whether the session converged, or came to rest after its artifact was taken over.
     pub converged: bool,
     /// State, as in `hotcell.agent_session/1`.
     pub state: String,

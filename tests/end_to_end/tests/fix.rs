@@ -197,6 +197,9 @@ fn session_has_a_receipt_about_its_artifact() {
         user.hotcell(["agent", "resume", &id, "--commit", "--receipt", &taken]).end().code(0);
         verify(&["--passed", "--folder", &shop, &receipt]).code(0);
         verify(&["--passed", "--folder", &shop, &taken]).code(0);
+        let exported = user.path("work/later").to_str().expect("a path").to_owned();
+        user.hotcell(["agent", "export", &id, &exported, "--receipt"]).end().code(0);
+        verify(&["--passed", &format!("{exported}/receipt.json")]).code(0);
         // Nothing to fix: about the project as it is.
         fix(user, &["--receipt", &receipt]).code(0);
         verify(&["--passed", "--folder", &shop, &receipt]).code(0);

@@ -112,7 +112,8 @@ fn facts(report: &SessionReport, events: &[Row]) -> Result<SessionFacts, String>
     Ok(SessionFacts {
         session: report.id.clone(),
         kind: report.kind.clone(),
-        converged: report.state == Phase::Converged,
+        // A session whose artifact was taken over is at rest.
+        converged: matches!(report.state, Phase::Converged | Phase::Idle),
         state: value(serde_json::to_value(report.state).map_err(json)?),
         reason: report.reason.as_ref().map(serde_json::to_value).transpose().map_err(json)?,
         before: counts(&report.before),
