@@ -31,7 +31,7 @@ pub struct EffortArgs {
     /// Maximum number of output tokens of one answer
     #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(64..))]
     pub max_tokens: u32,
-    /// Write a signed statement of the result and its evidence (hotcell receipt verify)
+    /// Write a signed statement of the result (hotcell receipt verify)
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
     pub receipt: Option<PathBuf>,
     /// Seed, for servers that have one
@@ -139,7 +139,7 @@ pub struct ResumeArgs {
     /// Write the change to the project if all tests pass, or with --accept
     #[arg(long)]
     pub commit: bool,
-    /// Write a signed statement of the result and its evidence (hotcell receipt verify)
+    /// Write a signed statement of the result (hotcell receipt verify)
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
     pub receipt: Option<PathBuf>,
     /// Of hotcell make: write the result to this new or empty folder

@@ -44,7 +44,7 @@ pub struct SuggestArgs {
     /// Write the policy to a new FILE
     #[arg(id = "policy", long = "output", value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
     pub file: Option<PathBuf>,
-    /// Let a person decide on the page of hotcell web: a yes writes the FILE of --output
+    /// A person decides on the page of hotcell web: a yes writes FILE
     #[arg(long, requires = "policy")]
     pub review: bool,
     /// Suggest the folder of three files or more, and opened folders
