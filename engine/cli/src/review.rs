@@ -72,7 +72,7 @@ fn run(common: &Common, args: &ReviewArgs) -> Result<Option<ReviewReport>, Error
         base_prompt: None,
     };
     let work = async |driver: &Driver<'_>| driver.review(&request).await;
-    let ended = driven(common, &configuration, (&folder, bench.clone()), (args.timeout, None), work);
+    let ended = driven(common, &configuration, (&folder, bench.clone()), (args.timeout, None, None), work);
     if let Some(id) = &workspace {
         bench.remove(id);
     }
