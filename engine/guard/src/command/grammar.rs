@@ -2,6 +2,7 @@
 
 use super::{As, Piece, Word};
 use crate::language::Language;
+use crate::value::HOLE;
 
 /// Kind of an option's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +44,10 @@ pub(super) enum Role {
     Commas,
     /// No value: the following arguments are another command line.
     Line,
+    /// No value: without a command, a shell is started (`sudo -s`).
+    Shell,
+    /// Two values that are not executed, the second one in the next argument.
+    Pair,
 }
 
 /// Kind of the operands.
@@ -64,6 +69,8 @@ pub(super) enum Operand {
     Assigned,
     /// A command line whose arguments a shell joins, after this many operands.
     Joined(usize),
+    /// Arguments of a shell after the name of a user, or a command line.
+    User,
 }
 
 /// Argument grammar of a program.
@@ -74,6 +81,8 @@ pub(super) struct Grammar {
     pub(super) operand: Operand,
     /// How standard input is executed when no program is named.
     pub(super) stdin: Option<As>,
+    /// Program that is started, with this program's standard input, when none is named.
+    pub(super) alone: Option<&'static str>,
     /// Options end at the first operand.
     pub(super) stops: bool,
     /// Options end at a program text.
@@ -88,6 +97,7 @@ impl Grammar {
         long: &[],
         operand: Operand::Data,
         stdin: None,
+        alone: None,
         stops: true,
         text_ends: false,
         single: false,
@@ -95,8 +105,14 @@ impl Grammar {
 
     /// Reads the arguments of a program.
     pub(super) fn read(&self, _name: &str, words: &[Word<'_>], out: &mut Vec<Piece>) {
-        let mut state =
-            State { has_program: false, first: None, data: false, doubt: 0, operands: Vec::new() };
+        let mut state = State {
+            has_program: false,
+            first: None,
+            data: false,
+            alone: self.alone,
+            doubt: 0,
+            operands: Vec::new(),
+        };
         let mut at = 1;
         while at < words.len() {
             let Some(text) = words[at].text else {
@@ -108,6 +124,13 @@ impl Grammar {
             // For shells a single dash ends the options, too.
             let is_shell = matches!(self.operand, Operand::Script(As::Read(Language::Bash)));
             if text == "--" || is_shell && text == "-" {
+                // `script -- COMMAND`, whose file is not named.
+                if let (Operand::Line(skip), Some(_)) = (self.operand, self.alone)
+                    && state.operands.len() < skip
+                    && at + 1 < words.len()
+                {
+                    out.push(Piece::Line(at + 1, words.len()));
+                }
                 state.operands.extend(at + 1..words.len());
                 break;
             }
@@ -185,6 +208,7 @@ impl Grammar {
                 let value =
                     if wants(role) && attached.is_none() { Taken::Next } else { Taken::Here(attached) };
                 takes |= matches!(value, Taken::Next) && role != Role::Attached;
+                *at += usize::from(role == Role::Pair);
                 let (place, value) = match value {
                     Taken::Here(value) => (here, value.map(str::to_owned)),
                     Taken::Next => (here + 1, words.get(here + 1).and_then(|w| w.text).map(str::to_owned)),
@@ -199,8 +223,10 @@ impl Grammar {
             let Some((_, role)) = self.short.iter().find(|(names, _)| names.contains(letter)) else {
                 // Unknown options of an interpreter are switches; those of a program that starts others may
                 // take values.
-                let starts =
-                    matches!(self.operand, Operand::Line(_) | Operand::Joined(_) | Operand::Assigned);
+                let starts = matches!(
+                    self.operand,
+                    Operand::Line(_) | Operand::Joined(_) | Operand::Assigned | Operand::Texts(..)
+                );
                 state.doubt += usize::from(starts && offset + letter.len_utf8() == cluster.len());
                 continue;
             };
@@ -247,7 +273,8 @@ impl Grammar {
     ) -> Flow {
         let word = words.get(place).map_or(place, |word| word.at);
         match (role, value) {
-            (Role::Value | Role::Switch | Role::Attached | Role::Aside, _) => {}
+            (Role::Value | Role::Switch | Role::Attached | Role::Aside | Role::Pair, _) => {}
+            (Role::Shell, _) => state.alone = Some("sh"),
             (Role::Text(language), Some(text)) => {
                 state.has_program = true;
                 out.push(Piece::Text(language, word, text));
@@ -370,7 +397,8 @@ impl Grammar {
                 for (at, text) in operands.iter().skip(skip).map(|at| word(*at)) {
                     out.push(Piece::Text(language, at, text.unwrap_or("").to_owned()));
                 }
-                if operands.len() > skip {
+                // After unknown options an operand may be the value of one, so that no text is left.
+                if operands.len() > skip + state.doubt {
                     return;
                 }
             }
@@ -382,7 +410,7 @@ impl Grammar {
                     _ => operands.iter().take(operands.len()),
                 };
                 out.extend(lines.filter(|_| !state.has_program).map(|from| Piece::Line(*from, words.len())));
-                return;
+                return Self::alone(words, state, skip, out);
             }
             Operand::Joined(skip) => {
                 let lines = match state.doubt {
@@ -394,11 +422,42 @@ impl Grammar {
                     out.push(Piece::Text(super::table::SHELL, words[*from].at, joined.join(" ")));
                     out.push(Piece::Line(*from, words.len()));
                 }
-                return;
+                return Self::alone(words, state, skip, out);
+            }
+            Operand::User => {
+                let named: Vec<usize> =
+                    operands.iter().copied().filter(|at| word(*at).1 != Some("-")).collect();
+                out.extend(named.iter().take(2).map(|from| Piece::Line(*from, words.len())));
+                if named.len() > 1 {
+                    let rest = named[1..]
+                        .iter()
+                        .map(|at| word(*at).1.map_or_else(|| HOLE.to_string(), str::to_owned));
+                    out.push(Piece::Words(
+                        words[0].at,
+                        std::iter::once("sh".to_owned()).chain(rest).collect(),
+                    ));
+                    return;
+                }
             }
         }
+        Self::alone(words, state, operands.len(), out);
         if let Some(language) = self.stdin.filter(|_| !state.has_program) {
             out.push(Piece::Stdin(language));
+        }
+    }
+}
+
+impl Grammar {
+    /// The program that is started when no command is left after this many operands.
+    fn alone(words: &[Word<'_>], state: &State, skip: usize, out: &mut Vec<Piece>) {
+        let tells = matches!(
+            words,
+            [_, word] if matches!(word.text, Some("--version" | "--help" | "-V" | "-h"))
+        );
+        // Each unknown option may take an operand as its value.
+        let is_left = state.operands.len() > skip + state.doubt;
+        if let Some(program) = state.alone.filter(|_| !state.has_program && !tells && !is_left) {
+            out.push(Piece::Words(words[0].at, vec![program.to_owned()]));
         }
     }
 }
@@ -408,6 +467,8 @@ struct State {
     /// The first operand is a program text of this language.
     first: Option<As>,
     data: bool,
+    /// Program that is started when none is named.
+    alone: Option<&'static str>,
     /// Number of unknown options, each of which may take the next argument.
     doubt: usize,
     operands: Vec<usize>,
@@ -439,6 +500,7 @@ const fn wants(role: Role) -> bool {
             | Role::Setting
             | Role::Split
             | Role::Commas
+            | Role::Pair
     )
 }
 

@@ -10,6 +10,7 @@ mod edit;
 mod environment;
 pub(crate) mod git;
 mod grammar;
+mod holders;
 mod lists;
 mod place;
 mod table;
@@ -301,6 +302,8 @@ pub(crate) enum Piece {
     Line(usize, usize),
     /// A command line with new words, in place of an argument.
     Words(usize, Vec<String>),
+    /// A command line that comes from standard input: the index of the program that is given its words.
+    Fed(usize),
     /// A variable for the started program.
     Variable(String, String),
     /// A folder that following relative paths may begin in.
@@ -424,7 +427,9 @@ impl Found<'_> {
                 self.marks.extend(mark.map(|mark| if mark.is_empty() { next } else { mark }.to_owned()));
             }
         }
-        let feeds = fed || matches!(base.as_str(), "xargs" | "parallel");
+        // Without a command of its own `parallel` reads whole ones.
+        let has_line = pieces.iter().any(|piece| matches!(piece, Piece::Line(..)));
+        let feeds = fed || has_line && matches!(base.as_str(), "xargs" | "parallel");
         for piece in pieces {
             match piece {
                 Piece::Text(language, at, text) => {
@@ -455,6 +460,7 @@ impl Found<'_> {
                         inner.iter().map(|text| Word { at, text: Some(text) }).collect();
                     self.line(&inner, feeds, depth + 1);
                 }
+                Piece::Fed(at) => self.unknown(at, "its program's name comes from standard input"),
                 Piece::Variable(name, value) => {
                     self.environment([(Some(name.as_str()), Some(value.as_str()))].into_iter());
                 }

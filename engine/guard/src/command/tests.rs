@@ -296,6 +296,162 @@ fn options_hide_no_program() {
     }
 }
 
+/// Whatever starts a shell when it is given no command executes its standard input.
+#[test]
+fn shells_without_a_command_read_standard_input() {
+    for line in [
+        "linux64",
+        "linux32 -R",
+        "setarch",
+        "setarch x86_64",
+        "setarch i686 --verbose",
+        "x86_64 -B",
+        "uname26",
+        "aarch64",
+        "fakeroot",
+        "fakeroot -u --",
+        "fakechroot",
+        "nsenter",
+        "nsenter -t 1 -m -u",
+        "nsenter --target 1 --all",
+        "unshare",
+        "unshare -r --mount",
+        "unshare --unknown x",
+        "chroot /",
+        "chroot --userspec=1:1 /",
+        "pkexec",
+        "pkexec --user x",
+        "proot -r x",
+        "schroot",
+        "newgrp x",
+        "login -f x",
+        "su",
+        "su -",
+        "su x",
+        "runuser -",
+        "sg x",
+        "sudo -s",
+        "sudo -u x -i",
+        "script",
+        "script -q /dev/null",
+        "scriptlive -T x y",
+        "capsh --",
+        "capsh --drop=all -- -s",
+        "capsh == --",
+        "tmux",
+        "screen",
+        "parallel",
+        "nix-shell",
+        "systemd-run -S",
+        "nice linux64",
+        "env A=b unshare -r",
+    ] {
+        let argv: Vec<&str> = line.split(' ').collect();
+        let found = told(&[], &argv);
+        assert!(found.contains(&"shell<-".to_owned()), "{line} {found:?}");
+    }
+    for line in [
+        "linux64 cat",
+        "linux64 --help",
+        "setarch x86_64 -R cat",
+        "unshare -r cat",
+        "nsenter -t 1 -m cat",
+        "chroot / cat",
+        "fakeroot make",
+        "sudo -u x cat",
+        "sudo -s cat",
+        "script --version",
+        "capsh --print",
+        "tmux ls",
+        "screen -ls",
+        "make linux64",
+        "cargo build --target x86_64",
+    ] {
+        let argv: Vec<&str> = line.split(' ').collect();
+        assert_eq!(told(&[], &argv), Vec::<String>::new(), "{line}");
+    }
+}
+
+/// A wrapper that `xargs` gives its words to takes the command from standard input.
+#[test]
+fn fed_wrappers_take_their_program_from_standard_input() {
+    for fed in ["xargs", "xargs -t", "xargs -n3", "xargs -0", "parallel"] {
+        for wrapper in [
+            "env",
+            "nice",
+            "timeout 3",
+            "timeout",
+            "nice -n 3 env -i",
+            "sudo",
+            "setsid",
+            "busybox",
+            "linux64",
+        ] {
+            let line = format!("{fed} {wrapper}");
+            let argv: Vec<&str> = line.split(' ').collect();
+            let found = told(&[], &argv);
+            assert!(found.iter().any(|item| item.starts_with("?argv")), "{line} {found:?}");
+        }
+        for program in ["rm", "nice rm", "env A=b gzip", "timeout 3 gzip", "ls"] {
+            let line = format!("{fed} {program}");
+            let argv: Vec<&str> = line.split(' ').collect();
+            let found = told(&[], &argv);
+            assert!(!found.iter().any(|item| item.starts_with("?argv")), "{line} {found:?}");
+        }
+    }
+    assert!(told(&[], &["xargs", "-I%", "%", "x"]).iter().any(|item| item.starts_with("?argv")));
+    assert_eq!(told(&[], &["parallel", ":::", "S"]).iter().filter(|item| **item == "shell=S").count(), 1);
+}
+
+/// Options of sqlite and DuckDB are whole words: none of their letters is an option.
+#[test]
+fn options_of_sqlite_hide_no_standard_input() {
+    for option in [
+        "-batch",
+        "-csv",
+        "-json",
+        "-list",
+        "-echo",
+        "-interactive",
+        "-readonly",
+        "-bail",
+        "-header",
+        "-column",
+        "-box",
+        "-ascii",
+        "-stats",
+        "-safe",
+        "-html",
+        "-quote",
+        "--batch",
+        "--csv",
+        "-unknown",
+        "-lookaside 10 10",
+        "-pagecache 10 10",
+        "-separator x",
+        "-cmd .x",
+        "-nullvalue s",
+        "-heap 3",
+        "-vfs c",
+    ] {
+        for program in ["sqlite3", "sqlite3.40", "sqlcipher"] {
+            let line = format!("{program} {option} x.db");
+            let argv: Vec<&str> = line.split(' ').collect();
+            let found = told(&[], &argv);
+            assert!(found.contains(&"sql<-".to_owned()), "{line} {found:?}");
+            let argv: Vec<&str> = argv.into_iter().chain(["Q"]).collect();
+            let found = told(&[], &argv);
+            assert!(found.contains(&"sql=Q".to_owned()), "{line} Q {found:?}");
+        }
+    }
+    for line in ["duckdb -csv x.db", "duckdb -list", "duckdb -batch -json x.db"] {
+        let argv: Vec<&str> = line.split(' ').collect();
+        assert_eq!(told(&[], &argv), ["sql<-"], "{line}");
+    }
+    assert_eq!(told(&[], &["duckdb", "x.db", "-c", "Q"]), ["sql=Q"]);
+    assert_eq!(told(&[], &["sqlite3", "-csv", "x.db", "Q"]), ["sql=Q"]);
+}
+
 #[test]
 fn ordinary_commands_execute_no_argument() {
     for argv in [

@@ -2,7 +2,7 @@
 //! and Python modules.
 
 use super::table::SHELL;
-use super::{As, Piece, Word, edit, git, unknown};
+use super::{As, Piece, Word, edit, git, holders, unknown};
 use crate::language::Language;
 
 const PYTHON: As = As::Read(Language::Python);
@@ -53,7 +53,8 @@ pub(super) fn knows(name: &str) -> bool {
             | "chdir"
             | "cmake"
             | "ctest"
-    ) || is_loader(name)
+    ) || holders::knows(name)
+        || is_loader(name)
 }
 
 /// The dynamic loader, which executes the program in its arguments.
@@ -74,6 +75,9 @@ pub(super) fn read(name: &str, words: &[Word<'_>], out: &mut Vec<Piece>) {
         // Each starts the command after its own subcommand.
         "coverage" => python_script(words, &["run"], out),
         "uv" | "poetry" | "pipenv" | "hatch" | "rye" | "pdm" | "npx" | "npm" | "pnpm" | "yarn" => {
+            if matches!(name, "poetry" | "pipenv" | "hatch") && text(words, 1) == Some("shell") {
+                out.push(Piece::Words(words[1].at, vec!["sh".to_owned()]));
+            }
             starter(name, words, out);
         }
         "go" => go(words, out),
@@ -91,6 +95,7 @@ pub(super) fn read(name: &str, words: &[Word<'_>], out: &mut Vec<Piece>) {
             out.extend(folder.map(|word| Piece::Folder(word.at, word.text.map_or(hole, str::to_owned))));
         }
         "cmake" | "ctest" => cmake(words, out),
+        _ if holders::knows(name) => holders::read(name, words, out),
         _ if is_loader(name) => loader(words, out),
         _ => {}
     }

@@ -63,27 +63,61 @@ pub(super) fn read(name: &str, words: &[Word<'_>], out: &mut Vec<Piece>) {
 /// line.
 fn starts(name: &str) -> bool {
     // Except for names that are more often ordinary words or subcommands.
-    !lists::WORDS.contains(&name) && (table::grammar(name).is_some() || tools::knows(name))
+    !lists::WORDS.contains(&name)
+        && !super::wrappers::is_architecture(name)
+        && (table::grammar(name).is_some() || tools::knows(name))
 }
 
-/// Files that a command line of `xargs` executes from its input.
+/// Files and command lines that `xargs` and `parallel` take from their input.
 pub(super) fn fed(words: &[Word<'_>], out: &mut Vec<Piece>) {
     let hole = HOLE.to_string();
+    let marks = marks(words);
     let mut found = Vec::new();
     for piece in out.iter() {
         let Piece::Line(from, to) = piece else { continue };
-        let end = (*from..*to)
-            .find(|at| words.get(*at).and_then(|word| word.text).is_some_and(|text| text.starts_with(":::")));
+        let is_list = |at: &usize| {
+            words.get(*at).and_then(|word| word.text).is_some_and(|text| text.starts_with(":::"))
+        };
+        let end = (*from..*to).find(is_list);
+        // `parallel ::: COMMAND…`
+        if end == Some(*from) {
+            let given = words.iter().skip(from + 1).filter_map(|word| Some((word.at, word.text?)));
+            found.extend(given.map(|(at, text)| Piece::Text(table::SHELL, at, text.to_owned())));
+            continue;
+        }
         let mut line: Vec<Word<'_>> = words[*from..end.unwrap_or(*to).min(words.len())].to_vec();
-        line.push(Word { at: *from, text: Some(&hole) });
-        files(&line, 0, &mut found);
+        // Words of the input follow, as many as a wrapper takes before its command.
+        line.extend([Word { at: *from, text: Some(&hole) }; 2]);
+        files(&line, &marks, 0, &mut found);
     }
     out.extend(found);
 }
 
-/// Files with a hole in their path that a command line executes.
-fn files(line: &[Word<'_>], depth: usize, found: &mut Vec<Piece>) {
+/// Markers that `xargs` and `parallel` replace by words of their input.
+fn marks(words: &[Word<'_>]) -> Vec<String> {
+    let mut all = vec!["{}".to_owned()];
+    for (at, word) in words.iter().enumerate() {
+        let Some(text) = word.text else { continue };
+        let next = words.get(at + 1).and_then(|word| word.text);
+        let mark = match text {
+            "-I" | "-J" => next,
+            _ => ["-I", "-J", "-i", "--replace="].iter().find_map(|option| text.strip_prefix(option)),
+        };
+        all.extend(mark.filter(|mark| !mark.is_empty()).map(str::to_owned));
+    }
+    all
+}
+
+/// Words of standard input that a command line executes: files with a hole in their path, and a
+/// program whose name is such a word.
+fn files(line: &[Word<'_>], marks: &[String], depth: usize, found: &mut Vec<Piece>) {
     if depth > MAX_LINES {
+        return;
+    }
+    if let Some((at, text)) = line.first().and_then(|word| Some((word.at, word.text?)))
+        && (text.contains(HOLE) || marks.iter().any(|mark| text.contains(mark.as_str())))
+    {
+        found.push(Piece::Fed(at));
         return;
     }
     for piece in pieces(line) {
@@ -91,10 +125,12 @@ fn files(line: &[Word<'_>], depth: usize, found: &mut Vec<Piece>) {
             Piece::File(language, at, path) if path.contains(HOLE) => {
                 found.push(Piece::File(language, at, path));
             }
-            Piece::Line(from, to) if from > 0 => files(&line[from..to.min(line.len())], depth + 1, found),
+            Piece::Line(from, to) if from > 0 => {
+                files(&line[from..to.min(line.len())], marks, depth + 1, found);
+            }
             Piece::Words(at, inner) => {
                 let inner: Vec<Word<'_>> = inner.iter().map(|text| Word { at, text: Some(text) }).collect();
-                files(&inner, depth + 1, found);
+                files(&inner, marks, depth + 1, found);
             }
             _ => {}
         }

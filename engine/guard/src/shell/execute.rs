@@ -154,7 +154,19 @@ impl Shell<'_, '_> {
                     }
                 }
                 // Words missing for `xargs` come from standard input, too.
-                Piece::Stdin(language) | Piece::Missing(language) => self.hand_stdin(language, stdin),
+                Piece::Missing(language) => self.hand_stdin(language, stdin),
+                Piece::Stdin(language) => {
+                    self.hand_stdin(language, stdin);
+                    let name = words.first().and_then(|word| word.text).map_or("", basename);
+                    // A known text, where `interpret` takes the operands for a script: `sqlite3 FILE`.
+                    if let (As::Read(language), Some(text)) = (language, stdin.as_text())
+                        && !arguments::reads_program_from_stdin(name, argv)
+                    {
+                        let chain =
+                            if stdin.chain.is_empty() { vec!["heredoc"] } else { stdin.chain.clone() };
+                        self.child(language, text, &chain);
+                    }
+                }
                 // `bash <(cat)`, `python3 -c "$(cat)"`.
                 Piece::Unknown(As::Read(language), at, why) => {
                     if why == command::NO_NAME && !origin(at).has(Origin::INPUT) {
@@ -173,8 +185,10 @@ impl Shell<'_, '_> {
                 }
                 Piece::Line(from, to) => inner.push(Inner::Part(from, to)),
                 Piece::Words(_, words) => {
-                    inner.push(Inner::Words(words.iter().map(|word| Value::text(word)).collect()));
+                    inner.push(Inner::Words(words.iter().map(|word| given(argv, word)).collect()));
                 }
+                // Its input is read as a command line.
+                Piece::Fed(_) => inner.push(Inner::Words(vec![Value::text("sh")])),
                 Piece::Variable(name, value) => {
                     self.loaded(&name, &value);
                     for item in command::loads(&name, &value) {
@@ -452,6 +466,15 @@ impl Shell<'_, '_> {
             }
         }
     }
+}
+
+/// A word of a new command line: the argument that it was taken from, or a text.
+fn given(argv: &[Value], word: &str) -> Value {
+    let own = argv.iter().find(|value| match value.as_text() {
+        Some(text) => text == word,
+        None => word.trim_matches(HOLE).is_empty() && !word.is_empty(),
+    });
+    own.cloned().unwrap_or_else(|| Value::text(word))
 }
 
 /// Name under which a file's content is kept: without `./`, and of a descriptor its number.

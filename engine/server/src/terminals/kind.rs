@@ -21,7 +21,13 @@ pub(crate) fn of(request: &RunRequest) -> Lines {
 
 fn of_command(argv: &[OsString], env: &[(OsString, OsString)]) -> Lines {
     let command = Command { argv, env, stdin: true, files: &NoFiles };
-    let taken: Vec<As> = command::executed(&command)
+    let executed = command::executed(&command);
+    let texts: Vec<&str> = argv.iter().filter_map(|word| word.to_str()).collect();
+    let set: Vec<(&str, &str)> = env.iter().filter_map(pair).collect();
+    let own = lines::of_program(&texts, &set);
+    let has_text =
+        executed.iter().any(|item| matches!(item, Item::Text { language: As::Read(Language::Bash), .. }));
+    let taken: Vec<As> = executed
         .into_iter()
         .filter_map(|item| match item {
             Item::Stdin { language } => Some(language),
@@ -31,11 +37,9 @@ fn of_command(argv: &[OsString], env: &[(OsString, OsString)]) -> Lines {
         })
         .collect();
     match taken.as_slice() {
-        [] => {
-            let texts: Vec<&str> = argv.iter().filter_map(|word| word.to_str()).collect();
-            let set: Vec<(&str, &str)> = env.iter().filter_map(pair).collect();
-            lines::of_program(&texts, &set)
-        }
+        [] => own,
+        // A program with keys of its own around the shell that it starts.
+        [As::Read(Language::Bash)] if !has_text && matches!(own, Lines::Escapes(_)) => own,
         [As::Unread("gdb script")] => Lines::Debugger,
         taken if taken.contains(&As::Read(Language::Bash)) => Lines::Shell,
         _ => Lines::Code,
@@ -57,10 +61,20 @@ mod tests {
             (&["bash", "--norc"][..], Lines::Shell),
             (&["env", "A=b", "sh"], Lines::Shell),
             (&["bash", "-c", "exec python3 -i"], Lines::Shell),
+            (&["linux64"], Lines::Shell),
+            (&["setarch", "x86_64", "-R"], Lines::Shell),
+            (&["nice", "fakeroot"], Lines::Shell),
+            (&["nsenter", "-t", "1", "-m"], Lines::Shell),
+            (&["unshare", "-r"], Lines::Shell),
+            (&["chroot", "/"], Lines::Shell),
+            (&["capsh", "--"], Lines::Shell),
+            (&["sudo", "-s"], Lines::Shell),
+            (&["unshare", "-r", "cat"], Lines::Answers),
             (&["python3", "-i", "-q"], Lines::Code),
             (&["python3", "-i", "x.py"], Lines::Code),
             (&["node"], Lines::Code),
             (&["sqlite3"], Lines::Code),
+            (&["sqlite3", "-batch", "x.db"], Lines::Code),
             (&["gdb", "-q", "./prog"], Lines::Debugger),
             (&["python3", "quiz.py"], Lines::Answers),
             (&["npm", "init"], Lines::Answers),
@@ -70,7 +84,10 @@ mod tests {
             let argv: Vec<OsString> = argv.iter().map(Into::into).collect();
             assert_eq!(of_command(&argv, &[]), want, "{argv:?}");
         }
-        let vim = of_command(&["vim".into(), "x".into()], &[]);
-        assert!(matches!(vim, Lines::Escapes(_)), "{vim:?}");
+        for argv in [&["vim", "x"][..], &["script", "-q", "/dev/null"], &["tmux"], &["screen"], &["su"]] {
+            let argv: Vec<OsString> = argv.iter().map(Into::into).collect();
+            let kind = of_command(&argv, &[]);
+            assert!(matches!(kind, Lines::Escapes(_)), "{argv:?} {kind:?}");
+        }
     }
 }

