@@ -1,5 +1,7 @@
 //! SQL: destructive statements, read in every dialect; one dangerous reading is enough.
 
+mod client;
+
 use crate::report::PartState;
 use crate::value::HOLE;
 use sqlparser::dialect::{
@@ -178,6 +180,7 @@ fn statements(cx: &mut Cx<'_>, words: &[Word]) {
             }
         }
         dynamic(cx, statement);
+        edits(cx, statement);
     }
 }
 
@@ -345,17 +348,40 @@ fn dynamic(cx: &mut Cx<'_>, statement: &[Word]) {
     }
 }
 
-/// Commands of database clients: `.shell`, `\!`.
-fn client_commands(cx: &mut Cx<'_>, source: &str) {
-    let mut at = 0;
-    for line in source.split_inclusive('\n') {
-        let code = line.trim_start();
-        let command =
-            [".shell ", ".system ", "\\! ", "!! ", "system "].iter().find_map(|mark| code.strip_prefix(mark));
-        if let Some(command) = command.filter(|c| !c.trim_start().starts_with(['=', '('])) {
-            cx.fact(Language::Sql, "sql.shell", (at, at + line.len()));
-            cx.child(Language::Bash, command, (at, at + line.len()), &["shell"]);
+/// Programs of `edit(VALUE, PROGRAM)`, with which sqlite has a text changed.
+fn edits(cx: &mut Cx<'_>, statement: &[Word]) {
+    for (at, word) in statement.iter().enumerate() {
+        if !word.is("EDIT") || !statement.get(at + 1).is_some_and(|next| next.is("(")) {
+            continue;
         }
-        at += line.len();
+        let mut depth = 0_usize;
+        let inner = statement[at + 1..].iter().take_while(|word| {
+            depth = if word.is("(") { depth + 1 } else { depth.saturating_sub(usize::from(word.is(")"))) };
+            depth > 0
+        });
+        // A comma of another call in the first argument only makes more of the text count.
+        let program: Vec<&Word> = inner.skip_while(|word| !word.is(",")).skip(1).collect();
+        if program.is_empty() {
+            continue;
+        }
+        cx.fact(Language::Sql, "sql.shell", word.place());
+        let text: String =
+            program.iter().filter(|word| word.literal).map(|word| word.text.as_str()).collect();
+        cx.child(Language::Bash, &text, word.place(), &["shell"]);
+    }
+}
+
+/// Commands of database clients that start a shell or load native code: `.shell`, `\!`.
+fn client_commands(cx: &mut Cx<'_>, source: &str) {
+    for client::Command { place, kind, text } in client::commands(source) {
+        match kind {
+            client::Kind::Shell => cx.fact(Language::Sql, "sql.shell", place),
+            client::Kind::Pager => {}
+            client::Kind::Load => {
+                cx.fact(Language::Sql, "sql.program", place);
+                continue;
+            }
+        }
+        cx.child(Language::Bash, &text, place, &["shell"]);
     }
 }

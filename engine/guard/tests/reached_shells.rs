@@ -155,3 +155,44 @@ fn programs_that_hold_shells_execute_texts() {
     }
     guard.end();
 }
+
+#[test]
+fn clients_of_databases_start_shells() {
+    let mut guard = Guard::new();
+    for name in ["sh", "she", "shel", "shell", "sy", "sys", "system"] {
+        guard.is("a.sql", &format!(".{name} {DEED}"), Verdict::Quarantine);
+    }
+    for text in [
+        format!(".once |{DEED}\nselect 1;"),
+        format!(".out |{DEED}\nselect 1;"),
+        format!(".import \"|{DEED}\" t"),
+        format!(".read '|{DEED}'"),
+        format!("select edit('x', '{DEED}');"),
+        format!("\\! {DEED}"),
+        format!("\\!{DEED}"),
+        format!("\\o |{DEED}"),
+        format!("select 1 \\g |{DEED}"),
+        format!("\\copy t to program '{DEED}'"),
+        format!("\\set x `{DEED}`"),
+        format!("\\setenv PAGER '{DEED}'"),
+        format!("system {DEED}"),
+        format!("\\P {DEED}"),
+        format!("pager {DEED}"),
+    ] {
+        guard.is("a.sql", &text, Verdict::Quarantine);
+    }
+    for text in [
+        ".mode csv\n.import a.csv t\n.once out.csv\nselect * from t;",
+        "\\copy t from 'a.csv' csv header",
+        "\\set n 10\n\\o out.txt\nselect :n;\n\\o",
+        "pager less -S\nselect 1;",
+        "select edit_count, a || b from t;",
+    ] {
+        guard.allows("a.sql", text);
+    }
+    for option in ["-batch", "-csv", "-json", "-echo"] {
+        guard.is("a.sh", &format!("echo '.shell {DEED}' | sqlite3 {option} x.db"), Verdict::Quarantine);
+        guard.allows("a.sh", &format!("echo 'select 1;' | sqlite3 {option} x.db"));
+    }
+    guard.end();
+}
