@@ -196,3 +196,70 @@ fn clients_of_databases_start_shells() {
     }
     guard.end();
 }
+
+#[test]
+fn what_lies_in_the_folder_of_the_script_is_deleted() {
+    let mut guard = Guard::new();
+    for enter in ["cd /", "cd /home", "pushd /home", "cd ~", "cd \"$HOME\"", "cd /etc", "cd /usr && cd lib"] {
+        for delete in ["rm -rf *", "rm -rf ./*", "rm -rf .", "rm -rf * .*", "sudo rm -r -f -- *"] {
+            guard.is("a.sh", &format!("{enter}; {delete}"), Verdict::Quarantine);
+            guard.is("a.sh", &format!("{enter} && {delete}"), Verdict::Quarantine);
+        }
+        for text in [
+            format!("({enter}; ls); rm -rf *"),
+            format!("{enter}; cd /tmp/x; rm -rf *"),
+            format!("{enter}; cd \"$DIR\" || exit 1; rm -rf *"),
+            format!("x=$({enter}; pwd); rm -rf *"),
+        ] {
+            guard.allows("a.sh", &text);
+        }
+    }
+    for text in ["cd build && rm -rf *", "cd /tmp && rm -rf *", "cd /; rm -f install.sh", "rm -rf ./*"] {
+        guard.allows("a.sh", text);
+    }
+    guard.end();
+}
+
+#[test]
+fn builtins_and_functions_of_shells_execute_texts() {
+    let mut guard = Guard::new();
+    for text in [
+        "r(){ \"$@\"; }; r rm -rf /home",
+        "r(){ $@; }; r rm -rf /home",
+        "r(){ \"$1\" \"$2\" \"$3\"; }; r rm -rf /home",
+        "r(){ local n=$1; shift; \"$@\"; }; r 3 rm -rf /home",
+        "r(){ if false; then shift; fi; \"$@\"; }; r rm -rf /home",
+        "r(){ eval \"$1\"; }; r 'rm -rf /home'",
+        "r(){ sudo \"$@\"; }; r rm -rf /home",
+        "r(){ c=$1; $c -rf /home; }; r rm",
+        "x=rm; declare -n y=x; $y -rf /home",
+        "declare -n y=x; x=rm; $y -rf /home",
+        "declare -n y=x; y=rm; $x -rf /home",
+        "f(){ local -n y=x; $y -rf /home; }; x=rm; f",
+        "a=(rm -rf /home); declare -n b=a; \"${b[@]}\"",
+        "hash -p /bin/rm ls; ls -rf /home",
+        "BASH_CMDS[ls]=/bin/rm; ls -rf /home",
+        "BASH_ALIASES[ls]='rm -rf /home'",
+        "compgen -C \"rm -rf /home\" x",
+        "compgen -W '$(rm -rf /home)' x",
+        "complete -C 'rm -rf /home' x",
+        "mapfile -C 'rm -rf /home;' -c 1 x < y",
+        "readarray -t -C 'rm -rf /home' x < y",
+        "bind -x '\"\\C-l\": rm -rf /home'",
+    ] {
+        guard.is("a.sh", text, Verdict::Quarantine);
+    }
+    for text in [
+        "log(){ echo \"$@\"; }\nlog rm -rf /home",
+        "run(){ echo \"+ $*\"; \"$@\"; }\nrun make all\nrun rm -rf build",
+        "x=ls; declare -n y=x; $y -l",
+        "hash -r; hash -p /usr/local/bin/node node; node -v",
+        "complete -W 'start stop' service",
+        "mapfile -t lines < list.txt",
+        "bind 'set completion-ignore-case on'",
+        "usage(){ echo \"$0: $1\"; exit 1; }\nusage 'no file'",
+    ] {
+        guard.allows("a.sh", text);
+    }
+    guard.end();
+}

@@ -20,6 +20,6 @@ pub use schema::{Match, Metadata, Rule, When};
 pub(crate) use class::{TOKEN, is_dump, is_secret, is_shell};
 pub(crate) use interpreter::{is_fed_interpreter, started};
 pub(crate) use matching::{Call, Spot, TextKind};
-pub(crate) use path::{basename, is_home_whole, is_root_like};
+pub(crate) use path::{basename, is_home_whole, is_of_an_image, is_root_like};
 pub(crate) use structure::{Grammar, found};
 pub(crate) use when::authorises;

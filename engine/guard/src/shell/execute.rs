@@ -73,9 +73,14 @@ impl Shell<'_, '_> {
             self.fetches(&name, line);
             self.declared(&name, line);
             self.subscripts(&name, line);
+            self.enters(&name, line);
             // Its command is applied to what it finds, not to the folder where it begins.
             let inner = if data::is_litter(&name, line) { Vec::new() } else { self.executed(line, stdin) };
             let mut values = Vec::new();
+            if let Some(path) = self.hashed.get(&name).filter(|_| line[0].as_whole_text() == Some(&*name)) {
+                let hashed: Vec<Value> = std::iter::once(path).chain(&line[1..]).cloned().collect();
+                values.push(self.run_in(&hashed, stdin, at, disguised, depth + 1));
+            }
             if inner.is_empty() {
                 let used = self.captured;
                 let called = if line[0].as_whole_text() == Some(&*name) {
@@ -250,8 +255,11 @@ impl Shell<'_, '_> {
                 | "wait"
                 | "getopts"
         );
-        for word in argv.iter().skip(1).filter(|_| evaluates).filter_map(Value::as_text) {
-            if is_subscript(word) {
+        // The words of `-W` are expanded.
+        let completes = matches!(name, "compgen" | "complete");
+        let words = argv.iter().skip(1).filter(|_| evaluates || completes).filter_map(Value::as_text);
+        for word in words {
+            if is_subscript(word) || completes && (word.contains("$(") || word.contains('`')) {
                 self.expand_text(word);
             }
         }

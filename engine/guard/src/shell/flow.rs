@@ -1,6 +1,7 @@
 //! Values that reach commands through arrays, arguments of functions, `read`, `set`, `printf -v` and saved files.
 
 use super::Shell;
+use crate::language::Language;
 use crate::rules::basename;
 use crate::value::{Origin, Value, concat};
 
@@ -36,7 +37,7 @@ impl Shell<'_, '_> {
                 inner.strip_suffix("[@]").or_else(|| inner.strip_suffix("[*]"))?
             }
         };
-        self.arrays.get(name).filter(|words| !words.is_empty()).cloned()
+        self.arrays.get(self.referred(name)).filter(|words| !words.is_empty()).cloned()
     }
 
     /// An argument of the script or of the function that is followed, by its number; all of them for `@`.
@@ -51,6 +52,26 @@ impl Shell<'_, '_> {
                 let first = words.next().cloned().unwrap_or_default();
                 words.fold(first, |sum, word| concat(&concat(&sum, &Value::text(" ")), word))
             }
+        }
+    }
+
+    /// Follows `declare -n NAME=OTHER`.
+    pub(super) fn refers(&mut self, text: &str) {
+        if let Some((name, other)) = text.split_once('=').filter(|(name, other)| name != other) {
+            self.refs.insert(name.to_owned(), other.to_owned());
+        }
+    }
+
+    /// Follows the tables of names that bash keeps: `BASH_CMDS[NAME]=PROGRAM` is `hash -p PROGRAM NAME`, and
+    /// `BASH_ALIASES[NAME]=TEXT` an alias.
+    pub(super) fn tabled(&mut self, name: &str, value: &Value) {
+        let Some((table, key)) = name.strip_suffix(']').and_then(|name| name.split_once('[')) else { return };
+        match (table, value.as_text()) {
+            ("BASH_CMDS", Some(_)) => {
+                self.hashed.insert(key.trim_matches(['"', '\'']).to_owned(), value.clone());
+            }
+            ("BASH_ALIASES", Some(text)) => self.child(Language::Bash, text, &["quoted"]),
+            _ => {}
         }
     }
 
@@ -84,6 +105,26 @@ impl Shell<'_, '_> {
                     argv.iter().skip_while(|word| word.as_text() != Some("--")).skip(1).cloned().collect();
                 self.keep_array("@", &words, false);
             }
+            "shift" if self.shifts => {
+                let count = text(1).map_or(Some(1), |count| count.parse::<usize>().ok());
+                if let Some(words) = self.arrays.get_mut("@") {
+                    words.drain(..count.unwrap_or(0).min(words.len()));
+                }
+            }
+            // `hash -p PROGRAM NAME…`
+            "hash" => {
+                let at = argv.iter().position(|word| word.as_text().is_some_and(|t| t.starts_with("-p")));
+                let Some(at) = at else { return };
+                let attached = text(at).and_then(|t| t.strip_prefix("-p")).filter(|path| !path.is_empty());
+                let (program, names) = match attached {
+                    Some(path) => (Some(Value::text(path)), at + 1),
+                    None => (argv.get(at + 1).cloned(), at + 2),
+                };
+                let Some(program) = program else { return };
+                let names = argv.iter().skip(names).filter_map(Value::as_whole_text).map(str::to_owned);
+                let hashed: Vec<_> = names.map(|name| (name, program.clone())).collect();
+                self.hashed.extend(hashed);
+            }
             // The descriptors of a process that runs beside the script.
             "coproc" if argv.len() > 1 => {
                 let is_network = argv.iter().filter_map(Value::as_text).any(|word| {
@@ -102,14 +143,31 @@ impl Shell<'_, '_> {
     pub(super) fn called(&mut self, name: &str, argv: &[Value], stdin: &Value, used: bool) -> Option<Value> {
         let body = self.functions.get(name).filter(|body| body.len() <= MAX_BODY_BYTES)?.clone();
         let given = argv.iter().skip(1).chain([stdin]).any(|value| value.origin.has(FOLLOWED));
-        if !given && !used || self.followed >= MAX_CALLS || self.calls >= MAX_CALL_DEPTH {
+        if self.calls >= MAX_CALL_DEPTH {
             return None;
         }
-        self.followed += 1;
+        if given || used {
+            if self.followed >= MAX_CALLS {
+                return None;
+            }
+            self.followed += 1;
+        } else {
+            if argv.len() < 2 || self.passed >= MAX_CALLS || !executes_arguments(&body) {
+                return None;
+            }
+            self.passed += 1;
+        }
         self.calls += 1;
         let outer =
             self.arrays.insert("@".to_owned(), argv.iter().skip(1).take(MAX_ELEMENTS).cloned().collect());
-        let value = self.capture_with(&body, stdin);
+        let mut value = self.capture_with(&body, stdin);
+        // A `shift` may stand in a branch that is not taken.
+        if self.shifts && body.contains("shift") {
+            self.shifts = false;
+            self.arrays.insert("@".to_owned(), argv.iter().skip(1).take(MAX_ELEMENTS).cloned().collect());
+            value = value.or(&self.capture_with(&body, stdin));
+            self.shifts = true;
+        }
         match outer {
             Some(words) => drop(self.arrays.insert("@".to_owned(), words)),
             None => drop(self.arrays.remove("@")),
@@ -117,6 +175,52 @@ impl Shell<'_, '_> {
         self.calls -= 1;
         Some(value)
     }
+}
+
+/// Whether a word is an option that makes a variable stand for another one.
+pub(super) fn is_ref_option(word: &str) -> bool {
+    word.strip_prefix('-').is_some_and(|letters| {
+        letters.contains('n') && letters.bytes().all(|letter| letter.is_ascii_alphabetic())
+    })
+}
+
+/// Whether a function's body executes its arguments: it names all of them, or one of them, or a variable that one was
+/// put into, where a command begins.
+fn executes_arguments(body: &str) -> bool {
+    body.match_indices('$').any(|(at, _)| {
+        let rest = body[at + 1..].trim_start_matches('{');
+        if rest.starts_with(['@', '*']) {
+            return true;
+        }
+        if !begins_command(&body[..at]) {
+            return false;
+        }
+        let name: String = rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+        let is_number = name.starts_with(|c: char| c.is_ascii_digit());
+        is_number
+            || is_name(&name)
+                && ["=$", "=\"$", "=${", "=\"${"].iter().any(|mark| {
+                    let assigned = format!("{name}{mark}");
+                    body.match_indices(&assigned).any(|(at, _)| {
+                        body[at + assigned.len()..]
+                            .starts_with(|c: char| c.is_ascii_digit() || "{@*".contains(c))
+                    })
+                })
+    })
+}
+
+/// Whether a command, or the text of one, begins after this part of a script.
+fn begins_command(before: &str) -> bool {
+    const BEFORE: &[&str] = &[
+        "then", "do", "else", "elif", "if", "while", "until", "eval", "exec", "command", "builtin", "sudo",
+        "time", "nohup", "env", "nice", "trap", "source", ".", "xargs",
+    ];
+    let before = before.trim_end_matches('"').trim_end_matches([' ', '\t']);
+    if before.is_empty() || before.ends_with([';', '|', '&', '(', '{', '!', '\n', '`']) {
+        return true;
+    }
+    let last = before.rsplit(|c: char| c.is_whitespace() || ";|&({!`".contains(c)).next().unwrap_or("");
+    BEFORE.contains(&last) || last.starts_with('-') && last.ends_with('c')
 }
 
 /// A text of one line.
@@ -128,4 +232,33 @@ fn one_line(value: &Value) -> Option<crate::value::Const> {
 fn is_name(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_that_execute_their_arguments_are_told() {
+        for body in [
+            "{ \"$@\"; }",
+            "{ $1 $2; }",
+            "{ eval \"$1\"; }",
+            "{ sh -c \"$1\"; }",
+            "{ sudo ${1} x; }",
+            "{ local c=$1; shift; if true; then $c x; fi; }",
+            "{ c=\"${1}\"\n\"$c\" y; }",
+        ] {
+            assert!(executes_arguments(body), "{body}");
+        }
+        for body in [
+            "{ echo \"$1\"; }",
+            "{ x=$1; echo \"$x\"; }",
+            "{ rm \"$dir\"; }",
+            "{ make \"$1\"; }",
+            "{ $CC x; }",
+        ] {
+            assert!(!executes_arguments(body), "{body}");
+        }
+    }
 }

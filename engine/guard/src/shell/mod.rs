@@ -9,6 +9,7 @@ mod data;
 mod execute;
 mod fetched;
 mod flow;
+mod folder;
 mod label;
 mod output;
 mod pattern;
@@ -51,7 +52,12 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
         fetchers: FxHashSet::default(),
         unpacked: None,
         functions: FxHashMap::default(),
+        refs: FxHashMap::default(),
+        hashed: FxHashMap::default(),
+        folder: None,
         followed: 0,
+        passed: 0,
+        shifts: true,
         calls: 0,
         captured: false,
         input: None,
@@ -70,6 +76,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
     // Asks the second parser if the first found no errors and the size is ordinary.
     let agreed = clean && (joined.len() > 256 * 1024 || second_opinion(&joined));
     if !agreed {
+        shell.folder = None;
         shell.every_sequence(&joined);
         cx.fact(Language::Bash, "parse.partial", (0, 0));
         return PartState::Recovered;
@@ -112,7 +119,12 @@ pub(crate) fn fed(cx: &mut Cx<'_>, argv: &[Value], file: Option<&str>, at: (usiz
         fetchers: FxHashSet::default(),
         unpacked: None,
         functions: FxHashMap::default(),
+        refs: FxHashMap::default(),
+        hashed: FxHashMap::default(),
+        folder: None,
         followed: 0,
+        passed: 0,
+        shifts: true,
         calls: 0,
         captured: false,
         input: None,
@@ -173,8 +185,18 @@ struct Shell<'c, 'p> {
     unpacked: Option<Value>,
     /// Bodies of the script's functions.
     functions: FxHashMap<String, Rc<str>>,
+    /// Names that stand for other variables: `declare -n`.
+    refs: FxHashMap<String, String>,
+    /// Programs that names stand for: `hash -p`.
+    hashed: FxHashMap<String, Value>,
+    /// Folder that the script is in, as far as it is constant.
+    folder: Option<Value>,
     /// Number of calls of functions that were followed.
     followed: usize,
+    /// Number of calls that were followed because the function executes its arguments.
+    passed: usize,
+    /// True while `shift` takes arguments of the function that is followed.
+    shifts: bool,
     /// Number of such calls that have not ended.
     calls: usize,
     /// True inside `$(…)`, where output is used.
@@ -220,8 +242,9 @@ impl Shell<'_, '_> {
     /// Output of a script inside this one.
     fn capture(&mut self, source: &str) -> Value {
         let outer = std::mem::replace(&mut self.captured, true);
+        let folder = self.folder.clone();
         let value = self.capture_with(source, &Value::default());
-        self.captured = outer;
+        (self.captured, self.folder) = (outer, folder);
         value
     }
 
@@ -294,12 +317,13 @@ impl Shell<'_, '_> {
         if data::is_litter(name, argv) {
             kwargs.push(("narrow".into(), Value::text("litter")));
         }
+        let placed = self.placed(&full, argv);
         let names = [full, "<any>".into()];
         let call = Call {
             names: &names,
             method: None,
             receiver: None,
-            args: argv.get(1..).unwrap_or(&[]),
+            args: placed.as_deref().unwrap_or_else(|| argv.get(1..).unwrap_or(&[])),
             kwargs: &kwargs,
             context: self.context,
         };

@@ -7,6 +7,7 @@ use crate::rules::{Call, Spot, TextKind};
 use crate::value::{HOLE, Origin, Value, concat};
 
 use super::execute::{is_subscript, key};
+use super::flow::is_ref_option;
 use super::{Body, Shell};
 
 /// Maximum number of words that a loop is walked with one by one.
@@ -23,7 +24,16 @@ impl Shell<'_, '_> {
             return Value::default();
         }
         self.depth += 1;
+        // In a shell of its own the folder changes for that one alone.
+        let is_apart = matches!(
+            node.kind(),
+            "subshell" | "pipeline" | "command_substitution" | "process_substitution" | "function_definition"
+        );
+        let folder = is_apart.then(|| self.folder.clone());
         let value = self.node_inner(node, source, stdin);
+        if let Some(folder) = folder {
+            self.folder = folder;
+        }
         self.depth -= 1;
         value
     }
@@ -124,13 +134,19 @@ impl Shell<'_, '_> {
                 Value::default()
             }
             "declaration_command" => {
+                let keyword = text(node, source).split_whitespace().next().unwrap_or("");
+                let is_ref = matches!(keyword, "declare" | "typeset" | "local")
+                    && named(node).iter().any(|child| is_ref_option(text(*child, source)));
                 for child in named(node) {
-                    if child.kind() == "variable_assignment" {
+                    if child.kind() == "variable_assignment" && !is_ref {
                         self.assignment(child, source);
                     } else {
                         // `declare 'a[$(…)]=1'`
                         self.here = self.fixed.unwrap_or(at);
                         let word = self.word(text(child, source));
+                        if is_ref && let Some(text) = word.as_whole_text() {
+                            self.refers(text);
+                        }
                         self.subscripts("declare", &[Value::default(), word]);
                     }
                 }
@@ -209,8 +225,12 @@ impl Shell<'_, '_> {
 
     /// `export NAME=VALUE` whose first word is quoted or a variable, so that the parser sees only words.
     pub(super) fn declared(&mut self, name: &str, argv: &[Value]) {
-        if !matches!(name, "export" | "declare" | "typeset" | "readonly" | "local") {
+        if !matches!(name, "export" | "declare" | "typeset" | "readonly" | "local" | "nameref") {
             return;
+        }
+        let texts = || argv.iter().skip(1).filter_map(Value::as_whole_text);
+        if name == "nameref" || !matches!(name, "export" | "readonly") && texts().any(is_ref_option) {
+            return texts().for_each(|text| self.refers(text));
         }
         for word in argv.iter().skip(1) {
             if let Some((name, text)) = word.as_text().and_then(|text| text.split_once('=')) {
@@ -221,6 +241,8 @@ impl Shell<'_, '_> {
     }
 
     fn set(&mut self, name: String, value: Value, at: (usize, usize)) {
+        let name = self.referred(&name).to_owned();
+        self.tabled(&name, &value);
         self.cx.fact_with(Language::Bash, "env.set", at, &[Value::text(&name), value.clone()], self.context);
         self.told(&value, at);
         // A later `((name))` evaluates it.

@@ -191,7 +191,21 @@ impl Shell<'_, '_> {
         (1 + name.len(), self.variable(&name))
     }
 
+    /// The variable that a name stands for.
+    pub(super) fn referred<'n>(&'n self, name: &'n str) -> &'n str {
+        const MAX_REFERENCES: usize = 8;
+        let mut name = name;
+        for _ in 0..MAX_REFERENCES {
+            match self.refs.get(name) {
+                Some(other) => name = other,
+                None => break,
+            }
+        }
+        name
+    }
+
     pub(super) fn variable(&self, name: &str) -> Value {
+        let name = self.referred(name);
         match self.vars.get(name) {
             Some(value) => value.clone(),
             None => match name {
@@ -233,7 +247,8 @@ impl Shell<'_, '_> {
         }
         if rest.is_empty() || rest.starts_with('[') {
             let index = rest.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-            let element = index.and_then(|index| self.arrays.get(&name)?.get(index.parse::<usize>().ok()?));
+            let name = self.referred(&name);
+            let element = index.and_then(|index| self.arrays.get(name)?.get(index.parse::<usize>().ok()?));
             return element.cloned().unwrap_or(value);
         }
         if rest.ends_with("@P") {
