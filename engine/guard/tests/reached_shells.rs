@@ -296,3 +296,46 @@ fn credentials_are_sent_as_standard_input() {
     }
     guard.end();
 }
+
+#[test]
+fn the_library_of_python_starts_and_deletes() {
+    let mut guard = Guard::new();
+    for text in [
+        "import contextlib, os\ncontextlib.ExitStack().callback(os.system, 'rm -rf /home')",
+        "import contextlib, os\nwith contextlib.ExitStack() as s:\n    s.callback(os.system, 'rm -rf /home')",
+        "import os\nmax(['rm -rf /home', 'true'], key=os.system)",
+        "import os\nmin('rm -rf /home', 'true', key=os.system)",
+        "import os\nmatch os:\n    case object(system=f):\n        f('rm -rf /home')",
+        "import os\nmatch [os]:\n    case [object(system=f) as m]:\n        f('rm -rf /home')",
+        "import os\nmatch {'a': os.system}:\n    case {'a': f}:\n        f('rm -rf /home')",
+        "import typing\nclass C:\n    a: \"__import__('os').system('rm -rf /home')\"\ntyping.get_type_hints(C)",
+        "import typing\ndef f(a: \"__import__('os').system('rm -rf /home')\"): pass\ntyping.get_type_hints(f)",
+        "\"\"\"\n>>> import os\n>>> os.system('rm -rf /home')\n\"\"\"\nimport doctest\ndoctest.testmod()",
+        "import bdb\nbdb.Bdb().run(\"import os;os.system('rm -rf /home')\")",
+        "import trace\ntrace.Trace(count=0, trace=0).run(\"import os;os.system('rm -rf /home')\")",
+        "import trace, os\ntrace.Trace(count=0, trace=0).runfunc(os.system, 'rm -rf /home')",
+        "import imaplib\nimaplib.IMAP4_stream('rm -rf /home')",
+        "import code\ncode.interact(readfunc=lambda p: \"__import__('os').system('rm -rf /home')\")",
+        "from test.support.script_helper import spawn_python\nspawn_python('-c', \"import os;os.system('rm -rf /home')\")",
+        "from distutils.spawn import spawn\nspawn(['rm', '-rf', '/home'])",
+        "import shutil\nclass X:\n    def __fspath__(self): return '/home'\nshutil.rmtree(X())",
+        "from test.support import os_helper\nos_helper.rmtree('/home')",
+        "import venv\nvenv.EnvBuilder(clear=True).clear_directory('/home')",
+        "import tempfile\ntempfile.TemporaryDirectory()._rmtree('/home')",
+    ] {
+        guard.is("a.py", text, Verdict::Quarantine);
+    }
+    for text in [
+        "import contextlib\nwith contextlib.ExitStack() as s:\n    s.callback(print, 'x')\n    f = s.enter_context(open('x'))",
+        "print(max(['a', 'bb'], key=len), min(3, 4), max(range(9)))",
+        "def f(v):\n    match v:\n        case str(x):\n            return x\n        case {'a': a, **rest}:\n            return a, rest\n        case [first, *others] | (first, *others):\n            return first\n        case _:\n            return None",
+        "import typing\nclass C:\n    a: 'list[int]'\n    b: 'typing.Callable[[int], str]'\ntyping.get_type_hints(C)",
+        "def f(x):\n    \"\"\"\n    >>> f(1)\n    2\n    >>> for x in range(2):\n    ...     f(x)\n    \"\"\"\n    return x + 1\nimport doctest\ndoctest.testmod()",
+        "import trace\ndef main(): pass\ntrace.Trace(count=1).runfunc(main)",
+        "import pathlib, shutil\nclass X:\n    def __fspath__(self): return 'build'\nopen(X())",
+        "import tempfile\nwith tempfile.TemporaryDirectory() as d:\n    print(d)",
+    ] {
+        guard.allows("a.py", text);
+    }
+    guard.end();
+}

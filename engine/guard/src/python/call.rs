@@ -152,6 +152,16 @@ impl<'a> Python<'_, '_, 'a> {
             let bound = Value::name(&format!("pathlib.Path().{method}"));
             return self.invoke(&bound, Some((instance, method)), &args[1..], kwargs, at);
         }
+        // A path that a class of the file tells itself.
+        let told: Option<Vec<Value>> = args
+            .iter()
+            .any(|value| value.names.iter().any(|name| name.starts_with('@') && name.ends_with("()")))
+            .then(|| args.iter().map(|value| self.special(value, "__fspath__", &[], at)).collect())
+            .filter(|paths: &Vec<Option<Value>>| paths.iter().any(Option::is_some))
+            .map(|paths| {
+                paths.into_iter().zip(args).map(|(path, arg)| path.unwrap_or_else(|| arg.clone())).collect()
+            });
+        let args = told.as_deref().filter(|_| !is_own).unwrap_or(args);
         if let Some(value) = self.operator(callee, args, kwargs, at) {
             return value.with_origin(Origin(origin.0 & !Origin::COMPUTED.0));
         }
@@ -199,7 +209,17 @@ impl<'a> Python<'_, '_, 'a> {
             origin |= model::origin(&name);
             self.sinks(&name, args, kwargs, at);
             self.saves_and_runs(&name, object, args, kwargs, at);
-            if matches!(method, "submit" | "apply_async" | "run_in_executor" | "call_later" | "after") {
+            if matches!(
+                method,
+                "submit"
+                    | "apply_async"
+                    | "run_in_executor"
+                    | "call_later"
+                    | "after"
+                    | "addCleanup"
+                    | "addClassCleanup"
+                    | "call_soon_threadsafe"
+            ) {
                 self.passes_on(&name, args, kwargs, at);
             }
         }
@@ -364,6 +384,11 @@ impl<'a> Python<'_, '_, 'a> {
                     _ => {}
                 }
             }
+            Some(Spawn::Python) => {
+                let line: Vec<Value> =
+                    std::iter::once(Value::text("python3")).chain(args.iter().cloned()).collect();
+                crate::shell::command(self.cx, &line, at);
+            }
             Some(Spawn::Rest(position)) if args.len() > position => {
                 crate::shell::command(self.cx, &args[position..], at);
             }
@@ -430,6 +455,7 @@ impl<'a> Python<'_, '_, 'a> {
 
     /// Functions that call their arguments.
     fn passes_on(&mut self, name: &str, args: &[Value], kwargs: &[Named], at: (usize, usize)) {
+        self.evaluates(name, args, kwargs, at);
         let Some((position, keyword)) = model::calls_argument(name) else { return };
         let by_name = kwargs.iter().find(|(k, _)| &**k == keyword).map(|(_, v)| v);
         let Some(target) = by_name.or_else(|| args.get(position)).filter(|v| !v.names.is_empty()).cloned()

@@ -198,7 +198,7 @@ impl Python<'_, '_, '_> {
             "map" => self.mapped(args, at),
             "re.sub" => substituted(args).unwrap_or_default(),
             "range" => range(args),
-            "zip" | "enumerate" => Value::default(),
+            "zip" | "enumerate" | "max" | "min" => Value::default(),
             "codecs.decode" => {
                 let codec = args.get(1).and_then(Value::as_text).unwrap_or("utf-8").to_ascii_lowercase();
                 let value = first

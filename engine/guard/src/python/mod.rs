@@ -12,6 +12,7 @@ mod facts;
 mod flow;
 pub(crate) mod fold;
 mod guards;
+mod hidden;
 mod inline;
 mod library;
 mod loops;
@@ -195,6 +196,8 @@ struct Python<'c, 'p, 'a> {
     /// `C.x` for values that methods store in `self.x`, and `C` for the bases.
     attributes: FxHashMap<Rc<str>, Value>,
     last_globals: FxHashMap<Rc<str>, Value>,
+    /// Annotations written as texts, and whether something evaluates them.
+    hints: hidden::Hints,
     /// Parameter names of every function seen.
     signatures: FxHashMap<Rc<str>, Vec<Rc<str>>>,
     inlining: inline::Inlining<'a>,
@@ -234,6 +237,7 @@ impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
             functions: FxHashMap::default(),
             attributes: FxHashMap::default(),
             last_globals: FxHashMap::default(),
+            hints: hidden::Hints::default(),
             signatures: FxHashMap::default(),
             inlining: inline::Inlining::default(),
             flow: flow::Flow::default(),

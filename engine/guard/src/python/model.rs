@@ -46,6 +46,8 @@ pub(super) fn is_builtin(name: &str) -> bool {
             | "repr"
             | "ascii"
             | "sorted"
+            | "max"
+            | "min"
             | "get_ipython"
             | "enumerate"
             | "sum"
@@ -189,6 +191,23 @@ pub(super) fn sink(name: &str) -> Option<(Language, usize)> {
         | "profile.run"
         | "pdb.run"
         | "pdb.runeval"
+        | "pdb.runctx"
+        | "profile.runctx"
+        | "cProfile.runctx"
+        | "bdb.Bdb().run"
+        | "bdb.Bdb().runeval"
+        | "bdb.Bdb().runctx"
+        | "pdb.Pdb().run"
+        | "pdb.Pdb().runeval"
+        | "pdb.Pdb().runctx"
+        | "trace.Trace().run"
+        | "trace.Trace().runctx"
+        | "profile.Profile().run"
+        | "profile.Profile().runctx"
+        | "cProfile.Profile().run"
+        | "cProfile.Profile().runctx"
+        | "doctest.debug_src"
+        | "doctest.debug_script"
         | "numexpr.evaluate"
         | "doctest.script_from_examples" => (Language::Python, 0),
         "os.system"
@@ -201,6 +220,10 @@ pub(super) fn sink(name: &str) -> Option<(Language, usize)> {
         | "commands.getoutput"
         | "commands.getstatusoutput"
         | "asyncio.create_subprocess_shell"
+        | "asyncio.subprocess.create_subprocess_shell"
+        | "imaplib.IMAP4_stream"
+        | "pipes.Template().append"
+        | "pipes.Template().prepend"
         | "popen2.popen2"
         | "posix.system"
         | "nt.system"
@@ -220,6 +243,7 @@ pub(super) fn sink(name: &str) -> Option<(Language, usize)> {
                 "execute" | "executescript" | "executemany" | "raw" | "read_sql" | "exec_driver_sql"
                 | "execute_sql" => (Language::Sql, 0),
                 "exec_command" => (Language::Bash, 0),
+                "subprocess_shell" => (Language::Bash, 1),
                 _ => return None,
             }
         }
@@ -237,7 +261,13 @@ pub(super) fn spawns(name: &str) -> Option<Spawn> {
         | "psutil.Popen"
         | "webbrowser.GenericBrowser"
         | "webbrowser.BackgroundBrowser" => Spawn::List(0),
-        "asyncio.create_subprocess_exec" => Spawn::Rest(0),
+        "distutils.spawn.spawn" | "setuptools._distutils.spawn.spawn" => Spawn::List(0),
+        // Helpers of the interpreter's own tests, given the arguments of Python.
+        "test.support.script_helper.spawn_python"
+        | "test.support.script_helper.assert_python_ok"
+        | "test.support.script_helper.assert_python_failure"
+        | "test.support.script_helper.run_python_until_end" => Spawn::Python,
+        "asyncio.create_subprocess_exec" | "asyncio.subprocess.create_subprocess_exec" => Spawn::Rest(0),
         "os.execl" | "os.execle" | "os.execlp" | "os.execlpe" => Spawn::Rest(1),
         "os.execv"
         | "os.execve"
@@ -260,11 +290,22 @@ pub(super) enum Spawn {
     List(usize),
     /// All arguments from this position on.
     Rest(usize),
+    /// All arguments, of Python.
+    Python,
 }
 
 /// Calls that call one of their arguments: its position or keyword.
 pub(super) fn calls_argument(name: &str) -> Option<(usize, &'static str)> {
     Some(match name {
+        "contextlib.ExitStack().callback"
+        | "contextlib.AsyncExitStack().callback"
+        | "contextlib.AsyncExitStack().push_async_callback"
+        | "bdb.Bdb().runcall"
+        | "pdb.Pdb().runcall"
+        | "pdb.runcall"
+        | "trace.Trace().runfunc"
+        | "profile.Profile().runcall"
+        | "cProfile.Profile().runcall" => (0, "callback"),
         "map" | "filter" | "functools.partial" | "functools.reduce" | "atexit.register"
         | "asyncio.to_thread" | "operator.call" => (0, "function"),
         "weakref.finalize" => (1, "func"),
@@ -278,8 +319,17 @@ pub(super) fn calls_argument(name: &str) -> Option<(usize, &'static str)> {
         _ => {
             let (_, method) = name.rsplit_once('.')?;
             match method {
-                "submit" | "apply_async" | "apply" | "call_soon" | "starmap" | "map_async" => (0, "fn"),
-                "call_later" | "run_in_executor" | "after" => (1, "callback"),
+                "submit"
+                | "apply_async"
+                | "apply"
+                | "call_soon"
+                | "call_soon_threadsafe"
+                | "starmap"
+                | "map_async"
+                | "addCleanup"
+                | "addClassCleanup"
+                | "addModuleCleanup" => (0, "fn"),
+                "call_later" | "call_at" | "run_in_executor" | "after" => (1, "callback"),
                 _ => return None,
             }
         }

@@ -165,7 +165,7 @@ impl Python<'_, '_, '_> {
         let is_import = matches!(name, "importlib.import_module" | "__import__");
         let position = match model::spawns(name) {
             Some(model::Spawn::List(at) | model::Spawn::Rest(at)) => at,
-            None => 0,
+            Some(model::Spawn::Python) | None => 0,
         };
         let program = kwargs.iter().find(|(k, _)| matches!(&**k, "args" | "cmd" | "command")).map(|(_, v)| v);
         let mut words: Vec<String> = Vec::new();

@@ -80,6 +80,7 @@ impl<'a> Python<'_, '_, 'a> {
                 self.assign(&assign.target, value);
             }
             Stmt::AnnAssign(assign) => {
+                self.annotated(&assign.annotation);
                 if let Some(value) = &assign.value {
                     let value = self.value(value);
                     self.assign(&assign.target, value);
@@ -146,8 +147,9 @@ impl<'a> Python<'_, '_, 'a> {
                 self.block(&stmt.body);
             }
             Stmt::Match(stmt) => {
-                self.value(&stmt.subject);
+                let subject = self.value(&stmt.subject);
                 for case in &stmt.cases {
+                    self.pattern(&case.pattern, &subject);
                     if let Some(guard) = &case.guard {
                         self.value(guard);
                     }
@@ -305,6 +307,9 @@ impl<'a> Python<'_, '_, 'a> {
         let names =
             pending.params.iter_non_variadic_params().map(|p| p.parameter.name.as_str().into()).collect();
         self.signatures.insert(pending.name.clone(), names);
+        for parameter in pending.params.iter() {
+            parameter.annotation().into_iter().for_each(|hint| self.annotated(hint));
+        }
         self.keep_validator(&pending);
         self.keep_body(&pending.name, Some(pending.params), Ok(pending.body), pending.class.clone());
         if let Some(list) = self.pending.last_mut() {
@@ -533,6 +538,18 @@ pub(super) fn canonical(name: &str) -> &str {
         "builtins.input" => "input",
         "builtins.globals" => "globals",
         "cryptography.fernet.Fernet" => "Fernet",
+        // Other functions of the library that delete a tree, or a file.
+        "test.support.os_helper.rmtree"
+        | "test.support.rmtree"
+        | "shutil._rmtree_unsafe"
+        | "shutil._rmtree_safe_fd"
+        | "venv.EnvBuilder().clear_directory"
+        | "tempfile.TemporaryDirectory()._rmtree"
+        | "tempfile.TemporaryDirectory._rmtree"
+        | "setuptools._distutils.dir_util.remove_tree"
+        | "distutils.dir_util.remove_tree" => "shutil.rmtree",
+        "test.support.os_helper.unlink" | "test.support.unlink" => "os.unlink",
+        "test.support.os_helper.rmdir" | "test.support.rmdir" => "os.rmdir",
         other => other,
     }
 }
