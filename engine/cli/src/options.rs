@@ -3,6 +3,8 @@
 use hotcell_report::{Commit, RunReport};
 use hotcell_sandbox::text::parameters::with_parameters;
 use hotcell_testing::TestReport;
+use hotcell_testing::chosen::can_split;
+use hotcell_testing::report::judge::{NAMED_BY_A_RUN, is_none_found};
 
 /// The option that sets the parameter with this key.
 pub fn option(key: &str) -> String {
@@ -37,6 +39,12 @@ pub fn of_run(mut report: RunReport) -> RunReport {
 
 /// A report of tests with its parameters as options.
 pub fn of_tests(mut report: TestReport) -> TestReport {
+    // A list needs no run, where the framework has one.
+    if can_split(&report.framework)
+        && let Some(reason) = report.reason.as_mut().filter(|reason| is_none_found(reason))
+    {
+        *reason = reason.replace(NAMED_BY_A_RUN, "‹list› shows them");
+    }
     replace(&mut report.reason);
     report.outcome = of_run(report.outcome);
     replace(report.suites.iter_mut().flatten().filter_map(|suite| suite.reason.as_mut()));
@@ -48,8 +56,22 @@ pub fn of_tests(mut report: TestReport) -> TestReport {
 #[cfg(test)]
 mod tests {
     use hotcell_sandbox::Cause;
+    use hotcell_testing::report::judge::none_found;
 
     use super::*;
+
+    #[test]
+    fn filter_without_matches_names_the_list() {
+        for (framework, want) in
+            [("pytest", "; --list shows them"), ("node", "; a run without --filter names them")]
+        {
+            let outcome = RunReport::without_a_run(Cause::Exited, "");
+            let mut report = TestReport::without_a_run(framework, Vec::new(), outcome);
+            report.reason = Some(none_found(Some("x"), 18));
+            let shown = of_tests(report).reason.unwrap();
+            assert_eq!(shown, format!("the filter \"x\" matches none of 18 tests{want}"));
+        }
+    }
 
     #[test]
     fn report_names_options_in_each_reason() {

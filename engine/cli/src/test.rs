@@ -69,7 +69,8 @@ pub fn test(common: &Common, args: &TestArgs) -> anyhow::Result<u8> {
         None => &way,
     };
     if jobs.list {
-        let code = runtime.block_on(test_list::list(common, spawn, prepared, &masks));
+        let code =
+            runtime.block_on(test_list::list(common, spawn, prepared, (&masks, args.filter.as_deref())));
         way.leave();
         runtime.shutdown_background();
         return Ok(code);

@@ -34,7 +34,12 @@ pub struct TestList {
 }
 
 /// Prints the list; returns the exit status. Without a list, the report gives the reason.
-pub async fn list(common: &Common, engine: &dyn Spawn, prepared: PreparedSuites, masks: &Masks) -> u8 {
+pub async fn list(
+    common: &Common,
+    engine: &dyn Spawn,
+    prepared: PreparedSuites,
+    (masks, filter): (&Masks, Option<&str>),
+) -> u8 {
     let cancel = Cancel::default();
     let mut show = Show::new(common, 1, false).hiding(masks);
     let found = {
@@ -57,7 +62,10 @@ pub async fn list(common: &Common, engine: &dyn Spawn, prepared: PreparedSuites,
         }
         Ok(tests) => {
             if tests.is_empty() {
-                notes::say("no tests were found");
+                notes::say(filter.map_or_else(
+                    || "no tests were found".to_owned(),
+                    |filter| format!("the filter {filter:?} matches no test; leave --filter out to list all"),
+                ));
             }
             let text: String = tests.iter().map(|id| format!("{}\n", printable_line(id))).collect();
             printed(exit::print_text(&text), code_of(&tests))

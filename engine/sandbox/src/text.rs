@@ -39,6 +39,14 @@ const IGNORABLE: [(u32, u32); 17] = [
 /// The empty Braille pattern: a symbol by its category, but blank.
 const BLANK_BRAILLE: char = '\u{2800}';
 
+/// A number and its noun, in the singular for 1: `1 test`, `2 tests`.
+#[must_use]
+pub fn counted(count: impl std::fmt::Display, noun: &str) -> String {
+    let count = count.to_string();
+    let end = if count == "1" { "" } else { "s" };
+    format!("{count} {noun}{end}")
+}
+
 /// Whether a character is visible: a graphic character that is assigned and not ignorable, or U+0020.
 /// Excluded are controls, direction marks, separators, blanks other than U+0020, fillers, tags, variation
 /// selectors, private use and unassigned characters.

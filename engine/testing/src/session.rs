@@ -78,6 +78,10 @@ pub struct Session {
     measured: Option<Measured>,
     /// The project, if it is not a plain folder.
     project: Option<Arc<dyn Project + Send + Sync>>,
+    /// The filter that selected the tests.
+    filter: Option<String>,
+    /// True for a part of the tests by their ids.
+    part: bool,
     /// Files of hotcell, kept while they are needed.
     reporters: tempfile::TempDir,
 }
@@ -153,6 +157,8 @@ impl Session {
             followed: Followed::default(),
             measured: None,
             project,
+            filter: None,
+            part: false,
             reporters: folder,
         })
     }
@@ -168,6 +174,14 @@ impl Session {
     #[must_use]
     pub fn following(mut self, followed: Followed) -> Self {
         self.followed = followed;
+        self
+    }
+
+    /// Sets the filter that selected the tests, and whether they are a part of these, by their ids: what did not run is
+    /// reported by that.
+    #[must_use]
+    pub fn selecting(mut self, filter: Option<String>, part: bool) -> Self {
+        (self.filter, self.part) = (filter, part);
         self
     }
 
@@ -228,7 +242,13 @@ impl Session {
         // The home folder's memory is the run's scratch space.
         drop(home);
         let program = self.program();
-        let asked = Asked { program: &program, files: &self.command.files, followed: Some(&self.followed) };
+        let asked = Asked {
+            program: &program,
+            files: &self.command.files,
+            followed: Some(&self.followed),
+            filter: self.filter.as_deref(),
+            part: self.part,
+        };
         let mut judged = judge(self.framework, asked, report, &live, &outcome);
         self.add_sources(&mut judged.cases);
         let runtime = live.runtime.unwrap_or_default();

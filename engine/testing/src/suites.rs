@@ -9,7 +9,7 @@ use crate::framework::{Ecosystem, Evidence, Framework, Strength};
 use crate::frameworks::python::words;
 use crate::frameworks::{frameworks, rival};
 use crate::project::Project;
-use crate::report::judge::NO_TESTS;
+use crate::report::judge::is_none_found;
 use crate::report::verdict::Verdict;
 use crate::report::{Flaky, Suite, TestReport, Totals};
 use hotcell_sandbox::outcome::Cause;
@@ -272,7 +272,7 @@ pub fn matching(mut reports: Vec<(String, TestReport)>) -> Vec<(String, TestRepo
         report.verdict == Verdict::Unusable
             && report.outcome.cause == Cause::Exited
             && report.cases.is_empty()
-            && report.reason.as_deref().is_some_and(|why| why.starts_with(NO_TESTS))
+            && report.reason.as_deref().is_some_and(is_none_found)
     };
     // With several Pythons, a suite has several reports.
     let matched: BTreeSet<(String, String)> = reports

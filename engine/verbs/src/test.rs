@@ -387,7 +387,9 @@ fn nothing_to_run(project: &dyn Project, path: &Path) -> Unready {
     let known: Vec<&str> = frameworks::frameworks().iter().map(|f| f.name()).collect();
     let looks =
         || format!("nothing there looks like {}; name the framework with ‹framework›", known.join(" or "));
-    let known = follow::unsupported(&Package::read(project)).or_else(|| others::advice(project));
+    let known = follow::unsupported(&Package::read(project))
+        .or_else(|| others::advice(project))
+        .or_else(|| others::own_command(project));
     let known = known.or_else(|| others::unreadable(project)).unwrap_or_else(looks);
     let why = format!("no tests were found in {}: {known}", path.display());
     let outcome = RunReport::without_a_run(Cause::Refused, why);

@@ -253,6 +253,11 @@ fn meaningless_test_options_are_refused() {
         }
         let none = project(user, "none", "import pytest\n");
         test(user, &none, &["--list"]).unwrap().code(2).says("no tests were found");
+        let some = project(user, "some", "def test_a(): pass\ndef test_b(): pass\n");
+        let why = "the filter \"nosuch\" matches no test; leave --filter out";
+        test(user, &some, &["--list", "--filter", "nosuch"]).unwrap().code(2).says(why);
+        let why = "the filter \"nosuch\" matches none of 2 tests; --list shows them";
+        test(user, &some, &["--filter", "nosuch"]).unwrap().code(2).says(why);
         let broken = project(user, "broken", "def test_a(:\n");
         test(user, &broken, &["--list"])
             .unwrap()

@@ -255,6 +255,15 @@ fn test_mistakes_are_reported_before_run() {
         user.write("taped/package.json", r#"{"scripts":{"test":"uvu t.js"}}"#);
         let why = "the script test of package.json runs uvu, which is not supported";
         test(user, path, &user.path("taped"), &[]).code(2).says_one_line(why);
+        for (folder, file, text, command) in [
+            ("scripted", "package.json", r#"{"scripts":{"test":"node run.js"}}"#, "npm test"),
+            ("made", "Makefile", "test:\n\tsh test.sh\n", "make test"),
+        ] {
+            user.make_folder(folder);
+            user.write(&format!("{folder}/{file}"), text);
+            let why = format!("`hotcell run --workspace DIR -- {command}` runs it, by its exit status");
+            test(user, path, &user.path(folder), &[]).code(2).says_one_line(&why);
+        }
         test(user, path, &empty, &["--framework", "pytst"]).code(125).says_one_line("did you mean pytest?");
         test(user, path, &empty, &["--junit", "absent/x.xml"]).code(125).says_one_line("--junit");
         test(user, path, &empty, &["--repeat", "0"]).code(125).says_one_line("--repeat");

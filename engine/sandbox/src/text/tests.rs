@@ -101,6 +101,13 @@ fn hostile() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
 }
 
+#[test]
+fn nouns_follow_their_number() {
+    for (count, want) in [(0, "0 tests"), (1, "1 test"), (2, "2 tests"), (11, "11 tests"), (21, "21 tests")] {
+        assert_eq!(counted(count, "test"), want);
+    }
+}
+
 proptest! {
     #[test]
     fn printable_text_hides_nothing_and_is_bounded(text in hostile()) {

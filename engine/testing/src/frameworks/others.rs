@@ -1,6 +1,7 @@
 //! Tests of programs that hotcell does not follow, and files that cannot be read: what a project without a known framework
 //! may have instead. Pure.
 
+use crate::frameworks::javascript::Package;
 use crate::project::Project;
 
 /// Maximum number of files that are looked at.
@@ -30,6 +31,36 @@ pub fn advice(project: &dyn Project) -> Option<String> {
     Some(format!(
         "the tests of {file} are followed by none of the frameworks; `hotcell run --workspace DIR -- {command}` runs them, by their exit status"
     ))
+}
+
+/// Names of make's own file, in the order in which it looks for them.
+const MAKEFILES: [&str; 3] = ["GNUmakefile", "makefile", "Makefile"];
+/// Script `test` of npm's own template.
+const NO_TEST: &str = "no test specified";
+
+/// A command of the project itself for its tests, which starts none of the frameworks, and how `hotcell run` runs it by its exit
+/// status.
+#[must_use]
+pub fn own_command(project: &dyn Project) -> Option<String> {
+    let script = Package::read(project).script;
+    let (what, command) = if !script.trim().is_empty() && !script.contains(NO_TEST) {
+        ("the script test of package.json", "npm test")
+    } else {
+        let file = MAKEFILES.into_iter().find(|file| project.has(file))?;
+        let text = project.read(file)?;
+        let text = String::from_utf8_lossy(&text);
+        text.lines().any(is_target_test).then_some(("the target test of the Makefile", "make test"))?
+    };
+    Some(format!(
+        "{what} starts none of the frameworks; `hotcell run --workspace DIR -- {command}` runs it, by its exit status"
+    ))
+}
+
+/// Whether a line of a makefile begins the rule of the target `test`.
+fn is_target_test(line: &str) -> bool {
+    let Some((targets, rest)) = line.split_once(':') else { return false };
+    let is_rule = !line.starts_with(char::is_whitespace) && !rest.starts_with('=') && !rest.starts_with(":=");
+    is_rule && !targets.contains('=') && targets.split_whitespace().any(|target| target == "test")
 }
 
 /// A source file that cannot be read, and so shows no framework.
@@ -83,6 +114,32 @@ mod tests {
             assert!(
                 want.is_none_or(|want| advice.is_some_and(|text| text.contains(want) && text.contains(file)))
             );
+        }
+    }
+
+    #[test]
+    fn own_commands_are_advised() {
+        let make = Some("hotcell run --workspace DIR -- make test");
+        for (file, text, want) in [
+            ("Makefile", "all: a\n\ntest: all\n\tsh test.sh\n", make),
+            ("Makefile", "check test:\n\tsh test.sh\n", make),
+            ("GNUmakefile", "test::\n\tsh test.sh\n", make),
+            ("makefile", ".PHONY: test\n", None),
+            ("Makefile", "test := 1\ntest = 2\ntest ::= 3\n\ttest: x\n", None),
+            ("Makefile", "tests: a\nall: test\n", None),
+            ("sub/Makefile", "test:\n\tsh test.sh\n", None),
+            ("package.json", "{\"scripts\":{\"test\":\"node test.js\"}}", Some("-- npm test")),
+            (
+                "package.json",
+                "{\"scripts\":{\"test\":\"echo \\\"Error: no test specified\\\" && exit 1\"}}",
+                None,
+            ),
+            ("package.json", "{\"scripts\":{\"build\":\"tsc\"}}", None),
+            ("package.json", "{", None),
+        ] {
+            let advice = own_command(&Files(vec![file.to_owned()], text));
+            assert_eq!(advice.is_some(), want.is_some(), "{file} {text}: {advice:?}");
+            assert!(want.is_none_or(|want| advice.is_some_and(|text| text.contains(want))), "{file} {text}");
         }
     }
 

@@ -13,6 +13,7 @@ use std::collections::HashSet;
 
 use crate::case::{MAX_CASES, MAX_DETAIL_BYTES, MAX_NAME_BYTES, Status};
 use crate::text::clip;
+use hotcell_sandbox::text::counted;
 
 /// Result of one test.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,7 +103,8 @@ impl Tap {
             _ if self.skipped.is_some() && self.ran == 0 => None,
             None => Some("it has no plan: it ended before finish()".to_owned()),
             Some(plan) if plan != self.ran => {
-                Some(format!("{plan} tests were planned, and {} ran", self.ran))
+                let were = if plan == 1 { "was" } else { "were" };
+                Some(format!("{} {were} planned, and {} ran", counted(plan, "test"), self.ran))
             }
             Some(_) => None,
         }
@@ -250,7 +252,7 @@ mod tests {
         for (text, lacks, faults) in [
             ("", Some("it has no plan"), 0),
             ("1..2\nok 1\n", Some("2 tests were planned, and 1 ran"), 0),
-            ("1..1\nok 1\nok 2\n", Some("1 tests were planned, and 2 ran"), 0),
+            ("1..1\nok 1\nok 2\n", Some("1 test was planned, and 2 ran"), 0),
             ("1..0 # SKIP no such server\n", None, 0),
             ("1..1\n1..1\nok 1\n", None, 1),
             ("ok 2\n1..1\n", None, 1),

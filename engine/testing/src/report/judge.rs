@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use hotcell_sandbox::outcome::{Cause, Outcome};
 
-use hotcell_sandbox::text::printable;
+use hotcell_sandbox::text::{counted, printable};
 
 use crate::Verdict;
 use crate::case::{Case, Entry, FinalReport, ReportError, Status};
@@ -21,6 +21,35 @@ mod repeated;
 
 /// Reason of a run without tests.
 pub const NO_TESTS: &str = "no tests were found";
+/// Beginning of the reason of a run in which no test matches the filter.
+const NO_MATCH: &str = "the filter ";
+/// How to find out the tests' names.
+pub const NAMED_BY_A_RUN: &str = "a run without ‹filter› names them";
+
+/// Reason of a run without tests: there are not any, the filter does not match one, or the project itself leaves all of them
+/// out. `found` is the number of tests that were found and left out.
+#[must_use]
+pub fn none_found(filter: Option<&str>, found: u64) -> String {
+    match (filter, found) {
+        (None, 0) => NO_TESTS.to_owned(),
+        (None, 1) => format!("{NO_TESTS}: the project itself leaves the only one out"),
+        (None, _) => format!("{NO_TESTS}: the project itself leaves all {found} out"),
+        (Some(filter), _) => {
+            let matches = match found {
+                0 => "no test".to_owned(),
+                _ => format!("none of {}", counted(found, "test")),
+            };
+            format!("{NO_MATCH}{:?} matches {matches}; {NAMED_BY_A_RUN}", clip(filter, 200))
+        }
+    }
+}
+
+/// True for a reason by [`none_found`].
+#[must_use]
+pub fn is_none_found(reason: &str) -> bool {
+    reason.starts_with(NO_TESTS) || reason.starts_with(NO_MATCH)
+}
+
 /// Maximum number of reasons listed.
 const MAX_REASONS: usize = 6;
 
@@ -52,6 +81,10 @@ pub struct Asked<'a> {
     pub files: &'a [String],
     /// Parts of the project's own test configuration that were not followed.
     pub followed: Option<&'a Followed>,
+    /// The filter that selected the tests.
+    pub filter: Option<&'a str>,
+    /// True for a part of the tests by their ids: what is left out then runs elsewhere, or has run before.
+    pub part: bool,
 }
 
 /// Judges a run.
@@ -94,6 +127,7 @@ pub fn judge(
         about_the_exit(exit, &cases, bad, missing, &mut doubts);
     }
 
+    let nothing = || none_found(asked.filter, if asked.part { 0 } else { live.left_out });
     let mut note = None;
     let verdict = match outcome.cause {
         Cause::Exited => {
@@ -109,7 +143,7 @@ pub fn judge(
                     Verdict::Unusable
                 }
                 Some(ExitMeaning::NoTests) => {
-                    note = Some(NO_TESTS.to_owned());
+                    note = Some(nothing());
                     Verdict::Unusable
                 }
                 Some(ExitMeaning::CollectionFailed) if bad == 0 => {
@@ -117,7 +151,7 @@ pub fn judge(
                     Verdict::Unusable
                 }
                 Some(ExitMeaning::AllPassed) if usable && cases.is_empty() => {
-                    note = Some(NO_TESTS.to_owned());
+                    note = Some(nothing());
                     Verdict::Unusable
                 }
                 Some(ExitMeaning::AllPassed) if usable && bad == 0 && totals.passed == 0 => {
@@ -132,7 +166,7 @@ pub fn judge(
                     Verdict::Passed
                 }
                 Some(ExitMeaning::SomeFailed | ExitMeaning::CollectionFailed) if usable && bad > 0 => {
-                    note = shortfall(live, rows).map(|n| format!("{n} tests were collected and not run"));
+                    note = shortfall(live, rows).map(not_begun);
                     Verdict::Failed
                 }
                 _ => Verdict::Unusable,
@@ -156,8 +190,13 @@ pub fn judge(
     // pytest writes a report even if it refuses its arguments.
     let refused = matches!(exit, Some(ExitMeaning::Broken(_)));
     let silent = (missing || refused) && cases.is_empty() && exit != Some(ExitMeaning::NotInstalled);
+    let cause = (silent && verdict == Verdict::Unusable).then(|| explained(framework, outcome)).flatten();
+    // A known cause is the reason of all that is missing.
+    if cause.is_some() {
+        doubts.reasons.clear();
+    }
     let printed = if silent && verdict == Verdict::Unusable {
-        explained(framework, outcome).or_else(|| last_words(framework, outcome))
+        cause.or_else(|| last_words(framework, outcome))
     } else {
         let died =
             |case: &Case| !case.status.is_good() && case.message.as_deref().is_some_and(runner::is_ending);
@@ -268,8 +307,14 @@ fn about_the_run((live, rows): (&LiveLog, u64), outcome: &Outcome, cases: &[Case
     if let Some(left) = shortfall(live, rows)
         && cases.iter().all(|c| c.status.is_good())
     {
-        doubts.incomplete(format!("{left} tests were collected and not run"));
+        doubts.incomplete(not_begun(left));
     }
+}
+
+/// Note about that many tests which never started.
+fn not_begun(left: u64) -> String {
+    let were = if left == 1 { "was" } else { "were" };
+    format!("{} {were} collected and not run", counted(left, "test"))
 }
 
 /// Number of tests that were collected and never started, although no group that contains them was skipped.
@@ -280,16 +325,36 @@ fn shortfall(live: &LiveLog, rows: u64) -> Option<u64> {
     live.collected.and_then(|collected| collected.checked_sub(begun)).filter(|left| *left > 0)
 }
 
-/// Files without tests in a run that passed: a project may leave tests out, but this must be reported.
+/// Tests and files that did not run in a run that passed: a project may leave tests out, but this must be reported.
 fn not_run(framework: &dyn Framework, asked: Asked<'_>, live: &LiveLog) -> Option<String> {
+    let mut notes = Vec::new();
+    // A filter and a part leave tests out by the caller's own wish.
+    if live.left_out > 0 && asked.filter.is_none() && !asked.part {
+        let were = if live.left_out == 1 { "was" } else { "were" };
+        notes.push(format!(
+            "{} {were} found and left out by the project itself",
+            counted(live.left_out, "test")
+        ));
+    }
+    let silent = silent(framework, asked, live);
+    if !silent.is_empty() {
+        let named: Vec<String> = silent.iter().take(MAX_REASONS).map(|file| clip(file, 200)).collect();
+        let more = if silent.len() > named.len() { ", …" } else { "" };
+        notes.push(format!("no test ran of files that seem to hold some: {}{more}", named.join(", ")));
+    }
+    (!notes.is_empty()).then(|| notes.join("; "))
+}
+
+/// Files that seem to hold tests, and of which none ran.
+fn silent<'a>(framework: &dyn Framework, asked: Asked<'a>, live: &LiveLog) -> Vec<&'a String> {
     if asked.files.is_empty() {
-        return None;
+        return Vec::new();
     }
     let dotted = |path: &str| path.strip_suffix(".py").unwrap_or(path).replace('/', ".");
     // The framework may name files relative to a subfolder.
     let below =
         |name: &str| name.match_indices('.').map(|(at, _)| name[at + 1..].to_owned()).collect::<Vec<_>>();
-    let mut silent: Vec<(&String, String)> = asked.files.iter().map(|file| (file, dotted(file))).collect();
+    let mut silent: Vec<(&'a String, String)> = asked.files.iter().map(|file| (file, dotted(file))).collect();
     let names = silent.iter().flat_map(|(_, name)| below(name).into_iter().chain([name.clone()]));
     let names: HashSet<String> = names.collect();
     // Keeps only names that can be found, since the ids are numerous and untrusted.
@@ -297,16 +362,7 @@ fn not_run(framework: &dyn Framework, asked: Asked<'_>, live: &LiveLog) -> Optio
     let mut heads: HashSet<String> = heads.filter(|head| names.contains(head)).collect();
     silent.retain(|(_, name)| !heads.remove(name));
     silent.retain(|(_, name)| !below(name).iter().any(|end| heads.contains(end)));
-    let mut notes = Vec::new();
-    if live.left_out > 0 {
-        notes.push(format!("{} tests were found and left out by the project itself", live.left_out));
-    }
-    if !silent.is_empty() {
-        let named: Vec<String> = silent.iter().take(MAX_REASONS).map(|(file, _)| clip(file, 200)).collect();
-        let more = if silent.len() > named.len() { ", …" } else { "" };
-        notes.push(format!("no test ran of files that seem to hold some: {}{more}", named.join(", ")));
-    }
-    (!notes.is_empty()).then(|| notes.join("; "))
+    silent.into_iter().map(|(file, _)| file).collect()
 }
 
 /// Compares the exit code with the cases.

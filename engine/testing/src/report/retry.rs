@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use crate::case::{Attempt, Case, Status};
 use crate::report::verdict::Verdict;
 use crate::report::{Flaky, Repeat, TestReport, Totals};
+use hotcell_sandbox::text::counted;
 
 /// Takes one run after the other.
 #[derive(Debug)]
@@ -178,7 +179,10 @@ impl Retries {
         if !bad && report.verdict == Verdict::Failed {
             match report.not_started.filter(|left| *left > 0) {
                 Some(left) => {
-                    add_reason(&mut report.reason, &format!("{left} tests never ran, so it has not passed"));
+                    add_reason(
+                        &mut report.reason,
+                        &format!("{} never ran, so it has not passed", counted(left, "test")),
+                    );
                 }
                 None => report.verdict = Verdict::Passed,
             }

@@ -117,7 +117,7 @@ async fn repeated_pytest_test_reports_each_attempt() {
 async fn tests_omitted_by_project_are_named() {
     let Some(venv) = with_pytest() else { return };
     let both = "def test_a(): assert 0\ndef test_good(): pass\n";
-    let left_out = "1 tests were found and left out by the project itself";
+    let left_out = "1 test was found and left out by the project itself";
     let silent = "no test ran of files that seem to hold some: test_a.py";
     let drops =
         "def pytest_collection_modifyitems(items): items[:] = [i for i in items if 'good' in i.name]\n";
@@ -146,6 +146,21 @@ async fn tests_omitted_by_project_are_named() {
     let files = [("test_a.py", both), ("test_b.py", BAD)];
     let ran = run_with("pytest", venv, &files, filtered("good"), limits()).await;
     assert_eq!((ran.report.verdict, &ran.report.reason), (Verdict::Passed, &None), "{}", ran.told());
+    for (filter, settings, want) in [
+        (
+            Some("nosuch"),
+            "",
+            "the filter \"nosuch\" matches none of 3 tests; a run without ‹filter› names them",
+        ),
+        (None, "addopts = -k nosuch\n", "no tests were found: the project itself leaves all 3 out"),
+    ] {
+        let settings = format!("[pytest]\n{settings}");
+        let files = [files[0], files[1], ("pytest.ini", settings.as_str())];
+        let selection = Selection { filter: filter.map(str::to_owned), ..Selection::default() };
+        let ran = run_with("pytest", venv, &files, selection, limits()).await;
+        let why = ran.report.reason.as_deref();
+        assert_eq!((ran.report.verdict, why), (Verdict::Unusable, Some(want)), "{}", ran.told());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -122,6 +122,19 @@ async fn jest_passes_empty_and_fail_fast_are_reported() {
     let none = jest(modules, &[("a.js", "")]).await;
     none.assert(Verdict::Unusable, true, true);
     assert_eq!(none.report.reason.as_deref(), Some("no tests were found"));
+    let pattern = ("package.json", "{\"scripts\":{\"test\":\"jest -t good\"}}");
+    let some = jest(
+        modules,
+        &[("a.test.js", "test('good', () => {});\ntest('bad', () => { throw 1; });\n"), pattern],
+    )
+    .await;
+    some.assert(Verdict::Passed, true, true);
+    let left = "1 test was found and left out by the project itself";
+    assert_eq!(some.report.reason.as_deref(), Some(left), "{}", some.told());
+    let nosuch = jest_with(modules, &[("a.test.js", GOOD)], filtered("nosuch"), large()).await;
+    nosuch.assert(Verdict::Unusable, true, true);
+    let want = "the filter \"nosuch\" matches none of 1 test; a run without ‹filter› names them";
+    assert_eq!(nosuch.report.reason.as_deref(), Some(want), "{}", nosuch.told());
     let skipped = jest(modules, &[("a.test.js", "test.skip('a', () => {});\n")]).await;
     skipped.assert(Verdict::Unusable, true, true);
     let fast = Selection { fail_fast: true, ..Selection::default() };

@@ -179,7 +179,8 @@ fn session_with(
     policy.job.toolchains = found.prefixes;
     policy.job.env = found.env;
     policy.job.env.push(("PATH".into(), path));
-    Session::new(framework, command, more(policy)).unwrap().following(followed)
+    let session = Session::new(framework, command, more(policy)).unwrap().following(followed);
+    session.selecting(selection.filter.clone(), false)
 }
 
 trait ConcatAll {

@@ -105,7 +105,7 @@ async fn nextest_project_configuration_applies() {
     ran.assert(Verdict::Passed, true, true);
     assert_eq!(ran.counts(), [1, 0, 0, 0, 0], "{}", ran.told());
     let why = ran.report.reason.as_deref().unwrap();
-    assert!(why.contains("leave 1 tests out"), "{why}");
+    assert!(why.contains("leave 1 test out"), "{why}");
 
     // Arguments that make a program run nothing, and report success.
     let skips = "[profile.default]\nrun-extra-args = [\"--ignored\"]\n";

@@ -129,7 +129,7 @@ async fn broken_files_are_errors() {
     assert_eq!(ran.counts(), [0, 0, 2, 1, 0], "{}", ran.told());
     let syntax = ran.case("test_syntax.py");
     assert_eq!((syntax.line, syntax.source.as_deref()), (Some(1), Some("def test_x(:")), "{}", ran.told());
-    assert_eq!(ran.report.reason.as_deref(), Some("1 tests were collected and not run"));
+    assert_eq!(ran.report.reason.as_deref(), Some("1 test was collected and not run"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -54,6 +54,95 @@ async fn missing_snapshots_fail_as_in_ci() {
     ran.assert(Verdict::Failed, true, true);
 }
 
+/// A pattern of names in the script leaves tests out, of which one fails.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tests_left_out_by_patterns_are_counted() {
+    let Some(modules) = with_runners() else { return };
+    for (name, script, file, head) in [
+        ("mocha", "mocha -g ok", "test/a.js", "const test = it;"),
+        ("jasmine", "jasmine --filter=ok", "spec/aSpec.js", "const test = it;"),
+    ] {
+        let tests = format!(
+            "{head}\ntest('ok', () => {{}});\ntest('bad', () => {{ throw new Error('x'); }});\ndescribe('s', () => {{ test('none', () => {{}}); }});\n"
+        );
+        let ran = javascript(name, modules, script, &[(file, &tests)]).await;
+        ran.assert(Verdict::Passed, true, true);
+        assert_eq!(ran.counts(), [1, 0, 0, 0, 0], "{name}: {}", ran.told());
+        let said = ran.report.reason.as_deref().unwrap_or_default();
+        assert!(said.contains("2 tests were found and left out by the project"), "{name}: {}", ran.told());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn node_tells_of_tests_that_a_pattern_leaves_out() {
+    let head = "import { test, describe } from 'node:test';\n";
+    let tests = format!(
+        "{head}test('ok', () => {{}});\ntest('bad', () => {{ throw new Error('x'); }});\ndescribe('s', () => {{ test('none', () => {{}}); }});\n"
+    );
+    // Newer ones do not tell of these tests.
+    let version = std::process::Command::new("/usr/bin/node").arg("--version").output();
+    if !version.is_ok_and(|version| version.stdout.starts_with(b"v20.")) {
+        println!("skipped: no node 20");
+        return;
+    }
+    let package = |script: &str| serde_json::json!({ "scripts": { "test": script } }).to_string();
+    for (script, selection, verdict, want) in [
+        (
+            "node --test --test-name-pattern=ok tests/*.mjs",
+            Selection::default(),
+            Verdict::Passed,
+            Some("2 tests were found and left out by the project itself"),
+        ),
+        (
+            "node --test --test-name-pattern=nosuch tests/*.mjs",
+            Selection::default(),
+            Verdict::Unusable,
+            Some("no tests were found: the project itself leaves all 3 out"),
+        ),
+        ("node --test tests/*.mjs", filtered("ok"), Verdict::Passed, None),
+        (
+            "node --test tests/*.mjs",
+            filtered("nosuch"),
+            Verdict::Unusable,
+            Some("the filter \"nosuch\" matches none of 3 tests; a run without ‹filter› names them"),
+        ),
+    ] {
+        let files = [("tests/a.mjs", tests.as_str()), ("package.json", &package(script))];
+        let ran = run_with("node", Path::new("/usr"), &files, selection, large()).await;
+        ran.assert(verdict, true, true);
+        assert_eq!(ran.report.reason.as_deref(), want, "{script}: {}", ran.told());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn node_names_late_errors_and_odd_ones() {
+    let head = "const { test } = require('node:test');\n";
+    for (tests, want) in [
+        (
+            "test('a', () => { setTimeout(() => { throw new Error('too late'); }, 10); });\n",
+            "\"Error: too late\"",
+        ),
+        (
+            "test('a', () => { setTimeout(() => { Promise.reject(new Error('too late')); }, 10); });\n",
+            "\"Error: too late\"",
+        ),
+        // Beside a test that fails.
+        (
+            "test('a', () => { setTimeout(() => { throw new Error('too late'); }, 10); });\ntest('b', () => { throw 1; });\n",
+            "\"Error: too late\"",
+        ),
+        ("test('a', () => { throw { code: 3 }; });\n", "{ code: 3 }"),
+        ("test('a', () => { throw { toString() { throw 1; } }; });\n", "{"),
+    ] {
+        let text = format!("{head}{tests}");
+        let files = [("a.test.js", text.as_str()), ("package.json", r#"{"scripts":{"test":"node --test"}}"#)];
+        let ran = run_with("node", Path::new("/usr"), &files, Selection::default(), large()).await;
+        ran.assert(Verdict::Failed, true, true);
+        let told = |case: &hotcell_testing::Case| case.message.as_deref().is_some_and(|m| m.contains(want));
+        assert!(ran.report.cases.iter().any(told), "{tests}: {}", ran.told());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mocha_without_some_or_all_tests() {
     let Some(modules) = with_runners() else { return };

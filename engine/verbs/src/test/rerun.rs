@@ -34,6 +34,7 @@ impl PreparedTest {
                     .cancelled_by(cancel)
                     .covered(measured)
                     .following(followed)
+                    .selecting(self.selection.filter.clone(), chosen.command.argv != self.command.argv)
                     .run_and_keep(engine, progress)
                     .await
             }

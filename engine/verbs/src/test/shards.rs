@@ -8,8 +8,10 @@ use std::time::Instant;
 use futures_util::future::join_all;
 use hotcell_report::RunReport;
 use hotcell_sandbox::policy::Policy;
+use hotcell_sandbox::text::counted;
 use hotcell_sandbox::{Cause, Spawn};
 use hotcell_testing::chosen;
+use hotcell_testing::report::judge::none_found;
 use hotcell_testing::report::shards::join;
 use hotcell_testing::session::Listed;
 use hotcell_testing::shard::{MAX_SHARDS, Shard};
@@ -80,7 +82,8 @@ impl PreparedTest {
         };
         if ids.is_empty() {
             let mut report = TestReport::without_a_run(name, Vec::new(), outcome);
-            (report.verdict, report.reason) = (Verdict::Unusable, Some("no tests were found".to_owned()));
+            (report.verdict, report.reason) =
+                (Verdict::Unusable, Some(none_found(self.selection.filter.as_deref(), 0)));
             return report;
         }
         let times = self.times_of_earlier();
@@ -112,7 +115,11 @@ impl PreparedTest {
             }
             parts.push((ours.len() as u64, part));
         }
-        progress(Progress::Ahead(&format!("{} tests in {} parts", ids.len(), parts.len())));
+        progress(Progress::Ahead(&format!(
+            "{} in {}",
+            counted(ids.len(), "test"),
+            counted(parts.len(), "part")
+        )));
         let progress = Mutex::new(progress);
         let runs = parts.iter().map(|(tests, part)| async {
             let mut see =
@@ -140,8 +147,11 @@ impl PreparedTest {
         };
         let missing: Vec<&String> = ids.iter().filter(|id| !ran.contains(id.as_str())).collect();
         let Some(first) = missing.first() else { return };
-        report.reason =
-            Some(format!("{} of {} tests have no result, the first is {first}", missing.len(), ids.len()));
+        report.reason = Some(format!(
+            "{} of {} without a result, the first is {first}",
+            missing.len(),
+            counted(ids.len(), "test")
+        ));
         report.complete = false;
         report.verdict = Verdict::Unusable;
     }

@@ -2,8 +2,10 @@
 
 use hotcell_sandbox::Spawn;
 use hotcell_sandbox::policy::Policy;
+use hotcell_sandbox::text::counted;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_testing::chosen::{self, Chosen};
+use hotcell_testing::report::judge::none_found;
 use hotcell_testing::session::Listed;
 use hotcell_testing::{Cancel, Progress, TestReport, Verdict};
 
@@ -41,7 +43,7 @@ impl PreparedTest {
             let mut report = TestReport::without_a_run(name, Vec::new(), outcome);
             let all = ids.len();
             report.reason = Some(match all {
-                0 => "no tests were found".to_owned(),
+                0 => none_found(self.selection.filter.as_deref(), 0),
                 1 => format!("part {number} of {of} has no test: there is 1 in all"),
                 _ => format!("part {number} of {of} has no test: there are {all} in all"),
             });
@@ -49,7 +51,11 @@ impl PreparedTest {
             report.verdict = if all > 0 { Verdict::Passed } else { Verdict::Unusable };
             return Err(Box::new(report));
         }
-        progress(Progress::Ahead(&format!("part {number} of {of}: {} of {} tests", ours.len(), ids.len())));
+        progress(Progress::Ahead(&format!(
+            "part {number} of {of}: {} of {}",
+            ours.len(),
+            counted(ids.len(), "test")
+        )));
         let part = self.with_project(|project| chosen::part(self.framework, &self.selection, project, &ours));
         let mut part = part.flatten().ok_or_else(|| {
             let why = format!(

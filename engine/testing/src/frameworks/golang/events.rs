@@ -122,12 +122,17 @@ impl EventReader for GoEvents {
     }
 }
 
-/// One-line reason when a dependency is missing that would have to be fetched.
+/// One-line reason when there is no module, or a dependency is missing that would have to be fetched.
 pub fn absent(text: &str) -> Option<String> {
+    let no_module = ["go.mod file not found", "does not contain main module"];
+    if let Some(line) = text.lines().map(str::trim).find(|l| no_module.iter().any(|sign| l.contains(sign))) {
+        let why = clip(line.trim_start_matches("go: "), 300);
+        return Some(format!("go finds no module in the project ({why}): name a folder with a go.mod"));
+    }
     let signs = ["GOPROXY=off", "no required module provides", "cannot find module", "missing go.sum entry"];
     let line = text.lines().map(str::trim).find(|l| signs.iter().any(|sign| l.contains(sign)))?;
     Some(format!(
-        "a dependency is not there ({}), and nothing is fetched: run `go mod download` outside, or `go mod vendor` in the project",
+        "a dependency is not there ({}), and nothing is fetched: run `go mod download` outside, or `go mod vendor` in the project, or add ‹deps›",
         clip(line, 300)
     ))
 }

@@ -23,12 +23,16 @@ class Cases {
 /** An id, as short as it is read. */
 const idOf = (file, titles) => clip([file, ...titles].join('::'), 7000);
 
+const { inspect } = require('node:util');
+
 /** What was thrown, with its stack. */
 function told(error) {
   if (error === null || typeof error !== 'object') return String(error);
   const head = error.message === undefined ? '' : `${error.name ?? 'Error'}: ${error.message}`;
   // vitest takes the stack of a test that is out of time before that, with another message.
   const stack = typeof error.stack === 'string' ? error.stack.replace(/^Error: STACK_TRACE_ERROR\n?/, '') : '';
+  // Anything may be thrown.
+  if (head === '' && stack === '') return inspect(error, { customInspect: false });
   return head !== '' && stack.includes(String(error.message)) ? stack : `${head}\n${stack}`.trim();
 }
 

@@ -8,6 +8,8 @@ const { folder, main } = installed('jasmine');
 const suites = [];
 const WORDS = { passed: 'passed', failed: 'failed', pending: 'skipped' };
 let bad = false;
+let [ended, excluded] = [0, 0];
+let byName = false; // specs are chosen by their names
 
 const text = (all) => all.map((one) => (one.stack && one.stack.includes(one.message) ? one.stack : `${one.message}\n${one.stack ?? ''}`)).join('\n\n');
 const fileOf = (result) => (result.filename ? named(result.filename) : 'jasmine');
@@ -21,7 +23,7 @@ function group(id, file, failures) {
 
 const reporter = {
   jasmineStarted: ({ totalSpecsDefined }) => {
-    if (filter === '') emit('collected', { count: totalSpecsDefined });
+    if (filter === '' && !byName) emit('collected', { count: totalSpecsDefined });
   },
   suiteStarted: (suite) => void suites.push(suite.description),
   suiteDone: (suite) => {
@@ -32,6 +34,7 @@ const reporter = {
   specDone: (spec) => {
     const id = idOf(fileOf(spec), [...suites, spec.description]);
     // What nobody asked for, or what is focused elsewhere.
+    ended += 1;
     const status = spec.status === 'excluded' ? 'skipped' : WORDS[spec.status] ?? 'errored';
     bad ||= status === 'failed' || status === 'errored';
     const why = status === 'skipped' ? spec.pendingReason : text(spec.failedExpectations ?? []);
@@ -44,6 +47,7 @@ const reporter = {
       const place = placeIn(text([one]));
       group(place.at_file ?? 'jasmine', place.at_file, [one]);
     }
+    if (excluded > 0) emit('collected', { count: ended, left_out: excluded });
     const focused = incompleteReason && !bad ? incompleteReason : undefined;
     const well = filter !== '' || script.after(!bad);
     cases.end();
@@ -85,11 +89,15 @@ const reporter = {
   const files = fs.existsSync(file) && file !== '' ? [path.resolve(file)] : filter === '' && named_.length > 0 ? named_ : undefined;
   const names = titles.length > 0 ? new RegExp(`^${titlesOf(titles)}$`) : filter === '' && value('filter') ? new RegExp(value('filter')) : files || filter === '' ? undefined : new RegExp(filter);
   if (names) {
+    byName = true;
     // jasmine tells also of what it leaves out.
     const { specStarted, specDone } = reporter;
     const asked = (spec) => names.test(spec.fullName);
     reporter.specStarted = (spec) => asked(spec) && specStarted(spec);
-    reporter.specDone = (spec) => asked(spec) && specDone(spec);
+    reporter.specDone = (spec) => {
+      if (asked(spec)) specDone(spec);
+      else excluded += 1;
+    };
   }
   await runner.execute(files, names);
   // It has ended in its reporter, unless that was never asked.

@@ -2,7 +2,7 @@
 
 const WORDS = { passed: 'passed', failed: 'failed', pending: 'skipped', skipped: 'skipped', todo: 'skipped', disabled: 'skipped' };
 
-const state = { complete: false, files: 0, thresholds: [] };
+const state = { complete: false, excluded: 0, files: 0, thresholds: [] };
 
 /** A title as jest's own report has it: one may be anything, and older ones of jest keep it. */
 function title(one) {
@@ -94,7 +94,10 @@ class Reporter {
       // What nobody asked for is in jest's own report as left out.
       const wanted = this.pattern === null || this.pattern.test(one.fullName ?? '');
       if (!this.open.has(id)) {
-        if (!wanted && one.status === 'pending') continue;
+        if (!wanted && one.status === 'pending') {
+          state.excluded += 1;
+          continue;
+        }
         this.start(id, file, one.location?.line);
       }
       this.end(id, one);
@@ -112,7 +115,7 @@ class Reporter {
 
   onRunComplete(contexts, results) {
     state.complete = true;
-    if (this.started > 0) emit('collected', { count: this.started });
+    if (this.started > 0 || state.excluded > 0) emit('collected', { count: this.started, left_out: state.excluded || undefined });
     if (this.bail && results.numFailedTests >= this.bail) {
       // jest ends then and writes no report; and it begins with more files until it has ended.
       if (state.files < results.numTotalTestSuites) state.stopped = 'stopped after the first file with a failure';

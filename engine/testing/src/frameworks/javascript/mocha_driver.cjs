@@ -36,7 +36,8 @@ class Reporter {
       return all;
     };
     // What `.only` leaves out is gone from the suite when mocha starts.
-    const found = count();
+    let found = 0;
+    runner.suite.eachTest(() => (found += 1));
     runner.once('start', () => {
       const left = count();
       emit('collected', { count: left, left_out: found > left ? found - left : undefined });

@@ -10,6 +10,7 @@ const titles = filter.includes('::') ? filter.split('::').slice(1) : [];
 const bare = filter.replace(/ #[0-9]+$/, '');
 const wanted = (id) => titles.length === 0 || [filter, bare].some((one) => id === one || id.startsWith(`${one}::`) || one.startsWith(`${id}::`));
 const thresholds = [];
+const LATE = /^(?:Error|Warning): (?:Test|A resource) [^]* generated asynchronous activity after the test ended/;
 // Beside a test that is asked for, node runs all of its suite, and its exit code is about all of that.
 const beside = titles.length > 0;
 
@@ -21,6 +22,9 @@ let known = new Map(); // found, and not done
 let seen = 0;
 let failed = false;
 let stderr = '';
+let begun = 0;
+let excluded = 0; // by a pattern of names
+let after = []; // errors of the file that ran, of tests that had ended
 
 const key = (d) => `${d.line}:${d.column}:${d.nesting}:${d.name}`;
 const left = (message) => message === 'test name does not match pattern';
@@ -51,13 +55,17 @@ function done(d, passed) {
   }
   // Where the title of a suite is asked for, node runs all of it.
   failed ||= !passed;
-  if (left(d.skip) || !wanted(id)) return;
+  if (left(d.skip) || !wanted(id)) {
+    excluded += 1;
+    return;
+  }
   const expected = d.skip !== undefined || d.todo !== undefined;
   const status = expected ? 'skipped' : passed ? 'passed' : 'failed';
   const text = status === 'failed' ? told(error?.cause ?? error) : undefined;
   const reason = [d.skip, d.todo].find((why) => typeof why === 'string' && why !== '');
   bad ||= status === 'failed';
   const ms = d.details?.duration_ms ?? 0;
+  begun += 1;
   emit('start', { id, file, line: d.line });
   emit('end', { id, status, ms, ...(text ? crash(text) : { message: reason }) });
   cases.add(id, status, ms, text ?? reason, file, d.line);
@@ -67,12 +75,13 @@ function ended(d, passed) {
   const mentions = fs.readFileSync(d.file, 'utf8').includes('node:test');
   const error = d.details?.error;
   const late = error?.failureType === 'testTimeoutFailure' ? told(error.cause ?? error) : '';
-  const said = late || stderr || 'its process ended with an exit code that is not 0';
+  const said = late || after.join('\n\n') || stderr || 'its process ended with an exit code that is not 0';
   const open = [...known.values()].some((count) => count > 0);
-  if (!passed && !failed) group(said);
+  if (!passed && (!failed || after.length > 0)) group(said);
   else if (open) group('it ended before all of its tests were done');
   else if (seen === 0 && mentions) group('it ended before it told of any test');
   else if (seen === 0) {
+    begun += 1;
     emit('start', { id: file, file });
     emit('end', { id: file, status: 'passed', ms: d.details?.duration_ms ?? 0 });
     cases.add(file, 'passed', d.details?.duration_ms ?? 0, undefined, file);
@@ -82,7 +91,7 @@ function ended(d, passed) {
 function of(d) {
   if (d.file === undefined || named(d.file) === file) return;
   settle();
-  [stack, waiting, known, seen, failed, stderr] = [[], [], new Map(), 0, false, ''];
+  [stack, waiting, known, seen, failed, stderr, after] = [[], [], new Map(), 0, false, '', []];
   file = named(d.file);
 }
 
@@ -93,6 +102,8 @@ function at() {
 function take({ type, data: d }) {
   // node has no other word on its thresholds of coverage.
   if (type === 'test:diagnostic' && /coverage does not meet/.test(d?.message)) thresholds.push(d.message);
+  // Told of no test and no file: a later file has not begun by then.
+  if (type === 'test:diagnostic' && after.length < 20 && LATE.test(d?.message)) after.push(clip(d.message.replace(/^(?:Error|Warning): /, ''), 1000));
   summed ||= type === 'test:diagnostic' && d?.file === undefined && /^tests \d+$/.test(d.message);
   if (d?.file === undefined) return;
   if (type === 'test:stdout') process.stdout.write(d.message);
@@ -105,7 +116,7 @@ function take({ type, data: d }) {
   if (whole) {
     if (type === 'test:dequeue') {
       settle();
-      [stack, waiting, known, seen, failed, stderr] = [[], [], new Map(), 0, false, ''];
+      [stack, waiting, known, seen, failed, stderr, after] = [[], [], new Map(), 0, false, '', []];
       file = named(d.file);
       at();
     }
@@ -143,6 +154,7 @@ process.on('exit', (code) => {
 function over(code, stopped) {
   settle();
   cases.end();
+  if (excluded > 0) emit('collected', { count: begun, left_out: excluded });
   if (held) process.reallyExit(code);
   leave(code, stopped);
 }

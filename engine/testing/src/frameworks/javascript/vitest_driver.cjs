@@ -6,7 +6,7 @@ const { folder } = installed('vitest');
 const script = new Script(plan);
 const [asked, ...titles] = filter.split('::');
 const path_ = filter !== '' && fs.existsSync(asked) ? asked : undefined;
-let started = 0;
+let [started, excluded] = [0, 0];
 let bad = false;
 
 const pattern = titles.length > 0 ? `^${titlesOf(titles)}$` : filter !== '' && !path_ ? filter : undefined;
@@ -42,7 +42,10 @@ const reporter = {
     const { state, errors } = test.result();
     const status = STATES[state] ?? 'errored';
     // vitest tells of what nobody asked for as skipped.
-    if (pattern !== undefined && !new RegExp(pattern).test(above(test).join(' '))) return;
+    if (pattern !== undefined && !new RegExp(pattern).test(above(test).join(' '))) {
+      excluded += 1;
+      return;
+    }
     bad ||= status === 'failed' || status === 'errored';
     const file = named(test.module.moduleId);
     started += 1;
@@ -120,7 +123,7 @@ process.stderr.write = function (data, ...rest) {
     },
     {},
   );
-  if (started > 0) emit('collected', { count: started });
+  if (started > 0 || excluded > 0) emit('collected', { count: started, left_out: excluded || undefined });
   await vitest?.close();
   if (process.exitCode && thresholds.length > 0) {
     bad = true;

@@ -11,6 +11,7 @@ use crate::frameworks::lines::Lines;
 use crate::frameworks::programs::ended;
 use crate::frameworks::runner;
 use crate::text::clip;
+use hotcell_sandbox::text::counted;
 
 /// Maximum length of a line, in bytes: a compiler's message with its source excerpt.
 const MAX_LINE_BYTES: usize = 1 << 20;
@@ -101,7 +102,7 @@ impl EventReader for NextestEvents {
         state.close(&mut out);
         let left_out = state.left_out.saturating_sub(state.ignored.len() as u64);
         let why = (state.whole && left_out > 0)
-            .then(|| format!("the project's settings of nextest leave {left_out} tests out"));
+            .then(|| format!("the project's settings of nextest leave {} out", counted(left_out, "test")));
         out.extend(state.finished().map(|code| Event::Finished(code, why)));
         out
     }

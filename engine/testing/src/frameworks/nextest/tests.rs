@@ -173,7 +173,7 @@ fn nextest_decisions_set_case_status() {
     // Left out by settings.
     assert_eq!(
         live.finished.unwrap().1.as_deref(),
-        Some("the project's settings of nextest leave 1 tests out")
+        Some("the project's settings of nextest leave 1 test out")
     );
     let ignored = "@hotcell\tignored\tp\tslow\n";
     let live = all(&format!("{ignored}{}{}", begin("a"), end("a", "0 1 1 one")), "");

@@ -228,7 +228,8 @@ def _plugin(pytest, emit, clip, top, part):
 
         @pytest.hookimpl(trylast=True)
         def pytest_collection_finish(self, session):
-            if not hasattr(session.config, "workerinput") and session.items:
+            # Without items, all that were found are left out.
+            if not hasattr(session.config, "workerinput") and (session.items or self.found):
                 count = len({item.nodeid for item in session.items})
                 emit("collected", count=count, left_out=max(0, len(self.found) - count) or None)
 

@@ -3,6 +3,7 @@
 
 use crate::case::{MAX_CASES, MAX_DETAIL_BYTES, MAX_NAME_BYTES, Status};
 use crate::text::clip;
+use hotcell_sandbox::text::counted;
 
 use super::{Spoken, plan, spoken_by};
 
@@ -110,7 +111,8 @@ impl Document {
         match self.plan {
             None => Some("it has no plan: it ended before all of its tests did".to_owned()),
             Some(plan) if plan != self.ran => {
-                Some(format!("{plan} tests were planned, and {} told of their end", self.ran))
+                let were = if plan == 1 { "was" } else { "were" };
+                Some(format!("{} {were} planned, and {} told of their end", counted(plan, "test"), self.ran))
             }
             Some(_) if self.disorder => {
                 Some("its plan or its numbers contradict each other: something else printed some".to_owned())

@@ -98,13 +98,13 @@ fn malformed_tap_is_never_good() {
         (FLAT, "", &[][..], "it has no plan"),
         (FLAT, "ok 1 - a\n", &["+a"], "it has no plan"),
         (FLAT, "1..2\nok 1 - a\n", &["+a"], "2 tests were planned, and 1"),
-        (FLAT, "ok 1 - a\nok 2 - b\n1..1\n", &["+a", "+b"], "1 tests were planned, and 2"),
+        (FLAT, "ok 1 - a\nok 2 - b\n1..1\n", &["+a", "+b"], "1 test was planned, and 2"),
         // A test that prints results of its own.
         (
             FLAT,
             "1..1\nok 1 - forged\nok 1 - a\nnot ok 2 - b\n1..2\n",
             &["+forged", "+a", "-b"],
-            "1 tests were planned, and 3",
+            "1 test was planned, and 3",
         ),
         (FLAT, "ok 1 - a\nok 1 - forged\n1..2\n", &["+a", "+forged"], "its plan or its numbers"),
         (FLAT, "1..1\nok 1 - a\n1..1\n", &["+a"], "its plan or its numbers"),
@@ -113,7 +113,7 @@ fn malformed_tap_is_never_good() {
             FLAT,
             "1..1\nok 1 - a\n  ---\nnot ok 2 - hidden\n  ...\n",
             &["+a", "-hidden"],
-            "1 tests were planned, and 2",
+            "1 test was planned, and 2",
         ),
         (NESTED, "# Subtest: a\n    ok 1 - x\n", &["+a/x"], "the subtest a did not come to its end"),
         (

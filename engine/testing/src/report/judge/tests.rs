@@ -307,7 +307,7 @@ fn missing_framework_is_named_with_installation() {
             "apt install python3-pytest; or in the project's folder: /usr/bin/python3 -m venv .venv",
         ),
     ] {
-        let asked = Asked { program, files: &[], followed: None };
+        let asked = Asked { program, ..Asked::default() };
         let judged = judge(&Pytest, asked, Err(ReportError::Missing), &log, &exited(86));
         assert_eq!(judged.verdict, Verdict::NotInstalled);
         let reason = judged.reason.unwrap();
@@ -352,7 +352,7 @@ fn reasons_stay_few_and_printable() {
 #[test]
 fn files_without_run_tests_are_named() {
     let files = ["tests/test_a.py", "tests/test_b.py", "test_b.py", "x/y_test.py"].map(str::to_owned);
-    let asked = Asked { program: "", files: &files, followed: None };
+    let asked = Asked { files: &files, ..Asked::default() };
     for (framework, ids, left_out, want) in [
         (
             &Pytest as &dyn Framework,
@@ -389,6 +389,81 @@ fn files_without_run_tests_are_named() {
 }
 
 #[test]
+fn run_without_tests_says_what_was_asked_for() {
+    let names = "; a run without ‹filter› names them";
+    for (filter, part, left_out, want) in [
+        (None, false, 0, "no tests were found".to_owned()),
+        (None, false, 1, "no tests were found: the project itself leaves the only one out".to_owned()),
+        (None, false, 5, "no tests were found: the project itself leaves all 5 out".to_owned()),
+        (None, true, 5, "no tests were found".to_owned()),
+        (Some("nosuch"), false, 0, format!("the filter \"nosuch\" matches no test{names}")),
+        (Some("nosuch"), false, 1, format!("the filter \"nosuch\" matches none of 1 test{names}")),
+        (Some("a\n\"b"), false, 18, format!("the filter \"a\\n\\\"b\" matches none of 18 tests{names}")),
+    ] {
+        for code in [0, 5] {
+            let mut log = LiveLog::default();
+            log.apply(&Event::Collected(0, left_out));
+            log.apply(&Event::Finished(code, None));
+            let asked = Asked { filter, part, ..Asked::default() };
+            let code = i32::try_from(code).unwrap();
+            let judged = judge(&Pytest, asked, Ok(FinalReport::default()), &log, &exited(code));
+            assert_eq!(
+                (judged.verdict, judged.reason.as_deref()),
+                (Verdict::Unusable, Some(&*want)),
+                "{filter:?}"
+            );
+            assert!(is_none_found(&want));
+        }
+    }
+}
+
+#[test]
+fn tests_left_out_are_counted_in_whole_runs_alone() {
+    for (filter, part, left_out, want) in [
+        (None, false, 0, None),
+        (None, false, 1, Some("1 test was found and left out by the project itself")),
+        (None, false, 2, Some("2 tests were found and left out by the project itself")),
+        (Some("0"), false, 2, None),
+        (None, true, 2, None),
+    ] {
+        // No file of the project looks like tests.
+        let mut log = LiveLog::default();
+        log.apply(&Event::Collected(1, left_out));
+        log.apply(&Event::Started("0".into(), None, None));
+        log.apply(&Event::Ended(ended("0", Status::Passed)));
+        log.apply(&Event::Finished(0, None));
+        let report = FinalReport { entries: vec![entry("0", Status::Passed)] };
+        let asked = Asked { filter, part, ..Asked::default() };
+        let judged = judge(&Pytest, asked, Ok(report), &log, &exited(0));
+        assert_eq!((judged.verdict, judged.reason.as_deref()), (Verdict::Passed, want), "{filter:?} {part}");
+    }
+}
+
+/// Effects of a known cause are not told beside it.
+#[test]
+fn known_cause_is_the_whole_reason() {
+    let go = crate::frameworks::framework("go").unwrap();
+    for (said, want) in [
+        (
+            "a_test.go:3:8: no required module provides package example.org/far; to add it:",
+            "a dependency is not there (a_test.go:3:8: no required module provides package example.org/far; to add it:), \
+             and nothing is fetched: run `go mod download` outside, or `go mod vendor` in the project, or add ‹deps›",
+        ),
+        (
+            "go: go.mod file not found in current directory or any parent directory; see 'go help modules'",
+            "go finds no module in the project (go.mod file not found in current directory or any parent directory; see \
+             'go help modules'): name a folder with a go.mod",
+        ),
+    ] {
+        let mut outcome = exited(1);
+        outcome.stderr.text = Some(format!("{said}\n"));
+        let judged = judge(go, Asked::default(), Err(ReportError::Missing), &LiveLog::default(), &outcome);
+        assert_eq!((judged.verdict, judged.reason.as_deref()), (Verdict::Unusable, Some(want)));
+        assert!(!judged.complete);
+    }
+}
+
+#[test]
 fn skipped_group_is_not_counted_missing() {
     let mut log = live("p+3");
     let skipped = Ended { id: "B".into(), ..ended("B", Status::Skipped) };
@@ -397,7 +472,7 @@ fn skipped_group_is_not_counted_missing() {
     let report = FinalReport { entries: vec![entry("0", Status::Passed), entry("B", Status::Skipped)] };
     let judged = judge(&Pytest, Asked::default(), Ok(report), &log, &exited(0));
     assert_eq!((judged.verdict, judged.complete), (Verdict::Unusable, false));
-    assert_eq!(judged.reason.as_deref(), Some("1 tests were collected and not run"));
+    assert_eq!(judged.reason.as_deref(), Some("1 test was collected and not run"));
 }
 
 /// JavaScript's frameworks allow two tests with one title: they are one case, and both have run.
