@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, MetadataExt as _, OpenOptions, OpenOptionsExt};
@@ -56,15 +56,34 @@ impl Scratch {
         Ok(())
     }
 
+    /// Makes folders below it, for a job's [`folders`](crate::policy::Job::folders).
+    pub fn make_folders(&self, folders: &[PathBuf]) -> Result<(), Refusal> {
+        folders
+            .iter()
+            .try_for_each(|place| {
+                let scratch = Dir::open_ambient_dir(self.path(), ambient_authority())?;
+                scratch.create_dir_all(place)?;
+                self.give_all(&scratch, Some(place))
+            })
+            .map_err(|e: io::Error| cannot("make a folder of", &e))
+    }
+
+    /// Gives a folder and those above it, up to this one, to the program.
+    fn give_all(&self, scratch: &Dir, folder: Option<&Path>) -> io::Result<()> {
+        let made = folder.into_iter().flat_map(Path::ancestors).filter(|path| !path.as_os_str().is_empty());
+        for made in made {
+            give(&scratch.open_dir(made)?.open(".")?.into_std(), self.owner, 0o755)?;
+        }
+        Ok(())
+    }
+
     fn copy(&self, source: &Source, place: &Path, room: &mut Room) -> io::Result<()> {
         let scratch = Dir::open_ambient_dir(self.path(), ambient_authority())?;
         let parent = place.parent().filter(|parent| !parent.as_os_str().is_empty());
         if let Some(parent) = parent {
             scratch.create_dir_all(parent)?;
         }
-        for made in parent.into_iter().flat_map(Path::ancestors).filter(|path| !path.as_os_str().is_empty()) {
-            give(&scratch.open_dir(made)?.open(".")?.into_std(), self.owner, 0o755)?;
-        }
+        self.give_all(&scratch, parent)?;
         let to = match parent {
             Some(parent) => scratch.open_dir(parent)?,
             None => scratch,

@@ -356,6 +356,10 @@ pub struct Job {
     #[schemars(with = "Vec<String>")]
     #[serde(with = "os_text::paths", skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<PathBuf>,
+    /// Folders that are made in the home folder before the program starts, by their paths below it.
+    #[schemars(with = "Vec<String>")]
+    #[serde(with = "os_text::paths", skip_serializing_if = "Vec::is_empty")]
+    pub folders: Vec<PathBuf>,
     /// Folders laid over the workspace, the topmost first: changes of earlier runs, in the form of an
     /// overlay's upper layer (`user.overlay` attributes). At most 8; they are only read.
     #[schemars(with = "Vec<String>")]

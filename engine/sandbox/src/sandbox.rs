@@ -140,6 +140,7 @@ impl Sandbox {
         }
         if let Some(scratch) = &self.scratch {
             scratch.fill(&sources, &job.limits)?;
+            scratch.make_folders(&job.folders)?;
         }
         let mut mounts = Vec::new();
         // Without mounts, the rules apply to whichever file has the name when they are made, so check the

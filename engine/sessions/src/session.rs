@@ -18,7 +18,7 @@ use hotcell_state::ids::handle;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_toolchain::Surroundings;
 use hotcell_verbs::ChangePolicy;
-use hotcell_verbs::outputs::OutputPattern;
+use hotcell_verbs::outputs::{FOLDER, OutputPattern};
 use hotcell_verbs::request::{Prepared, RunRequest, RunTarget};
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::OwnedWriteHalf;
@@ -649,6 +649,7 @@ fn prepare(start: Start) -> Result<(Prepared, Gate), ErrorReport> {
     })?;
     let job = &mut prepared.policy.job;
     job.argv = language.driven(&job.argv);
+    job.folders.push(FOLDER.into());
     job.env.push(("MPLBACKEND".into(), "Agg".into()));
     prepared.before = None;
     Ok((prepared, gate))

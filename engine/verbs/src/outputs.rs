@@ -255,6 +255,12 @@ impl OutputRequest {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether the files below [`FOLDER`] are taken without a pattern; the folder is then made before the program starts.
+    #[must_use]
+    pub fn takes_folder(&self) -> bool {
+        self.state().folder
+    }
+
     /// Says that the program starts in a workspace.
     pub fn of_workspace(&self) {
         self.state().has_project = true;

@@ -26,7 +26,7 @@ use crate::secrets;
 
 pub use crate::language::Language;
 use crate::language::{self, Places, Steps};
-use crate::outputs::OutputRequest;
+use crate::outputs::{FOLDER, OutputRequest};
 use crate::variables;
 use hotcell_config::limits;
 use hotcell_config::typed;
@@ -172,6 +172,9 @@ impl Prepared {
     /// Copies files out when the program has ended, however that is.
     pub fn copy_out(&mut self, outputs: OutputRequest) {
         self.before = self.before.take().map(|before| before.copying(outputs.clone()));
+        if outputs.takes_folder() {
+            self.policy.job.folders.push(FOLDER.into());
+        }
         self.outputs = Some(outputs);
     }
 

@@ -80,7 +80,6 @@ fn run_code_returns_files_and_pictures() {
                     png = b'\\x89PNG\\r\\n\\x1a\\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', 2, 1, 8, 0, 0, 0, 0)) \
                     + chunk(b'IDAT', zlib.compress(b'\\0ab')) + chunk(b'IEND', b'')\n\
                     open('plot.png', 'wb').write(png)\n\
-                    os.mkdir('/home/sandbox/outputs')\n\
                     open('/home/sandbox/outputs/table.csv', 'w').write('a,b\\n')\n\
                     os.symlink('/etc/passwd', 'link.png')\n";
         let answer = client
@@ -90,6 +89,8 @@ fn run_code_returns_files_and_pictures() {
             outputs["files"].as_array().expect("files").iter().map(|f| f["path"].clone()).collect();
         assert_eq!(paths, [json!("plot.png"), json!("outputs/table.csv")], "{answer:#}");
         let said = answer["content"][0]["text"].as_str().expect("a text");
+        // Returned files are not gone with the folder.
+        assert!(said.contains("added link.png") && !said.contains("added plot.png"), "{said}");
         assert!(said.contains("link.png: it is a link") && said.contains("none: matches no file"), "{said}");
         let content = answer["content"].as_array().expect("content");
         assert!(

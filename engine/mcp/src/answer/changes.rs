@@ -1,6 +1,7 @@
 //! Changes of a run in an answer: paths and a diff within their budgets, without the caches of tools.
 
 use hotcell_report::{Commit, RunReport};
+use hotcell_sandbox::text::counted;
 use hotcell_server::Requested;
 use hotcell_state::report::printable;
 use serde_json::{Map, Value, json};
@@ -103,7 +104,13 @@ fn more_than(shown: usize, all: usize) -> String {
 
 /// Text about the changes: whether they were kept, their paths, and the diff.
 pub(crate) fn words_of_changes(outcome: &RunReport, request: &Requested) -> String {
-    let rows: Vec<_> = outcome.changes.iter().flatten().filter(|row| !is_cache(&row.path)).collect();
+    // A file that was returned is not gone.
+    let is_returned = |path: &str| {
+        let files = outcome.outputs.iter().flat_map(|outputs| &outputs.files);
+        outcome.kept.is_none() && files.into_iter().any(|file| file.path == path)
+    };
+    let rows = outcome.changes.iter().flatten();
+    let rows: Vec<_> = rows.filter(|row| !is_cache(&row.path) && !is_returned(&row.path)).collect();
     let mut words = match &outcome.kept {
         Some(Commit { error: Some(error), conflicts, .. }) => {
             let more = more_than(MAX_CONFLICTS, conflicts.len());
@@ -122,14 +129,16 @@ pub(crate) fn words_of_changes(outcome: &RunReport, request: &Requested) -> Stri
                 caches => format!(", {caches} of them in caches, which are not listed"),
             };
             let left: String = left.collect();
-            format!("{} changed paths stay in the workspace{caches}\n{left}{more}", kept.done)
+            let (paths, stay) =
+                (counted(kept.done, "changed path"), if kept.done == 1 { "stays" } else { "stay" });
+            format!("{paths} {stay} in the workspace{caches}\n{left}{more}")
         }
         None if rows.is_empty() => String::new(),
         None if request.scratch => {
             "its folder is gone, and with it these files; run_command in a workspace with keep: true leaves them\n"
                 .to_owned()
         }
-        None => format!("{} changed paths, which are gone now; keep: true leaves them\n", rows.len()),
+        None => format!("{}, gone now; keep: true leaves what changed\n", counted(rows.len(), "changed path")),
     };
     let mut room = MAX_CHANGES_CHARS / 2;
     for (at, row) in rows.iter().enumerate() {
@@ -155,6 +164,51 @@ pub(crate) fn words_of_changes(outcome: &RunReport, request: &Requested) -> Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn changes_that_are_gone_are_counted_without_returned_files() {
+        use hotcell_report::{Change, ChangeKind, OutputFile, Outputs};
+        let of = |paths: &[&str], returned: &[&str], kept: Option<u64>| {
+            let changes = paths.iter().map(|path| Change {
+                path: (*path).to_owned(),
+                kind: ChangeKind::Added,
+                bytes: 1,
+                marks: Vec::new(),
+            });
+            let files =
+                returned.iter().map(|path| OutputFile { path: (*path).to_owned(), bytes: 1, to: None });
+            let mut outcome = RunReport::without_a_run(hotcell_sandbox::Cause::Exited, "");
+            outcome.changes = Some(changes.collect());
+            outcome.outputs = Some(Outputs { files: files.collect(), ..Outputs::default() });
+            outcome.kept = kept.map(|done| Commit { done, ..Commit::default() });
+            outcome
+        };
+        let words = |outcome: &RunReport, scratch| {
+            words_of_changes(outcome, &Requested { scratch, ..Requested::default() })
+        };
+        for (paths, returned, kept, scratch, want) in [
+            (
+                &["a", "b"][..],
+                &["a"][..],
+                None,
+                true,
+                "its folder is gone, and with it these files; run_command in a workspace with keep: true leaves them\nadded b\n",
+            ),
+            (&["a"], &["a"], None, true, ""),
+            (&["a"], &[], None, false, "1 changed path, gone now; keep: true leaves what changed\nadded a\n"),
+            (
+                &["a", "b", "c"],
+                &["a"],
+                None,
+                false,
+                "2 changed paths, gone now; keep: true leaves what changed\nadded b\nadded c\n",
+            ),
+            (&["a"], &["a"], Some(1), false, "1 changed path stays in the workspace\nadded a\n"),
+            (&["a", "b"], &[], Some(2), false, "2 changed paths stay in the workspace\nadded a\nadded b\n"),
+        ] {
+            assert_eq!(words(&of(paths, returned, kept), scratch), want, "{paths:?} {returned:?}");
+        }
+    }
 
     #[test]
     fn caches_are_no_changes() {

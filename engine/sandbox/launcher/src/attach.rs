@@ -47,8 +47,13 @@ pub fn attach(
     Ok(copies)
 }
 
-/// Makes a symbolic link and its parent folders.
+/// Makes a symbolic link and its parent folders; a folder, if it has no target.
 fn link(path: &CStr, says: &CStr) -> sys::Result<()> {
+    if says.is_empty() {
+        let made = mountpoint(&JobMount { fd: 0, how: How::Bind, dir: true, target: path })?;
+        sys::close(made);
+        return Ok(());
+    }
     let bytes = path.to_bytes_with_nul();
     let slash = bytes.iter().rposition(|b| *b == b'/').ok_or(Errno::INVAL)?;
     let name = CStr::from_bytes_with_nul(&bytes[slash + 1..]).map_err(|_| Errno::INVAL)?;

@@ -276,7 +276,7 @@ pub struct Job<'a> {
     pub memory: u64,
     /// Mounts, in order.
     pub mounts: List<'a, JobMount<'a>>,
-    /// Links in scratch: path and target.
+    /// Links in scratch: path and target. One without a target is a folder.
     pub links: List<'a, (&'a CStr, &'a CStr)>,
     /// Further Landlock rules (with [`setup::HARDEN_LATE`]).
     pub rules: List<'a, (u64, &'a CStr)>,

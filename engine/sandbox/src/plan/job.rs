@@ -137,6 +137,27 @@ fn environment(job: &Job, home: &Path, proxied: bool) -> Vec<(OsString, OsString
 const MAX_ARGUMENT_LEN: usize = 128 * 1024 - 1;
 const MAX_ARGUMENTS_BYTES: usize = 2 * 1024 * 1024 - 64 * 1024;
 
+/// Places of a job's folders in the sandbox's own home folder; a mount at one of them, or around it, decides what is there.
+fn made_folders(job: &Job, sources: &[Source], rooted: bool) -> Result<Vec<CString>, Refusal> {
+    let mut made = Vec::new();
+    for folder in &job.folders {
+        let is_below = folder.components().all(|part| matches!(part, Component::Normal(_)));
+        if !is_below || folder.as_os_str().is_empty() {
+            return Err(Refusal::new(format!(
+                "the folder {} is not below the home folder",
+                folder.display()
+            )));
+        }
+        let at = Path::new(HOME).join(folder);
+        let name = text(at.as_os_str(), "a folder")?;
+        let is_mounted = |s: &Source| s.inside.starts_with(&at) || at.starts_with(&s.inside);
+        if rooted && !sources.iter().any(is_mounted) {
+            made.push(name);
+        }
+    }
+    Ok(made)
+}
+
 /// Plans a job for a sandbox of this plan. `links` are made in scratch. `home` is its home folder inside. `beside` counts the tasks that
 /// the kernel counts together with the program's, where it has no user namespace of its own.
 ///
@@ -153,6 +174,7 @@ pub fn job(
 ) -> Result<JobPlan, Refusal> {
     check_limits(&job.limits, host)?;
     check_ceilings(&job.limits, &plan.ceilings)?;
+    let made = made_folders(job, sources, plan.rooted)?;
     let program = job.argv.first().filter(|p| !p.is_empty());
     let program = program.ok_or_else(|| Refusal::new("there is no program to run; name one after --"))?;
     let argv = job.argv.iter().map(|a| text(a, "an argument")).collect::<Result<Vec<_>, _>>()?;
@@ -268,7 +290,11 @@ pub fn job(
             scratch_files: scratch_files(&job.limits),
             memory: job.limits.memory.0,
             mounts,
-            links: links.iter().map(|(at, says)| (cstring(at), cstring(says))).collect(),
+            links: links
+                .iter()
+                .map(|(at, says)| (cstring(at), cstring(says)))
+                .chain(made.into_iter().map(|at| (at, CString::default())))
+                .collect(),
             rules,
             rlimits: if plan.layers.is_on(Layer::Rlimits) {
                 rlimits(&job.limits, plan.group, beside, open_files(job.limits.open_files, host)?)

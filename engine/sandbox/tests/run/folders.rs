@@ -259,6 +259,33 @@ async fn workspace_aliases_show_only_workspace() {
 }
 
 #[tokio::test]
+async fn job_folders_are_made_in_own_home() {
+    let data = project(0o755);
+    let with = |folders: &[&str], script: &str| {
+        let mut policy = sh(script);
+        policy.job.folders = folders.iter().map(Into::into).collect();
+        policy
+    };
+    for folder in ["outputs", "a/b c/d"] {
+        let script = "[ -d \"$HOME/$N\" ] && echo 1 >\"$HOME/$N/x\" && cat \"$HOME/$N/x\"";
+        let outcome = run(&with(&[folder, folder], script).env("N", folder)).await;
+        assert_eq!(stdout(&outcome), "1\n", "{folder}: {}", told(&outcome));
+    }
+    let outcome = run(&with(&[], "ls -A \"$HOME\"")).await;
+    assert!(outcome.success() && stdout(&outcome).is_empty(), "{}", told(&outcome));
+    // A mount decides what is there, and nothing is made on the host.
+    for (inside, folder) in [("/home/sandbox/outputs", "outputs"), ("/home/sandbox/outputs", "outputs/new")] {
+        let outcome = run(&with(&[folder], "cat ~/outputs/sub/a.txt").read_only(data.path(), inside)).await;
+        assert_eq!(stdout(&outcome), "original", "{folder}: {}", told(&outcome));
+    }
+    assert!(!data.path().join("new").exists());
+    for folder in ["", "/etc", "..", "a/../..", "./a"] {
+        let outcome = run(&with(&[folder], "true")).await;
+        assert_eq!(outcome.cause, Cause::Refused, "{folder:?}: {}", told(&outcome));
+    }
+}
+
+#[tokio::test]
 async fn binds_below_alias_stay_visible() {
     let dir = project(0o755);
     let inner = dir.path().join("sub");
