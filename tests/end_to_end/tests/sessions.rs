@@ -77,9 +77,47 @@ fn other_languages_keep_their_state() {
         let slow = json!({ "session_id": id, "code": "for (;;);", "timeout_ms": 200 });
         assert_eq!(client.good("session_execute", &slow)["status"], "interrupted");
         assert_eq!(cell(&mut client, &id, "x")["value"], "6");
+        cells_of_node_that_wait(&mut client, &id);
+        let left = cell(&mut client, &id, "process.exit(3)");
+        assert!(left["note"].to_string().contains("its interpreter ended with 3"), "{left:#}");
     }
     let said = client.bad("session_create", &json!({ "language": "pyhton" }));
     assert!(said.contains("did you mean python?"), "{said}");
+}
+
+/// Cells with `await` outside of a function: their variables stay, and their last expression is their value.
+fn cells_of_node_that_wait(client: &mut Local, id: &str) {
+    for (code, want) in [
+        ("const r = await Promise.resolve(5)", None),
+        ("r + 1", Some("6")),
+        (
+            "let { a, b: c, ...d } = await { a: 1, b: 2, z: 3 }; var [e, f = 7] = [1]; function g() { return a } class K {}",
+            None,
+        ),
+        ("[a, c, d.z, e, f, g(), typeof K].join()", Some("'1,2,3,1,7,1,function'")),
+        ("a = 10; g()", Some("10")),
+        ("const r = await 6\nr * 2", Some("12")),
+        ("await 1; r; // done; bar", Some("6")),
+        ("const s = await `x;\ny`\ns.length", Some("4")),
+        ("const w = await 1\nw\n+ 5", Some("6")),
+        ("const p = await ({ v: 1 }); p.v", Some("1")),
+        ("for (const i of [1, 2]) { await i }", None),
+        ("const h = async () => { return await 8 }; await h()", Some("8")),
+        ("require('fs').writeFileSync('outputs/a.txt', 'x'); await 2", Some("2")),
+    ] {
+        let told = cell(client, id, code);
+        assert_eq!((&told["status"], told["value"].as_str()), (&json!("ok"), want), "{code}: {told:#}");
+    }
+    cell(client, id, "const early = await 1; throw new Error('mid')");
+    assert_eq!(cell(client, id, "early")["value"], "1");
+    for (code, want) in [
+        ("r = 1", "Assignment to constant variable"),
+        ("const x = await 2", "'x' has already been declared"),
+        ("import fs from 'fs'", "`await import(...)`"),
+    ] {
+        let told = cell(client, id, code);
+        assert!(told["error"].to_string().contains(want), "{code}: {told:#}");
+    }
 }
 
 #[test]
@@ -335,14 +373,16 @@ fn files_go_in_and_come_out_by_patterns() {
         };
         let first = put(&mut client, "in/data.csv", "a,b\n1,2\n", json!({}));
         assert_eq!(first["structuredContent"]["bytes"], 8, "{first:#}");
-        let second = put(&mut client, "in/data.csv", "MywK", json!({ "append": true, "base64": true }));
+        let second = put(&mut client, "in/data.csv", "", json!({ "append": true, "base64": "MywK" }));
         assert_eq!(second["structuredContent"]["bytes"], 11, "{second:#}");
         let long = "x".repeat((1 << 20) + 1);
         for (path, content, more, want) in [
             ("/etc/passwd", "x", json!({}), "below the home folder"),
             ("../x", "x", json!({}), "below the home folder"),
             ("in", "x", json!({}), "was not written"),
-            ("a", "!", json!({ "base64": true }), "not base64"),
+            ("a", "", json!({ "base64": "!" }), "not base64"),
+            ("a", "x", json!({ "base64": "MywK" }), "either content or base64"),
+            ("a", "MywK", json!({ "base64": true }), "base64"),
             ("a", long.as_str(), json!({}), "1048577"),
         ] {
             let bad = put(&mut client, path, content, more);
@@ -352,7 +392,7 @@ fn files_go_in_and_come_out_by_patterns() {
             client.call("session_execute", &json!({ "session_id": id, "code": code, "outputs": outputs }))
         };
         let code = "import os\ntext = open('in/data.csv').read()\nopen('out.txt', 'w').write(text)\nos.symlink('/etc/passwd', 'link.txt')\n\
-                    os.mkfifo('pipe.txt')\nos.makedirs('outputs')\nopen('outputs/plot.json', 'w').write('{}')\nopen('big.txt', 'wb').truncate(5 << 20)\n1";
+                    os.mkfifo('pipe.txt')\nopen('outputs/plot.json', 'w').write('{}')\nopen('big.txt', 'wb').truncate(5 << 20)\n1";
         let ran = run(&mut client, code, &["*.txt", "*.none"]);
         let files = ran["structuredContent"]["files"].as_array().expect("files").clone();
         let names: Vec<&str> = files.iter().filter_map(|file| file["path"].as_str()).collect();

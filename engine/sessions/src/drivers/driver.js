@@ -34,15 +34,14 @@
 
   const shared = new SharedArrayBuffer(8), running = new Int32Array(shared);
   const reader = new Worker(`
-    const fs = require('fs'), { parentPort, workerData } = require('worker_threads');
+    const { Socket } = require('net'), { parentPort, workerData } = require('worker_threads');
     let rest = Buffer.alloc(0);
-    const running = new Int32Array(workerData.running), piece = Buffer.alloc(65536);
-    for (;;) {
-      let length = 0;
-      try { length = fs.readSync(9, piece, 0, piece.length, null); }
-      catch (e) { if (e.code === 'EAGAIN') { Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1); continue; } }
-      if (!length) process.kill(process.pid, 'SIGKILL');
-      rest = Buffer.concat([rest, piece.subarray(0, length)]);
+    const running = new Int32Array(workerData.running);
+    // Waits for events, and not in a read, so that the interpreter can end.
+    const socket = new Socket({ fd: 9, readable: true, writable: false });
+    const gone = () => process.kill(process.pid, 'SIGKILL');
+    socket.on('end', gone).on('error', gone).on('data', (piece) => {
+      rest = Buffer.concat([rest, piece]);
       let end;
       while ((end = rest.indexOf(10)) >= 0) {
         const message = JSON.parse(rest.subarray(0, end).toString());
@@ -54,12 +53,12 @@
           if (Atomics.load(running, 0) === message.id) process.kill(process.pid, 'SIGINT');
         }
       }
-    }`, { eval: true, workerData: { running: shared } });
+    });`, { eval: true, workerData: { running: shared } });
 
-  // The second thread waits in a system call, and an ordinary end would wait for it.
+  const leave = process.reallyExit;
   process.reallyExit = (code) => {
     try { whole(2, `process.exit(${Number(code) || 0}) ended the session\n`); } catch {}
-    process.kill(process.pid, 'SIGKILL');
+    Reflect.apply(leave, process, [code]);
   };
   // Leaves a promise that is waited for; a busy script is left by `breakOnSigint`.
   let stop = null;
@@ -73,6 +72,7 @@
     const lines = text.split('\n');
     const ours = lines.findIndex((line) => / at .*(\[eval\]|node:vm|node:internal\/worker|evalmachine)/.test(line));
     if (ours > 0) text = lines.slice(0, ours).join('\n');
+    if (/Cannot use import statement outside a module/.test(text)) text += '\na cell is no module: take `require(...)`, or `await import(...)`';
     return { status: 'error', error: bounded(text + '\n') };
   };
   const interrupted = new Error('interrupted');
@@ -117,19 +117,76 @@
     } catch (error) { return { error: error.code || String(error) }; }
   };
 
+  // Statements with `await` run in a function. Its variables are shown to later cells by accessors of the global object, and its last
+  // statement, where that is an expression, is what it returns. Node's own parser says what is what: by the errors of changed code.
+  const body = (text, before = '') => `(async () => {${before}\n${text}\n})()`;
+  const compiles = (text) => { try { new vm.Script(text); return true; } catch { return false; } };
+  const RESERVED = new Set(`await break case catch class const continue debugger default delete do else enum export extends false finally for function
+    if import in instanceof let new null return super switch this throw true try typeof var void while with yield`.split(/\s+/));
+  const DECLARE = Symbol.for('hotcell.declare');
+  Object.defineProperty(own, DECLARE, { value: (accessors) => {
+    for (const [name, one] of Object.entries(Object.getOwnPropertyDescriptors(accessors))) {
+      try { Object.defineProperty(own, name, { ...one, enumerable: false }); } catch {}
+    }
+  } });
+  /** Names that code declares in its function: `let` of one of them, ahead of it, is an error that names it. */
+  const declared = (code) => {
+    const found = [];
+    let words = [...new Set(code.match(/[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]*/gu))].filter((word) => !RESERVED.has(word));
+    while (words.length) {
+      try { new vm.Script(body(`let ${words.join(',')};${code}`)); break; } catch (error) {
+        const name = (/^Identifier '(.*)' has already been declared$/.exec(error.message) || [])[1];
+        if (!words.includes(name)) break;
+        found.push(name);
+        words = words.filter((word) => word !== name);
+      }
+    }
+    return found;
+  };
+  /** Whether an earlier cell declared a name that no later one may declare. */
+  const taken = (name) => {
+    if (name in own) return false;
+    try { new vm.Script(name).runInContext(context); return true; } catch (error) { return !/ is not defined$/.test(error.message); }
+  };
+  /** Code that returns its last statement, where that is an expression. */
+  const returning = (code) => {
+    // In a text or a comment a bracket is no error.
+    const isCode = (at) => !compiles(body(`${code.slice(0, at)})${code.slice(at)}`));
+    const bare = (text) => text.replace(/\/\*[^]*?\*\//g, '').replace(/\/\/.*$/gm, '').trim();
+    const ends = [...code.matchAll(/[;\n]/g)].map((match) => match.index).slice(-200).reverse();
+    let end = code.length;
+    for (const at of ends.filter((at) => code[at] === ';')) if (bare(code.slice(at + 1, end)) === '' && isCode(at)) end = at;
+    for (const at of [...ends.filter((at) => at < end), -1]) {
+      const [head, tail] = [code.slice(0, at + 1), code.slice(at + 1, end)];
+      const first = bare(tail);
+      // Behind a line's end, only such words begin another statement.
+      const begins = code[at] === '\n' ? /^(?!(?:in|instanceof|of)\b)[\p{ID_Start}$_0-9'"]/u.test(first) && !/\blet\s*$/.test(bare(head)) : first !== '';
+      const other = /^(?:\{|(?:async\s+)?function\b|class\b|let\s*\[)/.test(first);
+      if (begins && !other && compiles(`(async () => (${tail}\n))`) && compiles(body(head)) && (at < 0 || isCode(at))) return `${head}return (${tail}\n)`;
+    }
+    return code;
+  };
+  /** Whether code waits outside of its own functions: in a static block, as nowhere else, that is an error however it is written. */
+  const awaits = (code) => /\bawait\b/.test(code) && !compiles(`class A { static {${code}\n} }`) && (compiles(body(code)) || !compiles(code));
+  const statements = (code) => {
+    // An expression first, so that its value is known.
+    const whole = `(async () => (\n${code}\n))()`;
+    if (compiles(whole)) return whole;
+    if (!compiles(body(code)) || code.length > MAX_TEXT) return body(code);
+    const names = declared(code);
+    const again = names.find(taken);
+    if (again !== undefined) throw new SyntaxError(`Identifier '${again}' has already been declared`);
+    const accessor = (name, to) => `get ${name}() { return ${name}; }, set ${name}(${to}) { ${name} = ${to}; }`;
+    const accessors = names.map((name) => accessor(name, name === '$' ? '_' : '$'));
+    return body(returning(code), names.length ? `globalThis[Symbol.for('hotcell.declare')]({ ${accessors.join(', ')} });` : '');
+  };
+
   const run = async (cell) => {
     if (kind === 'typescript') cell.code = strip(cell.code);
-    const filename = `<cell ${cell.id}>`;
     const importModuleDynamically = vm.constants && vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER;
-    let script;
-    try {
-      script = new vm.Script(cell.code, { filename, importModuleDynamically });
-    } catch (error) {
-      if (!(error instanceof SyntaxError) || !/\bawait\b/.test(cell.code)) throw error;
-      // An expression first, so that its value is known.
-      try { script = new vm.Script(`(async () => (${cell.code}\n))()`, { filename, importModuleDynamically }); }
-      catch { script = new vm.Script(`(async () => {${cell.code}\n})()`, { filename, importModuleDynamically }); }
-    }
+    const code = awaits(cell.code) ? statements(cell.code) : cell.code;
+    const lineOffset = code === cell.code ? 0 : -1;
+    const script = new vm.Script(code, { filename: `<cell ${cell.id}>`, lineOffset, importModuleDynamically });
     let value = script.runInContext(context, { breakOnSigint: true });
     if (value && typeof value === 'object' && typeof value.then === 'function') {
       value = await Promise.race([value, new Promise((_, no) => { stop = () => no(interrupted); })]);
