@@ -1,7 +1,7 @@
 //! `hotcell test`: from options to a report for people, for programs and for a workflow.
 
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hotcell_config::typed;
@@ -346,12 +346,19 @@ fn typed(args: &TestArgs) -> Vec<String> {
 }
 
 /// The project's folder relative to the top of its repository, where GitHub looks for the files of
-/// annotations; empty for the top, and if no parent folder has a `.git`.
-fn folder_below_repository(project: &Path) -> String {
+/// annotations; empty for the top. Without a `.git` in a parent folder, the top is the workflow's own folder (`GITHUB_WORKSPACE`).
+fn folder_below_repository(project: &Path, workspace: Option<&Path>) -> String {
     let Ok(project) = project.canonicalize() else { return String::new() };
     let top = project.ancestors().find(|folder| folder.join(".git").symlink_metadata().is_ok());
-    let below = top.and_then(|top| project.strip_prefix(top).ok());
+    let top = top.map(Path::to_owned).or_else(|| workspace?.canonicalize().ok());
+    let below = top.and_then(|top| project.strip_prefix(top).ok().map(Path::to_owned));
+    let below = below.as_deref();
     below.and_then(Path::to_str).unwrap_or_default().to_owned()
+}
+
+/// Folder of the workflow that this runs in.
+fn github_workspace() -> Option<PathBuf> {
+    std::env::var_os("GITHUB_WORKSPACE").map(PathBuf::from).filter(|folder| folder.is_absolute())
 }
 
 async fn follow(
@@ -417,7 +424,9 @@ fn answer(common: &Common, args: &TestArgs, results: &mut Results, report: &Test
     }
     for written in [
         results.junit.as_mut().map(|file| write_junit(file, report)),
-        args.github.then(|| annotate(common, report, &folder_below_repository(&args.project))),
+        args.github.then(|| {
+            annotate(common, report, &folder_below_repository(&args.project, github_workspace().as_deref()))
+        }),
         results.summary.as_mut().map(|file| summarize(file, report)),
     ] {
         if let Some(Err(e)) = written {
@@ -460,4 +469,42 @@ fn annotate(common: &Common, report: &TestReport, folder: &str) -> Result<(), St
 fn summarize(file: &mut ResultFile, report: &TestReport) -> Result<(), String> {
     let text = github::summary(report, &headline(report));
     file.write(text.as_bytes()).map_err(|e| format!("--github {}: {e}", file.named().display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn annotations_are_below_the_repository_or_the_workflow() {
+        let top = tempfile::tempdir().unwrap();
+        let at = |name: &str| top.path().join(name);
+        std::fs::create_dir_all(at("plain/one/two")).unwrap();
+        std::fs::create_dir_all(at("own/.git")).unwrap();
+        std::fs::create_dir_all(at("own/sub")).unwrap();
+        let is_free = top.path().ancestors().all(|folder| !folder.join(".git").exists());
+        for (project, workspace, want) in [
+            ("own/sub", None, "sub"),
+            ("plain/one", None, ""),
+            ("own", Some("plain"), ""),
+            ("own/sub", Some("plain"), "sub"),
+            ("plain/one/two", Some("plain"), "one/two"),
+            ("plain/one", Some("plain/one"), ""),
+            // Elsewhere, or not there.
+            ("plain/one", Some("own"), ""),
+            ("plain/one", Some("none"), ""),
+            ("none", Some("plain"), ""),
+        ] {
+            // The temporary folder may lie in a repository.
+            if !is_free && project.starts_with("plain") {
+                continue;
+            }
+            let workspace = workspace.map(at);
+            assert_eq!(
+                folder_below_repository(&at(project), workspace.as_deref()),
+                want,
+                "{project} {workspace:?}"
+            );
+        }
+    }
 }

@@ -23,6 +23,7 @@ fn github(user: &User, inputs: &[(&str, &str)]) -> (Output, String, String) {
         .env("GITHUB_OUTPUT", &output)
         .env("GITHUB_STEP_SUMMARY", &summary)
         .env("GITHUB_TOKEN", "s3cret")
+        .env("GITHUB_WORKSPACE", user.path("work"))
         .env("RUNNER_TEMP", user.path("work"));
     for (name, value) in inputs {
         command.env(name, value);
@@ -50,6 +51,10 @@ fn github_action_gives_verdict_annotations_and_results() {
             assert_eq!(output, format!("verdict={verdict}\nresults=results\n"));
             assert_eq!(errors.contains("::error file="), code == 1, "{errors}");
             assert!(summary.contains(verdict), "{summary}");
+            let totals = if code == 0 { "passed: 2 passed in " } else { "failed: 1 passed, 1 failed in " };
+            assert!(errors.contains(&format!("\nhotcell: {totals}")), "{errors}");
+            // The project has no `.git`; its files are found from the workflow's folder.
+            assert_eq!(errors.contains("::error file=project/test_a.py"), code == 1, "{errors}");
             let receipt = user.path("work/results/receipt.json");
             let receipt = receipt.to_str().expect("UTF-8");
             user.hotcell(["receipt", "verify", "--passed", receipt]).end().code(code);
@@ -57,6 +62,27 @@ fn github_action_gives_verdict_annotations_and_results() {
             assert!(junit.contains("<testsuites"), "{junit}");
         }
     });
+}
+
+/// Words of tests in the reason never become commands of the runner's.
+#[test]
+fn github_action_logs_reasons_as_plain_text() {
+    let user = User::me();
+    user.make_folder("work/project");
+    let evil = "raise SystemExit('\\n::set-output name=x::y\\n##[add-path]/tmp')\n";
+    user.write("work/project/test_a.py", evil);
+    let inputs = [
+        ("INPUT_PROJECT", "project"),
+        ("INPUT_OPTIONS", "--framework\nunittest\n--toolchain\n/usr"),
+        ("INPUT_RESULTS", "results"),
+    ];
+    let (ended, output, _) = github(&user, &inputs);
+    let errors = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(!ended.status.success() && !output.contains("passed"), "{errors}");
+    assert!(errors.lines().any(|line| line.starts_with("hotcell: ")), "{errors}");
+    let commands =
+        |line: &str| line.trim_start().starts_with("::set-output") || line.contains("##[add-path]");
+    assert!(!errors.lines().any(commands), "{errors}");
 }
 
 /// Inputs are never text of a script, and mistakes end red.
@@ -113,6 +139,9 @@ impl<'a> GitlabJob<'a> {
                 variable("CI_JOB_TOKEN", TOKEN, false, true),
                 variable("CI_REPOSITORY_URL", &format!("https://gitlab-ci-token:{TOKEN}@gitlab.example/a.git"), false, false),
                 variable("SETTING", "of the project", false, false),
+                variable("PATH", "/custom/bin", true, false),
+                variable("HOME", "/nowhere", true, false),
+                variable("TMPDIR", "/nowhere", true, false),
                 variable("INDIRECT", "Bearer $CI_JOB_TOKEN", true, false),
             ],
             "steps": [{ "name": "script", "script": script }, { "name": "after_script", "script": after }],
@@ -191,13 +220,16 @@ fn gitlab_executor_runs_jobs_without_tokens() {
         let said = job.stage(&["--env", "SETTING"], "step_script", "exit 77", 0);
         assert!(said.contains("$ mkdir out\necho good"), "{said}");
         assert!(said.contains("kept out of the sandbox, since a secret is in them: INDIRECT"), "{said}");
+        assert!(said.contains("kept out of the sandbox, which has its own: HOME, PATH, TMPDIR"), "{said}");
         job.stage(&[], "after_script", "exit 77", 0);
 
         let inside = job.file("env.txt") + &job.file("script.txt");
         for there in ["COLOUR=red\n", "CI_PROJECT_DIR=/home/sandbox/project\n", "SETTING=of the project\n"] {
             assert!(inside.contains(there), "{there}: {inside}");
         }
-        for absent in [TOKEN, "CUSTOM_ENV_", "INDIRECT", "JOB_RESPONSE_FILE", "CI_JOB_TOKEN"] {
+        for absent in
+            [TOKEN, "CUSTOM_ENV_", "INDIRECT", "JOB_RESPONSE_FILE", "CI_JOB_TOKEN", "/custom/bin", "/nowhere"]
+        {
             assert!(!inside.contains(absent), "{absent}: {inside}");
         }
         // Results are on the host for the runner's own scripts; git's state is as it was.
