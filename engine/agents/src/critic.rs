@@ -29,7 +29,7 @@ pub use depth::Depth;
 pub use points::Recommendation;
 pub use report::{Guarded, ReadBy, ReviewReport, SCHEMA, TestsOf};
 
-use points::Measured;
+use points::{Measured, Wanted};
 
 /// Maximum number of the guard's findings in a report.
 const MAX_FINDINGS: usize = 100;
@@ -97,7 +97,12 @@ impl Driver<'_> {
         (self.say)("the guard reads");
         let scan = self.scanned(&request.subject)?;
         let tests = self.tested(request, &scan, &id).await?;
-        let measured = measured(&scan, &tests);
+        let wanted = match &request.subject {
+            Subject::File(_) => Wanted::NoneThere,
+            Subject::Workspace { .. } if !request.depth.runs_tests() => Wanted::Nothing,
+            Subject::Workspace { .. } => Wanted::Tests,
+        };
+        let measured = measured(&scan, &tests, wanted);
         let computed = points::computed(&measured);
         let facts = ask::Facts {
             tests: tests.evidence.as_ref().map(told).unwrap_or_default(),
@@ -204,15 +209,16 @@ fn no_result(report: &TestReport) -> String {
     report.reason.as_ref().map_or_else(|| words.to_owned(), |reason| format!("{words}: {reason}"))
 }
 
-fn measured(scan: &Scan, tests: &Ran) -> Measured {
+fn measured(scan: &Scan, tests: &Ran, wanted: Wanted) -> Measured {
     let Some(evidence) = &tests.evidence else {
-        return Measured { guard: scan.verdict.name().to_owned(), ..Measured::default() };
+        return Measured { guard: scan.verdict.name().to_owned(), wanted, ..Measured::default() };
     };
     let score = evidence.score(evidence, None);
     let compared = evidence.compared(evidence);
     Measured {
         guard: scan.verdict.name().to_owned(),
         run: evidence.run.clone(),
+        wanted,
         tests: Some((compared.good, compared.required)),
         valid: score.gates.iter().any(|gate| gate.name == "report" && gate.passed),
         covered: tests.covered,

@@ -73,6 +73,13 @@ fn review_without_a_model_says_so_and_measures() {
         "{}",
         page.text()
     );
+    assert!(!page.text().contains("gates not passed"), "{}", page.text());
+    // Gates of tests stand in a project, and a run of it in CI ends red.
+    user.make_folder("work/untested");
+    user.write("work/untested/calc.py", FIXED);
+    let page = review(&user, &["untested"]);
+    assert!(page.code(1).text().contains("gates not passed: report, tests"), "{}", page.text());
+    review(&user, &["untested", "--depth", "quick"]).code(0);
     user.write("work/bad.py", "import os\nos.system('rm -rf /')\n");
     let report = review(&user, &["bad.py", "--json"]).code(1).json();
     assert_eq!(

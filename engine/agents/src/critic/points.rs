@@ -24,6 +24,18 @@ pub enum Recommendation {
     Escalate,
 }
 
+/// Tests that a review asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wanted {
+    /// Those of the project.
+    #[default]
+    Tests,
+    /// None: a quick review runs nothing.
+    Nothing,
+    /// None: a single file has no tests of its own.
+    NoneThere,
+}
+
 /// Measured values of what is reviewed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
@@ -31,6 +43,8 @@ pub struct Measured {
     pub guard: String,
     /// Run of the tests, in the history.
     pub run: Option<String>,
+    /// Tests that it asks for.
+    pub wanted: Wanted,
     /// Tests that are good, and all of them; `None` when none ran.
     pub tests: Option<(u64, u64)>,
     /// The report of the tests is complete, and its witnesses agree.
@@ -39,19 +53,19 @@ pub struct Measured {
     pub covered: Option<(u64, u64)>,
 }
 
-/// Points for what was measured, in percent of what could be earned by it: 20 for the guard, 60 for tests, 20 for coverage. Without a run of tests, or
-/// with a gate that is not passed, at most 60.
+/// Points for what was measured, in percent of what could be earned by it: 20 for the guard, 60 for tests, 20 for coverage. Without a run of tests, which
+/// only a single file need not have, or with a gate that is not passed, at most 60. The gates of tests are those of a review that asks for some.
 #[must_use]
 pub fn computed(measured: &Measured) -> Score {
     let run = || measured.run.clone();
     let gate = |name: &str, passed, run| Gate { name: name.to_owned(), passed, run };
     let is_clean = matches!(measured.guard.as_str(), "allow" | "review");
     let pass = measured.tests.is_some_and(|(good, of)| of > 0 && good == of);
-    let gates = vec![
-        gate("guard", is_clean, None),
-        gate("report", measured.tests.is_some() && measured.valid, run()),
-        gate("tests", pass, run()),
-    ];
+    let mut gates = vec![gate("guard", is_clean, None)];
+    if measured.wanted == Wanted::Tests {
+        gates.push(gate("report", measured.tests.is_some() && measured.valid, run()));
+        gates.push(gate("tests", pass, run()));
+    }
     let share = |most: u32, value: u64, of: u64| {
         u32::try_from((u64::from(most) * value.min(of)).checked_div(of).unwrap_or(0)).unwrap_or(0)
     };
@@ -70,7 +84,8 @@ pub fn computed(measured: &Measured) -> Score {
     }
     let (earned, of) = points.iter().fold((0, 0), |(e, o), point| (e + point.earned, o + point.of));
     let percent = u8::try_from((earned * 100).checked_div(of).unwrap_or(0)).unwrap_or(100).min(100);
-    let score = if gates.iter().all(|gate| gate.passed) { percent } else { percent.min(MAX_GATED) };
+    let is_free = measured.wanted != Wanted::Nothing && gates.iter().all(|gate| gate.passed);
+    let score = if is_free { percent } else { percent.min(MAX_GATED) };
     Score { score, gates, points }
 }
 
@@ -111,6 +126,7 @@ mod tests {
         Measured {
             guard: "allow".to_owned(),
             run: Some("r".to_owned()),
+            wanted: Wanted::Tests,
             tests: Some((4, 4)),
             valid: true,
             covered: None,
@@ -126,6 +142,8 @@ mod tests {
     fn score_is_computed_and_advice_follows_gates() {
         use Recommendation::{Approve, Escalate, Revise};
         let guard = |word: &str| Measured { guard: word.to_owned(), ..good() };
+        let untested =
+            |word: &str, wanted| Measured { guard: word.to_owned(), wanted, ..Measured::default() };
         for (measured, named, score, advice) in [
             (good(), vec![], 100, Approve),
             (good(), defects(Severity::Note, 9), 100, Approve),
@@ -140,6 +158,11 @@ mod tests {
             (Measured { tests: Some((0, 4)), ..good() }, vec![], 25, Revise),
             (Measured { tests: None, valid: false, run: None, ..good() }, vec![], 60, Revise),
             (Measured { tests: Some((0, 0)), ..good() }, vec![], 25, Revise),
+            (untested("allow", Wanted::NoneThere), vec![], 100, Approve),
+            (untested("review", Wanted::NoneThere), vec![], 50, Revise),
+            (untested("quarantine", Wanted::NoneThere), vec![], 0, Escalate),
+            (untested("allow", Wanted::NoneThere), defects(Severity::Critical, 1), 100, Revise),
+            (untested("allow", Wanted::Nothing), vec![], 60, Revise),
             (Measured { covered: Some((1, 2)), ..good() }, vec![], 90, Approve),
         ] {
             let computed = computed(&measured);
@@ -150,6 +173,19 @@ mod tests {
             );
         }
         assert_eq!(taken(&defects(Severity::Critical, 9)), MAX_TAKEN);
+    }
+
+    #[test]
+    fn gates_of_tests_stand_where_tests_are_asked_for() {
+        for (wanted, names) in [
+            (Wanted::Tests, &["guard", "report", "tests"][..]),
+            (Wanted::Nothing, &["guard"]),
+            (Wanted::NoneThere, &["guard"]),
+        ] {
+            let gates = computed(&Measured { wanted, ..Measured::default() }).gates;
+            assert_eq!(gates.iter().map(|gate| &*gate.name).collect::<Vec<_>>(), names);
+            assert!(gates.iter().all(|gate| !gate.passed));
+        }
     }
 
     proptest! {

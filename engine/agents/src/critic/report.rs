@@ -100,10 +100,12 @@ pub struct ReadBy {
 }
 
 impl ReviewReport {
-    /// Tells if something is at review or above: a verdict of the guard, a test that is not good, or a defect that is more than a note.
+    /// Tells if something is at review or above: a verdict of the guard, a gate that is not passed, a test that is not good, or a defect that is more than
+    /// a note.
     #[must_use]
     pub fn has_findings(&self) -> bool {
         self.guard.verdict >= hotcell_guard::Verdict::Review
+            || !self.computed.accepted()
             || self.tests.as_ref().is_some_and(|tests| {
                 tests.good < tests.of || tests.verdict != hotcell_testing::Verdict::Passed
             })
