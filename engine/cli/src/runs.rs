@@ -6,6 +6,7 @@ use std::path::Path;
 use hotcell_learn::Evidence;
 use hotcell_report::RunReport;
 use hotcell_sandbox::outcome::Output;
+use hotcell_sandbox::text::counted;
 use hotcell_state::history::{History, HistoryError, RequestList, RunList, RunRow};
 use hotcell_state::report::{Code, ErrorReport, barred, printable};
 use hotcell_state::state::StateFolder;
@@ -219,8 +220,8 @@ fn stream(text: &mut String, name: &str, output: &Output) {
     let kept = output.to_bytes();
     let _ = writeln!(
         text,
-        "{name}: {} bytes{}",
-        output.bytes,
+        "{name}: {}{}",
+        counted(output.bytes, "byte"),
         if output.truncated { ", the middle is gone" } else { "" }
     );
     text.push_str(&barred(&String::from_utf8_lossy(&kept), "  | "));

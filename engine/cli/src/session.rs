@@ -7,6 +7,7 @@ use std::time::Duration;
 use hotcell_deps::Step;
 use hotcell_deps::package_set::{self, PackageSet};
 use hotcell_sandbox::Engine;
+use hotcell_sandbox::text::counted;
 use hotcell_scanning::pictures::checked;
 use hotcell_sessions::session::MAX_CELL_BYTES;
 use hotcell_sessions::{Answer, Cell, Session, Start, Status, Stream};
@@ -375,7 +376,10 @@ fn save(to: Option<&Folder>, answer: &Answer) {
     for (name, what, bytes) in pictures.chain(files) {
         let (length, shown) = (bytes.len() as u64, printable(&name));
         match to {
-            None => notes::say(format!("{what}: {shown}, {length} bytes; --pictures DIR writes it there")),
+            None => notes::say(format!(
+                "{what}: {shown}, {}; --pictures DIR writes it there",
+                counted(length, "byte")
+            )),
             Some(folder) => match place(folder, Path::new(&name), bytes, length) {
                 Ok(()) => notes::say(format!("{what}: {shown}")),
                 Err(error) => notes::say(format!("{shown} was not written: {error}")),

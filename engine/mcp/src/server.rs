@@ -7,13 +7,16 @@ use std::time::Duration;
 
 use hotcell_server::{Caller, Live};
 use hotcell_state::report::{Code, ErrorReport};
+#[expect(deprecated, reason = "clients of earlier revisions send it")]
+use rmcp::model::SetLevelRequestParams;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
     CompleteResult, ContentBlock, CustomRequest, CustomResult, ErrorCode, GetPromptRequestParams,
     GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, ListPromptsResult,
     ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
     ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourceContents,
-    ServerCapabilities, ServerConfig, ServerNotification, SubscriptionFilter, Tool, UpdateTaskParams,
+    ServerCapabilities, ServerConfig, ServerNotification, SubscribeRequestParams, SubscriptionFilter, Tool,
+    UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext, SubscriptionSendError};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -482,6 +485,31 @@ impl ServerHandler for Server {
         Ok(CompleteResult::new(found))
     }
 
+    #[expect(deprecated, reason = "clients of earlier revisions send it")]
+    async fn set_level(
+        &self,
+        _: SetLevelRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        Err(no_method("logging/setLevel"))
+    }
+
+    async fn subscribe(
+        &self,
+        _: SubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        Err(no_method("resources/subscribe"))
+    }
+
+    async fn unsubscribe(
+        &self,
+        _: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        Err(no_method("resources/unsubscribe"))
+    }
+
     /// Requests that the protocol's library does not know: another method, or one of ours with other
     /// parameters.
     async fn on_custom_request(
@@ -493,10 +521,15 @@ impl ServerHandler for Server {
         Err(if METHODS.contains(&method) {
             ErrorData::invalid_params(misshapen(method, request.params.as_ref()), None)
         } else {
-            let shown: String = method.chars().take(100).collect();
-            ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {shown:?}"), None)
+            no_method(method)
         })
     }
+}
+
+/// The answer to a method that this server does not have.
+fn no_method(method: &str) -> ErrorData {
+    let shown: String = method.chars().take(100).collect();
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {shown:?}"), None)
 }
 
 /// Describes the mistake in parameters that the protocol's library did not take.

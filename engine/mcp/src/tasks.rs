@@ -2,6 +2,7 @@
 //! support. A task is its run: it has the run's id, and `tasks/get` and `run_status` give the same answer.
 //! The result is in the state folder, even after the server has ended.
 
+use hotcell_sandbox::text::counted;
 use hotcell_server::tasks::{Stands, Task as Held};
 use hotcell_server::{Caller, Live, Phase};
 use hotcell_state::report::{Code, ErrorReport};
@@ -91,7 +92,10 @@ fn shown(live: &Live, caller: &Caller, held: &Held) -> Task {
             _ => match state.progress.as_ref().map(|p| (p.done, p.total)) {
                 Some((done, Some(total))) => format!("runs since {seconds} s; test {done} of {total}"),
                 Some((done, None)) if done > 0 => format!("runs since {seconds} s; test {done}"),
-                _ => format!("runs since {seconds} s, printed {} bytes", state.printed.iter().sum::<u64>()),
+                _ => format!(
+                    "runs since {seconds} s, printed {}",
+                    counted(state.printed.iter().sum::<u64>(), "byte")
+                ),
             },
         });
     }

@@ -1,7 +1,7 @@
 //! Shortens the output of programs for a model: beginning and end, measured in characters of JSON. Pure.
 
 use base64::Engine as _;
-use hotcell_sandbox::text::{MAX_MARKS, is_mark, is_shown};
+use hotcell_sandbox::text::{MAX_MARKS, counted, is_mark, is_shown};
 use hotcell_server::{Run, Stream};
 use serde_json::{Map, Value, json};
 
@@ -163,7 +163,7 @@ impl Shown {
         if self.bytes == 0 {
             return String::new();
         }
-        let mut lines = format!("{name}, {} bytes:\n", self.bytes);
+        let mut lines = format!("{name}, {}:\n", counted(self.bytes, "byte"));
         if self.base64.is_some() {
             lines.push_str("(not text)\n");
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hotcell_plugins::progress::Reported;
+use hotcell_sandbox::text::counted;
 use hotcell_server::{Lane, Live, Phase, Run, State, Stream};
 use hotcell_state::report::printable;
 use rmcp::RoleServer;
@@ -201,7 +202,8 @@ fn message(state: &State, position: Option<usize>, seconds: f64, line: &str) -> 
             (format!("test {}{total}", progress.done), progress.message.as_str())
         }
         None => {
-            (format!("runs since {seconds:.0} s, printed {} bytes", state.printed.iter().sum::<u64>()), line)
+            let printed = counted(state.printed.iter().sum::<u64>(), "byte");
+            (format!("runs since {seconds:.0} s, printed {printed}"), line)
         }
     };
     if !theirs.is_empty() {

@@ -65,6 +65,11 @@ pub fn bytes(name: &str, application: bool) -> Result<Vec<u8>, String> {
         return Ok(format!("\x1b{c}").into_bytes());
     }
     let shown: String = name.chars().take(40).collect();
+    if shown.chars().count() == 1 {
+        return Err(format!(
+            "there is no key {shown:?}: letters go into text, and keys takes names such as enter, up and ctrl-c"
+        ));
+    }
     let near = likely(&name, names()).map(|near| format!("did you mean {near}? ")).unwrap_or_default();
     let all: Vec<_> = names().filter(|name| *name != "esc").collect();
     Err(format!(
@@ -103,9 +108,14 @@ mod tests {
         for name in names() {
             assert!(bytes(name, true).is_ok(), "{name}");
         }
-        for (name, says) in
-            [("entr", "did you mean enter?"), ("", "there are"), ("ctrl-", "ctrl-a"), ("ctrl-ab", "no key")]
-        {
+        for (name, says) in [
+            ("entr", "did you mean enter?"),
+            ("", "there are"),
+            ("ctrl-", "ctrl-a"),
+            ("ctrl-ab", "no key"),
+            ("a", "letters go into text"),
+            ("é", "letters go into text"),
+        ] {
             assert!(bytes(name, false).unwrap_err().contains(says), "{name}");
         }
         assert_eq!(text("a\nb\r\n"), b"a\rb\r");

@@ -472,10 +472,13 @@ fn protocol_mistakes_have_protocol_codes() {
         ("resources/read", json!({}), -32602),
         ("resources/list", json!({ "cursor": "zz" }), -32602),
         ("no/such/method", json!({}), -32601),
+        ("logging/setLevel", json!({ "level": "debug" }), -32601),
     ] {
         for client in [&mut new, &mut old] {
             let answer = client.request(method, params.clone());
             assert_eq!(answer["error"]["code"], code, "{method} {params}: {answer}");
+            let named = answer.to_string().contains(&format!("there is no method \\\"{method}\\\""));
+            assert_eq!(named, code == -32601, "{answer}");
         }
     }
     let uri = json!({ "uri": "hotcell://runs/run_1" });

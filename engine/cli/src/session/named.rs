@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use hotcell_config::EnvSetting;
 use hotcell_daemon::{Client, NotServed, Unreached};
 use hotcell_sandbox::Engine;
+use hotcell_sandbox::text::counted;
 use hotcell_sessions::session::MAX_CELL_BYTES;
 use hotcell_sessions::{Answer, InterruptResult, Language};
 use hotcell_state::report::{Code, ErrorReport, printable};
@@ -71,8 +72,12 @@ async fn perform(common: &Common, command: &SessionCommand) -> Result<u8, ErrorR
             let line = |one: &NamedSession| {
                 let why = one.why.as_deref().map(|why| format!(": {}", printable(why))).unwrap_or_default();
                 format!(
-                    "{} {} {}, {} cells, idle {} s{why}\n",
-                    one.name, one.language, one.state, one.cells, one.idle_s
+                    "{} {} {}, {}, idle {} s{why}\n",
+                    one.name,
+                    one.language,
+                    one.state,
+                    counted(one.cells, "cell"),
+                    one.idle_s
                 )
             };
             told(common, &NamedList::of(&all), &all.iter().map(line).collect::<String>())

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use hotcell_plugins::Caller;
+use hotcell_sandbox::text::counted;
 use hotcell_state::report::{Code, ErrorReport, printable};
 use hotcell_tools::author::{self, AuthorError, Cases, Language};
 use hotcell_tools::install::manifest;
@@ -145,7 +146,7 @@ pub async fn test(common: &Common, folder: &Path, out: Option<&Path>) -> Result<
         text.push_str(&format!("{word:<7} {number} {} ({} ms)\n", case.tool, case.wall.as_millis()));
         text.extend(case.wrong.iter().map(|line| format!("        {}\n", printable(line))));
     }
-    text.push_str(&format!("{} cases, {failed} failed\n", tried.len()));
+    text.push_str(&format!("{}, {failed} failed\n", counted(tried.len(), "case")));
     if tried.is_empty() {
         notes::say("there is no case: it proves nothing");
         return Ok(printed(exit::print_text(&text), 2));

@@ -220,7 +220,7 @@ impl Shell<'_, '_> {
         };
         let value =
             if text(node, source).contains("+=") { concat(&self.variable(&name), &value) } else { value };
-        self.set(name, value, at);
+        self.set(&name, value, at);
     }
 
     /// `export NAME=VALUE` whose first word is quoted or a variable, so that the parser sees only words.
@@ -235,13 +235,13 @@ impl Shell<'_, '_> {
         for word in argv.iter().skip(1) {
             if let Some((name, text)) = word.as_text().and_then(|text| text.split_once('=')) {
                 let value = Value { known: Value::text(text).known, ..word.clone() };
-                self.set(name.to_owned(), value, self.here);
+                self.set(name, value, self.here);
             }
         }
     }
 
-    fn set(&mut self, name: String, value: Value, at: (usize, usize)) {
-        let name = self.referred(&name).to_owned();
+    fn set(&mut self, name: &str, value: Value, at: (usize, usize)) {
+        let name = self.referred(name).to_owned();
         self.tabled(&name, &value);
         self.cx.fact_with(Language::Bash, "env.set", at, &[Value::text(&name), value.clone()], self.context);
         self.told(&value, at);

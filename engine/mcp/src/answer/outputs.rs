@@ -4,6 +4,7 @@
 use base64::Engine as _;
 use hotcell_report::RunReport;
 use hotcell_sandbox::Engine;
+use hotcell_sandbox::text::counted;
 use hotcell_scanning::pictures::checked;
 use hotcell_server::Run;
 use hotcell_state::report::printable;
@@ -37,7 +38,7 @@ pub fn add(
         let Some(bytes) = run.file(&file.path) else { continue };
         let (uri, name) = (uri_of_output(&run.id, &file.path), printable(&file.path));
         rows.push(json!({ "path": file.path, "bytes": file.bytes, "uri": uri }));
-        words.push_str(&format!("returned: {name}, {} bytes\n", file.bytes));
+        words.push_str(&format!("returned: {name}, {}\n", counted(file.bytes, "byte")));
         let mut resource = Resource::new(uri, name.clone()).with_size(file.bytes);
         if let Some(kind) = crate::picture::kind(&bytes) {
             resource = resource.with_mime_type(kind);
@@ -64,7 +65,7 @@ pub fn add(
     }
     let omitted = outputs.files.len() - rows.len();
     if omitted > 0 {
-        words.push_str(&format!("({omitted} more files; they are among the resources)\n"));
+        words.push_str(&format!("({}, among the resources)\n", counted(omitted, "more file")));
     }
     let left: Vec<_> = outputs.left.iter().take(MAX_LEFT).collect();
     for left in &left {

@@ -2,6 +2,7 @@
 //! within the budget, and the same in text and structure.
 
 use hotcell_sandbox::Cause;
+use hotcell_sandbox::text::counted;
 use hotcell_server::{Run, Stream};
 use hotcell_state::report::printable;
 use hotcell_testing::coverage::Coverage;
@@ -353,7 +354,7 @@ fn next(report: &TestReport, shown: usize) -> Option<String> {
 fn of_coverage(coverage: &Coverage) -> String {
     let percent =
         coverage.lines_percent.map_or_else(|| "none".to_owned(), |percent| format!("{percent:.1} %"));
-    let mut lines = format!("coverage: {percent} of {} lines\n", coverage.lines);
+    let mut lines = format!("coverage: {percent} of {}\n", counted(coverage.lines, "line"));
     let gaps = coverage.files.iter().filter(|file| !file.missing.is_empty());
     for file in gaps.take(MAX_FILES) {
         let missing: Vec<_> = file

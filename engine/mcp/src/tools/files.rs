@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use hotcell_report::{Change, Mark};
+use hotcell_sandbox::text::counted;
 use hotcell_server::{Caller, Live};
 use hotcell_state::report::{Code, ErrorReport};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Resource};
@@ -48,16 +49,24 @@ async fn changed(
     blocking(move || work(&live, &caller).and_then(|workspace| described(&live, &workspace))).await
 }
 
+/// Noun for that many entries of a workspace.
+const fn entries(count: u64) -> &'static str {
+    if count == 1 { "file or folder" } else { "files and folders" }
+}
+
 fn words(workspace: &output::Workspace) -> String {
     let mut words = format!("workspace_id {}: ", workspace.workspace_id);
     words.push_str(&match &workspace.folder {
-        None => format!("{} files and folders, {} bytes", workspace.files, workspace.bytes),
+        None => {
+            format!("{} {}, {}", workspace.files, entries(workspace.files), counted(workspace.bytes, "byte"))
+        }
         // Its own entries are not counted.
         Some(folder) => format!(
-            "over {}, with {} changed files and folders, {} bytes",
+            "over {}, with {} changed {}, {}",
             shown(folder),
             workspace.files,
-            workspace.bytes
+            entries(workspace.files),
+            counted(workspace.bytes, "byte")
         ),
     });
     if !workspace.snapshots.is_empty() {
@@ -255,8 +264,8 @@ pub async fn diff(live: &Live, caller: &Caller, arguments: JsonObject) -> Answer
         diff: piece,
     };
     let words = format!(
-        "{} changed paths; bytes {} to {} of {bytes} of the diff",
-        rows.len(),
+        "{}; bytes {} to {} of {bytes} of the diff",
+        counted(rows.len(), "changed path"),
         diff.offset,
         diff.next_offset
     );
@@ -326,7 +335,7 @@ pub async fn commit(live: &Live, caller: &Caller, arguments: JsonObject) -> Answ
         marked_omitted: taken.marked.len().saturating_sub(MAX_OMITTED_PATHS) as u64,
         approval: taken.standing.as_ref().and_then(|standing| Some(needed(standing.as_ref().ok()?))),
     };
-    let mut words = format!("{} paths taken over", committed.done);
+    let mut words = format!("{} taken over", counted(committed.done, "path"));
     for left in &committed.left {
         words.push_str(&format!("\nleft out: {}: {}", shown(&left.path), shown(&left.why)));
     }
@@ -380,7 +389,8 @@ pub async fn export(live: &Live, caller: &Caller, arguments: JsonObject) -> Answ
     };
     let link =
         Resource::new(exported.uri.clone(), "archive").with_mime_type(crate::uri::TAR).with_size(bytes);
-    let mut result = answered(&exported, format!("a tar archive of {bytes} bytes: {}", exported.uri));
+    let mut result =
+        answered(&exported, format!("a tar archive of {}: {}", counted(bytes, "byte"), exported.uri));
     result.content.push(ContentBlock::resource_link(link));
     Ok(result)
 }

@@ -83,23 +83,33 @@ pub struct File {
     pub executable: bool,
 }
 
+/// Bytes that an argument has as text in `content` or in `base64`; `within` is the path of the two fields.
+///
+/// # Errors
+/// A report when both or neither are given, or the bytes cannot be decoded.
+pub fn bytes_of(
+    within: &str,
+    content: Option<String>,
+    base64: Option<String>,
+) -> Result<Vec<u8>, ErrorReport> {
+    match (content, base64) {
+        // A caller that has to send both fields leaves one empty.
+        (Some(text), None) => Ok(text.into_bytes()),
+        (Some(text), Some(empty)) if empty.is_empty() => Ok(text.into_bytes()),
+        (Some(text), Some(_)) if !text.is_empty() => Err(one_of(&format!("{within}content"), "base64")),
+        (_, Some(base64)) => decode(&base64).map_err(|why| {
+            ErrorReport::new(Code::InvalidValue, format!("{within}base64 is not base64: {why}"))
+                .field(format!("{within}base64"))
+                .hint("give what is text in content")
+        }),
+        (None, None) => Err(one_of(&format!("{within}content"), "base64")),
+    }
+}
+
 /// Converts the files of an argument.
 pub fn files(files: Vec<File>) -> Result<Vec<NewFile>, ErrorReport> {
     let read = |(at, file): (usize, File)| {
-        let bytes = match (file.content, file.base64) {
-            // A caller that has to send both fields leaves one empty.
-            (Some(text), None) => text.into_bytes(),
-            (Some(text), Some(empty)) if empty.is_empty() => text.into_bytes(),
-            (Some(text), Some(_)) if !text.is_empty() => {
-                return Err(one_of(&format!("files[{at}].content"), "base64"));
-            }
-            (_, Some(base64)) => decode(&base64).map_err(|why| {
-                ErrorReport::new(Code::InvalidValue, format!("files[{at}].base64 is not base64: {why}"))
-                    .field(format!("files[{at}].base64"))
-                    .hint("give what is text in content")
-            })?,
-            (None, None) => return Err(one_of(&format!("files[{at}].content"), "base64")),
-        };
+        let bytes = bytes_of(&format!("files[{at}]."), file.content, file.base64)?;
         Ok(NewFile { path: file.path, bytes, executable: file.executable })
     };
     files.into_iter().enumerate().map(read).collect()
@@ -179,7 +189,7 @@ pub struct RunCode {
     /// Standard input, at most 1 MiB.
     #[serde(default)]
     pub stdin: String,
-    /// The program's arguments.
+    /// The program's arguments; for sql those of sqlite3.
     #[serde(default)]
     pub args: Vec<String>,
     /// Arguments of each run.

@@ -2,6 +2,7 @@
 
 use hotcell_config::policies;
 use hotcell_config::policies::{PolicyType, Rule, Source};
+use hotcell_sandbox::text::counted;
 use hotcell_server::Live;
 use hotcell_state::report::ErrorReport;
 use rmcp::model::{CallToolResult, JsonObject};
@@ -61,9 +62,10 @@ pub async fn read(live: &Live, arguments: JsonObject) -> Result<CallToolResult, 
     };
     let mut words = match (about.total, about.source) {
         (0, _) => format!("there are no rules of the type {}", about.policy_type.name()),
-        (1, Source::File) => "one rule of this organisation".to_owned(),
-        (n, Source::File) => format!("{n} rules of this organisation"),
-        (n, Source::Default) => format!("{n} rules, hotcell's baseline after the OWASP Top 10:2025"),
+        (n, Source::File) => format!("{} of this organisation", counted(n, "rule")),
+        (n, Source::Default) => {
+            format!("{}, hotcell's baseline after the OWASP Top 10:2025", counted(n, "rule"))
+        }
     };
     for rule in &about.rules {
         words.push_str(&format!("\n\n## {}\n{}", rule.title, rule.text));

@@ -5,6 +5,7 @@ use hotcell_guard::quarantine::State;
 use hotcell_guard::{Finding, Kind, Report, Severity};
 use hotcell_review::approvals::{Approval, ApprovalSubject, Approvals, RequestStatus, State as Waiting};
 use hotcell_review::quarantine::Item;
+use hotcell_sandbox::text::counted;
 use hotcell_server::{Caller, Live, RunDir};
 use hotcell_state::report::ErrorReport;
 use rmcp::model::{CallToolResult, JsonObject};
@@ -42,10 +43,10 @@ pub async fn scan(live: &Live, caller: &Caller, arguments: JsonObject) -> Answer
     });
     let scanned = scanned(&report.await?);
     let mut words = format!(
-        "{}: {} places; {} parts read, {} data, {} not read",
+        "{}: {}; {} read, {} data, {} not read",
         scanned.verdict,
-        scanned.findings.len() as u64 + scanned.omitted,
-        scanned.read,
+        counted(scanned.findings.len() as u64 + scanned.omitted, "place"),
+        counted(scanned.read, "part"),
         scanned.data,
         scanned.not_read
     );

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
+use hotcell_sandbox::text::counted;
 use hotcell_sandbox::units::format_duration;
 use hotcell_scanning::pictures::checked;
 use hotcell_server::jobs::returned::patterns;
@@ -16,6 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::input::bytes_of;
 use super::{answered, parse};
 use crate::picture::may_be_shown;
 use crate::text::{barred, beginning, end};
@@ -70,11 +72,14 @@ pub struct SessionUpload {
     pub session_id: String,
     /// Path below /home/sandbox, such as data.csv.
     pub path: String,
-    /// The piece, at most 1 MiB.
-    pub content: String,
-    /// Whether content is base64, for bytes that are not text.
+    /// The piece as text, at most 1 MiB. Give either content or base64.
     #[serde(default)]
-    pub base64: bool,
+    #[schemars(extend("x-empty-counts" = true))]
+    pub content: Option<String>,
+    /// The piece in base64, for bytes that are not text.
+    #[serde(default)]
+    #[schemars(extend("x-empty-counts" = true))]
+    pub base64: Option<String>,
     /// Whether to append to the file, for the pieces after the first.
     #[serde(default)]
     pub append: bool,
@@ -248,15 +253,9 @@ pub async fn execute(live: &Live, caller: &Caller, arguments: JsonObject) -> Ans
 pub async fn upload(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
     let SessionUpload { session_id, path, content, base64, append } = parse(arguments)?;
     let session = live.sessions().get(caller, &session_id)?;
-    let bytes = if base64 {
-        base64::engine::general_purpose::STANDARD.decode(content).map_err(|error| {
-            ErrorReport::new(Code::InvalidValue, format!("content is not base64: {error}")).field("content")
-        })?
-    } else {
-        content.into_bytes()
-    };
+    let bytes = bytes_of("", content, base64)?;
     let bytes = session.put(&path, &bytes, append).await?;
-    let words = format!("{} has {bytes} bytes", printable(&path));
+    let words = format!("{} has {}", printable(&path), counted(bytes, "byte"));
     Ok(answered(&Uploaded { path, bytes }, words))
 }
 
@@ -288,7 +287,7 @@ pub fn list(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
     let sessions: Vec<_> = all.iter().map(|(id, session)| described(id, session)).collect();
     let line = |one: &Described| {
         let why = one.why.as_deref().map(|why| format!(": {}", printable(why))).unwrap_or_default();
-        format!("{} {} {}, {} cells{why}\n", one.session_id, one.language, one.state, one.cells)
+        format!("{} {} {}, {}{why}\n", one.session_id, one.language, one.state, counted(one.cells, "cell"))
     };
     let words =
         if sessions.is_empty() { "no sessions".to_owned() } else { sessions.iter().map(line).collect() };
@@ -367,7 +366,7 @@ fn told(session_id: String, answer: &Answer, checked: Vec<Result<Vec<u8>, String
     }
     for file in executed.files.iter().take(MAX_LINKS) {
         let name = printable(&file.path);
-        words.push_str(&format!("returned: {name}, {} bytes\n", file.bytes));
+        words.push_str(&format!("returned: {name}, {}\n", counted(file.bytes, "byte")));
         links.push(ContentBlock::resource_link(
             Resource::new(file.uri.clone(), name).with_size(file.bytes as u64),
         ));

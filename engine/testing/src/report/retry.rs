@@ -190,7 +190,7 @@ impl Retries {
         report.totals =
             Totals { duration_ms: self.duration_ms, ..Totals::of(&report.cases, &report.outcome) };
         let flaky = self.flaky.iter().filter_map(|id| report.cases.iter().find(|case| &case.id == id));
-        report.flaky = Some(flaky.map(counted).collect());
+        report.flaky = Some(flaky.map(flaky_of).collect());
         report.retries = Some(self.runs);
         report
     }
@@ -217,7 +217,7 @@ fn of(report: &TestReport) -> Repeat {
     }
 }
 
-fn counted(case: &Case) -> Flaky {
+fn flaky_of(case: &Case) -> Flaky {
     let count = |status| case.attempts.iter().filter(|attempt| attempt.status == status).count() as u64;
     Flaky {
         id: case.id.clone(),

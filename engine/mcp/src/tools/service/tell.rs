@@ -3,6 +3,7 @@
 use hotcell_agents::Phase;
 use hotcell_agents::machine::Reason;
 use hotcell_agents::paths;
+use hotcell_sandbox::text::counted;
 use hotcell_server::agents::Standing;
 use hotcell_server::{Caller, EntryKind, Live};
 use hotcell_state::report::{ErrorReport, printable, printable_line};
@@ -40,11 +41,15 @@ pub async fn repo_map(live: &Live, caller: &Caller, arguments: JsonObject) -> An
     let depth = asked.depth + path.as_deref().map_or(0, |path| path.trim_matches('/').split('/').count());
     let is_hidden = |path: &str| path.split('/').any(|part| part.starts_with('.'));
     let map = map::map(&files, (depth, asked.include_tests, asked.offset), &is_hidden);
-    let mut words = format!("{} files, about {} tokens\n", map.total_files, map.total_tokens_estimated);
+    let mut words = format!(
+        "{}, about {}\n",
+        counted(map.total_files, "file"),
+        counted(map.total_tokens_estimated, "token")
+    );
     for node in &map.structure {
         let size = match (node.bytes, node.files) {
             (Some(bytes), _) => format!(" {bytes}"),
-            (None, Some(files)) => format!("/ ({files} files)"),
+            (None, Some(files)) => format!("/ ({})", counted(files, "file")),
             (None, None) => "/".to_owned(),
         };
         words.push_str(&format!("{}{size}\n", printable(&node.path)));

@@ -1,5 +1,6 @@
 //! Tools of the agent service that begin, steer and review work.
 
+use hotcell_sandbox::text::counted;
 use hotcell_server::agents::{ArtifactId, Specification, Taken};
 use hotcell_server::{Caller, Live};
 use hotcell_state::report::{Code, ErrorReport, printable_line};
@@ -240,9 +241,9 @@ pub async fn suite(live: &Live, caller: &Caller, arguments: JsonObject, listener
         test_code,
     };
     let mut words = format!(
-        "{}: {} new tests, which fail on {} of {} wrong versions of the code\n",
+        "{}: {}, failing on {} of {} wrong versions of the code\n",
         if answer.accepted { "accepted" } else { "not accepted" },
-        answer.test_count,
+        counted(answer.test_count, "new test"),
         suite.killed,
         suite.mutants
     );
