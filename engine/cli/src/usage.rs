@@ -240,12 +240,30 @@ fn near_option(option: &str, command: Option<&str>) -> Option<String> {
 }
 
 fn subcommands(command: Option<&str>) -> Vec<String> {
-    with_command(command, |c| c.get_subcommands().map(|s| s.get_name().to_owned()).collect())
+    let is_shown = |c: &&clap::Command| !c.is_hide_set();
+    with_command(command, |c| c.get_subcommands().filter(is_shown).map(|s| s.get_name().to_owned()).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hidden_commands_are_not_named() {
+        let hidden: Vec<String> = Cli::command()
+            .get_subcommands()
+            .filter(|command| command.is_hide_set())
+            .map(|command| command.get_name().to_owned())
+            .collect();
+        assert!(!hidden.is_empty());
+        for word in hidden.iter().map(|name| format!("{name}x")).chain(["zzz".to_owned()]) {
+            let words: Vec<OsString> = ["hotcell", &word].map(OsString::from).into();
+            let error = Cli::command().try_get_matches_from(&words).unwrap_err();
+            let said = report(&error, &words).to_string();
+            let hint = said.split_once("did you mean ").map_or("", |(_, hint)| hint);
+            assert!(hidden.iter().all(|name| !hint.contains(name.as_str())), "{said}");
+        }
+    }
 
     #[test]
     fn invalid_numbers_are_explained() {

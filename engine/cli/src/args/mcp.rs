@@ -54,9 +54,9 @@ pub enum McpCommand {
     #[command(
         override_usage = "hotcell mcp wrap [OPTIONS] -- SERVER [ARG…]",
         after_help = "Put it before the command in a client's entry. SERVER is npx PACKAGE, uvx PACKAGE, pipx run PACKAGE,\n\
-                      node FILE, python3 -m MODULE or a program. Packages are locked and installed once, from their\n\
-                      registry alone and without running anything of them, read by the guard, and then run without a\n\
-                      network. --name NAME alone starts a server again as it was started last.\n\
+                      node FILE, python3 FILE, python3 -m MODULE or a program. Packages are locked and installed once,\n\
+                      from their registry alone and without running anything of them, read by the guard, and then run\n\
+                      without a network. --name NAME alone starts a server again as it was started last.\n\
                       Exit status: the server's own; 124 a limit or idle; 125 refused."
     )]
     Wrap(Box<WrapArgs>),

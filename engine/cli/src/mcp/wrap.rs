@@ -18,7 +18,7 @@ use hotcell_deps::package::{self, Ecosystem, NamedPackage};
 use hotcell_deps::{DepsError, Purpose};
 use hotcell_mcp::pin::{Lines, MAX_LINE_BYTES};
 use hotcell_report::RunReport;
-use hotcell_sandbox::policy::{Bind, HOME, PROJECT, Stdin};
+use hotcell_sandbox::policy::{HOME, PROJECT, Stdin};
 use hotcell_sandbox::{BoxFuture, Bytes, Chunk, Engine, Limits, Running};
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_toolchain::Surroundings;
@@ -41,6 +41,10 @@ use crate::mcp::servers;
 use crate::signals::interrupted;
 use crate::terminal::notes;
 use crate::{exit, usage};
+
+use program::{executed, shown_program};
+
+mod program;
 
 /// Longest life of a server.
 const MAX_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -211,32 +215,14 @@ fn plain(
     common: &Common,
     configuration: &Configuration,
     args: &WrapArgs,
-    settings: RunSettings,
+    mut settings: RunSettings,
 ) -> Result<Ready, ErrorReport> {
-    for path in executed(&args.server, &settings.binds) {
+    let server = shown_program(&args.server, &mut settings.binds, &current_folder());
+    for path in executed(&server, &settings.binds) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         first_read::require(common, configuration, args.guard, (&name, &path), None)?;
     }
-    Ok(Ready { argv: args.server.clone(), workspace: None, settings })
-}
-
-/// Paths of the host that hold the code of a command: for each word that names a shown file, its folder where that is shown, else the file.
-fn executed(words: &[String], binds: &[Bind]) -> Vec<PathBuf> {
-    let mut all = Vec::new();
-    for word in words {
-        let inside = Path::new(word);
-        let host = binds.iter().find_map(|bind| {
-            let below = inside.strip_prefix(&bind.inside).ok()?;
-            Some(if below.as_os_str().is_empty() { bind.host.clone() } else { bind.host.join(below) })
-        });
-        let Some(host) = host.filter(|host| host.is_file()) else { continue };
-        let folder = host.parent().filter(|folder| binds.iter().any(|bind| folder.starts_with(&bind.host)));
-        let path = folder.map_or(host.clone(), Path::to_owned);
-        if !all.contains(&path) {
-            all.push(path);
-        }
-    }
-    all
+    Ok(Ready { argv: server, workspace: None, settings })
 }
 
 /// Limits of a server: no wall clock, no bound on what it prints in a long life, little kept of it.
@@ -533,28 +519,5 @@ mod tests {
             tokio::time::timeout(Duration::from_millis(5), activity.idle(Some(Duration::from_secs(3600))));
         assert!(long.await.is_err());
         assert!(tokio::time::timeout(Duration::from_millis(5), activity.idle(None)).await.is_err());
-    }
-
-    #[test]
-    fn code_of_a_plain_command_is_found_in_what_is_shown() {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        std::fs::create_dir_all(at("app/data")).unwrap();
-        std::fs::write(at("app/server.py"), "").unwrap();
-        std::fs::write(at("alone.js"), "").unwrap();
-        let bind = |host: PathBuf| Bind {
-            inside: host.clone(),
-            host,
-            writable: false,
-            copy_on_write: false,
-            identity: None,
-        };
-        let words = |path: PathBuf| vec!["python3".to_owned(), path.to_string_lossy().into_owned()];
-        let binds = [bind(at("app")), bind(at("alone.js"))];
-        assert_eq!(executed(&words(at("app/server.py")), &binds), [at("app")]);
-        assert_eq!(executed(&words(at("alone.js")), &binds), [at("alone.js")]);
-        // A folder of data, and a file that is not shown.
-        assert!(executed(&words(at("app/data")), &binds).is_empty());
-        assert!(executed(&words(at("app/server.py")), &[]).is_empty());
     }
 }

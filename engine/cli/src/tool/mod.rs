@@ -7,6 +7,7 @@ pub(crate) mod publish;
 
 use std::ffi::OsStr;
 use std::io::{IsTerminal, Read};
+use std::path::Path;
 
 use hotcell_plugins::failures::{exit_of, report_of};
 use hotcell_plugins::report::{State, Tool};
@@ -231,8 +232,11 @@ fn lacking(name: &str, beyond: &Beyond) -> Vec<String> {
             "{plugin} may read and not write what {name} named; if it was to write: hotcell tool grant {plugin} {words}"
         ));
     }
-    if !beyond.words.is_empty() {
-        let words = words(&beyond.words);
+    // On the command line, the disk is the caller's own.
+    let mut asked: Vec<String> = beyond.words.iter().filter_map(|word| of_folder(word)).collect();
+    asked.dedup();
+    if !asked.is_empty() {
+        let words = words(&asked);
         lines.push(format!(
             "{name} named what lies in no folder that is granted to {plugin}: hotcell tool grant {plugin} {words}"
         ));
@@ -240,6 +244,17 @@ fn lacking(name: &str, beyond: &Beyond) -> Vec<String> {
         lines.push(format!("no folder is granted to {plugin}: hotcell tool grant {plugin} read=DIR"));
     }
     lines
+}
+
+/// A grant of the folder that a file lies in, in place of one of the file, which is refused; `None` for a file in the root folder.
+fn of_folder(word: &str) -> Option<String> {
+    let (capability, path) = word.split_once('=')?;
+    let path = Path::new(path);
+    if !path.is_file() {
+        return Some(word.to_owned());
+    }
+    let folder = path.parent().filter(|folder| folder.file_name().is_some())?;
+    Some(format!("{capability}={}", folder.display()))
 }
 
 /// Quotes a word for a shell.
@@ -354,20 +369,34 @@ fn text_of(answer: &Answer) -> String {
     if text.ends_with('\n') { text } else { text + "\n" }
 }
 
+/// Maximum number of characters of a description in a table.
+const MAX_SAID: usize = 60;
+
+/// The first line of a description; one that is too long ends with its last whole word.
 fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().chars().take(60).collect()
+    let line = text.lines().next().unwrap_or_default().trim_end();
+    let Some((end, _)) = line.char_indices().nth(MAX_SAID) else { return line.to_owned() };
+    let cut = &line[..end];
+    let whole = cut.rfind(' ').map_or(cut, |at| &cut[..at]);
+    format!("{}…", whole.trim_end_matches([' ', ',', ';', ':', '.']))
+}
+
+/// Width of a column of names.
+fn width<'a>(names: impl Iterator<Item = &'a str>, least: usize) -> usize {
+    names.map(|name| name.chars().count()).max().unwrap_or(0).clamp(least, 40)
 }
 
 fn table(list: &ToolList) -> String {
     if list.tools.is_empty() {
         return String::new();
     }
-    let width = list.tools.iter().map(|t| t.name.len()).max().unwrap_or(0).clamp(4, 40);
-    let mut text = format!("{:<width$}  {:<12}  WHAT IT SAYS OF ITSELF\n", "NAME", "PLUGIN");
+    let name = width(list.tools.iter().map(|tool| &*tool.name), 4);
+    let plugin = width(list.tools.iter().map(|tool| &*tool.plugin), 6);
+    let mut text = format!("{:<name$}  {:<plugin$}  WHAT IT SAYS OF ITSELF\n", "NAME", "PLUGIN");
     for tool in &list.tools {
         let hidden = if tool.offered { "" } else { "(not offered) " };
         let says = first_line(&tool.description);
-        let line = format!("{:<width$}  {:<12}  {hidden}{says}", tool.name, tool.plugin);
+        let line = format!("{:<name$}  {:<plugin$}  {hidden}{says}", tool.name, tool.plugin);
         text.push_str(printable(line.trim_end()).as_str());
         text.push('\n');
     }
@@ -474,7 +503,42 @@ fn waiting(page: &Inspection) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::between;
+    use super::{between, first_line, of_folder, width};
+
+    #[test]
+    fn long_descriptions_end_at_a_word() {
+        let words = "a word ".repeat(20);
+        for (text, want) in [
+            ("short\nmore", "short".to_owned()),
+            ("", String::new()),
+            (&"x".repeat(60), "x".repeat(60)),
+            (&"x".repeat(61), format!("{}…", "x".repeat(60))),
+            (&words, format!("{}a…", "a word ".repeat(8))),
+            (&format!("{}, and more", "é".repeat(58)), format!("{}…", "é".repeat(58))),
+        ] {
+            assert_eq!(first_line(text), want, "{text}");
+            assert!(first_line(text).chars().count() <= 61);
+        }
+        for (names, want) in
+            [(&[][..], 6), (&["a"], 6), (&["a-plugin-of-a-name"], 18), (&[words.as_str()], 40)]
+        {
+            assert_eq!(width(names.iter().copied(), 6), want, "{names:?}");
+        }
+    }
+
+    #[test]
+    fn grants_name_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().display().to_string();
+        std::fs::write(folder.path().join("passwd"), "").unwrap();
+        for (word, want) in [
+            (format!("read={top}/passwd"), Some(format!("read={top}"))),
+            (format!("write={top}"), Some(format!("write={top}"))),
+            (format!("read={top}/none"), Some(format!("read={top}/none"))),
+        ] {
+            assert_eq!(of_folder(&word), want, "{word}");
+        }
+    }
 
     #[test]
     fn text_changes_are_shown() {
