@@ -260,7 +260,7 @@ fn test_mistakes_are_reported_before_run() {
             ("made", "Makefile", "test:\n\tsh test.sh\n", "make test"),
         ] {
             user.make_folder(folder);
-            user.write(&format!("{folder}/{file}"), text);
+            user.write(format!("{folder}/{file}"), text);
             let why = format!("`hotcell run --workspace DIR -- {command}` runs it, by its exit status");
             test(user, path, &user.path(folder), &[]).code(2).says_one_line(&why);
         }
