@@ -74,7 +74,7 @@ impl NormalPath {
                 byte => normal.push(byte),
             }
         }
-        // Overlong forms (`%c0%ae` for a dot) are read by some servers, and are no UTF-8 (RFC 3629, 10).
+        // Overlong forms (`%c0%ae` for a dot) are read by some servers, and are not UTF-8 (RFC 3629, 10).
         if std::str::from_utf8(&normal).is_err() {
             return Err(PathError::Encoded);
         }
