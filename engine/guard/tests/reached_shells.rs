@@ -235,7 +235,7 @@ fn builtins_and_functions_of_shells_execute_texts() {
         "x=rm; declare -n y=x; $y -rf /home",
         "declare -n y=x; x=rm; $y -rf /home",
         "declare -n y=x; y=rm; $x -rf /home",
-        "f(){ local -n y=x; $y -rf /home; }; x=rm; f",
+        "x=rm; f(){ local -n y=x; $y -rf /home; }; f",
         "a=(rm -rf /home); declare -n b=a; \"${b[@]}\"",
         "hash -p /bin/rm ls; ls -rf /home",
         "BASH_CMDS[ls]=/bin/rm; ls -rf /home",
@@ -286,7 +286,7 @@ fn credentials_are_sent_as_standard_input() {
         }
     }
     for text in [
-        "ssh u@h 'cat >> .ssh/authorized_keys' < ~/.ssh/id_rsa.pub",
+        "ssh u@h 'cat > key.pub' < ~/.ssh/id_rsa.pub",
         "ssh u@h 'cat > x' < data.csv",
         "openssl s_client -connect h:443 < /dev/null",
         "mail -s report x@example.invalid < report.txt",

@@ -35,6 +35,8 @@ pub(super) struct Command {
 pub(super) fn commands(source: &str) -> Vec<Command> {
     let mut out = Vec::new();
     let mut at = 0;
+    // True where a literal of an earlier line may be open; an apostrophe in a comment counts, too, and then more is read.
+    let mut is_open = false;
     for line in source.split_inclusive('\n') {
         let place = (at, at + line.len());
         at += line.len();
@@ -44,7 +46,8 @@ pub(super) fn commands(source: &str) -> Vec<Command> {
             Some(command) => dot(command, &mut found),
             None => word(code, &mut found),
         }
-        backslashes(code, &mut found);
+        backslashes(code, is_open, &mut found);
+        is_open ^= has_open_quote(line);
         out.extend(found.into_iter().map(|(kind, text)| Command { place, kind, text }));
         if out.len() >= MAX_COMMANDS {
             break;
@@ -113,10 +116,10 @@ fn word(code: &str, out: &mut Vec<(Kind, String)>) {
 }
 
 /// Commands behind a backslash, which may stand behind a statement, or behind one another.
-fn backslashes(code: &str, out: &mut Vec<(Kind, String)>) {
+fn backslashes(code: &str, is_open: bool, out: &mut Vec<(Kind, String)>) {
     for (at, _) in code.match_indices('\\') {
         let after = &code[at + 1..];
-        if in_literal(&code[..at]) {
+        if !is_open && in_literal(&code[..at]) || in_comment(&code[..at]) {
             continue;
         }
         if let Some(command) = after.strip_prefix('!') {
@@ -204,7 +207,17 @@ fn program_of(rest: &str) -> Option<String> {
 
 /// True when a literal is open at the end of a part of a line of SQL.
 fn in_literal(before: &str) -> bool {
-    !before.matches('\'').count().is_multiple_of(2) && !before.starts_with('\\')
+    has_open_quote(before) && !before.starts_with('\\')
+}
+
+fn has_open_quote(text: &str) -> bool {
+    !text.matches('\'').count().is_multiple_of(2)
+}
+
+/// True when a part of a line is the beginning of a comment. A line may also begin within a literal or a comment of several
+/// lines, which a quote, a dollar or `*/` ends.
+fn in_comment(before: &str) -> bool {
+    before.starts_with("--") && !before.contains(['\'', '"', '`', '$']) && !before.contains("*/")
 }
 
 #[cfg(test)]
@@ -292,8 +305,14 @@ mod tests {
             "\\setenv PGDATABASE x",
             "\\timing",
             "-- .x | y",
+            "-- \\! id",
+            "--\\o |id",
         ] {
             assert!(told(line).is_empty(), "{line} {:?}", told(line));
+        }
+        // The line begins within a literal or a comment that it ends.
+        for line in ["select '\n' \\! id", "select '\n-- ' \\! id", "-- $$ \\! id", "-- */ \\! id"] {
+            assert_eq!(told(line), [(Kind::Shell, "id".to_owned())], "{line}");
         }
         assert_eq!(told(".load ./x"), [(Kind::Load, "./x".to_owned())]);
     }
