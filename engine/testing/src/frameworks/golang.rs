@@ -186,7 +186,7 @@ impl Framework for Go {
         }
     }
 
-    /// The test without its package and subtests, which [`sources::first_tests`] ends with.
+    /// The test without its package and subtests, which an entry of `sources::first_tests` ends with.
     fn heads<'a>(&self, id: &'a str) -> Vec<&'a str> {
         id.split_once("::").and_then(|(_, test)| test.split('/').next()).into_iter().collect()
     }
