@@ -62,10 +62,13 @@ class _Heard:
 
 def _result_class(unittest, emit, clip, top):
     """unittest's own result, which also passes on what it is told."""
+    import functools
     import inspect
+    import itertools
     import re
     import time
     import traceback
+    import types
 
     clock, inside = time.perf_counter, _inside
     written = re.compile(r'^ +File "([^"]+)", line (\d+)', re.M)
@@ -117,25 +120,27 @@ def _result_class(unittest, emit, clip, top):
             return inspect.getgeneratorstate(made) == inspect.GEN_CREATED
         return inspect.isasyncgen(made)  # unittest iterates none
 
+    def left_out(function):
+        """A function whose frames unittest leaves out of tracebacks, as its own."""
+        names = {"__unittest": True, "__builtins__": __builtins__}
+        return types.FunctionType(function.__code__, names, function.__name__, function.__defaults__, function.__closure__)
+
     def looked_at(call, runs_coroutines):
         """unittest's function that calls a test, which takes a coroutine or a generator for passed."""
 
+        @left_out
         def _callTestMethod(self, method):
             if runs_coroutines and inspect.iscoroutinefunction(method):
                 return call(self, method)
-            made = []
-
-            def called(*args, **kwargs):
-                made.append(method(*args, **kwargs))
-                return made[0]
-
-            try:
-                return call(self, called)
-            finally:
-                if made and is_unstarted(made[0]):
-                    self.hotcell_never_ran = True
-                    if inspect.iscoroutine(made[0]):
-                        made[0].close()  # no warning of Python's beside the error
+            # Called by C code alone: a frame of this file in the middle would hide the test's own ones.
+            result, seen = itertools.tee(itertools.starmap(method, [()]))
+            ended = call(self, functools.partial(next, result))
+            made = next(seen, None)
+            if is_unstarted(made):
+                self.hotcell_never_ran = True
+                if inspect.iscoroutine(made):
+                    made.close()  # no warning of Python's beside the error
+            return ended
 
         return _callTestMethod
 
