@@ -52,7 +52,7 @@ fn github_action_gives_verdict_annotations_and_results() {
             assert_eq!(errors.contains("::error file="), code == 1, "{errors}");
             assert!(summary.contains(verdict), "{summary}");
             let totals = if code == 0 { "passed: 2 passed in " } else { "failed: 1 passed, 1 failed in " };
-            assert!(errors.contains(&format!("\nhotcell: {totals}")), "{errors}");
+            assert!(errors.lines().any(|line| line.starts_with(&format!("hotcell: {totals}"))), "{errors}");
             // The project has no `.git`; its files are found from the workflow's folder.
             assert_eq!(errors.contains("::error file=project/test_a.py"), code == 1, "{errors}");
             let receipt = user.path("work/results/receipt.json");

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use hotcell_end_to_end::{User, everyone};
+use hotcell_end_to_end::{User, everyone, is_root};
 
 use super::approvals::{audit_is_good, log};
 use super::tools::configure;
@@ -134,8 +134,13 @@ fn team_decides_in_the_names_that_its_proxy_gives() {
 #[test]
 fn names_are_refused_where_no_proxy_is_believed() {
     everyone(|user| {
-        // The tests do not run as the proxy: for root that is the user 65534, for others the user of the server.
-        let proxy = if user.is_ordinary() { String::new() } else { "proxy = [\"nobody\"]".to_owned() };
+        // The tests do not run as the proxy: for root's server that is the user 65534; for that of another user it is
+        // the user itself, whom root plays, and root where the tests are that user's.
+        let proxy = match (user.is_ordinary(), is_root()) {
+            (true, true) => String::new(),
+            (true, false) => "proxy = [\"root\"]".to_owned(),
+            (false, _) => "proxy = [\"nobody\"]".to_owned(),
+        };
         let team = Team::start(user, &proxy);
         for person in ["bob", "alice", ""] {
             let (status, body) = team.get("/waiting", person);

@@ -313,8 +313,9 @@ fn actions_go_on_while_their_farm_starts_again() {
         let script = "sleep NAP & until test -e /flags/go; do sleep 0.1; done; kill $!; echo answer";
         let id = farm.script(empty(&farm), &script.replace("NAP", &nap));
         until("the action runs", || runs(&nap));
-        farm.restart();
+        farm.stop();
         started.until_it_says("the worker's session: ");
+        farm.serve();
         std::fs::write(folder.join("go"), "").expect("a flag");
         let (status, result) = farm.end(&id);
         assert_eq!(

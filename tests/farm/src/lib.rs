@@ -68,20 +68,19 @@ impl Farm {
         farm
     }
 
-    /// Ends all connections, and serves again at the same address with all that the farm had.
-    pub fn restart(&mut self) {
-        self.stop();
-        self.serve();
-    }
-
-    fn stop(&mut self) {
+    /// Ends all connections, and takes no more until it serves again.
+    pub fn stop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 
-    fn serve(&mut self) {
+    /// Serves at the address of before, if there was one, with all that the farm had.
+    ///
+    /// # Panics
+    /// When nothing can listen there.
+    pub fn serve(&mut self) {
         let (stop, stopped) = oneshot::channel::<()>();
         let (tell, told) = mpsc::channel();
         let (blobs, leases, port) = (self.storage.clone(), self.scheduler.clone(), self.port);

@@ -189,7 +189,7 @@ pub struct RunCode {
     /// Standard input, at most 1 MiB.
     #[serde(default)]
     pub stdin: String,
-    /// The program's arguments; for sql those of sqlite3.
+    /// The program's arguments.
     #[serde(default)]
     pub args: Vec<String>,
     /// Arguments of each run.
