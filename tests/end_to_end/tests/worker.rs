@@ -313,7 +313,7 @@ fn actions_go_on_while_their_farm_starts_again() {
         let id = farm.script(empty(&farm), &format!("sleep {nap}; echo answer"));
         until("the action runs", || runs(&nap));
         farm.stop();
-        // Long enough for a sign of life that nobody answers; the action goes on whether or not one was due.
+        // Long enough for a sign of life without an answer; the action goes on whether or not one was due.
         std::thread::sleep(Duration::from_secs(3));
         farm.serve();
         let (status, result) = farm.end(&id);
