@@ -136,7 +136,7 @@ pub fn list(choice: &StateChoice) -> Result<Vec<Suggested>, ErrorReport> {
     for id in ids(&folder).map_err(|e| state_error(&e))? {
         match read(&folder.join(format!("{id}.json"))) {
             Ok(one) => policies.push((one.time_us, policy(&id, &one))),
-            // It was decided meanwhile.
+            // A person decided on it after its name was listed.
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => return Err(state_error(&e)),
         }

@@ -1,6 +1,7 @@
 //! Copies on the host of the files that a caller puts into a session, so that the guard reads them before they are inside, and cells
 //! together with them.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,8 @@ const MAX_COPIED_BYTES: u64 = 256 << 20;
 pub(crate) struct Uploads {
     folder: Option<TempDir>,
     bytes: u64,
+    /// Files that are too long for a copy: what is appended to them is not a file of its own.
+    long: HashSet<PathBuf>,
 }
 
 /// A change of a copy, which is undone if the guard refuses it.
@@ -26,6 +29,7 @@ pub(crate) struct Uploads {
 pub(crate) struct Staged {
     path: PathBuf,
     before: Option<Vec<u8>>,
+    was_long: bool,
     /// Whether there is a copy to be read.
     pub(crate) is_read: bool,
 }
@@ -62,16 +66,20 @@ impl Uploads {
         let old = before.as_ref().map_or(0, Vec::len);
         let first = before.as_deref().filter(|_| append).unwrap_or_default();
         let whole = [first, piece].concat();
-        if whole.len() > MAX_READ_BYTES {
+        let was_long = self.long.contains(&path);
+        if whole.len() > MAX_READ_BYTES || append && was_long {
             let ending = Path::new(below).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
             if Language::of_ending(&ending.to_ascii_lowercase()).is_some() {
                 return Err(format!(
                     "a source file has at most {MAX_READ_BYTES} bytes, as the guard reads it"
                 ));
             }
-            let _ = fs::remove_file(&path);
+            if before.is_some() {
+                fs::remove_file(&path).map_err(kept)?;
+            }
             self.bytes -= old as u64;
-            return Ok(Staged { path, before, is_read: false });
+            self.long.insert(path.clone());
+            return Ok(Staged { path, before, was_long, is_read: false });
         }
         let bytes = self.bytes - old as u64 + whole.len() as u64;
         if bytes > MAX_COPIED_BYTES {
@@ -79,14 +87,20 @@ impl Uploads {
         }
         write(folder.path(), &path, &whole).map_err(kept)?;
         self.bytes = bytes;
-        Ok(Staged { path, before, is_read: true })
+        self.long.remove(&path);
+        Ok(Staged { path, before, was_long, is_read: true })
     }
 
     /// Puts a copy back to what it was.
     pub(crate) fn undo(&mut self, staged: &Staged) {
         let now = fs::metadata(&staged.path).map_or(0, |file| file.len());
+        match staged.was_long {
+            true => self.long.insert(staged.path.clone()),
+            false => self.long.remove(&staged.path),
+        };
         let done = match &staged.before {
             Some(bytes) => fs::write(&staged.path, bytes).map(|()| bytes.len() as u64),
+            None if !staged.is_read => return,
             None => fs::remove_file(&staged.path).map(|()| 0),
         };
         if let Ok(bytes) = done {
@@ -152,8 +166,14 @@ mod tests {
         let mut uploads = Uploads::default();
         let long = vec![b' '; MAX_READ_BYTES];
         assert!(uploads.stage("a.csv", &long, false).unwrap().is_read);
-        assert!(!uploads.stage("a.csv", b"x", true).unwrap().is_read);
-        assert_eq!(uploads.bytes, 0);
+        let first = uploads.stage("a.csv", b"x", true).unwrap();
+        assert!(!first.is_read && uploads.bytes == 0);
+        assert!(!uploads.stage("a.csv", b"y", true).unwrap().is_read, "a piece is not a file of its own");
+        uploads.undo(&first);
+        assert_eq!(uploads.bytes, long.len() as u64);
+        assert!(uploads.stage("a.csv", b"z", false).unwrap().is_read);
+        assert_eq!(uploads.bytes, 1);
+        assert!(uploads.stage("a.csv", b"z", true).unwrap().is_read);
         assert!(uploads.stage("a.PY", &long, false).unwrap().is_read);
         assert!(uploads.stage("a.PY", b"x", true).unwrap_err().contains("at most 4194304 bytes"));
     }

@@ -166,7 +166,7 @@ fn session_has_a_receipt_about_its_artifact() {
         verify(&["--passed", &receipt])
             .code(0)
             .prints(&format!("good      {receipt}: states PASSED; signed by this installation\n"));
-        // It is about the repaired files, not those of the project yet.
+        // The receipt is about the repaired files, which the project does not have yet.
         verify(&["--passed", "--folder", &shop, &receipt]).code(1);
         let statement = verify(&["--json", &receipt]).code(0).json()["receipts"][0]["statement"].clone();
         let predicate = &statement["predicate"];
