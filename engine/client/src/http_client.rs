@@ -20,6 +20,7 @@ use sse_stream::Sse;
 use crate::endpoint::{Endpoint, is_loopback, redirect};
 use crate::error::{ClientError, foreign};
 use crate::notes::{Fault, Kind};
+use crate::rights::more_rights;
 
 /// Maximum number of attempts to go on with a stream of events.
 const MAX_RESUMES: usize = 5;
@@ -184,8 +185,9 @@ pub(crate) fn of(error: &HttpError) -> (Kind, String) {
         StreamableHttpError::AuthRequired(_) => {
             (Kind::NotDone, "the server wants a token (HTTP 401), or another one than was sent".to_owned())
         }
-        StreamableHttpError::InsufficientScope(_) => {
-            (Kind::NotDone, "the token does not allow this (HTTP 403)".to_owned())
+        StreamableHttpError::InsufficientScope(e) => {
+            let next = more_rights(e.required_scope.as_deref());
+            (Kind::NotDone, format!("the token does not allow this (HTTP 403); {next}"))
         }
         StreamableHttpError::HttpStatus(e) if e.status == 429 => {
             (Kind::NotDone, "the server has too many requests (HTTP 429)".to_owned())

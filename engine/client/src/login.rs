@@ -27,6 +27,10 @@ use crate::endpoint::{Endpoint, TokenSource, is_loopback};
 use crate::error::{ClientError, foreign};
 use crate::http_client::{client, innermost};
 
+pub(crate) mod request;
+
+use request::{Identity, LoginRequest, union};
+
 /// Path that the authorization server sends the browser back to.
 const CALLBACK: &str = "/callback";
 /// Maximum size of a browser's request, in bytes.
@@ -57,26 +61,50 @@ impl fmt::Debug for Login {
 }
 
 impl Login {
-    /// Finds the authorization server of an endpoint, registers with it, and opens a port on this machine for the browser.
+    /// Finds the authorization server of an endpoint, registers with it if the client is new there, and opens a port on this machine for the browser.
     ///
     /// # Errors
-    /// [`ClientError::Endpoint`] when the server publishes no authorization server, or one that is not used.
-    pub async fn begin(endpoint: &Endpoint) -> Result<Self, ClientError> {
+    /// [`ClientError::Endpoint`] when the server publishes no authorization server, or one that is not used or does not take this client, and when the port
+    /// is not free.
+    pub async fn begin(endpoint: &Endpoint, request: &LoginRequest) -> Result<Self, ClientError> {
         let (mut manager, metadata) = found(endpoint).await?;
         let issuer = metadata.issuer.clone().unwrap_or_default();
+        let reads_documents = metadata.additional_fields.get("client_id_metadata_document_supported");
+        request.identity.judge(reads_documents.and_then(serde_json::Value::as_bool) == Some(true))?;
         manager.set_metadata(metadata);
-        let here = |e: io::Error| ClientError::Endpoint(format!("a port for the browser: {e}"));
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(here)?;
+        let here =
+            |e: io::Error| ClientError::Endpoint(format!("port {} for the browser: {e}", request.port));
+        let listener = TcpListener::bind(("127.0.0.1", request.port)).await.map_err(here)?;
         let port = listener.local_addr().map_err(here)?.port();
         let redirect = format!("http://127.0.0.1:{port}{CALLBACK}");
-        let scopes = manager.select_initial_scopes(&[]).await;
+        let scopes = union(manager.select_initial_scopes(&[]).await, &[&request.scopes]);
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
-        let registered =
-            manager.register_client("hotcell", &redirect, &scopes).await.map_err(|e| refused(&e))?;
+        let secret = match &request.identity {
+            Identity::New => {
+                let registered = manager.register_client("hotcell", &redirect, &scopes).await;
+                registered.map_err(|e| refused(&e))?.client_secret
+            }
+            Identity::Registered { id, secret } => {
+                let secret = secret.as_ref().map(|secret| String::from_utf8(secret.expose().to_vec()));
+                let secret = secret
+                    .transpose()
+                    .map_err(|_| ClientError::Endpoint("the client's secret is not text".to_owned()))?;
+                let mut config = OAuthClientConfig::new(id, &redirect);
+                if let Some(secret) = &secret {
+                    config = config.with_client_secret(secret);
+                }
+                manager.configure_client(config).map_err(|e| refused(&e))?;
+                secret
+            }
+            Identity::Document(url) => {
+                manager.configure_client(OAuthClientConfig::new(url, &redirect)).map_err(|e| refused(&e))?;
+                None
+            }
+        };
         let address = manager.get_authorization_url(&scopes).await.map_err(|e| refused(&e))?;
         let session = AuthorizationSession::for_scope_upgrade(manager, address, &redirect);
         let state = parameter(session.get_authorization_url(), "state").unwrap_or_default();
-        Ok(Self { session, listener, issuer, state, secret: registered.client_secret })
+        Ok(Self { session, listener, issuer, state, secret })
     }
 
     /// Address for the user's browser.
@@ -225,7 +253,7 @@ fn refused(error: &AuthError) -> ClientError {
             foreign(expected_issuer)
         ),
         AuthError::RegistrationFailed(why) if why.contains("not supported") => {
-            "the authorization server registers no clients; if you have a token, use that".to_owned()
+            "the authorization server registers no clients: register hotcell there yourself, and give the id (‹client=ID›), or a token".to_owned()
         }
         AuthError::AuthorizationServersUnavailable { authorization_servers, .. } => format!(
             "none of the authorization servers that the server names is used or answers: {}; those at private addresses are not asked",
@@ -341,6 +369,12 @@ impl LoggedIn {
         let key = SealKey::new(&self.key.read().map_err(|e| of_key(&e))?).map_err(|e| of_key(&e))?;
         let text = key.seal(tokens, &self.purpose).map_err(|e| of_key(&e))?;
         self.keeper.save(&text).map_err(|e| ClientError::Endpoint(format!("the tokens cannot be kept: {e}")))
+    }
+
+    /// Scopes that the kept tokens were granted; none when there are no tokens, or they cannot be opened.
+    #[must_use]
+    pub fn granted(&self) -> Vec<String> {
+        self.kept().map(|kept| kept.credentials.granted_scopes).unwrap_or_default()
     }
 
     fn kept(&self) -> Result<Kept, ClientError> {

@@ -10,7 +10,7 @@ use serde_json::Value;
 const SERVER: &str = r#"
 import base64, hashlib, http.server, json, os, secrets, sys, threading, urllib.parse
 lie, seen = sys.argv[1], open(sys.argv[2], "a")
-codes, tokens, refresh = {}, {}, {}
+codes, tokens, refresh, scopes = {}, {}, {}, {}
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     def log_message(self, *_):
@@ -45,6 +45,8 @@ class Mcp(Handler):
             return self.send(401, WWW_Authenticate=f'Bearer resource_metadata="{own}/.well-known/oauth-protected-resource/mcp", scope="read"')
         self.note(used=token)
         m = json.loads(asked)
+        if lie == "steps" and m["method"] == "tools/call" and "write" not in scopes[token].split():
+            return self.send(403, WWW_Authenticate='Bearer error="insufficient_scope", scope="read write"')
         if "id" not in m:
             return self.send(202)
         results = {
@@ -62,9 +64,12 @@ class Login(Handler):
             base = "http://127.0.0.1:1" if lie == "issuer" else login
             more = {"token_endpoint": "http://login.example.com/token"} if lie == "plain" else {}
             methods = {} if lie == "no-pkce" else {"code_challenge_methods_supported": ["S256"]}
+            if lie not in ("registered", "document"):
+                more["registration_endpoint"] = login + "/register"
+            if lie == "document":
+                more["client_id_metadata_document_supported"] = True
             return self.send(200, dict({"issuer": base, "authorization_endpoint": login + "/authorize", "token_endpoint": login + "/token",
-                "registration_endpoint": login + "/register", "response_types_supported": ["code"],
-                "authorization_response_iss_parameter_supported": True}, **methods, **more))
+                "response_types_supported": ["code"], "authorization_response_iss_parameter_supported": True}, **methods, **more))
         if path == "/authorize":
             asked = dict(urllib.parse.parse_qsl(query))
             self.note(authorize=asked)
@@ -90,6 +95,10 @@ class Login(Handler):
             self.note(token=asked["grant_type"], resource=asked.get("resource"))
             if lie == "short" and self.headers.get("Authorization") != "Basic " + base64.b64encode(b"client-1:hush").decode():
                 return self.send(401, {"error": "invalid_client"})
+            if lie == "registered" and self.headers.get("Authorization") != "Basic " + base64.b64encode(b"app-7:hush").decode():
+                return self.send(401, {"error": "invalid_client"})
+            if lie == "document" and asked.get("client_id") != "https://example.com/hotcell.json":
+                return self.send(401, {"error": "invalid_client"})
             if lie == "forwards":
                 return self.send(307, Location=own + "/elsewhere")
             if asked["grant_type"] == "authorization_code":
@@ -103,6 +112,7 @@ class Login(Handler):
             token, again = "access-" + secrets.token_urlsafe(16), "refresh-" + secrets.token_urlsafe(16)
             tokens[token] = asked.get("resource")
             refresh[again] = lie != "revokes"
+            scopes[token] = was.get("scope", "") if asked["grant_type"] == "authorization_code" else ""
             life = 1 if lie in ("short", "revokes") else 3600
             return self.send(200, {"access_token": token, "refresh_token": again, "token_type": "Bearer", "expires_in": life})
         self.send(404)
@@ -156,8 +166,14 @@ fn log_in(user: &User, servers: &Servers, name: &str) -> (Option<i32>, String) {
 }
 
 fn logged_in(user: &User, name: &str) -> (Option<i32>, String) {
-    let call = user.hotcell(["mcp", "servers", "login", name, "--seal", "env:SEAL", "--timeout", "60s"]);
-    let mut child = call.env("SEAL", KEY).piped().start();
+    logged_in_as(user, name, &[])
+}
+
+/// Logs in with further options.
+fn logged_in_as(user: &User, name: &str, options: &[&str]) -> (Option<i32>, String) {
+    let words = ["mcp", "servers", "login", name, "--seal", "env:SEAL", "--timeout", "60s"];
+    let call = user.hotcell(words.iter().chain(options).copied());
+    let mut child = call.env("SEAL", KEY).env("HUSH", "hush").piped().start();
     let mut address = String::new();
     BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut address).expect("a pipe");
     if !address.is_empty() {
@@ -284,5 +300,65 @@ fn tokens_of_a_login_follow_no_redirect_and_end_with_a_refusal() {
         login("late", "fd:3").code(125).says("env:NAME");
         user.hotcell(["mcp", "servers", "add", "cmd", "--", "cat"]).end().code(0);
         login("cmd", "env:SEAL").code(125).says("is a command");
+    });
+}
+
+#[test]
+fn clients_that_were_registered_before_log_in_by_id_or_document() {
+    everyone(|user| {
+        let document = "https://example.com/hotcell.json";
+        for (lie, options) in [
+            ("registered", &["--client", "app-7", "--client-secret", "env:HUSH"][..]),
+            ("document", &["--client", document][..]),
+        ] {
+            let servers = Servers::start(user, lie);
+            // Without an id there is nothing to register at.
+            let (code, said) = log_in(user, &servers, lie);
+            assert_eq!(code, Some(125), "{lie}: {said}");
+            assert!(said.contains("--client ID"), "{lie}: {said}");
+            let (code, said) = logged_in_as(user, lie, options);
+            assert_eq!(code, Some(0), "{lie}: {said}");
+            assert!(call(user, lie).code(0).text().contains("seen by its owner"));
+            let seen = seen(user, lie);
+            let asked = seen.iter().find(|one| one["authorize"].is_object()).expect("a browser came");
+            assert_eq!(asked["authorize"]["client_id"], options[1], "{lie}");
+            assert!(!seen.iter().any(|one| one["register"].is_object()), "{lie}: {seen:#?}");
+        }
+        // A server that reads no documents, another secret, and options that cannot be.
+        let servers = Servers::start(user, "registered");
+        let (_, said) = log_in(user, &servers, "odd");
+        assert!(said.contains("--client ID"), "{said}");
+        let busy = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = busy.local_addr().expect("an address").port().to_string();
+        for (options, says) in [
+            (&["--client", document][..], "reads no documents"),
+            (&["--client", "app-7"][..], "token exchange failed"),
+            (&["--client", "app-7", "--client-secret", "env:NOTHING"][..], "NOTHING"),
+            (&["--client", document, "--client-secret", "env:HUSH"][..], "no secret"),
+            (&["--client", ""][..], "printable"),
+            (&["--client-secret", "env:HUSH"][..], "--client"),
+            (&["--right", "a\"b"][..], "RFC 6749"),
+            (&["--client", "app-7", "--port", &port][..], &format!("port {port} for the browser")),
+        ] {
+            let (code, said) = logged_in_as(user, "odd", options);
+            assert_eq!(code, Some(125), "{options:?}: {said}");
+            assert!(said.contains(says), "{options:?}: {said}");
+        }
+    });
+}
+
+#[test]
+fn rights_that_a_call_lacks_are_named_and_asked_for() {
+    everyone(|user| {
+        let servers = Servers::start(user, "steps");
+        let (code, said) = log_in(user, &servers, "steps");
+        assert_eq!(code, Some(0), "{said}");
+        call(user, "steps").code(125).says("--right read --right write");
+        let (code, said) = logged_in_as(user, "steps", &["--right", "read", "--right", "write"]);
+        assert_eq!(code, Some(0), "{said}");
+        assert!(call(user, "steps").code(0).text().contains("seen by its owner"));
+        let seen = seen(user, "steps");
+        let asked: Vec<_> = seen.iter().filter_map(|one| one["authorize"]["scope"].as_str()).collect();
+        assert_eq!(asked, ["read", "read write"]);
     });
 }

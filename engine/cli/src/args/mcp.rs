@@ -186,6 +186,18 @@ pub struct LoginArgs {
     /// Key that encrypts the tokens: env:NAME, file:/PATH or keyring:NAME
     #[arg(long, value_name = "SOURCE")]
     pub seal: String,
+    /// Id of a client that is registered there, or its document's address
+    #[arg(long, value_name = "ID")]
+    pub client: Option<String>,
+    /// The client's secret: env:NAME, file:/PATH, fd:N or keyring:NAME
+    #[arg(long, value_name = "SOURCE", requires = "client")]
+    pub client_secret: Option<String>,
+    /// Ask for this scope too
+    #[arg(long, value_name = "NAME")]
+    pub right: Vec<String>,
+    /// Port of 127.0.0.1 for the browser [default: any that is free]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, hide_default_value = true)]
+    pub port: u16,
     /// Time for the browser to come back
     #[arg(long, value_name = "TIME", default_value = "300s", value_parser = parse_duration)]
     pub timeout: Duration,

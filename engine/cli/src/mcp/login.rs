@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hotcell_client::{ClientError, Endpoint, Keeper, LoggedIn, Login};
+use hotcell_client::{ClientError, Endpoint, Identity, Keeper, LoggedIn, Login, LoginRequest};
 use hotcell_egress::sealed::{SealError, SealKey};
 use hotcell_egress::secret::{SecretError, SecretSource};
 use hotcell_state::report::{Code, ErrorReport, printable};
@@ -74,6 +74,35 @@ pub fn forget(folder: &Path) -> io::Result<bool> {
     }
 }
 
+/// Reads the options of a request; `granted` are the scopes of the login before, if there was one.
+///
+/// # Errors
+/// [`ErrorReport`] with the option that cannot be used.
+fn request(args: &LoginArgs, granted: Vec<String>) -> Result<LoginRequest, ErrorReport> {
+    let bad = |option: &str, why: String| ErrorReport::new(Code::InvalidValue, why).field(option);
+    let secret = args.client_secret.as_deref().map(|source| {
+        source
+            .parse::<SecretSource>()
+            .and_then(|source| source.read())
+            .map_err(|e| bad("--client-secret", e.to_string()))
+    });
+    let identity = match &args.client {
+        Some(id) => Identity::of(id, secret.transpose()?).map_err(|why| bad("--client", why))?,
+        None => Identity::New,
+    };
+    let mut scopes = granted;
+    for list in &args.right {
+        let more = hotcell_client::scopes(list).ok_or_else(|| {
+            bad(
+                "--right",
+                format!("{} has characters that scopes do not have (RFC 6749, 3.3)", printable(list)),
+            )
+        })?;
+        scopes.extend(more.into_iter().map(str::to_owned));
+    }
+    Ok(LoginRequest { identity, scopes, port: args.port })
+}
+
 /// Runs the command; returns its exit status.
 ///
 /// # Errors
@@ -111,11 +140,12 @@ pub fn login(common: &Common, args: &LoginArgs) -> Result<u8, ErrorReport> {
     let endpoint = Endpoint::new(url).map_err(|e| bad(e.to_string()))?;
     let files = Files { folder: folder.clone(), key: args.seal.clone() };
     let kept = LoggedIn::new(key, endpoint.purpose(&format!("login of {}", args.name)), Arc::new(files));
+    let request = request(args, kept.granted())?;
     let failed = |e: ClientError| ErrorReport::new(Code::Refused, format!("{}: {e}", args.name));
     let runtime = runtime().map_err(|e| ErrorReport::new(Code::Internal, format!("the runtime: {e}")))?;
     runtime.block_on(async {
         let login = tokio::select! {
-            login = Login::begin(&endpoint) => login.map_err(failed)?,
+            login = Login::begin(&endpoint, &request) => login.map_err(failed)?,
             () = interrupted() => return Ok(exit::INTERRUPTED),
         };
         if !common.quiet {
