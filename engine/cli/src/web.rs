@@ -76,6 +76,7 @@ async fn until_the_end(common: &Common, args: &WebArgs) -> Result<(), ErrorRepor
     if io::stdin().is_terminal() && !common.json {
         more_links(common, &site, args.read_only);
     }
+    hotcell_sandbox::own_program::give_back_memory();
     let served = listening.serve(site, stop).await;
     if let Some(file) = opened {
         let _ = std::fs::remove_file(file);

@@ -18,6 +18,11 @@ pub fn path() -> io::Result<PathBuf> {
     Ok(front_of(&this).filter(|front| front.is_file()).unwrap_or(this))
 }
 
+/// Gives memory back that only this process's start needed, such as its parsed command line. For processes that wait for a long time from here on.
+pub fn give_back_memory() {
+    crate::sys::give_back_heap();
+}
+
 /// Path of the whole program of this version behind this front.
 ///
 /// # Errors

@@ -24,6 +24,15 @@ pub fn landlock_abi() -> io::Result<u32> {
     if version < 0 { Err(io::Error::last_os_error()) } else { Ok(u32::try_from(version).unwrap_or(0)) }
 }
 
+/// Gives pages of the heap that nothing uses back to the system. malloc_trim(3)
+pub fn give_back_heap() {
+    // SAFETY: the call only looks at the allocator's own free lists, under its locks.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Checks that a filter of this process's children can notify of system calls (seccomp user notification).
 ///
 /// If this process already runs under a filter, as in a container, this is tried in a thread that ends with

@@ -123,6 +123,7 @@ async fn serve(common: &Common, args: McpArgs) -> Result<(), ErrorReport> {
         watch(common, watched, &live);
         systemd::tell(Word::Ready);
         let stop = ended(stop, hup.reload(common, &live, None));
+        hotcell_sandbox::own_program::give_back_memory();
         return stdio::serve(live.clone(), combined, stop)
             .await
             .map_err(|why| ErrorReport::new(Code::Internal, why));

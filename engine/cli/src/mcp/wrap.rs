@@ -202,6 +202,8 @@ fn served(common: &Common, args: &WrapArgs, ends: Option<Ends>) -> anyhow::Resul
                 () = activity.idle(args.idle) => Some(IDLE),
             }
         };
+        // A client may start many, which wait most of the time.
+        hotcell_sandbox::own_program::give_back_memory();
         execute(&engine, &mut prepared, &mut relay, stop).await
     });
     ended(common, &executed.report, args, (folder.as_deref(), began));
