@@ -182,7 +182,7 @@ impl<'s, 'f> Judge<'s, 'f> {
             Some(Protection::Short) => Some(Left::Short),
             Some(Protection::Unseen) => Some(Left::Unseen),
             None => {
-                if let Some(folder) = self.environments.around(&change.path)? {
+                if let Some(folder) = self.environments.around(change)? {
                     return Ok(Some(Left::Environment(folder)));
                 }
                 let lead = self.linked.as_ref().and_then(|places| places.leading_to(&change.path));

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::folder::{Folder, Kind, Node, ancestors, same_bytes};
-use crate::stack::{Layer, Stack, check_bounds};
+use crate::stack::{Layer, Lookups, Stack, check_bounds};
 
 /// Kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +54,9 @@ pub fn changes(
         touched(layer.folder, before, (&mut paths, ignored), most)?;
     }
     let mut all = Vec::new();
+    let (mut before, mut after) = (before.lookups(), after.lookups());
     for path in paths {
-        if let Some(change) = change(before, &after, path)? {
+        if let Some(change) = change(&mut before, &mut after, path)? {
             all.push(change);
         }
     }
@@ -76,14 +77,15 @@ fn touched(
 ) -> io::Result<()> {
     let mut folders = vec![PathBuf::new()];
     while let Some(folder) = folders.pop() {
-        for name in layer.names(&folder)? {
-            let path = folder.join(name);
+        let open = layer.folder(&folder)?;
+        for name in open.names(Path::new(""))? {
+            let path = folder.join(&name);
             check_bounds(&path, paths.len(), most)?;
             // In the original another file system may begin there, which is never entered.
             if ignored.contains(&path) {
                 continue;
             }
-            let Some(node) = layer.node(&path)? else { continue };
+            let Some(node) = open.node(Path::new(&name))? else { continue };
             if node.kind != Kind::Folder || layer.opaque(&path)? {
                 // A folder that was there before is gone, with all that was in it.
                 insert_all(paths, before.walk_but(&path, ignored, most)?);
@@ -97,7 +99,7 @@ fn touched(
     Ok(())
 }
 
-fn change(before: &Stack<'_>, after: &Stack<'_>, path: PathBuf) -> io::Result<Option<Change>> {
+fn change(before: &mut Lookups<'_>, after: &mut Lookups<'_>, path: PathBuf) -> io::Result<Option<Change>> {
     let (was, is) = (before.find(&path)?, after.find(&path)?);
     let what = match (&was, &is) {
         (None, None) => return Ok(None),

@@ -17,8 +17,9 @@ use crate::admit::{Allow, Judge, Left};
 use crate::changes::{Change, What};
 use crate::folder::{Folder, Kind, Node, ancestors};
 use crate::marks::Marks;
+use crate::near::Near;
 use crate::parallel::{Done, at_once, in_order};
-use crate::stack::Stack;
+use crate::stack::{Lookups, Stack};
 
 /// Name prefix of the temporary folder for new content.
 const WAITING: &str = ".hotcell-commit-";
@@ -140,6 +141,10 @@ fn is_folder(node: Option<Node>) -> bool {
     node.is_some_and(|node| node.kind == Kind::Folder)
 }
 
+fn is_file(node: Option<Node>) -> bool {
+    node.is_some_and(|node| node.kind == Kind::File)
+}
+
 /// Applies the changes of the view `after` of a project to its original.
 ///
 /// # Errors
@@ -157,12 +162,13 @@ pub fn commit(
     let before = Stack::new([], original);
     let mut judge =
         Judge::new(original, &before, after, terms.allow).map_err(|error| unread(first, error))?;
+    let mut present = Near::new(original);
     for change in changes {
         if let Some(why) = judge.left(change).map_err(|error| unread(change, error))? {
             committed.left.push((change.path.clone(), why));
             continue;
         }
-        let now = original.node(&change.path).map_err(|error| unread(change, error))?;
+        let now = present.node(&change.path).map_err(|error| unread(change, error))?;
         if conflicts(change, now.as_ref(), terms.since) {
             conflicting.push(change.path.clone());
         }
@@ -211,15 +217,14 @@ pub fn commit(
         return Err(CommitError::NotStored { path, error: io::Error::other(why) });
     }
     let waiting = Waiting::make(original, &kept[0].path)?;
-    for (number, change) in kept.iter().enumerate() {
-        if change.after.is_some_and(|node| node.kind == Kind::File) {
-            waiting
-                .store(number, change, after, terms)
-                .map_err(|error| CommitError::NotStored { path: change.path.clone(), error })?;
-        }
+    let new: Vec<_> = kept.iter().copied().enumerate().filter(|(_, change)| is_file(change.after)).collect();
+    let store = |from: &mut Lookups<'_>, (number, change): &(usize, &Change)| {
+        waiting.store(*number, change, from, terms)
+    };
+    if let Some((place, error)) = at_once(&new, || after.lookups(), store).failed {
+        return Err(CommitError::NotStored { path: new[place].1.path.clone(), error });
     }
-    let stores = kept.iter().any(|change| change.after.is_some_and(|node| node.kind == Kind::File));
-    let stored = if stores { waiting.folder.sync() } else { Ok(()) };
+    let stored = if new.is_empty() { Ok(()) } else { waiting.folder.sync() };
     stored.map_err(|error| CommitError::NotStored { path: kept[0].path.clone(), error })?;
     let all = kept.len();
     let mut done = Vec::new();
@@ -245,6 +250,7 @@ pub fn commit(
     let staying: HashSet<PathBuf> = committed.left.iter().flat_map(|(path, _)| ancestors(path)).collect();
     let remove = |(_, change): &&(usize, &Change)| remove(original, change, &staying, terms.since);
     let put = |(number, change): &&(usize, &Change)| waiting.put(*number, change, original, terms);
+    let alone = || ();
     let mut note = |these: &[&(usize, &Change)], ended: Done, counts: bool| {
         let taken = ended.done.iter().map(|place| these[*place].1);
         // Removing an entry to make room for one of another kind does not count; creating the new one does.
@@ -254,10 +260,10 @@ pub fn commit(
             None => Ok(()),
         }
     };
-    note(&gone_files, at_once(&gone_files, remove), false)?;
+    note(&gone_files, at_once(&gone_files, alone, |(), change| remove(change)), false)?;
     note(&gone, in_order(&gone, remove), false)?;
     note(&come, in_order(&come, put), true)?;
-    note(&come_files, at_once(&come_files, put), true)?;
+    note(&come_files, at_once(&come_files, alone, |(), change| put(change)), true)?;
     for change in modes.iter().rev() {
         if let Err(error) = original.set_mode(&change.path, mode(change)) {
             return Err(stopped(change, error, done));
@@ -291,14 +297,15 @@ fn remove(
     staying: &HashSet<PathBuf>,
     since: (i64, i64),
 ) -> io::Result<()> {
-    let Some(now) = original.node(&change.path)? else { return Ok(()) };
+    let Some((folder, name)) = original.around(&change.path)? else { return Ok(()) };
+    let Some(now) = folder.node(name)? else { return Ok(()) };
     if changed_now(change, Some(&now), since) {
         return Err(io::Error::other("somebody else changed it in this moment"));
     }
     if now.kind != Kind::Folder {
-        return original.remove_file(&change.path);
+        return folder.remove_file(name);
     }
-    match original.remove_folder(&change.path) {
+    match folder.remove_folder(name) {
         // An entry below it is protected and stays.
         Err(_) if staying.contains(&change.path) => Ok(()),
         removed => removed,
@@ -340,11 +347,11 @@ impl<'a> Waiting<'a> {
         &self,
         number: usize,
         change: &Change,
-        after: &Stack<'_>,
+        from: &mut Lookups<'_>,
         terms: &CommitOptions,
     ) -> io::Result<()> {
         let name = PathBuf::from(number.to_string());
-        let mut source = after.file(&change.path)?;
+        let mut source = from.file(&change.path)?;
         let mut target: File = self.folder.create(&name)?;
         io::copy(&mut source, &mut target)?;
         if let Some((uid, gid)) = terms.owner.filter(|_| is_root()) {
@@ -361,25 +368,28 @@ impl<'a> Waiting<'a> {
         terms: &CommitOptions,
     ) -> io::Result<()> {
         let Some(after) = change.after else { return Ok(()) };
-        let now = original.node(&change.path)?;
-        if after.kind == Kind::Folder {
-            if now.is_none() {
-                original.make(&change.path, 0o700)?;
-                if let Some(owner) = terms.owner.filter(|_| is_root()) {
-                    original.own(&change.path, owner)?;
-                }
-            }
-            return Ok(());
-        }
+        // The folder in which the entry is looked at is also the one in which it is replaced.
+        let place = original.around(&change.path)?;
+        let now = place.as_ref().map_or(Ok(None), |(folder, name)| folder.node(name))?;
         // The old entry of another kind has just been removed.
         let other = match change.what {
             What::TypeChanged => now.is_some(),
             _ => changed_now(change, now.as_ref(), terms.since),
         };
-        if other {
+        if after.kind != Kind::Folder && other {
             return Err(io::Error::other("somebody else changed it in this moment"));
         }
-        original.take(&change.path, &self.folder, Path::new(&number.to_string()))
+        let (folder, name) = place.ok_or(io::ErrorKind::NotFound)?;
+        if after.kind == Kind::Folder {
+            if now.is_none() {
+                folder.make(name, 0o700)?;
+                if let Some(owner) = terms.owner.filter(|_| is_root()) {
+                    folder.own(name, owner)?;
+                }
+            }
+            return Ok(());
+        }
+        folder.take(name, &self.folder, Path::new(&number.to_string()))
     }
 }
 

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::changes::Change;
+use crate::folder::Kind;
 use crate::stack::Stack;
 
 /// File that makes a folder a virtual environment.
@@ -24,12 +26,14 @@ impl<'s, 'f> Environments<'s, 'f> {
         Self { views: [before, after], known: HashMap::new() }
     }
 
-    /// The virtual environment that a path is or lies in.
+    /// The virtual environment that the path of a change is or lies in.
     ///
     /// # Errors
     /// When one of the views cannot be read.
-    pub fn around(&mut self, path: &Path) -> io::Result<Option<PathBuf>> {
-        for folder in path.ancestors() {
+    pub fn around(&mut self, change: &Change) -> io::Result<Option<PathBuf>> {
+        // Nothing lies in an entry that was not a folder and is not one now.
+        let is_folder = [change.before, change.after].iter().flatten().any(|node| node.kind == Kind::Folder);
+        for folder in change.path.ancestors().skip(usize::from(!is_folder)) {
             if self.is_one(folder)? {
                 return Ok(Some(folder.to_owned()));
             }

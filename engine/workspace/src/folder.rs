@@ -5,26 +5,23 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{
+    self, AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, Statx, StatxAttributes, StatxFlags,
+};
 use rustix::io::Errno;
 
-use crate::parallel::at_once;
+mod content;
+mod sync;
+
+pub use content::same_bytes;
 
 /// Extended attribute that marks a folder of an overlay layer as opaque: entries of lower layers are hidden.
 const OPAQUE: &str = "user.overlay.opaque";
-
-/// Maximum number of files and folders for which [`Folder::sync`] calls `fsync(2)` on each, instead of
-/// `syncfs(2)` once. Measured beside a busy writer: five entries take 9 ms by `fsync` and 50 ms by `syncfs`, a
-/// thousand take 850 ms and 420 ms (medians of 8).
-const MAX_FSYNCS: usize = 64;
-
-/// Maximum number of file names that [`Folder::remove_all`] collects before it removes them together.
-const MAX_BATCH_NAMES: usize = 4096;
 
 /// Kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,6 +36,18 @@ pub enum Kind {
     Whiteout,
     /// A device, a pipe or a socket.
     Special,
+}
+
+impl Kind {
+    fn of(file_type: FileType, is_device_0: bool) -> Self {
+        match file_type {
+            FileType::RegularFile => Self::File,
+            FileType::Directory => Self::Folder,
+            FileType::Symlink => Self::Link,
+            FileType::CharacterDevice if is_device_0 => Self::Whiteout,
+            _ => Self::Special,
+        }
+    }
 }
 
 /// Metadata of an entry, read without opening it.
@@ -61,13 +70,7 @@ pub struct Node {
 
 impl Node {
     fn of(stat: &Stat) -> Self {
-        let kind = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => Kind::File,
-            FileType::Directory => Kind::Folder,
-            FileType::Symlink => Kind::Link,
-            FileType::CharacterDevice if stat.st_rdev == 0 => Kind::Whiteout,
-            _ => Kind::Special,
-        };
+        let kind = Kind::of(FileType::from_raw_mode(stat.st_mode), stat.st_rdev == 0);
         Self {
             kind,
             mode: stat.st_mode & 0o7777,
@@ -75,6 +78,20 @@ impl Node {
             changed: (stat.st_ctime, stat.st_ctime_nsec.cast_signed()),
             owner: (stat.st_uid, stat.st_gid),
             names: stat.st_nlink,
+        }
+    }
+
+    fn of_statx(stat: &Statx) -> Self {
+        let mode = u32::from(stat.stx_mode);
+        let is_device_0 = stat.stx_rdev_major == 0 && stat.stx_rdev_minor == 0;
+        let kind = Kind::of(FileType::from_raw_mode(mode), is_device_0);
+        Self {
+            kind,
+            mode: mode & 0o7777,
+            bytes: if kind == Kind::File { stat.stx_size } else { 0 },
+            changed: (stat.stx_ctime.tv_sec, i64::from(stat.stx_ctime.tv_nsec)),
+            owner: (stat.stx_uid, stat.stx_gid),
+            names: u64::from(stat.stx_nlink),
         }
     }
 }
@@ -105,6 +122,8 @@ impl AsFd for Parent<'_> {
 }
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
+/// A folder in which entries are looked up, made, renamed and removed, which requires no permission to read it.
+const PARENT: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 
 impl Folder {
     /// Opens a folder by its path and follows links in it: for paths that a user named, and for our own.
@@ -162,6 +181,14 @@ impl Folder {
         if self.node(path)?.is_none_or(|node| node.kind != Kind::File) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
         }
+        self.seen_file(path)
+    }
+
+    /// Like [`Folder::file`], for a path at which a file was just seen: opening a device has effects.
+    ///
+    /// # Errors
+    /// As [`Folder::file`].
+    pub(crate) fn seen_file(&self, path: &Path) -> io::Result<File> {
         let flags = OFlags::RDONLY;
         let file = File::from(self.at(path, flags).or_else(|e| self.after_permission(e, path, flags))?);
         if !file.metadata()?.is_file() {
@@ -197,6 +224,9 @@ impl Folder {
     /// # Errors
     /// When the entry cannot be looked up for another reason.
     pub fn node(&self, path: &Path) -> io::Result<Option<Node>> {
+        if let Some(node) = single(path).map_or(Ok(None), |name| self.node_here(name))? {
+            return Ok(node);
+        }
         match self.at(path, OFlags::PATH | OFlags::NOFOLLOW) {
             Ok(fd) => Ok(Some(Node::of(&fs::fstat(fd)?))),
             Err(e) => match e.raw_os_error().map(Errno::from_raw_os_error) {
@@ -206,6 +236,22 @@ impl Folder {
                 Some(Errno::LOOP) => self.node_of_link(path),
                 _ => Err(e),
             },
+        }
+    }
+
+    /// Metadata of an entry directly in this folder, by one system call instead of three; `None` when it has to be looked
+    /// up by its path, because another file system begins there or the kernel does not say whether one does.
+    fn node_here(&self, name: &OsStr) -> io::Result<Option<Option<Node>>> {
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        match fs::statx(&self.fd, name, flags, StatxFlags::BASIC_STATS) {
+            Ok(stat) => {
+                let tells = stat.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT);
+                let is_here = tells && !stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
+                Ok(is_here.then(|| Some(Node::of_statx(&stat))))
+            }
+            Err(Errno::NOENT) => Ok(Some(None)),
+            Err(Errno::NOSYS) => Ok(None),
+            Err(e) => Err(e.into()),
         }
     }
 
@@ -225,8 +271,27 @@ impl Folder {
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it has no name below the folder"))?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let fd =
-            folder.map_or(Ok(Parent::Itself(&self.fd)), |folder| self.at(folder, FOLDER).map(Parent::Below));
+            folder.map_or(Ok(Parent::Itself(&self.fd)), |folder| self.at(folder, PARENT).map(Parent::Below));
         Ok((fd?, name))
+    }
+
+    /// Opens the parent folder of a path, in which the path's last name, also returned, can be looked up and replaced without
+    /// resolving the path again. `None` when there is no such folder.
+    ///
+    /// # Errors
+    /// When the parent cannot be opened for another reason, as it lies behind a mount.
+    pub(crate) fn around<'p>(&self, path: &'p Path) -> io::Result<Option<(Self, &'p Path)>> {
+        let name = path
+            .file_name()
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it has no name below the folder"))?;
+        match self.at(path.parent().unwrap_or(Path::new("")), PARENT) {
+            Ok(fd) => Ok(Some((Self { fd, ours: self.ours }, Path::new(name)))),
+            Err(e) => match e.raw_os_error().map(Errno::from_raw_os_error) {
+                // Nothing counts as below a link.
+                Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+                _ => Err(e),
+            },
+        }
     }
 
     /// Target of a symbolic link.
@@ -424,87 +489,12 @@ impl Folder {
         let (parent, name) = self.parent(path)?;
         Ok(fs::unlinkat(&parent, name, AtFlags::REMOVEDIR)?)
     }
-
-    /// Removes an entry with everything below it. For folders that are ours: unreadable ones get back their
-    /// permissions.
-    ///
-    /// # Errors
-    /// When an entry cannot be removed; one that does not exist is not an error.
-    pub fn remove_all(&self, path: &Path) -> io::Result<()> {
-        let Some(node) = self.node(path)? else { return Ok(()) };
-        if node.kind != Kind::Folder {
-            return self.remove_file(path);
-        }
-        let (mut folders, mut files, mut waiting) = (Vec::new(), Vec::new(), vec![(path.to_owned(), node)]);
-        while let Some((path, node)) = waiting.pop() {
-            let folder = self.folder(&path)?;
-            if node.mode & 0o700 != 0o700 {
-                fs::fchmod(&folder.fd, Mode::RWXU)?;
-            }
-            for name in self.names(&path)? {
-                let inner = path.join(name);
-                match self.node(&inner)? {
-                    Some(node) if node.kind == Kind::Folder => waiting.push((inner, node)),
-                    Some(_) => files.push(inner),
-                    None => {}
-                }
-                if files.len() >= MAX_BATCH_NAMES {
-                    at_once(&std::mem::take(&mut files), |file| gone(self.remove_file(file))).whole()?;
-                }
-            }
-            folders.push(path);
-        }
-        at_once(&files, |file| gone(self.remove_file(file))).whole()?;
-        // Inner folders before the outer ones.
-        folders.iter().rev().try_for_each(|folder| gone(self.remove_folder(folder)))
-    }
-
-    /// Writes everything below this folder to the disk. Up to 64 entries are synced one by one, so that
-    /// this call does not wait for data that other processes wrote to the same file system. More are synced
-    /// by one `syncfs(2)`, since each separate sync waits for the disk.
-    ///
-    /// # Errors
-    /// When writing fails.
-    pub fn sync(&self) -> io::Result<()> {
-        let Some(all) = self.few()? else { return Ok(fs::syncfs(&self.fd)?) };
-        // Starts write-back of all files before waiting for the first. See `posix_fadvise(2)`.
-        for file in &all {
-            fs::fadvise(file, 0, None, fs::Advice::DontNeed)?;
-        }
-        all.iter().try_for_each(|file| Ok(fs::fsync(file)?))
-    }
-
-    /// Opens all files, and after them their folders; `None` when there are more than [`MAX_FSYNCS`], or when one
-    /// cannot be opened.
-    fn few(&self) -> io::Result<Option<Vec<OwnedFd>>> {
-        let (mut files, mut folders, mut waiting) = (Vec::new(), Vec::new(), vec![PathBuf::new()]);
-        while let Some(folder) = waiting.pop() {
-            // A folder that its mode forbids to open keeps that mode.
-            let Ok(open) = self.at(&folder, FOLDER) else { return Ok(None) };
-            folders.push(open);
-            for name in self.names(&folder)? {
-                let path = folder.join(name);
-                match self.node(&path)?.map(|node| node.kind) {
-                    Some(Kind::Folder) => waiting.push(path),
-                    Some(Kind::File) => match self.at(&path, OFlags::RDONLY) {
-                        Ok(open) => files.push(open),
-                        Err(_) => return Ok(None),
-                    },
-                    _ => {}
-                }
-                if files.len() + folders.len() + waiting.len() > MAX_FSYNCS {
-                    return Ok(None);
-                }
-            }
-        }
-        files.extend(folders);
-        Ok(Some(files))
-    }
 }
 
-/// Treats an entry as removed when another process removed it first.
-fn gone(removed: io::Result<()>) -> io::Result<()> {
-    removed.or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })
+/// The name, if the path is one: not a path through other folders, and neither `.` nor `..`.
+fn single(path: &Path) -> Option<&OsStr> {
+    let bytes = path.as_os_str().as_bytes();
+    (!matches!(bytes, b"" | b"." | b"..") && !bytes.contains(&b'/')).then_some(path.as_os_str())
 }
 
 impl AsFd for Folder {
@@ -519,37 +509,6 @@ pub(crate) fn ancestors(path: &Path) -> Vec<PathBuf> {
         path.ancestors().filter(|p| !p.as_os_str().is_empty()).map(Path::to_owned).collect();
     all.reverse();
     all
-}
-
-/// Whether two files have the same content.
-///
-/// # Errors
-/// When reading fails.
-pub fn same_bytes(a: File, b: File) -> io::Result<bool> {
-    const READ_CHUNK: usize = 64 * 1024;
-    let (mut a, mut b) =
-        (io::BufReader::with_capacity(READ_CHUNK, a), io::BufReader::with_capacity(READ_CHUNK, b));
-    let (mut ours, mut theirs) = (vec![0; READ_CHUNK], vec![0; READ_CHUNK]);
-    loop {
-        let read = fill(&mut a, &mut ours)?;
-        if fill(&mut b, &mut theirs)? != read || ours[..read] != theirs[..read] {
-            return Ok(false);
-        }
-        if read < READ_CHUNK {
-            return Ok(true);
-        }
-    }
-}
-
-fn fill(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match from.read(&mut buffer[filled..])? {
-            0 => break,
-            read => filled += read,
-        }
-    }
-    Ok(filled)
 }
 
 #[cfg(test)]
@@ -571,5 +530,41 @@ mod tests {
         assert_eq!(mode(), 0);
         let ours = Folder::ours(dir.path()).unwrap();
         assert!(ours.file(Path::new("file")).is_ok());
+    }
+
+    /// A single name is looked up by another system call than a path.
+    #[test]
+    fn name_and_path_have_same_metadata() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join("d").join(name);
+        std::fs::create_dir(dir.path().join("d")).unwrap();
+        std::fs::write(at("file"), "text").unwrap();
+        std::fs::set_permissions(at("file"), PermissionsExt::from_mode(0o640)).unwrap();
+        std::fs::hard_link(at("file"), at("other")).unwrap();
+        std::fs::create_dir(at("folder")).unwrap();
+        std::os::unix::fs::symlink("file", at("link")).unwrap();
+        std::os::unix::fs::symlink("missing", at("dangling")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+        let top = Folder::open(dir.path()).unwrap();
+        let inner = top.folder(Path::new("d")).unwrap();
+        inner.whiteout(Path::new("whiteout")).unwrap();
+        for (name, kind) in [
+            ("file", Some(Kind::File)),
+            ("other", Some(Kind::File)),
+            ("folder", Some(Kind::Folder)),
+            ("link", Some(Kind::Link)),
+            ("dangling", Some(Kind::Link)),
+            ("socket", Some(Kind::Special)),
+            ("whiteout", Some(Kind::Whiteout)),
+            ("missing", None),
+        ] {
+            let (by_name, by_path) = (inner.node(Path::new(name)), top.node(&Path::new("d").join(name)));
+            assert_eq!(by_name.unwrap(), by_path.unwrap(), "{name}");
+            assert_eq!(top.node(&Path::new("d").join(name)).unwrap().map(|node| node.kind), kind, "{name}");
+        }
+        assert_eq!(inner.node(Path::new("")).unwrap(), top.node(Path::new("d")).unwrap());
+        assert!(inner.node(Path::new("..")).is_err(), "out of the folder");
+        // Other file systems are not entered.
+        assert!(Folder::open(Path::new("/")).unwrap().node(Path::new("proc")).is_err());
     }
 }

@@ -6,13 +6,15 @@
 
 use std::io;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use rustix::process::{Resource, getrlimit};
 
 /// Maximum number of items that are processed by one thread: starting more would take as long.
 const MAX_SEQUENTIAL_ITEMS: usize = 64;
+/// Maximum number of neighbouring items that a thread takes at once.
+const MAX_TAKEN_ITEMS: usize = 8;
 /// Maximum number of helper threads in the whole process, most of which wait for the disk.
 const MAX_HELPERS: usize = 15;
 /// Smallest `RLIMIT_NOFILE` with which helpers are started: each of them has up to four files open.
@@ -57,32 +59,49 @@ impl Done {
     }
 }
 
-/// Applies `act` to each item, in no order, with helpers where they pay.
-pub(crate) fn at_once<T: Sync>(items: &[T], act: impl Fn(&T) -> io::Result<()> + Sync) -> Done {
+/// Applies `act` to each item, in no order, with helpers where they pay. Each thread makes a state of its own, and takes
+/// neighbouring items one after the other.
+pub(crate) fn at_once<T: Sync, S>(
+    items: &[T],
+    state: impl Fn() -> S + Sync,
+    act: impl Fn(&mut S, &T) -> io::Result<()> + Sync,
+) -> Done {
     let open = getrlimit(Resource::Nofile).current;
     let helps = items.len() > MAX_SEQUENTIAL_ITEMS && open.is_none_or(|open| open >= MIN_OPEN_FILES);
-    by(if helps { MAX_HELPERS } else { 0 }, items, act)
+    by(if helps { MAX_HELPERS } else { 0 }, items, state, act)
 }
 
 /// Applies `act` to one item after the other.
 pub(crate) fn in_order<T: Sync>(items: &[T], act: impl Fn(&T) -> io::Result<()> + Sync) -> Done {
-    by(0, items, act)
+    by(0, items, || (), |(), item| act(item))
 }
 
-fn by<T: Sync>(helpers: usize, items: &[T], act: impl Fn(&T) -> io::Result<()> + Sync) -> Done {
+fn by<T: Sync, S>(
+    helpers: usize,
+    items: &[T],
+    state: impl Fn() -> S + Sync,
+    act: impl Fn(&mut S, &T) -> io::Result<()> + Sync,
+) -> Done {
     let all = Mutex::new(Done::default());
     let next = AtomicUsize::new(0);
+    let has_failed = AtomicBool::new(false);
+    let taken = (items.len() / MAX_SEQUENTIAL_ITEMS).clamp(1, MAX_TAKEN_ITEMS);
     let work = || {
         let mut done = Vec::new();
         let mut failed = None;
-        while let Some((place, item)) = Some(next.fetch_add(1, Ordering::Relaxed))
-            .and_then(|place| items.get(place).map(|item| (place, item)))
-        {
-            match act(item) {
+        let mut state = state();
+        let take = || {
+            let first = next.fetch_add(taken, Ordering::Relaxed);
+            (first < items.len()).then(|| first..items.len().min(first + taken))
+        };
+        for place in std::iter::from_fn(take).flatten() {
+            if has_failed.load(Ordering::Relaxed) {
+                break;
+            }
+            match act(&mut state, &items[place]) {
                 Ok(()) => done.push(place),
                 Err(error) => {
-                    // No thread finds another item.
-                    next.store(items.len(), Ordering::Relaxed);
+                    has_failed.store(true, Ordering::Relaxed);
                     failed = Some((place, error));
                     break;
                 }
@@ -123,10 +142,14 @@ mod tests {
     fn items_are_processed_once() {
         for count in [0, 1, MAX_SEQUENTIAL_ITEMS, MAX_SEQUENTIAL_ITEMS + 1, 5_000] {
             let items: Vec<AtomicUsize> = (0..count).map(|_| AtomicUsize::new(0)).collect();
-            let all = at_once(&items, |item| {
-                item.fetch_add(1, Ordering::Relaxed);
-                Ok(())
-            });
+            let all = at_once(
+                &items,
+                || (),
+                |(), item| {
+                    item.fetch_add(1, Ordering::Relaxed);
+                    Ok(())
+                },
+            );
             assert_eq!(all.done, (0..count).collect::<Vec<_>>());
             assert!(items.iter().all(|item| item.load(Ordering::Relaxed) == 1));
             all.whole().unwrap();
@@ -137,14 +160,18 @@ mod tests {
     fn first_failure_stops_and_is_returned() {
         for count in [10, 5_000] {
             let items: Vec<usize> = (0..count).collect();
-            let all = at_once(&items, |item| match item {
-                7 => Err(io::Error::other("seven")),
-                _ => Ok(()),
-            });
+            let all = at_once(
+                &items,
+                || (),
+                |(), item| match item {
+                    7 => Err(io::Error::other("seven")),
+                    _ => Ok(()),
+                },
+            );
             let (place, error) = all.failed.unwrap();
             assert_eq!((place, error.to_string().as_str()), (7, "seven"));
             assert!(!all.done.contains(&7) && all.done.starts_with(&[0, 1, 2, 3, 4, 5, 6]), "{:?}", all.done);
         }
-        assert!(at_once(&[1, 2], |_| Err(io::Error::other("all"))).whole().is_err());
+        assert!(at_once(&[1, 2], || (), |(), _| Err(io::Error::other("all"))).whole().is_err());
     }
 }

@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::folder::{Folder, Kind, Node, ancestors};
+use crate::near::Near;
 
 /// One layer of a view.
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +88,13 @@ impl<'a> Stack<'a> {
             Some((_, layer)) => layer.folder.file(path),
             None => Err(io::ErrorKind::NotFound.into()),
         }
+    }
+
+    /// Lookups of many paths, where those of one folder follow each other.
+    pub(crate) fn lookups(&self) -> Lookups<'a> {
+        let layer =
+            |layer: &Layer<'a>| NearLayer { layer: *layer, near: Near::new(layer.folder), hides: None };
+        Lookups { layers: self.layers.iter().map(layer).collect() }
     }
 
     /// Target of a symbolic link.
@@ -176,6 +184,76 @@ impl<'a> Stack<'a> {
     }
 }
 
+/// Finds entries of a view like [`Stack::find`], with the parent folder of the last path open in each layer.
+#[derive(Debug)]
+pub(crate) struct Lookups<'a> {
+    layers: Vec<NearLayer<'a>>,
+}
+
+#[derive(Debug)]
+struct NearLayer<'a> {
+    layer: Layer<'a>,
+    near: Near<'a>,
+    /// The last folder for which it mattered whether the layer hides what lower layers have in it, and whether it does.
+    hides: Option<(PathBuf, bool)>,
+}
+
+impl<'a> Lookups<'a> {
+    /// The entry at a path, and its layer.
+    ///
+    /// # Errors
+    /// When a layer cannot be read.
+    pub(crate) fn find(&mut self, path: &Path) -> io::Result<Option<(Node, Layer<'a>)>> {
+        Ok(self.look(path)?.map(|(node, at)| (node, self.layers[at].layer)))
+    }
+
+    /// Opens a file for reading.
+    ///
+    /// # Errors
+    /// When the path does not exist, or is not a file.
+    pub(crate) fn file(&mut self, path: &Path) -> io::Result<File> {
+        let Some((node, at)) = self.look(path)? else { return Err(io::ErrorKind::NotFound.into()) };
+        if node.kind != Kind::File {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
+        }
+        match self.layers[at].near.at(path)? {
+            Some((folder, name)) => folder.seen_file(name),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// The entry at a path, and the index of its layer.
+    fn look(&mut self, path: &Path) -> io::Result<Option<(Node, usize)>> {
+        for (at, near) in self.layers.iter_mut().enumerate() {
+            match near.seen(path)? {
+                Seen::Here(node) => return Ok(Some((node, at))),
+                Seen::Hidden => return Ok(None),
+                Seen::Below => {}
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl NearLayer<'_> {
+    fn seen(&mut self, path: &Path) -> io::Result<Seen> {
+        let node = self.near.node(path)?;
+        if let Some(seen) = seen_there(&self.layer, node) {
+            return Ok(seen);
+        }
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let hides = match &self.hides {
+            Some((last, hides)) if last == folder => *hides,
+            _ => {
+                let hides = hides(&self.layer, folder)?;
+                self.hides = Some((folder.to_owned(), hides));
+                hides
+            }
+        };
+        Ok(if hides { Seen::Hidden } else { Seen::Below })
+    }
+}
+
 /// Maximum nesting depth of folders.
 pub(crate) const MAX_FOLDER_DEPTH: usize = 256;
 
@@ -204,13 +282,20 @@ pub(crate) fn check_bounds(path: &Path, found: usize, most: usize) -> io::Result
 
 fn seen(layer: &Layer<'_>, path: &Path) -> io::Result<Seen> {
     // Fast path: most layers do not have the path, and a present entry needs no check for opaque parents.
-    match layer.folder.node(path)? {
-        Some(node) if node.kind == Kind::Whiteout && !layer.whole => return Ok(Seen::Hidden),
-        Some(node) => return Ok(Seen::Here(node)),
-        None if layer.whole => return Ok(Seen::Hidden),
-        None => {}
+    if let Some(seen) = seen_there(layer, layer.folder.node(path)?) {
+        return Ok(seen);
     }
     Ok(if hides(layer, path.parent().unwrap_or(Path::new("")))? { Seen::Hidden } else { Seen::Below })
+}
+
+/// Result of a look-up that the entry itself decides; `None` where the folders above it do.
+fn seen_there(layer: &Layer<'_>, node: Option<Node>) -> Option<Seen> {
+    match node {
+        Some(node) if node.kind == Kind::Whiteout && !layer.whole => Some(Seen::Hidden),
+        Some(node) => Some(Seen::Here(node)),
+        None if layer.whole => Some(Seen::Hidden),
+        None => None,
+    }
 }
 
 /// Whether a layer decides about the entry at a path.
@@ -286,6 +371,27 @@ mod tests {
                 stack.walk(Path::new(""), 99).unwrap().into_iter().map(|(path, _)| path).collect();
             let want: Vec<_> = shown.iter().map(PathBuf::from).collect();
             assert_eq!(all, want, "{base:?} {middle:?} {top:?}");
+            let mut lookups = stack.lookups();
+            for path in [
+                "a",
+                "b",
+                "d",
+                "d/e",
+                "d/e/x",
+                "d/e/y",
+                "d/f",
+                "d/new",
+                "d/x",
+                "d/y",
+                "d/z",
+                "missing/x",
+                "a/x",
+            ] {
+                let path = Path::new(path);
+                let found = lookups.find(path).unwrap().map(|(node, _)| node);
+                assert_eq!(found, stack.node(path).unwrap(), "{path:?}: {base:?} {middle:?} {top:?}");
+                assert_eq!(lookups.file(path).is_ok(), stack.file(path).is_ok(), "{path:?}");
+            }
         }
     }
 
