@@ -84,17 +84,15 @@ impl Engine {
         descriptors::raised();
         // Its namespaces and the root take longer than all else here, on another processor. A failure is reported when the run asks for
         // its sandbox.
-        let start = || Ready::start(Mapping::of_this_process()).ok();
+        let mapping = Mapping::of_this_process();
+        let start = || Ready::start(mapping).ok();
         let early = if Cgroups::tolerate_children() { start() } else { None };
         let root = HostRoot::look();
         let early = early.and_then(|ready| ready.with_usual_root(&root));
         let cgroups = Cgroups::detect();
         let ready = early.or_else(|| start()?.with_usual_root(&root));
-        if let Ok(cgroups) = &cgroups {
-            cgroups.remove_leftovers();
-        }
-        temporary::remove_leftovers();
-        let shared = Shared::new(Host::with_root(&cgroups, root), cgroups.ok());
+        let shared = Shared::new(Host::with(&cgroups, root, mapping), cgroups.ok());
+        shared.cleaning.sweep.order(shared.cgroups.as_ref().map(Cgroups::leftovers));
         shared.cleaning.bequeaths.store(true, std::sync::atomic::Ordering::Release);
         shared.adopt(ready);
         Self(Arc::new(shared))
@@ -103,6 +101,7 @@ impl Engine {
     /// Leaves an engine made [for one run](Engine::for_one_run): the launcher removes the remains of the run
     /// after this process has ended, so that the user does not wait for it.
     pub fn leave(self) {
+        self.0.cleaning.sweep.end();
         if self.0.bequeath() {
             // Dropping the engine would end the launcher, which still has work to do.
             std::mem::forget(self);
@@ -182,7 +181,10 @@ impl Engine {
         let shape = sources::shape_for(policy, &sources);
         let mut sandbox = self.make(&shape, None, false, asked).await?;
         sandbox.slot.place = Some(place);
-        sandbox.start(&policy.job, sources).await
+        let running = sandbox.start(&policy.job, sources).await;
+        // Now the program runs, and this process waits for it.
+        self.0.cleaning.sweep.begin();
+        running
     }
 
     /// Runs a job to its end. A refusal is also returned as an [`Outcome`].

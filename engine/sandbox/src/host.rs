@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::cgroup::{Cgroups, Unavailable};
 use crate::descriptors;
 use crate::ids::Mapping;
+use crate::kernel_text;
 use crate::root::HostRoot;
 use crate::sys;
 use crate::units::Bytes;
@@ -37,7 +38,7 @@ pub(crate) fn tasks_of_this_user() -> u64 {
     let user = nix::unistd::getuid().as_raw();
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let processes = entries.filter(|e| e.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit));
-    processes.filter_map(|e| tasks_of(user, &std::fs::read_to_string(e.path().join("status")).ok()?)).sum()
+    processes.filter_map(|e| tasks_of(user, &kernel_text::read(e.path().join("status")).ok()?)).sum()
 }
 
 /// The threads of a process, from its `status`, if it is this user's.
@@ -52,7 +53,7 @@ fn tasks_of(user: u32, status: &str) -> Option<u64> {
 /// Total memory of this machine; `None` without `/proc/meminfo`.
 #[must_use]
 pub fn memory() -> Option<Bytes> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let text = kernel_text::read("/proc/meminfo").ok()?;
     let line = text.lines().find(|l| l.starts_with("MemTotal:"))?;
     line.split_ascii_whitespace().nth(1)?.parse().ok().map(Bytes::kib)
 }
@@ -60,14 +61,14 @@ pub fn memory() -> Option<Bytes> {
 impl Host {
     /// Detects the features of this host.
     pub fn look(cgroups: &Result<Cgroups, Unavailable>) -> Self {
-        Self::with_root(cgroups, HostRoot::look())
+        Self::with(cgroups, HostRoot::look(), Mapping::of_this_process())
     }
 
-    /// Like [`Host::look`], with a root that was looked at already.
-    pub(crate) fn with_root(cgroups: &Result<Cgroups, Unavailable>, root: HostRoot) -> Self {
+    /// Like [`Host::look`], with a root and a mapping that were looked at already.
+    pub(crate) fn with(cgroups: &Result<Cgroups, Unavailable>, root: HostRoot, mapping: Mapping) -> Self {
         let memory = memory();
         Self {
-            mapping: Mapping::of_this_process(),
+            mapping,
             landlock: sys::landlock_abi().map_err(|e| format!("this kernel does not offer it ({e})")),
             notifications: sys::notifications_work().map_err(|e| {
                 let twice = e.raw_os_error() == Some(nix::libc::EBUSY);

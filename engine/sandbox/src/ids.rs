@@ -10,6 +10,8 @@ use std::path::Path;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 
+use crate::kernel_text;
+
 /// The first of the host ids that sandboxes get when the caller may map any id.
 ///
 /// Far above the ids that distributions hand out (ordinary users from 1,000, sub-ids from 100,000 in steps of
@@ -44,7 +46,7 @@ impl Mapping {
 
     /// Chooses the mapping for this process.
     pub fn of_this_process() -> Self {
-        let read = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
+        let read = |name: &str| kernel_text::read(format!("/proc/self/{name}")).unwrap_or_default();
         let can =
             [caps::Capability::CAP_SETUID, caps::Capability::CAP_SETGID, caps::Capability::CAP_SYS_ADMIN]
                 .into_iter()

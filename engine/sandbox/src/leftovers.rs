@@ -9,11 +9,14 @@
 use std::fmt;
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
+
+use crate::kernel_text;
 
 /// The process that made a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +31,7 @@ pub(crate) struct Owner {
 impl Owner {
     /// The identity of this process.
     pub(crate) fn this_process() -> io::Result<Self> {
-        let stat = std::fs::read_to_string("/proc/self/stat")?;
+        let stat = kernel_text::read("/proc/self/stat")?;
         let (_, start) = parse_stat(&stat).ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidData, "/proc/self/stat has an unknown form")
         })?;
@@ -63,7 +66,7 @@ impl Owner {
         if kill(Pid::from_raw(self.pid), None) == Err(Errno::ESRCH) {
             return true;
         }
-        match std::fs::read_to_string(format!("/proc/{}/stat", self.pid)) {
+        match kernel_text::read(format!("/proc/{}/stat", self.pid)) {
             Ok(stat) => parse_stat(&stat).is_some_and(|(living, start)| !living || start != self.start),
             Err(_) => false,
         }
@@ -76,8 +79,37 @@ impl fmt::Display for Owner {
     }
 }
 
+/// The pid namespace of this process, which never changes.
 fn own_namespace() -> io::Result<u64> {
-    Ok(std::fs::metadata("/proc/self/ns/pid")?.ino())
+    static OWN: OnceLock<u64> = OnceLock::new();
+    match OWN.get() {
+        Some(own) => Ok(*own),
+        None => {
+            let own = std::fs::metadata("/proc/self/ns/pid")?.ino();
+            Ok(*OWN.get_or_init(|| own))
+        }
+    }
+}
+
+/// Answers for many names whether their owners are gone. Names of one owner that follow each other take one look at it.
+#[derive(Debug, Default)]
+pub(crate) struct Owners {
+    last: Option<(Owner, bool)>,
+}
+
+impl Owners {
+    /// Whether the name has an owner that is certainly gone.
+    pub(crate) fn is_leftover(&mut self, name: &str) -> bool {
+        let Some(owner) = Owner::of(name) else { return false };
+        match self.last {
+            Some((last, is_gone)) if last == owner => is_gone,
+            _ => {
+                let is_gone = owner.is_gone();
+                self.last = Some((owner, is_gone));
+                is_gone
+            }
+        }
+    }
 }
 
 /// Parses `/proc/PID/stat`: whether the process can still do anything, and when it started.
@@ -171,5 +203,16 @@ mod tests {
         assert!(owner.is_gone(), "a zombie cannot use its groups");
         child.wait().unwrap();
         assert!(owner.is_gone());
+        let mut owners = Owners::default();
+        for (name, want) in [
+            (me.next_name(), false),
+            (owner.next_name(), true),
+            (owner.next_name(), true),
+            (me.next_name(), false),
+            ("system.slice".to_owned(), false),
+            (owner.next_name(), true),
+        ] {
+            assert_eq!(owners.is_leftover(&name), want, "{name}");
+        }
     }
 }

@@ -27,6 +27,7 @@ use crate::plan::{ShapePlan, Source, SourceKind};
 use crate::policy::{ImageRoot, Limits, Link};
 use crate::refusal::Refusal;
 use crate::root::{self, HostRoot, Names, Place};
+use crate::sweep::Sweep;
 use crate::units::Bytes;
 use crate::{encode, socket, sources};
 
@@ -110,6 +111,8 @@ pub(crate) struct Cleaning {
     pub(crate) bequeaths: AtomicBool,
     /// Cgroups for the launcher to remove.
     pub(crate) left: Mutex<Vec<CString>>,
+    /// Removal of what other processes left, where it is done during the run.
+    pub(crate) sweep: Sweep,
 }
 
 impl Shared {

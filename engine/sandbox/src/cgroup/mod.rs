@@ -37,7 +37,8 @@ use self::backend::{Made, Place};
 use self::detect::{Host, OwnGroup};
 use self::pool::Pool;
 pub use self::v1::Squeeze;
-use crate::leftovers::Owner;
+use crate::kernel_text;
+use crate::leftovers::{Owner, Owners};
 use crate::units::Bytes;
 
 /// The folder below which all groups are made.
@@ -176,7 +177,7 @@ impl Cgroups {
     /// [`Unavailable`] when neither version works, with the attempts and advice.
     pub fn detect() -> Result<Self, Unavailable> {
         let read = |path: &str| {
-            std::fs::read_to_string(path).map_err(|e| Unavailable {
+            kernel_text::read(path).map_err(|e| Unavailable {
                 why: format!("cannot read {path}: {e}"),
                 mend: "mount /proc".to_owned(),
             })
@@ -228,14 +229,14 @@ impl Cgroups {
     /// Whether a child that is started before [`Cgroups::detect`] changes nothing about its result: version 1 is used, or other
     /// processes are in this process's group of version 2 anyway, so that it does not move itself. `false` when in doubt.
     pub(crate) fn tolerate_children() -> bool {
-        let Ok(text) = std::fs::read_to_string("/proc/self/cgroup") else { return false };
+        let Ok(text) = kernel_text::read("/proc/self/cgroup") else { return false };
         let memberships = detect::parse_memberships(&text);
         if detect::uses_v1(&memberships) {
             return true;
         }
         let Some(file) = detect::usual_v2_processes(&memberships) else { return false };
         let this = std::process::id().to_string();
-        std::fs::read_to_string(file).is_ok_and(|all| all.lines().any(|pid| pid.trim() != this))
+        kernel_text::read(file).is_ok_and(|all| all.lines().any(|pid| pid.trim() != this))
     }
 
     /// Makes a background thread keep `count` groups ready, so that [`Cgroups::take`] only has to write
@@ -303,31 +304,47 @@ impl Cgroups {
     }
 
     /// Kills and removes the groups that ended processes left in the `hotcell` folders; returns the number of
-    /// groups removed. Groups of a living process are never touched. Takes two seconds at most, and leaves
-    /// the rest to the background.
+    /// groups removed. Groups of a living process are never touched. Takes two seconds at most; the background
+    /// goes on with a group that cannot be removed yet, and the next start with those that were not looked at.
     pub fn remove_leftovers(&self) -> usize {
+        self.leftovers().remove()
+    }
+
+    /// The `hotcell` folders, for another thread to look for leftovers.
+    pub(crate) fn leftovers(&self) -> Leftovers {
+        Leftovers(Arc::clone(&self.pool))
+    }
+}
+
+/// The `hotcell` folders, in which ended processes may have left groups.
+#[derive(Clone, Debug)]
+pub(crate) struct Leftovers(Arc<Pool>);
+
+impl Leftovers {
+    /// See [`Cgroups::remove_leftovers`].
+    pub(crate) fn remove(&self) -> usize {
         let deadline = Instant::now() + LEFTOVERS_TIMEOUT;
         let mut names = BTreeSet::new();
-        for base in self.pool.place.bases() {
+        for base in self.0.place.bases() {
             let entries = std::fs::read_dir(base).into_iter().flatten().flatten();
             names.extend(entries.filter_map(|entry| entry.file_name().into_string().ok()));
         }
-        let mut removed = 0;
+        let (mut removed, mut owners) = (0, Owners::default());
         for name in names {
             if Instant::now() > deadline {
                 break;
             }
-            if !Owner::of(&name).is_some_and(|owner| owner.is_gone()) {
+            if !owners.is_leftover(&name) {
                 continue;
             }
-            let Ok(mut made) = self.pool.place.adopt(&name) else {
+            let Ok(mut made) = self.0.place.adopt(&name) else {
                 continue; // another process was faster
             };
             match pool::remove_within(&mut made, LEFTOVER_GROUP_TIMEOUT) {
                 Ok(()) => removed += 1,
                 Err(e) => {
                     tracing::warn!("a left-over cgroup is not removed yet: {e}");
-                    self.pool.discard(made);
+                    self.0.discard(made);
                 }
             }
         }
