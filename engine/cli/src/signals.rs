@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+use hotcell_sandbox::kernel_text;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Starts listening immediately for a request to end, and waits for it: Ctrl-C, SIGTERM, or the end of the
@@ -39,7 +40,7 @@ fn one_of(kinds: Vec<SignalKind>) -> impl Future<Output = ()> {
 
 /// Whether this process ignores a signal, as `nohup` arranges for SIGHUP. `false` if `/proc` cannot be read.
 pub fn is_ignored(signal: i32) -> bool {
-    std::fs::read_to_string("/proc/self/status").is_ok_and(|status| ignores(&status, signal))
+    kernel_text::read("/proc/self/status").is_ok_and(|status| ignores(&status, signal))
 }
 
 /// Whether the signal's bit is set in `SigIgn` of a process's status.

@@ -23,6 +23,7 @@
 //! | `builds`, `build_folders` | results of compilers that outlive a run |
 //! | `mounts_below`, `outer_git` | mounts and git folders of a workspace that lie elsewhere |
 //! | [`plantable`] | places where a commit could plant a program |
+//! | `processors` | number of processors for a run's variables |
 //! | `secrets` | values of a run's secrets, and the routes that send them |
 //! | `certificates` | the certificate by which connections are intercepted, where clients look for it |
 //! | `variables` | environment of a run |
@@ -45,6 +46,7 @@ mod outer_git;
 pub mod outputs;
 pub mod pinned;
 pub mod plantable;
+mod processors;
 pub mod request;
 mod secrets;
 pub mod suites;

@@ -22,6 +22,7 @@ use crate::changes::{ChangePolicy, ViewReader, WorkspaceBaseline};
 use crate::compile::Build;
 use crate::images::{self, Wanted};
 use crate::pinned::PinnedWorkspace;
+use crate::processors;
 use crate::secrets;
 
 pub use crate::language::Language;
@@ -453,10 +454,9 @@ impl RunRequest {
                 }
             }
         }
-        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         // Variables that tell programs about their sandbox are for the machine that has it.
         if !elsewhere {
-            variables::complete(&mut policy.job, policy.shape.network, processors);
+            variables::complete(&mut policy.job, policy.shape.network, processors::count());
         }
         let mut whole = self.whole(&cwd, read, env, input);
         whole.beside =
