@@ -8,7 +8,7 @@ pub(crate) mod packages;
 mod test_report;
 
 use hotcell_report::RunReport;
-use hotcell_sandbox::outcome::{Cause, LayerState};
+use hotcell_sandbox::outcome::{Cause, LayerState, Layers, Outcome, Output, Timings};
 use hotcell_sandbox::units::format_duration;
 use hotcell_server::{Answer, Live, Phase, Run, Stream};
 use hotcell_state::report::printable;
@@ -147,15 +147,50 @@ fn without_noise(outcome: &mut RunReport) {
     outcome.timings_us.steps.clear();
 }
 
+/// A copy of a report without what an answer leaves out in any case. The output, the diff and the list of mounts are nearly all of it.
+fn considered(report: &RunReport, detail: Detail, ran: bool) -> RunReport {
+    let all = detail == Detail::All;
+    let of = &report.outcome;
+    let outcome = Outcome {
+        schema: of.schema.clone(),
+        cause: of.cause,
+        reason: of.reason.clone(),
+        exit_code: of.exit_code,
+        signal: of.signal.clone(),
+        stdout: Output::default(),
+        stderr: Output::default(),
+        usage: of.usage.clone(),
+        limits_hit: of.limits_hit.clone(),
+        denials: of.denials.iter().take(MAX_DENIALS).cloned().collect(),
+        denials_complete: of.denials_complete,
+        requests: if all { of.requests.clone() } else { None },
+        missing: if all { of.missing.clone() } else { None },
+        layers: if all || !ran { of.layers.clone() } else { Layers::default() },
+        mounts: if all { of.mounts.clone() } else { Vec::new() },
+        timings_us: if all { of.timings_us.clone() } else { Timings::default() },
+    };
+    RunReport {
+        outcome,
+        // `with_changes` adds them.
+        changes: None,
+        diff: None,
+        kept: None,
+        outputs: None,
+        commit: report.commit.clone(),
+        compile: report.compile.clone(),
+        scan: report.scan.clone(),
+        remote: if all { report.remote.clone() } else { None },
+    }
+}
+
 /// Fields of an outcome without the output: all of them, or the unusual ones.
 pub(crate) fn of_outcome(outcome: &RunReport, detail: Detail) -> Map<String, Value> {
-    let mut whole = outcome.clone();
-    let left_out = whole.denials.len().saturating_sub(MAX_DENIALS);
-    whole.denials.truncate(MAX_DENIALS);
+    let ran = !matches!(outcome.cause, Cause::Refused | Cause::Internal);
+    let mut whole = considered(outcome, detail, ran);
+    let left_out = outcome.denials.len().saturating_sub(MAX_DENIALS);
     without_noise(&mut whole);
     whole.reason = whole.reason.as_deref().map(bounded);
-    let taken = [&mut whole.commit, &mut whole.kept].into_iter().flatten();
-    for left in taken.flat_map(|commit| &mut commit.left) {
+    for left in whole.commit.iter_mut().flat_map(|commit| &mut commit.left) {
         left.why = in_arguments(&left.why);
     }
     let mut fields = match serde_json::to_value(&whole) {
@@ -164,7 +199,6 @@ pub(crate) fn of_outcome(outcome: &RunReport, detail: Detail) -> Map<String, Val
     };
     fields.retain(|name, _| name != "stdout" && name != "stderr");
     if detail == Detail::News {
-        let ran = !matches!(outcome.cause, Cause::Refused | Cause::Internal);
         fields.retain(|name, value| match name.as_str() {
             "cause" | "exit_code" | "signal" | "reason" | "kept" | "commit" => true,
             "limits_hit" | "denials" => value.as_array().is_some_and(|rows| !rows.is_empty()),

@@ -6,6 +6,7 @@ use hotcell_server::Requested;
 use hotcell_state::report::printable;
 use serde_json::{Map, Value, json};
 
+use crate::parameters::in_arguments;
 use crate::text::{barred, beginning};
 
 /// Budget for changed paths, in characters.
@@ -86,6 +87,9 @@ pub(super) fn with_changes(outcome: &RunReport, fields: &mut Map<String, Value>)
         let omitted = [("conflicts_omitted", kept.conflicts.len()), ("left_omitted", kept.left.len())];
         kept.conflicts.truncate(MAX_CONFLICTS);
         kept.left.truncate(MAX_CONFLICTS);
+        for left in &mut kept.left {
+            left.why = in_arguments(&left.why);
+        }
         let mut kept = json!(kept);
         for (name, all) in omitted.into_iter().filter(|(_, all)| *all > MAX_CONFLICTS) {
             kept[name] = json!(all - MAX_CONFLICTS);
