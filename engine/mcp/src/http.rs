@@ -31,7 +31,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::priming_events::Unprimed;
-use crate::request_id::salvage;
+use crate::request_id::{FoundId, find_id, salvage};
 use crate::wait::Closed;
 use crate::{Combined, MAX_MESSAGE_BYTES, Server, media_ranges, priming_events, values};
 
@@ -336,6 +336,12 @@ async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) 
                 drop(large.as_mut().and_then(|l| l.split(surplus)));
                 if let Err(error) = values::check(&body) {
                     return no_message(&error);
+                }
+                if let Err(error) = values::check_keys(&body) {
+                    return match find_id(&body) {
+                        FoundId::Good(id) => answered(&id, &error),
+                        FoundId::Bad | FoundId::None => no_message(&error),
+                    };
                 }
                 text = body.clone();
                 Request::from_parts(parts, Body::from(body))

@@ -98,7 +98,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
                 let why = "the id is neither a text nor a whole number of 64 bits";
                 return Err(Box::new((ErrorData::invalid_request(why, None), None)));
             }
-            values::check(text).map_err(|error| Box::new((error, id_of(text))))?;
+            values::check(text)
+                .and_then(|()| values::check_keys(text))
+                .map_err(|error| Box::new((error, id_of(text))))?;
             serde_json::from_slice(text).map_err(|e| match salvage(text) {
                 Some((id, error)) => Box::new((error, Some(id))),
                 None => Box::new((refusal(&e), id_of(text))),
@@ -248,7 +250,8 @@ mod tests {
         let mut lines = Lines::new(input, output, 200, ended.clone());
         let ping = r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#;
         let (deep, long) = ("[".repeat(150), "x".repeat(201));
-        let text = format!("\n\r\n{{no\n[]\n17\n{{\"id\":1}}\n{deep}\n{long}\n{ping}\r\n{ping}");
+        let twice = r#"{"jsonrpc":"2.0","id":9,"method":"x","params":{"a":{"b":1,"b":2}}}"#;
+        let text = format!("\n\r\n{{no\n[]\n17\n{{\"id\":1}}\n{deep}\n{long}\n{twice}\n{ping}\r\n{ping}");
         client.write_all(text.as_bytes()).await.unwrap();
         client.shutdown().await.unwrap();
         assert!(matches!(lines.receive().await, Some(JsonRpcMessage::Request(_))));
@@ -262,11 +265,11 @@ mod tests {
             .lines()
             .map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap()["error"]["code"].as_i64().unwrap())
             .collect();
-        assert_eq!(codes, [-32700, -32600, -32600, -32600, -32700, -32600], "{answers}");
+        assert_eq!(codes, [-32700, -32600, -32600, -32600, -32700, -32600, -32600], "{answers}");
         let ids: Vec<_> = answers
             .lines()
             .map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap()["id"].to_string())
             .collect();
-        assert_eq!(ids, ["null", "null", "null", "1", "null", "null"], "{answers}");
+        assert_eq!(ids, ["null", "null", "null", "1", "null", "null", "9"], "{answers}");
     }
 }

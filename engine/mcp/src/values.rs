@@ -1,6 +1,12 @@
-//! Rejects messages with too many values: a number of one byte takes forty bytes once parsed. Pure.
+//! Rejects messages with too many values (a number of one byte takes forty bytes once parsed), and those with a key twice, which another reader,
+//! such as a gateway in front of this server, takes for another message. Pure.
 
+use hotcell_sandbox::text::printable;
+use hotcell_sandbox::unique;
 use rmcp::model::ErrorData;
+
+/// Maximum length of a key that an error repeats.
+const MAX_SHOWN_CHARS: usize = 64;
 
 /// Maximum number of values in a message, enough for thousands of files with their fields.
 const MAX_VALUES: usize = 100_000;
@@ -12,6 +18,16 @@ pub(crate) fn check(text: &[u8]) -> Result<(), ErrorData> {
         return Ok(());
     }
     Err(ErrorData::invalid_request(format!("the message has more than {MAX_VALUES} values"), None))
+}
+
+/// Rejects a JSON text in which an object has a key twice. A text that is not JSON may pass.
+pub(crate) fn check_keys(text: &[u8]) -> Result<(), ErrorData> {
+    let Some(key) = unique::twice(text) else { return Ok(()) };
+    let key = printable(&key.chars().take(MAX_SHOWN_CHARS).collect::<String>());
+    Err(ErrorData::invalid_request(
+        format!("the key \"{key}\" stands twice in an object of the message; send it once"),
+        None,
+    ))
 }
 
 /// Approximate number of values in a JSON text: those after a comma or an opening bracket outside strings.
@@ -32,6 +48,25 @@ fn count(text: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_that_stand_twice_are_rejected() {
+        for (text, key) in [
+            (r#"{"params":{"arguments":{"argv":["a"],"argv":["b"]}}}"#, "argv"),
+            (r#"{"params":{"arguments":{"argv":["a"],"\u0061rgv":["b"]}}}"#, "argv"),
+            (r#"[{"a":{"b\u001b":1,"b\u001b":1}}]"#, "b\\u{1b}"),
+        ] {
+            let error = check_keys(text.as_bytes()).unwrap_err();
+            assert!(
+                error.message.contains(&format!("the key \"{key}\" stands twice")),
+                "{text}: {}",
+                error.message
+            );
+        }
+        for text in [r#"{"a":{"x":1},"b":{"x":1}}"#, "17", "", "{no", r#"[{"a":1},{"a":1}]"#] {
+            assert!(check_keys(text.as_bytes()).is_ok(), "{text}");
+        }
+    }
 
     #[test]
     fn values_are_counted_outside_strings() {

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hotcell_sandbox::Layer;
+use hotcell_sandbox::{Layer, unique};
 
 use crate::envelope::{Envelope, PAYLOAD_TYPE, pre_authentication};
 use crate::error::ReceiptError;
 use crate::keys::KeyRing;
 use crate::stated::Stated;
 use crate::statement::{Statement, TYPE};
-use crate::{agent, run, scan, test_result, unique};
+use crate::{agent, run, scan, test_result};
 
 /// A receipt whose signature is good.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,11 +2,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use hotcell_sandbox::unique;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ReceiptError;
-use crate::unique;
 
 /// Payload type of an in-toto statement.
 pub const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";

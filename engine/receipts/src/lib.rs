@@ -13,7 +13,6 @@
 //! | [`tree`], [`git`] | directory hash and git tree of a project |
 //! | [`run`], [`test_result`], [`scan`], [`agent`] | the predicates |
 //! | [`error`], [`stated`] | errors, and the result that a receipt states |
-//! | `unique` | JSON whose objects have each key once |
 //! | [`check`] | verification, and conditions that a receipt has to meet |
 //! | [`policy`] | conditions in a file |
 
@@ -39,7 +38,6 @@ pub mod statement;
 pub mod store;
 pub mod test_result;
 pub mod tree;
-mod unique;
 
 pub use check::{Conditions, Verified, verify};
 pub use envelope::Envelope;

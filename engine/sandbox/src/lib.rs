@@ -34,6 +34,7 @@
 //! | [`seccomp`], [`cgroup`] | the two layers that take more than one system call |
 //! | [`layer`], [`units`], [`text`] | names, quantities, text for a terminal or a page |
 //! | [`lines`] | lines of programs that are not trusted |
+//! | [`unique`] | JSON whose objects have each key once |
 //! | [`own_program`] | the files of a packaged program |
 //! | [`temporary`] | private folders on the host, removed even after their process was killed |
 
@@ -90,6 +91,7 @@ mod sys;
 pub mod temporary;
 pub mod terminal;
 pub mod text;
+pub mod unique;
 pub mod units;
 
 pub use engine::{Engine, Spawn};

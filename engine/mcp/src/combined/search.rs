@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, LazyLock};
 
+use hotcell_sandbox::unique;
 use hotcell_state::report::{Code, ErrorReport};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
@@ -100,6 +101,9 @@ pub fn named(mut arguments: JsonObject) -> Result<(String, JsonObject), ErrorRep
         Some(Value::Object(arguments)) => Ok((name, arguments)),
         // Several models send an object as a text.
         Some(Value::String(text)) => match serde_json::from_str(&text) {
+            Ok(Value::Object(_)) if unique::twice(text.as_bytes()).is_some() => {
+                Err(wrong("arguments", "arguments has a key twice in an object; send it once"))
+            }
             Ok(Value::Object(arguments)) => Ok((name, arguments)),
             _ => Err(wrong("arguments", "arguments is an object")),
         },
@@ -179,6 +183,7 @@ mod tests {
         for (value, want) in [
             (json!({ "name": "s__a", "arguments": { "a": 1 } }), Some(&one)),
             (json!({ "name": "s__a", "arguments": "{\"a\":1}" }), Some(&one)),
+            (json!({ "name": "s__a", "arguments": "{\"a\":2,\"a\":1}" }), None),
             (json!({ "name": "s__a", "arguments": null }), Some(&JsonObject::new())),
             (json!({ "name": "s__a", "arguments": [1] }), None),
             (json!({ "name": 7 }), None),

@@ -1,5 +1,6 @@
 //! JSON whose objects have each key once: of a key that stands twice, one reader takes the first and another one the last. Pure.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::fmt;
 
@@ -10,14 +11,29 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 /// # Errors
 /// A sentence that names the first such key, or why the text is not JSON.
 pub fn check(json: &[u8]) -> Result<(), String> {
+    read(json, &Cell::new(None))
+}
+
+/// The first key that stands twice in an object of a text. A text that is not JSON is read up to its mistake.
+#[must_use]
+pub fn twice(json: &[u8]) -> Option<String> {
+    let twice = Cell::new(None);
+    let _ = read(json, &twice);
+    twice.into_inner()
+}
+
+fn read(json: &[u8], twice: &Cell<Option<String>>) -> Result<(), String> {
     let mut reader = serde_json::Deserializer::from_slice(json);
-    Unique.deserialize(&mut reader).and_then(|()| reader.end()).map_err(|error| error.to_string())
+    Unique { twice }.deserialize(&mut reader).and_then(|()| reader.end()).map_err(|error| error.to_string())
 }
 
 /// Reads any value.
-struct Unique;
+#[derive(Clone, Copy)]
+struct Unique<'a> {
+    twice: &'a Cell<Option<String>>,
+}
 
-impl<'de> DeserializeSeed<'de> for Unique {
+impl<'de> DeserializeSeed<'de> for Unique<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
@@ -25,7 +41,7 @@ impl<'de> DeserializeSeed<'de> for Unique {
     }
 }
 
-impl<'de> Visitor<'de> for Unique {
+impl<'de> Visitor<'de> for Unique<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -35,16 +51,18 @@ impl<'de> Visitor<'de> for Unique {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let mut keys = HashSet::new();
         while let Some(key) = map.next_key::<String>()? {
-            if let Some(twice) = keys.replace(key.clone()) {
-                return Err(A::Error::custom(format!("the key {twice:?} stands twice in an object")));
+            if !keys.insert(key.clone()) {
+                let why = format!("the key {key:?} stands twice in an object");
+                self.twice.set(Some(key));
+                return Err(A::Error::custom(why));
             }
-            map.next_value_seed(Self)?;
+            map.next_value_seed(self)?;
         }
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        while seq.next_element_seed(Self)?.is_some() {}
+        while seq.next_element_seed(self)?.is_some() {}
         Ok(())
     }
 
@@ -101,6 +119,12 @@ mod tests {
                 check(bad.as_bytes()).is_err_and(|why| why.contains(&format!("{key:?} stands twice"))),
                 "{bad}"
             );
+            assert_eq!(twice(bad.as_bytes()).as_deref(), Some(key), "{bad}");
+        }
+        // Up to the mistake.
+        assert_eq!(twice(br#"{"a":1,"a":1e999}"#).as_deref(), Some("a"));
+        for other in ["", "{", r#"{"a":1,"b":1e999,"a":2}"#, r#"{"a":1} {"a":1,"a":2}"#, r#"{"a":1}"#] {
+            assert_eq!(twice(other.as_bytes()), None, "{other}");
         }
         assert!(check(b"{\"a\":1} x").is_err());
         assert!(check(format!("{}1{}", "[".repeat(5_000), "]".repeat(5_000)).as_bytes()).is_err());
