@@ -14,14 +14,21 @@
     clippy::panic
 )]
 
+mod readings;
+
 use std::collections::BTreeMap;
 
 use hotcell_sandbox::lines::LineBuffer;
 use hotcell_sandbox::text::is_shown;
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+
+use readings::{is_ambiguous, lists_nothing};
+pub use readings::{one_line, refusal};
+
+/// Word for a tool that has no name, and is never listed.
+const NAMELESS: &str = "a tool without a name";
 
 /// Maximum length of a line in bytes, with its newline. Longer ones cannot be checked, so that their server is ended.
 pub const MAX_LINE_BYTES: usize = 64 << 20;
@@ -83,6 +90,10 @@ pub fn check(line: &[u8], accepted: Option<&Accepted>) -> Checked {
         checked.is_unread = !lists_nothing(line);
         return checked;
     };
+    if is_ambiguous(line, &message) {
+        checked.is_unread = true;
+        return checked;
+    }
     // Batches are of revision 2025-03-26.
     let messages = match &mut message {
         Value::Array(all) => all.iter_mut().collect(),
@@ -97,7 +108,11 @@ pub fn check(line: &[u8], accepted: Option<&Accepted>) -> Checked {
         };
         checked.page = if has_next { Page::More } else { Page::Last };
         tools.retain(|tool| {
-            let Some(name) = tool.get("name").and_then(Value::as_str).map(str::to_owned) else { return true };
+            // A client could find a name in it (`Name`), and a digest is kept by the name.
+            let Some(name) = tool.get("name").and_then(Value::as_str).map(str::to_owned) else {
+                checked.held.push(NAMELESS.to_owned());
+                return false;
+            };
             let mut text = String::new();
             canonical(tool, &mut text);
             let is_large = text.len() > MAX_TOOL_BYTES;
@@ -126,43 +141,6 @@ pub fn check(line: &[u8], accepted: Option<&Accepted>) -> Checked {
         checked.replaced = Some(line);
     }
     checked
-}
-
-/// A message, of which only these parts are looked at: the others may be of any depth and size, and have text and numbers that other parsers refuse.
-#[derive(Deserialize)]
-struct Outline {
-    #[serde(default)]
-    id: Option<Value>,
-    #[serde(default)]
-    result: Option<ResultOutline>,
-}
-
-#[derive(Deserialize)]
-struct ResultOutline {
-    #[serde(default)]
-    tools: Option<IgnoredAny>,
-}
-
-/// Answer to a client in place of a line that must not pass; `None` where the line answers no request.
-#[must_use]
-pub fn refusal(line: &[u8]) -> Option<Vec<u8>> {
-    let outline: Outline = serde_json::from_slice(line).ok()?;
-    let id = outline.id.filter(|id| id.is_string() || id.is_number())?;
-    let message = "hotcell: the server's list of tools cannot be checked: it is nested too deeply, or has a number or characters that parsers read differently";
-    let answer =
-        serde_json::json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32603, "message": message } });
-    Some(format!("{answer}\n").into_bytes())
-}
-
-/// Whether a line that this parser refuses has no list of tools to another one. Halves of surrogate pairs and bytes that are not UTF-8 are
-/// common in texts.
-fn lists_nothing(line: &[u8]) -> bool {
-    let has_tools = |outline: &Outline| outline.result.as_ref().is_some_and(|result| result.tools.is_some());
-    // A structure is also read from a list of its fields: a batch must not be taken for one.
-    if line.trim_ascii_start().starts_with(b"[") {
-        return serde_json::from_slice::<Vec<Outline>>(line).is_ok_and(|all| !all.iter().any(has_tools));
-    }
-    serde_json::from_slice(line).is_ok_and(|outline| !has_tools(&outline))
 }
 
 /// Whether a tool's definition has characters that a person does not see: a description can hide orders to a model in them.
@@ -279,7 +257,7 @@ mod tests {
         // Another order of keys is not a change, and other lines list no tools.
         let other = br#"{"id":2,"result":{"tools":[{"description":"A","name":"a"}]},"jsonrpc":"2.0"}"#;
         assert_eq!(check(other, Some(&accepted)).held, Vec::<String>::new());
-        for line in [&b"not JSON\n"[..], b"{}\n", b"[]\n", b"{\"result\":{\"tools\":{}}}\n", b"\xff\n", b""] {
+        for line in [&b"not JSON\n"[..], b"{}\n", b"[]\n", b"{\"result\":{}}\n", b"\xff\n", b""] {
             let checked = check(line, Some(&accepted));
             assert_eq!((checked.replaced, checked.offered.len()), (None, 0));
         }
@@ -326,9 +304,9 @@ mod tests {
         assert_eq!(check(batch.as_bytes(), Some(&accepted)).held, ["c"]);
         let escaped = br#"{"id":2,"result":{"\u0074ools":[{"n\u0061me":"c"}]}}"#;
         assert_eq!(check(escaped, Some(&accepted)).held, ["c"]);
-        // Of a key that is there twice, parsers take the last: so does this one.
-        let twice = br#"{"id":2,"result":{"tools":[]},"result":{"tools":[{"name":"c"}]}}"#;
-        assert_eq!(check(twice, Some(&accepted)).held, ["c"]);
+        // A tool needs a name in these letters.
+        let nameless = list(&json!([{ "Name": "c" }, { "name": 1 }, "c", { "name": "b" }]));
+        assert_eq!(check(&nameless, Some(&accepted)).held, [NAMELESS; 3]);
     }
 
     #[test]

@@ -5,7 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use hotcell_mcp::pin::{Accepted, Checked, MAX_TOOLS, Offered, Page, check, has_invisible, refusal};
+use hotcell_mcp::pin::{
+    Accepted, Checked, MAX_TOOLS, Offered, Page, check, has_invisible, one_line, refusal,
+};
 use hotcell_state::report::{barred, printable};
 
 use super::keep;
@@ -63,13 +65,14 @@ impl Pins {
             }
             return Vec::new();
         }
+        let line = one_line(line);
         let mut checked = check(&line, Some(&self.accepted));
         if checked.is_unread {
             notes::say("a line of the server cannot be checked for its tools, and is not passed on");
             return refusal(&line).unwrap_or_default();
         }
         let is_first = self.is_new && checked.page != Page::Other;
-        if checked.offered.is_empty() && !is_first {
+        if checked.offered.is_empty() && checked.held.is_empty() && !is_first {
             return line;
         }
         // A person may have accepted them since this process began.
@@ -168,6 +171,18 @@ mod tests {
             let passed: Value = serde_json::from_slice(&pins.pass(line.into_bytes())).unwrap();
             assert_eq!((&passed["id"], &passed["error"]["code"]), (&json!(3), &json!(-32603)), "{passed}");
         }
+        for line in [
+            &b"{\"id\":3,\"result\":{\"tools\":[{\"name\":\"evil\"}]},\"result\":{}}\n"[..],
+            b"{\"id\":3,\"Result\":{\"Tools\":[{\"name\":\"evil\"}]}}\n",
+        ] {
+            let passed: Value = serde_json::from_slice(&pins.pass(line.to_vec())).unwrap();
+            assert_eq!((&passed["id"], &passed["error"]["code"]), (&json!(3), &json!(-32603)), "{passed}");
+        }
+        let nameless = b"{\"id\":3,\"result\":{\"tools\":[{\"Name\":\"evil\"}]}}\n";
+        let passed: Value = serde_json::from_slice(&pins.pass(nameless.to_vec())).unwrap();
+        assert_eq!(passed["result"]["tools"], json!([]), "{passed}");
+        let returns = b"{\"a\":\r{\"id\":3,\"result\":{\"tools\":[{\"name\":\"evil\"}]}}\r}\n";
+        assert!(!pins.pass(returns.to_vec()).contains(&b'\r'));
         let text = b"{\"id\":4,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"\\ud83d\"}]}}\n";
         assert_eq!(pins.pass(text.to_vec()), text, "byte for byte");
     }
