@@ -142,7 +142,10 @@ fn without_end(segment: &[u8]) -> &[u8] {
 fn lenient(path: &[u8]) -> Vec<u8> {
     let all = segments(&path.to_ascii_lowercase().replace_encoded());
     let all: Vec<&[u8]> = all.iter().map(|segment| without_end(without_parameters(segment))).collect();
-    all.join(&b'/')
+    let last = all.len().saturating_sub(1);
+    // A segment of which nothing is left, such as `;x`, is left out by the servers that read it so.
+    let kept = all.iter().enumerate().filter(|(at, segment)| *at == 0 || *at == last || !segment.is_empty());
+    kept.map(|(_, segment)| *segment).collect::<Vec<_>>().join(&b'/')
 }
 
 /// The encoded slash in upper case again.
@@ -411,6 +414,11 @@ mod tests {
             ("GET", "/v1/keys", Err("deny /v1/keys")),
             ("GET", "/v1/KEYS/1", Err("deny /v1/keys")),
             ("GET", "/v1/keys;x/1", Err("deny /v1/keys")),
+            ("GET", "/v1/;/keys", Err("deny /v1/keys")),
+            ("GET", "/;a=b/v1/;x=1/;/keys;y/1", Err("deny /v1/keys")),
+            ("GET", "/v1/%20/keys", Err("deny /v1/keys")),
+            ("GET", "/v1/.../keys", Err("deny /v1/keys")),
+            ("GET", "/v1/;/models", Ok("paths /v1/")),
             ("GET", "/v1/k%65ys", Err("deny /v1/keys")),
             ("GET", "/v1%2fkeys", Err("deny /v1/keys")),
             ("GET", "/v1/keyset", Ok("paths /v1/")),
