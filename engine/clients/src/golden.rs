@@ -327,6 +327,22 @@ fn unusable_client_files_are_explained() {
     }
     let twice = "{\"mcpServers\": {\"hotcell\": {}, \"hotcell\": {}}}";
     assert_eq!(problem(Client::Cursor, twice), Problem::Twice("hotcell".to_owned()));
+    // Of other entries a client could take the one that was not looked at.
+    for (client, text, key) in [
+        (
+            Client::Cursor,
+            r#"{"mcpServers": {"b": {"command": "x"}, "b": {"command": "y"}, "c": {"command": "z"}}}"#,
+            "b",
+        ),
+        (
+            Client::Cursor,
+            r#"{"mcpServers": {"b": {"command": "x", "args": [], "c\u006fmmand": "y"}}}"#,
+            "command",
+        ),
+        (Client::Zed, r#"{/**/"a": [{"x": {"env": 1, "env": 2,},},],}"#, "env"),
+    ] {
+        assert_eq!(problem(client, text), Problem::Twice(key.to_owned()), "{text}");
+    }
     assert_eq!(problem(Client::Codex, "mcp_servers = 1"), Problem::Form("mcp_servers".to_owned(), "a table"));
 }
 

@@ -1,6 +1,8 @@
 //! Entries in JSON, with comments if the client supports them. Pure; everything except the entry is kept byte
 //! for byte.
 
+use std::collections::HashSet;
+
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstNode, CstObject, CstRootNode};
 use serde_json::{Map, Value, json};
@@ -96,10 +98,29 @@ fn parsed(kind: &Kind, text: &str) -> Result<CstRootNode, Problem> {
         };
         return Err(Problem::Broken { line: e.line(), column: e.column(), why });
     }
-    CstRootNode::parse(text, &options(kind)).map_err(|e| Problem::Broken {
+    let root = CstRootNode::parse(text, &options(kind)).map_err(|e| Problem::Broken {
         line: e.line_display(),
         column: e.column_display(),
         why: e.kind().to_string(),
+    })?;
+    match root.value().and_then(|value| twice(&value)) {
+        Some(key) => Err(Problem::Twice(key)),
+        None => Ok(root),
+    }
+}
+
+/// The first key that stands twice in an object, at any depth: an entry of which a client could take the other reading.
+fn twice(node: &CstNode) -> Option<String> {
+    if let Some(array) = node.as_array() {
+        return array.elements().iter().find_map(twice);
+    }
+    let mut names = HashSet::new();
+    node.as_object()?.properties().into_iter().find_map(|property| {
+        let name = property.decoded_name()?;
+        match names.replace(name.clone()) {
+            Some(name) => Some(name),
+            None => twice(&property.value()?),
+        }
     })
 }
 
