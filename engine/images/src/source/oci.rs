@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use hotcell_sandbox::unique;
 use rustix::fs::{self, Mode, OFlags, ResolveFlags};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -70,6 +71,21 @@ pub struct Manifest {
     /// Layers of a manifest, the lowest first.
     #[serde(default)]
     pub layers: Vec<Descriptor>,
+}
+
+impl Manifest {
+    /// Checks that a document is one of the two: of one that is both, a reader takes what the media type says that it was given (CVE-2021-41190).
+    ///
+    /// # Errors
+    /// [`SourceError::Document`] when it is both.
+    pub(crate) fn check(&self, what: &str) -> Result<(), SourceError> {
+        if self.manifests.is_empty() || self.config.is_none() && self.layers.is_empty() {
+            return Ok(());
+        }
+        let why = "it is an index and a manifest at once, and programs would take different images from it"
+            .to_owned();
+        Err(SourceError::Document { what: what.to_owned(), why })
+    }
 }
 
 #[derive(Deserialize)]
@@ -177,8 +193,12 @@ fn read(blobs: &dyn Blobs, name: &str) -> Result<Vec<u8>, SourceError> {
 }
 
 pub(crate) fn parse<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, SourceError> {
-    serde_json::from_slice(bytes)
-        .map_err(|e| SourceError::Document { what: what.to_owned(), why: e.to_string() })
+    let bad = |why: String| SourceError::Document { what: what.to_owned(), why };
+    // Another reader of this digest would take the other one.
+    if let Some(key) = unique::twice(bytes) {
+        return Err(bad(format!("the key {key:?} stands twice in an object")));
+    }
+    serde_json::from_slice(bytes).map_err(|e| bad(e.to_string()))
 }
 
 /// Reads the document with this digest, and verifies it.
@@ -255,6 +275,7 @@ pub(crate) fn choose<'a>(all: &'a [Descriptor], which: Option<&str>) -> Result<&
 pub(crate) fn of_manifest(blobs: &dyn Blobs, digest: Digest, depth: usize) -> Result<Resolved, StoreError> {
     let what = format!("the manifest {digest}");
     let manifest: Manifest = parse(&what, &verified(blobs, &what, digest)?)?;
+    manifest.check(&what)?;
     if manifest.config.is_none() && !manifest.manifests.is_empty() && depth < MAX_INDEX_DEPTH {
         let chosen = choose(&manifest.manifests, None)?;
         return of_manifest(blobs, chosen.digest, depth + 1);

@@ -104,7 +104,10 @@ impl Fetcher<'_> {
         })??;
         let digest = Digest(digest);
         std::fs::write(self.folder.join(blob(&digest)), &bytes)?;
-        Ok((digest, parse(&format!("the manifest of {}", self.source), &bytes)?))
+        let what = format!("the manifest of {}", self.source);
+        let manifest: Manifest = parse(&what, &bytes)?;
+        manifest.check(&what)?;
+        Ok((digest, manifest))
     }
 
     /// Fetches a blob into a file. A file whose digest is wrong stays until the folder is removed, unread.

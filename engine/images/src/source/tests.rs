@@ -249,6 +249,31 @@ fn manifest_is_selected_after_hash() {
     assert!(with("#missing").unwrap_err().to_string().contains("missing"));
 }
 
+#[test]
+fn documents_that_readers_take_differently_are_refused() {
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let one = format!(r#"{{"digest":"{digest}"}}"#);
+    for (text, why) in [
+        (format!(r#"{{"config":{one},"layers":[{one}],"manifests":[{one}]}}"#), "an index and a manifest"),
+        (format!(r#"{{"layers":[{one}],"manifests":[{one}]}}"#), "an index and a manifest"),
+        (
+            format!(r#"{{"manifests":[{{"digest":"{digest}","annotations":{{"a":"1","a":"2"}}}}]}}"#),
+            "\"a\" stands twice",
+        ),
+        (format!(r#"{{"config":{one},"layers":[{one}],"x":{{"y":1,"\u0079":2}}}}"#), "\"y\" stands twice"),
+    ] {
+        let read = oci::parse::<Manifest>("x", text.as_bytes()).and_then(|manifest| manifest.check("x"));
+        assert!(read.is_err_and(|error| error.to_string().contains(why)), "{text}");
+    }
+    for text in
+        [format!(r#"{{"manifests":[{one},{one}]}}"#), format!(r#"{{"config":{one},"layers":[{one},{one}]}}"#)]
+    {
+        assert!(
+            oci::parse::<Manifest>("x", text.as_bytes()).and_then(|manifest| manifest.check("x")).is_ok()
+        );
+    }
+}
+
 proptest::proptest! {
     /// Documents are hostile input too.
     #[test]
