@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use hotcell_sandbox::temporary;
 use hotcell_verbs::language::Language;
 use tempfile::TempDir;
 
@@ -48,7 +49,7 @@ impl Uploads {
         let kept = |e: io::Error| format!("the copy for the guard was not kept: {e}; make room in TMPDIR");
         let folder = match &mut self.folder {
             Some(folder) => folder,
-            none => none.insert(tempfile::Builder::new().prefix("hotcell-uploads-").tempdir().map_err(kept)?),
+            none => none.insert(temporary::folder().map_err(kept)?),
         };
         let path = folder.path().join(below);
         let before = match fs::read(&path) {
@@ -145,6 +146,16 @@ mod tests {
         }
         all.sort();
         all
+    }
+
+    #[test]
+    fn folder_has_a_name_that_the_next_start_removes() {
+        let mut uploads = Uploads::default();
+        uploads.stage("a.py", b"one", false).unwrap();
+        let name = uploads.folder().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+        let other = temporary::folder().unwrap().path().file_name().unwrap().to_str().unwrap().to_owned();
+        let process = |name: &str| name.split('-').take(3).map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(process(&name), process(&other), "{name}");
     }
 
     #[test]

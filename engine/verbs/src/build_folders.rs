@@ -12,6 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use hotcell_sandbox::temporary;
 use hotcell_workspace::Folder;
 
 /// Maximum depth of folders searched.
@@ -194,7 +195,7 @@ fn made(project: &Path, folder: &Path, name: &str, files: &BTreeSet<&str>) -> Op
 
 /// Creates a layer that hides these paths: empty folders over folders, whiteouts over files.
 pub fn layer(project: &Path, hidden: &[Hidden]) -> io::Result<tempfile::TempDir> {
-    let made = tempfile::Builder::new().prefix("hotcell-hidden-").tempdir()?;
+    let made = temporary::folder()?;
     let owner = |path: &Path| {
         project.join(path).symlink_metadata().map(|data| (data.uid(), data.gid(), data.mode() & 0o7777))
     };
