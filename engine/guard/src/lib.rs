@@ -26,6 +26,7 @@ mod instructions;
 mod javascript;
 mod language;
 mod limits;
+mod listed;
 mod natives;
 mod powershell;
 mod project;

@@ -91,6 +91,7 @@ fn read(cx: &mut Cx<'_>, language: Language, text: &str) -> PartState {
         Language::Text => crate::unicode::prose(cx, text),
         _ => crate::tree::read(cx, language, text),
     };
+    crate::listed::read(cx, language, text);
     crate::structure::read(cx, language, text, state)
 }
 

@@ -180,6 +180,7 @@ fn statements(cx: &mut Cx<'_>, words: &[Word]) {
             }
         }
         dynamic(cx, statement);
+        piped(cx, statement);
         edits(cx, statement);
     }
 }
@@ -216,6 +217,12 @@ fn dangerous(word: &Word, rest: &[Word], first: bool) -> Option<&'static str> {
         "LOAD_FILE" | "LO_EXPORT" | "LO_IMPORT" | "PG_READ_FILE" | "UTL_FILE" | "OPENROWSET" => {
             Some("sql.file")
         }
+        // Functions of sqlite's client and of PostgreSQL.
+        "WRITEFILE" | "READFILE" | "PG_READ_BINARY_FILE" | "PG_LS_DIR" if next == "(" => Some("sql.file"),
+        "BULK" if first && next == "INSERT" => Some("sql.file"),
+        "VACUUM" if first && rest.iter().any(|w| w.is("INTO")) => Some("sql.file"),
+        // Extensions of DuckDB that anybody writes, or that stand anywhere.
+        "INSTALL" if first && rest.iter().take(3).any(|w| w.is("FROM")) => Some("sql.program"),
         // A function in a language that is not confined, and settings that name programs and libraries.
         "LANGUAGE" if rest.first().is_some_and(|w| is_unconfined(&w.text)) => Some("sql.program"),
         "SONAME" if rest.first().is_some_and(|w| w.literal) => Some("sql.program"),
@@ -241,7 +248,7 @@ fn is_unconfined(language: &str) -> bool {
     let language = language.trim_matches(['\'', '"']).to_ascii_lowercase();
     matches!(
         &*language,
-        "plpythonu" | "plpython2u" | "plpython3u" | "plperlu" | "pltclu" | "plsh" | "plrubyu"
+        "plpythonu" | "plpython2u" | "plpython3u" | "plperlu" | "pltclu" | "plsh" | "plrubyu" | "c"
     )
 }
 
@@ -315,11 +322,20 @@ fn constant(word: &Word) -> bool {
     word.literal || number(word).is_some()
 }
 
-/// Executed texts: `EXECUTE '…'`, `sp_executesql N'…'`, dollar-quoted bodies.
+/// Command lines that DuckDB's `shellfs` executes in place of a file: `'command |'`.
+fn piped(cx: &mut Cx<'_>, statement: &[Word]) {
+    let files = statement.iter().filter(|w| w.literal);
+    for (word, text) in files.filter_map(|w| w.text.trim_end().strip_suffix('|').map(|text| (w, text))) {
+        cx.child(Language::Bash, text, word.place(), &["shell"]);
+    }
+}
+
+/// Executed texts: `EXECUTE '…'`, `sp_executesql N'…'`, `SELECT '…' \gexec` of psql, dollar-quoted bodies.
 fn dynamic(cx: &mut Cx<'_>, statement: &[Word]) {
     let Some(first) = statement.first() else { return };
-    let executes =
-        statement.iter().any(|w| ["EXECUTE", "SP_EXECUTESQL", "EXEC", "PREPARE"].iter().any(|k| w.is(k)));
+    let executes = statement
+        .iter()
+        .any(|w| ["EXECUTE", "SP_EXECUTESQL", "EXEC", "PREPARE", "GEXEC"].iter().any(|k| w.is(k)));
     let body = first.is("DO")
         || first.is("CREATE") && statement.iter().any(|w| w.is("FUNCTION") || w.is("PROCEDURE"));
     if !executes && !body {

@@ -90,8 +90,8 @@ pub struct Match {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct When {
-    /// Argument: a position, a name, `any`, `operand` (not an option), `stdin`, `receiver`; `0|args` is the
-    /// first that exists.
+    /// Argument: a position, a name, `any`, `operand` (not an option), `last` (the last operand), `source` (all other operands), `stdin`,
+    /// `receiver`; `0|args` is the first that exists.
     #[serde(default)]
     pub arg: Option<String>,
     /// The argument belongs to one of these classes (see the guide).

@@ -25,6 +25,8 @@ enum Selector {
     Any,
     Payload,
     Operand,
+    Last,
+    Source,
     Receiver,
     Keyword(String),
 }
@@ -98,11 +100,13 @@ impl Condition {
                     let named = call.kwargs.iter().filter(|(key, _)| sent(key)).map(|(_, v)| v);
                     call.args.iter().chain(named).any(&mut check)
                 }
-                Selector::Operand => call
-                    .args
-                    .iter()
-                    .filter(|v| v.as_text().is_none_or(|t| !t.starts_with('-') || t == "-"))
-                    .any(&mut check),
+                Selector::Operand => operands(call).any(&mut check),
+                Selector::Last => operands(call).next_back().is_some_and(&mut check),
+                // Operands of a command that moves or copies them to the last one.
+                Selector::Source => {
+                    let count = operands(call).count();
+                    operands(call).take(count.saturating_sub(1)).any(&mut check)
+                }
             };
             if found && !self.absent {
                 return true;
@@ -130,6 +134,11 @@ impl Condition {
     }
 }
 
+/// Arguments other than options.
+fn operands<'c>(call: &Call<'c>) -> impl DoubleEndedIterator<Item = &'c Value> {
+    call.args.iter().filter(|v| v.as_text().is_none_or(|t| !t.starts_with('-') || t == "-"))
+}
+
 /// Texts in a value: itself, or the elements of a list one level deep.
 pub(super) fn texts(value: &Value) -> Box<dyn Iterator<Item = &str> + '_> {
     match &value.known {
@@ -146,6 +155,8 @@ fn selector(name: &str) -> Selector {
         "any" => Selector::Any,
         "payload" => Selector::Payload,
         "operand" => Selector::Operand,
+        "last" => Selector::Last,
+        "source" => Selector::Source,
         "receiver" => Selector::Receiver,
         _ => name.parse().map_or_else(|_| Selector::Keyword(name.to_owned()), Selector::Position),
     }

@@ -275,7 +275,12 @@ impl Shell<'_, '_> {
                 self.child(language, text, chain);
             }
             _ if text.trim().is_empty() => {}
-            _ => self.unread(language),
+            _ => {
+                for given in crate::listed::given(text) {
+                    self.child(Language::Bash, &given, &["quoted", "shell"]);
+                }
+                self.unread(language);
+            }
         }
     }
 

@@ -14,7 +14,8 @@ const MAX_BODY_BYTES: usize = 16 << 10;
 /// Maximum nesting of calls that are followed.
 const MAX_CALL_DEPTH: usize = 4;
 /// Origins of arguments that a call is followed for.
-const FOLLOWED: Origin = Origin(Origin::NET.0 | Origin::DECODED.0 | Origin::SECRET.0 | Origin::OUTPUT.0);
+const FOLLOWED: Origin =
+    Origin(Origin::NET.0 | Origin::DECODED.0 | Origin::SECRET.0 | Origin::OUTPUT.0 | Origin::WIDE.0);
 
 impl Shell<'_, '_> {
     /// Keeps the elements of an array; `adds` appends to it.

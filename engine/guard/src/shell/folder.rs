@@ -31,7 +31,10 @@ impl Shell<'_, '_> {
     /// the folder of the script as absolute paths; `None` without such.
     pub(super) fn placed(&self, name: &str, argv: &[Value]) -> Option<Vec<Value>> {
         let folder = self.folder.as_ref()?.as_whole_text()?;
-        if !matches!(name, "rm" | "shred" | "unlink" | "srm" | "wipe" | "find" | "fd" | "chmod" | "chown") {
+        if !matches!(
+            name,
+            "rm" | "shred" | "unlink" | "srm" | "wipe" | "find" | "fd" | "chmod" | "chown" | "mv" | "rsync"
+        ) {
             return None;
         }
         let mut args = argv.get(1..)?.to_vec();
