@@ -64,17 +64,28 @@ pub struct Called {
     pub function: String,
     /// Argument.
     pub argument: Argument,
+    /// Origins of the value, as bits.
+    #[serde(default)]
+    pub origin: u32,
+    /// True when a tool that does not say that it sends anything calls it.
+    #[serde(default)]
+    pub silent: bool,
 }
 
 impl Called {
     /// True when a parameter of a function gets this value. A class's arguments are those of its `__init__`.
     pub(crate) fn is(&self, part: &str, function: &str, position: usize, name: &str) -> bool {
-        let of_class = |class: &str| class == self.function;
         self.part == part
-            && (self.function == function || function.strip_suffix(".__init__").is_some_and(of_class))
+            && self.is_of(function)
             && match &self.argument {
                 Argument::Position(at) => *at as usize == position,
                 Argument::Name(own) => own == name,
             }
+    }
+
+    /// True for this function; a class means its `__init__`.
+    pub(crate) fn is_of(&self, function: &str) -> bool {
+        self.function == function
+            || function.strip_suffix(".__init__").is_some_and(|class| class == self.function)
     }
 }

@@ -11,7 +11,7 @@ use crate::executed::Executed;
 use crate::language::Language;
 use crate::limits::Limits;
 use crate::natives::Natives;
-use crate::report::{Argument, Frame, Handed, HandedSource, Part, PartState, Pass, Severity, StepKind};
+use crate::report::{Frame, Handed, HandedSource, Part, PartState, Pass, Severity, StepKind};
 use crate::rules::{Call, Pack, TextKind};
 use crate::value::{Step, Value};
 
@@ -24,10 +24,6 @@ const MAX_HANDED: usize = 16 * MAX_HANDED_FILES;
 /// Language of what a part executes beyond the recorded arguments of unknown programs: it counts only where the part
 /// itself is executed.
 const BEYOND: &str = "a further argument of a program";
-/// Maximum number of recorded values that parts pass to functions of other files.
-const MAX_PASSES: usize = 256;
-/// Maximum length of a name in such a record, in bytes.
-const MAX_PASSED_NAME: usize = 200;
 /// Maximum nesting of scans of a text by itself.
 const MAX_SCANS_APART: usize = 2;
 /// Maximum length of such a path, in bytes: the system's own limit.
@@ -429,40 +425,6 @@ impl<'p> Cx<'p> {
             return;
         }
         self.executes.push(handed);
-    }
-
-    /// Records that the part passes a value to a function that may be another file's.
-    pub(crate) fn pass(
-        &mut self,
-        target: &str,
-        argument: Argument,
-        trail: Option<&Step>,
-        at: (usize, usize),
-    ) {
-        if target.len() > MAX_PASSED_NAME
-            || matches!(&argument, Argument::Name(name) if name.len() > MAX_PASSED_NAME)
-        {
-            return;
-        }
-        let mut frames = self.frames(trail, self.locate(at.0, at.1));
-        if let Some(last) = frames.last_mut() {
-            last.step = StepKind::Passed;
-            last.name = target.rsplit('.').next().unwrap_or(target).chars().take(40).collect();
-        }
-        let pass = Pass { part: self.path(), target: target.to_owned(), argument, frames };
-        let is_known =
-            |p: &Pass| p.target == pass.target && p.argument == pass.argument && p.part == pass.part;
-        if self.passes.len() < MAX_PASSES && !self.passes.iter().any(is_known) {
-            self.passes.push(pass);
-        }
-    }
-
-    /// True when a parameter of a function gets a value that another file passes.
-    pub(crate) fn is_called(&self, function: &str, position: usize, name: &str) -> bool {
-        !self.called.is_empty() && {
-            let part = self.path();
-            self.called.iter().any(|called| called.is(&part, function, position, name))
-        }
     }
 
     /// Reads a part in a language, with everything that it executes.

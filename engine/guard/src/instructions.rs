@@ -55,6 +55,19 @@ fn is_instructions(path: &str) -> bool {
             && FOLDERS.iter().any(|folder| path.starts_with(folder) || path.contains(&format!("/{folder}")))
 }
 
+/// True when a tool's name or description says that it sends, stores or reports something.
+pub(crate) fn says_that_it_sends(text: &str) -> bool {
+    const WORDS: &[&str] = &[
+        "send", "post", "notif", "upload", "publish", "log", "track", "report", "webhook", "submit", "share",
+        "alert", "messag", "sync", "push", "telemetr", "export", "forward", "record", "mail", "slack",
+        "creat", "updat", "sav", "stor", "writ", "register", "trigger", "deploy", "analytic", "audit",
+        "metric", "remote", "api", "http", "request", "network", "server", "online", "fetch", "query",
+        "download", "cloud", "web", "call", "invoke",
+    ];
+    let text = text.to_ascii_lowercase();
+    WORDS.iter().any(|word| text.contains(word))
+}
+
 /// True for names of arguments and fields that hold text for a model.
 pub(crate) fn is_told(name: &str) -> bool {
     matches!(name, "description" | "instructions" | "system_prompt" | "system_message" | "doc")

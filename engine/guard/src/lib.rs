@@ -28,6 +28,7 @@ mod language;
 mod limits;
 mod listed;
 mod natives;
+mod passes;
 mod powershell;
 mod project;
 mod prove;

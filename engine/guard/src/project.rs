@@ -35,7 +35,7 @@ pub(crate) fn follow(report: &mut Report, again: &mut dyn FnMut(&str, &[Called])
         let mut files: BTreeSet<String> = BTreeSet::new();
         for pass in std::mem::take(&mut passes) {
             let Some((part, function)) = resolve(&pass, &paths) else { continue };
-            let called = Called { part: part.to_owned(), function, argument: pass.argument.clone() };
+            let called = meant(part, function, &pass);
             if ways.contains_key(&called) {
                 continue;
             }
@@ -81,18 +81,19 @@ pub(crate) fn follow(report: &mut Report, again: &mut dyn FnMut(&str, &[Called])
         }
     }
     let is_open = |pass: &Pass| {
-        let of = |(part, function): (&str, String)| Called {
-            part: part.to_owned(),
-            function,
-            argument: pass.argument.clone(),
-        };
-        resolve(pass, &paths).is_some_and(|found| !ways.contains_key(&of(found)))
+        resolve(pass, &paths).is_some_and(|(part, function)| !ways.contains_key(&meant(part, function, pass)))
     };
     if bounded || passes.iter().any(is_open) {
         let note = bound(report);
         report.findings.push(note);
     }
     report.findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+}
+
+/// The parameter that a pass means.
+fn meant(part: &str, function: String, pass: &Pass) -> Called {
+    let Pass { argument, origin, silent, .. } = pass.clone();
+    Called { part: part.to_owned(), function, argument, origin, silent }
 }
 
 fn file_of(part: &str) -> &str {
@@ -186,8 +187,18 @@ fn by_path<'p>(
     if let Some(found) = part(target) {
         return Some((found, "default".to_owned()));
     }
-    let (module, function) = target.rsplit_once('.').filter(|(_, function)| !function.contains('/'))?;
-    Some((part(module)?, function.to_owned()))
+    // `./helpers.run`, `./shell.js.Shell().run`, `./runner().run`.
+    let names = target.rsplit('/').next()?;
+    let mut ends = names.char_indices().rev().filter(|(_, c)| *c == '.').take(3);
+    let begin = target.len() - names.len();
+    ends.find_map(|(at, _)| {
+        let (module, function) = (&target[..begin + at], &target[begin + at + 1..]);
+        let (module, of) = match module.strip_suffix("()") {
+            Some(module) => (module, "default."),
+            None => (module, ""),
+        };
+        Some((part(module)?, format!("{of}{}", function.replace("()", ""))))
+    })
 }
 
 /// True for files whose functions other files may import.
@@ -223,6 +234,8 @@ mod tests {
             part: part.to_owned(),
             target: target.to_owned(),
             argument: Argument::Position(0),
+            origin: 0,
+            silent: false,
             frames: Vec::new(),
         }
     }
@@ -275,6 +288,10 @@ mod tests {
             ("web/a.js", "./b.js", Some(("web/b.js", "default"))),
             ("web/a.js", "./c.js.run", Some(("web/c.ts", "run"))),
             ("web/a.js", "../lib.run", Some(("lib/index.js", "run"))),
+            ("web/a.js", "./b.js.Shell().run", Some(("web/b.js", "Shell.run"))),
+            ("web/a.js", "./b.Shell().run", Some(("web/b.js", "Shell.run"))),
+            ("web/a.js", "./b().run", Some(("web/b.js", "default.run"))),
+            ("web/a.js", "./b.shell.run", Some(("web/b.js", "shell.run"))),
             ("web/a.js", "../../lib.run", None),
             ("web/a.js", "./a.run", None),
             ("web/a.js", "./gone.run", None),

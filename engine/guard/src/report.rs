@@ -245,7 +245,7 @@ pub enum Argument {
     Name(String),
 }
 
-/// A value from the caller of a tool or a route that a part passes to a function of another file.
+/// A value from the caller of a tool or a route, or a secret, that a part passes to a function of another file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pass {
     /// Part that calls the function.
@@ -254,6 +254,12 @@ pub struct Pass {
     pub target: String,
     /// Argument.
     pub argument: Argument,
+    /// Origins of the value, as bits.
+    #[serde(default)]
+    pub origin: u32,
+    /// True within a tool that does not say that it sends anything.
+    #[serde(default)]
+    pub silent: bool,
     /// Way of the value up to the call.
     pub frames: Vec<Frame>,
 }

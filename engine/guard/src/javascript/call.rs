@@ -20,6 +20,7 @@ impl Js<'_, '_, '_> {
             callee.names = callee
                 .names
                 .iter()
+                .filter(|n| !n.starts_with('?'))
                 .map(|n| if &**n == "Function" { n.clone() } else { format!("new {n}").into() })
                 .collect();
         }
@@ -56,11 +57,14 @@ impl Js<'_, '_, '_> {
             }
         }
         let names: Vec<Rc<str>> = callee.names.iter().filter(|n| !n.starts_with('?')).cloned().collect();
-        let context = if callee.origin.has(Origin::COMPUTED) || callee.origin.has(Origin::DECODED) {
+        let mut context = if callee.origin.has(Origin::COMPUTED) || callee.origin.has(Origin::DECODED) {
             Spot::OBFUSCATED
         } else {
             0
         };
+        if self.sends_silently() {
+            context |= Spot::SILENT;
+        }
         let options = args.iter().rev().find_map(|v| match &v.known {
             Some(Const::Map(pairs)) => Some(
                 pairs.iter().filter_map(|(k, v)| Some((Rc::from(k.as_text()?), v.clone()))).collect::<Vec<(
@@ -120,7 +124,9 @@ impl Js<'_, '_, '_> {
         at: Span,
     ) {
         let named = |name: &str| names.iter().any(|n| &**n == name);
-        if named("Function") && (method == Some("constructor") || context != 0 && receiver.is_some()) {
+        if named("Function")
+            && (method == Some("constructor") || context & Spot::OBFUSCATED != 0 && receiver.is_some())
+        {
             self.fact("js.constructor", at);
         }
         if named("require") {
@@ -226,7 +232,9 @@ impl Js<'_, '_, '_> {
         if !self.emit {
             return;
         }
-        let names: Vec<String> = owner.names.iter().map(|own| format!("set:{own}.{name}")).collect();
+        let known =
+            owner.names.iter().filter(|own| !own.starts_with("?this.") && !own.starts_with("?class."));
+        let names: Vec<String> = known.map(|own| format!("set:{own}.{name}")).collect();
         for fact in names {
             self.cx.fact_with(Language::JavaScript, &fact, span(at), std::slice::from_ref(value), 0);
         }

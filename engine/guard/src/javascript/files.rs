@@ -1,22 +1,27 @@
 //! Values that pass from one file of a project to another.
 
 use super::{Js, span};
+use crate::passes::PASSED;
 use crate::report::{Argument, StepKind};
 use crate::value::{Origin, Value};
-use oxc_ast::ast::Expression;
-use oxc_span::Span;
+use oxc_ast::ast::{ExportFromDeclaration, ExportNamedDeclaration, Expression, ModuleExportName};
+use oxc_span::{GetSpan, Span};
 use std::rc::Rc;
 
 impl Js<'_, '_, '_> {
     /// Records what a call passes on to a function of another file: `require('./helpers').run(x)`.
     pub(super) fn passes_to_files(&mut self, names: &[Rc<str>], args: &[Value], at: Span) {
-        if !args.iter().any(|value| value.origin.has(Origin::CALLER)) {
+        if !args.iter().any(|value| value.origin.has(PASSED)) {
             return;
         }
-        for name in names.iter().filter(|name| name.starts_with('.')) {
-            for (position, value) in args.iter().enumerate().filter(|(_, v)| v.origin.has(Origin::CALLER)) {
+        let silent = self.within_silent();
+        for name in names.iter().map(|name| name.strip_prefix("new ").unwrap_or(name)) {
+            if !name.starts_with('.') {
+                continue;
+            }
+            for (position, value) in args.iter().enumerate().filter(|(_, v)| v.origin.has(PASSED)) {
                 let argument = Argument::Position(u32::try_from(position).unwrap_or(u32::MAX));
-                self.cx.pass(name, argument, value.trail.as_deref(), span(at));
+                self.cx.pass(name, argument, value, silent, span(at));
             }
         }
     }
@@ -26,6 +31,7 @@ impl Js<'_, '_, '_> {
         if self.cx.called.is_empty() {
             return;
         }
+        let at = span(value.span());
         match super::flow::function(value) {
             Some((start, _)) => self.gets(name, start),
             // `module.exports = run`, `exports.go = run`.
@@ -33,6 +39,13 @@ impl Js<'_, '_, '_> {
                 let value = self.value(value);
                 if let Some(start) = self.own(&value, None) {
                     self.gets(name, start);
+                }
+                // `exports.run = require('./run').run`, `module.exports = require('./lib')`.
+                if self.emit {
+                    for own in value.names.iter().filter(|own| own.starts_with('.')).take(4) {
+                        let own_name = (name != "default").then_some(name);
+                        self.cx.pass_on(own_name, own, at);
+                    }
                 }
             }
         }
@@ -44,17 +57,48 @@ impl Js<'_, '_, '_> {
             return;
         }
         let given = |position: usize| {
-            if !self.cx.is_called(name, position, "") {
+            let origin = self.cx.called_with(name, position, "");
+            if origin == Origin::default() {
                 return Value::default();
             }
             let at = (start as usize, start as usize + 1);
-            Value::default().with_origin(Origin::CALLER).stepped(
-                StepKind::Source,
-                &format!("{name}({position})"),
-                at,
-            )
+            Value::default().with_origin(origin).stepped(StepKind::Source, &format!("{name}({position})"), at)
         };
         let args: Vec<Value> = (0..self.parameters(start)).map(given).collect();
         self.learn(start, &args);
+        if self.cx.is_called_silently(name) {
+            self.is_silent(start);
+        }
+    }
+
+    /// `import { run } from './run'; export { run };`.
+    pub(super) fn exports(&mut self, it: &ExportNamedDeclaration<'_>) {
+        if self.cx.called.is_empty() {
+            return;
+        }
+        for one in &it.specifiers {
+            let exported = one.exported.name();
+            if let ModuleExportName::IdentifierReference(name) = &one.local {
+                let own = self.referred(name);
+                let value = self.vars.get(&own).cloned().unwrap_or_default();
+                if let Some(start) = self.own(&value, None) {
+                    self.gets(exported.as_str(), start);
+                }
+                for target in value.names.iter().filter(|own| self.emit && own.starts_with('.')).take(4) {
+                    self.cx.pass_on(Some(exported.as_str()), target, span(it.span));
+                }
+            }
+        }
+    }
+
+    /// `export { run } from './run';`.
+    pub(super) fn exports_from(&mut self, it: &ExportFromDeclaration<'_>) {
+        if self.cx.called.is_empty() || !self.emit {
+            return;
+        }
+        for one in &it.specifiers {
+            let target = format!("{}.{}", it.source.value, one.local.name());
+            self.cx.pass_on(Some(one.exported.name().as_str()), &target, span(it.span));
+        }
     }
 }

@@ -14,7 +14,7 @@ use oxc_span::{GetSpan, Span};
 use rustc_hash::FxHashMap;
 
 /// Origins that follow a value into functions.
-const FOLLOWED: Origin = Origin(
+pub(super) const FOLLOWED: Origin = Origin(
     Origin::CALLER.0
         | Origin::NET.0
         | Origin::SECRET.0
@@ -49,7 +49,7 @@ pub(super) struct Flow {
     /// Methods by name; `None` for a name that several have.
     methods: FxHashMap<String, Option<u32>>,
     /// Functions that are being walked.
-    within: Vec<u32>,
+    pub(super) within: Vec<u32>,
     /// Number of this walk, from 1.
     pub(super) walk: u32,
     /// True when this walk taught a function something.
@@ -128,6 +128,7 @@ impl<'a> Js<'_, '_, '_> {
     /// Remembers a function.
     pub(super) fn begin_function(&mut self, start: u32, params: &FormalParameters<'_>) {
         self.flow.within.push(start);
+        self.begin_unused(false);
         self.flow.functions.entry(start).or_insert_with(|| Function {
             params: params.items.iter().map(|item| shape(&item.pattern)).collect(),
             returns: Value::default(),
@@ -135,6 +136,7 @@ impl<'a> Js<'_, '_, '_> {
     }
 
     pub(super) fn end_function(&mut self) {
+        self.end_unused();
         self.flow.within.pop();
     }
 
@@ -176,9 +178,17 @@ impl<'a> Js<'_, '_, '_> {
         })
     }
 
+    /// Functions of the file that a call may call: one, or the entries of a table.
+    fn all_own(&self, callee: &Value, method: Option<&str>) -> Vec<u32> {
+        let named: Vec<u32> =
+            callee.names.iter().filter_map(|name| name.strip_prefix("?@")?.parse().ok()).collect();
+        if named.is_empty() { self.own(callee, method).into_iter().collect() } else { named }
+    }
+
     /// Results of a function of the file, for what rules ask about.
     pub(super) fn own_result(&self, callee: &Value, method: Option<&str>) -> Option<Value> {
-        Some(self.flow.functions.get(&self.own(callee, method)?)?.returns.clone())
+        let all = self.all_own(callee, method).into_iter();
+        all.filter_map(|start| Some(self.flow.functions.get(&start)?.returns.clone())).reduce(|a, b| a.or(&b))
     }
 
     /// Teaches the function of the file that a call calls, in the walks before the last.
@@ -191,6 +201,11 @@ impl<'a> Js<'_, '_, '_> {
             Expression::StaticMemberExpression(member) => {
                 self.flow.methods.contains_key(member.property.name.as_str())
             }
+            // An entry of a table, by a key that is known later.
+            Expression::ComputedMemberExpression(member) => {
+                matches!(member.expression, Expression::Identifier(_) | Expression::StaticMemberExpression(_))
+                    && matches!(member.object, Expression::Identifier(_))
+            }
             _ => false,
         };
         if possible && !self.emit {
@@ -201,8 +216,9 @@ impl<'a> Js<'_, '_, '_> {
     }
 
     /// Teaches a function of the file where its arguments come from.
-    fn teach(&mut self, callee: &Value, method: Option<&str>, args: &[Value], at: Span) {
-        if let Some(start) = self.own(callee, method) {
+    pub(super) fn teach(&mut self, callee: &Value, method: Option<&str>, args: &[Value], at: Span) {
+        for start in self.all_own(callee, method) {
+            self.silent_too(start);
             let args: Vec<Value> = args
                 .iter()
                 .map(|value| match value.trail {
@@ -290,6 +306,23 @@ impl<'a> Js<'_, '_, '_> {
             _ => false,
         });
         let tool = registers_tool(method) && call.arguments.len() >= 2;
+        // `fastify.route({ url, handler })`.
+        if method == "route"
+            && let Some(Argument::ObjectExpression(object)) = call.arguments.first()
+        {
+            let mut handled = false;
+            for property in &object.properties {
+                if let ObjectPropertyKind::ObjectProperty(property) = property
+                    && property.key.is_specific_static_name("handler")
+                {
+                    self.handles(&property.value, &[], false);
+                    handled = true;
+                }
+            }
+            if handled {
+                return;
+            }
+        }
         let route = registers_route(method, owner) && first_is_path && call.arguments.len() >= 2;
         let served = method == "createServer";
         if tool || route || served {
@@ -312,10 +345,13 @@ impl<'a> Js<'_, '_, '_> {
                     fields
                 })
                 .collect();
+            let silent = tool
+                && method != "setRequestHandler"
+                && !crate::instructions::says_that_it_sends(&self.says(&call.arguments));
             let from = usize::from(route);
             for argument in call.arguments.iter().skip(from) {
                 if let Some(handler) = argument.as_expression() {
-                    self.handles(handler, &closed);
+                    self.handles(handler, &closed, silent);
                 }
             }
             return;
@@ -324,7 +360,14 @@ impl<'a> Js<'_, '_, '_> {
     }
 
     /// A handler of a tool or a route: its first parameter is what the caller gives.
-    fn handles(&mut self, handler: &Expression<'a>, closed: &[String]) {
+    fn handles(&mut self, handler: &Expression<'a>, closed: &[String], silent: bool) {
+        // `this.run.bind(this)`.
+        if let Expression::CallExpression(call) = handler.get_inner_expression()
+            && let Expression::StaticMemberExpression(member) = call.callee.get_inner_expression()
+            && member.property.name == "bind"
+        {
+            return self.handles(&member.object, closed, silent);
+        }
         let start = match function(handler) {
             Some((start, params)) => {
                 self.flow.functions.entry(start).or_insert_with(|| Function {
@@ -348,6 +391,9 @@ impl<'a> Js<'_, '_, '_> {
             Value { known: (!pairs.is_empty()).then(|| Const::Map(pairs.into())), ..Value::default() };
         let given = given.with_origin(Origin::CALLER).stepped(StepKind::Source, "caller", at);
         self.learn(start, &[given]);
+        if silent {
+            self.is_silent(start);
+        }
     }
 
     /// Handlers in the object that describes a tool: `{ description, execute: async ({ cmd }) => … }`.
@@ -365,6 +411,7 @@ impl<'a> Js<'_, '_, '_> {
         if !has("description") || !schema {
             return;
         }
+        let silent = !crate::instructions::says_that_it_sends(&self.says_of(object));
         for property in &object.properties {
             if let ObjectPropertyKind::ObjectProperty(inner) = property
                 && matches!(
@@ -372,7 +419,7 @@ impl<'a> Js<'_, '_, '_> {
                     Some("execute" | "handler" | "func" | "invoke" | "run" | "call")
                 )
             {
-                self.handles(&inner.value, &[]);
+                self.handles(&inner.value, &[], silent);
             }
         }
     }

@@ -4,6 +4,7 @@
 //! scopes: `x` in two functions is two variables, and a local `exec` is not confused with another.
 
 mod call;
+mod classes;
 mod files;
 mod flow;
 mod fold;
@@ -19,12 +20,13 @@ use oxc_allocator::Allocator;
 use oxc_ast::Comment;
 use oxc_ast::ast::{
     Argument, ArrowFunctionExpression, AssignmentExpression, AssignmentTarget, BinaryExpression,
-    BindingIdentifier, BindingPattern, CallExpression, ExportDefaultDeclaration,
-    ExportDefaultDeclarationKind, Expression, ForOfStatement, ForStatement, ForStatementLeft,
-    FormalParameters, Function, IdentifierReference, IfStatement, ImportDeclaration,
-    ImportDeclarationSpecifier, ImportExpression, MethodDefinition, NewExpression, ObjectExpression,
-    ObjectProperty, PropertyKey, ReturnStatement, StringLiteral, TaggedTemplateExpression, TemplateLiteral,
-    VariableDeclarator, WhileStatement,
+    BindingIdentifier, BindingPattern, CallExpression, Class, ExportAllDeclaration, ExportDefaultDeclaration,
+    ExportDefaultDeclarationKind, ExportFromDeclaration, ExportNamedDeclaration, Expression,
+    ExpressionStatement, ForOfStatement, ForStatement, ForStatementLeft, FormalParameters, Function,
+    IdentifierReference, IfStatement, ImportDeclaration, ImportDeclarationSpecifier, ImportExpression,
+    MethodDefinition, NewExpression, ObjectExpression, ObjectProperty, PropertyDefinition, PropertyKey,
+    ReturnStatement, StringLiteral, TaggedTemplateExpression, TemplateLiteral, VariableDeclarator,
+    WhileStatement,
 };
 use oxc_ast_visit::{Visit, walk};
 use oxc_parser::Parser;
@@ -88,6 +90,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) -> PartSta
         joining: false,
         emit: false,
         flow: flow::Flow::default(),
+        classes: classes::Classes::default(),
     };
     // Functions learn their arguments from calls, and pass on what they learnt.
     loop {
@@ -156,6 +159,7 @@ struct Js<'c, 'p, 's> {
     /// True to report, false to learn only.
     emit: bool,
     flow: flow::Flow,
+    classes: classes::Classes,
 }
 
 impl Js<'_, '_, '_> {
@@ -313,6 +317,7 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
                 let owner = self.value(&member.object);
                 self.sends_typed(&owner, member.property.name.as_str(), &it.right, it.span);
                 self.stored(&owner, member.property.name.as_str(), &value, it.span);
+                self.keeps(&owner, member.property.name.as_str(), &value);
             }
             AssignmentTarget::ComputedMemberExpression(member) => {
                 let owner = self.value(&member.object);
@@ -387,6 +392,43 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
         walk::walk_method_definition(self, it);
     }
 
+    fn visit_class(&mut self, it: &Class<'a>) {
+        let name = it.id.as_ref().map(|id| (Self::declared(id), id.name.as_str()));
+        self.begin_class(it.span.start, name);
+        self.methods_of(it);
+        walk::walk_class(self, it);
+        self.end_class();
+    }
+
+    fn visit_property_definition(&mut self, it: &PropertyDefinition<'a>) {
+        walk::walk_property_definition(self, it);
+        if let (PropertyKey::StaticIdentifier(key), Some(value)) = (&it.key, &it.value) {
+            let (owner, value) = (self.instance(), self.value(value));
+            self.keeps(&owner, key.name.as_str(), &value);
+        }
+    }
+
+    fn visit_expression_statement(&mut self, it: &ExpressionStatement<'a>) {
+        self.begin_unused(true);
+        walk::walk_expression_statement(self, it);
+        self.end_unused();
+    }
+
+    fn visit_export_all_declaration(&mut self, it: &ExportAllDeclaration<'a>) {
+        if self.emit && it.exported.is_none() {
+            self.cx.pass_on(None, it.source.value.as_str(), span(it.span));
+        }
+    }
+
+    fn visit_export_named_declaration(&mut self, it: &ExportNamedDeclaration<'a>) {
+        walk::walk_export_named_declaration(self, it);
+        self.exports(it);
+    }
+
+    fn visit_export_from_declaration(&mut self, it: &ExportFromDeclaration<'a>) {
+        self.exports_from(it);
+    }
+
     fn visit_export_default_declaration(&mut self, it: &ExportDefaultDeclaration<'a>) {
         walk::walk_export_default_declaration(self, it);
         match &it.declaration {
@@ -418,6 +460,7 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
         self.joining = outer;
         self.spelled_call(it);
         self.taught(it);
+        self.events(it);
         if self.emit {
             self.told(&it.callee, &it.arguments, it.span, false);
             self.sends_variable(it);
@@ -426,6 +469,7 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
 
     fn visit_new_expression(&mut self, it: &NewExpression<'a>) {
         walk::walk_new_expression(self, it);
+        self.constructed(it);
         if self.emit {
             self.told(&it.callee, &it.arguments, it.span, true);
         }

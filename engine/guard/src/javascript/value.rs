@@ -62,7 +62,14 @@ impl Js<'_, '_, '_> {
                 let mut pairs = Vec::new();
                 let mut sum = Value::default();
                 for property in &object.properties {
-                    let ObjectPropertyKind::ObjectProperty(property) = property else { continue };
+                    let ObjectPropertyKind::ObjectProperty(property) = property else {
+                        // `{ ...process.env }`.
+                        if let ObjectPropertyKind::SpreadProperty(spread) = property {
+                            let value = self.value(&spread.argument);
+                            sum = sum.made_of(&value);
+                        }
+                        continue;
+                    };
                     let key = match &property.key {
                         PropertyKey::StaticIdentifier(name) => Value::text(name.name.as_str()),
                         other => other.as_expression().map_or_else(Value::default, |e| self.value(e)),
@@ -81,6 +88,8 @@ impl Js<'_, '_, '_> {
                 names: smallvec!["?function".into(), format!("?@{}", function.span.start).into()],
                 ..Value::default()
             },
+            Expression::ThisExpression(_) => self.instance(),
+            Expression::ClassExpression(class) => Value::name(&format!("?class.{}", class.span.start)),
             Expression::AssignmentExpression(assign) => self.value(&assign.right),
             Expression::AwaitExpression(inner) => self.value(&inner.argument),
             Expression::ParenthesizedExpression(inner) => self.value(&inner.expression),
@@ -147,7 +156,8 @@ impl Js<'_, '_, '_> {
             Expression::NewExpression(new) => {
                 let callee = self.value(&new.callee);
                 let args = self.arguments(&new.arguments);
-                self.result(&callee, None, None, &args)
+                let value = self.result(&callee, None, None, &args);
+                self.made(&callee, value)
             }
             Expression::TaggedTemplateExpression(tagged) => {
                 let tag = self.value(&tagged.tag);
@@ -218,7 +228,8 @@ impl Js<'_, '_, '_> {
         {
             return item.clone();
         }
-        let names = owner.names.iter().filter(|n| n.len() < 160).map(|n| format!("{n}[]").into()).collect();
+        let mut names = self.entries(owner);
+        names.extend(owner.names.iter().filter(|n| n.len() < 160).map(|n| format!("{n}[]").into()));
         Value { names, ..Value::default().made_of(owner) }
     }
 
@@ -248,6 +259,12 @@ impl Js<'_, '_, '_> {
             if own.len() > 160 || own.starts_with("?@") {
                 continue;
             }
+            if own.starts_with("?this.") || own.starts_with("?class.") {
+                if let Some(value) = self.held(own, name) {
+                    out = value.or(&out);
+                }
+                continue;
+            }
             let full: String = match (&**own, name) {
                 ("globalThis", name) if is_global(name) => "globalThis".to_owned(),
                 ("globalThis", name) => {
@@ -272,7 +289,8 @@ impl Js<'_, '_, '_> {
             out = origin_of(Value::name(&full)).or(&out);
         }
         // Functions of the file are values like any other here.
-        if owner.names.iter().all(|n| n.starts_with("?@")) {
+        let is_own = |n: &Rc<str>| ["?@", "?this.", "?class."].iter().any(|kind| n.starts_with(kind));
+        if owner.names.iter().all(is_own) {
             if name == "constructor" {
                 out.names.push("?constructor".into());
             } else if owner.known.is_some() && !matches!(name, "length") {
@@ -362,14 +380,25 @@ impl Js<'_, '_, '_> {
         if own.is_some() || cleans || picks {
             origin = Origin(origin.0 & !Origin::CALLER.0);
         }
+        // A promise holds what its callback returns.
+        let after = if method == Some("then") {
+            args.first().and_then(|callback| self.own_result(callback, None))
+        } else {
+            None
+        };
+        if after.is_some() {
+            origin = Origin(origin.0 & !Origin::CALLER.0);
+        }
         if let (Some(owner), Some(method)) = (receiver.filter(|r| r.known.is_some()), method)
             && let Some(value) = fold::method(owner, method, args)
         {
             return value.with_origin(owner.origin);
         }
         origin |= super::reach::listed(callee, args);
+        origin |= callee.names.iter().fold(Origin::default(), |sum, name| sum | self.message(name, args));
         let mut out = Value::default();
-        for name in callee.names.iter().filter(|name| !name.starts_with("?@")) {
+        for name in callee.names.iter().filter(|name| !name.starts_with("?@") && !name.starts_with("?this."))
+        {
             let first = args.first();
             let text = first.and_then(Value::as_whole_text);
             let value = match &**name {
@@ -433,6 +462,9 @@ impl Js<'_, '_, '_> {
             && matches!(method, Some("toString" | "text" | "json" | "trim"))
         {
             out = receiver.cloned().unwrap_or_default();
+        }
+        if let Some(after) = after {
+            out = after.or(&out.without(Origin::CALLER));
         }
         if let Some(own) = own {
             out = out.or(&own);

@@ -63,6 +63,10 @@ impl<'a> Python<'_, '_, 'a> {
                 self.fact("orm.delete_all", at);
             }
         }
+        self.registered_by(&call.func, &args);
+        if let Expr::Attribute(attribute) = &*call.func {
+            self.put_into(&attribute.value, attribute.attr.as_str(), &args);
+        }
         self.bound = None;
         let mut result = self.invoke(&callee, object, &args, &kwargs, at);
         if let Some((owner, name)) = object
@@ -231,6 +235,13 @@ impl<'a> Python<'_, '_, 'a> {
             let own = self.library(name, object, args, kwargs, at);
             result = own.or(&result);
             origin |= self.origin_of(name);
+        }
+        // A message of a protocol for tools, read by hand.
+        if origin.has(Origin::INPUT)
+            && self.flow.serves
+            && names.iter().any(|n| matches!(&**n, "json.loads" | "json.load" | "orjson.loads"))
+        {
+            origin |= Origin::CALLER;
         }
         // The output of a program is not located where its arguments are.
         if names.iter().any(|n| self.origin_of(n).has(Origin::OUTPUT)) {
@@ -472,7 +483,9 @@ impl<'a> Python<'_, '_, 'a> {
                 .unwrap_or_default(),
             // A list of arguments.
             None if !name.ends_with(".signal") && position > 0 && args.len() == position + 2 => {
-                args[position + 1].elements().unwrap_or_else(|| vec![args[position + 1].clone()])
+                let only = &args[position + 1];
+                let listed = matches!(only.known, Some(Const::List(_)));
+                only.elements().filter(|_| listed).unwrap_or_else(|| vec![only.clone()])
             }
             None => args.iter().skip(position + 1).cloned().collect(),
         };

@@ -13,7 +13,7 @@ pub(super) enum Entry {
 }
 
 /// Decorators and registering calls of tools.
-fn is_tool_maker(last: &str) -> bool {
+pub(super) fn is_tool_maker(last: &str) -> bool {
     matches!(
         last,
         "tool"
@@ -111,7 +111,7 @@ pub(super) fn by_base(bases: &[Rc<str>], method: &str) -> Option<Entry> {
 pub(super) fn by_call(last: &str) -> Option<Entry> {
     match last {
         "add_tool" | "register_tool" | "from_function" | "FunctionTool" | "from_defaults"
-        | "register_function" | "StructuredTool" | "Tool" => Some(Entry::Tool),
+        | "register_function" | "StructuredTool" | "Tool" | "tool" => Some(Entry::Tool),
         "add_url_rule" | "add_api_route" | "add_get" | "add_post" | "add_route" | "add_websocket_route" => {
             Some(Entry::Route)
         }
@@ -169,19 +169,6 @@ fn is_open_type(annotation: &Expr) -> bool {
         Expr::StringLiteral(text) => !matches!(text.value.to_str(), "int" | "float" | "bool"),
         _ => true,
     }
-}
-
-/// True when a tool's name or description says that it sends, stores or reports something.
-pub(super) fn says_that_it_sends(text: &str) -> bool {
-    const WORDS: &[&str] = &[
-        "send", "post", "notif", "upload", "publish", "log", "track", "report", "webhook", "submit", "share",
-        "alert", "messag", "sync", "push", "telemetr", "export", "forward", "record", "mail", "slack",
-        "creat", "updat", "sav", "stor", "writ", "register", "trigger", "deploy", "analytic", "audit",
-        "metric", "remote", "api", "http", "request", "network", "server", "online", "fetch", "query",
-        "download", "cloud", "web", "call", "invoke",
-    ];
-    let text = text.to_ascii_lowercase();
-    WORDS.iter().any(|word| text.contains(word))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::entry::{self, Entry};
 use super::guards::{self, Checked, Validator};
 use super::saved::Saved;
 use super::{Pending, Python, span};
+use crate::passes::PASSED;
 use crate::report::{Argument, StepKind};
 use crate::value::{Const, Origin, Value};
 use ruff_python_ast::{CmpOp, Decorator, Expr, Stmt};
@@ -38,8 +39,12 @@ pub(super) struct Flow {
     branches: u32,
     /// True in a tool that does not say that it sends anything.
     pub(super) silent: bool,
+    /// True for a file that answers messages of a protocol for tools by itself.
+    pub(super) serves: bool,
     /// Files that were written.
     pub(super) saved: Vec<Saved>,
+    /// What callers gave that was put into containers of the module.
+    pub(super) held: FxHashMap<Rc<str>, Value>,
 }
 
 impl Flow {
@@ -130,6 +135,66 @@ impl<'a> Python<'_, '_, 'a> {
                     self.flow.entries.insert(own.into(), kind);
                 }
             }
+        }
+    }
+
+    /// Records the functions that a tool's decorator is called with: `mcp.tool()(service.run)`.
+    pub(super) fn registered_by(&mut self, maker: &Expr, args: &[Value]) {
+        let Expr::Call(call) = maker else { return };
+        let last = match &*call.func {
+            Expr::Attribute(attribute) => attribute.attr.as_str(),
+            Expr::Name(name) => name.id.as_str(),
+            _ => return,
+        };
+        if entry::is_tool_maker(last) {
+            self.registered("add_tool", args, &[]);
+        }
+    }
+
+    /// Adds to a container the origins of what is put into it: `jobs.put(x)`, `self.all.append(x)`.
+    pub(super) fn put_into(&mut self, container: &'a Expr, method: &str, args: &[Value]) {
+        let puts = matches!(
+            method,
+            "append"
+                | "appendleft"
+                | "add"
+                | "put"
+                | "put_nowait"
+                | "insert"
+                | "extend"
+                | "push"
+                | "update"
+                | "setdefault"
+        );
+        let Some(given) = args.iter().find(|value| puts && value.origin.has(GIVEN)) else { return };
+        let carried = Value {
+            origin: Origin(given.origin.0 & GIVEN.0),
+            trail: given.trail.clone(),
+            ..Value::default()
+        };
+        match container {
+            Expr::Name(name) => {
+                let name = name.id.as_str();
+                let at = self.scopes.iter().rposition(|scope| scope.vars.contains_key(name));
+                let Some(at) = at else { return };
+                if at == 0 {
+                    let key = self.interned(name);
+                    self.flow.held.insert(key, carried.clone());
+                }
+                if let Some(slot) = self.scopes[at].vars.get_mut(name) {
+                    *slot = std::mem::take(slot).or(&carried);
+                }
+            }
+            Expr::Attribute(attribute) => {
+                let owner = self.quietly(&attribute.value);
+                for own in owner.names.iter().filter_map(|own| own.strip_prefix('@')) {
+                    let key: Rc<str> = format!("{}.{}", own.trim_end_matches("()"), attribute.attr).into();
+                    if let Some(slot) = self.attributes.get_mut(&key) {
+                        *slot = std::mem::take(slot).or(&carried);
+                    }
+                }
+            }
+            _ => {}
         }
     }
 
@@ -225,14 +290,16 @@ impl<'a> Python<'_, '_, 'a> {
         (position, name): (usize, &str),
         at: (usize, usize),
     ) -> Value {
-        let by_other = || self.cx.is_called(function, position, name).then(|| format!("{function}({name})"));
-        let source = match self.flow.entries.contains_key(function) {
-            true => Some(name.to_owned()),
-            false => by_other(),
+        let (source, origin) = if self.flow.entries.contains_key(function) {
+            (name.to_owned(), Origin::CALLER)
+        } else {
+            (format!("{function}({name})"), self.cx.called_with(function, position, name))
         };
-        let Some(source) = source else { return value };
+        if origin == Origin::default() {
+            return value;
+        }
         let value = Value { trail: None, ..value };
-        value.with_origin(Origin::CALLER).stepped(StepKind::Source, &source, at)
+        value.with_origin(origin).stepped(StepKind::Source, &source, at)
     }
 
     /// Records what a call passes on to a function that may be another file's.
@@ -243,23 +310,27 @@ impl<'a> Python<'_, '_, 'a> {
         kwargs: &[Named],
         at: (usize, usize),
     ) {
-        let is_given = |value: &Value| value.origin.has(GIVEN);
+        let is_given = |value: &Value| value.origin.has(PASSED);
+        let silent = self.flow.silent;
         if !args.iter().chain(kwargs.iter().map(|(_, value)| value)).any(is_given) {
             return;
         }
         for name in names.iter().filter(|name| name.contains('.')) {
             for (at_argument, value) in args.iter().enumerate().filter(|(_, value)| is_given(value)) {
                 let position = Argument::Position(u32::try_from(at_argument).unwrap_or(u32::MAX));
-                self.cx.pass(name, position, value.trail.as_deref(), at);
+                self.cx.pass(name, position, value, silent, at);
             }
             for (key, value) in kwargs.iter().filter(|(key, value)| &**key != "**" && is_given(value)) {
-                self.cx.pass(name, Argument::Name(key.to_string()), value.trail.as_deref(), at);
+                self.cx.pass(name, Argument::Name(key.to_string()), value, silent, at);
             }
         }
     }
 
     /// True in a tool that does not say that it sends anything, by its name and its description.
     pub(super) fn is_silent(&self, pending: &Pending<'a>) -> bool {
+        if self.cx.is_called_silently(&pending.name) {
+            return true;
+        }
         if self.flow.entries.get(&pending.name) != Some(&Entry::Tool) {
             return false;
         }
@@ -270,7 +341,7 @@ impl<'a> Python<'_, '_, 'a> {
             },
             _ => String::new(),
         };
-        !entry::says_that_it_sends(&format!("{} {said}", pending.name))
+        !crate::instructions::says_that_it_sends(&format!("{} {said}", pending.name))
     }
 
     /// Reports the description of a tool, which models read as instructions.

@@ -83,8 +83,13 @@ impl<'a> Python<'_, '_, 'a> {
         kwargs: &[(Rc<str>, Value)],
         at: (usize, usize),
     ) -> Option<Value> {
-        let given =
-            args.iter().chain(kwargs.iter().map(|(_, v)| v)).any(|v| v.origin.has(super::flow::GIVEN));
+        // A tool that is silent about it may have its helpers send what it has read.
+        let followed = if self.flow.silent {
+            super::flow::GIVEN | Origin::SECRET | Origin::ENV | Origin::KEYS | Origin::HOST | Origin::OUTPUT
+        } else {
+            super::flow::GIVEN
+        };
+        let given = args.iter().chain(kwargs.iter().map(|(_, v)| v)).any(|v| v.origin.has(followed));
         let telling = |value: &Value| {
             value.names.iter().any(|n| !n.starts_with('?'))
                 || matches!(

@@ -69,6 +69,7 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
         }
     }
     let mut py = Python::new(cx, source);
+    py.flow.serves = source.contains("tools/call");
     py.module(body);
     let (functions, attributes, globals) = (py.functions, py.attributes, py.scopes.swap_remove(0).vars);
     let signatures = py.signatures;
@@ -90,6 +91,9 @@ pub(crate) fn read(cx: &mut Cx<'_>, source: &str) -> PartState {
     }
     if clean { PartState::Parsed } else { PartState::Recovered }
 }
+
+/// Maximum number of arguments of another file's call that are looked for among a function's further ones.
+const MAX_VARIADIC: usize = 8;
 
 /// Parses a source, with commands of IPython (`!ls`, `%cd`) if it contains some and is not valid Python
 /// without them.
@@ -308,8 +312,15 @@ impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
         }
         for variadic in pending.params.vararg.iter().chain(&pending.params.kwarg) {
             let name = variadic.name.as_str();
-            let value = Value::default().with_origin(Origin::PARAM);
-            let value = self.given(value, &pending.name, (usize::MAX, name), span(variadic.range()));
+            let mut value = Value::default().with_origin(Origin::PARAM);
+            // Any further argument is among them.
+            let first = pending.params.args.len() + pending.params.posonlyargs.len();
+            let first = first - usize::from(pending.class.is_some()).min(first);
+            for position in (first..first + MAX_VARIADIC).chain([usize::MAX]) {
+                if !value.origin.has(flow::GIVEN) {
+                    value = self.given(value, &pending.name, (position, name), span(variadic.range()));
+                }
+            }
             let name = self.interned(name);
             scope.vars.insert(name, value);
         }
@@ -365,7 +376,10 @@ impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
                 continue;
             }
             if let Some(value) = scope.vars.get(name) {
-                return value.clone();
+                return match self.flow.held.get(name) {
+                    Some(held) if at == 0 => value.clone().or(held),
+                    _ => value.clone(),
+                };
             }
         }
         if let Some(value) = self.last_globals.get(name) {

@@ -105,6 +105,12 @@ pub(super) fn origin(name: &str) -> Origin {
             | "socket.create_connection().makefile" => Origin::NET,
             "input" | "sys.argv" | "sys.stdin" | "raw_input" | "getpass.getpass" => Origin::INPUT,
             "os.environ" => Origin::ENV,
+            "http.server.BaseHTTPRequestHandler().rfile"
+            | "http.server.BaseHTTPRequestHandler().path"
+            | "http.server.BaseHTTPRequestHandler().headers"
+            | "http.server.SimpleHTTPRequestHandler().rfile"
+            | "http.server.SimpleHTTPRequestHandler().path"
+            | "socketserver.StreamRequestHandler().rfile" => Origin::REQUEST,
             "flask.request" | "bottle.request" | "django.http.HttpRequest" => Origin::REQUEST | Origin::INPUT,
             "subprocess.run"
             | "subprocess.Popen"

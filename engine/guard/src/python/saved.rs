@@ -187,8 +187,9 @@ impl Python<'_, '_, '_> {
         let mentions = |saved: &Saved| {
             words.iter().any(|word| {
                 if is_import {
-                    let base = saved.path.rsplit('/').next().and_then(|base| base.strip_suffix(".py"));
-                    return base == Some(word.as_str());
+                    let module = word.replace('.', "/");
+                    let stem = saved.path.strip_suffix(".py").and_then(|stem| stem.strip_suffix(&module));
+                    return stem.is_some_and(|before| before.is_empty() || before.ends_with('/'));
                 }
                 word == &saved.path
                     || word.ends_with(&format!("/{}", saved.path)) && !saved.path.contains(HOLE)

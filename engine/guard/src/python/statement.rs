@@ -195,6 +195,9 @@ impl<'a> Python<'_, '_, 'a> {
                 for alias in &import.names {
                     let name = alias.name.as_str();
                     if name == "*" {
+                        if self.emit {
+                            self.cx.pass_on(None, &format!("{dots}{module}"), span(alias.range()));
+                        }
                         self.bind_star(module);
                         continue;
                     }
@@ -203,6 +206,10 @@ impl<'a> Python<'_, '_, 'a> {
                     } else {
                         format!("{dots}{module}.{name}")
                     };
+                    if self.emit && self.function.is_none() {
+                        let own = alias.asname.as_ref().map_or(name, |n| n.as_str());
+                        self.cx.pass_on(Some(own), &full, span(alias.range()));
+                    }
                     let value = self.named(canonical(&full));
                     self.bind(alias.asname.as_ref().map_or(name, |n| n.as_str()), value);
                 }

@@ -127,9 +127,9 @@ impl Condition {
 
     fn value_holds(&self, value: &Value) -> bool {
         self.absent
-            || (self.is.is_empty() || self.is.iter().any(|class| class(value)))
+            || (self.origin == Origin::default() || value.origin.has(self.origin))
+                && (self.is.is_empty() || self.is.iter().any(|class| class(value)))
                 && !self.not.iter().any(|class| class(value))
-                && (self.origin == Origin::default() || value.origin.has(self.origin))
                 && self.matches.as_ref().is_none_or(|regex| texts(value).any(|text| regex.is_match(text)))
     }
 }
