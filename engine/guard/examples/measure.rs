@@ -1,8 +1,8 @@
-//! Scans folders and counts verdicts: `measure [--each] [--json=FILE] [--time=SECONDS] DIR…`. Each file is one
-//! artifact; the worst verdict below a direct subfolder of DIR is that project's. `--json` writes each report as a
+//! Scans folders and counts verdicts: `measure [--each] [--folders] [--json=FILE] [--time=SECONDS] DIR…`. Each file is
+//! one artifact, with `--folders` each direct subfolder; the worst verdict below a direct subfolder of DIR is that project's. `--json` writes each report as a
 //! line, to compare two builds. A debug build needs a longer time limit than four seconds for one artifact.
 
-use hotcell_guard::{Artifact, Limits, Pack, Severity, Verdict, scan};
+use hotcell_guard::{Artifact, Limits, Pack, Severity, Verdict, Walk, scan, scan_path};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -17,17 +17,30 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let json = std::env::args().find_map(|arg| arg.strip_prefix("--json=").map(str::to_owned));
     let mut json = json.map(std::fs::File::create).transpose()?;
     let each = std::env::args().any(|arg| arg == "--each");
+    let folders = std::env::args().any(|arg| arg == "--folders");
     for root in std::env::args().skip(1).filter(|arg| !arg.starts_with("--")) {
         let mut files = Vec::new();
-        collect(Path::new(&root), &mut files);
+        if folders {
+            let entries = std::fs::read_dir(&root)?.flatten().map(|entry| entry.path());
+            files.extend(entries.filter(|path| path.is_dir()));
+            files.sort();
+        } else {
+            collect(Path::new(&root), &mut files);
+        }
         let (mut verdicts, mut rules, mut projects) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let (mut bytes, mut slowest) = (0usize, (std::time::Duration::ZERO, PathBuf::new()));
         let begin = Instant::now();
         for path in &files {
-            let Ok(content) = std::fs::read(path) else { continue };
-            bytes += content.len();
             let start = Instant::now();
-            let report = scan(&pack, &limits, &Artifact::new(path.to_string_lossy(), content));
+            let report = if folders {
+                let walk = Walk { gitignore: false, packages: false, executed: None };
+                let mut read = |artifact: &Artifact| scan(&pack, &limits, artifact);
+                scan_path(&limits, path, walk, &mut read, &mut |_| ())?
+            } else {
+                let Ok(content) = std::fs::read(path) else { continue };
+                scan(&pack, &limits, &Artifact::new(path.to_string_lossy(), content))
+            };
+            bytes += usize::try_from(report.artifact.bytes)?;
             slowest = slowest.max((start.elapsed(), path.clone()));
             if let Some(out) = &mut json {
                 writeln!(out, "{}", serde_json::to_string(&report)?)?;
