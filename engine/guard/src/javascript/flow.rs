@@ -3,6 +3,7 @@
 
 use super::guards;
 use super::{Js, Name, span};
+use crate::report::Argument::Position;
 use crate::report::StepKind;
 use crate::value::{Const, Names, Origin, Value};
 use oxc_ast::ast::{
@@ -380,7 +381,16 @@ impl<'a> Js<'_, '_, '_> {
                 let value = self.value(handler);
                 match self.own(&value, None) {
                     Some(start) => start,
-                    None => return,
+                    None => {
+                        // A function of another file.
+                        let at = span(handler.span());
+                        let given = Value::default().with_origin(Origin::CALLER);
+                        let given = given.stepped(StepKind::Source, "caller", at);
+                        for name in value.names.iter().filter(|name| self.emit && name.starts_with('.')) {
+                            self.cx.pass(name, Position(0), &given, silent, at);
+                        }
+                        return;
+                    }
                 }
             }
         };

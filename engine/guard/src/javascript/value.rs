@@ -380,6 +380,11 @@ impl Js<'_, '_, '_> {
         if own.is_some() || cleans || picks {
             origin = Origin(origin.0 & !Origin::CALLER.0);
         }
+        // A program gets its environment and does not return it.
+        let starts = |n: &Rc<str>| n.starts_with("child_process.") || matches!(&**n, "execa" | "cross-spawn");
+        if callee.names.iter().any(starts) {
+            origin = Origin(origin.0 & !Origin::ENV.0);
+        }
         // A promise holds what its callback returns.
         let after = if method == Some("then") {
             args.first().and_then(|callback| self.own_result(callback, None))

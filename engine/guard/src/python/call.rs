@@ -207,7 +207,7 @@ impl<'a> Python<'_, '_, 'a> {
             told.iter().for_each(|text| self.fact_with("model.text", std::slice::from_ref(text), at));
         }
         let last = names.first().map_or("", |name| name.rsplit('.').next().unwrap_or(name));
-        self.registered(if unknown { object.map_or("", |(_, name)| name) } else { last }, args, kwargs);
+        self.registered(if unknown { object.map_or("", |(_, name)| name) } else { last }, args, kwargs, at);
         if unknown && let Some((_, method)) = object {
             let name = format!("?.{method}");
             origin |= model::origin(&name);

@@ -13,6 +13,8 @@ use ruff_text_size::Ranged;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
+/// Number of parameters that a registered function of another file is given.
+const MAX_REGISTERED: u32 = 4;
 /// Origins that a check removes: the value is one of those that the program allows.
 pub(super) const GIVEN: Origin = Origin(Origin::CALLER.0 | Origin::REQUEST.0);
 /// Origins whose way is kept.
@@ -127,9 +129,21 @@ impl<'a> Python<'_, '_, 'a> {
     }
 
     /// Records the functions that a call registers as entry points; they are walked as such the next time.
-    pub(super) fn registered(&mut self, last: &str, args: &[Value], kwargs: &[super::call::Named]) {
+    pub(super) fn registered(&mut self, last: &str, args: &[Value], kwargs: &[Named], at: (usize, usize)) {
         let Some(kind) = entry::by_call(last) else { return };
         for value in args.iter().chain(kwargs.iter().map(|(_, value)| value)) {
+            // A function of another file: any of its parameters comes from the caller.
+            let imported = value
+                .names
+                .iter()
+                .filter(|name| self.emit && name.contains('.') && !name.starts_with(['@', '?']));
+            for name in imported.cloned().collect::<Vec<_>>() {
+                let given = Value::default().with_origin(Origin::CALLER);
+                let given = given.stepped(StepKind::Source, "caller", at);
+                for position in 0..MAX_REGISTERED {
+                    self.cx.pass(&name, Argument::Position(position), &given, false, at);
+                }
+            }
             for own in value.names.iter().filter_map(|name| name.strip_prefix('@')) {
                 if self.functions.contains_key(own) {
                     self.flow.entries.insert(own.into(), kind);
@@ -147,7 +161,7 @@ impl<'a> Python<'_, '_, 'a> {
             _ => return,
         };
         if entry::is_tool_maker(last) {
-            self.registered("add_tool", args, &[]);
+            self.registered("add_tool", args, &[], super::span(call.range()));
         }
     }
 
