@@ -26,7 +26,7 @@ pub(super) struct Classes {
     listeners: FxHashMap<String, Vec<u32>>,
     /// Functions that work for a tool which does not say that it sends anything.
     silent: FxHashSet<u32>,
-    /// True in a statement whose value nobody uses, for each function that is being walked.
+    /// True in a statement whose value is not used, for each function that is being walked.
     unused: Vec<bool>,
 }
 

@@ -66,7 +66,9 @@ impl Js<'_, '_, '_> {
                         // `{ ...process.env }`.
                         if let ObjectPropertyKind::SpreadProperty(spread) = property {
                             let value = self.value(&spread.argument);
-                            sum = sum.made_of(&value);
+                            // An object that holds the environment among other things is not the environment.
+                            let whole = value.is_named("process.env");
+                            sum = sum.made_of(&if whole { value } else { value.without(Origin::ENV) });
                         }
                         continue;
                     };

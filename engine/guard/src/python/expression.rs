@@ -269,7 +269,7 @@ impl<'a> Python<'_, '_, 'a> {
                             Some(base) => format!("@{base}.{name}").into(),
                             None => format!("{base}().{name}").into(),
                         };
-                        // What a handler of the library holds: the body and the path of a request.
+                        // A handler of the library holds the body and the path of a request.
                         let held = self.origin_of(&inherited);
                         if held.has(Origin::REQUEST) {
                             result = Self::sourced(result.with_origin(held), name, at);

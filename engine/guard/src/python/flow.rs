@@ -45,7 +45,7 @@ pub(super) struct Flow {
     pub(super) serves: bool,
     /// Files that were written.
     pub(super) saved: Vec<Saved>,
-    /// What callers gave that was put into containers of the module.
+    /// Values from callers that were put into containers of the module.
     pub(super) held: FxHashMap<Rc<str>, Value>,
 }
 
