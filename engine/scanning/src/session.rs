@@ -264,6 +264,8 @@ mod tests {
                 part: "a".to_owned(),
                 function: "run".to_owned(),
                 argument: Argument::Position(0),
+                origin: 1,
+                silent: false,
             }]),
             Artifact::new("a", "print(2)\n"),
         ] {
