@@ -318,7 +318,7 @@ async fn measure() -> Done<()> {
         let begin = Instant::now();
         let (mut stream, mut length) = (spellings.stream(), 0);
         for piece in text.chunks(16 << 10) {
-            length += stream.next(piece).len();
+            length += stream.next(piece.to_vec()).len();
         }
         length += stream.end().len();
         assert_eq!(length, text.len());

@@ -1,6 +1,7 @@
 //! Forwards one HTTP request and its response.
 
 use std::io;
+use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -22,7 +23,7 @@ use crate::stream::Input;
 impl Shared {
     /// Serves a connection that began with neither SOCKS nor TLS: an HTTP request to the proxy.
     pub async fn http(
-        &self,
+        self: &Arc<Self>,
         mut client: Input<impl AsyncRead + Unpin + Send>,
         mut back: impl AsyncWrite + Unpin + Send,
     ) -> io::Result<()> {

@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 
 use rustls::{AlertDescription, ServerConfig};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
@@ -18,6 +18,7 @@ use crate::http;
 use crate::ledger::Operation;
 use crate::proxy::Shared;
 use crate::route::head::Authority;
+use crate::route::tls::READ_BYTES;
 use crate::stream::Input;
 use crate::tunnel::{First, judged};
 
@@ -34,7 +35,7 @@ fn reason(error: &io::Error) -> String {
                variable that is set; name /etc/ssl/certs/ca-certificates.crt in the client's own setting"
             .to_owned(),
         Some(rustls::Error::NoApplicationProtocol) => {
-            "the program does not speak HTTP/1.1, which alone is intercepted".to_owned()
+            "the program speaks neither HTTP/2 nor HTTP/1.1, which alone are intercepted".to_owned()
         }
         _ => format!("TLS with the program failed: {error}"),
     }
@@ -54,7 +55,7 @@ impl Shared {
 
     /// Serves a connection that a client opened to this host.
     pub(crate) async fn intercepted(
-        &self,
+        self: &Arc<Self>,
         mut client: Input<impl AsyncRead + Unpin + Send>,
         mut back: impl AsyncWrite + Unpin + Send,
         tls: Arc<ServerConfig>,
@@ -79,7 +80,7 @@ impl Shared {
                 return back.shutdown().await;
             }
         }
-        let stream = tokio::io::join(client.into_reader(), back);
+        let stream = tokio::io::join(BufReader::with_capacity(READ_BYTES, client.into_reader()), back);
         let accepting = TlsAcceptor::from(tls).accept(stream).into_fallible();
         let stream = match timeout(self.limits.connect, accepting).await {
             Ok(Ok(stream)) => stream,
@@ -95,6 +96,9 @@ impl Shared {
         if named != Some(Ok(host.clone())) {
             self.deny(Operation::Tls, &target, Some("its TLS names another server".to_owned()));
             return Ok(());
+        }
+        if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+            return self.streams(stream, name, port).await;
         }
         let (from, back) = tokio::io::split(stream);
         self.routed(Input::new(from), back, Authority::Host(name, port)).await

@@ -2,14 +2,18 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+mod admitted;
 mod checked;
+mod coming;
 mod conditions;
 mod connect;
 pub mod dns;
+mod end;
 mod error;
 mod forward;
 mod host;
 pub mod host_program;
+mod hosts;
 pub mod http;
 mod intercepted;
 mod judge;
@@ -31,8 +35,11 @@ mod rule;
 pub mod sealed;
 pub mod secret;
 pub mod socks5;
+mod spending;
 mod storing;
 mod stream;
+mod streamed;
+mod streams;
 pub mod suffix;
 pub mod tls;
 mod tunnel;

@@ -32,6 +32,8 @@ use crate::socks5::{self, Reply, Wrong};
 use crate::stream::{Budget, Input};
 use crate::upstream::Upstream;
 
+/// Maximum number of streams of HTTP/2 of a run at work; further ones wait.
+const STREAMS_OF_RUN: usize = 256;
 /// Memory in KiB for bodies of a run that are read whole; further requests wait.
 const STORED_KIB: usize = 32 << 10;
 
@@ -117,6 +119,8 @@ pub(crate) struct Shared {
     requests: Mutex<Requests>,
     /// Memory for bodies that are read whole, in KiB.
     pub(crate) storing: Semaphore,
+    /// Streams of HTTP/2 at work.
+    pub(crate) working: Semaphore,
     pub(crate) open_rows: OpenRows,
     /// Those that are served.
     relays: Vec<Relay>,
@@ -211,6 +215,7 @@ impl Egress {
             ledger: Mutex::default(),
             requests: Mutex::new(Requests::of(self.routes.iter().map(Route::name))),
             storing: Semaphore::new(STORED_KIB),
+            working: Semaphore::new(STREAMS_OF_RUN),
             open_rows: OpenRows::default(),
             routes: self.routes.clone(),
             authority: self.authority.clone(),
@@ -370,7 +375,7 @@ impl Shared {
         Ok(())
     }
 
-    async fn client(&self, client: TcpStream) -> io::Result<()> {
+    async fn client(self: &Arc<Self>, client: TcpStream) -> io::Result<()> {
         let _ = client.set_nodelay(true);
         let port = client.local_addr()?.port();
         let (from, mut back) = client.into_split();

@@ -2,6 +2,7 @@
 //! rule of that name says, judged like a tunnel.
 
 use std::io;
+use std::sync::Arc;
 
 use tokio::net::TcpStream;
 
@@ -14,7 +15,7 @@ use crate::stream::Input;
 
 impl Shared {
     /// Serves one connection to a relay.
-    pub(crate) async fn relay(&self, client: TcpStream, to: &Relay) -> io::Result<()> {
+    pub(crate) async fn relay(self: &Arc<Self>, client: TcpStream, to: &Relay) -> io::Result<()> {
         let _ = client.set_nodelay(true);
         let (host, port) = (Host::Name(to.name.clone()), to.port);
         if let Some(tls) = self.intercepts(&host, port) {

@@ -1,64 +1,62 @@
 //! Serves a connection to routes, by a base URL or by interception: each request is judged, sent over TLS with the secret, and answered
 //! without it.
 
-use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::Poll;
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_rustls::client::TlsStream;
 
+use crate::admitted::Admitted;
+use crate::coming::Coming;
+use crate::end::End;
 use crate::error::ConnectError;
 use crate::host::Host;
 use crate::http::{self, Body};
-use crate::judge::Judged;
 use crate::ledger::{Operation, UNREADABLE};
-use crate::limit::Counter;
 use crate::proxy::Shared;
 use crate::quota::OverLimit;
-use crate::record::Counted;
+use crate::record::{Counted, Moved};
 use crate::route::Route;
-use crate::route::head::{self, Answer, Asked, Authority, Framing};
+use crate::route::head::{self, Answer, Asked, Authority, Framing, Wrong};
 use crate::route::held::Held;
-use crate::route::records::{Ending, Request, without_values};
-use crate::route::rules::Verdict;
-use crate::route::within;
+use crate::route::tls::{HostStream, Offer};
 use crate::rule::Place;
-use crate::stream::{Input, Rest};
+use crate::stream::{Input, Rest, at_once};
 
 /// Time that a connection stays open without a request: longer than between two requests of a client that keeps it.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time for the answer of a host that has stopped reading a request.
-const EARLY_ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const EARLY_ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Time for a client to read a refusal before the rest of its request closes the connection in its face.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A connection to the host of a route.
-struct Upstream {
-    route: usize,
-    answers: Input<ReadHalf<TlsStream<TcpStream>>>,
-    requests: WriteHalf<TlsStream<TcpStream>>,
+/// A connection of HTTP/1 to the host of a route.
+pub(crate) struct Upstream {
+    pub route: usize,
+    pub answers: Input<ReadHalf<HostStream>>,
+    pub requests: WriteHalf<HostStream>,
 }
 
-/// Why a request has no complete answer.
-pub(crate) enum End {
-    /// Nothing was written to the client yet: it is told this status and sentence.
-    Said(&'static str, String),
-    /// Its body is beyond a limit.
-    Over(OverLimit),
-    /// The connection to the client or the host failed on the way.
-    Io(io::Error),
-}
+impl Upstream {
+    /// A connection that was opened for a route.
+    pub fn new(route: usize, tls: HostStream) -> Self {
+        let (answers, requests) = tokio::io::split(tls);
+        Self { route, answers: Input::new(answers), requests }
+    }
 
-impl From<io::Error> for End {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
+    /// Whether the host has neither closed the connection meanwhile, nor sent an answer without a request.
+    pub async fn is_usable(&mut self) -> bool {
+        self.answers.held().is_empty() && at_once(self.answers.more()).await.is_none()
+    }
+
+    /// Sends a request's head.
+    async fn send(&mut self, head: &[u8]) -> io::Result<()> {
+        self.requests.write_all(head).await?;
+        self.requests.flush().await
     }
 }
 
@@ -92,16 +90,7 @@ impl Shared {
                 None => return back.shutdown().await,
                 Some(Ok(asked)) => asked,
                 Some(Err(wrong)) => {
-                    match server {
-                        Authority::Loopback(_) => {
-                            let why = format!("a request to a secret's base URL: {wrong}");
-                            self.deny(Operation::Http, UNREADABLE, Some(why))
-                        }
-                        Authority::Host(host, port) => {
-                            let why = format!("a request within TLS: {wrong}");
-                            self.deny(Operation::Http, &format!("{host}:{port}"), Some(why))
-                        }
-                    };
+                    self.unreadable(server, &wrong);
                     say(&mut back, wrong.status(), &wrong.to_string()).await?;
                     return close(&mut client, &mut back).await;
                 }
@@ -113,45 +102,18 @@ impl Shared {
         }
     }
 
-    /// The number of the route that a request is for, and the path at its host; else status and sentence.
-    fn chosen(
-        &self,
-        server: Authority<'_>,
-        asked: &Asked,
-    ) -> Result<(usize, String), (&'static str, String)> {
+    /// Counts a request that cannot be read.
+    pub(crate) fn unreadable(&self, server: Authority<'_>, wrong: &Wrong) {
         match server {
             Authority::Loopback(_) => {
-                let (name, rest) = head::split_name(&asked.path);
-                if let Some(number) = self.routes.iter().position(|route| route.name() == name) {
-                    return Ok((number, head::path_at(&self.routes[number], rest)));
-                }
-                let known: Vec<&str> = self.routes.iter().map(Route::name).collect();
-                let why = "no secret of the run has that name".to_owned();
-                self.deny(Operation::Http, "a secret's base URL", Some(why));
-                let there = known.join(", ");
-                Err(("404 Not Found", format!("no secret of this run has this name; there are: {there}")))
+                let why = format!("a request to a secret's base URL: {wrong}");
+                self.deny(Operation::Http, UNREADABLE, Some(why))
             }
             Authority::Host(host, port) => {
-                let covered =
-                    |route: &Route| self.authority.as_ref().is_some_and(|authority| authority.covers(route));
-                let here = |route: &Route| {
-                    let binding = route.binding();
-                    binding.host == host && binding.port == port && covered(route)
-                };
-                let routes = self.routes.iter().enumerate().filter(|(_, route)| here(route));
-                within::chosen(routes, &asked.path).map(|number| (number, asked.path.clone())).map_err(
-                    |why| {
-                        let shown = without_values(&asked.path, asked.query.as_deref());
-                        let row = format!("{} {shown}: {why}", asked.method);
-                        self.deny(Operation::Http, &format!("{host}:{port}"), Some(row));
-                        (
-                            "403 Forbidden",
-                            format!("{} of this path is not allowed at {host}: {why}", asked.method),
-                        )
-                    },
-                )
+                let why = format!("a request within TLS: {wrong}");
+                self.deny(Operation::Http, &format!("{host}:{port}"), Some(why))
             }
-        }
+        };
     }
 
     /// Serves one request; returns whether the connection stays open.
@@ -163,69 +125,17 @@ impl Shared {
         back: &mut (impl AsyncWrite + Unpin + Send),
         upstream: &mut Option<Upstream>,
     ) -> io::Result<bool> {
-        let (number, path) = match self.chosen(server, asked) {
-            Ok(chosen) => chosen,
+        let admitted = match self.admit(server, asked) {
+            Ok(admitted) => admitted,
             Err((status, why)) => {
                 say(back, status, &why).await?;
                 return Ok(false);
             }
         };
-        let route = &self.routes[number];
-        let name = route.name();
-        let mut row = self.row(route, asked, &path);
-        let at = self.requests().begin(row.clone());
-        let rule = match head::judge(route, &asked.method, &path) {
-            Verdict::Allowed(rule) => rule,
-            Verdict::Denied(rule) => {
-                (row.ending, row.rule) = (Ending::Denied, rule.clone());
-                self.requests().end(at, row.clone());
-                let why = format!("{} {} for the secret {name}: {rule}", asked.method, row.path);
-                self.deny(Operation::Http, &row.host, Some(why));
-                let why =
-                    format!("{} of this path is not allowed for the secret {name}: {rule}", asked.method);
-                say(back, "403 Forbidden", &why).await?;
-                return Ok(false);
-            }
-        };
-        if let Err((status, why)) = self.within(number, asked, &path) {
-            (row.ending, row.rule) = (Ending::Denied, why.clone());
-            self.requests().end(at, row.clone());
-            self.deny(
-                Operation::Http,
-                &row.host,
-                Some(format!("{} {} for the secret {name}: {why}", asked.method, row.path)),
-            );
-            say(
-                back,
-                status,
-                &format!("{} of this path is not allowed for the secret {name}: {why}", asked.method),
-            )
-            .await?;
-            return Ok(false);
-        }
-        row.rule = rule;
-        let (sent, received) = (AtomicU64::new(0), AtomicU64::new(0));
-        let counted = (&sent, &received);
+        let moved = Moved::default();
         let mut status = None;
-        let ended = self.exchange(number, asked, &path, client, back, upstream, counted, &mut status).await;
-        (row.status, row.sent, row.received) =
-            (status, sent.load(Ordering::Relaxed), received.load(Ordering::Relaxed));
-        row.ending = match &ended {
-            Ok(_) => Ending::Answered,
-            Err(End::Over(_)) => Ending::Denied,
-            Err(_) => Ending::Failed,
-        };
-        match &ended {
-            Err(End::Said(_, why)) => row.rule.clone_from(why),
-            Err(End::Over(over)) => {
-                row.rule.clone_from(&over.why);
-                let why = format!("{} {} for the secret {name}: {}", asked.method, row.path, over.why);
-                self.deny(Operation::Http, &row.host, Some(why));
-            }
-            Err(End::Io(error)) => row.rule = format!("the connection ended: {error}"),
-            Ok(_) => {}
-        }
-        self.requests().end(at, row);
+        let ended = self.exchange(&admitted, asked, client, back, upstream, &moved, &mut status).await;
+        self.ended(admitted, &asked.method, ended.as_ref().map(drop), &moved, status);
         match ended {
             Ok(keeps) => Ok(keeps),
             Err(End::Io(error)) => Err(error),
@@ -242,56 +152,13 @@ impl Shared {
         }
     }
 
-    /// Checks a request by the rules of the network, which also hold for hosts of secrets, and by the limits of both; else status and
-    /// sentence.
-    fn within(&self, number: usize, asked: &Asked, path: &str) -> Result<(), (&'static str, String)> {
-        let route = &self.routes[number];
-        let binding = route.binding();
-        let host = Host::Name(binding.host.clone());
-        let over = |over: OverLimit| (over.status, over.why);
-        match self.allow.judge(&host, binding.port, &asked.method, path) {
-            Judged::Denied(why) => return Err(("403 Forbidden", why)),
-            Judged::Allowed(rule, by) => {
-                self.count(Counter::Rule(rule), by.conditions.limits, asked.body).map_err(over)?;
-            }
-            // The secret's own binding is the rule.
-            Judged::Unlisted => {}
-        }
-        self.count(Counter::Route(number), route.rules().limits(), asked.body).map_err(over)
-    }
-
-    /// Largest body of a request that the rules of the network and of the secret allow.
-    fn max_body(&self, number: usize, asked: &Asked, path: &str) -> Option<u64> {
-        let route = &self.routes[number];
-        let binding = route.binding();
-        let host = Host::Name(binding.host.clone());
-        let by_network = match self.allow.judge(&host, binding.port, &asked.method, path) {
-            Judged::Allowed(_, rule) => rule.conditions.limits.max_body,
-            Judged::Denied(_) | Judged::Unlisted => None,
-        };
-        by_network.into_iter().chain(route.rules().limits().max_body).min()
-    }
-
-    fn row(&self, route: &Route, asked: &Asked, path: &str) -> Request {
-        let binding = route.binding();
-        let mut path = without_values(path, asked.query.as_deref()).into_bytes();
-        route.held().spellings().mask(&mut path);
-        Request {
-            at: SystemTime::now(),
-            secret: route.name().to_owned(),
-            host: format!("{}:{}", binding.host, binding.port),
-            method: asked.method.clone(),
-            path: String::from_utf8_lossy(&path).into_owned(),
-            status: None,
-            sent: 0,
-            received: 0,
-            rule: String::new(),
-            ending: Ending::Unfinished,
-        }
-    }
-
-    /// Opens a connection to a route's host.
+    /// Opens a connection of HTTP/1 to a route's host.
     async fn open(&self, number: usize) -> Result<Upstream, End> {
+        self.tls(number, Offer::One).await.map(|tls| Upstream::new(number, tls))
+    }
+
+    /// Opens TLS to a route's host.
+    pub(crate) async fn tls(&self, number: usize, offer: Offer) -> Result<HostStream, End> {
         let route = &self.routes[number];
         let binding = route.binding();
         let host = Host::Name(binding.host.clone());
@@ -302,12 +169,9 @@ impl Shared {
                 ConnectError::Denied(why) => End::Said("403 Forbidden", why),
                 ConnectError::Unreachable(why) => End::Said("502 Bad Gateway", why),
             })?;
-        let tls = timeout(self.limits.connect, route.trust().connect(stream, &binding.host)).await;
+        let tls = timeout(self.limits.connect, route.trust().connect_for(stream, &binding.host, offer)).await;
         let why = match tls {
-            Ok(Ok(tls)) => {
-                let (answers, requests) = tokio::io::split(tls);
-                return Ok(Upstream { route: number, answers: Input::new(answers), requests });
-            }
+            Ok(Ok(tls)) => return Ok(tls),
             Ok(Err(why)) => why,
             Err(_) => "TLS was not set up in time".to_owned(),
         };
@@ -320,15 +184,15 @@ impl Shared {
     #[expect(clippy::too_many_arguments, reason = "two connections, and the places for what is counted")]
     async fn exchange(
         &self,
-        number: usize,
+        admitted: &Admitted,
         asked: &Asked,
-        path: &str,
         client: &mut Input<impl AsyncRead + Unpin + Send>,
         back: &mut (impl AsyncWrite + Unpin + Send),
         upstream: &mut Option<Upstream>,
-        counted: (&AtomicU64, &AtomicU64),
+        moved: &Moved,
         status: &mut Option<u16>,
     ) -> Result<bool, End> {
+        let Admitted { number, ref path, .. } = *admitted;
         let route = &self.routes[number];
         let max_body = self.max_body(number, asked, path);
         let held = route
@@ -339,40 +203,25 @@ impl Shared {
         let mut stored = None;
         if let Some(scope) = held.signs() {
             let of_ours = signed.insert(asked.clone());
-            stored = self.signable(scope, of_ours, max_body, client, back).await?;
+            let plan = self.signable(scope, of_ours, max_body).await?;
+            if let Some(place) = plan {
+                if asked.is_current && asked.values("expect").next().is_some() {
+                    back.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
+                    back.flush().await?;
+                }
+                stored = Some(place.store(of_ours, &mut Coming::One(client, Rest::from(asked.body))).await?);
+            }
         }
         let asked = signed.as_ref().unwrap_or(asked);
-        // The host may have closed the connection meanwhile, or sent an answer without a request.
-        let mut kept = upstream.take().filter(|kept| kept.route == number && kept.answers.held().is_empty());
-        if let Some(open) = &mut kept
-            && is_ready(open.answers.more()).await
-        {
-            kept = None;
-        }
-        let again = kept.is_some()
-            && asked.body == Body::Length(0)
-            && matches!(asked.method.as_str(), "GET" | "HEAD");
-        let mut open = match kept {
-            Some(open) => open,
-            None => self.open(number).await?,
-        };
+        let kept = upstream.take().filter(|kept| kept.route == number);
         let request = head::for_host(route, &held, asked, path);
-        self.budget.spend(request.len())?;
-        let first = match send(&mut open, &request).await {
-            // It closed at this moment, and has not answered.
-            Err(_) if again => {
-                open = self.open(number).await?;
-                send(&mut open, &request).await
-            }
-            first => first,
-        };
-        first?;
+        let mut open = self.begun(number, kept, asked, &request).await?;
         // An answer may be there before the body is looked at; a request without one is whole then, too, and the connections stay open.
         let whole = AtomicBool::new(asked.body == Body::Length(0));
         let answered = {
             let Upstream { answers, requests, .. } = &mut open;
             let sending = async {
-                let mut to = Counted::new(&mut *requests, counted.0);
+                let mut to = Counted::new(&mut *requests, &moved.sent);
                 match &stored {
                     Some(stored) => {
                         self.budget.spend(stored.bytes.len())?;
@@ -385,7 +234,7 @@ impl Shared {
                 // The answer ends the exchange, even if it comes before the whole request is sent.
                 std::future::pending::<io::Result<()>>().await
             };
-            let answering = self.answer((route, &held), asked, path, answers, back, counted.1, status);
+            let answering = self.answer((route, &held), asked, path, answers, back, moved, status);
             let (mut sending, mut answering) = (pin!(sending), pin!(answering));
             let ended = tokio::select! {
                 biased;
@@ -410,6 +259,31 @@ impl Shared {
         Ok(client_keeps && whole)
     }
 
+    /// Sends a request's head over the connection that was kept, if the host has not closed it, and over a new one otherwise.
+    pub(crate) async fn begun(
+        &self,
+        number: usize,
+        kept: Option<Upstream>,
+        asked: &Asked,
+        head: &[u8],
+    ) -> Result<Upstream, End> {
+        self.budget.spend(head.len())?;
+        if let Some(mut open) = kept
+            && open.is_usable().await
+        {
+            let again = asked.body == Body::Length(0) && matches!(asked.method.as_str(), "GET" | "HEAD");
+            match open.send(head).await {
+                Ok(()) => return Ok(open),
+                // It closed at this moment, and has not answered.
+                Err(_) if again => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let mut open = self.open(number).await?;
+        open.send(head).await?;
+        Ok(open)
+    }
+
     /// Passes an answer on; returns whether the client's connection, and the host's, stay open.
     #[expect(clippy::too_many_arguments, reason = "two connections, and the places for what is counted")]
     async fn answer(
@@ -419,24 +293,11 @@ impl Shared {
         path: &str,
         answers: &mut Input<impl AsyncRead + Unpin + Send>,
         back: &mut (impl AsyncWrite + Unpin + Send),
-        received: &AtomicU64,
+        moved: &Moved,
         status: &mut Option<u16>,
     ) -> Result<(bool, bool), End> {
-        let host = &route.binding().host;
         let answer: Answer = loop {
-            let read = answers.until(|bytes| head::answer(bytes, asked.method == "HEAD")).await;
-            let answer = match read {
-                Ok(Some(Ok(answer))) => answer,
-                Ok(Some(Err(_))) => {
-                    return Err(End::Said("502 Bad Gateway", format!("{host} sent no answer of HTTP/1")));
-                }
-                Ok(None) | Err(_) => {
-                    return Err(End::Said(
-                        "502 Bad Gateway",
-                        format!("{host} ended the connection without an answer"),
-                    ));
-                }
-            };
+            let answer = answer_of(answers, route, asked).await?;
             if !answer.interim {
                 break answer;
             }
@@ -446,15 +307,7 @@ impl Shared {
             }
         };
         *status = Some(answer.status);
-        // Keys that sign are not sent, so an answer cannot repeat them.
-        if answer.is_encoded && held.signs().is_none() {
-            let why = format!(
-                "{host} answered with a compressed body, although that was not asked for: it cannot be looked through \
-                 for the secret {}",
-                route.name()
-            );
-            return Err(End::Said("502 Bad Gateway", why));
-        }
+        readable(&answer, route, held)?;
         let framing = match answer.body {
             Body::Length(length) => Framing::Length(length),
             Body::Chunked | Body::Close if asked.is_current => Framing::Chunked,
@@ -470,8 +323,8 @@ impl Shared {
         let mut redactor = held.spellings().stream();
         while let Some(piece) = answers.piece(&mut rest).await? {
             self.budget.spend(piece.len())?;
-            received.fetch_add(piece.len() as u64, Ordering::Relaxed);
-            chunk(back, framing, &redactor.next(&piece)).await?;
+            moved.received.fetch_add(piece.len() as u64, Ordering::Relaxed);
+            chunk(back, framing, &redactor.next(piece)).await?;
             back.flush().await?;
         }
         chunk(back, framing, &redactor.end()).await?;
@@ -481,6 +334,39 @@ impl Shared {
         back.flush().await?;
         Ok((keeps, answer.keeps))
     }
+}
+
+/// Reads the head of an answer, which may be an interim one.
+pub(crate) async fn answer_of(
+    answers: &mut Input<impl AsyncRead + Unpin>,
+    route: &Route,
+    asked: &Asked,
+) -> Result<Answer, End> {
+    let host = &route.binding().host;
+    match answers.until(|bytes| head::answer(bytes, asked.method == "HEAD")).await {
+        Ok(Some(Ok(answer))) => Ok(answer),
+        Ok(Some(Err(_))) => Err(End::Said("502 Bad Gateway", format!("{host} sent no answer of HTTP/1"))),
+        Ok(None) | Err(_) => {
+            Err(End::Said("502 Bad Gateway", format!("{host} ended the connection without an answer")))
+        }
+    }
+}
+
+/// Checks that an answer can be looked through for the value.
+///
+/// # Errors
+/// [`End::Said`] for a compressed body. Keys that sign are not sent, so an answer cannot repeat them.
+pub(crate) fn readable(answer: &Answer, route: &Route, held: &Held) -> Result<(), End> {
+    if !answer.is_encoded || held.signs().is_some() {
+        return Ok(());
+    }
+    let why = format!(
+        "{} answered with a compressed body, although that was not asked for: it cannot be looked through \
+         for the secret {}",
+        route.binding().host,
+        route.name()
+    );
+    Err(End::Said("502 Bad Gateway", why))
 }
 
 /// Ends a connection so that the client can read the last answer.
@@ -501,18 +387,6 @@ async fn drain(client: &mut Input<impl AsyncRead + Unpin>) {
         client.take(length);
         left = left.saturating_sub(length);
     }
-}
-
-/// Whether a future is ready when it is polled once. A time limit of zero would wait for the timer's next tick, which is a millisecond.
-async fn is_ready(future: impl Future) -> bool {
-    let mut future = pin!(future);
-    poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_ready())).await
-}
-
-/// Sends a request's head.
-async fn send(open: &mut Upstream, head: &[u8]) -> io::Result<()> {
-    open.requests.write_all(head).await?;
-    open.requests.flush().await
 }
 
 /// Writes a piece of an answer's body.

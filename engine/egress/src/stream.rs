@@ -1,13 +1,19 @@
 //! Buffered reading with access to unread bytes, and copying within a byte budget.
 
+use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::http::Body;
 
+/// Bytes that are read at once: a record of TLS.
 const READ_CHUNK: usize = 16 * 1024;
+/// Bytes up to which is read on while there are some, so that they go on together.
+const READ_AHEAD: usize = 64 * 1024;
 /// Maximum length in bytes of a line with a chunk's size, and of a trailer line.
 const MAX_LINE_BYTES: usize = 4 * 1024;
 
@@ -51,6 +57,8 @@ pub enum Rest {
     Chunk(u64),
     /// Chunks.
     Chunks,
+    /// Lines behind the last chunk.
+    Trailers,
     /// All until the connection ends.
     Close,
 }
@@ -70,12 +78,14 @@ impl From<Body> for Rest {
 pub struct Input<R> {
     from: R,
     held: Vec<u8>,
+    /// An error that came while there were bytes before it.
+    failed: Option<io::Error>,
 }
 
 impl<R: AsyncRead + Unpin> Input<R> {
     /// Wraps a reader.
     pub const fn new(from: R) -> Self {
-        Self { from, held: Vec::new() }
+        Self { from, held: Vec::new(), failed: None }
     }
 
     /// A reader of the unused bytes, and then of the rest.
@@ -94,10 +104,32 @@ impl<R: AsyncRead + Unpin> Input<R> {
         std::mem::replace(&mut self.held, rest)
     }
 
-    /// Reads more bytes; returns false at the end of the stream.
+    /// Reads more bytes, and all that are there already up to a maximum; returns false at the end of the stream.
     pub async fn more(&mut self) -> io::Result<bool> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        let before = self.held.len();
+        if self.some().await? == 0 {
+            return Ok(false);
+        }
+        while self.held.len() - before < READ_AHEAD {
+            match at_once(self.some()).await {
+                // The end is there for the next one, too.
+                None | Some(Ok(0)) => break,
+                Some(Ok(_)) => {}
+                Some(Err(error)) => {
+                    self.failed = Some(error);
+                    break;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    async fn some(&mut self) -> io::Result<usize> {
         self.held.reserve(READ_CHUNK);
-        Ok((&mut self.from).take(READ_CHUNK as u64).read_buf(&mut self.held).await? > 0)
+        (&mut self.from).take(READ_CHUNK as u64).read_buf(&mut self.held).await
     }
 
     /// Reads until the parser `read` succeeds or fails on the unused bytes, and takes the bytes that it used.
@@ -196,7 +228,7 @@ impl<R: AsyncRead + Unpin> Input<R> {
         }
     }
 
-    /// Takes the next piece of a body, without the frames of chunks; `None` at its end.
+    /// Takes the next piece of a body, without the frames of chunks; `None` at its end. Nothing is lost when it is dropped before it is done.
     ///
     /// # Errors
     /// When the stream ends early, or a chunk is malformed.
@@ -216,13 +248,15 @@ impl<R: AsyncRead + Unpin> Input<R> {
                 Rest::Length(_) | Rest::Chunks => {
                     let size = self.until(chunk_size).await?.ok_or(io::ErrorKind::UnexpectedEof)?;
                     let size = size.map_err(|()| io::ErrorKind::InvalidData)?;
-                    if size == 0 {
-                        // Trailers after the last chunk are dropped, since they were not checked.
-                        while self.line().await?.is_some_and(|line| !line.is_empty()) {}
+                    *rest = if size == 0 { Rest::Trailers } else { Rest::Chunk(size) };
+                    continue;
+                }
+                // Trailers after the last chunk are dropped, since they were not checked.
+                Rest::Trailers => {
+                    if self.line().await?.is_none_or(|line| line.is_empty()) {
                         *rest = Rest::Length(0);
                         return Ok(None);
                     }
-                    *rest = Rest::Chunk(size);
                     continue;
                 }
             };
@@ -248,6 +282,19 @@ impl<R: AsyncRead + Unpin> Input<R> {
             None => Ok(None),
         }
     }
+}
+
+/// The result of a future that is ready when it is polled once. A time limit of zero would wait for the timer's next tick, which is a
+/// millisecond.
+pub async fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        Poll::Ready(match future.as_mut().poll(context) {
+            Poll::Ready(result) => Some(result),
+            Poll::Pending => None,
+        })
+    })
+    .await
 }
 
 /// Parses a line that ends with CR LF.

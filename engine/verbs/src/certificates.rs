@@ -33,7 +33,7 @@ const MAX_FILE_BYTES: u64 = 4 << 20;
 /// Maximum number of entries of the host's folder that are copied; Debian's has about 300.
 const MAX_ENTRIES: usize = 4096;
 /// Variables whose file replaces a client's own bundle.
-const BUNDLE_VARIABLES: [&str; 7] = [
+const BUNDLE_VARIABLES: [&str; 8] = [
     "AWS_CA_BUNDLE",
     "SSL_CERT_FILE",
     "CURL_CA_BUNDLE",
@@ -41,9 +41,11 @@ const BUNDLE_VARIABLES: [&str; 7] = [
     "REQUESTS_CA_BUNDLE",
     "PIP_CERT",
     "CARGO_HTTP_CAINFO",
+    // https://grpc.github.io/grpc/core/md_doc_environment_variables.html
+    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
 ];
-/// Variable whose file is added to a client's own bundle.
-const ADDED_VARIABLE: &str = "NODE_EXTRA_CA_CERTS";
+/// Variables whose file is added to a client's own bundle.
+const ADDED_VARIABLES: [&str; 2] = ["NODE_EXTRA_CA_CERTS", "DENO_CERT"];
 
 /// Root file system of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +79,10 @@ pub fn show(authority: &RunAuthority, policy: &mut Policy, root: Root) -> Result
         copy_on_write: false,
         identity: None,
     });
-    let named = BUNDLE_VARIABLES.map(|name| (name, BUNDLE)).into_iter().chain([(ADDED_VARIABLE, OWN)]);
+    let named = BUNDLE_VARIABLES
+        .map(|name| (name, BUNDLE))
+        .into_iter()
+        .chain(ADDED_VARIABLES.map(|name| (name, OWN)));
     let variables = named.map(|(name, file)| (OsString::from(name), place.join(file).into_os_string()));
     policy.job.env.splice(0..0, variables);
     Ok(folder)

@@ -16,6 +16,9 @@ try urllib /usr/bin/python3 -c 'import sys, urllib.request as u; print(u.urlopen
 for module in requests httpx; do
   try $module $CLIENTS/bin/python -c "import sys, $module; print($module.get(sys.argv[1]).text)" $U/v1/registry/go/example.test/acme/@v/list
 done
+if $CLIENTS/bin/python -c 'import h2, httpx' 2>/dev/null; then
+  try http2 $CLIENTS/bin/python -c "import sys, httpx; r = httpx.Client(http2=True).get(sys.argv[1]); print(r.http_version, r.text)" $U/v1/registry/go/example.test/acme/@v/list
+else echo 'http2: missing'; fi
 try pip pip3 index versions acme --index-url $U/v1/registry/simple/ --disable-pip-version-check --no-cache-dir
 try npm npm view acme version --registry $U/v1/registry/npm/
 try node node -e 'fetch(process.argv[1]).then(r => r.text()).then(console.log, console.error)' $U/v1/registry/go/example.test/acme/@v/list
@@ -29,13 +32,14 @@ test ! -e c/Cargo.lock || echo "locked: $(grep -A1 'name = "acme"' c/Cargo.lock 
 "#;
 
 /// Words of each client that was answered.
-const ANSWERS: [(&str, &str); 11] = [
+const ANSWERS: [(&str, &str); 12] = [
     ("curl", "v1.0.0"),
     ("wget", "v1.0.0"),
     ("git", "refs/heads/main"),
     ("urllib", "v1.0.0"),
     ("requests", "v1.0.0"),
     ("httpx", "v1.0.0"),
+    ("http2", "v1.0.0"),
     ("pip", "acme (1.0)"),
     ("npm", "1.0.0"),
     ("node", "v1.0.0"),
@@ -86,6 +90,12 @@ fn clients_of_six_ecosystems_use_one_secret() {
                     continue;
                 }
                 assert!(line.contains(answer), "{client}: {options:?} {ended:#?}");
+            }
+            // Its client has HTTP/2 where the connection has TLS.
+            if !ended.text().contains("http2: missing") {
+                let version =
+                    if options.contains(&"--intercept") { "http2: HTTP/2 " } else { "http2: HTTP/1.1 " };
+                assert!(ended.text().contains(version), "{options:?} {ended:#?}");
             }
             if ended.text().contains("cargo: missing") {
                 println!("skipped: no cargo");

@@ -28,11 +28,17 @@ fn clients_use_a_secret_by_the_url_of_its_host() {
         let config = host.configuration(user, "");
         let script = CLIENTS.replace("AT", &format!("api.test:{}", host.port));
         // The program's own variable takes precedence: this one would fail.
+        // HTTP/2 where curl has it, whose :authority is the foreign name then.
+        let two = "curl -V | grep -q HTTP2 && want=2 || want=1.1; \
+                   curl -sS -o /dev/null -w \"version $want %{http_version}\\n\" https://AT/v1/x; \
+                   curl -sS -o /dev/null -w 'foreign %{http_code}\\n' -H 'Host: evil.test' https://AT/v1/x; "
+            .replace("AT", &format!("api.test:{}", host.port));
         let own = "echo $PIP_CERT; ls -l /etc/ssl/certs/5550a242.0 | grep -o 'hotcell-run.pem$'; touch /etc/ssl/certs/x && echo writable; true";
         let words =
             ["run", "--guard", "off", "--secret", "gh", "--intercept", "--env", "PIP_CERT=/mine", "--"];
         let ended =
-            call(user, &config, &[&words[..], &["/bin/sh", "-c", &format!("{script}{own}")]].concat()).end();
+            call(user, &config, &[&words[..], &["/bin/sh", "-c", &format!("{script}{two}{own}")]].concat())
+                .end();
         for client in ["curl", "wget", "python", "node", "git"] {
             let line =
                 ended.text().lines().find(|line| line.starts_with(client)).unwrap_or_default().to_owned();
@@ -43,6 +49,8 @@ fn clients_use_a_secret_by_the_url_of_its_host() {
         // The host sends back what it was sent.
         let length = ended.text().split("length ").nth(1).and_then(|rest| rest.lines().next()?.parse().ok());
         assert!(length.is_some_and(|bytes: u32| bytes > 300_000), "{ended:#?}");
+        let is_two = ["version 2 2\n", "version 1.1 1.1\n"].iter().any(|line| ended.text().contains(line));
+        assert!(is_two && ended.text().contains("foreign 421\n"), "{ended:#?}");
         for line in ["/mine\n", "hotcell-run.pem\n"] {
             assert!(ended.text().contains(line), "{line}: {ended:#?}");
         }

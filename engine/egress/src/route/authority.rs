@@ -159,13 +159,13 @@ fn lasting(names: Vec<String>, subject: &str) -> Result<CertificateParams, rcgen
     Ok(params)
 }
 
-/// TLS with this certificate; HTTP/1.1 is the one protocol that is offered.
+/// TLS with this certificate, for HTTP/2 and HTTP/1.1.
 fn config(leaf: CertificateDer<'static>, key: PrivateKeyDer<'static>) -> Result<Arc<ServerConfig>, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let builder = builder.map_err(|e| e.to_string())?.with_no_client_auth();
     let mut config = builder.with_single_cert(vec![leaf], key).map_err(|e| e.to_string())?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }
 
@@ -241,9 +241,10 @@ mod tests {
         let tls = authority.tls(&host("api.test"), 443).unwrap();
         let spoken =
             |name: &str, protocols: &[&str]| handshake(&authority, Arc::clone(&tls), name, protocols);
-        assert_eq!(spoken("api.test", &["h2", "http/1.1"]), Ok(Some(b"http/1.1".to_vec())));
+        assert_eq!(spoken("api.test", &["h2", "http/1.1"]), Ok(Some(b"h2".to_vec())));
+        assert_eq!(spoken("api.test", &["http/1.1"]), Ok(Some(b"http/1.1".to_vec())));
         assert_eq!(spoken("api.test", &[]), Ok(None));
-        assert!(spoken("api.test", &["h2"]).is_err());
+        assert!(spoken("api.test", &["spdy/3"]).is_err());
         assert!(spoken("other.test", &[]).is_err());
         // Another run's authority has another key.
         let second = RunAuthority::new([&routes[3]]).unwrap();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
@@ -28,6 +28,8 @@ use crate::stream::{Input, Rest};
 
 /// Time for GitHub to give a token.
 const DEADLINE: Duration = Duration::from_secs(10);
+/// Time for GitHub to end a token.
+const END_DEADLINE: Duration = Duration::from_secs(5);
 /// Time before now at which a statement begins to hold, for clocks that differ.
 const BEFORE: u64 = 60;
 /// Time after now at which it ends; GitHub takes 10 minutes at most.
@@ -90,13 +92,27 @@ pub trait Reach: Send + Sync + fmt::Debug {
     fn connect<'a>(&'a self, name: &'a str, port: u16) -> Connecting<'a>;
 }
 
-/// Makes tokens of an installation.
-#[derive(Clone, Debug)]
+/// Makes tokens of an installation, and ends those that it made. Clones share them; `Debug` leaves them out.
+#[derive(Clone)]
 pub struct Tokens {
     app: GitHubApp,
     key: ValueSource,
     roots: Option<PathBuf>,
     way: Arc<dyn Reach>,
+    /// Tokens that were made and have not been ended.
+    made: Arc<Mutex<Vec<Made>>>,
+}
+
+/// A token, and the time at which it ends by itself.
+struct Made {
+    token: Zeroizing<String>,
+    expires_at: SystemTime,
+}
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tokens").field("app", &self.app).field("key", &self.key).finish_non_exhaustive()
+    }
 }
 
 /// Answer of the API; other keys are skipped.
@@ -125,7 +141,7 @@ impl Tokens {
     /// Tokens of an app whose private key is in PEM in this source. `roots`: root certificates for the API in place of the system's.
     #[must_use]
     pub fn new(app: GitHubApp, key: ValueSource, roots: Option<PathBuf>, way: Arc<dyn Reach>) -> Self {
-        Self { app, key, roots, way }
+        Self { app, key, roots, way, made: Arc::default() }
     }
 
     /// A new token, and its end. Blocks for 20 seconds at most.
@@ -135,40 +151,82 @@ impl Tokens {
     pub fn fetch(&self) -> Result<Fetched, ProgramError> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
         let statement = statement(&self.app.app, &self.key.fetch_text()?, now)?;
+        let wanted = Wanted { repositories: &self.app.repositories, permissions: &self.app.permissions };
+        let failed = |why: String| ProgramError::App(format!("{}: {why}", self.app.api.authority()));
+        let asking = Asking {
+            method: "POST",
+            path: format!("/app/installations/{}/access_tokens", self.app.installation),
+            bearer: statement,
+            body: serde_json::to_string(&wanted).map_err(|e| failed(e.to_string()))?,
+        };
+        let (status, answer) = self.asked(asking, DEADLINE).map_err(failed)?;
+        if status != 201 {
+            return Err(failed(refusal(status).to_owned()));
+        }
+        let bad = || ProgramError::App(format!("{}: the answer has no token", self.app.api.authority()));
+        let Token { token, expires_at } = serde_json::from_slice(&answer).map_err(|_| bad())?;
+        let token = Zeroizing::new(token);
+        let expires_at = moment(&expires_at).ok_or_else(bad)?;
+        let secret = Secret::new(token.as_bytes().to_vec())?;
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = SystemTime::now();
+        made.retain(|made| made.expires_at > now);
+        made.push(Made { token, expires_at });
+        Ok(Fetched { secret, expires_at: Some(expires_at) })
+    }
+
+    /// Ends the tokens that were made and still hold. Blocks for 5 seconds at most for each.
+    ///
+    /// # Errors
+    /// A sentence for the first one that the API does not end; it ends by itself within an hour.
+    pub fn revoke(&self) -> Result<(), String> {
+        let made = std::mem::take(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner));
+        let now = SystemTime::now();
+        let mut ended = Ok(());
+        for Made { token, .. } in made.into_iter().filter(|made| made.expires_at > now) {
+            let path = "/installation/token".to_owned();
+            let asking = Asking { method: "DELETE", path, bearer: token, body: String::new() };
+            let answered = self.asked(asking, END_DEADLINE);
+            let why = match answered {
+                // One that does not hold any more is refused.
+                Ok((204 | 401, _)) => continue,
+                Ok((status, _)) => format!("it answers {status}"),
+                Err(why) => why,
+            };
+            ended = ended.and(Err(format!("{}: {why}", self.app.api.authority())));
+        }
+        ended
+    }
+
+    /// Asks the API, and waits.
+    fn asked(&self, asking: Asking, patience: Duration) -> Result<(u16, Zeroizing<Vec<u8>>), String> {
         let own = self.clone();
         // A thread of its own: callers may be within a runtime.
         let asked = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|e| e.to_string())?;
-            let asked = async { timeout(DEADLINE, own.ask(&statement)).await };
+            let asked = async { timeout(patience, own.ask(&asking)).await };
             runtime.block_on(asked).unwrap_or_else(|_| Err("it did not answer in time".to_owned()))
         });
-        let answer = asked.join().unwrap_or_else(|_| Err("the request failed".to_owned()));
-        let answer =
-            answer.map_err(|why| ProgramError::App(format!("{}: {why}", self.app.api.authority())))?;
-        let bad = || ProgramError::App(format!("{}: the answer has no token", self.app.api.authority()));
-        let Token { token, expires_at } = serde_json::from_slice(&answer).map_err(|_| bad())?;
-        let expires_at = Some(moment(&expires_at).ok_or_else(bad)?);
-        Ok(Fetched { secret: Secret::new(token.into_bytes())?, expires_at })
+        asked.join().unwrap_or_else(|_| Err("the request failed".to_owned()))
     }
 
-    /// Asks the API; returns the body of its answer.
-    async fn ask(&self, statement: &str) -> Result<Zeroizing<Vec<u8>>, String> {
+    /// Asks the API; returns status and body of its answer.
+    async fn ask(&self, asking: &Asking) -> Result<(u16, Zeroizing<Vec<u8>>), String> {
         let api = &self.app.api;
         let trust = match &self.roots {
             Some(path) => Trust::of_file(path).map_err(|e| e.to_string())?,
             None => Trust::system(),
         };
         let mut tls = trust.connect(self.way.connect(&api.host, api.port).await?, &api.host).await?;
-        let wanted = Wanted { repositories: &self.app.repositories, permissions: &self.app.permissions };
-        let body = serde_json::to_string(&wanted).map_err(|e| e.to_string())?;
+        let Asking { method, path, bearer, body } = asking;
         let request = Zeroizing::new(format!(
-            "POST {}/app/installations/{}/access_tokens HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {statement}\r\n\
+            "{method} {}{path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n\
              Accept: application/vnd.github+json\r\nX-GitHub-Api-Version: 2022-11-28\r\nUser-Agent: hotcell\r\n\
              Accept-Encoding: identity\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
             api.prefix,
-            self.app.installation,
             api.authority(),
+            bearer.as_str(),
             body.len()
         ));
         let broken = |e: std::io::Error| format!("the connection ended: {e}");
@@ -182,9 +240,6 @@ impl Tokens {
                 _ => return Err("it sent no answer of HTTP/1".to_owned()),
             }
         };
-        if head.status != 201 {
-            return Err(refusal(head.status).to_owned());
-        }
         let (mut rest, mut all) = (Rest::from(head.body), Zeroizing::new(Vec::new()));
         while let Some(piece) = input.piece(&mut rest).await.map_err(broken)? {
             if all.len() + piece.len() > MAX_ANSWER_BYTES {
@@ -192,8 +247,16 @@ impl Tokens {
             }
             all.extend_from_slice(&piece);
         }
-        Ok(all)
+        Ok((head.status, all))
     }
+}
+
+/// A request to the API.
+struct Asking {
+    method: &'static str,
+    path: String,
+    bearer: Zeroizing<String>,
+    body: String,
 }
 
 /// Reason for a status other than 201.

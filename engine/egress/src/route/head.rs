@@ -1,6 +1,7 @@
 //! Heads of requests and answers of a route: read strictly, and written anew. Pure, but for the time of a signature.
 
 mod answer;
+pub(crate) mod http2;
 
 use std::fmt::Write as _;
 use std::time::SystemTime;
@@ -9,14 +10,14 @@ pub use answer::{Answer, Framing, answer, for_client};
 
 use super::aws;
 use super::held::{Credential, Held};
-use super::rules::{NormalPath, PathError, Verdict, is_method};
-use super::{HTTPS_PORT, Route};
+use super::rules::{NormalPath, PathError, RequestRules, Verdict, is_method};
+use super::{Binding, HTTPS_PORT, Route};
 use crate::host::Host;
 use crate::http::{self, Body};
 
 /// Headers of a request that do not go on, beyond those of the connection: the program's own credentials, which could stand before the
 /// secret; names of another target or method; and those that would let the value come back encoded or in parts.
-const NOT_SENT_ON: [&str; 20] = [
+const NOT_SENT_ON: [&str; 21] = [
     "authorization",
     "cookie",
     "x-api-key",
@@ -32,6 +33,7 @@ const NOT_SENT_ON: [&str; 20] = [
     "x-http-method-override",
     "x-method-override",
     "accept-encoding",
+    "grpc-accept-encoding",
     "range",
     "if-range",
     "max-forwards",
@@ -238,8 +240,12 @@ pub fn path_at(route: &Route, rest: &str) -> String {
 
 /// Judges a request by the route's rules. A path that has two readings is refused where paths are judged.
 pub fn judge(route: &Route, method: &str, path: &str) -> Verdict {
-    let rules = route.rules();
-    let strict = rules.judges_paths() || !route.binding().prefix.is_empty();
+    judged(route.binding(), route.rules(), method, path)
+}
+
+/// Judges a request by the rules of a secret with this binding.
+pub(in crate::route) fn judged(binding: &Binding, rules: &RequestRules, method: &str, path: &str) -> Verdict {
+    let strict = rules.judges_paths() || !binding.prefix.is_empty();
     match NormalPath::parse(path, rules.accepts_encoded_slash() || !strict) {
         Ok(normal) => rules.judge(method, &normal),
         Err(why) if strict || matches!(why, PathError::Character | PathError::NotAbsolute) => {

@@ -21,6 +21,7 @@ pub mod reader;
 pub mod records;
 mod renewal;
 pub mod rules;
+pub mod table;
 pub(crate) mod tls;
 pub(crate) mod within;
 

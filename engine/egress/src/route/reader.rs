@@ -1,12 +1,14 @@
 //! The readers of a route's requests and answers, held against what they promise, for bytes of an enemy: by fuzzing, and by this crate's
 //! property tests.
 
+use http::{HeaderName, HeaderValue, Request, Uri, uri};
+
 use super::aws::{self, Scope};
-use super::head::{self, Authority, Framing};
+use super::head::{self, Authority, Framing, http2};
 use super::rules::RequestRules;
 use super::{Binding, Route, RouteError, Scheme};
 use crate::host::Host;
-use crate::http::{self, Body, ProxyRequest};
+use crate::http::{self as http1, Body, ProxyRequest};
 use crate::secret::Secret;
 
 /// Value of the secret that the readers are tried with.
@@ -95,16 +97,72 @@ impl Readers {
         Ok(())
     }
 
+    /// Reads bytes as the head of a stream of HTTP/2: the method, the authority and the path, and then fields, a line each.
+    ///
+    /// # Errors
+    /// A sentence with the promise that was broken: those of [`Readers::check`], for a host of either version.
+    pub fn check_stream(&self, bytes: &[u8]) -> Result<(), String> {
+        let mut lines = bytes.split(|b| *b == b'\n');
+        let mut next = || lines.next().unwrap_or_default();
+        let mut uri = uri::Parts::default();
+        let mut request = Request::new(());
+        let method = next();
+        uri.scheme = Some(uri::Scheme::HTTPS);
+        let (Ok(method), Ok(authority), Ok(path)) =
+            (method.try_into(), uri::Authority::try_from(next()), uri::PathAndQuery::try_from(next()))
+        else {
+            return Ok(());
+        };
+        (uri.authority, uri.path_and_query) = (Some(authority), Some(path));
+        let Ok(uri) = Uri::from_parts(uri) else { return Ok(()) };
+        (*request.method_mut(), *request.uri_mut()) = (method, uri);
+        for field in lines {
+            let colon = field.iter().position(|b| *b == b':').unwrap_or(field.len());
+            let (name, value) = (&field[..colon], field.get(colon + 1..).unwrap_or_default());
+            if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
+                request.headers_mut().append(name, value);
+            }
+        }
+        let (parts, ()) = request.into_parts();
+        for is_whole in [true, false] {
+            let Ok(streamed) = http2::request(&parts, is_whole, Authority::Host("api.test", 443)) else {
+                continue;
+            };
+            let (asked, held) = (streamed.asked, self.route.held());
+            let head = head::for_host(&self.route, &held, &asked, &asked.path);
+            let credential = format!("Bearer {VALUE}");
+            self.sent(&head, asked.body, |sent| sent == credential.as_bytes())?;
+            // A head at the limits has too many fields with those of the proxy.
+            let Some(sent) = http2::for_host(&head, streamed.trailers) else { continue };
+            if sent.uri().authority().map(uri::Authority::as_str) != Some("api.test") {
+                return Err(format!("the host finds another authority: {}", sent.uri()));
+            }
+            if sent.uri().path() != asked.path {
+                return Err(format!("the host finds another path: {}", sent.uri()));
+            }
+            let all: Vec<_> = sent.headers().get_all("authorization").iter().collect();
+            if !matches!(all[..], [one] if one == credential.as_str()) {
+                return Err("the host finds another credential, or none".to_owned());
+            }
+            for name in ["cookie", "x-api-key", "connection", "transfer-encoding", "host", "range"] {
+                if sent.headers().contains_key(name) {
+                    return Err(format!("the header {name} went on"));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Reads a head for the host as another server would.
     fn sent(&self, head: &[u8], body: Body, is_ours: impl Fn(&[u8]) -> bool) -> Result<(), String> {
-        let mut headers = [httparse::EMPTY_HEADER; 4 * http::MAX_HEADERS];
+        let mut headers = [httparse::EMPTY_HEADER; 4 * http1::MAX_HEADERS];
         let mut request = httparse::Request::new(&mut headers);
         match request.parse(head) {
             Ok(httparse::Status::Complete(used)) if used == head.len() => {}
             other => return Err(format!("the host does not find one request: {other:?}")),
         }
         let all = |name: &str| -> Vec<Vec<u8>> {
-            http::values(request.headers, name).map(<[u8]>::to_vec).collect()
+            http1::values(request.headers, name).map(<[u8]>::to_vec).collect()
         };
         if all("host") != [b"api.test"] {
             return Err("the host finds another Host".to_owned());
@@ -119,12 +177,12 @@ impl Readers {
                 return Err(format!("the header {name} went on"));
             }
         }
-        match http::request(head, Some((&self.host, 443))) {
+        match http1::request(head, Some((&self.host, 443))) {
             Ok(Some((ProxyRequest::Forward(again), used))) if (again.body, used) == (body, head.len()) => {
                 Ok(())
             }
             // The proxy's own headers may take a head at the limits beyond them.
-            Err(http::Bad::Malformed) => Ok(()),
+            Err(http1::Bad::Malformed) => Ok(()),
             other => Err(format!("the host finds another body than {body:?}: {other:?}")),
         }
     }
@@ -138,7 +196,7 @@ impl Readers {
         };
         let held = self.route.held();
         let head = head::for_client((&self.route, &held), asked, path, answer, framing, true);
-        let mut headers = [httparse::EMPTY_HEADER; 4 * http::MAX_HEADERS];
+        let mut headers = [httparse::EMPTY_HEADER; 4 * http1::MAX_HEADERS];
         let mut response = httparse::Response::new(&mut headers);
         match response.parse(&head) {
             Ok(httparse::Status::Complete(used)) if used == head.len() => {}
@@ -217,12 +275,22 @@ mod tests {
         }
 
         #[test]
+        fn streams_keep_their_promises(
+            first in "(GET|POST|get|PRI)\n(api\\.test|api\\.test:443|evil\\.test|a@api\\.test|API\\.test\\.)\n/[a-z/.%?&=#~]{0,12}\n",
+            parts in proptest::collection::vec(0..PARTS.len(), 0..14),
+        ) {
+            let text = first + &parts.iter().map(|part| PARTS[*part]).collect::<String>().replace('\r', "");
+            prop_assert_eq!(Readers::new().unwrap().check_stream(text.as_bytes()), Ok(()));
+        }
+
+        #[test]
         fn arbitrary_bytes_break_no_promise(
             bytes in proptest::collection::vec(any::<u8>(), 0..80), at in 0usize..60,
         ) {
             let mut text = b"POST /v1/ HTTP/1.1\r\nHost: api.test\r\nContent-Length: 3\r\nX: y\r\n\r\n".to_vec();
             text.splice(at..at, bytes);
             prop_assert_eq!(Readers::new().unwrap().check(&text), Ok(()));
+            prop_assert_eq!(Readers::new().unwrap().check_stream(&text), Ok(()));
         }
     }
 }

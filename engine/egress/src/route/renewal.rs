@@ -6,7 +6,7 @@ use tokio::sync::Mutex;
 
 use super::github_app::Tokens;
 use crate::program::{Fetched, ProgramError, ValueSource};
-use crate::secret::Secret;
+use crate::secret::{Secret, SecretSource};
 
 /// Time before its end from which a value is fetched anew, so that it does not expire on the way.
 const MARGIN: Duration = Duration::from_secs(30);
@@ -23,6 +23,15 @@ pub enum Supply {
 }
 
 impl Supply {
+    /// Whether a value is kept rather than asked for again: one of a program, an app or a descriptor. The others are read when they are needed.
+    #[must_use]
+    pub const fn is_asked_once(&self) -> bool {
+        matches!(
+            self,
+            Self::App(_) | Self::Source(ValueSource::Program(_) | ValueSource::Read(SecretSource::Fd(_)))
+        )
+    }
+
     /// Reads or makes a value. Blocks for 20 s at most.
     ///
     /// # Errors

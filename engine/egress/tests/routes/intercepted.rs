@@ -14,7 +14,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use super::{Host, Proxy, VALUE, echo, host, pki, plain, route, serving};
 
 /// A proxy that intercepts the connections of these routes, and a certificate to trust.
-fn intercepting(list: &str, routes: Vec<Route>) -> (Proxy, CertificateDer<'static>) {
+pub(super) fn intercepting(list: &str, routes: Vec<Route>) -> (Proxy, CertificateDer<'static>) {
     let authority = RunAuthority::new(&routes).unwrap();
     let root = authority.certificate().to_vec().into();
     (serving(&Egress::new(list.parse().unwrap()).routes(routes).intercept(authority)), root)
@@ -26,7 +26,7 @@ fn list(host: &Host) -> String {
 
 impl Proxy {
     /// A tunnel to a place.
-    fn tunnel(&self, place: &str) -> TcpStream {
+    pub(super) fn tunnel(&self, place: &str) -> TcpStream {
         let mut stream = self.connect();
         stream.write_all(format!("CONNECT {place} HTTP/1.1\r\n\r\n").as_bytes()).unwrap();
         let (mut head, mut byte) = (Vec::new(), [0]);

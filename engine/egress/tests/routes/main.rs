@@ -16,6 +16,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use tokio::runtime::Runtime;
 
+mod http2;
 mod intercepted;
 mod limits;
 mod signed;

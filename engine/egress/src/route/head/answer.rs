@@ -10,7 +10,7 @@ use crate::route::Route;
 use crate::route::held::Held;
 
 /// Headers of an answer that do not go back, beyond those of the connection.
-const NOT_SENT_BACK: [&str; 1] = ["strict-transport-security"];
+pub(super) const NOT_SENT_BACK: [&str; 1] = ["strict-transport-security"];
 
 /// An answer of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,8 +50,9 @@ pub fn answer(bytes: &[u8], to_head: bool) -> Result<Option<(Answer, usize)>, Ba
         http::values(response.headers, "connection").flat_map(|value| value.split(|b| *b == b','));
     let closes = named.any(|word| word.trim_ascii().eq_ignore_ascii_case(b"close"));
     let plain = |value: &[u8]| value.is_empty() || value.eq_ignore_ascii_case(b"identity");
-    let is_encoded =
-        body != Body::Length(0) && !http::values(response.headers, "content-encoding").all(plain);
+    let is_plain = |name: &str| http::values(response.headers, name).all(plain);
+    // gRPC compresses its messages, and not the body.
+    let is_encoded = body != Body::Length(0) && !(is_plain("content-encoding") && is_plain("grpc-encoding"));
     let headers =
         response.headers.iter().map(|header| (header.name.to_owned(), header.value.to_vec())).collect();
     let reason = response.reason.unwrap_or_default().to_owned();
