@@ -145,6 +145,8 @@ pub struct RunResources {
     image: Option<Held>,
     /// Temporary folders of hotcell.
     _folders: Vec<tempfile::TempDir>,
+    /// Tokens that were made for the run, and end with it.
+    _tokens: secrets::MadeTokens,
     /// Entries of caches that the run is shown.
     _in_use: Vec<InUse>,
 }
@@ -362,8 +364,8 @@ impl RunRequest {
             merged;
         let refused = |message: String| Box::new(RunReport::without_a_run(Cause::Refused, message));
         let root = if image.is_some() { Root::Image } else { Root::Host };
-        let trusted = secrets::open(&secrets, hosts, &mut policy, &mut env, root, upstream.as_ref());
-        let trusted = trusted.map_err(&refused)?;
+        let opened = secrets::open(&secrets, hosts, &mut policy, &mut env, root, upstream.as_ref());
+        let opened = opened.map_err(&refused)?;
         let image = image.map(|wanted| wanted.hold()).transpose().map_err(|e| refused(e.to_string()))?;
         policy.shape.image = image.as_ref().map(images::root);
         let around = self.surroundings(around, &policy.job.toolchains).map_err(&refused)?;
@@ -394,7 +396,7 @@ impl RunRequest {
         // From before the guard's scan on, which may take long.
         let kept = state.as_ref().and_then(|choice| choice.path().ok());
         let in_use = kept.map(|state| InUse::of_binds(state, &policy.job.binds)).unwrap_or_default();
-        let mut folders: Vec<tempfile::TempDir> = trusted.into_iter().collect();
+        let mut folders: Vec<tempfile::TempDir> = opened.folder.into_iter().collect();
         folders.extend(self.show_around(&mut policy, &around).map_err(&refused)?);
         let hidden = self.hide(&mut policy, gate.guard.settings.mode, &mut folders);
         let noted = gate.keep.clone().filter(|_| gate.guard.settings.mode == Mode::Enforce);
@@ -480,7 +482,7 @@ impl RunRequest {
             psql,
             before,
             outputs: None,
-            stay: RunResources { image, _folders: folders, _in_use: in_use },
+            stay: RunResources { image, _folders: folders, _tokens: opened.tokens, _in_use: in_use },
         })
     }
 

@@ -4,12 +4,38 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use hotcell_config::{ChosenSecrets, EnvSetting, SecretDefinition, UpstreamSetting, network, secrets};
-use hotcell_egress::route::{Route, RunAuthority};
+use hotcell_egress::route::github_app::Tokens;
+use hotcell_egress::route::{Route, RunAuthority, Supply};
 use hotcell_egress::{AllowList, Way};
 use hotcell_sandbox::policy::{Network, Policy};
 use tempfile::TempDir;
 
 use crate::certificates;
+
+/// Stays until the end of a run.
+#[derive(Debug, Default)]
+pub struct Opened {
+    /// Folder with the certificate of the run's authority.
+    pub folder: Option<TempDir>,
+    /// Tokens that were made for the run.
+    pub tokens: MadeTokens,
+}
+
+/// Tokens of GitHub Apps by their secrets' names; those that still hold are ended when this is dropped, with a warning where they cannot be.
+#[derive(Debug, Default)]
+pub struct MadeTokens(Vec<(String, Tokens)>);
+
+impl Drop for MadeTokens {
+    fn drop(&mut self) {
+        for (name, tokens) in &self.0 {
+            if let Err(why) = tokens.revoke() {
+                tracing::warn!(
+                    "the token of the secret {name} was not ended, and holds for up to an hour: {why}"
+                );
+            }
+        }
+    }
+}
 
 /// Checks that hotcell sees what the rules of the network are for, and tells of rules that allow more than they seem to.
 fn judged(chosen: &ChosenSecrets, hosts: &AllowList) -> Result<(), String> {
@@ -33,7 +59,7 @@ fn judged(chosen: &ChosenSecrets, hosts: &AllowList) -> Result<(), String> {
 
 /// Gives a policy routes for these secrets, beside the hosts that it may reach, and adds the variables of clients in front of `env`, so
 /// that a variable of the caller's takes precedence. For secrets that are intercepted, the policy shows the certificate of an authority
-/// of the run's own, from a folder that has to stay until its end. `upstream`: the operator's own proxy, whose credential is read here.
+/// of the run's own. What is returned has to stay until the end of the run. `upstream`: the operator's own proxy, whose credential is read here.
 ///
 /// # Errors
 /// A sentence that names the secret, when its value cannot be read or used, or the policy has no sockets.
@@ -44,7 +70,7 @@ pub fn open(
     env: &mut Vec<EnvSetting>,
     root: certificates::Root,
     upstream: Option<&UpstreamSetting>,
-) -> Result<Option<TempDir>, String> {
+) -> Result<Opened, String> {
     judged(chosen, &hosts)?;
     let has_proxy = policy.job.proxy.is_some() || !chosen.secrets.is_empty();
     let upstream = upstream.filter(|_| has_proxy).map(UpstreamSetting::open).transpose()?;
@@ -52,8 +78,9 @@ pub fn open(
         if upstream.is_some() {
             policy.job.proxy = Some(network::proxy_with(hosts, Vec::new(), None, upstream));
         }
-        return Ok(None);
+        return Ok(Opened::default());
     };
+    let mut made = MadeTokens::default();
     if policy.shape.network == Network::Off {
         return Err(format!(
             "the secret {first} needs a loopback, and profile or configuration allow no internet sockets at all; name a \
@@ -63,6 +90,9 @@ pub fn open(
     let (mut routes, mut intercepted) = (Vec::new(), Vec::new());
     for (name, definition) in &chosen.secrets {
         let supply = definition.supply(Arc::new(Way::new(&hosts, upstream.as_ref())));
+        if let Supply::App(tokens) = &supply {
+            made.0.push((name.clone(), tokens.clone()));
+        }
         let fetched = supply.fetch().map_err(|e| format!("the secret {name}: {e}"))?;
         if fetched.expires_at.is_some_and(|at| at <= SystemTime::now()) {
             return Err(format!(
@@ -93,5 +123,5 @@ pub fn open(
         let variables = secrets::variables(&chosen.secrets).into_iter();
         env.splice(0..0, variables.map(|(name, value)| EnvSetting::Set(name.into(), value.into())));
     }
-    Ok(folder)
+    Ok(Opened { folder, tokens: made })
 }

@@ -1,10 +1,10 @@
 //! Requests to AWS that are signed outside of the sandbox, and tokens of a GitHub App, with hosts of the test's own that check the
 //! signatures by code of their own.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use hotcell_end_to_end::{Call, User, everyone, find};
 
@@ -67,6 +67,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             end = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=10 if not issued else 3600)
             issued.append('ghs_number%d-0123456789' % len(issued))
             told = dict(token=issued[-1], expires_at=end.strftime('%Y-%m-%dT%H:%M:%SZ'), permissions={'contents': 'read'})
+        elif self.path == '/installation/token' and self.command == 'DELETE':
+            print('ended', said, flush=True)
+            return self.send_response(204) or self.send_header('Content-Length', '0') or self.end_headers()
         elif self.path.startswith('/repos'):
             told = dict(number=[issued.index(t) for t in issued if said == 'Bearer ' + t], wanted=len(issued), echo=said)
         else: told = dict(signed=signed(self, body), length=len(body))
@@ -89,6 +92,8 @@ struct Host {
     child: Child,
     at: String,
     port: String,
+    /// A line for each token that is ended.
+    said: BufReader<ChildStdout>,
 }
 
 impl Drop for Host {
@@ -105,9 +110,9 @@ fn host() -> Option<Host> {
         .stdout(Stdio::piped())
         .spawn();
     let mut child = started.expect("python starts");
-    let mut port = String::new();
-    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut port).expect("a port");
-    Some(Host { child, at, port: port.trim().to_owned() })
+    let (mut port, mut said) = (String::new(), BufReader::new(child.stdout.take().expect("a pipe")));
+    said.read_line(&mut port).expect("a port");
+    Some(Host { child, at, port: port.trim().to_owned(), said })
 }
 
 impl Host {
@@ -190,7 +195,7 @@ fn requests_are_signed_with_keys_that_the_program_does_not_hold() {
 #[test]
 fn tokens_of_an_app_are_made_anew_during_the_run() {
     everyone(|user| {
-        let Some(host) = host() else { return };
+        let Some(mut host) = host() else { return };
         let key =
             user.write("work/app.pem", std::fs::read(Path::new(PKI).join("app.pkcs1.pem")).expect("a key"));
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).expect("a file of the user's");
@@ -214,5 +219,10 @@ fn tokens_of_an_app_are_made_anew_during_the_run() {
         let ended = call(user, &config, &["--secret", "it", "--", "/bin/true"]).end();
         ended.code(125).says_one_line("the app's private key is not a key in PEM");
         assert!(!ended.stderr.contains("s3cret"), "{ended:#?}");
+        // The token that was valid at the end of the run was ended with it.
+        host.child.kill().expect("the host ends");
+        let mut said = String::new();
+        host.said.read_to_string(&mut said).expect("lines");
+        assert_eq!(said.matches("ended Bearer ghs_number1-0123456789\n").count(), 1, "{said}");
     });
 }
