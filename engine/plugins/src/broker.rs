@@ -32,7 +32,7 @@ use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 use super::http::{self, Outgoing};
 use super::plugins::{Done, Plugins};
 use super::progress::{Reported, Watch};
-use super::secrets::{self, Placeholders};
+use super::secrets::{Defined, Granted, Placeholders, Table};
 use super::values::Values;
 
 /// Maximum number of runs per call.
@@ -57,6 +57,7 @@ pub struct BrokerState {
     configuration: RwLock<Configuration>,
     plugins: Plugins,
     values: Values,
+    secrets: Arc<Table>,
     resolver: Arc<dyn Resolver>,
     /// Connections are never shared between plugins.
     clients: Mutex<HashMap<String, Client>>,
@@ -71,6 +72,7 @@ impl BrokerState {
             values: plugins.values()?,
             configuration: RwLock::new(configuration),
             plugins,
+            secrets: Arc::default(),
             resolver: Arc::new(System),
             clients: Mutex::default(),
             engine: OnceLock::new(),
@@ -87,6 +89,12 @@ impl BrokerState {
     pub fn reconfigure(&self, configuration: Configuration) {
         self.plugins.set(configuration.user.tools.clone());
         *self.configuration.write().unwrap_or_else(PoisonError::into_inner) = configuration;
+        self.secrets.clear();
+    }
+
+    /// The operator's secrets as they are now.
+    fn defined(&self) -> Defined {
+        Defined::of(&self.configuration.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub async fn close(&self) {
@@ -152,6 +160,26 @@ impl CallBroker {
         left(*self.until.get_or_init(|| Instant::now() + self.wall), Instant::now(), asked_ms)
     }
 
+    /// Values of the secrets that a request names and may go with.
+    async fn granted(
+        &self,
+        method: &str,
+        url: &str,
+        headers: &[(String, Blob)],
+        length: usize,
+    ) -> Result<Granted, Refused> {
+        // A wrong address is reported where the request is sent.
+        let Ok(url) = reqwest::Url::parse(url) else { return Ok(Granted::new()) };
+        let Ok(to) = http::allowed(&self.held, &url) else { return Ok(Granted::new()) };
+        let names = self.placeholders.lock().await.named(headers, &to, &self.held.secrets);
+        if names.is_empty() {
+            return Ok(Granted::new());
+        }
+        let (table, defined) = (Arc::clone(&self.means.secrets), self.means.defined());
+        let method = method.to_owned();
+        blocking(move || table.for_request(names, &defined, &method, &url, length)).await
+    }
+
     async fn answer(&self, ask: Ask) -> Result<Reply, Refused> {
         let denied = |what: String| Err(Refused::Denied(what));
         self.until.get_or_init(|| Instant::now() + self.wall);
@@ -181,8 +209,10 @@ impl CallBroker {
                 if !self.held.secrets.contains_key(&name) {
                     return denied(format!("secret={name}"));
                 }
-                let value = secrets::value(&name, self.means.plugins.home()).map_err(Refused::Unavailable)?;
-                if value.is_none() {
+                let (table, defined, wanted) =
+                    (Arc::clone(&self.means.secrets), self.means.defined(), name.clone());
+                let value = blocking(move || table.value(&wanted, &defined)).await?;
+                if value.map_err(Refused::Unavailable)?.is_none() {
                     return Err(Refused::NotSet);
                 }
                 let placeholder = self.placeholders.lock().await.give(&name).map_err(Refused::TooMuch)?;
@@ -205,9 +235,9 @@ impl CallBroker {
             Ask::Http { method, url, headers, body, timeout_ms } => {
                 let timeout = self.left(timeout_ms);
                 let client = self.means.client(&self.plugin)?;
-                let home = self.means.plugins.home();
+                let granted = self.granted(&method, &url, &headers, body.0.len()).await?;
                 let outgoing = Outgoing { method, url, headers, body, timeout };
-                let value = |name: &str| secrets::value(name, home);
+                let value = |name: &str| granted.get(name).cloned().unwrap_or(Ok(None));
                 Ok(http::send(&client, &self.held, outgoing, &self.placeholders, value).await)
             }
             Ask::Sandbox { .. } if !self.held.sandbox => denied("sandbox".to_owned()),

@@ -43,6 +43,10 @@ const OURS: [&str; 10] = [
     "proxy-connection",
 ];
 
+/// Headers that make a request another one than its method and path say, in any spelling: not with a secret, whose rules are for these.
+const OTHER_REQUESTS: [&str; 5] =
+    ["x-original-url", "x-rewrite-url", "x-http-method", "x-http-method-override", "x-method-override"];
+
 /// Resolves names to public addresses only.
 #[derive(Debug)]
 struct Checked(Arc<dyn Resolver>);
@@ -124,7 +128,7 @@ pub async fn send(
     held: &Held,
     outgoing: Outgoing,
     placeholders: &tokio::sync::Mutex<Placeholders>,
-    value: impl Fn(&str) -> Result<Option<Secret>, String>,
+    value: impl Fn(&str) -> Result<Option<Arc<Secret>>, String>,
 ) -> Reply {
     let done = async {
         let Outgoing { method, url, headers, body, timeout } = outgoing;
@@ -161,7 +165,7 @@ fn filled(
     to: &Origin,
     held: &Held,
     placeholders: &mut Placeholders,
-    value: impl Fn(&str) -> Result<Option<Secret>, String>,
+    value: impl Fn(&str) -> Result<Option<Arc<Secret>>, String>,
 ) -> Result<HeaderMap, Refused> {
     let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.0.len()).sum();
     if headers.len() > MAX_HEADERS || bytes > MAX_HEADER_BYTES {
@@ -183,6 +187,11 @@ fn filled(
         map.append(key, text);
     }
     if placeholders.any_left() {
+        let other = |name: &&HeaderName| OTHER_REQUESTS.contains(&name.as_str().replace('_', "-").as_str());
+        let others: Vec<HeaderName> = map.keys().filter(other).cloned().collect();
+        for name in others {
+            map.remove(name);
+        }
         // The response is searched for secrets, so it must not be compressed.
         map.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     }

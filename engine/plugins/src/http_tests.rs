@@ -65,7 +65,8 @@ fn get(url: &str, headers: &[(&str, String)]) -> Outgoing {
 }
 
 fn ask(client: &Client, held: &Held, outgoing: Outgoing, placeholders: Placeholders) -> Reply {
-    let value = |_: &str| Ok(Some(hotcell_egress::Secret::new(b"t0p-secret".to_vec()).unwrap()));
+    let value =
+        |_: &str| Ok(Some(std::sync::Arc::new(hotcell_egress::Secret::new(b"t0p-secret".to_vec()).unwrap())));
     let placeholders = tokio::sync::Mutex::new(placeholders);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(send(client, held, outgoing, &placeholders, value))
@@ -200,7 +201,11 @@ fn secret_reaches_its_origin_and_echo_is_masked() {
     let client = says(&["127.0.0.1"]);
     let mut placeholders = Placeholders::default();
     let placeholder = placeholders.give("T").unwrap();
-    let header = [("authorization", format!("Bearer {placeholder}")), ("host", "other.example".to_owned())];
+    let header = [
+        ("authorization", format!("Bearer {placeholder}")),
+        ("host", "other.example".to_owned()),
+        ("X_HTTP-Method_Override", "DELETE".to_owned()),
+    ];
     let mut held = held(&[&own]);
     held.net.insert(elsewhere.parse().unwrap());
     match ask(&client, &held, get(&own, &header), placeholders) {
@@ -208,6 +213,7 @@ fn secret_reaches_its_origin_and_echo_is_masked() {
             let sent = seen.recv().unwrap();
             assert!(sent.contains("authorization: Bearer t0p-secret"), "{sent}");
             assert!(sent.contains("accept-encoding: identity") && !sent.contains("other.example"), "{sent}");
+            assert!(!sent.contains("DELETE"), "{sent}");
             let told = format!("{headers:?} {}", String::from_utf8(body.0).unwrap());
             assert!(!told.contains("t0p-secret") && told.contains("**********"), "{told}");
         }

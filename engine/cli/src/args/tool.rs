@@ -71,8 +71,8 @@ pub enum ToolCommand {
                       net=ORIGIN        send requests to SCHEME://HOST[:PORT]\n  \
                       env=NAME          see a variable of yours\n  \
                       config=KEY        see a setting of [tools.config.PLUGIN]\n  \
-                      secret=NAME       use a secret unseen: HOTCELL_SECRET_NAME, or the file secrets/NAME beside\n                    \
-                                        config.toml (secret=NAME@ORIGIN: only there)\n  \
+                      secret=NAME       use a secret of [secrets.NAME] of your configuration unseen\n                    \
+                                        (secret=NAME@ORIGIN: only there)\n  \
                       sandbox           run code in sandboxes\n  \
                       guard             have code scanned\n\
                       No wildcards. A plugin holds what it asks for, you grant, and [tools] of your configuration allows.")]
