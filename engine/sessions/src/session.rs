@@ -1,13 +1,12 @@
 //! One session: an interpreter in a sandbox, and its cells one after the other.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use hotcell_config::{Configuration, RunSettings, SessionSettings};
 use hotcell_report::RunReport;
 use hotcell_review::gate::Gate;
-use hotcell_sandbox::outcome::Cause;
 use hotcell_sandbox::policy::{Confinement, Limits, Stdin};
 use hotcell_sandbox::{Bytes, Canceller, Spawn};
 use hotcell_state::ids::handle;
@@ -26,7 +25,10 @@ use crate::files::{self, CellFile, KeptFiles, Listed, MAX_PUT_BYTES, Seen};
 use crate::language::Language;
 use crate::uploads::Uploads;
 
+mod closed;
 mod guarded;
+
+use closed::{Closed, why};
 
 /// Maximum size of a cell, in bytes.
 pub const MAX_CELL_BYTES: usize = 1 << 20;
@@ -106,6 +108,8 @@ pub struct Session {
     channel: tokio::sync::Mutex<Channel>,
     writer: tokio::sync::Mutex<OwnedWriteHalf>,
     canceller: Canceller,
+    /// Why its sandbox was ended from here; the first reason counts.
+    closed: Arc<OnceLock<Closed>>,
     ended: watch::Receiver<Option<Arc<Ended>>>,
     /// Number of the cell that runs; 0 for none.
     running: AtomicU64,
@@ -146,12 +150,17 @@ impl Session {
             return Err(refused("the sandbox gave no socket".to_owned()));
         };
         let (send, ended) = watch::channel(None);
+        let closed = Arc::new(OnceLock::new());
+        let closed_by = Arc::clone(&closed);
         tokio::spawn(async move {
             let outcome = running.wait().await;
             // Holds folders and locks of the host until the end.
             drop(prepared);
             let report = RunReport::from(outcome);
-            send.send_replace(Some(Arc::new(Ended { why: why(&report), report: Some(report) })));
+            send.send_replace(Some(Arc::new(Ended {
+                why: why(&report, closed_by.get().copied()),
+                report: Some(report),
+            })));
         });
         let socket = socket
             .set_nonblocking(true)
@@ -183,6 +192,7 @@ impl Session {
             channel: tokio::sync::Mutex::new(channel),
             writer: tokio::sync::Mutex::new(write),
             canceller,
+            closed,
             ended,
             running: AtomicU64::new(0),
             cells: AtomicU64::new(0),
@@ -195,7 +205,7 @@ impl Session {
         if is_ready {
             return Ok(session);
         }
-        let ended = session.end().await;
+        let ended = session.end(Closed::Silent).await;
         let said = Printed::from(&said.stderr.kept).text;
         Err(refused(format!("{}; {}", ended.why, said.trim().chars().take(400).collect::<String>())))
     }
@@ -240,11 +250,11 @@ impl Session {
         let told = if self.send(&message).await.is_ok() {
             self.follow(&mut channel, (&nonce, cell.timeout), &mut streams, show).await
         } else {
-            None
+            Err(Closed::Silent)
         };
         self.running.store(0, Ordering::SeqCst);
         let mut answer = match told {
-            Some((mut told, stopped)) => {
+            Ok((mut told, stopped)) => {
                 channel.drain(&mut streams, show).await;
                 let listed = std::mem::take(&mut told.files);
                 let mut answer = told.into_answer(number);
@@ -261,8 +271,8 @@ impl Session {
                 self.take_files(&mut channel, &listed, &cell.outputs, &mut answer).await;
                 answer
             }
-            None => {
-                let ended = self.end().await;
+            Err(closed) => {
+                let ended = self.end(closed).await;
                 channel.drain(&mut streams, show).await;
                 self.died(number, &ended)
             }
@@ -381,20 +391,20 @@ impl Session {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).list()
     }
 
-    /// Follows a cell to its result; `None` if the session has to end.
+    /// Follows a cell to its result, or to the reason for which the session has to end.
     async fn follow(
         &self,
         channel: &mut Channel,
         (nonce, timeout): (&str, Duration),
         streams: &mut Streams,
         show: &mut (dyn FnMut(Stream, &[u8]) + Send),
-    ) -> Option<(crate::answer::Told, Option<Stopped>)> {
+    ) -> Result<(Told, Option<Stopped>), Closed> {
         let mut until = tokio::time::Instant::now() + timeout;
         let mut stopped = None;
         loop {
             tokio::select! {
                 next = channel.next() => match next {
-                    Next::Told(told) if told.nonce == nonce => return Some((told, stopped)),
+                    Next::Told(told) if told.nonce == nonce => return Ok((told, stopped)),
                     // Late, or forged.
                     Next::Told(_) => {}
                     Next::Chunk(chunk) => {
@@ -409,11 +419,11 @@ impl Session {
                             self.interrupt().await;
                         }
                     }
-                    Next::End => return None,
+                    Next::End => return Err(Closed::Silent),
                 },
                 () = tokio::time::sleep_until(until) => {
                     if stopped.is_some() {
-                        return None;
+                        return Err(Closed::Unheeded);
                     }
                     stopped = Some(Stopped::Deadline(timeout));
                     until = tokio::time::Instant::now() + INTERRUPT_TIMEOUT;
@@ -447,7 +457,7 @@ impl Session {
 
     /// Ends the session, and waits until its processes are gone.
     pub async fn close(&self) {
-        self.end().await;
+        self.end(Closed::Asked).await;
     }
 
     /// Why it has ended; `None` while it lives.
@@ -485,10 +495,10 @@ impl Session {
         }
     }
 
-    async fn end(&self) -> Arc<Ended> {
+    async fn end(&self, closed: Closed) -> Arc<Ended> {
         let mut ended = self.ended.clone();
-        // One that ends by itself has a moment to say why.
-        let _ = tokio::time::timeout(Duration::from_millis(200), ended.wait_for(Option::is_some)).await;
+        let _ = tokio::time::timeout(closed.patience(), ended.wait_for(Option::is_some)).await;
+        let _ = self.closed.set(closed);
         self.canceller.cancel();
         match ended.wait_for(Option::is_some).await {
             Ok(state) if state.is_some() => state.clone().unwrap_or_else(nothing_known),
@@ -514,24 +524,6 @@ impl Drop for Session {
 
 fn nothing_known() -> Arc<Ended> {
     Arc::new(Ended { why: "its sandbox is gone".to_owned(), report: None })
-}
-
-/// Reason of an end, in one sentence with what the kernel said.
-fn why(report: &RunReport) -> String {
-    let cause = match (report.cause, report.exit_code) {
-        (Cause::Cancelled, _) => {
-            return "it was closed, or its cell did not end after an interrupt".to_owned();
-        }
-        (Cause::Exited, Some(code)) => format!("its interpreter ended with {code}"),
-        (cause, _) => serde_json::to_value(cause)
-            .ok()
-            .and_then(|name| name.as_str().map(|name| name.replace('_', " ")))
-            .unwrap_or_default(),
-    };
-    match &report.reason {
-        Some(reason) => format!("{cause}: {reason}"),
-        None => cause,
-    }
 }
 
 /// Finds the interpreter and makes the policy. Blocks.

@@ -1,0 +1,74 @@
+//! Why a session ended: by itself, by a limit, or from here. Pure.
+
+use std::time::Duration;
+
+use hotcell_report::RunReport;
+use hotcell_sandbox::outcome::Cause;
+
+/// Reason for which a session's sandbox is ended from here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Closed {
+    /// On request, or by a bound of sessions.
+    Asked,
+    /// Its cell went on after an interrupt.
+    Unheeded,
+    /// Its interpreter closed its connection, and its processes went on.
+    Silent,
+}
+
+impl Closed {
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Self::Asked => "it was closed",
+            Self::Unheeded => "its cell did not end after an interrupt",
+            Self::Silent => "its interpreter ended, or closed its connection",
+        }
+    }
+
+    /// Time for a sandbox to end by itself, and say why.
+    pub(super) const fn patience(self) -> Duration {
+        match self {
+            Self::Asked | Self::Unheeded => Duration::ZERO,
+            Self::Silent => Duration::from_secs(2),
+        }
+    }
+}
+
+/// Reason of an end, in one sentence with what the kernel said.
+pub(super) fn why(report: &RunReport, closed: Option<Closed>) -> String {
+    let cause = match (report.cause, report.exit_code) {
+        (Cause::Cancelled, _) => return closed.unwrap_or(Closed::Asked).words().to_owned(),
+        (Cause::Exited, Some(code)) => format!("its interpreter ended with {code}"),
+        (cause, _) => serde_json::to_value(cause)
+            .ok()
+            .and_then(|name| name.as_str().map(|name| name.replace('_', " ")))
+            .unwrap_or_default(),
+    };
+    match &report.reason {
+        Some(reason) => format!("{cause}: {reason}"),
+        None => cause,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_have_one_reason_each() {
+        for (cause, code, closed, want) in [
+            (Cause::Exited, Some(3), None, "its interpreter ended with 3"),
+            // It ended by itself before its sandbox was closed.
+            (Cause::Exited, Some(3), Some(Closed::Silent), "its interpreter ended with 3"),
+            (Cause::Cancelled, None, Some(Closed::Asked), "it was closed"),
+            (Cause::Cancelled, None, None, "it was closed"),
+            (Cause::Cancelled, None, Some(Closed::Unheeded), "its cell did not end after an interrupt"),
+            (Cause::Cancelled, None, Some(Closed::Silent), "its interpreter ended, or closed its connection"),
+        ] {
+            let mut report = RunReport::without_a_run(cause, "");
+            (report.outcome.exit_code, report.outcome.reason) = (code, None);
+            let found = why(&report, closed);
+            assert_eq!(found, want, "{cause:?} {closed:?}");
+        }
+    }
+}
