@@ -1,5 +1,7 @@
 //! Shortens the output of programs for a model: beginning and end, measured in characters of JSON. Pure.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use hotcell_sandbox::text::{MAX_MARKS, counted, is_mark, is_shown};
 use hotcell_server::{Run, Stream};
@@ -67,10 +69,38 @@ pub(crate) fn utf8_beginning(bytes: &[u8]) -> Option<&str> {
     }
 }
 
-/// The longest end in UTF-8, if only a cut character at the start is dropped.
-fn utf8_end(bytes: &[u8]) -> Option<&str> {
-    let cut = bytes.iter().take(3).take_while(|b| **b & 0xc0 == 0x80).count();
-    std::str::from_utf8(&bytes[cut..]).ok()
+/// Number of bytes of a character that is cut at the end.
+fn cut_character(bytes: &[u8]) -> usize {
+    match bytes.utf8_chunks().last().map(|chunk| chunk.invalid()) {
+        Some(cut) if std::str::from_utf8(cut).is_err_and(|e| e.error_len().is_none()) => cut.len(),
+        _ => 0,
+    }
+}
+
+/// The largest share of bytes that are not UTF-8 in what is shown as text: one in this many.
+const MIN_BYTES_FOR_ONE_REPLACED: usize = 4;
+
+/// Tells if output is binary: it has a NUL, or a quarter of its bytes are not UTF-8.
+fn is_binary(bytes: &[u8]) -> bool {
+    let replaced: usize = bytes.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
+    bytes.contains(&0) || replaced * MIN_BYTES_FOR_ONE_REPLACED > bytes.len()
+}
+
+/// Bytes of which the first `length` bytes of the text were made that has U+FFFD in place of what is not UTF-8.
+fn bytes_of(bytes: &[u8], length: usize) -> usize {
+    let (mut text, mut read) = (0, 0);
+    for chunk in bytes.utf8_chunks() {
+        let valid = chunk.valid().len().min(length - text);
+        (text, read) = (text + valid, read + valid);
+        if text == length {
+            break;
+        }
+        (text, read) = (text + char::REPLACEMENT_CHARACTER.len_utf8(), read + chunk.invalid().len());
+        if text >= length {
+            break;
+        }
+    }
+    read
 }
 
 /// A stream as shown in an answer.
@@ -86,13 +116,15 @@ pub struct Shown {
     pub omitted: Option<(u64, u64)>,
     /// The beginning of binary output.
     pub base64: Option<String>,
+    /// Bytes that are not UTF-8 are replaced by U+FFFD in the text.
+    pub replaced: bool,
 }
 
 impl Shown {
     /// Shortens a stream of which the beginning and the end are known.
     #[must_use]
     pub fn new(head: &[u8], tail: &[u8], bytes: u64, budget: usize) -> Self {
-        let (Some(first), Some(last)) = (utf8_beginning(head), utf8_end(tail)) else {
+        if is_binary(head) || is_binary(tail) {
             let shown = &head[..head.len().min(MAX_BINARY_BYTES).min(budget / 2)];
             let rest = bytes - shown.len() as u64;
             return Self {
@@ -101,29 +133,43 @@ impl Shown {
                 tail: String::new(),
                 omitted: (rest > 0).then_some((shown.len() as u64, rest)),
                 base64: Some(base64::engine::general_purpose::STANDARD.encode(shown)),
+                replaced: false,
             };
-        };
+        }
+        // A character that is cut at the outer ends does not come from the program.
+        let is_whole = head.len() as u64 == bytes;
+        let head = if is_whole { head } else { &head[..head.len() - cut_character(head)] };
+        let tail = &tail[tail.iter().take(3).take_while(|b| **b & 0xc0 == 0x80).count()..];
+        let (first, last) = (String::from_utf8_lossy(head), String::from_utf8_lossy(tail));
+        let replaced = matches!(first, Cow::Owned(_)) || matches!(last, Cow::Owned(_));
         // Everything, if it fits.
-        if head.len() as u64 == bytes && first.len() == head.len() && beginning(first, budget) == first.len()
-        {
-            return Self { bytes, text: first.to_owned(), tail: String::new(), omitted: None, base64: None };
+        if is_whole && beginning(&first, budget) == first.len() {
+            return Self {
+                bytes,
+                text: first.into_owned(),
+                tail: String::new(),
+                omitted: None,
+                base64: None,
+                replaced,
+            };
         }
-        let text = &first[..beginning(first, budget / 2)];
-        let mut tail = &last[last.len() - end(last, budget / 2)..];
+        let text = &first[..beginning(&first, budget / 2)];
+        let begun = bytes_of(head, text.len()) as u64;
         // Both parts must not overlap.
-        let room = usize::try_from(bytes - text.len() as u64).unwrap_or(usize::MAX);
-        if tail.len() > room {
-            let from =
-                (tail.len() - room..tail.len()).find(|at| tail.is_char_boundary(*at)).unwrap_or(tail.len());
-            tail = &tail[from..];
+        let room = usize::try_from(bytes - begun).unwrap_or(usize::MAX);
+        let ended = |from: usize| tail.len() - bytes_of(tail, from);
+        let mut from = last.len() - end(&last, budget / 2);
+        while from < last.len() && (!last.is_char_boundary(from) || ended(from) > room) {
+            from += 1;
         }
-        let omitted = bytes - (text.len() + tail.len()) as u64;
+        let omitted = bytes - begun - ended(from) as u64;
         Self {
             bytes,
             text: text.to_owned(),
-            tail: tail.to_owned(),
-            omitted: (omitted > 0).then_some((text.len() as u64, omitted)),
+            tail: last[from..].to_owned(),
+            omitted: (omitted > 0).then_some((begun, omitted)),
             base64: None,
+            replaced,
         }
     }
 
@@ -165,7 +211,10 @@ impl Shown {
         }
         let mut lines = format!("{name}, {}:\n", counted(self.bytes, "byte"));
         if self.base64.is_some() {
-            lines.push_str("(not text)\n");
+            lines.push_str("(not text; run_output reads it)\n");
+        }
+        if self.replaced {
+            lines.push_str("(bytes that are not UTF-8 stand as \u{fffd} here)\n");
         }
         lines.push_str(&barred(&self.text));
         if let Some((_, bytes)) = self.omitted {
@@ -314,8 +363,37 @@ mod tests {
         assert_eq!((far.text.as_str(), far.tail.as_str(), far.omitted), ("01", "ef", Some((2, 996))));
         let binary = Shown::new(b"\xff\xfe", b"\xff\xfe", 2, 100);
         assert_eq!((binary.base64.as_deref(), binary.omitted), (Some("//4="), None));
+        let none = Shown::new(b"ab\0c", b"ab\0c", 4, 100);
+        assert!(none.base64.is_some() && none.text.is_empty());
         let accents = Shown::new("ää".as_bytes(), "ää".as_bytes(), 4, 1);
         assert_eq!((accents.text.as_str(), accents.tail.as_str(), accents.omitted), ("", "", Some((0, 4))));
+    }
+
+    #[test]
+    fn text_with_a_few_other_bytes_is_shown_and_its_offsets_are_those_of_the_bytes() {
+        let printed = [&b"line 1\n".repeat(20)[..], b"caf\xe9 \xff\n", &b"line 2\n".repeat(20)].concat();
+        let whole = Shown::new(&printed, &printed, printed.len() as u64, 10_000);
+        assert!(whole.replaced && whole.base64.is_none() && whole.omitted.is_none());
+        assert_eq!(whole.text, String::from_utf8_lossy(&printed));
+        assert!(
+            whole.to_lines("stdout").contains("| caf\u{fffd} \u{fffd}\n"),
+            "{}",
+            whole.to_lines("stdout")
+        );
+        for budget in 0..700 {
+            let shown = Shown::new(&printed, &printed, printed.len() as u64, budget);
+            let size = |n: u64| usize::try_from(n).unwrap();
+            let (at, bytes) = shown.omitted.map_or((printed.len(), 0), |(at, bytes)| (size(at), size(bytes)));
+            assert_eq!(shown.text, String::from_utf8_lossy(&printed[..at]), "{budget}");
+            assert_eq!(shown.tail, String::from_utf8_lossy(&printed[at + bytes..]), "{budget}");
+        }
+        // A character that is cut where the kept beginning ends, or where the kept end begins, is not replaced.
+        let euros = "\u{20ac}".repeat(100);
+        let cut = Shown::new(&euros.as_bytes()[..31], &euros.as_bytes()[268..], 300, 12);
+        assert_eq!(
+            (cut.replaced, cut.text.as_str(), cut.omitted),
+            (false, "\u{20ac}".repeat(6).as_str(), Some((18, 264)))
+        );
     }
 
     #[test]
