@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::client::{Client, ModelError, Reply};
 use crate::endpoint::Endpoint;
-use crate::message::Request;
+use crate::message::{Request, Stop};
 use crate::retry::Backoff;
 
 /// Output tokens that a check allows; models that reason first need some for it.
@@ -132,6 +132,7 @@ pub async fn check(
     match client.complete(&question, deadline).await {
         Err(error) => report.completion_problem = Some(error.to_string()),
         Ok(reply) => {
+            report.completion_problem = empty(&reply).map(str::to_owned);
             report.completion = Some(Answered {
                 text: reply.text.trim().chars().take(60).collect(),
                 model: reply.model.clone(),
@@ -160,8 +161,18 @@ pub async fn check(
     }
     // Servers load models that they do not list, so that a reply counts for more than the list.
     let holds = report.window.as_ref().is_none_or(|proof| proof.result == WindowResult::Holds);
-    report.good = report.completion.is_some() && holds;
+    report.good = report.completion.is_some() && report.completion_problem.is_none() && holds;
     Ok((report, replies))
+}
+
+/// Why a reply without text says nothing for a model; one that was cut may have been its reasoning.
+fn empty(reply: &Reply) -> Option<&'static str> {
+    match reply.stop {
+        _ if !reply.text.trim().is_empty() => None,
+        Stop::Length => None,
+        _ if !reply.calls.is_empty() => Some("the reply is a call of a tool, of which none was offered"),
+        _ => Some("the reply is empty"),
+    }
 }
 
 /// Names of the models that a server lists.
@@ -230,6 +241,7 @@ fn is_model(listed: &str, configured: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::{Arguments, ToolCall};
     use serde_json::json;
 
     #[test]
@@ -254,6 +266,41 @@ mod tests {
             ("llama3:8b", "llama3", false),
         ] {
             assert_eq!(is_model(listed, configured), want, "{listed}");
+        }
+    }
+
+    #[test]
+    fn replies_without_text_are_good_only_when_they_were_cut() {
+        let call = || ToolCall {
+            id: "1".into(),
+            name: "ls".into(),
+            arguments: Arguments::Malformed(String::new()),
+            signature: None,
+        };
+        for (text, calls, stop, want) in [
+            ("ready", 0, Stop::End, None),
+            (" \n", 0, Stop::Length, None),
+            ("", 0, Stop::End, Some("empty")),
+            (" \n", 0, Stop::Other, Some("empty")),
+            ("", 1, Stop::ToolCalls, Some("tool")),
+            ("ready", 1, Stop::ToolCalls, None),
+        ] {
+            let reply = Reply {
+                text: text.to_owned(),
+                calls: (0..calls).map(|_| call()).collect(),
+                stop,
+                endpoint: String::new(),
+                provider: crate::endpoint::Provider::Ollama,
+                model: String::new(),
+                tokens: None,
+                cost: crate::tokens::Cost::Free,
+                time: Duration::ZERO,
+                attempts: 1,
+                passed_over: Vec::new(),
+            };
+            let found = empty(&reply);
+            assert_eq!(found.is_some(), want.is_some(), "{text:?} {stop:?}");
+            assert!(found.zip(want).is_none_or(|(found, want)| found.contains(want)));
         }
     }
 

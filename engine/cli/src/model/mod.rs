@@ -413,12 +413,13 @@ fn lines(check: &Check) -> String {
         (None, problem, _) => row("models", &format!("no list: {}", problem.as_deref().unwrap_or_default())),
     }
     match (&check.completion, &check.completion_problem) {
-        (Some(answer), _) => {
+        (Some(answer), problem) => {
+            let problem = problem.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
             let counts = if answer.counts_tokens { "" } else { "; the server counts no tokens" };
             row(
                 "reply",
                 &format!(
-                    "{:?} by {} in {:.1} s, cost {}{counts}",
+                    "{:?} by {} in {:.1} s, cost {}{counts}{problem}",
                     answer.text, answer.model, answer.seconds, answer.cost
                 ),
             );
