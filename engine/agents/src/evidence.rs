@@ -44,6 +44,17 @@ pub struct Evidence {
     pub mutants: Option<Mutants>,
 }
 
+impl Evidence {
+    /// Words for code that the guard let nothing run of, in place of counts of tests: `the guard refused it (sh.fetch.run …), no test ran`.
+    #[must_use]
+    pub fn refused(&self) -> Option<String> {
+        (self.verdict == Verdict::Quarantined).then(|| {
+            let why = self.guard.first().map(|finding| format!(" ({})", crate::text::line(finding, 200)));
+            format!("the guard refused it{}, no test ran", why.unwrap_or_default())
+        })
+    }
+}
+
 /// Result of tests on mutants of the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mutants {
@@ -284,6 +295,20 @@ mod tests {
             let review = Evidence { mutants: Some(mutants), ..good.clone() }.review(&before, "x", None);
             assert_eq!((review.accepted, review.score), (accepted, score), "{mutants:?}");
             assert_eq!(mutants.prove_nothing(), !accepted);
+        }
+    }
+
+    #[test]
+    fn code_that_the_guard_refused_is_told_as_such_and_not_as_failed_tests() {
+        let mut refused = evidence(Verdict::Quarantined, &[]);
+        assert_eq!(refused.refused().as_deref(), Some("the guard refused it, no test ran"));
+        refused.guard = vec!["calc.py:2: py.shell.reverse\n".to_owned(), "other".to_owned()];
+        assert_eq!(
+            refused.refused().as_deref(),
+            Some("the guard refused it (calc.py:2: py.shell.reverse), no test ran")
+        );
+        for verdict in [Verdict::Passed, Verdict::Failed, Verdict::Unusable] {
+            assert_eq!(evidence(verdict, &[]).refused(), None);
         }
     }
 

@@ -93,12 +93,14 @@ impl Session<'_> {
             0 => String::new(),
             count => format!(", {count} that passed before fail"),
         };
+        let result = match evidence.refused() {
+            Some(why) => why,
+            None => format!("{} of {} tests are good{lost}", compared.good, compared.required),
+        };
         let line = format!(
-            "{} of {}: {} of {} tests are good{lost}, score {}{again}; {}",
+            "{} of {}: {result}, score {}{again}; {}",
             attempt.state.iteration() + 1,
             attempt.state.rules.iterations,
-            compared.good,
-            compared.required,
             review.score,
             self.spent()
         );

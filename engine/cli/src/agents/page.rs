@@ -4,6 +4,7 @@ use hotcell_agents::machine::Ask;
 use hotcell_agents::report::{CandidateReport, IterationRow, SessionList};
 use hotcell_agents::{Phase, SessionReport};
 use hotcell_sandbox::text::printable_line;
+use hotcell_testing::Verdict;
 
 /// Maximum length of a reason in the table, in characters.
 const MAX_WHY_CHARS: usize = 70;
@@ -148,7 +149,11 @@ fn line(candidate: &CandidateReport, row: &IterationRow) -> String {
         }
         (None, Some(tests), Some(score)) => {
             let run = tests.run.as_deref().unwrap_or("-");
-            format!("{start} {:<11} {score:<6} {run}\n", of(tests.good, tests.of))
+            let result = match tests.verdict {
+                Verdict::Quarantined => "refused".to_owned(),
+                _ => of(tests.good, tests.of),
+            };
+            format!("{start} {result:<11} {score:<6} {run}\n")
         }
         _ => format!("{start}\n"),
     }
@@ -157,7 +162,8 @@ fn line(candidate: &CandidateReport, row: &IterationRow) -> String {
 fn cost(report: &SessionReport) -> String {
     let usage = &report.usage;
     let calls = if usage.calls == 1 { "call" } else { "calls" };
-    let mut text = format!("{} {calls}, {} tokens", usage.calls, usage.tokens);
+    let more = if usage.uncounted > 0 { "+" } else { "" };
+    let mut text = format!("{} {calls}, {}{more} tokens", usage.calls, usage.tokens);
     if usage.dollars > 0.0 {
         text.push_str(&format!(", ${:.4}", usage.dollars));
     }
