@@ -23,6 +23,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod agents;
 mod asked_by;
 pub mod fleet;
 pub mod guard;
@@ -42,6 +43,7 @@ pub mod typed;
 pub mod upstream;
 pub mod web;
 
+pub use agents::{AgentLimits, AgentSettings};
 pub use asked_by::AskedBy;
 pub use fleet::FleetSettings;
 pub use guard::{GuardSettings, Mode, RulesDigest};
@@ -51,8 +53,7 @@ pub use secrets::{ChosenSecrets, SecretDefinition, SecretOption, SecretSettings}
 pub use sessions::SessionSettings;
 pub use settings::SECRET;
 pub use settings::{
-    AgentSettings, EnvSetting, McpSettings, PoolSettings, QuarantineSettings, RunSettings, Settings,
-    parse_layers,
+    EnvSetting, McpSettings, PoolSettings, QuarantineSettings, RunSettings, Settings, parse_layers,
 };
 pub use sources::{Configuration, PROJECT_FILE, Places, ProjectFile, find_profile, of_file, of_profile};
 pub use template::TEMPLATE;

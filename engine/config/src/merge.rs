@@ -11,12 +11,13 @@ use hotcell_sandbox::profile::Profile;
 
 use crate::network::{self, NetworkSetting};
 
+use super::agents::AgentSettings;
 use super::asked_by::AskedBy;
 use super::fleet::FleetSettings;
 use super::guard::{GuardSettings, Mode};
 use super::receipts::ReceiptSettings;
 use super::sessions::SessionSettings;
-use super::settings::{AgentSettings, EnvSetting, McpSettings, PoolSettings, RunSettings, Settings};
+use super::settings::{EnvSetting, McpSettings, PoolSettings, RunSettings, Settings};
 use super::tools::ToolSettings;
 use super::web::WebSettings;
 

@@ -16,6 +16,7 @@ use serde::Deserialize;
 
 use crate::network::NetworkSetting;
 
+use super::agents::{self, AgentSettings};
 use super::asked_by::AskedBy;
 use super::fleet::{self, FleetSettings};
 use super::guard::{Mode, RulesDigest};
@@ -102,14 +103,6 @@ pub struct Settings {
     pub fleet: FleetSettings,
     /// Team mode of the page.
     pub web: WebSettings,
-}
-
-/// The table `agents` of a configuration file.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default, expecting = "the table agents")]
-pub struct AgentSettings {
-    /// Folder with definition files of verbs. Default: only the examples that come with hotcell.
-    pub folder: Option<PathBuf>,
 }
 
 /// The table `mcp` of a configuration file. Anything not named is forbidden.
@@ -324,7 +317,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key::value("secret_env"),
     Key::value("policies_path"),
     Key::value("models"),
-    Key::table("agents", &[Key::value("folder")]),
+    Key::table("agents", agents::KEYS),
     Key::value("model_roles"),
     Key::table("receipts", receipts::KEYS),
     Key::table("fleet", fleet::KEYS),
@@ -399,7 +392,7 @@ impl Settings {
             policies: written.policies_path.map(|p| base.join(p)),
             models: ModelSettings::new(written.models, written.model_roles)
                 .map_err(|e| FileError::of_key(file, "model_roles", e.to_string()).found_in(text))?,
-            agents: AgentSettings { folder: written.agents.folder.map(|f| base.join(f)) },
+            agents: written.agents.below(base),
             receipts: written.receipts.below(base),
             web: written
                 .web

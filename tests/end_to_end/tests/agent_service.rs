@@ -199,6 +199,55 @@ fn sessions_are_bound_to_callers_and_a_sixth_is_rejected() {
 }
 
 #[test]
+fn budgets_are_the_callers_within_the_operators() {
+    let user = User::me();
+    let seen = with_model(&user, &[&half(), &whole()]);
+    let config = "home/.config/hotcell/config.toml";
+    let text = std::fs::read_to_string(user.path(config)).expect("the configuration");
+    user.write(config, format!("{text}\n[agents.limits]\ntokens = 100000\ncalls = 4\n"));
+    let mut client = start(&user);
+    let id = workspace(&mut client, &[("calc.py", CODE), ("test_calc.py", TESTS)]);
+    let asked = |budget: Value| json!({ "workspace_id": id, "spec": { "description": "Mend it." }, "budget": budget });
+    for (budget, words) in [
+        (
+            json!({ "tokens": 100_001 }),
+            "budget.tokens is 100001; at most 100000 is allowed, by the operator (agents.limits.tokens)",
+        ),
+        (json!({ "calls": 5 }), "agents.limits.calls"),
+        (json!({ "seconds": 1801 }), "agents.limits.time"),
+    ] {
+        let refused = client.good("execute_task_spec", &asked(budget));
+        assert_eq!(refused["status"], "rejected", "{refused}");
+        assert!(refused["rejection_reason"].as_str().is_some_and(|why| why.contains(words)), "{refused}");
+    }
+    assert!(seen.lock().expect("no panic").is_empty());
+    let begun = client.good("execute_task_spec", &asked(json!({ "calls": 1, "seconds": 600 })));
+    assert_eq!(
+        (&begun["status"], &begun["max_duration_ms"]),
+        (&"accepted".into(), &600_000.into()),
+        "{begun}"
+    );
+    let session = begun["session_id"].clone();
+    let status = ended(&mut client, &session);
+    assert_eq!(
+        (&status["state"], &status["reason"]),
+        (&"ESCALATED".into(), &"budget_spent: calls".into()),
+        "{status}"
+    );
+    let progress = client.good("get_progress_summary", &json!({ "session_id": session }));
+    assert!(progress["spent"].as_str().is_some_and(|spent| spent.contains("calls: 1 of 1")), "{progress}");
+    let revise = |calls: u64| json!({ "artifact_id": status["best_artifact"], "feedback": {}, "budget": { "calls": calls } });
+    let refused = client.good("revise_code", &revise(5));
+    assert!(
+        refused["rejection_reason"].as_str().is_some_and(|why| why.contains("agents.limits.calls")),
+        "{refused}"
+    );
+    client.good("revise_code", &revise(2));
+    assert_eq!(ended(&mut client, &session)["state"], "CONVERGED");
+    assert_eq!(seen.lock().expect("no panic").len(), 2);
+}
+
+#[test]
 fn callers_choose_only_what_the_operator_configured() {
     let user = User::me();
     let seen = with_model(&user, &["ready"]);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hotcell_agents::driver::{self, said};
 use hotcell_agents::journal::Entry;
-use hotcell_agents::{Action, Ended, Journal, Limits, Phase, Rules, Task};
+use hotcell_agents::{Action, Ended, Journal, Phase, Rules, Task};
 use hotcell_state::caller::Caller;
 use hotcell_state::report::{Code, ErrorReport, printable_line};
 use serde_json::json;
@@ -15,14 +15,10 @@ use crate::registry::Live;
 use crate::running_agents::{Agent, Lines, MAX_LINES, Running};
 
 use super::worker::Setting;
-use super::{CALLER, projects};
+use super::{AskedLimits, CALLER, limits, projects};
 
-/// Time limit of a session (S2.21), in milliseconds.
-pub const SESSION_TIMEOUT_MS: u64 = 30 * 60 * 1000;
 /// Maximum of output tokens of an answer.
 const MAX_OUTPUT_TOKENS: u32 = 8192;
-/// Calls for each iteration: answers that cannot be used are asked for again, twice at most.
-const CALLS_OF_AN_ITERATION: u32 = 3;
 /// Iterations that a revision adds.
 const MORE_ITERATIONS: u32 = 2;
 /// Maximum number of iterations of a session, with all revisions.
@@ -47,6 +43,8 @@ pub struct Specification {
     pub iterations: u32,
     /// Score from which an accepted artifact ends the session.
     pub threshold: u8,
+    /// Limits that the caller asks for.
+    pub limits: AskedLimits,
 }
 
 /// A session that was accepted.
@@ -71,7 +69,8 @@ impl Live {
         let setting = Setting::of(self, caller);
         let chosen = self.agents().chosen(caller, Agent::Alpha);
         let kept = self.workspaces().get(caller, &asked.workspace_id)?.kept()?;
-        let limits = limits(asked.iterations);
+        let limits =
+            limits::first(asked.limits, &setting.configuration.user.agents.limits, asked.iterations)?;
         driver::ready(&setting.configuration.user.models, chosen.model.as_deref(), &limits)?;
         let place = self.agents().place()?;
         let journal = Journal::open(&setting.folder).map_err(|e| state(&e))?;
@@ -108,7 +107,7 @@ impl Live {
         let session = id.clone();
         let work = async move |driver: &driver::Driver<'_>| driver.fix_as(task, Some(&session), false).await;
         self.agent_spawn(setting, &id, place, work)?;
-        Ok(Taken { session_id: id, most_ms: SESSION_TIMEOUT_MS })
+        Ok(Taken { session_id: id, most_ms: limits.time_ms.unwrap_or(u64::MAX) })
     }
 
     /// Goes on with a session that escalated, with further instructions and two more iterations, or only resumes one that was interrupted. Blocks.
@@ -120,6 +119,7 @@ impl Live {
         caller: &Caller,
         session: &str,
         instructions: &[String],
+        asked: AskedLimits,
     ) -> Result<Taken, ErrorReport> {
         let standing = self.agent_standing(caller, session)?;
         if standing.running {
@@ -152,6 +152,9 @@ impl Live {
                 "begin another one with execute_task_spec",
             );
         }
+        let added = iterations.saturating_sub(standing.task.rules.iterations);
+        let most = &setting.configuration.user.agents.limits;
+        let (limits, new_ms) = limits::further(&standing.task.limits, asked, most, (iterations, added))?;
         let (id, constraints) = (session.to_owned(), instructions.to_vec());
         let model = self.agents().chosen(caller, Agent::Alpha).model;
         let decision = (standing.phase == Phase::Escalated)
@@ -160,8 +163,7 @@ impl Live {
             if task.rules.iterations < iterations {
                 task.rules.iterations = iterations;
             }
-            task.limits.calls = limits(iterations).calls;
-            task.limits.time_ms = task.limits.time_ms.map(|limit| limit.saturating_add(SESSION_TIMEOUT_MS));
+            task.limits = limits;
             task.constraints.extend(constraints);
             if model.is_some() {
                 task.model = model;
@@ -169,7 +171,7 @@ impl Live {
         };
         let work = async move |driver: &driver::Driver<'_>| driver.resume(&id, decision, change, false).await;
         self.agent_spawn(setting, session, place, work)?;
-        Ok(Taken { session_id: session.to_owned(), most_ms: SESSION_TIMEOUT_MS })
+        Ok(Taken { session_id: session.to_owned(), most_ms: new_ms })
     }
 
     /// Adds an instruction to a session; its next question has it. Blocks.
@@ -235,15 +237,6 @@ impl Live {
         table.running.insert(id.to_owned(), Running { stop, lines });
         table.begun.insert(id.to_owned());
         Ok(())
-    }
-}
-
-/// Limits of a session with this many iterations.
-fn limits(iterations: u32) -> Limits {
-    Limits {
-        time_ms: Some(SESSION_TIMEOUT_MS),
-        calls: Some(u64::from(iterations.saturating_mul(CALLS_OF_AN_ITERATION))),
-        ..Limits::default()
     }
 }
 

@@ -5,6 +5,7 @@ mod artifact;
 mod begin;
 mod choices;
 mod handoff;
+mod limits;
 mod progress;
 mod projects;
 mod reviews;
@@ -18,6 +19,7 @@ pub use crate::running_agents::{Agent, Agents, Chosen, MAX_AT_ONCE};
 pub use artifact::ArtifactId;
 pub use begin::{Specification, Taken};
 pub use handoff::{HANDOFF_SCHEMA, Handoff, HandoffFile};
+pub use limits::AskedLimits;
 pub use progress::{Progress, Trend};
 pub use standing::Standing;
 

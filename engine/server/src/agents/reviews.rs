@@ -1,7 +1,7 @@
 //! Reviews of artifacts for callers.
 
 use hotcell_agents::journal::Entry;
-use hotcell_agents::{Depth, Journal, Limits, ReviewReport, ReviewRequest, Subject};
+use hotcell_agents::{Depth, Journal, ReviewReport, ReviewRequest, Subject};
 use hotcell_state::caller::Caller;
 use hotcell_state::report::{Code, ErrorReport};
 use serde_json::json;
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use crate::registry::Live;
 
 use super::worker::Setting;
-use super::{Agent, ArtifactId};
+use super::{Agent, ArtifactId, limits};
 
 /// Time limit for a model's part of a review, in milliseconds.
 const REVIEW_TIMEOUT_MS: u64 = 10 * 60 * 1000;
@@ -47,7 +47,7 @@ impl Live {
             name: artifact.to_string(),
             depth,
             model: chosen.model,
-            limits: Limits { time_ms: Some(REVIEW_TIMEOUT_MS), ..Limits::default() },
+            limits: limits::of_call(&setting.configuration.user.agents.limits, REVIEW_TIMEOUT_MS),
             framework: standing.task.framework.clone(),
             max_output_tokens: MAX_OUTPUT_TOKENS,
             task: standing.task.words.clone(),

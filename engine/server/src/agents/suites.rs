@@ -1,9 +1,9 @@
 //! Test suites for artifacts of callers.
 
+use hotcell_agents::Journal;
 use hotcell_agents::attempt::replay;
 use hotcell_agents::journal::Entry;
 use hotcell_agents::suite::{Suite, SuiteRequest};
-use hotcell_agents::{Journal, Limits};
 use hotcell_state::caller::Caller;
 use hotcell_state::report::{Code, ErrorReport};
 use serde_json::json;
@@ -12,8 +12,8 @@ use tokio::sync::watch;
 use crate::registry::Live;
 use crate::running_agents::Agent;
 
-use super::ArtifactId;
 use super::worker::Setting;
+use super::{ArtifactId, limits};
 
 /// Time limit for the model's part, in milliseconds.
 const SUITE_TIMEOUT_MS: u64 = 15 * 60 * 1000;
@@ -54,7 +54,7 @@ impl Live {
             before: tested.evidence.tests.keys().cloned().collect(),
             framework: framework.map_or_else(|| tested.evidence.framework.clone(), str::to_owned),
             model: chosen.model,
-            limits: Limits { time_ms: Some(SUITE_TIMEOUT_MS), ..Limits::default() },
+            limits: limits::of_call(&setting.configuration.user.agents.limits, SUITE_TIMEOUT_MS),
             max_output_tokens: MAX_OUTPUT_TOKENS,
             task: standing.task.words.clone(),
             base_prompt: chosen.prompt.map(|(_, text)| text),

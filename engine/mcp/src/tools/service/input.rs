@@ -1,7 +1,7 @@
 //! Arguments of the tools of the agent service. Their comments are descriptions for a model.
 
 use hotcell_agents::Depth;
-use hotcell_server::agents::Agent;
+use hotcell_server::agents::{Agent, AskedLimits};
 use hotcell_state::report::{Code, ErrorReport};
 use rmcp::model::JsonObject;
 use schemars::JsonSchema;
@@ -80,6 +80,33 @@ pub struct ExecuteTaskSpec {
     #[serde(default = "threshold")]
     #[schemars(range(min = 0, max = 100))]
     pub quality_threshold: u8,
+    /// Most that it may take.
+    #[serde(default)]
+    pub budget: Option<Budget>,
+}
+
+/// Most that a session may take.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Budget {
+    /// US dollars.
+    #[serde(default)]
+    pub dollars: Option<f64>,
+    /// Tokens.
+    #[serde(default)]
+    pub tokens: Option<u64>,
+    /// Calls of models.
+    #[serde(default)]
+    pub calls: Option<u64>,
+    /// Seconds.
+    #[serde(default)]
+    pub seconds: Option<u64>,
+}
+
+impl From<Budget> for AskedLimits {
+    fn from(Budget { dollars, tokens, calls, seconds }: Budget) -> Self {
+        Self { dollars, tokens, calls, seconds }
+    }
 }
 
 const fn iterations() -> u32 {
@@ -113,6 +140,9 @@ pub struct ReviseCode {
     pub artifact_id: String,
     /// Words for the model.
     pub feedback: Feedback,
+    /// New limits.
+    #[serde(default)]
+    pub budget: Option<Budget>,
 }
 
 /// A pattern.

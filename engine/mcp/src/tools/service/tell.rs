@@ -3,6 +3,7 @@
 use hotcell_agents::Phase;
 use hotcell_agents::machine::Reason;
 use hotcell_agents::paths;
+use hotcell_models::Money;
 use hotcell_sandbox::text::counted;
 use hotcell_server::agents::Standing;
 use hotcell_server::{Caller, EntryKind, Live};
@@ -159,9 +160,15 @@ pub async fn progress(live: &Live, caller: &Caller, arguments: JsonObject) -> An
     let is = |verbosity| asked.verbosity == verbosity;
     let (minimal, detailed) = (is(input::Verbosity::Minimal), is(input::Verbosity::Detailed));
     let usage = &standing.usage;
-    let mut spent = format!("calls: {}, tokens: {}", usage.calls, usage.tokens);
-    if usage.dollars > 0.0 {
-        spent.push_str(&format!(", ${:.4}", usage.dollars));
+    let most = &standing.task.limits;
+    let of = |most: Option<u64>| most.map(|most| format!(" of {most}")).unwrap_or_default();
+    let more = if usage.uncounted > 0 { "+" } else { "" };
+    let (calls, tokens) = (of(most.calls), of(most.tokens));
+    let mut spent = format!("calls: {}{calls}, tokens: {}{more}{tokens}", usage.calls, usage.tokens);
+    match most.picodollars {
+        Some(most) => spent.push_str(&format!(", ${:.4} of {}", usage.dollars, Money(most))),
+        None if usage.dollars > 0.0 => spent.push_str(&format!(", ${:.4}", usage.dollars)),
+        None => {}
     }
     let rows = standing.candidate.as_ref().map(|candidate| candidate.iterations.clone()).unwrap_or_default();
     let answer = output::Summary {

@@ -1,7 +1,7 @@
 //! Tools of the agent service that begin, steer and review work.
 
 use hotcell_sandbox::text::counted;
-use hotcell_server::agents::{ArtifactId, Specification, Taken};
+use hotcell_server::agents::{ArtifactId, AskedLimits, Specification, Taken};
 use hotcell_server::{Caller, Live};
 use hotcell_state::report::{Code, ErrorReport, printable_line};
 use rmcp::model::{CallToolResult, JsonObject};
@@ -69,6 +69,8 @@ fn bounded(field: &str, text: &str, most: usize) -> Result<(), ErrorReport> {
 
 pub async fn execute(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
     let asked: input::ExecuteTaskSpec = parse(arguments)?;
+    let limits = AskedLimits::from(asked.budget.unwrap_or_default());
+    limits.check()?;
     bounded("spec.description", &asked.spec.description, MAX_WORDS_BYTES)?;
     let (held, owner) = (live.clone(), caller.clone());
     let begun = blocking(move || {
@@ -96,6 +98,7 @@ pub async fn execute(live: &Live, caller: &Caller, arguments: JsonObject) -> Ans
             framework: asked.framework,
             iterations: asked.max_iterations,
             threshold: asked.quality_threshold,
+            limits,
         };
         Ok(held.agent_begin(&owner, &specification))
     });
@@ -112,13 +115,15 @@ fn artifact(text: &str) -> Result<ArtifactId, ErrorReport> {
 
 pub async fn revise(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
     let asked: input::ReviseCode = parse(arguments)?;
+    let limits = AskedLimits::from(asked.budget.unwrap_or_default());
+    limits.check()?;
     let artifact = artifact(&asked.artifact_id)?;
     let instructions = input::instructions(asked.feedback);
     for instruction in &instructions {
         bounded("feedback", instruction, MAX_INSTRUCTION_BYTES)?;
     }
     let (held, owner) = (live.clone(), caller.clone());
-    let begun = blocking(move || Ok(held.agent_revise(&owner, &artifact.session, &instructions)));
+    let begun = blocking(move || Ok(held.agent_revise(&owner, &artifact.session, &instructions, limits)));
     or_rejected(begun.await?)
 }
 
