@@ -3,12 +3,14 @@
 mod ask;
 pub(crate) mod calls;
 mod finish;
+mod lock;
 mod make;
 pub(crate) mod mutate;
 pub mod said;
 mod work;
 
 pub use calls::ready;
+pub use lock::listed_state;
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -234,7 +236,7 @@ impl Driver<'_> {
             _lock: lock,
         };
         session.journal.add(id, 0, &[Entry::Began]).map_err(|e| of_journal(&e))?;
-        session.journal.set_state(id, "running").map_err(|e| of_journal(&e))?;
+        session.journal.set_state(id, lock::RUNNING).map_err(|e| of_journal(&e))?;
         if let Some(shop) = &session.shop {
             if !session.prepare(shop, decision.as_ref()).await? {
                 return session.finish(&attempts, commit).map(|report| Ended::Session(Box::new(report)));
@@ -258,14 +260,7 @@ impl Driver<'_> {
     /// # Errors
     /// A report when another one does.
     pub fn lock(&self, id: &str) -> Result<File, ErrorReport> {
-        let path = self.folder.path().join(format!("agent-{id}.lock"));
-        let state = |e: std::io::Error| ErrorReport::new(Code::State, format!("{}: {e}", path.display()));
-        let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(state)?;
-        file.try_lock().map_err(|_| {
-            ErrorReport::new(Code::Busy, format!("another hotcell works at the session {id}"))
-                .hint("wait until it ends")
-        })?;
-        Ok(file)
+        lock::take(self.folder, id)
     }
 
     /// Runs the tests in a workspace.

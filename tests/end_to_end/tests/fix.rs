@@ -311,7 +311,7 @@ fn killed_driver_goes_on_and_is_charged_once() {
     driver.wait().expect("it ended");
     let list = user.hotcell(["agent", "list", "--json"]).end().code(0).json();
     let id = list["sessions"][0]["id"].as_str().expect("an id").to_owned();
-    assert_eq!(list["sessions"][0]["state"], "running");
+    assert_eq!(list["sessions"][0]["state"], "interrupted");
     let report = user.hotcell(["agent", "resume", &id, "--json"]).end().code(0).json();
     assert_eq!(
         (&report["state"], &report["best"]["iteration"]),

@@ -14,7 +14,7 @@ use super::{Driver, Session, of_journal};
 use crate::attempt::{Attempt, Tested, replay};
 use crate::bench::Bench;
 use crate::journal::{Entry, Journal, Row, Task, worked_ms};
-use crate::machine::{Event, Phase};
+use crate::machine::{Event, Phase, Reason};
 use crate::make::{Stages, output};
 use crate::report::{self, Best, SCHEMA, SessionReport, TestsRow};
 
@@ -217,6 +217,9 @@ fn make(
         }
         Phase::Generating | Phase::Reviewing | Phase::Revising => {
             actions.push(format!("hotcell agent resume {id}"));
+        }
+        Phase::Failed if matches!(reason, Some(Reason::EndpointUnavailable(_))) => {
+            actions.push("hotcell model check".to_owned());
         }
         _ => {}
     }

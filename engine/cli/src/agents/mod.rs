@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hotcell_agents::bench::Bench;
-use hotcell_agents::driver::Driver;
+use hotcell_agents::driver::{self, Driver};
 use hotcell_agents::report::{LIST_SCHEMA, SessionEntry, SessionList};
 use hotcell_agents::{Action, Ended, Journal, Limit, Limits, Phase, Rules, SessionReport, Task};
 use hotcell_config::{Configuration, RunSettings, typed};
@@ -327,14 +327,15 @@ fn print(common: &Common, report: &SessionReport) -> u8 {
 }
 
 fn list(common: &Common) -> Result<u8, ErrorReport> {
-    let rows = Journal::open(&folder(common)?).and_then(|journal| journal.list());
+    let folder = folder(common)?;
+    let rows = Journal::open(&folder).and_then(|journal| journal.list());
     let rows = rows.map_err(|e| ErrorReport::new(Code::State, e.to_string()))?;
     let entry = |row: hotcell_agents::journal::SessionRow| SessionEntry {
+        state: driver::listed_state(&folder, &row.id, &row.state),
         id: row.id,
         started: rfc3339(row.time_us),
         kind: row.task.kind,
         project: row.task.project,
-        state: row.state,
     };
     let list =
         SessionList { schema: LIST_SCHEMA.to_owned(), sessions: rows.into_iter().map(entry).collect() };

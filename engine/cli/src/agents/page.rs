@@ -184,7 +184,7 @@ pub fn list(list: &SessionList) -> String {
     }
     let line = |session: &hotcell_agents::report::SessionEntry| {
         format!(
-            "{}  {}  {:<4} {:<10} {}\n",
+            "{}  {}  {:<4} {:<11} {}\n",
             session.id,
             session.started,
             session.kind,

@@ -4,7 +4,7 @@ use hotcell_agents::attempt::replay;
 use hotcell_agents::journal::{Row, SessionRow};
 use hotcell_agents::machine::Reason;
 use hotcell_agents::report::{self, Best, CandidateReport, TestsRow};
-use hotcell_agents::{Journal, Phase, Task, journal};
+use hotcell_agents::{Journal, Phase, Task, driver, journal};
 use hotcell_models::LedgerReader;
 use hotcell_models::ledger::{By, Usage};
 use hotcell_state::caller::Caller;
@@ -86,6 +86,9 @@ impl Live {
         let own = journal.noted(CALLER, &json!(caller.to_string())).map_err(state)?;
         let mut all = journal.list().map_err(state)?;
         all.retain(|row| own.contains(&row.id) && (!caller.is_process() || self.agents().begun(&row.id)));
+        for row in &mut all {
+            row.state = driver::listed_state(&self.state_folder(), &row.id, &row.state);
+        }
         Ok(all)
     }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use hotcell_agents::bench::Bench;
-use hotcell_agents::driver::Driver;
+use hotcell_agents::driver::{self, Driver};
+use hotcell_agents::journal::SessionRow;
 use hotcell_agents::report::{Best, CandidateReport, IterationRow, TestsRow};
 use hotcell_agents::{Journal, SessionReport};
 use hotcell_state::report::{Code, ErrorReport};
@@ -32,9 +33,14 @@ const MAX_ROW_CHARS: usize = 160;
 
 /// The list.
 pub fn show(site: &Site, fields: &Fields) -> Shown {
-    let rows = match site.folder()? {
-        Some(folder) => journal(&folder)?.list().map_err(|e| bad(&e))?,
+    let folder = site.folder()?;
+    let rows = match &folder {
+        Some(folder) => journal(folder)?.list().map_err(|e| bad(&e))?,
         None => Vec::new(),
+    };
+    let state = |row: &SessionRow| match &folder {
+        Some(folder) => driver::listed_state(folder, &row.id, &row.state),
+        None => row.state.clone(),
     };
     let at = fields.page();
     let skipped = usize::try_from(at - 1).unwrap_or(usize::MAX).saturating_mul(ROWS);
@@ -47,7 +53,7 @@ pub fn show(site: &Site, fields: &Fields) -> Shown {
                 html! { a href=(format!("/agents/{}", row.id)) { (row.id) } },
                 said(&row.task.kind),
                 beginning(&row.task.project, MAX_ROW_CHARS),
-                html! { (row.state.replace('_', " ")) },
+                html! { (state(row).replace('_', " ")) },
                 html! { span.n { (seconds(&rfc3339(row.time_us))) } },
             ]
         })
