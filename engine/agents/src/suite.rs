@@ -186,7 +186,7 @@ impl Driver<'_> {
             (suite.killed, suite.mutants, suite.run) = (0, 0, None);
             let read = self.bench.look(&fork, |view| {
                 let files = NewTests(Target { view, only: None, frozen: &[] });
-                Ok(edit::read(&reply.text, reply.stop == Stop::Length, &files))
+                Ok(edit::read(&reply.words(), reply.stop == Stop::Length, &files))
             })?;
             let why = match read {
                 Err(malformed) => malformed.to_string(),
@@ -208,7 +208,7 @@ impl Driver<'_> {
             };
             (self.say)(&format!("the tests are not taken: {}", crate::text::line(&why, 200)));
             suite.why = Some(crate::text::line(&why, 500));
-            before = Some((reply.text, why));
+            before = Some((reply.words(), why));
         }
         self.bench.remove(&fork);
         if suite.accepted {

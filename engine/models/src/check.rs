@@ -298,6 +298,9 @@ mod tests {
                 attempts: 1,
                 passed_over: Vec::new(),
             };
+            let is_call = calls > 0 && text.is_empty();
+            assert_eq!(reply.words().starts_with("(a call of the tool ls;"), is_call, "{text:?}");
+            assert!(is_call || reply.words() == text);
             let found = empty(&reply);
             assert_eq!(found.is_some(), want.is_some(), "{text:?} {stop:?}");
             assert!(found.zip(want).is_none_or(|(found, want)| found.contains(want)));

@@ -123,6 +123,19 @@ impl Reply {
     pub fn message(&self) -> Message {
         Message::Assistant { text: self.text.clone(), calls: self.calls.clone() }
     }
+
+    /// Text, or words for a call of a tool that stands alone, to one that offered no tools: its reader says then which form was asked for, and not
+    /// that the answer is empty.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match self.calls.first() {
+            Some(call) if self.text.trim().is_empty() => {
+                let name: String = call.name.chars().filter(char::is_ascii_graphic).take(60).collect();
+                format!("(a call of the tool {name}; no tools are offered)")
+            }
+            _ => self.text.clone(),
+        }
+    }
 }
 
 impl Client {

@@ -138,7 +138,7 @@ impl Session<'_> {
                 let used = used(&reply, most);
                 self.budget.borrow_mut().settle(most, used);
                 let entry = Entry::Replied {
-                    text: reply.text.clone(),
+                    text: reply.words(),
                     cut: reply.stop == Stop::Length,
                     model: reply.model.clone(),
                     used,

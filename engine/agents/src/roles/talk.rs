@@ -57,7 +57,7 @@ impl Driver<'_> {
                 }
             };
             record(Call::of_reply(&purpose, &reply));
-            match read(&reply.text, reply.stop == Stop::Length).await? {
+            match read(&reply.words(), reply.stop == Stop::Length).await? {
                 Ok(read) => return Ok(read),
                 Err(why) => {
                     (self.say)(&format!(
@@ -65,7 +65,7 @@ impl Driver<'_> {
                         role.name(),
                         crate::text::line(&why, 200)
                     ));
-                    before = Some((reply.text, why));
+                    before = Some((reply.words(), why));
                 }
             }
         }
