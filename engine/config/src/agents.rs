@@ -112,13 +112,13 @@ mod tests {
         for (line, part) in [
             ("dollars = -1.0", "an amount of dollars"),
             ("dollars = nan", "an amount of dollars"),
-            ("dollars = \"1\"", "line 2"),
+            ("dollars = \"1\"", "config.toml:2"),
             ("tokens = 0", "0 allows no call"),
             ("calls = 0", "0 allows no call"),
-            ("calls = -1", "line 2"),
+            ("calls = -1", "config.toml:2"),
             ("time = \"0s\"", "between 1s and 24h"),
             ("time = \"25h\"", "between 1s and 24h"),
-            ("time = 10", "line 2"),
+            ("time = 10", "config.toml:2"),
             ("minutes = 10", "minutes"),
         ] {
             let wrong = parsed(&format!("[agents.limits]\n{line}"));
