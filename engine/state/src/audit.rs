@@ -6,16 +6,17 @@
 //! truncated log, and the last entry of each item is compared with the item. A user who can write the state
 //! folder can still forge all of it: only a head digest noted elsewhere reveals that.
 
-use std::io::{self, Read, Write};
-
-use cap_std::fs::{OpenOptions, OpenOptionsExt};
-use hotcell_guard::quarantine::{Broken, Chain, Entry, GENESIS, Head};
+use hotcell_guard::quarantine::{Broken, Chain, Entry, Head};
 use rusqlite::{Connection, Row, params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::actor::Actor;
 use crate::state::StateFolder;
+
+mod head_file;
+
+pub use head_file::{read as read_head, write as write_head};
 
 /// Value of the `schema` field.
 pub const SCHEMA: &str = "hotcell.audit/1";
@@ -222,42 +223,6 @@ fn problem(
         return Err(Problem(why.to_owned()));
     }
     subjects.iter_mut().try_for_each(|subject| subject.compare(database))
-}
-
-/// Head of the log in the file.
-pub fn read_head(folder: &StateFolder) -> io::Result<Option<Head>> {
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(nix::libc::O_NONBLOCK | nix::libc::O_NOFOLLOW);
-    let file = match folder.dir().open_with(HEAD, &options) {
-        Ok(file) => file,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(e),
-    };
-    let mut text = String::new();
-    file.take(256).read_to_string(&mut text)?;
-    let mut words = text.split_whitespace();
-    let head = words.next().and_then(|seq| seq.parse().ok()).zip(words.next());
-    let (seq, hash) = head.ok_or_else(|| io::Error::other("it is not SEQ DIGEST"))?;
-    // An empty log has no head to compare with.
-    Ok((seq > 0).then(|| Head { seq, hash: hash.to_owned() }))
-}
-
-/// Writes the head to the file atomically. Call this under the quarantine's lock.
-pub fn write_head(folder: &StateFolder, head: Option<&Head>) -> io::Result<()> {
-    const NEW: &str = "audit.head.new";
-    let dir = folder.dir();
-    // A process that died may have left this file.
-    let _ = dir.remove_file(NEW);
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600);
-    let mut file = dir.open_with(NEW, &options)?;
-    let (seq, hash) = head.map_or((0, GENESIS), |head| (head.seq, head.hash.as_str()));
-    writeln!(file, "{seq} {hash}")?;
-    file.sync_all()?;
-    dir.rename(NEW, dir, HEAD)?;
-    // Syncs the name as well as the bytes; the handle of the state folder is not open as a file, so it is
-    // opened again.
-    dir.open(".")?.sync_all()
 }
 
 /// Tells if the file with the head exists.
