@@ -113,9 +113,11 @@ impl Issuer {
         statement: impl FnOnce(About) -> Result<Statement, serde_json::Error>,
     ) -> Result<String, IssueError> {
         let quarantine = config.open()?;
-        let statement = statement(About::now(run, version, record::log_end(&quarantine)?))?;
+        let mut statement = statement(About::now(run, version, record::log_end(&quarantine)?))?;
+        let about = statement.about();
+        statement.predicate["hotcell"]["attempt"] = (record::count(&quarantine, &about)? + 1).into();
         let envelope = self.signer.sign(&statement)?.to_json();
-        let digest = record::record(&quarantine, &config.actor(), run, &envelope)?;
+        let digest = record::record(&quarantine, &config.actor(), run, (&about, &envelope))?;
         if let Some(folder) = &self.folder {
             let name = if run.is_empty() { &digest } else { run };
             let written = write_new(&opened(folder)?, &format!("{name}.json"), envelope.as_bytes(), false);
@@ -172,6 +174,7 @@ mod tests {
         assert!(of(&first)["audit_head"].is_null());
         assert_eq!(of(&second)["audit_head"], log.entries[0].hash);
         // A receipt is never replaced.
+        assert_eq!((&of(&first)["attempt"], &of(&second)["attempt"]), (&1.into(), &2.into()));
         assert!(issuer.issue("00000002", "1", statement).is_err());
         let problem = config.open().unwrap().verify(None, &[record::audited]).unwrap().problem;
         assert_eq!(problem, None);

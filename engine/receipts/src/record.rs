@@ -1,4 +1,7 @@
-//! Receipts in the audit log: each one's digest is an entry, and its bytes stay in the state folder, so that a missing, exchanged or inserted one is found.
+//! Receipts in the audit log: each one's digest is an entry, and its bytes are a row of the database, so that a missing, exchanged or inserted one is found.
+//!
+//! Row and entry are one transaction: neither a power loss nor a killed process leaves one without the other. Earlier releases kept the bytes in
+//! files of the folder `receipts/kept`, which are still read and checked.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -12,17 +15,18 @@ use hotcell_review::quarantine::{Quarantine, QuarantineError};
 use hotcell_state::StateFolder;
 use hotcell_state::actor::Actor;
 use hotcell_state::audit::{self, Problem, Subject};
-use hotcell_state::database::{Connection, retry_while_busy};
-use hotcell_state::state::make_private;
+use hotcell_state::database::{Connection, open_to_read, retry_while_busy};
+use hotcell_state::receipts;
 use hotcell_state::time::micros_since_1970;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::sha256;
 use crate::nofollow;
-use crate::store::{FOLDER, write_new};
+use crate::store::FOLDER;
 
 /// Action of the log.
 const ACTION: &str = "receipt";
+/// Folder of the receipts of earlier releases.
 const KEPT: &str = "kept";
 
 /// Contents of an entry; its `detail`.
@@ -43,30 +47,29 @@ pub fn log_end(quarantine: &Quarantine) -> Result<Option<String>, QuarantineErro
     Ok(retry_while_busy(|| audit::head(&quarantine.database))?.map(|head| head.hash))
 }
 
-/// Keeps a receipt and notes it in the audit log; its digest. The bytes are on the disk before the log names them.
+/// Number of receipts of this installation about the same.
 ///
 /// # Errors
-/// [`QuarantineError`] when the state folder or the log cannot be written.
+/// [`QuarantineError`] when the database cannot be read.
+pub fn count(quarantine: &Quarantine, about: &str) -> Result<u64, QuarantineError> {
+    Ok(retry_while_busy(|| receipts::count(&quarantine.database, about))?)
+}
+
+/// Keeps a receipt and notes it in the audit log, in one transaction; its digest. `about` is the digest of what it is about.
+///
+/// # Errors
+/// [`QuarantineError`] when the database or the log cannot be written; then there is neither the receipt nor its entry.
 pub fn record(
     quarantine: &Quarantine,
     actor: &Actor,
     run: &str,
-    envelope: &str,
+    (about, envelope): (&str, &str),
 ) -> Result<String, QuarantineError> {
     let digest = sha256(envelope.as_bytes());
-    let root = quarantine.folder.dir();
-    let kept = make_private(root, FOLDER)
-        .and_then(|()| nofollow::folder(root, FOLDER))
-        .and_then(|dir| make_private(&dir, KEPT).and_then(|()| nofollow::folder(&dir, KEPT)))
-        .and_then(|dir| {
-            write_new(&dir, &format!("{digest}.json"), envelope.as_bytes(), true)?;
-            // The name, too: the log must not name a receipt that a power loss takes away.
-            dir.open(".")?.sync_all()
-        });
-    kept.map_err(|error| QuarantineError::Io { what: "a receipt cannot be kept", error })?;
     let now_us = micros_since_1970(SystemTime::now());
     let after = AfterReceipt { receipt: digest.clone(), run: run.to_owned() };
     quarantine.step(|database| {
+        receipts::keep(database, &digest, about, envelope)?;
         audit::append(database, now_us, actor, ACTION, &digest, &after)?;
         Ok::<(), QuarantineError>(())
     })?;
@@ -76,8 +79,13 @@ pub fn record(
 /// The kept receipt with this digest; `None` when it is gone, or its bytes have another digest.
 ///
 /// # Errors
-/// [`QuarantineError::Io`] when it cannot be read.
+/// [`QuarantineError`] when it cannot be read.
 pub fn kept(state: &StateFolder, digest: &str) -> Result<Option<String>, QuarantineError> {
+    if let Some((database, _)) = open_to_read(state)?
+        && let Some(text) = retry_while_busy(|| receipts::read(&database, digest))?
+    {
+        return Ok((sha256(text.as_bytes()) == digest).then_some(text));
+    }
     let read = || -> io::Result<String> {
         let dir = nofollow::folder(&nofollow::folder(state.dir(), FOLDER)?, KEPT)?;
         let file = nofollow::file(&dir, &format!("{digest}.json"))?;
@@ -120,6 +128,29 @@ impl Subject for Receipts {
     }
 
     fn compare(&mut self, database: &Connection) -> Result<(), Problem> {
+        let mut wrong = None;
+        let mut in_files = self.noted.clone();
+        receipts::each(database, |digest, envelope| {
+            in_files.remove(&digest);
+            let problem = match self.noted.get(&digest) {
+                None => format!("the receipt {digest} is not in the log"),
+                Some(run) if sha256(envelope.as_bytes()) != digest => {
+                    format!("the receipt {digest} of run {run} was exchanged")
+                }
+                Some(_) => return,
+            };
+            wrong.get_or_insert(Problem(problem));
+        })?;
+        match wrong {
+            Some(problem) => Err(problem),
+            None => self.compare_files(database, &in_files),
+        }
+    }
+}
+
+impl Receipts {
+    /// Checks the files of earlier releases: those with an entry have to be there, and no others.
+    fn compare_files(&self, database: &Connection, noted: &BTreeMap<String, String>) -> Result<(), Problem> {
         let state = database.path().map(PathBuf::from);
         let folder = state.as_deref().and_then(|path| path.parent()).map(|path| path.join(FOLDER).join(KEPT));
         let dir = match folder.map(|folder| Dir::open_ambient_dir(folder, ambient_authority())) {
@@ -129,7 +160,7 @@ impl Subject for Receipts {
             }
             _ => None,
         };
-        for (digest, run) in &self.noted {
+        for (digest, run) in noted {
             let missing = || Problem(format!("the receipt {digest} of run {run} is gone"));
             let dir = dir.as_ref().ok_or_else(missing)?;
             let mut bytes = Vec::new();
@@ -154,5 +185,63 @@ impl Subject for Receipts {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hotcell_guard::quarantine::Channel;
+
+    use super::*;
+
+    /// A log with two receipts about the same.
+    fn begun() -> (tempfile::TempDir, Quarantine, [String; 2]) {
+        let dir = tempfile::tempdir().unwrap();
+        let quarantine = Quarantine::open(StateFolder::open(&dir.path().join("state")).unwrap()).unwrap();
+        let actor = Actor { uid: 1, name: String::new(), channel: Channel::Cli };
+        let digests = ["{\"a\":1}", "{\"a\":2}"]
+            .map(|envelope| record(&quarantine, &actor, "r", ("same", envelope)).unwrap());
+        (dir, quarantine, digests)
+    }
+
+    fn problem(quarantine: &Quarantine) -> String {
+        quarantine.verify(None, &[audited]).unwrap().problem.unwrap_or_default()
+    }
+
+    #[test]
+    fn rows_that_differ_from_the_log_are_found() {
+        for (sql, word) in [
+            ("UPDATE receipts SET envelope = '{}'", "was exchanged"),
+            ("DELETE FROM receipts WHERE envelope LIKE '%2%'", "is gone"),
+            ("INSERT INTO receipts VALUES ('00', 'same', '{}')", "is not in the log"),
+            ("UPDATE receipts SET digest = '00' WHERE envelope LIKE '%1%'", "is not in the log"),
+        ] {
+            let (_dir, quarantine, digests) = begun();
+            assert_eq!(problem(&quarantine), "");
+            assert_eq!(count(&quarantine, "same").unwrap(), 2);
+            assert_eq!(kept(&quarantine.folder, &digests[1]).unwrap().as_deref(), Some("{\"a\":2}"));
+            quarantine.database.execute_batch(sql).unwrap();
+            assert!(problem(&quarantine).contains(word), "{sql}: {}", problem(&quarantine));
+        }
+    }
+
+    #[test]
+    fn files_of_earlier_releases_are_read_and_checked() {
+        let (dir, quarantine, digests) = begun();
+        let folder = dir.path().join("state").join(FOLDER).join(KEPT);
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join(format!("{}.json", digests[0]));
+        quarantine.database.execute("DELETE FROM receipts WHERE digest = ?1", [&digests[0]]).unwrap();
+        assert!(problem(&quarantine).contains("is gone"));
+        assert_eq!(kept(&quarantine.folder, &digests[0]).unwrap(), None);
+        std::fs::write(&file, "{\"a\":1}").unwrap();
+        assert_eq!(problem(&quarantine), "");
+        assert_eq!(kept(&quarantine.folder, &digests[0]).unwrap().as_deref(), Some("{\"a\":1}"));
+        std::fs::write(&file, "{}").unwrap();
+        assert!(problem(&quarantine).contains("was exchanged"));
+        assert_eq!(kept(&quarantine.folder, &digests[0]).unwrap(), None);
+        std::fs::write(&file, "{\"a\":1}").unwrap();
+        std::fs::write(folder.join("00.json"), "{}").unwrap();
+        assert!(problem(&quarantine).contains("is not in the log"));
     }
 }

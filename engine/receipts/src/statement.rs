@@ -41,6 +41,16 @@ impl Statement {
     pub fn new(subject: Vec<Subject>, predicate_type: &str, predicate: serde_json::Value) -> Self {
         Self { kind: TYPE.to_owned(), subject, predicate_type: predicate_type.to_owned(), predicate }
     }
+
+    /// Digest of what the statement is about, however it came out: subjects, command, policy, image. A repetition is about the same.
+    #[must_use]
+    pub fn about(&self) -> String {
+        let subjects: Vec<_> = self.subject.iter().map(|subject| &subject.digest).collect();
+        let of_run = ["command_sha256", "policy_sha256", "image_digest"].map(|key| &self.predicate[key]);
+        let of_tests = [&self.predicate["configuration"], &self.predicate["hotcell"]["image_digest"]];
+        let all = serde_json::json!([self.predicate_type, subjects, of_run, of_tests]);
+        digest::sha256(all.to_string().as_bytes())
+    }
 }
 
 impl Subject {

@@ -17,7 +17,7 @@ pub use crate::database::pool::{DataVersion, PooledConnection};
 use crate::state::{StateError, StateFolder};
 
 /// SQL that makes each form (`PRAGMA user_version`) out of the one before.
-const FORMS: [&str; 8] = [
+const FORMS: [&str; 9] = [
     include_str!("database/runs.sql"),
     include_str!("database/quarantine.sql"),
     include_str!("database/tools.sql"),
@@ -26,6 +26,7 @@ const FORMS: [&str; 8] = [
     include_str!("database/offers.sql"),
     include_str!("database/model_calls.sql"),
     include_str!("database/agents.sql"),
+    include_str!("database/receipts.sql"),
 ];
 /// Schema version of this build.
 pub const VERSION: i64 = FORMS.len() as i64;

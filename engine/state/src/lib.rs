@@ -10,6 +10,7 @@
 //! | [`audit`] | the log of decisions, chained by digests |
 //! | [`history`] | runs that ended, with their outcomes |
 //! | [`running`] | runs that go on, while a page shows them |
+//! | [`receipts`] | receipts as they are kept |
 //! | [`ids`] | random identifiers, and identifiers by their beginning |
 //! | [`actor`] | who took a step: an account and a channel |
 //! | [`caller`] | callers of a service |
@@ -34,6 +35,7 @@ pub mod caller;
 pub mod database;
 pub mod history;
 pub mod ids;
+pub mod receipts;
 pub mod report;
 pub mod running;
 pub mod state;

@@ -277,6 +277,7 @@ fn page(statement: &Statement, trust: &str) -> String {
         ("layers", if predicate["layers"].is_null() { &about["layers"] } else { &predicate["layers"] }),
         ("run", &about["run"]),
         ("hotcell", &about["version"]),
+        ("attempt", &about["attempt"]),
         ("kernel", &about["kernel"]),
         ("log", &about["audit_head"]),
     ] {
