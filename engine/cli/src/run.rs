@@ -91,6 +91,7 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
         (Ok(()), false) => Ok(()),
     };
     let Begun { merged, request, choice, session, .. } = begun;
+    let in_force = receipt.is_some().then(|| merged.in_force());
     let _running = running(&choice, stored.as_ref());
     let keyboard = session.as_ref().is_some_and(Session::is_typed);
     let roots = [Some(Path::new("")), request.workspace.as_deref()].into_iter().flatten().collect::<Vec<_>>();
@@ -113,6 +114,8 @@ pub fn run(common: &Common, args: &RunArgs) -> anyhow::Result<u8> {
             },
             command: &words,
             profile: profile.as_deref(),
+            policy_sha256: in_force.as_ref().map(|policy| &*policy.policy_sha256),
+            limits: in_force.as_ref().map(|policy| &policy.limits),
             image: args.sandbox.image.as_deref(),
             image_digest,
             guard,

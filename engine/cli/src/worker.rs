@@ -311,6 +311,8 @@ impl Receipts for OfWorker {
             program: signed.argv.first().map_or("", String::as_str),
             command: &signed.argv,
             profile: self.profile.as_deref(),
+            policy_sha256: Some(&signed.in_force.policy_sha256),
+            limits: Some(&signed.in_force.limits),
             image: self.image.as_deref(),
             image_digest: signed.image_digest.clone(),
             guard: signed.report.scan.as_ref().and_then(|scan| scan["verdict"].as_str()),

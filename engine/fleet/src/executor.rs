@@ -12,6 +12,7 @@ use hotcell_sandbox::{Bytes, Spawn};
 use hotcell_toolchain::{Asks, Surroundings};
 use hotcell_verbs::changes::{ChangePolicy, ViewReader};
 use hotcell_verbs::execute::{Observer, execute};
+use hotcell_verbs::in_force::InForce;
 use hotcell_verbs::request::{RunRequest, RunTarget};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -41,6 +42,8 @@ pub struct Ended {
     pub report: RunReport,
     /// Digest of the image that it ran in.
     pub image_digest: Option<String>,
+    /// Policy that was in force.
+    pub in_force: InForce,
     /// Why its changes are not in the folder, where they were to be.
     pub unkept: Option<String>,
 }
@@ -133,6 +136,7 @@ impl Executor {
             request.merge(&self.configuration).map_err(|report| FleetError::host(report.to_string()))?;
         // The result has all of the output, which its own limit bounds.
         merged.policy.job.limits = Limits { capture: Bytes(0), ..limits };
+        let in_force = merged.in_force();
         let around =
             Surroundings { cwd: root.to_owned(), asks: Asks::Caller, ..Surroundings::of_this_process() };
         let prepared = tokio::task::spawn_blocking(move || request.prepare(merged, around)).await;
@@ -140,7 +144,7 @@ impl Executor {
             Ok(prepared) => prepared,
             Err(report) => {
                 let report = without_host_paths(*report, argv);
-                return Ok(Ended { report, image_digest: None, unkept: None });
+                return Ok(Ended { report, image_digest: None, in_force, unkept: None });
             }
         };
         if !folder.as_os_str().is_empty() {
@@ -157,7 +161,7 @@ impl Executor {
         let committed = executed.report.commit.as_ref().and_then(|commit| commit.error.clone());
         let unkept = executed.changes_error.map(|error| error.to_string()).or(committed);
         let image_digest = prepared.image_digest();
-        Ok(Ended { report: without_host_paths(executed.report, argv), image_digest, unkept })
+        Ok(Ended { report: without_host_paths(executed.report, argv), image_digest, in_force, unkept })
     }
 }
 

@@ -135,7 +135,7 @@ impl Performer {
         };
         let mut printed = Printed::default();
         let (keep, reading) = (ChangePolicy::default(), Some(reader.clone() as Arc<dyn ViewReader>));
-        let Ended { report, image_digest, .. } =
+        let Ended { report, image_digest, in_force, .. } =
             self.executor.run(program, keep, reading, &mut printed, stop).await?;
         about.execution_completed_timestamp = Some(now());
         about.output_upload_start_timestamp = Some(now());
@@ -168,6 +168,7 @@ impl Performer {
                 outcome,
                 argv: checked.argv.clone(),
                 image_digest,
+                in_force,
                 subjects: receipt::subjects(action, &result),
             };
             about.auxiliary_metadata.push(receipt::signed(receipts.clone(), signed).await?);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bazel_remote_apis::build::bazel::remote::execution::v2::ActionResult;
 use bazel_remote_apis::google::protobuf::Any;
 use hotcell_report::RunReport;
+use hotcell_verbs::in_force::InForce;
 
 use crate::digest::Key;
 use crate::error::FleetError;
@@ -27,6 +28,8 @@ pub struct Signed {
     pub argv: Vec<String>,
     /// Digest of the image that it ran in.
     pub image_digest: Option<String>,
+    /// Policy that was in force.
+    pub in_force: InForce,
     /// Subjects: name, and SHA-256 in hexadecimal digits.
     pub subjects: Vec<(String, String)>,
 }

@@ -233,6 +233,7 @@ impl LocalRunner {
                 outcome,
                 argv: checked.argv.clone(),
                 image_digest: ended.image_digest,
+                in_force: ended.in_force,
                 subjects: Vec::new(),
             };
             let any = crate::receipt::signed(receipts, signed).await.map_err(refused)?;

@@ -2,6 +2,7 @@
 
 use hotcell_report::RunReport;
 use hotcell_sandbox::outcome::{Cause, LimitHit, Usage};
+use hotcell_sandbox::policy::Limits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -29,11 +30,11 @@ pub struct About {
     pub time_us: i64,
     /// End of the audit log before this receipt: `null` where there is no log yet.
     pub audit_head: Option<String>,
-}
     /// Number of this receipt among those of this installation about the same subjects, command, policy and image, from 1: a larger one was
     /// repeated. `null` in receipts of earlier releases.
     #[serde(default)]
     pub attempt: Option<u64>,
+}
 
 impl About {
     /// Facts as of now.
@@ -48,8 +49,8 @@ impl About {
             kernel,
             time_us,
             audit_head,
-        }
             attempt: None,
+        }
     }
 }
 
@@ -70,6 +71,13 @@ pub struct RunPredicate {
     pub command_sha256: String,
     /// Profile of the policy; `null` for the default one.
     pub profile: Option<String>,
+    /// SHA-256 of the policy in force: shape, limits, mounts, toolchains, names of variables and secrets, hosts, mode of the guard. `null` where
+    /// the run was refused before it had one, and in receipts of earlier releases.
+    #[serde(default)]
+    pub policy_sha256: Option<String>,
+    /// Limits in force; `null` as `policy_sha256`.
+    #[serde(default)]
+    pub limits: Option<Limits>,
     /// Image in place of the host's files.
     pub image: Option<String>,
     /// Digest of the image's manifest: `sha256:…`.
@@ -127,6 +135,10 @@ pub struct RunFacts<'a> {
     pub command: &'a [String],
     /// Profile.
     pub profile: Option<&'a str>,
+    /// SHA-256 of the policy in force.
+    pub policy_sha256: Option<&'a str>,
+    /// Limits in force.
+    pub limits: Option<&'a Limits>,
     /// Image.
     pub image: Option<&'a str>,
     /// Digest of the image.
@@ -165,6 +177,8 @@ pub fn statement(
         program: facts.program.to_owned(),
         command_sha256: digest::sha256(&words),
         profile: facts.profile.map(str::to_owned),
+        policy_sha256: facts.policy_sha256.map(str::to_owned),
+        limits: facts.limits.cloned(),
         image: facts.image.map(str::to_owned),
         image_digest: facts.image_digest.clone(),
         layers: serde_json::to_value(&outcome.layers)?,
@@ -218,6 +232,37 @@ mod tests {
                 assert_eq!(statement.predicate["result"], wanted, "{cause:?} {exit_code:?}");
                 assert_eq!(statement.subject[0].name, "command");
             }
+        }
+    }
+
+    /// A repetition is about the same, however it came out; another policy, command or subject is not.
+    #[test]
+    fn repetition_is_about_the_same() {
+        let limits = Limits::default();
+        let about = |cause: Cause, word: &str, policy: &str, subject: &str| {
+            let command = [word.to_owned()];
+            let facts = RunFacts {
+                command: &command,
+                policy_sha256: Some(policy),
+                limits: Some(&limits),
+                ..RunFacts::default()
+            };
+            let subjects = vec![Subject::sha256("", subject.as_bytes())];
+            let run = statement(
+                &RunReport::without_a_run(cause, "x"),
+                &facts,
+                subjects,
+                About::now(word, "1", None),
+            )
+            .unwrap();
+            assert_eq!(run.predicate["limits"]["processes"], 64);
+            assert_eq!(run.predicate["policy_sha256"], policy);
+            run.about()
+        };
+        let first = about(Cause::Refused, "a", "p", "s");
+        assert_eq!(first, about(Cause::WallLimit, "a", "p", "s"));
+        for (word, policy, subject) in [("b", "p", "s"), ("a", "q", "s"), ("a", "p", "t")] {
+            assert_ne!(first, about(Cause::Refused, word, policy, subject), "{word} {policy} {subject}");
         }
     }
 }

@@ -10,6 +10,7 @@ use hotcell_review::quarantine::QuarantineConfig;
 use hotcell_state::caller::Caller;
 use hotcell_state::history::Stored;
 use hotcell_verbs::pinned::PinnedWorkspace;
+use hotcell_verbs::request::Merged;
 use sha2::{Digest, Sha256};
 
 use crate::registry::Live;
@@ -42,6 +43,13 @@ impl RunContext {
     /// Notes facts for the run's receipt.
     pub(crate) fn state_in_receipt(&self, change: impl FnOnce(&mut ReceiptFacts)) {
         change(&mut self.run.receipt_facts());
+    }
+
+    /// Notes the policy under which the run starts, if it gets a receipt.
+    pub(crate) fn state_policy(&self, merged: &Merged) {
+        if self.run.has_receipt {
+            self.state_in_receipt(|facts| facts.in_force = Some(merged.in_force()));
+        }
     }
 
     /// Takes the digest of the files that the run sees, if it gets a receipt. Files without a digest end in a receipt without them: its subject is the
@@ -104,6 +112,8 @@ impl Live {
                                 program: stored.command.first().map_or("", String::as_str),
                                 command: &stored.command,
                                 profile: None,
+                                policy_sha256: facts.in_force.as_ref().map(|policy| &*policy.policy_sha256),
+                                limits: facts.in_force.as_ref().map(|policy| &policy.limits),
                                 image: facts.image.as_deref(),
                                 image_digest: facts.image_digest.clone(),
                                 guard: facts.guard.as_deref(),

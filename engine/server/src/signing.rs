@@ -5,6 +5,7 @@ use hotcell_guard::quarantine::Channel;
 use hotcell_receipts::{Issuer, Subject};
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_state::state::{StateChoice, StateFolder};
+use hotcell_verbs::in_force::InForce;
 
 /// The maker of receipts, if each run gets one. The key is read now: a service that cannot sign does not start.
 pub(crate) fn issuer(
@@ -22,6 +23,7 @@ pub(crate) fn issuer(
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReceiptFacts {
     pub subjects: Vec<Subject>,
+    pub in_force: Option<InForce>,
     pub image: Option<String>,
     pub image_digest: Option<String>,
     pub guard: Option<String>,

@@ -8,6 +8,7 @@
 //! | module | idea |
 //! | --- | --- |
 //! | [`request`] | one run, from the request to all that is needed to execute it |
+//! | [`in_force`] | the policy of a run, as receipts state it |
 //! | [`mod@execute`] | the one place where a prepared run is executed |
 //! | [`elsewhere`] | runs that another machine executes |
 //! | [`mod@test`] | the tests of a project, as runs |
@@ -40,6 +41,7 @@ pub mod elsewhere;
 pub mod execute;
 pub mod image_build;
 pub mod images;
+pub mod in_force;
 pub mod language;
 mod mounts_below;
 mod outer_git;

@@ -38,12 +38,12 @@ fn receipt_of_a_run_states_how_it_ended() {
                 "{file}"
             );
             assert_eq!(statement["predicateType"], "urn:hotcell:predicate:run:v1");
+            assert_eq!(predicate["policy_sha256"].as_str().map(str::len), Some(64), "{predicate:#}");
+            assert!(predicate["limits"]["processes"].is_u64(), "{predicate:#}");
+            assert_eq!(predicate["limits"]["wall"] == 1.0, file.ends_with("limit.json"), "{predicate:#}");
+            assert_eq!(predicate["hotcell"]["attempt"], 1, "{predicate:#}");
             receipt(user, &["verify", "--passed", &file]).code(i32::from(result == "FAILED"));
         }
-        user.hotcell(["audit", "verify"]).end().code(0);
-    });
-}
-
         // A repetition is counted; under another policy it is another run.
         for (file, words, attempt) in
             [("again.json", &["--", "true"][..], 2), ("more.json", &["--memory", "100M", "--", "true"], 1)]
@@ -56,6 +56,10 @@ fn receipt_of_a_run_states_how_it_ended() {
                 "{list:#}"
             );
         }
+        user.hotcell(["audit", "verify"]).end().code(0);
+    });
+}
+
 #[test]
 fn receipt_of_tests_is_bound_to_the_folder() {
     everyone(|user| {

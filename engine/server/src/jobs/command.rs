@@ -184,6 +184,7 @@ impl CommandRequest {
                 let held = leave.clone();
                 let is_same = Arc::ptr_eq(&now, &asked_under);
                 let (screen, cwd) = (terminal.clone(), around.cwd.clone());
+                let noted = desk.clone();
                 let prepare = move || {
                     let refused = |why: String| Box::new(RunReport::without_a_run(Cause::Refused, why));
                     held.named().map_err(refused)?;
@@ -200,6 +201,7 @@ impl CommandRequest {
                         let lines = crate::terminals::kind::of(&request);
                         terminal.read_by(Reader { request: request.clone(), gate, confinement, cwd, lines });
                     }
+                    noted.state_policy(&merged);
                     let prepared = match elsewhere {
                         true => request.prepare_elsewhere(merged, around, &[], Vec::new())?,
                         false => request.prepare(merged, around)?,
