@@ -59,7 +59,7 @@ pub use mcp::{
 pub use model::{AddModelArgs, AskArgs, ModelCommand, UsageArgs, UsageCommand};
 pub use quarantine::{QuarantineArgs, QuarantineCommand};
 pub use receipt::{KeyCommand, ReceiptCommand, VerifyArgs};
-pub use records::{AuditCommand, RunsCommand};
+pub use records::{AuditCommand, RunsCommand, SuggestedCommand};
 pub use review::{DepthArg, ReviewArgs};
 pub use run::{KeepArgs, RunArgs};
 pub use sandbox::SandboxArgs;

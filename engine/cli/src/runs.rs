@@ -17,7 +17,7 @@ use crate::exit::printed;
 use crate::render::har;
 use crate::result_file::{Before, ResultFile};
 use crate::terminal::notes;
-use crate::{exit, learn, usage};
+use crate::{exit, learn, suggested, usage};
 
 /// Runs the command; returns its exit status.
 pub fn runs(common: &Common, command: &RunsCommand) -> u8 {
@@ -28,6 +28,9 @@ pub fn runs(common: &Common, command: &RunsCommand) -> u8 {
 }
 
 fn answer(common: &Common, command: &RunsCommand) -> Result<u8, ErrorReport> {
+    if let RunsCommand::Suggested { command } = command {
+        return suggested::verbs::suggested(common, command);
+    }
     let history = open(common)?;
     Ok(match command {
         RunsCommand::List => {
@@ -69,6 +72,8 @@ fn answer(common: &Common, command: &RunsCommand) -> Result<u8, ErrorReport> {
             };
             printed(result, 0)
         }
+        // Answered above.
+        RunsCommand::Suggested { .. } => 0,
         RunsCommand::Suggest { ids, suggest } => {
             let configuration = configuration(common, Some(current_folder()))?;
             learn::of_runs(common, &configuration, &evidence(history.as_ref(), ids)?, suggest)?

@@ -10,6 +10,7 @@ use crate::mcp::{call, check, denials, install, servers};
 use crate::model;
 use crate::quote;
 use crate::session::report as session;
+use crate::suggested::verbs;
 use crate::{agent_run, exit, fleet, init, receipt, serve, test_list, usage, web, worker, worker_metrics};
 
 /// Outputs with a JSON Schema.
@@ -26,6 +27,7 @@ const SCHEMAS: &[&str] = &[
     "runs",
     "requests",
     "suggestion",
+    "suggestions",
     "receipts",
     "receipt_keys",
     "receipt",
@@ -97,6 +99,7 @@ pub fn schema(name: &str, json: bool) -> u8 {
             hotcell_state::history::REQUESTS_SCHEMA,
         ),
         "suggestion" => (schemars::schema_for!(hotcell_learn::Suggestion), hotcell_learn::suggestion::SCHEMA),
+        "suggestions" => (schemars::schema_for!(verbs::SuggestionList), verbs::SCHEMA),
         "runs" => (schemars::schema_for!(hotcell_state::RunList), hotcell_state::history::SCHEMA),
         "receipts" => (schemars::schema_for!(receipt::ReceiptList), receipt::SCHEMA),
         "receipt_keys" => (schemars::schema_for!(receipt::KeyList), receipt::KEYS_SCHEMA),

@@ -1,12 +1,13 @@
 //! Suggested policies that wait for a person: those that `hotcell learn --review` kept, and grants that wrapped servers lacked.
 //!
-//! Nothing here is in force before a person says yes. A yes writes one new file, or the grants of one server, after the audit log has it.
+//! Nothing here is in force before a person says yes. A yes writes one new file, or the grants of one server, and the audit log has it. Each decision
+//! holds a lock, and what waits is removed last: after a crash it still waits, and the same decision can be taken again.
 
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use hotcell_config::{Configuration, typed};
 use hotcell_learn::Suggestion;
@@ -18,10 +19,14 @@ use hotcell_state::report::{Code, ErrorReport, printable};
 use hotcell_state::state::{StateChoice, StateFolder};
 use hotcell_state::time::{micros_since_1970, rfc3339};
 use hotcell_web::{Suggested, SuggestionDecision};
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
 use crate::context::current_folder;
 use crate::mcp::{denials, servers};
+
+pub mod verbs;
 
 /// Folder of the state folder with policies that wait.
 const FOLDER: &str = "suggestions";
@@ -31,6 +36,10 @@ const MAX_WAITING: usize = 100;
 const MAX_BYTES: u64 = 4 << 20;
 /// Beginning of an id of a server's grants; ids of policies are hexadecimal digits.
 const SERVER: &str = "server-";
+/// Lock file of the folder, held during a decision.
+const LOCK: &str = "lock";
+/// Time limit for waiting for another decision.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Actions in the audit log.
 const ACCEPT: &str = "policy_accept";
 const DENY: &str = "policy_deny";
@@ -61,7 +70,49 @@ fn state_error(why: &dyn ToString) -> ErrorReport {
 fn folder(choice: &StateChoice) -> Result<PathBuf, ErrorReport> {
     let state =
         StateFolder::open(choice.path().map_err(|e| state_error(&e))?).map_err(|e| state_error(&e))?;
-    Ok(state.path().join(FOLDER))
+    let folder = state.path().join(FOLDER);
+    give_back(&folder).map_err(|e| state_error(&e))?;
+    Ok(folder)
+}
+
+/// Lets policies wait again that a process of an earlier release was deciding on when it died: `ID.taken` was its mark.
+fn give_back(folder: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(e),
+    };
+    for entry in entries {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let Some(id) = name.strip_suffix(".taken").filter(|id| is_id(id)) else { continue };
+        match fs::rename(folder.join(&name), folder.join(format!("{id}.json"))) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Waits for the end of another decision.
+fn turn(folder: &Path) -> Result<Flock<fs::File>, ErrorReport> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|e| state_error(&e))?;
+    let mut options = fs::OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).mode(0o600).open(folder.join(LOCK));
+    let mut file = file.map_err(|e| state_error(&e))?;
+    let until = Instant::now() + LOCK_TIMEOUT;
+    loop {
+        file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => return Ok(lock),
+            Err((_, Errno::EWOULDBLOCK)) if Instant::now() >= until => {
+                let why = "another hotcell decides on a suggested policy";
+                return Err(ErrorReport::new(Code::Busy, why).hint("try again"));
+            }
+            Err((back, Errno::EWOULDBLOCK)) => back,
+            Err((_, e)) => return Err(state_error(&e)),
+        };
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 fn digest(text: &str) -> String {
@@ -80,7 +131,7 @@ pub fn keep(choice: &StateChoice, suggestion: &Suggestion, file: &Path) -> Resul
         let why = format!("{MAX_WAITING} suggested policies wait already");
         return Err(ErrorReport::new(Code::Busy, why)
             .field("--review")
-            .hint("hotcell web: decide on them first"));
+            .hint("decide on them first: hotcell runs suggested list, or hotcell web"));
     }
     let id = random_hex(6)?;
     let time_us = micros_since_1970(SystemTime::now());
@@ -246,6 +297,8 @@ pub fn decide(configuration: &Configuration, decision: &SuggestionDecision) -> R
         ErrorReport::new(Code::Refused, "it was decided already, or is not as that page showed it")
             .hint("look at the list as it is now")
     };
+    let waiting = folder(&config.state)?;
+    let _turn = turn(&waiting)?;
     if let Some(name) = decision.id.strip_prefix(SERVER) {
         let server = servers::list(&config.state)?.into_iter().find(|server| server.name == name);
         let server = server.ok_or_else(gone)?;
@@ -263,22 +316,16 @@ pub fn decide(configuration: &Configuration, decision: &SuggestionDecision) -> R
     if !is_id(&decision.id) {
         return Err(gone());
     }
-    let folder = folder(&config.state)?;
-    let [file, taken] = ["json", "taken"].map(|end| folder.join(format!("{}.{end}", decision.id)));
-    // The page that renames it decides; another one finds no such file.
-    fs::rename(&file, &taken).map_err(|_| gone())?;
-    let decided = read(&taken).map_err(|e| state_error(&e)).and_then(|one| {
-        match policy(&decision.id, &one).shown == decision.shown {
-            true => carry_out(&config, decision, &one),
-            false => Err(gone()),
-        }
-    });
-    match &decided {
-        Ok(()) => fs::remove_file(&taken).map_err(|e| state_error(&e))?,
-        // It still waits.
-        Err(_) => fs::rename(&taken, &file).map_err(|e| state_error(&e))?,
+    let file = waiting.join(format!("{}.json", decision.id));
+    let one = match read(&file) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(gone()),
+        other => other.map_err(|e| state_error(&e))?,
+    };
+    if policy(&decision.id, &one).shown != decision.shown {
+        return Err(gone());
     }
-    decided
+    carry_out(&config, decision, &one)?;
+    fs::remove_file(&file).map_err(|e| state_error(&e))
 }
 
 fn carry_out(
@@ -299,9 +346,21 @@ fn carry_out(
             .hint("a policy is only written to a new file, in a folder that is there")
     };
     let real = typed::real_from(&current_folder(), &one.file, &[]).map_err(|e| bad(&e))?;
-    write_new(&real, text.as_bytes(), 0o666).map_err(|e| bad(&e))?;
+    match write_new(&real, text.as_bytes(), 0o666) {
+        // A process that died after it had written the file.
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && is_text(&real, &text) => {
+            return note(config, ACCEPT, &text, &after);
+        }
+        other => other.map_err(|e| bad(&e))?,
+    }
     // Without its entry in the log there is no policy.
     note(config, ACCEPT, &text, &after).inspect_err(|_| drop(fs::remove_file(&real)))
+}
+
+/// Whether a file is an ordinary one with exactly this text.
+fn is_text(file: &Path, text: &str) -> bool {
+    let same = |all: fs::Metadata| all.is_file() && all.len() == text.len() as u64;
+    fs::symlink_metadata(file).is_ok_and(same) && fs::read(file).is_ok_and(|bytes| bytes == text.as_bytes())
 }
 
 fn note(config: &QuarantineConfig, action: &str, text: &str, after: &After<'_>) -> Result<(), ErrorReport> {
@@ -373,5 +432,71 @@ mod tests {
         let all = list(&choice).unwrap();
         decide(&configuration, &SuggestionDecision { id: other, ..decision(false, &all[0].shown) }).unwrap();
         assert!(list(&choice).unwrap().is_empty());
+    }
+
+    /// Each state that a process leaves when it dies while it decides.
+    #[test]
+    fn decision_can_be_taken_again_after_a_crash() {
+        let dir = tempfile::tempdir().unwrap();
+        let choice = StateChoice::Named(dir.path().join("state"));
+        let asker = Some((Channel::Cli, choice.clone()));
+        let configuration = Configuration { asker, ..Configuration::default() };
+        let text = suggestion().toml();
+        for (taken, written, yes) in [
+            (true, false, true),
+            (true, false, false),
+            (true, true, true),
+            (false, true, true),
+            (false, true, false),
+        ] {
+            let out = dir.path().canonicalize().unwrap().join(format!("{taken}-{written}-{yes}.toml"));
+            let id = keep(&choice, &suggestion(), &out).unwrap();
+            let waiting = dir.path().join("state").join(FOLDER);
+            if taken {
+                fs::rename(waiting.join(format!("{id}.json")), waiting.join(format!("{id}.taken"))).unwrap();
+            }
+            if written {
+                fs::write(&out, &text).unwrap();
+            }
+            let shown = list(&choice).unwrap().remove(0).shown;
+            let decision =
+                SuggestionDecision { id: id.clone(), shown, yes, reason: None, channel: Channel::Cli };
+            decide(&configuration, &decision).unwrap();
+            assert_eq!(out.exists(), written || yes);
+            assert!(list(&choice).unwrap().is_empty());
+            let left: Vec<_> =
+                fs::read_dir(&waiting).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            assert_eq!(left, [LOCK], "{id}");
+        }
+    }
+
+    #[test]
+    fn two_deciders_take_turns() {
+        let dir = tempfile::tempdir().unwrap();
+        let choice = StateChoice::Named(dir.path().join("state"));
+        let asker = Some((Channel::Cli, choice.clone()));
+        let configuration = Configuration { asker, ..Configuration::default() };
+        let out = dir.path().canonicalize().unwrap().join("policy.toml");
+        let id = keep(&choice, &suggestion(), &out).unwrap();
+        let shown = list(&choice).unwrap().remove(0).shown;
+        let done = std::thread::scope(|scope| {
+            let all: Vec<_> = (0..4)
+                .map(|at| {
+                    let (id, shown) = (id.clone(), shown.clone());
+                    let configuration = &configuration;
+                    scope.spawn(move || {
+                        let yes = at % 2 == 0;
+                        let channel = Channel::Cli;
+                        decide(configuration, &SuggestionDecision { id, shown, yes, reason: None, channel })
+                            .is_ok()
+                    })
+                })
+                .collect();
+            all.into_iter().map(|one| one.join().unwrap()).filter(|done| *done).count()
+        });
+        assert_eq!(done, 1);
+        let log = QuarantineConfig::of(&configuration).unwrap().open().unwrap().audit(10).unwrap();
+        assert_eq!(log.entries.len(), 1);
+        assert_eq!(out.exists(), log.entries[0].action == ACCEPT);
     }
 }

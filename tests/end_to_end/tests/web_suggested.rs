@@ -70,6 +70,39 @@ fn learnt_policy_is_written_by_a_yes_alone() {
 }
 
 #[test]
+fn policies_are_decided_on_the_command_line() {
+    everyone(|user| {
+        let (policy, data) = learnt(user, "cli.toml");
+        let suggested = |words: &[&str]| user.hotcell(["runs", "suggested"]).words(words).end();
+        let list = suggested(&["list", "--json"]).code(0).json();
+        let one = &list["suggestions"][0];
+        let (id, shown) = (one["id"].as_str().expect("an id"), one["shown"].as_str().expect("a digest"));
+        assert!(suggested(&["list"]).code(0).text().contains(id));
+        let page = suggested(&["show", &id[..6]]);
+        for text in [&*data, &policy, shown, "/usr/bin/python3"] {
+            assert!(page.code(0).text().contains(text), "{text}: {page:#?}");
+        }
+        suggested(&["show", "nothing"]).code(125).says("no suggested policy");
+        suggested(&["take", id, "--shown", "00"]).code(125).says("is not what was shown");
+        assert!(!std::path::Path::new(&policy).exists());
+        // A process of an earlier release died while it decided.
+        let file = |end: &str| user.path(&format!("home/.local/state/hotcell/suggestions/{id}.{end}"));
+        std::fs::rename(file("json"), file("taken")).unwrap();
+        suggested(&["take", id, "--shown", shown, "--reason", "looked at it"]).code(0);
+        user.hotcell(["run", "--config", &policy, "--", "/usr/bin/cat", &data]).end().code(0).prints("hello");
+        assert!(log(user).contains(&("policy_accept".to_owned(), "cli".to_owned())), "{:?}", log(user));
+        suggested(&["take", id]).code(125).says("no suggested policy");
+        let (policy, _) = learnt(user, "dismissed.toml");
+        let list = suggested(&["list", "--json"]).code(0).json();
+        suggested(&["dismiss", list["suggestions"][0]["id"].as_str().expect("an id")]).code(0);
+        assert!(!std::path::Path::new(&policy).exists());
+        assert!(log(user).contains(&("policy_deny".to_owned(), "cli".to_owned())), "{:?}", log(user));
+        suggested(&["list"]).code(0).says("no suggested policy waits");
+        audit_is_good(user);
+    });
+}
+
+#[test]
 fn denied_policy_is_not_written() {
     everyone(|user| {
         let (policy, _) = learnt(user, "other.toml");

@@ -44,7 +44,7 @@ pub struct SuggestArgs {
     /// Write the policy to a new FILE
     #[arg(id = "policy", long = "output", value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
     pub file: Option<PathBuf>,
-    /// A person decides on the page of hotcell web: a yes writes FILE
+    /// A person decides (runs suggested, or hotcell web): a yes writes FILE
     #[arg(long, requires = "policy")]
     pub review: bool,
     /// Suggest the folder of three files or more, and opened folders

@@ -48,4 +48,44 @@ pub enum RunsCommand {
         #[command(flatten)]
         suggest: SuggestArgs,
     },
+    /// Decide on suggested policies that wait for a person (hotcell learn --review)
+    #[command(arg_required_else_help = true, disable_help_subcommand = true)]
+    Suggested {
+        #[command(subcommand)]
+        command: SuggestedCommand,
+    },
+}
+
+/// Commands of `hotcell runs suggested …`.
+#[derive(Debug, Subcommand)]
+pub enum SuggestedCommand {
+    /// List them, the oldest first, and the grants that wrapped servers lacked
+    List,
+    /// Show one: each rule, what it opens, who wanted it, and the text of the file
+    Show {
+        /// Its id, or the first characters
+        id: String,
+    },
+    /// Say yes: write its file, or add the server's grants
+    Take {
+        /// Its id, or the first characters
+        id: String,
+        /// Reason; recorded in the audit log
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+        /// Only if it is still as `show` printed it with this word
+        #[arg(long, value_name = "DIGEST")]
+        shown: Option<String>,
+    },
+    /// Say no: drop it
+    Dismiss {
+        /// Its id, or the first characters
+        id: String,
+        /// Reason; recorded in the audit log
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+        /// Only if it is still as `show` printed it with this word
+        #[arg(long, value_name = "DIGEST")]
+        shown: Option<String>,
+    },
 }

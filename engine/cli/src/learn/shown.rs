@@ -81,7 +81,7 @@ pub fn show(
             let id = suggested::keep(&state(common, configuration), &all, &name()?)?;
             if !common.quiet && !common.json {
                 notes::say(format!(
-                    "it waits as {id} on the page of hotcell web; a yes writes {}",
+                    "it waits as {id} for hotcell runs suggested, or the page of hotcell web; a yes writes {}",
                     file.display()
                 ));
             }
