@@ -155,6 +155,7 @@ mod tests {
             state: StateChoice::Named(dir.path().join("state")),
             channel: Channel::Cli,
             two_persons: false,
+            team: std::collections::BTreeSet::new(),
             retention: hotcell_review::quarantine::DEFAULT_RETENTION,
         };
         let settings = ReceiptSettings { folder: Some(out.clone()), ..ReceiptSettings::default() };
@@ -173,8 +174,8 @@ mod tests {
         assert_eq!(entries, [&first, &second].map(|json| crate::digest::sha256(json.as_bytes())));
         assert!(of(&first)["audit_head"].is_null());
         assert_eq!(of(&second)["audit_head"], log.entries[0].hash);
-        // A receipt is never replaced.
         assert_eq!((&of(&first)["attempt"], &of(&second)["attempt"]), (&1.into(), &2.into()));
+        // A receipt is never replaced.
         assert!(issuer.issue("00000002", "1", statement).is_err());
         let problem = config.open().unwrap().verify(None, &[record::audited]).unwrap().problem;
         assert_eq!(problem, None);

@@ -368,6 +368,7 @@ mod tests {
             state: StateChoice::Named(folder.join("state")),
             channel: Channel::Cli,
             two_persons: false,
+            team: std::collections::BTreeSet::new(),
             retention: Duration::from_secs(3600),
         }
     }

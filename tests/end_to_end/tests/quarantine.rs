@@ -234,9 +234,9 @@ fn second_person_must_be_another_user() {
     let decide = ["quarantine", "release", &id, "--reason", "r"];
     with(user.hotcell(decide)).code(125).says_one_line("nobody has asked for it");
     with(user.hotcell(["quarantine", "request", &id, "--reason", "r"])).code(0);
-    with(user.hotcell(decide)).code(125).says_one_line("another user");
+    with(user.hotcell(decide)).code(125).says_one_line("another person");
     // A configuration without the rule does not revoke it.
-    user.hotcell(decide).end().code(125).says_one_line("another user");
+    user.hotcell(decide).end().code(125).says_one_line("another person");
     let another = hotcell_end_to_end::Weak::default().within(&["setpriv", "--ruid", "65534", "--"]);
     with(user.hotcell_on(&another, decide)).code(0);
     assert_eq!(item(&user, &id)["decision"]["uid"], 65_534);

@@ -5,6 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::person::Person;
+
 /// State of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -110,15 +112,15 @@ impl fmt::Display for Channel {
     }
 }
 
-/// The users involved, and if they have to be different.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The persons involved, and if they have to be different.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Persons {
     /// An item must be released by another person than the one who asked.
     pub two: bool,
-    /// User id of the first requester; `None` without a request.
-    pub requester: Option<u32>,
-    /// User id of the actor.
-    pub actor: u32,
+    /// The first requester; `None` without a request.
+    pub requester: Option<Person>,
+    /// The actor.
+    pub actor: Person,
 }
 
 /// Why a step is not allowed.
@@ -141,8 +143,8 @@ pub enum Illegal {
         from: State,
     },
     /// Two persons are required, and requester and actor are the same.
-    #[error("who asked (user {0}) cannot release it too: quarantine.two_persons is set; another user has to")]
-    SamePerson(u32),
+    #[error("who asked ({0}) cannot release it too: quarantine.two_persons is set; another person has to")]
+    SamePerson(Person),
     /// Two persons are required, and there is no request.
     #[error(
         "nobody has asked for it, and quarantine.two_persons is set; ask with hotcell quarantine request, and let \
@@ -187,7 +189,7 @@ pub fn next(from: Option<State>, step: Step, channel: &Channel, persons: Persons
             Persons { two: true, actor, .. } if matches!(channel, Channel::Elicited(_)) => {
                 Err(Illegal::SamePerson(actor))
             }
-            Persons { two: true, requester: Some(who), actor } if who == actor => {
+            Persons { two: true, requester: Some(who), actor } if who.may_be(&actor) => {
                 Err(Illegal::SamePerson(who))
             }
             _ => Ok(Released),
@@ -202,7 +204,13 @@ pub fn next(from: Option<State>, step: Step, channel: &Channel, persons: Persons
 mod tests {
     use super::*;
 
-    const ONE: Persons = Persons { two: false, requester: None, actor: 1 };
+    fn user(uid: u32) -> Person {
+        Person::over(uid, "", &Channel::Cli, &std::collections::BTreeSet::new())
+    }
+
+    fn one() -> Persons {
+        Persons { two: false, requester: None, actor: user(1) }
+    }
 
     #[test]
     fn quarantine_transitions_by_channel_match_table() {
@@ -280,27 +288,27 @@ mod tests {
         ] {
             for (step, wanted) in rows {
                 for (from, want) in State::ALL.into_iter().zip(wanted) {
-                    let got = next(Some(from), step, channel, ONE);
+                    let got = next(Some(from), step, channel, one());
                     assert_eq!(got.as_ref().ok(), want.as_ref(), "{channel} {step:?} {from:?}: {got:?}");
                 }
             }
         }
-        assert_eq!(next(None, Step::Hold, &Channel::Cli, ONE), Ok(State::Held));
-        assert!(next(None, Step::Release, &Channel::Cli, ONE).is_err());
+        assert_eq!(next(None, Step::Hold, &Channel::Cli, one()), Ok(State::Held));
+        assert!(next(None, Step::Release, &Channel::Cli, one()).is_err());
     }
 
     #[test]
     fn dual_release_needs_another_person() {
         for (requester, actor, want) in [
             (None, 1, Err(Illegal::NotAsked)),
-            (Some(1), 1, Err(Illegal::SamePerson(1))),
+            (Some(1), 1, Err(Illegal::SamePerson(user(1)))),
             (Some(1), 2, Ok(State::Released)),
         ] {
-            let persons = Persons { two: true, requester, actor };
+            let persons = Persons { two: true, requester: requester.map(user), actor: user(actor) };
             assert_eq!(next(Some(State::UnderReview), Step::Release, &Channel::Cli, persons), want);
         }
         // Rejecting takes one person.
-        let persons = Persons { two: true, requester: Some(1), actor: 1 };
+        let persons = Persons { two: true, requester: Some(user(1)), actor: user(1) };
         assert_eq!(next(Some(State::UnderReview), Step::Reject, &Channel::Cli, persons), Ok(State::Rejected));
     }
 

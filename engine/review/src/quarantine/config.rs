@@ -1,5 +1,6 @@
 //! Where and for whom refused code is held.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use hotcell_config::Configuration;
@@ -23,6 +24,8 @@ pub struct QuarantineConfig {
     pub channel: Channel,
     /// An item must be released by another person than the one who asked.
     pub two_persons: bool,
+    /// Names that may use a team's page: such persons are told apart by name, not by the user of its server.
+    pub team: BTreeSet<String>,
     /// Retention of items that no user handles.
     pub retention: Duration,
 }
@@ -39,6 +42,7 @@ impl QuarantineConfig {
             state,
             channel,
             two_persons: own.two_persons == Some(true) || of_project == Some(true),
+            team: configuration.user.web.readers.union(&configuration.user.web.deciders).cloned().collect(),
             retention: own.retention.unwrap_or(DEFAULT_RETENTION),
         })
     }
@@ -54,6 +58,7 @@ impl QuarantineConfig {
     pub fn terms(&self, rules: &Rules) -> StepContext {
         StepContext {
             two_persons: self.two_persons,
+            team: self.team.clone(),
             retention: self.retention,
             policy: policy_digest(rules, &Limits::default()),
             now_us: rows::now(),

@@ -1,5 +1,6 @@
 //! Conditions and errors of a step.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ pub const MAX_ITEMS: u64 = 10_000;
 pub struct StepContext {
     /// An item must be released by another person than the one who asked.
     pub two_persons: bool,
+    /// Names that may use a team's page.
+    pub team: BTreeSet<String>,
     /// Retention of items that no user handles.
     pub retention: Duration,
     /// Digest of rules, version and limits: [`hotcell_guard::quarantine::policy_digest`].

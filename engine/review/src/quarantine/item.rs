@@ -1,6 +1,8 @@
 //! An item as people and programs see it: `hotcell.quarantine/1`.
 
-use hotcell_guard::quarantine::State;
+use std::collections::BTreeSet;
+
+use hotcell_guard::quarantine::{Person, State};
 use hotcell_guard::{Finding, Part, Verdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -132,6 +134,15 @@ pub struct Statement {
     pub reason: String,
     /// Time; RFC 3339, UTC.
     pub time: String,
+}
+
+impl Statement {
+    /// The person who made it; `team` are the names that may use the team's page.
+    #[must_use]
+    pub fn person(&self, team: &BTreeSet<String>) -> Person {
+        let name = self.by.split_once(" (").and_then(|(_, name)| name.strip_suffix(')'));
+        Person::new(self.uid, name.unwrap_or_default(), &self.channel, team)
+    }
 }
 
 /// Terms of a release.

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use hotcell_guard::Report;
-use hotcell_guard::quarantine::{Channel, Persons, Release, State, Step, next};
+use hotcell_guard::quarantine::{Channel, Person, Persons, Release, State, Step, next};
 use hotcell_state::actor::Actor;
 use hotcell_state::audit;
 use hotcell_state::time::rfc3339;
@@ -473,8 +473,8 @@ fn persons(row: &Row, actor: &Actor, terms: &StepContext) -> Persons {
         // A changed configuration does not lift the rule that was in force when the item was held or
         // requested.
         two: row.two_persons || terms.two_persons,
-        requester: row.request.as_ref().map(|word| word.uid),
-        actor: actor.uid,
+        requester: row.request.as_ref().map(|word| word.person(&terms.team)),
+        actor: Person::over(actor.uid, &actor.name, &actor.channel, &terms.team),
     }
 }
 
