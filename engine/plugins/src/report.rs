@@ -51,7 +51,7 @@ pub struct Tool {
     pub requested: Vec<String>,
     /// Grants that are not in force, each with the reason.
     pub not_in_force: Vec<NotInForce>,
-    /// `ready`, or `update_waits` when a newer component waits for a person: the old one is used.
+    /// `ready`, or `update_waits` when another component waits for a person: the old one is used.
     pub state: State,
 }
 
@@ -70,7 +70,7 @@ pub struct NotInForce {
 pub enum State {
     /// Callable.
     Ready,
-    /// Callable, and a newer component waits for `hotcell tool accept`.
+    /// Callable, and another component waits for `hotcell tool accept`.
     UpdateWaits,
 }
 
@@ -104,7 +104,7 @@ pub struct Inspection {
     pub manifest: Option<InspectedManifest>,
     /// Keys that signed it, among the named ones.
     pub signatures: Vec<String>,
-    /// Changes of a newer component that waits for a person; null when nothing waits.
+    /// Changes of another component that waits for a person; null when nothing waits.
     pub update: Option<Update>,
 }
 

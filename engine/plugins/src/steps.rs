@@ -427,7 +427,7 @@ fn now() -> i64 {
 }
 
 fn nothing_waits(name: &str) -> ErrorReport {
-    ErrorReport::new(Code::InvalidValue, format!("no newer version of {name} waits")).field("PLUGIN")
+    ErrorReport::new(Code::InvalidValue, format!("no other version of {name} waits")).field("PLUGIN")
 }
 
 fn parse(word: &str) -> Result<Capability, ErrorReport> {

@@ -164,7 +164,7 @@ fn plugin_update_is_shown_before_acceptance() {
     write(&user, "says.wasm", SAYS);
     user.hotcell(["tool", "add", "says.wasm"]).end().code(0);
     write(&user, "says.wasm", &changed());
-    user.hotcell(["tool", "add", "says.wasm"]).end().code(0).says("a newer says waits");
+    user.hotcell(["tool", "add", "says.wasm"]).end().code(0).says("another version of says waits");
     user.hotcell(["tool", "call", "says_halt"]).end().code(125);
     let waits = user.hotcell(["tool", "accept", "says"]).end();
     assert!(
@@ -178,7 +178,7 @@ fn plugin_update_is_shown_before_acceptance() {
     user.hotcell(["tool", "accept", "says", "0123456789ab"]).end().code(125).says("look at it first");
     user.hotcell(["tool", "accept", "says", &digest[..12]]).end().code(0);
     user.hotcell(["tool", "call", "says_halt"]).end().code(1).says("trapped");
-    user.hotcell(["tool", "accept", "says"]).end().code(125).says_one_line("no newer version");
+    user.hotcell(["tool", "accept", "says"]).end().code(125).says_one_line("no other version");
     user.hotcell(["audit", "verify"]).end().code(0);
 }
 

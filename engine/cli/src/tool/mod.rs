@@ -80,7 +80,7 @@ async fn answer(common: &Common, command: &ToolCommand) -> Result<u8, ErrorRepor
                 Added::Same => say(&format!("{name} is there already, the same")),
                 Added::Waits => {
                     say(&format!(
-                        "a newer {name} waits, the old one is used; look at it: hotcell tool accept {name}"
+                        "another version of {name} waits, the present one is used; look at it: hotcell tool accept {name}"
                     ));
                 }
             }
@@ -418,7 +418,7 @@ fn plugin_text(list: &ToolList) -> String {
     rows.extend(session.then(|| ("keeps", KEEPS.to_owned())));
     rows.extend(not_in_force.iter().map(|n| ("may not", format!("{}: {}", n.capability, n.why))));
     if *state == State::UpdateWaits {
-        rows.push(("waits", format!("a newer version: hotcell tool accept {plugin}")));
+        rows.push(("waits", format!("another version: hotcell tool accept {plugin}")));
     }
     rows.extend(list.tools.iter().map(|tool| {
         let what = first_line(&tool.description);
