@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 use serde::Deserialize;
 
 use super::{AuthorError, at};
-use crate::component::docs::embed;
+use crate::component::docs::{check, embed};
+use crate::install::manifest::Manifest;
 
 /// Files of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub fn finish(folder: &Path, compiled: Option<&Path>, out: &Path) -> Result<Buil
         folder: folder.to_owned(),
         missing: "name in its plugin.toml: [plugin] name = \"…\"",
     })?;
+    // Faults of the author's own files are told before the compiler runs, which takes minutes.
+    Manifest::parse(&manifest, &manifest_path)?.check_secrets(&manifest, &manifest_path)?;
     fs::create_dir_all(out).map_err(at(out))?;
     let out = out.canonicalize().map_err(at(out))?;
     let component = out.join(format!("{name}.wasm"));
@@ -62,6 +65,9 @@ pub fn finish(folder: &Path, compiled: Option<&Path>, out: &Path) -> Result<Buil
 /// Compiles the plugin in a folder; returns the component's path.
 fn compile(folder: &Path, component: &Path) -> Result<PathBuf, AuthorError> {
     let has = |file: &str| folder.join(file).is_file();
+    if ["Cargo.toml", "app.py", "package.json", "src/plugin.c"].into_iter().any(has) {
+        check(&folder.join("wit"))?;
+    }
     if has("Cargo.toml") {
         rust(folder)
     } else if has("app.py") {

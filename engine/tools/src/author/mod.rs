@@ -57,6 +57,9 @@ pub enum AuthorError {
     /// The documentation or the manifest could not be embedded.
     #[error(transparent)]
     Embed(#[from] crate::component::docs::EmbedError),
+    /// The manifest is not valid.
+    #[error(transparent)]
+    Manifest(#[from] hotcell_sandbox::profile::FileError),
     /// The cases cannot be read.
     #[error("the cases: {message}")]
     Cases {

@@ -51,6 +51,15 @@ pub enum EmbedError {
     },
 }
 
+/// Reads the WIT package in this folder, as [`embed`] will.
+///
+/// # Errors
+/// [`EmbedError::Wit`] when it cannot be read.
+pub fn check(wit: &Path) -> Result<(), EmbedError> {
+    let read = Resolve::default().push_path(wit).map(drop);
+    read.map_err(|cause| EmbedError::Wit { path: wit.to_owned(), message: format!("{cause:#}") })
+}
+
 /// Puts the documentation of the WIT package in this folder, and the manifest, into a component, in place of what it has. A core module
 /// becomes a component first: of the types that it carries, as `wit-bindgen` puts them in, or of this WIT; a program of WASI 0.1
 /// (`_start`) becomes one of `wasi:cli/run`.

@@ -198,6 +198,28 @@ impl Manifest {
     }
 }
 
+impl Manifest {
+    /// Checks that each secret can be used: a request to a place that the plugin does not ask for in `net` never leaves, with a secret or without.
+    ///
+    /// # Errors
+    /// [`FileError`] with the secret and the place.
+    pub fn check_secrets(&self, text: &str, file: &Path) -> Result<(), FileError> {
+        let (Wish::Only(net), Wish::Only(secrets)) = (&self.request.net, &self.request.secret) else {
+            return Ok(());
+        };
+        let lacking =
+            secrets.iter().find_map(|(name, to)| Some((name, to.iter().find(|to| !net.contains_key(to))?)));
+        match lacking {
+            None => Ok(()),
+            Some((name, to)) => {
+                let why =
+                    format!("{name} is for {to}, which requests.net does not have: no request goes there");
+                Err(FileError::of_key(file, "requests.secret", why).found_in(text))
+            }
+        }
+    }
+}
+
 /// Checks that a text is valid as a plugin's name.
 ///
 /// # Errors
@@ -316,6 +338,19 @@ mod tests {
     #[test]
     fn manifest_mistakes_name_line_and_nearest_key() {
         let with = |line: &str| format!("[plugin]\nname = \"a\"\n[requests]\n{line}\n");
+        let secret = "secret = [{ name = \"T\", to = [\"https://a.org\"] }]";
+        for (net, is_usable) in [
+            ("", false),
+            ("net = [\"https://b.org\"]", false),
+            ("net = [\"https://a.org:8443\"]", false),
+            ("net = [\"https://a.org\", \"https://b.org\"]", true),
+            ("net = \"to fetch\"", true),
+        ] {
+            let (text, file) = (with(&format!("{net}\n{secret}")), Path::new("plugin.toml"));
+            let checked = Manifest::parse(&text, file).unwrap().check_secrets(&text, file);
+            assert_eq!(checked.is_ok(), is_usable, "{net}: {checked:?}");
+            assert!(checked.err().is_none_or(|error| error.line == Some(5)), "{net}");
+        }
         for (text, line, word) in [
             (String::new(), None, "plugin"),
             ("[plugin]\nnam = \"a\"".to_owned(), Some(2), "plugin.name"),

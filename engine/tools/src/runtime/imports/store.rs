@@ -38,7 +38,8 @@ impl config::Host for State {
         Ok(match self.question(Ask::Config { key }).await {
             Reply::Text { text } => Ok(text),
             Reply::Refused { why: Refused::NotSet } => Ok(None),
-            Reply::Refused { why: Refused::Denied(_) } => Err(config::Error::Denied),
+            // An invalid key cannot be granted.
+            Reply::Refused { why: Refused::Denied(_) | Refused::Invalid(_) } => Err(config::Error::Denied),
             _ => Err(config::Error::Unavailable),
         })
     }
@@ -54,7 +55,7 @@ impl secret::Host for State {
             Reply::Text { text: None } | Reply::Refused { why: Refused::NotSet } => {
                 Err(secret::Error::NotSet)
             }
-            Reply::Refused { why: Refused::Denied(_) } => Err(secret::Error::Denied),
+            Reply::Refused { why: Refused::Denied(_) | Refused::Invalid(_) } => Err(secret::Error::Denied),
             _ => Err(secret::Error::Unavailable),
         })
     }

@@ -78,7 +78,7 @@ async fn refusals_map_to_interface_errors() {
         r#"Ok(None) not-set unavailable Error::Unavailable("the broker answered something else") Error::Unavailable("the broker answered something else") []"#,
         r#"Err("unavailable") unavailable too-large Error::TooMany Error::TooMany []"#,
         r#"Err("unavailable") unavailable full Error::TooMany Error::TooMany []"#,
-        r#"Err("unavailable") unavailable unavailable Error::Invalid("why") Error::Unavailable("why") []"#,
+        r#"Err("denied") denied unavailable Error::Invalid("why") Error::Unavailable("why") []"#,
         r#"Err("unavailable") unavailable unavailable Error::Unavailable("why") Error::Unavailable("why") []"#,
     ];
     assert_eq!(table, wanted);
