@@ -3,11 +3,11 @@
 pub(crate) mod arguments;
 pub(crate) mod author;
 pub(crate) mod dev;
+mod lacking;
 pub(crate) mod publish;
 
 use std::ffi::OsStr;
 use std::io::{IsTerminal, Read};
-use std::path::Path;
 
 use hotcell_plugins::failures::{exit_of, report_of};
 use hotcell_plugins::report::{State, Tool};
@@ -23,6 +23,7 @@ use crate::exit::printed;
 use crate::signals::interrupted;
 use crate::terminal::notes;
 use crate::tool::dev::Dev;
+use crate::tool::lacking::{lacking, lapsed};
 use crate::{exit, usage};
 
 /// Maximum size of the arguments in bytes.
@@ -118,7 +119,8 @@ async fn answer(common: &Common, command: &ToolCommand) -> Result<u8, ErrorRepor
             if let Some(line) = kept(&plugins, name) {
                 say(&line);
             }
-            lacking(name, &beyond).into_iter().for_each(|line| say(&line));
+            let lapsed = if failed { lapsed(&plugins, name) } else { Vec::new() };
+            lacking(name, &beyond, &lapsed).into_iter().for_each(|line| say(&line));
             Ok(code)
         }
         ToolCommand::Grant { plugin, capabilities } => {
@@ -219,48 +221,6 @@ fn left_out(plugins: &Plugins, name: &str) -> Vec<String> {
         lines.push(format!("and {more} more; hotcell tool inspect {name} names all"));
     }
     lines
-}
-
-/// Advice on permissions, if a failed call named folders that its plugin may not access.
-fn lacking(name: &str, beyond: &Beyond) -> Vec<String> {
-    let plugin = name.split('_').next().unwrap_or_default();
-    let words = |words: &[String]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
-    let mut lines = Vec::new();
-    if !beyond.writes.is_empty() {
-        let words = words(&beyond.writes);
-        lines.push(format!(
-            "{plugin} may read and not write what {name} named; if it was to write: hotcell tool grant {plugin} {words}"
-        ));
-    }
-    // On the command line, the disk is the caller's own.
-    let mut asked: Vec<String> = beyond.words.iter().filter_map(|word| of_folder(word)).collect();
-    asked.dedup();
-    if !asked.is_empty() {
-        let words = words(&asked);
-        lines.push(format!(
-            "{name} named what lies in no folder that is granted to {plugin}: hotcell tool grant {plugin} {words}"
-        ));
-    } else if beyond.holds_none {
-        lines.push(format!("no folder is granted to {plugin}: hotcell tool grant {plugin} read=DIR"));
-    }
-    lines
-}
-
-/// A grant of the folder that a file lies in, in place of one of the file, which is refused; `None` for a file in the root folder.
-fn of_folder(word: &str) -> Option<String> {
-    let (capability, path) = word.split_once('=')?;
-    let path = Path::new(path);
-    if !path.is_file() {
-        return Some(word.to_owned());
-    }
-    let folder = path.parent().filter(|folder| folder.file_name().is_some())?;
-    Some(format!("{capability}={}", folder.display()))
-}
-
-/// Quotes a word for a shell.
-fn quoted(word: &str) -> String {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"=:/@._-".contains(&b);
-    if word.bytes().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
 fn nowhere(error: &std::io::Error) -> ErrorReport {
@@ -503,7 +463,7 @@ fn waiting(page: &Inspection) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{between, first_line, of_folder, width};
+    use super::{between, first_line, width};
 
     #[test]
     fn long_descriptions_end_at_a_word() {
@@ -523,20 +483,6 @@ mod tests {
             [(&[][..], 6), (&["a"], 6), (&["a-plugin-of-a-name"], 18), (&[words.as_str()], 40)]
         {
             assert_eq!(width(names.iter().copied(), 6), want, "{names:?}");
-        }
-    }
-
-    #[test]
-    fn grants_name_folders() {
-        let folder = tempfile::tempdir().unwrap();
-        let top = folder.path().display().to_string();
-        std::fs::write(folder.path().join("passwd"), "").unwrap();
-        for (word, want) in [
-            (format!("read={top}/passwd"), Some(format!("read={top}"))),
-            (format!("write={top}"), Some(format!("write={top}"))),
-            (format!("read={top}/none"), Some(format!("read={top}/none"))),
-        ] {
-            assert_eq!(of_folder(&word), want, "{word}");
         }
     }
 
