@@ -54,6 +54,55 @@ async fn missing_snapshots_fail_as_in_ci() {
     ran.assert(Verdict::Failed, true, true);
 }
 
+/// A file or a suite without a test is an error for vitest, unless the project allows it; a run without a file is none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn vitest_files_and_suites_without_tests_are_as_by_hand() {
+    let Some(modules) = with_runners() else { return };
+    let good = format!("{VITEST}test('ok', () => {{}});\n");
+    let empty = "import { describe } from 'vitest';\ndescribe('empty', () => {});\n";
+    let within = format!(
+        "import {{ describe }} from 'vitest';\n{VITEST}describe('empty', () => {{}});\ntest('beside', () => {{}});\n"
+    );
+    let allows = "export default { test: { passWithNoTests: true } };\n";
+    for (script, files, verdict, counts) in [
+        ("vitest run", &[("a.test.js", empty), ("b.test.js", &good)][..], Verdict::Failed, [1, 0, 1, 0, 0]),
+        (
+            "vitest run",
+            &[("a.test.js", "export {};\n"), ("b.test.js", &good)],
+            Verdict::Failed,
+            [1, 0, 1, 0, 0],
+        ),
+        ("vitest run", &[("a.test.js", &within)], Verdict::Failed, [1, 0, 1, 0, 0]),
+        (
+            "vitest run --passWithNoTests",
+            &[("a.test.js", empty), ("b.test.js", &good)],
+            Verdict::Passed,
+            [1, 0, 0, 0, 0],
+        ),
+        (
+            "vitest run",
+            &[
+                ("a.test.js", empty),
+                ("b.test.js", &good),
+                ("vitest.config.mjs", allows),
+                ("node_modules/own", ""),
+            ],
+            Verdict::Passed,
+            [1, 0, 0, 0, 0],
+        ),
+        ("vitest run", &[("b.js", "")], Verdict::Unusable, [0; 5]),
+        ("vitest run --no-passWithNoTests", &[("b.js", "")], Verdict::Unusable, [0; 5]),
+    ] {
+        let ran = javascript("vitest", modules, script, files).await;
+        ran.assert(verdict, true, true);
+        assert_eq!(ran.counts(), counts, "{script} {files:?}: {}", ran.told());
+        if verdict == Verdict::Failed {
+            let bad = ran.report.bad().next().and_then(|case| case.message.clone()).unwrap_or_default();
+            assert!(bad.contains("No test found in suite"), "{files:?}: {}", ran.told());
+        }
+    }
+}
+
 /// A pattern of names in the script leaves tests out, of which one fails.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tests_left_out_by_patterns_are_counted() {

@@ -34,8 +34,19 @@ function keepSnapshots(vitest) {
   for (const options of all) if (options?.updateSnapshot === 'new') options.updateSnapshot = 'none';
 }
 
+/** Settings of a run. */
+let settings;
+
 const reporter = {
-  onInit: keepSnapshots,
+  onInit: (vitest) => {
+    settings = vitest?.config;
+    keepSnapshots(vitest);
+  },
+  // A run without a file is told as that by its verdict, and not by an exit code that also means broken settings. A file or a suite
+  // without a test stays what it is for the project: an error, unless its settings allow it.
+  onTestRunStart: (specifications) => {
+    if (specifications?.length === 0 && settings) settings.passWithNoTests = true;
+  },
   onTestModuleStart: (module) => emit('at', { id: named(module.moduleId), file: named(module.moduleId) }),
   onTestCaseReady: (test) => emit('at', { id: id(test), file: named(test.module.moduleId) }),
   onTestCaseResult: (test) => {
@@ -111,7 +122,8 @@ process.stderr.write = function (data, ...rest) {
       ...options,
       run: true,
       watch: false,
-      passWithNoTests: true,
+      // What a filter leaves of a file may be nothing.
+      ...(filter !== '' ? { passWithNoTests: true } : {}),
       includeTaskLocation: true,
       reporters: ['default', reporter, 'json'],
       outputFile: { json: output },

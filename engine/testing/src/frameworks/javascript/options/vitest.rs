@@ -69,8 +69,6 @@ pub(super) const VITEST: Options = Options {
         "--hideSkippedTests",
         "--clearScreen",
         "--no-clearScreen",
-        "--passWithNoTests",
-        "--no-passWithNoTests",
         "--includeTaskLocation",
         "--inspect",
         "--logHeapUsage",
