@@ -18,28 +18,14 @@ const MAX_ROWS: usize = 50;
 /// Maximum length of a message, in characters.
 const MAX_MESSAGE_CHARS: usize = 1000;
 
-/// One `::error` line for each of the first cases that are not good, and one for each suite without a valid
-/// result. A note on a run that passed is a warning.
+/// One `::error` line for each suite without a valid result, and one for each of the first cases that are not good, ten in
+/// all as far as the suites leave room. A note on a run that passed is a warning.
 ///
 /// `folder` is the project's folder relative to the top of the repository, empty for the top itself: GitHub
 /// expects file names relative to the top.
 #[must_use]
 pub fn annotations(report: &TestReport, folder: &str) -> String {
     let mut out = String::new();
-    for case in report.bad().take(MAX_ANNOTATIONS) {
-        let mut place = String::new();
-        if let Some(file) = &case.file {
-            let _ = write!(place, "file={},", property(&below(folder, file)));
-            if let Some(line) = case.line {
-                let _ = write!(place, "line={line},");
-            }
-        }
-        let _ = writeln!(out, "::error {place}title={}::{}", property(&case.id), data(&message(case)));
-    }
-    for flaky in report.flaky.iter().flatten().take(MAX_ANNOTATIONS) {
-        let case = report.cases.iter().find(|case| case.id == flaky.id);
-        out.push_str(&warning(flaky, case, folder));
-    }
     let suites = report.suites.as_deref().unwrap_or_default();
     for suite in suites {
         let reason = suite.reason.as_deref();
@@ -49,6 +35,24 @@ pub fn annotations(report: &TestReport, folder: &str) -> String {
     }
     if suites.is_empty() {
         note(&mut out, report.verdict, report.reason.as_deref(), "");
+    }
+    // Notes are first: what is behind the tenth of a kind is not shown, and no test tells of a suite without a result.
+    let noted = |level: &str| out.lines().filter(|line| line.starts_with(level)).count();
+    let [errors, warnings] =
+        ["::error ", "::warning "].map(|level| MAX_ANNOTATIONS.saturating_sub(noted(level)));
+    for case in report.bad().take(errors) {
+        let mut place = String::new();
+        if let Some(file) = &case.file {
+            let _ = write!(place, "file={},", property(&below(folder, file)));
+            if let Some(line) = case.line {
+                let _ = write!(place, "line={line},");
+            }
+        }
+        let _ = writeln!(out, "::error {place}title={}::{}", property(&case.id), data(&message(case)));
+    }
+    for flaky in report.flaky.iter().flatten().take(warnings) {
+        let case = report.cases.iter().find(|case| case.id == flaky.id);
+        out.push_str(&warning(flaky, case, folder));
     }
     // A run that is not good always has an error.
     if !out.lines().any(|line| line.starts_with("::error ")) && report.verdict != Verdict::Passed {
@@ -170,6 +174,19 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn suite_without_result_is_among_the_annotations_that_are_shown() {
+        for (bad, suites, all) in [(3, 2, 5), (10, 2, 10), (60, 2, 10), (60, 9, 10), (60, 12, 12)] {
+            let mut report = report(Verdict::Unusable, &vec![Status::Failed; bad], Some("why"));
+            report.suites = Some(vec![suite(&report, "web"); suites]);
+            let lines = annotations(&report, "");
+            let errors: Vec<&str> = lines.lines().filter(|line| line.starts_with("::error ")).collect();
+            assert_eq!(errors.len(), all, "{lines}");
+            let noted = |line: &&str| line.starts_with("::error title=hotcell::pytest in web: why");
+            assert!(errors[..suites].iter().all(noted), "{lines}");
         }
     }
 
