@@ -17,6 +17,8 @@ use crate::junit;
 use crate::live::LiveLog;
 use crate::project::Project;
 
+mod internal;
+
 const DRIVER: &str = "hotcell_pytest.py";
 const REPORT: &str = "pytest.xml";
 const COVERAGE: &str = "pytest.lcov";
@@ -184,8 +186,15 @@ impl Framework for Pytest {
         let rows = rows.filter(|case| {
             case.status != Status::Passed || !(case.name.is_empty() && case.classname.is_empty())
         });
-        let entries = rows.map(|case| {
+        let entries = rows.map(|mut case| {
             let id = ids.of(&case);
+            if internal::is_internal(&case) {
+                let (message, at) = internal::raised(case.details.as_deref().unwrap_or_default());
+                case.message = message.or(case.message);
+                (case.file, case.line) = at.map_or((case.file, case.line), |(file, line)| {
+                    (Some(file), Some(line.saturating_sub(1)))
+                });
+            }
             // pytest cuts messages in its report; the driver names subtests, and tells of the tear-down too.
             let seen = live.position(&id).map(|at| &live.seen()[at]);
             let told = seen.is_some_and(|seen| seen.message.is_some() && seen.status == Some(case.status));
