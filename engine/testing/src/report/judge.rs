@@ -201,7 +201,9 @@ pub fn judge(
         let died =
             |case: &Case| !case.status.is_good() && case.message.as_deref().is_some_and(runner::is_ending);
         let died = matches!(verdict, Verdict::Failed | Verdict::Unusable) && cases.iter().any(died);
-        died.then(|| last_words(framework, outcome)).flatten()
+        // An error between two tests ends the runner, and no test tells of it.
+        let broke_off = missing && verdict == Verdict::Unusable && live.finished.is_none();
+        (died || broke_off).then(|| last_words(framework, outcome)).flatten()
     };
     let stopped = live.finished.as_ref().and_then(|(_, stopped)| stopped.clone());
     let ran = !matches!(verdict, Verdict::NotInstalled | Verdict::Refused | Verdict::Quarantined);
@@ -241,9 +243,16 @@ fn explained(framework: &dyn Framework, outcome: &Outcome) -> Option<String> {
 fn last_words(framework: &dyn Framework, outcome: &Outcome) -> Option<String> {
     let text = framework.of_tests(outcome.stderr.text.as_deref()?);
     let lines = text.lines().rev().map(str::trim);
-    let mut lines: Vec<_> = lines.filter(|l| !l.is_empty() && !framework.is_own_line(l)).take(3).collect();
+    let of_node = framework.ecosystem() == Ecosystem::JavaScript;
+    let tells_nothing = |l: &str| l.is_empty() || framework.is_own_line(l) || of_node && is_behind_error(l);
+    let mut lines: Vec<_> = lines.filter(|l| !tells_nothing(l)).take(3).collect();
     lines.reverse();
     (!lines.is_empty()).then(|| format!("it printed last: {}", clip(&lines.join(" / "), 400)))
+}
+
+/// True for a line that node prints around the error that ends it: a stack frame, a mark, its version.
+fn is_behind_error(line: &str) -> bool {
+    line.starts_with("at ") || line.starts_with("Node.js v") || line.bytes().all(|b| b == b'^')
 }
 
 /// Evidence against a run.

@@ -296,6 +296,32 @@ fn end_of_test_program_is_explained_by_its_standard_error() {
 }
 
 #[test]
+fn end_of_runner_between_two_tests_is_explained_by_its_standard_error() {
+    let python = "Traceback (most recent call last):\nat end\nRuntimeError: late\n";
+    let node = "/home/sandbox/project/a.test.js:9\n  throw new Error('late');\n  ^\n\nError: late\n    at f (a.js:1:2)\n    at node:internal/timers:1:2\n\nNode.js v20.20.2\n";
+    for (framework, letters, report_of, stderr, want) in [
+        (&Pytest as &dyn Framework, "pf", "missing", python, Some("RuntimeError: late")),
+        (&Pytest, "pp", "missing", python, Some("RuntimeError: late")),
+        (&Pytest, "pp", "missing", "late\n    at end\n", Some("at end")),
+        (&Jest, "pf", "missing", node, Some("Error: late")),
+        (&Jest, "pp", "missing", node, Some("Error: late")),
+        (&Jest, "pp", "missing", "", None),
+        // The framework came to its end, or its report is there.
+        (&Jest, "pf!1", "missing", node, None),
+        (&Jest, "pf", "pf", node, None),
+    ] {
+        let mut outcome = exited(1);
+        outcome.stderr.text = Some(stderr.to_owned());
+        let log = live(letters);
+        let reason =
+            judge(framework, Asked::default(), report(report_of), &log, &outcome).reason.unwrap_or_default();
+        let printed = reason.split("; the ").next().and_then(|part| part.strip_prefix("it printed last: "));
+        let last = printed.and_then(|text| text.split(" / ").last());
+        assert_eq!(last, want, "{letters} {report_of}: {reason}");
+    }
+}
+
+#[test]
 fn missing_framework_is_named_with_installation() {
     let mut log = LiveLog::default();
     let runtime = Runtime::default();
