@@ -140,7 +140,10 @@ impl Finder<'_> {
             },
             Dead::Dangling(to) => LookupError::NotExecutable {
                 path,
-                why: format!("it is a link to {}, which is not there", to.display()),
+                why: format!(
+                    "it is a link to {}, which is not there, or which this user may not see",
+                    to.display()
+                ),
                 hint: match environment {
                     Some(venv) => remake(venv),
                     None => "remove the link and install the program again".to_owned(),
