@@ -235,10 +235,7 @@ impl Read {
                 "line" => case.line = value.parse().ok(),
                 // Google Test's word for a disabled test.
                 "status" if value == "notrun" => case.status = Status::Skipped,
-                "time" => {
-                    let seconds = value.parse::<f64>().ok().filter(|s| (0.0..1e9).contains(s));
-                    case.duration_ms = seconds.unwrap_or(0.0) * 1000.0;
-                }
+                "time" => case.duration_ms = seconds(&value).unwrap_or(0.0) * 1000.0,
                 _ => {}
             }
         }
@@ -248,6 +245,14 @@ impl Read {
         }
         Ok(case)
     }
+}
+
+/// A duration. Maven's surefire writes those from 1000 s on as `1,234.5`.
+fn seconds(text: &str) -> Option<f64> {
+    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let grouped = whole.split(',').skip(1).all(|group| group.len() == 3);
+    let text = if grouped { whole.replace(',', "") + rest } else { text.to_owned() };
+    text.parse().ok().filter(|seconds| (0.0..1e9).contains(seconds))
 }
 
 /// Attributes of an element, with references resolved.

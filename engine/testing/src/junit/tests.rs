@@ -94,3 +94,25 @@ proptest! {
         prop_assert!(parse(&WHOLE.as_bytes()[..at]).is_err());
     }
 }
+
+#[test]
+fn durations_may_have_groups_of_thousands() {
+    for (text, want) in [
+        ("0.25", Some(0.25)),
+        ("1,234.5", Some(1234.5)),
+        ("1,234", Some(1234.0)),
+        ("12,345,678.001", Some(12_345_678.001)),
+        ("0", Some(0.0)),
+        ("1e3", Some(1000.0)),
+        ("0,5", None),
+        ("1,23,456", None),
+        ("1.234,5", None),
+        ("-1", None),
+        ("NaN", None),
+        ("inf", None),
+        ("9,999,999,999", None),
+        ("", None),
+    ] {
+        assert_eq!(seconds(text), want, "{text}");
+    }
+}

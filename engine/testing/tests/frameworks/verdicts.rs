@@ -54,7 +54,7 @@ async fn missing_snapshots_fail_as_in_ci() {
     ran.assert(Verdict::Failed, true, true);
 }
 
-/// A file or a suite without a test is an error for vitest, unless the project allows it; a run without a file is none.
+/// A file or a suite without a test is an error for vitest, unless the project allows it; a run without a file has no result.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn vitest_files_and_suites_without_tests_are_as_by_hand() {
     let Some(modules) = with_runners() else { return };
