@@ -106,6 +106,7 @@ const child = spawnBeside(process.execPath, args, { stdio: ['inherit', 'pipe', '
 const pieces = [];
 const decoder = new StringDecoder('utf8');
 let size = 0;
+let heard = 0;
 let said = '';
 let printed = '';
 let line = '';
@@ -133,6 +134,7 @@ child.stdout.on('data', (data) => {
 });
 child.stderr.on('data', (data) => {
   process.stderr.write(data);
+  heard += data.length;
   said = (said + data.toString('utf8')).slice(-TAIL);
 });
 child.on('error', (error) => {
@@ -158,5 +160,12 @@ function ended(status, signal) {
   leave(code === 0 && well ? 0 : 1, end.stopped ? 'stopped at the first test that is not good' : undefined);
 }
 
-child.on('exit', (status, signal) => setTimeout(() => ended(status, signal), LINGER));
+/** Ends when a while has passed in which nothing came. On a busy host the time may be over before what is in the pipes is read: that comes before `setImmediate`. */
+function lingers(status, signal, rounds = 30) {
+  const before = size + heard;
+  const later = () => (size + heard === before || rounds === 0 ? ended(status, signal) : lingers(status, signal, rounds - 1));
+  setTimeout(() => setImmediate(later), LINGER);
+}
+
+child.on('exit', (status, signal) => lingers(status, signal));
 child.on('close', ended);
