@@ -112,7 +112,12 @@ impl Driver<'_> {
         };
         let read = self.read_by_model(&id, request, reader, &facts, began).await?;
         let taken = points::taken(&read.defects).min(computed.score);
-        let recommendation = points::recommend(&measured, &computed, &read.defects);
+        let recommendation = points::recommend(
+            &measured,
+            &computed,
+            &read.defects,
+            read.by.unusable > 0 && read.by.files_read == 0,
+        );
         #[expect(clippy::cast_precision_loss, reason = "for people")]
         let seconds = began.elapsed().as_millis() as f64 / 1000.0;
         tracing::debug!("reviewed in {}", format_duration(began.elapsed()));

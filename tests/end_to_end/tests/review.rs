@@ -110,4 +110,8 @@ fn orders_in_code_and_answers_in_another_form_change_nothing() {
         "{report}"
     );
     assert_eq!(report["quality_score"], report["computed"]["score"]);
+    // Nor does good code of which no model said anything count as reviewed.
+    user.write("work/shop/calc.py", FIXED);
+    let report = review(&user, &["shop", "--json"]).code(0).json();
+    assert_eq!((&report["recommendation"], &report["taken"]), (&"escalate".into(), &0.into()), "{report}");
 }

@@ -20,7 +20,7 @@ pub enum Recommendation {
     Approve,
     /// Something should be mended.
     Revise,
-    /// A person should look: the guard did not let it pass, or the tests' report is contradicted.
+    /// A person should look: the guard did not let it pass, the tests' report is contradicted, or a model was asked and none of its answers could be used.
     Escalate,
 }
 
@@ -100,19 +100,25 @@ pub fn taken(defects: &[Defect]) -> u8 {
     u8::try_from(defects.iter().map(each).sum::<usize>().min(MAX_TAKEN.into())).unwrap_or(MAX_TAKEN)
 }
 
-/// Advice from the computed score, the defects and the measured values.
+/// Advice from the computed score, the defects and the measured values. `unusable`: a model was asked, and none of its answers could be used. Code that
+/// makes a model answer otherwise gains nothing by it.
 #[must_use]
-pub fn recommend(measured: &Measured, computed: &Score, defects: &[Defect]) -> Recommendation {
+pub fn recommend(
+    measured: &Measured,
+    computed: &Score,
+    defects: &[Defect],
+    unusable: bool,
+) -> Recommendation {
     let contradicted = measured.tests.is_some() && !measured.valid;
     if !matches!(measured.guard.as_str(), "allow" | "review") || contradicted {
         return Recommendation::Escalate;
     }
     let critical = defects.iter().any(|defect| defect.severity == Severity::Critical);
     let left = computed.score.saturating_sub(taken(defects));
-    if computed.accepted() && left >= THRESHOLD && !critical {
-        Recommendation::Approve
-    } else {
-        Recommendation::Revise
+    match computed.accepted() && left >= THRESHOLD && !critical {
+        true if unusable => Recommendation::Escalate,
+        true => Recommendation::Approve,
+        false => Recommendation::Revise,
     }
 }
 
@@ -167,10 +173,12 @@ mod tests {
         ] {
             let computed = computed(&measured);
             assert_eq!(
-                (computed.score, recommend(&measured, &computed, &named)),
+                (computed.score, recommend(&measured, &computed, &named, false)),
                 (score, advice),
                 "{measured:?}"
             );
+            let unread = if advice == Approve { Escalate } else { advice };
+            assert_eq!(recommend(&measured, &computed, &named, true), unread, "{measured:?}");
         }
         assert_eq!(taken(&defects(Severity::Critical, 9)), MAX_TAKEN);
     }
@@ -196,8 +204,8 @@ mod tests {
             let mut all = defects(Severity::Critical, critical);
             all.extend(defects(Severity::Warning, warnings));
             prop_assert!(taken(&all) <= MAX_TAKEN);
-            if recommend(&measured, &computed, &all) == Recommendation::Approve {
-                prop_assert_eq!(recommend(&measured, &computed, &[]), Recommendation::Approve);
+            if recommend(&measured, &computed, &all, false) == Recommendation::Approve {
+                prop_assert_eq!(recommend(&measured, &computed, &[], false), Recommendation::Approve);
             }
         }
     }
