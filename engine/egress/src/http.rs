@@ -4,11 +4,12 @@
 //! no two servers on its way can disagree about them. One request per connection.
 
 mod first_line;
+mod overrides;
 
 use std::fmt::Write as _;
-use std::iter;
 
 pub use first_line::looks_like_a_request;
+pub use overrides::Overrides;
 
 use crate::host::{Host, HostError};
 
@@ -93,53 +94,6 @@ pub struct Forward {
     pub body: Body,
     /// Whether the method is HEAD, so that the response has no body, whatever its headers say.
     pub is_head: bool,
-}
-
-/// Methods and paths in headers that some servers and frameworks act on in place of the request line: `X-Original-URL` and
-/// `X-Rewrite-URL` (IIS, Symfony, Zend), `X-HTTP-Method-Override` and its kin. A rule for methods or paths holds for each of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Overrides {
-    /// Methods, in capitals as servers read them.
-    methods: Vec<String>,
-    /// Paths without their queries.
-    paths: Vec<String>,
-}
-
-impl Overrides {
-    /// Maximum number of methods, and of paths: each is judged with each.
-    const MAX: usize = 4;
-
-    fn of(headers: &[httparse::Header<'_>]) -> Result<Self, Bad> {
-        let mut all = Self::default();
-        for header in headers {
-            let list = match plain_name(header.name).as_str() {
-                "x-original-url" | "x-rewrite-url" => &mut all.paths,
-                "x-http-method" | "x-http-method-override" | "x-method-override" => &mut all.methods,
-                _ => continue,
-            };
-            if list.len() == Self::MAX {
-                return Err(Bad::Malformed);
-            }
-            list.push(String::from_utf8_lossy(header.value.trim_ascii()).into_owned());
-        }
-        all.methods.iter_mut().for_each(|method| method.make_ascii_uppercase());
-        for path in &mut all.paths {
-            path.truncate(path.find('?').unwrap_or(path.len()));
-        }
-        Ok(all)
-    }
-
-    /// Every method with every path that a server may take the request for, the request's own first.
-    pub(crate) fn readings<'a>(
-        &'a self,
-        method: &'a str,
-        path: &'a str,
-    ) -> impl Iterator<Item = (&'a str, &'a str)> {
-        let methods = move || iter::once(method).chain(self.methods.iter().map(String::as_str));
-        iter::once(path)
-            .chain(self.paths.iter().map(String::as_str))
-            .flat_map(move |path| methods().map(move |method| (method, path)))
-    }
 }
 
 /// Name of a header in small letters, with `-` for `_`: gateways that make variables of headers (CGI, RFC 3875, 4.1.18) read both alike.
@@ -239,7 +193,7 @@ pub fn request(bytes: &[u8], tunnel: Option<(&Host, u16)>) -> Result<Option<(Pro
     }
     let head = with_rest(head, request.headers, &NOT_SENT_ON);
     let is_head = method == "HEAD";
-    let overrides = Overrides::of(request.headers)?;
+    let overrides = Overrides::of(method, request.headers)?;
     let (method, target) = (method.to_owned(), path);
     let forward = Forward { host, port, method, target, overrides, head, body, is_head };
     Ok(Some((ProxyRequest::Forward(forward), used)))
@@ -400,28 +354,6 @@ pub const CONNECTED: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn headers_that_name_another_request_are_readings_of_it() {
-        let readings = |headers: &str| {
-            let text = format!("POST http://a.test/x HTTP/1.1\r\nHost: a.test\r\n{headers}\r\n");
-            match request(text.as_bytes(), None) {
-                Ok(Some((ProxyRequest::Forward(f), _))) => Ok(f
-                    .overrides
-                    .readings(&f.method, "/x")
-                    .map(|(m, p)| format!("{m} {p}"))
-                    .collect::<Vec<_>>()),
-                other => Err(format!("{other:?}")),
-            }
-        };
-        assert_eq!(readings("X-Other: /y\r\n").unwrap(), ["POST /x"]);
-        assert_eq!(readings("x_original-URL: /y?z\r\n").unwrap(), ["POST /x", "POST /y"]);
-        assert_eq!(
-            readings("X-Rewrite-URL: /y\r\nX-HTTP-Method-Override: delete\r\n").unwrap(),
-            ["POST /x", "DELETE /x", "POST /y", "DELETE /y"]
-        );
-        assert!(readings(&"X-Method-Override: PUT\r\n".repeat(5)).is_err());
-    }
 
     #[test]
     fn framing_headers_are_left_out_in_every_spelling() {

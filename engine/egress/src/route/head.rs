@@ -17,7 +17,7 @@ use crate::http::{self, Body};
 
 /// Headers of a request that do not go on, beyond those of the connection: the program's own credentials, which could stand before the
 /// secret; names of another target or method; and those that would let the value come back encoded or in parts.
-const NOT_SENT_ON: [&str; 21] = [
+const NOT_SENT_ON: [&str; 22] = [
     "authorization",
     "cookie",
     "x-api-key",
@@ -32,6 +32,7 @@ const NOT_SENT_ON: [&str; 21] = [
     "x-http-method",
     "x-http-method-override",
     "x-method-override",
+    "destination",
     "accept-encoding",
     "grpc-accept-encoding",
     "range",

@@ -45,7 +45,7 @@ fn head_for_the_host_has_our_host_and_the_secret_once() {
         &route("api.test", &Scheme::header("X-Acme-Key").unwrap()),
         "GET /gh HTTP/1.1\r\nHost: localhost:888\r\nx-acme-key: a\r\nX_Acme_Key: b\r\nX-API-Key: c\r\nCookie: d\r\n\
          Connection: keep-alive, X-Kept-Not\r\nX-Kept-Not: e\r\nX-Forwarded-Host: f\r\nX-HTTP-Method-Override: DELETE\r\n\
-         X-Original-URL: /admin\r\nRange: bytes=0-1\r\nAccept-Encoding: gzip\r\nProxy-Authorization: g\r\nUpgrade: h2c\r\n\
+         X-Original-URL: /admin\r\nDestination: /admin\r\nRange: bytes=0-1\r\nAccept-Encoding: gzip\r\nProxy-Authorization: g\r\nUpgrade: h2c\r\n\
          TE: trailers\r\nTrailer: x\r\nX-Kept: yes\r\n\r\n",
     );
     assert_eq!(
