@@ -274,5 +274,12 @@ fn looks_like_sql(text: &str) -> bool {
             | "do"
             | "exec"
             | "call"
+            | "declare"
+            | "explain"
+            | "pragma"
+            | "load"
+            | "vacuum"
+            | "install"
+            | "bulk"
     )
 }
