@@ -46,7 +46,7 @@ pub use endpoint::{Endpoint, TokenSource};
 pub use error::{CallError, ClientError};
 pub use event::{Event, Progress, State};
 pub use host::Host;
-pub use login::request::{Identity, LoginRequest};
+pub use login::request::{FormerLogin, Identity, LoginRequest};
 pub use login::{Keeper, LoggedIn, Login};
 pub use notice::Notice;
 pub use pool::Pool;

@@ -23,13 +23,15 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
 
-use crate::endpoint::{Endpoint, TokenSource, is_loopback};
+use crate::endpoint::{Endpoint, TokenSource};
 use crate::error::{ClientError, foreign};
 use crate::http_client::{client, innermost};
 
+mod judge;
 pub(crate) mod request;
 
-use request::{Identity, LoginRequest, union};
+use judge::judge;
+use request::{FormerLogin, Identity, LoginRequest, union};
 
 /// Path that the authorization server sends the browser back to.
 const CALLBACK: &str = "/callback";
@@ -67,7 +69,8 @@ impl Login {
     /// [`ClientError::Endpoint`] when the server publishes no authorization server, or one that is not used or does not take this client, and when the port
     /// is not free.
     pub async fn begin(endpoint: &Endpoint, request: &LoginRequest) -> Result<Self, ClientError> {
-        let (mut manager, metadata) = found(endpoint).await?;
+        let (mut manager, metadata, is_published) = found(endpoint).await?;
+        judge(endpoint, &metadata, is_published, request.issuer.as_deref())?;
         let issuer = metadata.issuer.clone().unwrap_or_default();
         let reads_documents = metadata.additional_fields.get("client_id_metadata_document_supported");
         request.identity.judge(reads_documents.and_then(serde_json::Value::as_bool) == Some(true))?;
@@ -77,7 +80,10 @@ impl Login {
         let listener = TcpListener::bind(("127.0.0.1", request.port)).await.map_err(here)?;
         let port = listener.local_addr().map_err(here)?.port();
         let redirect = format!("http://127.0.0.1:{port}{CALLBACK}");
-        let scopes = union(manager.select_initial_scopes(&[]).await, &[&request.scopes]);
+        let scopes = union(
+            manager.select_initial_scopes(&[]).await,
+            &[request.former_scopes(&issuer), &request.scopes],
+        );
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
         let secret = match &request.identity {
             Identity::New => {
@@ -166,8 +172,10 @@ impl Login {
     }
 }
 
-/// The authorization server that an endpoint's metadata name.
-async fn found(endpoint: &Endpoint) -> Result<(AuthorizationManager, AuthorizationMetadata), ClientError> {
+/// The authorization server that an endpoint's metadata name, and whether it is published.
+async fn found(
+    endpoint: &Endpoint,
+) -> Result<(AuthorizationManager, AuthorizationMetadata, bool), ClientError> {
     if endpoint.is_web_socket() {
         return Err(ClientError::Endpoint("a login is for servers over HTTP".to_owned()));
     }
@@ -176,8 +184,7 @@ async fn found(endpoint: &Endpoint) -> Result<(AuthorizationManager, Authorizati
     let challenge = challenge(endpoint).await?;
     let resolution = manager.resolve_metadata_from_challenge(challenge.as_deref());
     let resolution = resolution.await.map_err(|e| refused(&e))?;
-    judge(endpoint, &resolution.metadata, resolution.source.is_discovered())?;
-    Ok((manager, resolution.metadata))
+    Ok((manager, resolution.metadata, resolution.source.is_discovered()))
 }
 
 /// Challenge of the server to a request without a token: it may name the place of its metadata, and what to ask for.
@@ -198,50 +205,6 @@ async fn challenge(endpoint: &Endpoint) -> Result<Option<String>, ClientError> {
     let answer = request.send().await.map_err(|e| ClientError::Endpoint(innermost(&e)))?;
     let header = answer.headers().get("WWW-Authenticate").filter(|_| answer.status().as_u16() == 401);
     Ok(header.and_then(|header| header.to_str().ok()).map(str::to_owned))
-}
-
-/// Decides whether an authorization server is used. Pure.
-///
-/// # Errors
-/// [`ClientError::Endpoint`] with what its metadata lack or name.
-fn judge(
-    endpoint: &Endpoint,
-    metadata: &AuthorizationMetadata,
-    is_published: bool,
-) -> Result<(), ClientError> {
-    let wrong = |why: String| Err(ClientError::Endpoint(why));
-    if !is_published {
-        return wrong(
-            "the server publishes no authorization server; if it wants a token, give it one".to_owned(),
-        );
-    }
-    let Some(issuer) = &metadata.issuer else {
-        return wrong("the authorization server does not name itself (issuer)".to_owned());
-    };
-    let here = is_loopback(endpoint.url());
-    let named = [
-        ("issuer", Some(issuer)),
-        ("authorization_endpoint", Some(&metadata.authorization_endpoint)),
-        ("token_endpoint", Some(&metadata.token_endpoint)),
-        ("registration_endpoint", metadata.registration_endpoint.as_ref()),
-    ];
-    for (name, address) in named.into_iter().filter_map(|(name, address)| Some((name, address?))) {
-        let shown = foreign(address);
-        let Ok(url) = Url::parse(address) else {
-            return wrong(format!("the authorization server's {name} is not an address: {shown}"));
-        };
-        let is_safe = url.scheme() == "https" || here && url.scheme() == "http" && is_loopback(&url);
-        if !is_safe || !url.username().is_empty() || url.password().is_some() || url.fragment().is_some() {
-            return wrong(format!(
-                "the authorization server's {name} is not used: {shown} is not a plain https address"
-            ));
-        }
-    }
-    let methods = metadata.code_challenge_methods_supported.as_deref().unwrap_or_default();
-    if !methods.iter().any(|method| method == "S256") {
-        return wrong("the authorization server does not announce PKCE with S256, without which a stolen code is a token".to_owned());
-    }
-    Ok(())
 }
 
 /// An error of the flow, as one line; what servers say in it is escaped.
@@ -371,10 +334,11 @@ impl LoggedIn {
         self.keeper.save(&text).map_err(|e| ClientError::Endpoint(format!("the tokens cannot be kept: {e}")))
     }
 
-    /// Scopes that the kept tokens were granted; none when there are no tokens, or they cannot be opened.
+    /// The login whose tokens are kept; `None` when there are no tokens, or they cannot be opened.
     #[must_use]
-    pub fn granted(&self) -> Vec<String> {
-        self.kept().map(|kept| kept.credentials.granted_scopes).unwrap_or_default()
+    pub fn former(&self) -> Option<FormerLogin> {
+        let StoredCredentials { client_id, granted_scopes, issuer, .. } = self.kept().ok()?.credentials;
+        Some(FormerLogin { issuer: issuer?, client: client_id, scopes: granted_scopes })
     }
 
     fn kept(&self) -> Result<Kept, ClientError> {
@@ -409,7 +373,12 @@ impl LoggedIn {
     }
 
     async fn renewed(&self, endpoint: &Endpoint) -> Result<StoredCredentials, ClientError> {
-        let (mut manager, metadata) = found(endpoint).await?;
+        let (mut manager, metadata, is_published) = found(endpoint).await?;
+        let issuer = self.kept()?.credentials.issuer;
+        if issuer.is_some() && issuer != metadata.issuer {
+            return Err(again());
+        }
+        judge(endpoint, &metadata, is_published, issuer.as_deref())?;
         manager.set_metadata(metadata);
         manager.set_credential_store(Store(self.clone()));
         // False when the server names another authorization server than the one that gave the tokens.
@@ -508,66 +477,6 @@ impl CredentialStore for Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn metadata(change: &serde_json::Value) -> AuthorizationMetadata {
-        let mut all = serde_json::json!({
-            "issuer": "https://login.example.com",
-            "authorization_endpoint": "https://login.example.com/authorize",
-            "token_endpoint": "https://login.example.com/token",
-            "registration_endpoint": "https://login.example.com/register",
-            "code_challenge_methods_supported": ["S256"],
-        });
-        all.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
-        serde_json::from_value(all).unwrap()
-    }
-
-    #[test]
-    fn authorization_servers_are_judged_by_their_metadata() {
-        use serde_json::json;
-        let (far, here) = ("https://example.com/mcp", "http://127.0.0.1:1/mcp");
-        for (endpoint, change, says) in [
-            (far, json!({}), None),
-            (here, json!({}), None),
-            (here, json!({ "token_endpoint": "http://127.0.0.1:2/token" }), None),
-            (far, json!({ "registration_endpoint": null }), None),
-            // Downgrades.
-            (far, json!({ "token_endpoint": "http://login.example.com/token" }), Some("token_endpoint")),
-            (
-                far,
-                json!({ "authorization_endpoint": "http://login.example.com/a" }),
-                Some("authorization_endpoint"),
-            ),
-            (
-                far,
-                json!({ "registration_endpoint": "http://login.example.com/r" }),
-                Some("registration_endpoint"),
-            ),
-            (far, json!({ "issuer": "http://login.example.com" }), Some("issuer")),
-            (here, json!({ "token_endpoint": "http://login.example.com/token" }), Some("token_endpoint")),
-            (far, json!({ "token_endpoint": "http://127.0.0.1:2/token" }), Some("token_endpoint")),
-            (far, json!({ "authorization_endpoint": "javascript:alert(1)" }), Some("authorization_endpoint")),
-            (far, json!({ "authorization_endpoint": "file:///etc/passwd" }), Some("authorization_endpoint")),
-            (
-                far,
-                json!({ "token_endpoint": "https://user:s3cret@login.example.com/" }),
-                Some("token_endpoint"),
-            ),
-            (far, json!({ "token_endpoint": "no address" }), Some("not an address")),
-            // Without PKCE, or a name.
-            (far, json!({ "code_challenge_methods_supported": null }), Some("PKCE")),
-            (far, json!({ "code_challenge_methods_supported": ["plain"] }), Some("PKCE")),
-            (far, json!({ "issuer": null }), Some("does not name itself")),
-        ] {
-            let got = judge(&Endpoint::new(endpoint).unwrap(), &metadata(&change), true);
-            match (&got, says) {
-                (Ok(()), None) => {}
-                (Err(e), Some(says)) => assert!(e.to_string().contains(says), "{change}: {e}"),
-                _ => panic!("{endpoint} {change}: {got:?}"),
-            }
-        }
-        let guessed = judge(&Endpoint::new(far).unwrap(), &metadata(&json!({})), false);
-        assert!(guessed.unwrap_err().to_string().contains("publishes no authorization server"));
-    }
 
     #[test]
     fn tokens_are_renewed_before_their_end() {

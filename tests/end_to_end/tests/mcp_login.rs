@@ -120,7 +120,7 @@ servers = [http.server.ThreadingHTTPServer(("127.0.0.1", 0), kind) for kind in (
 own, login = ["http://127.0.0.1:%d" % server.server_address[1] for server in servers]
 for server in servers:
     threading.Thread(target=server.serve_forever, daemon=True).start()
-print(own, flush=True)
+print(own, login, flush=True)
 sys.stdin.read()
 "#;
 
@@ -128,6 +128,7 @@ sys.stdin.read()
 struct Servers {
     child: Child,
     address: String,
+    issuer: String,
 }
 
 impl Servers {
@@ -141,7 +142,8 @@ impl Servers {
             .expect("python3");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("an address");
-        Self { child, address: line.trim().to_owned() }
+        let (address, issuer) = line.trim().split_once(' ').expect("two addresses");
+        Self { child, address: address.to_owned(), issuer: issuer.to_owned() }
     }
 }
 
@@ -307,21 +309,21 @@ fn tokens_of_a_login_follow_no_redirect_and_end_with_a_refusal() {
 fn clients_that_were_registered_before_log_in_by_id_or_document() {
     everyone(|user| {
         let document = "https://example.com/hotcell.json";
-        for (lie, options) in [
-            ("registered", &["--client", "app-7", "--client-secret", "env:HUSH"][..]),
-            ("document", &["--client", document][..]),
-        ] {
+        for (lie, options) in
+            [("registered", vec!["app-7", "--client-secret", "env:HUSH"]), ("document", vec![document])]
+        {
             let servers = Servers::start(user, lie);
             // Without an id there is nothing to register at.
             let (code, said) = log_in(user, &servers, lie);
             assert_eq!(code, Some(125), "{lie}: {said}");
             assert!(said.contains("--client ID"), "{lie}: {said}");
-            let (code, said) = logged_in_as(user, lie, options);
+            let options = [&["--issuer", &servers.issuer, "--client"], &*options].concat();
+            let (code, said) = logged_in_as(user, lie, &options);
             assert_eq!(code, Some(0), "{lie}: {said}");
             assert!(call(user, lie).code(0).text().contains("seen by its owner"));
             let seen = seen(user, lie);
             let asked = seen.iter().find(|one| one["authorize"].is_object()).expect("a browser came");
-            assert_eq!(asked["authorize"]["client_id"], options[1], "{lie}");
+            assert_eq!(asked["authorize"]["client_id"], options[3], "{lie}");
             assert!(!seen.iter().any(|one| one["register"].is_object()), "{lie}: {seen:#?}");
         }
         // A server that reads no documents, another secret, and options that cannot be.
@@ -330,11 +332,14 @@ fn clients_that_were_registered_before_log_in_by_id_or_document() {
         assert!(said.contains("--client ID"), "{said}");
         let busy = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = busy.local_addr().expect("an address").port().to_string();
+        let at = |issuer| ["--client", "app-7", "--issuer", issuer, "--client-secret", "env:HUSH"];
         for (options, says) in [
+            (&at("https://login.example.com")[..], "and not https://login.example.com"),
             (&["--client", document][..], "reads no documents"),
             (&["--client", "app-7"][..], "token exchange failed"),
-            (&["--client", "app-7", "--client-secret", "env:NOTHING"][..], "NOTHING"),
-            (&["--client", document, "--client-secret", "env:HUSH"][..], "no secret"),
+            (&["--client", "app-7", "--client-secret", "env:NOTHING", "--issuer", "x"][..], "NOTHING"),
+            (&["--client", "app-7", "--client-secret", "env:HUSH"][..], "--issuer"),
+            (&["--client", document, "--client-secret", "env:HUSH", "--issuer", "x"][..], "no secret"),
             (&["--client", ""][..], "printable"),
             (&["--client-secret", "env:HUSH"][..], "--client"),
             (&["--right", "a\"b"][..], "RFC 6749"),

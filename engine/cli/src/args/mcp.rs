@@ -189,8 +189,11 @@ pub struct LoginArgs {
     /// Id of a client that is registered there, or its document's address
     #[arg(long, value_name = "ID")]
     pub client: Option<String>,
+    /// The authorization server's own address: no other one gets anything
+    #[arg(long, value_name = "URL")]
+    pub issuer: Option<String>,
     /// The client's secret: env:NAME, file:/PATH, fd:N or keyring:NAME
-    #[arg(long, value_name = "SOURCE", requires = "client")]
+    #[arg(long, value_name = "SOURCE", requires_all = ["client", "issuer"])]
     pub client_secret: Option<String>,
     /// Ask for this scope too
     #[arg(long, value_name = "NAME")]

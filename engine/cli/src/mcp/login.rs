@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hotcell_client::{ClientError, Endpoint, Identity, Keeper, LoggedIn, Login, LoginRequest};
+use hotcell_client::{ClientError, Endpoint, FormerLogin, Identity, Keeper, LoggedIn, Login, LoginRequest};
 use hotcell_egress::sealed::{SealError, SealKey};
 use hotcell_egress::secret::{SecretError, SecretSource};
 use hotcell_state::report::{Code, ErrorReport, printable};
@@ -74,11 +74,11 @@ pub fn forget(folder: &Path) -> io::Result<bool> {
     }
 }
 
-/// Reads the options of a request; `granted` are the scopes of the login before, if there was one.
+/// Reads the options of a request.
 ///
 /// # Errors
 /// [`ErrorReport`] with the option that cannot be used.
-fn request(args: &LoginArgs, granted: Vec<String>) -> Result<LoginRequest, ErrorReport> {
+fn request(args: &LoginArgs, former: Option<FormerLogin>) -> Result<LoginRequest, ErrorReport> {
     let bad = |option: &str, why: String| ErrorReport::new(Code::InvalidValue, why).field(option);
     let secret = args.client_secret.as_deref().map(|source| {
         source
@@ -90,7 +90,7 @@ fn request(args: &LoginArgs, granted: Vec<String>) -> Result<LoginRequest, Error
         Some(id) => Identity::of(id, secret.transpose()?).map_err(|why| bad("--client", why))?,
         None => Identity::New,
     };
-    let mut scopes = granted;
+    let mut scopes = Vec::new();
     for list in &args.right {
         let more = hotcell_client::scopes(list).ok_or_else(|| {
             bad(
@@ -100,7 +100,7 @@ fn request(args: &LoginArgs, granted: Vec<String>) -> Result<LoginRequest, Error
         })?;
         scopes.extend(more.into_iter().map(str::to_owned));
     }
-    Ok(LoginRequest { identity, scopes, port: args.port })
+    Ok(LoginRequest { identity, issuer: args.issuer.clone(), scopes, former, port: args.port })
 }
 
 /// Runs the command; returns its exit status.
@@ -140,7 +140,7 @@ pub fn login(common: &Common, args: &LoginArgs) -> Result<u8, ErrorReport> {
     let endpoint = Endpoint::new(url).map_err(|e| bad(e.to_string()))?;
     let files = Files { folder: folder.clone(), key: args.seal.clone() };
     let kept = LoggedIn::new(key, endpoint.purpose(&format!("login of {}", args.name)), Arc::new(files));
-    let request = request(args, kept.granted())?;
+    let request = request(args, kept.former())?;
     let failed = |e: ClientError| ErrorReport::new(Code::Refused, format!("{}: {e}", args.name));
     let runtime = runtime().map_err(|e| ErrorReport::new(Code::Internal, format!("the runtime: {e}")))?;
     runtime.block_on(async {

@@ -63,10 +63,39 @@ impl Identity {
 pub struct LoginRequest {
     /// Client that asks.
     pub identity: Identity,
-    /// Scopes beside those that the server asks for, such as those that an earlier login was granted.
+    /// Authorization server that the user named: no other one gets anything.
+    pub issuer: Option<String>,
+    /// Scopes beside those that the server asks for.
     pub scopes: Vec<String>,
+    /// The login before, if there was one.
+    pub former: Option<FormerLogin>,
     /// Port of this machine that the browser comes back to; 0 is any that is free.
     pub port: u16,
+}
+
+impl LoginRequest {
+    /// Scopes of the login before, if it was one of this client at this authorization server.
+    pub(super) fn former_scopes(&self, issuer: &str) -> &[String] {
+        let same = self.former.as_ref().filter(|former| {
+            let client = match &self.identity {
+                Identity::New => None,
+                Identity::Registered { id, .. } | Identity::Document(id) => Some(id),
+            };
+            former.issuer == issuer && client.is_none_or(|id| *id == former.client)
+        });
+        same.map_or(&[], |former| &former.scopes)
+    }
+}
+
+/// A login whose tokens are kept.
+#[derive(Clone, Debug)]
+pub struct FormerLogin {
+    /// Authorization server, as its metadata named itself.
+    pub issuer: String,
+    /// Id of the client.
+    pub client: String,
+    /// Scopes that its tokens were granted.
+    pub scopes: Vec<String>,
 }
 
 /// The first list, and what the others have more, each once.
@@ -117,6 +146,24 @@ mod tests {
         }
         assert!(Identity::Document(String::new()).judge(false).is_err());
         assert!(Identity::Document(String::new()).judge(true).is_ok() && Identity::New.judge(false).is_ok());
+    }
+
+    #[test]
+    fn scopes_of_another_client_or_server_are_not_asked_for() {
+        let former = |client: &str| {
+            let scopes = vec!["read".to_owned()];
+            Some(FormerLogin { issuer: "https://a.test".to_owned(), client: client.to_owned(), scopes })
+        };
+        let registered = || Identity::of("app", None).unwrap();
+        for (identity, client, issuer, want) in [
+            (Identity::New, "c-1", "https://a.test", 1),
+            (Identity::New, "c-1", "https://b.test", 0),
+            (registered(), "app", "https://a.test", 1),
+            (registered(), "c-1", "https://a.test", 0),
+        ] {
+            let request = LoginRequest { identity, former: former(client), ..LoginRequest::default() };
+            assert_eq!(request.former_scopes(issuer).len(), want, "{request:?}");
+        }
     }
 
     #[test]
