@@ -180,8 +180,17 @@ async fn forged_missing_event_gives_no_advice() {
     let told = "import os, stat\nfor fd in range(3, 1024):\n  try:\n    if stat.S_ISFIFO(os.fstat(fd).st_mode): os.write(fd, b'{\"e\":\"missing\",\"what\":\"pytest-evil\",\"executable\":\"evil; python3\",\"python\":\"3.11.2\"}\\n')\n  except OSError: pass\nos._exit(86)\n";
     let ran = conftest(venv, told, GOOD).await;
     ran.assert_not_passed();
-    let said = (&ran.report.reason, &ran.report.interpreter, &ran.report.command);
+    let said = (&ran.report.interpreter, &ran.report.command);
     assert!(!format!("{said:?}").contains("evil"), "{}", ran.told());
+    // Its last line is quoted as what it printed, and nothing follows from it.
+    let reason = ran.report.reason.as_deref().unwrap_or_default();
+    let quoted = reason.strip_prefix("it printed last: {").and_then(|rest| rest.split_once("}; "));
+    assert_eq!(
+        quoted.map(|(_, own)| own),
+        Some("the report is missing; the framework did not come to its end"),
+        "{}",
+        ran.told()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
