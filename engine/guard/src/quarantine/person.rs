@@ -9,6 +9,8 @@ use super::state::Channel;
 const TEAM: &str = "web:";
 /// Beginnings of the channels of callers.
 const CALLERS: [&str; 2] = ["mcp:", "elicitation:"];
+/// Callers without a name of their own, which may be anyone's.
+const UNNAMED: [&str; 2] = ["stdio", "everybody"];
 
 /// A person, as far as a step's record tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub struct Person {
     uid: u32,
     /// Name of that user; empty when it has none.
     user: String,
+    /// Name of the caller over whose connection the step was taken.
+    caller: Option<String>,
     /// Name in the team, where the person is known to be of it.
     member: Option<String>,
     /// Whether the step was taken on the team's page.
@@ -32,7 +36,8 @@ impl Person {
         let caller = CALLERS.iter().find_map(|beginning| channel.strip_prefix(beginning));
         let known = caller.into_iter().chain([user]).find(|name| team.contains(*name));
         let member = on_page.or(known).map(str::to_owned);
-        Self { uid, user: user.to_owned(), member, on_page: on_page.is_some() }
+        let caller = caller.filter(|name| !name.is_empty() && !UNNAMED.contains(name)).map(str::to_owned);
+        Self { uid, user: user.to_owned(), caller, member, on_page: on_page.is_some() }
     }
 
     /// The person of a step over a channel.
@@ -41,19 +46,23 @@ impl Person {
         Self::new(uid, user, &channel.to_string(), team)
     }
 
-    /// Whether the two may be one person. On a team's page, names decide, since all of the team share the user id of the server: two members are
-    /// one by their names, and a person who is not known to the team may be any member by that id.
+    /// Whether the two may be one person: by their user id, or by a caller's name, whether or not it is of the team. On a team's page, names decide
+    /// alone between two members, since all of the team share the user id of the server; a person who is not known to the team may be any member
+    /// by that id.
     #[must_use]
     pub fn may_be(&self, other: &Self) -> bool {
-        if !self.on_page && !other.on_page {
-            return self.uid == other.uid;
+        if (self.on_page || other.on_page)
+            && let (Some(one), Some(two)) = (&self.member, &other.member)
+        {
+            return is_one(one, two);
         }
-        match (&self.member, &other.member) {
-            (Some(one), Some(two)) => is_one(one, two),
-            (Some(member), None) => self.uid == other.uid || is_one(member, &other.user),
-            (None, Some(member)) => self.uid == other.uid || is_one(member, &self.user),
-            (None, None) => self.uid == other.uid,
-        }
+        self.uid == other.uid || self.is_called_as(other) || other.is_called_as(self)
+    }
+
+    /// Whether the caller's or the member's name here is one of the other's names.
+    fn is_called_as(&self, other: &Self) -> bool {
+        let names = || [&other.caller, &other.member].into_iter().flatten().chain([&other.user]);
+        [&self.caller, &self.member].into_iter().flatten().any(|one| names().any(|two| is_one(one, two)))
     }
 }
 
@@ -90,6 +99,19 @@ mod tests {
             (page("mcp:stdio"), server, true),
             (page("mcp:alice"), server, true),
             ((1000, "bob", "mcp:stdio"), bob, true),
+            ((1000, "bob", "mcp:stdio"), (1001, "carol", "mcp:stdio"), false),
+            // A caller's name is compared with that of a user, of the team or not.
+            (page("mcp:alice"), (1003, "alice", "cli"), true),
+            (page("mcp:alice@example.com"), (1003, "alice", "cli"), true),
+            (page("mcp:alice"), bob, false),
+            (page("mcp:dave"), (1002, "dave", "cli"), true),
+            (page("mcp:Dave@example.com"), (1002, "dave", "cli"), true),
+            (page("mcp:dave"), (901, "other", "mcp:dave"), true),
+            (page("mcp:dave"), bob, false),
+            (page("mcp:dave"), (1002, "", "cli"), false),
+            (page("elicitation:dave"), (1002, "dave", "cli"), true),
+            ((901, "other", "mcp:bob@example.com"), page("web:bob"), true),
+            ((901, "other", "mcp:dave"), page("web:bob"), false),
             // Names of the team.
             (page("mcp:alice"), page("web:bob"), false),
             (page("mcp:bob"), page("web:bob"), true),
