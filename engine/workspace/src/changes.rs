@@ -78,7 +78,8 @@ fn touched(
     let mut folders = vec![PathBuf::new()];
     while let Some(folder) = folders.pop() {
         let open = layer.folder(&folder)?;
-        for name in open.names(Path::new(""))? {
+        // From the layer: in the open folder, its own name would have to be looked up, which not every mode allows.
+        for name in layer.names(&folder)? {
             let path = folder.join(&name);
             check_bounds(&path, paths.len(), most)?;
             // In the original another file system may begin there, which is never entered.
@@ -181,6 +182,22 @@ mod tests {
 
     fn rows(rows: &[(&str, What)]) -> Vec<(String, What)> {
         rows.iter().map(|(path, what)| ((*path).to_owned(), *what)).collect()
+    }
+
+    /// Permission to search an empty folder is not needed. Any mode lets root read it.
+    #[test]
+    fn empty_folders_that_cannot_be_searched_are_changes_too() {
+        use std::os::unix::fs::PermissionsExt;
+        let ((_a, base), (dir, upper)) = (folder(&[]), folder(&[("n", "")]));
+        let modes = [0o400, 0o500, 0o600, 0o700];
+        for mode in modes {
+            let made = dir.path().join(format!("d{mode:o}"));
+            std::fs::create_dir(&made).unwrap();
+            std::fs::set_permissions(&made, PermissionsExt::from_mode(mode)).unwrap();
+        }
+        let all = changes(&Stack::new([], &base), &[Layer::over(&upper)], &[], 99).unwrap();
+        let all: Vec<_> = all.into_iter().map(|c| (c.path.to_string_lossy().into_owned(), c.what)).collect();
+        assert_eq!(all, rows(&["d400", "d500", "d600", "d700", "n"].map(|path| (path, What::Added))));
     }
 
     #[test]

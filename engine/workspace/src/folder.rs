@@ -310,7 +310,8 @@ impl Folder {
     /// When the path is not a folder, or cannot be read.
     pub fn names(&self, path: &Path) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
-        for entry in fs::Dir::read_from(self.folder(path)?.fd)? {
+        // Takes the descriptor: to open `.` below it again would require permission to search the folder.
+        for entry in fs::Dir::new(self.folder(path)?.fd)? {
             let name = OsStr::from_bytes(entry?.file_name().to_bytes()).to_owned();
             if name != "." && name != ".." {
                 names.push(name);
@@ -326,7 +327,7 @@ impl Folder {
     /// When the path is not a folder, or cannot be read.
     pub(crate) fn entries(&self, path: &Path) -> io::Result<Vec<(OsString, Kind)>> {
         let mut entries = Vec::new();
-        for entry in fs::Dir::read_from(self.folder(path)?.fd)? {
+        for entry in fs::Dir::new(self.folder(path)?.fd)? {
             let entry = entry?;
             let name = OsStr::from_bytes(entry.file_name().to_bytes()).to_owned();
             if name == "." || name == ".." {
