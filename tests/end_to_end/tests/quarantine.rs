@@ -355,7 +355,7 @@ fn altered_audit_log_is_found() {
         std::fs::write(&checkpointed, &good).unwrap();
         audit_is_good(user);
         let head = std::fs::read(state.join("audit.head")).unwrap();
-        std::fs::write(state.join("audit.head"), "9 00ff\n").unwrap();
+        std::fs::write(state.join("audit.head"), format!("9 {:064x}\n", 255)).unwrap();
         bad("was taken out");
         std::fs::remove_file(state.join("audit.head")).unwrap();
         bad("is gone");

@@ -322,7 +322,13 @@ fn changes_bypassing_audit_log_are_detected() {
     let place = begun();
     place.sql(off);
     assert!(place.problem().unwrap().contains("triggers"));
-    for (file, word) in [(None, "is gone"), (Some("3 00ff\n"), "made anew"), (Some("x"), "cannot be read")] {
+    let other = format!("3 {:064x}\n", 255);
+    for (file, word) in [
+        (None, "is gone"),
+        (Some(&*other), "made anew"),
+        (Some("3 00ff\n"), "cannot be read"),
+        (Some("x"), "cannot be read"),
+    ] {
         let place = begun();
         let head = place.state().join("audit.head");
         std::fs::remove_file(&head).unwrap();

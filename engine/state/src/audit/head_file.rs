@@ -107,11 +107,16 @@ fn parsed(place: &[u8]) -> Option<Head> {
     let (seq, hash) = (words.next()?.parse().ok()?, words.next()?.to_owned());
     let head = Head { seq, hash };
     match (words.next(), words.next()) {
-        // As earlier releases wrote it.
-        (None, _) => Some(head),
+        // As earlier releases wrote it. A place written in part may end within its digest.
+        (None, _) if is_digest(&head.hash) => Some(head),
         (Some(word), None) if word == check(&head) => Some(head),
         _ => None,
     }
+}
+
+/// Whether a word is a whole digest.
+fn is_digest(word: &str) -> bool {
+    word.len() == GENESIS.len() && word.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
 fn place(head: &Head) -> Vec<u8> {
@@ -173,11 +178,14 @@ mod tests {
         for torn in 0..=200 {
             let mut bytes = before.clone();
             bytes[at..at + torn].copy_from_slice(&new[..torn]);
-            let read = newest(&bytes).unwrap().seq;
-            assert!(read == 3 || (read == 4 && torn > 80), "{torn}: {read}");
-            // Bytes that never reached the disk are zeros.
-            bytes[at + torn..at + PLACE_BYTES].fill(0);
-            assert!(matches!(newest(&bytes).unwrap().seq, 3 | 4), "{torn}");
+            let read = newest(&bytes).unwrap();
+            assert!(read == head(3) || (read == head(4) && torn > 80), "{torn}: {read:?}");
+            // Bytes that never reached the disk are zeros, or the spaces of a new file.
+            for rest in [0, b' '] {
+                bytes[at + torn..at + PLACE_BYTES].fill(rest);
+                let read = newest(&bytes).unwrap();
+                assert!(read == head(3) || (read == head(4) && torn > 65), "{torn}: {read:?}");
+            }
         }
     }
 
@@ -190,7 +198,11 @@ mod tests {
         assert_eq!(read(&folder).unwrap(), Some(head(7)));
         write(&folder, Some(&head(8))).unwrap();
         assert_eq!(read(&folder).unwrap(), Some(head(8)));
-        for text in ["", "x", "7", " ", "-1 00\n", "7 00 00\n", "7 00 00 00\n"] {
+        let (short, long) = (format!("7 {:063x}\n", 7), format!("7 {:065x}\n", 7));
+        let other = format!("7 {:063x}g\n", 7);
+        for text in
+            ["", "x", "7", " ", "-1 00\n", "7 00\n", "7 00 00\n", "7 00 00 00\n", &short, &long, &other]
+        {
             std::fs::write(&path, text).unwrap();
             assert!(read(&folder).is_err(), "{text:?}");
         }
