@@ -4,7 +4,8 @@
 use std::fs::{self, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -12,6 +13,9 @@ use crate::leftovers::Owner;
 
 /// Prefix of every name; it is followed by the owner and an unguessable suffix.
 const PREFIX: &str = "hotcell-";
+
+/// Time after which [`remove_leftovers`] begins with no further folder.
+const MAX_SWEEP: Duration = Duration::from_secs(2);
 
 /// Makes a folder in `TMPDIR` that only this user can write to. Other users may enter it, since a sandbox can
 /// have another user id on the host.
@@ -36,9 +40,16 @@ pub fn file(folder: &TempDir, name: &str, text: &[u8]) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Removes the folders of processes that have ended.
+/// Removes the folders of processes that have ended. Once its time is over, the others are left to the next start.
 pub(crate) fn remove_leftovers() {
-    let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
+    remove_leftovers_in(&std::env::temp_dir(), MAX_SWEEP);
+}
+
+/// Like [`remove_leftovers`], in a folder. A folder that was begun with is removed whole, and one is always begun with.
+fn remove_leftovers_in(folder: &Path, most: Duration) {
+    let began = Instant::now();
+    let mut is_first = true;
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     for entry in entries {
         let name = entry.file_name();
         // The name first: the folder may have thousands of other entries, and each start comes here.
@@ -54,10 +65,14 @@ pub(crate) fn remove_leftovers() {
         let made_by_us = entry.metadata().is_ok_and(|m| {
             m.is_dir() && (m.uid() == nix::unistd::geteuid().as_raw() || m.uid() >= crate::ids::FIRST_ID)
         });
-        if made_by_us
-            && owner.is_gone()
-            && let Err(e) = fs::remove_dir_all(entry.path())
-        {
+        if !made_by_us || !owner.is_gone() {
+            continue;
+        }
+        if !std::mem::take(&mut is_first) && began.elapsed() >= most {
+            tracing::debug!("leftovers in {} are left to the next start", folder.display());
+            return;
+        }
+        if let Err(e) = fs::remove_dir_all(entry.path()) {
             tracing::debug!(
                 "{}: left by a process that has ended, and cannot be removed: {e}",
                 entry.path().display()
@@ -70,13 +85,32 @@ pub(crate) fn remove_leftovers() {
 mod tests {
     use super::*;
 
-    #[test]
-    fn temporary_folders_of_dead_owners_are_removed() {
+    /// Beginning of the names of a process that has ended.
+    fn name_of_dead() -> String {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let dead = format!("{PREFIX}{}-0-x", crate::leftovers::owner_of_child(child.id()));
+        let dead = format!("{PREFIX}{}-0", crate::leftovers::owner_of_child(child.id()));
         child.kill().unwrap();
         child.wait().unwrap();
-        let left = std::env::temp_dir().join(dead);
+        dead
+    }
+
+    #[test]
+    fn sweep_without_time_removes_one_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let dead = name_of_dead();
+        for end in ["x", "y", "z"] {
+            fs::create_dir_all(dir.path().join(format!("{dead}-{end}/a"))).unwrap();
+        }
+        let left = || fs::read_dir(dir.path()).unwrap().count();
+        for want in [2, 1, 0, 0] {
+            remove_leftovers_in(dir.path(), Duration::ZERO);
+            assert_eq!(left(), want);
+        }
+    }
+
+    #[test]
+    fn temporary_folders_of_dead_owners_are_removed() {
+        let left = std::env::temp_dir().join(format!("{}-x", name_of_dead()));
         fs::create_dir(&left).unwrap();
         let alive = folder().unwrap();
         let written = file(&alive, "a", b"text").unwrap();
