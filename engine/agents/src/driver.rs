@@ -7,6 +7,8 @@ mod lock;
 mod make;
 pub(crate) mod mutate;
 pub mod said;
+#[cfg(test)]
+mod tests;
 mod work;
 
 pub use calls::ready;
@@ -123,6 +125,8 @@ impl Driver<'_> {
     /// # Errors
     /// As [`Driver::fix`].
     pub async fn fix_as(&self, task: Task, begun: Option<&str>, commit: bool) -> Result<Ended, ErrorReport> {
+        // Without its lock, lists call a session interrupted that the journal calls running.
+        let lock = begun.map(|id| self.lock(id)).transpose()?;
         // Before any test runs, since nothing could follow from it.
         self.clients(&task)?;
         let workspace = self.bench.make(Path::new(&task.project))?;
@@ -176,7 +180,8 @@ impl Driver<'_> {
             ];
             journal.add(&id, number, &rows).map_err(|e| of_journal(&e))?;
         }
-        self.go_on(&id, &task, &journal, None, commit).await
+        let lock = lock.map_or_else(|| self.lock(&id), Ok)?;
+        self.go_on_locked(lock, &id, &task, &journal, None, commit).await
     }
 
     /// Goes on with a session, after a decision about an escalated one.
@@ -216,6 +221,18 @@ impl Driver<'_> {
         commit: bool,
     ) -> Result<Ended, ErrorReport> {
         let lock = self.lock(id)?;
+        self.go_on_locked(lock, id, task, journal, decision, commit).await
+    }
+
+    async fn go_on_locked(
+        &self,
+        lock: File,
+        id: &str,
+        task: &Task,
+        journal: &Journal,
+        decision: Option<Action>,
+        commit: bool,
+    ) -> Result<Ended, ErrorReport> {
         let rows = journal.rows(id).map_err(|e| of_journal(&e))?;
         let (task, mut attempts, budget) = replay(task, &rows);
         let (repairs, fresh) = self.clients(&task)?;
