@@ -112,12 +112,7 @@ impl Driver<'_> {
         };
         let read = self.read_by_model(&id, request, reader, &facts, began).await?;
         let taken = points::taken(&read.defects).min(computed.score);
-        let recommendation = points::recommend(
-            &measured,
-            &computed,
-            &read.defects,
-            read.by.unusable > 0 && read.by.files_read == 0,
-        );
+        let recommendation = points::recommend(&measured, &computed, &read.defects, read.by.has_unusable());
         #[expect(clippy::cast_precision_loss, reason = "for people")]
         let seconds = began.elapsed().as_millis() as f64 / 1000.0;
         tracing::debug!("reviewed in {}", format_duration(began.elapsed()));

@@ -20,7 +20,7 @@ pub enum Recommendation {
     Approve,
     /// Something should be mended.
     Revise,
-    /// A person should look: the guard did not let it pass, the tests' report is contradicted, or a model was asked and none of its answers could be used.
+    /// A person should look: the guard did not let it pass, the tests' report is contradicted, or an answer of a model could not be used.
     Escalate,
 }
 
@@ -100,7 +100,7 @@ pub fn taken(defects: &[Defect]) -> u8 {
     u8::try_from(defects.iter().map(each).sum::<usize>().min(MAX_TAKEN.into())).unwrap_or(MAX_TAKEN)
 }
 
-/// Advice from the computed score, the defects and the measured values. `unusable`: a model was asked, and none of its answers could be used. Code that
+/// Advice from the computed score, the defects and the measured values. `unusable`: an answer of a model could not be used. Code that
 /// makes a model answer otherwise gains nothing by it.
 #[must_use]
 pub fn recommend(

@@ -99,6 +99,14 @@ pub struct ReadBy {
     pub why: Option<String>,
 }
 
+impl ReadBy {
+    /// Whether an answer could not be used: its files count as not read, whatever others say.
+    #[must_use]
+    pub const fn has_unusable(&self) -> bool {
+        self.unusable > 0
+    }
+}
+
 impl ReviewReport {
     /// Tells if something is at review or above: a verdict of the guard, a gate that is not passed, a test that is not good, or a defect that is more than
     /// a note.
@@ -110,5 +118,18 @@ impl ReviewReport {
                 tests.good < tests.of || tests.verdict != hotcell_testing::Verdict::Passed
             })
             || self.defects.iter().any(|defect| defect.severity > Severity::Note)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_answer_that_cannot_be_used_counts() {
+        for (files_read, unusable, want) in [(0, 0, false), (3, 0, false), (0, 1, true), (3, 1, true)] {
+            let by = ReadBy { files_read, unusable, ..ReadBy::default() };
+            assert_eq!(by.has_unusable(), want, "{by:?}");
+        }
     }
 }
