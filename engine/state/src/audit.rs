@@ -104,6 +104,16 @@ pub fn append(
     Ok(())
 }
 
+/// Actors of an action on a subject over a channel, each once.
+pub fn actors(
+    database: &Connection,
+    (action, subject): (&str, &str),
+    channel: &str,
+) -> rusqlite::Result<Vec<String>> {
+    let query = "SELECT DISTINCT actor FROM audit WHERE action = ?1 AND subject = ?2 AND channel = ?3";
+    database.prepare(query)?.query_map([action, subject, channel], |row| row.get(0))?.collect()
+}
+
 /// Head of the log in the database.
 pub fn head(database: &Connection) -> rusqlite::Result<Option<Head>> {
     let mut last = database.prepare("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1")?;

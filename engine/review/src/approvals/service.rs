@@ -361,7 +361,7 @@ impl Approvals {
                 decision: None,
                 ticket: None,
             };
-            row.step(database, now, &actor, "approval_ask")?;
+            row.step(database, now, &actor, rows::ASK)?;
             Ok(RequestStatus::Waits(row.shown(now)))
         });
         Ok(done?)

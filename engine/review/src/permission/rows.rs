@@ -35,6 +35,9 @@ pub struct Row {
     pub ticket: Option<String>,
 }
 
+/// Action of a request in the audit log.
+pub const ASK: &str = "approval_ask";
+
 const COLUMNS: &str = "seq, id, kind, asked_by, ask, digest, what, reason, asked, created, expires, state, \
     decision, ticket";
 

@@ -136,12 +136,22 @@ pub struct Statement {
     pub time: String,
 }
 
+/// Name in the text of an actor, `UID (NAME)`; empty when it has none.
+fn user_name(by: &str) -> &str {
+    by.split_once(" (").and_then(|(_, name)| name.strip_suffix(')')).unwrap_or_default()
+}
+
+/// The person of a text of an actor, as the audit log has it; `None` when it is not one.
+pub(super) fn person_of(by: &str, channel: &str, team: &BTreeSet<String>) -> Option<Person> {
+    let uid = by.split(' ').next()?.parse().ok()?;
+    Some(Person::new(uid, user_name(by), channel, team))
+}
+
 impl Statement {
     /// The person who made it; `team` are the names that may use the team's page.
     #[must_use]
     pub fn person(&self, team: &BTreeSet<String>) -> Person {
-        let name = self.by.split_once(" (").and_then(|(_, name)| name.strip_suffix(')'));
-        Person::new(self.uid, name.unwrap_or_default(), &self.channel, team)
+        Person::new(self.uid, user_name(&self.by), &self.channel, team)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::permission::rows as approvals;
 
 use super::error::{Done, MAX_ITEMS, QuarantineError, StepContext, io};
 use super::identity::Identified;
-use super::item::{Item, Statement};
+use super::item::{Item, Statement, person_of};
 use super::objects::Objects;
 use super::rows::{self, File, Row};
 use super::store::Quarantine;
@@ -286,7 +286,14 @@ impl Quarantine {
             return Err(QuarantineError::ForAnother { id: row.id, other });
         }
         row.two_persons |= terms.two_persons;
-        row.state = step(&row, Some(row.state), Step::Release, actor, persons(&row, actor, terms))?;
+        let persons = persons(&row, actor, terms);
+        if let Some(only) = only.filter(|_| persons.two) {
+            // The item has its first requester only, and another caller's request is decided on here.
+            for requester in askers(database, &row, only, terms)? {
+                step(&row, Some(row.state), Step::Release, actor, Persons { requester, ..persons.clone() })?;
+            }
+        }
+        row.state = step(&row, Some(row.state), Step::Release, actor, persons)?;
         if let Some(why) = row.unreleasable {
             return Err(QuarantineError::Unreleasable { id: row.id, why });
         }
@@ -476,6 +483,18 @@ fn persons(row: &Row, actor: &Actor, terms: &StepContext) -> Persons {
         requester: row.request.as_ref().map(|word| word.person(&terms.team)),
         actor: Person::over(actor.uid, &actor.name, &actor.channel, &terms.team),
     }
+}
+
+/// Persons who asked over a channel for a run of an item, as the audit log names them; `None` stands for one that is not known, and for a log without any.
+fn askers(
+    database: &Connection,
+    row: &Row,
+    channel: &str,
+    terms: &StepContext,
+) -> rusqlite::Result<Vec<Option<Person>>> {
+    let actors = audit::actors(database, (approvals::ASK, row.sha256.as_str()), channel)?;
+    let persons: Vec<_> = actors.iter().map(|by| person_of(by, channel, &terms.team)).collect();
+    Ok(if persons.is_empty() { vec![None] } else { persons })
 }
 
 fn step(row: &Row, from: Option<State>, step: Step, actor: &Actor, persons: Persons) -> Done<State> {

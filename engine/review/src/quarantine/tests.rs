@@ -7,6 +7,7 @@ use hotcell_guard::quarantine::Channel;
 use hotcell_guard::quarantine::{Illegal, State};
 use hotcell_guard::{Artifact, Language, Limits, Pack, scan};
 use hotcell_state::actor::Actor;
+use hotcell_state::audit;
 use hotcell_state::state::StateFolder;
 use rusqlite::Connection;
 
@@ -250,6 +251,36 @@ fn two_persons_of_a_team_are_two_names() {
             assert!(matches!(error, QuarantineError::Illegal { why: Illegal::SamePerson(_), .. }), "{error}");
         }
         assert_eq!(place.problem(), None);
+    }
+}
+
+/// The first requester of the item is bob; a caller's request is decided on for itself.
+#[test]
+fn release_for_a_caller_is_by_another_person_than_asked() {
+    let team: BTreeSet<String> = ["alice", "bob"].map(str::to_owned).into();
+    let two = |now| StepContext { two_persons: true, team: team.clone(), ..terms(now) };
+    let over = |channel| Actor { uid: 900, name: "hotcell".to_owned(), channel };
+    let caller = |name: &str| over(Channel::Model(name.to_owned()));
+    let alice = over(Channel::Team("alice".to_owned()));
+    for (asks, only, released) in [
+        (Some("bob"), "mcp:bob", true),
+        (Some("alice"), "mcp:alice", false),
+        (Some("ci"), "mcp:ci", false),
+        (Some("bob"), "mcp:alice", false),
+        (None, "mcp:bob", false),
+    ] {
+        let place = Place::new();
+        let quarantine = place.open();
+        let item = hold(&quarantine, HOSTILE, &caller("bob"), &two(1));
+        quarantine.request(&item.id, "please", &caller("bob"), &two(2)).unwrap();
+        let how = (DEFAULT_RELEASE_LIFETIME, 1);
+        let done = quarantine.step(|database| -> Result<Item, QuarantineError> {
+            if let Some(name) = asks {
+                audit::append(database, 3, &caller(name), "approval_ask", &item.sha256, &())?;
+            }
+            quarantine.release_for(database, &item.id, (Some(only), None), "r", how, &alice, &two(4))
+        });
+        assert_eq!(done.is_ok(), released, "{asks:?} {only}: {done:?}");
     }
 }
 
