@@ -70,12 +70,10 @@ fn state_error(why: &dyn ToString) -> ErrorReport {
 fn folder(choice: &StateChoice) -> Result<PathBuf, ErrorReport> {
     let state =
         StateFolder::open(choice.path().map_err(|e| state_error(&e))?).map_err(|e| state_error(&e))?;
-    let folder = state.path().join(FOLDER);
-    give_back(&folder).map_err(|e| state_error(&e))?;
-    Ok(folder)
+    Ok(state.path().join(FOLDER))
 }
 
-/// Lets policies wait again that a process of an earlier release was deciding on when it died: `ID.taken` was its mark.
+/// Lets policies wait again that a process of an earlier release was deciding on when it died: `ID.taken` was its mark. Call this under [`turn`].
 fn give_back(folder: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -127,7 +125,7 @@ pub fn keep(choice: &StateChoice, suggestion: &Suggestion, file: &Path) -> Resul
     let folder = folder(choice)?;
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
     made.map_err(|e| state_error(&e))?;
-    if ids(&folder).map_err(|e| state_error(&e))?.len() >= MAX_WAITING {
+    if kept(&folder).map_err(|e| state_error(&e))?.len() >= MAX_WAITING {
         let why = format!("{MAX_WAITING} suggested policies wait already");
         return Err(ErrorReport::new(Code::Busy, why)
             .field("--review")
@@ -144,13 +142,44 @@ pub fn keep(choice: &StateChoice, suggestion: &Suggestion, file: &Path) -> Resul
     Ok(id)
 }
 
+/// Writes a new file, which has its name only when it is whole, where the file system has hard links.
 fn write_new(file: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let folder = file.parent().ok_or_else(|| io::Error::other("it has no folder"))?;
+    let random = random_hex(6).map_err(|e| io::Error::other(e.to_string()))?;
+    let new = folder.join(format!(".hotcell-{random}.new"));
+    write_under(&new, bytes, mode)?;
+    // A link never replaces a file.
+    let linked = fs::hard_link(&new, file);
+    drop(fs::remove_file(&new));
+    match linked {
+        Err(e) if has_no_links(&e) => write_under(file, bytes, mode)?,
+        other => other?,
+    }
+    sync_names(folder).inspect_err(|_| drop(fs::remove_file(file)))
+}
+
+fn write_under(file: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut to = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(file)?;
     let written = to.write_all(bytes).and_then(|()| to.sync_all());
     written.inspect_err(|_| drop(fs::remove_file(file)))
 }
 
-fn ids(folder: &Path) -> io::Result<Vec<String>> {
+/// Whether a file system has no hard links, by the error of one.
+fn has_no_links(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    matches!(errno, Some(Errno::EPERM | Errno::EOPNOTSUPP | Errno::ENOSYS))
+}
+
+/// Confirms the names in a folder, where its file system can.
+fn sync_names(folder: &Path) -> io::Result<()> {
+    match fs::File::open(folder).and_then(|folder| folder.sync_all()) {
+        Err(e) if e.raw_os_error().map(Errno::from_raw) == Some(Errno::EINVAL) => Ok(()),
+        other => other,
+    }
+}
+
+/// Policies that wait: id and file.
+fn kept(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -159,8 +188,10 @@ fn ids(folder: &Path) -> io::Result<Vec<String>> {
     let mut all = Vec::new();
     for entry in entries {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        if let Some(id) = name.strip_suffix(".json").filter(|id| is_id(id)) {
-            all.push(id.to_owned());
+        // `taken`: see `give_back`.
+        let id = name.strip_suffix(".json").or_else(|| name.strip_suffix(".taken"));
+        if let Some(id) = id.filter(|id| is_id(id)) {
+            all.push((id.to_owned(), folder.join(&name)));
         }
     }
     Ok(all)
@@ -177,19 +208,20 @@ fn read(file: &Path) -> io::Result<Waiting> {
     serde_json::from_slice(&fs::read(file)?).map_err(io::Error::other)
 }
 
-/// Suggestions that wait, the oldest first, then grants of servers by name.
+/// Suggestions that wait, the oldest first, then grants of servers by name. One that cannot be read is left out with a warning.
 ///
 /// # Errors
-/// [`ErrorReport`] when one cannot be read.
+/// [`ErrorReport`] when the folder or a server's files cannot be read.
 pub fn list(choice: &StateChoice) -> Result<Vec<Suggested>, ErrorReport> {
     let folder = folder(choice)?;
     let mut policies = Vec::new();
-    for id in ids(&folder).map_err(|e| state_error(&e))? {
-        match read(&folder.join(format!("{id}.json"))) {
+    for (id, file) in kept(&folder).map_err(|e| state_error(&e))? {
+        match read(&file) {
             Ok(one) => policies.push((one.time_us, policy(&id, &one))),
             // A person decided on it after its name was listed.
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(e) => return Err(state_error(&e)),
+            // Decisions on the others go on.
+            Err(e) => tracing::warn!("{}: this suggested policy cannot be read: {e}", file.display()),
         }
     }
     policies.sort_by_key(|(time_us, _)| *time_us);
@@ -299,6 +331,7 @@ pub fn decide(configuration: &Configuration, decision: &SuggestionDecision) -> R
     };
     let waiting = folder(&config.state)?;
     let _turn = turn(&waiting)?;
+    give_back(&waiting).map_err(|e| state_error(&e))?;
     if let Some(name) = decision.id.strip_prefix(SERVER) {
         let server = servers::list(&config.state)?.into_iter().find(|server| server.name == name);
         let server = server.ok_or_else(gone)?;
@@ -467,6 +500,51 @@ mod tests {
             let left: Vec<_> =
                 fs::read_dir(&waiting).unwrap().map(|entry| entry.unwrap().file_name()).collect();
             assert_eq!(left, [LOCK], "{id}");
+        }
+    }
+
+    /// A file that an earlier release wrote in part does not block decisions on the others.
+    #[test]
+    fn policies_that_cannot_be_read_are_left_out_of_the_list() {
+        let dir = tempfile::tempdir().unwrap();
+        let choice = StateChoice::Named(dir.path().join("state"));
+        let asker = Some((Channel::Cli, choice.clone()));
+        let configuration = Configuration { asker, ..Configuration::default() };
+        let out = dir.path().canonicalize().unwrap().join("policy.toml");
+        let id = keep(&choice, &suggestion(), &out).unwrap();
+        let waiting = dir.path().join("state").join(FOLDER);
+        let whole = fs::read(waiting.join(format!("{id}.json"))).unwrap();
+        for (name, bytes) in [
+            ("000000000001.json", &whole[..whole.len() / 2]),
+            ("000000000002.json", &b""[..]),
+            ("000000000003.taken", &b"{}"[..]),
+            (".hotcell-00.new", &whole[..]),
+        ] {
+            fs::write(waiting.join(name), bytes).unwrap();
+        }
+        fs::create_dir(waiting.join("000000000004.json")).unwrap();
+        let all = list(&choice).unwrap();
+        assert_eq!(all.iter().map(|one| &one.id).collect::<Vec<_>>(), [&id]);
+        assert!(waiting.join("000000000003.taken").exists(), "a list changes nothing");
+        let shown = all[0].shown.clone();
+        let decision = SuggestionDecision { id, shown, yes: true, reason: None, channel: Channel::Cli };
+        decide(&configuration, &decision).unwrap();
+        assert_eq!(fs::read_to_string(&out).unwrap(), suggestion().toml());
+    }
+
+    #[test]
+    fn new_file_is_whole_and_replaces_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a");
+        write_new(&file, b"text", 0o600).unwrap();
+        assert_eq!(write_new(&file, b"other", 0o600).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&file).unwrap(), b"text");
+        assert!(write_new(&dir.path().join("b/c"), b"text", 0o600).is_err());
+        let left: Vec<_> =
+            fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["a"]);
+        for (errno, want) in [(Errno::EPERM, true), (Errno::EOPNOTSUPP, true), (Errno::EEXIST, false)] {
+            assert_eq!(has_no_links(&io::Error::from(errno)), want, "{errno}");
         }
     }
 
