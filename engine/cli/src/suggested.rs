@@ -339,9 +339,10 @@ pub fn decide(configuration: &Configuration, decision: &SuggestionDecision) -> R
             grants(&config.state, &server)?.filter(|one| one.shown == decision.shown).ok_or_else(gone)?;
         let wanted: Vec<String> = one.text.lines().map(str::to_owned).collect();
         let folder = servers::folder(&config.state, name)?;
+        let reason = decision.reason.as_deref();
         match decision.yes {
-            true => servers::add_grants(configuration, &folder, name, false, &wanted)?,
-            false => servers::drop_wanted(&config, name, &wanted)?,
+            true => servers::add_grants(configuration, &folder, name, false, &wanted, reason)?,
+            false => servers::drop_wanted(&config, name, &wanted, reason)?,
         }
         denials::forget(&folder);
         return Ok(());
@@ -545,6 +546,19 @@ mod tests {
         assert_eq!(left, ["a"]);
         for (errno, want) in [(Errno::EPERM, true), (Errno::EOPNOTSUPP, true), (Errno::EEXIST, false)] {
             assert_eq!(has_no_links(&io::Error::from(errno)), want, "{errno}");
+        }
+    }
+
+    #[test]
+    fn reason_for_a_servers_grants_is_in_the_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let asker = Some((Channel::Cli, StateChoice::Named(dir.path().join("state"))));
+        let configuration = Configuration { asker, ..Configuration::default() };
+        let config = QuarantineConfig::of(&configuration).unwrap();
+        for reason in [None, Some("not needed")] {
+            servers::drop_wanted(&config, "files", &["ro=/a".to_owned()], reason).unwrap();
+            let log = config.open().unwrap().audit(1).unwrap();
+            assert_eq!(log.entries[0].detail.contains("not needed"), reason.is_some());
         }
     }
 

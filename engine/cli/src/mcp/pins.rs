@@ -92,7 +92,7 @@ pub fn accept(
     let accepted: Accepted = offered.iter().map(|(name, tool)| (name.clone(), tool.sha256.clone())).collect();
     let config = QuarantineConfig::of(configuration)
         .ok_or_else(|| ErrorReport::new(Code::State, "there is no state folder"))?;
-    note(&config, ACCEPT, name, &After { server: name, tools: Some(&accepted), grants: None })
+    note(&config, ACCEPT, name, &After { server: name, tools: Some(&accepted), grants: None, reason: None })
         .map_err(|e| ErrorReport::new(Code::State, e.to_string()))?;
     write(&folder.join(ACCEPTED), &accepted).map_err(io)?;
     keep(folder, &accepted, &offered).map_err(io)?;

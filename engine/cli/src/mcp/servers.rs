@@ -257,12 +257,12 @@ pub fn servers(common: &Common, command: &ServersCommand) -> Result<u8, ErrorRep
         ServersCommand::Grant { name, grants } => {
             let folder = folder(&choice, name)?;
             let is_address = list.servers[0].url.is_some();
-            add_grants(&configuration, &folder, name, is_address, grants)?;
+            add_grants(&configuration, &folder, name, is_address, grants, None)?;
             list.servers = vec![server(&folder, name).map_err(io)?];
         }
         ServersCommand::Revoke { name, grants, all } => {
             let folder = folder(&choice, name)?;
-            grant(&configuration, &folder, name, |kept| {
+            grant(&configuration, &folder, name, None, |kept| {
                 for given in grants {
                     let one = entry::grant(given, &current_folder())?;
                     let before = kept.len();
@@ -319,6 +319,8 @@ pub(super) struct After<'a> {
     pub(super) tools: Option<&'a Accepted>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) grants: Option<&'a [String]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reason: Option<&'a str>,
 }
 
 /// Adds the decision to the audit log.
@@ -340,6 +342,7 @@ fn grant(
     configuration: &Configuration,
     folder: &Path,
     name: &str,
+    reason: Option<&str>,
     change: impl FnOnce(&mut Vec<String>) -> Result<(), String>,
 ) -> Result<(), ErrorReport> {
     let state = |e: &dyn ToString| ErrorReport::new(Code::State, e.to_string()).field("--state");
@@ -356,7 +359,7 @@ fn grant(
     change(&mut grants.grants).map_err(|why| ErrorReport::new(Code::InvalidValue, why).field("GRANT"))?;
     let config = QuarantineConfig::of(configuration)
         .ok_or_else(|| ErrorReport::new(Code::State, "there is no state folder"))?;
-    note(&config, GRANT, name, &After { server: name, tools: None, grants: Some(&grants.grants) })
+    note(&config, GRANT, name, &After { server: name, tools: None, grants: Some(&grants.grants), reason })
         .map_err(|e| state(&e))?;
     write(&folder.join(GRANTS), &grants).map_err(|e| state(&e))
 }
@@ -371,8 +374,9 @@ pub fn add_grants(
     name: &str,
     is_address: bool,
     grants: &[String],
+    reason: Option<&str>,
 ) -> Result<(), ErrorReport> {
-    grant(configuration, folder, name, |kept| {
+    grant(configuration, folder, name, reason, |kept| {
         for given in grants {
             let one = entry::grant(given, &current_folder())?;
             if is_address && !one.starts_with("ask=") {
@@ -396,8 +400,13 @@ pub fn add_grants(
 ///
 /// # Errors
 /// [`ErrorReport`] when the audit log cannot be written.
-pub fn drop_wanted(config: &QuarantineConfig, name: &str, grants: &[String]) -> Result<(), ErrorReport> {
-    note(config, DENY, name, &After { server: name, tools: None, grants: Some(grants) })
+pub fn drop_wanted(
+    config: &QuarantineConfig,
+    name: &str,
+    grants: &[String],
+    reason: Option<&str>,
+) -> Result<(), ErrorReport> {
+    note(config, DENY, name, &After { server: name, tools: None, grants: Some(grants), reason })
         .map_err(|e| ErrorReport::new(Code::State, e.to_string()).field("--state"))
 }
 
