@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bazel_remote_apis::build::bazel::remote::execution::v2::ActionResult;
 use bazel_remote_apis::google::protobuf::Any;
+use hotcell_receipts::{ACTION, OUTPUTS};
 use hotcell_report::RunReport;
 use hotcell_verbs::in_force::InForce;
 
@@ -12,10 +13,6 @@ use crate::error::FleetError;
 
 /// Type of the receipt in a result's auxiliary metadata. Its value is the DSSE envelope as JSON.
 pub const RECEIPT: &str = "hotcell.receipt.v1";
-/// Name of the receipt's subject that is the action.
-pub const ACTION: &str = "action";
-/// Name of the receipt's subject that is what the action printed and wrote.
-pub const OUTPUTS: &str = "outputs";
 
 /// Facts that a receipt states.
 #[derive(Clone, Debug)]

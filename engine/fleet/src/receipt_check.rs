@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use bazel_remote_apis::build::bazel::remote::execution::v2::ActionResult;
 use hotcell_receipts::run::{PREDICATE_TYPE, RunPredicate, Stream};
-use hotcell_receipts::{KeyRing, PublicKey, verify};
+use hotcell_receipts::{KeyRing, OUTPUTS, PublicKey, verify};
 use hotcell_report::WorkerReceipt;
 use sha2::{Digest as _, Sha256};
 
 use crate::digest::Key;
 use crate::error::FleetError;
-use crate::receipt::{OUTPUTS, RECEIPT, subjects};
+use crate::receipt::{RECEIPT, subjects};
 
 /// Maximum size of a receipt, in bytes.
 const MAX_RECEIPT: usize = 1 << 20;

@@ -45,5 +45,5 @@ pub use error::ReceiptError;
 pub use issue::{IssueError, Issuer};
 pub use keys::{KeyError, KeyRing, PublicKey, SigningKey};
 pub use stated::Stated;
-pub use statement::{Statement, Subject};
+pub use statement::{ACTION, OUTPUTS, Statement, Subject};
 pub use store::KeyStore;
