@@ -17,8 +17,8 @@ const MAX_SEQUENTIAL_ITEMS: usize = 64;
 const MAX_TAKEN_ITEMS: usize = 8;
 /// Maximum number of helper threads in the whole process, most of which wait for the disk.
 const MAX_HELPERS: usize = 15;
-/// Smallest `RLIMIT_NOFILE` with which helpers are started: each of them has up to four files open.
-const MIN_OPEN_FILES: u64 = 256;
+/// Smallest `RLIMIT_NOFILE` with which helpers are started: each thread has up to a dozen files and folders open.
+const MIN_OPEN_FILES: u64 = 512;
 
 /// Number of running helpers.
 static AT_WORK: AtomicUsize = AtomicUsize::new(0);
@@ -66,9 +66,13 @@ pub(crate) fn at_once<T: Sync, S>(
     state: impl Fn() -> S + Sync,
     act: impl Fn(&mut S, &T) -> io::Result<()> + Sync,
 ) -> Done {
-    let open = getrlimit(Resource::Nofile).current;
-    let helps = items.len() > MAX_SEQUENTIAL_ITEMS && open.is_none_or(|open| open >= MIN_OPEN_FILES);
-    by(if helps { MAX_HELPERS } else { 0 }, items, state, act)
+    by(helpers(items.len(), getrlimit(Resource::Nofile).current), items, state, act)
+}
+
+/// Maximum number of helpers for so many items, where so many files may be open.
+fn helpers(items: usize, open: Option<u64>) -> usize {
+    let helps = items > MAX_SEQUENTIAL_ITEMS && open.is_none_or(|open| open >= MIN_OPEN_FILES);
+    if helps { MAX_HELPERS } else { 0 }
 }
 
 /// Applies `act` to one item after the other.
@@ -137,6 +141,21 @@ fn by<T: Sync, S>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn helpers_need_room_for_their_files() {
+        let many = MAX_SEQUENTIAL_ITEMS + 1;
+        for (items, open, want) in [
+            (many, None, MAX_HELPERS),
+            (many, Some(1024), MAX_HELPERS),
+            (many, Some(MIN_OPEN_FILES), MAX_HELPERS),
+            (many, Some(MIN_OPEN_FILES - 1), 0),
+            (many, Some(256), 0),
+            (MAX_SEQUENTIAL_ITEMS, None, 0),
+        ] {
+            assert_eq!(helpers(items, open), want, "{items} {open:?}");
+        }
+    }
 
     #[test]
     fn items_are_processed_once() {
