@@ -12,7 +12,7 @@ use crate::proxy::Shared;
 use crate::quota::OverLimit;
 use crate::record::Moved;
 use crate::route::Route;
-use crate::route::aws::request::sources;
+use crate::route::aws::sources::sources;
 use crate::route::head::{self, Asked, Authority};
 use crate::route::records::{Ending, Request, without_values};
 use crate::route::rules::Verdict;
@@ -45,7 +45,7 @@ impl Shared {
         let at = self.requests().begin(row.clone());
         let (status, why) = match head::judge(route, &asked.method, &path) {
             Verdict::Allowed(rule) => {
-                match self.reads(number, asked).and_then(|()| self.within(number, asked, &path)) {
+                match self.takes(number, asked, &path).and_then(|()| self.within(number, asked, &path)) {
                     Ok(()) => {
                         row.rule = rule;
                         return Ok(Admitted { number, path, row, at });
@@ -62,8 +62,8 @@ impl Shared {
         Err((status, format!("{} of this path is not allowed for the secret {name}: {why}", asked.method)))
     }
 
-    /// Checks the paths of other objects that a signed request reads, where rules judge paths.
-    fn reads(&self, number: usize, asked: &Asked) -> Result<(), Refusal> {
+    /// Checks the other objects that a signed request takes from, where rules judge paths.
+    fn takes(&self, number: usize, asked: &Asked, path: &str) -> Result<(), Refusal> {
         let route = &self.routes[number];
         let binding = route.binding();
         let is_judged = route.rules().judges_paths() || !binding.prefix.is_empty();
@@ -71,11 +71,16 @@ impl Shared {
             return Ok(());
         }
         let denied = |why: String| ("403 Forbidden", why);
-        for path in sources(asked).map_err(denied)? {
-            let here =
-                within::chosen([(number, route)].into_iter(), &path).map_err(|why| denied(why.to_string()));
-            if let Verdict::Denied(rule) = head::judge(route, "GET", here.map(|_| path.as_str())?) {
-                return Err(denied(format!("it reads {}: {rule}", without_values(&path, None))));
+        for source in sources(asked, &binding.host, path).map_err(denied)? {
+            within::chosen([(number, route)].into_iter(), &source.path)
+                .map_err(|why| denied(why.to_string()))?;
+            for method in source.methods {
+                if let Verdict::Denied(rule) = head::judge(route, method, &source.path) {
+                    let shown = without_values(&source.path, None);
+                    return Err(denied(format!(
+                        "it takes from {shown}, {method} of which is denied: {rule}"
+                    )));
+                }
             }
         }
         Ok(())

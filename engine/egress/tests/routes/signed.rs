@@ -108,7 +108,7 @@ const fn attack(name: &'static str, attack: &'static str, twin: &'static str) ->
     Attack { name, attack, twin, sent: None }
 }
 
-const ATTACKS: [Attack; 18] = [
+const ATTACKS: [Attack; 19] = [
     attack(
         "copy of another bucket's object",
         "PUT /b/k|x-amz-copy-source: /other/k",
@@ -119,6 +119,11 @@ const ATTACKS: [Attack; 18] = [
         "copy, in another spelling",
         "PUT /b/k|X_Amz_Copy_Source: other/k",
         "PUT /b/k|X_Amz_Copy_Source: b/k2",
+    ),
+    attack(
+        "renaming of another bucket's object",
+        "PUT /b/k|x-amz-rename-source: /other/k",
+        "PUT /b/k|x-amz-rename-source: /b/k2",
     ),
     attack(
         "copy by dots",

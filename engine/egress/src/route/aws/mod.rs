@@ -12,6 +12,7 @@ use crate::secret::Secret;
 
 pub mod request;
 mod sign;
+pub mod sources;
 
 /// Region of hosts that are for all of them (<https://docs.aws.amazon.com/general/latest/gr/rande.html#global-endpoints>).
 const GLOBAL_REGION: &str = "us-east-1";
@@ -94,6 +95,37 @@ impl Scope {
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} in {}", self.service, self.region)
+    }
+}
+
+/// Where requests to a host name their bucket of S3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bucket<'a> {
+    /// In front of the path.
+    InPath,
+    /// In front of the host's name: this one.
+    InHost(&'a str),
+    /// In one of both.
+    Unknown,
+}
+
+/// Where requests to a host name their bucket: the names of AWS say it (<https://docs.aws.amazon.com/AmazonS3/latest/userguide/VirtualHosting.html>).
+fn bucket_of(host: &str) -> Bucket<'_> {
+    let Some(rest) = DOMAINS.iter().find_map(|domain| host.strip_suffix(domain)) else {
+        return Bucket::Unknown;
+    };
+    // Endpoints of a private network have names of their own in front.
+    if rest.ends_with(".vpce") {
+        return Bucket::Unknown;
+    }
+    let is_service =
+        |label: &str| label == "s3" || label.starts_with("s3-") || label.starts_with("s3express-");
+    let labels = || rest.split('.');
+    let Some(behind) = labels().rev().position(is_service) else { return Bucket::Unknown };
+    let behind: usize = labels().rev().take(behind + 1).map(|label| label.len() + 1).sum();
+    match rest.len().checked_sub(behind) {
+        None => Bucket::InPath,
+        Some(end) => Bucket::InHost(&rest[..end]),
     }
 }
 
@@ -189,6 +221,32 @@ mod tests {
         for (region, service) in [("", "s3"), ("eu-1", ""), ("EU-1", "s3"), ("a/b", "s3"), ("eu-1", "s3\r\n")]
         {
             assert_eq!(Scope::new(region, service), None);
+        }
+    }
+
+    #[test]
+    fn hosts_name_their_bucket() {
+        let own = Bucket::InHost;
+        for (host, want) in [
+            ("s3.eu-central-1.amazonaws.com", Bucket::InPath),
+            ("s3.amazonaws.com", Bucket::InPath),
+            ("s3-eu-west-1.amazonaws.com", Bucket::InPath),
+            ("s3.dualstack.us-gov-west-1.amazonaws.com", Bucket::InPath),
+            ("s3-fips.dualstack.us-east-1.amazonaws.com", Bucket::InPath),
+            ("box.s3.amazonaws.com", own("box")),
+            ("box.s3.eu-central-1.amazonaws.com", own("box")),
+            ("box.s3-eu-west-1.amazonaws.com", own("box")),
+            ("box.with.dots.s3.dualstack.eu-central-1.amazonaws.com", own("box.with.dots")),
+            ("my.s3.s3.cn-north-1.amazonaws.com.cn", own("my.s3")),
+            ("box.s3-accelerate.amazonaws.com", own("box")),
+            ("point-1234.s3-accesspoint.eu-west-1.amazonaws.com", own("point-1234")),
+            ("box--use1-az4--x-s3.s3express-use1-az4.us-east-1.amazonaws.com", own("box--use1-az4--x-s3")),
+            ("box.bucket.vpce-1a2b-5e6f.s3.us-east-1.vpce.amazonaws.com", Bucket::Unknown),
+            ("sqs.eu-west-1.amazonaws.com", Bucket::Unknown),
+            ("minio.example.com", Bucket::Unknown),
+            ("box.s3.example.com", Bucket::Unknown),
+        ] {
+            assert_eq!(bucket_of(host), want, "{host}");
         }
     }
 

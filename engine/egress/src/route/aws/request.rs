@@ -9,7 +9,6 @@ use super::{Keys, Scope};
 use crate::http::Body;
 use crate::route::Route;
 use crate::route::head::{Asked, goes_on, line, opening};
-use crate::route::rules::NormalPath;
 
 /// Parameters of a client's own signature in a query, in small letters.
 const OF_SIGNATURES: [&str; 7] = [
@@ -25,8 +24,6 @@ const OF_SIGNATURES: [&str; 7] = [
 const DIGEST: &str = "x-amz-content-sha256";
 /// Headers of the program's that go on although they ask for parts: the key is not sent, so no answer repeats it in parts.
 const KEPT: [&str; 2] = ["range", "if-range"];
-/// Headers with the path of another object that is read.
-const SOURCES: [&str; 2] = ["x-amz-copy-source", "x-amz-rename-source"];
 /// Word of S3 for a body that is not signed, which TLS protects.
 const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
 
@@ -68,29 +65,6 @@ pub fn payload(scope: &Scope, asked: &Asked) -> Result<Payload, String> {
         None if scope.is_s3() => Ok(Payload::Line(UNSIGNED.to_owned())),
         None => Ok(Payload::Whole),
     }
-}
-
-/// Paths of other objects that a request reads, which S3 takes from headers: rules for paths hold for them as for the request's own.
-///
-/// # Errors
-/// A sentence for one that is named in another way than by its path.
-pub fn sources(asked: &Asked) -> Result<Vec<String>, String> {
-    let mut paths = Vec::new();
-    for (name, value) in asked.headers() {
-        let name = name.to_ascii_lowercase().replace('_', "-");
-        if !SOURCES.contains(&name.as_str()) {
-            continue;
-        }
-        let text = String::from_utf8_lossy(value.trim_ascii());
-        let text = text.split('?').next().unwrap_or_default();
-        let path = format!("/{}", text.strip_prefix('/').unwrap_or(text));
-        let normal = NormalPath::parse(&path, true).map_err(|why| format!("{name}: {why}"))?;
-        if normal.to_string().to_ascii_lowercase().starts_with("/arn:") {
-            return Err(format!("{name} names its object by an ARN, and rules for paths cannot see which"));
-        }
-        paths.push(path);
-    }
-    Ok(paths)
 }
 
 /// The line for a body that was read.
