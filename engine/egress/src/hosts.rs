@@ -17,9 +17,12 @@ use crate::routed::Upstream;
 
 /// Maximum size of the fields of a head or of trailers, as HTTP/2 counts them.
 pub(crate) const MAX_HEAD_BYTES: u32 = 16 << 10;
-/// Bytes of a body that a peer may send before they are taken, of a stream and of a connection.
+/// Maximum number of open streams of a client's connection.
+pub(crate) const STREAMS: u32 = 32;
+/// Bytes of a body that a peer may send before they are taken, of a stream and of a connection: so many that streams which wait leave room for
+/// the one that they wait for.
 pub(crate) const STREAM_WINDOW: u32 = 64 << 10;
-pub(crate) const CONNECTION_WINDOW: u32 = 256 << 10;
+pub(crate) const CONNECTION_WINDOW: u32 = STREAMS * STREAM_WINDOW;
 /// Memory for small frames that have not been taken yet, as the library counts it: 256 bytes each.
 pub(crate) const SMALL_FRAMES: usize = 1 << 20;
 /// Bytes of a stream that wait to be sent.

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::end::End;
-use crate::hosts::{CONNECTION_WINDOW, Hosts, MAX_HEAD_BYTES, SEND_BUFFER, SMALL_FRAMES, STREAM_WINDOW};
+use crate::hosts::{CONNECTION_WINDOW, Hosts, MAX_HEAD_BYTES, SEND_BUFFER, SMALL_FRAMES, STREAM_WINDOW, STREAMS};
 use crate::ledger::Operation;
 use crate::pace::{Pace, Rate};
 use crate::proxy::Shared;
@@ -27,8 +27,6 @@ use crate::route::head::http2;
 use crate::routed::IDLE_TIMEOUT;
 use crate::spending::Spending;
 
-/// Maximum number of open streams of a connection.
-const STREAMS: u32 = 32;
 /// Streams of a connection that may end refused or cancelled; beyond this rate the connection ends.
 const FRUITLESS: Rate = Rate { at_once: 100, per_second: 10 };
 /// Maximum number of streams that the library remembers, or forgives: reset before they were looked at, or against the protocol.

@@ -9,10 +9,12 @@ use bytes::Bytes;
 use h2::client::SendRequest;
 use h2::server::SendResponse;
 use h2::{RecvStream, SendStream};
+use hotcell_egress::Secret;
 use hotcell_egress::limit::RequestLimits;
-use hotcell_egress::route::Route;
+use hotcell_egress::route::aws::Scope;
 use hotcell_egress::route::records::Ending;
 use hotcell_egress::route::rules::RequestRules;
+use hotcell_egress::route::{Route, Scheme};
 use http::{HeaderMap, Request, Response};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -220,6 +222,32 @@ fn both_sides_of_a_stream_go_on_at_the_same_time() {
         assert!(body.data().await.is_none());
         assert_eq!(body.trailers().await.unwrap().unwrap()["grpc-status"], "0");
     });
+}
+
+#[test]
+fn bodies_that_wait_for_room_hold_up_no_other() {
+    let Some(host) = host(plain) else { return };
+    let (place, list) = at(host.at.ip(), host.at.port());
+    let secret = Secret::new(b"ASIAEXAMPLE:wJalrXUtnFEMI/K7MDENG+b".to_vec()).unwrap();
+    let scheme = Scheme::AwsSigV4(Scope::new("eu-west-1", "sqs").unwrap());
+    let (rules, roots) = (RequestRules::default(), pki("root.pem"));
+    let route = Route::new("aws", place.parse().unwrap(), &scheme, &secret, rules, Some(&roots)).unwrap();
+    let (proxy, root) = intercepting(&list, vec![route]);
+    // Without a length, four bodies take the room of all, and the others wait with a full window each.
+    let body = "x".repeat(200 << 10);
+    runtime().block_on(async {
+        let open = proxy.two(&place, &root).await;
+        let uri = format!("https://{place}/q");
+        let mut all = tokio::task::JoinSet::new();
+        for _ in 0..16 {
+            let (open, uri, body) = (open.clone(), uri.clone(), body.clone());
+            all.spawn(async move { ask(&open, asking("POST", &uri, &[]), Some(&body)).await });
+        }
+        while let Some(back) = all.join_next().await {
+            assert_eq!(back.unwrap().unwrap().status, 200);
+        }
+    });
+    assert_eq!(host.seen.lock().unwrap().1.len(), 16);
 }
 
 #[test]
