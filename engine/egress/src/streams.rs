@@ -29,7 +29,8 @@ use crate::spending::Spending;
 
 /// Streams of a connection that may end refused or cancelled; beyond this rate the connection ends.
 const FRUITLESS: Rate = Rate { at_once: 100, per_second: 10 };
-/// Maximum number of streams that the library remembers, or forgives: reset before they were looked at, or against the protocol.
+/// Maximum number of streams that the library remembers after a reset, or forgives that were reset before they were looked at. Those that it
+/// resets itself have its own limit for the whole connection: they include the streams beyond [`STREAMS`] of a client that has not heard of it.
 const RESETS: usize = 20;
 /// Time for streams to end their rows once their connection has ended.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -58,8 +59,7 @@ impl Shared {
             .data_frame_budget(SMALL_FRAMES)
             .max_send_buffer_size(SEND_BUFFER)
             .max_concurrent_reset_streams(RESETS)
-            .max_pending_accept_reset_streams(RESETS)
-            .max_local_error_reset_streams(Some(RESETS));
+            .max_pending_accept_reset_streams(RESETS);
         let broken = |error: &h2::Error| {
             if !error.is_io() {
                 let why = format!("HTTP/2 within TLS: {error}");

@@ -392,6 +392,7 @@ fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     bytes
 }
 
+const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
@@ -399,6 +400,7 @@ const PUSH_PROMISE: u8 = 5;
 const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const END_BOTH: u8 = 5;
 
@@ -516,6 +518,36 @@ fn frames_against_the_protocol_reach_no_host() {
     // The host is reached by a request that keeps to the protocol.
     assert_eq!(frames(&proxy, &place, &root, &with(&[])).last(), Some(&HEADERS));
     assert_eq!(host.seen.lock().unwrap().1.len(), 1);
+}
+
+#[test]
+fn streams_beyond_the_limit_end_no_others() {
+    let Some(host) = host(plain) else { return };
+    let (place, list) = at(host.at.ip(), host.at.port());
+    let (proxy, root) = intercepting(&list, vec![route("gh", &place, RequestRules::default())]);
+    let post = [(":method", "POST"), (":scheme", "https"), (":authority", place.as_str()), (":path", "/")];
+    let begun: Vec<u8> =
+        (0..72).flat_map(|n| frame(HEADERS, END_HEADERS, 2 * n + 1, &block(&post))).collect();
+    let ended: Vec<u8> = (0..32).flat_map(|n| frame(DATA, END_STREAM, 2 * n + 1, b"abc")).collect();
+    let name = ServerName::try_from("api.test").unwrap();
+    let client = ClientConnection::new(trusting(&root), name).unwrap();
+    let mut tls = StreamOwned::new(client, proxy.tunnel(&place));
+    let preface = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &frame(SETTINGS, 0, 0, &[])[..]].concat();
+    tls.write_all(&[preface, begun].concat()).unwrap();
+    // Those beyond the limit are refused, and those within it are answered.
+    for (kind, count, next) in [(RST_STREAM, 40, &ended[..]), (HEADERS, 32, &[])] {
+        let mut seen = 0;
+        while seen < count {
+            let mut head = [0; 9];
+            tls.read_exact(&mut head).unwrap();
+            assert_ne!(head[3], GOAWAY, "after {seen} of {kind}");
+            let mut content = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+            tls.read_exact(&mut content).unwrap();
+            seen += usize::from(head[3] == kind);
+        }
+        tls.write_all(next).unwrap();
+    }
+    assert_eq!(host.seen.lock().unwrap().1.len(), 32);
 }
 
 #[test]
