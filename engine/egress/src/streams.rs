@@ -12,13 +12,15 @@ use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream};
 use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::end::End;
-use crate::hosts::{CONNECTION_WINDOW, Hosts, MAX_HEAD_BYTES, SEND_BUFFER, SMALL_FRAMES, STREAM_WINDOW, STREAMS};
+use crate::hosts::{
+    CONNECTION_WINDOW, Hosts, MAX_HEAD_BYTES, SEND_BUFFER, SMALL_FRAMES, STREAM_WINDOW, STREAMS,
+};
 use crate::ledger::Operation;
 use crate::pace::{Pace, Rate};
 use crate::proxy::Shared;
@@ -123,18 +125,19 @@ impl Shared {
         mut respond: SendResponse<Bytes>,
     ) -> Ended {
         let (parts, mut body) = request.into_parts();
+        let is_head = parts.method == Method::HEAD;
         let streamed = match http2::request(&parts, body.is_end_stream(), hosts.authority()) {
             Ok(streamed) => streamed,
             Err(wrong) => {
                 self.unreadable(hosts.authority(), &wrong);
-                refuse(&mut respond, wrong.status(), &wrong.to_string());
+                refuse(&mut respond, is_head, wrong.status(), &wrong.to_string());
                 return Ended::Fruitless;
             }
         };
         let admitted = match self.admit(hosts.authority(), &streamed.asked) {
             Ok(admitted) => admitted,
             Err((status, why)) => {
-                refuse(&mut respond, status, &why);
+                refuse(&mut respond, is_head, status, &why);
                 return Ended::Fruitless;
             }
         };
@@ -146,8 +149,8 @@ impl Shared {
             Ok(()) => return Ended::Answered,
             // An answer that has begun was cut off.
             Err(_) if status.is_some() => {}
-            Err(End::Over(over)) => refuse(&mut respond, over.status, &over.why),
-            Err(End::Said(status, why)) => refuse(&mut respond, status, &why),
+            Err(End::Over(over)) => refuse(&mut respond, is_head, over.status, &over.why),
+            Err(End::Said(status, why)) => refuse(&mut respond, is_head, status, &why),
             Err(End::Io(_)) => respond.send_reset(Reason::INTERNAL_ERROR),
         }
         Ended::Fruitless
@@ -160,15 +163,17 @@ pub(crate) async fn reset(respond: &mut SendResponse<Bytes>) -> End {
     End::Io(io::ErrorKind::ConnectionReset.into())
 }
 
-/// Answers a stream with a refusal.
-fn refuse(respond: &mut SendResponse<Bytes>, status: &str, why: &str) {
+/// Answers a stream with a refusal. An answer to HEAD has no body (RFC 9110, 9.3.2).
+fn refuse(respond: &mut SendResponse<Bytes>, is_head: bool, status: &str, why: &str) {
     let mut response = Response::new(());
     let code = status.split(' ').next().and_then(|code| code.parse::<StatusCode>().ok());
     *response.status_mut() = code.unwrap_or(StatusCode::BAD_GATEWAY);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     response.headers_mut().insert("x-content-type-options", HeaderValue::from_static("nosniff"));
     // The client may have gone.
-    if let Ok(mut to) = respond.send_response(response, false) {
+    if let Ok(mut to) = respond.send_response(response, is_head)
+        && !is_head
+    {
         let _ = to.send_data(format!("hotcell: {why}\n").into(), true);
     }
 }
