@@ -144,6 +144,11 @@ impl Tokens {
         Self { app, key, roots, way, made: Arc::default() }
     }
 
+    /// Whether both are for one installation, with one reach, by one key.
+    pub(super) fn is_that_of(&self, other: &Self) -> bool {
+        (&self.app, &self.key, &self.roots) == (&other.app, &other.key, &other.roots)
+    }
+
     /// A new token, and its end. Blocks for 20 seconds at most.
     ///
     /// # Errors

@@ -32,6 +32,15 @@ impl Supply {
         )
     }
 
+    /// Whether both ask for one value: the source, or the app and its key, of one is that of the other.
+    pub(super) fn is_that_of(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Source(one), Self::Source(other)) => one == other,
+            (Self::App(one), Self::App(other)) => one.is_that_of(other),
+            _ => false,
+        }
+    }
+
     /// Reads or makes a value. Blocks for 20 s at most.
     ///
     /// # Errors

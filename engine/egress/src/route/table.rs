@@ -88,6 +88,8 @@ pub struct Values {
 struct Kept {
     secret: Arc<Secret>,
     expires_at: Option<SystemTime>,
+    /// Who gave it: another supply of the name gives its own.
+    supply: Supply,
 }
 
 impl fmt::Debug for Values {
@@ -106,7 +108,10 @@ impl Values {
     /// # Errors
     /// A sentence, when its source gives none, or one that cannot be masked or has expired.
     pub fn value(&self, name: &str, entry: &Entry) -> Result<Arc<Secret>, String> {
-        let valid = |kept: &&Kept| kept.expires_at.is_none_or(|at| at > SystemTime::now() + MARGIN);
+        let valid = |kept: &&Kept| {
+            kept.supply.is_that_of(&entry.supply)
+                && kept.expires_at.is_none_or(|at| at > SystemTime::now() + MARGIN)
+        };
         if let Some(kept) = lock(&self.kept).get(name).filter(valid) {
             return Ok(Arc::clone(&kept.secret));
         }
@@ -123,7 +128,8 @@ impl Values {
         }
         let secret = Arc::new(fetched.secret);
         if entry.supply.is_asked_once() {
-            let kept = Kept { secret: Arc::clone(&secret), expires_at: fetched.expires_at };
+            let (expires_at, supply) = (fetched.expires_at, entry.supply.clone());
+            let kept = Kept { secret: Arc::clone(&secret), expires_at, supply };
             lock(&self.kept).insert(name.to_owned(), kept);
         }
         Ok(secret)
@@ -199,6 +205,24 @@ mod tests {
         assert!(values.count("t", &one).unwrap_err().contains("more than 2/h"));
         values.clear();
         assert_eq!(values.count("t", &one), Ok(()));
+    }
+
+    #[test]
+    fn values_are_those_of_their_own_supply() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = |name: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, format!("#!/bin/sh\necho t0p-s3cret-of-{name}\n")).unwrap();
+            std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+            entry("a.test", &format!("exec:{}", path.display()))
+        };
+        let (values, old, new) = (Values::default(), program("old"), program("new"));
+        // A request that began with the old definition ends behind the change.
+        values.clear();
+        for (entry, want) in [(&old, "old"), (&new, "new"), (&new, "new"), (&old, "old")] {
+            let got = values.value("t", entry).unwrap();
+            assert_eq!(got.expose(), format!("t0p-s3cret-of-{want}").as_bytes());
+        }
     }
 
     #[test]
