@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hotcell_egress::address::{Reach, reach};
+use hotcell_egress::route::table::goes_with_secrets;
 use hotcell_egress::{Resolver, Secret};
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_tools::ask::{Blob, Refused};
@@ -42,10 +43,6 @@ const OURS: [&str; 10] = [
     "expect",
     "proxy-connection",
 ];
-
-/// Headers that make a request another one than its method and path say, in any spelling: not with a secret, whose rules are for these.
-const OTHER_REQUESTS: [&str; 5] =
-    ["x-original-url", "x-rewrite-url", "x-http-method", "x-http-method-override", "x-method-override"];
 
 /// Resolves names to public addresses only.
 #[derive(Debug)]
@@ -187,7 +184,7 @@ fn filled(
         map.append(key, text);
     }
     if placeholders.any_left() {
-        let other = |name: &&HeaderName| OTHER_REQUESTS.contains(&name.as_str().replace('_', "-").as_str());
+        let other = |name: &&HeaderName| !goes_with_secrets(name.as_str());
         let others: Vec<HeaderName> = map.keys().filter(other).cloned().collect();
         for name in others {
             map.remove(name);

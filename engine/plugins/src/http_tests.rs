@@ -205,6 +205,10 @@ fn secret_reaches_its_origin_and_echo_is_masked() {
         ("authorization", format!("Bearer {placeholder}")),
         ("host", "other.example".to_owned()),
         ("X_HTTP-Method_Override", "DELETE".to_owned()),
+        ("Range", "bytes=0-3".to_owned()),
+        ("If_Range", "of-parts".to_owned()),
+        ("Destination", "/elsewhere".to_owned()),
+        ("x-own", "goes on".to_owned()),
     ];
     let mut held = held(&[&own]);
     held.net.insert(elsewhere.parse().unwrap());
@@ -213,7 +217,10 @@ fn secret_reaches_its_origin_and_echo_is_masked() {
             let sent = seen.recv().unwrap();
             assert!(sent.contains("authorization: Bearer t0p-secret"), "{sent}");
             assert!(sent.contains("accept-encoding: identity") && !sent.contains("other.example"), "{sent}");
-            assert!(!sent.contains("DELETE"), "{sent}");
+            for word in ["DELETE", "bytes=0-3", "of-parts", "/elsewhere"] {
+                assert!(!sent.contains(word), "{word}: {sent}");
+            }
+            assert!(sent.contains("x-own: goes on"), "{sent}");
             let told = format!("{headers:?} {}", String::from_utf8(body.0).unwrap());
             assert!(!told.contains("t0p-secret") && told.contains("**********"), "{told}");
         }

@@ -15,9 +15,8 @@ use super::{Binding, HTTPS_PORT, Route};
 use crate::host::Host;
 use crate::http::{self, Body};
 
-/// Headers of a request that do not go on, beyond those of the connection: the program's own credentials, which could stand before the
-/// secret; names of another target or method; and those that would let the value come back encoded or in parts.
-const NOT_SENT_ON: [&str; 22] = [
+/// Headers with credentials of the program's own, which could stand before the secret.
+const CREDENTIALS: [&str; 8] = [
     "authorization",
     "cookie",
     "x-api-key",
@@ -26,6 +25,11 @@ const NOT_SENT_ON: [&str; 22] = [
     "x-auth-token",
     "private-token",
     "job-token",
+];
+
+/// Headers of a request that do not go on, beyond those and the ones of the connection: names of another target or method; and such as would
+/// let the value come back encoded or in parts.
+const NOT_SENT_ON: [&str; 14] = [
     "forwarded",
     "x-original-url",
     "x-rewrite-url",
@@ -300,13 +304,24 @@ pub(in crate::route) fn opening(route: &Route, asked: &Asked, path: &str, query:
 
 /// Whether a header of the program's goes on to the host, beside that of the secret. `kept`: such as go on for this kind of secret only.
 pub(in crate::route) fn goes_on(name: &str, secret: &str, kept: &[&str]) -> bool {
-    // Gateways that make variables of headers read `X_Api_Key` like `X-Api-Key`.
-    let name = name.to_ascii_lowercase().replace('_', "-");
+    let name = one_spelling(name);
     name != secret.replace('_', "-")
-        && !http::NOT_SENT_ON.contains(&name.as_str())
-        && (!NOT_SENT_ON.contains(&name.as_str()) || kept.contains(&name.as_str()))
+        && !CREDENTIALS.contains(&name.as_str())
+        && (goes_beside(&name) || kept.contains(&name.as_str()))
+}
+
+/// Whether a header may go beside a secret, whose credential is another matter.
+pub(in crate::route) fn goes_beside(name: &str) -> bool {
+    let name = one_spelling(name);
+    !http::NOT_SENT_ON.contains(&name.as_str())
+        && !NOT_SENT_ON.contains(&name.as_str())
         && !name.starts_with("x-forwarded-")
         && !name.starts_with("proxy-")
+}
+
+/// A header's name as gateways that make variables of headers read it: `X_Api_Key` like `X-Api-Key`.
+fn one_spelling(name: &str) -> String {
+    name.to_ascii_lowercase().replace('_', "-")
 }
 
 pub(in crate::route) fn line(head: &mut Vec<u8>, name: &[u8], value: &[u8]) {

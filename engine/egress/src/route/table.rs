@@ -45,6 +45,13 @@ pub struct Asking<'a> {
     pub length: u64,
 }
 
+/// Whether a header of a client's own may go with a secret: not one that makes the request another one than its method and path say, or that
+/// would let the value come back in parts.
+#[must_use]
+pub fn goes_with_secrets(header: &str) -> bool {
+    head::goes_beside(header)
+}
+
 impl Entry {
     /// Checks that the secret may go with a request.
     ///
@@ -205,6 +212,28 @@ mod tests {
         assert!(values.count("t", &one).unwrap_err().contains("more than 2/h"));
         values.clear();
         assert_eq!(values.count("t", &one), Ok(()));
+    }
+
+    #[test]
+    fn headers_that_change_the_request_or_part_the_answer_go_with_no_secret() {
+        for good in
+            ["authorization", "X-Api-Key", "cookie", "content-type", "accept", "x-range", "rangefinder"]
+        {
+            assert!(goes_with_secrets(good), "{good}");
+        }
+        for bad in [
+            "Range",
+            "If_Range",
+            "Destination",
+            "X_HTTP-Method_Override",
+            "x-original-url",
+            "Forwarded",
+            "X-Forwarded-Host",
+            "Proxy_Authorization",
+            "transfer-encoding",
+        ] {
+            assert!(!goes_with_secrets(bad), "{bad}");
+        }
     }
 
     #[test]
