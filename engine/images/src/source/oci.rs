@@ -194,10 +194,9 @@ fn read(blobs: &dyn Blobs, name: &str) -> Result<Vec<u8>, SourceError> {
 
 pub(crate) fn parse<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, SourceError> {
     let bad = |why: String| SourceError::Document { what: what.to_owned(), why };
-    // Another reader of this digest would take the other one.
-    if let Some(key) = unique::twice(bytes) {
-        return Err(bad(format!("the key {key:?} stands twice in an object")));
-    }
+    // Of a key that stands twice, another reader of this digest would take the other one. The check reads to the end, also through values that
+    // the type leaves out.
+    unique::check(bytes).map_err(bad)?;
     serde_json::from_slice(bytes).map_err(|e| bad(e.to_string()))
 }
 

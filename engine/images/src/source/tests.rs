@@ -261,6 +261,13 @@ fn documents_that_readers_take_differently_are_refused() {
             "\"a\" stands twice",
         ),
         (format!(r#"{{"config":{one},"layers":[{one}],"x":{{"y":1,"\u0079":2}}}}"#), "\"y\" stands twice"),
+        // A value that is left out must not end the search.
+        (format!(r#"{{"x":1e999,"config":{one},"config":{one},"layers":[{one}]}}"#), "out of range"),
+        (format!(r#"{{"x":"\ud800","y":{{"a":1,"a":2}},"layers":[{one}]}}"#), "escape"),
+        (
+            format!(r#"{{"x":{}{},"y":{{"a":1,"a":2}},"layers":[{one}]}}"#, "[".repeat(200), "]".repeat(200)),
+            "recursion limit",
+        ),
     ] {
         let read = oci::parse::<Manifest>("x", text.as_bytes()).and_then(|manifest| manifest.check("x"));
         assert!(read.is_err_and(|error| error.to_string().contains(why)), "{text}");
