@@ -116,6 +116,7 @@ pub fn whole() -> ExitCode {
         }
         Err(code) => code,
     };
+    hotcell_verbs::token_ends::wait();
     // A thread may still be blocked on standard input: exit without waiting for it.
     std::process::exit(code.into());
 }

@@ -26,6 +26,7 @@
 //! | [`plantable`] | places where a commit could plant a program |
 //! | `processors` | number of processors for a run's variables |
 //! | `secrets` | values of a run's secrets, and the routes that send them |
+//! | [`token_ends`] | ends of tokens that were made for runs |
 //! | `certificates` | the certificate by which connections are intercepted, where clients look for it |
 //! | `variables` | environment of a run |
 
@@ -53,6 +54,7 @@ pub mod request;
 mod secrets;
 pub mod suites;
 pub mod test;
+pub mod token_ends;
 mod variables;
 pub mod workspaces;
 

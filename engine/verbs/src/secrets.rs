@@ -10,7 +10,7 @@ use hotcell_egress::{AllowList, Way};
 use hotcell_sandbox::policy::{Network, Policy};
 use tempfile::TempDir;
 
-use crate::certificates;
+use crate::{certificates, token_ends};
 
 /// Stays until the end of a run.
 #[derive(Debug, Default)]
@@ -21,18 +21,14 @@ pub struct Opened {
     pub tokens: MadeTokens,
 }
 
-/// Tokens of GitHub Apps by their secrets' names; those that still hold are ended when this is dropped, with a warning where they cannot be.
+/// Tokens of GitHub Apps by their secrets' names; those that still hold are ended when this is dropped, which does not wait for it.
 #[derive(Debug, Default)]
 pub struct MadeTokens(Vec<(String, Tokens)>);
 
 impl Drop for MadeTokens {
     fn drop(&mut self) {
-        for (name, tokens) in &self.0 {
-            if let Err(why) = tokens.revoke() {
-                tracing::warn!(
-                    "the token of the secret {name} was not ended, and holds for up to an hour: {why}"
-                );
-            }
+        for (name, tokens) in self.0.drain(..) {
+            token_ends::begin(name, tokens);
         }
     }
 }

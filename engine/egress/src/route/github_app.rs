@@ -99,8 +99,15 @@ pub struct Tokens {
     key: ValueSource,
     roots: Option<PathBuf>,
     way: Arc<dyn Reach>,
-    /// Tokens that were made and have not been ended.
-    made: Arc<Mutex<Vec<Made>>>,
+    made: Arc<Mutex<AllMade>>,
+}
+
+/// Tokens that were made and have not been ended.
+#[derive(Default)]
+struct AllMade {
+    tokens: Vec<Made>,
+    /// Whether their run has ended: one that comes later is ended at once.
+    is_closed: bool,
 }
 
 /// A token, and the time at which it ends by itself.
@@ -173,19 +180,34 @@ impl Tokens {
         let token = Zeroizing::new(token);
         let expires_at = moment(&expires_at).ok_or_else(bad)?;
         let secret = Secret::new(token.as_bytes().to_vec())?;
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = SystemTime::now();
-        made.retain(|made| made.expires_at > now);
-        made.push(Made { token, expires_at });
+        let is_late = {
+            let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+            let now = SystemTime::now();
+            made.tokens.retain(|made| made.expires_at > now);
+            made.tokens.push(Made { token, expires_at });
+            made.is_closed
+        };
+        if is_late {
+            if let Err(why) = self.revoke() {
+                tracing::warn!(
+                    "a token came after the end of its run, was not ended, and holds for up to an hour: {why}"
+                );
+            }
+            return Err(failed("the token came after the end of its run".to_owned()));
+        }
         Ok(Fetched { secret, expires_at: Some(expires_at) })
     }
 
-    /// Ends the tokens that were made and still hold. Blocks for 5 seconds at most for each.
+    /// Ends the tokens that were made and still hold, and those that come later as they come. Blocks for 5 seconds at most for each.
     ///
     /// # Errors
     /// A sentence for the first one that the API does not end; it ends by itself within an hour.
     pub fn revoke(&self) -> Result<(), String> {
-        let made = std::mem::take(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner));
+        let made = {
+            let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+            made.is_closed = true;
+            std::mem::take(&mut made.tokens)
+        };
         let now = SystemTime::now();
         let mut ended = Ok(());
         for Made { token, .. } in made.into_iter().filter(|made| made.expires_at > now) {
@@ -207,12 +229,13 @@ impl Tokens {
     fn asked(&self, asking: Asking, patience: Duration) -> Result<(u16, Zeroizing<Vec<u8>>), String> {
         let own = self.clone();
         // A thread of its own: callers may be within a runtime.
-        let asked = std::thread::spawn(move || {
+        let asked = std::thread::Builder::new().spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|e| e.to_string())?;
             let asked = async { timeout(patience, own.ask(&asking)).await };
             runtime.block_on(asked).unwrap_or_else(|_| Err("it did not answer in time".to_owned()))
         });
+        let asked = asked.map_err(|e| format!("no thread can be had to ask it: {e}"))?;
         asked.join().unwrap_or_else(|_| Err("the request failed".to_owned()))
     }
 

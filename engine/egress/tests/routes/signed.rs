@@ -307,6 +307,10 @@ fn installation_gives_a_token_with_its_end() {
     assert!(!format!("{ends:?}").contains("ghs_"));
     assert_eq!((ends.revoke(), ends.revoke(), over.revoke()), (Ok(()), Ok(()), Ok(())));
     assert_eq!(asked("DELETE /api/v3/installation/token "), 1);
+    // One that comes after the end is ended at once.
+    let why = ends.clone().fetch().unwrap_err().to_string();
+    assert!(why.contains("after the end of its run") && !why.contains("ghs_"), "{why}");
+    assert_eq!(asked("DELETE /api/v3/installation/token "), 2);
     let why = stays.revoke().unwrap_err();
     assert!(why.contains("it answers 500") && !why.contains("ghs_"), "{why}");
     // Without a rule that names the address, it is one of this host.
