@@ -32,6 +32,11 @@ impl Supply {
         )
     }
 
+    /// Whether a value is given once: by a descriptor, which is read to its end.
+    pub(super) const fn gives_once(&self) -> bool {
+        matches!(self, Self::Source(ValueSource::Read(SecretSource::Fd(_))))
+    }
+
     /// Whether both ask for one value: the source, or the app and its key, of one is that of the other.
     pub(super) fn is_that_of(&self, other: &Self) -> bool {
         match (self, other) {

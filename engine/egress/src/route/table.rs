@@ -159,15 +159,18 @@ impl Values {
         })
     }
 
-    /// Forgets all values and counts, since the table was read anew.
+    /// Forgets values and counts, since the table was read anew; not what came from a descriptor, which gives its value once.
     pub fn clear(&self) {
-        lock(&self.kept).clear();
+        lock(&self.kept).retain(|_, kept| kept.supply.gives_once());
         lock(&self.allowances).clear();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+    use std::os::fd::AsRawFd as _;
+
     use super::*;
     use crate::limit::RequestLimits;
 
@@ -212,6 +215,23 @@ mod tests {
         assert!(values.count("t", &one).unwrap_err().contains("more than 2/h"));
         values.clear();
         assert_eq!(values.count("t", &one), Ok(()));
+    }
+
+    #[test]
+    fn values_of_descriptors_stay() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(b"t0p-s3cret").unwrap();
+        drop(writer);
+        let number = reader.as_raw_fd();
+        let values = Values::default();
+        for _ in 0..2 {
+            let got = values.value("t", &entry("a.test", &format!("fd:{number}"))).unwrap();
+            assert_eq!(got.expose(), b"t0p-s3cret");
+            values.clear();
+        }
+        // Another name or another descriptor has no part in it.
+        assert!(values.value("other", &entry("a.test", &format!("fd:{number}"))).is_err());
+        assert!(values.value("t", &entry("a.test", "fd:1000000")).is_err());
     }
 
     #[test]
