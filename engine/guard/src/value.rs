@@ -338,6 +338,13 @@ impl Value {
     }
 }
 
+/// True for keys that name one variable of an environment: a single variable is not the whole environment.
+#[must_use]
+pub fn names_variable(key: &str) -> bool {
+    key.starts_with("npm_")
+        || key.contains(|c: char| c.is_ascii_uppercase()) && !key.contains(|c: char| c.is_ascii_lowercase())
+}
+
 /// Concatenates two texts; unknown sides become holes.
 #[must_use]
 pub fn concat(left: &Value, right: &Value) -> Value {

@@ -2,7 +2,7 @@
 
 use super::{Js, Name, fold};
 use crate::decode;
-use crate::value::{Const, HOLE, Names, Origin, Value, concat};
+use crate::value::{Const, HOLE, Names, Origin, Value, concat, names_variable};
 use oxc_ast::ast::{
     Argument, ArrayExpressionElement, CallExpression, Expression, ObjectPropertyKind, PropertyKey,
     TemplateLiteral,
@@ -238,7 +238,8 @@ impl Js<'_, '_, '_> {
     /// `owner.name`.
     pub(super) fn member(&mut self, owner: &Value, name: &str) -> Value {
         // A single environment variable is not the whole environment.
-        let keep = if owner.is_named("process.env") { !Origin::ENV.0 } else { !0 };
+        let one = owner.is_named("process.env") || names_variable(name);
+        let keep = if one { !Origin::ENV.0 } else { !0 };
         let mut out = Value { origin: Origin(owner.origin.0 & keep), ..Value::default() };
         out.trail.clone_from(&owner.trail);
         if let Some(Const::Map(pairs)) = &owner.known

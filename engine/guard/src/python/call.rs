@@ -6,7 +6,7 @@ use super::statement::canonical;
 use super::{Python, fold, span};
 use crate::executed::Executed;
 use crate::report::{HandedSource, StepKind};
-use crate::value::{Const, Names, Origin, Value};
+use crate::value::{Const, Names, Origin, Value, names_variable};
 use ruff_python_ast::{Expr, ExprCall};
 use ruff_text_size::Ranged;
 use std::borrow::Cow;
@@ -124,7 +124,8 @@ impl<'a> Python<'_, '_, 'a> {
         let mut origin = args.iter().chain(carried).fold(Origin::default(), |sum, v| sum | v.origin);
         if let Some((owner, method)) = object {
             // A single environment variable is not the whole environment.
-            let one = owner.is_named("os.environ") && matches!(method, "get" | "pop" | "setdefault");
+            let named = || args.first().and_then(Value::as_whole_text).is_some_and(names_variable);
+            let one = matches!(method, "get" | "pop" | "setdefault") && (owner.is_named("os.environ") || named());
             origin |= if one { Origin(owner.origin.0 & !Origin::ENV.0) } else { owner.origin };
             // An entry of a fixed table, picked by a key.
             if matches!(method, "get" | "index" | "count") && Self::picked(owner) {

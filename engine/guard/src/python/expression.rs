@@ -2,7 +2,7 @@
 
 use super::statement::canonical;
 use super::{Python, Scope, fold, model, span};
-use crate::value::{Const, HOLE, Origin, Value, concat};
+use crate::value::{Const, HOLE, Origin, Value, concat, names_variable};
 use ruff_python_ast::{Expr, FStringPart, InterpolatedStringElement, Number, UnaryOp};
 use ruff_text_size::Ranged;
 use std::rc::Rc;
@@ -414,7 +414,8 @@ impl<'a> Python<'_, '_, 'a> {
         if let Some(element) = fold::index(owner, key) {
             return element.or(&result);
         }
-        let keep = if owner.is_named("os.environ") { !Origin::ENV.0 } else { !0 };
+        let one = owner.is_named("os.environ") || key.as_whole_text().is_some_and(names_variable);
+        let keep = if one { !Origin::ENV.0 } else { !0 };
         let listed = owner.names.iter().any(|n| n.ends_with(".__dict__"));
         // A function picked from a table by a caller's key: each is possible.
         if let Some(Const::Map(pairs)) = owner.known.as_ref().filter(|_| key.known.is_none()) {
