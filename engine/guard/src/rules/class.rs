@@ -1,6 +1,6 @@
 //! Classes of values that a rule can name, and their definitions.
 
-use super::path::{basename, is_home_whole, is_of_an_image, is_root_like, is_temporary};
+use super::path::{basename, is_home_whole, is_of_an_image, is_root_like, is_temporary, is_whole_system};
 use super::when::texts;
 use crate::value::{Const, HOLE, Origin, Value};
 use regex::Regex;
@@ -191,6 +191,11 @@ pub(super) fn class(name: &str) -> Option<Class> {
         "list" => |v| matches!(v.known, Some(Const::List(_))),
         "root_path" => |v| {
             text_is(v, is_root_like)
+                || (v.origin.has(Origin::HOME) && v.as_text().is_none_or(is_home_whole))
+                || v.origin.has(Origin::WIDE)
+        },
+        "whole_system" => |v| {
+            text_is(v, is_whole_system)
                 || (v.origin.has(Origin::HOME) && v.as_text().is_none_or(is_home_whole))
                 || v.origin.has(Origin::WIDE)
         },

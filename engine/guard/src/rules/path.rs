@@ -64,6 +64,25 @@ pub(crate) fn is_root_like(path: &str) -> bool {
         && of_the_system(first, &inner[first.len() + 1..])
 }
 
+/// True for the root, a drive, the home folder as a whole, or a folder without which no system runs, as a whole: what no program replaces or moves
+/// away. A part of [`is_root_like`].
+pub(crate) fn is_whole_system(path: &str) -> bool {
+    if !is_root_like(path) {
+        return false;
+    }
+    let bare = path.trim().trim_end_matches(['*', '.']).trim_end_matches(['/', '\\']);
+    if !bare.starts_with('/') || is_home_whole(path) {
+        return true;
+    }
+    let parts: Vec<&str> = bare.split('/').filter(|part| !part.is_empty()).collect();
+    match parts.as_slice() {
+        [] => true,
+        [one] => of_a_system(one) && !matches!(*one, "media" | "mnt" | "opt" | "run" | "srv"),
+        ["usr", second] => matches!(*second, "bin" | "sbin" | "lib" | "lib64" | "libexec"),
+        _ => false,
+    }
+}
+
 /// True when a folder directly below a system folder belongs to the system, not to one application.
 fn of_the_system(first: &str, second: &str) -> bool {
     match first {
@@ -223,6 +242,51 @@ mod tests {
             "/var/log/../lib",
         ] {
             assert!(!is_of_an_image(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn systems_as_a_whole() {
+        for path in [
+            "/",
+            "/*",
+            "/.",
+            "//",
+            "~",
+            "~/",
+            "~/*",
+            "$HOME",
+            "/home",
+            "/home/*",
+            "/home/ann",
+            "/root/",
+            "/etc",
+            "/etc/*",
+            "/usr",
+            "/usr/lib",
+            "/var/",
+            "/boot",
+            "C:\\",
+            "c:/Windows",
+        ] {
+            assert!(is_whole_system(path), "{path}");
+        }
+        for path in [
+            "/var/www/",
+            "/backup/",
+            "/etc/resolv.conf",
+            "/entrypoint.new",
+            "/logs",
+            "/srv",
+            "/opt/",
+            "/nowhere",
+            "/tmp",
+            "/usr/share",
+            "build",
+            "",
+            "~/project",
+        ] {
+            assert!(!is_whole_system(path), "{path}");
         }
     }
 

@@ -101,12 +101,8 @@ impl Condition {
                     call.args.iter().chain(named).any(&mut check)
                 }
                 Selector::Operand => operands(call).any(&mut check),
-                Selector::Last => operands(call).next_back().is_some_and(&mut check),
-                // Operands of a command that moves or copies them to the last one.
-                Selector::Source => {
-                    let count = operands(call).count();
-                    operands(call).take(count.saturating_sub(1)).any(&mut check)
-                }
+                Selector::Last => destination(call.args).is_some_and(&mut check),
+                Selector::Source => sources(call.args).into_iter().any(&mut check),
             };
             if found && !self.absent {
                 return true;
@@ -136,7 +132,65 @@ impl Condition {
 
 /// Arguments other than options.
 fn operands<'c>(call: &Call<'c>) -> impl DoubleEndedIterator<Item = &'c Value> {
-    call.args.iter().filter(|v| v.as_text().is_none_or(|t| !t.starts_with('-') || t == "-"))
+    call.args.iter().filter(|value| is_operand(value))
+}
+
+/// The last operand, which is not the value of an option before it: `rsync a b --exclude c`.
+fn destination(args: &[Value]) -> Option<&Value> {
+    let takes_value = |before: &Value| {
+        before.as_text().is_some_and(|option| {
+            matches!(
+                option,
+                "-e" | "-f"
+                    | "--rsh"
+                    | "--filter"
+                    | "--exclude"
+                    | "--include"
+                    | "--exclude-from"
+                    | "--include-from"
+                    | "--files-from"
+                    | "--log-file"
+                    | "--password-file"
+                    | "--timeout"
+                    | "--bwlimit"
+            )
+        })
+    };
+    let is_value = |at: usize| at.checked_sub(1).and_then(|at| args.get(at)).is_some_and(takes_value);
+    args.iter()
+        .enumerate()
+        .rev()
+        .find(|(at, value)| is_operand(value) && !is_value(*at))
+        .map(|(_, value)| value)
+}
+
+/// Operands of a command that moves or copies them to the last one, or to the folder of `-t`.
+fn sources(args: &[Value]) -> Vec<&Value> {
+    let targets = |value: &Value| {
+        let option = value.as_text().unwrap_or_default();
+        let is_short = option.starts_with('-') && !option.starts_with("--") && option.ends_with('t');
+        is_short || option == "--target-directory"
+    };
+    let joined = |value: &Value| value.as_text().is_some_and(|t| t.starts_with("--target-directory="));
+    let mut all = Vec::new();
+    let (mut has_target, mut is_target) = (args.iter().any(joined), false);
+    for value in args {
+        if is_target {
+            (has_target, is_target) = (true, false);
+        } else if targets(value) {
+            is_target = true;
+        } else if is_operand(value) {
+            all.push(value);
+        }
+    }
+    if !has_target {
+        all.pop();
+    }
+    all
+}
+
+fn is_operand(value: &Value) -> bool {
+    value.as_text().is_none_or(|t| !t.starts_with('-') || t == "-")
 }
 
 /// Texts in a value: itself, or the elements of a list one level deep.
