@@ -175,6 +175,12 @@ fn statements(cx: &mut Cx<'_>, words: &[Word]) {
             if word.is("DROP") && at == 0 && remakes(rest, &made) {
                 continue;
             }
+            if word.is("LANGUAGE")
+                && rest.first().is_some_and(|w| w.text.eq_ignore_ascii_case("c"))
+                && !loads_library(statement)
+            {
+                continue;
+            }
             if let Some(fact) = dangerous(word, rest, at == 0 || begins(&statement[at - 1])) {
                 cx.fact(Language::Sql, fact, word.place());
             }
@@ -220,9 +226,9 @@ fn dangerous(word: &Word, rest: &[Word], first: bool) -> Option<&'static str> {
         // Functions of sqlite's client and of PostgreSQL.
         "WRITEFILE" | "READFILE" | "PG_READ_BINARY_FILE" | "PG_LS_DIR" if next == "(" => Some("sql.file"),
         "BULK" if first && next == "INSERT" => Some("sql.file"),
-        "VACUUM" if first && rest.iter().any(|w| w.is("INTO")) => Some("sql.file"),
+        "VACUUM" if first && rest.iter().any(|w| w.is("INTO")) && !into_relative(rest) => Some("sql.file"),
         // Extensions of DuckDB that anybody writes, or that stand anywhere.
-        "INSTALL" if first && rest.iter().take(3).any(|w| w.is("FROM")) => Some("sql.program"),
+        "INSTALL" if first && from_elsewhere(rest) => Some("sql.program"),
         // A function in a language that is not confined, and settings that name programs and libraries.
         "LANGUAGE" if rest.first().is_some_and(|w| is_unconfined(&w.text)) => Some("sql.program"),
         "SONAME" if rest.first().is_some_and(|w| w.literal) => Some("sql.program"),
@@ -250,6 +256,36 @@ fn is_unconfined(language: &str) -> bool {
         &*language,
         "plpythonu" | "plpython2u" | "plpython3u" | "plperlu" | "pltclu" | "plsh" | "plrubyu" | "c"
     )
+}
+
+/// True for a statement that makes a function of a native library, other than those of an extension that is being built or of the server.
+fn loads_library(statement: &[Word]) -> bool {
+    let makes = statement.iter().any(|w| w.is("FUNCTION") || w.is("PROCEDURE") || w.is("AGGREGATE"));
+    let mut libraries = statement.windows(2).filter(|two| two[0].is("AS") && two[1].literal).peekable();
+    let is_own = |two: &[Word]| {
+        let library = two[1].text.trim_matches('\'');
+        library == "MODULE_PATHNAME" || library.starts_with("$libdir/") && !library.contains("..")
+    };
+    makes && (libraries.peek().is_none() || libraries.any(|two| !is_own(two)))
+}
+
+/// True when a copy of the database goes to a file in the working folder.
+fn into_relative(rest: &[Word]) -> bool {
+    rest.windows(2).any(|two| {
+        let path = two[1].text.trim_matches('\'');
+        two[0].is("INTO")
+            && two[1].literal
+            && !path.starts_with(['/', '\\', '~'])
+            && ![":", "..", "hole"].iter().any(|part| path.contains(part))
+    })
+}
+
+/// True for an extension of DuckDB that is not one of its own.
+fn from_elsewhere(rest: &[Word]) -> bool {
+    let at = rest.iter().take(3).position(|w| w.is("FROM"));
+    at.is_some_and(|at| {
+        rest.get(at + 1).is_none_or(|w| !w.text.trim_matches('\'').eq_ignore_ascii_case("core"))
+    })
 }
 
 fn first_of(rest: &[Word], text: &str) -> bool {
