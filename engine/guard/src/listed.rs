@@ -1,5 +1,5 @@
 //! Command lines of a shell that stand in a source as texts in a row, whatever starts them: `"sh", "-c", "TEXT"` in a list, in arguments or in a chain of
-//! calls, and templates tagged `$`. The readers of languages follow the calls that they know; these are of any library. Of programs in languages that
+//! calls. The readers of languages follow the calls that they know; these are of any library. Of programs in languages that
 //! are not read, the texts that they give to a shell.
 
 use std::sync::LazyLock;
@@ -13,6 +13,12 @@ use crate::value::HOLE;
 
 /// Maximum number of command lines that are read of one source.
 const MAX_COMMANDS: usize = 256;
+/// Maximum length of a command line that pieces are added to, in bytes.
+const MAX_COMMAND: usize = 64 * 1024;
+/// Maximum length of the text before a command line that is looked at, in bytes.
+const MAX_BEFORE: usize = 1024;
+/// Letters of the kinds of texts in Python and Rust.
+const PREFIX: [char; 4] = ['b', 'r', 'u', 'f'];
 
 /// A shell, its option and the text, with what may stand between them.
 static LISTED: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -26,9 +32,6 @@ static LISTED: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// One text in quotes, at the start.
 static TEXT: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#"^(?s:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|`((?:[^`\\]|\\.)*)`)"#).ok());
-/// A template tagged `$`, with settings of the tag: `$`, `$.sync`, `$({ … })`.
-static TAGGED: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(?s)(?:^|[^\w$`])\$(?:\.\w+|\([^()`]{0,120}\))?`((?:[^`\\]|\\.)*)`").ok());
 /// A text, or anything else, that is put into a template.
 static PUT_IN: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#"\$\{\s*(?:'([^'\\]*)'|"([^"\\]*)"|[^{}]*)\s*\}"#).ok());
@@ -59,49 +62,44 @@ pub(crate) fn given(program: &str) -> Vec<String> {
 
 /// Reads the command lines of a source as scripts.
 pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) {
-    let is_script = matches!(language, Language::JavaScript | Language::TypeScript);
-    if !is_script
-        && !matches!(
-            language,
-            Language::Python | Language::Go | Language::Rust | Language::C | Language::Cpp | Language::Java
-        )
-    {
+    if !matches!(
+        language,
+        Language::JavaScript
+            | Language::TypeScript
+            | Language::Python
+            | Language::Go
+            | Language::Rust
+            | Language::C
+            | Language::Cpp
+            | Language::Java
+    ) {
         return;
     }
-    let mut found = listed(source);
-    if is_script {
-        found.extend(tagged(source));
-    }
-    for (at, text) in found.into_iter().take(MAX_COMMANDS) {
+    for (at, text) in listed(source, &mut || cx.tick()) {
         cx.child(Language::Bash, &text, (at, at + 1), &["shell"]);
     }
 }
 
-/// Texts behind a shell and its `-c`, with their places.
-fn listed(source: &str) -> Vec<(usize, String)> {
+/// Texts behind a shell and its `-c`, with their places. `tick` says whether there is time for another step.
+fn listed(source: &str, tick: &mut dyn FnMut() -> bool) -> Vec<(usize, String)> {
     let (Some(listed), Some(text)) = (&*LISTED, &*TEXT) else { return Vec::new() };
     if !source.contains("c\"") && !source.contains("c'") {
         return Vec::new();
     }
     let mut found = Vec::new();
+    let (mut line, mut looked) = (0, 0);
     for place in listed.find_iter(source) {
-        if in_comment(source, place.start()) || is_argument(source, place.start()) {
+        if found.len() >= MAX_COMMANDS || !tick() {
+            break;
+        }
+        if let Some(end) = source[looked..place.start()].rfind('\n') {
+            line = looked + end + 1;
+        }
+        looked = place.start();
+        if in_comment(&source[line..looked]) || is_elsewhere(before(source, looked)) {
             continue;
         }
-        let mut rest = &source[place.end()..];
-        let mut command = String::new();
-        // Texts that the language puts together: beside one another, with `+`, or in `concat!`.
-        let is_joined = place.as_str().contains("concat!");
-        while let Some(one) = text.captures(rest) {
-            let piece = [1, 2, 3].iter().find_map(|at| one.get(*at)).map_or("", |piece| piece.as_str());
-            command.push_str(&unescape(piece));
-            let Some(whole) = one.get(0) else { break };
-            rest = rest[whole.end()..].trim_start();
-            rest = match rest.strip_prefix('+').or_else(|| rest.strip_prefix(',').filter(|_| is_joined)) {
-                Some(after) => after.trim_start(),
-                None => rest,
-            };
-        }
+        let command = command(text, place.as_str(), &source[place.end()..], tick);
         if !command.is_empty() {
             found.push((place.start(), command));
         }
@@ -109,45 +107,156 @@ fn listed(source: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Whether the shell is an argument of another program, as in `["docker", "run", "image", "sh", …]`: then it is started elsewhere. A shell's own name
-/// may be there twice.
-fn is_argument(source: &str, at: usize) -> bool {
-    let before = source[..at].trim_end_matches(['b', 'r', 'u', '&']).trim_end();
-    let Some(before) = before.strip_suffix(',') else { return false };
-    let before = before.trim_end();
-    let Some(quote) = before.chars().next_back().filter(|c| matches!(c, '"' | '\'' | '`')) else {
-        return false;
-    };
-    let inner = &before[..before.len() - 1];
-    let word = &inner[inner.rfind(quote).map_or(0, |from| from + 1)..];
-    !word.ends_with("sh")
-}
-
-/// Whether a place is in a comment, by the beginning of its line.
-fn in_comment(source: &str, at: usize) -> bool {
-    let line = &source[source[..at].rfind('\n').map_or(0, |from| from + 1)..at];
-    let code = line.trim_start();
-    code.starts_with("//") || code.starts_with('#') || code.starts_with('*') || line.contains("// ")
-}
-
-/// Texts of templates tagged `$`, with their places; what is put in and not known is a hole.
-fn tagged(source: &str) -> Vec<(usize, String)> {
-    let (Some(tagged), Some(put_in)) = (&*TAGGED, &*PUT_IN) else { return Vec::new() };
-    if !source.contains('`') {
-        return Vec::new();
+/// The text behind a shell's option, from the pieces that the language puts together: beside one another, with `+`, or in `concat!`. A piece that is
+/// not known is a hole.
+fn command(text: &Regex, shell: &str, rest: &str, tick: &mut dyn FnMut() -> bool) -> String {
+    let mut command = String::new();
+    let is_joined = shell.contains("concat!");
+    let mut rest = rest;
+    let mut prefix = &shell[shell.trim_end_matches(PREFIX).len()..];
+    while command.len() < MAX_COMMAND
+        && tick()
+        && let Some(one) = text.captures(rest)
+        && let Some(whole) = one.get(0)
+    {
+        let piece = [1, 2, 3].iter().find_map(|at| one.get(*at)).map_or("", |piece| piece.as_str());
+        rest = rest[whole.end()..].trim_start();
+        let is_template = whole.as_str().starts_with('`');
+        if is_template {
+            command.push_str(&put_in(&unescape(piece)));
+        } else if prefix.contains('f') || rest.starts_with(".format(") {
+            command.push_str(&with_holes(&unescape(piece)));
+        } else {
+            command.push_str(&unescape(piece));
+        }
+        let after = rest.strip_prefix('+').or_else(|| rest.strip_prefix(',').filter(|_| is_joined));
+        rest = after.map_or(rest, str::trim_start);
+        let next = rest.trim_start_matches(PREFIX);
+        let is_text = next.starts_with(['"', '\'', '`']) && rest.len() - next.len() <= 2;
+        if after.is_some() && !is_text && !rest.starts_with(')') {
+            command.push(HOLE);
+        }
+        if !is_text {
+            break;
+        }
+        prefix = &rest[..rest.len() - next.len()];
+        rest = next;
     }
-    let all = tagged.captures_iter(source).filter_map(|one| one.get(1));
-    let all = all.filter(|text| !in_comment(source, text.start()));
-    all.map(|text| {
-        let command = put_in.replace_all(text.as_str(), |put: &regex::Captures<'_>| {
-            match put.get(1).or_else(|| put.get(2)) {
-                Some(known) => format!("'{}'", known.as_str().replace('\'', "'\\''")),
-                None => HOLE.to_string(),
-            }
-        });
-        (text.start(), command.into_owned())
-    })
-    .collect()
+    command
+}
+
+/// A text of Python with what is put in, `{…}`, as holes.
+fn with_holes(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('{') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        if let Some(after) = rest.strip_prefix('{') {
+            out.push('{');
+            rest = after;
+        } else if let Some(end) = rest.find('}') {
+            out.push(HOLE);
+            rest = &rest[end + 1..];
+        } else {
+            out.push('{');
+        }
+    }
+    out.push_str(rest);
+    out.replace("}}", "}")
+}
+
+/// A text of a template, with texts that are put in, and holes for what is not known.
+fn put_in(text: &str) -> String {
+    let Some(put_in) = &*PUT_IN else { return text.to_owned() };
+    let known = |put: &regex::Captures<'_>| {
+        put.get(1).or_else(|| put.get(2)).map_or_else(|| HOLE.to_string(), |known| known.as_str().to_owned())
+    };
+    put_in.replace_all(text, known).into_owned()
+}
+
+/// The last text before a place, no longer than what is looked at.
+fn before(source: &str, at: usize) -> &str {
+    &source[source.ceil_char_boundary(at.saturating_sub(MAX_BEFORE))..at]
+}
+
+/// Whether the shell is started elsewhere: as an argument of another program, as in `["docker", "run", "image", "sh", …]`, or as the command of a
+/// container. A shell's own name may be there twice, and some programs start another one here.
+fn is_elsewhere(before: &str) -> bool {
+    const HERE: [&str; 15] = [
+        "env", "sudo", "doas", "nohup", "timeout", "busybox", "nice", "ionice", "setsid", "stdbuf", "time",
+        "exec", "command", "xargs", "script",
+    ];
+    const ELSEWHERE: [&str; 11] = [
+        "docker",
+        "podman",
+        "nerdctl",
+        "kubectl",
+        "oc",
+        "ssh",
+        "docker-compose",
+        "lxc",
+        "flyctl",
+        "heroku",
+        "vagrant",
+    ];
+    let before = before.trim_end_matches(['b', 'r', 'u', '&']).trim_end();
+    if ["withCommand(", "withCmd(", "WithCmd("].iter().any(|call| before.ends_with(call))
+        || is_of_container(before)
+    {
+        return true;
+    }
+    let mut words = Vec::new();
+    let mut rest = before;
+    while words.len() < 64
+        && let Some(inner) = rest.strip_suffix(',').map(str::trim_end)
+        && let Some(quote) = inner.chars().next_back().filter(|c| matches!(c, '"' | '\'' | '`'))
+    {
+        let inner = &inner[..inner.len() - 1];
+        let from = inner.rfind(quote);
+        words.push(crate::rules::basename(&inner[from.map_or(0, |from| from + 1)..]));
+        rest = inner[..from.unwrap_or(0)].trim_end_matches(['b', 'r', 'u', '&']).trim_end();
+    }
+    let is_any = |names: &[&str]| words.iter().any(|word| names.contains(word));
+    match words.first() {
+        Some(last) => is_any(&ELSEWHERE) || !last.ends_with("sh") && !is_any(&HERE),
+        None => false,
+    }
+}
+
+/// Whether a text ends in the command of a container that is described: `V1Container(…, command=[`.
+fn is_of_container(before: &str) -> bool {
+    let compact = before.trim_end();
+    let Some(at) = compact.rfind("V1Container(") else { return false };
+    let inner = &compact[at + "V1Container(".len()..];
+    let depth = inner.chars().try_fold(0_usize, |depth, c| match c {
+        '(' => Some(depth + 1),
+        ')' => depth.checked_sub(1),
+        _ => Some(depth),
+    });
+    depth.is_some() && (inner.ends_with("command=[") || inner.ends_with("args=["))
+}
+
+/// Whether a place is in a comment, by its line up to it.
+fn in_comment(line: &str) -> bool {
+    let start = line[..line.floor_char_boundary(MAX_BEFORE)].trim_start();
+    if start.starts_with("//") || start.starts_with('#') || start.starts_with('*') {
+        return true;
+    }
+    let mut rest = before(line, line.len());
+    while let Some(at) = rest.find(['"', '\'', '`', '/']) {
+        let mark = rest[at..].chars().next().unwrap_or('/');
+        if rest[at..].starts_with("// ") {
+            return true;
+        }
+        let after = &rest[at + 1..];
+        // A text that ends on the line; an apostrophe need not be one.
+        rest = match after.find(mark).filter(|_| mark != '/') {
+            Some(end) => &after[end + 1..],
+            None => after,
+        };
+    }
+    false
 }
 
 #[cfg(test)]
@@ -156,14 +265,7 @@ mod tests {
 
     #[test]
     fn expressions_are_sound() {
-        assert!(
-            LISTED.is_some()
-                && TEXT.is_some()
-                && GIVEN.is_some()
-                && BARE.is_some()
-                && TAGGED.is_some()
-                && PUT_IN.is_some()
-        );
+        assert!(LISTED.is_some() && TEXT.is_some() && GIVEN.is_some() && BARE.is_some() && PUT_IN.is_some());
     }
 
     #[test]
@@ -192,7 +294,7 @@ mod tests {
             (r#"["sh", "-c", command]"#, None),
             (r#"["fish", "-c", "id"]"#, None),
         ] {
-            let found = listed(source);
+            let found = listed(source, &mut || true);
             assert_eq!(found.first().map(|(_, text)| &**text), want, "{source}");
         }
     }
@@ -218,20 +320,63 @@ mod tests {
     }
 
     #[test]
-    fn tagged_templates_are_found() {
-        let hole = format!("ls {HOLE} x");
+    fn pieces_that_are_not_known_are_holes() {
+        let hole = |text: &str| text.replace('?', &HOLE.to_string());
         for (source, want) in [
-            ("await $`id | sh`;", Some("id | sh")),
-            ("$.sync`id`", Some("id")),
-            ("$({ shell: true })`id`", Some("id")),
-            ("$`ls ${folder} x`", Some(hole.as_str())),
-            ("$`sh -c ${'a | sh'}`", Some("sh -c 'a | sh'")),
-            ("await Bun.$`id`", Some("id")),
-            ("html`<b>`; a$`x`", None),
-            ("`$`; `id`", None),
-            ("// $`id`", None),
+            (r#"exec.Command("sh", "-c", "rm -rf /home/" + user)"#, "rm -rf /home/?"),
+            (r#"new String[]{"sh", "-c", "rm -rf /home/" + user + "/x"}"#, "rm -rf /home/?"),
+            (r#"["sh", "-c", f"rm -rf /home/{user}/x {{}}"]"#, "rm -rf /home/?/x {}"),
+            (r#"["sh", "-c", "rm -rf /home/{}".format(user)]"#, "rm -rf /home/?"),
+            (r#"["sh", "-c", "rm " f"-rf {x}"]"#, "rm -rf ?"),
+            (r#".args(["-c", "x"]); Command::new("sh").arg("-c").arg(concat!("rm ", X))"#, "rm ?"),
+            (r#"["sh", "-c", concat!("a", "b",)]"#, "ab"),
+            ("[\"sh\", \"-c\", `rm ${x} ${'y'}`]", "rm ? y"),
+            (r#"["sh", "-c", "rm -rf /home" + "/"]"#, "rm -rf /home/"),
+            (r#"["sh", "-c", "rm -rf /home/", + user]"#, "rm -rf /home/"),
         ] {
-            assert_eq!(tagged(source).first().map(|(_, text)| &**text), want, "{source}");
+            let found = listed(source, &mut || true);
+            assert_eq!(found.first().map(|(_, text)| text.clone()), Some(hole(want)), "{source}");
         }
+    }
+
+    #[test]
+    fn shells_started_elsewhere_are_told_from_those_behind_a_wrapper() {
+        for (source, here) in [
+            (r#"exec.Command("env", "sh", "-c", "id")"#, true),
+            (r#"exec.Command("sudo", "-u", "x", "sh", "-c", "id")"#, true),
+            (r#"exec.Command("/usr/bin/timeout", "10", "sh", "-c", "id")"#, true),
+            (r#"exec.Command("busybox", "sh", "-c", "id")"#, true),
+            (r#"_ = "// "; exec.Command("sh", "-c", "id")"#, true),
+            (r#"let it = 'a'; f('"', "sh", "-c", "id")"#, false),
+            (r#"exec.Command("sudo", "docker", "exec", "x", "sh", "-c", "id")"#, false),
+            (r#"exec.Command("kubectl", "exec", "x", "--", "env", "sh", "-c", "id")"#, false),
+            (r#"exec.Command("git", "sh", "-c", "id")"#, false),
+            (r#"fn f<'a>(x: &'a str) {} // "sh", "-c", "id""#, false),
+            (r#"client.V1Container(name=str(x), command=["sh", "-c", "id"])"#, false),
+            (r#"client.V1Container(name=x); run(command=["sh", "-c", "id"])"#, true),
+            (r#"container.withCommand("sh", "-c", "id")"#, false),
+        ] {
+            assert_eq!(!listed(source, &mut || true).is_empty(), here, "{source}");
+        }
+    }
+
+    #[test]
+    fn many_texts_in_a_row_are_read_up_to_bounds() {
+        let row = r#""sh" "-c" "#.repeat(20_000);
+        let mut steps = 0;
+        let found = listed(&row, &mut || {
+            steps += 1;
+            true
+        });
+        assert_eq!(found.len(), MAX_COMMANDS);
+        assert!(found.iter().all(|(_, text)| text.len() <= MAX_COMMAND + 2));
+        assert!(listed(&row, &mut || false).is_empty());
+        let skipped = r#""git", "sh", "-c", "id"; "#.repeat(20_000);
+        let mut steps = 0;
+        let found = listed(&skipped, &mut || {
+            steps += 1;
+            true
+        });
+        assert!(found.is_empty() && steps == 20_000, "{steps}");
     }
 }

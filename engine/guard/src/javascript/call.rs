@@ -3,13 +3,25 @@
 use super::{Js, span};
 use crate::executed::Executed;
 use crate::report::HandedSource;
-use crate::value::{Const, Origin, Value};
-use oxc_ast::ast::{Argument, Expression};
+use crate::value::{Const, HOLE, Origin, Value};
+use oxc_ast::ast::{Argument, Expression, TaggedTemplateExpression};
 use oxc_span::Span;
 use std::rc::Rc;
 
 use crate::language::Language;
 use crate::rules::{Call, Spot};
+
+/// True for `$`, its methods, and what it returns for settings.
+fn is_shell_tag(tag: &Expression<'_>) -> bool {
+    match tag.get_inner_expression() {
+        Expression::Identifier(name) => name.name == "$",
+        Expression::StaticMemberExpression(member) => {
+            member.property.name == "$" || is_shell_tag(&member.object)
+        }
+        Expression::CallExpression(call) => is_shell_tag(&call.callee),
+        _ => false,
+    }
+}
 
 impl Js<'_, '_, '_> {
     /// Reports a call in the source.
@@ -111,6 +123,30 @@ impl Js<'_, '_, '_> {
         {
             self.runs(&format!("?.{name}"), args, &kwargs, at);
         }
+    }
+
+    /// Reads a template that is tagged `$`, of libraries that start a shell: with settings of the tag, as in `$.sync` and `$({ … })`. They quote what is
+    /// put in; what is not known is a hole.
+    pub(super) fn shell_template(&mut self, it: &TaggedTemplateExpression<'_>, tag: &Value) {
+        if !is_shell_tag(&it.tag) && !tag.names.iter().any(|name| name.ends_with(".$")) {
+            return;
+        }
+        let mut line = String::new();
+        for (at, quasi) in it.quasi.quasis.iter().enumerate() {
+            line.push_str(quasi.value.cooked.as_ref().unwrap_or(&quasi.value.raw));
+            if let Some(expression) = it.quasi.expressions.get(at) {
+                let value = self.value(expression);
+                match value.as_whole_text() {
+                    Some(text) => {
+                        line.push('\'');
+                        line.push_str(&text.replace('\'', "'\\''"));
+                        line.push('\'');
+                    }
+                    None => line.push(HOLE),
+                }
+            }
+        }
+        self.cx.child(Language::Bash, &line, span(it.quasi.span), &["shell"]);
     }
 
     /// Obscure ways to reach a function.

@@ -486,6 +486,7 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
 
     fn visit_binary_expression(&mut self, it: &BinaryExpression<'a>) {
         let plus = it.operator.as_str() == "+";
+            self.shell_template(it, &tag);
         let outer = std::mem::replace(&mut self.joining, plus);
         walk::walk_binary_expression(self, it);
         self.joining = outer;

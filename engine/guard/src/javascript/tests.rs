@@ -51,3 +51,27 @@ fn names_belong_to_their_scopes() -> Result<(), crate::PackError> {
     }
     Ok(())
 }
+
+#[test]
+fn templates_of_a_shell_are_read_as_its_command_lines() -> Result<(), crate::PackError> {
+    let pack = Pack::builtin()?;
+    for (dangerous, source) in [
+        (true, "await $`rm -rf /home`;"),
+        (true, "$.sync`rm -rf /home`"),
+        (true, "$({ shell: true })`rm -rf /home`"),
+        (true, "await Bun.$`rm -rf /home`"),
+        (true, "const x = '/home'; await $`rm -rf ${x}`"),
+        (true, "import { $ as sh } from 'zx'; await sh`rm -rf /home`"),
+        (true, "$`sh -c ${'rm -rf /home'}`"),
+        (false, "const x = f(); $`echo ${x} x`"),
+        (false, "$`echo ${'; rm -rf /home'}`"),
+        (false, "html`<b>`; a$`rm -rf /home`"),
+        (false, "const r = new RegExp(`^${x}$`), s = '`; rm -rf /home; `';"),
+        (false, "`$`; `rm -rf /home`"),
+        (false, "// $`rm -rf /home`"),
+    ] {
+        let report = scan(&pack, &Limits::default(), &Artifact::new("a.mjs", source.as_bytes()));
+        assert_eq!(report.verdict == Verdict::Quarantine, dangerous, "{source}\n{:?}", report.findings);
+    }
+    Ok(())
+}
