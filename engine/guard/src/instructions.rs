@@ -64,8 +64,23 @@ pub(crate) fn says_that_it_sends(text: &str) -> bool {
         "metric", "remote", "api", "http", "request", "network", "server", "online", "fetch", "query",
         "download", "cloud", "web", "call", "invoke",
     ];
+    // Things that a service keeps, and what begins the description of a tool that changes them there.
+    const THINGS: &[&str] =
+        &["comment", "issue", "ticket", "calendar", "playlist", "subscri", "channel", "device"];
+    const VERBS: &[&str] = &[
+        "delete", "remove", "set", "close", "start", "stop", "play", "turn", "pause", "enable", "disable",
+        "cancel", "archive", "assign", "invite", "book", "order", "approve", "merge", "schedule", "reply",
+    ];
     let text = text.to_ascii_lowercase();
-    WORDS.iter().any(|word| text.contains(word))
+    let mut firsts = text
+        .split(['\n', '.', ';'])
+        .filter_map(|part| part.split(|c: char| !c.is_alphanumeric()).find(|word| !word.is_empty()));
+    [WORDS, THINGS].iter().any(|words| words.iter().any(|word| text.contains(word)))
+        || firsts.any(|first| {
+            VERBS
+                .iter()
+                .any(|verb| first.strip_prefix(verb).is_some_and(|rest| matches!(rest, "" | "s" | "es")))
+        })
 }
 
 /// True for names of arguments and fields that hold text for a model.
@@ -96,6 +111,24 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tools_that_say_that_they_send_are_known_by_their_words() {
+        for (text, says) in [
+            ("note Adds a comment", true),
+            ("Turns the light on", true),
+            ("close_door", true),
+            ("Sends a message", true),
+            ("Deletes a song", true),
+            ("add Adds two texts", false),
+            ("Returns the offset", false),
+            ("upper Makes text upper case", false),
+            ("Plays", true),
+            ("Displays a chart", false),
+        ] {
+            assert_eq!(says_that_it_sends(text), says, "{text}");
+        }
+    }
 
     #[test]
     fn instruction_files_are_known_by_name() {

@@ -74,7 +74,7 @@ impl Js<'_, '_, '_> {
         } else {
             0
         };
-        if self.sends_silently() {
+        if self.sends_silently(at) {
             context |= Spot::SILENT;
         }
         let options = args.iter().rev().find_map(|v| match &v.known {

@@ -7,6 +7,7 @@ use crate::value::{Const, Names, Origin, Value};
 use oxc_ast::ast::{
     Argument, CallExpression, Class, ClassElement, Expression, NewExpression, ObjectExpression, PropertyKey,
 };
+use oxc_span::Span;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 
@@ -14,6 +15,9 @@ use std::rc::Rc;
 const MAX_FIELD_VALUES: u32 = 8;
 /// Maximum number of fields, listeners and silent functions of a file.
 const MAX_KEPT: usize = 4096;
+
+/// Maximum number of calls of one statement whose results are dropped.
+const MAX_DROPPED: usize = 64;
 
 /// Knowledge about classes that is kept from one walk to the next.
 #[derive(Default)]
@@ -26,8 +30,18 @@ pub(super) struct Classes {
     listeners: FxHashMap<String, Vec<u32>>,
     /// Functions that work for a tool which does not say that it sends anything.
     silent: FxHashSet<u32>,
-    /// True in a statement whose value is not used, for each function that is being walked.
-    unused: Vec<bool>,
+    /// Calls whose results the statement that is being walked does not use, for each function or statement.
+    unused: Vec<Vec<Span>>,
+}
+
+/// True for variables and fields that hold a description, by their names.
+fn is_description(expression: &Expression<'_>) -> bool {
+    let name = match expression.get_inner_expression() {
+        Expression::Identifier(name) => name.name.as_str(),
+        Expression::StaticMemberExpression(member) => member.property.name.as_str(),
+        _ => "",
+    };
+    name.to_ascii_lowercase().contains("desc")
 }
 
 /// Class of an instance or of a class itself.
@@ -219,49 +233,145 @@ impl<'a> Js<'_, '_, '_> {
             && self.flow.within.iter().any(|start| self.classes.silent.contains(start))
     }
 
-    /// True in a statement that uses no result, in a function of a silent tool.
-    pub(super) fn sends_silently(&self) -> bool {
-        self.classes.unused.last() == Some(&true) && self.within_silent()
+    /// True for a call whose result is not used, in a function of a silent tool.
+    pub(super) fn sends_silently(&self, at: Span) -> bool {
+        self.classes.unused.last().is_some_and(|calls| calls.contains(&at)) && self.within_silent()
     }
 
-    /// Begins a statement (`true`) or a function (`false`).
-    pub(super) fn begin_unused(&mut self, unused: bool) {
-        self.classes.unused.push(unused);
+    /// Begins a statement, or a function, of which nothing is known yet.
+    pub(super) fn begin_unused(&mut self, statement: Option<&Expression<'a>>) {
+        let mut calls = Vec::new();
+        if let Some(expression) = statement.filter(|_| self.emit && !self.classes.silent.is_empty()) {
+            self.not_used(expression, &mut calls);
+        }
+        self.classes.unused.push(calls);
+    }
+
+    /// Calls whose results an expression drops when its own value is dropped.
+    fn not_used(&mut self, expression: &Expression<'a>, calls: &mut Vec<Span>) {
+        if calls.len() >= MAX_DROPPED || !self.cx.tick() {
+            return;
+        }
+        match expression.get_inner_expression() {
+            Expression::AwaitExpression(inner) => self.not_used(&inner.argument, calls),
+            Expression::UnaryExpression(inner) => self.not_used(&inner.argument, calls),
+            Expression::LogicalExpression(either) => self.not_used(&either.right, calls),
+            Expression::ConditionalExpression(either) => {
+                self.not_used(&either.consequent, calls);
+                self.not_used(&either.alternate, calls);
+            }
+            Expression::SequenceExpression(list) => {
+                list.expressions.iter().for_each(|one| self.not_used(one, calls));
+            }
+            Expression::NewExpression(new) => calls.push(new.span),
+            Expression::ChainExpression(chain) => {
+                if let oxc_ast::ast::ChainElement::CallExpression(call) = &chain.expression {
+                    self.not_used_call(call, calls);
+                }
+            }
+            Expression::CallExpression(call) => self.not_used_call(call, calls),
+            _ => {}
+        }
+    }
+
+    fn not_used_call(&mut self, call: &CallExpression<'a>, calls: &mut Vec<Span>) {
+        let member = match call.callee.get_inner_expression() {
+            Expression::StaticMemberExpression(member) => Some(member),
+            _ => None,
+        };
+        let method = member.map_or("", |member| member.property.name.as_str());
+        let event = match call.arguments.first() {
+            Some(Argument::StringLiteral(event)) => event.value.as_str(),
+            _ => "",
+        };
+        // A failure is not a result.
+        let fails =
+            matches!(method, "catch" | "finally") || matches!(method, "on" | "once") && event == "error";
+        if !fails && self.takes_result(call, method) {
+            return;
+        }
+        calls.push(call.span);
+        if matches!(method, "all" | "allSettled" | "race" | "any")
+            && let Some(Argument::ArrayExpression(all)) = call.arguments.first()
+        {
+            let all = all.elements.iter().filter_map(|one| one.as_expression());
+            all.for_each(|one| self.not_used(one, calls));
+        }
+        if let Some(member) = member {
+            self.not_used(&member.object, calls);
+        }
+    }
+
+    /// True when a call is given a function that gets its result. The first argument of a callback of `dns` is an error.
+    fn takes_result(&mut self, call: &CallExpression<'a>, method: &str) -> bool {
+        let least = if matches!(method, "lookup" | "resolve") { 2 } else { 1 };
+        call.arguments.iter().filter_map(Argument::as_expression).any(|argument| {
+            match flow::function(argument) {
+                Some((_, params)) => params.items.len() >= least,
+                None if matches!(argument, Expression::Identifier(_)) => {
+                    let value = self.value(argument);
+                    match self.own(&value, None) {
+                        Some(start) => self.parameters(start) >= least,
+                        None => method == "then" && value.names.is_empty(),
+                    }
+                }
+                None => false,
+            }
+        })
     }
 
     pub(super) fn end_unused(&mut self) {
         self.classes.unused.pop();
     }
 
-    /// Texts that describe a tool, in the call that registers it or in the object that describes it.
-    pub(super) fn says(&mut self, arguments: &[Argument<'a>]) -> String {
+    /// True when a call that registers a tool describes it, and does not say that it sends anything. A description that is not known may say so.
+    pub(super) fn hides_sending(&mut self, arguments: &[Argument<'a>]) -> bool {
         let mut all = String::new();
-        for argument in arguments {
+        for (at, argument) in arguments.iter().enumerate() {
             match argument {
-                Argument::StringLiteral(text) => all.push_str(text.value.as_str()),
-                Argument::ObjectExpression(object) => all.push_str(&self.says_of(object)),
+                Argument::ObjectExpression(object) => match self.says_of(object) {
+                    Some(said) => all.push_str(&said),
+                    None => return false,
+                },
+                // A name and a description; then a schema and a handler.
+                other if at < 2 => {
+                    let Some(expression) = other.as_expression() else { continue };
+                    let value = self.value(expression);
+                    let is_described = at == 1 && arguments.len() >= 4 || is_description(expression);
+                    match value.as_text() {
+                        Some(said) => all.push_str(said),
+                        None if is_described && flow::function(expression).is_none() => return false,
+                        None => {}
+                    }
+                }
                 _ => {}
             }
-            all.push(' ');
+            all.push_str(". ");
         }
-        all
+        !all.trim_matches(['.', ' ']).is_empty() && !crate::instructions::says_that_it_sends(&all)
     }
 
-    /// Texts of an object that describes a tool.
-    pub(super) fn says_of(&mut self, object: &ObjectExpression<'_>) -> String {
+    /// Texts of an object that describes a tool, if they are known.
+    pub(super) fn says_of(&mut self, object: &ObjectExpression<'_>) -> Option<String> {
         let mut all = String::new();
         for property in &object.properties {
             if let oxc_ast::ast::ObjectPropertyKind::ObjectProperty(property) = property
                 && ["name", "title", "description"]
                     .iter()
                     .any(|key| property.key.is_specific_static_name(key))
+                // A field of a schema may have such a name.
+                && !matches!(property.value, Expression::ObjectExpression(_) | Expression::CallExpression(_))
             {
                 let value = self.value(&property.value);
-                all.push_str(value.as_text().unwrap_or_default());
-                all.push(' ');
+                match value.as_text() {
+                    Some(said) => all.push_str(said),
+                    None if property.key.is_specific_static_name("description") => return None,
+                    None => {}
+                }
+                all.push_str(". ");
             }
         }
-        all
+        Some(all)
     }
 
     /// Functions that one of a table's entries is, picked by an unknown key.

@@ -129,7 +129,7 @@ impl<'a> Js<'_, '_, '_> {
     /// Remembers a function.
     pub(super) fn begin_function(&mut self, start: u32, params: &FormalParameters<'_>) {
         self.flow.within.push(start);
-        self.begin_unused(false);
+        self.begin_unused(None);
         self.flow.functions.entry(start).or_insert_with(|| Function {
             params: params.items.iter().map(|item| shape(&item.pattern)).collect(),
             returns: Value::default(),
@@ -346,9 +346,7 @@ impl<'a> Js<'_, '_, '_> {
                     fields
                 })
                 .collect();
-            let silent = tool
-                && method != "setRequestHandler"
-                && !crate::instructions::says_that_it_sends(&self.says(&call.arguments));
+            let silent = tool && method != "setRequestHandler" && self.hides_sending(&call.arguments);
             let from = usize::from(route);
             for argument in call.arguments.iter().skip(from) {
                 if let Some(handler) = argument.as_expression() {
@@ -421,7 +419,8 @@ impl<'a> Js<'_, '_, '_> {
         if !has("description") || !schema {
             return;
         }
-        let silent = !crate::instructions::says_that_it_sends(&self.says_of(object));
+        let said = self.says_of(object);
+        let silent = said.is_some_and(|said| !crate::instructions::says_that_it_sends(&said));
         for property in &object.properties {
             if let ObjectPropertyKind::ObjectProperty(inner) = property
                 && matches!(

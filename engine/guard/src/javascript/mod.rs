@@ -409,7 +409,7 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
     }
 
     fn visit_expression_statement(&mut self, it: &ExpressionStatement<'a>) {
-        self.begin_unused(true);
+        self.begin_unused(Some(&it.expression));
         walk::walk_expression_statement(self, it);
         self.end_unused();
     }

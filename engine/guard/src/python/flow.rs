@@ -36,6 +36,8 @@ const TRACKED: Origin = Origin(
 pub(super) struct Flow {
     pub(super) entries: FxHashMap<Rc<str>, Entry>,
     validators: FxHashMap<Rc<str>, Validator>,
+    /// Names and descriptions that decorators give; `None` when one is not known.
+    said: FxHashMap<Rc<str>, Option<String>>,
     /// Block that is being walked, and the number of blocks so far.
     pub(super) branch: u32,
     branches: u32,
@@ -124,8 +126,35 @@ impl<'a> Python<'_, '_, 'a> {
             entry::by_base(bases, own)
         });
         if let Some(kind) = kind {
+            let said = self.said_by(decorators);
+            self.flow.said.insert(name.clone(), said);
             self.flow.entries.insert(name.clone(), kind);
         }
+    }
+
+    /// Names and descriptions in the arguments of decorators, if they are known.
+    fn said_by(&mut self, decorators: &'a [Decorator]) -> Option<String> {
+        let mut all = String::new();
+        for decorator in decorators {
+            let Expr::Call(call) = &decorator.expression else { continue };
+            let named = call.arguments.keywords.iter().filter(|keyword| {
+                keyword
+                    .arg
+                    .as_ref()
+                    .is_some_and(|arg| matches!(arg.as_str(), "name" | "title" | "description"))
+            });
+            for keyword in named {
+                let value = self.quietly(&keyword.value);
+                all.push_str(value.as_text()?);
+                all.push_str(". ");
+            }
+            for argument in call.arguments.args.iter().take(2) {
+                let value = self.quietly(argument);
+                all.push_str(value.as_text().unwrap_or_default());
+                all.push_str(". ");
+            }
+        }
+        Some(all)
     }
 
     /// Records the functions that a call registers as entry points; they are walked as such the next time.
@@ -355,7 +384,12 @@ impl<'a> Python<'_, '_, 'a> {
             },
             _ => String::new(),
         };
-        !crate::instructions::says_that_it_sends(&format!("{} {said}", pending.name))
+        let by_decorators = match self.flow.said.get(&pending.name) {
+            Some(None) => return false,
+            Some(Some(said)) => said.as_str(),
+            None => "",
+        };
+        !crate::instructions::says_that_it_sends(&format!("{}\n{by_decorators}\n{said}", pending.name))
     }
 
     /// Reports the description of a tool, which models read as instructions.
