@@ -125,7 +125,8 @@ impl<'a> Python<'_, '_, 'a> {
         if let Some((owner, method)) = object {
             // A single environment variable is not the whole environment.
             let named = || args.first().and_then(Value::as_whole_text).is_some_and(names_variable);
-            let one = matches!(method, "get" | "pop" | "setdefault") && (owner.is_named("os.environ") || named());
+            let one =
+                matches!(method, "get" | "pop" | "setdefault") && (owner.is_named("os.environ") || named());
             origin |= if one { Origin(owner.origin.0 & !Origin::ENV.0) } else { owner.origin };
             // An entry of a fixed table, picked by a key.
             if matches!(method, "get" | "index" | "count") && Self::picked(owner) {

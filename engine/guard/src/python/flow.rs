@@ -209,7 +209,17 @@ impl<'a> Python<'_, '_, 'a> {
                 | "update"
                 | "setdefault"
         );
+        if method == "append"
+            && let [text] = args
+        {
+            self.append_text(container, text);
+        }
         let Some(given) = args.iter().find(|value| puts && value.origin.has(GIVEN)) else { return };
+        // A digest tells nothing of what it is made of.
+        let is_digest = |name: &Rc<str>| name.starts_with("hashlib.") || name.starts_with("hmac.");
+        if method == "update" && self.quietly(container).names.iter().any(is_digest) {
+            return;
+        }
         let carried = Value {
             origin: Origin(given.origin.0 & GIVEN.0),
             trail: given.trail.clone(),
@@ -238,6 +248,23 @@ impl<'a> Python<'_, '_, 'a> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Appends a constant text to a list of texts that a name stands for: the program comes first.
+    fn append_text(&mut self, container: &'a Expr, text: &Value) {
+        let Expr::Name(name) = container else { return };
+        if text.as_whole_text().is_none() {
+            return;
+        }
+        if let Some(slot) = self.slot(name.id.as_str())
+            && let Some(Const::List(items)) = &slot.known
+            && items.len() < 16
+            && items.iter().all(|item| item.as_whole_text().is_some())
+        {
+            let mut items = items.to_vec();
+            items.push(text.clone());
+            slot.known = Some(Const::List(items.into()));
         }
     }
 
