@@ -385,7 +385,15 @@ impl<'a> Js<'_, '_, '_> {
 
     /// Origin of a message of a protocol for tools that a program reads by itself.
     pub(super) fn message(&self, name: &str, args: &[Value]) -> Origin {
-        let read = name == "JSON.parse" && args.first().is_some_and(|text| text.as_whole_text().is_none());
+        let is_file = |text: &Value| {
+            text.origin.has(Origin::FILE)
+                || text
+                    .names
+                    .iter()
+                    .any(|name| name.contains("readFile") || name.contains("createReadStream"))
+        };
+        let read = name == "JSON.parse"
+            && args.first().is_some_and(|text| text.as_whole_text().is_none() && !is_file(text));
         let serves = read && self.source.contains("tools/call") && self.source.contains("process.stdin");
         if serves { Origin::CALLER } else { Origin::default() }
     }
