@@ -173,3 +173,24 @@ fn values_are_followed_into_modules_of_javascript() {
         }
     }
 }
+
+#[test]
+fn fields_that_a_schema_closes_are_not_followed_into_other_files() {
+    let pack = Pack::builtin().unwrap();
+    let other = "const { execSync } = require('child_process');\nfunction run({ n }) { return execSync(`git log -n ${n}`); }\nmodule.exports = { run };\n";
+    for (tool, found) in [
+        ("server.tool('x', 'Shows', { n: z.string() }, run);", true),
+        ("server.tool('x', 'Shows', { n: z.number() }, run);", false),
+        ("server.tool('x', 'Shows', { m: z.number(), n: z.string() }, run);", true),
+        ("server.registerTool('x', { description: 'Shows', inputSchema: { n: z.number() } }, run);", false),
+        ("server.registerTool('x', { description: 'Shows', inputSchema: { n: z.string() } }, run);", true),
+        ("server.tool('x', 'Shows', { o: z.object({ m: z.number(), n: z.string() }) }, run);", true),
+        ("server.registerTool('x', { inputSchema: schema }, run);", true),
+    ] {
+        let text = format!("const {{ run }} = require('./helpers');\n{tool}\n");
+        let report = in_folder(&pack, &[("main.js", text.as_str()), ("helpers.js", other)]);
+        let is_found =
+            report.findings.iter().any(|f| f.rule.starts_with("js.flow.") && f.rule != "js.flow.bounded");
+        assert_eq!(is_found, found, "{tool}: {:?}", report.findings);
+    }
+}

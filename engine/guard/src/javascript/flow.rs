@@ -108,23 +108,6 @@ fn registers_route(method: &str, owner: &str) -> bool {
         && matches!(owner, "app" | "router" | "api" | "server" | "fastify" | "routes" | "web")
 }
 
-/// Fields of a schema that no text fits: `z.enum([…])`, `z.number()`.
-fn closed_fields(schema: &ObjectExpression<'_>, source: &str) -> Vec<String> {
-    let mut out = Vec::new();
-    for property in &schema.properties {
-        let ObjectPropertyKind::ObjectProperty(property) = property else { continue };
-        let PropertyKey::StaticIdentifier(key) = &property.key else { continue };
-        let (from, to) = span(property.value.span());
-        let text = source.get(from..to).unwrap_or("");
-        let closed =
-            ["z.enum(", "z.number(", "z.boolean(", "z.literal(", "z.nativeEnum(", ".regex(", ".uuid("];
-        if closed.iter().any(|kind| text.contains(kind)) {
-            out.push(key.name.to_string());
-        }
-    }
-    out
-}
-
 impl<'a> Js<'_, '_, '_> {
     /// Remembers a function.
     pub(super) fn begin_function(&mut self, start: u32, params: &FormalParameters<'_>) {
@@ -335,12 +318,12 @@ impl<'a> Js<'_, '_, '_> {
                     _ => None,
                 })
                 .flat_map(|object| {
-                    let mut fields = closed_fields(object, self.source);
+                    let mut fields = guards::closed_fields(object, self.source);
                     for property in &object.properties {
                         if let ObjectPropertyKind::ObjectProperty(property) = property
                             && let Expression::ObjectExpression(inner) = &property.value
                         {
-                            fields.extend(closed_fields(inner, self.source));
+                            fields.extend(guards::closed_fields(inner, self.source));
                         }
                     }
                     fields
@@ -348,14 +331,30 @@ impl<'a> Js<'_, '_, '_> {
                 .collect();
             let silent = tool && method != "setRequestHandler" && self.hides_sending(&call.arguments);
             let from = usize::from(route);
+            let is_closed = tool
+                && call.arguments.iter().any(|argument| match argument {
+                    Argument::ObjectExpression(object) => guards::all_closed(object, self.source),
+                    _ => false,
+                });
             for argument in call.arguments.iter().skip(from) {
                 if let Some(handler) = argument.as_expression() {
+                    // Nothing that the caller gives is a text.
+                    if is_closed && self.is_of_another_file(handler) {
+                        continue;
+                    }
                     self.handles(handler, &closed, silent);
                 }
             }
             return;
         }
         self.called_back(call, Some(method));
+    }
+
+    fn is_of_another_file(&mut self, handler: &Expression<'a>) -> bool {
+        let value = self.value(handler);
+        function(handler).is_none()
+            && value.names.iter().any(|name| name.starts_with('.'))
+            && self.own(&value, None).is_none()
     }
 
     /// A handler of a tool or a route: its first parameter is what the caller gives.

@@ -1,7 +1,8 @@
 //! Checks that a program makes before it uses a value: membership in a list, a whole match of a pattern, a
-//! folder that a path has to lie in.
+//! folder that a path has to lie in, a schema that no text fits.
 
-use oxc_ast::ast::{Argument, Expression, Statement};
+use oxc_ast::ast::{Argument, Expression, ObjectExpression, ObjectPropertyKind, PropertyKey, Statement};
+use oxc_span::GetSpan;
 
 /// Names that a test vouches for.
 #[derive(Default)]
@@ -136,4 +137,48 @@ pub(super) fn diverts(statement: &Statement<'_>) -> bool {
         Statement::BlockStatement(block) => block.body.last().is_some_and(diverts),
         _ => false,
     }
+}
+
+/// Fields of a schema that no text fits: `z.enum([…])`, `z.number()`.
+pub(super) fn closed_fields(schema: &ObjectExpression<'_>, source: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    for property in &schema.properties {
+        let ObjectPropertyKind::ObjectProperty(property) = property else { continue };
+        let PropertyKey::StaticIdentifier(key) = &property.key else { continue };
+        let (from, to) = super::span(property.value.span());
+        let text = source.get(from..to).unwrap_or("");
+        let closed =
+            ["z.enum(", "z.number(", "z.boolean(", "z.literal(", "z.nativeEnum(", ".regex(", ".uuid("];
+        if closed.iter().any(|kind| text.contains(kind)) {
+            out.push(key.name.to_string());
+        }
+    }
+    out
+}
+
+/// True for a schema, or the description of a tool with one, of which no field is open.
+pub(super) fn all_closed(object: &ObjectExpression<'_>, source: &str) -> bool {
+    let schema = object.properties.iter().find_map(|property| match property {
+        ObjectPropertyKind::ObjectProperty(property)
+            if ["inputSchema", "parameters", "schema"]
+                .iter()
+                .any(|key| property.key.is_specific_static_name(key)) =>
+        {
+            Some(&property.value)
+        }
+        _ => None,
+    });
+    let fields = match schema {
+        Some(Expression::ObjectExpression(fields)) => fields,
+        Some(_) => return false,
+        None => object,
+    };
+    let (from, to) = super::span(fields.span);
+    let text = source.get(from..to).unwrap_or("");
+    let is_open = ["z.string(", "z.any(", "z.unknown(", "z.object(", "z.array(", "z.record(", "z.union("]
+        .iter()
+        .any(|kind| text.contains(kind));
+    !is_open
+        && !fields.properties.is_empty()
+        && closed_fields(fields, source).len() == fields.properties.len()
 }
