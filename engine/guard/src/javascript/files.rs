@@ -1,10 +1,14 @@
 //! Values that pass from one file of a project to another.
 
 use super::{Js, span};
+use crate::decode;
+use crate::language::Language;
 use crate::passes::PASSED;
 use crate::report::{Argument, StepKind};
 use crate::value::{Origin, Value};
-use oxc_ast::ast::{ExportFromDeclaration, ExportNamedDeclaration, Expression, ModuleExportName};
+use oxc_ast::ast::{
+    ExportFromDeclaration, ExportNamedDeclaration, Expression, ModuleExportName, StringLiteral,
+};
 use oxc_span::{GetSpan, Span};
 use std::rc::Rc;
 
@@ -99,6 +103,20 @@ impl Js<'_, '_, '_> {
         for one in &it.specifiers {
             let target = format!("{}.{}", it.source.value, one.local.name());
             self.cx.pass_on(Some(one.exported.name().as_str()), &target, span(it.span));
+        }
+    }
+    /// Follows a module that stands in its own address: `data:text/javascript;base64,…`.
+    pub(super) fn module_in_address(&mut self, address: &StringLiteral<'_>) {
+        let Some((kind, data)) = address.value.strip_prefix("data:").and_then(|rest| rest.split_once(','))
+        else {
+            return;
+        };
+        if !self.emit || !kind.contains("javascript") {
+            return;
+        }
+        let step = if kind.ends_with("base64") { "base64" } else { "url" };
+        if let Some(text) = decode::apply(step, &Value::text(data)).as_ref().and_then(Value::as_text) {
+            self.cx.child(Language::JavaScript, text, span(address.span), &[step]);
         }
     }
 }

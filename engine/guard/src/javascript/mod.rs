@@ -330,6 +330,7 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
     }
 
     fn visit_import_declaration(&mut self, it: &ImportDeclaration<'a>) {
+        self.module_in_address(&it.source);
         let module = value::module(it.source.value.as_str());
         for specifier in it.specifiers.iter().flatten() {
             match specifier {
@@ -415,6 +416,8 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
     }
 
     fn visit_export_all_declaration(&mut self, it: &ExportAllDeclaration<'a>) {
+        walk::walk_export_all_declaration(self, it);
+        self.module_in_address(&it.source);
         if self.emit && it.exported.is_none() {
             self.cx.pass_on(None, it.source.value.as_str(), span(it.span));
         }
@@ -426,6 +429,8 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
     }
 
     fn visit_export_from_declaration(&mut self, it: &ExportFromDeclaration<'a>) {
+        walk::walk_export_from_declaration(self, it);
+        self.module_in_address(&it.source);
         self.exports_from(it);
     }
 
@@ -481,12 +486,12 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
             let tag = self.value(&it.tag);
             let text = self.template(&it.quasi);
             self.invoke(&tag, None, None, &[text], it.span);
+            self.shell_template(it, &tag);
         }
     }
 
     fn visit_binary_expression(&mut self, it: &BinaryExpression<'a>) {
         let plus = it.operator.as_str() == "+";
-            self.shell_template(it, &tag);
         let outer = std::mem::replace(&mut self.joining, plus);
         walk::walk_binary_expression(self, it);
         self.joining = outer;

@@ -75,3 +75,22 @@ fn templates_of_a_shell_are_read_as_its_command_lines() -> Result<(), crate::Pac
     }
     Ok(())
 }
+
+#[test]
+fn sources_of_exports_are_read_like_other_texts() -> Result<(), crate::PackError> {
+    let pack = Pack::builtin()?;
+    // const c = require('child_process'); c.execSync('rm -rf /home');
+    let base64 = "Y29uc3QgYyA9IHJlcXVpcmUoJ2NoaWxkX3Byb2Nlc3MnKTsgYy5leGVjU3luYygncm0gLXJmIC9ob21lJyk7";
+    for (verdict, source) in [
+        (Verdict::Allow, "export * from './x.js';".to_owned()),
+        (Verdict::Allow, "export { a } from './x.js';".to_owned()),
+        (Verdict::Quarantine, format!("export * from 'data:text/javascript;base64,{base64}';")),
+        (Verdict::Quarantine, format!("import 'data:text/javascript;base64,{base64}';")),
+        (Verdict::Allow, "import a from 'data:text/javascript,export default 1';".to_owned()),
+        (Verdict::Quarantine, format!("export {{ a }} from 'data:text/javascript;base64,{base64}';")),
+    ] {
+        let report = scan(&pack, &Limits::default(), &Artifact::new("a.mjs", source.as_bytes()));
+        assert_eq!(report.verdict, verdict, "{source}\n{:?}", report.findings);
+    }
+    Ok(())
+}
