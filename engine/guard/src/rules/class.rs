@@ -199,6 +199,16 @@ pub(super) fn class(name: &str) -> Option<Class> {
                 || (v.origin.has(Origin::HOME) && v.as_text().is_none_or(is_home_whole))
                 || v.origin.has(Origin::WIDE)
         },
+        // An evaluator that calls no more than its functions.
+        "limited_evaluator" => |v| v.names.iter().any(|name| name.starts_with("simpleeval.")),
+        // A function or class of a library other than those that serve files.
+        "serves_no_files" => |v| {
+            let serves = |name: &str| {
+                name.starts_with(['@', '?'])
+                    || ["Handler", "Static", "Flask"].iter().any(|part| name.contains(part))
+            };
+            !v.names.is_empty() && !v.names.iter().any(|name| serves(name))
+        },
         "image_path" => |v| text_is(v, is_of_an_image),
         "temporary" => |v| v.origin.has(Origin::TEMP) || text_is(v, is_temporary),
         "absolute" => |v| {
