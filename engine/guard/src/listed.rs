@@ -75,8 +75,13 @@ pub(crate) fn read(cx: &mut Cx<'_>, language: Language, source: &str) {
     ) {
         return;
     }
-    for (at, text) in listed(source, &mut || cx.tick()) {
-        cx.child(Language::Bash, &text, (at, at + 1), &["shell"]);
+    let is_test = is_test(&cx.path());
+    let found = listed(source, &mut || cx.tick()).into_iter();
+    let mut found: Vec<_> = found.map(|(at, text)| (at, text, steps(before(source, at), is_test))).collect();
+    // A text is read once: first as what is run here.
+    found.sort_by_key(|(_, _, steps)| steps.len());
+    for (at, text, steps) in found {
+        cx.child(Language::Bash, &text, (at, at + 1), steps);
     }
 }
 
@@ -180,14 +185,11 @@ fn before(source: &str, at: usize) -> &str {
     &source[source.ceil_char_boundary(at.saturating_sub(MAX_BEFORE))..at]
 }
 
-/// Whether the shell is started elsewhere: as an argument of another program, as in `["docker", "run", "image", "sh", …]`, or as the command of a
-/// container. A shell's own name may be there twice, and some programs start another one here.
+/// Whether the shell is started elsewhere: as an argument of another program, as in `["docker", "run", "image", "sh", …]`. A shell's own name may be there twice, and some programs start another one here.
 fn is_elsewhere(before: &str) -> bool {
-    const HERE: [&str; 15] = [
-        "env", "sudo", "doas", "nohup", "timeout", "busybox", "nice", "ionice", "setsid", "stdbuf", "time",
-        "exec", "command", "xargs", "script",
-    ];
-    const ELSEWHERE: [&str; 11] = [
+    const HERE: [&str; 11] =
+        ["env", "sudo", "doas", "nohup", "timeout", "busybox", "nice", "ionice", "setsid", "stdbuf", "xargs"];
+    const ELSEWHERE: [&str; 15] = [
         "docker",
         "podman",
         "nerdctl",
@@ -196,16 +198,15 @@ fn is_elsewhere(before: &str) -> bool {
         "ssh",
         "docker-compose",
         "lxc",
+        "incus",
+        "crictl",
+        "multipass",
+        "buildah",
         "flyctl",
         "heroku",
         "vagrant",
     ];
     let before = before.trim_end_matches(['b', 'r', 'u', '&']).trim_end();
-    if ["withCommand(", "withCmd(", "WithCmd("].iter().any(|call| before.ends_with(call))
-        || is_of_container(before)
-    {
-        return true;
-    }
     let mut words = Vec::new();
     let mut rest = before;
     while words.len() < 64
@@ -224,11 +225,54 @@ fn is_elsewhere(before: &str) -> bool {
     }
 }
 
+/// Steps to a command line behind a text: of a container that is described, or among the data of a test, it is for a person to review.
+fn steps(before: &str, is_test: bool) -> &'static [&'static str] {
+    if is_of_container(before) {
+        &["shell", "container"]
+    } else if is_test && is_data(before) {
+        &["shell", "data"]
+    } else {
+        &["shell"]
+    }
+}
+
+/// Whether a file holds tests, by its path.
+fn is_test(path: &str) -> bool {
+    let path = path.to_ascii_lowercase();
+    let (folders, name) = path.rsplit_once('/').unwrap_or(("", &path));
+    let is_of_tests = |folder: &str| {
+        matches!(folder, "test" | "tests" | "__tests__" | "testdata" | "spec" | "specs" | "fixtures")
+    };
+    folders.split('/').any(is_of_tests)
+        || name.starts_with("test_")
+        || ["_test.", ".test.", ".spec."].iter().any(|part| name.contains(part))
+}
+
+/// Whether a text ends in data that no call gets, other than one that makes tests of data.
+fn is_data(before: &str) -> bool {
+    let mut depth = 0_usize;
+    for (at, c) in before.char_indices().rev() {
+        match c {
+            ')' => depth += 1,
+            '(' if depth == 0 => {
+                let callee = &before[..at];
+                return callee.ends_with("parametrize") || callee.ends_with(".each");
+            }
+            '(' => depth -= 1,
+            _ => {}
+        }
+    }
+    true
+}
+
 /// Whether a text ends in the command of a container that is described: `V1Container(…, command=[`.
 fn is_of_container(before: &str) -> bool {
-    let compact = before.trim_end();
-    let Some(at) = compact.rfind("V1Container(") else { return false };
-    let inner = &compact[at + "V1Container(".len()..];
+    let before = before.trim_end();
+    if ["withCommand(", "withCmd(", "WithCmd("].iter().any(|call| before.ends_with(call)) {
+        return true;
+    }
+    let Some(at) = before.rfind("V1Container(") else { return false };
+    let inner = &before[at + "V1Container(".len()..];
     let depth = inner.chars().try_fold(0_usize, |depth, c| match c {
         '(' => Some(depth + 1),
         ')' => depth.checked_sub(1),
@@ -352,11 +396,26 @@ mod tests {
             (r#"exec.Command("kubectl", "exec", "x", "--", "env", "sh", "-c", "id")"#, false),
             (r#"exec.Command("git", "sh", "-c", "id")"#, false),
             (r#"fn f<'a>(x: &'a str) {} // "sh", "-c", "id""#, false),
-            (r#"client.V1Container(name=str(x), command=["sh", "-c", "id"])"#, false),
-            (r#"client.V1Container(name=x); run(command=["sh", "-c", "id"])"#, true),
-            (r#"container.withCommand("sh", "-c", "id")"#, false),
         ] {
             assert_eq!(!listed(source, &mut || true).is_empty(), here, "{source}");
+        }
+    }
+
+    #[test]
+    fn commands_of_containers_and_data_of_tests_are_for_a_person() {
+        for (source, path, want) in [
+            (r#"client.V1Container(name=str(x), command=["sh", "-c", "id"])"#, "a.py", "container"),
+            (r#"client.V1Container(name=x); run(command=["sh", "-c", "id"])"#, "a.py", "shell"),
+            (r#"container.withCommand("sh", "-c", "id")"#, "A.java", "container"),
+            (r#"CASES = [["sh", "-c", "id"]]"#, "tests/a.py", "data"),
+            (r#"CASES = [["sh", "-c", "id"]]"#, "a.py", "shell"),
+            (r#"@pytest.mark.parametrize("c", [["sh", "-c", "id"]])"#, "test_a.py", "data"),
+            (r#"start(["sh", "-c", "id"])"#, "test_a.py", "shell"),
+            (r#"x = (f(y), ["sh", "-c", "id"])"#, "src/a.test.ts", "shell"),
+            (r#"x = f(y); const z = ["sh", "-c", "id"];"#, "src/a.test.ts", "data"),
+        ] {
+            let at = listed(source, &mut || true)[0].0;
+            assert_eq!(steps(before(source, at), is_test(path)).last(), Some(&want), "{path}: {source}");
         }
     }
 

@@ -20,6 +20,8 @@ pub(crate) fn is_disguise(step: &str) -> bool {
             | "workflow"
             | "image"
             | "url"
+            | "container"
+            | "data"
     )
 }
 
@@ -28,7 +30,7 @@ pub(crate) fn is_of_image(step: &str) -> bool {
     step == "image"
 }
 
-/// True when a step leads to code that a service runs elsewhere, never a run or a test here.
+/// True when a step leads to code that a service or a container runs elsewhere, or to data of tests: never a run or a test here.
 pub(crate) fn is_elsewhere(step: &str) -> bool {
-    step == "workflow"
+    matches!(step, "workflow" | "container" | "data")
 }
