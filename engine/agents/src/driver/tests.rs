@@ -62,6 +62,6 @@ fn begun_session_is_locked_before_anything_else() {
     assert_eq!(failed(), Code::Busy);
     drop(lock);
     assert_eq!(failed(), Code::Configuration, "no model is configured");
-    // It is not held any longer than the work.
+    // The lock ends with the work.
     driver.lock(ID).unwrap();
 }
