@@ -312,11 +312,14 @@ mod tests {
     #[test]
     fn numbers_of_a_list_without_held_tools_stay_as_they_are() {
         // Nearest doubles that a quick reader misses by one in the last place.
-        for number in ["6.788167012443668e-159", "1.7976931348623157e308", "5e-324", "9007199254740993.0", "0.1"] {
+        for number in
+            ["6.788167012443668e-159", "1.7976931348623157e308", "5e-324", "9007199254740993.0", "0.1"]
+        {
             let tool = format!(r#"{{"name":"a","inputSchema":{{"maximum":{number}}}}}"#);
             let line = format!(r#"{{"id":2,"result":{{"tools":[{tool},null]}}}}"#);
             let first = check(line.as_bytes(), None);
-            let accepted = first.offered.iter().map(|(name, tool)| (name.clone(), tool.sha256.clone())).collect();
+            let accepted =
+                first.offered.iter().map(|(name, tool)| (name.clone(), tool.sha256.clone())).collect();
             let replaced = first.replaced.expect("null is held");
             assert_eq!(check(&replaced, Some(&accepted)).held, Vec::<String>::new(), "{number}");
         }

@@ -13,8 +13,10 @@ use sha2::{Digest, Sha256};
 
 /// File name of the database in the state folder.
 pub const DATABASE: &str = "readings.db";
-/// Schema version (`PRAGMA user_version`).
-const VERSION: i64 = 1;
+/// Schema version (`PRAGMA user_version`). Version 1 had a write-ahead log.
+const VERSION: i64 = 2;
+/// Files that SQLite may leave beside the database, by what their names have more: a rollback journal, and the log and index of version 1.
+pub const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];
 /// Maximum size in pages: 64 MiB in pages of 4 KiB, some 80,000 files without findings. When it is full, the
 /// older half is removed.
 const MAX_PAGES: u32 = 16 * 1024;
@@ -53,7 +55,7 @@ impl ReportCache {
             if !damaged {
                 return Err(error);
             }
-            for end in ["", "-wal", "-shm"] {
+            for end in [""].into_iter().chain(BESIDE) {
                 let _ = state.dir().remove_file(format!("{DATABASE}{end}"));
             }
             connect(state, pages)
@@ -103,7 +105,6 @@ impl ReportCache {
         if new.is_empty() {
             return;
         }
-        let _ = self.database.execute_batch("ROLLBACK");
         let mut written = self.insert(&new);
         if written.as_ref().is_err_and(|e| e.sqlite_error_code() == Some(ErrorCode::DiskFull)) {
             let older = "DELETE FROM reports WHERE seq <= (SELECT (min(seq) + max(seq)) / 2 FROM reports)";
@@ -134,20 +135,22 @@ fn connect(state: &StateFolder, pages: u32) -> rusqlite::Result<Connection> {
     }
     let database = Connection::open_with_flags(state.path().join(DATABASE), flags)?;
     database.busy_timeout(BUSY_TIMEOUT)?;
+    // Log and index of a write-ahead log are made anew by the first of the processes that open it and removed by the last one, which takes several times
+    // longer than a look-up. A rollback journal stays, and is written only with new reports. An entry destroyed by a power loss is recognised as damaged,
+    // and its artifact is scanned again.
+    database.execute_batch(&format!(
+        "PRAGMA journal_mode = PERSIST; PRAGMA synchronous = OFF; PRAGMA max_page_count = {pages};"
+    ))?;
     let form: i64 = database.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if form != VERSION {
         database.execute_batch(&format!(
-            "PRAGMA journal_mode = WAL;
-             BEGIN IMMEDIATE;
+            "BEGIN IMMEDIATE;
              DROP TABLE IF EXISTS reports;
              CREATE TABLE reports (seq INTEGER PRIMARY KEY AUTOINCREMENT, key BLOB NOT NULL UNIQUE, report BLOB NOT NULL) STRICT;
              PRAGMA user_version = {VERSION};
              COMMIT;"
         ))?;
     }
-    // An entry destroyed by a power loss is recognised as damaged, and its artifact is scanned again. One
-    // transaction serves all look-ups.
-    database.execute_batch(&format!("PRAGMA synchronous = OFF; PRAGMA max_page_count = {pages}; BEGIN;"))?;
     Ok(database)
 }
 
@@ -212,7 +215,6 @@ mod tests {
         let honest = serde_json::to_vec(&bad).unwrap();
         let with_seal = |key: [u8; 32], text: &[u8]| [&sealed(&key, text)[..], text].concat();
         let known = ReportCache::open(&state).unwrap();
-        known.database.execute_batch("ROLLBACK").unwrap();
         for (key, row) in [
             (1_u8, with_seal([1; 32], &text)),
             (2, [&[0; 32][..], &honest].concat()),
@@ -231,6 +233,43 @@ mod tests {
         std::fs::write(state.path().join(DATABASE), "no database").unwrap();
         let known = ReportCache::open(&state).unwrap();
         assert_eq!(find(&known, 6, &bad), None);
+    }
+
+    #[test]
+    fn cache_lookups_make_and_remove_no_files() {
+        let (_dir, state) = folder();
+        let report = report("print(1)\n");
+        // A cache of the version before becomes one of this version.
+        let before = Connection::open(state.path().join(DATABASE)).unwrap();
+        before
+            .execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE reports (a); PRAGMA user_version = 1;")
+            .unwrap();
+        drop(before);
+        let mut known = ReportCache::open(&state).unwrap();
+        known.add([1; 32], &report);
+        known.write();
+        drop(known);
+        let files = || {
+            let mut all: Vec<_> = std::fs::read_dir(state.path())
+                .unwrap()
+                .map(|entry| entry.unwrap())
+                .filter(|entry| entry.file_name().to_string_lossy().starts_with(DATABASE))
+                .map(|entry| (entry.file_name(), std::os::unix::fs::DirEntryExt::ino(&entry)))
+                .collect();
+            all.sort();
+            all
+        };
+        let first = files();
+        assert_eq!(first.len(), 2, "the database and its journal: {first:?}");
+        // Two at once, one of which writes.
+        let (mut one, other) = (ReportCache::open(&state).unwrap(), ReportCache::open(&state).unwrap());
+        assert_eq!(files(), first);
+        assert_eq!(find(&other, 1, &report), Some(report.clone()));
+        one.add([2; 32], &report);
+        one.write();
+        assert_eq!(find(&other, 2, &report), Some(report.clone()));
+        drop((one, other));
+        assert_eq!(files(), first);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The few file system queries of a lookup. No decision is made here.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io::Read as _;
@@ -52,6 +54,42 @@ pub trait Fs {
 /// The host's file system.
 #[derive(Clone, Copy, Debug)]
 pub struct Host;
+
+/// A file system during one lookup, which looks at each path once: most paths have their first components in common.
+pub(super) struct Seen<'a> {
+    fs: &'a dyn Fs,
+    kinds: RefCell<HashMap<PathBuf, Option<Kind>>>,
+}
+
+impl<'a> Seen<'a> {
+    /// A lookup that begins now.
+    pub(super) fn new(fs: &'a dyn Fs) -> Self {
+        Self { fs, kinds: RefCell::default() }
+    }
+}
+
+impl Fs for Seen<'_> {
+    fn look(&self, path: &Path) -> Option<Kind> {
+        if let Some(known) = self.kinds.borrow().get(path) {
+            return known.clone();
+        }
+        let kind = self.fs.look(path);
+        self.kinds.borrow_mut().insert(path.to_owned(), kind.clone());
+        kind
+    }
+
+    fn head(&self, path: &Path, most: usize) -> Option<Vec<u8>> {
+        self.fs.head(path, most)
+    }
+
+    fn names(&self, folder: &Path) -> Vec<OsString> {
+        self.fs.names(folder)
+    }
+
+    fn id(&self, real: &Path) -> Option<FileId> {
+        self.fs.id(real)
+    }
+}
 
 impl Fs for Host {
     fn look(&self, path: &Path) -> Option<Kind> {

@@ -357,7 +357,7 @@ fn among(searched: &[PathBuf]) -> String {
 /// [`LookupError`] when the program does not exist, cannot be started, or would need more of the host than a
 /// sandbox may see.
 pub fn find(program: &OsStr, around: &Surroundings) -> Result<Toolchain, LookupError> {
-    finder::find(&files::Host, chosen(program, around), around, Project::Folder)
+    finder::find(&files::Seen::new(&files::Host), chosen(program, around), around, Project::Folder)
 }
 
 /// Like [`find`], but for a project that is not a plain folder of the host: `fs` shows the contents at its
@@ -367,7 +367,7 @@ pub fn find(program: &OsStr, around: &Surroundings) -> Result<Toolchain, LookupE
 /// # Errors
 /// [`LookupError`] in the same cases as [`find`].
 pub fn find_in(fs: &dyn Fs, program: &OsStr, around: &Surroundings) -> Result<Toolchain, LookupError> {
-    finder::find(fs, chosen(program, around), around, Project::Layered)
+    finder::find(&files::Seen::new(fs), chosen(program, around), around, Project::Layered)
 }
 
 /// The program that is meant: of `python3`, the interpreter that was chosen for it.

@@ -195,7 +195,7 @@ fn remove(state: &StateFolder, entries: Vec<Entry>) -> io::Result<CacheList> {
             Err(e) => return Err(io::Error::other(format!("{} cannot be removed: {e}", entry.name))),
         }
         if entry.kind == READINGS {
-            for end in ["-wal", "-shm"] {
+            for end in cache::BESIDE {
                 let _ = folder.remove_all(Path::new(&format!("{}{end}", cache::DATABASE)));
             }
         }
@@ -204,7 +204,8 @@ fn remove(state: &StateFolder, entries: Vec<Entry>) -> io::Result<CacheList> {
     Ok(CacheList { in_use, ..CacheList::new(state, removed) })
 }
 
-/// The database, when no process has it open: SQLite locks a byte of it for as long as that.
+/// The database, when no process reads or writes it: SQLite locks bytes of it for as long as that. One that only has it open loses what it would
+/// have remembered.
 fn unread(place: &Path) -> Option<fs::File> {
     use nix::fcntl::{FcntlArg, fcntl};
     let file = fs::File::open(place).ok()?;
@@ -292,8 +293,7 @@ mod tests {
         let used = ["deps/pip-1", "fleet-blobs"].map(|name| builds::InUse::lock(&at(name)).unwrap());
         fs::remove_file(at("readings.db")).unwrap();
         let database = rusqlite::Connection::open(at("readings.db")).unwrap();
-        database.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())).unwrap();
-        database.execute_batch("CREATE TABLE a (b); INSERT INTO a VALUES (1)").unwrap();
+        database.execute_batch("CREATE TABLE a (b); BEGIN; INSERT INTO a VALUES (1)").unwrap();
         let names = |entries: &[Entry]| {
             let mut names: Vec<String> = entries.iter().map(|entry| entry.name.clone()).collect();
             names.sort_unstable();
