@@ -30,6 +30,8 @@ pub struct Selection {
     /// True when the framework was detected, not named: the project's own test configuration then has to be
     /// followed.
     pub detected: bool,
+    /// Each test in a process of its own, where a test can end the process of the others: only Go's tests do.
+    pub isolated: bool,
 }
 
 /// Parts of the project's own test configuration that a run did not follow.

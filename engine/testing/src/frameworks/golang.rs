@@ -24,6 +24,8 @@ mod sources;
 const RUNNER: &str = "hotcell_go.sh";
 const REPORT: &str = "go.txt";
 const COVERAGE: &str = ".hotcell-go.cover";
+/// Variable by which the script starts a program once for each of its tests.
+const EACH: &str = "HOTCELL_EACH";
 /// Maximum number of modules in a workspace.
 const MAX_MODULES: usize = 1000;
 
@@ -142,9 +144,10 @@ impl Framework for Go {
             ("GOPATH", format!("{HOME}/go")),
             ("GOENV", "off".to_owned()),
         ];
+        let env = env.into_iter().chain(selection.isolated.then(|| (EACH, "1".to_owned())));
         Ok(Command {
             argv,
-            env: env.map(|(name, value)| (name.into(), value.into())).into(),
+            env: env.map(|(name, value)| (name.into(), value.into())).collect(),
             reporters: vec![Reporter { name: RUNNER, text: include_str!("sh/go.sh") }],
             reports: vec![Path::new(REPORTS).join(REPORT)],
             live: LiveSource::Stdout,

@@ -301,3 +301,38 @@ async fn left_out_go_file_is_named() {
     let whole = plain(&prefix, &[("y_test.go", &empty), ("testdata/z_test.go", &fails)]).await;
     assert_eq!(whole.report.reason, None, "{}", whole.told());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn isolated_go_tests_do_not_end_each_other() {
+    let Some(prefix) = with_go() else { return };
+    let text = tests(
+        &["os"],
+        "func TestPanics(t *testing.T) { panic(\"oh no\") }\nfunc TestGood(t *testing.T) {}\nfunc TestEnds(t *testing.T) { os.Exit(0) }\n\
+         func TestFails(t *testing.T) { t.Error(\"no\") }\nfunc TestSkips(t *testing.T) { t.Skip(\"slow\") }\nfunc TestPanicsToo(t *testing.T) { panic(\"again\") }\n\
+         func TestLast(t *testing.T) { t.Run(\"sub\", func(t *testing.T) {}) }\n",
+    );
+    let files = [("tally.go", "package tally\n"), ("tally_test.go", text.as_str())];
+    let isolated = Selection { isolated: true, ..Selection::default() };
+    let ran = go(&prefix, &files, isolated, limits()).await;
+    let status = |name: &str| ran.case(&format!("tally::{name}")).status;
+    for (name, want) in [
+        ("TestPanics", Status::Failed),
+        ("TestGood", Status::Passed),
+        ("TestFails", Status::Failed),
+        ("TestSkips", Status::Skipped),
+        ("TestPanicsToo", Status::Failed),
+        ("TestLast", Status::Passed),
+    ] {
+        assert_eq!(status(name), want, "{name}: {}", ran.told());
+    }
+    assert!(!status("TestEnds").is_good(), "{}", ran.told());
+    // All good.
+    let text = tests(&[], "func TestA(t *testing.T) {}\nfunc TestB(t *testing.T) {}\n");
+    let isolated = Selection { isolated: true, ..Selection::default() };
+    let good = go(&prefix, &[("a.go", "package tally\n"), ("a_test.go", &text)], isolated, limits()).await;
+    good.assert(Verdict::Passed, true, true);
+    // Together, the first panic hides the others.
+    let together = plain(&prefix, &files).await;
+    assert_eq!(together.case("tally::TestPanics").status, Status::Failed);
+    assert!(!together.report.cases.iter().any(|case| case.id.ends_with("TestLast") && case.status.is_good()));
+}

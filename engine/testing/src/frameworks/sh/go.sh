@@ -53,10 +53,22 @@ if [ -n "$HOTCELL_LIST" ]; then
 fi
 # Written only by a program that came to its own end.
 end=$now.end
-"$@" -test.memprofile="$end"
-code=$?
-came=cut
-[ ! -s "$end" ] || came=whole
+if [ -n "$HOTCELL_EACH" ]; then
+    # A panic ends the program, and would hide the tests after it. Names of tests have no special characters.
+    code=0 came=whole
+    awk -F "$tab" '$2 == "test" { print $4 }' "$now" >"$now.each"
+    while IFS= read -r test <&3; do
+        rm -rf "$end"
+        "$@" -test.run="^$test\$" -test.memprofile="$end" 3<&- || code=$?
+        [ -s "$end" ] || came=cut
+    done 3<"$now.each"
+    rm -rf "$now.each"
+else
+    "$@" -test.memprofile="$end"
+    code=$?
+    came=cut
+    [ ! -s "$end" ] || came=whole
+fi
 rm -rf "$now" "$end"
 printf '@hotcell\tend\t%s\t%s %s\n' "$program" "$code" "$came" >>"$report"
 # As `go test` says it where it does not write JSON: of a program that ends by itself it may be all that there is.
