@@ -173,3 +173,36 @@ fn killed_imports_lose_and_double_no_call() {
     let again = user.hotcell(["usage", "--json"]).end().code(0).json();
     assert_eq!(again["total"]["calls"], 8 * 400);
 }
+
+#[test]
+fn warning_without_a_reader_does_not_end_the_program() {
+    let user = User::me();
+    // The first request has no answer, which is a warning; the second one has.
+    let (address, seen) = server(vec![String::new(), reply("hi", "stop")]);
+    model(&user, &["add", "a", "--provider", "llamacpp", "--url", &address, "--model", "m"]).code(0);
+    let mut asks = user.hotcell(["model", "ask", "hello"]).start();
+    drop(asks.stderr.take());
+    let mut text = String::new();
+    asks.stdout.take().expect("standard output").read_to_string(&mut text).expect("text");
+    let status = asks.wait().expect("it ended");
+    assert!(status.success() && text.contains("hi"), "{status}: {text}");
+    assert_eq!(seen.lock().expect("no panic").len(), 2);
+}
+
+#[test]
+fn provider_without_its_key_is_told_when_it_is_added() {
+    let user = User::me();
+    let add = |words: &[&str]| {
+        let words = [&["add", "a", "--model", "m", "--replace", "--provider"], words].concat();
+        model(&user, &words).code(0).stderr.clone()
+    };
+    assert!(add(&["anthropic"]).contains("--key env:VARIABLE"), "no word about the key");
+    for words in [
+        &["anthropic", "--key", "env:THE_KEY"][..],
+        &["anthropic", "--url", "http://127.0.0.1:9"],
+        &["ollama"],
+    ] {
+        let said = add(words);
+        assert!(said.contains("next: hotcell model check a") && !said.contains("--key"), "{said}");
+    }
+}

@@ -18,7 +18,7 @@ use crate::options::in_options;
 use crate::terminal::screen;
 use hotcell_state::report::printable;
 
-/// Starts logging.
+/// Starts logging. A line that cannot be written is lost: told by `eprintln!`, it would end the program, whose standard error is closed.
 pub fn start(common: &Common, form: LogFormat) {
     let level = match (common.quiet, common.verbose) {
         (true, _) => Level::ERROR,
@@ -32,6 +32,7 @@ pub fn start(common: &Common, form: LogFormat) {
         let _ = tracing_subscriber::fmt()
             .with_max_level(level)
             .with_writer(std::io::stderr)
+            .log_internal_errors(false)
             .event_format(json::Json)
             .finish()
             .with(filter_fn(json::is_ours))
@@ -43,6 +44,7 @@ pub fn start(common: &Common, form: LogFormat) {
     let _ = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(std::io::stderr)
+        .log_internal_errors(false)
         .event_format(Line)
         .finish()
         .with(Targets::new().with_default(level).with_target("rmcp", protocol))
