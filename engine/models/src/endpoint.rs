@@ -204,6 +204,11 @@ impl Provider {
         }
     }
 
+    /// Tells if the provider's own server takes requests with a key only: those in the network do.
+    fn wants_key(self) -> bool {
+        self.usual_url().is_some_and(|url| url.starts_with("https:"))
+    }
+
     /// Tells if the server computes on its own machine, so that tokens cost nothing there.
     fn computes_here(self) -> bool {
         matches!(self, Self::Ollama | Self::LmStudio | Self::LlamaCpp | Self::Vllm)
@@ -232,6 +237,15 @@ impl<'de> Deserialize<'de> for Provider {
 }
 
 impl Endpoint {
+    /// Tells if the provider refuses every request, since there is no key. Another server with its interface may take them.
+    #[must_use]
+    pub fn lacks_key(&self) -> bool {
+        let usual = self.provider.usual_url().and_then(|url| Url::parse(url).ok());
+        self.key.is_none()
+            && self.provider.wants_key()
+            && usual.is_some_and(|usual| usual.host() == self.url.host())
+    }
+
     /// An endpoint from texts of a configuration or a command line.
     ///
     /// # Errors
@@ -419,6 +433,22 @@ mod tests {
         );
         let error = "olama".parse::<Provider>().unwrap_err().to_string();
         assert!(error.contains("did you mean \"ollama\"") && error.contains("compatible"), "{error}");
+    }
+
+    #[test]
+    fn keys_are_lacking_at_the_providers_own_servers_only() {
+        for (provider, url, key, lacks) in [
+            (Provider::Anthropic, None, None, true),
+            (Provider::OpenRouter, None, None, true),
+            (Provider::Gemini, None, Some("env:GEMINI_API_KEY"), false),
+            (Provider::Anthropic, Some("http://127.0.0.1:8080"), None, false),
+            (Provider::OpenAi, Some("https://proxy.example/v1"), None, false),
+            (Provider::Ollama, None, None, false),
+            (Provider::Compatible, Some("https://other.example"), None, false),
+        ] {
+            let endpoint = Endpoint::new("a", provider, url, "m", key).unwrap();
+            assert_eq!(endpoint.lacks_key(), lacks, "{provider} {url:?}");
+        }
     }
 
     #[test]

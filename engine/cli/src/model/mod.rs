@@ -213,7 +213,13 @@ fn add(common: &Common, args: &AddModelArgs) -> Result<u8, ErrorReport> {
     if !common.quiet {
         let (name, model) = (&endpoint.name, printable(&endpoint.model));
         notes::say(format!("{name} ({provider}, {model}) is in {} now", path.display()));
-        notes::say(format!("next: hotcell model check {name}; hotcell model ask \"hello\""));
+        if endpoint.lacks_key() {
+            notes::say(format!(
+                "{provider} takes requests with a key only: add {name} again with --key env:VARIABLE --replace"
+            ));
+        } else {
+            notes::say(format!("next: hotcell model check {name}; hotcell model ask \"hello\""));
+        }
     }
     Ok(0)
 }
