@@ -396,7 +396,7 @@ fn requests_that_cannot_work_say_so_in_a_line() {
     fix(&user, &["--model", "p", "--budget", "1$"]).code(125).says("price");
     user.make_folder("work/empty");
     let empty = user.hotcell(["fix", "empty", "--model", "local"]).cwd(user.path("work")).end();
-    empty.code(2).says("no tests were found");
+    empty.code(2).says("no tests were found").says("hotcell make SPEC.md");
     user.hotcell(["fix", "nowhere", "--model", "local"])
         .cwd(user.path("work"))
         .end()

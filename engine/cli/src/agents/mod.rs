@@ -22,6 +22,7 @@ use hotcell_sandbox::profile::LimitSettings;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_state::state::StateFolder;
 use hotcell_state::time::rfc3339;
+use hotcell_testing::report::judge::NO_TESTS;
 use hotcell_testing::{Cancel, Verdict};
 use hotcell_toolchain::Surroundings;
 use hotcell_verbs::workspaces;
@@ -37,6 +38,12 @@ use crate::render::{changes, diff};
 use crate::signals::interrupted;
 use crate::terminal::notes;
 use crate::{exit, usage};
+
+/// Hint for a project whose tests have no result.
+const SEE_TESTS: &str = "hotcell fix needs tests that fail; hotcell test shows what they say";
+/// Hint for a project without tests.
+const WRITE_TESTS: &str =
+    "hotcell fix needs tests that fail: write them, or let hotcell make SPEC.md write a program with tests";
 
 /// Gets the files of an artifact.
 type Look<'a> = &'a dyn Fn(&Stack<'_>);
@@ -271,7 +278,7 @@ fn drive(
             let reason = report.reason.as_deref().unwrap_or("the tests have no result");
             let error = ErrorReport::new(Code::Refused, reason.to_owned())
                 .field("DIR")
-                .hint("hotcell fix needs tests that fail; hotcell test shows what they say");
+                .hint(if reason.starts_with(NO_TESTS) { WRITE_TESTS } else { SEE_TESTS });
             usage::fail(&error, common.json);
             Ok(report.verdict.exit_code())
         }
