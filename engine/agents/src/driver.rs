@@ -302,12 +302,24 @@ impl Driver<'_> {
         coverage: bool,
         command: Vec<String>,
     ) -> Result<(TestReport, Option<String>), ErrorReport> {
+        let selection = Selection { filter, ..Selection::default() };
+        self.run_selected(workspace, (framework, selection), coverage, command).await
+    }
+
+    /// Like [`Driver::run_tests`], for any selection of tests.
+    pub(crate) async fn run_selected(
+        &self,
+        workspace: &str,
+        (framework, selection): (Option<String>, Selection),
+        coverage: bool,
+        command: Vec<String>,
+    ) -> Result<(TestReport, Option<String>), ErrorReport> {
         let kept = self.bench.pin(workspace)?;
         let request = TestRequest {
             project: kept.mount().0,
             kept: Some(kept),
             framework,
-            selection: Selection { filter, ..Selection::default() },
+            selection,
             coverage,
             repeat: 1,
             settings: self.settings.clone(),

@@ -106,6 +106,11 @@ pub trait Files {
     fn is_frozen(&self, _path: &str) -> bool {
         false
     }
+
+    /// Tells if tests within a source are given, so that they stay as they are.
+    fn keeps_inner_tests(&self) -> bool {
+        true
+    }
 }
 
 /// Reads an answer. All of its files can be used, or none.
@@ -170,7 +175,7 @@ fn text_of(path: &str, body: &str, files: &dyn Files) -> Result<String, Malforme
     if text.trim().is_empty() && !old.trim().is_empty() {
         return Err(Malformed::Emptied(path.to_owned()));
     }
-    if paths::inner_tests(path, &old) != paths::inner_tests(path, &text) {
+    if files.keeps_inner_tests() && paths::inner_tests(path, &old) != paths::inner_tests(path, &text) {
         return Err(Malformed::InnerTests(path.to_owned()));
     }
     Ok(text)

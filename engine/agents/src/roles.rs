@@ -60,7 +60,12 @@ const ARCHITECT: &[RoleTool] = &[RoleTool {
     about: "Plans the files of a program: {\"detailed_plan\": …}.",
     arguments: &[
         Argument { name: "requirements", kind: "string", about: "The program in words.", required: true },
-        Argument { name: "language", kind: "string", about: "python or javascript.", required: false },
+        Argument {
+            name: "language",
+            kind: "string",
+            about: "python, javascript, go or rust.",
+            required: false,
+        },
     ],
 }];
 const CODER: &[RoleTool] = &[RoleTool {

@@ -3,6 +3,7 @@
 pub mod inputs;
 pub mod language;
 pub mod plan;
+pub mod stub;
 
 use serde::{Deserialize, Serialize};
 

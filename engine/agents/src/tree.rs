@@ -140,6 +140,11 @@ impl Files for Target<'_> {
         // File systems that fold case have one file for names that differ in it.
         self.frozen.iter().any(|frozen| frozen.eq_ignore_ascii_case(path))
     }
+
+    /// Code that is made has no given tests but the frozen ones; those that a coder wrote into it do not run.
+    fn keeps_inner_tests(&self) -> bool {
+        self.frozen.is_empty()
+    }
 }
 
 /// Digest of files with their content, in the order of `paths`.

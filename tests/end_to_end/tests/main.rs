@@ -37,6 +37,7 @@ mod jobs;
 mod languages;
 mod learn;
 mod make;
+mod make_typed;
 mod mcp;
 mod mcp_attacks;
 mod mcp_bounds;

@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use hotcell_models::{Client, Request};
 use hotcell_state::ids::random_hex;
 use hotcell_state::report::{Code, ErrorReport};
-use hotcell_testing::Verdict;
+use hotcell_testing::{Selection, Verdict};
 
 use super::ask::{BYTES_OF_A_TOKEN, FIXED_TOKENS, room};
 use super::{Driver, Ended, Session, of_journal};
@@ -13,13 +13,13 @@ use crate::attempt::Attempt;
 use crate::evidence::Evidence;
 use crate::journal::{Entry, Journal, Task};
 use crate::machine::{Action, Ask, Event, Phase};
-use crate::make::judge::{Unfit, judge};
+use crate::make::judge::{Unfit, builds, judge};
 use crate::make::prompt::{self, Refused};
 use crate::make::record::{self, Stage, Stages};
 use crate::prompt::Unusable;
 use crate::review::Review;
 use crate::spec::language::Stub;
-use crate::spec::{Language, Making, Plan};
+use crate::spec::{Language, Making, Plan, stub};
 use crate::tree;
 
 /// Resources that a session has in addition when it makes code.
@@ -53,11 +53,6 @@ fn internal(why: impl Into<String>) -> ErrorReport {
     ErrorReport::new(Code::Internal, why)
 }
 
-/// Settings of the language as files.
-fn settings(language: Language) -> impl Iterator<Item = (String, String)> {
-    language.settings().iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned()))
-}
-
 impl Driver<'_> {
     /// Makes code from a specification.
     ///
@@ -67,6 +62,7 @@ impl Driver<'_> {
     pub async fn make(&self, task: Task, making: Making) -> Result<Ended, ErrorReport> {
         self.clients(&task)?;
         self.workshop(&task, &making)?;
+        self.check_language(making.language).await?;
         let journal = Journal::open(self.folder).map_err(|e| of_journal(&e))?;
         let id = journal.begin(&task).map_err(|e| of_journal(&e))?;
         let language = making.language.name();
@@ -74,6 +70,52 @@ impl Driver<'_> {
         let candidates = if task.candidates == 1 { "candidate" } else { "candidates" };
         (self.say)(&format!("session {id}: code in {language}; {} {candidates}", task.candidates));
         self.go_on(&id, &task, &journal, None, false).await
+    }
+
+    /// Runs tests of files in a workspace of their own, each by itself. `command` is shown in the history.
+    ///
+    /// # Errors
+    /// A report when tests cannot run here.
+    pub(crate) async fn tested_alone(
+        &self,
+        framework: Option<&str>,
+        files: &[(String, String)],
+        command: Vec<String>,
+    ) -> Result<Evidence, ErrorReport> {
+        let workspace = self.bench.begin(files)?;
+        let selection = Selection { isolated: true, ..Selection::default() };
+        let tested =
+            self.run_selected(&workspace, (framework.map(str::to_owned), selection), false, command).await;
+        self.bench.remove(&workspace);
+        let (report, run) = tested?;
+        let evidence = Evidence::of(&report, run);
+        if matches!(evidence.verdict, Verdict::NotInstalled | Verdict::Refused) {
+            let why = evidence.reason.as_deref().unwrap_or(evidence.verdict.words());
+            return Err(ErrorReport::new(Code::Refused, format!("tests cannot run here: {why}")));
+        }
+        Ok(evidence)
+    }
+
+    /// Builds a smallest project of a language that has a compiler, before any model is asked.
+    ///
+    /// # Errors
+    /// A report when it cannot be built here.
+    pub(crate) async fn check_language(&self, language: Language) -> Result<(), ErrorReport> {
+        if !language.is_typed() {
+            return Ok(());
+        }
+        let plan = stub::smallest(language);
+        let files = stub::project(language, &plan, Stub::Fails, stub::probe(language, &plan));
+        let refused = |why: String| {
+            let why = format!("{} cannot be compiled here: {why}", language.name());
+            let hint = format!("install {}, or name another language", language.compiler());
+            ErrorReport::new(Code::Refused, why).field("--lang").hint(hint)
+        };
+        let command = ["make", "a smallest project"].map(str::to_owned).into();
+        let tested = self.tested_alone(Some(language.framework()), &files, command).await;
+        let evidence =
+            tested.map_err(|e| if e.code == Code::Refused { refused(e.to_string()) } else { e })?;
+        builds(&evidence).map_err(|unfit| refused(unfit.to_string()))
     }
 
     /// Changes the request of a session that makes code: it goes on after its plan, and may have another folder for the result.
@@ -159,7 +201,7 @@ impl Session<'_> {
             return Err(internal("the tests are not those that were judged"));
         }
         let language = shop.making.language;
-        let files: Vec<_> = tests.into_iter().chain(settings(language)).collect();
+        let files: Vec<_> = tests.into_iter().chain(language.setting_files()).collect();
         let on_stub = tester.tested.last().map(|tested| tested.evidence.clone());
         let mut sources = plan.files.iter().filter(|file| language.is_source(&file.path));
         let only = match (sources.next(), sources.next()) {
@@ -242,15 +284,15 @@ impl Session<'_> {
             why,
         });
         let (making, constraints) = (&shop.making, &self.task.constraints[..]);
-        if stage == Stage::Architect {
-            return Ok(prompt::architect(making, constraints, unusable, limits));
-        }
         let word = random_hex(8)?;
         let last = attempt.state.reviews.len().checked_sub(1);
         let refused = match (last.and_then(|at| record::refusal(attempt, at)), attempt.tested.last()) {
             (Some(why), Some(tested)) => Some(Refused { why, evidence: &tested.evidence }),
             _ => None,
         };
+        if stage == Stage::Architect {
+            return Ok(prompt::architect(making, constraints, (refused, &word), unusable, limits));
+        }
         Ok(prompt::tester(making, (shop.plan()?, constraints), (refused, &word), unusable, limits))
     }
 
@@ -275,42 +317,59 @@ impl Session<'_> {
         if stage == Stage::Tester {
             return self.judge_tests(shop, attempt).await;
         }
-        let plan = record::planned(&shop.making, attempt).map_err(|e| internal(e.to_string()))?;
+        let making = &shop.making;
+        let plan = record::planned(making, attempt).map_err(|e| internal(e.to_string()))?;
+        let mut rows = Vec::new();
+        let mut judged = Ok(());
+        if making.language.is_typed() {
+            let evidence =
+                self.on_stub((making, &plan), &stub::probe(making.language, &plan), Stub::Fails).await?;
+            judged = builds(&evidence);
+            rows.push(Entry::Tested {
+                evidence: Box::new(evidence),
+                artifact: tree::digest_of_texts(&[(String::new(), plan.text())]),
+                files: Vec::new(),
+                lines: 0,
+                analysis: String::new(),
+                patch: None,
+            });
+        }
+        if let (Err(unfit), true) = (&judged, making.plan.is_some()) {
+            self.journal.set_state(&self.id, "failed").map_err(|e| of_journal(&e))?;
+            return Err(ErrorReport::new(Code::Refused, format!("the given plan: {unfit}")).field("--plan"));
+        }
         let names: Vec<&str> = plan.files.iter().map(|file| file.path.as_str()).collect();
         let files = if names.len() == 1 { "file" } else { "files" };
-        self.say(
-            attempt,
-            &format!("plan of {} {files}: {}; {}", names.len(), names.join(", "), self.spent()),
-        );
-        let review = Review { accepted: true, score: 100, ..Review::default() };
-        self.note(attempt, &[Entry::Step { event: Event::Reviewed(review) }])
+        let result = match &judged {
+            Err(unfit) => format!("refused: {}", crate::text::line(&unfit.to_string(), 200)),
+            Ok(()) => format!("plan of {} {files}: {}", names.len(), names.join(", ")),
+        };
+        self.say(attempt, &format!("{result}; {}", self.spent()));
+        let review = match judged {
+            Ok(()) => Review { accepted: true, score: 100, ..Review::default() },
+            Err(unfit) => Review {
+                artifact: tree::digest_of_texts(&[(String::new(), plan.text())]),
+                failing: [unfit.to_string()].into(),
+                ..Review::default()
+            },
+        };
+        rows.push(Entry::Step { event: Event::Reviewed(review) });
+        self.note(attempt, &rows)
     }
 
     /// Runs tests on a stub.
     async fn on_stub(
         &self,
-        shop: &Workshop,
-        attempt: &Attempt,
+        (making, plan): (&Making, &Plan),
         tests: &[(String, String)],
         stub: Stub,
     ) -> Result<Evidence, ErrorReport> {
-        let language = shop.making.language;
-        let stubs = shop.plan()?.files.iter().filter_map(|file| {
-            let text = language.stub(&file.path, stub)?;
-            Some((file.path.clone(), text))
-        });
-        let files: Vec<_> = stubs.chain(settings(language)).chain(tests.iter().cloned()).collect();
-        let workspace = self.driver.bench.begin(&files)?;
-        let number = attempt.state.reviews.len() + 1;
-        let what = format!("session {} tests {number} on a stub ({stub:?})", self.id);
-        let tested = self.driver.test(&self.task, &workspace, &what).await;
-        self.driver.bench.remove(&workspace);
-        let (_, evidence) = tested?;
-        if matches!(evidence.verdict, Verdict::NotInstalled | Verdict::Refused) {
-            let why = evidence.reason.as_deref().unwrap_or(evidence.verdict.words());
-            return Err(ErrorReport::new(Code::Refused, format!("tests cannot run here: {why}")));
-        }
-        Ok(evidence)
+        let files = stub::project(making.language, plan, stub, tests.iter().cloned());
+        let what = format!("session {} on a stub ({stub:?})", self.id);
+        let command = vec![self.task.kind.clone(), self.task.project.clone(), what];
+        // Tests that are given may have another framework, where a language has several.
+        let own = making.language.is_typed().then(|| making.language.framework());
+        self.driver.tested_alone(self.task.framework.as_deref().or(own), &files, command).await
     }
 
     /// Judges the tests of the last answer, or the given ones.
@@ -318,11 +377,15 @@ impl Session<'_> {
         let making = &shop.making;
         let tests = record::tests(making, shop.plan()?, attempt).map_err(|e| internal(e.to_string()))?;
         let names: Vec<String> = tests.iter().map(|(path, _)| path.clone()).collect();
-        let evidence = self.on_stub(shop, attempt, &tests, Stub::Fails).await?;
-        let mut judged = judge(&evidence, None, &names);
+        let of = (making, shop.plan()?);
+        let evidence = self.on_stub(of, &tests, Stub::Fails).await?;
+        let mut judged = judge(&evidence, &[], &names);
         if judged.is_ok() {
-            let returns = self.on_stub(shop, attempt, &tests, Stub::Returns).await?;
-            judged = judge(&evidence, Some(&returns), &names);
+            let mut returns = Vec::new();
+            for stub in making.language.returning() {
+                returns.push(self.on_stub(of, &tests, *stub).await?);
+            }
+            judged = judge(&evidence, &returns, &names);
         }
         let given = !making.tests.is_empty();
         let accepted = match &judged {

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use hotcell_state::report::ErrorReport;
-use hotcell_testing::Verdict;
+use hotcell_testing::framework::Ecosystem;
+use hotcell_testing::{Framework, Status, Verdict, framework};
 
 use super::{Driver, Session};
 use crate::evidence::{Evidence, Mutants};
@@ -36,6 +37,9 @@ impl Driver<'_> {
             let (report, id) =
                 self.run_tests(workspace, (Some(framework.to_owned()), None), false, command).await?;
             let mutated = Evidence::of(&report, id);
+            if !is_built(&mutated, wanted) {
+                continue;
+            }
             of += 1;
             // A mutant that the guard does not let run, or whose tests are missing for another reason than a failure, kills nothing.
             let is_killed = matches!(mutated.verdict, Verdict::Failed | Verdict::Limit)
@@ -44,6 +48,16 @@ impl Driver<'_> {
         }
         Ok((killed, of))
     }
+}
+
+/// Tells if a mutant was built. One that a compiler refuses says nothing about tests: it is neither killed nor alive.
+fn is_built(mutated: &Evidence, wanted: &BTreeSet<String>) -> bool {
+    let ecosystem = framework(&mutated.framework).map(Framework::ecosystem);
+    let is_compiled =
+        matches!(ecosystem, Some(Ecosystem::Go | Ecosystem::Rust | Ecosystem::Cpp | Ecosystem::Java));
+    let is_broken = mutated.verdict == Verdict::Unusable
+        || mutated.tests.iter().any(|(id, status)| *status == Status::Errored && !wanted.contains(id));
+    !(is_compiled && is_broken && !mutated.tests.keys().any(|id| wanted.contains(id)))
 }
 
 impl Session<'_> {
@@ -66,7 +80,9 @@ impl Session<'_> {
         let fork = bench.fork(workspace, number)?;
         let tried = async {
             let sources = self.driver.sources_of(&fork, &sources, MAX_SOURCES_BYTES)?;
-            let wanted: BTreeSet<String> = evidence.tests.keys().cloned().collect();
+            let frozen = self.made().map_or(&[][..], |made| &made.frozen);
+            let is_frozen = |id: &&String| language.is_frozen_test(id, frozen);
+            let wanted: BTreeSet<String> = evidence.tests.keys().filter(is_frozen).cloned().collect();
             let may_go_on = || self.left_ms() != Some(0);
             let tests = (evidence.framework.as_str(), &wanted);
             self.driver.on_mutants((&fork, 1, 2), &sources, tests, (&may_go_on, ["make", &self.id])).await
@@ -76,5 +92,40 @@ impl Session<'_> {
         let (killed, of) = tried?;
         evidence.mutants = Some(Mutants { killed, of, by_model: shop.making.tests.is_empty() });
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hotcell_report::RunReport;
+    use hotcell_sandbox::Cause;
+    use hotcell_testing::TestReport;
+
+    use super::*;
+
+    #[test]
+    fn mutants_that_cannot_be_built_are_neither_killed_nor_alive() {
+        use Status::{Errored, Failed, Passed};
+        for (framework, verdict, tests, is_built) in [
+            ("go", Verdict::Failed, &[("project", Errored)][..], false),
+            ("cargo", Verdict::Failed, &[("src/lib.rs", Errored)], false),
+            ("cargo", Verdict::Unusable, &[], false),
+            ("go", Verdict::Failed, &[("p::TestAdd", Failed)], true),
+            ("go", Verdict::Failed, &[("p::TestAdd", Passed), ("project/sub", Errored)], true),
+            ("cargo", Verdict::Passed, &[("p::TestAdd", Passed)], true),
+            ("cargo", Verdict::Limit, &[], true),
+            // A module that cannot be loaded any more failed at its own work.
+            ("unittest", Verdict::Failed, &[("test_calc", Errored)], true),
+        ] {
+            let report = TestReport::without_a_run(
+                framework,
+                Vec::new(),
+                RunReport::without_a_run(Cause::Refused, ""),
+            );
+            let of = tests.iter().map(|(id, status)| ((*id).to_owned(), *status)).collect();
+            let evidence = Evidence { verdict, tests: of, ..Evidence::of(&report, None) };
+            let wanted = ["p::TestAdd".to_owned()].into();
+            assert_eq!(super::is_built(&evidence, &wanted), is_built, "{framework} {tests:?}");
+        }
     }
 }

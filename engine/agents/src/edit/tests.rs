@@ -140,3 +140,32 @@ proptest! {
         prop_assert_eq!((path.as_str(), read), ("calc.py", text + "\n"));
     }
 }
+
+/// Code that is made: its own tests within sources are not given ones.
+struct Made(Project);
+
+impl Files for Made {
+    fn text(&self, path: &str) -> Result<Option<String>, BadPath> {
+        self.0.text(path)
+    }
+    fn only(&self) -> Option<String> {
+        self.0.only()
+    }
+    fn keeps_inner_tests(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn tests_within_a_source_stay_unless_the_code_is_made() {
+    for (text, same) in [
+        ("fn b() {}\n#[cfg(test)]\nmod tests {}", true),
+        ("fn b() {}", false),
+        ("#[cfg(test)]\nmod other {}", false),
+    ] {
+        let answer = format!("FILE_START: lib.rs\n{text}\nFILE_END\n");
+        let given = read(&answer, false, &project());
+        assert_eq!(given.is_ok(), same, "{text}: {given:?}");
+        assert!(read(&answer, false, &Made(project())).is_ok(), "{text}");
+    }
+}

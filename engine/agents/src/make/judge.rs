@@ -13,13 +13,18 @@ const MAX_NAMES: usize = 5;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
     /// The guard let nothing run.
-    #[error("the tests were not run: they look dangerous ({0}); write them without that")]
+    #[error("nothing was run: it looks dangerous ({0}); write it without that")]
     Dangerous(String),
     /// Files that cannot be loaded.
     #[error(
         "these tests cannot be loaded: {0}; import only modules of the plan and of the language, and use what they have within tests only"
     )]
     NotLoaded(String),
+    /// A plan whose declarations are not the language's.
+    #[error(
+        "the interfaces cannot be compiled: {0}; write them as declarations of the language, with all types and imports that they need"
+    )]
+    NotBuilt(String),
     /// No tests.
     #[error("no test ran ({0})")]
     NoTests(String),
@@ -35,21 +40,50 @@ pub enum Unfit {
     },
 }
 
-/// Tells if a name in a report stands for a file as a whole, by its path or as a module.
+/// Tells if a name in a report stands for a file as a whole, by its path or as a module, or for a package that cannot be built.
 fn is_file(id: &str, files: &[String]) -> bool {
+    let is_built = files.iter().any(|path| path.ends_with(".go") || path.ends_with(".rs"));
+    if is_built && !id.contains("::") {
+        return true;
+    }
     let module = |path: &String| path.strip_suffix(".py").is_some_and(|stem| stem.replace('/', ".") == id);
     files.iter().any(|path| path == id || module(path))
 }
 
-/// Judges tests by their run on the stub whose uses fail, and on the one whose calls return if that was run; `files` are the paths of the tests.
+/// Judges the declarations of a plan by a test that passes wherever their stub can be built.
+///
+/// # Errors
+/// [`Unfit::Dangerous`] and [`Unfit::NotBuilt`], with the compiler's first words.
+pub fn builds(on_stub: &Evidence) -> Result<(), Unfit> {
+    match on_stub.verdict {
+        Verdict::Passed => Ok(()),
+        Verdict::Quarantined => Err(dangerous(on_stub)),
+        verdict => {
+            let words = on_stub.failures.iter().map(|failure| {
+                let place = failure.place.as_deref().unwrap_or(&failure.id);
+                let words = failure.words.lines().next().unwrap_or_default();
+                line(&format!("{place}: {words}"), 300)
+            });
+            let words: Vec<String> = words.take(MAX_NAMES).collect();
+            let why = on_stub.reason.as_deref().unwrap_or(verdict.words());
+            Err(Unfit::NotBuilt(if words.is_empty() { line(why, 300) } else { words.join("; ") }))
+        }
+    }
+}
+
+fn dangerous(on_stub: &Evidence) -> Unfit {
+    let all: Vec<String> = on_stub.guard.iter().take(MAX_NAMES).map(|finding| line(finding, 200)).collect();
+    Unfit::Dangerous(all.join("; "))
+}
+
+/// Judges tests by their run on the stub whose uses fail, and on those whose calls return as far as they were run: a test looks at no result if it passes
+/// on all of them. `files` are the paths of the tests.
 ///
 /// # Errors
 /// [`Unfit`]: the guard refused them, a file cannot be loaded, no test ran, or more than half of them pass.
-pub fn judge(on_stub: &Evidence, returns: Option<&Evidence>, files: &[String]) -> Result<(), Unfit> {
+pub fn judge(on_stub: &Evidence, returns: &[Evidence], files: &[String]) -> Result<(), Unfit> {
     if on_stub.verdict == Verdict::Quarantined {
-        let all: Vec<String> =
-            on_stub.guard.iter().take(MAX_NAMES).map(|finding| line(finding, 200)).collect();
-        return Err(Unfit::Dangerous(all.join("; ")));
+        return Err(dangerous(on_stub));
     }
     let broken =
         on_stub.tests.iter().filter(|(id, status)| **status == Status::Errored && is_file(id, files));
@@ -58,8 +92,9 @@ pub fn judge(on_stub: &Evidence, returns: Option<&Evidence>, files: &[String]) -
         return Err(Unfit::NotLoaded(broken.join(", ")));
     }
     let of = on_stub.tests.len();
+    let passes = |evidence: &Evidence, id| evidence.tests.get(id).is_some_and(|status| status.is_good());
     let passes_there =
-        |id| returns.and_then(|returns| returns.tests.get(id)).is_some_and(|status| status.is_good());
+        |id| !returns.is_empty() && returns.iter().all(|evidence: &Evidence| passes(evidence, id));
     let passed = on_stub.tests.iter().filter(|(id, status)| status.is_good() || passes_there(*id)).count();
     if of == 0 || on_stub.verdict > Verdict::Failed {
         let why = on_stub.reason.as_deref().unwrap_or(on_stub.verdict.words());
@@ -87,6 +122,24 @@ mod tests {
     }
 
     #[test]
+    fn plans_count_only_when_their_stub_can_be_built() {
+        assert_eq!(
+            builds(&evidence(Verdict::Passed, &[("project::TestHotcellProbe", Status::Passed)])),
+            Ok(())
+        );
+        let mut broken = evidence(Verdict::Failed, &[("project", Status::Errored)]);
+        assert!(builds(&broken).is_err_and(|e| e.to_string().contains(Verdict::Failed.words())));
+        broken.failures = vec![crate::evidence::Failure {
+            id: "project".to_owned(),
+            status: Status::Errored,
+            place: Some("calc.go:3".to_owned()),
+            words: "undefined: io\nmore".to_owned(),
+        }];
+        assert!(builds(&broken).is_err_and(|e| e.to_string().contains("calc.go:3: undefined: io;")));
+        assert!(matches!(builds(&evidence(Verdict::Quarantined, &[])), Err(Unfit::Dangerous(_))));
+    }
+
+    #[test]
     fn tests_count_only_when_most_of_them_fail_on_a_stub() {
         use Status::{Errored, Failed, Passed, Skipped};
         for (verdict, tests, good) in [
@@ -106,7 +159,7 @@ mod tests {
             (Verdict::Quarantined, &[], false),
         ] {
             let files = ["sub/test_b.py", "b.test.js"].map(str::to_owned);
-            let judged = judge(&evidence(verdict, tests), None, &files);
+            let judged = judge(&evidence(verdict, tests), &[], &files);
             assert_eq!(judged.is_ok(), good, "{verdict:?} {tests:?}: {judged:?}");
         }
         // A test without a comparison fails where calls fail, and passes where they return.
@@ -116,7 +169,19 @@ mod tests {
             ([("a::x", Passed), ("a::y", Passed), ("a::z", Failed)], false),
         ] {
             let returns = evidence(Verdict::Failed, &returns);
-            assert_eq!(judge(&fails, Some(&returns), &[]).is_ok(), good);
+            assert_eq!(judge(&fails, std::slice::from_ref(&returns), &[]).is_ok(), good);
+        }
+        // A value that is the expected one by chance is not there on the other stub.
+        let chance = evidence(Verdict::Failed, &[("a::x", Passed), ("a::y", Passed), ("a::z", Failed)]);
+        let other = evidence(Verdict::Failed, &[("a::x", Passed), ("a::y", Failed), ("a::z", Failed)]);
+        assert!(judge(&fails, &[chance.clone(), other], &[]).is_ok());
+        assert!(judge(&fails, &[chance.clone(), chance], &[]).is_err());
+        // A package, or a program, that cannot be built.
+        for (id, file) in
+            [("project", "calc_test.go"), ("tests/calc.rs", "tests/calc.rs"), ("src/lib.rs", "tests/calc.rs")]
+        {
+            let broken = evidence(Verdict::Failed, &[(id, Errored), ("a::x", Failed)]);
+            assert!(matches!(judge(&broken, &[], &[file.to_owned()]), Err(Unfit::NotLoaded(_))), "{id}");
         }
     }
 }

@@ -64,15 +64,20 @@ fn task(language: Language, spec: &str, constraints: &[String]) -> String {
     format!("Specification:\n{}\n\n{}\n{also}", spec.trim(), language.rules())
 }
 
-/// The question to an architect.
+/// The question to an architect. The word is random for each prompt.
 #[must_use]
 pub fn architect(
     making: &Making,
     constraints: &[String],
+    (refused, word): (Option<Refused<'_>>, &str),
     unusable: Option<Unusable<'_>>,
     limits: (u32, Option<i64>),
 ) -> Request {
     let mut text = task(making.language, &making.spec, constraints);
+    let rules = making.language.plan_rules();
+    if !rules.is_empty() {
+        text.push_str(&format!("{rules}\n"));
+    }
     let mut left = MAX_GIVEN_BYTES;
     for (path, given) in &making.tests {
         if given.len() <= left {
@@ -80,7 +85,19 @@ pub fn architect(
             text.push_str(&format!("\n=== {path} === (a given test, cannot be changed)\n{given}\n"));
         }
     }
+    text.push_str(&said("Your last plan does", refused, word));
     request(ARCHITECT, &text, unusable, limits)
+}
+
+/// Words about an answer that does not count.
+fn said(what: &str, refused: Option<Refused<'_>>, word: &str) -> String {
+    let Some(Refused { why, evidence }) = refused else { return String::new() };
+    let mut text = format!("\n{what} not count: {why}. Write all of it again.\n");
+    let printed = printed(evidence);
+    if !printed.is_empty() {
+        text.push_str(&block(word, "messages and output of the tests on the stub", &printed));
+    }
+    text
 }
 
 /// The question to a tester. The word is random for each prompt.
@@ -95,13 +112,7 @@ pub fn tester(
     let language = making.language;
     let mut text = task(language, &making.spec, constraints);
     text.push_str(&format!("\nPlan:\n{}\n{}\n", plan.text(), language.test_rules()));
-    if let Some(Refused { why, evidence }) = refused {
-        text.push_str(&format!("\nYour last tests do not count: {why}. Write all of them again.\n"));
-        let printed = printed(evidence);
-        if !printed.is_empty() {
-            text.push_str(&block(word, "messages and output of the tests on the stub", &printed));
-        }
-    }
+    text.push_str(&said("Your last tests do", refused, word));
     request(TESTER, &text, unusable, limits)
 }
 

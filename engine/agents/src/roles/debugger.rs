@@ -48,7 +48,7 @@ impl Driver<'_> {
         let language = making.language;
         let mut all = files("code", &code.files, false)?;
         all.extend(files("test_results", &given.tests, true)?);
-        all.extend(language.settings().iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())));
+        all.extend(language.setting_files());
         let folder = Folder(self.folder.path().join(format!("role-{}", random_hex(6)?)));
         let bad = |e: std::io::Error| ErrorReport::new(Code::State, format!("{}: {e}", folder.0.display()));
         let project = folder.0.join("project");

@@ -15,12 +15,12 @@ use crate::edit::{self, Files};
 use crate::evidence::Evidence;
 use crate::journal::Task;
 use crate::machine::{Ask, Rules};
-use crate::make::judge::judge;
+use crate::make::judge::{builds, judge};
 use crate::make::prompt;
 use crate::make::record;
 use crate::paths::BadPath;
 use crate::spec::language::Stub;
-use crate::spec::{Language, Making, Plan, plan};
+use crate::spec::{Language, Making, Plan, plan, stub};
 
 /// Time limit of a session of repairs, in milliseconds: within the 300 s that a client waits (S0.4).
 const REPAIR_TIMEOUT_MS: u64 = 280 * 1000;
@@ -45,10 +45,6 @@ fn only(plan: &Plan, language: Language) -> Option<(String, String)> {
         (Some(file), None) => Some((file.path.clone(), file.interface.clone())),
         _ => None,
     }
-}
-
-fn settings(language: Language) -> impl Iterator<Item = (String, String)> {
-    language.settings().iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned()))
 }
 
 /// The task of a run of tests, or of a repair.
@@ -98,15 +94,29 @@ impl Driver<'_> {
         let wrong = |why| ErrorReport::new(Code::InvalidValue, why).field("language");
         let language = language.map_or(Ok(Language::default()), Language::named).map_err(wrong)?;
         let making = making(requirements, language)?;
+        self.check_language(language).await?;
         let client = self.of_role(Role::Architect)?;
         let limits = (calls::room(&client, MAX_OUTPUT_TOKENS).1, None);
-        let taken: Vec<String> = settings(language).map(|(path, _)| path).collect();
-        let plan = self.talk(
-            Role::Architect,
-            &client,
-            |unusable| Ok(prompt::architect(&making, &[], unusable, limits)),
-            async |text, cut| Ok(plan::read(text, cut, language, &taken).map_err(|why| why.to_string())),
-        );
+        let taken: Vec<String> = language.setting_files().map(|(path, _)| path).collect();
+        let word = random_hex(8)?;
+        let ask = |unusable: Option<crate::prompt::Unusable<'_>>| {
+            Ok(prompt::architect(&making, &[], (None, &word), unusable, limits))
+        };
+        let read = async |text: &str, cut: bool| {
+            let plan = match plan::read(text, cut, language, &taken) {
+                Ok(plan) => plan,
+                Err(why) => return Ok(Err(why.to_string())),
+            };
+            if language.is_typed() {
+                let probe = stub::probe(language, &plan);
+                let evidence = self.on_stubs(&making, &plan, &probe, Stub::Fails).await?;
+                if let Err(unfit) = builds(&evidence) {
+                    return Ok(Err(unfit.to_string()));
+                }
+            }
+            Ok(Ok(plan))
+        };
+        let plan = self.talk(Role::Architect, &client, ask, read);
         Ok(json!({ "detailed_plan": DetailedPlan::new(requirements, language, plan.await?) }))
     }
 
@@ -151,12 +161,9 @@ impl Driver<'_> {
         stub: Stub,
     ) -> Result<Evidence, ErrorReport> {
         let language = making.language;
-        let stubs = plan.files.iter().filter_map(|file| {
-            let text = language.stub(&file.path, stub)?;
-            Some((file.path.clone(), text))
-        });
-        let all: Vec<_> = stubs.chain(settings(language)).chain(tests.iter().cloned()).collect();
-        self.tested_files(language, &all, "tests on a stub").await
+        let all = stub::project(language, plan, stub, tests.iter().cloned());
+        let command = ["role", "tests on a stub"].map(str::to_owned).into();
+        self.tested_alone(Some(language.framework()), &all, command).await
     }
 
     /// Runs the tests of files in a workspace of their own.
@@ -192,10 +199,13 @@ impl Driver<'_> {
             };
             let names: Vec<String> = tests.iter().map(|(path, _)| path.clone()).collect();
             let fails = self.on_stubs(&making, &plan, &tests, Stub::Fails).await?;
-            let mut judged = judge(&fails, None, &names);
+            let mut judged = judge(&fails, &[], &names);
             if judged.is_ok() {
-                let returns = self.on_stubs(&making, &plan, &tests, Stub::Returns).await?;
-                judged = judge(&fails, Some(&returns), &names);
+                let mut returns = Vec::new();
+                for stub in making.language.returning() {
+                    returns.push(self.on_stubs(&making, &plan, &tests, *stub).await?);
+                }
+                judged = judge(&fails, &returns, &names);
             }
             Ok(judged.map(|()| (tests, fails)).map_err(|unfit| unfit.to_string()))
         };
@@ -218,7 +228,7 @@ impl Driver<'_> {
         let language = making.language;
         let mut all = files("code_package", &code.files, false)?;
         all.extend(files("test_package", &tests.files, true)?);
-        all.extend(settings(language));
+        all.extend(language.setting_files());
         let evidence = self.tested_files(language, &all, "run_tests of a role").await?;
         Ok(json!({ "test_results": results(&evidence, tests.files) }))
     }

@@ -15,6 +15,10 @@ pub enum Language {
     Python,
     /// JavaScript as CommonJS, with tests of node's own runner.
     JavaScript,
+    /// Go, with tests of its package testing.
+    Go,
+    /// Rust, with tests of its own harness.
+    Rust,
 }
 
 /// A stub in place of the sources: every name is there.
@@ -22,8 +26,11 @@ pub enum Language {
 pub enum Stub {
     /// Each use of a name fails. Tests that pass on it use no code, or expect any error.
     Fails,
-    /// Calls return something that is equal to nothing. Tests that pass on it look at no result.
+    /// Calls return something: what is equal to nothing, or where results have types, zero, `false`, nothing. Tests that pass on all stubs whose calls
+    /// return look at no result.
     Returns,
+    /// Calls return another value of the type of their result.
+    ReturnsOther,
 }
 
 /// Stub of a Python module. Its errors are assertions, so that a test which meets one fails as it would by a wrong result.
@@ -81,9 +88,15 @@ if (require.main === module) {
 /// Settings of a JavaScript project, so that `npm test` runs its tests.
 const PACKAGE: &str = "{\n  \"private\": true,\n  \"scripts\": {\n    \"test\": \"node --test\"\n  }\n}\n";
 
+/// Settings of a Go project. Generics are of Go 1.18.
+const GO_MODULE: &str = "module project\n\ngo 1.18\n";
+
+/// Settings of a Rust project. Tests and examples within the code would be the coder's own, so that they do not decide.
+const CARGO_MANIFEST: &str = "[package]\nname = \"project\"\nversion = \"0.1.0\"\nedition = \"2021\"\n\n# The tests are those in the folder tests.\n[lib]\ntest = false\ndoctest = false\n";
+
 impl Language {
     /// All languages.
-    pub const ALL: [Self; 2] = [Self::Python, Self::JavaScript];
+    pub const ALL: [Self; 4] = [Self::Python, Self::JavaScript, Self::Go, Self::Rust];
 
     /// Name, as it is typed.
     #[must_use]
@@ -91,6 +104,8 @@ impl Language {
         match self {
             Self::Python => "python",
             Self::JavaScript => "javascript",
+            Self::Go => "go",
+            Self::Rust => "rust",
         }
     }
 
@@ -99,6 +114,8 @@ impl Language {
         match self {
             Self::Python => &["py", "python3"],
             Self::JavaScript => &["js", "node", "nodejs"],
+            Self::Go => &["golang"],
+            Self::Rust => &["rs"],
         }
     }
 
@@ -124,6 +141,8 @@ impl Language {
         match self {
             Self::Python => end == "py",
             Self::JavaScript => matches!(end, "js" | "cjs"),
+            Self::Go => end == "go",
+            Self::Rust => end == "rs",
         }
     }
 
@@ -136,6 +155,8 @@ impl Language {
             || match self {
                 Self::Python => self.is_source(path) && name.starts_with("test_"),
                 Self::JavaScript => [".test.js", ".test.cjs"].iter().any(|end| name.ends_with(end)),
+                Self::Go => name.ends_with("_test.go"),
+                Self::Rust => self.is_source(path) && path.starts_with("tests/"),
             }
     }
 
@@ -147,6 +168,9 @@ impl Language {
         match self {
             Self::Python => format!("test_{stem}.py"),
             Self::JavaScript => format!("{stem}.test.js"),
+            // Beside the source, since it is in one package with it.
+            Self::Go => format!("{}{stem}_test.go", source.strip_suffix(name).unwrap_or_default()),
+            Self::Rust => format!("tests/{stem}.rs"),
         }
     }
 
@@ -156,7 +180,32 @@ impl Language {
         match self {
             Self::Python => "unittest",
             Self::JavaScript => "node",
+            Self::Go => "go",
+            Self::Rust => "cargo",
         }
+    }
+
+    /// Program that has to be installed, for people.
+    #[must_use]
+    pub const fn compiler(self) -> &'static str {
+        match self {
+            Self::Python => "Python 3",
+            Self::JavaScript => "Node.js",
+            Self::Go => "Go 1.18 or later",
+            Self::Rust => "cargo and rustc 1.57 or later",
+        }
+    }
+
+    /// Tells if a stub needs the types of a plan's interfaces, which then are declarations of the language.
+    #[must_use]
+    pub const fn is_typed(self) -> bool {
+        matches!(self, Self::Go | Self::Rust)
+    }
+
+    /// Stubs whose calls return. A value of a type may be the expected one by chance; of two values, one is not.
+    #[must_use]
+    pub const fn returning(self) -> &'static [Stub] {
+        if self.is_typed() { &[Stub::Returns, Stub::ReturnsOther] } else { &[Stub::Returns] }
     }
 
     /// Rules of the language, for every role.
@@ -168,6 +217,26 @@ impl Language {
             }
             Self::JavaScript => {
                 "Language: JavaScript for Node.js, with its own modules only. Files are CommonJS: name.js with require(\"./other.js\") and module.exports."
+            }
+            Self::Go => {
+                "Language: Go, with its standard library only. go.mod is there, with the module project: a package in a folder is imported as \"project/FOLDER\". Each file begins with the package of its interface."
+            }
+            Self::Rust => {
+                "Language: Rust 2021, with its standard library only. Cargo.toml is there, with the package project: the library is src/lib.rs, which has pub mod NAME; for each src/NAME.rs. A program is src/main.rs over it. There are no tests within src."
+            }
+        }
+    }
+
+    /// Rules of a plan's interfaces, for the architect; empty where they are prose.
+    #[must_use]
+    pub const fn plan_rules(self) -> &'static str {
+        match self {
+            Self::Python | Self::JavaScript => "",
+            Self::Go => {
+                "INTERFACE is Go as in the file, one declaration a line, without comments: first package NAME (one name for all files of a folder), imports that the declarations need, types and their fields, constants, variables, and each exported function and method without its body, such as func Add(a int, b int) int"
+            }
+            Self::Rust => {
+                "INTERFACE is Rust as in the file, one item a line, without comments: use, pub struct and pub enum with all that they hold and derive, pub const, impl blocks with braces, and each public function with ; in place of its body, such as pub fn add(a: i64, b: i64) -> i64; No result is an impl Trait. Sources are src/lib.rs, which has to be there, and src/NAME.rs."
             }
         }
     }
@@ -182,6 +251,12 @@ impl Language {
             Self::JavaScript => {
                 "Write tests with node:test and node:assert/strict, by require, in files NAME.test.js in the project's folder."
             }
+            Self::Go => {
+                "Write tests with the package testing in files NAME_test.go, each in the folder and in the package of the code that it tests. Import nothing that is not used."
+            }
+            Self::Rust => {
+                "Write tests as functions with #[test] in files tests/NAME.rs, with use project::…; of public names only."
+            }
         }
     }
 
@@ -191,27 +266,41 @@ impl Language {
         match self {
             Self::Python => &[],
             Self::JavaScript => &[("package.json", PACKAGE)],
+            Self::Go => &[("go.mod", GO_MODULE)],
+            Self::Rust => &[("Cargo.toml", CARGO_MANIFEST)],
         }
     }
 
-    /// Text of a stub in place of a source; `None` for other files.
+    /// [`Language::settings`] as files.
+    pub fn setting_files(self) -> impl Iterator<Item = (String, String)> {
+        self.settings().iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned()))
+    }
+
+    /// Text of a stub that has every name, in place of any source; `None` in a language with types.
     #[must_use]
-    pub fn stub(self, path: &str, stub: Stub) -> Option<String> {
-        if !self.is_source(path) {
-            return None;
-        }
+    pub fn stub_of_any(self, stub: Stub) -> Option<String> {
         Some(match (self, stub) {
             (Self::Python, Stub::Fails) => PYTHON_STUB.replace("CALL", "_use"),
-            (Self::Python, Stub::Returns) => {
+            (Self::Python, _) => {
                 PYTHON_STUB.replace("CALL", "lambda self, *args, **kwargs: _Name(self._name)")
             }
             (Self::JavaScript, Stub::Fails) => {
                 JAVASCRIPT_STUB.replace("APPLY", "use").replace("CONSTRUCT", "use")
             }
-            (Self::JavaScript, Stub::Returns) => {
+            (Self::JavaScript, _) => {
                 JAVASCRIPT_STUB.replace("APPLY", "() => undefined").replace("CONSTRUCT", "() => named(name)")
             }
+            (Self::Go | Self::Rust, _) => return None,
         })
+    }
+
+    /// Tells if a test is one of the frozen files, by its id in a report. Only Rust has tests within sources.
+    #[must_use]
+    pub fn is_frozen_test(self, id: &str, frozen: &[String]) -> bool {
+        self != Self::Rust
+            || frozen
+                .iter()
+                .any(|path| id.strip_prefix(path.as_str()).is_some_and(|rest| rest.starts_with("::")))
     }
 }
 
@@ -230,23 +319,37 @@ mod tests {
         for (word, near) in [
             ("pyton", "did you mean python?"),
             ("Java", "did you mean javascript?"),
-            ("go", "python, javascript"),
+            ("golan", "did you mean go"),
+            ("rusty", "did you mean rust?"),
+            ("cobol", "python, javascript, go, rust"),
         ] {
             assert!(Language::named(word).is_err_and(|why| why.contains(near)), "{word}");
         }
     }
 
     #[test]
-    fn stubs_stand_for_sources_only_and_differ_in_their_calls() {
-        for language in Language::ALL {
-            let source = if language == Language::Python { "a.py" } else { "a.js" };
-            let of = |stub| language.stub(source, stub).unwrap();
+    fn stubs_of_any_source_differ_in_their_calls() {
+        for language in Language::ALL.into_iter().filter(|language| !language.is_typed()) {
+            let of = |stub| language.stub_of_any(stub).unwrap();
             let (fails, returns) = (of(Stub::Fails), of(Stub::Returns));
             assert_ne!(fails, returns);
             for word in ["CALL", "APPLY", "CONSTRUCT"] {
                 assert!(!fails.contains(word) && !returns.contains(word), "{word}");
             }
-            assert_eq!(language.stub("data.json", Stub::Fails), None);
+        }
+    }
+
+    #[test]
+    fn tests_within_sources_are_not_those_that_were_frozen() {
+        let frozen = ["tests/calc.rs".to_owned(), "Cargo.toml".to_owned()];
+        for (language, id, is_frozen) in [
+            (Language::Rust, "tests/calc.rs::adds", true),
+            (Language::Rust, "src/main.rs::tests::adds", false),
+            (Language::Rust, "tests/calc.rs2::adds", false),
+            (Language::Go, "project::TestAdd", true),
+            (Language::Python, "test_calc.Calc.test_add", true),
+        ] {
+            assert_eq!(language.is_frozen_test(id, &frozen), is_frozen, "{id}");
         }
     }
 
@@ -263,6 +366,16 @@ mod tests {
                 ["a.test.js", "sub/b.test.cjs", "testdata/x.json"],
                 ["a.js", "package.json", "testdata/package.json"],
             ),
+            (
+                Language::Go,
+                ["a_test.go", "sub/b_test.go", "testdata/x.json"],
+                ["a.go", "go.mod", "test_a.go"],
+            ),
+            (
+                Language::Rust,
+                ["tests/a.rs", "tests/common/mod.rs", "testdata/x.json"],
+                ["src/a.rs", "tests/Cargo.toml", "build.rs"],
+            ),
         ] {
             for path in good {
                 assert!(language.is_test(path) && crate::paths::is_test(path), "{path}");
@@ -271,7 +384,7 @@ mod tests {
                 assert!(!language.is_test(path), "{path}");
             }
             let settings = language.settings().iter().all(|(path, _)| crate::paths::is_test(path));
-            assert!(settings && language.is_test(&language.test_of("sub/name.py")));
+            assert!(settings && language.is_test(&language.test_of("sub/name.x")));
         }
     }
 }

@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::language::Language;
+use super::stub;
 use crate::paths::{self, BadPath};
 use crate::text::{line, visible};
 
@@ -86,6 +87,17 @@ pub enum Unplanned {
     /// A file that is there already.
     #[error("{0} is there already and cannot be planned")]
     Taken(String),
+    /// Files of one folder with different packages.
+    #[error(
+        "{0} is of the package {1}, and another file of its folder of {2}; plan one package for each folder"
+    )]
+    Packages(String, String, String),
+    /// A source of Rust elsewhere than the library expects its modules.
+    #[error("{0} is not src/lib.rs, src/main.rs or src/NAME.rs with a NAME of letters, digits and _")]
+    Module(String),
+    /// A project of Rust without a library.
+    #[error("src/lib.rs is missing; tests can use a library only")]
+    NoLibrary,
     /// A path.
     #[error(transparent)]
     Path(#[from] BadPath),
@@ -143,8 +155,9 @@ pub fn read(answer: &str, is_cut: bool, language: Language, taken: &[String]) ->
     let start = lines.iter().rposition(|text| is_marker(text, "PLAN_START")).ok_or(Unplanned::NoPlan)?;
     let lines = &lines[start + 1..];
     let end = lines.iter().position(|text| is_marker(text, "PLAN_END")).ok_or(Unplanned::NoEnd)?;
-    let plan = fields(&lines[..end])?;
+    let mut plan = fields(&lines[..end])?;
     check(&plan, language, taken)?;
+    stub::complete(language, &mut plan)?;
     Ok(plan)
 }
 
@@ -314,6 +327,20 @@ mod tests {
             assert!(of(answer).is_err_and(|e| e.to_string().contains(why)), "{answer:.60}: {why}");
         }
         assert_eq!(read("PLAN_START", true, Language::Python, &[]), Err(Unplanned::Cut));
+        for (language, path, why) in [
+            (Language::Go, "calc.rs", "source in go"),
+            (Language::Rust, "calc.rs", "is not src/lib.rs"),
+            (Language::Rust, "src/calc.rs", "src/lib.rs is missing"),
+            (Language::Go, "calc_test.go", "is a test"),
+            (Language::Go, "go.mod", "is a test, or decides"),
+            (Language::Rust, "Cargo.toml", "is a test, or decides"),
+        ] {
+            let refused = read(&files(&[path]), false, language, &[]);
+            assert!(refused.is_err_and(|e| e.to_string().contains(why)), "{path}: {why}");
+        }
+        let read = read(&files(&["sub/calc.go"]), false, Language::Go, &[]).unwrap();
+        assert_eq!(read.files[0].interface, "package sub");
+        assert_eq!(given(&read.text(), Language::Go, &[]), Ok(read));
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub struct MakeArgs {
     /// File that describes the program, at most 64 KiB
     #[arg(value_name = "SPEC", value_parser = OsStringValueParser::new().try_map(path))]
     pub spec: PathBuf,
-    /// Language: python or javascript
+    /// Language: python, javascript, go or rust
     #[arg(long, value_name = "LANG", default_value = "python", value_parser = Language::named)]
     pub lang: Language,
     /// Write code and tests to this new or empty folder if all tests pass

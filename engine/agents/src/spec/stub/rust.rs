@@ -1,0 +1,335 @@
+//! Stubs of Rust. Functions lose their bodies: they panic, or return values of their results' types as far as these are known without the plan's own types.
+
+use super::blank::{blank, group, skip, word};
+use super::{Planned, Stub, Unplanned};
+use crate::spec::plan::Plan;
+
+/// The library.
+const LIBRARY: &str = "src/lib.rs";
+/// A program over it.
+const PROGRAM: &str = "src/main.rs";
+/// File that a stub adds.
+const HELPER: &str = "src/hotcell_stub.rs";
+/// Values by type.
+const VALUES: &str = include_str!("values.rs.txt");
+/// Words with which an item begins.
+const OF_ITEMS: [&str; 17] = [
+    "pub",
+    "fn",
+    "impl",
+    "struct",
+    "enum",
+    "trait",
+    "use",
+    "mod",
+    "const",
+    "static",
+    "type",
+    "unsafe",
+    "async",
+    "extern",
+    "union",
+    "macro_rules",
+    "crate",
+];
+
+/// A function as it is declared.
+#[derive(Debug, PartialEq, Eq)]
+struct Declared<'a> {
+    name: &'a str,
+    /// Result as it is in the code; empty without one.
+    result: String,
+    /// Place after the head, without `;` and body.
+    head: usize,
+    /// Place after all of it.
+    after: usize,
+    has_body: bool,
+}
+
+/// Name of the module of a source below `src`.
+fn module(path: &str) -> Option<&str> {
+    let name = path.strip_prefix("src/")?.strip_suffix(".rs")?;
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    is_name.then_some(name)
+}
+
+/// Checks the paths of the sources, and names the modules in the library.
+pub(super) fn complete(plan: &mut Plan) -> Result<(), Unplanned> {
+    let sources: Vec<String> =
+        plan.files.iter().map(|file| file.path.clone()).filter(|path| path.ends_with(".rs")).collect();
+    if let Some(other) = sources.iter().find(|path| module(path).is_none() || *path == HELPER) {
+        return Err(Unplanned::Module(other.clone()));
+    }
+    let modules = sources.iter().filter(|path| *path != LIBRARY && *path != PROGRAM);
+    let modules: Vec<&str> = modules.filter_map(|path| module(path)).collect();
+    let Some(library) = plan.files.iter_mut().find(|file| file.path == LIBRARY) else {
+        return if sources.is_empty() { Ok(()) } else { Err(Unplanned::NoLibrary) };
+    };
+    let code = blank(&library.interface, false);
+    let is_named = |name: &str| {
+        code.match_indices("mod ").any(|(at, found)| {
+            word(&code, at + found.len()) == name
+                && !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_')
+        })
+    };
+    let missing = modules.into_iter().filter(|name| !is_named(name));
+    let lines: String = missing.map(|name| format!("pub mod {name};\n")).collect();
+    if !lines.is_empty() {
+        library.interface = format!("{lines}{}", library.interface).trim_end().to_owned();
+    }
+    Ok(())
+}
+
+pub(super) fn stubs(sources: &[&Planned], stub: Stub) -> Vec<(String, String)> {
+    let of = |file: &&Planned| {
+        // A program's functions are called by no test.
+        let stub = if file.path == PROGRAM { Stub::Fails } else { stub };
+        let text = text(&file.interface, stub);
+        let main = if file.path == PROGRAM && !text.contains("fn main") { "fn main() {}\n" } else { "" };
+        let helper = if file.path == LIBRARY && stub != Stub::Fails { "pub mod hotcell_stub;\n" } else { "" };
+        (file.path.clone(), format!("#![allow(warnings)]\n{text}\n{main}{helper}"))
+    };
+    let mut all: Vec<_> = sources.iter().map(of).collect();
+    if stub != Stub::Fails {
+        let other = if stub == Stub::ReturnsOther { "true" } else { "false" };
+        all.push((HELPER.to_owned(), VALUES.replace("IS_OTHER", other)));
+    }
+    all
+}
+
+/// Text of a source from its items.
+fn text(interface: &str, stub: Stub) -> String {
+    let code = blank(interface, false);
+    let (mut out, mut kept, mut at) = (String::new(), 0, 0);
+    // Of each open brace, if it is that of a trait.
+    let (mut open, mut is_trait) = (Vec::new(), false);
+    while at < code.len() {
+        let name = word(&code, at);
+        match name {
+            "" => {
+                match code.as_bytes()[at] {
+                    b'{' => open.push(std::mem::take(&mut is_trait)),
+                    b'}' => drop(open.pop()),
+                    b';' => is_trait = false,
+                    _ => {}
+                }
+                at += code[at..].chars().next().map_or(1, char::len_utf8);
+                continue;
+            }
+            "trait" => is_trait = true,
+            "impl" | "struct" | "enum" | "mod" => is_trait = false,
+            "fn" => {
+                if let Some(declared) = declared(&code, at) {
+                    out.push_str(&interface[kept..declared.head]);
+                    let in_trait = open.last().copied().unwrap_or(false);
+                    if in_trait && !declared.has_body {
+                        out.push(';');
+                    } else {
+                        let before = code[..at].trim_end();
+                        let is_const = before.ends_with("const") || before.ends_with("const unsafe");
+                        out.push_str(&format!(" {{ {} }}", body(&declared, stub, is_const)));
+                    }
+                    (kept, at) = (declared.after, declared.after);
+                    continue;
+                }
+            }
+            _ => {}
+        }
+        at += name.len();
+    }
+    out.push_str(&interface[kept..]);
+    out
+}
+
+fn body(declared: &Declared<'_>, stub: Stub, is_const: bool) -> String {
+    let result = declared.result.as_str();
+    let is_opaque = (0..result.len()).any(|at| {
+        result.is_char_boundary(at)
+            && word(result, at) == "impl"
+            && !result[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_')
+    });
+    if stub == Stub::Fails || declared.name == "main" || is_const || is_opaque || result == "!" {
+        return format!("panic!(\"{} is not written yet\")", declared.name);
+    }
+    if result.is_empty() {
+        return "crate::hotcell_stub::call()".to_owned();
+    }
+    format!("crate::hotcell_value!({result})")
+}
+
+/// Reads the declaration of a function at its `fn`; `None` when it is a type.
+fn declared(code: &str, from: usize) -> Option<Declared<'_>> {
+    let bytes = code.as_bytes();
+    let mut at = skip(code, from + "fn".len(), false);
+    let name = word(code, at);
+    at = skip(code, at + name.len(), true);
+    if name.is_empty() {
+        return None;
+    }
+    if bytes.get(at) == Some(&b'<') {
+        at = skip(code, angles(code, at)?, true);
+    }
+    if bytes.get(at) != Some(&b'(') {
+        return None;
+    }
+    at = group(code, at)?;
+    let (from, mut depth) = (at, 0_i64);
+    let mut result: Option<usize> = None;
+    let mut of_result = None;
+    let end = loop {
+        match bytes.get(at) {
+            Some(b'-') if bytes.get(at + 1) == Some(&b'>') => {
+                result = result.or(Some(at + 2));
+                at += 2;
+                continue;
+            }
+            Some(b'(' | b'[') => {
+                at = group(code, at)?;
+                continue;
+            }
+            Some(b'<') => depth += 1,
+            Some(b'>') => depth -= 1,
+            Some(b'{' | b';' | b'}') | None => break at,
+            Some(b'\n') if depth == 0 && ends_item(code, at) => break at,
+            Some(b'w') if word(code, at) == "where" && code[..at].ends_with(|c: char| c.is_whitespace()) => {
+                of_result = of_result.or(Some(at));
+            }
+            Some(_) => {}
+        }
+        at += 1;
+    };
+    let head = from + code[from..end].trim_end().len();
+    let until = of_result.unwrap_or(head).min(head);
+    let result = result.map(|from| code[from.min(until)..until].trim().to_owned()).unwrap_or_default();
+    let has_body = bytes.get(end) == Some(&b'{');
+    let after = match bytes.get(end) {
+        Some(b'{') => group(code, end)?,
+        Some(b';') => end + 1,
+        _ => end,
+    };
+    Some(Declared { name, result, head, after, has_body })
+}
+
+/// Place after generics.
+fn angles(code: &str, from: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    let bytes = code.as_bytes();
+    for at in from..bytes.len() {
+        match bytes[at] {
+            b'<' => depth += 1,
+            b'>' if bytes[at - 1] != b'-' => {
+                depth = depth.checked_sub(1)?;
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Tells if an item begins after the end of a line, or nothing more comes.
+fn ends_item(code: &str, from: usize) -> bool {
+    let next = skip(code, from, true);
+    let rest = &code[next..];
+    rest.is_empty() || rest.starts_with(['#', '}']) || OF_ITEMS.contains(&word(code, next))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn plan(files: &[(&str, &str)]) -> Plan {
+        let file = |(path, interface): &(&str, &str)| Planned {
+            path: (*path).to_owned(),
+            purpose: "x".to_owned(),
+            interface: (*interface).to_owned(),
+        };
+        Plan { summary: String::new(), files: files.iter().map(file).collect() }
+    }
+
+    #[test]
+    fn functions_lose_their_bodies_and_types_stay() {
+        for (given, fails, returns) in [
+            (
+                "pub fn add(a: i64, b: i64) -> i64;",
+                "pub fn add(a: i64, b: i64) -> i64 { panic!(\"add is not written yet\") }",
+                "pub fn add(a: i64, b: i64) -> i64 { crate::hotcell_value!(i64) }",
+            ),
+            (
+                "pub fn a() -> i64\npub fn b(x: &str)",
+                "pub fn a() -> i64 { panic!(\"a is not written yet\") }\npub fn b(x: &str) { panic!(\"b is not written yet\") }",
+                "pub fn a() -> i64 { crate::hotcell_value!(i64) }\npub fn b(x: &str) { crate::hotcell_stub::call() }",
+            ),
+            (
+                "pub fn f<T: Fn(i64) -> i64>(t: T) -> Vec<T> where T: Clone { vec![t] }",
+                "pub fn f<T: Fn(i64) -> i64>(t: T) -> Vec<T> where T: Clone { panic!(\"f is not written yet\") }",
+                "pub fn f<T: Fn(i64) -> i64>(t: T) -> Vec<T> where T: Clone { crate::hotcell_value!(Vec<T>) }",
+            ),
+            (
+                "impl Stack { pub const fn new() -> Self; }",
+                "impl Stack { pub const fn new() -> Self { panic!(\"new is not written yet\") } }",
+                "impl Stack { pub const fn new() -> Self { panic!(\"new is not written yet\") } }",
+            ),
+            (
+                "pub trait Area { fn area(&self) -> f64; fn two(&self) -> f64 { 2.0 } }",
+                "pub trait Area { fn area(&self) -> f64; fn two(&self) -> f64 { panic!(\"two is not written yet\") } }",
+                "pub trait Area { fn area(&self) -> f64; fn two(&self) -> f64 { crate::hotcell_value!(f64) } }",
+            ),
+            (
+                "pub struct A { pub f: fn(i64) -> i64 }",
+                "pub struct A { pub f: fn(i64) -> i64 }",
+                "pub struct A { pub f: fn(i64) -> i64 }",
+            ),
+            (
+                "pub fn it() -> impl Iterator<Item = i64>;",
+                "pub fn it() -> impl Iterator<Item = i64> { panic!(\"it is not written yet\") }",
+                "pub fn it() -> impl Iterator<Item = i64> { panic!(\"it is not written yet\") }",
+            ),
+            (
+                "pub fn s<'a>(t: &'a str) -> (&'a str, [u8; 4]); // fn x() {",
+                "pub fn s<'a>(t: &'a str) -> (&'a str, [u8; 4]) { panic!(\"s is not written yet\") } // fn x() {",
+                "pub fn s<'a>(t: &'a str) -> (&'a str, [u8; 4]) { crate::hotcell_value!((&'a str, [u8; 4])) } // fn x() {",
+            ),
+        ] {
+            assert_eq!(text(given, Stub::Fails), fails, "{given}");
+            assert_eq!(text(given, Stub::Returns), returns, "{given}");
+        }
+    }
+
+    #[test]
+    fn sources_are_modules_of_the_library() {
+        let mut given = plan(&[
+            ("src/lib.rs", "pub mod a;\npub fn f();"),
+            ("src/a.rs", ""),
+            ("src/b.rs", ""),
+            ("src/main.rs", ""),
+            ("README.md", ""),
+        ]);
+        complete(&mut given).unwrap();
+        assert_eq!(given.files[0].interface, "pub mod b;\npub mod a;\npub fn f();");
+        let again = given.clone();
+        complete(&mut given).unwrap();
+        assert_eq!(given, again);
+        for path in ["calc.rs", "src/a/b.rs", "src/a-b.rs", "build.rs", "src/hotcell_stub.rs"] {
+            let refused = complete(&mut plan(&[("src/lib.rs", ""), (path, "")]));
+            assert!(matches!(refused, Err(Unplanned::Module(_))), "{path}");
+        }
+        assert_eq!(complete(&mut plan(&[("src/a.rs", "")])), Err(Unplanned::NoLibrary));
+    }
+
+    proptest! {
+        #[test]
+        fn any_interface_has_a_text(interface in "(pub |fn |impl |trait |mod |[a-z]|\\(|\\)|\\{|\\}|<|>|->|where |i64|,|;|\n|\"|'|//| |é){0,40}") {
+            for stub in [Stub::Fails, Stub::Returns, Stub::ReturnsOther] {
+                let _ = text(&interface, stub);
+            }
+            let mut plan = plan(&[("src/lib.rs", &interface), ("src/a.rs", &interface)]);
+            prop_assert!(complete(&mut plan).is_ok());
+        }
+    }
+}
