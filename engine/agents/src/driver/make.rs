@@ -107,15 +107,15 @@ impl Driver<'_> {
         let plan = stub::smallest(language);
         let files = stub::project(language, &plan, Stub::Fails, stub::probe(language, &plan));
         let refused = |why: String| {
-            let why = format!("{} cannot be compiled here: {why}", language.name());
-            let hint = format!("install {}, or name another language", language.compiler());
-            ErrorReport::new(Code::Refused, why).field("--lang").hint(hint)
+            ErrorReport::new(Code::Refused, format!("{} cannot be compiled here: {why}", language.name()))
+                .field("--lang")
         };
         let command = ["make", "a smallest project"].map(str::to_owned).into();
         let tested = self.tested_alone(Some(language.framework()), &files, command).await;
         let evidence =
             tested.map_err(|e| if e.code == Code::Refused { refused(e.to_string()) } else { e })?;
-        builds(&evidence).map_err(|unfit| refused(unfit.to_string()))
+        let needs = format!("{} is needed", language.compiler());
+        builds(&evidence).map_err(|unfit| refused(unfit.to_string()).hint(needs))
     }
 
     /// Changes the request of a session that makes code: it goes on after its plan, and may have another folder for the result.
