@@ -177,8 +177,8 @@ fn killed_imports_lose_and_double_no_call() {
 #[test]
 fn warning_without_a_reader_does_not_end_the_program() {
     let user = User::me();
-    // The first request has no answer, which is a warning; the second one has.
-    let (address, seen) = server(vec![String::new(), reply("hi", "stop")]);
+    // The first request is refused for now, which is a warning; the second one is answered.
+    let (address, seen) = server(vec![answer("503 Service Unavailable", ""), reply("hi", "stop")]);
     model(&user, &["add", "a", "--provider", "llamacpp", "--url", &address, "--model", "m"]).code(0);
     let mut asks = user.hotcell(["model", "ask", "hello"]).start();
     drop(asks.stderr.take());
