@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use hotcell_end_to_end::{Call, User, find, rust};
 
-use crate::fix::{file, server};
+use crate::fix::{file, server, server_by};
 
 /// A language with its answers.
 struct Typed {
@@ -13,6 +13,7 @@ struct Typed {
     path: String,
     source: &'static str,
     test: &'static str,
+    settings: &'static str,
     interface: &'static str,
     /// Words of the compiler about `unknown`.
     undefined: &'static str,
@@ -35,6 +36,7 @@ fn typed() -> Vec<Typed> {
             path: "/usr/local/bin:/usr/bin:/bin".to_owned(),
             source: "calc.go",
             test: "calc_test.go",
+            settings: "go.mod",
             interface: "package calc\nfunc Add(a int, b int) int\nfunc Double(a int) int\nfunc Join(a, b string) string",
             undefined: "undefined: io",
             unknown: "package calc\nfunc Add(r io.Reader) int",
@@ -52,6 +54,7 @@ fn typed() -> Vec<Typed> {
             path: format!("{}/bin:/usr/local/bin:/usr/bin:/bin", folder.display()),
             source: "src/lib.rs",
             test: "tests/lib.rs",
+            settings: "Cargo.toml",
             interface: "pub fn add(a: i64, b: i64) -> i64;\npub fn double(a: i64) -> i64;\npub fn join(a: &str, b: &str) -> String;",
             undefined: "cannot find type `Reader`",
             unknown: "pub fn add(r: Reader) -> i64;",
@@ -165,6 +168,28 @@ fn typed_tests_that_look_at_no_result_are_refused() {
         let report = typed.make(&user, &["--json"]).end().code(0).json();
         let why = &report["made"]["stages"][1]["answers"][0]["refused"];
         assert!(why.as_str().is_some_and(|why| why.contains("cannot be loaded")), "{report}");
+    }
+}
+
+#[test]
+fn four_processes_write_the_settings_of_the_language_with_the_program() {
+    for typed in typed() {
+        let user = User::me();
+        typed.with_model(&user, &[""]);
+        let roles = ["You are the architect", "You write code", "You are the tester"];
+        let answers =
+            [typed.plan(typed.interface), file(typed.source, typed.code), file(typed.test, typed.tests)];
+        let (address, _) = server_by(move |_, body| {
+            answers[roles.iter().position(|role| body.contains(role)).expect("a role")].clone()
+        });
+        let words = ["model", "add", "local", "--provider", "llamacpp", "--url", &address];
+        user.hotcell(words).words(&["--model", "scripted", "--replace"]).end().code(0);
+        let made = typed.make(&user, &["--processes", "--out", "calc"]).end();
+        let text = made.code(0).text();
+        assert!(text.contains("3 of 3 tests are good"), "{text}");
+        for name in [typed.source, typed.test, typed.settings] {
+            assert!(user.path("work/calc").join(name).is_file(), "{}: {name}", typed.lang);
+        }
     }
 }
 

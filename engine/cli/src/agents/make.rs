@@ -28,8 +28,7 @@ pub fn make(common: &Common, args: &MakeArgs) -> u8 {
 fn run(common: &Common, args: &MakeArgs) -> Result<u8, ErrorReport> {
     let (task, making) = request(args)?;
     if args.processes {
-        let (language, out) = (making.language.name(), making.out.as_deref());
-        return super::processes::make(common, &making.spec, language, out);
+        return super::processes::make(common, &making.spec, making.language, making.out.as_deref());
     }
     drive(common, &task.clone(), args.effort.receipt.as_deref(), async |driver| {
         driver.make(task, making).await

@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use hotcell_agents::Role;
 use hotcell_agents::make::output;
 use hotcell_agents::roles::data::{self, AttemptMade, CodePackage, DetailedPlan, TestPackage, TestResults};
+use hotcell_agents::{Language, Role};
 use hotcell_client::{Call, CallError, Client, Options, Server, Unconfined};
 use hotcell_sandbox::text::printable_line;
 use hotcell_state::report::{Code, ErrorReport};
@@ -206,12 +206,12 @@ impl<'a> Team<'a> {
 ///
 /// # Errors
 /// A report when a role has no usable answer, or the result cannot be written.
-pub fn make(common: &Common, spec: &str, language: &str, out: Option<&str>) -> Result<u8, ErrorReport> {
+pub fn make(common: &Common, spec: &str, language: Language, out: Option<&str>) -> Result<u8, ErrorReport> {
     let runtime = runtime().map_err(|e| ErrorReport::new(Code::Internal, format!("{e:#}")))?;
     let made = runtime.block_on(async {
         let mut team = Team::start(common).await?;
         let made = tokio::select! {
-            made = team.work(spec, language) => made.map(Some),
+            made = team.work(spec, language.name()) => made.map(Some),
             () = interrupted() => Ok(None),
         };
         let restarted = std::mem::take(&mut team.restarted);
@@ -221,6 +221,7 @@ pub fn make(common: &Common, spec: &str, language: &str, out: Option<&str>) -> R
     let Some(mut report) = made else { return Ok(130) };
     let mut all = data::files("code", &report.code, false)?;
     all.extend(data::files("tests", &report.tests, true)?);
+    all.extend(language.setting_files());
     if let Some(out) = out.filter(|_| report.success) {
         let bench = bench(&folder(common)?)?;
         let workspace = bench.begin(&all)?;
