@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use hotcell_config::RulesDigest;
 use hotcell_guard::{
-    Artifact, Executions, Held, Limits, Pack, Report, Verdict, Walk, load_pack, merge, sarif, scan_path,
+    Artifact, Executions, Fingerprint, Held, Limits, Pack, Report, Verdict, Walk, load_pack, merge, sarif,
+    scan_path,
 };
 use hotcell_review::quarantine::QuarantineService;
 use hotcell_review::target::Target;
@@ -26,6 +27,8 @@ use crate::{exit, usage};
 
 /// Interval at which the name of the current file is shown.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+/// Maximum length of a label in a feed, in characters.
+const MAX_LABEL: usize = 100;
 
 /// Runs the command; returns its exit status.
 pub fn scan(common: &Common, args: &ScanArgs) -> u8 {
@@ -63,6 +66,12 @@ pub fn scan(common: &Common, args: &ScanArgs) -> u8 {
     if common.json {
         return printed(exit::print_json(&report), code);
     }
+    if args.fingerprint {
+        return match fingerprints(&report) {
+            Ok(lines) => printed(exit::print_text(&lines), 0),
+            Err(report) => usage::fail(&report, false),
+        };
+    }
     let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     // With several paths, findings are listed by their full paths.
     let roots = if let [only] = &args.paths[..] { vec![only.clone()] } else { vec![PathBuf::new()] };
@@ -81,6 +90,26 @@ fn sarif_of(report: &Report, rules: Rules) -> Result<serde_json::Value, ErrorRep
     Ok(sarif(report, &pack))
 }
 
+/// Lines of a feed with the fingerprints of a report, each with the end of its part's path as the label.
+fn fingerprints(report: &Report) -> Result<String, ErrorReport> {
+    let line = |own: &Fingerprint| {
+        let path = printable(&own.part);
+        let skipped = path.chars().count().saturating_sub(MAX_LABEL);
+        let label: String = path.chars().skip(skipped).collect();
+        format!("{}  {}\n", own.sha256, label.trim())
+    };
+    let lines: String = report.coverage.fingerprints.iter().map(line).collect();
+    if lines.is_empty() {
+        return Err(ErrorReport::new(
+            Code::InvalidValue,
+            "nothing there has a fingerprint: code has one from 8 tokens on, and data has none",
+        )
+        .field("PATH")
+        .hint("hotcell scan -v says what was read, and as which language"));
+    }
+    Ok(lines)
+}
+
 fn read(common: &Common, args: &ScanArgs) -> Result<Report, ErrorReport> {
     let office = office(common, args)?;
     let reading = if args.no_cache { ScanState::default() } else { configuration(common, None)?.reading };
@@ -88,7 +117,12 @@ fn read(common: &Common, args: &ScanArgs) -> Result<Report, ErrorReport> {
         tracing::info!("rules_digest of the rules of your own: {}", RulesDigest::of(office.rules()));
     }
     let confinements = [Confinement::Namespaces, Confinement::LandlockOnly];
-    let mut scan = reading.begin(office.rules().clone(), &confinements);
+    let mut rules = office.rules().clone();
+    if args.fingerprint {
+        // Reports have fingerprints when there is a feed.
+        rules.push(("fingerprint.feed".to_owned(), String::new()));
+    }
+    let mut scan = reading.begin(rules, &confinements);
     let limits = Limits::default();
     let walk = Walk { gitignore: !args.no_ignore, packages: args.packages, executed: None };
     let mut show = Show::new(common, args);
@@ -108,8 +142,9 @@ fn read(common: &Common, args: &ScanArgs) -> Result<Report, ErrorReport> {
     }
     show.end();
     scan.end().map_err(|why| {
-        ErrorReport::new(Code::InvalidValue, format!("nothing can be read: {why}"))
-            .hint("hotcell doctor says what this host lacks; with --rules, mend the rule that is named")
+        ErrorReport::new(Code::InvalidValue, format!("nothing can be read: {why}")).hint(
+            "hotcell doctor says what this host lacks; with --rules, mend the rule or line that is named",
+        )
     })?;
     for (report, target) in reports.iter_mut().zip(targets) {
         report.quarantine = hold(&office, report, target, args.quarantine)?;
@@ -120,6 +155,7 @@ fn read(common: &Common, args: &ScanArgs) -> Result<Report, ErrorReport> {
             let whole = |part: &mut String| *part = path.join(&*part).to_string_lossy().into_owned();
             report.coverage.parts.iter_mut().for_each(|p| whole(&mut p.path));
             report.findings.iter_mut().for_each(|f| whole(&mut f.part));
+            report.coverage.fingerprints.iter_mut().for_each(|f| whole(&mut f.part));
         }
     }
     if reports.len() > 1 {

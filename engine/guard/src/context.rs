@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::artifact::Called;
 use crate::executed::Executed;
+use crate::feed::Known;
 use crate::language::Language;
 use crate::limits::Limits;
 use crate::natives::Natives;
@@ -99,7 +100,7 @@ pub(crate) struct Cx<'p> {
     queue: VecDeque<Child>,
     /// Texts of this file that were queued so far, by digest: an author must not be able to pass one text off
     /// as another.
-    known: HashSet<(Language, [u8; 32])>,
+    queued: HashSet<(Language, [u8; 32])>,
     children: usize,
     steps: u64,
     /// File that is being read, and the number of files so far.
@@ -109,6 +110,8 @@ pub(crate) struct Cx<'p> {
     pub(crate) caches: Vec<(String, String)>,
     /// Machine code in archives, and the packages that declare it.
     pub(crate) natives: Natives,
+    /// Results of comparisons with the operator's feeds.
+    pub(crate) known: Known,
     /// Number of scans that this one is apart from.
     nested: usize,
     started: Instant,
@@ -139,13 +142,14 @@ impl<'p> Cx<'p> {
             unpacked: 0,
             entries: 0,
             queue: VecDeque::new(),
-            known: HashSet::new(),
+            queued: HashSet::new(),
             children: 0,
             steps: 0,
             unit: 0,
             units: 0,
             caches: Vec::new(),
             natives: Natives::default(),
+            known: Known::default(),
             nested: 0,
             started: Instant::now(),
             place: Place::default(),
@@ -159,12 +163,12 @@ impl<'p> Cx<'p> {
     pub(crate) fn in_own_unit(&mut self, read: impl FnOnce(&mut Self)) {
         self.units += 1;
         let outer = (std::mem::replace(&mut self.unit, self.units), self.steps, self.children);
-        let known = std::mem::take(&mut self.known);
+        let queued = std::mem::take(&mut self.queued);
         let before = std::mem::replace(&mut self.before, (self.executes.len(), self.given));
         (self.steps, self.children) = (0, 0);
         read(self);
         (self.unit, self.steps, self.children) = outer;
-        self.known = known;
+        self.queued = queued;
         self.before = before;
     }
 
@@ -305,6 +309,7 @@ impl<'p> Cx<'p> {
         let pack = self.pack;
         let call = &Call { context: call.context | self.install_bit(), ..*call };
         pack.calls(language, call, |rule| self.hit_by(rule, span, &[], pack.trail(rule, call)));
+        self.packages_of_call(language, call, span);
     }
 
     /// Reports a fact by the engine's own name for it.
@@ -371,7 +376,7 @@ impl<'p> Cx<'p> {
             }
             return;
         }
-        if !self.known.insert((language, Sha256::digest(text).into())) {
+        if !self.queued.insert((language, Sha256::digest(text).into())) {
             return;
         }
         self.children += 1;

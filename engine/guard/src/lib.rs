@@ -19,11 +19,13 @@ pub mod command;
 mod context;
 mod decode;
 mod executed;
+mod feed;
 pub mod folder;
 mod hooks;
 mod ingest;
 mod instructions;
 mod javascript;
+mod known;
 mod language;
 mod limits;
 mod listed;
@@ -57,8 +59,8 @@ pub use language::Language;
 pub use limits::Limits;
 pub use prove::{failures, load_pack, prove};
 pub use report::{
-    Argument, Coverage, Finding, Frame, Handed, HandedSource, Held, Identity, Kind, Part, PartState, Pass,
-    Report, SCHEMA, Severity, StepKind, Verdict,
+    Argument, Coverage, Finding, Fingerprint, Frame, Handed, HandedSource, Held, Identity, Kind, Part,
+    PartState, Pass, Report, SCHEMA, Severity, StepKind, Verdict,
 };
 pub use rules::{Match, Metadata, Pack, PackError, Rule, When};
 pub use sarif::sarif;

@@ -221,6 +221,20 @@ pub struct Coverage {
     /// Values from the caller of a tool or a route that the parts pass to functions of files beyond the scanned one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passes: Vec<Pass>,
+    /// Fingerprints of the parts' code, when the rules have a feed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fingerprints: Vec<Fingerprint>,
+}
+
+/// Fingerprint of a part's code in a language.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Fingerprint {
+    /// Path of the part.
+    pub part: String,
+    /// Language.
+    pub language: String,
+    /// sha256 of its tokens, in hexadecimal, without comments, white space, quotes of texts and own names.
+    pub sha256: String,
 }
 
 /// Code outside a part that the part executes.

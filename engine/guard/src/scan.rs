@@ -63,6 +63,7 @@ fn scan_here(pack: &Pack, limits: &Limits, artifact: &Artifact, called: &[Called
             bytes_total,
             executes: cx.executes,
             passes: cx.passes,
+            fingerprints: cx.known.fingerprints,
             ..Coverage::of(cx.parts)
         },
         findings,
@@ -130,6 +131,7 @@ pub fn merge(name: &str, reports: impl IntoIterator<Item = Report>) -> Report {
         sum.coverage.parts.extend(report.coverage.parts);
         sum.coverage.executes.extend(report.coverage.executes);
         sum.coverage.passes.extend(report.coverage.passes);
+        sum.coverage.fingerprints.extend(report.coverage.fingerprints);
         sum.findings.extend(report.findings);
     }
     sum.coverage.count();

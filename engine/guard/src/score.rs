@@ -61,6 +61,8 @@ pub(crate) fn decide(cx: &Cx<'_>) -> (Verdict, Vec<Finding>) {
             findings.push(finding(cx, *rule, fact.part, fact.place, &fact.chain, severity));
         }
     }
+    // Notes about the operator's feeds: they count nowhere above.
+    findings.extend(cx.known.notes.iter().cloned());
     findings.sort_by(|a, b| {
         b.severity.cmp(&a.severity).then((&a.part, a.line, a.column).cmp(&(&b.part, b.line, b.column)))
     });

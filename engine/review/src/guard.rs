@@ -115,10 +115,10 @@ fn read(scan: &mut Scan, target: &Target) -> Result<Report, String> {
     }
 }
 
-/// Reads the rules of a folder; without a folder the list is empty, which means the built-in rules.
+/// Reads the rules and feeds of a folder; without a folder the list is empty, which means the built-in rules.
 ///
 /// # Errors
-/// When the folder cannot be read or holds no rules, when the rules do not match the digest, and when there
+/// When the folder cannot be read or holds neither rules nor feeds, when the rules do not match the digest, and when there
 /// is a digest but no folder.
 pub fn rules(folder: Option<&Path>, pinned: Option<&RulesDigest>) -> Result<Rules, ErrorReport> {
     let files = folder.map_or_else(|| Ok(Rules::new()), rules_in)?;
@@ -146,7 +146,7 @@ fn rules_in(folder: &Path) -> Result<Rules, ErrorReport> {
     let mut files = Rules::new();
     for entry in std::fs::read_dir(folder).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
-        if path.extension().is_some_and(|e| e == "yml" || e == "yaml") {
+        if path.extension().is_some_and(|e| e == "yml" || e == "yaml" || e == "feed") {
             // The folder may be a clone's, and its links are others' words.
             let absolute = std::path::absolute(&path).map_err(unreadable)?;
             typed::real_from(Path::new("/"), &absolute, &[]).map_err(|astray| bad(astray.to_string()))?;
@@ -154,7 +154,7 @@ fn rules_in(folder: &Path) -> Result<Rules, ErrorReport> {
         }
     }
     if files.is_empty() {
-        return Err(bad(format!("there are no rules (*.yml) in {}", folder.display())));
+        return Err(bad(format!("there are no rules (*.yml) and no feeds (*.feed) in {}", folder.display())));
     }
     files.sort();
     Ok(files)
@@ -299,7 +299,7 @@ mod tests {
         assert_ne!(elsewhere("/x", "ab"), pinned);
         write("README.md", "changed");
         assert!(rules(path, Some(&pinned)).is_ok());
-        for (name, text) in [("b.yml", "c"), ("c.yml", "b")] {
+        for (name, text) in [("b.yml", "c"), ("c.yml", "b"), ("known.feed", "pypi requests")] {
             write(name, text);
             let why = rules(path, Some(&pinned)).unwrap_err().to_string();
             let found = RulesDigest::of(&rules(path, None).unwrap()).to_string();

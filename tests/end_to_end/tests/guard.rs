@@ -242,7 +242,9 @@ fn user_rules_must_match_their_examples() {
         )
     };
     scan(&user, &["x.py"]).code(0);
-    scan(&user, &["--rules", "rules", "x.py"]).code(125).says_one_line("there are no rules");
+    scan(&user, &["--rules", "rules", "x.py"])
+        .code(125)
+        .says_one_line("there are no rules (*.yml) and no feeds (*.feed)");
     user.write("work/rules/own.yml", rule("\"import zz\\nzz.stop()\""));
     let report = scan(&user, &["--json", "--rules", "rules", "x.py"]).code(3).json();
     assert_eq!(rules(&report), ["own.zz"]);
@@ -269,6 +271,44 @@ fn user_rules_must_match_their_examples() {
     user.write("work/rules/own.yml", "id: [");
     scan(&user, &["--rules", "rules", "x.py"]).code(125).says("own.yml");
     assert!(Path::new(&folder).is_dir());
+}
+
+#[test]
+fn feeds_yield_notes_and_bad_feeds_are_refused() {
+    let user = User::me();
+    user.make_folder("work/rules");
+    user.write("work/bad.py", "import os\n# c\ndef go(x):\n    print(os.path.join(x, 'a'))\ngo('b')\n");
+    let told = scan(&user, &["--fingerprint", "bad.py"]);
+    told.code(0);
+    let line = told.stdout.trim().to_owned();
+    assert!(line.len() == 72 && line.ends_with("  bad.py"), "{line}");
+    user.write("work/rules/known.feed", format!("# A campaign.\n{line}\npypi requests\n"));
+    user.write(
+        "work/other.py",
+        "import os\ndef run(path):  # other\n  print(os.path.join(path, \"a\"))\n\nrun(\"b\")\n",
+    );
+    user.write("work/typo.py", "import reqeusts\n");
+    let read = |file: &str| scan(&user, &["--json", "--rules", "rules", file]).code(0).json();
+    let report = read("other.py");
+    assert_eq!(
+        (rules(&report), report["verdict"].as_str()),
+        (vec!["feed.known_code".to_owned()], Some("allow"))
+    );
+    let report = read("typo.py");
+    assert_eq!(
+        (rules(&report), report["verdict"].as_str()),
+        (vec!["feed.similar_name".to_owned()], Some("allow"))
+    );
+    assert_eq!(rules(&scan(&user, &["--json", "typo.py"]).code(0).json()), Vec::<String>::new());
+    // A report under another feed is not used again.
+    user.write("work/rules/known.feed", "pypi reqeusts\n");
+    assert_eq!((rules(&read("other.py")), rules(&read("typo.py"))), (Vec::new(), Vec::new()));
+    user.write("work/rules/known.feed", "pypi requests\nnpm\n");
+    let refused = "known.feed: line 2: there are no names of packages behind npm";
+    scan(&user, &["--rules", "rules", "typo.py"]).code(125).says_one_line(refused);
+    user.hotcell(["run", "--rules", "rules", "--lang", "python", "typo.py"]).end().code(125).says(refused);
+    user.write("work/short.py", "import os\n");
+    scan(&user, &["--fingerprint", "short.py"]).code(125).says_one_line("nothing there has a fingerprint");
 }
 
 /// Parsers of hostile bytes have no capabilities, and do not outlive the process that asked them.

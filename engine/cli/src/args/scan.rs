@@ -32,6 +32,9 @@ pub struct ScanArgs {
     /// Print the report as SARIF 2.1.0, for code hosts and editors
     #[arg(long, conflicts_with = "json")]
     pub sarif: bool,
+    /// Print fingerprints of the code, as lines for a feed
+    #[arg(long, conflicts_with_all = ["sarif", "quarantine", "receipt"])]
+    pub fingerprint: bool,
     /// Read everything again, including files that have not changed
     #[arg(long)]
     pub no_cache: bool,

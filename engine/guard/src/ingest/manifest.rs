@@ -5,6 +5,7 @@ use super::makefile::{closing, makefile};
 use super::notebook::plain;
 use crate::command::git::{Runs, runs};
 use crate::executed::Executed;
+use crate::feed::Registry;
 use crate::report::{HandedSource, PartState};
 use hotcell_workspace::settings::{Setting, settings};
 use serde_yaml_ng::Value as Yaml;
@@ -106,6 +107,9 @@ fn package(cx: &mut Cx<'_>, text: &str) -> PartState {
         if matches!(name.as_str(), "preinstall" | "install" | "postinstall") {
             cx.fact(Language::Text, "npm.install_script", at);
         }
+    }
+    if let Some(name) = json.get("name").and_then(serde_json::Value::as_str) {
+        cx.package(Registry::Npm, name, || place(text, &format!("\"{name}\"")));
     }
     fields::in_package(cx, text, &json);
     // Files that Node loads from the folder, whatever their names.

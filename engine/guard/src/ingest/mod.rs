@@ -188,12 +188,16 @@ fn text(cx: &mut Cx<'_>, name: &str, bytes: &[u8]) {
     }
     if languages.is_empty() && !own {
         cx.read_part(name, Language::Text, &decoded.text, install);
+        cx.metadata(name, &decoded.text);
     }
     for language in &languages {
         in_language(cx, name, *language, bytes, &decoded, install);
     }
     let mut unread: Vec<String> = texts().flat_map(|text| sniff::unread(name, text)).collect();
     unread.dedup();
+    if !unread.is_empty() {
+        cx.fingerprint(name, Language::Text, &decoded.text);
+    }
     for language in unread {
         let why = format!("{language} is not read here");
         if crate::windows::is_looked_through(&language) {
@@ -231,6 +235,7 @@ fn in_language(
     decoded: &charset::Decoded,
     install: bool,
 ) {
+    cx.fingerprint(name, language, &decoded.text);
     let declared =
         if language == Language::Python { charset::declared(bytes) } else { charset::Declared::default() };
     // If the declared encoding preserves ASCII letters, Python has no other reading.

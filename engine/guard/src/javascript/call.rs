@@ -2,6 +2,7 @@
 
 use super::{Js, span};
 use crate::executed::Executed;
+use crate::feed::Registry;
 use crate::report::HandedSource;
 use crate::value::{Const, HOLE, Origin, Value};
 use oxc_ast::ast::{Argument, Expression, TaggedTemplateExpression};
@@ -173,6 +174,9 @@ impl Js<'_, '_, '_> {
                 path.rsplit_once('.').is_some_and(|(_, ending)| known.contains(&ending))
             };
             let path = module.and_then(Value::as_whole_text);
+            if let Some(path) = path {
+                self.cx.module(Registry::Npm, path, span(at));
+            }
             if let Some(path) = path.filter(|path| path.starts_with(['.', '/']) && !by_ending(path)) {
                 let path = path.to_owned();
                 self.cx.hand(HandedSource::File(path), Executed::As(Language::JavaScript));

@@ -2,6 +2,7 @@
 
 use super::{Js, span};
 use crate::decode;
+use crate::feed::Registry;
 use crate::language::Language;
 use crate::passes::PASSED;
 use crate::report::{Argument, StepKind};
@@ -107,6 +108,7 @@ impl Js<'_, '_, '_> {
     }
     /// Follows a module that stands in its own address: `data:text/javascript;base64,…`.
     pub(super) fn module_in_address(&mut self, address: &StringLiteral<'_>) {
+        self.cx.module(Registry::Npm, address.value.as_str(), span(address.span));
         let Some((kind, data)) = address.value.strip_prefix("data:").and_then(|rest| rest.split_once(','))
         else {
             return;
@@ -117,6 +119,13 @@ impl Js<'_, '_, '_> {
         let step = if kind.ends_with("base64") { "base64" } else { "url" };
         if let Some(text) = decode::apply(step, &Value::text(data)).as_ref().and_then(Value::as_text) {
             self.cx.child(Language::JavaScript, text, span(address.span), &[step]);
+        }
+    }
+
+    /// Compares the package of an `import()` with the operator's feeds.
+    pub(super) fn imports(&mut self, source: &Value, at: Span) {
+        if let Some(module) = source.as_whole_text() {
+            self.cx.module(Registry::Npm, module, span(at));
         }
     }
 }

@@ -351,6 +351,7 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
     fn visit_import_expression(&mut self, it: &ImportExpression<'a>) {
         walk::walk_import_expression(self, it);
         let source = self.value(&it.source);
+        self.imports(&source, it.span);
         if source.as_text().is_some_and(|t| t.starts_with("http") || t.starts_with("data:"))
             || source.origin.has(crate::value::Origin::NET)
         {

@@ -6,6 +6,7 @@ use ruff_python_ast::{ExceptHandler, Expr, Stmt};
 use ruff_text_size::Ranged;
 use std::rc::Rc;
 
+use crate::feed::Registry;
 use crate::language::Language;
 use crate::report::StepKind;
 use crate::rules::{Spot, TextKind};
@@ -478,6 +479,7 @@ impl<'a> Python<'_, '_, 'a> {
                 context: self.spot,
             };
             self.cx.call(Language::Python, &call, at);
+            self.cx.module(Registry::Pypi, module, at);
         }
     }
 

@@ -9,6 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
+use crate::feed::{Feed, FeedError, is_feed};
 use crate::language::Language;
 use crate::report::{Report, Severity};
 
@@ -39,6 +40,16 @@ pub enum PackError {
         /// Id of the rule.
         id: String,
         /// Problem, and how to correct it.
+        problem: String,
+    },
+    /// An invalid line of a feed.
+    #[error("{file}: line {line}: {problem}")]
+    Feed {
+        /// File name.
+        file: String,
+        /// Number of the line, from 1.
+        line: usize,
+        /// Problem.
         problem: String,
     },
     /// A rule that does not match its examples.
@@ -72,6 +83,8 @@ pub struct Pack {
     comments: Texts,
     /// Combinations: a rule, and the alternatives of each required capability.
     pub(crate) combinations: Vec<(usize, Vec<Vec<String>>)>,
+    /// Feeds, if there are any.
+    pub(crate) feed: Option<Feed>,
 }
 
 #[derive(Debug, Default)]
@@ -102,6 +115,7 @@ struct Loading {
     /// File of each rule.
     files: Vec<String>,
     structures: Vec<Structure>,
+    feed: Option<Feed>,
     /// Number of built-in rules: their patterns are compiled on first use.
     own: usize,
     hash: Sha256,
@@ -117,8 +131,8 @@ impl Pack {
         Loading::begin()?.index()
     }
 
-    /// The built-in rules followed by `files` (name, content), and the number of the first new rule. The new
-    /// ones are not checked against their examples.
+    /// The built-in rules followed by `files` (name, content: rules, or with the name `*.feed` a feed), and the number
+    /// of the first new rule. The new ones are not checked against their examples.
     ///
     /// # Errors
     /// [`PackError`] for the first invalid file or rule.
@@ -184,6 +198,7 @@ impl Loading {
             rules: Vec::new(),
             files: Vec::new(),
             structures: Vec::new(),
+            feed: None,
             own: 0,
             hash: Sha256::new(),
         };
@@ -204,6 +219,14 @@ impl Loading {
 
     fn add(&mut self, file: &str, text: &str) -> Result<(), PackError> {
         self.hashed(file, &Sha256::digest(text));
+        if is_feed(file) {
+            let added = self.feed.get_or_insert_default().add(text);
+            return added.map_err(|FeedError { line, problem }| PackError::Feed {
+                file: file.to_owned(),
+                line,
+                problem,
+            });
+        }
         let documents = || serde_yaml_ng::Deserializer::from_str(text);
         for (number, (document, again)) in documents().zip(documents()).enumerate() {
             let syntax = |error: serde_yaml_ng::Error| PackError::Syntax {
@@ -235,7 +258,7 @@ impl Loading {
     }
 
     fn index(self) -> Result<Pack, PackError> {
-        let Loading { rules, files, structures, own, hash } = self;
+        let Loading { rules, files, structures, feed, own, hash } = self;
         let digest = hex::encode(hash.finalize());
         let mut indexes: FxHashMap<Language, Index> = FxHashMap::default();
         let mut compiled = Vec::new();
@@ -277,7 +300,18 @@ impl Loading {
             Ok(Texts { filter: Filter::of(&each), each, rules: at })
         };
         let (strings, comments) = (texts(strings)?, texts(comments)?);
-        Ok(Pack { digest, files, structures, compiled, indexes, strings, comments, combinations, rules })
+        Ok(Pack {
+            digest,
+            files,
+            structures,
+            compiled,
+            indexes,
+            strings,
+            comments,
+            combinations,
+            feed,
+            rules,
+        })
     }
 }
 

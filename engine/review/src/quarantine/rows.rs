@@ -284,6 +284,7 @@ pub fn stored(report: &Report) -> Report {
     report.coverage.parts.retain(|part| part.state.kind() == Kind::NotRead);
     report.coverage.parts.truncate(MAX_PARTS);
     report.coverage.passes.clear();
+    report.coverage.fingerprints.clear();
     let mut texts: Vec<&mut String> = report.artifact.names.iter_mut().collect();
     for f in &mut report.findings {
         f.derived_from.truncate(64);

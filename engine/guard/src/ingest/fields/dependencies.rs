@@ -2,6 +2,7 @@
 //! manifests.
 
 use crate::context::Cx;
+use crate::feed::Registry;
 use crate::ingest::manifest::place;
 use crate::language::Language;
 use crate::value::Value;
@@ -23,6 +24,7 @@ const FIELDS: &[&str] = &[
 pub(in crate::ingest) fn in_package(cx: &mut Cx<'_>, text: &str, json: &serde_json::Value) {
     for key in FIELDS {
         for (name, url) in json.get(key).and_then(serde_json::Value::as_object).into_iter().flatten() {
+            cx.package(Registry::Npm, name, || place(text, &format!("\"{name}\"")));
             if let Some(url) = url.as_str() {
                 from(cx, text, url, &format!("\"{name}\""));
             }
@@ -52,6 +54,7 @@ pub(super) fn requirements_in(cx: &mut Cx<'_>, text: &str, lines: &str) {
         if let Some(url) = source(line) {
             from(cx, text, url, line);
         }
+        cx.requirement(line, || place(text, line));
     }
 }
 

@@ -65,6 +65,9 @@ pub(super) fn read(cx: &mut Cx<'_>, text: &str, tool: Tool) {
             {
                 dependencies::requirements_in(cx, text, &value);
             }
+            Tool::Setup if key == "name" => {
+                cx.requirement(&value, || crate::ingest::manifest::place(text, &value));
+            }
             Tool::Pip if matches!(&*key, "index-url" | "extra-index-url" | "find-links" | "index") => {
                 for url in value.split_whitespace() {
                     dependencies::from(cx, text, url, url);

@@ -2,6 +2,7 @@
 
 use super::{MAX_DEPTH, command, dependencies};
 use crate::context::Cx;
+use crate::ingest::manifest::place;
 use toml::Value;
 
 /// Tables whose values are commands, by the end of their path.
@@ -47,6 +48,13 @@ fn walk(cx: &mut Cx<'_>, text: &str, value: &Value, path: &str, depth: usize) {
                     || path.starts_with("tool.hatch.envs.") && path.ends_with(".scripts")
                     || path.starts_with("tool.cibuildwheel")
                         && (key.starts_with("before-") || key.ends_with("-command"));
+                let poetry = path.starts_with("tool.poetry.") && path.ends_with("dependencies");
+                if poetry && key != "python" {
+                    cx.requirement(key, || place(text, key));
+                }
+                if let (Value::String(name), "project" | "tool.poetry", "name") = (value, path, &**key) {
+                    cx.requirement(name, || place(text, name));
+                }
                 if is_task {
                     task(cx, text, value, key, 0);
                 }
