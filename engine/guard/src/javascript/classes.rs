@@ -5,7 +5,8 @@ use super::{Js, Name, flow, span};
 use crate::report::StepKind;
 use crate::value::{Const, Names, Origin, Value};
 use oxc_ast::ast::{
-    Argument, CallExpression, Class, ClassElement, Expression, NewExpression, ObjectExpression, PropertyKey,
+    Argument, AssignmentTarget, CallExpression, Class, ClassElement, Expression, NewExpression,
+    ObjectExpression, PropertyKey,
 };
 use oxc_span::Span;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -18,6 +19,9 @@ const MAX_KEPT: usize = 4096;
 
 /// Maximum number of calls of one statement whose results are dropped.
 const MAX_DROPPED: usize = 64;
+
+/// Names in files with a server of WebSockets or of the libraries above them.
+const SOCKET_SERVERS: &[&str] = &["WebSocketServer", "WebSocket.Server", "ws.Server", "socket.io", "sockjs"];
 
 /// Knowledge about classes that is kept from one walk to the next.
 #[derive(Default)]
@@ -42,6 +46,15 @@ fn is_description(expression: &Expression<'_>) -> bool {
         _ => "",
     };
     name.to_ascii_lowercase().contains("desc")
+}
+
+/// Name of a field or method; of a private one with its mark: `#run`.
+pub(super) fn key_name(key: &PropertyKey<'_>) -> Option<String> {
+    match key {
+        PropertyKey::StaticIdentifier(name) => Some(name.name.to_string()),
+        PropertyKey::PrivateIdentifier(name) => Some(format!("#{}", name.name)),
+        _ => None,
+    }
 }
 
 /// Class of an instance or of a class itself.
@@ -94,10 +107,10 @@ impl<'a> Js<'_, '_, '_> {
                 }
                 _ => continue,
             };
-            if let PropertyKey::StaticIdentifier(name) = key {
+            if let Some(name) = key_name(key) {
                 self.begin_function(start, params);
                 self.end_function();
-                self.method_of_class(name.name.as_str(), start);
+                self.method_of_class(&name, start);
             }
         }
     }
@@ -154,6 +167,14 @@ impl<'a> Js<'_, '_, '_> {
         }
     }
 
+    /// `this.#x = value`.
+    pub(super) fn keeps_private(&mut self, target: &AssignmentTarget<'_>, value: &Value) {
+        if let AssignmentTarget::PrivateFieldExpression(member) = target {
+            let owner = self.value(&member.object);
+            self.keeps(&owner, &format!("#{}", member.field.name), value);
+        }
+    }
+
     /// A field or method of an instance.
     pub(super) fn held(&self, own: &str, name: &str) -> Option<Value> {
         let class = class_of(own)?;
@@ -174,6 +195,14 @@ impl<'a> Js<'_, '_, '_> {
         };
         let args = self.arguments(&it.arguments);
         self.teach(&constructor, None, &args, it.span);
+    }
+
+    /// True for a call that sets the handler of a server's connections: what a connection's listeners get is the
+    /// client's.
+    pub(super) fn accepts_connections(&self, method: &str, call: &CallExpression<'a>) -> bool {
+        matches!(method, "on" | "once" | "addListener")
+            && matches!(call.arguments.first(), Some(Argument::StringLiteral(event)) if event.value == "connection")
+            && SOCKET_SERVERS.iter().any(|name| self.source.contains(name))
     }
 
     /// Listeners of events get what is emitted: `bus.on('job', f)`, `bus.emit('job', x)`.

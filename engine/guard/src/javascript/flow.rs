@@ -104,7 +104,7 @@ fn registers_tool(method: &str) -> bool {
 
 /// True for methods that register a route with its handler, on a server or a router.
 fn registers_route(method: &str, owner: &str) -> bool {
-    matches!(method, "get" | "post" | "put" | "delete" | "patch" | "all")
+    matches!(method, "get" | "post" | "put" | "delete" | "patch" | "all" | "ws")
         && matches!(owner, "app" | "router" | "api" | "server" | "fastify" | "routes" | "web")
 }
 
@@ -184,6 +184,9 @@ impl<'a> Js<'_, '_, '_> {
             }
             Expression::StaticMemberExpression(member) => {
                 self.flow.methods.contains_key(member.property.name.as_str())
+            }
+            Expression::PrivateFieldExpression(member) => {
+                self.flow.methods.contains_key(&format!("#{}", member.field.name))
             }
             // An entry of a table, by a key that is known later.
             Expression::ComputedMemberExpression(member) => {
@@ -308,7 +311,7 @@ impl<'a> Js<'_, '_, '_> {
             }
         }
         let route = registers_route(method, owner) && first_is_path && call.arguments.len() >= 2;
-        let served = method == "createServer";
+        let served = method == "createServer" || self.accepts_connections(method, call);
         if tool || route || served {
             let closed: Vec<String> = call
                 .arguments

@@ -325,7 +325,7 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
                     self.stored(&owner, &key, &value, it.span);
                 }
             }
-            _ => {}
+            other => self.keeps_private(other, &value),
         }
     }
 
@@ -388,8 +388,8 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
     }
 
     fn visit_method_definition(&mut self, it: &MethodDefinition<'a>) {
-        if let PropertyKey::StaticIdentifier(name) = &it.key {
-            self.name_method(name.name.as_str(), it.value.span.start);
+        if let Some(name) = classes::key_name(&it.key) {
+            self.name_method(&name, it.value.span.start);
         }
         walk::walk_method_definition(self, it);
     }
@@ -404,9 +404,9 @@ impl<'a> Visit<'a> for Js<'_, '_, '_> {
 
     fn visit_property_definition(&mut self, it: &PropertyDefinition<'a>) {
         walk::walk_property_definition(self, it);
-        if let (PropertyKey::StaticIdentifier(key), Some(value)) = (&it.key, &it.value) {
+        if let (Some(key), Some(value)) = (classes::key_name(&it.key), &it.value) {
             let (owner, value) = (self.instance(), self.value(value));
-            self.keeps(&owner, key.name.as_str(), &value);
+            self.keeps(&owner, &key, &value);
         }
     }
 

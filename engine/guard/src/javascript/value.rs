@@ -140,6 +140,10 @@ impl Js<'_, '_, '_> {
                 let owner = self.value(&member.object);
                 self.member(&owner, member.property.name.as_str())
             }
+            Expression::PrivateFieldExpression(member) => {
+                let owner = self.value(&member.object);
+                self.member(&owner, &format!("#{}", member.field.name))
+            }
             Expression::ComputedMemberExpression(member) => {
                 let owner = self.value(&member.object);
                 let key = self.value(&member.expression);
@@ -335,6 +339,11 @@ impl Js<'_, '_, '_> {
             Expression::StaticMemberExpression(member) => {
                 let owner = self.value(&member.object);
                 let name = member.property.name.to_string();
+                (self.member(&owner, &name), Some(owner), Some(name))
+            }
+            Expression::PrivateFieldExpression(member) => {
+                let owner = self.value(&member.object);
+                let name = format!("#{}", member.field.name);
                 (self.member(&owner, &name), Some(owner), Some(name))
             }
             Expression::ComputedMemberExpression(member) => {
