@@ -1,5 +1,6 @@
 //! Calls: the function, its arguments, and its result.
 
+use super::entry;
 use super::flow::GIVEN;
 use super::model::{self, Spawn};
 use super::statement::canonical;
@@ -208,7 +209,7 @@ impl<'a> Python<'_, '_, 'a> {
             let told: Vec<Value> = told.map(|(_, value)| value.clone()).collect();
             told.iter().for_each(|text| self.fact_with("model.text", std::slice::from_ref(text), at));
         }
-        let last = names.first().map_or("", |name| name.rsplit('.').next().unwrap_or(name));
+        let last = names.first().map_or("", |name| entry::registering(name));
         self.registered(if unknown { object.map_or("", |(_, name)| name) } else { last }, args, kwargs, at);
         if unknown && let Some((_, method)) = object {
             let name = format!("?.{method}");

@@ -81,7 +81,12 @@ pub(super) fn by_decorator(owner: &str, owner_names: &[Rc<str>], last: &str) -> 
             | "webapp"
             | "bottle"
     );
-    (routes && (known || said)).then_some(Entry::Route)
+    // Of Django's views, and those of its REST framework.
+    let view = matches!(
+        last,
+        "csrf_exempt" | "require_POST" | "require_GET" | "require_safe" | "require_http_methods" | "api_view"
+    );
+    (view || routes && (known || said)).then_some(Entry::Route)
 }
 
 /// True for the usual names of a tool server, since prompts and resources are also other things.
@@ -116,6 +121,16 @@ pub(super) fn by_call(last: &str) -> Option<Entry> {
             Some(Entry::Route)
         }
         _ => None,
+    }
+}
+
+/// Name by which [`by_call`] knows a function: the last part of its name, or that of a similar one for views of Django.
+pub(super) fn registering(name: &str) -> &str {
+    match name {
+        "django.urls.path" | "django.urls.re_path" | "django.urls.conf.path" | "django.conf.urls.url" => {
+            "add_route"
+        }
+        name => name.rsplit('.').next().unwrap_or(name),
     }
 }
 
@@ -192,9 +207,27 @@ mod tests {
             ("", &[], "resource", None),
             ("property", &[], "setter", None),
             ("click", &["click"], "command", None),
+            ("", &[], "csrf_exempt", Some(Entry::Route)),
+            ("", &[], "require_http_methods", Some(Entry::Route)),
+            ("", &[], "login_required", None),
         ] {
             let names: Vec<Rc<str>> = names.iter().map(|n| (*n).into()).collect();
             assert_eq!(by_decorator(owner, &names, last), entry, "{owner}.{last}");
+        }
+    }
+
+    #[test]
+    fn calls_make_entry_points() {
+        for (name, entry) in [
+            ("mcp.add_tool", Some(Entry::Tool)),
+            ("app.add_url_rule", Some(Entry::Route)),
+            ("django.urls.path", Some(Entry::Route)),
+            ("django.urls.re_path", Some(Entry::Route)),
+            ("os.path", None),
+            ("path", None),
+            ("importlib.resources.path", None),
+        ] {
+            assert_eq!(by_call(registering(name)), entry, "{name}");
         }
     }
 
