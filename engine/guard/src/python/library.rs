@@ -45,6 +45,15 @@ impl Python<'_, '_, '_> {
                 let whole = name == "importlib.import_module" || listed;
                 self.named(canonical(if whole { module } else { module.split('.').next().unwrap_or(module) }))
             }
+            "shutil.which" if text().is_some_and(|name| !crate::rules::is_shell(name)) => {
+                Value::name(crate::rules::FOUND_PROGRAM)
+            }
+            "shlex.split" if args.len() == 1 => {
+                let line = text().filter(|line| !line.contains(['\'', '"', '\\', '#']));
+                line.map_or_else(Value::default, |line| {
+                    Value::list(line.split_whitespace().map(Value::text).collect())
+                })
+            }
             // A function by its whole name in a text.
             "pkgutil.resolve_name"
             | "pydoc.locate"

@@ -1,6 +1,7 @@
 //! Classes of values that a rule can name, and their definitions.
 
 use super::path::{basename, is_home_whole, is_of_an_image, is_root_like, is_temporary, is_whole_system};
+use super::program::{is_of_settings, passes_code};
 use super::when::texts;
 use crate::value::{Const, HOLE, Origin, Value};
 use regex::Regex;
@@ -357,9 +358,13 @@ pub(super) fn class(name: &str) -> Option<Class> {
         // A known program with arguments, none of which is code.
         "fixed_program" => |v| match &v.known {
             Some(Const::List(items)) => {
-                items.first().is_some_and(|first| first.as_whole_text().is_some())
-                    && !text_is(v, |t| matches!(t, "-c" | "-e" | "--eval" | "-Command" | "/c") || is_shell(t))
+                items.first().is_some_and(|first| first.as_whole_text().is_some()) && !text_is(v, passes_code)
             }
+            _ => false,
+        },
+        // A program that the file or its settings name, with arguments, none of which is code.
+        "own_program" => |v| match &v.known {
+            Some(Const::List(items)) => items.first().is_some_and(is_of_settings) && !text_is(v, passes_code),
             _ => false,
         },
         // `name==` or `--option=` before the unknown part: a value, not a program.

@@ -1,0 +1,47 @@
+//! Programs that a list of words starts, and words that pass code to a program.
+
+use super::class::is_shell;
+use crate::value::{Origin, Value};
+use std::rc::Rc;
+
+/// True for an option with code behind it, and for a shell.
+pub(super) fn passes_code(text: &str) -> bool {
+    matches!(text, "-c" | "-e" | "--eval" | "-Command" | "/c") || is_shell(text)
+}
+
+/// Name of the path of a known program, other than a shell.
+pub(crate) const FOUND_PROGRAM: &str = "shutil.which().program";
+
+/// True for a value that is known by the name of a constant or setting alone, other than the interpreter itself, and
+/// for a program that is looked up by a constant name.
+pub(super) fn is_of_settings(value: &Value) -> bool {
+    let is_plain = |name: &Rc<str>| {
+        !name.contains(['?', '@', '(', '[']) && !matches!(&**name, "sys.executable" | "sys.argv")
+    };
+    value.origin == Origin::default()
+        && !value.names.is_empty()
+        && (value.is_named(FOUND_PROGRAM) || value.names.iter().all(is_plain))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_of_settings_are_known_by_their_names() {
+        for (name, is) in [
+            ("settings.FFMPEG", true),
+            ("BIN", true),
+            (FOUND_PROGRAM, true),
+            ("sys.executable", false),
+            ("sys.argv", false),
+            ("settings.find()", false),
+            ("@Tool().program", false),
+            ("?.x", false),
+        ] {
+            assert_eq!(is_of_settings(&Value::name(name)), is, "{name}");
+        }
+        assert!(!is_of_settings(&Value::default()));
+        assert!(!is_of_settings(&Value::name("settings.X").with_origin(Origin::CALLER)));
+    }
+}
