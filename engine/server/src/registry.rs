@@ -1,22 +1,20 @@
-//! All runs of a service: started, found by their caller, forgotten after a while.
+//! The service: its parts, its configuration in force, and its end.
 
 mod ending;
 mod order;
+mod runs;
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::hash::RandomState;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use hotcell_config::{Configuration, PoolSettings};
 use hotcell_guard::quarantine::Channel;
 use hotcell_plugins::Caller as Tools;
 use hotcell_receipts::Issuer;
-use hotcell_report::RunReport;
 use hotcell_review::approvals::Approvals;
 use hotcell_review::quarantine::QuarantineService;
 use hotcell_sandbox::doctor::{self, Doctor};
-use hotcell_sandbox::outcome::Output;
 use hotcell_sandbox::pool::{Pool, PoolOptions};
 use hotcell_sandbox::profile::Profile;
 use hotcell_sandbox::{Engine, Spawn};
@@ -24,25 +22,19 @@ use hotcell_scanning::reader::program;
 use hotcell_scanning::session::ScanState;
 use hotcell_sessions::Sessions;
 use hotcell_state::caller::Caller;
-use hotcell_state::history::Stored;
-use hotcell_state::ids::handle;
 use hotcell_state::report::{Code, ErrorReport};
-use hotcell_state::running::LiveRun;
 use hotcell_state::state::{StateChoice, StateFolder};
-use sha2::{Digest, Sha256};
 use tokio::task::JoinHandle;
 
-use ending::Ending;
-pub use order::{Bounds, MAX_KEY_LEN, Order, Work};
-use order::{beginning, full};
+pub use order::{Bounds, Order, Work};
+use runs::Table;
 
 use crate::history_writer::HistoryWriter;
 use crate::metrics::{Metrics, Now};
 
 use super::current::{self, Current};
-use super::finished::{Finished, Memory};
-use super::queue::{Queue, QueueLimits};
-use super::run::{Answer, Elsewhere, Phase, Run, RunContext, Stream, never_ran};
+use super::queue::QueueLimits;
+use super::run::Elsewhere;
 use super::running_agents::Agents;
 use super::signing;
 use super::tasks::Tasks;
@@ -91,14 +83,6 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-struct Table {
-    runs: HashMap<String, Arc<Run>>,
-    queue: Queue<String>,
-    finished: Finished,
-    work: HashMap<String, (Work, Stored)>,
-    closed: bool,
-}
-
 impl Live {
     /// Starts a service within a runtime. Workspaces in the state folder are kept; other leftovers of a dead
     /// service there are removed.
@@ -128,13 +112,6 @@ impl Live {
                 None
             }
         });
-        let table = Table {
-            runs: HashMap::new(),
-            queue: Queue::new(places),
-            finished: Finished::default(),
-            work: HashMap::new(),
-            closed: false,
-        };
         let PoolSettings { per_shape, total, memory, prewarm } = configuration.user.pool;
         let ready =
             PoolOptions { each: per_shape, all: total, memory, prime: prewarm, ..PoolOptions::default() };
@@ -158,7 +135,7 @@ impl Live {
             workspaces,
             state,
             tools,
-            table: Mutex::new(table),
+            table: Mutex::new(Table::new(places)),
             hasher: RandomState::new(),
             examined: tokio::sync::Mutex::default(),
         });
@@ -365,135 +342,6 @@ impl Live {
         doctor
     }
 
-    /// Starts a run, or queues it.
-    ///
-    /// # Errors
-    /// A report when the queue is full, the key belongs to another order, or the service is shutting down.
-    pub fn start(&self, caller: &Caller, order: Order) -> Result<Arc<Run>, ErrorReport> {
-        let key = self.key(order.key.as_deref(), &order.content)?;
-        let id = handle("run_")?;
-        let mut table = self.table();
-        self.0.forget(&mut table);
-        if table.closed {
-            return Err(ErrorReport::new(Code::Busy, "hotcell is ending").hint("start it again"));
-        }
-        if let Some(known) = known(&table, caller, key.as_ref())? {
-            return Ok(known);
-        }
-        let place = if order.beside {
-            false
-        } else {
-            table.queue.push(caller, &order.lane, id.clone()).map_err(full)?;
-            true
-        };
-        let command = beginning(order.command);
-        let stored = Stored::begin(command.clone());
-        let run = Arc::new(Run::new(
-            id.clone(),
-            caller.clone(),
-            (command, order.request),
-            key,
-            (Sha256::digest(&order.content).into(), self.0.issuer.is_some()),
-            self.0.bounds.output,
-        ));
-        table.runs.insert(id.clone(), Arc::clone(&run));
-        if place {
-            table.work.insert(id, (order.work, stored));
-            self.pump(&mut table);
-        } else {
-            self.begin(Arc::clone(&run), (order.work, stored), place);
-        }
-        Ok(run)
-    }
-
-    /// Begins a run; `place` says that it has one in the queue.
-    fn begin(&self, run: Arc<Run>, (work, stored): (Work, Stored), place: bool) {
-        run.started();
-        let _running = LiveRun::begin(&self.0.state, &stored);
-        let ending = Ending {
-            live: self.clone(),
-            run: Arc::clone(&run),
-            stored,
-            _running,
-            began: Instant::now(),
-            place,
-        };
-        let desk = RunContext { pool: self.0.pool.clone(), elsewhere: self.0.elsewhere.get().cloned(), run };
-        tokio::spawn(async move {
-            let answer = work(desk).await;
-            ending.with(answer);
-        });
-    }
-
-    /// The earlier run of this key, which [`Live::start`] would return again.
-    ///
-    /// # Errors
-    /// A report when the key is invalid, or belongs to another order.
-    pub fn again(
-        &self,
-        caller: &Caller,
-        key: Option<&str>,
-        content: &[u8],
-    ) -> Result<Option<Arc<Run>>, ErrorReport> {
-        let key = self.key(key, content)?;
-        known(&self.table(), caller, key.as_ref())
-    }
-
-    fn key(&self, key: Option<&str>, content: &[u8]) -> Result<Option<(String, u64)>, ErrorReport> {
-        match key {
-            Some(key) if key.is_empty() || key.len() > MAX_KEY_LEN => {
-                let why = format!("idempotency_key has {} bytes; allowed is 1 to {MAX_KEY_LEN}", key.len());
-                Err(ErrorReport::new(Code::InvalidValue, why)
-                    .field("idempotency_key")
-                    .hint("use a short random text"))
-            }
-            key => Ok(key.map(|key| (key.to_owned(), self.0.hasher.hash_one(content)))),
-        }
-    }
-
-    /// A caller's run by its id.
-    ///
-    /// # Errors
-    /// One and the same report for unknown runs, forgotten runs and runs of other callers.
-    pub fn run(&self, caller: &Caller, id: &str) -> Result<Arc<Run>, ErrorReport> {
-        let table = self.table();
-        let run = table.runs.get(id).filter(|r| r.caller == *caller && !self.0.is_old(r));
-        run.map(Arc::clone).ok_or_else(|| {
-            ErrorReport::new(Code::UnknownName, "there is no run of that run_id")
-                .field("run_id")
-                .hint("use a run_id from an answer to you; finished runs are forgotten after an hour, and with a server that was killed")
-        })
-    }
-
-    /// A caller's runs, the newest first.
-    #[must_use]
-    pub fn runs(&self, caller: &Caller) -> Vec<Arc<Run>> {
-        let table = self.table();
-        let own = table.runs.values().filter(|r| r.caller == *caller && !self.0.is_old(r));
-        let mut runs: Vec<_> = own.map(Arc::clone).collect();
-        runs.sort_by_key(|r| std::cmp::Reverse(r.asked));
-        runs
-    }
-
-    /// A run's position in the queue: 1 is next. `None` when it does not wait.
-    #[must_use]
-    pub fn position(&self, run: &Run) -> Option<usize> {
-        self.table().queue.position(&run.caller, &run.id)
-    }
-
-    /// Cancels a run; [`Run::ended`] tells when it has ended.
-    pub fn cancel(&self, run: &Run) {
-        run.cancel();
-        let mut table = self.table();
-        if table.queue.withdraw(&run.caller, &run.id) {
-            table.work.remove(&run.id);
-            let outcome = never_ran();
-            self.0.metrics.run_ended(&outcome, None);
-            run.finish(Answer::Outcome(Box::new(outcome)));
-            table.ended(run);
-        }
-    }
-
     /// Shuts down: ends all runs and removes the leftovers of sandboxes. Workspaces are kept.
     pub async fn close(&self) {
         let runs: Vec<_> = {
@@ -538,80 +386,6 @@ impl Live {
         }
         self.0.pool.clear();
         self.engine().settle(CLOSE_TIMEOUT).await;
-    }
-
-    /// Number of running, waiting and remembered runs. For tests and a status page.
-    #[must_use]
-    pub fn counts(&self) -> [usize; 3] {
-        let table = self.table();
-        let of = |phase| table.runs.values().filter(|r| r.state().phase == phase).count();
-        [of(Phase::Running), of(Phase::Queued), of(Phase::Finished)]
-    }
-
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Starts all runs that may start.
-    fn pump(&self, table: &mut Table) {
-        while let Some(id) = table.queue.take() {
-            let (Some(run), Some(work)) = (table.runs.get(&id), table.work.remove(&id)) else {
-                continue;
-            };
-            self.begin(Arc::clone(run), work, true);
-        }
-    }
-
-    /// Adds a run to the history, and makes its receipt.
-    fn remember(&self, stored: Stored, mut outcome: RunReport, run: &Arc<Run>) {
-        let [out, err] = Stream::ALL.map(|s| run.kept(s)).map(|(kept, bytes)| Output::new(kept, bytes));
-        (outcome.stdout, outcome.stderr) = (out, err);
-        if let Some(answer) = run.answer().filter(|_| run.has_receipt) {
-            self.make_receipt(run, &stored, answer, outcome.clone());
-        }
-        self.0.scribe.add(stored, outcome);
-    }
-}
-
-impl Shared {
-    fn is_old(&self, run: &Run) -> bool {
-        run.ended_at().is_some_and(|at| at.elapsed() > self.bounds.time_to_live)
-    }
-
-    /// Forgets finished runs that are old, too many of one caller, or too large together.
-    fn forget(&self, table: &mut Table) {
-        let Bounds { finished_for_one, held, time_to_live, .. } = self.bounds;
-        let memory = Memory { of_one: finished_for_one, bytes: held, time: time_to_live };
-        for id in table.finished.forget(memory, Instant::now()) {
-            table.runs.remove(&id);
-        }
-    }
-}
-
-impl Table {
-    /// Marks a run as ended: from now on it may be forgotten.
-    fn ended(&mut self, run: &Run) {
-        let at = run.ended_at().unwrap_or_else(Instant::now);
-        self.finished.add(run.caller.clone(), run.id.clone(), at, run.held());
-    }
-}
-
-/// The run of a caller's key.
-fn known(
-    table: &Table,
-    caller: &Caller,
-    key: Option<&(String, u64)>,
-) -> Result<Option<Arc<Run>>, ErrorReport> {
-    let Some((name, content)) = key else { return Ok(None) };
-    let is = |run: &&Arc<Run>| {
-        run.caller == *caller && !run.is_cancelled() && run.key.as_ref().is_some_and(|(n, _)| n == name)
-    };
-    match table.runs.values().find(is) {
-        Some(run) if run.key.as_ref().is_some_and(|(_, c)| c == content) => Ok(Some(Arc::clone(run))),
-        Some(_) => Err(ErrorReport::new(Code::InvalidValue, "idempotency_key was used for another request")
-            .field("idempotency_key")
-            .hint("use a new key for a new request")),
-        None => Ok(None),
     }
 }
 
