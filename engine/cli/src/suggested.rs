@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use hotcell_config::{Configuration, typed};
-use hotcell_learn::Suggestion;
+use hotcell_learn::{Suggested, Suggestion};
 use hotcell_receipts::Subject;
 use hotcell_review::quarantine::{QuarantineConfig, QuarantineError};
 use hotcell_state::audit;
@@ -18,7 +18,7 @@ use hotcell_state::ids::random_hex;
 use hotcell_state::report::{Code, ErrorReport, printable};
 use hotcell_state::state::{StateChoice, StateFolder};
 use hotcell_state::time::{micros_since_1970, rfc3339};
-use hotcell_web::{Suggested, SuggestionDecision};
+use hotcell_web::SuggestionDecision;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};

@@ -7,6 +7,7 @@
 //! | [`files`] | which missing file becomes a rule |
 //! | [`protected`] | the table of paths that never become one |
 //! | [`suggestion`] | all runs merged into one policy |
+//! | [`waiting`] | a suggestion as the person who decides sees it |
 //! | `text` | the policy as a configuration with a comment for each line |
 
 #![forbid(unsafe_code)]
@@ -17,7 +18,9 @@ pub mod hosts;
 pub mod protected;
 pub mod suggestion;
 mod text;
+pub mod waiting;
 
 pub use evidence::{Evidence, Mark, Seen};
 pub use files::{Found, HostFiles};
 pub use suggestion::{FileRule, HostRule, Options, Refused, Replay, Suggestion, suggest};
+pub use waiting::Suggested;

@@ -49,5 +49,5 @@ pub mod text;
 
 pub use server::{Listening, WebError, serve_team};
 pub use sessions::Role;
-pub use site::{Attacks, Site, Sources, Suggested, SuggestionDecision, WrappedServer};
+pub use site::{Attacks, Site, Sources, SuggestionDecision, WrappedServer};
 pub use team::Team;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use hotcell_config::Configuration;
 use hotcell_guard::quarantine::Channel;
+use hotcell_learn::Suggested;
 use hotcell_review::Approvals;
 use hotcell_review::quarantine::QuarantineService;
 use hotcell_sandbox::doctor::Doctor;
@@ -65,31 +66,6 @@ pub type Source<T> = Arc<dyn Fn() -> T + Send + Sync>;
 
 /// Accepts the held tools of a server: its name, and [`WrappedServer::shown`].
 pub type Accept = Arc<dyn Fn(&str, &str, Channel) -> Result<(), ErrorReport> + Send + Sync>;
-
-/// A policy that was learnt, or grants that a server lacked, which wait for a person.
-#[derive(Clone, Debug, Default)]
-pub struct Suggested {
-    /// Id in addresses.
-    pub id: String,
-    /// Title of a row, such as the program or the server.
-    pub title: String,
-    /// Effect of a yes.
-    pub allows: String,
-    /// Who gets it.
-    pub whom: String,
-    /// Who wanted it.
-    pub wanted_by: String,
-    /// Since when; RFC 3339, UTC.
-    pub since: String,
-    /// Rules: the rule, what it opens, who wanted it and how often.
-    pub rules: Vec<[String; 3]>,
-    /// Things that were denied and are not suggested: the thing, and the reason.
-    pub refused: Vec<[String; 2]>,
-    /// The text that a yes writes, whole.
-    pub text: String,
-    /// Digest of all of it: a decision is about exactly this.
-    pub shown: String,
-}
 
 /// A decision on a suggestion.
 #[derive(Clone, Debug)]

@@ -2,12 +2,13 @@
 
 use hotcell_config::Configuration;
 use hotcell_guard::quarantine::State as Held;
+use hotcell_learn::Suggested;
 use hotcell_review::Approvals;
 use hotcell_review::approvals::{Approval, ApprovalSubject, State};
 use hotcell_review::quarantine::{Item, QuarantineService};
 use hotcell_state::report::{Code, ErrorReport};
 
-use crate::site::{Site, Suggested, WrappedServer};
+use crate::site::{Site, WrappedServer};
 use crate::text::Section;
 
 /// Kind of what waits.

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use hotcell_guard::quarantine::Channel;
+use hotcell_learn::Suggested;
 use hotcell_state::ids::{PrefixMatch, resolve_prefix};
 use hotcell_state::report::{Code, ErrorReport, barred, printable};
-use hotcell_web::{Suggested, SuggestionDecision};
+use hotcell_web::SuggestionDecision;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -25,39 +26,7 @@ pub struct SuggestionList {
     /// Always `hotcell.suggestions/1`.
     pub schema: String,
     /// Suggestions, the oldest first, then those of wrapped servers by name.
-    pub suggestions: Vec<SuggestionRow>,
-}
-
-/// One suggested policy.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub struct SuggestionRow {
-    /// Id; an unambiguous beginning is enough.
-    pub id: String,
-    /// The program, or the server.
-    pub title: String,
-    /// Effect of a yes.
-    pub allows: String,
-    /// Who gets it.
-    pub whom: String,
-    /// Who wanted it.
-    pub wanted_by: String,
-    /// Since when; RFC 3339, UTC.
-    pub since: String,
-    /// Rules: the rule, what it opens, who wanted it and how often.
-    pub rules: Vec<[String; 3]>,
-    /// Things that were denied and are not suggested: the thing, and the reason.
-    pub refused: Vec<[String; 2]>,
-    /// Text that a yes writes.
-    pub text: String,
-    /// Digest of all of it, for `--shown`.
-    pub shown: String,
-}
-
-impl From<Suggested> for SuggestionRow {
-    fn from(one: Suggested) -> Self {
-        let Suggested { id, title, allows, whom, wanted_by, since, rules, refused, text, shown } = one;
-        Self { id, title, allows, whom, wanted_by, since, rules, refused, text, shown }
-    }
+    pub suggestions: Vec<Suggested>,
 }
 
 /// Runs the command; returns its exit status.
@@ -110,8 +79,7 @@ pub fn suggested(common: &Common, command: &SuggestedCommand) -> Result<u8, Erro
         }
     };
     let result = if common.json {
-        let suggestions = shown.into_iter().map(SuggestionRow::from).collect();
-        exit::print_json(&SuggestionList { schema: SCHEMA.to_owned(), suggestions })
+        exit::print_json(&SuggestionList { schema: SCHEMA.to_owned(), suggestions: shown })
     } else {
         exit::print_text(&words)
     };

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use hotcell_guard::Finding;
+use hotcell_learn::Suggested;
 use hotcell_plugins::grant_check;
 use hotcell_review::Approvals;
 use hotcell_review::approvals::{Approval, ApprovalSubject};
@@ -19,7 +20,7 @@ use crate::form::{Fields, query};
 use crate::frame::{Failure, Tab, Visit, seconds, table};
 use crate::say::{beginning, in_options, said};
 use crate::seal::Purpose;
-use crate::site::{Site, Suggested, SuggestionDecision};
+use crate::site::{Site, SuggestionDecision};
 use crate::subject::{Kind, Subject};
 use crate::text::{Part, Place, part};
 

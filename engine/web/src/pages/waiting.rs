@@ -1,6 +1,7 @@
 //! Requests, refused artifacts, tools of servers and suggested policies that wait for a person.
 
 use hotcell_config::Configuration;
+use hotcell_learn::Suggested;
 use hotcell_review::Approvals;
 use hotcell_review::approvals::Approval;
 use hotcell_review::quarantine::{Item, QuarantineService};
@@ -13,7 +14,7 @@ use crate::form::{Fields, query};
 use crate::frame::{Tab, Visit, pages, seconds, table};
 use crate::say::{beginning, said};
 use crate::seal::Purpose;
-use crate::site::{Site, Suggested, WrappedServer};
+use crate::site::{Site, WrappedServer};
 use crate::subject::{Kind, Subject};
 
 /// Rows of a page, of each list.
