@@ -66,9 +66,7 @@ pub fn of_store(error: &StoreError) -> ErrorReport {
     match error {
         E::Unknown(_) => unknown(),
         E::NoSnapshot(name) => {
-            ErrorReport::new(Code::UnknownName, format!("the workspace has no snapshot {name:?}"))
-                .field("to")
-                .hint("workspace_list shows its snapshots")
+            ErrorReport::new(Code::UnknownName, format!("the workspace has no snapshot {name:?}")).field("to")
         }
         E::SnapshotTaken(_) => invalid(error.to_string(), "name"),
         E::InUse(_) => ErrorReport::new(Code::Busy, "another call is using the workspace")

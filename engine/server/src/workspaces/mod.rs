@@ -7,6 +7,7 @@
 //! | `allowed` | host folders that a workspace may be made over |
 //! | `protected` | protected names in a commit, which a person approves |
 //! | `files` | checks of files to be written |
+//! | `missing` | names like one that is not there |
 //! | `temporary` | a plain folder for one run |
 //! | `errors` | error messages for callers |
 
@@ -14,6 +15,7 @@ mod allowed;
 mod edits;
 pub(crate) mod errors;
 mod files;
+mod missing;
 mod protected;
 mod temporary;
 #[cfg(test)]

@@ -18,8 +18,8 @@ use crate::workspaces::errors::{cannot, failed, in_the_way, of_store, over};
 
 use super::edits::{Edit, edited};
 use super::files::{around, plan};
-use super::protected;
 use super::{NewFile, Shared, WORKSPACE_TIMEOUT};
+use super::{missing, protected};
 
 /// Maximum number of entries examined for a list.
 const MAX_ENTRIES: usize = 200_000;
@@ -120,6 +120,26 @@ fn text_of(view: &hotcell_workspace::Stack<'_>, path: &Path, most: u64) -> io::R
     Ok((text, node.mode & 0o111 != 0))
 }
 
+/// All paths of a view; `None` where there are too many to compare, or it cannot be read.
+fn paths(view: &hotcell_workspace::Stack<'_>) -> Option<Vec<PathBuf>> {
+    let all = view.walk(Path::new(""), missing::MAX_COMPARED).ok()?;
+    Some(all.into_iter().map(|(path, _)| path).collect())
+}
+
+/// The error about a path, with what the workspace has in place of it.
+fn told(path: &str, what: &str, error: &io::Error, own: &Path, all: Option<Vec<PathBuf>>) -> ErrorReport {
+    let report = cannot(path, what, error);
+    let hint = all.and_then(|all| match error.kind() {
+        io::ErrorKind::NotFound => missing::hint(own, &all),
+        io::ErrorKind::IsADirectory => missing::folder_hint(own, &all),
+        _ => None,
+    });
+    match hint {
+        Some(hint) => report.hint(hint),
+        None => report,
+    }
+}
+
 impl Workspace {
     pub(super) fn new(id: String, caller: &Caller, shared: &Arc<Shared>) -> Self {
         Self { id, caller: caller.clone(), shared: Arc::clone(shared) }
@@ -131,6 +151,12 @@ impl Workspace {
 
     fn pin(&self) -> Result<Pinned, ErrorReport> {
         self.shared.store.pin(&self.id).map_err(|e| of_store(&e))
+    }
+
+    /// [`told`] of a workspace that no call holds.
+    fn cannot(&self, path: &str, what: &str, error: &io::Error, own: &Path) -> ErrorReport {
+        let all = self.pin().ok().and_then(|pinned| pinned.with_view(|_, view| Ok(paths(view))).ok());
+        told(path, what, error, own, all.flatten())
     }
 
     fn take(&self) -> Result<Held<'_>, ErrorReport> {
@@ -222,8 +248,10 @@ impl Workspace {
             if !files.contains_key(&own) {
                 let most = self.shared.quotas.file;
                 let read = workspace.with_view(|_, view| Ok(text_of(view, &own, most)));
-                let (text, executable) =
-                    read.map_err(|e| of_store(&e))?.map_err(|e| cannot(&edit.path, "be edited", &e))?;
+                let (text, executable) = read.map_err(|e| of_store(&e))?.map_err(|e| {
+                    let all = workspace.with_view(|_, view| Ok(paths(view)));
+                    told(&edit.path, "be edited", &e, &own, all.ok().flatten())
+                })?;
                 files.insert(own.clone(), (edit.path.clone(), text, executable));
             }
             let Some((_, text, _)) = files.get_mut(&own) else { continue };
@@ -265,7 +293,7 @@ impl Workspace {
                 Ok((size, bytes))
             })())
         });
-        read.map_err(|e| of_store(&e))?.map_err(|e| cannot(path, "be read", &e))
+        read.map_err(|e| of_store(&e))?.map_err(|e| self.cannot(path, "be read", &e, &own))
     }
 
     /// Entries below a folder, or below the top, by path.
@@ -289,7 +317,7 @@ impl Workspace {
             })())
         });
         let found = found.map_err(|e| of_store(&e))?;
-        let found = found.map_err(|e| cannot(below.unwrap_or("."), "be listed", &e))?;
+        let found = found.map_err(|e| self.cannot(below.unwrap_or("."), "be listed", &e, &start))?;
         let entry = |(path, node): (PathBuf, hotcell_workspace::Node)| {
             let kind = match node.kind {
                 Kind::Folder => EntryKind::Folder,
@@ -307,8 +335,9 @@ impl Workspace {
     /// A report when the path is invalid or does not exist.
     pub fn remove(&self, path: &str) -> Result<(), ErrorReport> {
         let own = relative(path)?;
-        self.take()?.delete(&own).map_err(|e| match &e {
-            store::StoreError::Io(error) => cannot(path, "be removed", error),
+        let removed = self.take()?.delete(&own);
+        removed.map_err(|e| match &e {
+            store::StoreError::Io(error) => self.cannot(path, "be removed", error, &own),
             other => of_store(other),
         })
     }
@@ -362,7 +391,15 @@ impl Workspace {
     /// # Errors
     /// A report when there is no such snapshot.
     pub fn discard(&self, to: Option<&str>) -> Result<(), ErrorReport> {
-        self.take()?.discard(to).map_err(|e| of_store(&e))
+        let mut workspace = self.take()?;
+        workspace.discard(to).map_err(|e| match &e {
+            store::StoreError::NoSnapshot(name) => {
+                let all: Vec<_> =
+                    workspace.summary().snapshots.iter().map(|snapshot| snapshot.name.clone()).collect();
+                of_store(&e).hint(missing::snapshot_hint(name, &all))
+            }
+            other => of_store(other),
+        })
     }
 
     /// Saves its current state under a name.
