@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use hotcell_sandbox::layer::likely;
 use hotcell_verbs::Language as Source;
+use hotcell_verbs::language::meant;
 
 const PYTHON_DRIVER: &str = include_str!("drivers/driver.py");
 const POSTGRESQL_DRIVER: &str = include_str!("drivers/postgresql.py");
@@ -46,18 +47,15 @@ impl Language {
         }
     }
 
-    /// The language of a name; `javascript` and `postgres` are known, too.
+    /// The language of a name, or of an alias such as `py`, `javascript` or `postgres`.
     ///
     /// # Errors
     /// A sentence with the nearest name.
     pub fn parse(name: &str) -> Result<Self, String> {
         let known = || Self::ALL.map(Self::name);
-        match name {
-            "javascript" => return Ok(Self::Node),
-            "postgres" => return Ok(Self::PostgreSql),
-            _ => {}
-        }
-        Self::ALL.into_iter().find(|language| language.name() == name).ok_or_else(|| {
+        let of_name = |name: &str| Self::ALL.into_iter().find(|language| language.name() == name);
+        let found = meant(name, |name| if name == "javascript" { Some(Self::Node) } else { of_name(name) });
+        found.ok_or_else(|| {
             let near = likely(name, known()).map(|near| format!("did you mean {near}? ")).unwrap_or_default();
             format!("there are no sessions of {name:?}; {near}there are {}", known().join(", "))
         })
@@ -111,8 +109,20 @@ mod tests {
         for language in Language::ALL {
             assert_eq!(Language::parse(language.name()), Ok(language));
         }
-        assert_eq!(Language::parse("javascript"), Ok(Language::Node));
-        assert_eq!(Language::parse("postgres"), Ok(Language::PostgreSql));
+        for (alias, language) in [
+            ("javascript", Language::Node),
+            ("JS", Language::Node),
+            ("nodejs", Language::Node),
+            ("postgres", Language::PostgreSql),
+            ("Python", Language::Python),
+            ("py", Language::Python),
+            ("python3.12", Language::Python),
+            ("ts", Language::TypeScript),
+            ("shell", Language::Bash),
+            ("sqlite", Language::Sql),
+        ] {
+            assert_eq!(Language::parse(alias), Ok(language), "{alias}");
+        }
         for (name, near) in [
             ("pyhton", "did you mean python?"),
             ("postgresq", "did you mean postgresql?"),

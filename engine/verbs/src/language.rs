@@ -2,6 +2,7 @@
 
 mod diagnostics;
 mod java;
+mod names;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use hotcell_guard::Language as Read;
 use hotcell_sandbox::policy::{HOME, PROJECT_NAME};
 
 pub use diagnostics::{Said, read as read_diagnostics, read_psql};
+pub use names::meant;
 
 /// Output of a compiler, below the home folder: a program, or a folder.
 pub const COMPILED: &str = ".compiled";

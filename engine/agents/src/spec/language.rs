@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use hotcell_sandbox::layer::likely;
+use hotcell_verbs::language::meant;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -109,23 +110,13 @@ impl Language {
         }
     }
 
-    /// Other names, as they are typed.
-    const fn others(self) -> &'static [&'static str] {
-        match self {
-            Self::Python => &["py", "python3"],
-            Self::JavaScript => &["js", "node", "nodejs"],
-            Self::Go => &["golang"],
-            Self::Rust => &["rs"],
-        }
-    }
-
-    /// A language by its name.
+    /// A language by its name or an alias.
     ///
     /// # Errors
     /// Words that name the nearest language and all of them.
     pub fn named(word: &str) -> Result<Self, String> {
         let lower = word.trim().to_ascii_lowercase();
-        let found = Self::ALL.into_iter().find(|one| one.name() == lower || one.others().contains(&&*lower));
+        let found = meant(&lower, |name| Self::ALL.into_iter().find(|one| one.name() == name));
         found.ok_or_else(|| {
             let names = Self::ALL.map(Self::name);
             let near =
@@ -312,9 +303,15 @@ mod tests {
     fn languages_are_named_and_mistakes_name_the_nearest() {
         for language in Language::ALL {
             assert_eq!(Language::named(language.name()), Ok(language));
-            for other in language.others() {
-                assert_eq!(Language::named(other), Ok(language));
-            }
+        }
+        for (alias, language) in [
+            ("py", Language::Python),
+            (" Python3 ", Language::Python),
+            ("js", Language::JavaScript),
+            ("node", Language::JavaScript),
+            ("NodeJS", Language::JavaScript),
+        ] {
+            assert_eq!(Language::named(alias), Ok(language), "{alias}");
         }
         for (word, near) in [
             ("pyton", "did you mean python?"),

@@ -1,10 +1,10 @@
 //! Arguments of `run`, and what becomes of changes.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use clap::builder::{OsStringValueParser, TypedValueParser};
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use hotcell_sandbox::profile::Span;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_verbs::changes::ChangePolicy;
@@ -24,7 +24,7 @@ use crate::outputs::OutputFiles;
 )]
 pub struct RunArgs {
     /// Compile and run a source FILE (- for stdin)
-    #[arg(long, value_name = "LANG", value_parser = language(), hide_possible_values = true)]
+    #[arg(long, value_name = "LANG", value_parser = LanguageParser, hide_possible_values = true)]
     pub lang: Option<Language>,
     /// Start in a copy-on-write view of DIR; the original is never written
     #[arg(long, value_name = "DIR", help_heading = "What it sees", value_parser = OsStringValueParser::new().try_map(path))]
@@ -108,25 +108,51 @@ impl KeepArgs {
     }
 }
 
-fn language() -> impl TypedValueParser<Value = Language> {
-    #[derive(Clone, Copy)]
-    struct Named(Language, &'static str);
-    impl ValueEnum for Named {
-        fn value_variants<'a>() -> &'a [Self] {
-            static ALL: [Named; Language::ALL.len()] = {
-                let mut all = [Named(Language::Python, ""); Language::ALL.len()];
-                let mut at = 0;
-                while at < all.len() {
-                    all[at] = Named(Language::ALL[at].1, Language::ALL[at].0);
-                    at += 1;
-                }
-                all
-            };
-            &ALL
+/// Reads a language by its name or an alias; the names alone are listed.
+#[derive(Clone)]
+struct LanguageParser;
+
+impl TypedValueParser for LanguageParser {
+    type Value = Language;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<Language, clap::Error> {
+        if let Some(language) = value.to_str().and_then(Language::named) {
+            return Ok(language);
         }
-        fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
-            Some(clap::builder::PossibleValue::new(self.1))
+        // Words the error, with the nearest name.
+        let names = PossibleValuesParser::new(Language::ALL.map(|(name, _)| name));
+        names.parse_ref(command, argument, value).map(|_| Language::Python)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(Language::ALL.into_iter().map(|(name, _)| PossibleValue::new(name))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn languages_are_read_by_name_or_alias() {
+        let read = |word: &str| LanguageParser.parse_ref(&clap::Command::new("run"), None, OsStr::new(word));
+        for (word, want) in [
+            ("python", Language::Python),
+            ("py", Language::Python),
+            ("Python3", Language::Python),
+            ("JS", Language::JavaScript),
+            ("c++", Language::Cpp),
+            ("postgres", Language::PostgreSql),
+        ] {
+            assert_eq!(read(word).unwrap(), want, "{word}");
+        }
+        for word in ["pyton", "", "ruby"] {
+            assert!(read(word).is_err(), "{word:?}");
         }
     }
-    clap::builder::EnumValueParser::<Named>::new().map(|named| named.0)
 }

@@ -5,6 +5,7 @@
 
 use hotcell_sandbox::layer::likely;
 use hotcell_state::report::{Code, ErrorReport};
+use hotcell_verbs::language::meant;
 use rmcp::model::JsonObject;
 use serde_json::{Map, Number, Value};
 
@@ -16,32 +17,6 @@ const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 const MAX_VALUE_CHARS: usize = 40;
 /// Maximum length of a name in an error, in characters.
 const MAX_NAME_CHARS: usize = 100;
-
-/// Aliases for the words of a choice, in lower case and without a version at the end.
-const ALIASES: [(&str, &str); 22] = [
-    ("py", "python"),
-    ("cpython", "python"),
-    ("js", "javascript"),
-    ("mjs", "javascript"),
-    ("cjs", "javascript"),
-    ("node", "javascript"),
-    ("nodejs", "javascript"),
-    ("node.js", "javascript"),
-    ("ecmascript", "javascript"),
-    ("ts", "typescript"),
-    ("sh", "bash"),
-    ("shell", "bash"),
-    ("shellscript", "bash"),
-    ("c++", "cpp"),
-    ("cxx", "cpp"),
-    ("golang", "go"),
-    ("rs", "rust"),
-    ("sqlite", "sql"),
-    ("postgres", "postgresql"),
-    ("pgsql", "postgresql"),
-    ("psql", "postgresql"),
-    ("pg", "postgresql"),
-];
 
 /// Removes arguments that stand for omitted ones, and converts the others to the types of the schema.
 ///
@@ -177,15 +152,7 @@ fn in_range(schema: &Value, number: &Number, at: &str) -> Result<(), ErrorReport
 
 /// The word of a choice that a text means.
 fn word(words: &[Value], said: &Value) -> Option<Value> {
-    let said = said.as_str()?;
-    let known = |word: &str| words.iter().find(|w| *w == word).cloned();
-    if let Some(exact) = known(said) {
-        return Some(exact);
-    }
-    let plain: String = said.chars().filter(|c| !c.is_whitespace()).collect::<String>().to_lowercase();
-    let unversioned = plain.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    let aliased = |name: &str| ALIASES.iter().find(|(alias, _)| *alias == name).and_then(|(_, w)| known(w));
-    [plain.as_str(), unversioned].into_iter().find_map(|name| known(name).or_else(|| aliased(name)))
+    meant(said.as_str()?, |word| words.iter().find(|known| *known == word).cloned())
 }
 
 fn mismatch(schema: &Value, value: &Value, at: &str) -> ErrorReport {
