@@ -28,7 +28,7 @@ use crate::uploads::Uploads;
 mod closed;
 mod guarded;
 
-use closed::{Closed, why};
+use closed::{Closed, next, why};
 
 /// Maximum size of a cell, in bytes.
 pub const MAX_CELL_BYTES: usize = 1 << 20;
@@ -220,7 +220,8 @@ impl Session {
     pub async fn execute_and_show(&self, cell: Cell, show: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> Answer {
         let mut channel = self.channel.lock().await;
         if let Some(ended) = self.ended() {
-            return self.died(self.cells(), &ended);
+            let cells = self.cells();
+            return self.died(cells, cells, &ended);
         }
         let number = self.cells.fetch_add(1, Ordering::Relaxed) + 1;
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
@@ -274,7 +275,7 @@ impl Session {
             Err(closed) => {
                 let ended = self.end(closed).await;
                 channel.drain(&mut streams, show).await;
-                self.died(number, &ended)
+                self.died(number, number.saturating_sub(1), &ended)
             }
         };
         (answer.stdout, answer.stderr) = ((&streams.stdout.kept).into(), (&streams.stderr.kept).into());
@@ -354,7 +355,7 @@ impl Session {
         }
         let mut channel = self.channel.lock().await;
         if let Some(ended) = self.ended() {
-            let why = format!("the session has ended: {}; a reset begins empty", ended.why);
+            let why = format!("the session has ended: {}; {}", ended.why, next(self.closed.get().copied()));
             return Err(ErrorReport::new(Code::Refused, why).field("session_id"));
         }
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
@@ -460,6 +461,11 @@ impl Session {
         self.end(Closed::Asked).await;
     }
 
+    /// As [`Session::close`], for a session that takes its place.
+    pub(crate) async fn close_for_reset(&self) {
+        self.end(Closed::Reset).await;
+    }
+
     /// Why it has ended; `None` while it lives.
     #[must_use]
     pub fn ended(&self) -> Option<Arc<Ended>> {
@@ -506,12 +512,14 @@ impl Session {
         }
     }
 
-    fn died(&self, number: u64, ended: &Ended) -> Answer {
-        let why = format!(
-            "the session has ended: {}; the variables and files of its {} earlier cells are lost, and a reset begins empty",
-            ended.why,
-            number.saturating_sub(1)
-        );
+    /// The answer to a cell that has no interpreter any more; `earlier` cells ran before it.
+    fn died(&self, number: u64, earlier: u64, ended: &Ended) -> Answer {
+        let lost = match earlier {
+            0 => String::new(),
+            1 => "the variables and files of its earlier cell are lost, and ".to_owned(),
+            many => format!("the variables and files of its {many} earlier cells are lost, and "),
+        };
+        let why = format!("the session has ended: {}; {lost}{}", ended.why, next(self.closed.get().copied()));
         Answer::new(Status::Died, number, Some(why))
     }
 }

@@ -169,7 +169,7 @@ impl Sessions {
             Some(entry) => entry.start.clone(),
             None => return Err(unknown(id)),
         };
-        old.close().await;
+        old.close_for_reset().await;
         let session = Arc::new(Session::start(spawn, start).await?);
         match self.table().live.get_mut(id).filter(|entry| entry.caller == *caller) {
             Some(entry) => entry.session = Some(Arc::clone(&session)),

@@ -10,6 +10,8 @@ use hotcell_sandbox::outcome::Cause;
 pub(super) enum Closed {
     /// On request, or by a bound of sessions.
     Asked,
+    /// Another one takes its place.
+    Reset,
     /// Its cell went on after an interrupt.
     Unheeded,
     /// Its interpreter closed its connection, and its processes went on.
@@ -20,6 +22,7 @@ impl Closed {
     pub(super) const fn words(self) -> &'static str {
         match self {
             Self::Asked => "it was closed",
+            Self::Reset => "it was reset",
             Self::Unheeded => "its cell did not end after an interrupt",
             Self::Silent => "its interpreter ended, or closed its connection",
         }
@@ -28,9 +31,18 @@ impl Closed {
     /// Time for a sandbox to end by itself, and say why.
     pub(super) const fn patience(self) -> Duration {
         match self {
-            Self::Asked | Self::Unheeded => Duration::ZERO,
+            Self::Asked | Self::Reset | Self::Unheeded => Duration::ZERO,
             Self::Silent => Duration::from_secs(2),
         }
+    }
+}
+
+/// Next step of a caller after an end, which has lost variables and files: a session that was closed cannot be reset.
+pub(super) const fn next(closed: Option<Closed>) -> &'static str {
+    match closed {
+        Some(Closed::Asked) => "another session begins empty",
+        Some(Closed::Reset) => "it has begun empty again",
+        Some(Closed::Unheeded | Closed::Silent) | None => "a reset begins empty",
     }
 }
 
@@ -61,6 +73,7 @@ mod tests {
             // It ended by itself before its sandbox was closed.
             (Cause::Exited, Some(3), Some(Closed::Silent), "its interpreter ended with 3"),
             (Cause::Cancelled, None, Some(Closed::Asked), "it was closed"),
+            (Cause::Cancelled, None, Some(Closed::Reset), "it was reset"),
             (Cause::Cancelled, None, None, "it was closed"),
             (Cause::Cancelled, None, Some(Closed::Unheeded), "its cell did not end after an interrupt"),
             (Cause::Cancelled, None, Some(Closed::Silent), "its interpreter ended, or closed its connection"),
@@ -69,6 +82,19 @@ mod tests {
             (report.outcome.exit_code, report.outcome.reason) = (code, None);
             let found = why(&report, closed);
             assert_eq!(found, want, "{cause:?} {closed:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_session_that_is_there_can_be_reset() {
+        for (closed, want) in [
+            (Some(Closed::Asked), "another session"),
+            (Some(Closed::Reset), "has begun"),
+            (Some(Closed::Unheeded), "a reset"),
+            (Some(Closed::Silent), "a reset"),
+            (None, "a reset"),
+        ] {
+            assert!(next(closed).contains(want), "{closed:?}");
         }
     }
 }
