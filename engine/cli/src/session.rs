@@ -2,7 +2,6 @@
 
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::path::Path;
-use std::time::Duration;
 
 use hotcell_deps::Step;
 use hotcell_deps::package_set::{self, PackageSet};
@@ -16,7 +15,6 @@ use hotcell_state::state::{StateChoice, StateFolder};
 use hotcell_verbs::outputs::{MAX_PATTERNS, OutputPattern};
 use hotcell_workspace::Folder;
 use hotcell_workspace::placed::place;
-use serde::Deserialize;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
@@ -27,10 +25,12 @@ use crate::terminal::screen::Screen;
 use crate::{deps, exit, usage};
 
 use editor::{Prompt, Typed};
+use line::Given;
 use report::CellReport;
 
 mod editor;
 mod history;
+mod line;
 mod lines;
 mod named;
 mod names;
@@ -44,32 +44,16 @@ const ERROR: u8 = 1;
 /// Exit status of a cell that was interrupted.
 const LIMIT: u8 = 124;
 
-/// A cell in a line of JSON.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Given {
-    code: String,
-    #[serde(default)]
-    timeout_ms: Option<u64>,
-    #[serde(default)]
-    outputs: Vec<String>,
-}
-
-impl Given {
-    /// The cell, with the options in place of what the line does not say.
-    fn cell(self, args: &SessionArgs) -> Result<Cell, String> {
-        let parsed = self.outputs.iter().map(|text| OutputPattern::parse(text));
-        let mut outputs = parsed.collect::<Result<Vec<_>, _>>().map_err(|why| format!("outputs: {why}"))?;
-        outputs.extend(args.cells.outputs.iter().cloned());
-        if outputs.len() > MAX_PATTERNS {
-            return Err(format!(
-                "outputs has {} patterns; at most {MAX_PATTERNS} are allowed",
-                outputs.len()
-            ));
-        }
-        let timeout = self.timeout_ms.map_or(args.cells.cell_timeout, Duration::from_millis);
-        Ok(Cell { code: self.code, timeout, outputs })
+/// The cell of a line, with the options in place of what the line does not say.
+fn cell(given: Given, args: &SessionArgs) -> Result<Cell, String> {
+    let parsed = given.outputs.iter().map(|text| OutputPattern::parse(text));
+    let mut outputs = parsed.collect::<Result<Vec<_>, _>>().map_err(|why| format!("outputs: {why}"))?;
+    outputs.extend(args.cells.outputs.iter().cloned());
+    if outputs.len() > MAX_PATTERNS {
+        return Err(format!("outputs has {} patterns; at most {MAX_PATTERNS} are allowed", outputs.len()));
     }
+    let timeout = given.timeout.unwrap_or(args.cells.cell_timeout);
+    Ok(Cell { code: given.code, timeout, outputs })
 }
 
 /// Runs the command; returns its exit status.
@@ -243,8 +227,7 @@ impl Repl<'_> {
                 if line.trim().is_empty() {
                     continue;
                 }
-                let given = serde_json::from_str::<Given>(&line).map_err(|error| error.to_string());
-                match given.and_then(|given| given.cell(self.args)) {
+                match line::read(&line).and_then(|given| cell(given, self.args)) {
                     Ok(cell) => cell,
                     Err(error) => {
                         let why = format!("a line is no cell: {error}");
