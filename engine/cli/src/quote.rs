@@ -5,3 +5,33 @@
 pub fn quoted(word: &str) -> String {
     format!("\"{}\"", word.replace('"', "\\\""))
 }
+
+/// A word as a shell reads it back, for commands in messages that a person copies.
+pub fn for_shell(word: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"=:/@._-".contains(&b);
+    if !word.is_empty() && word.bytes().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        for (word, want) in [
+            ("/a/b-c_d.e", "/a/b-c_d.e"),
+            ("read=/a", "read=/a"),
+            ("/a b", "'/a b'"),
+            ("it's", "'it'\\''s'"),
+            ("$(id)", "'$(id)'"),
+            ("ü", "'ü'"),
+            ("", "''"),
+        ] {
+            assert_eq!(for_shell(word), want);
+        }
+    }
+}

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use hotcell_tools::author::{AuthorError, Cases, Language, build, create, run};
+use hotcell_tools::author::{AuthorError, Cases, Language, build, create, finish, run};
 use hotcell_tools::component::sections;
 use hotcell_tools::{Ask, BoxFuture, Broker, CallRequest, Reply, Runtime, RuntimeOptions};
 
@@ -107,6 +107,31 @@ struct Nothing;
 impl Broker for Nothing {
     fn ask(&self, _: u64, _: Ask) -> BoxFuture<'_, Reply> {
         Box::pin(async { Reply::Done })
+    }
+}
+
+#[test]
+fn manifest_that_cannot_be_built_is_explained() {
+    let place = tempfile::tempdir().unwrap();
+    let (folder, out) = (place.path().join("p"), place.path().join("out"));
+    fs::create_dir(&folder).unwrap();
+    let refused = || finish(&folder, Some(&place.path().join("none.wasm")), &out).unwrap_err();
+    assert!(matches!(refused(), AuthorError::Folder { missing: "plugin.toml", .. }));
+    for (text, want) in [
+        ("[plugin", "plugin.toml:1"),
+        ("[plugin]\nname = 5", "plugin.toml:2"),
+        ("[plugin]\nname = \"foo_bar\"", "\"foo_bar\" is no plugin's name"),
+        ("[plugin]\nname = \"../a\"", "is no plugin's name"),
+        ("[plugin]\nname = \"\"", "is no plugin's name"),
+        ("[plugin]\nname = \"doctor\"", "taken by hotcell itself"),
+        ("[plugin]\nversion = \"1\"", "name"),
+        ("", "plugin"),
+    ] {
+        fs::write(folder.join("plugin.toml"), text).unwrap();
+        let error = refused();
+        assert!(matches!(error, AuthorError::Manifest(_)), "{text:?}: {error}");
+        assert!(error.to_string().contains(want), "{text:?}: {error}");
+        assert!(!out.exists(), "nothing is made");
     }
 }
 

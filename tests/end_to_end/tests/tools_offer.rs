@@ -31,6 +31,7 @@ fn offered_tools_are_listed_others_refused() {
             (&["offer", "says", "--hide", "ecko"][..], "did you mean echo?"),
             (&["offer", "say", "--all"], "did you mean says?"),
             (&["offer", "says"], "--only"),
+            (&["offer", "says"], "--hide"),
             (&["offer", "says", "--all", "--hide", "echo"], "cannot be used with"),
             (&["offer", "says", "--only", "echo", "--hide", "echo"], "cannot be used with"),
         ] {

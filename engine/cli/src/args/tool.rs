@@ -97,13 +97,14 @@ pub enum ToolCommand {
     /// Choose which tools of a plugin callers are offered
     #[command(
         after_help = "TOOL is a tool's name, or that of its function. Each call takes the place of the choice before.\n\
-                      Updates keep it: after --only a tool that is new is not offered, after --hide it is."
+                      Updates keep it: after --only a tool that is new is not offered, after --hide it is.",
+        group = clap::ArgGroup::new("choice").required(true).args(["only", "hide", "all"])
     )]
     Offer {
         /// The plugin
         plugin: String,
         /// These and no other
-        #[arg(long, value_name = "TOOL,…", value_delimiter = ',', required_unless_present_any = ["hide", "all"])]
+        #[arg(long, value_name = "TOOL,…", value_delimiter = ',')]
         only: Vec<String>,
         /// All but these
         #[arg(long, value_name = "TOOL,…", value_delimiter = ',', conflicts_with = "only")]

@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::args::Common;
 use crate::context::{configuration, current_folder};
 use crate::exit::printed;
+use crate::quote::for_shell;
 use crate::terminal::notes;
 use crate::{exit, usage};
 
@@ -33,12 +34,16 @@ pub fn report(error: &AuthorError) -> ErrorReport {
     }
 }
 
+/// A plugin's folder as messages name it, without a `.` in its path.
+fn folder_of(folder: &Path) -> PathBuf {
+    current_folder().join(folder).components().collect()
+}
+
 /// Creates a folder for a new plugin.
 pub fn new(common: &Common, folder: &Path, language: Language) -> u8 {
-    let folder = current_folder().join(folder);
+    let folder = folder_of(folder);
     let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let taken = manifest::is_name(&name).map_err(|e| ErrorReport::new(Code::InvalidValue, e).field("NAME"));
-    let made = taken.and_then(|()| author::create(&folder, &name, language).map_err(|e| report(&e)));
+    let made = author::create(&folder, &name, language).map_err(|e| report(&e));
     match made {
         Err(report) => usage::fail(&report, common.json),
         Ok(files) => {
@@ -46,10 +51,8 @@ pub fn new(common: &Common, folder: &Path, language: Language) -> u8 {
             let told = if common.json {
                 exit::print_json(&json!({ "folder": folder, "files": files }))
             } else {
-                let next = format!(
-                    "next: hotcell tool build {name} && hotcell tool test {name}\n",
-                    name = folder.display()
-                );
+                let name = for_shell(&folder.to_string_lossy());
+                let next = format!("next: hotcell tool build {name} && hotcell tool test {name}\n");
                 let lines: String = files.iter().map(|f| format!("{}\n", folder.join(f).display())).collect();
                 exit::print_text(&(lines + &next))
             };
@@ -65,7 +68,7 @@ fn out_of(folder: &Path, out: Option<&Path>) -> PathBuf {
 
 /// Builds a plugin's component.
 pub fn build(common: &Common, folder: &Path, compiled: Option<&Path>, out: Option<&Path>) -> u8 {
-    let folder = current_folder().join(folder);
+    let folder = folder_of(folder);
     let compiled = compiled.map(|path| current_folder().join(path));
     match author::finish(&folder, compiled.as_deref(), &out_of(&folder, out)) {
         Err(error) => usage::fail(&report(&error), common.json),
@@ -107,7 +110,7 @@ pub async fn compiled(
 
 /// Calls a plugin's component with its test cases.
 pub async fn test(common: &Common, folder: &Path, out: Option<&Path>) -> Result<u8, ErrorReport> {
-    let folder = current_folder().join(folder);
+    let folder = folder_of(folder);
     let bad = |path: &Path, e: std::io::Error| {
         ErrorReport::new(Code::InvalidValue, format!("{}: {e}", path.display()))
     };
@@ -121,8 +124,10 @@ pub async fn test(common: &Common, folder: &Path, out: Option<&Path>) -> Result<
     let manifest =
         Manifest::parse(&text, &path).map_err(|e| ErrorReport::new(Code::InvalidValue, e.to_string()))?;
     let component = out.join(format!("{}.wasm", manifest.name));
-    let wasm = std::fs::read(&component)
-        .map_err(|e| bad(&component, e).hint(format!("hotcell tool build {} makes it", folder.display())))?;
+    let wasm = std::fs::read(&component).map_err(|e| {
+        bad(&component, e)
+            .hint(format!("hotcell tool build {} makes it", for_shell(&folder.to_string_lossy())))
+    })?;
     let runtime = Runtime::new(&RuntimeOptions::default())
         .map_err(|e| ErrorReport::new(Code::Internal, e.to_string()))?;
     let scratch = tempfile::tempdir().map_err(|e| bad(&std::env::temp_dir(), e))?;

@@ -105,7 +105,7 @@ async fn call(
     };
     let request = CallRequest::new(&export.path, &arguments, Arc::new(Nothing));
     let answer = runtime.call_kept(&prepared, request, &mut None).await;
-    tool::said(common, function, answer.map_err(InvokeError::Call))
+    tool::said(common, function, &component.to_string_lossy(), answer.map_err(InvokeError::Call))
 }
 
 /// The one function of this name.

@@ -5,6 +5,8 @@ use std::path::Path;
 use hotcell_plugins::report::NotInForce;
 use hotcell_plugins::{Beyond, Plugins};
 
+use crate::quote::for_shell;
+
 /// Permissions of a tool's plugin that are granted and not in force.
 pub fn lapsed(plugins: &Plugins, name: &str) -> Vec<NotInForce> {
     let list = plugins.list_of(name.split('_').next().unwrap_or_default());
@@ -14,7 +16,7 @@ pub fn lapsed(plugins: &Plugins, name: &str) -> Vec<NotInForce> {
 /// Advice on permissions, if a failed call named folders that its plugin may not access.
 pub fn lacking(name: &str, beyond: &Beyond, lapsed: &[NotInForce]) -> Vec<String> {
     let plugin = name.split('_').next().unwrap_or_default();
-    let words = |words: &[String]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    let words = |words: &[String]| words.iter().map(|word| for_shell(word)).collect::<Vec<_>>().join(" ");
     let mut lines = Vec::new();
     if !beyond.writes.is_empty() {
         let words = words(&beyond.writes);
@@ -65,12 +67,6 @@ fn of_folder(word: &str) -> Option<String> {
     }
     let folder = path.parent().filter(|folder| folder.file_name().is_some())?;
     Some(format!("{capability}={}", folder.display()))
-}
-
-/// Quotes a word for a shell.
-fn quoted(word: &str) -> String {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"=:/@._-".contains(&b);
-    if word.bytes().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
 #[cfg(test)]

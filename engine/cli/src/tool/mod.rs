@@ -20,6 +20,7 @@ use hotcell_tools::{Answer, CallError};
 use crate::args::{Common, ToolCommand};
 use crate::context::{configuration, current_folder, runtime};
 use crate::exit::printed;
+use crate::quote::for_shell;
 use crate::signals::interrupted;
 use crate::terminal::notes;
 use crate::tool::dev::Dev;
@@ -115,7 +116,9 @@ async fn answer(common: &Common, command: &ToolCommand) -> Result<u8, ErrorRepor
             };
             let beyond = if failed { caller.beyond(name, &arguments) } else { Beyond::default() };
             caller.close().await;
-            let code = said(common, name, answer)?;
+            // No plugin's name has an underscore.
+            let plugin = name.split_once('_').map_or(&**name, |(plugin, _)| plugin);
+            let code = said(common, name, plugin, answer)?;
             if let Some(line) = kept(&plugins, name) {
                 say(&line);
             }
@@ -264,8 +267,13 @@ pub fn given_arguments(named: &OsStr) -> Result<String, ErrorReport> {
     }
 }
 
-/// Prints the result of a call, and returns the exit status.
-pub fn said(common: &Common, name: &str, answer: Result<Answer, InvokeError>) -> Result<u8, ErrorReport> {
+/// Prints the result of a call, and returns the exit status. `component` is what `tool inspect` takes.
+pub fn said(
+    common: &Common,
+    name: &str,
+    component: &str,
+    answer: Result<Answer, InvokeError>,
+) -> Result<u8, ErrorReport> {
     let answer = match answer {
         Ok(answer) => answer,
         Err(InvokeError::Report(report)) => return Err(report),
@@ -274,7 +282,8 @@ pub fn said(common: &Common, name: &str, answer: Result<Answer, InvokeError>) ->
             let mut report = report_of(&error);
             report.message = format!("{name}: {}", report.message);
             if matches!(error, CallError::Arguments { .. }) {
-                report = report.field("--args").hint("hotcell tool inspect PLUGIN --json shows the schema");
+                let shows = format!("hotcell tool inspect {} --json shows the schema", for_shell(component));
+                report = report.field("--args").hint(shows);
             }
             let failed = usage::fail(&report, common.json);
             return Ok(if failed == exit::REFUSED { code } else { failed });

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -40,13 +41,14 @@ pub fn build(folder: &Path, out: &Path) -> Result<Built, AuthorError> {
 /// As [`build`].
 pub fn finish(folder: &Path, compiled: Option<&Path>, out: &Path) -> Result<Built, AuthorError> {
     let manifest_path = folder.join("plugin.toml");
-    let manifest = fs::read_to_string(&manifest_path).map_err(at(&manifest_path))?;
-    let name = name(&manifest).ok_or(AuthorError::Folder {
-        folder: folder.to_owned(),
-        missing: "name in its plugin.toml: [plugin] name = \"…\"",
+    let manifest = fs::read_to_string(&manifest_path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => AuthorError::Folder { folder: folder.to_owned(), missing: "plugin.toml" },
+        _ => at(&manifest_path)(error),
     })?;
     // Faults of the author's own files are told before the compiler runs, which takes minutes.
-    Manifest::parse(&manifest, &manifest_path)?.check_secrets(&manifest, &manifest_path)?;
+    let parsed = Manifest::parse(&manifest, &manifest_path)?;
+    parsed.check_secrets(&manifest, &manifest_path)?;
+    let name = parsed.name;
     fs::create_dir_all(out).map_err(at(out))?;
     let out = out.canonicalize().map_err(at(out))?;
     let component = out.join(format!("{name}.wasm"));
@@ -80,14 +82,6 @@ fn compile(folder: &Path, component: &Path) -> Result<PathBuf, AuthorError> {
         let missing = "Cargo.toml, app.py, package.json or src/plugin.c";
         Err(AuthorError::Folder { folder: folder.to_owned(), missing })
     }
-}
-
-/// Name of the plugin, if it is valid as a file name.
-fn name(manifest: &str) -> Option<String> {
-    let table: toml::Table = manifest.parse().ok()?;
-    let name = table.get("plugin")?.get("name")?.as_str()?;
-    let fit = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    fit.then(|| name.to_owned())
 }
 
 fn rust(folder: &Path) -> Result<PathBuf, AuthorError> {
@@ -218,20 +212,6 @@ fn run(command: &mut Command) -> Result<String, AuthorError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn plugin_name_is_read_from_manifest() {
-        for (manifest, expected) in [
-            ("[plugin]\nname = \"a-b\"", Some("a-b")),
-            ("[plugin]\nname = \"../a\"", None),
-            ("[plugin]\nname = \"\"", None),
-            ("[plugin]", None),
-            ("name = 7", None),
-            ("[", None),
-        ] {
-            assert_eq!(name(manifest).as_deref(), expected, "{manifest}");
-        }
-    }
 
     #[test]
     fn artifact_is_last_component() {

@@ -1,12 +1,20 @@
 //! Test cases of a plugin in TOML: calls and their expected results.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
+use hotcell_sandbox::profile::{Key, parse_strict};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::AuthorError;
 use crate::{Answer, CallError};
+
+/// Path of the file below a plugin's folder, for errors.
+const FILE: &str = "tests/cases.toml";
+/// Keys of the file. Those of files are paths, and those of a case are checked with their types.
+const KEYS: &[Key] =
+    &[Key::value("files"), Key::value("writable"), Key::value("replies"), Key::value("case")];
 
 /// Contents of a plugin's `tests/cases.toml`.
 #[derive(Clone, Debug, Deserialize)]
@@ -22,6 +30,7 @@ pub struct Cases {
     #[serde(default)]
     pub replies: Vec<Play>,
     /// Calls. Each has a folder of its own, unless all are made in one instance.
+    #[serde(default)]
     pub case: Vec<Case>,
 }
 
@@ -79,7 +88,8 @@ impl Cases {
     /// things that exclude each other.
     pub fn parse(text: &str) -> Result<Self, AuthorError> {
         let wrong = |message| AuthorError::Cases { message };
-        let cases: Self = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        let cases: Self =
+            parse_strict(text, Path::new(FILE), KEYS).map_err(|error| wrong(error.to_string()))?;
         for (number, case) in (1..).zip(&cases.case) {
             let judged = case.expect.is_some()
                 || case.exact.is_some()
@@ -260,16 +270,17 @@ mod tests {
     #[test]
     fn invalid_case_file_is_refused() {
         for (text, message) in [
-            ("[[case]]\ntool = \"a\"\ntols = 1", "unknown field `tols`"),
+            ("[[case]]\ntool = \"a\"\ntols = 1", "tests/cases.toml:3: unknown field `tols`"),
             ("[[case]]\narguments = {}", "missing field `tool`"),
             ("[[case]]\ntool = \"a\"", "case 1 (a) expects nothing"),
             ("[[case]]\ntool = \"a\"\nis_error = true\nrefused = \"x\"", "no answer to expect"),
-            ("cases = []", "unknown field `cases`"),
-            ("", "missing field `case`"),
-            ("[[case", "TOML parse error at line 1"),
+            ("cases = []", "tests/cases.toml:1: unknown key \"cases\"; did you mean \"case\"?"),
+            ("case = 1", "tests/cases.toml:1: "),
+            ("[[case", "tests/cases.toml:1: "),
         ] {
             let error = Cases::parse(text).unwrap_err().to_string();
-            assert!(error.contains(message), "{text}: {error}");
+            assert!(error.contains(message) && !error.contains('\n'), "{text}: {error}");
         }
+        assert!(Cases::parse("").unwrap().case.is_empty(), "the caller says that none proves nothing");
     }
 }

@@ -10,19 +10,17 @@ use std::path::{Path, PathBuf};
 
 pub use build::{Built, build, finish};
 pub use cases::{Case, Cases};
-pub use new::{Language, create};
+pub use new::{Language, check_name, create};
 pub use trial::{Tried, run, run_prepared};
 
 /// Errors for plugin authors.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorError {
     /// The name is not valid for a plugin.
-    #[error(
-        "'{name}' cannot be a plugin's name: a small letter, then at most 31 small letters, digits and '-'"
-    )]
+    #[error("{why}")]
     Name {
-        /// Name as it was given.
-        name: String,
+        /// Fault of the name, which it says.
+        why: String,
     },
     /// The file or folder exists already.
     #[error("{} is there already", path.display())]

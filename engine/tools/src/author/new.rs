@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use super::{AuthorError, at};
+use crate::install::manifest;
 
 /// Language of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,18 +81,28 @@ const C: &[Template] = &[
     template!(".gitignore", "c/gitignore"),
 ];
 
+/// Checks that a text is valid as the name of a new plugin, which its WIT has, too.
+///
+/// # Errors
+/// A sentence that says what is wrong when the name is not valid.
+pub fn check_name(name: &str) -> Result<(), String> {
+    manifest::is_name(name)?;
+    // WIT requires a letter at the start of each part.
+    match name.split('-').find(|part| !part.starts_with(|c: char| c.is_ascii_lowercase())) {
+        Some(_) => Err(format!(
+            "{name:?} cannot be a new plugin's name: WIT requires a small letter after each hyphen"
+        )),
+        None => Ok(()),
+    }
+}
+
 /// Makes the folder, which must not be there yet, and answers with its files.
 ///
 /// # Errors
 /// [`AuthorError::Name`] when the name is not valid, [`AuthorError::Exists`] when the folder exists,
 /// [`AuthorError::Io`] when a file cannot be written.
 pub fn create(folder: &Path, name: &str, language: Language) -> Result<Vec<PathBuf>, AuthorError> {
-    let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    // WIT requires a letter after each '-'.
-    let parts = || name.split('-').all(|part| part.starts_with(|c: char| c.is_ascii_lowercase()));
-    if name.len() > 32 || !name.chars().all(letters) || !parts() {
-        return Err(AuthorError::Name { name: name.to_owned() });
-    }
+    check_name(name).map_err(|why| AuthorError::Name { why })?;
     if folder.exists() {
         return Err(AuthorError::Exists { path: folder.to_owned() });
     }
@@ -111,4 +122,31 @@ pub fn create(folder: &Path, name: &str, language: Language) -> Result<Vec<PathB
         written.push(path);
     }
     Ok(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_new_plugins_are_explained() {
+        for (name, want) in [
+            ("word-count", None),
+            ("a1-b2", None),
+            ("Foo", Some("small letters")),
+            ("foo_bar", Some("small letters")),
+            ("", Some("small letters")),
+            ("doctor", Some("taken by hotcell")),
+            ("word-2", Some("after each hyphen")),
+            ("word--count", Some("after each hyphen")),
+            ("word-", Some("after each hyphen")),
+            (&"a".repeat(33), Some("at most 32")),
+        ] {
+            match (check_name(name), want) {
+                (Ok(()), None) => {}
+                (Err(why), Some(want)) => assert!(why.contains(want), "{name}: {why}"),
+                other => panic!("{name}: {other:?}"),
+            }
+        }
+    }
 }
