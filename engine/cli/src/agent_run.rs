@@ -193,6 +193,9 @@ fn unknown(definition: &Definition, word: &str, name: &str) -> ErrorReport {
     let report = ErrorReport::new(Code::UnknownOption, why).field(printable(word));
     match likely(name, definition.inputs.keys().map(String::as_str)) {
         Some(near) => report.hint(format!("did you mean --{}?", near.replace('_', "-"))),
+        None if ["state", "config"].contains(&name) => report.hint(format!(
+            "options of hotcell are written before the verb: hotcell agent run --{name} … VERB"
+        )),
         None => report,
     }
 }

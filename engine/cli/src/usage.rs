@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::net::AddrParseError;
 use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -91,6 +92,7 @@ fn reason(error: &(dyn std::error::Error + 'static)) -> String {
         Some(IntErrorKind::PosOverflow | IntErrorKind::NegOverflow) => "is out of range".to_owned(),
         Some(_) => "is not a whole number; write one such as 8".to_owned(),
         None if error.is::<ParseFloatError>() => "is not a number; write one such as 1.5".to_owned(),
+        None if error.is::<AddrParseError>() => format!("{error}; write one such as 127.0.0.1:8808"),
         None => error.to_string(),
     }
 }
@@ -116,6 +118,11 @@ fn report(error: &clap::Error, words: &[OsString]) -> ErrorReport {
         None => "see hotcell --help".to_owned(),
     };
     match error.kind() {
+        ErrorKind::UnknownArgument if negative(words, &option).is_some() => {
+            let (option, number) = negative(words, &option).unwrap_or_default();
+            let why = format!("{option} {}: a number here is not negative", quoted(&number));
+            ErrorReport::new(Code::InvalidValue, why).field(option).hint(help)
+        }
         ErrorKind::UnknownArgument if option.starts_with('-') => {
             let before = if option.starts_with("--") || command.as_deref() != Some("run") {
                 String::new()
@@ -139,6 +146,14 @@ fn report(error: &clap::Error, words: &[OsString]) -> ErrorReport {
                 .hint(hint)
         }
         ErrorKind::UnknownArgument if command.as_deref() == Some("run") => without_dashes(&option),
+        ErrorKind::UnknownArgument
+            if with_command(command.as_deref(), |c| c.get_positionals().any(clap::Arg::is_last_set)) =>
+        {
+            let of = command.unwrap_or_default();
+            ErrorReport::new(Code::Usage, format!("{} is not an option", quoted(&option)))
+                .field(option)
+                .hint(format!("write -- before the program: hotcell {of} [OPTIONS] -- PROGRAM [ARG…]"))
+        }
         ErrorKind::InvalidSubcommand => {
             let word = context(ContextKind::InvalidSubcommand).unwrap_or_default();
             let known = subcommands(command.as_deref());
@@ -232,6 +247,15 @@ fn with_command<T>(command: Option<&str>, look: impl FnOnce(&clap::Command) -> T
     look(&at)
 }
 
+/// The option before a negative number that was taken for an option, and the number as it was written.
+fn negative(words: &[OsString], taken: &str) -> Option<(String, String)> {
+    taken.strip_prefix('-').filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))?;
+    let options = words.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str());
+    let options: Vec<&str> = options.collect();
+    let pair = options.windows(2).find(|pair| pair[0].starts_with("--") && pair[1].starts_with(taken))?;
+    Some((pair[0].to_owned(), pair[1].to_owned()))
+}
+
 fn near_option(option: &str, command: Option<&str>) -> Option<String> {
     with_command(command, |c| {
         let known = c.get_arguments().filter_map(|a| a.get_long());
@@ -286,6 +310,48 @@ mod tests {
                 ["hotcell"].iter().chain(&words).chain(&["--", "true"]).map(OsString::from).collect();
             let error = Cli::command().try_get_matches_from(&words).unwrap_err();
             assert_eq!(report(&error, &words).to_string(), want);
+        }
+    }
+
+    #[test]
+    fn program_without_dashes_and_bad_address_are_explained() {
+        for (words, want) in [
+            (
+                &["mcp", "wrap", "npx"][..],
+                "\"npx\" is not an option; write -- before the program: hotcell mcp wrap [OPTIONS] -- PROGRAM",
+            ),
+            (
+                &["learn", "npm"],
+                "\"npm\" is not an option; write -- before the program: hotcell learn [OPTIONS]",
+            ),
+            (
+                &["mcp", "--http", "localhost"],
+                "--http \"localhost\": invalid socket address syntax; write one such as 127.0.0.1:8808",
+            ),
+        ] {
+            let words: Vec<OsString> = ["hotcell"].iter().chain(words).map(OsString::from).collect();
+            let error = Cli::command().try_get_matches_from(&words).unwrap_err();
+            let shown = report(&error, &words).to_string();
+            assert!(shown.starts_with(want), "{shown}");
+        }
+    }
+
+    #[test]
+    fn negative_numbers_are_no_options() {
+        for (words, want) in [
+            (&["run", "--timeout", "-1.5s"][..], "--timeout \"-1.5s\": a number here is not negative"),
+            (
+                &["fix", ".", "--budget", "-1$"],
+                "--budget \"-1$\": a number here is not negative; see hotcell fix",
+            ),
+            (&["run", "-5"], "there is no option -5"),
+            (&["run", "--quiet", "--timeoutt", "5"], "there is no option --timeoutt"),
+        ] {
+            let words: Vec<OsString> =
+                ["hotcell"].iter().chain(words).chain(&["--", "true"]).map(OsString::from).collect();
+            let error = Cli::command().try_get_matches_from(&words).unwrap_err();
+            let shown = report(&error, &words).to_string();
+            assert!(shown.starts_with(want), "{shown}");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use hotcell_sandbox::layer::nearest;
+use hotcell_sandbox::layer::likely;
 use hotcell_sandbox::profile::FileError;
 use hotcell_state::report::{Code, ErrorReport, printable};
 
@@ -107,13 +107,16 @@ impl Catalog {
             return Err(report.hint(format!("the newest version is {}", newest.definition.verb)));
         }
         let names: Vec<String> = self.entries.iter().map(|entry| entry.definition.verb.to_string()).collect();
-        let near = nearest(&wanted.name, names.iter().map(String::as_str)).unwrap_or_default();
+        let near = match likely(&wanted.name, names.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean {near}?"),
+            None => format!("there are {}", names.join(", ")),
+        };
         let broken = match self.broken.len() {
             0 => String::new(),
             1 => format!("; a file cannot be used: {}", self.broken[0]),
             more => format!("; {more} files cannot be used: hotcell agent definitions names them"),
         };
-        Err(report.hint(format!("did you mean {near}?{broken}")))
+        Err(report.hint(format!("{near}{broken}")))
     }
 }
 
@@ -187,6 +190,7 @@ mod tests {
         assert!(catalog.broken[0].message.contains("is in"), "{:?}", catalog.broken);
         for (name, word) in [
             ("revew.analyze@v1", "Verb not found: revew.analyze@v1; did you mean review.analyze@v1?"),
+            ("zzzzzzzzzzzzzzz", "Verb not found: zzzzzzzzzzzzzzz; there are a.b@v1, a.b@v2, "),
             ("a.b@v3", "the newest version is a.b@v2"),
             ("a.b@3", "no version like @v1"),
         ] {

@@ -32,7 +32,10 @@ impl FromStr for HttpAddress {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "systemd" => Ok(Self::Passed),
-            address => address.parse().map(Self::At).map_err(|e: std::net::AddrParseError| e.to_string()),
+            address => address
+                .parse()
+                .map(Self::At)
+                .map_err(|e: std::net::AddrParseError| format!("{e}; write one such as 127.0.0.1:8808")),
         }
     }
 }
