@@ -3,7 +3,7 @@
 //! The caller is identified before a request's body is read. Hosts, origins, bodies, headers, connections,
 //! sessions and open requests are all bounded. An unsafe configuration is refused at start.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,20 +20,19 @@ use hotcell_http::tokens::NOT_TOKENS;
 use hotcell_http::{Connection, Tokens, contradicts, no_token, refuse, whose};
 use hotcell_server::{Caller, Lane, Live};
 use http_body::Frame;
+use rmcp::ServerHandler;
 use rmcp::model::{ErrorData, RequestId};
-use rmcp::service::RxJsonRpcMessage;
 use rmcp::transport::streamable_http_server::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
-use rmcp::{RoleServer, ServerHandler};
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::priming_events::Unprimed;
-use crate::request_id::{FoundId, find_id, salvage};
+use crate::unread::{self, Unread};
 use crate::wait::Closed;
-use crate::{Combined, MAX_MESSAGE_BYTES, Server, media_ranges, priming_events, values};
+use crate::{Combined, MAX_MESSAGE_BYTES, Server, media_ranges, priming_events};
 
 pub use hotcell_http::{HttpError, HttpOptions};
 
@@ -55,6 +54,10 @@ const CANCELLED_RETENTION: Duration = Duration::from_secs(5);
 const MIN_SESSION_IDLE: Duration = Duration::from_secs(60);
 /// Timeout for the body of a request.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time for the response of an earlier request to end: a client that uses its id again has read the answer in it.
+const ID_TIMEOUT: Duration = Duration::from_secs(1);
+/// Interval at which that is looked for.
+const ID_INTERVAL: Duration = Duration::from_millis(10);
 pub(crate) const SESSION_ID: &str = "mcp-session-id";
 const REVISION: &str = "mcp-protocol-version";
 
@@ -185,16 +188,45 @@ struct Session {
     owner: Caller,
     /// Time of the last use. Each request and response in progress has a clone.
     used: Arc<Mutex<Instant>>,
+    /// Ids of its open requests.
+    ids: OpenIds,
     /// Whether the session is being closed, so that it no longer counts.
     ends: bool,
 }
 
-/// Marks a session as in use until it is dropped.
-struct InUse(Arc<Mutex<Instant>>);
+/// Ids of requests whose responses have not ended.
+type OpenIds = Arc<Mutex<HashSet<RequestId>>>;
+
+/// Marks a session, and the id of its request, as in use until it is dropped.
+struct InUse {
+    used: Arc<Mutex<Instant>>,
+    ids: OpenIds,
+    id: Option<RequestId>,
+}
+
+impl InUse {
+    /// Takes the id of a request; `false` where another one keeps it, whose answer would be lost.
+    async fn take(&mut self, id: &RequestId) -> bool {
+        let until = Instant::now() + ID_TIMEOUT;
+        loop {
+            if self.ids.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone()) {
+                self.id = Some(id.clone());
+                return true;
+            }
+            if Instant::now() >= until {
+                return false;
+            }
+            tokio::time::sleep(ID_INTERVAL).await;
+        }
+    }
+}
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        if let Some(id) = &self.id {
+            self.ids.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        }
     }
 }
 
@@ -238,7 +270,7 @@ impl Gate {
     fn enter(&self, caller: &Caller, session: &str) -> Option<InUse> {
         let open = self.open();
         let known = open.sessions.get(session).filter(|known| known.owner == *caller)?;
-        Some(InUse(Arc::clone(&known.used)))
+        Some(InUse { used: Arc::clone(&known.used), ids: Arc::clone(&known.ids), id: None })
     }
 
     /// Records the owner of a new session, and forgets closed sessions. If the caller has too many, one is
@@ -252,7 +284,8 @@ impl Gate {
             // A session that began after the list was read is kept.
             open.sessions.retain(|id, known| living.contains(id) || known.used() >= before);
             let now = Instant::now();
-            let known = Session { owner: caller.clone(), used: Arc::new(Mutex::new(now)), ends: false };
+            let used = Arc::new(Mutex::new(now));
+            let known = Session { owner: caller.clone(), used, ids: OpenIds::default(), ends: false };
             // Also recorded when it is about to be ended, so that it belongs to this caller.
             open.sessions.entry(session.clone()).or_insert(known);
             let count = |known: &&Session| known.owner == *caller && !known.ends;
@@ -279,18 +312,13 @@ impl Gate {
     }
 }
 
-/// The protocol's response to a body that is not a message.
-fn no_message(error: &ErrorData) -> Response {
-    let answer = json!({ "jsonrpc": "2.0", "id": null, "error": error });
-    (StatusCode::BAD_REQUEST, [(header::CONTENT_TYPE, "application/json")], answer.to_string())
-        .into_response()
-}
-
-/// Response to a request of which only the id could be read. The status is 200, since clients ignore the body
-/// of an error status.
-fn answered(id: &RequestId, error: &ErrorData) -> Response {
-    let answer = json!({ "jsonrpc": "2.0", "id": id, "error": error });
-    ([(header::CONTENT_TYPE, "application/json")], answer.to_string()).into_response()
+/// The protocol's response to a body that is not a message. The status of a request of which the id could be read is 200, since clients ignore
+/// the body of an error status.
+fn refused(unread: &Unread) -> Response {
+    let answer = json!({ "jsonrpc": "2.0", "id": unread.id, "error": unread.error });
+    let status =
+        if unread.is_request && unread.id.is_some() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
+    (status, [(header::CONTENT_TYPE, "application/json")], answer.to_string()).into_response()
 }
 
 /// Admits or refuses a request, before its body is read.
@@ -314,7 +342,7 @@ async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) 
     if session.as_ref().is_some_and(|s| !gate.owns(&caller, s)) {
         return refuse(StatusCode::NOT_FOUND, "There is no such session.\n");
     }
-    let in_use = session.as_ref().and_then(|session| gate.enter(&caller, session));
+    let mut in_use = session.as_ref().and_then(|session| gate.enter(&caller, session));
     let Ok(place) = gate.places(&caller).all.try_acquire_owned() else {
         return refuse(StatusCode::TOO_MANY_REQUESTS, "You have too many open requests.\n");
     };
@@ -334,14 +362,15 @@ async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) 
                 let rest = large.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
                 let surplus = rest.saturating_sub(kibibytes(body.len()) as usize);
                 drop(large.as_mut().and_then(|l| l.split(surplus)));
-                if let Err(error) = values::check(&body) {
-                    return no_message(&error);
+                if let Err(unread) = unread::check(&body) {
+                    return refused(&unread);
                 }
-                if let Err(error) = values::check_keys(&body) {
-                    return match find_id(&body) {
-                        FoundId::Good(id) => answered(&id, &error),
-                        FoundId::Bad | FoundId::None => no_message(&error),
-                    };
+                if let (Some(session), Some(id)) = (&mut in_use, unread::request_id(&body))
+                    && !session.take(&id).await
+                {
+                    let why = "a request of this id is open in the session; give each an id of its own";
+                    let error = ErrorData::invalid_request(why, None);
+                    return refused(&Unread { error, id: Some(id), is_request: true });
                 }
                 text = body.clone();
                 Request::from_parts(parts, Body::from(body))
@@ -353,7 +382,7 @@ async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) 
     if request.method() == Method::POST {
         media_ranges::name_both_types(request.headers_mut());
     }
-    let deletes = request.method() == Method::DELETE;
+    let (posts, deletes) = (request.method() == Method::POST, request.method() == Method::DELETE);
     let revision = request.headers().get(REVISION).and_then(|r| r.to_str().ok());
     let knows_priming = priming_events::knows(revision, &text);
     let closed = CancellationToken::new();
@@ -368,13 +397,11 @@ async fn admit(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) 
     // whose id no client has learned, or a stream without its request, would last as long as sessions do.
     let work = tokio::spawn(async move {
         let mut response = next.run(request).await;
-        if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE
-            && let Err(error) = serde_json::from_slice::<RxJsonRpcMessage<RoleServer>>(&text)
+        let status = response.status();
+        if (status == StatusCode::UNSUPPORTED_MEDIA_TYPE || posts && status == StatusCode::BAD_REQUEST)
+            && let Err(unread) = unread::read(&text)
         {
-            response = match salvage(&text) {
-                Some((id, error)) => answered(&id, &error),
-                None => no_message(&crate::lines::refusal(&error)),
-            };
+            response = refused(&unread);
         }
         // The session is already closed at this point, and clients complain about a 202.
         if deletes && response.status() == StatusCode::ACCEPTED {
@@ -466,10 +493,11 @@ mod tests {
             .into_iter()
             .map(|(id, owner, seconds, ends)| {
                 let used = Arc::new(Mutex::new(ago(seconds)));
-                (id.to_owned(), Session { owner: owner.clone(), used, ends })
+                (id.to_owned(), Session { owner: owner.clone(), used, ids: OpenIds::default(), ends })
             })
             .collect();
-        let in_use = InUse(Arc::clone(&sessions["busy"].used));
+        let busy = &sessions["busy"];
+        let in_use = InUse { used: Arc::clone(&busy.used), ids: Arc::clone(&busy.ids), id: None };
         for want in [Some("older"), Some("old"), None] {
             let found = forgotten(&sessions, &mine, now);
             assert_eq!(found.as_deref(), want);
@@ -478,6 +506,49 @@ mod tests {
         drop(in_use);
         assert!(sessions["busy"].used() > ago(3601), "it was used until now");
         assert_eq!(forgotten(&sessions, &mine, now + MIN_SESSION_IDLE).as_deref(), Some("busy"));
+    }
+
+    #[tokio::test]
+    async fn id_of_an_open_request_is_refused() {
+        let gate = Arc::new(Gate { tokens: None, sessions: Arc::default(), open: Mutex::default() });
+        let owner = Caller::new(NOT_TOKENS[1]);
+        for id in ["a", "b"] {
+            let used = Arc::new(Mutex::new(Instant::now()));
+            let session = Session { owner: owner.clone(), used, ids: OpenIds::default(), ends: false };
+            gate.open().sessions.insert(id.to_owned(), session);
+        }
+        let answer = Arc::new(Semaphore::new(0));
+        let wait = Arc::clone(&answer);
+        let handler = async move || {
+            drop(wait.acquire().await);
+            StatusCode::OK
+        };
+        let layer = axum::middleware::from_fn_with_state(Arc::clone(&gate), admit);
+        let service = TowerToHyperService::new(Router::new().fallback(handler).layer(layer));
+        let post = |session: &str, text: &str| {
+            let request = Request::post(PATH).header(SESSION_ID, session).body(Body::from(text.to_owned()));
+            tokio::spawn(service.call(request.unwrap()))
+        };
+        let words = async |response: Response| {
+            let body = axum::body::to_bytes(response.into_body(), 1 << 16).await.unwrap();
+            String::from_utf8(body.to_vec()).unwrap()
+        };
+        let (ping, reply) = (r#"{"id":7,"method":"ping"}"#, r#"{"id":7,"result":{}}"#);
+        let first = post("a", ping);
+        let open = || gate.open().sessions["a"].ids.lock().unwrap().len();
+        while open() == 0 {
+            tokio::task::yield_now().await;
+        }
+        let refused = words(post("a", ping).await.unwrap().unwrap()).await;
+        assert!(refused.contains("\"id\":7") && refused.contains("open in the session"), "{refused}");
+        // Another session, another id, and an answer of the client.
+        let others = [post("b", ping), post("a", r#"{"id":8,"method":"ping"}"#), post("a", reply)];
+        answer.add_permits(100);
+        for other in others.into_iter().chain([first]) {
+            assert_eq!(words(other.await.unwrap().unwrap()).await, "");
+        }
+        assert_eq!(open(), 0);
+        assert_eq!(words(post("a", ping).await.unwrap().unwrap()).await, "", "it is free again");
     }
 
     #[tokio::test]

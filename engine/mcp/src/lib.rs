@@ -35,6 +35,8 @@
 //! | `parameters` | parameters in the messages of libraries, as arguments of tools |
 //! | `priming_events` | streams for clients that do not know priming events |
 //! | `prompt_limit` | limits how often a client that does not approve is asked |
+//! | `methods` | served methods, and the wrong part of their parameters |
+//! | `unread` | a message from its text, or why it is not one |
 //! | `values` | rejects messages with too many values, before they are parsed |
 //! | [`mod@reference`] | the tool reference of the book |
 
@@ -53,6 +55,7 @@ pub mod http;
 mod left_results;
 mod lines;
 mod media_ranges;
+mod methods;
 pub mod metrics;
 mod parameters;
 mod picture;
@@ -75,6 +78,7 @@ mod tasks;
 pub mod text;
 pub mod tools;
 pub mod toolsets;
+mod unread;
 mod uri;
 mod values;
 pub mod wait;

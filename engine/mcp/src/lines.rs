@@ -18,8 +18,7 @@ use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::request_id::{FoundId, find_id, salvage};
-use crate::values;
+use crate::unread::{self, Unread};
 
 /// Maximum number of answers waiting for a client that does not read; further lines are read only when it
 /// does.
@@ -27,9 +26,6 @@ const MAX_WAITING_ANSWERS: usize = 256;
 
 /// Maximum number of open requests; further ones are refused.
 const MAX_REQUESTS: usize = 1024;
-
-/// Error of a line, and the id of its request, where that could be read.
-type Unread = Box<(ErrorData, Option<RequestId>)>;
 
 /// The stdio transport.
 pub struct Lines<R, W> {
@@ -82,31 +78,18 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
     }
 
     /// Parses the complete line; `None` when it is empty.
-    fn message(&mut self) -> Option<Result<RxJsonRpcMessage<RoleServer>, Unread>> {
+    fn message(&mut self) -> Option<Result<RxJsonRpcMessage<RoleServer>, Box<Unread>>> {
         let is_cut = self.line.is_cut();
         let line = self.line.take();
         if is_cut {
             let why = format!("the line is too long; allowed are {} bytes", self.longest);
-            return Some(Err(Box::new((ErrorData::invalid_request(why, None), id_of(&line)))));
+            let (error, id) = (ErrorData::invalid_request(why, None), unread::id_of(&line));
+            return Some(Err(Box::new(Unread { error, id, is_request: false })));
         }
         let text = line.strip_suffix(b"\r").unwrap_or(&line);
         // A byte order mark is not JSON, and some clients write one before what they say first.
         let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text).trim_ascii();
-        let read = || {
-            let id = find_id(text);
-            if id == FoundId::Bad {
-                let why = "the id is neither a text nor a whole number of 64 bits";
-                return Err(Box::new((ErrorData::invalid_request(why, None), None)));
-            }
-            values::check(text)
-                .and_then(|()| values::check_keys(text))
-                .map_err(|error| Box::new((error, id_of(text))))?;
-            serde_json::from_slice(text).map_err(|e| match salvage(text) {
-                Some((id, error)) => Box::new((error, Some(id))),
-                None => Box::new((refusal(&e), id_of(text))),
-            })
-        };
-        (!text.is_empty()).then(read)
+        (!text.is_empty()).then(|| unread::check(text).and_then(|()| unread::read(text)))
     }
 
     /// Adds a request to the open ones; fails with its id when there are too many, or when the id is already
@@ -129,34 +112,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
         }
         Ok(message)
     }
-}
-
-/// Id of a message that is refused, so that its sender does not wait.
-fn id_of(text: &[u8]) -> Option<RequestId> {
-    match find_id(text) {
-        FoundId::Good(id) => Some(id),
-        FoundId::Bad | FoundId::None => None,
-    }
-}
-
-/// Error for a text that is not a message.
-pub(crate) fn refusal(error: &serde_json::Error) -> ErrorData {
-    if error.is_data() {
-        ErrorData::invalid_request("this is not a JSON-RPC request, notification or response", None)
-    } else {
-        ErrorData::parse_error(format!("this is not JSON: {}", where_it_is_not(error)), None)
-    }
-}
-
-/// Describes the mistake in a text that is not JSON, in plain words.
-fn where_it_is_not(error: &serde_json::Error) -> String {
-    if error.is_eof() {
-        return "it ends too early".to_owned();
-    }
-    if error.to_string().starts_with("recursion limit") {
-        return "it is nested deeper than 128".to_owned();
-    }
-    format!("line {}, column {}", error.line(), error.column())
 }
 
 impl<W: AsyncWrite + Unpin> Output<W> {
@@ -222,7 +177,7 @@ where
                     ErrorData::internal_error("too many requests are open, or one of this id", None),
                     Some(id),
                 ),
-                Some(Err(refused)) => *refused,
+                Some(Err(refused)) => (refused.error, refused.id),
                 None => continue,
             };
             let output = Arc::clone(&self.output);

@@ -11,18 +11,18 @@ use hotcell_state::report::{Code, ErrorReport};
 use rmcp::model::SetLevelRequestParams;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
-    CompleteResult, ContentBlock, CustomRequest, CustomResult, ErrorCode, GetPromptRequestParams,
-    GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourceContents,
-    ServerCapabilities, ServerConfig, ServerNotification, SubscribeRequestParams, SubscriptionFilter, Tool,
-    UnsubscribeRequestParams, UpdateTaskParams,
+    CompleteResult, ContentBlock, CustomRequest, CustomResult, GetPromptRequestParams, GetPromptResponse,
+    GetTaskParams, GetTaskResult, Implementation, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
+    ReadResourceResponse, ReadResourceResult, ResourceContents, ServerCapabilities, ServerConfig,
+    ServerNotification, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
+    UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext, SubscriptionSendError};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
-use serde_json::Value;
 
 use crate::combined::Combined;
+use crate::methods::{METHODS, misshapen, no_method};
 use crate::prompt_limit::PromptLimiter;
 use crate::reply::refused;
 use crate::toolsets::Toolsets;
@@ -36,25 +36,6 @@ pub const REVISIONS: [ProtocolVersion; 5] = [
     ProtocolVersion::V_2025_06_18,
     ProtocolVersion::V_2025_11_25,
     ProtocolVersion::V_2026_07_28,
-];
-
-/// Supported methods.
-const METHODS: [&str; 15] = [
-    "completion/complete",
-    "initialize",
-    "ping",
-    "prompts/get",
-    "prompts/list",
-    "resources/list",
-    "resources/read",
-    "resources/templates/list",
-    "server/discover",
-    "subscriptions/listen",
-    "tasks/cancel",
-    "tasks/get",
-    "tasks/update",
-    "tools/call",
-    "tools/list",
 ];
 
 /// Lifetime of a cached list of tools in milliseconds, since a user may add a plugin while the server runs.
@@ -87,20 +68,32 @@ impl Server {
     /// A server for a transport with one caller, such as the parent process on standard input and output.
     #[must_use]
     pub fn for_one(live: Live, caller: Caller) -> Self {
-        Self { toolsets: offered(&live, &[]), live, only: Some(caller), combined: None, vain: Arc::default() }
+        Self {
+            toolsets: Arc::new(offered(&live, &[])),
+            live,
+            only: Some(caller),
+            combined: None,
+            vain: Arc::default(),
+        }
     }
 
     /// A server for a transport whose requests carry their caller.
     #[must_use]
     pub fn for_many(live: Live) -> Self {
-        Self { toolsets: offered(&live, &[]), live, only: None, combined: None, vain: Arc::default() }
+        Self {
+            toolsets: Arc::new(offered(&live, &[])),
+            live,
+            only: None,
+            combined: None,
+            vain: Arc::default(),
+        }
     }
 
     /// Serves foreign servers beside the own tools.
     #[must_use]
     pub fn with(mut self, combined: Option<Arc<Combined>>) -> Self {
         if let Some(combined) = &combined {
-            self.toolsets = offered(&self.live, &combined.names().collect::<Vec<_>>());
+            self.toolsets = Arc::new(offered(&self.live, &combined.names().collect::<Vec<_>>()));
         }
         self.combined = combined;
         self
@@ -159,9 +152,9 @@ impl Server {
     }
 }
 
-/// Toolsets of a configuration. Names were checked before the server began; a wrong one leaves the default.
-fn offered(live: &Live, servers: &[&str]) -> Arc<Toolsets> {
-    Arc::new(Toolsets::parse(live.configuration().toolsets(), servers).unwrap_or_default())
+/// Toolsets of a configuration, with those of foreign servers. Names were checked before the server began; a wrong one leaves the default.
+fn offered(live: &Live, servers: &[&str]) -> Toolsets {
+    Toolsets::parse(live.configuration().toolsets(), servers).unwrap_or_default()
 }
 
 /// Tells of changed tools of plugins; never resolves without plugins.
@@ -187,6 +180,20 @@ async fn changes_of_servers<F: Future<Output = bool>>(
             return;
         }
     }
+}
+
+/// The cursor of a request for a list; an empty one stands for the first page.
+fn cursor(request: Option<PaginatedRequestParams>) -> Option<String> {
+    request?.cursor.filter(|cursor| !cursor.is_empty())
+}
+
+fn bad_cursor() -> ErrorData {
+    ErrorData::invalid_params("the cursor is not one of an earlier list", None)
+}
+
+/// Refuses a cursor for a list that has one page: a client would take the first page for a further one.
+fn of_one_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
+    cursor(request).map_or(Ok(()), |_| Err(bad_cursor()))
 }
 
 /// Resolves when the client is gone.
@@ -287,9 +294,10 @@ impl ServerHandler for Server {
 
     async fn list_tools(
         &self,
-        _: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        of_one_page(request)?;
         let mut all: Vec<Tool> =
             tools::listed().iter().filter(|tool| self.toolsets.has(&tool.name)).cloned().collect();
         if self.toolsets.has_verbs() {
@@ -378,9 +386,10 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let cursor = request.and_then(|r| r.cursor).unwrap_or_else(|| "0".to_owned());
-        let bad = || ErrorData::invalid_params("the cursor is not one of an earlier list", None);
-        let from: usize = cursor.parse().map_err(|_| bad())?;
+        let from: usize = match cursor(request) {
+            Some(cursor) => cursor.parse().map_err(|_| bad_cursor())?,
+            None => 0,
+        };
         let mut all = self.blocking(&context, |live, caller| Ok(resources::list(live, caller))).await?;
         all.extend(plugin_resources::resources(&self.live, &self.caller(&context)?).await);
         if let Some(combined) = &self.combined {
@@ -396,9 +405,10 @@ impl ServerHandler for Server {
 
     async fn list_resource_templates(
         &self,
-        _: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        of_one_page(request)?;
         let list = ListResourceTemplatesResult::with_all_items(resources::templates());
         Ok(list.with_ttl_ms(TEMPLATES_TTL_MS).with_cache_scope(CacheScope::Public))
     }
@@ -440,9 +450,10 @@ impl ServerHandler for Server {
 
     async fn list_prompts(
         &self,
-        _: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
+        of_one_page(request)?;
         let mut all = prompts::all();
         all.extend(plugin_resources::prompts(&self.live, &self.caller(&context)?).await);
         if let Some(combined) = &self.combined {
@@ -523,70 +534,5 @@ impl ServerHandler for Server {
         } else {
             no_method(method)
         })
-    }
-}
-
-/// The answer to a method that this server does not have.
-fn no_method(method: &str) -> ErrorData {
-    let shown: String = method.chars().take(100).collect();
-    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {shown:?}"), None)
-}
-
-/// Describes the mistake in parameters that the protocol's library did not take.
-fn misshapen(method: &str, params: Option<&Value>) -> String {
-    let kind = |value: &Value| match value {
-        Value::Null => "null",
-        Value::Bool(_) => "true or false",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
-    };
-    let wrong = |name: &str, fits: fn(&Value) -> bool, wanted: &str| {
-        let given = params?.get(name);
-        match given {
-            None => (name == "name").then(|| format!("name is missing; wanted is {wanted}")),
-            Some(value) if fits(value) => None,
-            Some(value) => Some(format!("{name} is {}; wanted is {wanted}", kind(value))),
-        }
-    };
-    let named = match method {
-        "tools/call" => wrong("name", Value::is_string, "the name of a tool").or_else(|| {
-            let object = |value: &Value| value.is_object() || value.is_null();
-            wrong("arguments", object, "an object with the tool's arguments")
-        }),
-        _ => None,
-    };
-    named.unwrap_or_else(|| format!("the parameters of {method} are not those of the protocol"))
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn malformed_call_names_wrong_part() {
-        for (method, params, want) in [
-            ("tools/call", json!({}), "name is missing; wanted is the name of a tool"),
-            ("tools/call", json!({ "name": 5 }), "name is a number; wanted is the name of a tool"),
-            (
-                "tools/call",
-                json!({ "name": "doctor", "arguments": [] }),
-                "arguments is a list; wanted is an object with the tool's arguments",
-            ),
-            (
-                "tools/call",
-                json!({ "name": "doctor", "arguments": "{}" }),
-                "arguments is a text; wanted is an object with the tool's arguments",
-            ),
-            ("tools/call", json!({ "name": "doctor", "_meta": 1 }), "the parameters of tools/call are not"),
-            ("resources/read", json!({ "name": 5 }), "the parameters of resources/read are not"),
-        ] {
-            let said = misshapen(method, Some(&params));
-            assert!(said.starts_with(want), "{params}: {said}");
-        }
-        assert!(misshapen("tools/call", None).contains("tools/call"));
     }
 }

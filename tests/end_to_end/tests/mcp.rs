@@ -471,6 +471,9 @@ fn protocol_mistakes_have_protocol_codes() {
         ("tools/call", json!({ "name": "doctor", "arguments": [] }), -32602),
         ("resources/read", json!({}), -32602),
         ("resources/list", json!({ "cursor": "zz" }), -32602),
+        ("resources/templates/list", json!({ "cursor": "zz" }), -32602),
+        ("tools/list", json!({ "cursor": "zz" }), -32602),
+        ("prompts/list", json!({ "cursor": "1" }), -32602),
         ("no/such/method", json!({}), -32601),
         ("logging/setLevel", json!({ "level": "debug" }), -32601),
     ] {
