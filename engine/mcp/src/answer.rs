@@ -22,6 +22,7 @@ pub(crate) use hint::{hint, speaks_of_hosts};
 use crate::parameters::in_arguments;
 use crate::reply::without_nulls;
 use crate::text::{Shown, bounded};
+use crate::toolsets;
 use crate::uri::uri_of_stream;
 
 /// Maximum number of denials shown.
@@ -96,8 +97,10 @@ fn under_way(live: &Live, run: &Run, mut fields: Map<String, Value>) -> CallTool
             words.push_str(&format!("; {} of {total} done", progress.done));
         }
     }
-    let hint = "it goes on: call run_status with this run_id and wait_ms to wait for its end, run_output to read what it \
-                prints, run_cancel to stop it";
+    let stop = if toolsets::offered(live, &[]).has("run_cancel") { ", run_cancel to stop it" } else { "" };
+    let hint = format!(
+        "it goes on: call run_status with this run_id and wait_ms to wait for its end, run_output to read what it prints{stop}"
+    );
     fields.insert("hint".into(), json!(hint));
     words.push_str(&format!("; run_id {}\n{hint}\n", run.id));
     let links = streams(run, MAX_OUTPUT_CHARS, &mut fields, &mut words);

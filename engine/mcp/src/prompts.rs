@@ -10,6 +10,8 @@ use rmcp::model::{
 };
 use serde_json::Value;
 
+use crate::toolsets::{Toolsets, said_off};
+
 /// Maximum length of an argument's value in characters, since it becomes part of the model's input.
 pub(crate) const MAX_VALUE_CHARS: usize = 4_000;
 /// Default number of fix attempts before a user is asked.
@@ -99,9 +101,18 @@ pub fn is_own(name: &str) -> bool {
 ///
 /// # Errors
 /// The protocol's error for an unknown prompt or argument, or for a missing argument.
-pub fn get(name: &str, arguments: Option<&JsonObject>) -> Result<GetPromptResult, ErrorData> {
+pub fn get(
+    name: &str,
+    arguments: Option<&JsonObject>,
+    toolsets: &Toolsets,
+) -> Result<GetPromptResult, ErrorData> {
     let known = find(name)?;
-    let text = (known.text)(&Values::read(known, arguments)?)?;
+    let mut text = (known.text)(&Values::read(known, arguments)?)?;
+    // The toolsets are the operator's choice, and a prompt is for all of them.
+    let off = toolsets.off_in(&text);
+    if !off.is_empty() {
+        text.push_str(&format!("\n\nDo without what is {}.", said_off(&off)));
+    }
     let message = PromptMessage::new_text(Role::User, text);
     Ok(GetPromptResult::new(vec![message]).with_description(known.about))
 }
@@ -245,12 +256,7 @@ fn plugin(values: &Values) -> Result<String, ErrorData> {
         return Err(bad(format!("language is one of {}; did you mean {near}?", LANGUAGES.join(", "))));
     }
     let (name, purpose) = (values.get("name").unwrap_or_default(), values.get("purpose").unwrap_or_default());
-    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    if !name.bytes().all(plain) || !name.starts_with(|c: char| c.is_ascii_lowercase()) || name.len() > 40 {
-        return Err(bad(
-            "name has at most 40 small letters, digits and -, and begins with a letter".to_owned()
-        ));
-    }
+    hotcell_tools::author::check_name(name).map_err(|why| bad(format!("name: {why}")))?;
     let purpose: Vec<String> = purpose.lines().map(printable).collect();
     Ok(format!(
         "Write the hotcell plugin `{name}` in {language}. What it shall do, in the person's words:\n\n> {}\n\n\
@@ -285,9 +291,34 @@ mod tests {
 
     fn text(name: &str, arguments: Value) -> Result<String, String> {
         let Value::Object(arguments) = arguments else { panic!("{arguments}") };
-        let done = get(name, Some(&arguments)).map_err(|e| e.message.into_owned())?;
+        let done = get(name, Some(&arguments), &every()).map_err(|e| e.message.into_owned())?;
         assert_eq!(done.messages.len(), 1);
         Ok(serde_json::to_value(&done.messages[0]).unwrap()["content"]["text"].as_str().unwrap().to_owned())
+    }
+
+    fn every() -> Toolsets {
+        Toolsets::parse(&["all"], &[]).unwrap()
+    }
+
+    #[test]
+    fn tools_that_are_off_are_told() {
+        for (sets, off) in [
+            (&["all"][..], &[][..]),
+            (&["default"], &["workspace_snapshot (toolset snapshots)", "quarantine_show (toolset guard)"]),
+            (&["default", "snapshots", "workspace", "guard"], &[]),
+        ] {
+            let toolsets = Toolsets::parse(sets, &[]).unwrap();
+            let text = format!("{:?}", get("fix_failing_tests", None, &toolsets).unwrap());
+            assert_eq!(
+                text.contains("Do without what is not offered by this server: "),
+                !off.is_empty(),
+                "{sets:?}"
+            );
+            assert!(
+                off.iter().all(|tool| text.contains(tool)) && !text.contains("run_tests (toolset"),
+                "{text}"
+            );
+        }
     }
 
     /// All texts, with and without optional arguments.
@@ -362,12 +393,16 @@ mod tests {
             ("write_plugin", json!({"purpose": "a"}), "needs name"),
             ("write_plugin", json!({"name": " ", "purpose": "a"}), "needs name"),
             ("write_plugin", json!({"name": "a; rm", "purpose": "a"}), "small letters"),
+            ("write_plugin", json!({"name": "a".repeat(33), "purpose": "a"}), "at most 32"),
+            ("write_plugin", json!({"name": "word-2", "purpose": "a"}), "after each hyphen"),
+            ("write_plugin", json!({"name": "doctor", "purpose": "a"}), "taken by hotcell"),
             ("write_plugin", json!({"name": "a", "purpose": "a", "language": "ruby"}), "did you mean "),
         ] {
             let why = text(name, arguments.clone()).unwrap_err();
             assert!(why.contains(want), "{arguments}: {why}");
         }
-        assert!(get("review_quarantine", None).is_ok() && get("write_plugin", None).is_err());
+        let got = |name| get(name, None, &every());
+        assert!(got("review_quarantine").is_ok() && got("write_plugin").is_err());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::text::{barred, told_back};
+use crate::toolsets::{Toolsets, said_off};
 
 /// An answer with an error. It has no structured content, which would have to match the tool's output schema.
 pub(crate) fn refused(report: &ErrorReport) -> CallToolResult {
@@ -26,6 +27,25 @@ pub(crate) fn refused(report: &ErrorReport) -> CallToolResult {
         result.meta = Some(meta);
     }
     result
+}
+
+/// Tells in an error which of the tools that it names are off: its words are of crates that know no toolsets.
+pub(crate) fn tell_off(toolsets: &Toolsets, result: &mut CallToolResult) {
+    if result.is_error != Some(true) {
+        return;
+    }
+    let Some(ContentBlock::Text(text)) = result.content.first_mut() else { return };
+    let off = toolsets.off_in(&text.text);
+    if off.is_empty() {
+        return;
+    }
+    let note = said_off(&off);
+    let end = text.text.find('\n').unwrap_or(text.text.len());
+    text.text.insert_str(end, &format!(" ({note})"));
+    let error = result.meta.as_mut().and_then(|meta| meta.0.get_mut("hotcell/error"));
+    if let Some(Value::String(hint)) = error.and_then(|error| error.get_mut("hint")) {
+        hint.push_str(&format!(" ({note})"));
+    }
 }
 
 /// Whether the words of an error name the argument that it is about.
@@ -60,5 +80,44 @@ pub(crate) fn without_nulls(value: &mut Value) {
         }
         Value::Array(items) => items.iter_mut().for_each(without_nulls),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hotcell_state::report::Code;
+
+    use super::*;
+
+    #[test]
+    fn errors_tell_which_of_their_tools_are_off() {
+        let report =
+            |hint: &str| ErrorReport::new(Code::UnknownName, "\"a\" is not there").field("path").hint(hint);
+        for (hint, names, want) in [
+            (
+                "workspace_list shows it",
+                &["default"][..],
+                " (not offered by this server: workspace_list (toolset workspace))",
+            ),
+            ("workspace_list shows it\nand workspace_diff", &["workspace"], ""),
+            ("workspace_read shows it", &["default"], ""),
+        ] {
+            let toolsets = Toolsets::parse(names, &[]).unwrap();
+            let plain = refused(&report(hint));
+            let mut told = plain.clone();
+            tell_off(&toolsets, &mut told);
+            let words = |result: &CallToolResult| match result.content.first() {
+                Some(ContentBlock::Text(text)) => text.text.clone(),
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(words(&told), words(&plain) + want, "{hint}");
+            let hint_of = |result: &CallToolResult| {
+                result.meta.as_ref().unwrap().0["hotcell/error"]["hint"].as_str().unwrap().to_owned()
+            };
+            assert_eq!(hint_of(&told), hint_of(&plain) + want, "{hint}");
+        }
+        let mut good = answered(&serde_json::json!({}), "workspace_list shows it");
+        tell_off(&Toolsets::default(), &mut good);
+        assert!(!format!("{good:?}").contains("not offered"));
     }
 }

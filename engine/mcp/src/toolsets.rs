@@ -1,9 +1,10 @@
 //! Toolsets: which of the server's own tools a client is offered. A model pays for each tool's schema in every conversation, so the default is
-//! small; the operator chooses more. Pure.
+//! small; the operator chooses more.
 
 use std::collections::BTreeSet;
 
 use hotcell_sandbox::layer::likely;
+use hotcell_server::Live;
 
 /// Name of the set that is offered unless the operator chose others.
 const DEFAULT: &str = "default";
@@ -186,6 +187,26 @@ impl Toolsets {
         self.tools.contains(tool)
     }
 
+    /// The server's own tools that words of its own name and that are off, each once; lines behind bars are of others. Names without an underscore
+    /// are words, too, and a name with its toolset behind it says enough.
+    #[must_use]
+    pub fn off_in(&self, words: &str) -> Vec<&'static str> {
+        let own: Vec<&str> = words.lines().filter(|line| !line.starts_with('|')).collect();
+        let is_named = |tool: &str| {
+            own.iter().any(|line| {
+                line.match_indices(tool).any(|(at, _)| {
+                    let (before, after) = (&line[..at], &line[at + tool.len()..]);
+                    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+                    !before.ends_with(is_part)
+                        && !after.starts_with(is_part)
+                        && !after.starts_with(" (toolset ")
+                })
+            })
+        };
+        let all = TOOLSETS.iter().skip(1).flat_map(|set| set.tools).copied();
+        all.filter(|tool| tool.contains('_') && !self.has(tool) && is_named(tool)).collect()
+    }
+
     /// Whether the verbs of agent definitions are offered.
     #[must_use]
     pub const fn has_verbs(&self) -> bool {
@@ -205,9 +226,46 @@ pub fn set_of(tool: &str) -> Option<&'static str> {
     TOOLSETS.iter().skip(1).find(|set| set.tools.contains(&tool)).map(|set| set.name)
 }
 
+/// Toolsets of a configuration, with those of foreign servers. Names were checked before the server began; a wrong one leaves the default.
+#[must_use]
+pub fn offered(live: &Live, servers: &[&str]) -> Toolsets {
+    Toolsets::parse(live.configuration().toolsets(), servers).unwrap_or_default()
+}
+
+/// Says that tools are off, with the toolset of each.
+#[must_use]
+pub fn said_off(tools: &[&str]) -> String {
+    let named: Vec<_> =
+        tools.iter().map(|tool| format!("{tool} (toolset {})", set_of(tool).unwrap_or_default())).collect();
+    format!("not offered by this server: {}", named.join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn named_tools_that_are_off_are_found() {
+        let default = Toolsets::default();
+        for (words, off) in [
+            ("workspace_list shows what is there", &["workspace_list"][..]),
+            ("`workspace_list`, workspace_read; (workspace_diff).", &["workspace_list", "workspace_diff"]),
+            ("workspace_list, and workspace_list", &["workspace_list"]),
+            ("quarantine_request (toolset guard) asks for it", &[]),
+            ("my_workspace_list, workspace_lists, workspace_list-2", &[]),
+            ("run_status waits; hotcell doctor says why", &[]),
+            ("failed\n| workspace_list of a program", &[]),
+            ("", &[]),
+        ] {
+            assert_eq!(default.off_in(words), off, "{words}");
+        }
+        let all = Toolsets::parse(&["all"], &[]).unwrap();
+        assert!(all.off_in("workspace_list, session_reset, terminal_send").is_empty());
+        assert_eq!(
+            said_off(&["workspace_list", "run_cancel"]),
+            "not offered by this server: workspace_list (toolset workspace), run_cancel (toolset run)"
+        );
+    }
 
     #[test]
     fn each_tool_is_in_one_set_besides_the_default() {

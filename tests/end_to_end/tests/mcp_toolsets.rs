@@ -23,6 +23,19 @@ fn default_toolset_is_small_and_says_how_to_get_more() {
                 let said = client.bad(tool, &json!({}));
                 assert!(said.contains(&format!("--toolsets default,{set}")), "{tool}: {said}");
             }
+            let made = client
+                .good("workspace_create", &json!({ "files": [{ "path": "src/main.py", "content": "x" }] }));
+            let id = made["workspace_id"].clone();
+            let said = client.bad("workspace_read", &json!({ "workspace_id": id, "path": "main.py" }));
+            assert!(said.contains("did you mean \"src/main.py\"?"), "{said}");
+            let said = client.bad("workspace_commit", &json!({ "workspace_id": id }));
+            assert!(
+                said.contains("not offered by this server: workspace_export (toolset snapshots)"),
+                "{said}"
+            );
+            let runs = client.good("run_command", &json!({ "argv": ["sleep", "9"], "wait_ms": 0 }));
+            let hint = runs["hint"].as_str().expect("a hint");
+            assert!(hint.contains("run_status") && !hint.contains("run_cancel"), "{hint}");
             let done = client.good("run_code", &json!({ "language": "python", "code": "print(6 * 7)" }));
             assert_eq!(done["status"], "finished", "{done:#}");
             assert_eq!(client.end().0, Some(0));
@@ -59,4 +72,6 @@ fn toolsets_are_chosen_by_option_and_configuration() {
         .code(125)
         .says("did you mean run?")
         .says("there are default");
+    let told = user.hotcell(["mcp"]).env("HOTCELL_MCP_TOOLSETS", "rum").end();
+    told.code(125).says("HOTCELL_MCP_TOOLSETS: there is no toolset");
 }

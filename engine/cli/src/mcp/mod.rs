@@ -97,8 +97,13 @@ async fn serve(common: &Common, args: McpArgs) -> Result<(), ErrorReport> {
     let specs = combined::specs(common, &configuration, &args.servers)?;
     let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
     Toolsets::parse(configuration.toolsets(), &names).map_err(|why| {
-        let field = if args.toolsets.is_empty() { "mcp.toolsets" } else { "--toolsets" };
-        ErrorReport::new(Code::UnknownName, why).field(field)
+        let (typed, set) = (!args.toolsets.is_empty(), !configuration.environment.mcp.toolsets.is_empty());
+        let field = match (typed, set) {
+            (true, _) => "--toolsets",
+            (false, true) => "HOTCELL_MCP_TOOLSETS",
+            (false, false) => "mcp.toolsets",
+        };
+        ErrorReport::new(Code::UnknownName, format!("{field}: {why}")).field(field)
     })?;
     let folder = || {
         let choice = state(common, &configuration);
