@@ -228,7 +228,7 @@ pub async fn prompt(
         let near = near.map(|near| format!("; did you mean {plugin}_{near}?")).unwrap_or_default();
         return Err(bad(format!("the plugin {plugin} has no such prompt{near}")));
     };
-    let given = given(known, arguments)?;
+    let given = given(plugin, known, arguments)?;
     let arguments = serves::get_arguments(rest, &given);
     let got = tools.serve(plugin, Served::Prompt, &arguments, &session).await;
     let Some(answer) = got.map_err(|error| not_called(&error))? else { return Ok(None) };
@@ -241,12 +241,23 @@ pub async fn prompt(
 }
 
 /// Arguments as names and texts; required ones are there, and unknown ones are not.
-fn given(known: &serves::Prompt, arguments: Option<&JsonObject>) -> Result<Vec<(String, String)>, ErrorData> {
+fn given(
+    plugin: &str,
+    known: &serves::Prompt,
+    arguments: Option<&JsonObject>,
+) -> Result<Vec<(String, String)>, ErrorData> {
+    let prompt = format!("{plugin}_{}", known.name);
+    let names = || known.parameters.iter().map(|parameter| parameter.name.as_str());
     let mut given = Vec::new();
     for (name, value) in arguments.into_iter().flatten() {
         if !known.parameters.iter().any(|parameter| parameter.name == *name) {
             let shown: String = printable(name).chars().take(100).collect();
-            return Err(bad(format!("{} has no argument {shown:?}", known.name)));
+            let others = match likely(name, names()) {
+                Some(near) => format!("did you mean {near}?"),
+                None if known.parameters.is_empty() => "it takes none".to_owned(),
+                None => format!("it takes {}", names().collect::<Vec<_>>().join(", ")),
+            };
+            return Err(bad(format!("{prompt} has no argument {shown:?}; {others}")));
         }
         let Value::String(text) = value else { return Err(bad(format!("{name} is not a text"))) };
         if text.chars().count() > MAX_VALUE_CHARS {
@@ -259,7 +270,7 @@ fn given(known: &serves::Prompt, arguments: Option<&JsonObject>) -> Result<Vec<(
     }
     let has = |name: &str| given.iter().any(|(given, _)| given == name);
     match known.parameters.iter().find(|parameter| parameter.required && !has(&parameter.name)) {
-        Some(missing) => Err(bad(format!("{} needs {}", known.name, missing.name))),
+        Some(missing) => Err(bad(format!("{prompt} needs {}", missing.name))),
         None => Ok(given),
     }
 }
@@ -378,13 +389,14 @@ mod tests {
             (json!({ "a": "1" }), Ok(1)),
             (json!({ "a": "1", "b": "2" }), Ok(2)),
             (json!({ "a": "1", "b": " " }), Ok(1)),
-            (json!({}), Err("needs a")),
-            (json!({ "a": "" }), Err("needs a")),
+            (json!({}), Err("q_p needs a")),
+            (json!({ "a": "" }), Err("q_p needs a")),
             (json!({ "a": 1 }), Err("not a text")),
-            (json!({ "a": "1", "c": "2" }), Err("no argument")),
+            (json!({ "a": "1", "c": "2" }), Err("q_p has no argument \"c\"; it takes a, b")),
+            (json!({ "a": "1", "aa": "2" }), Err("did you mean a?")),
             (json!({ "a": "x".repeat(MAX_VALUE_CHARS + 1) }), Err("longer than")),
         ] {
-            let got = given(&known, arguments.as_object());
+            let got = given("q", &known, arguments.as_object());
             match (got, wanted) {
                 (Ok(given), Ok(count)) => assert_eq!(given.len(), count, "{arguments}"),
                 (Err(error), Err(part)) => {

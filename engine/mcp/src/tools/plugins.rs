@@ -111,7 +111,7 @@ pub(crate) async fn call(
     known: &mut bool,
 ) -> Result<CallToolResult, ErrorData> {
     *known = false;
-    let Some(tools) = live.tools() else { return Err(unknown(name, None)) };
+    let Some(tools) = live.tools() else { return Err(unknown(name, &[])) };
     // An equal call may name its arguments in another order.
     let arguments = sorted(&Value::Object(arguments)).to_string();
     let approvals = match live.approvals(caller) {
@@ -148,19 +148,21 @@ pub(crate) async fn call(
             Ok(result)
         }
         Err(InvokeError::Report(report)) if report.code == Code::UnknownName => {
-            Err(unknown(name, report.hint.as_deref()))
+            Err(unknown(name, &all(live).await))
         }
         Err(InvokeError::Report(report)) => Ok(refused(&report)),
         Err(InvokeError::Call(error)) => Ok(refused(&failed(&error))),
     }
 }
 
-fn unknown(name: &str, hint: Option<&str>) -> ErrorData {
+/// The protocol's error for an unknown tool, with the nearest of hotcell's own and of those of plugins. A model cannot type commands for people.
+fn unknown(name: &str, of_plugins: &[Tool]) -> ErrorData {
     let shown = printable(&name.chars().take(100).collect::<String>());
     let own = TOOLSETS.iter().flat_map(|set| set.tools).copied();
-    let near = likely(&name.to_lowercase(), own).map(|near| format!("did you mean {near}?"));
-    let hint = near.as_deref().or(hint).map(|hint| format!("; {hint}")).unwrap_or_default();
-    ErrorData::invalid_params(format!("there is no tool of the name \"{shown}\"{hint}"), None)
+    let all = own.chain(of_plugins.iter().map(|tool| &*tool.name));
+    let near = likely(&name.to_lowercase(), all).map(|near| format!("; did you mean {near}?"));
+    let near = near.unwrap_or_default();
+    ErrorData::invalid_params(format!("there is no tool of the name \"{shown}\"{near}"), None)
 }
 
 /// Formats an answer for a model. One that is too long is kept, and can be read as a resource.

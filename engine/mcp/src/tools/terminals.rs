@@ -53,9 +53,11 @@ pub struct TerminalStart {
     pub network: Vec<String>,
     /// Default 24.
     #[serde(default)]
+    #[schemars(range(min = 1, max = 100))]
     pub rows: Option<u16>,
     /// Default 80.
     #[serde(default)]
+    #[schemars(range(min = 1, max = 250))]
     pub columns: Option<u16>,
 }
 
@@ -102,8 +104,10 @@ pub struct TerminalResize {
     /// The terminal.
     pub terminal_id: String,
     /// Lines, 1 to 100.
+    #[schemars(range(min = 1, max = 100))]
     pub rows: u16,
     /// Characters in a line, 1 to 250.
+    #[schemars(range(min = 1, max = 250))]
     pub columns: u16,
 }
 
@@ -369,6 +373,27 @@ pub async fn close(live: &Live, caller: &Caller, arguments: JsonObject) -> Answe
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
+    use super::{TerminalResize, TerminalStart};
+    use crate::tools::schema::of_arguments;
+
+    #[test]
+    fn sizes_have_one_range_in_errors() {
+        let start = |size: &Value| json!({ "argv": ["true"], "rows": size });
+        let resize = |size: &Value| json!({ "terminal_id": "t", "rows": size, "columns": 80 });
+        for size in [json!(-1), json!(0), json!(101), json!(100_000)] {
+            for (schema, arguments) in [
+                (of_arguments::<TerminalStart>(), start(&size)),
+                (of_arguments::<TerminalResize>(), resize(&size)),
+            ] {
+                let Value::Object(arguments) = arguments else { continue };
+                let said = crate::tools::arguments::normal(&schema, arguments).unwrap_err().to_string();
+                assert!(said.contains(&format!("rows is {size}; allowed is 1 to 100")), "{said}");
+            }
+        }
+    }
+
     #[test]
     fn terminal_tools_cost_at_most_250_tokens_each() {
         let of_terminals = |tool: &&rmcp::model::Tool| tool.name.starts_with("terminal_");
