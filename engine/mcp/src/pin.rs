@@ -1,5 +1,5 @@
-//! Pins of a foreign server's tools: a tool that is new or changed since a person accepted the list is held back from lists until it is accepted.
-//! Pure.
+//! Pins of a foreign server's tools and of its words about itself: a tool that is new or changed since a person accepted the list is held back from lists until
+//! it is accepted, and so are its instructions. Pure.
 //!
 //! A server that was harmless when it was chosen may later describe its tools otherwise, to steer a model. Each tool is known by a digest of its name,
 //! title, description, schemas and hints.
@@ -15,6 +15,7 @@
 )]
 
 mod readings;
+mod words;
 
 use std::collections::BTreeMap;
 
@@ -26,8 +27,9 @@ use sha2::{Digest, Sha256};
 
 use readings::{is_ambiguous, lists_nothing};
 pub use readings::{one_line, refusal};
+pub use words::{ABSENT, is_words, learnt};
 
-/// Word for a tool that has no name, and is never listed.
+/// Word for a tool that has no name, or one that stands for the server's words, and is never listed.
 const NAMELESS: &str = "a tool without a name";
 
 /// Maximum length of a line in bytes, with its newline. Longer ones cannot be checked, so that their server is ended.
@@ -37,7 +39,7 @@ pub const MAX_TOOL_BYTES: usize = 256 << 10;
 /// Maximum number of tools that are remembered.
 pub const MAX_TOOLS: usize = 2_000;
 
-/// A tool as a server offers it.
+/// A tool, or words, as a server offers them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Offered {
     /// Digest: SHA-256 of the definition in canonical JSON.
@@ -46,17 +48,19 @@ pub struct Offered {
     pub tool: Value,
 }
 
-/// Digests of the accepted tools, by name.
+/// Digests of the accepted tools and words, by name.
 pub type Accepted = BTreeMap<String, String>;
 
 /// Result of looking at a line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checked {
-    /// The line without held tools; `None` when nothing is held: the line passes as it is.
+    /// The line without held tools and words; `None` when nothing is held: the line passes as it is.
     pub replaced: Option<Vec<u8>>,
-    /// Tools that the line lists, by name; empty for a line that is not a list of tools.
+    /// Tools that the line lists, and words of the server about itself, by name; empty for other lines.
     pub offered: BTreeMap<String, Offered>,
-    /// Names of the tools that were held back.
+    /// Names of words that the line could have and has not.
+    pub absent: Vec<&'static str>,
+    /// Names of the tools and words that were held back.
     pub held: Vec<String>,
     /// Whether the line is a list of tools, and which part of it.
     pub page: Page,
@@ -82,6 +86,7 @@ pub fn check(line: &[u8], accepted: Option<&Accepted>) -> Checked {
     let mut checked = Checked {
         replaced: None,
         offered: BTreeMap::new(),
+        absent: Vec::new(),
         held: Vec::new(),
         page: Page::default(),
         is_unread: false,
@@ -100,6 +105,7 @@ pub fn check(line: &[u8], accepted: Option<&Accepted>) -> Checked {
         one => vec![one],
     };
     for message in messages {
+        words::hold(message, accepted, &mut checked);
         let next = message.get("result").and_then(|result| result.get("nextCursor"));
         let has_next = next.is_some_and(Value::is_string);
         let Some(Value::Array(tools)) = message.get_mut("result").and_then(|result| result.get_mut("tools"))
@@ -109,24 +115,18 @@ pub fn check(line: &[u8], accepted: Option<&Accepted>) -> Checked {
         checked.page = if has_next { Page::More } else { Page::Last };
         tools.retain(|tool| {
             // A client could find a name in it (`Name`), and a digest is kept by the name.
-            let Some(name) = tool.get("name").and_then(Value::as_str).map(str::to_owned) else {
+            let name = tool.get("name").and_then(Value::as_str).filter(|name| !is_words(name));
+            let Some(name) = name.map(str::to_owned) else {
                 checked.held.push(NAMELESS.to_owned());
                 return false;
             };
-            let mut text = String::new();
-            canonical(tool, &mut text);
-            let is_large = text.len() > MAX_TOOL_BYTES;
-            let sha256: String = hex::encode(Sha256::digest(&text));
-            let is_accepted =
-                !is_large && accepted.is_none_or(|accepted| accepted.get(&name) == Some(&sha256));
+            let (definition, length) = offered(tool);
+            let is_accepted = length <= MAX_TOOL_BYTES
+                && accepted.is_none_or(|accepted| accepted.get(&name) == Some(&definition.sha256));
             // Of two tools of one name the second is held: which one a client takes is not known.
             let is_double = checked.offered.contains_key(&name);
             if !is_double && checked.offered.len() < MAX_TOOLS {
-                let tool = match is_large {
-                    true => Value::from(text.chars().take(1000).collect::<String>()),
-                    false => tool.clone(),
-                };
-                checked.offered.insert(name.clone(), Offered { sha256, tool });
+                checked.offered.insert(name.clone(), definition);
             }
             let passes = is_accepted && !is_double;
             if !passes {
@@ -164,6 +164,18 @@ pub fn has_invisible(tool: &Value) -> bool {
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
+}
+
+/// A definition with its digest, and its length in bytes; of one that is too large only the beginning is kept.
+fn offered(definition: &Value) -> (Offered, usize) {
+    let mut text = String::new();
+    canonical(definition, &mut text);
+    let sha256: String = hex::encode(Sha256::digest(&text));
+    let tool = match text.len() > MAX_TOOL_BYTES {
+        true => Value::from(text.chars().take(1000).collect::<String>()),
+        false => definition.clone(),
+    };
+    (Offered { sha256, tool }, text.len())
 }
 
 /// A definition as one text, whatever the order of its keys.
@@ -387,7 +399,16 @@ mod tests {
 
     /// JSON of any shape, with the keys that are looked for at any place.
     fn any_json() -> impl Strategy<Value = Value> {
-        let key = prop_oneof!["result", "tools", "name", "nextCursor", "description", "[a-z\u{202e}é]{0,4}"];
+        let key = prop_oneof![
+            "result",
+            "tools",
+            "name",
+            "nextCursor",
+            "description",
+            "instructions",
+            "serverInfo",
+            "[a-z\u{202e}é]{0,4}"
+        ];
         let leaf = prop_oneof![
             Just(Value::Null),
             any::<bool>().prop_map(Value::from),
@@ -408,7 +429,8 @@ mod tests {
         #[test]
         fn hostile_lines_are_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), message in any_json()) {
             let nested = json!({ "result": { "tools": message, "nextCursor": message } });
-            for line in [bytes, message.to_string().into_bytes(), nested.to_string().into_bytes()] {
+            let about = json!([{ "result": { "instructions": message, "serverInfo": message } }, { "result": message }]);
+            for line in [bytes, message.to_string().into_bytes(), nested.to_string().into_bytes(), about.to_string().into_bytes()] {
                 let first = check(&line, None);
                 let accepted = first.offered.iter().map(|(name, tool)| (name.clone(), tool.sha256.clone())).collect();
                 // Accepted tools pass, but for doubles.

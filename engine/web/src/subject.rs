@@ -99,7 +99,11 @@ impl Subject {
                     ErrorReport::new(Code::UnknownName, format!("there is no wrapped server {id:?}"))
                 })?;
                 for (name, tool) in &server.held {
-                    let whole = serde_json::to_string_pretty(tool).unwrap_or_default();
+                    // A server's words about itself are a text.
+                    let whole = match tool {
+                        serde_json::Value::String(words) => words.clone(),
+                        tool => serde_json::to_string_pretty(tool).unwrap_or_default(),
+                    };
                     match server.changed.get(name) {
                         Some(lines) => {
                             subject.add(&format!("{name}: lines that changed"), lines);

@@ -1,7 +1,9 @@
-//! Differences of a server's tools since they were accepted, and tools that are held of servers at an address.
+//! Differences of a server's tools and words since they were accepted, and tools that are held of servers at an address.
 
+mod known;
 mod running;
 
+pub use known::Known;
 pub use running::Pins;
 
 use std::collections::BTreeMap;
@@ -11,14 +13,14 @@ use std::path::Path;
 
 use hotcell_client::Tool;
 use hotcell_config::Configuration;
-use hotcell_mcp::pin::{Accepted, Offered};
+use hotcell_mcp::pin::{Accepted, Offered, is_words};
 use hotcell_review::quarantine::QuarantineConfig;
 use hotcell_state::report::{Code, ErrorReport, barred, printable};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use similar::TextDiff;
 
-use super::servers::{ACCEPT, ACCEPTED, After, OFFERED, Server, note, read, server, write};
+use super::servers::{ACCEPT, After, OFFERED, Server, note, read, server, write};
 
 /// Definitions of the tools as they were accepted.
 const DEFINITIONS: &str = "definitions.json";
@@ -80,8 +82,8 @@ pub fn accept(
         |e: io::Error| ErrorReport::new(Code::State, format!("the tools of {name}: {e}")).field("--state");
     // The definitions that are compared are those that are accepted: the server may be offering others meanwhile.
     let offered: BTreeMap<String, Offered> = read(&folder.join(OFFERED)).map_err(io)?.unwrap_or_default();
-    let before: Accepted = read(&folder.join(ACCEPTED)).map_err(io)?.unwrap_or_default();
-    let held = offered.iter().filter(|(name, tool)| before.get(*name) != Some(&tool.sha256));
+    let before = Known::read(folder).map_err(io)?;
+    let held = offered.iter().filter(|(name, tool)| before.all.get(*name) != Some(&tool.sha256));
     let held = held.map(|(name, tool)| (name.clone(), tool.clone())).collect();
     if let Some(shown) = shown.filter(|shown| *shown != word(&held)) {
         let why = format!("what {name} offers is no longer what was shown as {}", printable(shown));
@@ -89,13 +91,20 @@ pub fn accept(
             .field("--shown")
             .hint(format!("hotcell mcp servers show {name} shows it as it is now")));
     }
-    let accepted: Accepted = offered.iter().map(|(name, tool)| (name.clone(), tool.sha256.clone())).collect();
+    let mut accepted: Accepted =
+        offered.iter().map(|(name, tool)| (name.clone(), tool.sha256.clone())).collect();
+    // Words that were not there at the first start stay known as such.
+    for (name, sha256) in before.all.iter().filter(|(name, _)| is_words(name)) {
+        accepted.entry(name.clone()).or_insert_with(|| sha256.clone());
+    }
     let config = QuarantineConfig::of(configuration)
         .ok_or_else(|| ErrorReport::new(Code::State, "there is no state folder"))?;
     note(&config, ACCEPT, name, &After { server: name, tools: Some(&accepted), grants: None, reason: None })
         .map_err(|e| ErrorReport::new(Code::State, e.to_string()))?;
-    write(&folder.join(ACCEPTED), &accepted).map_err(io)?;
-    keep(folder, &accepted, &offered).map_err(io)?;
+    let has_tools = before.has_tools || offered.keys().any(|name| !is_words(name));
+    let known = Known { all: accepted, has_tools };
+    known.write(folder).map_err(io)?;
+    keep(folder, &known.all, &offered).map_err(io)?;
     server(folder, name).map_err(io)
 }
 
@@ -117,7 +126,11 @@ pub fn lines(before: &Value, now: &Value) -> String {
     diff.unified_diff().context_radius(1).iter_hunks().map(|hunk| format!("{hunk}")).collect()
 }
 
+/// Text of a definition; words are shown as they are, with their lines.
 fn pretty(value: &Value) -> String {
+    if let Value::String(words) = value {
+        return format!("{words}\n");
+    }
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use hotcell_config::{Configuration, EnvSetting};
 use hotcell_deps::package;
 use hotcell_mcp::combined::Allowed;
-use hotcell_mcp::pin::{Accepted, Offered};
+use hotcell_mcp::pin::{ABSENT, Accepted, Offered};
 use hotcell_review::quarantine::{QuarantineConfig, QuarantineError};
 use hotcell_sandbox::layer::likely;
 use hotcell_sandbox::profile::BindText;
@@ -69,13 +69,13 @@ pub struct Server {
     pub grants: Vec<String>,
     /// Locked packages, each with its version as it was asked for.
     pub packages: Vec<String>,
-    /// Names of the accepted tools.
+    /// Names of the accepted tools, and of the server's accepted words about itself: `(instructions)`, `(name)`, `(title)`, `(description)`.
     pub accepted: Vec<String>,
-    /// Names of tools that are held: new, or changed since they were accepted.
+    /// Names of tools and words that are held: new, or changed since they were accepted.
     pub held: Vec<String>,
-    /// Definitions of the held tools, as the server gives them: foreign text.
+    /// Definitions of the held tools and the held words, as the server gives them: foreign text.
     pub offered: BTreeMap<String, serde_json::Value>,
-    /// Definitions of held tools as they were accepted before, where there was one.
+    /// Definitions and words as they were accepted before, of what is held.
     pub before: BTreeMap<String, serde_json::Value>,
     /// Word for `accept --shown`: a digest of what is held; empty when nothing is.
     pub shown: String,
@@ -548,10 +548,11 @@ fn known(folder: &Path) -> io::Result<Vec<String>> {
 
 /// One server, by its folder.
 pub fn server(folder: &Path, name: &str) -> io::Result<Server> {
-    let accepted: Accepted = read(&folder.join(ACCEPTED))?.unwrap_or_default();
+    let accepted = pins::Known::read(folder)?.all;
     let offered: BTreeMap<String, Offered> = read(&folder.join(OFFERED))?.unwrap_or_default();
     let held: BTreeMap<_, _> =
         offered.into_iter().filter(|(name, tool)| accepted.get(name) != Some(&tool.sha256)).collect();
+    let accepted = accepted.into_iter().filter(|(_, sha256)| sha256 != ABSENT).map(|(name, _)| name);
     let packages = known(folder)?.into_iter().filter(|entry| folder.join(entry).is_dir());
     let entry: Entry = read(&folder.join(ENTRY))?.unwrap_or_default();
     let grants: Option<Grants> = read(&folder.join(GRANTS))?;
@@ -563,7 +564,7 @@ pub fn server(folder: &Path, name: &str) -> io::Result<Server> {
         options: entry.options,
         grants: grants.unwrap_or_default().grants,
         packages: packages.map(|package| package.replace('+', "/")).collect(),
-        accepted: accepted.into_keys().collect(),
+        accepted: accepted.collect(),
         held: held.keys().cloned().collect(),
         before,
         shown: pins::word(&held),

@@ -15,6 +15,7 @@ use hotcell_sandbox::unique;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
+use super::words::{ABOUT, INSTRUCTIONS, SERVER_INFO};
 use crate::request_id::{FoundId, find_id};
 
 /// Key of an answer's result.
@@ -39,8 +40,8 @@ pub fn refusal(line: &[u8]) -> Option<Vec<u8>> {
     if is_request(line) {
         return None;
     }
-    let message = "hotcell: the server's answer cannot be checked for tools: it is nested too deeply, has a key twice or in other letters, or a number or \
-                   characters that parsers read differently";
+    let message = "hotcell: the server's answer cannot be checked for tools and instructions: it is nested too deeply, has a key twice or in other \
+                   letters, or a number or characters that parsers read differently";
     let answer =
         serde_json::json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32603, "message": message } });
     Some(format!("{answer}\n").into_bytes())
@@ -59,23 +60,32 @@ pub(super) fn is_ambiguous(line: &[u8], message: &Value) -> bool {
     };
     let is_odd = |message: &Value| {
         let Value::Object(fields) = message else { return message.is_array() };
-        let hidden = |key: &String, plain: &str| key != plain && folded(key) == plain;
+        let hidden = |key: &String, plain: &str| key != plain && folded(key) == folded(plain);
         if fields.keys().any(|key| hidden(key, RESULT)) {
             return true;
         }
         let result = fields.get(RESULT).and_then(Value::as_object);
         result.is_some_and(|result| {
-            result.keys().any(|key| hidden(key, TOOLS))
+            let about = result.get(SERVER_INFO).filter(|about| !about.is_null());
+            let has_odd_words = |about: &Value| match about {
+                Value::Object(about) => about.keys().any(|key| ABOUT.iter().any(|plain| hidden(key, plain))),
+                _ => true,
+            };
+            result.keys().any(|key| [TOOLS, INSTRUCTIONS, SERVER_INFO].iter().any(|plain| hidden(key, plain)))
                 || result.get(TOOLS).is_some_and(|tools| !tools.is_array() && !tools.is_null())
+                || about.is_some_and(has_odd_words)
         })
     };
     messages.iter().any(is_odd) || unique::twice(line).is_some()
 }
 
-/// Whether a line that this parser refuses has no list of tools to another one. Halves of surrogate pairs and bytes that are not UTF-8 are
+/// Whether a line that this parser refuses has no list of tools and no words of the server to another one. Halves of surrogate pairs and bytes that are not UTF-8 are
 /// common in texts.
 pub(super) fn lists_nothing(line: &[u8]) -> bool {
-    Keys { of: &[RESULT], within: Some(&[TOOLS]) }.found_in(line).is_ok_and(|found| !found)
+    // In the letters that are compared without case.
+    Keys { of: &[RESULT], within: Some(&[TOOLS, INSTRUCTIONS, "serverinfo"]) }
+        .found_in(line)
+        .is_ok_and(|found| !found)
 }
 
 /// A key as parsers compare it that do not distinguish letter cases.

@@ -113,7 +113,7 @@ fn facts(subject: &Subject) -> Markup {
             ));
         }
         rows.push(("A yes allows", html! {
-            "Agents see and call exactly the tools below, beside those that were accepted before and are as they were."
+            "Agents see and call exactly the tools below, and read the server's words in parentheses, beside what was accepted before and is as it was."
         }));
         if !server.held.is_empty() {
             rows.push(("Held", html! {
