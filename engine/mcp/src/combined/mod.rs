@@ -6,6 +6,7 @@
 //! | module | idea |
 //! | --- | --- |
 //! | `names` | names with the prefix of their server |
+//! | `alike` | names that look like those of another server |
 //! | `words` | tools for a list, within a budget |
 //! | `answers` | answers and errors |
 //! | `search` | finding tools by words, and calling them by name |
@@ -14,6 +15,7 @@
 //! | `asks` | forms and folders that a server asks for, where that is allowed |
 //! | `upstream` | one server, kept up |
 
+mod alike;
 mod answers;
 mod asks;
 mod balance;
@@ -23,7 +25,8 @@ mod served;
 mod upstream;
 mod words;
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hotcell_client::{CallError, Client, Progress};
@@ -39,6 +42,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use self::alike::{Alike, Served};
 use self::upstream::Upstream;
 pub use self::upstream::{Held, Spec};
 use self::words::Shown;
@@ -52,6 +56,9 @@ const FIRST_WAIT: Duration = Duration::from_secs(10);
 
 /// Time limit for a list of resources or prompts, and for one of them.
 const SERVED_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Maximum number of tools that look like others of which standard error tells.
+const MAX_TOLD: usize = 50;
 
 /// Bounds of a combined server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +84,8 @@ pub struct Combined {
     changed: watch::Sender<u64>,
     stop: CancellationToken,
     tasks: tokio::sync::Mutex<JoinSet<()>>,
+    /// Tools of which was told that they are held since they look like others.
+    told: Mutex<BTreeSet<String>>,
 }
 
 impl Combined {
@@ -104,7 +113,8 @@ impl Combined {
             }
         }
         let tasks = tokio::sync::Mutex::new(tasks);
-        Ok(Arc::new(Self { servers, options, began: Instant::now(), changed, stop, tasks }))
+        let told = Mutex::default();
+        Ok(Arc::new(Self { servers, options, began: Instant::now(), changed, stop, tasks, told }))
     }
 
     /// Names of the servers.
@@ -142,12 +152,39 @@ impl Combined {
             }
         };
         let _ = tokio::time::timeout(FIRST_WAIT.saturating_sub(self.began.elapsed()), tried).await;
-        let tools: Vec<Shown> = servers.iter().flat_map(Upstream::tools).collect();
+        let tools = self.tools(caller, sets);
         if tools.len() > self.options.listed_tools {
             let names: Vec<&str> = servers.iter().map(|server| server.name()).collect();
             return search::listed(tools.len(), &names);
         }
         tools.into_iter().map(|tool| tool.listed).collect()
+    }
+
+    /// Tools of the servers that a caller may use, without those that look like another's.
+    fn tools(&self, caller: &Caller, sets: &Toolsets) -> Vec<Shown> {
+        let served =
+            |server: &Arc<Upstream>| Served { prefix: names::prefix(server.name()), tools: server.tools() };
+        let (listed, held) = alike::parted(self.offered(caller, sets).map(served).collect());
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        for Alike { name, of } in held {
+            if told.len() < MAX_TOLD && told.insert(name.clone()) {
+                tracing::warn!(
+                    "held back: {name} would be taken for {of}; if you need both, add one of the servers by another name"
+                );
+            }
+        }
+        listed
+    }
+
+    /// The name for which a tool of a server would be taken, if it is held for that.
+    fn taken_for(&self, tool: &Shown, of: &Upstream, caller: &Caller, sets: &Toolsets) -> Option<String> {
+        let prefixes: Vec<String> =
+            self.offered(caller, sets).map(|server| names::prefix(server.name())).collect();
+        let before = |skeleton: &str| {
+            let mut before = self.offered(caller, sets).take_while(|server| server.name() != of.name());
+            before.find_map(|server| server.alike(skeleton))
+        };
+        alike::taken_for(tool, &names::prefix(of.name()), &prefixes, before)
     }
 
     /// Whether a name is one of a foreign tool, or of the two tools that find and call them.
@@ -170,7 +207,7 @@ impl Combined {
     ) -> CallToolResult {
         let done = match name {
             search::SEARCH => {
-                let tools: Vec<Shown> = self.offered(caller, sets).flat_map(Upstream::tools).collect();
+                let tools = self.tools(caller, sets);
                 Ok(("search_tools".to_owned(), search::search(&tools, &arguments)))
             }
             search::CALL => match search::named(arguments) {
@@ -216,6 +253,12 @@ impl Combined {
             let error = CallError::NotSent(format!("it is not connected: {why}"));
             return Ok((counted, answers::failed(name, server.name(), &error)));
         };
+        if let Some(of) = self.taken_for(&tool, &server, caller, sets) {
+            let why = format!("the tool {name} is held back: it would be taken for {of}");
+            return Err(ErrorReport::new(Code::Refused, why)
+                .field("name")
+                .hint("a person can add one of the servers by another name"));
+        }
         let (session, begin) = (session.map(|session| format!("{caller} {session}")), Instant::now());
         let asked = Value::Object(arguments.clone()).to_string();
         let cancel = CancellationToken::new();

@@ -7,7 +7,7 @@ pub const MAX_NAME_CHARS: usize = 60;
 /// Maximum length of a prefix.
 const MAX_PREFIX_CHARS: usize = 24;
 /// Text between the prefix and the tool's own name; never in a prefix.
-const SEPARATOR: &str = "__";
+pub const SEPARATOR: &str = "__";
 /// Number of digits of a digest behind a name that was changed.
 const DIGEST_CHARS: usize = 8;
 

@@ -164,6 +164,13 @@ impl Upstream {
         locked(&self.listed).tools.iter().find(|tool| tool.listed.name == name).cloned()
     }
 
+    /// Name of a tool of it that looks like one with this skeleton.
+    pub fn alike(&self, skeleton: &str) -> Option<String> {
+        let listed = locked(&self.listed);
+        let alike = listed.tools.iter().find(|tool| tool.skeleton == skeleton);
+        alike.map(|tool| tool.listed.name.to_string())
+    }
+
     /// Names that clients see.
     pub fn tool_names(&self) -> Vec<String> {
         locked(&self.listed).tools.iter().map(|tool| tool.listed.name.to_string()).collect()

@@ -7,7 +7,7 @@ use hotcell_state::report::printable;
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
-use crate::combined::names;
+use crate::combined::{alike, names};
 use crate::text::barred;
 
 /// Keys of a schema whose texts are for readers.
@@ -22,6 +22,8 @@ pub struct Shown {
     pub listed: Tool,
     /// Description as the server gives it, in full.
     pub description: String,
+    /// Name that clients see, as one that looks like it is compared with it.
+    pub skeleton: String,
 }
 
 /// Tools of a server for a list, in its order; of two tools with one name the first.
@@ -53,7 +55,8 @@ pub fn shown(server: &str, tools: &[Foreign], budget: usize) -> Vec<Shown> {
         if let Value::Object(output) = output {
             listed = listed.with_raw_output_schema(Arc::new(output));
         }
-        all.push(Shown { own: tool.name.clone(), listed, description: tool.description().to_owned() });
+        let (own, description) = (tool.name.clone(), tool.description().to_owned());
+        all.push(Shown { own, skeleton: alike::skeleton(&listed.name), listed, description });
     }
     all
 }
