@@ -22,7 +22,7 @@ pub(crate) fn may_be_shown(path: &str, bytes: u64, of: &[u8]) -> Result<Picture,
             smaller,
         );
     }
-    if !(1..=MAX_SIDE_LEN).contains(&width) || !(1..=MAX_SIDE_LEN).contains(&height) {
+    if !picture.is_of_a_usual_size() {
         return no(format!("{path} has {width} by {height} points; a side has 1 to {MAX_SIDE_LEN}"), smaller);
     }
     Ok(picture)
@@ -37,6 +37,22 @@ pub(crate) struct Picture {
     pub width: u32,
     /// Height in points.
     pub height: u32,
+}
+
+impl Picture {
+    /// Whether no side is empty, or longer than pictures are that models take: a few bytes can say that they unpack to gigabytes.
+    pub(crate) fn is_of_a_usual_size(&self) -> bool {
+        [self.width, self.height].iter().all(|side| (1..=MAX_SIDE_LEN).contains(side))
+    }
+}
+
+/// Media type of bytes that a client may take for a picture, by their beginning; `None` for all others. Pure.
+pub(crate) fn kind_of_begin(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
+        _ => picture(bytes).filter(Picture::is_of_a_usual_size).map(|picture| picture.kind),
+    }
 }
 
 /// Identifies a picture by its first bytes: a PNG with its header, or a JPEG with a frame. Pure.

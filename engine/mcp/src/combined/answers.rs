@@ -8,13 +8,13 @@ use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::Value;
 
 use crate::fitted;
-use crate::picture::picture;
+use crate::picture::{Picture, picture};
 use crate::reply::refused;
 use crate::text::{barred, beginning};
 
 /// Maximum length of the texts of an answer together, in characters. Texts that are longer lose their middle.
 pub const MAX_ANSWER_CHARS: usize = 100_000;
-/// Maximum size of a picture in base64.
+/// Maximum size of all pictures of an answer together, in base64.
 const MAX_PICTURE_BYTES: usize = 8 << 20;
 /// Maximum number of blocks.
 const MAX_BLOCKS: usize = 200;
@@ -23,14 +23,14 @@ const MAX_BLOCKS: usize = 200;
 pub fn shown(name: &str, answer: &Answer) -> CallToolResult {
     let said = if answer.is_error { "says that it failed:" } else { "answered:" };
     let mut content = vec![ContentBlock::text(format!("{name} {said}"))];
-    let mut room = MAX_ANSWER_CHARS;
+    let (mut room, mut pictures) = (MAX_ANSWER_CHARS, MAX_PICTURE_BYTES);
     for (number, block) in answer.content.iter().enumerate() {
         if number == MAX_BLOCKS {
             let gone = answer.content.len() - MAX_BLOCKS;
             content.push(ContentBlock::text(format!("({gone} further blocks are left out)")));
             break;
         }
-        content.push(match (block["type"].as_str(), pictured(block)) {
+        content.push(match (block["type"].as_str(), pictured(block, &mut pictures)) {
             (_, Some(picture)) => picture,
             (Some("text"), _) => quoted(block["text"].as_str().unwrap_or_default(), &mut room),
             (Some("resource"), _) => match block["resource"]["text"].as_str() {
@@ -69,11 +69,13 @@ pub fn shown(name: &str, answer: &Answer) -> CallToolResult {
     result
 }
 
-/// A picture that is one by its bytes, whatever its type says.
-fn pictured(block: &Value) -> Option<ContentBlock> {
-    let data = block["data"].as_str().filter(|data| data.len() <= MAX_PICTURE_BYTES)?;
+/// A picture that is one by its bytes, whatever its type says, of a usual size and within the room that is left for pictures.
+fn pictured(block: &Value, room: &mut usize) -> Option<ContentBlock> {
+    let data = block["data"].as_str().filter(|data| data.len() <= *room)?;
     let bytes = STANDARD.decode(data).ok()?;
-    picture(&bytes).map(|picture| ContentBlock::image(data, picture.kind))
+    let picture = picture(&bytes).filter(Picture::is_of_a_usual_size)?;
+    *room -= data.len();
+    Some(ContentBlock::image(data, picture.kind))
 }
 
 /// Text behind bars; of one that is too long, beginning and end.
@@ -169,6 +171,26 @@ mod tests {
                 "| [unknown, 1 bytes, not passed on]\n",
             ]
         );
+    }
+
+    #[test]
+    fn pictures_are_of_a_usual_size_and_bounded_together() {
+        let png = |width: u32, height: u32, more: usize| {
+            let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
+            bytes.extend(width.to_be_bytes());
+            bytes.extend(height.to_be_bytes());
+            bytes.resize(bytes.len() + more, 0);
+            json!({ "type": "image", "data": STANDARD.encode(bytes), "mimeType": "image/png" })
+        };
+        let passed = |blocks: Vec<Value>| {
+            let result = shown("s__t", &answer(blocks));
+            result.content.iter().filter(|block| block.as_image().is_some()).count()
+        };
+        assert_eq!(passed(vec![png(640, 480, 0), png(8_000, 1, 0)]), 2);
+        // Some bytes that say they are gigabytes of points, or none.
+        assert_eq!(passed(vec![png(u32::MAX, u32::MAX, 0), png(8_001, 1, 0), png(0, 1, 0)]), 0);
+        assert_eq!(passed(vec![png(1, 1, 1 << 20); 20]), 5);
+        assert_eq!(passed(vec![png(1, 1, MAX_PICTURE_BYTES), png(1, 1, 0)]), 1);
     }
 
     #[test]
