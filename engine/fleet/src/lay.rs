@@ -15,7 +15,7 @@ use crate::cache::{Cache, MAX_WHOLE};
 use crate::cas::Cas;
 use crate::digest::Key;
 use crate::error::FleetError;
-use crate::tree::{Bounds, Entry, Tree, children, expand};
+use crate::tree::{Bounds, Entry, Read, Tree, children, expand};
 
 /// Maximum size of one `Directory` message, in bytes.
 const MAX_DIRECTORY: u64 = 64 << 20;
@@ -61,11 +61,13 @@ impl Source {
 pub async fn read(source: &mut Source, root: Key, bounds: Bounds) -> Result<Tree, FleetError> {
     let mut directories: BTreeMap<Key, Directory> = BTreeMap::new();
     let mut wanted = vec![root];
+    let mut met = Read::default();
     for _ in 0..=bounds.depth {
         let mut next = Vec::new();
         let mut take = |key: Key, text: &[u8]| {
             let directory = Directory::decode(text)
                 .map_err(|e| FleetError::request(format!("{} is not a directory: {e}", key.name())))?;
+            met.add(&directory, text.len(), bounds)?;
             next.extend(children(&directory)?);
             directories.insert(key, directory);
             Ok::<_, FleetError>(())

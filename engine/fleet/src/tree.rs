@@ -10,7 +10,7 @@ use crate::error::FleetError;
 
 /// Maximum length of a name, in bytes: Linux's `NAME_MAX`.
 const MAX_NAME: usize = 255;
-/// Maximum length of a link's target, in bytes: below Linux's `PATH_MAX`.
+/// Maximum length of a link's target, and of a path, in bytes: below Linux's `PATH_MAX`.
 const MAX_TARGET: usize = 4095;
 
 /// Bounds of a tree.
@@ -22,11 +22,15 @@ pub struct Bounds {
     pub depth: usize,
     /// Maximum size of all files, in bytes. Default 8 GiB.
     pub bytes: u64,
+    /// Maximum length of all paths, in bytes: below a folder with a long name, each path repeats it. Default 128 MiB.
+    pub paths: usize,
+    /// Maximum size of all directory messages, in bytes. Default 512 MiB.
+    pub messages: usize,
 }
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { entries: 999_999, depth: 128, bytes: 8 << 30 }
+        Self { entries: 999_999, depth: 128, bytes: 8 << 30, paths: 128 << 20, messages: 512 << 20 }
     }
 }
 
@@ -53,6 +57,32 @@ pub struct Tree {
     pub entries: Vec<(PathBuf, Entry)>,
     /// Size of all files, in bytes.
     pub bytes: u64,
+}
+
+/// Directory messages that were read so far. They are counted as they come, each once: [`expand`] sees them only when all are in memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Read {
+    entries: usize,
+    bytes: usize,
+}
+
+impl Read {
+    /// Counts a message of this size.
+    ///
+    /// # Errors
+    /// [`FleetError`] of a wrong request, when a bound is exceeded.
+    pub fn add(&mut self, directory: &Directory, bytes: usize, bounds: Bounds) -> Result<(), FleetError> {
+        self.entries += directory.files.len() + directory.directories.len() + directory.symlinks.len();
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.entries > bounds.entries {
+            return Err(FleetError::request(format!("the tree has more than {} entries", bounds.entries)));
+        }
+        if self.bytes > bounds.messages {
+            let why = format!("the tree's directories have more than {} bytes", bounds.messages);
+            return Err(FleetError::request(why));
+        }
+        Ok(())
+    }
 }
 
 /// Digests of the folders in a directory, after a check of all its names and links.
@@ -132,6 +162,7 @@ pub fn check_link(path: &Path, target: &str, depth: usize) -> Result<(), FleetEr
 /// [`FleetError`] of a wrong request: a directory is missing, or a bound is exceeded; and those of [`children`].
 pub fn expand(root: Key, directories: &BTreeMap<Key, Directory>, bounds: Bounds) -> Result<Tree, FleetError> {
     let mut tree = Tree::default();
+    let mut paths = 0;
     let mut waiting = vec![(PathBuf::new(), root, 0)];
     while let Some((path, key, depth)) = waiting.pop() {
         let directory = directories
@@ -144,6 +175,21 @@ pub fn expand(root: Key, directories: &BTreeMap<Key, Directory>, bounds: Bounds)
         let more = folders.len() + directory.files.len() + directory.symlinks.len();
         if tree.entries.len() + waiting.len() + more > bounds.entries {
             return Err(FleetError::request(format!("the tree has more than {} entries", bounds.entries)));
+        }
+        let names = directory.files.iter().map(|file| &file.name);
+        let names = names.chain(directory.directories.iter().map(|folder| &folder.name));
+        for name in names.chain(directory.symlinks.iter().map(|link| &link.name)) {
+            let above = path.as_os_str().len();
+            let length = above + usize::from(above > 0) + name.len();
+            paths += length;
+            if length > MAX_TARGET {
+                let why = format!("a path of the tree is longer than {MAX_TARGET} bytes");
+                return Err(FleetError::request(why));
+            }
+            if paths > bounds.paths {
+                let why = format!("the paths of the tree have more than {} bytes together", bounds.paths);
+                return Err(FleetError::request(why));
+            }
         }
         if !path.as_os_str().is_empty() {
             tree.entries.push((path.clone(), Entry::Folder));
@@ -247,6 +293,25 @@ mod tests {
             key = put(&mut directories, deep);
         }
         assert!(expand(key, &directories, Bounds::default()).unwrap_err().message.contains("deeper"));
+        // Few entries in few messages, whose paths repeat long names of the folders above.
+        let files = (0..1000).map(|at| file(&format!("f{at}"))).collect();
+        let mut key = put(&mut directories, Directory { files, ..Directory::default() });
+        let wide = (0..900).map(|at| folder(&format!("d{at}"), key)).collect();
+        key = put(&mut directories, Directory { directories: wide, ..Directory::default() });
+        for levels in 0..120 {
+            key = put(
+                &mut directories,
+                Directory { directories: vec![folder(&"x".repeat(255), key)], ..Directory::default() },
+            );
+            let told = expand(key, &directories, Bounds::default()).map(|tree| tree.entries.len());
+            match (levels, told) {
+                (15.., Err(error)) => {
+                    assert!(error.message.contains("longer than 4095"), "{error}");
+                    break;
+                }
+                (_, told) => assert!(told.unwrap_err().message.contains("bytes together"), "{levels}"),
+            }
+        }
         let large =
             FileNode { digest: Some(Key { hash: [0; 32], size: u64::MAX >> 1 }.message()), ..file("a") };
         let both = Directory {
@@ -258,6 +323,18 @@ mod tests {
         assert!(
             expand(Key::of(b"?"), &directories, Bounds::default()).unwrap_err().message.contains("missing")
         );
+    }
+
+    #[test]
+    fn messages_are_counted_as_they_come() {
+        let bounds = Bounds { entries: 5, messages: 100, ..Bounds::default() };
+        let directory = Directory { files: vec![file("a"), file("b")], ..Directory::default() };
+        let mut read = Read::default();
+        assert!(read.add(&directory, 40, bounds).is_ok() && read.add(&directory, 60, bounds).is_ok());
+        assert!(read.add(&Directory::default(), 1, bounds).unwrap_err().message.contains("100 bytes"));
+        let mut read = Read::default();
+        assert!((0..2).all(|_| read.add(&directory, 1, bounds).is_ok()));
+        assert!(read.add(&directory, 1, bounds).unwrap_err().message.contains("5 entries"));
     }
 
     proptest! {
