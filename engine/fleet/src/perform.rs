@@ -1,7 +1,7 @@
 //! One action of a farm in one sandbox: its input is fetched, it runs without a network, its outputs are stored.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -124,6 +124,7 @@ impl Performer {
         let reader = Arc::new(Outputs {
             paths: checked.outputs.clone(),
             staging: staging.clone(),
+            bounds: Bounds::default(),
             collected: Mutex::default(),
         });
         let program = Program {
@@ -274,6 +275,8 @@ struct Outputs {
     paths: Vec<OutputPath>,
     /// Folder for copies of the files.
     staging: PathBuf,
+    /// Bounds of all outputs together: holes in files, and folders that are named more than once, are counted as what they come to.
+    bounds: Bounds,
     collected: Mutex<Option<Result<Collected, FleetError>>>,
 }
 
@@ -294,6 +297,7 @@ impl ViewReader for Outputs {
 impl Outputs {
     fn collect(&self, view: &Stack<'_>) -> Result<Collected, FleetError> {
         let Collected { mut result, mut blobs } = Collected::default();
+        let Bounds { mut entries, bytes: mut room, .. } = self.bounds;
         for OutputPath { named, path } in &self.paths {
             let unread =
                 |e: io::Error| FleetError::request(format!("the output {named:?} cannot be read: {e}"));
@@ -306,8 +310,10 @@ impl Outputs {
                 // The client tells what it misses.
                 None | Some((Kind::Whiteout, _)) => {}
                 Some((Kind::File, mode)) => {
-                    let key =
-                        view.file(path).and_then(|file| self.stage(file, &mut blobs)).map_err(unread)?;
+                    let key = view
+                        .file(path)
+                        .and_then(|file| self.stage(file, &mut blobs, &mut room))
+                        .map_err(unread)?;
                     result.output_files.push(OutputFile {
                         path: named.clone(),
                         digest: Some(key.message()),
@@ -328,9 +334,11 @@ impl Outputs {
                 }
                 Some((Kind::Folder, _)) => {
                     let mut staged = Blobs::new();
-                    let gathered = gather(view, path, Bounds::default(), &mut |_, file, _| {
-                        self.stage(file, &mut staged)
+                    let bounds = Bounds { entries, bytes: room, ..self.bounds };
+                    let gathered = gather(view, path, bounds, &mut |_, file, _| {
+                        self.stage(file, &mut staged, &mut room)
                     })?;
+                    entries = entries.saturating_sub(gathered.files.len() + gathered.messages.len());
                     blobs.extend(staged);
                     let tree = TreeMessage { root: Some(gathered.directory), children: gathered.children };
                     let tree = tree.encode_to_vec();
@@ -354,25 +362,103 @@ impl Outputs {
         Ok(Collected { result, blobs })
     }
 
-    /// Copies a file, so that it stays as its digest says.
-    fn stage(&self, from: File, blobs: &mut Blobs) -> io::Result<Key> {
+    /// Copies a file, so that it stays as its digest says; `room` is left for all outputs. Pieces of zeros become holes: a program makes them from nothing.
+    fn stage(&self, mut from: File, blobs: &mut Blobs, room: &mut u64) -> io::Result<Key> {
+        let too_large = || {
+            let most = self.bounds.bytes;
+            io::Error::new(io::ErrorKind::QuotaExceeded, format!("all outputs have more than {most} bytes"))
+        };
+        if from.metadata()?.len() > *room {
+            return Err(too_large());
+        }
         let at = self.staging.join("next");
         let mut to = File::create(&at)?;
         let mut hashing = Hashing::default();
-        let mut from = from.take(Bounds::default().bytes);
         let mut piece = vec![0; 256 << 10];
+        let mut length = 0;
         loop {
             let read = from.read(&mut piece)?;
             if read == 0 {
                 break;
             }
+            *room = room.checked_sub(read as u64).ok_or_else(too_large)?;
+            length += read as u64;
             hashing.add(&piece[..read]);
-            to.write_all(&piece[..read])?;
+            if piece[..read].iter().all(|byte| *byte == 0) {
+                to.seek_relative(i64::try_from(read).map_err(io::Error::other)?)?;
+            } else {
+                to.write_all(&piece[..read])?;
+            }
         }
+        to.set_len(length)?;
         let key = hashing.finish();
         let name = PathBuf::from(hex::encode(key.hash));
         std::fs::rename(&at, self.staging.join(&name))?;
         blobs.insert(key, Content::File(name));
         Ok(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+    use std::path::Path;
+
+    use super::*;
+
+    fn collect(named: &[&str], bytes: u64, entries: usize, root: &Path) -> Result<Collected, FleetError> {
+        let staging = tempfile::tempdir().unwrap();
+        let path = |named: &&str| OutputPath {
+            named: (*named).to_owned(),
+            path: PathBuf::from(if named.starts_with('.') { "" } else { named }),
+        };
+        let outputs = Outputs {
+            paths: named.iter().map(path).collect(),
+            staging: staging.path().to_owned(),
+            bounds: Bounds { bytes, entries, ..Bounds::default() },
+            collected: Mutex::default(),
+        };
+        let folder = Folder::open(root).unwrap();
+        let collected = outputs.collect(&Stack::new([], &folder))?;
+        for entry in std::fs::read_dir(staging.path()).unwrap() {
+            assert!(entry.unwrap().metadata().unwrap().blocks() <= 1024);
+        }
+        Ok(collected)
+    }
+
+    #[test]
+    fn outputs_are_bounded_together() {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["a", "b"] {
+            std::fs::write(root.path().join(name), name.repeat(60)).unwrap();
+        }
+        for (named, bytes, entries, is_good) in [
+            (&["a"][..], 100, 9, true),
+            (&["a", "b"], 120, 9, true),
+            (&["a", "b"], 119, 9, false),
+            (&["."], 120, 9, true),
+            // One folder, as often as an action likes.
+            (&[".", "./"], 240, 9, true),
+            (&[".", "./"], 239, 9, false),
+            (&[".", "./", "./."], 999, 6, false),
+        ] {
+            let collected = collect(named, bytes, entries, root.path());
+            assert_eq!(collected.is_ok(), is_good, "{named:?} {bytes} {entries}: {:?}", collected.err());
+        }
+    }
+
+    #[test]
+    fn holes_take_no_room_on_the_worker_and_are_counted() {
+        let root = tempfile::tempdir().unwrap();
+        let sparse = File::create(root.path().join("a")).unwrap();
+        sparse.set_len(16 << 20).unwrap();
+        let collected = collect(&["a"], 16 << 20, 9, root.path()).unwrap();
+        let key = Key::of(&vec![0; 16 << 20]);
+        assert_eq!(collected.result.output_files[0].digest, Some(key.message()));
+        // As large as a program says: nothing of it is read.
+        sparse.set_len(1 << 40).unwrap();
+        let error = collect(&["a"], Bounds::default().bytes, 9, root.path()).unwrap_err();
+        assert!(error.message.contains("more than 8589934592 bytes"), "{error}");
+        assert!(collect(&["."], Bounds::default().bytes, 9, root.path()).is_err());
     }
 }
