@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::folder::{Folder, Kind, Node, ancestors, same_bytes};
-use crate::stack::{Layer, Lookups, Stack, check_bounds};
+use crate::stack::{Layer, Lookups, PathBytes, Stack, check_bounds};
 
 /// Kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,12 +76,14 @@ fn touched(
     most: usize,
 ) -> io::Result<()> {
     let mut folders = vec![PathBuf::new()];
+    let mut names = PathBytes::default();
     while let Some(folder) = folders.pop() {
         let open = layer.folder(&folder)?;
         // From the layer: in the open folder, its own name would have to be looked up, which not every mode allows.
         for name in layer.names(&folder)? {
             let path = folder.join(&name);
             check_bounds(&path, paths.len(), most)?;
+            names.add(&path)?;
             // In the original another file system may begin there, which is never entered.
             if ignored.contains(&path) {
                 continue;
@@ -272,5 +274,18 @@ mod tests {
         }
         assert!(check_bounds(Path::new(&deep("d", 256)), 8, 9).is_ok());
         assert!(check_bounds(Path::new("d"), 9, 9).is_err());
+    }
+
+    #[test]
+    fn paths_are_bounded_together() {
+        // Usual ones of a large project.
+        let (mut names, usual) = (PathBytes::default(), "src/".repeat(30));
+        assert!((0..1_000_000).all(|_| names.add(Path::new(&usual)).is_ok()));
+        // A folder of long names, below which each empty file costs a page.
+        let (mut names, long) = (PathBytes::default(), vec!["x".repeat(255); 15].join("/"));
+        let found = (0..100_000).position(|_| names.add(Path::new(&long)).is_err());
+        assert!(found.is_some_and(|found| (30_000..40_000).contains(&found)), "{found:?}");
+        let error = names.add(Path::new("deep/x")).unwrap_err().to_string();
+        assert!(error.contains("128 MiB") && error.contains("\"deep\""), "{error}");
     }
 }

@@ -165,6 +165,7 @@ impl<'a> Stack<'a> {
         most: usize,
     ) -> io::Result<Vec<(PathBuf, Node)>> {
         let mut all = Vec::new();
+        let mut names = PathBytes::default();
         let mut folders = vec![folder.to_owned()];
         while let Some(folder) = folders.pop() {
             for path in self.names(&folder)?.into_iter().map(|name| folder.join(name)) {
@@ -172,6 +173,7 @@ impl<'a> Stack<'a> {
                     continue;
                 }
                 check_bounds(&path, all.len(), most)?;
+                names.add(&path)?;
                 let Some(node) = self.node(&path)? else { continue };
                 if node.kind == Kind::Folder {
                     folders.push(path.clone());
@@ -260,6 +262,38 @@ pub(crate) const MAX_FOLDER_DEPTH: usize = 256;
 /// Maximum length of a path in bytes: `PATH_MAX` of `path_resolution(7)` without its NUL.
 const MAX_PATH_BYTES: usize = 4095;
 
+/// Maximum length of all paths of a walk together, in bytes: a million of 134. A program makes long ones from little: it names a folder once, and each path
+/// below it repeats the name in the memory of this process.
+const MAX_ALL_PATH_BYTES: usize = 128 << 20;
+
+/// Length of the paths that a walk has found.
+#[derive(Debug, Default)]
+pub(crate) struct PathBytes(usize);
+
+impl PathBytes {
+    /// Adds a path.
+    ///
+    /// # Errors
+    /// When all together are too long; the error names the beginning of this one.
+    pub(crate) fn add(&mut self, path: &Path) -> io::Result<()> {
+        self.0 = self.0.saturating_add(path.as_os_str().len());
+        if self.0 <= MAX_ALL_PATH_BYTES {
+            return Ok(());
+        }
+        Err(io::Error::other(format!(
+            "the paths of its files have more than {} MiB together; its folder {:?} has some of them",
+            MAX_ALL_PATH_BYTES >> 20,
+            first_of(path)
+        )))
+    }
+}
+
+/// Beginning of a path.
+fn first_of(path: &Path) -> String {
+    let first = path.components().next().map(|first| first.as_os_str().to_string_lossy().into_owned());
+    first.unwrap_or_default()
+}
+
 /// Checks a path of a walk that has found `found` of at most `most` entries before it.
 ///
 /// # Errors
@@ -276,8 +310,7 @@ pub(crate) fn check_bounds(path: &Path, found: usize, most: usize) -> io::Result
     } else {
         return Ok(());
     };
-    let first = path.components().next().map(|first| first.as_os_str().to_string_lossy().into_owned());
-    Err(io::Error::other(format!("its folder {:?} {why}", first.unwrap_or_default())))
+    Err(io::Error::other(format!("its folder {:?} {why}", first_of(path))))
 }
 
 fn seen(layer: &Layer<'_>, path: &Path) -> io::Result<Seen> {
