@@ -197,6 +197,11 @@ impl Part {
     }
 }
 
+/// For serde, which passes references.
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 /// Coverage of an artifact.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Coverage {
@@ -213,6 +218,9 @@ pub struct Coverage {
     /// Number of parts not read.
     #[serde(default)]
     pub not_read: u64,
+    /// Number of files and folders that the project's own `.gitignore` and `.ignore` left out; nothing is said about what is in them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ignored: u64,
     /// Parts.
     pub parts: Vec<Part>,
     /// Code outside the parts that they execute: files by name, standard input, arguments.

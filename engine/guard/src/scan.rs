@@ -128,6 +128,7 @@ pub fn merge(name: &str, reports: impl IntoIterator<Item = Report>) -> Report {
         sum.verdict = sum.verdict.max(report.verdict);
         sum.coverage.bytes_seen += report.coverage.bytes_seen;
         sum.coverage.bytes_total += report.coverage.bytes_total;
+        sum.coverage.ignored += report.coverage.ignored;
         sum.coverage.parts.extend(report.coverage.parts);
         sum.coverage.executes.extend(report.coverage.executes);
         sum.coverage.passes.extend(report.coverage.passes);

@@ -72,8 +72,20 @@ fn unreadable_files_are_reported() {
 
         user.write("work/tree/.gitignore", "hidden.py\n");
         user.write("work/tree/hidden.py", HOSTILE);
-        scan(user, &["tree"]).code(0);
+        // The project's own file hides code from a scan, which says so.
+        let text = scan(user, &["tree"]).code(0).text();
+        assert!(text.contains("1 left out by .gitignore (--no-ignore reads them)"), "{text}");
+        assert_eq!(scan(user, &["--json", "tree"]).json()["coverage"]["ignored"], 1);
         scan(user, &["--no-ignore", "tree"]).code(3);
+        // A pipe, a device and endless lines are not waited for, and hide nothing.
+        let ignores = folder.join(".gitignore");
+        std::fs::remove_file(&ignores).expect("removed");
+        symlink("/dev/zero", &ignores).expect("a link");
+        scan(user, &["tree"]).code(3);
+        std::fs::remove_file(&ignores).expect("removed");
+        nix::unistd::mkfifo(&ignores, nix::sys::stat::Mode::S_IRWXU).expect("a fifo");
+        scan(user, &["tree"]).code(3);
+        std::fs::remove_file(&ignores).expect("removed");
         std::fs::remove_file(folder.join("hidden.py")).expect("removed");
 
         let fifo = folder.join("fifo");

@@ -101,6 +101,9 @@ fn headline(report: &Report) -> String {
             let _ = write!(line, ", {count} {what}");
         }
     }
+    if coverage.ignored > 0 {
+        let _ = write!(line, ", {} left out by .gitignore (--no-ignore reads them)", coverage.ignored);
+    }
     line
 }
 

@@ -2,6 +2,7 @@
 //! verdict.
 
 mod git;
+mod ignored;
 
 use crate::artifact::Artifact;
 use crate::executed::Executions;
@@ -18,6 +19,9 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ignored::Ignored;
 
 /// Maximum size of a `pyvenv.cfg` that is read, in bytes.
 const MAX_SETTINGS: u64 = 64 << 10;
@@ -63,14 +67,20 @@ pub fn scan_path(
     }
     std::fs::read_dir(path)?;
     let mut builder = WalkBuilder::new(path);
-    builder.standard_filters(false).git_ignore(walk.gitignore).ignore(walk.gitignore).require_git(false);
+    builder.standard_filters(false);
     // A fixed order of `a/b/c` and `a/b.py`, so that the digest is the same everywhere.
     builder.sort_by_file_name(std::cmp::Ord::cmp);
     let packages = walk.packages;
     let root = path.to_owned();
     let hides = walk.executed.cloned().unwrap_or_default();
+    let ignored = walk.gitignore.then(|| Arc::new(Ignored::new(path)));
+    let patterns = ignored.clone();
     builder.filter_entry(move |entry| {
         if entry.path().strip_prefix(&root).is_ok_and(|own| hides.hides(own)) {
+            return false;
+        }
+        let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
+        if patterns.as_ref().is_some_and(|patterns| patterns.leaves_out(entry.path(), is_folder)) {
             return false;
         }
         // A folder of packages that is scanned directly is read.
@@ -158,6 +168,7 @@ pub fn scan_path(
         reports.push(report);
     }
     let mut report = merge(&path.to_string_lossy(), reports);
+    report.coverage.ignored = ignored.map_or(0, |ignored| ignored.count());
     // Names in a report are the reader's words: only files that were read may be read again.
     project::follow(&mut report, &mut |file, called| {
         let relative = read_again.get(file)?;
