@@ -9,11 +9,12 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use hotcell_sandbox::temporary;
 use hotcell_workspace::Folder;
+use nix::libc;
 
 /// Maximum depth of folders searched.
 const MAX_FOLDER_DEPTH: usize = 6;
@@ -145,9 +146,15 @@ fn is_tag(path: &Path) -> bool {
     head(path, TAG.len()).is_some_and(|head| head == TAG)
 }
 
+/// Beginning of a regular file. The project is as untrusted as its code: a pipe in place of a file must not block, and a link is not followed.
 fn head(path: &Path, most: usize) -> Option<Vec<u8>> {
+    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY;
+    let file = File::options().read(true).custom_flags(flags).open(path).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
     let mut bytes = Vec::new();
-    File::open(path).ok()?.take(most as u64).read_to_end(&mut bytes).ok()?;
+    file.take(most as u64).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
 
@@ -256,6 +263,21 @@ mod tests {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
         let all = hidden(dir.path(), &words);
         all.into_iter().map(|one| format!("{} {}", one.tool, one.path.display())).collect()
+    }
+
+    #[test]
+    fn pipes_and_links_in_place_of_files_are_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir(at("target")).unwrap();
+        fs::write(at("Cargo.toml"), "").unwrap();
+        nix::unistd::mkfifo(&at("target/CACHEDIR.TAG"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert_eq!(hidden(dir.path(), &[]), []);
+        assert_eq!(head(&at("target/CACHEDIR.TAG"), 9), None);
+        fs::write(at("tag"), TAG).unwrap();
+        std::os::unix::fs::symlink(at("tag"), at("link")).unwrap();
+        assert_eq!((head(&at("link"), 9), head(dir.path(), 9)), (None, None));
+        assert_eq!(head(&at("tag"), 9).as_deref(), Some(&TAG[..9]));
     }
 
     #[test]
