@@ -20,6 +20,8 @@ use crate::listen::{LAST_ANSWERS_TIMEOUT, http1};
 
 /// Maximum number of connections. Event streams stay open, one for each open page.
 const MAX_CONNECTIONS: usize = 256;
+/// Maximum number of connections that are not the proxy's: each gets one answer, which says so. They take no place of the proxy's.
+const MAX_STRANGERS: usize = 16;
 /// Mode of a socket whose peers are known by their user.
 const FOR_ALL: u32 = 0o666;
 /// Mode of a socket for the own user only.
@@ -109,19 +111,25 @@ impl ProxyListening {
     /// Serves `app` until `stop` resolves.
     pub async fn serve(self, app: Router, stop: impl Future<Output = ()>) {
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let strangers = Arc::new(Semaphore::new(MAX_STRANGERS));
         let graceful = GracefulShutdown::new();
         let mut stop = std::pin::pin!(stop);
         loop {
-            let place = tokio::select! {
-                place = Arc::clone(&places).acquire_owned() => place,
-                () = &mut stop => break,
-            };
             let accepted = tokio::select! {
                 accepted = self.accept(&app, &graceful) => accepted,
                 () = &mut stop => break,
             };
             match accepted {
-                Ok(connection) => {
+                Ok((connection, is_known)) => {
+                    let place = match is_known {
+                        true => tokio::select! {
+                            place = Arc::clone(&places).acquire_owned() => place.ok(),
+                            () = &mut stop => break,
+                        },
+                        // Any user of the host may connect to the socket: those who come now go without an answer.
+                        false => Arc::clone(&strangers).try_acquire_owned().ok(),
+                    };
+                    let Some(place) = place else { continue };
                     tokio::spawn(async move {
                         connection.await;
                         drop(place);
@@ -141,19 +149,19 @@ impl ProxyListening {
         &self,
         app: &Router,
         graceful: &GracefulShutdown,
-    ) -> io::Result<std::pin::Pin<Box<dyn Future<Output = ()> + Send>>> {
+    ) -> io::Result<(std::pin::Pin<Box<dyn Future<Output = ()> + Send>>, bool)> {
         match &self.bound {
             Bound::Unix(listener) => {
                 let (stream, _) = listener.accept().await?;
                 // A peer of unknown user is not the proxy.
                 let known = stream.peer_cred().is_ok_and(|peer| self.socket.believes_user(peer.uid()));
-                Ok(Box::pin(connection(stream, known, app, graceful)))
+                Ok((Box::pin(connection(stream, known, app, graceful)), known))
             }
             Bound::Tcp(listener) => {
                 let (stream, from) = listener.accept().await?;
                 let _ = stream.set_nodelay(true);
                 let known = self.socket.believes_address(from.ip());
-                Ok(Box::pin(connection(stream, known, app, graceful)))
+                Ok((Box::pin(connection(stream, known, app, graceful)), known))
             }
         }
     }
@@ -171,7 +179,7 @@ fn connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         request.extensions_mut().insert(FromProxy(known));
         app.call(request)
     });
-    let serving = graceful.watch(http1().serve_connection(TokioIo::new(stream), service));
+    let serving = graceful.watch(http1().keep_alive(known).serve_connection(TokioIo::new(stream), service));
     async move {
         if let Err(error) = serving.await {
             tracing::debug!("a connection ended: {error}");
@@ -197,5 +205,59 @@ mod tests {
         ] {
             assert_eq!((socket.believes_user(uid), socket.believes_address(ip(from))), want, "{uid} {from}");
         }
+    }
+
+    /// First line of the answer on a connection; empty when it was closed without one.
+    async fn asked(stream: &mut tokio::net::UnixStream) -> String {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        let mut answer = vec![0; 1000];
+        let read = stream.read(&mut answer).await.unwrap_or(0);
+        String::from_utf8_lossy(&answer[..read]).lines().next().unwrap_or_default().to_owned()
+    }
+
+    async fn serving(uids: Vec<u32>, path: &Path) -> tokio::task::JoinHandle<()> {
+        let listening = ProxySocket::Unix { path: path.to_owned(), uids }.listen().await.unwrap();
+        let app = Router::new().fallback(|| async { "hello" });
+        tokio::spawn(listening.serve(app, std::future::pending()))
+    }
+
+    #[tokio::test]
+    async fn strangers_get_one_answer_and_are_few() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, own) = (dir.path().join("s"), nix::unistd::geteuid().as_raw());
+        let server = serving(vec![own + 1], &path).await;
+        let connect = || tokio::net::UnixStream::connect(&path);
+        let mut silent = Vec::new();
+        for _ in 0..MAX_STRANGERS {
+            silent.push(connect().await.unwrap());
+        }
+        // One more than there are places: it is closed.
+        assert_eq!(asked(&mut connect().await.unwrap()).await, "");
+        // One that spoke has its answer, and leaves its place to another.
+        let mut first = silent.remove(0);
+        assert_eq!(asked(&mut first).await, "HTTP/1.1 200 OK");
+        assert_eq!(asked(&mut first).await, "");
+        let until = tokio::time::Instant::now() + std::time::Duration::from_secs(5);
+        while asked(&mut connect().await.unwrap()).await.is_empty() {
+            assert!(tokio::time::Instant::now() < until);
+        }
+        server.abort();
+    }
+
+    #[tokio::test]
+    async fn proxy_keeps_its_connections() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let server = serving(vec![nix::unistd::geteuid().as_raw()], &path).await;
+        let mut all = Vec::new();
+        for _ in 0..2 * MAX_STRANGERS {
+            all.push(tokio::net::UnixStream::connect(&path).await.unwrap());
+        }
+        for stream in &mut all {
+            assert_eq!(asked(stream).await, "HTTP/1.1 200 OK");
+            assert_eq!(asked(stream).await, "HTTP/1.1 200 OK");
+        }
+        server.abort();
     }
 }
