@@ -8,7 +8,7 @@ use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use hotcell_sandbox::layer::likely;
-use hotcell_state::report::{Code, ErrorReport, printable};
+use hotcell_state::report::{Code, ErrorReport, printable_message};
 
 use crate::args::{Cli, pages, parse_run};
 use crate::context::current_folder;
@@ -71,7 +71,12 @@ pub fn fail(report: &ErrorReport, json: bool) -> u8 {
     }
     let words = in_options(&report.to_string());
     if !log::json::say("error", &words) {
-        let _ = writeln!(std::io::stderr(), "{}hotcell: error: {}", screen::begin_line(), printable(&words));
+        let _ = writeln!(
+            std::io::stderr(),
+            "{}hotcell: error: {}",
+            screen::begin_line(),
+            printable_message(&words)
+        );
     }
     exit::REFUSED
 }
@@ -386,7 +391,7 @@ mod tests {
             ("a\nb\\c", "\"a\\nb\\c\" is not an option"),
             ("a\" b", "\"a\\\" b\" is not an option"),
         ] {
-            let shown = printable(&without_dashes(word).to_string());
+            let shown = hotcell_state::report::printable(&without_dashes(word).to_string());
             assert!(shown.starts_with(want), "{shown}");
         }
     }

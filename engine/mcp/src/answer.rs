@@ -11,7 +11,7 @@ use hotcell_report::RunReport;
 use hotcell_sandbox::outcome::{Cause, LayerState, Layers, Outcome, Output, Timings};
 use hotcell_sandbox::units::format_duration;
 use hotcell_server::{Answer, Live, Phase, Run, Stream};
-use hotcell_state::report::printable;
+use hotcell_state::report::{printable, printable_message};
 use rmcp::model::{CallToolResult, ContentBlock, Resource};
 use serde_json::{Map, Value, json};
 
@@ -293,10 +293,10 @@ pub(crate) fn details(fields: &Map<String, Value>) -> String {
 pub(crate) fn summary(outcome: &RunReport) -> String {
     let mut words = match (outcome.cause, outcome.exit_code, &outcome.signal, &outcome.reason) {
         // A compiler that made no program.
-        (Cause::Exited, Some(_), _, Some(reason)) => bounded(&printable(reason)),
+        (Cause::Exited, Some(_), _, Some(reason)) => bounded(&printable_message(reason)),
         (Cause::Exited, Some(code), _, _) => format!("exited with code {code}"),
         (Cause::Signaled, _, Some(signal), _) => format!("ended by {signal}"),
-        (_, _, _, Some(reason)) => bounded(&printable(reason)),
+        (_, _, _, Some(reason)) => bounded(&printable_message(reason)),
         (cause, ..) => format!("ended: {cause:?}").to_lowercase(),
     };
     if let Some(wall) = outcome.usage.wall_us {

@@ -1,6 +1,6 @@
 //! Answers of tools: a value with words, or an error.
 
-use hotcell_state::report::{ErrorReport, printable_line};
+use hotcell_state::report::{ErrorReport, printable_line, printable_message};
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
 use serde::Serialize;
 use serde_json::Value;
@@ -58,7 +58,8 @@ fn names(report: &ErrorReport, field: &str) -> bool {
 /// A line of ours that contains text of others: further lines of that text are put behind bars.
 fn own_line(words: &str) -> String {
     let (first, rest) = words.split_once('\n').unwrap_or((words, ""));
-    let first = printable_line(first);
+    // Tabs stay, as in [`printable_line`].
+    let first = first.split('\t').map(printable_message).collect::<Vec<_>>().join("\t");
     if rest.is_empty() { first } else { format!("{first}\n{}", barred(rest).trim_end_matches('\n')) }
 }
 

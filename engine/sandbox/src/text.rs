@@ -85,6 +85,17 @@ pub fn is_mark(c: char) -> bool {
 /// tab look the same as the two characters `\n`, `\r`, `\t`. At most six times as many bytes as `text`.
 #[must_use]
 pub fn printable(text: &str) -> String {
+    escaped(text, false)
+}
+
+/// Like [`printable`], for a message of hotcell in which some values are quoted, or escaped, already: an escape in it stays as
+/// it is, so that no character is escaped twice. A value that contains the characters of an escape looks like that escape.
+#[must_use]
+pub fn printable_message(message: &str) -> String {
+    escaped(message, true)
+}
+
+fn escaped(text: &str, keeps_escapes: bool) -> String {
     let mut out = String::with_capacity(text.len());
     // The text has no base character yet, so a mark at its start is escaped.
     let mut marks = MAX_MARKS;
@@ -93,7 +104,8 @@ pub fn printable(text: &str) -> String {
         if c == '\\' {
             let run = rest.bytes().take_while(|b| *b == b'\\').count();
             rest = &rest[run..];
-            let escape = rest.starts_with("u{") || rest.chars().next().is_some_and(|c| !is_shown(c));
+            let escape =
+                rest.starts_with("u{") && !keeps_escapes || rest.chars().next().is_some_and(|c| !is_shown(c));
             out.extend(std::iter::repeat_n('\\', if escape { run * 2 } else { run }));
             marks = 0;
             continue;

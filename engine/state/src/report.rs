@@ -1,6 +1,6 @@
 //! `hotcell.error/1`: an error in a command line or a configuration, for programs to read.
 
-pub use hotcell_sandbox::text::{barred, barred_within, printable, printable_line};
+pub use hotcell_sandbox::text::{barred, barred_within, printable, printable_line, printable_message};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use hotcell_sandbox::outcome::Cause;
-use hotcell_sandbox::text::printable;
+use hotcell_sandbox::text::{printable, printable_message};
 use hotcell_testing::coverage::{Coverage, FileCoverage};
 use hotcell_testing::report::Totals;
 use hotcell_testing::{Case, Status, TestReport, Verdict};
@@ -41,7 +41,15 @@ impl Style {
 
     /// A line written by a test.
     fn theirs(self, line: &str) -> String {
-        let line = printable(line);
+        self.no_command(printable(line))
+    }
+
+    /// A line of hotcell with words of tests, which are escaped already.
+    fn ours(self, line: &str) -> String {
+        self.no_command(printable_message(line))
+    }
+
+    fn no_command(self, line: String) -> String {
         if !self.github {
             return line;
         }
@@ -84,7 +92,7 @@ pub fn page(report: &TestReport, style: Style) -> String {
     // The reason for a run that was ended from outside is printed on standard error.
     let theirs = matches!(report.outcome.cause, Cause::Exited | Cause::Signaled);
     if let Some(reason) = report.reason.as_deref().filter(|_| theirs) {
-        let _ = writeln!(out, "{}", style.theirs(reason));
+        let _ = writeln!(out, "{}", style.ours(reason));
     }
     if !out.is_empty() && !out.ends_with("\n\n") {
         out.push('\n');

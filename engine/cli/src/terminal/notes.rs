@@ -10,7 +10,7 @@ use hotcell_review::guard::Passed;
 use hotcell_sandbox::Bytes;
 use hotcell_sandbox::outcome::{Cause, Limit};
 use hotcell_sandbox::units::format_duration;
-use hotcell_state::report::printable;
+use hotcell_state::report::printable_message;
 
 use crate::args::Common;
 use crate::options::in_options;
@@ -50,14 +50,14 @@ pub fn colour() -> bool {
 /// Prints one line.
 pub fn say(line: impl fmt::Display) {
     let line = in_options(&line.to_string());
-    if diverted(&format!("hotcell: {}\n", printable(&line))) || log::json::say("info", &line) {
+    if diverted(&format!("hotcell: {}\n", printable_message(&line))) || log::json::say("info", &line) {
         return;
     }
-    let _ = writeln!(io::stderr(), "{}hotcell: {}", screen::begin_line(), printable(&line));
+    let _ = writeln!(io::stderr(), "{}hotcell: {}", screen::begin_line(), printable_message(&line));
 }
 
 fn say_dim(line: &str) {
-    let line = printable(line);
+    let line = printable_message(line);
     if diverted(&format!("hotcell: {line}\n")) {
         return;
     }

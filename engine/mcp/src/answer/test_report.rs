@@ -4,7 +4,7 @@
 use hotcell_sandbox::Cause;
 use hotcell_sandbox::text::counted;
 use hotcell_server::{Run, Stream};
-use hotcell_state::report::printable;
+use hotcell_state::report::{printable, printable_message};
 use hotcell_testing::coverage::Coverage;
 use hotcell_testing::{Case, TestReport, Verdict};
 use rmcp::model::ContentBlock;
@@ -298,7 +298,7 @@ fn head(run: &Run, report: &TestReport) -> String {
     let mut words = String::new();
     if totals.cases() == 0 {
         // A missing requirement is reported before the missing counts.
-        let why = report.reason.as_deref().map(|why| printable(&in_arguments(why)));
+        let why = report.reason.as_deref().map(|why| printable_message(&in_arguments(why)));
         let (verdict, why) = (report.verdict.words(), why.as_deref().unwrap_or("no tests ran"));
         // A reason that begins with the verdict stands alone.
         let first = verdict.split(':').next().unwrap_or(verdict);
@@ -326,7 +326,7 @@ fn head(run: &Run, report: &TestReport) -> String {
             words.push_str(&format!("the report {what}: do not rely on it\n"));
         }
         if let Some(reason) = &report.reason {
-            words.push_str(&format!("{}\n", printable(&in_arguments(reason))));
+            words.push_str(&format!("{}\n", printable_message(&in_arguments(reason))));
         }
     }
     if report.outcome.cause != Cause::Exited && report.reason != report.outcome.reason {
@@ -336,7 +336,8 @@ fn head(run: &Run, report: &TestReport) -> String {
         let folder = if suite.folder.is_empty() { "." } else { suite.folder.as_str() };
         let counts =
             format!("{} passed, {} failed", suite.totals.passed, suite.totals.failed + suite.totals.errored);
-        let reason = suite.reason.as_deref().map(|why| format!(": {}", printable(&in_arguments(why))));
+        let reason =
+            suite.reason.as_deref().map(|why| format!(": {}", printable_message(&in_arguments(why))));
         let reason = reason.unwrap_or_default();
         let (folder, what) = (printable(folder), suite.verdict.words());
         words.push_str(&format!("{folder} ({}): {what}, {counts}{reason}\n", suite.framework));

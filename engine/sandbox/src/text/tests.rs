@@ -34,6 +34,23 @@ fn control_and_hidden_characters_are_escaped() {
     }
 }
 
+#[test]
+fn message_with_quoted_values_is_escaped_once() {
+    let path = printable("a\x1b[31m");
+    for (message, want) in [
+        (format!("there is no framework {:?}", "a\x1b[31m"), "there is no framework \"a\\u{1b}[31m\""),
+        (format!("there is no {path}"), "there is no a\\u{1b}[31m"),
+        (format!("{:?}: {path}: \x1b", "\u{202e}"), "\"\\u{202e}\": a\\u{1b}[31m: \\u{1b}"),
+        // A value with the characters of an escape is told apart where it is quoted.
+        (format!("no {:?}", "\\u{1b}"), "no \"\\\\u{1b}\""),
+        ("two\nlines\u{feff}".to_owned(), "two\\nlines\\u{feff}"),
+        ("C:\\new \\\x1b".to_owned(), "C:\\new \\\\\\u{1b}"),
+    ] {
+        assert_eq!(printable_message(&message), want, "{message:?}");
+        assert_eq!(printable_message(&printable_message(&message)), want, "{message:?}");
+    }
+}
+
 /// Tests every code point against the tables of regex-syntax.
 #[test]
 fn hidden_characters_match_unicode_tables() {
@@ -121,6 +138,15 @@ proptest! {
             most = most.max(marks);
         }
         prop_assert!(most <= MAX_MARKS);
+    }
+
+    #[test]
+    fn message_hides_nothing_and_is_escaped_once(text in hostile()) {
+        let shown = printable_message(&text);
+        prop_assert!(shown.chars().all(is_shown) && !shown.chars().next().is_some_and(is_mark), "{shown:?}");
+        prop_assert_eq!(printable_message(&shown), shown.clone());
+        let whole = printable(&text);
+        prop_assert_eq!(printable_message(&whole), whole);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use hotcell_sandbox::text::{printable, printable_line};
+use hotcell_sandbox::text::{printable_line, printable_message};
 
 use crate::case::Case;
 use crate::report::verdict::Verdict;
@@ -137,7 +137,7 @@ fn property(text: &str) -> String {
 /// One cell of a table: a single line of visible characters, with Markdown and HTML escaped.
 fn cell(text: &str) -> String {
     let mut out = String::new();
-    for c in printable(&text.replace(['\n', '\r', '\t'], " ")).chars() {
+    for c in printable_message(&text.replace(['\n', '\r', '\t'], " ")).chars() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),

@@ -9,7 +9,7 @@ use crate::framework::ExitMeaning;
 use crate::live::LiveLog;
 use crate::report::TestReport;
 use hotcell_sandbox::policy::PROJECT;
-use hotcell_sandbox::text::printable;
+use hotcell_sandbox::text::printable_message;
 
 use crate::frameworks::runner;
 use crate::report::verdict::Verdict;
@@ -89,7 +89,7 @@ impl Session {
             }
             let why = if why.is_empty() { "it did not say why".to_owned() } else { why.join("; ") };
             report.verdict = Verdict::Unusable;
-            report.reason = Some(printable(&format!("{name} could not list its tests: {why}")));
+            report.reason = Some(printable_message(&format!("{name} could not list its tests: {why}")));
         } else if limit {
             report.verdict = Verdict::Limit;
         }

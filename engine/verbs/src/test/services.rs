@@ -134,7 +134,7 @@ impl Beside {
         }
         if let Some(why) = stderr.text.as_deref().and_then(reason) {
             report.verdict = Verdict::Refused;
-            report.reason = Some(hotcell_sandbox::text::printable(&format!("no test ran: {why}")));
+            report.reason = Some(hotcell_sandbox::text::printable_message(&format!("no test ran: {why}")));
         }
     }
 }
