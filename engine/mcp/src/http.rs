@@ -150,7 +150,13 @@ pub(crate) fn app<S: ServerHandler + Send + 'static>(
     let tokens = options.tokens.clone();
     let gate = Arc::new(Gate { tokens, sessions: Arc::clone(&sessions), open: Mutex::default() });
     let service = StreamableHttpService::new(move || Ok(server()), sessions, config);
-    Router::new().route_service(PATH, service).layer(axum::middleware::from_fn_with_state(gate, admit))
+    let router = Router::new().route_service(PATH, service).fallback(elsewhere);
+    router.layer(axum::middleware::from_fn_with_state(gate, admit))
+}
+
+/// Response to a request at any other path.
+async fn elsewhere() -> Response {
+    refuse(StatusCode::NOT_FOUND, "MCP is served at the path /mcp of this server, and nothing at others.\n")
 }
 
 /// Checks who may send requests, and limits their number.
@@ -549,6 +555,43 @@ mod tests {
         }
         assert_eq!(open(), 0);
         assert_eq!(words(post("a", ping).await.unwrap().unwrap()).await, "", "it is free again");
+    }
+
+    #[tokio::test]
+    async fn request_at_another_path_is_told_the_right_one() {
+        struct Nothing;
+        impl ServerHandler for Nothing {}
+        let options = HttpOptions {
+            address: SocketAddr::from(([127, 0, 0, 1], 80)),
+            passed: None,
+            tokens: None,
+            hosts: Vec::new(),
+            plain: false,
+        };
+        let app = app(options.address, &options, || Nothing, CancellationToken::new());
+        let service = TowerToHyperService::new(app);
+        for (method, path, is_told) in [
+            ("GET", "/", true),
+            ("POST", "/", true),
+            ("POST", "/sse", true),
+            ("POST", "/mcp/", true),
+            ("POST", "/mcp/other", true),
+            ("GET", "/.well-known/oauth-protected-resource/mcp", true),
+            ("GET", "//mcp", true),
+            ("GET", "/mcp", false),
+            ("POST", "/mcp?x=1", false),
+        ] {
+            let request = Request::builder().method(method).uri(path).header("host", "localhost");
+            let response = service.call(request.body(Body::from("{}")).unwrap()).await.unwrap();
+            let status = response.status();
+            let body = axum::body::to_bytes(response.into_body(), 1000).await.unwrap();
+            let told = String::from_utf8_lossy(&body).contains("at the path /mcp ");
+            assert_eq!(
+                (status == StatusCode::NOT_FOUND, told),
+                (is_told, is_told),
+                "{method} {path}: {status}"
+            );
+        }
     }
 
     #[tokio::test]

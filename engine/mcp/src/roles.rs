@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::MAX_MESSAGE_BYTES;
 use crate::lines::Lines;
+use crate::pages;
 use crate::reply::refused;
 use crate::server::REVISIONS;
 
@@ -70,9 +71,10 @@ impl ServerHandler for OfRole {
 
     async fn list_tools(
         &self,
-        _: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        pages::only_page(request.as_ref())?;
         Ok(ListToolsResult::with_all_items(self.role.tools().iter().map(listed).collect()))
     }
 

@@ -27,7 +27,7 @@ use crate::prompt_limit::PromptLimiter;
 use crate::reply::{refused, tell_off};
 use crate::toolsets::Toolsets;
 use crate::wait::Listener;
-use crate::{client_habits, elicit, plugin_resources, prompts, resources, tasks, tools, toolsets};
+use crate::{client_habits, elicit, pages, plugin_resources, prompts, resources, tasks, tools, toolsets};
 
 /// The revisions that are served. The first two are those of clients that refuse a newer one; of them, no batches.
 pub const REVISIONS: [ProtocolVersion; 5] = [
@@ -183,20 +183,6 @@ async fn changes_of_servers<F: Future<Output = bool>>(
     }
 }
 
-/// The cursor of a request for a list; an empty one stands for the first page.
-fn cursor(request: Option<PaginatedRequestParams>) -> Option<String> {
-    request?.cursor.filter(|cursor| !cursor.is_empty())
-}
-
-fn bad_cursor() -> ErrorData {
-    ErrorData::invalid_params("the cursor is not one of an earlier list", None)
-}
-
-/// Refuses a cursor for a list that has one page: a client would take the first page for a further one.
-fn of_one_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
-    cursor(request).map_or(Ok(()), |_| Err(bad_cursor()))
-}
-
 /// Resolves when the client is gone.
 async fn closed(peer: &Peer<RoleServer>) {
     while !peer.is_transport_closed() {
@@ -298,7 +284,7 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        of_one_page(request)?;
+        pages::only_page(request.as_ref())?;
         let mut all: Vec<Tool> =
             tools::listed().iter().filter(|tool| self.toolsets.has(&tool.name)).cloned().collect();
         if self.toolsets.has_verbs() {
@@ -390,10 +376,7 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let from: usize = match cursor(request) {
-            Some(cursor) => cursor.parse().map_err(|_| bad_cursor())?,
-            None => 0,
-        };
+        let from = pages::beginning(request.as_ref())?;
         let mut all = self.blocking(&context, |live, caller| Ok(resources::list(live, caller))).await?;
         all.extend(plugin_resources::resources(&self.live, &self.caller(&context)?).await);
         if let Some(combined) = &self.combined {
@@ -412,7 +395,7 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        of_one_page(request)?;
+        pages::only_page(request.as_ref())?;
         let list = ListResourceTemplatesResult::with_all_items(resources::templates());
         Ok(list.with_ttl_ms(TEMPLATES_TTL_MS).with_cache_scope(CacheScope::Public))
     }
@@ -457,7 +440,7 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        of_one_page(request)?;
+        pages::only_page(request.as_ref())?;
         let mut all = prompts::all();
         all.extend(plugin_resources::prompts(&self.live, &self.caller(&context)?).await);
         if let Some(combined) = &self.combined {
