@@ -1,6 +1,7 @@
 //! Answers of tools.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// Answer of a tool. A tool that reports an error (`result::err`) has answered too.
@@ -32,5 +33,43 @@ impl Answer<String> {
         let Self { is_error, value, stdout, stderr, denied, wall_us, peak_memory } = self;
         let value = RawValue::from_string(value)?;
         Ok(Answer { is_error, value, stdout, stderr, denied, wall_us, peak_memory })
+    }
+}
+
+/// True for the value of an error that gives no reason: null, a text of blanks, a list of such values, an object without fields.
+#[must_use]
+pub fn is_without_reason(error: &Value) -> bool {
+    match error {
+        Value::Null => true,
+        Value::String(text) => text.trim().is_empty(),
+        Value::Array(items) => items.iter().all(is_without_reason),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn error_without_words_gives_no_reason() {
+        for (error, want) in [
+            (json!(null), true),
+            (json!(""), true),
+            (json!(" \n\t\u{a0}"), true),
+            (json!([]), true),
+            (json!(["", null]), true),
+            (json!({}), true),
+            (json!("no"), false),
+            (json!(["", "no"]), false),
+            (json!({ "code": null }), false),
+            (json!(0), false),
+            (json!(false), false),
+        ] {
+            assert_eq!(is_without_reason(&error), want, "{error}");
+        }
     }
 }

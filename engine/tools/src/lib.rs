@@ -29,7 +29,7 @@ pub mod protocol;
 mod questions;
 pub mod runtime;
 
-pub use answer::Answer;
+pub use answer::{Answer, is_without_reason};
 pub use ask::{Ask, Broker, Reply};
 pub use capability::{Capability, Held, Origin};
 pub use description::{Description, Export, LeftOut};

@@ -15,7 +15,7 @@ use hotcell_plugins::{
     AddOptions, Added, Beyond, Caller, Choice, Inspection, InvokeError, Plugins, ToolList,
 };
 use hotcell_state::report::{Code, ErrorReport, barred, printable};
-use hotcell_tools::{Answer, CallError};
+use hotcell_tools::{Answer, CallError, is_without_reason};
 
 use crate::args::{Common, ToolCommand};
 use crate::context::{configuration, current_folder, runtime};
@@ -322,9 +322,8 @@ fn text_of(answer: &Answer) -> String {
     let alone =
         value.as_object().filter(|object| object.len() == 1).and_then(|object| object.values().next());
     let text = match (alone, answer.is_error) {
-        (Some(serde_json::Value::String(text)), _) => text.clone(),
-        // `result<_, _>`: programs say on standard error why they fail.
-        (Some(serde_json::Value::Null), true) => match answer.stderr.trim() {
+        // Programs say on standard error why they fail.
+        (Some(error), true) if is_without_reason(error) => match answer.stderr.trim() {
             "" => "it says that it failed, and gives no reason".to_owned(),
             printed => {
                 let from = printed.len().saturating_sub(MAX_PRINTED_BYTES);
@@ -332,6 +331,7 @@ fn text_of(answer: &Answer) -> String {
                 format!("it says that it failed; it printed: {}", &printed[from..])
             }
         },
+        (Some(serde_json::Value::String(text)), _) => text.clone(),
         (Some(alone), true) => alone.to_string(),
         _ => serde_json::to_string_pretty(&value).unwrap_or_default(),
     };

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hotcell_client::{Answer, CallError};
 use hotcell_state::report::{Code, ErrorReport, printable};
+use hotcell_tools::is_without_reason;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::Value;
 
@@ -21,7 +22,11 @@ const MAX_BLOCKS: usize = 200;
 
 /// An answer as a model gets it.
 pub fn shown(name: &str, answer: &Answer) -> CallToolResult {
-    let said = if answer.is_error { "says that it failed:" } else { "answered:" };
+    let said = match answer.is_error {
+        true if is_silent(answer) => "says that it failed, without a reason",
+        true => "says that it failed:",
+        false => "answered:",
+    };
     let mut content = vec![ContentBlock::text(format!("{name} {said}"))];
     let (mut room, mut pictures) = (MAX_ANSWER_CHARS, MAX_PICTURE_BYTES);
     for (number, block) in answer.content.iter().enumerate() {
@@ -67,6 +72,14 @@ pub fn shown(name: &str, answer: &Answer) -> CallToolResult {
     };
     result.structured_content = structured.filter(|_| !answer.is_error);
     result
+}
+
+/// True for an answer without any content but blanks.
+fn is_silent(answer: &Answer) -> bool {
+    let is_blank = |block: &Value| {
+        block["type"] == "text" && block["text"].as_str().is_some_and(|text| text.trim().is_empty())
+    };
+    answer.content.iter().all(is_blank) && answer.structured.as_ref().is_none_or(is_without_reason)
 }
 
 /// A picture that is one by its bytes, whatever its type says, of a usual size and within the room that is left for pictures.
@@ -191,6 +204,22 @@ mod tests {
         assert_eq!(passed(vec![png(u32::MAX, u32::MAX, 0), png(8_001, 1, 0), png(0, 1, 0)]), 0);
         assert_eq!(passed(vec![png(1, 1, 1 << 20); 20]), 5);
         assert_eq!(passed(vec![png(1, 1, MAX_PICTURE_BYTES), png(1, 1, 0)]), 1);
+    }
+
+    #[test]
+    fn failure_without_words_is_told_as_that() {
+        let text = |text: &str| json!({ "type": "text", "text": text });
+        for (content, structured, want) in [
+            (vec![], None, "s__t says that it failed, without a reason"),
+            (vec![text("")], None, "s__t says that it failed, without a reason"),
+            (vec![text(" \n"), text("\t")], Some(json!({})), "s__t says that it failed, without a reason"),
+            (vec![text("no")], None, "s__t says that it failed:"),
+            (vec![], Some(json!({ "error": "no" })), "s__t says that it failed:"),
+            (vec![json!({ "type": "image", "data": "" })], None, "s__t says that it failed:"),
+        ] {
+            let answer = Answer { content, structured, is_error: true };
+            assert_eq!(texts(&shown("s__t", &answer))[0], want, "{answer:?}");
+        }
     }
 
     #[test]

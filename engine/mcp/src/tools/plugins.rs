@@ -8,7 +8,7 @@ use hotcell_sandbox::layer::likely;
 use hotcell_server::network_requests::sorted;
 use hotcell_server::{Caller, Live};
 use hotcell_state::report::{Code, ErrorReport, printable};
-use hotcell_tools::{Answer, Capability};
+use hotcell_tools::{Answer, Capability, is_without_reason};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Resource, Tool, ToolAnnotations};
 use serde_json::{Value, json};
@@ -213,9 +213,9 @@ fn text_of(answer: &Answer) -> (String, Value) {
     let value: Value = serde_json::from_str(answer.value.get()).unwrap_or_default();
     let alone = value.as_object().filter(|o| o.len() == 1).and_then(|o| o.values().next());
     let text = match alone {
+        // As in `result<_, _>`.
+        Some(error) if answer.is_error && is_without_reason(error) => String::new(),
         Some(Value::String(text)) => text.clone(),
-        // An error without a message, as in `result<_, _>`.
-        Some(Value::Null) if answer.is_error => String::new(),
         Some(alone) if answer.is_error => alone.to_string(),
         _ => answer.value.get().to_owned(),
     };
@@ -394,6 +394,18 @@ mod tests {
                 (None, Some(meta)) => prop_assert_eq!(&meta.0["hotcell/tool_error"], &value),
                 (None, None) => prop_assert!(false),
             }
+        }
+
+        #[test]
+        fn error_of_blanks_is_told_as_one_without_a_reason(blanks in "[ \n\t\u{a0}\u{2003}]{0,6}", lists in 0..3) {
+            let error = (0..lists).fold(json!(blanks), |error, _| json!([error]));
+            let mut failed = answer(&json!({ "error": error }), true, Vec::new());
+            let text = |answer: &Answer| {
+                shown("files_read", answer, None).content[0].as_text().map(|text| text.text.clone()).unwrap_or_default()
+            };
+            prop_assert_eq!(text(&failed), "files_read says that it failed, without a reason\n");
+            failed.stderr = "no such file\n".to_owned();
+            prop_assert!(text(&failed).ends_with("without a reason\nit printed:\n| no such file\n"));
         }
 
         #[test]
