@@ -292,7 +292,7 @@ fn feeds_yield_notes_and_bad_feeds_are_refused() {
     user.write("work/bad.py", "import os\n# c\ndef go(x):\n    print(os.path.join(x, 'a'))\ngo('b')\n");
     let told = scan(&user, &["--fingerprint", "bad.py"]);
     told.code(0);
-    let line = told.stdout.trim().to_owned();
+    let line = String::from_utf8_lossy(&told.stdout).trim().to_owned();
     assert!(line.len() == 72 && line.ends_with("  bad.py"), "{line}");
     user.write("work/rules/known.feed", format!("# A campaign.\n{line}\npypi requests\n"));
     user.write(

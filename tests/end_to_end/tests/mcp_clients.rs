@@ -98,6 +98,10 @@ fn entry_is_added_to_clients_and_removed() {
             assert_eq!((&made["action"], &made["backup"]), (&"added".into(), &serde_json::Value::Null));
             assert_eq!(path.metadata().expect("it is there").permissions().mode() & 0o777, 0o600);
             mcp(user, &["check", "--client", client]).end().code(0).silent();
+            // Its removal leaves nothing of it, no empty folder either.
+            mcp(user, &["uninstall", "--client", client]).end().code(0);
+            let first = home.join(Path::new(name).iter().next().expect("a name"));
+            assert!(!first.exists(), "{client}: {}", first.display());
         }
     });
 }

@@ -24,6 +24,9 @@ use super::wrap_entry::{self, Way};
 /// Value of the `schema` field: name and version of this format.
 pub const SCHEMA: &str = "hotcell.mcp_install/1";
 
+/// Maximum number of empty folders that are removed above a file that is neither in the home folder nor in the project.
+const MAX_MADE_ELSEWHERE: usize = 1;
+
 /// Result of changing a client's file.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Installed {
@@ -332,13 +335,7 @@ impl Place {
                 let diff = TextDiff::from_lines(original.text(), "");
                 done.text = diff.unified_diff().context_radius(1).header(&name, &name).to_string();
                 // Remove folders that were made for the file; a folder with other contents stays.
-                let places = Places::here();
-                let stays = [self.project.as_deref(), places.home.as_deref()];
-                let config = places.config();
-                let above = self.path.ancestors().skip(1).take(3);
-                for folder in
-                    above.take_while(|f| !stays.contains(&Some(*f)) && config.as_deref() != Some(*f))
-                {
+                for folder in made_for(&self.path, self.project.as_deref(), &Places::here()) {
                     if std::fs::remove_dir(folder).is_err() {
                         break;
                     }
@@ -377,6 +374,21 @@ impl Place {
         done.text = diff.unified_diff().context_radius(1).header(&name, &name).to_string();
         Ok(())
     }
+}
+
+/// Folders above a file that an installation may have made, the innermost first: up to the project, to the home folder, or to
+/// a folder that the user named by a variable. `~/.config` is one of them: in a new home folder it is made, too.
+fn made_for<'a>(file: &'a Path, project: Option<&Path>, places: &Places) -> Vec<&'a Path> {
+    let named = [&places.home, &places.config, &places.codex, &places.claude, &places.copilot];
+    let stays =
+        |folder: &Path| project == Some(folder) || named.iter().any(|one| one.as_deref() == Some(folder));
+    let above: Vec<&Path> = file.ancestors().skip(1).collect();
+    let made = match above.iter().position(|folder| stays(folder)) {
+        Some(end) => end,
+        // A file that `--file` names elsewhere.
+        None => above.len().saturating_sub(1).min(MAX_MADE_ELSEWHERE),
+    };
+    above.into_iter().take(made).collect()
 }
 
 /// The file selected by these options.
@@ -548,4 +560,31 @@ fn shown(text: &str, colours: bool) -> String {
         shown.push_str(&format!("{colour}{}{end}\n", printable_line(line)));
     }
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_made_for_a_file_end_at_those_that_stay() {
+        let home = || Places { home: Some("/home/me".into()), ..Places::default() };
+        let moved = Places { config: Some("/home/me/etc".into()), ..home() };
+        for (file, project, places, want) in [
+            ("/home/me/.claude.json", None, home(), &[][..]),
+            ("/home/me/.config/Code/User/mcp.json", None, home(), &["User", "Code", ".config"]),
+            ("/home/me/.config/a/b/c/d/e/f.json", None, home(), &["e", "d", "c", "b", "a", ".config"]),
+            ("/home/me/etc/opencode/opencode.json", None, moved.clone(), &["opencode"]),
+            ("/home/me/.cursor/mcp.json", None, moved, &[".cursor"]),
+            ("/home/me/shop/.vscode/mcp.json", Some("/home/me/shop"), home(), &[".vscode"]),
+            ("/srv/a/b/mcp.json", None, home(), &["b"]),
+            ("/srv/codex/config.toml", None, Places { codex: Some("/srv/codex".into()), ..home() }, &[]),
+            ("/mcp.json", None, home(), &[]),
+            ("mcp.json", None, home(), &[]),
+        ] {
+            let made = made_for(Path::new(file), project.map(Path::new), &places);
+            let names: Vec<_> = made.iter().filter_map(|folder| folder.file_name()?.to_str()).collect();
+            assert_eq!((names.as_slice(), made.len()), (want, want.len()), "{file}");
+        }
+    }
 }
