@@ -23,7 +23,7 @@ pub struct Built {
     pub size: u64,
 }
 
-/// Builds the plugin in this folder into `out/NAME.wasm` and `out/plugin.toml`. What it is written in is seen from its files:
+/// Builds the plugin in this folder into `out/NAME.wasm` and `out/plugin.toml`, and leaves neither when the build fails. What it is written in is seen from its files:
 /// `Cargo.toml`, `app.py`, `package.json` or `src/plugin.c`. What the compiler says goes to standard error. `RUSTC` and
 /// `CARGO_TARGET_WASM32_WASIP2_LINKER` are honoured, as by cargo, and `CC_wasm32_wasip2`, as by crates that compile C.
 ///
@@ -45,23 +45,56 @@ pub fn finish(folder: &Path, compiled: Option<&Path>, out: &Path) -> Result<Buil
         io::ErrorKind::NotFound => AuthorError::Folder { folder: folder.to_owned(), missing: "plugin.toml" },
         _ => at(&manifest_path)(error),
     })?;
-    // Faults of the author's own files are told before the compiler runs, which takes minutes.
-    let parsed = Manifest::parse(&manifest, &manifest_path)?;
-    parsed.check_secrets(&manifest, &manifest_path)?;
-    let name = parsed.name;
-    fs::create_dir_all(out).map_err(at(out))?;
-    let out = out.canonicalize().map_err(at(out))?;
-    let component = out.join(format!("{name}.wasm"));
-    let made = match compiled {
-        Some(compiled) => compiled.to_owned(),
-        None => compile(folder, &component)?,
+    // A manifest without a name that can be that of a file says so itself; there is no component of it either.
+    let Some(name) = name(&manifest) else {
+        let parsed = Manifest::parse(&manifest, &manifest_path)?;
+        return Err(AuthorError::Folder {
+            folder: folder.to_owned(),
+            missing: match parsed.name.is_empty() {
+                true => "name in its plugin.toml: [plugin] name = \"…\"",
+                false => "name of letters, digits and hyphens in its plugin.toml",
+            },
+        });
     };
-    let wasm = fs::read(&made).map_err(at(&made))?;
-    let whole = embed(&wasm, &folder.join("wit"), Some(&manifest))?;
-    fs::write(&component, &whole).map_err(at(&component))?;
+    let component = out.join(format!("{name}.wasm"));
     let copy = out.join("plugin.toml");
-    fs::write(&copy, manifest).map_err(at(&copy))?;
-    Ok(Built { component, manifest: copy, size: whole.len() as u64 })
+    // A component of an earlier build would run in place of the one that did not build. Files of the author stay.
+    let is_own = |path: &Path| {
+        is_same(path, &manifest_path) || compiled.is_some_and(|compiled| is_same(path, compiled))
+    };
+    let stale: Vec<&Path> = [&*component, &*copy].into_iter().filter(|path| !is_own(path)).collect();
+    stale.iter().try_for_each(|path| absent(path))?;
+    let built = || -> Result<Built, AuthorError> {
+        // Faults of the author's own files are told before the compiler runs, which takes minutes.
+        Manifest::parse(&manifest, &manifest_path)?.check_secrets(&manifest, &manifest_path)?;
+        fs::create_dir_all(out).map_err(at(out))?;
+        let out = out.canonicalize().map_err(at(out))?;
+        let (component, copy) = (out.join(format!("{name}.wasm")), out.join("plugin.toml"));
+        let made = match compiled {
+            Some(compiled) => compiled.to_owned(),
+            None => compile(folder, &component)?,
+        };
+        let wasm = fs::read(&made).map_err(at(&made))?;
+        let whole = embed(&wasm, &folder.join("wit"), Some(&manifest))?;
+        fs::write(&component, &whole).map_err(at(&component))?;
+        fs::write(&copy, &manifest).map_err(at(&copy))?;
+        Ok(Built { component, manifest: copy, size: whole.len() as u64 })
+    };
+    // Compilers may leave a part behind.
+    built().inspect_err(|_| stale.iter().for_each(|path| drop(absent(path))))
+}
+
+/// Whether two paths lead to one file.
+fn is_same(one: &Path, other: &Path) -> bool {
+    one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+}
+
+/// Removes a file, if it is there.
+fn absent(path: &Path) -> Result<(), AuthorError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(at(path)(error)),
+        _ => Ok(()),
+    }
 }
 
 /// Compiles the plugin in a folder; returns the component's path.
@@ -82,6 +115,14 @@ fn compile(folder: &Path, component: &Path) -> Result<PathBuf, AuthorError> {
         let missing = "Cargo.toml, app.py, package.json or src/plugin.c";
         Err(AuthorError::Folder { folder: folder.to_owned(), missing })
     }
+}
+
+/// Name of the plugin, if it is valid as a file name.
+fn name(manifest: &str) -> Option<String> {
+    let table: toml::Table = manifest.parse().ok()?;
+    let name = table.get("plugin")?.get("name")?.as_str()?;
+    let fit = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    fit.then(|| name.to_owned())
 }
 
 fn rust(folder: &Path) -> Result<PathBuf, AuthorError> {
@@ -212,6 +253,62 @@ fn run(command: &mut Command) -> Result<String, AuthorError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn plugin_name_is_read_from_manifest() {
+        for (manifest, expected) in [
+            ("[plugin]\nname = \"a-b\"", Some("a-b")),
+            ("[plugin]\nname = \"../a\"", None),
+            ("[plugin]\nname = \"\"", None),
+            ("[plugin]", None),
+            ("name = 7", None),
+            ("[", None),
+        ] {
+            assert_eq!(name(manifest).as_deref(), expected, "{manifest}");
+        }
+    }
+
+    #[test]
+    fn failed_build_leaves_no_component_of_an_earlier_one() {
+        let manifest = "[plugin]\nname = \"shop\"\nversion = \"1.0.0\"\n";
+        for (files, compiled) in [
+            (&[("plugin.toml", "[plugin]\nname = \"shop\"\nversion = 7\n")][..], None),
+            // Without a source, without a compiler, and with a file that is not a component.
+            (&[("plugin.toml", manifest)], None),
+            (&[("plugin.toml", manifest), ("app.py", "x")], None),
+            (&[("plugin.toml", manifest), ("made.wasm", "no component")], Some("made.wasm")),
+            (&[("plugin.toml", manifest)], Some("missing.wasm")),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let out = folder.path().join("out");
+            fs::create_dir(&out).unwrap();
+            for name in ["shop.wasm", "plugin.toml", "other.wasm"] {
+                fs::write(out.join(name), "old").unwrap();
+            }
+            for (name, text) in files {
+                fs::write(folder.path().join(name), text).unwrap();
+            }
+            let compiled = compiled.map(|name| folder.path().join(name));
+            assert!(finish(folder.path(), compiled.as_deref(), &out).is_err(), "{files:?}");
+            let left = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name());
+            assert_eq!(left.collect::<Vec<_>>(), ["other.wasm"], "{files:?}");
+            assert!(
+                compiled.is_none_or(|path| path.ends_with("missing.wasm") || path.is_file()),
+                "{files:?}"
+            );
+        }
+        // The author's own files are not those of an earlier build.
+        for own in [Some("shop.wasm"), None] {
+            let folder = tempfile::tempdir().unwrap();
+            fs::write(folder.path().join("plugin.toml"), manifest).unwrap();
+            let own = own.map(|name| folder.path().join(name));
+            if let Some(own) = &own {
+                fs::write(own, "no component").unwrap();
+            }
+            assert!(finish(folder.path(), own.as_deref(), folder.path()).is_err());
+            assert!(own.is_none_or(|own| own.is_file()) && folder.path().join("plugin.toml").is_file());
+        }
+    }
 
     #[test]
     fn artifact_is_last_component() {
