@@ -120,7 +120,7 @@ async fn killed_go_test_leaves_observed_results() {
     let tight = Limits { memory: Bytes::mib(700), ..limits() };
     for (end, limits, verdict) in [
         ("syscall.Kill(syscall.Getpid(), 9)\n\tselect {}", limits(), Verdict::Unusable),
-        ("syscall.Exit(0)", limits(), Verdict::Unusable),
+        ("syscall.Exit(0)", limits(), Verdict::Failed),
         ("for { syscall.Getpid() }", short, Verdict::Limit),
         (
             "var all [][]byte\n\tfor { b := make([]byte, 1<<20); for i := range b { b[i] = 1 }; all = append(all, b); _ = syscall.O_RDWR }",
@@ -135,11 +135,6 @@ async fn killed_go_test_leaves_observed_results() {
         let ran = go(&prefix, &[("a_test.go", &text)], Selection::default(), limits).await;
         assert_eq!(ran.report.verdict, verdict, "{end}: {}", ran.told());
         assert_eq!(ran.case("TestA").status, Status::Passed, "{end}: {}", ran.told());
-        if end.contains("Exit(0)") {
-            // go reports "pass" for such an end; the report does not.
-            assert!(!ran.report.complete, "{}", ran.told());
-            continue;
-        }
         let b = ran.case("TestB");
         assert!(matches!(b.status, Status::NotFinished | Status::Failed), "{end}: {}", ran.told());
         assert!(verdict != Verdict::Limit || b.status == Status::NotFinished, "{end}: {}", ran.told());
@@ -175,11 +170,11 @@ async fn forged_go_output_does_not_pass() {
         let ran = plain(&prefix, &[("a_test.go", &text)]).await;
         println!("{what}: {:?}", ran.report.reason);
         assert!(
-            ran.report.verdict == Verdict::Unusable || ran.case("TestB").status == Status::Failed,
+            matches!(ran.report.verdict, Verdict::Unusable | Verdict::Failed)
+                && ran.report.cases.iter().any(|case| !case.status.is_good()),
             "{what}: {}",
             ran.told()
         );
-        assert_ne!(ran.report.verdict, Verdict::Passed, "{what}: {}", ran.told());
     }
 }
 
@@ -277,6 +272,52 @@ async fn crash_of_go_program_is_told() {
         assert!(!case.status.is_good() && case.status != Status::NotFinished, "{name}: {}", ran.told());
         assert!(case.message.as_deref().unwrap_or_default().contains(message), "{name}: {}", ran.told());
     }
+}
+
+/// A program that ends with 0 before its tests are done has not passed, beside one that has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn go_program_that_ends_by_itself_has_not_passed() {
+    let Some(prefix) = with_go() else { return };
+    let good = tests(&[], "func TestGood(t *testing.T) {}");
+    let bad = "func TestB(t *testing.T) { t.Fatal(\"it does not work\") }\n";
+    let main = |body: &str| format!("func TestMain(m *testing.M) {{\n\t{body}\n}}\n{bad}");
+    for (what, imports, text) in [
+        ("TestMain exits", &["os"][..], main("os.Exit(0)")),
+        (
+            "TestMain exits without a database",
+            &["os"],
+            main("if os.Getenv(\"DB\") == \"\" { println(\"no database\"); os.Exit(0) }\n\tos.Exit(m.Run())"),
+        ),
+        ("TestMain runs nothing", &[], main("_ = m")),
+        ("init exits", &["os"], format!("func init() {{ os.Exit(0) }}\n{bad}")),
+        (
+            "a goroutine exits",
+            &["os", "time"],
+            format!("func TestA(t *testing.T) {{ go os.Exit(0); time.Sleep(time.Second) }}\n{bad}"),
+        ),
+        ("a test exits", &["syscall"], format!("func TestA(t *testing.T) {{ syscall.Exit(0) }}\n{bad}")),
+    ] {
+        let files = [("good/a_test.go", good.as_str()), ("bad/a_test.go", &tests(imports, &text))];
+        let ran = plain(&prefix, &files).await;
+        ran.assert(Verdict::Failed, true, true);
+        assert_eq!(ran.case("good::TestGood").status, Status::Passed, "{what}: {}", ran.told());
+        let told = |case: &Case| {
+            !case.status.is_good()
+                && case.id.contains("tally/bad")
+                && case
+                    .message
+                    .as_deref()
+                    .is_some_and(|m| m.contains("exit status 0") || m.contains("os.Exit(0)"))
+        };
+        assert!(ran.report.cases.iter().any(told), "{what}: {}", ran.told());
+    }
+    // Without a test, or left out by a filter, a program may end as it likes.
+    let none = tests(&[], "func helper(t *testing.T) {}\n\nvar _ = helper");
+    let exits = tests(&["os"], &main("os.Exit(0)"));
+    let files = [("good/a_test.go", good.as_str()), ("none/a_test.go", &none)];
+    plain(&prefix, &files).await.assert(Verdict::Passed, true, true);
+    let files = [("good/a_test.go", good.as_str()), ("bad/a_test.go", &exits)];
+    go(&prefix, &files, filtered("TestGood"), limits()).await.assert(Verdict::Passed, true, true);
 }
 
 /// A file of tests that is not built is told, whatever leaves it out.

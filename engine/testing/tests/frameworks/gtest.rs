@@ -140,6 +140,30 @@ async fn programs_that_were_built_before() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gtest_program_that_runs_none_of_its_tests_has_not_passed() {
+    if !with_gtest() {
+        return;
+    }
+    let main = |body: &str| {
+        tests(&format!("{BAD}int main(int c, char **v) {{ testing::InitGoogleTest(&c, v); {body} }}\n"))
+    };
+    let good = tests("TEST(A, Good) {}\n");
+    for body in ["return 0;", "exit(0);", "GTEST_FLAG_SET(filter, \"-*\"); return RUN_ALL_TESTS();"] {
+        let ran = plain(&[("a_test.cc", &main(body)), ("b_test.cc", &good)]).await;
+        ran.assert(Verdict::Failed, true, true);
+        assert_eq!(ran.counts(), [1, 0, 1, 0, 0], "{body}: {}", ran.told());
+        let message = ran.case("a_test").message.clone().unwrap_or_default();
+        assert!(message.contains("RUN_ALL_TESTS()"), "{body}: {}", ran.told());
+    }
+    // Programs without tests pass, and those whose tests a filter leaves out.
+    let none = tests("int main() { return 0; }\n");
+    plain(&[("a_test.cc", &none), ("b_test.cc", &good)]).await.assert(Verdict::Passed, true, true);
+    let both = [("a_test.cc", tests(BAD)), ("b_test.cc", good)];
+    let files = [("a_test.cc", both[0].1.as_str()), ("b_test.cc", both[1].1.as_str())];
+    gtest(&files, filtered("A.Good"), large()).await.assert(Verdict::Passed, true, true);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_gtest_program_leaves_observed_results() {
     if !with_gtest() {
         return;

@@ -37,6 +37,12 @@ pub(super) fn ending(said: &str, whole: &str) -> String {
     let last = said.lines().rfind(own).or_else(|| whole.lines().rfind(own)).map(str::trim);
     let is_code = |line: &&str| line.starts_with("exit status ") || line.starts_with("signal: ");
     let code = whole.lines().rfind(is_code).map(str::trim);
+    if code == Some("exit status 0") {
+        let last = last.map(|last| format!("; it printed last: {last}")).unwrap_or_default();
+        return format!(
+            "the test program ended with exit status 0 before its tests were done, as by os.Exit(0) in a test, TestMain or init; a test is left out by t.Skip{last}"
+        );
+    }
     match (last, code) {
         (Some(last), Some(code)) => format!("the test program ended with {code}: {last}"),
         (None, Some(code)) => format!("the test program ended with {code}, and nothing says why"),

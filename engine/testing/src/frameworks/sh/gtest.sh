@@ -148,6 +148,10 @@ for file in $(programs "$where" | sed 's/ /\v/g'); do
                     print substr(all, 1, 1000)
                 }' "$build/said")
             say broken "$program" "0 it ended with status $listed before it listed its tests${why:+: $why}"
+        # Google Test names the body of each test in this way, mangled.
+        elif [ "$filter" = '*' ] && grep -aq '_Test8TestBodyEv' "$file"; then
+            bad=1
+            say broken "$program" "0 it holds tests and lists none: its main has to return RUN_ALL_TESTS()"
         fi
         continue
     fi

@@ -104,6 +104,12 @@ fn crash_of_go_program_is_a_failure_with_its_reason() {
             None,
         ),
         ("", "FAIL\tx\t0.1s\n", "the test program ended, and nothing says why", None),
+        (
+            "",
+            "exit status 0\nFAIL\tx\t0.1s\n",
+            "the test program ended with exit status 0 before its tests were done, as by os.Exit(0) in a test, TestMain or init; a test is left out by t.Skip",
+            None,
+        ),
         (&*format!("hi\npanic: oh\n\n{at}"), "exit status 2\n", "panic: oh", place.clone()),
         (
             &*format!("fatal error: concurrent map writes\n\n{at}"),
@@ -149,6 +155,10 @@ fn crash_of_go_program_is_a_failure_with_its_reason() {
         (
             "PASS\nexit status 3\nFAIL\tx\t0.0s\n",
             "the test program ended with exit status 3, and nothing says why",
+        ),
+        (
+            "no database\nexit status 0\nFAIL\tx\t0.0s\n",
+            "the test program ended with exit status 0 before its tests were done, as by os.Exit(0) in a test, TestMain or init; a test is left out by t.Skip; it printed last: no database",
         ),
         (
             "no database\nexit status 1\nFAIL\tx\t0.0s\n",
