@@ -18,6 +18,7 @@ use crate::live::LiveLog;
 use crate::project::Project;
 
 mod internal;
+mod plugins;
 
 const DRIVER: &str = "hotcell_pytest.py";
 const REPORT: &str = "pytest.xml";
@@ -246,6 +247,10 @@ impl Framework for Pytest {
 
     fn heads<'a>(&self, id: &'a str) -> Vec<&'a str> {
         id.split("::").take(1).collect()
+    }
+
+    fn explain(&self, stderr: &str) -> Option<String> {
+        plugins::missing(stderr)
     }
 
     fn install(&self, what: &str, interpreter: &str) -> Option<String> {
