@@ -217,6 +217,11 @@ pub trait Framework: Debug + Sync {
     /// Prefixes of an id that may name its file, as a path or with dots; empty when ids do not contain it.
     fn heads<'a>(&self, id: &'a str) -> Vec<&'a str>;
 
+    /// Further files that the test of an id may lie in, where a program has several.
+    fn files_of(&self, _id: &str) -> Vec<String> {
+        Vec::new()
+    }
+
     /// True when a missing report is not suspicious: nothing could be built, and that was observed.
     fn builds_nothing(&self, _live: &LiveLog) -> bool {
         false

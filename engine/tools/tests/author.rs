@@ -159,7 +159,7 @@ fn build_of_other_folder_names_missing_file() {
     let error = build(place.path(), &out).unwrap_err().to_string();
     assert!(error.contains("plugin.toml"), "{error}");
     for (manifest, message) in [
-        ("", "name in its plugin.toml"),
+        ("", "plugin.toml:1"),
         ("[plugin]\nname = \"a\"", "Cargo.toml, app.py, package.json or src/plugin.c"),
     ] {
         fs::write(place.path().join("plugin.toml"), manifest).unwrap();

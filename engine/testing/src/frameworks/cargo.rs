@@ -22,6 +22,7 @@ mod events;
 mod flags;
 mod log;
 pub(crate) mod members;
+pub(crate) mod sources;
 
 const RUNNER: &str = "hotcell_cargo.sh";
 const REPORT: &str = "cargo.txt";
@@ -43,16 +44,6 @@ fn has_tests(project: &dyn Project, file: &str) -> bool {
     text.split(|b| *b == b'\n').any(|line| {
         let line = line.trim_ascii();
         line.starts_with(b"#[") && line.windows(4).any(|w| w == b"test")
-    })
-}
-
-/// Files of integration tests: each is a separate program.
-fn programs(project: &dyn Project) -> impl Iterator<Item = &String> {
-    project.files().iter().filter(|file| {
-        let Some((folder, name)) = file.rsplit_once('/') else { return false };
-        let package = folder.strip_suffix("tests").map(|p| p.trim_end_matches('/'));
-        let beside = |p: &str| if p.is_empty() { "Cargo.toml".to_owned() } else { format!("{p}/Cargo.toml") };
-        name.ends_with(".rs") && package.is_some_and(|p| project.has(&beside(p)))
     })
 }
 
@@ -78,11 +69,6 @@ fn chosen(file: &str) -> Option<(Vec<OsString>, String)> {
         vec!["--lib".into()]
     };
     Some((options, format!("{package}Cargo.toml")))
-}
-
-/// Files of integration tests that contain tests.
-pub(crate) fn files(project: &dyn Project) -> Vec<String> {
-    programs(project).take(MAX_SEARCHED_FILES).filter(|file| has_tests(project, file)).cloned().collect()
 }
 
 /// True when a filter is an id of the report, or the file of a program.
@@ -191,7 +177,7 @@ impl Framework for Cargo {
             reporters: vec![Reporter { name: RUNNER, text: include_str!("sh/cargo.sh") }],
             reports: vec![Path::new(REPORTS).join(REPORT)],
             live: LiveSource::Stdout,
-            files: if selection.filter.is_none() { files(project) } else { Vec::new() },
+            files: if selection.filter.is_none() { sources::files(project) } else { Vec::new() },
         })
     }
 
@@ -236,6 +222,10 @@ impl Framework for Cargo {
 
     fn heads<'a>(&self, id: &'a str) -> Vec<&'a str> {
         id.split("::").take(1).collect()
+    }
+
+    fn files_of(&self, id: &str) -> Vec<String> {
+        sources::of_modules(id)
     }
 
     fn builds_nothing(&self, live: &LiveLog) -> bool {

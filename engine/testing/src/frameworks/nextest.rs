@@ -117,7 +117,7 @@ impl Framework for Nextest {
             ],
             reports: vec![Path::new(REPORTS).join(REPORT)],
             live: LiveSource::Stdout,
-            files: if selection.filter.is_none() { cargo::files(project) } else { Vec::new() },
+            files: if selection.filter.is_none() { cargo::sources::files(project) } else { Vec::new() },
         })
     }
 
@@ -191,6 +191,10 @@ impl Framework for Nextest {
 
     fn heads<'a>(&self, id: &'a str) -> Vec<&'a str> {
         cargo::Cargo.heads(id)
+    }
+
+    fn files_of(&self, id: &str) -> Vec<String> {
+        cargo::Cargo.files_of(id)
     }
 
     fn builds_nothing(&self, live: &LiveLog) -> bool {

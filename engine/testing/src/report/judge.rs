@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use hotcell_sandbox::outcome::{Cause, Outcome};
 
-use hotcell_sandbox::text::{counted, printable};
+use hotcell_sandbox::text::{counted, printable_message};
 
 use crate::Verdict;
 use crate::case::{Case, Entry, FinalReport, ReportError, Status};
@@ -49,6 +49,10 @@ pub fn none_found(filter: Option<&str>, found: u64) -> String {
 pub fn is_none_found(reason: &str) -> bool {
     reason.starts_with(NO_TESTS) || reason.starts_with(NO_MATCH)
 }
+
+/// Message of a test that was skipped in a file with `.only`, by hotcell's drivers, and by node with `--test-only`.
+const FOCUSED: &str = "skipped; its file has tests with .only";
+const NODE_FOCUSED: &str = "'only' option not set";
 
 /// Maximum number of reasons listed.
 const MAX_REASONS: usize = 6;
@@ -159,7 +163,8 @@ pub fn judge(
                         cases.iter().find_map(|case| case.message.as_deref()).map(|text| clip(text, 200));
                     let first = first.map(|text| format!("; the first: {text}")).unwrap_or_default();
                     note = Some(format!("no test passed: all were skipped, or failed as expected{first}"));
-                    Verdict::Unusable
+                    // Tests of other parts may pass.
+                    if asked.part { Verdict::Passed } else { Verdict::Unusable }
                 }
                 Some(ExitMeaning::AllPassed) if usable && bad == 0 && outcome.success() => {
                     note = not_run(framework, asked, live);
@@ -207,9 +212,12 @@ pub fn judge(
     };
     let stopped = live.finished.as_ref().and_then(|(_, stopped)| stopped.clone());
     let ran = !matches!(verdict, Verdict::NotInstalled | Verdict::Refused | Verdict::Quarantined);
+    let cut = if verdict == Verdict::Unusable { cut(&cases) } else { Vec::new() };
     let reasons: Vec<String> = note
         .into_iter()
         .chain(stopped)
+        .chain(focused(&cases))
+        .chain(cut)
         .chain(printed)
         .chain(asked.followed.into_iter().flat_map(|followed| followed.notes.clone()).filter(|_| ran))
         .chain(unbuilt(asked, &totals).filter(|_| ran))
@@ -219,7 +227,7 @@ pub fn judge(
         verdict,
         complete: doubts.complete,
         consistent: doubts.consistent,
-        reason: (!reasons.is_empty()).then(|| printable(&reasons.join("; "))),
+        reason: (!reasons.is_empty()).then(|| printable_message(&reasons.join("; "))),
         totals,
         cases,
         not_started: shortfall(live, rows),
@@ -232,6 +240,31 @@ fn unbuilt(asked: Asked<'_>, totals: &Totals) -> Option<String> {
     let all = totals.passed + totals.failed + totals.errored + totals.skipped;
     let many = totals.skipped >= 3 && totals.skipped.saturating_mul(4) >= all;
     many.then(|| format!("{} of {all} tests were skipped, and {what}", totals.skipped))
+}
+
+/// Tests that were skipped in files that choose some of their tests by `.only`, which no framework tells apart from other skips.
+fn focused(cases: &[Case]) -> Option<String> {
+    let is_left =
+        |case: &&Case| case.message.as_deref().is_some_and(|words| matches!(words, FOCUSED | NODE_FOCUSED));
+    let left: Vec<&Case> =
+        cases.iter().filter(|case| case.status == Status::Skipped).filter(is_left).collect();
+    let mut files: Vec<&str> = left.iter().filter_map(|case| case.file.as_deref()).collect();
+    files.dedup();
+    let named: Vec<String> = files.iter().take(MAX_REASONS).map(|file| clip(file, 200)).collect();
+    let more = if files.len() > named.len() { ", …" } else { "" };
+    let were = if left.len() == 1 { "was" } else { "were" };
+    let of = if named.is_empty() { String::new() } else { format!(": {}{more}", named.join(", ")) };
+    let skipped = counted(left.len(), "test");
+    (!left.is_empty()).then(|| format!("{skipped} {were} skipped in files with .only{of}"))
+}
+
+/// Test programs that ended before their tests were done, with how they ended. Why other tests have no result follows from it.
+fn cut(cases: &[Case]) -> Vec<String> {
+    let message = |case: &Case| case.message.clone().filter(|message| runner::is_ending(message));
+    let cut = cases.iter().filter(|case| case.status == Status::Errored);
+    let told =
+        cut.filter_map(|case| Some(format!("{}: {}", clip(&case.id, 200), clip(&message(case)?, 300))));
+    told.take(MAX_REASONS).collect()
 }
 
 /// The framework's explanation of its standard error.
@@ -367,7 +400,9 @@ fn silent<'a>(framework: &dyn Framework, asked: Asked<'a>, live: &LiveLog) -> Ve
     let names = silent.iter().flat_map(|(_, name)| below(name).into_iter().chain([name.clone()]));
     let names: HashSet<String> = names.collect();
     // Keeps only names that can be found, since the ids are numerous and untrusted.
-    let heads = live.seen().iter().flat_map(|seen| framework.heads(&seen.id)).map(dotted);
+    let ids = live.seen().iter().map(|seen| &*seen.id);
+    let heads = ids.clone().flat_map(|id| framework.heads(id)).map(dotted);
+    let heads = heads.chain(ids.flat_map(|id| framework.files_of(id)).map(|file| dotted(&file)));
     let mut heads: HashSet<String> = heads.filter(|head| names.contains(head)).collect();
     silent.retain(|(_, name)| !heads.remove(name));
     silent.retain(|(_, name)| !below(name).iter().any(|end| heads.contains(end)));
@@ -378,7 +413,10 @@ fn silent<'a>(framework: &dyn Framework, asked: Asked<'a>, live: &LiveLog) -> Ve
 fn about_the_exit(exit: ExitMeaning, cases: &[Case], bad: usize, missing: bool, doubts: &mut Doubts) {
     match exit {
         ExitMeaning::AllPassed if bad > 0 => {
-            doubts.inconsistent(format!("the exit code says that all passed, and {bad} tests did not"));
+            doubts.inconsistent(format!(
+                "the exit code says that all passed, and {} did not",
+                counted(bad, "test")
+            ));
         }
         ExitMeaning::AllPassed if missing => {
             doubts.inconsistent("the exit code says that all passed, and no report does".to_owned());

@@ -63,6 +63,10 @@ pub fn join(parts: Vec<(u64, TestReport)>, wall_ms: u64) -> Option<TestReport> {
     }
     totals.duration_ms = wall_ms;
     let mut answer = answer?;
+    // A whole suite of skipped tests has not passed.
+    if answer.verdict == Verdict::Passed && totals.passed == 0 && totals.cases() > 0 {
+        answer.verdict = Verdict::Unusable;
+    }
     if let Some(reason) = answer.reason.as_mut().filter(|_| of > 1) {
         *reason = format!("part {} of {of}: {reason}", worst + 1);
     }
@@ -85,6 +89,22 @@ mod tests {
         let report = TestReport::without_a_run("pytest", Vec::new(), outcome);
         let reason = reason.map(str::to_owned);
         (cases.len() as u64, TestReport { verdict, totals, cases, reason, complete, ..report })
+    }
+
+    #[test]
+    fn part_of_skipped_tests_passes_beside_others_only() {
+        use Status::{Passed, Skipped};
+        let skipped = || part(Verdict::Passed, &[("s", Skipped)], Some("no test passed: all were skipped"));
+        let good = part(Verdict::Passed, &[("a", Passed)], None);
+        let reason = |is: &TestReport| is.reason.clone().unwrap_or_default();
+        for (parts, want, why) in [
+            (vec![good.clone(), skipped()], Verdict::Passed, ""),
+            (vec![skipped(), skipped()], Verdict::Unusable, "part 1 of 2: no test passed"),
+        ] {
+            let is = join(parts, 9).unwrap();
+            assert_eq!(is.verdict, want);
+            assert!(reason(&is).starts_with(why), "{}", reason(&is));
+        }
     }
 
     #[test]

@@ -140,11 +140,13 @@ async fn killed_cargo_test_leaves_observed_results() {
     let before = "#[test]\nfn a() {}\n#[test]\nfn b() {\n    std::thread::sleep(std::time::Duration::from_secs(2));\n    ";
     let short = Limits { wall: Duration::from_secs(30), ..limits() };
     let tight = Limits { memory: Bytes::mib(700), ..limits() };
-    for (end, limits, verdict) in [
-        ("std::process::abort();", limits(), Verdict::Unusable),
-        ("std::process::exit(0);", limits(), Verdict::Unusable),
-        ("loop { std::thread::park(); }", short, Verdict::Limit),
-        ("let mut v = Vec::new();\n    loop { v.push(vec![1u8; 1 << 20]); }", tight, Verdict::Limit),
+    let (code, signal) = ("the test program ended with exit code", "SIGABRT ended the test program");
+    for (end, limits, verdict, how) in [
+        ("std::process::abort();", limits(), Verdict::Unusable, Some(signal.to_owned())),
+        ("std::process::exit(0);", limits(), Verdict::Unusable, Some(format!("{code} 0"))),
+        ("std::process::exit(3);", limits(), Verdict::Unusable, Some(format!("{code} 3"))),
+        ("loop { std::thread::park(); }", short, Verdict::Limit, None),
+        ("let mut v = Vec::new();\n    loop { v.push(vec![1u8; 1 << 20]); }", tight, Verdict::Limit, None),
     ] {
         let ran = cargo(
             &rust,
@@ -156,6 +158,15 @@ async fn killed_cargo_test_leaves_observed_results() {
         assert_eq!(ran.report.verdict, verdict, "{end}: {}", ran.told());
         assert_eq!(ran.case("tests/t.rs::a").status, Status::Passed, "{end}: {}", ran.told());
         assert_eq!(ran.case("tests/t.rs::b").status, Status::NotFinished, "{end}: {}", ran.told());
+        if let Some(how) = how {
+            let said = format!("tests/t.rs: {how} before all of its tests were done");
+            let reason = ran.report.reason.as_deref().unwrap_or_default();
+            assert!(
+                reason.starts_with(&said) && reason.contains("tests/t.rs::b started"),
+                "{end}: {}",
+                ran.told()
+            );
+        }
     }
 }
 
@@ -296,5 +307,43 @@ async fn tests_that_forge_the_report() {
         let ran = plain(&rust, &[("src/lib.rs", ""), ("tests/t.rs", &text)]).await;
         println!("{what}: {:?}", ran.report.reason);
         assert_eq!(ran.report.verdict, Verdict::Unusable, "{what}: {}", ran.told());
+    }
+}
+
+/// A source file with tests that are in no program is told, whatever leaves it out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn left_out_rust_file_is_named() {
+    let Some(rust) = with_rust() else { return };
+    const GOOD: &str = "#[test]\nfn a() {}\n";
+    const BAD: &str = "#[test]\nfn never() { panic!() }\n";
+    let with_modules = format!("mod shop;\n#[cfg(test)]\nmod tests;\n{GOOD}");
+    for (more, files, want) in [
+        ("", &[("src/lib.rs", GOOD), ("src/shop.rs", BAD)][..], Some("src/shop.rs")),
+        ("", &[("src/lib.rs", GOOD), ("tests/sub/t.rs", BAD)], Some("tests/sub/t.rs")),
+        ("[lib]\ntest = false\n", &[("src/lib.rs", BAD), ("tests/t.rs", GOOD)], Some("src/lib.rs")),
+        (
+            "[features]\nx = []\n[[test]]\nname = \"t\"\nrequired-features = [\"x\"]\n",
+            &[("src/lib.rs", GOOD), ("tests/t.rs", BAD)],
+            Some("tests/t.rs"),
+        ),
+        (
+            "",
+            &[
+                ("src/lib.rs", &with_modules),
+                ("src/tests.rs", GOOD),
+                ("src/shop/mod.rs", "#[cfg(test)]\nmod cart;\n"),
+                ("src/shop/cart.rs", GOOD),
+                ("fixture/Cargo.toml", "[package]\nname = \"fixture\"\nversion = \"0.1.0\"\n"),
+                ("fixture/src/lib.rs", BAD),
+            ],
+            None,
+        ),
+    ] {
+        let manifest = format!("{MANIFEST}{more}").replace("[workspace]\n", "");
+        let files = [&[("Cargo.toml", manifest.as_str())], files].concat();
+        let ran = run_with("cargo", &rust, &files, Selection::default(), limits()).await;
+        ran.assert(Verdict::Passed, true, true);
+        let want = want.map(|file| format!("no test ran of files that seem to hold some: {file}"));
+        assert_eq!(ran.report.reason, want, "{files:?}: {}", ran.told());
     }
 }

@@ -361,3 +361,112 @@ async fn makefile_variables_reach_pytest() {
         assert!(said.contains("not run of Makefile, target test: `python3 -c"), "{said}");
     }
 }
+
+/// Tests that others of their file leave out by `.only` are told, and those that skip themselves are not taken for them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tests_skipped_beside_only_are_told() {
+    let rest = "test('b', () => { throw new Error('x'); });\ntest('c', () => {});\n";
+    let told = |file: &str| format!("2 tests were skipped in files with .only: {file}");
+    let own = "test('a', () => {});\ntest.skip('b', () => {});\n// test.only('c', () => {});\n";
+    let each = format!("test.only.each([1])('a %i', () => {{}});\n{rest}");
+    let suite = format!("describe.only('s', () => {{ test('a', () => {{}}); }});\n{rest}");
+    let files = |head: &str, file: &str| {
+        let only = format!("{head}test.only('a', () => {{}});\n{rest}");
+        let texts = [only, format!("{head}{each}"), format!("{head}{suite}")];
+        let all: Vec<(String, Option<String>)> =
+            texts.into_iter().map(|text| (text, Some(told(file)))).collect();
+        all.into_iter().chain([(format!("{head}{own}"), None)])
+    };
+    if let Some(modules) = with_jest() {
+        for (text, want) in files("", "a.test.js") {
+            let ran = javascript("jest", modules, "jest", &[("a.test.js", &text)]).await;
+            ran.assert(Verdict::Passed, true, true);
+            assert_eq!(ran.report.reason, want, "jest {text}: {}", ran.told());
+        }
+    }
+    let Some(modules) = with_runners() else { return };
+    for (text, want) in files(&format!("{VITEST}import {{ describe }} from 'vitest';\n"), "a.test.js") {
+        let ran = javascript("vitest", modules, "vitest run", &[("a.test.js", &text)]).await;
+        ran.assert(Verdict::Passed, true, true);
+        assert_eq!(ran.report.reason, want, "vitest {text}: {}", ran.told());
+    }
+    let focused = "fit('a', () => {});\nit('b', () => { throw new Error('x'); });\nit('c', () => {});\n";
+    let ran = javascript("jasmine", modules, "jasmine", &[("spec/aSpec.js", focused)]).await;
+    ran.assert(Verdict::Passed, true, true);
+    assert!(
+        ran.report.reason.as_deref().is_some_and(|why| why.contains(&told("spec/aSpec.js"))),
+        "{}",
+        ran.told()
+    );
+}
+
+/// Tests that pytest does not run or does not check are told, though the run passes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn warnings_about_unheeded_tests_are_told() {
+    let Some(venv) = with_pytest() else { return };
+    let good = "def test_good(): pass\n";
+    for (text, want) in [
+        (String::new(), None),
+        (
+            "class TestCart:\n    def __init__(self): pass\n    def test_a(self): assert 0\n".to_owned(),
+            Some("1 warning of pytest: cannot collect test class 'TestCart' because it has a __init__"),
+        ),
+        ("def test_value(): return 1 == 2\n".to_owned(), Some("1 warning of pytest: ")),
+        (
+            "def test_a(): return 1\ndef test_b(): return 2\ndef test_c(): return 3\ndef test_d(): return 4\n".to_owned(),
+            Some("4 warnings of pytest: "),
+        ),
+        // A warning of the code under test says nothing of the tests.
+        ("def test_warns():\n    import warnings\n    warnings.warn('old')\n".to_owned(), None),
+    ] {
+        let ran = pytest(venv, &[("test_a.py", &format!("{good}{text}"))]).await;
+        ran.assert(Verdict::Passed, true, true);
+        let reason = ran.report.reason.as_deref();
+        match want {
+            None => assert_eq!(reason, None, "{text}: {}", ran.told()),
+            Some(want) => assert!(reason.is_some_and(|reason| reason.contains(want)), "{text}: {}", ran.told()),
+        }
+    }
+}
+
+/// Tests that pass at a later attempt of the project's own are told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tests_that_passed_at_a_later_attempt_are_told() {
+    let text = "let n = 0;\nconst again = () => { n += 1; if (n < 2) throw new Error('x'); };\n";
+    let told = |id: &str| Some(format!("1 test passed at a later attempt only: {id}"));
+    if let Some(modules) = with_jest() {
+        let text = format!("{text}jest.retryTimes(2);\ntest('a', again);\ntest('b', () => {{}});\n");
+        let ran = javascript("jest", modules, "jest", &[("a.test.js", &text)]).await;
+        ran.assert(Verdict::Passed, true, true);
+        assert_eq!(ran.report.reason, told("a.test.js::a"), "{}", ran.told());
+    }
+    let Some(modules) = with_runners() else { return };
+    let vitest = format!("{VITEST}{text}test('a', {{ retry: 2 }}, again);\ntest('b', () => {{}});\n");
+    let mocha =
+        format!("{text}it('a', function () {{ this.retries(2); again(); }});\nit('b', () => {{}});\n");
+    for (name, script, file, text) in
+        [("vitest", "vitest run", "a.test.js", vitest), ("mocha", "mocha", "test/a.js", mocha)]
+    {
+        let ran = javascript(name, modules, script, &[(file, &text)]).await;
+        ran.assert(Verdict::Passed, true, true);
+        assert_eq!(ran.report.reason, told(&format!("{file}::a")), "{name}: {}", ran.told());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn plugin_that_settings_need_is_named() {
+    let Some(venv) = with_pytest() else { return };
+    for (settings, want) in [
+        ("[pytest]\naddopts = --benchmark-disable\n", Some("--benchmark-disable of pytest-benchmark")),
+        ("[pytest]\naddopts = -q --asyncio-mode=auto\n", Some("--asyncio-mode of pytest-asyncio")),
+        ("[pytest]\naddopts = --own-option\n", None),
+    ] {
+        let ran = pytest(venv, &[("pytest.ini", settings), ("test_a.py", "def test_a(): pass\n")]).await;
+        assert_eq!((ran.report.verdict, ran.report.cases.len()), (Verdict::Unusable, 0), "{}", ran.told());
+        let reason = ran.report.reason.as_deref().unwrap_or_default();
+        match want {
+            Some(want) => assert!(reason.contains(want) && !reason.contains("it printed last"), "{reason}"),
+            None => assert!(reason.contains("unrecognized arguments: --own-option"), "{reason}"),
+        }
+    }
+}

@@ -294,7 +294,12 @@ impl State {
                 out.push(Event::Ended(group(status, (code != 0).then(|| runner::ending(code)))));
             }
             None => {
-                let message = format!("{} before all of its tests were done", runner::ending(code));
+                let exits = if code == 0 {
+                    ": a test, or what it calls, ends the process, as by std::process::exit(0)"
+                } else {
+                    ""
+                };
+                let message = format!("{} before all of its tests were done{exits}", runner::ending(code));
                 out.push(Event::Group(group(Status::Errored, Some(message)), 0));
             }
         }

@@ -67,7 +67,7 @@ function installed(name) {
 
 /** Ends with this code, whatever is left open. */
 function leave(code, stopped) {
-  emit('finish', { exit: code, stopped });
+  emit('finish', { exit: code, stopped: notes(stopped) });
   process.reallyExit(code);
 }
 

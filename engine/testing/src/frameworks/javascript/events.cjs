@@ -97,5 +97,36 @@ function crash(text) {
   return { message: clip(whole.split(/\n\s+at /)[0].trim(), 1000), ...placeIn(whole) };
 }
 
+// Of a test that was skipped in such a file. These words are counted outside.
+const FOCUSED = 'skipped; its file has tests with .only';
+const focuses = new Map();
+
+/** Whether a file chooses some of its own tests: frameworks tell of the others as skipped, as if each said so itself. */
+function choosesSome(file) {
+  if (!focuses.has(file)) {
+    let text = '';
+    try {
+      text = fs.readFileSync(file, 'utf8');
+    } catch {
+      // Nothing is said of it.
+    }
+    const code = text.replace(/\/\*[^]*?\*\/|^\s*\/\/.*$/gm, '');
+    const chooses = /\b(?:test|it|describe|suite|context|specify)(?:\.\w+)*\.only\b|\bf(?:it|describe)(?:\.\w+)*\s*[(`]/;
+    focuses.set(file, chooses.test(code));
+  }
+  return focuses.get(file);
+}
+
+// Ids of tests that the project itself repeated, and that passed at a later attempt.
+const passedLate = [];
+
+/** Notes about a whole run. */
+function notes(stopped) {
+  const count = passedLate.length;
+  const listed = passedLate.slice(0, 3).map((id) => clip(id, 200)).join(', ') + (count > 3 ? ', ...' : '');
+  const said = count > 0 ? `${count} ${count === 1 ? 'test' : 'tests'} passed at a later attempt only: ${listed}` : undefined;
+  return [stopped, said].filter((note) => note !== undefined).join('; ') || undefined;
+}
+
 const runtime = { interpreter: process.versions.node };
 

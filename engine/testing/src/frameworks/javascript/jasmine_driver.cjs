@@ -37,7 +37,7 @@ const reporter = {
     ended += 1;
     const status = spec.status === 'excluded' ? 'skipped' : WORDS[spec.status] ?? 'errored';
     bad ||= status === 'failed' || status === 'errored';
-    const why = status === 'skipped' ? spec.pendingReason : text(spec.failedExpectations ?? []);
+    const why = spec.status === 'excluded' ? FOCUSED : status === 'skipped' ? spec.pendingReason : text(spec.failedExpectations ?? []);
     emit('end', { id, status, ms: spec.duration ?? 0, ...(status === 'failed' ? crash(why) : { message: why || undefined }) });
     cases.add(id, status, spec.duration ?? 0, why, fileOf(spec));
   },

@@ -33,13 +33,15 @@ class Reporter {
     emit('start', { id, file: clip(file, 4000), line });
   }
 
-  end(id, test) {
+  end(id, test, file) {
     const left = this.open.get(id) ?? 0;
     if (left > 1) this.open.set(id, left - 1);
     else this.open.delete(id);
     const status = WORDS[test.status] ?? 'errored';
     this.ended.set(id, [...(this.ended.get(id) ?? []), status]);
-    const wrong = status === 'passed' || status === 'skipped' ? {} : crash((test.failureMessages ?? []).join('\n'));
+    const beside = test.status === 'pending' && choosesSome(file) ? { message: FOCUSED } : {};
+    const wrong = status === 'passed' || status === 'skipped' ? beside : crash((test.failureMessages ?? []).join('\n'));
+    if (status === 'passed' && test.invocations > 1) passedLate.push(id);
     emit('end', { id, status, ms: test.duration ?? 0, ...wrong });
   }
 
@@ -67,7 +69,7 @@ class Reporter {
 
   onTestCaseResult(test, result) {
     const id = this.id(named(test.path), result);
-    if (this.open.has(id) && !this.repeats(test)) this.end(id, result);
+    if (this.open.has(id) && !this.repeats(test)) this.end(id, result, test.path);
   }
 
   /** As jest before 26 calls it; newer ones call the other one only. */
@@ -100,7 +102,7 @@ class Reporter {
         }
         this.start(id, file, one.location?.line);
       }
-      this.end(id, one);
+      this.end(id, one, test.path);
       this.ended.get(id)?.pop();
     }
     for (const [id, left] of this.ended) if (left.length === 0) this.ended.delete(id);
@@ -177,7 +179,7 @@ function main() {
         emit('group', { id: 'coverage threshold', status: 'errored', ms: 0, message: clip(state.thresholds.join('\n'), 1000) });
       }
       if (!script.after(code === 0) && code === 0) process.exitCode = 1;
-      emit('finish', { exit: Number(process.exitCode ?? code), stopped: state.stopped });
+      emit('finish', { exit: Number(process.exitCode ?? code), stopped: notes(state.stopped) });
     }
     return told;
   };

@@ -46,7 +46,11 @@ class Reporter {
     const dry = runner._opts?.dryRun ?? runner.dryRun ?? false;
     const DRY = 'mocha only lists it (--dry-run, or dry-run in its settings)';
     runner.on('test', start);
-    runner.on('pass', (test) => (dry ? end(test, 'errored', { message: DRY }) : end(test, 'passed')));
+    runner.on('pass', (test) => {
+      if (test.currentRetry?.() > 0) passedLate.push(id(test));
+      if (dry) end(test, 'errored', { message: DRY });
+      else end(test, 'passed');
+    });
     runner.on('pending', (test) => {
       if (!asked(test)) return;
       start(test);

@@ -60,8 +60,10 @@ const reporter = {
     bad ||= status === 'failed' || status === 'errored';
     const file = named(test.module.moduleId);
     started += 1;
+    if (test.diagnostic()?.flaky) passedLate.push(id(test));
     emit('start', { id: id(test), file, line: test.location?.line });
-    emit('end', { id: id(test), status, ms: test.diagnostic()?.duration ?? 0, ...(status === 'failed' ? crashes(errors ?? []) : {}) });
+    const left = status === 'skipped' && test.options?.mode !== 'todo' && choosesSome(test.module.moduleId) ? { message: FOCUSED } : {};
+    emit('end', { id: id(test), status, ms: test.diagnostic()?.duration ?? 0, ...(status === 'failed' ? crashes(errors ?? []) : left) });
   },
   onTestModuleEnd: () => emit('at', {}),
   onTestRunEnd: (modules, unhandled) => {

@@ -89,6 +89,8 @@ def _plugin(pytest, emit, clip, top, part):
         except Exception:
             pass  # then the final report contradicts what is told here, and the run is no result
 
+    # Warnings about tests that pytest does not run, or does not check.
+    unheeded = ("PytestCollectionWarning", "PytestReturnNotNoneWarning")
     config_of = []
 
     class Plugin(object):
@@ -101,6 +103,8 @@ def _plugin(pytest, emit, clip, top, part):
             self.uncalled = set()  # tests that ended without that, as by `--setup-only` in a project's settings
             self.again = set()  # tests that are repeated
             self.found = set()  # tests that were found, also those that will be left out
+            self.late = []  # tests that passed at a later attempt
+            self.warned = []  # what pytest says of tests that it does not run, or does not check
 
         def told(self, report):
             status = status_of(report)
@@ -151,6 +155,8 @@ def _plugin(pytest, emit, clip, top, part):
                     self.uncalled.add(nodeid)
                 else:
                     self.uncalled.discard(nodeid)
+                if one["status"] == "passed" and nodeid in self.again and nodeid not in self.late:
+                    self.late.append(nodeid)
                 one["ms"] = round(one["ms"], 3)
                 del one["more"]
                 emit("end", id=clip(nodeid, 8000), **one)
@@ -236,6 +242,23 @@ def _plugin(pytest, emit, clip, top, part):
         @pytest.hookimpl(tryfirst=True)
         def pytest_itemcollected(self, item):
             self.found.add(item.nodeid)
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_warning_recorded(self, warning_message, when, nodeid, location):
+            if getattr(warning_message.category, "__name__", "") in unheeded:
+                words = clip((str(warning_message.message).strip().splitlines() or [""])[0], 200)
+                if words not in self.warned:
+                    self.warned.append(words)
+
+        def notes(self):
+            """What a run that passes does not show."""
+            notes = []
+            for heads, all in ((("test passed at a later attempt only: ", "tests passed at a later attempt only: "), self.late),
+                               (("warning of pytest: ", "warnings of pytest: "), self.warned)):
+                if all:
+                    listed = ", ".join(clip(one, 200) for one in all[:3]) + (", ..." if len(all) > 3 else "")
+                    notes.append("%d %s%s" % (len(all), heads[len(all) != 1], listed))
+            return notes
 
         @pytest.hookimpl(optionalhook=True)
         def pytest_xdist_node_collection_finished(self, node, ids):
@@ -424,7 +447,8 @@ def _main():
             code = ending.code = _EXIT_OF_STEPS
         if code == 5 and _WORDS.get("steps"):
             code = ending.code = 0
-        _emit("finish", exit=code, stopped="; ".join(lost + [plugin.stopped] if plugin.stopped else lost) or None)
+        stopped = [plugin.stopped] if plugin.stopped else []
+        _emit("finish", exit=code, stopped="; ".join(lost + stopped + plugin.notes()) or None)
         raise
 
 

@@ -8,6 +8,8 @@ use crate::frameworks::gtest::GoogleTest;
 use crate::frameworks::jest::Jest;
 use crate::frameworks::pytest::Pytest;
 
+mod notes;
+
 fn entry(id: &str, status: Status) -> Entry {
     Entry {
         id: id.to_owned(),
