@@ -10,7 +10,7 @@ use hotcell_review::quarantine::{QuarantineConfig, QuarantineError};
 use hotcell_state::StateFolder;
 use hotcell_state::state::StateError;
 
-use crate::record;
+use crate::record::{self, Place, Recorded};
 use crate::run::About;
 use crate::signer::{Signer, SignerError};
 use crate::statement::Statement;
@@ -112,12 +112,64 @@ impl Issuer {
         version: &str,
         statement: impl FnOnce(About) -> Result<Statement, serde_json::Error>,
     ) -> Result<String, IssueError> {
+        let statement = statement(About::now(run, version, None))?;
+        let about = Some(statement.about());
+        self.make(config, run, statement, about)
+    }
+
+    /// Like [`Issuer::issue`], for a statement that does not name all that it is about: whether it is a repetition is not known, so that it has no number,
+    /// and counts for no other's.
+    ///
+    /// # Errors
+    /// As [`Issuer::issue`].
+    pub fn issue_unnumbered(
+        &self,
+        run: &str,
+        version: &str,
+        statement: impl FnOnce(About) -> Result<Statement, serde_json::Error>,
+    ) -> Result<String, IssueError> {
+        self.make(&self.config, run, statement(About::now(run, version, None))?, None)
+    }
+
+    /// Signs and records a statement. Its number and the end of the log are those of the transaction that records it, so that no two receipts about the same have
+    /// one number. A key signs within that transaction. A program may take seconds, during which others would wait: it signs before, and again if its place
+    /// was taken meanwhile, so that one of those that try at once is always recorded.
+    fn make(
+        &self,
+        config: &QuarantineConfig,
+        run: &str,
+        mut statement: Statement,
+        about: Option<String>,
+    ) -> Result<String, IssueError> {
+        let is_numbered = about.is_some();
+        let about = about.unwrap_or_default();
         let quarantine = config.open()?;
-        let mut statement = statement(About::now(run, version, record::log_end(&quarantine)?))?;
-        let about = statement.about();
-        statement.predicate["hotcell"]["attempt"] = (record::count(&quarantine, &about)? + 1).into();
-        let envelope = self.signer.sign(&statement)?.to_json();
-        let digest = record::record(&quarantine, &config.actor(), run, (&about, &envelope))?;
+        let mut signed = |place: &Place| {
+            let facts = &mut statement.predicate["hotcell"];
+            facts["attempt"] = is_numbered.then_some(place.number).into();
+            facts["audit_head"] = place.log_end.as_deref().into();
+            Ok::<_, IssueError>(self.signer.sign(&statement)?.to_json())
+        };
+        let recorded = loop {
+            let before = match &self.signer {
+                Signer::Key(_) => None,
+                Signer::Program { .. } => {
+                    let place = record::place(&quarantine, &about)?;
+                    Some((signed(&place)?, place))
+                }
+            };
+            let recorded = record::record(&quarantine, &config.actor(), run, &about, |place| match before {
+                None => signed(&place).map(Some),
+                // Entries of others may be behind the end that it names.
+                Some((envelope, taken)) => {
+                    Ok((!is_numbered || taken.number == place.number).then_some(envelope))
+                }
+            })?;
+            if let Some(recorded) = recorded {
+                break recorded;
+            }
+        };
+        let Recorded { digest, envelope } = recorded;
         if let Some(folder) = &self.folder {
             let name = if run.is_empty() { &digest } else { run };
             let written = write_new(&opened(folder)?, &format!("{name}.json"), envelope.as_bytes(), false);
@@ -134,6 +186,11 @@ fn opened(folder: &std::path::Path) -> Result<Dir, IssueError> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    use hotcell_config::KeySource;
     use hotcell_guard::quarantine::Channel;
     use hotcell_state::state::StateChoice;
 
@@ -147,17 +204,99 @@ mod tests {
         Ok(Statement::new(vec![Subject::sha256("a", b"a")], crate::test_result::PREDICATE_TYPE, predicate))
     }
 
-    #[test]
-    fn receipts_are_in_the_log_in_their_order_and_in_the_folder() {
-        let dir = tempfile::tempdir().unwrap();
-        let out = dir.path().join("out");
-        let config = QuarantineConfig {
+    fn config(dir: &tempfile::TempDir) -> QuarantineConfig {
+        QuarantineConfig {
             state: StateChoice::Named(dir.path().join("state")),
             channel: Channel::Cli,
             two_persons: false,
             team: std::collections::BTreeSet::new(),
             retention: hotcell_review::quarantine::DEFAULT_RETENTION,
+        }
+    }
+
+    fn attempt(json: &str) -> serde_json::Value {
+        let envelope: crate::Envelope = serde_json::from_str(json).unwrap();
+        let payload = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, envelope.payload);
+        let statement: Statement = serde_json::from_slice(&payload.unwrap()).unwrap();
+        statement.predicate["hotcell"]["attempt"].clone()
+    }
+
+    /// Each thread has a connection and a lock of its own, as a process has.
+    #[test]
+    fn receipts_that_are_made_at_once_have_numbers_of_their_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let (key, _) = crate::SigningKey::generate().unwrap();
+        std::fs::write(dir.path().join("pub.pem"), key.public().to_pem()).unwrap();
+        let asks = dir.path().join("asks");
+        std::fs::create_dir(&asks).unwrap();
+        let script = format!(
+            "f={}/$$; cat >$f; mv $f $f.in; until test -e $f.out; do sleep 0.01; done; cat $f.out",
+            asks.display()
+        );
+        let by_program = ReceiptSettings {
+            key: KeySource::Program(vec!["/bin/sh".to_owned(), "-c".to_owned(), script]),
+            public_key: Some(dir.path().join("pub.pem")),
+            ..ReceiptSettings::default()
         };
+        let settings = [ReceiptSettings::default(), by_program];
+        const THREADS: usize = 6;
+        const EACH: usize = 3;
+        let (barrier, done) = (Barrier::new(THREADS), AtomicBool::new(false));
+        let mut numbers: Vec<u64> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS)
+                .map(|thread| {
+                    let issuer = Issuer::open(&settings[thread % 2], config(&dir)).unwrap();
+                    let barrier = &barrier;
+                    scope.spawn(move || {
+                        barrier.wait();
+                        let issued = (0..EACH).map(|_| issuer.issue("", "1", statement).unwrap());
+                        issued.map(|json| attempt(&json).as_u64().unwrap()).collect::<Vec<_>>()
+                    })
+                })
+                .collect();
+            // The service that the program asks.
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    for asked in std::fs::read_dir(&asks).unwrap().map(|entry| entry.unwrap().path()) {
+                        if asked.extension() == Some("in".as_ref()) {
+                            let signature = key.sign_bytes(&std::fs::read(&asked).unwrap());
+                            std::fs::write(asked.with_extension("new"), signature).unwrap();
+                            std::fs::rename(asked.with_extension("new"), asked.with_extension("out"))
+                                .unwrap();
+                            std::fs::remove_file(&asked).unwrap();
+                        }
+                    }
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            });
+            let numbers = threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>();
+            done.store(true, Ordering::Relaxed);
+            numbers.into_iter().flat_map(Result::unwrap).collect()
+        });
+        numbers.sort_unstable();
+        let all: Vec<u64> = (1..).take(THREADS * EACH).collect();
+        assert_eq!(numbers, all);
+        let checked = config(&dir).open().unwrap().verify(None, &[record::audited]).unwrap();
+        assert_eq!(checked.problem, None);
+    }
+
+    #[test]
+    fn statement_without_all_that_it_is_about_has_no_number() {
+        let dir = tempfile::tempdir().unwrap();
+        let issuer = Issuer::open(&ReceiptSettings::default(), config(&dir)).unwrap();
+        for _ in 0..2 {
+            assert!(attempt(&issuer.issue_unnumbered("", "1", statement).unwrap()).is_null());
+        }
+        assert_eq!(attempt(&issuer.issue("", "1", statement).unwrap()), 1);
+        let problem = config(&dir).open().unwrap().verify(None, &[record::audited]).unwrap().problem;
+        assert_eq!(problem, None);
+    }
+
+    #[test]
+    fn receipts_are_in_the_log_in_their_order_and_in_the_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("out");
+        let config = config(&dir);
         let settings = ReceiptSettings { folder: Some(out.clone()), ..ReceiptSettings::default() };
         let error = Issuer::open(&settings, config.clone()).unwrap_err().to_string();
         assert!(error.contains("receipts.folder"), "{error}");

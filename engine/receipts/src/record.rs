@@ -39,41 +39,66 @@ struct AfterReceipt {
     run: String,
 }
 
-/// Digest of the end of the audit log; `None` when the log is empty.
-///
-/// # Errors
-/// [`QuarantineError`] when the log cannot be read.
-pub fn log_end(quarantine: &Quarantine) -> Result<Option<String>, QuarantineError> {
-    Ok(retry_while_busy(|| audit::head(&quarantine.database))?.map(|head| head.hash))
+/// Place of a receipt: its number among those about the same, and the end of the audit log before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Number among the receipts of this installation about the same, from 1.
+    pub number: u64,
+    /// Digest of the end of the audit log; `None` when the log is empty.
+    pub log_end: Option<String>,
 }
 
-/// Number of receipts of this installation about the same.
-///
-/// # Errors
-/// [`QuarantineError`] when the database cannot be read.
-pub fn count(quarantine: &Quarantine, about: &str) -> Result<u64, QuarantineError> {
-    Ok(retry_while_busy(|| receipts::count(&quarantine.database, about))?)
+impl Place {
+    /// The place of the next receipt about this.
+    fn next(database: &Connection, about: &str) -> Result<Self, QuarantineError> {
+        let read = || Ok((audit::head(database)?, receipts::count(database, about)?));
+        let (head, count) = retry_while_busy(read)?;
+        Ok(Self { number: count + 1, log_end: head.map(|head| head.hash) })
+    }
 }
 
-/// Keeps a receipt and notes it in the audit log, in one transaction; its digest. `about` is the digest of what it is about.
+/// A receipt that was kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// SHA-256 of the envelope.
+    pub digest: String,
+    /// The envelope as JSON.
+    pub envelope: String,
+}
+
+/// Place that a receipt about this has, unless another one is recorded before it.
 ///
 /// # Errors
-/// [`QuarantineError`] when the database or the log cannot be written; then there is neither the receipt nor its entry.
-pub fn record(
+/// [`QuarantineError`] when the database or the log cannot be read.
+pub fn place(quarantine: &Quarantine, about: &str) -> Result<Place, QuarantineError> {
+    Place::next(&quarantine.database, about)
+}
+
+/// Keeps a receipt and notes it in the audit log, in one transaction. `about` is the digest of what it is about. `envelope` makes it for its place, while nothing
+/// else is recorded; `None` from there records nothing.
+///
+/// # Errors
+/// That of `envelope`, and [`QuarantineError`] when the database or the log cannot be written; then there is neither the receipt nor its entry.
+pub fn record<E: From<QuarantineError>>(
     quarantine: &Quarantine,
     actor: &Actor,
     run: &str,
-    (about, envelope): (&str, &str),
-) -> Result<String, QuarantineError> {
-    let digest = sha256(envelope.as_bytes());
+    about: &str,
+    envelope: impl FnOnce(Place) -> Result<Option<String>, E>,
+) -> Result<Option<Recorded>, E> {
     let now_us = micros_since_1970(SystemTime::now());
-    let after = AfterReceipt { receipt: digest.clone(), run: run.to_owned() };
     quarantine.step(|database| {
-        receipts::keep(database, &digest, about, envelope)?;
+        let envelope = match envelope(Place::next(database, about)?) {
+            Ok(Some(envelope)) => envelope,
+            // Nothing was written by this step.
+            other => return Ok::<_, QuarantineError>(other.map(|_| None)),
+        };
+        let digest = sha256(envelope.as_bytes());
+        receipts::keep(database, &digest, about, &envelope)?;
+        let after = AfterReceipt { receipt: digest.clone(), run: run.to_owned() };
         audit::append(database, now_us, actor, ACTION, &digest, &after)?;
-        Ok::<(), QuarantineError>(())
-    })?;
-    Ok(digest)
+        Ok(Ok(Some(Recorded { digest, envelope })))
+    })?
 }
 
 /// The kept receipt with this digest; `None` when it is gone, or its bytes have another digest.
@@ -194,13 +219,18 @@ mod tests {
 
     use super::*;
 
+    fn recorded(quarantine: &Quarantine, actor: &Actor, about: &str, envelope: &str) -> Recorded {
+        let envelope = |_| Ok::<_, QuarantineError>(Some(envelope.to_owned()));
+        record(quarantine, actor, "r", about, envelope).unwrap().unwrap()
+    }
+
     /// A log with two receipts about the same.
     fn begun() -> (tempfile::TempDir, Quarantine, [String; 2]) {
         let dir = tempfile::tempdir().unwrap();
         let quarantine = Quarantine::open(StateFolder::open(&dir.path().join("state")).unwrap()).unwrap();
         let actor = Actor { uid: 1, name: String::new(), channel: Channel::Cli };
-        let digests = ["{\"a\":1}", "{\"a\":2}"]
-            .map(|envelope| record(&quarantine, &actor, "r", ("same", envelope)).unwrap());
+        let digests =
+            ["{\"a\":1}", "{\"a\":2}"].map(|envelope| recorded(&quarantine, &actor, "same", envelope).digest);
         (dir, quarantine, digests)
     }
 
@@ -218,11 +248,28 @@ mod tests {
         ] {
             let (_dir, quarantine, digests) = begun();
             assert_eq!(problem(&quarantine), "");
-            assert_eq!(count(&quarantine, "same").unwrap(), 2);
+            assert_eq!(place(&quarantine, "same").unwrap().number, 3);
             assert_eq!(kept(&quarantine.folder, &digests[1]).unwrap().as_deref(), Some("{\"a\":2}"));
             quarantine.database.execute_batch(sql).unwrap();
             assert!(problem(&quarantine).contains(word), "{sql}: {}", problem(&quarantine));
         }
+    }
+
+    #[test]
+    fn step_without_an_envelope_records_nothing() {
+        let (_dir, quarantine, _) = begun();
+        let actor = Actor { uid: 1, name: String::new(), channel: Channel::Cli };
+        let before = place(&quarantine, "same").unwrap();
+        let given = |given: Result<Option<String>, QuarantineError>| {
+            record(&quarantine, &actor, "r", "same", |place| {
+                assert_eq!(place, before);
+                given
+            })
+        };
+        assert_eq!(given(Ok(None)).unwrap(), None);
+        assert!(matches!(given(Err(QuarantineError::Busy)), Err(QuarantineError::Busy)));
+        assert_eq!(place(&quarantine, "same").unwrap(), before);
+        assert_eq!(problem(&quarantine), "");
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub struct About {
     /// End of the audit log before this receipt: `null` where there is no log yet.
     pub audit_head: Option<String>,
     /// Number of this receipt among those of this installation about the same subjects, command, policy and image, from 1: a larger one was
-    /// repeated. `null` in receipts of earlier releases.
+    /// repeated. `null` where that is not known, and in receipts of earlier releases.
     #[serde(default)]
     pub attempt: Option<u64>,
 }

@@ -450,6 +450,7 @@ fn results_have_receipts_of_the_worker() {
         }
         let outcome = Key::of(&of(verdict::OUTCOME));
         assert!(text.contains(&hex(outcome)), "the outcome is not in {text}");
+        assert_eq!(shown["receipts"][0]["statement"]["predicate"]["hotcell"]["attempt"], 1, "{text}");
     });
 }
 
