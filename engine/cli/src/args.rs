@@ -270,13 +270,19 @@ pub enum Command {
         #[arg(conflicts_with = "dir")]
         command: Vec<String>,
         /// Instead, write every page into this folder
-        #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
+        #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(written))]
         dir: Option<PathBuf>,
     },
 }
 
 fn path(text: OsString) -> Result<PathBuf, String> {
     if text.is_empty() { Err("a path cannot be empty".to_owned()) } else { Ok(text.into()) }
+}
+
+/// Parses the path of a file or folder that is written. `-` is refused: standard output has the program's output or the report, and in other places of the
+/// command line `-` is a standard stream.
+fn written(text: OsString) -> Result<PathBuf, String> {
+    if text == "-" { Err(crate::outputs::STANDARD_OUTPUT.to_owned()) } else { path(text) }
 }
 
 /// Arguments of `hotcell mcp`.

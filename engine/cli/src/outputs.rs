@@ -10,6 +10,8 @@ use hotcell_workspace::Folder;
 
 /// Name of the option.
 const OPTION: &str = "--output-files";
+/// Reason for the refusal of `-` as a place to write to.
+pub const STANDARD_OUTPUT: &str = "- would be standard output, which has the program's output or the report; name a path (./- is one called -)";
 /// Limits of what is copied.
 const LIMITS: OutputLimits = OutputLimits { files: 10_000, file: 1 << 30, all: 4 << 30 };
 
@@ -24,6 +26,7 @@ impl OutputFiles {
     /// Parses `DIR=GLOB`.
     pub fn parse(text: &str) -> Result<Self, String> {
         match text.split_once('=') {
+            Some(("-", _)) => Err(STANDARD_OUTPUT.to_owned()),
             Some((folder, glob)) if !folder.is_empty() => {
                 Ok(Self { folder: folder.into(), pattern: OutputPattern::parse(glob)? })
             }

@@ -373,13 +373,67 @@ mod tests {
             (&["hotcell", "image", "build", "python"], true),
             (&["hotcell", "image", "import", "oci://host/x"], true),
             (&["hotcell", "test", ".", "--python", "3.11"], true),
-            (&["hotcell", "test", ".", "--junit", "-"], false),
+            (&["hotcell", "test", ".", "--junit", "./-"], false),
             (&["hotcell", "run", "--", "cat", "null"], true),
             (&["hotcell", "--config", "null", "runs", "list"], false),
             (&["hotcell", "runs", "list", "--config", "null"], false),
         ] {
             assert_eq!(answer(words), fine, "{words:?}");
         }
+    }
+
+    /// Places that hotcell writes to: command, and id of the argument.
+    const WRITTEN: [(&str, &str); 24] = [
+        ("agent export", "to"),
+        ("agent resume", "out"),
+        ("agent resume", "receipt"),
+        ("bench", "svg"),
+        ("doctor", "html"),
+        ("fix", "receipt"),
+        ("learn", "policy"),
+        ("make", "out"),
+        ("make", "receipt"),
+        ("man", "dir"),
+        ("run", "output_files"),
+        ("run", "receipt"),
+        ("runs show", "har"),
+        ("runs suggest", "policy"),
+        ("scan", "receipt"),
+        ("session", "pictures"),
+        ("session exec", "pictures"),
+        ("test", "coverage_cobertura"),
+        ("test", "coverage_lcov"),
+        ("test", "junit"),
+        ("test", "output_files"),
+        ("test", "receipt"),
+        ("tool build", "out"),
+        ("usage export", "file"),
+    ];
+
+    #[test]
+    fn standard_output_is_no_place_to_write_to() {
+        let mut refused = BTreeSet::new();
+        for (command, arg) in all() {
+            let value = if value_name(&arg) == "DIR=GLOB" { "-=x" } else { "-" };
+            let mut words = line(&command, &arg, value);
+            if let (Some(long), "-=x") = (arg.get_long(), value) {
+                words.truncate(words.len() - 2);
+                words.push(format!("--{long}={value}").into());
+            }
+            let said = Cli::command().try_get_matches_from(words).err();
+            let said = said.map(|error| error.to_string()).unwrap_or_default();
+            if said.contains(crate::outputs::STANDARD_OUTPUT) {
+                assert!(!said.trim_end().is_empty() && said.contains("'-"), "{command} {arg}: {said}");
+                refused.insert((command.clone(), arg.get_id().to_string()));
+            } else if is_path(&arg) || value_name(&arg).contains("FILE") {
+                let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+                let writes =
+                    ["Write ", " write ", "Copy files", "Draw "].iter().any(|word| help.contains(word));
+                assert!(!writes, "{command} {arg} takes -: {help}");
+            }
+        }
+        let all: BTreeSet<_> = WRITTEN.map(|(command, id)| (command.to_owned(), id.to_owned())).into();
+        assert_eq!(refused, all);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use hotcell_agents::Limit;
 use hotcell_sandbox::units::parse_duration;
 
-use super::{VerbCommand, path};
+use super::{VerbCommand, path, written};
 
 /// How much a session may try, and how: options of `hotcell fix` and `hotcell make`.
 #[derive(Args, Debug)]
@@ -32,7 +32,7 @@ pub struct EffortArgs {
     #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(64..))]
     pub max_tokens: u32,
     /// Write a signed statement of the result (hotcell receipt verify)
-    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(written))]
     pub receipt: Option<PathBuf>,
     /// Seed, for servers that have one
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..1_000_000_000))]
@@ -99,7 +99,7 @@ pub enum RepairCommand {
         #[arg(value_name = "ID")]
         id: String,
         /// Folder, which must not exist
-        #[arg(value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
+        #[arg(value_name = "DIR", value_parser = OsStringValueParser::new().try_map(written))]
         to: PathBuf,
         /// Also write receipt.json, a signed statement about these files
         #[arg(long)]
@@ -140,9 +140,9 @@ pub struct ResumeArgs {
     #[arg(long)]
     pub commit: bool,
     /// Write a signed statement of the result (hotcell receipt verify)
-    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(written))]
     pub receipt: Option<PathBuf>,
     /// Of hotcell make: write the result to this new or empty folder
-    #[arg(long, value_name = "DIR", conflicts_with = "abort", value_parser = OsStringValueParser::new().try_map(path))]
+    #[arg(long, value_name = "DIR", conflicts_with = "abort", value_parser = OsStringValueParser::new().try_map(written))]
     pub out: Option<PathBuf>,
 }

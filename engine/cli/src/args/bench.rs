@@ -28,7 +28,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "PEERS|none", value_parser = Peers::parse)]
     pub peers: Option<Peers>,
     /// Draw where the time goes, as an SVG picture
-    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(super::path))]
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(super::written))]
     pub svg: Option<PathBuf>,
 }
 

@@ -23,7 +23,7 @@ pub struct DoctorArgs {
     #[arg(long)]
     pub attack: bool,
     /// Also write the results as a page that can be filed
-    #[arg(long, value_name = "FILE", requires = "attack", value_parser = OsStringValueParser::new().try_map(super::path))]
+    #[arg(long, value_name = "FILE", requires = "attack", value_parser = OsStringValueParser::new().try_map(super::written))]
     pub html: Option<PathBuf>,
     /// Exit with 125 where a sandbox of this profile cannot be made, for probes
     #[arg(long, value_name = "NAME", conflicts_with = "attack")]

@@ -7,7 +7,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use hotcell_testing::shard::Shard;
 use hotcell_verbs::test::{Beside, CacheName, Service};
 
-use super::path;
+use super::{path, written};
 
 /// The options for files of coverage.
 pub const LCOV: &str = "--coverage-lcov";
@@ -50,10 +50,10 @@ pub struct JobArgs {
     #[arg(long, help_heading = "Jobs", value_name = "NAME")]
     pub mask: Vec<String>,
     /// Measure coverage, and write it as LCOV
-    #[arg(long, help_heading = "Jobs", value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
+    #[arg(long, help_heading = "Jobs", value_name = "FILE", value_parser = OsStringValueParser::new().try_map(written))]
     pub coverage_lcov: Option<PathBuf>,
     /// Measure coverage, and write it as Cobertura's XML
-    #[arg(long, help_heading = "Jobs", value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
+    #[arg(long, help_heading = "Jobs", value_name = "FILE", value_parser = OsStringValueParser::new().try_map(written))]
     pub coverage_cobertura: Option<PathBuf>,
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
-use super::{SandboxArgs, path};
+use super::{SandboxArgs, path, written};
 
 /// Arguments of `hotcell learn`.
 #[derive(Args, Debug)]
@@ -42,7 +42,7 @@ pub struct LearnArgs {
 #[derive(Args, Clone, Debug)]
 pub struct SuggestArgs {
     /// Write the policy to a new FILE
-    #[arg(id = "policy", long = "output", value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
+    #[arg(id = "policy", long = "output", value_name = "FILE", value_parser = OsStringValueParser::new().try_map(written))]
     pub file: Option<PathBuf>,
     /// A person decides (runs suggested, or hotcell web): a yes writes FILE
     #[arg(long, requires = "policy")]

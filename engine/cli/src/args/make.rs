@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use hotcell_agents::Language;
 
-use super::{EffortArgs, path};
+use super::{EffortArgs, path, written};
 
 /// Arguments of `hotcell make`.
 #[derive(Args, Debug)]
@@ -23,7 +23,7 @@ pub struct MakeArgs {
     #[arg(long, value_name = "LANG", default_value = "python", value_parser = Language::named)]
     pub lang: Language,
     /// Write code and tests to this new or empty folder if all tests pass
-    #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
+    #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(written))]
     pub out: Option<PathBuf>,
     /// Use the plan in this file; no architect is asked
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]

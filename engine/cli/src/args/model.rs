@@ -10,7 +10,7 @@ use hotcell_models::ledger::By;
 use hotcell_models::{Price, Prompts};
 use hotcell_sandbox::units::parse_duration;
 
-use super::path;
+use super::{path, written};
 
 /// Commands on language models.
 #[derive(Debug, Subcommand)]
@@ -152,7 +152,7 @@ pub enum UsageCommand {
     /// Add the calls that an api_usage.json lacks to it, or make it
     Export {
         /// The file
-        #[arg(value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
+        #[arg(value_name = "FILE", value_parser = OsStringValueParser::new().try_map(written))]
         file: PathBuf,
     },
 }

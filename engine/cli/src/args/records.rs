@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
-use super::{SuggestArgs, path};
+use super::{SuggestArgs, written};
 
 /// Commands of `hotcell audit …`.
 #[derive(Debug, Subcommand)]
@@ -37,7 +37,7 @@ pub enum RunsCommand {
         #[arg(long)]
         network: bool,
         /// Write these requests to FILE as an HTTP archive (HAR 1.2)
-        #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
+        #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(written))]
         har: Option<PathBuf>,
     },
     /// Suggest a policy from what runs were denied (see hotcell learn)

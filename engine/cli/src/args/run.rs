@@ -10,7 +10,7 @@ use hotcell_state::report::{Code, ErrorReport};
 use hotcell_verbs::changes::ChangePolicy;
 use hotcell_verbs::request::Language;
 
-use super::{FarmArgs, SandboxArgs, path};
+use super::{FarmArgs, SandboxArgs, path, written};
 use crate::outputs::OutputFiles;
 
 /// Arguments of `hotcell run`.
@@ -56,7 +56,7 @@ pub struct RunArgs {
     #[arg(long)]
     pub raw: bool,
     /// Write a signed statement of the result (hotcell receipt verify)
-    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(written))]
     pub receipt: Option<PathBuf>,
     /// Copy files that it wrote to DIR: out=coverage.xml, out='dist/*.whl'
     #[arg(long, value_name = "DIR=GLOB", value_parser = OutputFiles::parse)]

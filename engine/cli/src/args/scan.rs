@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
-use super::path;
+use super::{path, written};
 
 /// Arguments of `hotcell scan`.
 #[derive(Args, Debug)]
@@ -39,6 +39,6 @@ pub struct ScanArgs {
     #[arg(long)]
     pub no_cache: bool,
     /// Write a signed statement of the verdict (hotcell receipt verify)
-    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(written))]
     pub receipt: Option<PathBuf>,
 }

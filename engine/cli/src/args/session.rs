@@ -13,8 +13,8 @@ use hotcell_sandbox::units::parse_duration;
 use hotcell_sessions::{Cell, Language};
 use hotcell_verbs::outputs::OutputPattern;
 
-use super::path;
 use super::sandbox::{mode, variable};
+use super::written;
 
 /// Arguments of `hotcell session`.
 #[derive(Args, Debug)]
@@ -94,7 +94,7 @@ pub struct CellArgs {
     #[arg(long = "output", value_name = "GLOB", value_parser = OutputPattern::parse)]
     pub outputs: Vec<OutputPattern>,
     /// Write pictures and files of cells to this folder
-    #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(path))]
+    #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(written))]
     pub pictures: Option<PathBuf>,
 }
 

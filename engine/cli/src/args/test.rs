@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::{NonEmptyStringValueParser, OsStringValueParser, TypedValueParser};
 use hotcell_verbs::test::Shards;
 
-use super::{FarmArgs, JobArgs, KeepArgs, SandboxArgs, path};
+use super::{FarmArgs, JobArgs, KeepArgs, SandboxArgs, path, written};
 use crate::outputs::OutputFiles;
 
 /// Arguments of `hotcell test`.
@@ -38,10 +38,10 @@ pub struct TestArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), hide_default_value = true)]
     pub repeat: u32,
     /// Write the results as JUnit XML
-    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(path))]
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(written))]
     pub junit: Option<PathBuf>,
     /// Write a signed statement of the result (hotcell receipt verify)
-    #[arg(long, value_name = "FILE", hide = true, value_parser = OsStringValueParser::new().try_map(path))]
+    #[arg(long, value_name = "FILE", hide = true, value_parser = OsStringValueParser::new().try_map(written))]
     pub receipt: Option<PathBuf>,
     /// Copy files that they wrote to DIR: out=coverage.xml
     #[arg(long, value_name = "DIR=GLOB", hide = true, value_parser = OutputFiles::parse)]

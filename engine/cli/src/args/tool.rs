@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use hotcell_tools::author::Language;
 
 /// Commands on tools.
@@ -131,7 +132,7 @@ pub enum ToolCommand {
         #[arg(long, value_name = "FILE")]
         component: Option<PathBuf>,
         /// Folder for the component [default: DIR/out]
-        #[arg(long, value_name = "DIR")]
+        #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(super::written))]
         out: Option<PathBuf>,
     },
     /// Call a plugin's component with the cases of tests/cases.toml
