@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hotcell_deps::Step;
 use hotcell_deps::package_set::{self, PackageSet};
@@ -9,7 +10,7 @@ use hotcell_sandbox::Engine;
 use hotcell_sandbox::text::counted;
 use hotcell_scanning::pictures::checked;
 use hotcell_sessions::session::MAX_CELL_BYTES;
-use hotcell_sessions::{Answer, Cell, Session, Start, Status, Stream};
+use hotcell_sessions::{Answer, Cell, Session, SessionEnd, Start, Status, Stream, Witness};
 use hotcell_state::report::{Code, ErrorReport, printable};
 use hotcell_state::state::{StateChoice, StateFolder};
 use hotcell_verbs::outputs::{MAX_PATTERNS, OutputPattern};
@@ -20,6 +21,7 @@ use tokio::sync::mpsc;
 
 use crate::args::{Common, SessionArgs};
 use crate::context::{configuration, current_folder, runtime, state};
+use crate::receipt::make::{Receipt, ReceiptOf, is_wanted};
 use crate::terminal::notes;
 use crate::terminal::screen::Screen;
 use crate::{deps, exit, usage};
@@ -69,9 +71,13 @@ pub fn session(common: &Common, args: &SessionArgs) -> anyhow::Result<u8> {
     let cwd = current_folder();
     let begun = configuration(common, Some(cwd.clone())).and_then(|configuration| {
         let pictures = args.cells.pictures.as_deref().map(|folder| pictures(&cwd, folder)).transpose()?;
-        Ok((configuration, pictures))
+        let file = args.receipt.as_deref();
+        let receipt = is_wanted(file, &configuration)
+            .then(|| Receipt::open(file, &[], &configuration, ReceiptOf::Command))
+            .transpose()?;
+        Ok((configuration, pictures, receipt))
     });
-    let (configuration, pictures) = match begun {
+    let (configuration, pictures, receipt) = match begun {
         Ok(begun) => begun,
         Err(report) => return Ok(usage::fail(&report, common.json)),
     };
@@ -81,6 +87,8 @@ pub fn session(common: &Common, args: &SessionArgs) -> anyhow::Result<u8> {
     let engine = Engine::new();
     let settings = args.start.settings(&cwd);
     let mut start = Start { settings, ..Start::new(language, configuration) };
+    let kept = receipt.is_some().then(Arc::<KeptEnd>::default);
+    start.witness = kept.clone().map(|kept| kept as Arc<dyn Witness>);
     let is_quiet = common.json || common.quiet;
     if !args.start.packages.is_empty()
         && let Err(report) =
@@ -116,7 +124,27 @@ pub fn session(common: &Common, args: &SessionArgs) -> anyhow::Result<u8> {
         anyhow::Ok(code)
     })?;
     runtime.shutdown_background();
+    if let (Some(mut receipt), Some(kept)) = (receipt, kept) {
+        let end = kept.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Without an end there was no session, and its error was said.
+        if let Some(end) = end
+            && let Err(why) = receipt.of_interpreter(&end)
+        {
+            notes::say(format!("error: no receipt: {why}"));
+            return Ok(exit::REFUSED);
+        }
+    }
     Ok(code)
+}
+
+/// The end of a session, kept for its receipt.
+#[derive(Debug, Default)]
+struct KeptEnd(Mutex<Option<SessionEnd>>);
+
+impl Witness for KeptEnd {
+    fn ended(&self, end: SessionEnd) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
+    }
 }
 
 /// Has packages installed, and shows them to the session.

@@ -383,7 +383,7 @@ mod tests {
     }
 
     /// Places that hotcell writes to: command, and id of the argument.
-    const WRITTEN: [(&str, &str); 24] = [
+    const WRITTEN: [(&str, &str); 25] = [
         ("agent export", "to"),
         ("agent resume", "out"),
         ("agent resume", "receipt"),
@@ -400,6 +400,7 @@ mod tests {
         ("runs suggest", "policy"),
         ("scan", "receipt"),
         ("session", "pictures"),
+        ("session", "receipt"),
         ("session exec", "pictures"),
         ("test", "coverage_cobertura"),
         ("test", "coverage_lcov"),

@@ -11,7 +11,7 @@
 //! | [`issue`] | making a receipt |
 //! | [`record`] | receipts in the audit log |
 //! | [`tree`], [`git`] | directory hash and git tree of a project |
-//! | [`run`], [`test_result`], [`scan`], [`agent`] | the predicates |
+//! | [`run`], [`session`], [`session_steps`], [`test_result`], [`scan`], [`agent`] | the predicates |
 //! | [`error`], [`stated`] | errors, and the result that a receipt states |
 //! | [`check`] | verification, and conditions that a receipt has to meet |
 //! | [`policy`] | conditions in a file |
@@ -32,6 +32,8 @@ mod program;
 pub mod record;
 pub mod run;
 pub mod scan;
+pub mod session;
+pub mod session_steps;
 pub mod signer;
 pub mod stated;
 pub mod statement;

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::digest;
+use crate::session_steps::SessionSteps;
 use crate::stated::Stated;
 use crate::statement::{Statement, Subject};
 
@@ -57,7 +58,8 @@ impl About {
 /// The predicate `urn:hotcell:predicate:run:v1`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunPredicate {
-    /// `PASSED` when the program exited by itself with code 0, else `FAILED`.
+    /// `PASSED` when the program exited by itself with code 0, else `FAILED`. Of an interpreter session, `PASSED` when each of its steps was `ok`, there was a cell,
+    /// and it was closed or exited so.
     pub result: Stated,
     /// Why the run ended.
     pub cause: Cause,
@@ -111,6 +113,9 @@ pub struct RunPredicate {
     pub outcome_sha256: String,
     /// Verdict of the guard; `null` when nothing was read.
     pub guard: Option<String>,
+    /// Cells, where this is an interpreter session; absent for all other runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionSteps>,
     /// Facts about the statement.
     pub hotcell: About,
 }
@@ -198,6 +203,7 @@ pub fn statement(
         stderr: stream(&outcome.stderr),
         outcome_sha256: digest::sha256(facts.outcome_json),
         guard: facts.guard.map(str::to_owned),
+        session: None,
         hotcell: about,
     };
     Ok(Statement::new(subjects, PREDICATE_TYPE, serde_json::to_value(predicate)?))

@@ -48,6 +48,7 @@ pub mod registry;
 pub mod retained;
 pub mod run;
 mod running_agents;
+pub mod session_receipts;
 mod sessions;
 mod signing;
 pub mod tasks;

@@ -367,6 +367,9 @@ impl Live {
         if tokio::time::timeout(CLOSE_TIMEOUT, written).await.is_err() {
             tracing::warn!("what became of some tasks is not written down");
         }
+        if tokio::time::timeout(CLOSE_TIMEOUT, self.0.sessions.close_all()).await.is_err() {
+            tracing::warn!("some sessions did not end within {} s", CLOSE_TIMEOUT.as_secs());
+        }
         let agents = Arc::clone(&self.0.agents);
         let ended = tokio::task::spawn_blocking(move || agents.close());
         if tokio::time::timeout(CLOSE_TIMEOUT, ended).await.is_err() {

@@ -6,7 +6,8 @@ use hotcell_config::RunSettings;
 use hotcell_config::network::NetworkSetting;
 use hotcell_deps::Step;
 use hotcell_deps::package_set::{self, PackageSet};
-use hotcell_sessions::{Language, Session, Sessions, Start};
+use hotcell_review::quarantine::QuarantineConfig;
+use hotcell_sessions::{Language, Session, Sessions, Start, Witness};
 use hotcell_state::caller::Caller;
 use hotcell_state::report::{Code, ErrorReport};
 use tokio::sync::Semaphore;
@@ -14,6 +15,7 @@ use tokio::sync::Semaphore;
 use crate::current::is_off;
 use crate::jobs::command::{surroundings, there};
 use crate::registry::Live;
+use crate::session_receipts::SessionReceipts;
 
 /// Number of installations of packages at one time; others wait.
 static INSTALLATIONS: Semaphore = Semaphore::const_new(1);
@@ -35,6 +37,10 @@ impl Live {
         let around = surroundings(None, &configuration.user.mcp.commit);
         let settings = RunSettings { network: Some(NetworkSetting::None), image, ..RunSettings::default() };
         let mut start = Start { settings, around, ..Start::new(language, configuration) };
+        start.witness = self.issuer().and_then(|issuer| {
+            let config = QuarantineConfig::of(&start.configuration)?;
+            Some(Arc::new(SessionReceipts::new(issuer, config)) as Arc<dyn Witness>)
+        });
         if !packages.is_empty() {
             self.session_packages(&mut start, packages).await?;
         }

@@ -15,6 +15,7 @@
 //! | [`files`] | files that cells return, and that are put in |
 //! | `uploads` | copies of the files that are put in, for the guard |
 //! | `marked` | output up to the mark of a cell's end |
+//! | [`steps`] | digests of cells and of files that are put in, for receipts |
 
 #![forbid(unsafe_code)]
 
@@ -25,13 +26,14 @@ pub mod language;
 mod marked;
 pub mod session;
 pub mod sessions;
+pub mod steps;
 mod uploads;
 
 pub use answer::{Answer, CellResult, Ended, InterruptResult, Printed, Status};
 pub use channel::Stream;
 pub use files::CellFile;
 pub use language::Language;
-pub use session::{Cell, Session, Start};
+pub use session::{Cell, Session, SessionEnd, Start, Witness};
 pub use sessions::{Bounds, Sessions};
 
 /// Compiles the example of the README.

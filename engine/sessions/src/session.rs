@@ -4,17 +4,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use hotcell_config::{Configuration, RunSettings, SessionSettings};
+use hotcell_config::{Configuration, RunSettings};
 use hotcell_report::RunReport;
 use hotcell_review::gate::Gate;
-use hotcell_sandbox::policy::{Confinement, Limits, Stdin};
-use hotcell_sandbox::{Bytes, Canceller, Spawn};
+use hotcell_sandbox::policy::Confinement;
+use hotcell_sandbox::{Canceller, Spawn};
 use hotcell_state::ids::handle;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_toolchain::Surroundings;
-use hotcell_verbs::ChangePolicy;
-use hotcell_verbs::outputs::{FOLDER, OutputPattern};
-use hotcell_verbs::request::{Prepared, RunRequest, RunTarget};
+use hotcell_verbs::outputs::OutputPattern;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::watch;
@@ -23,12 +21,18 @@ use crate::answer::{Answer, Ended, InterruptResult, Printed, Status, Told};
 use crate::channel::{Channel, Next, Stream, Streams};
 use crate::files::{self, CellFile, KeptFiles, Listed, MAX_PUT_BYTES, Seen};
 use crate::language::Language;
+use crate::steps::{StepKind, Steps};
 use crate::uploads::Uploads;
 
 mod closed;
+mod end;
 mod guarded;
+mod prepare;
 
 use closed::{Closed, next, why};
+use end::Telling;
+pub use end::{SessionEnd, Witness};
+use prepare::prepare;
 
 /// Maximum size of a cell, in bytes.
 pub const MAX_CELL_BYTES: usize = 1 << 20;
@@ -38,8 +42,6 @@ pub const CELL_TIMEOUT: Duration = Duration::from_secs(60);
 pub const MAX_CELL_TIMEOUT: Duration = Duration::from_secs(600);
 /// Maximum output of a cell, in bytes; one that prints more is interrupted.
 const MAX_CELL_OUTPUT: u64 = 16 << 20;
-/// Maximum output of a session in its life.
-const MAX_OUTPUT: Bytes = Bytes::mib(512);
 /// Maximum size of earlier cells that a cell is read together with, in bytes.
 const MAX_EARLIER_BYTES: usize = 128 << 10;
 /// Time for an interpreter to be there.
@@ -64,6 +66,8 @@ pub struct Start {
     pub around: Surroundings,
     /// Packages that `settings` show, as `NAME==VERSION`.
     pub packages: Vec<String>,
+    /// Who is told its end.
+    pub witness: Option<Arc<dyn Witness>>,
 }
 
 impl Start {
@@ -71,7 +75,8 @@ impl Start {
     #[must_use]
     pub fn new(language: Language, configuration: Configuration) -> Self {
         let around = Surroundings::of_this_process();
-        Self { language, configuration, settings: RunSettings::default(), around, packages: Vec::new() }
+        let settings = RunSettings::default();
+        Self { language, configuration, settings, around, packages: Vec::new(), witness: None }
     }
 }
 
@@ -119,6 +124,10 @@ pub struct Session {
     seen: Mutex<Seen>,
     kept: Mutex<KeptFiles>,
     uploads: Arc<Mutex<Uploads>>,
+    /// Cells and files; `None` until the interpreter was ready.
+    steps: Arc<Mutex<Option<Steps>>>,
+    /// True when its end was told.
+    told: watch::Receiver<bool>,
 }
 
 /// Reason for an interrupt.
@@ -133,11 +142,11 @@ impl Session {
     /// # Errors
     /// A report when the configuration is wrong, the interpreter is missing, the sandbox was refused, or the interpreter did not begin.
     pub async fn start(spawn: &dyn Spawn, start: Start) -> Result<Self, ErrorReport> {
-        let (language, packages) = (start.language, start.packages.clone());
+        let (language, packages, witness) = (start.language, start.packages.clone(), start.witness.clone());
         let prepared = tokio::task::spawn_blocking(move || prepare(start)).await.map_err(|error| {
             ErrorReport::new(Code::Internal, format!("the session was not prepared: {error}"))
         })?;
-        let (prepared, gate) = prepared?;
+        let (prepared, gate, stated) = prepared?;
         let confinement = prepared.policy.shape.confinement;
         let began = Instant::now();
         let refused = |why: String| {
@@ -152,15 +161,24 @@ impl Session {
         let (send, ended) = watch::channel(None);
         let closed = Arc::new(OnceLock::new());
         let closed_by = Arc::clone(&closed);
+        let (done, told) = watch::channel(false);
+        let steps = Arc::default();
+        let telling = Telling {
+            witness,
+            language,
+            packages: packages.clone(),
+            stated,
+            steps: Arc::clone(&steps),
+            done,
+        };
         tokio::spawn(async move {
             let outcome = running.wait().await;
             // Holds folders and locks of the host until the end.
             drop(prepared);
-            let report = RunReport::from(outcome);
-            send.send_replace(Some(Arc::new(Ended {
-                why: why(&report, closed_by.get().copied()),
-                report: Some(report),
-            })));
+            let (report, closed) = (RunReport::from(outcome), closed_by.get().copied());
+            let ended = Ended { why: why(&report, closed), report: Some(report.clone()) };
+            send.send_replace(Some(Arc::new(ended)));
+            telling.tell(report, closed).await;
         });
         let socket = socket
             .set_nonblocking(true)
@@ -201,8 +219,11 @@ impl Session {
             seen: Mutex::default(),
             kept: Mutex::default(),
             uploads: Arc::default(),
+            steps,
+            told,
         };
         if is_ready {
+            *session.steps.lock().unwrap_or_else(PoisonError::into_inner) = Some(Steps::default());
             return Ok(session);
         }
         let ended = session.end(Closed::Silent).await;
@@ -225,6 +246,31 @@ impl Session {
         }
         let number = self.cells.fetch_add(1, Ordering::Relaxed) + 1;
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.begin_step(StepKind::Cell, &[cell.code.as_bytes()]);
+        let answer = self.execute_next(&mut channel, number, cell, show).await;
+        self.end_step(answer.result.status.name());
+        answer
+    }
+
+    fn begin_step(&self, kind: StepKind, input: &[&[u8]]) {
+        if let Some(steps) = &mut *self.steps.lock().unwrap_or_else(PoisonError::into_inner) {
+            steps.begin(kind, input);
+        }
+    }
+
+    fn end_step(&self, status: &'static str) {
+        if let Some(steps) = &mut *self.steps.lock().unwrap_or_else(PoisonError::into_inner) {
+            steps.end(status);
+        }
+    }
+
+    async fn execute_next(
+        &self,
+        channel: &mut Channel,
+        number: u64,
+        cell: Cell,
+        show: &mut (dyn FnMut(Stream, &[u8]) + Send),
+    ) -> Answer {
         if cell.code.len() > MAX_CELL_BYTES {
             let why = format!(
                 "the cell has {} bytes, of which at most {MAX_CELL_BYTES} are allowed; put data into files",
@@ -249,7 +295,7 @@ impl Session {
         let message = serde_json::json!({ "op": "cell", "id": number, "nonce": nonce, "mark": mark, "code": cell.code, "list": !cell.outputs.is_empty() });
         let mut streams = Streams::new(&mark);
         let told = if self.send(&message).await.is_ok() {
-            self.follow(&mut channel, (&nonce, cell.timeout), &mut streams, show).await
+            self.follow(channel, (&nonce, cell.timeout), &mut streams, show).await
         } else {
             Err(Closed::Silent)
         };
@@ -269,7 +315,7 @@ impl Session {
                         )
                     }
                 });
-                self.take_files(&mut channel, &listed, &cell.outputs, &mut answer).await;
+                self.take_files(channel, &listed, &cell.outputs, &mut answer).await;
                 answer
             }
             Err(closed) => {
@@ -343,7 +389,6 @@ impl Session {
     /// # Errors
     /// A report for a path elsewhere, a piece that is too long, a file that the guard refuses, a full disk, and a session that has ended.
     pub async fn put(&self, path: &str, bytes: &[u8], append: bool) -> Result<u64, ErrorReport> {
-        use base64::Engine as _;
         let wrong = |why: String, field: &str| ErrorReport::new(Code::InvalidValue, why).field(field);
         let path = files::put_path(path).map_err(|why| wrong(why, "path"))?;
         if bytes.len() > MAX_PUT_BYTES {
@@ -360,11 +405,25 @@ impl Session {
         }
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         channel.drop_late();
+        self.begin_step(StepKind::Upload, &[path.as_bytes(), b"\0", bytes]);
+        let put = self.put_next(&mut channel, path, bytes, append).await;
+        self.end_step(if put.is_ok() { Status::Ok } else { Status::Refused }.name());
+        put
+    }
+
+    async fn put_next(
+        &self,
+        channel: &mut Channel,
+        path: &str,
+        bytes: &[u8],
+        append: bool,
+    ) -> Result<u64, ErrorReport> {
+        use base64::Engine as _;
         let staged = self.stage(path, bytes, append).await?;
         let data = base64::engine::general_purpose::STANDARD.encode(bytes);
         let asked = serde_json::json!({ "op": "put", "path": path, "append": append, "data": data });
         let until = tokio::time::Instant::now() + FILES_TIMEOUT;
-        let told = self.ask(&mut channel, asked, until).await;
+        let told = self.ask(channel, asked, until).await;
         if !matches!(&told, Ok(told) if told.value.is_some()) {
             self.uploads.lock().unwrap_or_else(PoisonError::into_inner).undo(&staged);
         }
@@ -456,14 +515,16 @@ impl Session {
         InterruptResult::Stopped
     }
 
-    /// Ends the session, and waits until its processes are gone.
+    /// Ends the session, and waits until its processes are gone and its end was told.
     pub async fn close(&self) {
         self.end(Closed::Asked).await;
+        let _ = self.told.clone().wait_for(|told| *told).await;
     }
 
     /// As [`Session::close`], for a session that takes its place.
     pub(crate) async fn close_for_reset(&self) {
         self.end(Closed::Reset).await;
+        let _ = self.told.clone().wait_for(|told| *told).await;
     }
 
     /// Why it has ended; `None` while it lives.
@@ -532,41 +593,4 @@ impl Drop for Session {
 
 fn nothing_known() -> Arc<Ended> {
     Arc::new(Ended { why: "its sandbox is gone".to_owned(), report: None })
-}
-
-/// Finds the interpreter and makes the policy. Blocks.
-fn prepare(start: Start) -> Result<(Prepared, Gate), ErrorReport> {
-    let Start { language, configuration, settings, around, .. } = start;
-    let SessionSettings { life, memory, .. } = configuration.user.sessions;
-    let limits = Limits { wall: life, cpu_time: Some(life), output: MAX_OUTPUT, ..Limits::default() };
-    let asked_memory = settings.limits.memory;
-    let request = RunRequest {
-        what: RunTarget::Program(language.idle()),
-        workspace: None,
-        kept: None,
-        settings,
-        limits: limits.clone(),
-        stdin: Stdin::Socket,
-        keep: ChangePolicy::default(),
-    };
-    let mut merged = request.merge(&configuration)?;
-    let gate = merged.gate.clone();
-    // Times of the configuration are those of a run, which is a cell here.
-    let own = &mut merged.policy.job.limits;
-    (own.wall, own.cpu_time, own.output, own.capture) =
-        (limits.wall, limits.cpu_time, limits.output, Bytes(0));
-    if let Some(memory) = memory.filter(|_| asked_memory.is_none()) {
-        own.memory = memory;
-    }
-    let mut prepared = request.prepare(merged, around).map_err(|report| {
-        let why = report.outcome.reason.unwrap_or_else(|| "it is not there".to_owned());
-        ErrorReport::new(Code::Refused, format!("there is no session of {}: {why}", language.name()))
-            .hint("install its interpreter, or take another language")
-    })?;
-    let job = &mut prepared.policy.job;
-    job.argv = language.driven(&job.argv);
-    job.folders.push(FOLDER.into());
-    job.env.push(("MPLBACKEND".into(), "Agg".into()));
-    prepared.before = None;
-    Ok((prepared, gate))
 }

@@ -190,6 +190,22 @@ impl Sessions {
         all
     }
 
+    /// Ends all sessions, and waits until each one's end was told.
+    pub async fn close_all(&self) {
+        let mut ending = tokio::task::JoinSet::new();
+        {
+            let mut table = self.table();
+            let names: Vec<String> = table.live.keys().cloned().collect();
+            for name in names {
+                let entry = table.remove(&name, "the service ended".to_owned());
+                if let Some(session) = entry.and_then(|entry| entry.session) {
+                    ending.spawn(async move { session.close().await });
+                }
+            }
+        }
+        while ending.join_next().await.is_some() {}
+    }
+
     /// Ends a session; its handle is not valid any more.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 use hotcell_end_to_end::mcp::{Local, STATELESS, until};
 use hotcell_end_to_end::{Ended, User, everyone};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use super::tools::configure;
 
@@ -55,6 +56,77 @@ fn receipt_of_a_run_states_how_it_ended() {
                 list["receipts"][0]["statement"]["predicate"]["hotcell"]["attempt"], attempt,
                 "{list:#}"
             );
+        }
+        user.hotcell(["audit", "verify"]).end().code(0);
+    });
+}
+
+fn sha256(text: &str) -> String {
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn receipt_of_a_session_has_its_cells() {
+    everyone(|user| {
+        let out = |name: &str| path(user, &format!("work/{name}"));
+        let statement = |file: &str| {
+            let list = receipt(user, &["verify", "--json", file]).code(0).json();
+            list["receipts"][0]["statement"].clone()
+        };
+        for (file, cells, code, result, statuses, attempt) in [
+            ("good.json", ["x = 6", "x * 7"], 0, "PASSED", ["ok", "ok"], 1),
+            ("again.json", ["x = 6", "x * 7"], 0, "PASSED", ["ok", "ok"], 2),
+            ("error.json", ["x = 6", "1 / 0"], 1, "FAILED", ["ok", "error"], 1),
+            ("died.json", ["x = 6", "import os; os._exit(3)"], 125, "FAILED", ["ok", "died"], 1),
+        ] {
+            let file = out(file);
+            let lines: String = cells.iter().map(|code| format!("{}\n", json!({ "code": code }))).collect();
+            user.hotcell(["session", "python", "--json", "--receipt", &file]).input(lines).end().code(code);
+            let statement = statement(&file);
+            let predicate = &statement["predicate"];
+            assert_eq!(statement["predicateType"], "urn:hotcell:predicate:run:v1");
+            assert_eq!(predicate["result"], result, "{predicate:#}");
+            assert_eq!(predicate["hotcell"]["attempt"], attempt, "{predicate:#}");
+            assert_eq!(predicate["policy_sha256"].as_str().map(str::len), Some(64), "{predicate:#}");
+            let session = &predicate["session"];
+            for (number, (cell, status)) in cells.iter().zip(statuses).enumerate() {
+                let step = json!({ "kind": "cell", "sha256": sha256(cell), "status": status });
+                assert_eq!(session["steps"][number], step, "{session:#}");
+            }
+            let lines: String = cells.iter().map(|cell| format!("cell\0{}\n", sha256(cell))).collect();
+            assert_eq!(statement["subject"][0]["digest"]["sha256"], sha256(&lines), "{statement:#}");
+            receipt(user, &["verify", "--passed", &file]).code(i32::from(result == "FAILED"));
+        }
+        let shown = receipt(user, &["show", &out("good.json")]);
+        assert!(shown.code(0).text().contains("python: 2 cells"), "{}", shown.text());
+        // Each session of a service, too, however it ends.
+        user.make_folder("work/kept");
+        configure(user, &format!("[receipts]\nalways = true\nfolder = \"{}\"\n", out("kept")));
+        let kept = || -> Vec<String> {
+            let files = std::fs::read_dir(out("kept")).expect("a folder");
+            files.map(|file| file.expect("a file").path().to_str().expect("UTF-8").to_owned()).collect()
+        };
+        let mut client = Local::start(user, STATELESS);
+        for closes in [true, false] {
+            let made = client.good("session_create", &json!({ "language": "bash" }));
+            let id = &made["session_id"];
+            client.good("session_execute", &json!({ "session_id": id, "code": format!("echo {closes}") }));
+            if closes {
+                client.good("session_close", &json!({ "session_id": id }));
+                assert_eq!(kept().len(), 1);
+            }
+        }
+        client.end();
+        assert_eq!(kept().len(), 2);
+        let service = super::serve::Service::start(user, &[]);
+        for words in [&["create", "s", "python"][..], &["exec", "s", "1"], &["close", "s"]] {
+            service.with(user.hotcell(["session"].iter().chain(words))).end().code(0);
+        }
+        service.stop(user);
+        assert_eq!(kept().len(), 3);
+        for file in kept() {
+            receipt(user, &["verify", "--passed", &file]).code(0);
+            assert_eq!(statement(&file)["predicate"]["session"]["cells"], 1);
         }
         user.hotcell(["audit", "verify"]).end().code(0);
     });

@@ -40,6 +40,9 @@ pub struct SessionArgs {
     pub cells: CellArgs,
     #[command(flatten)]
     pub start: StartArgs,
+    /// Write a signed statement of the session (hotcell receipt verify)
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(written))]
+    pub receipt: Option<PathBuf>,
 }
 
 /// Commands on named sessions.

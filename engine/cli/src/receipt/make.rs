@@ -8,6 +8,8 @@ use hotcell_receipts::git::GitTree;
 use hotcell_receipts::run::{About, RunFacts};
 use hotcell_receipts::{Issuer, Statement, Subject, git, run, scan, test_result, tree};
 use hotcell_report::RunReport;
+use hotcell_server::session_receipts;
+use hotcell_sessions::SessionEnd;
 use hotcell_state::report::{Code, ErrorReport, printable};
 use hotcell_testing::TestReport;
 use hotcell_verbs::pinned::PinnedWorkspace;
@@ -113,6 +115,14 @@ impl Receipt {
     /// As [`Receipt::of_run`].
     pub fn of_session(&mut self, facts: SessionFacts, subjects: Vec<Subject>) -> Result<(), String> {
         self.write("", |about| agent::statement(facts, subjects, about))
+    }
+
+    /// Signs the facts of an interpreter session.
+    ///
+    /// # Errors
+    /// As [`Receipt::of_run`].
+    pub fn of_interpreter(&mut self, end: &SessionEnd) -> Result<(), String> {
+        self.write("", |about| session_receipts::statement(end, about))
     }
 
     /// Signs the guard's report.

@@ -17,6 +17,7 @@ use hotcell_receipts::{
     Conditions, KeyRing, KeyStore, PublicKey, ReceiptError, Statement, Verified, tree, verify,
 };
 use hotcell_sandbox::profile::read_text;
+use hotcell_sandbox::text::counted;
 use hotcell_state::report::{Code, ErrorReport, printable};
 use hotcell_state::state::StateFolder;
 use hotcell_state::time::{micros_since_1970, rfc3339};
@@ -263,7 +264,7 @@ fn page(statement: &Statement, trust: &str) -> String {
         ("properties", &predicate["properties"]),
         ("cause", if predicate["cause"].is_null() { &about["cause"] } else { &predicate["cause"] }),
         ("exit code", &predicate["exit_code"]),
-        ("session", &predicate["session"]),
+        ("session", &session_of(&predicate["session"])),
         ("state", &predicate["state"]),
         ("score", &predicate["best"]["score"]),
         ("tests", &tests_of(&predicate["best"]["tests"])),
@@ -285,6 +286,8 @@ fn page(statement: &Statement, trust: &str) -> String {
     ] {
         match value {
             serde_json::Value::Null => {}
+            // What has no run in the history.
+            serde_json::Value::String(value) if value.is_empty() => {}
             serde_json::Value::String(value) => row(name, value),
             serde_json::Value::Object(all) => {
                 let words: Vec<_> = all.iter().map(|(key, value)| format!("{key}={}", bare(value))).collect();
@@ -304,6 +307,18 @@ fn page(statement: &Statement, trust: &str) -> String {
         row("time", &rfc3339(time));
     }
     text
+}
+
+/// The id of a session of models, or the steps of an interpreter session in words, else null.
+fn session_of(session: &serde_json::Value) -> serde_json::Value {
+    let count = |key: &str| session[key].as_u64().unwrap_or_default();
+    if !session.is_object() {
+        return session.clone();
+    }
+    let end = if session["closed"] == true { "closed" } else { "ended by itself or a limit" };
+    let (cells, uploads) = (counted(count("cells"), "cell"), counted(count("uploads"), "piece"));
+    let not_ok = count("not_ok");
+    format!("{}: {cells}, {uploads} of files, {not_ok} not ok; {end}", bare(&session["language"])).into()
 }
 
 /// Counts of tests in words, else null.

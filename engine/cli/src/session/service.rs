@@ -12,12 +12,15 @@ use std::time::Duration;
 
 use hotcell_config::{EnvSetting, Mode, RunSettings};
 use hotcell_daemon::Attached;
+use hotcell_receipts::Issuer;
+use hotcell_review::quarantine::QuarantineConfig;
 use hotcell_sandbox::layer::likely;
 use hotcell_sandbox::policy::Bind;
 use hotcell_sandbox::profile::LimitSettings;
 use hotcell_sandbox::{Bytes, Engine};
+use hotcell_server::session_receipts::SessionReceipts;
 use hotcell_sessions::session::{INTERRUPT_TIMEOUT, MAX_CELL_BYTES, MAX_CELL_TIMEOUT};
-use hotcell_sessions::{Bounds, Cell, Language, Session, Sessions, Start};
+use hotcell_sessions::{Bounds, Cell, Language, Session, Sessions, Start, Witness};
 use hotcell_state::caller::Caller;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_verbs::outputs::OutputPattern;
@@ -116,6 +119,8 @@ struct Shared {
     /// Held while a name is taken.
     creating: tokio::sync::Mutex<()>,
     requests: Arc<Semaphore>,
+    /// Makes receipts, if each session gets one.
+    witness: Option<Arc<dyn Witness>>,
 }
 
 impl Attached for Service {
@@ -143,7 +148,15 @@ impl Service {
     /// # Errors
     /// A report when the configuration is wrong.
     pub fn new(common: &Common) -> Result<Self, ErrorReport> {
-        let bounds = Bounds::of(&configuration(common, None)?.user.sessions);
+        let configuration = configuration(common, None)?;
+        let bounds = Bounds::of(&configuration.user.sessions);
+        // The key is read now: a service that cannot sign does not start.
+        let issuer = Issuer::always(&configuration).map_err(|error| {
+            ErrorReport::new(Code::Configuration, format!("receipts.always: {error}")).field("receipts")
+        })?;
+        let witness = issuer.zip(QuarantineConfig::of(&configuration)).map(|(issuer, config)| {
+            Arc::new(SessionReceipts::new(Arc::new(issuer), config)) as Arc<dyn Witness>
+        });
         // One user has them all.
         let bounds = Bounds { each: bounds.all, ..bounds };
         Ok(Self(Arc::new(Shared {
@@ -154,6 +167,7 @@ impl Service {
             names: Mutex::default(),
             creating: tokio::sync::Mutex::default(),
             requests: Arc::new(Semaphore::new(MAX_REQUESTS)),
+            witness,
         })))
     }
 
@@ -329,6 +343,7 @@ impl Service {
         let configuration = configuration(&self.0.common, Some(wanted.cwd.clone()))?;
         let mut start = Start { settings, ..Start::new(language, configuration) };
         start.around.cwd.clone_from(&wanted.cwd);
+        start.witness.clone_from(&self.0.witness);
         Ok(start)
     }
 }
