@@ -165,10 +165,10 @@ pub const LIST: &[Attack] = &[
     n(84, "metadata and private addresses by an allowed name"),
     n(85, "hosts that look like an allowed one"),
     n(86, "an empty list of hosts denies all"),
-    n(87, "TLS name that is not the host that was asked for"),
+    n(87, "TLS name, Host, target or :authority that is not the host that was asked for"),
     also(
         88,
-        "redirect to another origin carries no secret",
+        "redirect to another origin carries no secret; an echo and an own credential bring none",
         &[
             elsewhere!("tests/end_to_end/tests/secrets.rs", "program_uses_a_secret_that_is_nowhere_inside"),
             elsewhere!(

@@ -27,11 +27,17 @@ use super::{Place, Said, check, good, io_error, run};
 
 const PROGRAM: &str = include_str!("../../programs/through_proxy.py");
 /// [`SECOND_ADDRESS`], the address of the servers.
-const ADDRESS: &str = "10.77.0.1";
+pub(super) const ADDRESS: &str = "10.77.0.1";
 
 /// The proxy behind a sandbox's sockets, as the service sets it up.
 #[derive(Debug)]
-struct Way(Egress);
+pub(super) struct Way(Egress);
+
+impl Way {
+    pub(super) const fn new(egress: Egress) -> Self {
+        Self(egress)
+    }
+}
 
 struct Open(hotcell_egress::Serving);
 
@@ -59,7 +65,7 @@ impl Serving for Open {
 
 /// A resolver with successive answers for each name, which records the names that it was asked for.
 #[derive(Clone, Debug, Default)]
-struct Names {
+pub(super) struct Names {
     answers: Arc<Mutex<HashMap<String, Vec<Vec<IpAddr>>>>>,
     asked: Arc<Mutex<Vec<String>>>,
 }
@@ -119,7 +125,7 @@ fn secret(_: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{SECRET}", SECRET.len())
 }
 
-fn python(program: &str, arguments: &[&str]) -> Policy {
+pub(super) fn python(program: &str, arguments: &[&str]) -> Policy {
     Policy::new("/usr/bin/python3").args(["-c", program]).args(arguments.iter().copied())
 }
 

@@ -4,6 +4,7 @@
 mod commits;
 mod deaths;
 mod egress;
+mod interception;
 mod leaks;
 mod memory;
 mod neighbours;
@@ -99,8 +100,13 @@ pub const ALL: &[Special] = &[
     special("a086_an_empty_list_denies_all", egress::empty_list),
     special("a087_tls_through_an_allowed_relay", egress::relay),
     special("a087_header_of_the_proxy_protocol", egress::another_client),
+    special("a087_host_of_another_within_tls", interception::another_host),
+    special("a087_target_of_another_within_tls", interception::another_target),
+    special("a087_authority_of_another_in_http_2", interception::another_authority),
     special("a088_redirect_carries_no_secret", egress::redirect),
     special("a088_secret_of_a_route_is_nowhere_inside", egress::secret_of_a_route),
+    special("a088_credential_beside_a_secret", interception::own_credential),
+    special("a088_secret_repeated_by_its_host", interception::repeated_secret),
     special("a089_tunnel_of_names", egress::names),
     special("a090_nobody_serves_the_proxy", egress::nobody_serves),
     special("a091_one_list_a_run", egress::one_list_a_run),
