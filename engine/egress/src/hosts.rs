@@ -40,20 +40,26 @@ pub(crate) struct Hosts {
 
 #[derive(Default)]
 struct Known {
-    /// Those of HTTP/2.
-    two: BTreeMap<usize, SendRequest<Bytes>>,
+    /// Those of HTTP/2 that take further streams.
+    two: BTreeMap<usize, (ConnectionNumber, SendRequest<Bytes>)>,
+    /// Number of the last one that was opened.
+    last: u64,
     /// Routes whose host has no HTTP/2.
     one: BTreeSet<usize>,
     /// Drive the connections, and end with this.
     drivers: JoinSet<()>,
 }
 
+/// Number of a connection of HTTP/2 among those to a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ConnectionNumber(u64);
+
 /// A way to send one request.
 pub(crate) enum Open {
     /// By a connection that was kept, or a new one.
     One(Option<Upstream>),
     /// By a stream of a connection.
-    Two(SendRequest<Bytes>),
+    Two(SendRequest<Bytes>, ConnectionNumber),
 }
 
 impl Hosts {
@@ -76,26 +82,46 @@ impl Hosts {
         }
     }
 
-    fn kept(&self, route: usize) -> Option<Upstream> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = idle.iter().rposition(|open| open.route == route)?;
-        Some(idle.swap_remove(at))
+    /// A kept connection that the host has not closed. Those that it has closed are dropped: they would take the places of others.
+    async fn kept(&self, route: usize) -> Option<Upstream> {
+        let next = || {
+            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            let at = idle.iter().rposition(|open| open.route == route)?;
+            Some(idle.swap_remove(at))
+        };
+        while let Some(mut open) = next() {
+            if open.is_usable().await {
+                return Some(open);
+            }
+        }
+        None
     }
 }
 
 impl Shared {
-    /// A way to the host for a request of a route. The first request finds out which versions the host has, while others wait.
-    pub(crate) async fn way_to(&self, hosts: &Hosts, number: usize) -> Result<Open, End> {
+    /// A way to the host for a request of a route, by another connection than the one that refused its stream. The first request finds out which versions the
+    /// host has, while others wait.
+    pub(crate) async fn way_to(
+        &self,
+        hosts: &Hosts,
+        number: usize,
+        refused: Option<ConnectionNumber>,
+    ) -> Result<Open, End> {
         let mut known = hosts.known.lock().await;
         if known.one.contains(&number) {
-            return Ok(Open::One(hosts.kept(number)));
+            return Ok(Open::One(hosts.kept(number).await));
         }
-        if let Some(open) = known.two.get(&number) {
+        if let Some((connection, open)) = known.two.get(&number) {
+            let connection = *connection;
+            // It is good as long as the host has neither ended it nor announced its end.
             match open.clone().ready().await {
-                Ok(ready) => return Ok(Open::Two(ready)),
-                Err(_) => known.two.remove(&number),
+                Ok(ready) if refused != Some(connection) => return Ok(Open::Two(ready, connection)),
+                // It ends with its last stream.
+                _ => known.two.remove(&number),
             };
         }
+        // Those that have ended.
+        while known.drivers.try_join_next().is_some() {}
         let tls = self.tls(number, Offer::Both).await?;
         if tls.get_ref().1.alpn_protocol() != Some(b"h2") {
             known.one.insert(number);
@@ -104,6 +130,8 @@ impl Shared {
         let mut builder = h2::client::Builder::new();
         builder
             .enable_push(false)
+            // Until the host has said how many it takes: it would refuse those beyond.
+            .initial_max_send_streams(1)
             .max_header_list_size(MAX_HEAD_BYTES)
             .initial_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
@@ -122,7 +150,12 @@ impl Shared {
                 tracing::debug!(target: "hotcell_contents", "a connection to a secret's host ended: {error}");
             }
         });
-        known.two.insert(number, open.clone());
-        open.ready().await.map(Open::Two).map_err(|error| failed(format!("HTTP/2 failed: {error}")))
+        known.last += 1;
+        let connection = ConnectionNumber(known.last);
+        known.two.insert(number, (connection, open.clone()));
+        match open.ready().await {
+            Ok(ready) => Ok(Open::Two(ready, connection)),
+            Err(error) => Err(failed(format!("HTTP/2 failed: {error}"))),
+        }
     }
 }

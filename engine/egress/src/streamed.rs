@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
@@ -77,7 +77,7 @@ impl Shared {
             respond.send_informational(interim).map_err(|error| failed(&error))?;
         }
         let max_body = self.max_body(number, &streamed.asked, path);
-        let Prepared { held, signed, stored, open } = tokio::select! {
+        let Prepared { held, signed, stored, mut open } = tokio::select! {
             biased;
             end = reset(respond) => return Err(end),
             prepared = self.prepare(hosts, number, streamed, max_body, body) => prepared?,
@@ -86,40 +86,53 @@ impl Shared {
         let using =
             Use { route: &self.routes[number], held: &held, asked, path, trailers: streamed.trailers };
         let head = head::for_host(using.route, using.held, asked, path);
-        let body = match &stored {
-            Some(stored) => Leaving::Stored(&stored.bytes),
-            None => Leaving::Stream(body),
+        let mut body = match &stored {
+            Some(stored) => Leaving::Stored { all: &stored.bytes, left: &stored.bytes },
+            None => Leaving::Stream { stream: body, is_taken: false },
         };
-        match open {
-            Open::One(kept) => {
-                let mut open = self.begun(number, kept, asked, &head).await?;
-                let Upstream { answers, requests, .. } = &mut open;
-                let sending = send_one(body, asked.body, max_body, requests, moved);
-                let answering = async {
-                    let answer = tokio::select! {
-                        biased;
-                        end = reset(respond) => return Err(end),
-                        answer = last_answer(answers, using.route, asked) => answer?,
+        let mut may_repeat = true;
+        loop {
+            let (open_two, connection) = match open {
+                Open::Two(open_two, connection) => (open_two, connection),
+                Open::One(kept) => {
+                    let mut open = self.begun(number, kept, asked, &head).await?;
+                    let Upstream { answers, requests, .. } = &mut open;
+                    let sending = send_one(&mut body, asked.body, max_body, requests, moved);
+                    let answering = async {
+                        let answer = tokio::select! {
+                            biased;
+                            end = reset(respond) => return Err(end),
+                            answer = last_answer(answers, using.route, asked) => answer?,
+                        };
+                        let rest = Rest::from(answer.body);
+                        self.hand_on(using, &answer, Coming::One(answers, rest), respond, moved, status)
+                            .await?;
+                        Ok(answer.keeps)
                     };
-                    let rest = Rest::from(answer.body);
-                    self.hand_on(using, &answer, Coming::One(answers, rest), respond, moved, status).await?;
-                    Ok(answer.keeps)
-                };
-                let (keeps, is_whole) = both(sending, answering, max_body).await?;
-                if keeps && is_whole {
-                    hosts.keep(open);
+                    let (keeps, is_whole) = both(sending, answering, max_body).await?;
+                    if keeps && is_whole {
+                        hosts.keep(open);
+                    }
+                    return Ok(());
                 }
-                Ok(())
-            }
-            Open::Two(open) => {
-                self.budget.spend(head.len())?;
-                let (answer, to) = begin_two(open, &head, asked.body == Body::Length(0), using)?;
-                let sending = send_two(body, max_body, to, moved);
+            };
+            self.budget.spend(head.len())?;
+            let is_safe = AtomicBool::new(false);
+            let lost = |error: &h2::Error, is_unprocessed: bool| {
+                is_safe.store(is_unprocessed, Ordering::Relaxed);
+                unanswered(using.route, error)
+            };
+            let ended = async {
+                let begun = begin_two(open_two, &head, asked.body == Body::Length(0), using)?;
+                // Nothing was sent on a connection that has ended.
+                let (answer, to) =
+                    begun.map_err(|error| lost(&error, error.is_io() || is_unprocessed(&error)))?;
+                let sending = send_two(&mut body, max_body, to, moved);
                 let answering = async {
                     let response = tokio::select! {
                         biased;
                         end = reset(respond) => return Err(end),
-                        response = answer => response.map_err(|error| unanswered(using.route, &error))?,
+                        response = answer => response.map_err(|error| lost(&error, is_unprocessed(&error)))?,
                     };
                     let (parts, mut body) = response.into_parts();
                     let answer = http2::answer(&parts, body.is_end_stream(), asked.method == "HEAD");
@@ -131,6 +144,16 @@ impl Shared {
                 };
                 both(sending, answering, max_body).await.map(drop)
             }
+            .await;
+            if ended.is_ok() || !may_repeat || !is_safe.into_inner() || !body.begins_again() {
+                return ended;
+            }
+            may_repeat = false;
+            open = tokio::select! {
+                biased;
+                end = reset(respond) => return Err(end),
+                open = self.way_to(hosts, number, Some(connection)) => open?,
+            };
         }
     }
 
@@ -154,7 +177,7 @@ impl Shared {
                 stored = Some(room.store(of_ours, &mut Coming::<Answers>::Two(body)).await?);
             }
         }
-        let open = self.way_to(hosts, number).await?;
+        let open = self.way_to(hosts, number, None).await?;
         Ok(Prepared { held, signed, stored, open })
     }
 
@@ -233,16 +256,22 @@ impl Shared {
 
 /// The body of a request.
 enum Leaving<'a> {
-    Stored(&'a [u8]),
-    Stream(&'a mut RecvStream),
+    Stored { all: &'a [u8], left: &'a [u8] },
+    Stream { stream: &'a mut RecvStream, is_taken: bool },
 }
 
 impl Leaving<'_> {
     /// Takes the next piece, within the largest body that is allowed.
     async fn piece(&mut self, left: &mut Option<u64>, moved: &Moved) -> io::Result<Option<Vec<u8>>> {
         let piece = match self {
-            Self::Stored(bytes) => Some(std::mem::take(bytes)).filter(|b| !b.is_empty()).map(<[u8]>::to_vec),
-            Self::Stream(stream) => Coming::<Answers>::Two(stream).piece().await?,
+            Self::Stored { left, .. } => {
+                Some(std::mem::take(left)).filter(|b| !b.is_empty()).map(<[u8]>::to_vec)
+            }
+            Self::Stream { stream, is_taken } => {
+                let piece = Coming::<Answers>::Two(stream).piece().await?;
+                *is_taken |= piece.is_some();
+                piece
+            }
         };
         if let Some(piece) = &piece {
             if let Some(left) = left {
@@ -252,11 +281,22 @@ impl Leaving<'_> {
         }
         Ok(piece)
     }
+
+    /// Goes back to the beginning; false where a piece was taken that is not kept.
+    fn begins_again(&mut self) -> bool {
+        match self {
+            Self::Stored { all, left } => {
+                *left = all;
+                true
+            }
+            Self::Stream { is_taken, .. } => !*is_taken,
+        }
+    }
 }
 
 /// Sends a body over HTTP/1.1, with the length that the head states, or in chunks.
 async fn send_one(
-    mut from: Leaving<'_>,
+    from: &mut Leaving<'_>,
     body: Body,
     mut left: Option<u64>,
     to: &mut (impl AsyncWrite + Unpin),
@@ -284,7 +324,7 @@ async fn send_one(
 
 /// Sends a body over HTTP/2. Trailers of a request are dropped, since they were not judged.
 async fn send_two(
-    mut from: Leaving<'_>,
+    from: &mut Leaving<'_>,
     mut left: Option<u64>,
     to: Option<SendStream<Bytes>>,
     moved: &Moved,
@@ -310,19 +350,27 @@ async fn give(to: &mut SendStream<Bytes>, mut bytes: Bytes) -> io::Result<()> {
     Ok(())
 }
 
-/// Begins a stream to the host; returns its answer and, unless the request is whole, where its body goes.
+/// A stream that has begun: its answer and, unless the request is whole, where its body goes.
+type Begun = (ResponseFuture, Option<SendStream<Bytes>>);
+
+/// Begins a stream to the host.
 fn begin_two(
     mut open: SendRequest<Bytes>,
     head: &[u8],
     is_whole: bool,
     using: Use<'_>,
-) -> Result<(ResponseFuture, Option<SendStream<Bytes>>), End> {
+) -> Result<Result<Begun, h2::Error>, End> {
     let request = http2::for_host(head, using.trailers).ok_or_else(|| {
         End::Said("400 Bad Request", "the request has no form in HTTP/2; nothing was sent".to_owned())
     })?;
-    let (answer, to) =
-        open.send_request(request, is_whole).map_err(|error| unanswered(using.route, &error))?;
-    Ok((answer, (!is_whole).then_some(to)))
+    let begun = open.send_request(request, is_whole);
+    Ok(begun.map(|(answer, to)| (answer, (!is_whole).then_some(to))))
+}
+
+/// Whether the host has not processed a stream that it ended with this error, so that its request can be repeated (RFC 9113, 8.7): the stream is above the
+/// last one of a GOAWAY, which ends no others, or was refused.
+fn is_unprocessed(error: &h2::Error) -> bool {
+    error.is_remote() && (error.is_go_away() || error.reason() == Some(Reason::REFUSED_STREAM))
 }
 
 /// The last answer to a request, behind interim ones.
