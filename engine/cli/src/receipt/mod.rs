@@ -286,7 +286,7 @@ fn page(statement: &Statement, trust: &str) -> String {
     ] {
         match value {
             serde_json::Value::Null => {}
-            // What has no run in the history.
+            // A session and a scan have no run in the history.
             serde_json::Value::String(value) if value.is_empty() => {}
             serde_json::Value::String(value) => row(name, value),
             serde_json::Value::Object(all) => {
