@@ -2,6 +2,7 @@
 //! what they send.
 
 use super::{Js, Name, flow, span};
+use crate::feed::Registry;
 use crate::report::StepKind;
 use crate::value::{Const, Names, Origin, Value};
 use oxc_ast::ast::{
@@ -10,6 +11,7 @@ use oxc_ast::ast::{
 };
 use oxc_span::Span;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
 /// Maximum number of values of a field, above which nothing is known about it.
@@ -20,8 +22,10 @@ const MAX_KEPT: usize = 4096;
 /// Maximum number of calls of one statement whose results are dropped.
 const MAX_DROPPED: usize = 64;
 
-/// Names in files with a server of WebSockets or of the libraries above them.
-const SOCKET_SERVERS: &[&str] = &["WebSocketServer", "WebSocket.Server", "ws.Server", "socket.io", "sockjs"];
+/// Modules with servers of WebSockets, or of the libraries above them.
+const SOCKET_SERVERS: &[&str] = &["ws", "isomorphic-ws", "websocket", "socket.io", "sockjs"];
+/// Fields of a connection that the server fills.
+pub(super) const OF_CONNECTION: &[&str] = &["id", "readyState", "nsp"];
 
 /// Knowledge about classes that is kept from one walk to the next.
 #[derive(Default)]
@@ -36,6 +40,22 @@ pub(super) struct Classes {
     silent: FxHashSet<u32>,
     /// Calls whose results the statement that is being walked does not use, for each function or statement.
     unused: Vec<Vec<Span>>,
+    /// True for a file that imports a server of WebSockets.
+    sockets: Cell<bool>,
+    /// True for a file that imports the server of socket.io, where `connect` is another name of `connection`.
+    socket_io: Cell<bool>,
+    /// True for a file that reads messages of a protocol for tools by itself, once that was searched.
+    serves: OnceCell<bool>,
+}
+
+impl Classes {
+    /// Remembers a module with a server of WebSockets.
+    pub(super) fn uses(&self, module: &str) {
+        if SOCKET_SERVERS.contains(&module) {
+            self.sockets.set(true);
+            self.socket_io.set(self.socket_io.get() || module == "socket.io");
+        }
+    }
 }
 
 /// True for variables and fields that hold a description, by their names.
@@ -201,8 +221,20 @@ impl<'a> Js<'_, '_, '_> {
     /// client's.
     pub(super) fn accepts_connections(&self, method: &str, call: &CallExpression<'a>) -> bool {
         matches!(method, "on" | "once" | "addListener")
-            && matches!(call.arguments.first(), Some(Argument::StringLiteral(event)) if event.value == "connection")
-            && SOCKET_SERVERS.iter().any(|name| self.source.contains(name))
+            && match call.arguments.first() {
+                Some(Argument::StringLiteral(event)) => match event.value.as_str() {
+                    "connection" => self.classes.sockets.get(),
+                    "connect" => self.classes.socket_io.get(),
+                    _ => false,
+                },
+                _ => false,
+            }
+    }
+
+    /// Notes a module that the file imports.
+    pub(super) fn module(&mut self, module: &str, at: Span) {
+        self.classes.uses(module);
+        self.cx.module(Registry::Npm, module, span(at));
     }
 
     /// Listeners of events get what is emitted: `bus.on('job', f)`, `bus.emit('job', x)`.
@@ -423,7 +455,7 @@ impl<'a> Js<'_, '_, '_> {
         };
         let read = name == "JSON.parse"
             && args.first().is_some_and(|text| text.as_whole_text().is_none() && !is_file(text));
-        let serves = read && self.source.contains("tools/call") && self.source.contains("process.stdin");
-        if serves { Origin::CALLER } else { Origin::default() }
+        let says = || self.source.contains("tools/call") && self.source.contains("process.stdin");
+        if read && *self.classes.serves.get_or_init(says) { Origin::CALLER } else { Origin::default() }
     }
 }

@@ -2,7 +2,6 @@
 
 use super::{Js, span};
 use crate::decode;
-use crate::feed::Registry;
 use crate::language::Language;
 use crate::passes::PASSED;
 use crate::report::{Argument, StepKind};
@@ -108,7 +107,7 @@ impl Js<'_, '_, '_> {
     }
     /// Follows a module that stands in its own address: `data:text/javascript;base64,…`.
     pub(super) fn module_in_address(&mut self, address: &StringLiteral<'_>) {
-        self.cx.module(Registry::Npm, address.value.as_str(), span(address.span));
+        self.module(address.value.as_str(), address.span);
         let Some((kind, data)) = address.value.strip_prefix("data:").and_then(|rest| rest.split_once(','))
         else {
             return;
@@ -125,7 +124,7 @@ impl Js<'_, '_, '_> {
     /// Compares the package of an `import()` with the operator's feeds.
     pub(super) fn imports(&mut self, source: &Value, at: Span) {
         if let Some(module) = source.as_whole_text() {
-            self.cx.module(Registry::Npm, module, span(at));
+            self.module(module, at);
         }
     }
 }

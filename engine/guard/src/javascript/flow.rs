@@ -311,8 +311,11 @@ impl<'a> Js<'_, '_, '_> {
             }
         }
         let route = registers_route(method, owner) && first_is_path && call.arguments.len() >= 2;
-        let served = method == "createServer" || self.accepts_connections(method, call);
+        let connected = self.accepts_connections(method, call);
+        let served = method == "createServer" || connected;
         if tool || route || served {
+            let fields = if connected { super::classes::OF_CONNECTION } else { &[] };
+            let of_server = fields.iter().map(|name| (*name).to_owned());
             let closed: Vec<String> = call
                 .arguments
                 .iter()
@@ -331,6 +334,7 @@ impl<'a> Js<'_, '_, '_> {
                     }
                     fields
                 })
+                .chain(of_server)
                 .collect();
             let silent = tool && method != "setRequestHandler" && self.hides_sending(&call.arguments);
             let from = usize::from(route);

@@ -420,6 +420,7 @@ impl Js<'_, '_, '_> {
             let text = first.and_then(Value::as_whole_text);
             let value = match &**name {
                 "require" | "module.require" | "process.binding" | "process.getBuiltinModule" | "import" => {
+                    text.into_iter().for_each(|module| self.classes.uses(module));
                     text.map_or_else(Value::default, |t| Value::name(module(t)))
                 }
                 "module.createRequire" | "createRequire" => Value::name("require"),
