@@ -81,7 +81,7 @@ pub(super) fn by_decorator(owner: &str, owner_names: &[Rc<str>], last: &str) -> 
             | "webapp"
             | "bottle"
     );
-    // Of Django's views, and those of its REST framework.
+    // Decorators of views of Django and of its REST framework.
     let view = matches!(
         last,
         "csrf_exempt" | "require_POST" | "require_GET" | "require_safe" | "require_http_methods" | "api_view"
@@ -132,6 +132,16 @@ pub(super) fn registering(name: &str) -> &str {
         }
         name => name.rsplit('.').next().unwrap_or(name),
     }
+}
+
+/// Parameters of a route's path that leave no free text: `<int:page>`, `<uuid:key>`.
+pub(super) fn converted(path: &str) -> Vec<String> {
+    let pieces = path.split('<').skip(1).filter_map(|piece| piece.split_once('>'));
+    let closed = pieces.filter_map(|(piece, _)| {
+        let (kind, name) = piece.split_once(':')?;
+        matches!(kind.trim(), "int" | "uuid").then(|| name.trim().to_owned())
+    });
+    closed.collect()
 }
 
 /// True for a parameter that its caller can fill with any text: not a number, a fixed choice, or something
@@ -228,6 +238,19 @@ mod tests {
             ("importlib.resources.path", None),
         ] {
             assert_eq!(by_call(registering(name)), entry, "{name}");
+        }
+    }
+
+    #[test]
+    fn converters_close_parameters() {
+        for (path, want) in [
+            ("a/<int:page>/<str:name>/<uuid:key>", &["page", "key"][..]),
+            ("<path:x>/<slug:y>/<z>", &[]),
+            ("(?P<int>x)", &[]),
+            ("<int:x", &[]),
+            ("", &[]),
+        ] {
+            assert_eq!(converted(path), want, "{path}");
         }
     }
 

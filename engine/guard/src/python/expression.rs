@@ -287,10 +287,14 @@ impl<'a> Python<'_, '_, 'a> {
                 ("builtins", _) if model::is_builtin(name) => Some(name.to_owned()),
                 _ => None,
             } {
+                if name == "__dict__" {
+                    self.stored_any(&Value::name(own));
+                }
                 result.names.push(plain.into());
                 continue;
             }
             let known = self.named_member(own, name);
+            let known = if self.is_written(own, name) { known.or(&Value::name("?written")) } else { known };
             let known = match known.names.first().cloned() {
                 Some(full) => Self::sourced(known, &full, at),
                 None => known,
@@ -312,6 +316,14 @@ impl<'a> Python<'_, '_, 'a> {
             }
         }
         result
+    }
+
+    /// True for a member that the file sets somewhere.
+    fn is_written(&self, own: &str, name: &str) -> bool {
+        let written = &self.memory.written;
+        !written.is_empty()
+            && (written.contains(format!("{own}.{name}").as_str())
+                || written.contains(format!("{own}.*").as_str()))
     }
 
     /// Special attributes that lead from any object to the interpreter's internals.

@@ -35,6 +35,8 @@ const TRACKED: Origin = Origin(
 #[derive(Default)]
 pub(super) struct Flow {
     pub(super) entries: FxHashMap<Rc<str>, Entry>,
+    /// Parameters of views that every route of theirs closes: `<int:page>`.
+    converted: FxHashMap<Rc<str>, Vec<String>>,
     validators: FxHashMap<Rc<str>, Validator>,
     /// Names and descriptions that decorators give; `None` when one is not known.
     said: FxHashMap<Rc<str>, Option<String>>,
@@ -175,10 +177,24 @@ impl<'a> Python<'_, '_, 'a> {
             }
             for own in value.names.iter().filter_map(|name| name.strip_prefix('@')) {
                 if self.functions.contains_key(own) {
+                    let closed = args.first().and_then(Value::as_whole_text).map(entry::converted);
+                    let closed = closed.unwrap_or_default();
+                    let is_new = !self.flow.entries.contains_key(own);
+                    let known = self
+                        .flow
+                        .converted
+                        .entry(own.into())
+                        .or_insert_with(|| if is_new { closed.clone() } else { Vec::new() });
+                    known.retain(|name| closed.contains(name));
                     self.flow.entries.insert(own.into(), kind);
                 }
             }
         }
+    }
+
+    /// True for a parameter of a view that no route of its own leaves open.
+    pub(super) fn is_converted(&self, function: &str, name: &str) -> bool {
+        self.flow.converted.get(function).is_some_and(|names| names.iter().any(|own| own == name))
     }
 
     /// Records the functions that a tool's decorator is called with: `mcp.tool()(service.run)`.
@@ -500,5 +516,8 @@ pub(super) fn cleans(name: &str) -> bool {
             | "any"
             | "all"
             | "hash"
-    )
+            // A row is not the key that it is found by.
+            | "django.shortcuts.get_object_or_404"
+            | "django.shortcuts.get_list_or_404"
+    ) || name.ends_with(".objects.get")
 }

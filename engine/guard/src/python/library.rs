@@ -118,16 +118,21 @@ impl Python<'_, '_, '_> {
                     (first, args.get(1).and_then(Value::as_whole_text), args.get(2))
                 {
                     self.stored(owner, key, value, at);
+                } else if let Some(owner) = first {
+                    self.stored_any(owner);
                 }
                 Value::default()
             }
-            "vars" => first.map_or_else(
-                || Value::name("vars()"),
-                |v| Value {
-                    names: v.names.iter().map(|n| format!("{n}.__dict__").into()).collect(),
-                    ..Value::default()
-                },
-            ),
+            "vars" => {
+                first.into_iter().for_each(|owner| self.stored_any(owner));
+                first.map_or_else(
+                    || Value::name("vars()"),
+                    |v| Value {
+                        names: v.names.iter().map(|n| format!("{n}.__dict__").into()).collect(),
+                        ..Value::default()
+                    },
+                )
+            }
             "operator.attrgetter" | "operator.methodcaller" | "operator.itemgetter" => {
                 let kind = name.rsplit('.').next().unwrap_or("");
                 Value { names: smallvec![format!("?{kind}").into()], ..Value::list(args.to_vec()) }

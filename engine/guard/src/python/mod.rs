@@ -229,6 +229,8 @@ struct Memory {
     named: FxHashMap<Rc<str>, Value>,
     /// Name that is being put together.
     full: String,
+    /// Members of other modules and objects that the file sets: `owner.name`, or `owner.*` for any.
+    written: FxHashSet<Rc<str>>,
 }
 
 impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
@@ -298,7 +300,7 @@ impl<'c, 'p, 'a> Python<'c, 'p, 'a> {
                     (None, None) => Value::default(),
                 };
                 let value = value.with_origin(Origin::PARAM);
-                if entry::is_open(parameter) {
+                if entry::is_open(parameter) && !self.is_converted(&pending.name, &name) {
                     let position = at - usize::from(pending.class.is_some()).min(at);
                     self.given(value, &pending.name, (position, &*name), span(parameter.range()))
                 } else {

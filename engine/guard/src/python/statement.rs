@@ -458,10 +458,21 @@ impl<'a> Python<'_, '_, 'a> {
                 let key: Rc<str> = format!("{}.{name}", class.trim_end_matches("()")).into();
                 let older = self.attributes.get(&key).cloned().unwrap_or_default();
                 self.attributes.insert(key, value.clone().or(&older));
-            } else if self.emit {
-                let place = format!("{own}.{name}");
+                continue;
+            }
+            let place = format!("{own}.{name}");
+            self.memory.written.insert(place.as_str().into());
+            if self.emit {
                 self.fact_with(&format!("set:{place}"), std::slice::from_ref(value), at);
             }
+        }
+    }
+
+    /// `owner[name] = value` and the like, with a name that is not known.
+    pub(super) fn stored_any(&mut self, owner: &Value) {
+        for own in owner.names.iter().filter(|own| !own.starts_with('@')) {
+            let own = own.strip_suffix(".__dict__").unwrap_or(own);
+            self.memory.written.insert(format!("{own}.*").into());
         }
     }
 

@@ -16,11 +16,30 @@ pub(crate) const FOUND_PROGRAM: &str = "shutil.which().program";
 /// for a program that is looked up by a constant name.
 pub(super) fn is_of_settings(value: &Value) -> bool {
     let is_plain = |name: &Rc<str>| {
-        !name.contains(['?', '@', '(', '[']) && !matches!(&**name, "sys.executable" | "sys.argv")
+        !name.contains(['?', '@', '(', '['])
+            && name.contains('.')
+            && !matches!(&**name, "sys.executable" | "sys.argv")
+            && !is_of_request(name)
+            && !is_interpreter(name)
     };
     value.origin == Origin::default()
         && !value.names.is_empty()
         && (value.is_named(FOUND_PROGRAM) || value.names.iter().all(is_plain))
+}
+
+/// True for objects of frameworks, which hold things of a request; the settings of Django are none of them.
+fn is_of_request(name: &str) -> bool {
+    let first = name.trim_start_matches('.').split('.').next().unwrap_or(name);
+    let frameworks =
+        ["flask", "quart", "django", "bottle", "sanic", "starlette", "fastapi", "cherrypy", "tornado"];
+    frameworks.contains(&first) && !name.starts_with("django.conf.settings.")
+}
+
+/// True for a setting whose name says that the program executes its arguments.
+fn is_interpreter(name: &str) -> bool {
+    let last = name.rsplit('.').next().unwrap_or(name).to_ascii_lowercase();
+    let words = ["shell", "bash", "sh", "zsh", "python", "python3", "node", "ruby", "perl", "interpreter"];
+    last.split('_').any(|word| words.contains(&word))
 }
 
 #[cfg(test)]
@@ -31,7 +50,19 @@ mod tests {
     fn programs_of_settings_are_known_by_their_names() {
         for (name, is) in [
             ("settings.FFMPEG", true),
-            ("BIN", true),
+            (".settings.RUNNER", true),
+            ("django.conf.settings.FFMPEG", true),
+            ("BIN", false),
+            ("flask.g.tool", false),
+            ("quart.g.tool", false),
+            ("django.x.tool", false),
+            ("config.SHELL", false),
+            ("config.python_bin", false),
+            ("config.Sh", false),
+            ("config.NODE", false),
+            ("config.INTERPRETER", false),
+            ("config.shellcheck", true),
+            ("?written.TOOL", false),
             (FOUND_PROGRAM, true),
             ("sys.executable", false),
             ("sys.argv", false),
