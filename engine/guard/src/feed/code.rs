@@ -7,7 +7,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use sha2::{Digest, Sha256};
 
-use super::token::{Style, Token, Tokens};
+use super::token::{COMMANDS_FOLLOW, Style, Token, Tokens};
 use crate::language::Language;
 
 /// Beginning of what is hashed: the form of the tokens.
@@ -49,7 +49,7 @@ const FUNCTIONS: &[&str] = &["def", "function", "func", "fn"];
 /// Digest of a text's code; `None` for less than [`MIN_TOKENS`] tokens.
 pub(crate) fn fingerprint(language: Language, text: &str) -> Option<[u8; 32]> {
     let style = Style::of(language);
-    let own = own_names(style, text);
+    let (own, kept) = own_names(style, text);
     let mut numbers: FxHashMap<&str, u32> = FxHashMap::default();
     let mut hash = Sha256::new();
     let mut piece = Vec::with_capacity(PIECE + 256);
@@ -57,11 +57,11 @@ pub(crate) fn fingerprint(language: Language, text: &str) -> Option<[u8; 32]> {
     piece.push(0);
     piece.extend_from_slice(style.name().as_bytes());
     piece.push(0);
-    let (mut count, mut member) = (0, false);
-    for token in Tokens::new(style, text) {
-        count += 1;
+    let (mut count, mut before) = (0, [None; 2]);
+    for (at, token) in Tokens::new(style, text).enumerate() {
+        count += usize::from(!is_gap(token));
         match token {
-            Token::Word(word) if !member && own.contains(word) => {
+            Token::Word(word) if !is_member(before) && own.contains(word) && !kept.contains(&at) => {
                 let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
                 let number = *numbers.entry(word).or_insert(next);
                 piece.push(b'n');
@@ -78,15 +78,16 @@ pub(crate) fn fingerprint(language: Language, text: &str) -> Option<[u8; 32]> {
             }
             Token::Text(text) => {
                 piece.push(b't');
+                let length = u64::try_from(unescaped(text).count()).unwrap_or(u64::MAX);
+                piece.extend_from_slice(&length.to_le_bytes());
                 piece.extend(unescaped(text));
-                piece.push(0);
             }
             Token::Sign(sign) => {
                 piece.push(b's');
                 piece.extend_from_slice(sign.encode_utf8(&mut [0; 4]).as_bytes());
             }
         }
-        member = token == Token::Sign('.');
+        before = [Some(token), before[0]];
         if piece.len() >= PIECE {
             hash.update(&piece);
             piece.clear();
@@ -94,6 +95,17 @@ pub(crate) fn fingerprint(language: Language, text: &str) -> Option<[u8; 32]> {
     }
     hash.update(&piece);
     (count >= MIN_TOKENS).then(|| hash.finalize().into())
+}
+
+/// True for a mark of white space between the words of a shell's command, or of the end of a command.
+fn is_gap(token: Token<'_>) -> bool {
+    matches!(token, Token::Sign(' ' | '\n'))
+}
+
+/// True behind the dot before a member's name; the third dot of `...args` is none.
+fn is_member(before: [Option<Token<'_>>; 2]) -> bool {
+    let dot = Some(Token::Sign('.'));
+    before[0] == dot && before[1] != dot
 }
 
 /// Bytes of a text without backslashes before quotes, which depend on the quotes around it.
@@ -114,45 +126,90 @@ struct Open<'t> {
     names: Vec<&'t str>,
 }
 
-/// Names that a file gives to its own things: variables, functions, classes and parameters. Modules, members and
-/// functions of others are not among them.
-fn own_names(style: Style, text: &str) -> FxHashSet<&str> {
-    let mut own = FxHashSet::default();
+/// Names that a file gives to its own things: variables, functions, classes and parameters, and the numbers of tokens
+/// that stay: names of arguments and of fields. Modules, members and functions of others are not among the names.
+fn own_names(style: Style, text: &str) -> (FxHashSet<&str>, FxHashSet<usize>) {
+    let (mut own, mut kept) = (FxHashSet::default(), FxHashSet::default());
     if style == Style::Plain {
-        return own;
+        return (own, kept);
     }
     let mut add = |name| {
-        if own.len() < MAX_OWN_NAMES {
+        if own.len() < MAX_OWN_NAMES && !(style == Style::Shell && is_of_environment(name)) {
             own.insert(name);
         }
     };
+    let mut imported: FxHashSet<&str> = FxHashSet::default();
+    let mut importing = false;
+    // Words behind `from`, before `import`.
+    let mut source: Option<Vec<&str>> = None;
     let mut open: Vec<Open<'_>> = Vec::new();
     // Round brackets beyond the depth that is searched.
     let mut deeper = 0_usize;
+    let mut brackets: Vec<char> = Vec::new();
     let mut closed: Vec<&str> = Vec::new();
+    // Names before commas and `=`: `a, b = 1, 2`.
+    let mut targets: Vec<&str> = Vec::new();
     let mut listing = false;
     let mut before = [None::<Token<'_>>; 3];
-    let mut tokens = Tokens::new(style, text).peekable();
-    while let Some(token) = tokens.next() {
+    let mut tokens = Tokens::new(style, text).enumerate().peekable();
+    while let Some((at, token)) = tokens.next() {
         let last = before[0];
+        let is_member = is_member([before[0], before[1]]);
+        let after = match tokens.peek() {
+            Some((_, Token::Sign(sign))) => Some(*sign),
+            _ => None,
+        };
+        importing = importing && stays_in_import(last, token);
+        if !importing {
+            source = None;
+        }
         match token {
             Token::Word(word) => {
                 let is_name = word.starts_with(|c: char| c.is_alphabetic() || c == '_');
-                let declared = matches!(last, Some(Token::Word(word)) if DECLARING.contains(&word));
+                if last != Some(Token::Sign(',')) || is_member || targets.len() >= MAX_PARAMETERS {
+                    targets.clear();
+                }
+                if is_name && !is_member {
+                    targets.push(word);
+                }
+                match word {
+                    // `raise x from y` imports nothing.
+                    "from" if style.imports() && !is_member => (importing, source) = (true, Some(Vec::new())),
+                    "import" if style.imports() && !is_member => {
+                        importing = true;
+                        imported.extend(source.take().unwrap_or_default());
+                    }
+                    word if importing && last != Some(Token::Word("as")) && word != "as" => match &mut source
+                    {
+                        Some(source) => source.push(word),
+                        None => {
+                            imported.insert(word);
+                        }
+                    },
+                    _ => {}
+                }
                 if listing && matches!(word, "in" | "of") {
                     listing = false;
                 } else if matches!(word, "for" | "lambda") {
                     listing = true;
-                } else if is_name && last != Some(Token::Sign('.')) {
-                    if declared || listing && !DECLARING.contains(&word) {
+                } else if is_name && !is_member {
+                    if declares(style, before) || listing && !DECLARING.contains(&word) {
                         add(word);
                     }
                     if let Some(open) = open.last_mut()
-                        && matches!(last, Some(Token::Sign('(' | ',' | '*')))
+                        && matches!(last, Some(Token::Sign('(' | ',' | '*' | '.')))
                         && open.names.len() < MAX_PARAMETERS
                     {
                         open.names.push(word);
                     }
+                }
+                // `{ data: data }`.
+                if style == Style::JavaScript
+                    && after == Some(':')
+                    && brackets.last() == Some(&'{')
+                    && matches!(last, Some(Token::Sign('{' | ',')))
+                {
+                    kept.insert(at);
                 }
             }
             Token::Sign('(') if open.len() < MAX_DEPTH => {
@@ -174,19 +231,29 @@ fn own_names(style: Style, text: &str) -> FxHashSet<&str> {
             }
             Token::Sign('=') => {
                 listing = false;
-                let after = match tokens.peek() {
-                    Some(Token::Sign(sign)) => *sign,
-                    _ => ' ',
-                };
                 match last {
                     // `(a, b) => …`.
-                    Some(Token::Sign(')')) if after == '>' => closed.drain(..).for_each(&mut add),
-                    // `a => …`, `a = 1`; within brackets `a = 1` is an argument.
-                    Some(Token::Word(name))
-                        if before[1] != Some(Token::Sign('.'))
-                            && (after == '>' || after != '=' && open.is_empty()) =>
+                    Some(Token::Sign(')')) if after == Some('>') => closed.drain(..).for_each(&mut add),
+                    // `f(url=url)`.
+                    Some(Token::Word(_))
+                        if style == Style::Python
+                            && after != Some('=')
+                            && matches!(before[1], Some(Token::Sign('(' | ',')))
+                            && open.last().is_some_and(|open| !open.parameters) =>
                     {
+                        kept.insert(at - 1);
+                    }
+                    // `a => …`, `a = 1`; within brackets `a = 1` is an argument.
+                    Some(Token::Word(name)) if after == Some('>') && before[1] != Some(Token::Sign('.')) => {
                         add(name);
+                    }
+                    Some(Token::Word(_))
+                        if after != Some('=')
+                            && open.is_empty()
+                            && assigns(style, before[1], before[2], after) =>
+                    {
+                        let all = if style == Style::Python { 0 } else { targets.len().saturating_sub(1) };
+                        targets.drain(..).skip(all).for_each(&mut add);
                     }
                     // `a := 1`.
                     Some(Token::Sign(':')) => {
@@ -202,9 +269,67 @@ fn own_names(style: Style, text: &str) -> FxHashSet<&str> {
             Token::Sign(':' | '{' | '}') => listing = false,
             Token::Sign(_) | Token::Text(_) => {}
         }
+        match token {
+            Token::Sign(sign @ ('(' | '[' | '{')) => brackets.push(sign),
+            Token::Sign(')' | ']' | '}') => {
+                brackets.pop();
+            }
+            _ => {}
+        }
+        if !matches!(token, Token::Word(_) | Token::Sign(',')) {
+            targets.clear();
+        }
         before = [Some(token), before[0], before[1]];
     }
-    own
+    own.retain(|name| !imported.contains(name));
+    (own, kept)
+}
+
+/// True for a token that may still belong to an import: `import a, b`, `import { a as b } from`.
+fn stays_in_import(last: Option<Token<'_>>, token: Token<'_>) -> bool {
+    let joins = |word: &str| matches!(word, "import" | "from" | "as" | "type" | "static");
+    match (last, token) {
+        (Some(Token::Word(last)), Token::Word(word)) => joins(last) || joins(word),
+        (_, Token::Word(_)) => true,
+        (_, Token::Sign(sign)) => matches!(sign, ',' | '{' | '}' | '(' | ')' | '*' | '.'),
+        (_, Token::Text(_)) => false,
+    }
+}
+
+/// True behind a word that the name of the file's own thing follows.
+fn declares(style: Style, before: [Option<Token<'_>>; 3]) -> bool {
+    let word = match (style, before) {
+        (Style::Shell, [Some(Token::Sign(' ')), Some(Token::Word(word)), _]) => word,
+        (Style::Shell, _) => return false,
+        (_, [Some(Token::Word(word)), ..]) => word,
+        _ => return false,
+    };
+    DECLARING.contains(&word)
+}
+
+/// True for a name before `=` that is assigned to, by the tokens before the name and behind the sign. `name: type = 1` is
+/// left out; in SQL the sign compares; in a shell the name begins a command and has no white space around the sign.
+fn assigns(style: Style, last: Option<Token<'_>>, before: Option<Token<'_>>, after: Option<char>) -> bool {
+    match style {
+        Style::Sql => false,
+        Style::Shell => {
+            !matches!(after, Some(' ' | '\n'))
+                && match last {
+                    None | Some(Token::Sign('\n' | '|' | '&' | '(' | ')' | '{')) => true,
+                    Some(Token::Word(word)) => COMMANDS_FOLLOW.contains(&word),
+                    Some(Token::Sign(' ')) => {
+                        matches!(before, Some(Token::Word(word)) if DECLARING.contains(&word))
+                    }
+                    _ => false,
+                }
+        }
+        _ => !matches!(last, Some(Token::Sign('.' | ':'))),
+    }
+}
+
+/// True for the name of a variable that programs get, by convention.
+fn is_of_environment(name: &str) -> bool {
+    !name.contains(char::is_lowercase)
 }
 
 #[cfg(test)]
@@ -291,6 +416,44 @@ mod tests {
     }
 
     #[test]
+    fn names_that_mean_something_stay() {
+        use Language::{Bash, JavaScript, Python, Sql};
+        for (language, one, other) in [
+            (Sql, "select a from b where c = 'd' and c > 1", "select a from b where e = 'd' and e > 1"),
+            (Bash, "dd if=/dev/zero of=x; echo $if $of", "dd of=/dev/zero if=x; echo $of $if"),
+            (Bash, "PATH=/x; run a b c d $PATH", "HOME=/x; run a b c d $HOME"),
+            (Bash, "echo a b c d e f g h", "echo ab c d e f g h i"),
+            (Bash, "echo a-b c d e f g h", "echo a - b c d e f g h"),
+            (Bash, "rm -f a b; c d e f g", "rm -f a; b c d e f g"),
+            (Bash, "test a = b; c a d e f g", "test h = b; c h d e f g"),
+            (Python, "import os; os = os.system('x')", "import re; re = re.system('x')"),
+            (Python, "from a import run; run = run(1, 2)", "from a import go; go = go(1, 2)"),
+            (Python, "x: int = f(int, 1, 2)", "x: str = f(str, 1, 2)"),
+            (Python, "url = 1; f(url=url, a=2)", "path = 1; f(path=path, a=2)"),
+            (Python, "f('a', 'b\\0tc', d, e)", "f('a\\0tb', 'c', d, e)"),
+            (JavaScript, "let data = 1; f({data: data}, 2)", "let body = 1; f({body: body}, 2)"),
+            (
+                JavaScript,
+                "import { exec } from 'a'; exec = 1; exec()",
+                "import { fork } from 'a'; fork = 1; fork()",
+            ),
+        ] {
+            assert_ne!(of(language, one), of(language, other), "{language:?}\n{one}\n{other}");
+        }
+        for (language, one, other) in [
+            (Python, "url = 1; f(url=url, a=2)", "path = 1; f(url=path, a=2)"),
+            (Python, "a, b = f(1); g(a, b, 2)", "c, d = f(1); g(c, d, 2)"),
+            (Python, "import os\nrun = os.system('x'); run()", "import os\ngo = os.system('x'); go()"),
+            (Python, "import a as b\nb.run(b, 1, 2)", "import a as c\nc.run(c, 1, 2)"),
+            (JavaScript, "let data = 1; f({data: data}, 2)", "let body = 1; f({data: body}, 2)"),
+            (JavaScript, "function f(...args) { g(...args, 1) }", "function h(...all) { g(...all, 1) }"),
+            (Bash, "local a=1; echo $a b c d; e", "local f=1\necho   $f b \\\n c d\n e"),
+        ] {
+            assert_eq!(of(language, one), of(language, other), "{language:?}\n{one}\n{other}");
+        }
+    }
+
+    #[test]
     fn short_code_has_no_fingerprint() {
         for (text, has) in [
             ("", false),
@@ -323,6 +486,11 @@ mod tests {
             match token.as_bytes() {
                 [b'n', number] => bytes.extend([b'n', number - b'0', 0, 0, 0]),
                 sign @ [b's', ..] => bytes.extend(sign),
+                [b't', text @ ..] => {
+                    bytes.push(b't');
+                    bytes.extend((text.len() as u64).to_le_bytes());
+                    bytes.extend(text);
+                }
                 other => {
                     bytes.extend(other);
                     bytes.push(0);

@@ -3,7 +3,7 @@
 
 use crate::language::Language;
 
-/// How languages write comments and texts.
+/// Way in which a language writes comments and texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
     Python,
@@ -49,6 +49,11 @@ impl Style {
         }
     }
 
+    /// True for languages in which `import` names modules of others.
+    pub(super) fn imports(self) -> bool {
+        matches!(self, Style::Python | Style::JavaScript | Style::C)
+    }
+
     pub(super) fn ignores_case(self) -> bool {
         matches!(self, Style::Sql | Style::PowerShell)
     }
@@ -71,7 +76,7 @@ impl Style {
         }
     }
 
-    /// How a text literal that begins with this character is written.
+    /// Notation of the text literal that a text begins with.
     fn quote(self, rest: &str) -> Option<Quote> {
         let mark = match (self, rest.chars().next()?) {
             (Style::Plain, _) => return None,
@@ -140,6 +145,9 @@ fn is_character(rest: &str) -> bool {
     }
 }
 
+/// Words of a shell that a command follows.
+pub(super) const COMMANDS_FOLLOW: &[&str] = &["do", "then", "else", "elif", "if", "while", "until", "time"];
+
 /// A piece of code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token<'t> {
@@ -147,7 +155,7 @@ pub(super) enum Token<'t> {
     Word(&'t str),
     /// Content of a text literal.
     Text(&'t str),
-    /// A character of an operator, or a bracket.
+    /// A character of an operator, or a bracket. In a shell also a blank between words, and `\n` between commands.
     Sign(char),
 }
 
@@ -159,11 +167,25 @@ pub(super) struct Tokens<'t> {
     separate: bool,
     /// True where a value may begin: a slash there begins a pattern in JavaScript.
     value: bool,
+    /// Length of the rest behind a line in which a pattern has no end, so that no line is searched again.
+    endless: usize,
+    /// White space before the rest, in a shell: `\n` for the end of a command.
+    gap: Option<char>,
+    /// True in a shell behind a word, after which white space counts.
+    joined: bool,
 }
 
 impl<'t> Tokens<'t> {
     pub(super) fn new(style: Style, text: &'t str) -> Self {
-        Tokens { style, rest: text, separate: true, value: true }
+        Tokens {
+            style,
+            rest: text,
+            separate: true,
+            value: true,
+            endless: usize::MAX,
+            gap: None,
+            joined: false,
+        }
     }
 
     /// Takes `length` bytes.
@@ -173,18 +195,35 @@ impl<'t> Tokens<'t> {
         taken
     }
 
+    /// Length of the pattern that the rest begins with; none in a line in which another one has no end.
+    fn pattern(&mut self) -> Option<usize> {
+        if self.rest.len() > self.endless {
+            return None;
+        }
+        let length = pattern(self.rest);
+        if length.is_none() {
+            self.endless = self.rest.find('\n').map_or(0, |end| self.rest.len() - end);
+        }
+        length
+    }
+
     /// Skips white space, comments, continued lines and the ends of statements.
     fn skip(&mut self) {
         loop {
             let rest =
                 self.rest.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, ';' | '\u{feff}'));
             if rest.len() < self.rest.len() {
+                let skipped = &self.rest[..self.rest.len() - rest.len()];
+                let ends = self.gap == Some('\n') || skipped.contains(['\n', ';']);
+                self.gap = Some(if ends { '\n' } else { ' ' });
                 (self.rest, self.separate) = (rest, true);
             }
             if let Some(length) = self.style.comment(self.rest, self.separate) {
                 self.take(length);
             } else if self.rest.starts_with("\\\n") || self.rest.starts_with("\\\r\n") {
-                self.take(1);
+                let length = if self.rest.starts_with("\\\n") { 2 } else { 3 };
+                self.take(length);
+                (self.gap, self.separate) = (self.gap.or(Some(' ')), true);
             } else {
                 return;
             }
@@ -198,6 +237,11 @@ impl<'t> Iterator for Tokens<'t> {
     fn next(&mut self) -> Option<Token<'t>> {
         self.skip();
         let first = self.rest.chars().next()?;
+        let gap = self.gap.take().filter(|_| self.joined && !matches!(first, '|' | '&' | '(' | ')'));
+        if let Some(gap) = gap {
+            self.joined = false;
+            return Some(Token::Sign(gap));
+        }
         let is_part = |c: char| c.is_alphanumeric() || c == '_';
         let mut separate = false;
         let token = if let Some(quote) = self.style.quote(self.rest) {
@@ -207,7 +251,7 @@ impl<'t> Iterator for Tokens<'t> {
         } else if self.style == Style::JavaScript
             && first == '/'
             && self.value
-            && let Some(length) = pattern(self.rest)
+            && let Some(length) = self.pattern()
         {
             Token::Text(self.take(length))
         } else if is_part(first) {
@@ -233,8 +277,14 @@ impl<'t> Iterator for Tokens<'t> {
                 matches!(word, "return" | "typeof" | "case" | "in" | "of" | "delete" | "void")
             }
             Token::Text(_) => false,
-            Token::Sign(sign) => !matches!(sign, ')' | ']' | '}'),
+            Token::Sign(sign) => !matches!(sign, ')' | ']' | '}' | '<'),
         };
+        self.joined = self.style == Style::Shell
+            && match token {
+                Token::Word(word) => !COMMANDS_FOLLOW.contains(&word),
+                Token::Text(_) => true,
+                Token::Sign(sign) => !matches!(sign, '|' | '&' | '(' | ')' | '{'),
+            };
         Some(token)
     }
 }
@@ -267,8 +317,8 @@ mod tests {
             (Style::Python, "x=rb\"\"\"a\n'b'\"\"\"+1", "x = [a\n'b'] + 1"),
             (Style::Python, "'open\nx", "[open] x"),
             (Style::Python, "a \\\n+ b", "a + b"),
-            (Style::Shell, "echo a#b \"c\\\"d\" # e\n(#f\n)", "echo a # b [c\\\"d] ( )"),
-            (Style::Shell, "a='b\\'; c", "a = [b\\] c"),
+            (Style::Shell, "echo a#b \"c\\\"d\" # e\n(#f\n)", "echo   a # b   [c\\\"d] ( )"),
+            (Style::Shell, "a='b\\'; c", "a = [b\\] \n c"),
             (Style::JavaScript, "x=/['\"/]/g.test(y)/2//z", "x = [/['\"/]/] g . test ( y ) / 2"),
             (Style::JavaScript, "a/b/c", "a / b / c"),
             (Style::JavaScript, "`a\n'b` /* c */ d", "[a\n'b] d"),
@@ -278,6 +328,8 @@ mod tests {
             (Style::Sql, "a 'b' -- c\n/* d */ e", "a [b] e"),
             (Style::PowerShell, "\"a`\"b\" <# c #> d # e", "[a`\"b] d"),
             (Style::Plain, "'a b' # c", "' a b ' # c"),
+            (Style::JavaScript, "x = </a b/>", "x = < / a b / >"),
+            (Style::JavaScript, "(/[/ (/b/\n(/b/", "( / [ / ( / b / ( [/b/]"),
         ] {
             let shown: Vec<String> = Tokens::new(style, text)
                 .map(|token| match token {
@@ -288,5 +340,13 @@ mod tests {
                 .collect();
             assert_eq!(shown.join(" "), want, "{style:?} {text}");
         }
+    }
+
+    #[test]
+    fn patterns_without_an_end_take_linear_time() {
+        let text = "/[".repeat(1 << 20);
+        let begun = std::time::Instant::now();
+        assert_eq!(Tokens::new(Style::JavaScript, &text).count(), 1 << 21);
+        assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
     }
 }
