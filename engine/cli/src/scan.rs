@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use hotcell_config::RulesDigest;
 use hotcell_guard::{
-    Artifact, Executions, Fingerprint, Held, Limits, Pack, Report, Verdict, Walk, load_pack, merge, sarif,
-    scan_path,
+    Artifact, Executions, Fingerprint, Held, Limits, MAX_FINGERPRINTS, Pack, RECORD_FINGERPRINTS, Report,
+    Verdict, Walk, load_pack, merge, sarif, scan_path,
 };
 use hotcell_review::quarantine::QuarantineService;
 use hotcell_review::target::Target;
@@ -68,7 +68,14 @@ pub fn scan(common: &Common, args: &ScanArgs) -> u8 {
     }
     if args.fingerprint {
         return match fingerprints(&report) {
-            Ok(lines) => printed(exit::print_text(&lines), 0),
+            Ok(lines) => {
+                if lacks_fingerprints(&report) {
+                    tracing::warn!(
+                        "fingerprints are missing: not everything could be read, or a file or archive has more than {MAX_FINGERPRINTS} (hotcell scan -v says what was read)"
+                    );
+                }
+                printed(exit::print_text(&lines), 0)
+            }
             Err(report) => usage::fail(&report, false),
         };
     }
@@ -88,6 +95,12 @@ fn sarif_of(report: &Report, rules: Rules) -> Result<serde_json::Value, ErrorRep
     let pack = if rules.is_empty() { Pack::builtin() } else { load_pack(rules) };
     let pack = pack.map_err(|e| ErrorReport::new(Code::InvalidValue, e.to_string()).field("--rules"))?;
     Ok(sarif(report, &pack))
+}
+
+/// True when a report may lack fingerprints of what it is about.
+fn lacks_fingerprints(report: &Report) -> bool {
+    report.coverage.fingerprints.len() >= MAX_FINGERPRINTS
+        || report.coverage.parts.iter().any(|part| part.state.least() == Verdict::Incomplete)
 }
 
 /// Lines of a feed with the fingerprints of a report, each with the end of its part's path as the label.
@@ -119,8 +132,7 @@ fn read(common: &Common, args: &ScanArgs) -> Result<Report, ErrorReport> {
     let confinements = [Confinement::Namespaces, Confinement::LandlockOnly];
     let mut rules = office.rules().clone();
     if args.fingerprint {
-        // Reports have fingerprints when there is a feed.
-        rules.push(("fingerprint.feed".to_owned(), String::new()));
+        rules.push((RECORD_FINGERPRINTS.to_owned(), String::new()));
     }
     let mut scan = reading.begin(rules, &confinements);
     let limits = Limits::default();

@@ -2,230 +2,34 @@
 //! after the verdict is decided.
 
 use crate::context::Cx;
-use crate::feed::{Likeness, Registry, fingerprint};
+use crate::feed::{Likeness, NODE_MODULES, PYTHON_MODULES, Registry, fingerprint};
 use crate::language::Language;
 use crate::report::{Finding, Fingerprint, Severity};
 use crate::rules::{Call, basename};
-use crate::value::Value;
+use crate::value::{Const, Value};
 
 /// Maximum number of notes of a scan.
 const MAX_NOTES: usize = 64;
 /// Maximum number of recorded fingerprints of a scan.
-const MAX_FINGERPRINTS: usize = 4096;
+pub const MAX_FINGERPRINTS: usize = 4096;
 /// Maximum number of names that a scan compares.
 const MAX_NAMES: usize = 4096;
-
-/// Modules of Python's standard library with names that are long enough to be compared, in order.
-const PYTHON_MODULES: &[&str] = &[
-    "antigravity",
-    "argparse",
-    "array",
-    "asynchat",
-    "asyncio",
-    "asyncore",
-    "atexit",
-    "audioop",
-    "base64",
-    "binascii",
-    "bisect",
-    "builtins",
-    "cProfile",
-    "calendar",
-    "chunk",
-    "cmath",
-    "codecs",
-    "codeop",
-    "collections",
-    "colorsys",
-    "compileall",
-    "concurrent",
-    "configparser",
-    "contextlib",
-    "contextvars",
-    "copyreg",
-    "crypt",
-    "ctypes",
-    "curses",
-    "dataclasses",
-    "datetime",
-    "decimal",
-    "difflib",
-    "distutils",
-    "doctest",
-    "email",
-    "encodings",
-    "ensurepip",
-    "errno",
-    "faulthandler",
-    "fcntl",
-    "filecmp",
-    "fileinput",
-    "fnmatch",
-    "fractions",
-    "ftplib",
-    "functools",
-    "genericpath",
-    "getopt",
-    "getpass",
-    "gettext",
-    "graphlib",
-    "hashlib",
-    "heapq",
-    "idlelib",
-    "imaplib",
-    "imghdr",
-    "importlib",
-    "inspect",
-    "ipaddress",
-    "itertools",
-    "keyword",
-    "lib2to3",
-    "linecache",
-    "locale",
-    "logging",
-    "mailbox",
-    "mailcap",
-    "marshal",
-    "mimetypes",
-    "modulefinder",
-    "msilib",
-    "msvcrt",
-    "multiprocessing",
-    "netrc",
-    "nntplib",
-    "ntpath",
-    "nturl2path",
-    "numbers",
-    "opcode",
-    "operator",
-    "optparse",
-    "ossaudiodev",
-    "pathlib",
-    "pickle",
-    "pickletools",
-    "pipes",
-    "pkgutil",
-    "platform",
-    "plistlib",
-    "poplib",
-    "posix",
-    "posixpath",
-    "pprint",
-    "profile",
-    "pstats",
-    "py_compile",
-    "pyclbr",
-    "pydoc",
-    "pydoc_data",
-    "pyexpat",
-    "queue",
-    "quopri",
-    "random",
-    "readline",
-    "reprlib",
-    "resource",
-    "rlcompleter",
-    "runpy",
-    "sched",
-    "secrets",
-    "select",
-    "selectors",
-    "shelve",
-    "shlex",
-    "shutil",
-    "signal",
-    "smtpd",
-    "smtplib",
-    "sndhdr",
-    "socket",
-    "socketserver",
-    "sqlite3",
-    "sre_compile",
-    "sre_constants",
-    "sre_parse",
-    "statistics",
-    "string",
-    "stringprep",
-    "struct",
-    "subprocess",
-    "sunau",
-    "symtable",
-    "sysconfig",
-    "syslog",
-    "tabnanny",
-    "tarfile",
-    "telnetlib",
-    "tempfile",
-    "termios",
-    "textwrap",
-    "threading",
-    "timeit",
-    "tkinter",
-    "token",
-    "tokenize",
-    "tomllib",
-    "trace",
-    "traceback",
-    "tracemalloc",
-    "turtle",
-    "turtledemo",
-    "types",
-    "typing",
-    "unicodedata",
-    "unittest",
-    "urllib",
-    "warnings",
-    "weakref",
-    "webbrowser",
-    "winreg",
-    "winsound",
-    "wsgiref",
-    "xdrlib",
-    "xmlrpc",
-    "zipapp",
-    "zipfile",
-    "zipimport",
-    "zoneinfo",
-];
-/// Modules that come with Node.js, likewise.
-const NODE_MODULES: &[&str] = &[
-    "assert",
-    "async_hooks",
-    "buffer",
-    "child_process",
-    "cluster",
-    "console",
-    "constants",
-    "crypto",
-    "dgram",
-    "diagnostics_channel",
-    "domain",
-    "events",
-    "http2",
-    "https",
-    "inspector",
-    "module",
-    "perf_hooks",
-    "process",
-    "punycode",
-    "querystring",
-    "readline",
-    "stream",
-    "string_decoder",
-    "timers",
-    "trace_events",
-    "worker_threads",
-];
 
 impl Cx<'_> {
     /// Compares the code of a file with known fingerprints, and records its own.
     pub(crate) fn fingerprint(&mut self, path: &str, language: Language, text: &str) {
         let pack = self.pack;
         let Some(feed) = &pack.feed else { return };
+        if text.len() > self.limits.parse_bytes {
+            return;
+        }
         let Some(digest) = fingerprint(language, text) else { return };
         if let Some(label) = feed.label(&digest) {
             let message = format!("A feed lists the fingerprint of this code as {label:?}.");
             self.note("feed.known_code", "known.code", path.to_owned(), (0, 0, 0), message);
+        }
+        if !feed.records {
+            return;
         }
         let own = Fingerprint {
             part: path.to_owned(),
@@ -294,9 +98,10 @@ impl Cx<'_> {
                             self.package(Registry::Pypi, name, || span);
                         }
                     }
-                    "install_requires" | "setup_requires" | "tests_require" => {
-                        for line in value.elements().iter().flatten().take(MAX_NAMES) {
-                            line.as_whole_text().into_iter().for_each(|line| self.requirement(line, || span));
+                    "install_requires" | "setup_requires" | "tests_require" => self.requires(value, span),
+                    "extras_require" => {
+                        if let Some(Const::Map(extras)) = &value.known {
+                            extras.iter().for_each(|(_, value)| self.requires(value, span));
                         }
                     }
                     _ => {}
@@ -304,38 +109,48 @@ impl Cx<'_> {
             }
         }
         if language == Language::Bash {
-            let registry = match call.names.first().map(|name| &**name) {
-                Some("npm" | "yarn" | "pnpm") => Registry::Npm,
-                Some("pip" | "pip3" | "pipx") => Registry::Pypi,
-                _ => return,
-            };
-            let mut words = call.args.iter().filter_map(Value::as_whole_text);
-            if words.next().is_some_and(|verb| matches!(verb, "install" | "i" | "add")) {
-                for word in words.filter(|word| !word.starts_with('-')) {
-                    match registry {
-                        Registry::Pypi => self.requirement(word, || span),
-                        Registry::Npm => {
-                            // `name@1.2`, `@scope/name@1.2`.
-                            let end = word.char_indices().skip(1).find(|(_, c)| *c == '@');
-                            let name = &word[..end.map_or(word.len(), |(at, _)| at)];
-                            self.package(registry, name, || span);
-                        }
-                    }
+            let first = call.names.first().map_or("", |name| basename(name));
+            let words = call.args.iter().filter_map(Value::as_whole_text);
+            let Some((registry, words)) = installed(first, words) else { return };
+            for word in words {
+                match registry {
+                    Registry::Pypi => self.requirement(word, || span),
+                    Registry::Npm => self.npm_package(word, || span),
                 }
             }
         }
+    }
+
+    /// Compares the names in requirements: a list of texts, or one text with a requirement on each line.
+    fn requires(&mut self, value: &Value, span: (usize, usize)) {
+        let mut all = |value: &Value| {
+            let lines = value.as_whole_text().into_iter().flat_map(str::lines);
+            lines.take(MAX_NAMES).for_each(|line| self.requirement(line, || span));
+        };
+        match value.as_whole_text() {
+            Some(_) => all(value),
+            None => value.elements().iter().flatten().take(MAX_NAMES).for_each(all),
+        }
+    }
+
+    /// Compares the name in `name@1.2`, `@scope/name@1.2` and `own@npm:name@1.2`.
+    pub(crate) fn npm_package(&mut self, word: &str, span: impl FnOnce() -> (usize, usize)) {
+        self.package(Registry::Npm, npm_name(word), span);
     }
 
     /// Message about a name that resembles that of a popular package and was not compared before.
     fn resemblance(&mut self, registry: Registry, name: &str) -> Option<String> {
         let pack = self.pack;
         let feed = pack.feed.as_ref()?;
-        if self.known.names.len() >= MAX_NAMES
-            || !registry.is_name(name)
-            || !self.known.names.insert((registry, name.to_owned()))
-        {
+        let own = (registry, name.to_owned());
+        if !registry.is_name(name) || self.known.names.contains(&own) {
             return None;
         }
+        if self.known.names.len() >= MAX_NAMES || self.known.notes.len() >= MAX_NOTES {
+            self.limited();
+            return None;
+        }
+        self.known.names.insert(own);
         let (popular, likeness) = feed.popular(registry).resembled(name)?;
         let how = match likeness {
             Likeness::OneLetter => "is one letter apart from",
@@ -361,17 +176,84 @@ impl Cx<'_> {
             derived_from: Vec::new(),
             frames: Vec::new(),
         };
-        if self.known.notes.len() < MAX_NOTES && !self.known.notes.contains(&note) {
+        if self.known.notes.contains(&note) {
+            return;
+        }
+        if self.known.notes.len() < MAX_NOTES {
             self.known.notes.push(note);
+        } else {
+            self.limited();
         }
     }
+
+    /// Notes once that a limit left something uncompared.
+    fn limited(&mut self) {
+        if self.known.limited {
+            return;
+        }
+        self.known.limited = true;
+        self.known.notes.push(Finding {
+            rule: "feed.limit".to_owned(),
+            severity: Severity::Note,
+            capability: "feed.limit".to_owned(),
+            part: self.path(),
+            line: 0,
+            column: 0,
+            end_line: 0,
+            cwe: None,
+            message: format!(
+                "Not everything was compared with the feeds: a scan compares at most {MAX_NAMES} names of packages and makes at most {MAX_NOTES} notes."
+            ),
+            derived_from: Vec::new(),
+            frames: Vec::new(),
+        });
+    }
+}
+
+/// Name of the package in `name@1.2`, `@scope/name@1.2`, `own@npm:name@1.2` and `npm:name@1.2`.
+fn npm_name(word: &str) -> &str {
+    let word = word.split_once("npm:").map_or(word, |(_, name)| name);
+    let end = word.char_indices().skip(1).find(|(_, c)| *c == '@');
+    &word[..end.map_or(word.len(), |(at, _)| at)]
+}
+
+/// Registry and packages of a command that installs packages, by its program and its further words.
+fn installed<'w>(program: &str, words: impl Iterator<Item = &'w str>) -> Option<(Registry, Vec<&'w str>)> {
+    let mut words: Vec<&str> = words.collect();
+    let mut program = program;
+    // `python3 -m pip install x`, `uv pip install x`.
+    if program.starts_with("python") || program == "py" {
+        let at = words.iter().position(|word| *word == "-m")?;
+        program = *words.get(at + 1)?;
+        words.drain(..at + 2);
+    } else if program == "uv"
+        && let Some(at) = words.iter().position(|word| matches!(*word, "pip" | "add"))
+    {
+        let taken = at + usize::from(words[at] == "pip");
+        words.drain(..taken);
+        program = "pip";
+    }
+    let registry = match program {
+        "npm" | "yarn" | "pnpm" => Registry::Npm,
+        "pip" | "pip3" | "pipx" => Registry::Pypi,
+        _ => return None,
+    };
+    // Options before the verb may have a value of their own: `pip --proxy x install y`.
+    let verb = words.iter().position(|word| matches!(*word, "install" | "i" | "add"))?;
+    let before = &words[..verb];
+    let is_option = |at: usize| before[at].starts_with('-') || at > 0 && before[at - 1].starts_with('-');
+    if !(0..verb).all(is_option) {
+        return None;
+    }
+    let packages = words[verb + 1..].iter().copied().filter(|word| !word.starts_with('-'));
+    Some((registry, packages.take(MAX_NAMES).collect()))
 }
 
 /// Package that a module is imported from; `None` for files and for modules that come with the language.
 fn package_of(registry: Registry, module: &str) -> Option<&str> {
     match registry {
         Registry::Pypi => {
-            let top = module.split('.').next().filter(|top| !top.is_empty())?;
+            let top = module.split('.').next().filter(|top| !top.is_empty() && !top.starts_with('_'))?;
             PYTHON_MODULES.binary_search(&top).is_err().then_some(top)
         }
         Registry::Npm => {
@@ -406,6 +288,15 @@ mod tests {
             (Registry::Pypi, "requests.auth", Some("requests")),
             (Registry::Pypi, "urllib.request", None),
             (Registry::Pypi, "", None),
+            (Registry::Pypi, "__future__", None),
+            (Registry::Pypi, "_pytest.config", None),
+            (Registry::Pypi, "urllib2", None),
+            (Registry::Pypi, "httplib", None),
+            (Registry::Pypi, "ConfigParser", None),
+            (Registry::Pypi, "StringIO", None),
+            (Registry::Pypi, "binhex", None),
+            (Registry::Pypi, "thread", None),
+            (Registry::Pypi, "urllib3.util", Some("urllib3")),
             (Registry::Npm, "lodash/fp", Some("lodash")),
             (Registry::Npm, "@types/node/fs", Some("@types/node")),
             (Registry::Npm, "@types/node", Some("@types/node")),
@@ -415,6 +306,41 @@ mod tests {
             (Registry::Npm, "https://h/x.js", None),
         ] {
             assert_eq!(package_of(registry, module), want, "{module}");
+        }
+    }
+
+    #[test]
+    fn packages_of_commands() {
+        for (line, want) in [
+            ("pip install a b==1", Some((Registry::Pypi, vec!["a", "b==1"]))),
+            ("pip -q install a", Some((Registry::Pypi, vec!["a"]))),
+            ("pip --proxy p install a", Some((Registry::Pypi, vec!["a"]))),
+            ("python3 -m pip install a", Some((Registry::Pypi, vec!["a"]))),
+            ("python -I -m pip -q install a", Some((Registry::Pypi, vec!["a"]))),
+            ("uv pip install a", Some((Registry::Pypi, vec!["a"]))),
+            ("uv add a", Some((Registry::Pypi, vec!["a"]))),
+            ("npm --silent i a", Some((Registry::Npm, vec!["a"]))),
+            ("yarn add a", Some((Registry::Npm, vec!["a"]))),
+            ("pip download install", None),
+            ("npm run i", None),
+            ("npm", None),
+            ("uv run install a", None),
+            ("python3 -m venv install a", None),
+            ("python3 install a", None),
+        ] {
+            let mut words = line.split(' ');
+            assert_eq!(installed(words.next().unwrap_or(""), words), want, "{line}");
+        }
+        for (word, want) in [
+            ("a", "a"),
+            ("a@1", "a"),
+            ("@s/a@1", "@s/a"),
+            ("@s/a", "@s/a"),
+            ("b@npm:a@1", "a"),
+            ("npm:@s/a@1", "@s/a"),
+            ("", ""),
+        ] {
+            assert_eq!(npm_name(word), want, "{word}");
         }
     }
 

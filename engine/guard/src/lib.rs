@@ -54,7 +54,9 @@ mod windows;
 
 pub use artifact::{Artifact, Called};
 pub use executed::{Executed, Executions};
+pub use feed::RECORD_FINGERPRINTS;
 pub use folder::{PYTHON_CACHE, Walk, scan_path, unread};
+pub use known::MAX_FINGERPRINTS;
 pub use language::Language;
 pub use limits::Limits;
 pub use prove::{failures, load_pack, prove};

@@ -229,7 +229,7 @@ pub struct Coverage {
     /// Values from the caller of a tool or a route that the parts pass to functions of files beyond the scanned one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passes: Vec<Pass>,
-    /// Fingerprints of the parts' code, when the rules have a feed.
+    /// Fingerprints of the parts' code, when they were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fingerprints: Vec<Fingerprint>,
 }

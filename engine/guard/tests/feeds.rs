@@ -1,7 +1,9 @@
 //! Feeds of the operator: fingerprints of known code and names that resemble popular packages yield notes, which change
 //! no verdict.
 
-use hotcell_guard::{Artifact, Limits, Pack, PackError, Report, Severity, Verdict, load_pack, scan};
+use hotcell_guard::{
+    Artifact, Limits, Pack, PackError, RECORD_FINGERPRINTS, Report, Severity, Verdict, load_pack, scan,
+};
 
 /// Popular packages; the feed of the tests.
 const FEED: &str =
@@ -62,6 +64,19 @@ fn names_of_packages_are_compared_where_they_are_named() -> Result<(), PackError
         ("x.dist-info/METADATA", "Name: x\nRequires-Dist: co1orama (>=1)\n", 2, "colorama"),
         ("a.sh", "pip install -q six reqeusts==2\n", 1, "requests"),
         ("a.sh", "npm i lodahs@1.0\n", 1, "lodash"),
+        ("a.sh", "pip -q install reqeusts\n", 1, "requests"),
+        ("a.sh", "python3 -m pip install reqeusts\n", 1, "requests"),
+        ("a.sh", "\nuv pip install reqeusts\n", 2, "requests"),
+        ("a.sh", "npm --silent i lodahs\n", 1, "lodash"),
+        ("a.sh", "npm i own@npm:lodahs@1\n", 1, "lodash"),
+        ("setup.py", "from setuptools import setup\nsetup(install_requires='reqeusts>1')\n", 2, "requests"),
+        (
+            "setup.py",
+            "from setuptools import setup\nsetup(extras_require={'x': ['six', 'reqeusts']})\n",
+            2,
+            "requests",
+        ),
+        ("package.json", "{\"dependencies\": {\n\"own\": \"npm:lodahs@1\"}}", 2, "lodash"),
     ] {
         let report = of(&pack, file, source);
         let found = notes(&report);
@@ -80,9 +95,30 @@ fn names_of_packages_are_compared_where_they_are_named() -> Result<(), PackError
         ("requirements.txt", "Requests\n-r lodahs\npython.dateutil\n# reqeusts\n"),
         ("a.sh", "pip download x\necho install reqeusts\nnpm run lodahs\n"),
         ("notes.txt", "Name: reqeusts\n"),
+        ("a.py", "from __future__ import x\nimport _pytest, urllib2, httplib, StringIO\n"),
+        ("a.sh", "python3 -m venv lodahs\nnpm --silent run lodahs\n"),
     ] {
         assert_eq!(notes(&of(&pack, file, source)), Vec::new(), "{file} {source}");
     }
+    Ok(())
+}
+
+#[test]
+fn limits_of_comparisons_are_noted_once() -> Result<(), PackError> {
+    let pack = with(FEED)?;
+    let letters: Vec<char> = ('a'..='z').chain('0'..='9').collect();
+    let many = (0..8).flat_map(|at| letters.iter().map(move |c| (at, *c))).map(|(at, c)| {
+        let mut name = "requests".to_owned();
+        name.insert(at, c);
+        format!("{name}\n")
+    });
+    let report = of(&pack, "requirements.txt", &many.take(90).collect::<String>());
+    assert_eq!(report.findings.iter().filter(|f| f.rule == "feed.similar_name").count(), 64);
+    assert_eq!(report.findings.iter().filter(|f| f.rule == "feed.limit").count(), 1);
+    let many: String = (0..4200).map(|at| format!("zzzzzz{at}\n")).collect();
+    let report = of(&pack, "requirements.txt", &many);
+    assert_eq!(notes(&report).len(), 1, "{:?}", report.findings);
+    assert!(report.findings.iter().any(|f| f.rule == "feed.limit"));
     Ok(())
 }
 
@@ -92,7 +128,7 @@ fn known_code_is_noted_in_files_archives_and_unread_languages() -> Result<(), Pa
     let like =
         "# changed\nimport os\ndef run(b):  # it's\n\treturn os.path.join(b,\n\t\t\"x\")\nprint(run('y'))\n";
     let perl = "#!/usr/bin/perl\nmy $a = 'x';  print $a . \"\\n\";\n";
-    let plain = with("")?;
+    let plain = load_pack([(RECORD_FINGERPRINTS.to_owned(), String::new())])?;
     let digest = |name: &str, source: &str| -> String {
         let all = of(&plain, name, source).coverage.fingerprints;
         assert_eq!(all.len(), 1, "{name} {all:?}");
@@ -116,6 +152,9 @@ fn known_code_is_noted_in_files_archives_and_unread_languages() -> Result<(), Pa
     }
     assert_eq!(of(&pack, "b.py", like).verdict, Verdict::Allow);
     assert_eq!(of(&Pack::builtin()?, "a.py", code).coverage.fingerprints, Vec::new(), "without a feed");
+    assert_eq!(of(&pack, "a.py", code).coverage.fingerprints, Vec::new(), "not asked for");
+    let large = "a = f(b, 1, 2)\n".repeat(1 << 19);
+    assert_eq!(of(&plain, "a.py", &large).coverage.fingerprints, Vec::new(), "larger than what is parsed");
     // An entry of an archive.
     let mut tar = tar::Builder::new(Vec::new());
     let mut header = tar::Header::new_gnu();

@@ -293,7 +293,9 @@ fn feeds_yield_notes_and_bad_feeds_are_refused() {
     let told = scan(&user, &["--fingerprint", "bad.py"]);
     told.code(0);
     let line = String::from_utf8_lossy(&told.stdout).trim().to_owned();
-    assert!(line.len() == 72 && line.ends_with("  bad.py"), "{line}");
+    assert!(line.len() == 72 && line.ends_with("  bad.py") && told.stderr.is_empty(), "{line}");
+    user.write("work/large.py", "x = f(1)\n".repeat(1 << 19));
+    scan(&user, &["--fingerprint", "bad.py", "large.py"]).code(0).says("fingerprints are missing");
     user.write("work/rules/known.feed", format!("# A campaign.\n{line}\npypi requests\n"));
     user.write(
         "work/other.py",

@@ -1,6 +1,7 @@
 //! Feeds of the operator: fingerprints of code that is known to be bad, and names of popular packages. Both yield notes.
 
 mod code;
+mod modules;
 mod names;
 mod token;
 
@@ -9,12 +10,17 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::report::{Finding, Fingerprint};
 
 pub(crate) use code::fingerprint;
+pub(crate) use modules::{NODE_MODULES, PYTHON_MODULES};
 pub(crate) use names::{Likeness, Popular, Registry};
 
 /// Extension of a feed's file.
 const ENDING: &str = ".feed";
+/// Name of a feed with which reports have the fingerprints of what was scanned.
+pub const RECORD_FINGERPRINTS: &str = "record-fingerprints.feed";
 /// Maximum number of fingerprints and names of all feeds together.
 const MAX_ENTRIES: usize = 500_000;
+/// Maximum size of all feeds together, in bytes.
+const MAX_BYTES: usize = 64 << 20;
 /// Maximum length of a label, in characters.
 const MAX_LABEL: usize = 100;
 
@@ -25,6 +31,9 @@ pub(crate) struct Feed {
     pypi: Popular,
     npm: Popular,
     entries: usize,
+    bytes: usize,
+    /// True to record the fingerprints of what is scanned.
+    pub(crate) records: bool,
 }
 
 /// Results of a scan's comparisons.
@@ -34,11 +43,13 @@ pub(crate) struct Known {
     pub(crate) notes: Vec<Finding>,
     /// Fingerprints of the parts.
     pub(crate) fingerprints: Vec<Fingerprint>,
+    /// True when a limit left something uncompared.
+    pub(crate) limited: bool,
     /// Names that were compared.
     pub(crate) names: FxHashSet<(Registry, String)>,
 }
 
-/// Why a feed does not load: number of the line, from 1, and the problem.
+/// Problem for which a feed does not load, with the number of its line, from 1.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FeedError {
     pub(crate) line: usize,
@@ -53,7 +64,7 @@ pub(crate) fn is_feed(file: &str) -> bool {
 impl Default for Feed {
     fn default() -> Feed {
         let (pypi, npm) = (Popular::of(Registry::Pypi), Popular::of(Registry::Npm));
-        Feed { codes: FxHashMap::default(), pypi, npm, entries: 0 }
+        Feed { codes: FxHashMap::default(), pypi, npm, entries: 0, bytes: 0, records: false }
     }
 }
 
@@ -61,8 +72,13 @@ impl Feed {
     /// Adds the entries of a feed's file.
     ///
     /// # Errors
-    /// [`FeedError`] for the first line that cannot be an entry.
+    /// [`FeedError`] for the first line that cannot be an entry, and for feeds that are too large.
     pub(crate) fn add(&mut self, text: &str) -> Result<(), FeedError> {
+        self.bytes = self.bytes.saturating_add(text.len());
+        if self.bytes > MAX_BYTES {
+            let problem = format!("the feeds have more than {MAX_BYTES} bytes together");
+            return Err(FeedError { line: 1, problem });
+        }
         for (at, line) in text.lines().enumerate() {
             let line = line.trim();
             if !line.is_empty() && !line.starts_with('#') {
@@ -192,6 +208,10 @@ mod tests {
         assert_eq!(feed.add("npm a\nnpm b"), Ok(()));
         let problem = "the feeds have more than 500000 fingerprints and names together".to_owned();
         assert_eq!(feed.add("# x\nnpm c"), Err(FeedError { line: 2, problem }));
+        let mut feed = Feed { bytes: MAX_BYTES - 6, ..Feed::default() };
+        assert_eq!(feed.add("npm a\n"), Ok(()));
+        let problem = "the feeds have more than 67108864 bytes together".to_owned();
+        assert_eq!(feed.add("#"), Err(FeedError { line: 1, problem }));
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl Registry {
     }
 }
 
-/// How a name resembles a popular one.
+/// Resemblance of a name to a popular one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Likeness {
     /// A letter is missing, added, another one, or swapped with its neighbour.
@@ -80,12 +80,14 @@ pub(crate) struct Popular {
     registry: Registry,
     names: FxHashSet<Box<str>>,
     looks: FxHashMap<Box<str>, Box<str>>,
+    /// Length of the longest name.
+    longest: usize,
 }
 
 impl Popular {
     /// An empty list.
     pub(super) fn of(registry: Registry) -> Popular {
-        Popular { registry, names: FxHashSet::default(), looks: FxHashMap::default() }
+        Popular { registry, names: FxHashSet::default(), looks: FxHashMap::default(), longest: 0 }
     }
 
     /// Adds a name.
@@ -94,6 +96,7 @@ impl Popular {
         if name.len() >= MIN_LENGTH {
             self.looks.entry(look(&name).into()).or_insert_with(|| name.clone().into());
         }
+        self.longest = self.longest.max(name.len());
         self.names.insert(name.into());
     }
 
@@ -105,6 +108,9 @@ impl Popular {
         }
         if let Some(popular) = self.looks.get(look(&name).as_str()) {
             return Some((&**popular, Likeness::Look));
+        }
+        if name.len() > self.longest + 1 {
+            return None;
         }
         let mut found: Option<&str> = None;
         one_letter_apart(&name, &mut |other| {

@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use crate::feed::{Feed, FeedError, is_feed};
+use crate::feed::{Feed, FeedError, RECORD_FINGERPRINTS, is_feed};
 use crate::language::Language;
 use crate::report::{Report, Severity};
 
@@ -220,8 +220,9 @@ impl Loading {
     fn add(&mut self, file: &str, text: &str) -> Result<(), PackError> {
         self.hashed(file, &Sha256::digest(text));
         if is_feed(file) {
-            let added = self.feed.get_or_insert_default().add(text);
-            return added.map_err(|FeedError { line, problem }| PackError::Feed {
+            let feed = self.feed.get_or_insert_default();
+            feed.records |= file == RECORD_FINGERPRINTS;
+            return feed.add(text).map_err(|FeedError { line, problem }| PackError::Feed {
                 file: file.to_owned(),
                 line,
                 problem,

@@ -26,6 +26,10 @@ pub(in crate::ingest) fn in_package(cx: &mut Cx<'_>, text: &str, json: &serde_js
         for (name, url) in json.get(key).and_then(serde_json::Value::as_object).into_iter().flatten() {
             cx.package(Registry::Npm, name, || place(text, &format!("\"{name}\"")));
             if let Some(url) = url.as_str() {
+                // `"own": "npm:name@1.2"`.
+                if url.starts_with("npm:") {
+                    cx.npm_package(url, || place(text, &format!("\"{name}\"")));
+                }
                 from(cx, text, url, &format!("\"{name}\""));
             }
         }
