@@ -102,7 +102,7 @@ fn is_gap(token: Token<'_>) -> bool {
     matches!(token, Token::Sign(' ' | '\n'))
 }
 
-/// True behind the dot before a member's name; the third dot of `...args` is none.
+/// True behind the dot before a member's name, and false behind the third dot of `...args`.
 fn is_member(before: [Option<Token<'_>>; 2]) -> bool {
     let dot = Some(Token::Sign('.'));
     before[0] == dot && before[1] != dot

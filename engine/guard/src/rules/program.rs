@@ -27,7 +27,7 @@ pub(super) fn is_of_settings(value: &Value) -> bool {
         && (value.is_named(FOUND_PROGRAM) || value.names.iter().all(is_plain))
 }
 
-/// True for objects of frameworks, which hold things of a request; the settings of Django are none of them.
+/// True for objects of frameworks, which hold things of a request, except for the settings of Django.
 fn is_of_request(name: &str) -> bool {
     let first = name.trim_start_matches('.').split('.').next().unwrap_or(name);
     let frameworks =
