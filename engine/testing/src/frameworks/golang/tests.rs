@@ -396,3 +396,28 @@ fn go_list_is_separated_from_text_of_testmain() {
         assert_eq!(listed_by_script(before, "", after), [""; 0], "no test: {before:?} {after:?}");
     }
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn go_programs_do_not_learn_how_they_are_started() {
+    use std::os::unix::fs::PermissionsExt;
+    for (name, value) in [("HOTCELL_EACH", "1"), ("HOTCELL_LIST", "1"), ("HOTCELL_EACH", "")] {
+        let folder = tempfile::tempdir().unwrap();
+        let (program, script) = (folder.path().join("program"), folder.path().join("go.sh"));
+        let body = "#!/bin/sh\nset >>\"$0.set\"\n[ \"${1%=*}\" != -test.list ] || echo TestA\n";
+        std::fs::write(&program, body).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::fs::write(&script, include_str!("../sh/go.sh")).unwrap();
+        let report = folder.path().join("go.txt");
+        std::fs::write(&report, "").unwrap();
+        std::process::Command::new("sh")
+            .arg(&script)
+            .args([&report, &program])
+            .env(name, value)
+            .output()
+            .unwrap();
+        let seen = std::fs::read_to_string(folder.path().join("program.set")).unwrap();
+        let told = ["HOTCELL_EACH", "HOTCELL_LIST"].into_iter().find(|name| seen.contains(name));
+        assert_eq!(told, None, "{name}={value}: {seen}");
+    }
+}

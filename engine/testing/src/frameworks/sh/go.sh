@@ -1,7 +1,9 @@
 # hotcell's. `go test` starts every test program through this. What is said here is said before and after a program,
 # never by it; the report gets the same lines.
-report=$1
+# Tests do not learn how they are run: neither a list nor a stub is to be told from a usual run by a variable.
+report=$1 each=$HOTCELL_EACH listing=$HOTCELL_LIST
 shift
+unset HOTCELL_EACH HOTCELL_LIST
 mkdir -p "${report%/*}"
 tab=$(printf '\t') now=$(mktemp "$report.XXXXXX")
 program=${now##*.}
@@ -49,13 +51,13 @@ cat "$now"
 cat "$now" >>"$report"
 any=
 ! grep -q "^@hotcell${tab}test${tab}" "$now" || any=1
-if [ -n "$HOTCELL_LIST" ]; then
+if [ -n "$listing" ]; then
     rm -rf "$now"
     exit 0
 fi
 # Written only by a program that came to its own end.
 end=$now.end
-if [ -n "$HOTCELL_EACH" ]; then
+if [ -n "$each" ]; then
     # A panic ends the program, and would hide the tests after it. Names of tests have no special characters.
     code=0 came=whole
     awk -F "$tab" '$2 == "test" { print $4 }' "$now" >"$now.each"
