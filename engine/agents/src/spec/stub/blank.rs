@@ -1,17 +1,19 @@
 //! Code without its comments and quoted texts, byte for byte, so that brackets and words in it are those of the code.
 
-/// Replaces comments and quoted texts by spaces; places stay those of the text. `'` quotes one character only, so that lifetimes stay.
+/// Replaces comments and quoted texts by spaces; places stay those of the text. `'` quotes one character only, so that lifetimes stay. Go has raw texts
+/// between backquotes, Rust those with `r`, and comments within comments.
 #[must_use]
-pub fn blank(text: &str, has_raw_quotes: bool) -> String {
+pub fn blank(text: &str, is_go: bool) -> String {
     let bytes = text.as_bytes();
     let mut out = bytes.to_vec();
     let mut at = 0;
     while at < bytes.len() {
         let end = match (bytes[at], bytes.get(at + 1)) {
             (b'/', Some(b'/')) => text[at..].find('\n').map_or(bytes.len(), |end| at + end),
-            (b'/', Some(b'*')) => text[at + 2..].find("*/").map_or(bytes.len(), |end| at + end + 4),
+            (b'/', Some(b'*')) => comment(bytes, at, !is_go),
             (b'"', _) => quoted(bytes, at, b'"'),
-            (b'`', _) if has_raw_quotes => text[at + 1..].find('`').map_or(bytes.len(), |end| at + end + 2),
+            (b'r', Some(b'"' | b'#')) if !is_go && raw(text, at) > at => raw(text, at),
+            (b'`', _) if is_go => text[at + 1..].find('`').map_or(bytes.len(), |end| at + end + 2),
             (b'\'', _) if character(text, at) > at + 1 => character(text, at),
             _ => {
                 at += 1;
@@ -23,6 +25,34 @@ pub fn blank(text: &str, has_raw_quotes: bool) -> String {
     }
     // Whole characters were replaced: each part begins and ends beside one of ASCII.
     String::from_utf8(out).unwrap_or_default()
+}
+
+/// Place after a comment between `/*` and `*/`, which may have others within it.
+fn comment(bytes: &[u8], from: usize, is_nested: bool) -> usize {
+    let (mut at, mut depth) = (from + 2, 1_usize);
+    while at < bytes.len() {
+        match bytes[at..] {
+            [b'*', b'/', ..] if depth == 1 => return at + 2,
+            [b'*', b'/', ..] => (at, depth) = (at + 2, depth - 1),
+            [b'/', b'*', ..] if is_nested => (at, depth) = (at + 2, depth + 1),
+            _ => at += 1,
+        }
+    }
+    bytes.len()
+}
+
+/// Place after a raw text of Rust that begins with the `r` at `from`; `from` without one.
+fn raw(text: &str, from: usize) -> usize {
+    let before = &text[..from];
+    let before = before.strip_suffix(['b', 'c']).unwrap_or(before);
+    let marks = text[from + 1..].bytes().take_while(|byte| *byte == b'#').count();
+    let open = from + 1 + marks;
+    if before.ends_with(|c: char| c.is_alphanumeric() || c == '_') || text.as_bytes().get(open) != Some(&b'"')
+    {
+        return from;
+    }
+    let close = format!("\"{}", "#".repeat(marks));
+    text[open + 1..].find(&close).map_or(text.len(), |end| open + 1 + end + close.len())
 }
 
 /// Place after a quoted text with escapes.
@@ -123,8 +153,22 @@ mod tests {
             ("fn f<'a>(x: &'a str)", "fn f<'a>(x: &'a str)"),
             ("it's {\nb }", "it's {\nb }"),
             ("\"open", "     "),
+            ("a /* /* */ b", "a          b"),
         ] {
             assert_eq!(blank(text, true), want, "{text}");
+        }
+        for (text, want) in [
+            ("r\"\\\" }", "     }"),
+            ("r#\"{\"{\"# }", "         }"),
+            ("br##\"\"#\"## }", "b          }"),
+            ("(r\"{", "(   "),
+            ("r#fn r#\"é\"#", "r#fn        "),
+            ("var\"{\" }", "var    }"),
+            ("a /* /* */ { */ b", "a               b"),
+            ("a /*/ */ b", "a        b"),
+            ("`{`", "`{`"),
+        ] {
+            assert_eq!(blank(text, false), want, "{text}");
         }
         assert_eq!(
             parts("a int, b map[string]int, func(x, y int)"),
@@ -136,10 +180,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn places_and_lines_stay(text in "(\"|'|`|/\\*|\\*/|//|\\\\|\n|é|[a-z{}() ]){0,30}") {
-            let code = blank(&text, true);
-            prop_assert_eq!(code.len(), text.len());
-            prop_assert_eq!(code.lines().count(), text.lines().count());
+        fn places_and_lines_stay(text in "(\"|'|`|/\\*|\\*/|//|\\\\|\n|é|r#|[a-z{}() ]){0,30}") {
+            for is_go in [true, false] {
+                let code = blank(&text, is_go);
+                prop_assert_eq!(code.len(), text.len());
+                prop_assert_eq!(code.lines().count(), text.lines().count());
+            }
         }
     }
 }
