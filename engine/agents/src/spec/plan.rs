@@ -95,6 +95,16 @@ pub enum Unplanned {
     /// A source of Rust elsewhere than the library expects its modules.
     #[error("{0} is not src/lib.rs, src/main.rs or src/NAME.rs with a NAME of letters, digits and _")]
     Module(String),
+    /// A module that the program has beside the library.
+    #[error(
+        "src/main.rs has mod {0}; which is a module of the library: write use project::{0}; in its place"
+    )]
+    ModuleOfProgram(String),
+    /// A source of Go that is not built here, or not always.
+    #[error(
+        "{0} is not built by Go everywhere: plan a name that does not begin with _ nor end in _ and a system or processor, no folder testdata or vendor, no //go:build, and not hotcell_stub.go"
+    )]
+    NotBuilt(String),
     /// A project of Rust without a library.
     #[error("src/lib.rs is missing; tests can use a library only")]
     NoLibrary,
@@ -124,6 +134,16 @@ fn is_fence(text: &str) -> bool {
     text.trim_start().starts_with("```") || text.trim_start().starts_with("~~~")
 }
 
+/// Code beside a marker. Only marks around all of it are taken off: `Option<i64>` ends with one of those around words.
+fn code(rest: &str) -> &str {
+    let rest = rest.trim();
+    let rest = rest.strip_prefix("**").unwrap_or(rest).trim();
+    if is_fence(rest) {
+        return "";
+    }
+    rest.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')).unwrap_or(rest)
+}
+
 fn field(text: &str) -> Option<Field<'_>> {
     if text.len() > MAX_FIELD_BYTES {
         return None;
@@ -131,13 +151,14 @@ fn field(text: &str) -> Option<Field<'_>> {
     let word = text.trim_start_matches(|c| plain(c) || c == '-');
     let after = |name: &str| {
         let rest = word.strip_prefix(name)?.trim_start_matches('*');
-        rest.strip_prefix(':').map(|rest| rest.trim_matches(plain))
+        rest.strip_prefix(':')
     };
-    after("SUMMARY")
+    let plainly = |name: &str| after(name).map(|rest| rest.trim_matches(plain));
+    plainly("SUMMARY")
         .map(Field::Summary)
-        .or_else(|| after("FILE").map(Field::File))
-        .or_else(|| after("PURPOSE").map(Field::Purpose))
-        .or_else(|| after("INTERFACE").map(Field::Interface))
+        .or_else(|| plainly("FILE").map(Field::File))
+        .or_else(|| plainly("PURPOSE").map(Field::Purpose))
+        .or_else(|| after("INTERFACE").map(|rest| Field::Interface(code(rest))))
 }
 
 /// Reads an answer; `taken` are paths that are there already. Of several plans the last one counts.
@@ -302,6 +323,23 @@ mod tests {
         }
         let odd = of("PLAN_START\nFILE: a.py\nPURPOSE: x\u{1b}[2J\u{202e}\nPLAN_END").unwrap();
         assert_eq!(odd.files[0].purpose, "x<U+001B>[2J<U+202E>");
+    }
+
+    #[test]
+    fn interfaces_beside_their_marker_stay_whole() {
+        for (given, want) in [
+            ("INTERFACE: pub fn a() -> Option<i64>", "pub fn a() -> Option<i64>"),
+            ("INTERFACE: #[derive(Debug)]", "#[derive(Debug)]"),
+            ("INTERFACE: const A: &str = \"a\"", "const A: &str = \"a\""),
+            ("INTERFACE: func F(a *", "func F(a *"),
+            ("**INTERFACE:** `def add(a, b)`", "def add(a, b)"),
+            ("**INTERFACE**: def add(a, b)  ", "def add(a, b)"),
+            ("INTERFACE: ```python", ""),
+            ("**INTERFACE:**", ""),
+        ] {
+            let plan = of(&format!("PLAN_START\nFILE: a.py\nPURPOSE: x\n{given}\nPLAN_END")).unwrap();
+            assert_eq!(plan.files[0].interface, want, "{given}");
+        }
     }
 
     #[test]

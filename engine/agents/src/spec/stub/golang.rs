@@ -15,10 +15,61 @@ const VALUES: &str = include_str!("values.go.txt");
 /// Words with which a type begins that is followed by a space.
 const OF_TYPES: [&str; 5] = ["chan", "func", "map", "struct", "interface"];
 
+/// Systems and processors: with one of them at its end, a file is built there only.
+const TARGETS: [&str; 46] = [
+    "aix",
+    "android",
+    "darwin",
+    "dragonfly",
+    "freebsd",
+    "hurd",
+    "illumos",
+    "ios",
+    "js",
+    "linux",
+    "nacl",
+    "netbsd",
+    "openbsd",
+    "plan9",
+    "solaris",
+    "wasip1",
+    "windows",
+    "zos",
+    "386",
+    "amd64",
+    "amd64p32",
+    "arm",
+    "armbe",
+    "arm64",
+    "arm64be",
+    "loong64",
+    "mips",
+    "mipsle",
+    "mips64",
+    "mips64le",
+    "mips64p32",
+    "mips64p32le",
+    "ppc",
+    "ppc64",
+    "ppc64le",
+    "riscv",
+    "riscv64",
+    "s390",
+    "s390x",
+    "sparc",
+    "sparc64",
+    "wasm",
+    "unix",
+    "cgo",
+    "gc",
+    "gccgo",
+];
+
 /// A function as it is declared.
 #[derive(Debug, PartialEq, Eq)]
 struct Declared<'a> {
     name: &'a str,
+    is_method: bool,
     /// Place of its results; both ends are equal without any.
     results: (usize, usize),
     /// Place after it, with a body if there is one.
@@ -37,9 +88,34 @@ fn package(interface: &str) -> Option<String> {
     name.filter(|name| !name.is_empty())
 }
 
-/// Gives each file the package clause of its folder, if it has none.
+/// Tells if Go builds a file here whatever is in it: not by the name of a folder, of a system or a processor.
+fn is_built(path: &str) -> bool {
+    let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let is_left = |part: &str| part.starts_with(['_', '.']) || matches!(part, "testdata" | "vendor");
+    let stem = name.strip_suffix(".go").unwrap_or(name);
+    let end = stem.rsplit_once('_').map(|(_, end)| end);
+    !folders.split('/').any(is_left)
+        && !name.starts_with(['_', '.'])
+        && !end.is_some_and(|end| TARGETS.contains(&end))
+}
+
+/// Tells if an interface has a condition on which its file is built.
+fn has_condition(interface: &str) -> bool {
+    interface.lines().map(str::trim).any(|line| {
+        line.starts_with("//go:build")
+            || line.strip_prefix("//").is_some_and(|rest| rest.trim_start().starts_with("+build"))
+    })
+}
+
+/// Refuses files that Go does not build, and gives each file the package clause of its folder, if it has none.
 pub(super) fn complete(plan: &mut Plan) -> Result<(), Unplanned> {
     let is_source = |file: &&mut Planned| file.path.ends_with(".go");
+    for file in plan.files.iter_mut().filter(is_source) {
+        let name = file.path.rsplit('/').next().unwrap_or_default();
+        if name == HELPER || !is_built(&file.path) || has_condition(&file.interface) {
+            return Err(Unplanned::NotBuilt(file.path.clone()));
+        }
+    }
     let mut packages: BTreeMap<String, String> = BTreeMap::new();
     for file in plan.files.iter_mut().filter(is_source) {
         if let Some(name) = package(&file.interface) {
@@ -137,7 +213,8 @@ fn text(interface: &str, stub: Stub) -> String {
 /// Reads the declaration of a function at a place; `None` when it is something else.
 fn declared(code: &str, from: usize) -> Option<Declared<'_>> {
     let mut at = skip(code, from + "func".len(), false);
-    if code[at..].starts_with('(') {
+    let is_method = code[at..].starts_with('(');
+    if is_method {
         at = skip(code, group(code, at)?, false);
     }
     let name = word(code, at);
@@ -156,14 +233,22 @@ fn declared(code: &str, from: usize) -> Option<Declared<'_>> {
             Some(b'(' | b'[') => at = group(code, at)?,
             Some(b'{') => {
                 let before = code[results..at].trim_end();
-                if before.ends_with("interface") || before.ends_with("struct") {
+                let last = before.rsplit(|c: char| !(c.is_alphanumeric() || c == '_')).next();
+                if matches!(last, Some("interface" | "struct")) {
                     at = group(code, at)?;
                 } else {
-                    return Some(Declared { name, results: (results, at), after: group(code, at)? });
+                    return Some(Declared {
+                        name,
+                        is_method,
+                        results: (results, at),
+                        after: group(code, at)?,
+                    });
                 }
             }
-            None | Some(b'\n') => return Some(Declared { name, results: (results, at), after: at }),
-            Some(b';') => return Some(Declared { name, results: (results, at), after: at + 1 }),
+            None | Some(b'\n') => {
+                return Some(Declared { name, is_method, results: (results, at), after: at });
+            }
+            Some(b';') => return Some(Declared { name, is_method, results: (results, at), after: at + 1 }),
             Some(_) => at += 1,
         }
     }
@@ -181,8 +266,13 @@ fn named(results: &str) -> (String, Vec<String>) {
         !name.is_empty() && !OF_TYPES.contains(&name) && part[name.len()..].starts_with([' ', '\t'])
     };
     if inner.is_some() && all.iter().any(has_name) {
-        let names = all.iter().map(|part| first(part)).filter(|name| name != "_").collect();
-        return (results.to_owned(), names);
+        let name = |(at, part): (usize, &&str)| {
+            let name = first(part);
+            let own = if name == "_" { format!("hotcell{at}") } else { name.clone() };
+            (format!("{own}{}", &part[name.len()..]), own)
+        };
+        let (typed, names): (Vec<String>, Vec<String>) = all.iter().enumerate().map(name).unzip();
+        return (format!("({})", typed.join(", ")), names);
     }
     let names: Vec<String> = (0..all.len()).map(|at| format!("hotcell{at}")).collect();
     let typed: Vec<String> = names.iter().zip(&all).map(|(name, of)| format!("{name} {of}")).collect();
@@ -194,7 +284,7 @@ fn function(text: &str, from: usize, declared: &Declared<'_>, stub: Stub) -> Str
     let head = text[from..begin].trim_end();
     let (results, names) = named(&blank(&text[begin..end], true));
     let body = match stub {
-        _ if declared.name == "init" => String::new(),
+        _ if declared.name == "init" && !declared.is_method => String::new(),
         Stub::Fails => format!("panic(\"{} is not written yet\")", declared.name),
         _ if names.is_empty() => "hotcellCall()".to_owned(),
         Stub::Returns => "hotcellCall(); return".to_owned(),
@@ -256,6 +346,21 @@ mod tests {
             ),
             ("func init()", "func init() {  }", "func init() {  }"),
             (
+                "func (s *S) init() int",
+                "func (s *S) init() (hotcell0 int) { panic(\"init is not written yet\") }",
+                "func (s *S) init() (hotcell0 int) { hotcellCall(); hotcellOther(&hotcell0); return }",
+            ),
+            (
+                "func F() mystruct { return nil }",
+                "func F() (hotcell0 mystruct) { panic(\"F is not written yet\") }",
+                "func F() (hotcell0 mystruct) { hotcellCall(); hotcellOther(&hotcell0); return }",
+            ),
+            (
+                "func G() (_ int, _, b string)",
+                "func G() (hotcell0 int, hotcell1, b string) { panic(\"G is not written yet\") }",
+                "func G() (hotcell0 int, hotcell1, b string) { hotcellCall(); hotcellOther(&hotcell0, &hotcell1, &b); return }",
+            ),
+            (
                 "type Point struct { X, Y int }",
                 "type Point struct { X, Y int }",
                 "type Point struct { X, Y int }",
@@ -282,7 +387,8 @@ mod tests {
             ("", &[][..]),
             ("int", &["hotcell0"]),
             ("(a, b int)", &["a", "b"]),
-            ("(n []int, _ error)", &["n"]),
+            ("(n []int, _ error)", &["n", "hotcell1"]),
+            ("(_ int)", &["hotcell0"]),
             ("(chan int, map[string]int)", &["hotcell0", "hotcell1"]),
             ("(Pair[int, string], *big.Int)", &["hotcell0", "hotcell1"]),
             ("(func(a int) bool, <-chan int)", &["hotcell0", "hotcell1"]),
@@ -311,6 +417,24 @@ mod tests {
         let again = given.clone();
         complete(&mut given).unwrap();
         assert_eq!(given, again);
+        for (path, interface) in [
+            ("_a.go", ""),
+            ("a_linux.go", ""),
+            ("a_windows.go", ""),
+            ("sub/a_linux_arm64.go", ""),
+            ("_sub/a.go", ""),
+            ("testdata/a.go", ""),
+            ("hotcell_stub.go", ""),
+            ("sub/hotcell_stub.go", ""),
+            ("a.go", "//go:build linux\npackage a"),
+            ("a.go", "// +build linux\n\npackage a"),
+        ] {
+            let refused = complete(&mut plan(&[(path, interface)]));
+            assert_eq!(refused, Err(Unplanned::NotBuilt(path.to_owned())), "{path} {interface}");
+        }
+        for path in ["linux.go", "a_b.go", "sub_linux/a.go", "windows/linux.go"] {
+            assert_eq!(complete(&mut plan(&[(path, "")])), Ok(()), "{path}");
+        }
         let mut two = plan(&[("a.go", "package a"), ("b.go", "package b")]);
         assert!(complete(&mut two).is_err_and(|e| e.to_string().contains("package")));
     }

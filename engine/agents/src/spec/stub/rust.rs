@@ -54,6 +54,14 @@ fn module(path: &str) -> Option<&str> {
     is_name.then_some(name)
 }
 
+/// Tells if code has a module of a name.
+fn names_module(code: &str, name: &str) -> bool {
+    code.match_indices("mod ").any(|(at, found)| {
+        word(code, skip(code, at + found.len(), true)) == name
+            && !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_')
+    })
+}
+
 /// Checks the paths of the sources, and names the modules in the library.
 pub(super) fn complete(plan: &mut Plan) -> Result<(), Unplanned> {
     let sources: Vec<String> =
@@ -63,20 +71,21 @@ pub(super) fn complete(plan: &mut Plan) -> Result<(), Unplanned> {
     }
     let modules = sources.iter().filter(|path| *path != LIBRARY && *path != PROGRAM);
     let modules: Vec<&str> = modules.filter_map(|path| module(path)).collect();
+    if let Some(program) = plan.files.iter().find(|file| file.path == PROGRAM) {
+        let code = blank(&program.interface, false);
+        if let Some(name) = modules.iter().find(|name| names_module(&code, name)) {
+            return Err(Unplanned::ModuleOfProgram((*name).to_owned()));
+        }
+    }
     let Some(library) = plan.files.iter_mut().find(|file| file.path == LIBRARY) else {
         return if sources.is_empty() { Ok(()) } else { Err(Unplanned::NoLibrary) };
     };
     let code = blank(&library.interface, false);
-    let is_named = |name: &str| {
-        code.match_indices("mod ").any(|(at, found)| {
-            word(&code, at + found.len()) == name
-                && !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_')
-        })
-    };
-    let missing = modules.into_iter().filter(|name| !is_named(name));
+    let missing = modules.into_iter().filter(|name| !names_module(&code, name));
     let lines: String = missing.map(|name| format!("pub mod {name};\n")).collect();
     if !lines.is_empty() {
-        library.interface = format!("{lines}{}", library.interface).trim_end().to_owned();
+        // At the end: attributes and comments of the library stand before all items.
+        library.interface = format!("{}\n{lines}", library.interface).trim().to_owned();
     }
     Ok(())
 }
@@ -311,7 +320,7 @@ mod tests {
             ("README.md", ""),
         ]);
         complete(&mut given).unwrap();
-        assert_eq!(given.files[0].interface, "pub mod b;\npub mod a;\npub fn f();");
+        assert_eq!(given.files[0].interface, "pub mod a;\npub fn f();\npub mod b;");
         let again = given.clone();
         complete(&mut given).unwrap();
         assert_eq!(given, again);
@@ -320,6 +329,27 @@ mod tests {
             assert!(matches!(refused, Err(Unplanned::Module(_))), "{path}");
         }
         assert_eq!(complete(&mut plan(&[("src/a.rs", "")])), Err(Unplanned::NoLibrary));
+        for (library, want) in [
+            ("", "pub mod a;"),
+            ("#![allow(dead_code)]", "#![allow(dead_code)]\npub mod a;"),
+            ("//! Sums.\npub fn f();", "//! Sums.\npub fn f();\npub mod a;"),
+            ("mod  a;", "mod  a;"),
+            ("// mod a;", "// mod a;\npub mod a;"),
+        ] {
+            let mut given = plan(&[("src/lib.rs", library), ("src/a.rs", "")]);
+            complete(&mut given).unwrap();
+            assert_eq!(given.files[0].interface, want);
+        }
+        // A module of the program is compiled a second time, where the names of the library are missing.
+        for (main, good) in [
+            ("mod a;\nfn main();", false),
+            ("pub mod a;\nfn main();", false),
+            ("use project::a;\nfn main();", true),
+            ("// mod a;\nfn main();", true),
+        ] {
+            let done = complete(&mut plan(&[("src/lib.rs", ""), ("src/a.rs", ""), ("src/main.rs", main)]));
+            assert_eq!(done.is_ok(), good, "{main}: {done:?}");
+        }
     }
 
     proptest! {
