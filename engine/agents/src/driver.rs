@@ -120,7 +120,7 @@ impl Driver<'_> {
         self.fix_as(task, None, commit).await
     }
 
-    /// Like [`Driver::fix`], as a session that the journal has already, without rows of attempts.
+    /// Repairs a project as [`Driver::fix`] does, as a session that the journal has already, without rows of attempts.
     ///
     /// # Errors
     /// As [`Driver::fix`].
@@ -306,7 +306,7 @@ impl Driver<'_> {
         self.run_selected(workspace, (framework, selection), coverage, command).await
     }
 
-    /// Like [`Driver::run_tests`], for any selection of tests.
+    /// Runs any selection of tests as [`Driver::run_tests`] does.
     pub(crate) async fn run_selected(
         &self,
         workspace: &str,

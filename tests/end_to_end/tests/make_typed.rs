@@ -172,6 +172,32 @@ fn typed_tests_that_look_at_no_result_are_refused() {
 }
 
 #[test]
+fn tests_that_a_coder_writes_in_a_program_do_not_run() {
+    for typed in typed().into_iter().filter(|typed| typed.lang == "rust") {
+        let user = User::me();
+        let plan = typed.plan(typed.interface).replace(
+            "PLAN_END",
+            "FILE: src/main.rs\nPURPOSE: prints a sum\nINTERFACE: fn main();\nFILE: src/more.rs\nPURPOSE: more\nINTERFACE: pub fn more() -> Option<i64>\nPLAN_END",
+        );
+        let program = "fn main() {\n    println!(\"{}\", project::add(1, 2));\n}\n\n#[test]\nfn is_the_coders_own() {\n    panic!()\n}\n";
+        let library = format!("pub mod more;\n\n{}", typed.code);
+        let code = [
+            file(typed.source, &library),
+            file("src/main.rs", program),
+            file("src/more.rs", "pub fn more() -> Option<i64> {\n    None\n}\n"),
+            file("src/bin/x.rs", program),
+            file("benches/y.rs", program),
+        ];
+        typed.with_model(&user, &[&plan, &file(typed.test, typed.tests), &code.concat()]);
+        let report = typed.make(&user, &["--json", "--out", "calc"]).end().code(0).json();
+        let first = &report["candidates"][0]["iterations"][0];
+        assert_eq!((&first["tests"]["good"], &first["tests"]["of"]), (&3.into(), &3.into()), "{report}");
+        let settings = std::fs::read_to_string(user.path("work/calc/Cargo.toml")).expect("a file");
+        assert!(settings.contains("[[bin]]"), "{settings}");
+    }
+}
+
+#[test]
 fn four_processes_write_the_settings_of_the_language_with_the_program() {
     for typed in typed() {
         let user = User::me();

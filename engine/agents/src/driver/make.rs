@@ -115,7 +115,10 @@ impl Driver<'_> {
         let evidence =
             tested.map_err(|e| if e.code == Code::Refused { refused(e.to_string()) } else { e })?;
         let needs = format!("{} is needed", language.compiler());
-        builds(&evidence).map_err(|unfit| refused(unfit.to_string()).hint(needs))
+        builds(&evidence).map_err(|unfit| match unfit {
+            Unfit::NotRun(_) => refused(unfit.to_string()).hint("try it again"),
+            _ => refused(unfit.to_string()).hint(needs),
+        })
     }
 
     /// Changes the request of a session that makes code: it goes on after its plan, and may have another folder for the result.
@@ -201,7 +204,8 @@ impl Session<'_> {
             return Err(internal("the tests are not those that were judged"));
         }
         let language = shop.making.language;
-        let files: Vec<_> = tests.into_iter().chain(language.setting_files()).collect();
+        let settings = language.setting_files(plan.files.iter().map(|file| &*file.path));
+        let files: Vec<_> = tests.into_iter().chain(settings).collect();
         let on_stub = tester.tested.last().map(|tested| tested.evidence.clone());
         let mut sources = plan.files.iter().filter(|file| language.is_source(&file.path));
         let only = match (sources.next(), sources.next()) {
@@ -322,9 +326,19 @@ impl Session<'_> {
         let mut rows = Vec::new();
         let mut judged = Ok(());
         if making.language.is_typed() {
-            let evidence =
-                self.on_stub((making, &plan), &stub::probe(making.language, &plan), Stub::Fails).await?;
+            let probe = stub::probe(making.language, &plan);
+            let mut evidence = self.on_stub((making, &plan), &probe, Stub::Fails).await?;
             judged = builds(&evidence);
+            for stub in making.language.returning() {
+                if judged.is_ok() {
+                    evidence = self.on_stub((making, &plan), &probe, *stub).await?;
+                    judged = builds(&evidence);
+                }
+            }
+            if let Err(unfit @ Unfit::NotRun(_)) = &judged {
+                let why = unfit.to_string();
+                return Err(ErrorReport::new(Code::Limit, why).hint("go on with hotcell agent resume"));
+            }
             rows.push(Entry::Tested {
                 evidence: Box::new(evidence),
                 artifact: tree::digest_of_texts(&[(String::new(), plan.text())]),

@@ -1,5 +1,5 @@
-//! The judgement of tests before they count. On a stub whose every use fails they have to load; half of them have to fail there, and on a stub whose calls
-//! return something that is equal to nothing. Tests that pass without any code say nothing about code.
+//! The judgement of plans and tests before they count. The declarations of a plan have to compile as each stub. Tests have to load on the stub whose every
+//! use fails; half of them have to fail there, and on one at least of those whose calls return. Tests that pass without any code say nothing about code.
 
 use hotcell_testing::{Status, Verdict};
 
@@ -25,6 +25,9 @@ pub enum Unfit {
         "the interfaces cannot be compiled: {0}; write them as declarations of the language, with all types and imports that they need"
     )]
     NotBuilt(String),
+    /// A limit or a person ended the building of a stub, which says nothing about the plan.
+    #[error("the stub of the plan was not built: {0}")]
+    NotRun(String),
     /// No tests.
     #[error("no test ran ({0})")]
     NoTests(String),
@@ -53,12 +56,16 @@ fn is_file(id: &str, files: &[String]) -> bool {
 /// Judges the declarations of a plan by a test that passes wherever their stub can be built.
 ///
 /// # Errors
-/// [`Unfit::Dangerous`] and [`Unfit::NotBuilt`], with the compiler's first words.
+/// [`Unfit::Dangerous`] and [`Unfit::NotBuilt`], with the compiler's first words; [`Unfit::NotRun`] of a run that nothing follows from.
 pub fn builds(on_stub: &Evidence) -> Result<(), Unfit> {
     match on_stub.verdict {
         Verdict::Passed => Ok(()),
         Verdict::Quarantined => Err(dangerous(on_stub)),
-        verdict => {
+        Verdict::Limit | Verdict::NotInstalled | Verdict::Refused | Verdict::Interrupted => {
+            let why = on_stub.reason.as_deref().unwrap_or(on_stub.verdict.words());
+            Err(Unfit::NotRun(line(why, 300)))
+        }
+        verdict @ (Verdict::Failed | Verdict::Unusable) => {
             let words = on_stub.failures.iter().map(|failure| {
                 let place = failure.place.as_deref().unwrap_or(&failure.id);
                 let words = failure.words.lines().next().unwrap_or_default();
@@ -71,6 +78,14 @@ pub fn builds(on_stub: &Evidence) -> Result<(), Unfit> {
     }
 }
 
+/// Names of what cannot be loaded as a whole.
+fn broken(on_stub: &Evidence, files: &[String]) -> Option<String> {
+    let broken =
+        on_stub.tests.iter().filter(|(id, status)| **status == Status::Errored && is_file(id, files));
+    let broken: Vec<String> = broken.take(MAX_NAMES).map(|(id, _)| line(id, 100)).collect();
+    (!broken.is_empty()).then(|| broken.join(", "))
+}
+
 fn dangerous(on_stub: &Evidence) -> Unfit {
     let all: Vec<String> = on_stub.guard.iter().take(MAX_NAMES).map(|finding| line(finding, 200)).collect();
     Unfit::Dangerous(all.join("; "))
@@ -80,18 +95,32 @@ fn dangerous(on_stub: &Evidence) -> Unfit {
 /// on all of them. `files` are the paths of the tests.
 ///
 /// # Errors
-/// [`Unfit`]: the guard refused them, a file cannot be loaded, no test ran, or more than half of them pass.
+/// [`Unfit`]: the guard refused them, a file cannot be loaded, a stub whose calls return was not built, no test ran, or more than half of them pass.
 pub fn judge(on_stub: &Evidence, returns: &[Evidence], files: &[String]) -> Result<(), Unfit> {
     if on_stub.verdict == Verdict::Quarantined {
         return Err(dangerous(on_stub));
     }
-    let broken =
-        on_stub.tests.iter().filter(|(id, status)| **status == Status::Errored && is_file(id, files));
-    let broken: Vec<String> = broken.take(MAX_NAMES).map(|(id, _)| line(id, 100)).collect();
-    if !broken.is_empty() {
-        return Err(Unfit::NotLoaded(broken.join(", ")));
+    if let Some(broken) = broken(on_stub, files) {
+        return Err(Unfit::NotLoaded(broken));
     }
     let of = on_stub.tests.len();
+    // A stub that was not built shows of no test that it looks at a result.
+    for evidence in returns {
+        let is_seen = evidence.tests.keys().any(|id| on_stub.tests.contains_key(id));
+        if evidence.verdict == Verdict::Quarantined {
+            return Err(dangerous(evidence));
+        }
+        if let Some(broken) = broken(evidence, files) {
+            return Err(Unfit::NotBuilt(format!("{broken} on a stub whose calls return")));
+        }
+        if of > 0 && !is_seen {
+            let why = evidence.reason.as_deref().unwrap_or(evidence.verdict.words());
+            return Err(match evidence.verdict {
+                Verdict::Limit | Verdict::Interrupted => Unfit::NoTests(line(why, 300)),
+                _ => Unfit::NotBuilt(line(why, 300)),
+            });
+        }
+    }
     let passes = |evidence: &Evidence, id| evidence.tests.get(id).is_some_and(|status| status.is_good());
     let passes_there =
         |id| !returns.is_empty() && returns.iter().all(|evidence: &Evidence| passes(evidence, id));
@@ -137,6 +166,15 @@ mod tests {
         }];
         assert!(builds(&broken).is_err_and(|e| e.to_string().contains("calc.go:3: undefined: io;")));
         assert!(matches!(builds(&evidence(Verdict::Quarantined, &[])), Err(Unfit::Dangerous(_))));
+        for (verdict, is_the_plans) in [
+            (Verdict::Failed, true),
+            (Verdict::Unusable, true),
+            (Verdict::Limit, false),
+            (Verdict::Interrupted, false),
+        ] {
+            let unfit = builds(&evidence(verdict, &[])).unwrap_err();
+            assert_eq!(matches!(unfit, Unfit::NotBuilt(_)), is_the_plans, "{verdict:?}");
+        }
     }
 
     #[test]
@@ -170,6 +208,24 @@ mod tests {
         ] {
             let returns = evidence(Verdict::Failed, &returns);
             assert_eq!(judge(&fails, std::slice::from_ref(&returns), &[]).is_ok(), good);
+        }
+        // A stub that is not built shows nothing, so that no test counts by it.
+        for (verdict, tests) in [
+            (Verdict::Failed, &[("project", Errored)][..]),
+            (Verdict::Failed, &[("project", Errored), ("a::x", Failed)]),
+            (Verdict::Failed, &[("src/lib.rs", Errored)]),
+            (Verdict::Failed, &[("b::other", Failed)]),
+            (Verdict::Unusable, &[]),
+            (Verdict::Limit, &[]),
+            (Verdict::Quarantined, &[]),
+        ] {
+            let good = evidence(Verdict::Failed, &[("a::x", Failed)]);
+            for returns in
+                [[evidence(verdict, tests), good.clone()], [good.clone(), evidence(verdict, tests)]]
+            {
+                let judged = judge(&fails, &returns, &["calc_test.go".to_owned()]);
+                assert!(judged.is_err(), "{verdict:?} {tests:?}");
+            }
         }
         // A value that is the expected one by chance is not there on the other stub.
         let chance = evidence(Verdict::Failed, &[("a::x", Passed), ("a::y", Passed), ("a::z", Failed)]);

@@ -15,7 +15,7 @@ use crate::edit::{self, Files};
 use crate::evidence::Evidence;
 use crate::journal::Task;
 use crate::machine::{Ask, Rules};
-use crate::make::judge::{builds, judge};
+use crate::make::judge::{Unfit, builds, judge};
 use crate::make::prompt;
 use crate::make::record;
 use crate::paths::BadPath;
@@ -97,7 +97,7 @@ impl Driver<'_> {
         self.check_language(language).await?;
         let client = self.of_role(Role::Architect)?;
         let limits = (calls::room(&client, MAX_OUTPUT_TOKENS).1, None);
-        let taken: Vec<String> = language.setting_files().map(|(path, _)| path).collect();
+        let taken: Vec<String> = language.settings().iter().map(|(path, _)| (*path).to_owned()).collect();
         let word = random_hex(8)?;
         let ask = |unusable: Option<crate::prompt::Unusable<'_>>| {
             Ok(prompt::architect(&making, &[], (None, &word), unusable, limits))
@@ -109,9 +109,14 @@ impl Driver<'_> {
             };
             if language.is_typed() {
                 let probe = stub::probe(language, &plan);
-                let evidence = self.on_stubs(&making, &plan, &probe, Stub::Fails).await?;
-                if let Err(unfit) = builds(&evidence) {
-                    return Ok(Err(unfit.to_string()));
+                for stub in [Stub::Fails].iter().chain(language.returning()) {
+                    match builds(&self.on_stubs(&making, &plan, &probe, *stub).await?) {
+                        Ok(()) => {}
+                        Err(unfit @ Unfit::NotRun(_)) => {
+                            return Err(ErrorReport::new(Code::Limit, unfit.to_string()));
+                        }
+                        Err(unfit) => return Ok(Err(unfit.to_string())),
+                    }
                 }
             }
             Ok(Ok(plan))
@@ -228,7 +233,8 @@ impl Driver<'_> {
         let language = making.language;
         let mut all = files("code_package", &code.files, false)?;
         all.extend(files("test_package", &tests.files, true)?);
-        all.extend(language.setting_files());
+        let settings = language.setting_files(all.iter().map(|(path, _)| &**path));
+        all.extend(settings);
         let evidence = self.tested_files(language, &all, "run_tests of a role").await?;
         Ok(json!({ "test_results": results(&evidence, tests.files) }))
     }

@@ -92,8 +92,15 @@ const PACKAGE: &str = "{\n  \"private\": true,\n  \"scripts\": {\n    \"test\": 
 /// Settings of a Go project. Generics are of Go 1.18.
 const GO_MODULE: &str = "module project\n\ngo 1.18\n";
 
-/// Settings of a Rust project. Tests and examples within the code would be the coder's own, so that they do not decide.
-const CARGO_MANIFEST: &str = "[package]\nname = \"project\"\nversion = \"0.1.0\"\nedition = \"2021\"\n\n# The tests are those in the folder tests.\n[lib]\ntest = false\ndoctest = false\n";
+/// Settings of a Rust project. Tests and examples within the code would be the coder's own, so that they do not decide: neither those of the library nor of
+/// a program that cargo would find by its place.
+const CARGO_MANIFEST: &str = "[package]\nname = \"project\"\nversion = \"0.1.0\"\nedition = \"2021\"\nautobins = false\nautoexamples = false\nautobenches = false\n\n# The tests are those in the folder tests.\n[lib]\ntest = false\ndoctest = false\n";
+
+/// Settings of its program, if it has one.
+const CARGO_PROGRAM: &str = "\n[[bin]]\nname = \"project\"\npath = \"src/main.rs\"\ntest = false\n";
+
+/// Path of the program of a Rust project.
+const RUST_PROGRAM: &str = "src/main.rs";
 
 impl Language {
     /// All languages.
@@ -210,10 +217,10 @@ impl Language {
                 "Language: JavaScript for Node.js, with its own modules only. Files are CommonJS: name.js with require(\"./other.js\") and module.exports."
             }
             Self::Go => {
-                "Language: Go, with its standard library only. go.mod is there, with the module project: a package in a folder is imported as \"project/FOLDER\". Each file begins with the package of its interface."
+                "Language: Go, with its standard library only. go.mod is there, with the module project and go 1.18: all turns of a loop share its variable, and range takes no number. A package in a folder is imported as \"project/FOLDER\". Each file begins with the package of its interface."
             }
             Self::Rust => {
-                "Language: Rust 2021, with its standard library only. Cargo.toml is there, with the package project: the library is src/lib.rs, which has pub mod NAME; for each src/NAME.rs. A program is src/main.rs over it. There are no tests within src."
+                "Language: Rust 2021, with its standard library only. Cargo.toml is there, with the package project: the library is src/lib.rs, which has pub mod NAME; for each src/NAME.rs. A program is src/main.rs over it, if it is planned. There are no tests within src."
             }
         }
     }
@@ -262,9 +269,23 @@ impl Language {
         }
     }
 
-    /// [`Language::settings`] as files.
-    pub fn setting_files(self) -> impl Iterator<Item = (String, String)> {
-        self.settings().iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned()))
+    /// [`Language::settings`] as files of a project that has files of these paths.
+    #[must_use]
+    pub fn setting_files<'a>(self, paths: impl IntoIterator<Item = &'a str>) -> Vec<(String, String)> {
+        let has_program = self == Self::Rust && paths.into_iter().any(|path| path == RUST_PROGRAM);
+        let also = if has_program { CARGO_PROGRAM } else { "" };
+        self.settings().iter().map(|(path, text)| ((*path).to_owned(), format!("{text}{also}"))).collect()
+    }
+
+    /// Tells if a source is one that frozen tests can judge: not a program of Rust, and in Go a file beside a test.
+    #[must_use]
+    pub fn is_judged(self, path: &str, frozen: &[String]) -> bool {
+        let folder = |path: &str| path.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
+        match self {
+            Self::Python | Self::JavaScript => true,
+            Self::Go => frozen.iter().any(|test| test.ends_with("_test.go") && folder(test) == folder(path)),
+            Self::Rust => path != RUST_PROGRAM && !path.starts_with("src/bin/"),
+        }
     }
 
     /// Text of a stub that has every name, in place of any source; `None` in a language with types.
@@ -347,6 +368,32 @@ mod tests {
             (Language::Python, "test_calc.Calc.test_add", true),
         ] {
             assert_eq!(language.is_frozen_test(id, &frozen), is_frozen, "{id}");
+        }
+    }
+
+    #[test]
+    fn settings_keep_tests_of_a_coder_away() {
+        for (language, paths, program) in [
+            (Language::Rust, &["src/lib.rs", "src/main.rs"][..], true),
+            (Language::Rust, &["src/lib.rs", "src/bin/x.rs"], false),
+            (Language::Go, &["src/main.rs"], false),
+        ] {
+            let files = language.setting_files(paths.iter().copied());
+            assert_eq!(files[0].1.contains("[[bin]]"), program, "{paths:?}");
+            assert_eq!(files[0].1.contains("autobins = false"), language == Language::Rust);
+            assert!(!files[0].1.contains("autotests"));
+        }
+        let frozen = ["sub/a_test.go".to_owned(), "go.mod".to_owned()];
+        for (language, path, judged) in [
+            (Language::Go, "sub/a.go", true),
+            (Language::Go, "a.go", false),
+            (Language::Go, "sub/deep/a.go", false),
+            (Language::Rust, "src/lib.rs", true),
+            (Language::Rust, "src/main.rs", false),
+            (Language::Rust, "src/bin/x.rs", false),
+            (Language::Python, "a.py", true),
+        ] {
+            assert_eq!(language.is_judged(path, &frozen), judged, "{path}");
         }
     }
 

@@ -29,7 +29,8 @@ pub fn project(
     stub: Stub,
     also: impl IntoIterator<Item = (String, String)>,
 ) -> Vec<(String, String)> {
-    stubs(language, plan, stub).into_iter().chain(language.setting_files()).chain(also).collect()
+    let settings = language.setting_files(plan.files.iter().map(|file| &*file.path));
+    stubs(language, plan, stub).into_iter().chain(settings).chain(also).collect()
 }
 
 /// A test that passes when a plan's stub can be built, and says nothing else.

@@ -221,7 +221,8 @@ pub fn make(common: &Common, spec: &str, language: Language, out: Option<&str>) 
     let Some(mut report) = made else { return Ok(130) };
     let mut all = data::files("code", &report.code, false)?;
     all.extend(data::files("tests", &report.tests, true)?);
-    all.extend(language.setting_files());
+    let settings = language.setting_files(all.iter().map(|(path, _)| &**path));
+    all.extend(settings);
     if let Some(out) = out.filter(|_| report.success) {
         let bench = bench(&folder(common)?)?;
         let workspace = bench.begin(&all)?;
