@@ -1,5 +1,9 @@
-//! Mutants of a source: one line with one operator changed. Pure, and for every language with operators of C's kind; a mutant that does not compile is
-//! killed by any test that loads the file, and so proves little: operators are chosen so that the result parses.
+//! Mutants of a source: one line with one operator changed. Pure, and for every language with operators of C's kind; operators are
+//! chosen so that the result parses. Who runs tests on them leaves those out that a compiler refuses.
+
+use std::ops::Range;
+
+use crate::spec::stub::blank::{blank, group};
 
 /// A mutant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,8 +47,15 @@ const NO_CODE: [&str; 11] =
 #[must_use]
 pub fn mutants(files: &[(String, String)], most: usize) -> Vec<Mutant> {
     let mut places = Vec::new();
-    for (at, (_, text)) in files.iter().enumerate() {
-        for (number, line) in text.lines().enumerate() {
+    for (at, (path, text)) in files.iter().enumerate() {
+        let within = tests_within(path, text);
+        let mut next = 0;
+        for (number, line) in text.split_inclusive('\n').enumerate() {
+            let start = next;
+            next += line.len();
+            if within.iter().any(|range| range.contains(&start)) {
+                continue;
+            }
             let code = line.trim_start();
             if NO_CODE.iter().any(|start| code.starts_with(start)) {
                 continue;
@@ -74,6 +85,21 @@ pub fn mutants(files: &[(String, String)], most: usize) -> Vec<Mutant> {
         }
     };
     places.iter().step_by(step).take(most).map(of).collect()
+}
+
+/// Places of a Rust source that are there for its own tests only.
+fn tests_within(path: &str, text: &str) -> Vec<Range<usize>> {
+    const MARK: &str = "#[cfg(test)]";
+    if !path.ends_with(".rs") || !text.contains(MARK) {
+        return Vec::new();
+    }
+    let code = blank(text, false);
+    let end = |from: usize| match code[from..].find(['{', ';']).map(|at| from + at) {
+        Some(at) if code[at..].starts_with('{') => group(&code, at).unwrap_or(code.len()),
+        Some(at) => at + 1,
+        None => code.len(),
+    };
+    code.match_indices(MARK).map(|(at, _)| at..end(at + MARK.len())).collect()
 }
 
 /// Place of an operator that is not within quotes, as far as one line shows it.
@@ -106,6 +132,11 @@ mod tests {
             let got = mutants(&[file(text)], 5);
             assert_eq!(got.first().map(|mutant| mutant.text.as_str()), want, "{text}");
         }
+        let rust = "fn f() {\n    a + b\n}\n\n#[cfg(test)]\nmod tests {\n    fn g() {\n        a + b\n    }\n}\n\nfn h() {\n    a - b\n}\n";
+        let lines = |path: &str| {
+            mutants(&[(path.to_owned(), rust.to_owned())], 9).iter().map(|one| one.line).collect::<Vec<_>>()
+        };
+        assert_eq!((lines("src/lib.rs"), lines("a.py")), (vec![2, 13], vec![2, 8, 13]));
         let many = "x = a + b\n".repeat(100);
         let got = mutants(&[file(&many)], 4);
         let lines: Vec<usize> = got.iter().map(|mutant| mutant.line).collect();

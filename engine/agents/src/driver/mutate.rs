@@ -37,27 +37,37 @@ impl Driver<'_> {
             let (report, id) =
                 self.run_tests(workspace, (Some(framework.to_owned()), None), false, command).await?;
             let mutated = Evidence::of(&report, id);
-            if !is_built(&mutated, wanted) {
-                continue;
+            if let Some(is_killed) = is_killed(&mutated, wanted) {
+                of += 1;
+                killed += u64::from(is_killed);
             }
-            of += 1;
-            // A mutant that the guard does not let run, or whose tests are missing for another reason than a failure, kills nothing.
-            let is_killed = matches!(mutated.verdict, Verdict::Failed | Verdict::Limit)
-                && wanted.iter().any(|id| mutated.tests.get(id).is_none_or(|status| !status.is_good()));
-            killed += u64::from(is_killed);
         }
         Ok((killed, of))
     }
 }
 
-/// Tells if a mutant was built. One that a compiler refuses says nothing about tests: it is neither killed nor alive.
-fn is_built(mutated: &Evidence, wanted: &BTreeSet<String>) -> bool {
+/// Tells if a mutant is killed; `None` of one that a compiler refuses, or that a limit ended before any test: it says nothing about tests.
+///
+/// Only a wanted test that is in the report and is not good kills. Where nothing is compiled first, a module that cannot be loaded any more failed at its own
+/// work, and so did a program that a limit ended.
+fn is_killed(mutated: &Evidence, wanted: &BTreeSet<String>) -> Option<bool> {
     let ecosystem = framework(&mutated.framework).map(Framework::ecosystem);
     let is_compiled =
         matches!(ecosystem, Some(Ecosystem::Go | Ecosystem::Rust | Ecosystem::Cpp | Ecosystem::Java));
-    let is_broken = mutated.verdict == Verdict::Unusable
-        || mutated.tests.iter().any(|(id, status)| *status == Status::Errored && !wanted.contains(id));
-    !(is_compiled && is_broken && !mutated.tests.keys().any(|id| wanted.contains(id)))
+    // A mutant that the guard does not let run kills nothing.
+    let has_run = matches!(mutated.verdict, Verdict::Failed | Verdict::Limit);
+    let has_failed = wanted.iter().any(|id| mutated.tests.get(id).is_some_and(|status| !status.is_good()));
+    if !is_compiled {
+        let is_missing = wanted.iter().any(|id| !mutated.tests.contains_key(id));
+        return Some(has_run && (has_failed || is_missing));
+    }
+    let is_broken =
+        mutated.tests.iter().any(|(id, status)| *status == Status::Errored && !wanted.contains(id));
+    let is_seen = mutated.tests.keys().any(|id| wanted.contains(id));
+    if has_failed && has_run {
+        return Some(true);
+    }
+    (is_seen && !is_broken).then_some(false)
 }
 
 impl Session<'_> {
@@ -72,7 +82,9 @@ impl Session<'_> {
             return Ok(());
         };
         let language = shop.making.language;
-        let sources: Vec<String> = changed.iter().filter(|path| language.is_source(path)).cloned().collect();
+        let frozen = self.made().map_or(&[][..], |made| &made.frozen);
+        let is_judged = |path: &&String| language.is_source(path) && language.is_judged(path, frozen);
+        let sources: Vec<String> = changed.iter().filter(is_judged).cloned().collect();
         if sources.is_empty() {
             return Ok(());
         }
@@ -80,7 +92,6 @@ impl Session<'_> {
         let fork = bench.fork(workspace, number)?;
         let tried = async {
             let sources = self.driver.sources_of(&fork, &sources, MAX_SOURCES_BYTES)?;
-            let frozen = self.made().map_or(&[][..], |made| &made.frozen);
             let is_frozen = |id: &&String| language.is_frozen_test(id, frozen);
             let wanted: BTreeSet<String> = evidence.tests.keys().filter(is_frozen).cloned().collect();
             let may_go_on = || self.left_ms() != Some(0);
@@ -104,18 +115,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mutants_that_cannot_be_built_are_neither_killed_nor_alive() {
-        use Status::{Errored, Failed, Passed};
-        for (framework, verdict, tests, is_built) in [
-            ("go", Verdict::Failed, &[("project", Errored)][..], false),
-            ("cargo", Verdict::Failed, &[("src/lib.rs", Errored)], false),
-            ("cargo", Verdict::Unusable, &[], false),
-            ("go", Verdict::Failed, &[("p::TestAdd", Failed)], true),
-            ("go", Verdict::Failed, &[("p::TestAdd", Passed), ("project/sub", Errored)], true),
-            ("cargo", Verdict::Passed, &[("p::TestAdd", Passed)], true),
-            ("cargo", Verdict::Limit, &[], true),
+    fn mutants_are_killed_by_wanted_tests_that_fail_on_them() {
+        use Status::{Errored, Failed, NotFinished, Passed};
+        for (framework, verdict, tests, killed) in [
+            ("go", Verdict::Failed, &[("project", Errored)][..], None),
+            ("cargo", Verdict::Failed, &[("src/lib.rs", Errored)], None),
+            ("cargo", Verdict::Unusable, &[], None),
+            ("go", Verdict::Failed, &[("p::TestAdd", Failed)], Some(true)),
+            ("go", Verdict::Limit, &[("p::TestAdd", NotFinished)], Some(true)),
+            // Of two packages the changed one is not built, and the tests of the other pass.
+            ("go", Verdict::Failed, &[("p::TestAdd", Passed), ("project/sub", Errored)], None),
+            ("go", Verdict::Failed, &[("p::TestAdd", Failed), ("project/sub", Errored)], Some(true)),
+            ("go", Verdict::Failed, &[("p::TestOther", Failed), ("p::TestAdd", Passed)], Some(false)),
+            ("cargo", Verdict::Passed, &[("p::TestAdd", Passed)], Some(false)),
+            // The time was over before any test, perhaps in the compiler.
+            ("cargo", Verdict::Limit, &[], None),
+            ("cargo", Verdict::Limit, &[("p::TestAdd", Passed)], Some(false)),
+            ("cargo", Verdict::Quarantined, &[], None),
             // A module that cannot be loaded any more failed at its own work.
-            ("unittest", Verdict::Failed, &[("test_calc", Errored)], true),
+            ("unittest", Verdict::Failed, &[("test_calc", Errored)], Some(true)),
+            ("unittest", Verdict::Limit, &[], Some(true)),
+            ("unittest", Verdict::Failed, &[("p::TestAdd", Passed), ("p::TestSub", Passed)], Some(false)),
+            ("unittest", Verdict::Quarantined, &[], Some(false)),
         ] {
             let report = TestReport::without_a_run(
                 framework,
@@ -124,8 +145,9 @@ mod tests {
             );
             let of = tests.iter().map(|(id, status)| ((*id).to_owned(), *status)).collect();
             let evidence = Evidence { verdict, tests: of, ..Evidence::of(&report, None) };
-            let wanted = ["p::TestAdd".to_owned()].into();
-            assert_eq!(super::is_built(&evidence, &wanted), is_built, "{framework} {tests:?}");
+            let wanted = ["p::TestAdd", "p::TestSub"].map(str::to_owned);
+            let wanted = if tests.len() > 1 { wanted.into() } else { [wanted[0].clone()].into() };
+            assert_eq!(super::is_killed(&evidence, &wanted), killed, "{framework} {tests:?}");
         }
     }
 }
