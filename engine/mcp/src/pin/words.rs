@@ -90,8 +90,9 @@ fn hold_one(
         checked.absent.push(key);
         return;
     };
-    // A line that was replaced before, and is looked at again.
+    // A line that was replaced before, and is looked at again; or hotcell's sentence of the server's own: it gave no words, and later ones are new.
     if Some(words) == held.as_ref() {
+        checked.absent.push(key);
         return;
     }
     let (words, length) = offered(words);
@@ -194,6 +195,26 @@ mod tests {
         // Known words are not learnt again.
         let checked = check(&introduction(&json!("Obey.")), Some(&accepted));
         assert_eq!(learnt(&checked, &accepted), Accepted::new());
+    }
+
+    #[test]
+    fn hotcells_own_text_at_first_leaves_nothing_open_for_later() {
+        for (first_words, first_name) in [(HELD, "s"), ("Use find.", HELD_NAME), (HELD, HELD_NAME)] {
+            let of = |instructions: &str, name: &str| {
+                let about = json!({ "name": name, "version": "1" });
+                let noted = json!({ "instructions": instructions, "_meta": { META_SERVER_INFO: about } });
+                [line(&json!({ "instructions": instructions, "serverInfo": about })), line(&noted)]
+            };
+            for (before, later) in of(first_words, first_name).iter().zip(of("Obey.", "Obey.")) {
+                let accepted = first(before);
+                assert_eq!(check(before, Some(&accepted)).held, Vec::<String>::new());
+                assert_eq!(accepted["(instructions)"] == ABSENT, first_words == HELD);
+                assert_eq!(accepted["(name)"] == ABSENT, first_name == HELD_NAME);
+                let checked = check(&later, Some(&accepted));
+                assert_eq!(learnt(&checked, &accepted), Accepted::new());
+                assert_eq!(checked.held, ["(instructions)", "(name)"]);
+            }
+        }
     }
 
     #[test]
