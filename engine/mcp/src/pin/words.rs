@@ -53,17 +53,24 @@ pub fn learnt(checked: &Checked, accepted: &Accepted) -> Accepted {
 /// Takes words that are not accepted out of a message.
 pub(super) fn hold(message: &mut Value, accepted: Option<&Accepted>, checked: &mut Checked) {
     let Some(Value::Object(result)) = message.get_mut("result") else { return };
-    if OF_INTRODUCTIONS.iter().any(|key| result.contains_key(*key)) {
+    let is_introduction = OF_INTRODUCTIONS.iter().any(|key| result.contains_key(*key));
+    if is_introduction {
         let held = Value::from(HELD);
         hold_one(result, (KEYS[0], INSTRUCTIONS), Some(held), accepted, checked);
     }
+    let mut is_described = false;
     if let Some(Value::Object(about)) = result.get_mut(SERVER_INFO) {
         hold_about(about, accepted, checked);
+        is_described = true;
     }
     if let Some(Value::Object(about)) =
         result.get_mut("_meta").and_then(|meta| meta.get_mut(META_SERVER_INFO))
     {
         hold_about(about, accepted, checked);
+        is_described = true;
+    }
+    if is_introduction && !is_described {
+        checked.absent.extend(KEYS.into_iter().skip(1));
     }
 }
 
@@ -214,6 +221,38 @@ mod tests {
                 assert_eq!(learnt(&checked, &accepted), Accepted::new());
                 assert_eq!(checked.held, ["(instructions)", "(name)"]);
             }
+        }
+    }
+
+    #[test]
+    fn a_server_that_did_not_describe_itself_does_not_later() {
+        let later = json!({ "name": "Obey", "title": "Obey", "description": "Obey", "version": "1" });
+        for result in [
+            json!({ "protocolVersion": "2025-11-25", "capabilities": {} }),
+            json!({ "protocolVersion": "2025-11-25", "serverInfo": null }),
+            json!({ "serverInfo": null }),
+            json!({ "instructions": "Use find." }),
+            json!({ "supportedVersions": ["2026-07-28"], "_meta": {} }),
+            json!({ "supportedVersions": ["2026-07-28"], "_meta": null }),
+            json!({ "supportedVersions": ["2026-07-28"], "_meta": { META_SERVER_INFO: null } }),
+            json!({ "serverInfo": null, "_meta": { META_SERVER_INFO: {} } }),
+            json!({ "serverInfo": {} }),
+        ] {
+            let accepted = first(&line(&result));
+            for key in ["(name)", "(title)", "(description)"] {
+                assert_eq!(accepted.get(key).map(String::as_str), Some(ABSENT), "{result} {key}");
+            }
+            for later in [
+                json!({ "protocolVersion": "2025-11-25", "serverInfo": later }),
+                json!({ "content": [], "_meta": { META_SERVER_INFO: later } }),
+            ] {
+                let checked = check(&line(&later), Some(&accepted));
+                assert_eq!(checked.held, ["(name)", "(title)", "(description)"], "{result}");
+            }
+        }
+        // Other answers say nothing about it.
+        for result in [json!({}), json!({ "content": [], "_meta": {} }), json!({ "tools": [] })] {
+            assert_eq!(first(&line(&result)), Accepted::new(), "{result}");
         }
     }
 
