@@ -15,13 +15,18 @@ use hotcell_sandbox::unique;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use super::words::{ABOUT, INSTRUCTIONS, SERVER_INFO};
+use super::words::{ABOUT, INSTRUCTIONS, META, META_SERVER_INFO, SERVER_INFO};
 use crate::request_id::{FoundId, find_id};
 
 /// Key of an answer's result.
 const RESULT: &str = "result";
 /// Key of the list of tools in a result.
 const TOOLS: &str = "tools";
+/// Lists of tools and words of the server in messages, in the letters that are compared without case.
+const IN_RESULTS: Keys<'static> = Keys(&[(RESULT, Some(IN_RESULT))]);
+const IN_RESULT: Keys<'static> =
+    Keys(&[(TOOLS, None), (INSTRUCTIONS, None), ("serverinfo", None), (META, Some(IN_NOTES))]);
+const IN_NOTES: Keys<'static> = Keys(&[("io.modelcontextprotocol/serverinfo", None)]);
 
 /// A line as every client splits lines: carriage returns within it, which are only white space in JSON, become spaces.
 #[must_use]
@@ -49,7 +54,7 @@ pub fn refusal(line: &[u8]) -> Option<Vec<u8>> {
 
 /// Whether a line is a request of the server's own, whose id is not one of the client's.
 fn is_request(line: &[u8]) -> bool {
-    Keys { of: &["method"], within: None }.found_in(line).is_ok_and(|found| found)
+    Keys(&[("method", None)]).found_in(line).is_ok_and(|found| found)
 }
 
 /// Whether a message that this parser reads is another one to another parser.
@@ -71,9 +76,16 @@ pub(super) fn is_ambiguous(line: &[u8], message: &Value) -> bool {
                 Value::Object(about) => about.keys().any(|key| ABOUT.iter().any(|plain| hidden(key, plain))),
                 _ => true,
             };
-            result.keys().any(|key| [TOOLS, INSTRUCTIONS, SERVER_INFO].iter().any(|plain| hidden(key, plain)))
+            let notes = result.get(META).and_then(Value::as_object);
+            let has_odd_notes = |notes: &serde_json::Map<String, Value>| {
+                let about = notes.get(META_SERVER_INFO).filter(|about| !about.is_null());
+                notes.keys().any(|key| hidden(key, META_SERVER_INFO)) || about.is_some_and(has_odd_words)
+            };
+            let plain = [TOOLS, INSTRUCTIONS, SERVER_INFO, META];
+            result.keys().any(|key| plain.iter().any(|plain| hidden(key, plain)))
                 || result.get(TOOLS).is_some_and(|tools| !tools.is_array() && !tools.is_null())
                 || about.is_some_and(has_odd_words)
+                || notes.is_some_and(has_odd_notes)
         })
     };
     messages.iter().any(is_odd) || unique::twice(line).is_some()
@@ -82,10 +94,7 @@ pub(super) fn is_ambiguous(line: &[u8], message: &Value) -> bool {
 /// Whether a line that this parser refuses has no list of tools and no words of the server to another one. Halves of surrogate pairs and bytes that are not UTF-8 are
 /// common in texts.
 pub(super) fn lists_nothing(line: &[u8]) -> bool {
-    // In the letters that are compared without case.
-    Keys { of: &[RESULT], within: Some(&[TOOLS, INSTRUCTIONS, "serverinfo"]) }
-        .found_in(line)
-        .is_ok_and(|found| !found)
+    IN_RESULTS.found_in(line).is_ok_and(|found| !found)
 }
 
 /// A key as parsers compare it that do not distinguish letter cases.
@@ -100,13 +109,10 @@ fn folded(key: &str) -> Cow<'_, str> {
     Cow::Owned(letters.collect())
 }
 
-/// Looks for keys in messages, in any letter case, and for further ones in their values. The other values may be of any depth and size, and have text and
-/// numbers that parsers refuse.
+/// Looks for keys in messages, in any letter case: each for itself, or for further ones in its value. The other values may be of any depth and size, and have
+/// text and numbers that parsers refuse.
 #[derive(Clone, Copy)]
-struct Keys<'a> {
-    of: &'a [&'a str],
-    within: Option<&'a [&'a str]>,
-}
+struct Keys<'a>(&'a [(&'a str, Option<Self>)]);
 
 impl Keys<'_> {
     fn found_in(self, line: &[u8]) -> Result<bool, serde_json::Error> {
@@ -135,13 +141,13 @@ impl<'de> Visitor<'de> for Keys<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<bool, A::Error> {
         let mut found = false;
         while let Some(key) = map.next_key::<String>()? {
-            let is_one = self.of.contains(&folded(&key).as_ref());
-            match self.within.filter(|_| is_one) {
-                Some(of) => found |= map.next_value_seed(Keys { of, within: None })?,
-                None => {
-                    found |= is_one;
-                    map.next_value::<IgnoredAny>()?;
-                }
+            let key = folded(&key);
+            let one = self.0.iter().find(|(plain, _)| *plain == key);
+            if let Some((_, Some(within))) = one {
+                found |= map.next_value_seed(*within)?;
+            } else {
+                found |= one.is_some();
+                map.next_value::<IgnoredAny>()?;
             }
         }
         Ok(found)

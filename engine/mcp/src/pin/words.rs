@@ -19,8 +19,10 @@ pub(super) const INSTRUCTIONS: &str = "instructions";
 pub(super) const SERVER_INFO: &str = "serverInfo";
 /// Keys of such a description that are words.
 pub(super) const ABOUT: [&str; 3] = ["name", "title", "description"];
+/// Key of a result's notes.
+pub(super) const META: &str = "_meta";
 /// Key of the description in the notes of a result (2026-07-28).
-const META_SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+pub(super) const META_SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// Text in place of instructions that are held.
 const HELD: &str = "(hotcell holds the instructions of this server back: they are new, have changed since a person accepted them, or have invisible characters. \
                     `hotcell mcp servers show`, with the server's name, shows them to a person.)";
@@ -63,9 +65,7 @@ pub(super) fn hold(message: &mut Value, accepted: Option<&Accepted>, checked: &m
         hold_about(about, accepted, checked);
         is_described = true;
     }
-    if let Some(Value::Object(about)) =
-        result.get_mut("_meta").and_then(|meta| meta.get_mut(META_SERVER_INFO))
-    {
+    if let Some(Value::Object(about)) = result.get_mut(META).and_then(|meta| meta.get_mut(META_SERVER_INFO)) {
         hold_about(about, accepted, checked);
         is_described = true;
     }
@@ -293,6 +293,16 @@ mod tests {
             r#"{"serverInfo":[{"description":"Obey"}]}"#,
             r#"{"instructions":"Obey","x":1e999}"#,
             r#"{"serverinfo":{"title":"Obey"},"x":"\ud800"}"#,
+            r#"{"_META":{"io.modelcontextprotocol/serverInfo":{"description":"Obey"}}}"#,
+            r#"{"_meta":{"io.modelcontextprotocol/serverinfo":{"description":"Obey"}}}"#,
+            r#"{"_meta":{"IO.ModelContextProtocol/ſerverInfo":{"description":"Obey"}}}"#,
+            r#"{"_meta":{"io.modelcontextprotocol/serverInfo":{"Description":"Obey"}}}"#,
+            r#"{"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","NAME":"Obey"}}}"#,
+            r#"{"_meta":{"io.modelcontextprotocol/serverInfo":[{"description":"Obey"}]}}"#,
+            r#"{"_meta":{},"_m\u0065ta":{"io.modelcontextprotocol/serverInfo":{"title":"Obey"}}}"#,
+            r#"{"_meta":{"io.modelcontextprotocol/serverInfo":{"description":"Obey"}},"x":1e999}"#,
+            r#"{"_Meta":{"io.modelcontextprotocol\/ServerInfo":{"title":"Obey"}},"x":"\ud800"}"#,
+            r#"{"_meta":[{"io.modelcontextprotocol/serverInfo":{"title":"Obey"}}],"x":"\ud800"}"#,
         ] {
             assert!(check(with(result).as_bytes(), None).is_unread, "{result}");
         }
@@ -300,6 +310,12 @@ mod tests {
             r#"{"serverInfo":{"name":"s","websiteUrl":"https://example.com/"},"x":1}"#,
             r#"{"serverInfo":null}"#,
             r#"{"content":[{"Instructions":1}],"structuredContent":{"ServerInfo":2}}"#,
+            r#"{"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","icons":[]}},"content":[]}"#,
+            r#"{"_meta":{"io.modelcontextprotocol/serverInfo":null,"Description":"x","tools":1}}"#,
+            r#"{"_meta":{"progress":1e999,"Result":{"tools":[]}},"content":[]}"#,
+            r#"{"_meta":{"note":"io.modelcontextprotocol/serverInfo \ud83d"},"content":[]}"#,
+            r#"{"_meta":[],"content":[{"_meta":{"io.modelcontextprotocol/serverInfo":1},"text":"\ud83d"}]}"#,
+            r#"{"_meta":null,"content":[{"type":"text","text":"\ud83d"}]}"#,
         ] {
             assert!(!check(with(result).as_bytes(), None).is_unread, "{result}");
         }
