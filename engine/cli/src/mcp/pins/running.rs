@@ -31,6 +31,8 @@ pub struct Pins {
     offered: BTreeMap<String, Offered>,
     /// No list was accepted before this process: the tools of its first one are, and later ones are held.
     is_new: bool,
+    /// Accepted ones could not be written: nothing more is accepted by this process.
+    is_unkept: bool,
     /// Pages of the first list so far.
     pages: u32,
     /// Times of the last writings of what is offered, for a list of tools and for words, and whether that changed since.
@@ -51,7 +53,19 @@ impl Pins {
         let offered = read(&folder.join(OFFERED))?.unwrap_or_default();
         let (folder, name) = (folder.to_owned(), name.to_owned());
         let told = (Vec::new(), 0);
-        Ok(Self { folder, name, known, offered, is_new, pages: 0, written: [None; 2], is_dirty: false, told })
+        let (is_unkept, is_dirty) = (false, false);
+        Ok(Self {
+            folder,
+            name,
+            known,
+            offered,
+            is_new,
+            is_unkept,
+            pages: 0,
+            written: [None; 2],
+            is_dirty,
+            told,
+        })
     }
 
     /// Looks at a line of the server; returns the line that the client gets. A line that is not JSON is not a message of the protocol, and is shown
@@ -140,42 +154,51 @@ impl Pins {
 
     /// Accepts tools of the first list, except those with characters that a person does not see; whether there are any. An empty list is remembered, too.
     fn learn(&mut self, checked: &Checked) -> bool {
-        let before = self.known.all.len();
+        let mut known = self.known.clone();
         let is_plain =
             |(name, offered): &(&String, &Offered)| !is_words(name) && !has_invisible(&offered.tool);
         for (name, offered) in checked.offered.iter().filter(is_plain) {
-            if self.known.all.len() < MAX_TOOLS {
-                self.known.all.entry(name.clone()).or_insert_with(|| offered.sha256.clone());
+            if known.all.len() < MAX_TOOLS {
+                known.all.entry(name.clone()).or_insert_with(|| offered.sha256.clone());
             }
         }
-        let is_more = self.known.all.len() > before;
-        if is_more || self.pages == 1 {
-            self.known.has_tools = true;
-            self.keep(checked);
+        let is_more = known.all.len() > self.known.all.len();
+        if !is_more && self.pages > 1 {
+            return false;
         }
-        is_more
+        known.has_tools = true;
+        self.keep(known, checked) && is_more
     }
 
     /// Accepts the words of a first introduction; whether there are any.
     fn learn_words(&mut self, checked: &Checked) -> bool {
         let new = learnt(checked, &self.known.all);
-        let is_any = !new.is_empty();
-        if is_any {
-            self.known.all.extend(new);
-            self.keep(checked);
+        if new.is_empty() {
+            return false;
         }
-        is_any
+        let mut known = self.known.clone();
+        known.all.extend(new);
+        self.keep(known, checked)
     }
 
-    /// Writes what is accepted.
-    fn keep(&self, checked: &Checked) {
-        let kept = self
-            .known
-            .write(&self.folder)
-            .and_then(|()| keep(&self.folder, &self.known.all, &checked.offered));
-        if let Err(error) = kept {
+    /// Takes these for accepted and writes them; whether they could be written. Others stay held: the next start would accept whatever it is given then.
+    fn keep(&mut self, known: Known, checked: &Checked) -> bool {
+        if self.is_unkept {
+            return false;
+        }
+        if let Err(error) = known.write(&self.folder) {
+            self.is_unkept = true;
+            notes::say(format!(
+                "the accepted tools and words of {} cannot be written, and are held back: {error}; make room in the state folder, and start it again",
+                self.name
+            ));
+            return false;
+        }
+        self.known = known;
+        if let Err(error) = keep(&self.folder, &self.known.all, &checked.offered) {
             notes::say(format!("the accepted tools of {} cannot be kept: {error}", self.name));
         }
+        true
     }
 }
 
@@ -324,6 +347,40 @@ mod tests {
         known.write(folder.path()).unwrap();
         assert!(!known.has_tools && known == Known::read(folder.path()).unwrap());
         assert_eq!(passed(&mut open(), &json!([{ "name": "a" }]), None), ["a"]);
+    }
+
+    #[test]
+    fn a_first_start_that_cannot_be_written_is_held() {
+        let state = tempfile::tempdir().unwrap();
+        let folder = state.path().join("s");
+        let open = || Pins::open(&folder, "s").unwrap();
+        let (words, tools) = (json!("Use find."), json!([{ "name": "a" }]));
+        let mut pins = open();
+        // No folder of pins can be made there.
+        std::fs::write(&folder, "").unwrap();
+        assert!(introduced(&mut pins, &words).contains("hotcell holds"));
+        assert!(passed(&mut pins, &tools, Some("1")).is_empty());
+        assert!(passed(&mut pins, &json!([{ "name": "b" }]), None).is_empty());
+        std::fs::remove_file(&folder).unwrap();
+        // Of this process nothing is accepted any more, and the next one has a first start.
+        assert!(introduced(&mut pins, &words).contains("hotcell holds"));
+        assert!(passed(&mut pins, &tools, None).is_empty());
+        let mut pins = open();
+        assert_eq!(introduced(&mut pins, &words), "Use find.");
+        assert_eq!(passed(&mut pins, &tools, None), ["a"]);
+        // Words that another process could write are accepted in one that could not.
+        for file in ["words.json", crate::mcp::servers::ACCEPTED] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut pins = Pins::open(folder.path(), "s").unwrap();
+            std::fs::create_dir(folder.path().join(file)).unwrap();
+            let is_words = file == "words.json";
+            assert_eq!(introduced(&mut pins, &words) == "Use find.", !is_words);
+            assert!(passed(&mut pins, &tools, None).is_empty(), "{file}");
+            std::fs::remove_dir(folder.path().join(file)).unwrap();
+            let mut later = Pins::open(folder.path(), "s").unwrap();
+            assert_eq!(introduced(&mut later, &words), "Use find.");
+            assert_eq!(introduced(&mut pins, &words), "Use find.");
+        }
     }
 
     #[test]
