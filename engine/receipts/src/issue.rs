@@ -16,6 +16,9 @@ use crate::signer::{Signer, SignerError};
 use crate::statement::Statement;
 use crate::store::write_new;
 
+/// Number of times that a program signs one receipt, if others take its place meanwhile: each time may take seconds, and the caller waits.
+const MAX_ROUNDS: usize = 3;
+
 /// Why there is no receipt.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -35,6 +38,12 @@ pub enum IssueError {
     /// The statement is not representable in JSON.
     #[error("the statement: {0}")]
     Json(#[from] serde_json::Error),
+    /// Others about the same were faster, each time that the program signed.
+    #[error(
+        "other receipts about the same were recorded while the program of receipts.key signed, {MAX_ROUNDS} times; nothing is recorded: repeat it \
+         when fewer runs of it end at once, or use a key that hotcell reads"
+    )]
+    Overtaken,
     /// The operator's folder cannot be written.
     #[error("receipts.folder {path}: {source}", path = folder.display())]
     Folder {
@@ -133,7 +142,7 @@ impl Issuer {
 
     /// Signs and records a statement. Its number and the end of the log are those of the transaction that records it, so that no two receipts about the same have
     /// one number. A key signs within that transaction. A program may take seconds, during which others would wait: it signs before, and again if its place
-    /// was taken meanwhile, so that one of those that try at once is always recorded.
+    /// was taken meanwhile, at most [`MAX_ROUNDS`] times.
     fn make(
         &self,
         config: &QuarantineConfig,
@@ -150,7 +159,8 @@ impl Issuer {
             facts["audit_head"] = place.log_end.as_deref().into();
             Ok::<_, IssueError>(self.signer.sign(&statement)?.to_json())
         };
-        let recorded = loop {
+        let mut recorded = None;
+        for _ in 0..MAX_ROUNDS {
             let before = match &self.signer {
                 Signer::Key(_) => None,
                 Signer::Program { .. } => {
@@ -158,18 +168,18 @@ impl Issuer {
                     Some((signed(&place)?, place))
                 }
             };
-            let recorded = record::record(&quarantine, &config.actor(), run, &about, |place| match before {
+            recorded = record::record(&quarantine, &config.actor(), run, &about, |place| match before {
                 None => signed(&place).map(Some),
                 // Entries of others may be behind the end that it names.
                 Some((envelope, taken)) => {
                     Ok((!is_numbered || taken.number == place.number).then_some(envelope))
                 }
             })?;
-            if let Some(recorded) = recorded {
-                break recorded;
+            if recorded.is_some() {
+                break;
             }
-        };
-        let Recorded { digest, envelope } = recorded;
+        }
+        let Recorded { digest, envelope } = recorded.ok_or(IssueError::Overtaken)?;
         if let Some(folder) = &self.folder {
             let name = if run.is_empty() { &digest } else { run };
             let written = write_new(&opened(folder)?, &format!("{name}.json"), envelope.as_bytes(), false);
@@ -249,7 +259,12 @@ mod tests {
                     let barrier = &barrier;
                     scope.spawn(move || {
                         barrier.wait();
-                        let issued = (0..EACH).map(|_| issuer.issue("", "1", statement).unwrap());
+                        let once = || match issuer.issue("", "1", statement) {
+                            Err(IssueError::Overtaken) => None,
+                            other => Some(other.unwrap()),
+                        };
+                        let issued =
+                            (0..EACH).map(|_| std::iter::repeat_with(once).flatten().next().unwrap());
                         issued.map(|json| attempt(&json).as_u64().unwrap()).collect::<Vec<_>>()
                     })
                 })
@@ -278,6 +293,69 @@ mod tests {
         assert_eq!(numbers, all);
         let checked = config(&dir).open().unwrap().verify(None, &[record::audited]).unwrap();
         assert_eq!(checked.problem, None);
+    }
+
+    /// The program of the host waits until another receipt about the same is recorded, so many times.
+    #[test]
+    fn program_whose_place_is_taken_signs_so_many_times() {
+        let dir = tempfile::tempdir().unwrap();
+        let (key, _) = crate::SigningKey::generate().unwrap();
+        std::fs::write(dir.path().join("pub.pem"), key.public().to_pem()).unwrap();
+        let script = format!(
+            "cd {} && cat >new && mv new asked && until test -e signed; do sleep 0.01; done; cat signed; rm signed",
+            dir.path().display()
+        );
+        let by_program = ReceiptSettings {
+            key: KeySource::Program(vec!["/bin/sh".to_owned(), "-c".to_owned(), script]),
+            public_key: Some(dir.path().join("pub.pem")),
+            ..ReceiptSettings::default()
+        };
+        let by_key = Issuer::open(&ReceiptSettings::default(), config(&dir)).unwrap();
+        let by_program = Issuer::open(&by_program, config(&dir)).unwrap();
+        let (asked, signed) = (dir.path().join("asked"), dir.path().join("signed"));
+        let mut recorded = 0;
+        for (lost, is_numbered, rounds) in
+            [(0, true, 1), (1, true, 2), (2, true, 3), (3, true, 3), (9, true, 3), (9, false, 1)]
+        {
+            let done = AtomicBool::new(false);
+            let (issued, times, others) = std::thread::scope(|scope| {
+                let service = scope.spawn(|| {
+                    let (mut times, mut others) = (0, 0);
+                    while !done.load(Ordering::Relaxed) {
+                        if let Ok(text) = std::fs::read(&asked) {
+                            std::fs::remove_file(&asked).unwrap();
+                            if times < lost {
+                                by_key.issue("", "1", statement).unwrap();
+                                others += 1;
+                            }
+                            times += 1;
+                            std::fs::write(dir.path().join("part"), key.sign_bytes(&text)).unwrap();
+                            std::fs::rename(dir.path().join("part"), &signed).unwrap();
+                        }
+                        std::thread::sleep(Duration::from_millis(5));
+                    }
+                    (times, others)
+                });
+                let issued = match is_numbered {
+                    true => by_program.issue("", "1", statement),
+                    false => by_program.issue_unnumbered("", "1", statement),
+                };
+                done.store(true, Ordering::Relaxed);
+                let (times, others) = service.join().unwrap();
+                (issued, times, others)
+            });
+            assert_eq!(times, rounds, "{lost}");
+            recorded += others;
+            if lost < MAX_ROUNDS || !is_numbered {
+                recorded += 1;
+                issued.unwrap();
+            } else {
+                let error = issued.unwrap_err();
+                assert!(matches!(error, IssueError::Overtaken), "{error}");
+                assert!(error.to_string().contains("3 times; nothing is recorded"), "{error}");
+            }
+            assert_eq!(config(&dir).open().unwrap().audit(100).unwrap().entries.len(), recorded);
+        }
     }
 
     #[test]
