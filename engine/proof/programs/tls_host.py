@@ -16,7 +16,7 @@ def answer(head):
     credentials = [line.split(b":", 1)[1].strip() for line in lines if line.lower().startswith(b"authorization:")]
     # The attacker's own pages: another host behind this address, and the account of another credential.
     theirs = any(b"evil.test" in line for line in named) or b"Bearer mine" in credentials
-    body = SECRET if theirs else PAGE
+    body = SECRET if theirs else b"\n".join([PAGE] + credentials)
     echo = b"".join(b"X-Echo: " + value + b"\r\n" for value in credentials)
     return b"HTTP/1.1 200 OK\r\n" + echo + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body
 

@@ -50,7 +50,7 @@ def ask(request):
                     break
     except OSError:
         pass
-    return data
+    return data + bodies(data) if is_two else data
 
 
 def whole(data):
@@ -68,6 +68,16 @@ def ended(data):
             return True
         data = data[9 + length:]
     return False
+
+
+def bodies(data):
+    """The bodies of HTTP/2 without their frames, at which a text may be parted. Fields are not searched, since they may be coded."""
+    found = b""
+    while len(data) >= 9:
+        length, kind = int.from_bytes(data[:3], "big"), data[3]
+        found += data[9:9 + length] if kind == 0 else b""
+        data = data[9 + length:]
+    return found
 
 
 through, address, port = sys.argv[1:4]
