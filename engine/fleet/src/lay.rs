@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use bazel_remote_apis::build::bazel::remote::execution::v2::Directory;
 pub use hotcell_workspace::Folder;
-use prost::Message;
 
 use crate::cache::{Cache, MAX_WHOLE};
 use crate::cas::Cas;
@@ -63,11 +62,10 @@ pub async fn read(source: &mut Source, root: Key, bounds: Bounds) -> Result<Tree
     let mut wanted = vec![root];
     let mut met = Read::default();
     for _ in 0..=bounds.depth {
+        met.want(&wanted, bounds)?;
         let mut next = Vec::new();
         let mut take = |key: Key, text: &[u8]| {
-            let directory = Directory::decode(text)
-                .map_err(|e| FleetError::request(format!("{} is not a directory: {e}", key.name())))?;
-            met.add(&directory, text.len(), bounds)?;
+            let directory = met.decode(key, text, bounds)?;
             next.extend(children(&directory)?);
             directories.insert(key, directory);
             Ok::<_, FleetError>(())

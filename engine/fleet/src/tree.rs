@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use bazel_remote_apis::build::bazel::remote::execution::v2::Directory;
+use prost::Message;
+use prost::encoding::{WireType, decode_key, decode_varint};
 
 use crate::digest::Key;
 use crate::error::FleetError;
@@ -59,29 +61,116 @@ pub struct Tree {
     pub bytes: u64,
 }
 
-/// Directory messages that were read so far. They are counted as they come, each once: [`expand`] sees them only when all are in memory.
+/// Directory messages that were asked for and read so far, each counted once and before it takes memory: [`expand`] sees them only when all are there.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Read {
     entries: usize,
-    bytes: usize,
+    properties: usize,
+    bytes: u64,
 }
 
 impl Read {
-    /// Counts a message of this size.
+    /// Counts messages before they are asked for, by the sizes in their digests.
     ///
     /// # Errors
-    /// [`FleetError`] of a wrong request, when a bound is exceeded.
-    pub fn add(&mut self, directory: &Directory, bytes: usize, bounds: Bounds) -> Result<(), FleetError> {
-        self.entries += directory.files.len() + directory.directories.len() + directory.symlinks.len();
-        self.bytes = self.bytes.saturating_add(bytes);
-        if self.entries > bounds.entries {
-            return Err(FleetError::request(format!("the tree has more than {} entries", bounds.entries)));
-        }
-        if self.bytes > bounds.messages {
+    /// [`FleetError`] of a wrong request, when they have too many bytes together.
+    pub fn want(&mut self, keys: &[Key], bounds: Bounds) -> Result<(), FleetError> {
+        self.bytes = keys.iter().fold(self.bytes, |bytes, key| bytes.saturating_add(key.size));
+        if self.bytes > bounds.messages as u64 {
             let why = format!("the tree's directories have more than {} bytes", bounds.messages);
             return Err(FleetError::request(why));
         }
         Ok(())
+    }
+
+    /// Counts the entries of a message, and their properties, and decodes it: an entry takes two bytes there, and many times that in memory.
+    ///
+    /// # Errors
+    /// [`FleetError`] of a wrong request, when a bound is exceeded, or the text is not a directory.
+    pub fn decode(&mut self, key: Key, text: &[u8], bounds: Bounds) -> Result<Directory, FleetError> {
+        let no = |why: &str| FleetError::request(format!("{} is not a directory: {why}", key.name()));
+        let (entries, properties) = counted(text).ok_or_else(|| no("its fields have no end"))?;
+        self.entries += entries;
+        self.properties += properties;
+        if self.entries > bounds.entries {
+            return Err(FleetError::request(format!("the tree has more than {} entries", bounds.entries)));
+        }
+        if self.properties > bounds.entries {
+            let why = format!("the entries of the tree have more than {} properties", bounds.entries);
+            return Err(FleetError::request(why));
+        }
+        Directory::decode(text).map_err(|e| no(&e.to_string()))
+    }
+}
+
+// Numbers of the fields of `Directory`, of `node_properties` in its files and links, and of `properties` in these.
+const FILES: u32 = 1;
+const FOLDERS: u32 = 2;
+const LINKS: u32 = 3;
+const PROPERTIES: u32 = 5;
+const PROPERTIES_OF_FILE: u32 = 6;
+const PROPERTIES_OF_LINK: u32 = 4;
+const PROPERTY: u32 = 1;
+
+/// Number of entries in the text of a `Directory`, and of properties; `None` for what is not one.
+fn counted(text: &[u8]) -> Option<(usize, usize)> {
+    let (mut entries, mut properties) = (0, 0);
+    for field in Fields(text) {
+        let (number, content) = field?;
+        entries += usize::from([FILES, FOLDERS, LINKS].contains(&number));
+        let of_entry = match number {
+            FILES => PROPERTIES_OF_FILE,
+            LINKS => PROPERTIES_OF_LINK,
+            PROPERTIES => {
+                properties += counted_properties(content);
+                continue;
+            }
+            _ => continue,
+        };
+        for field in Fields(content) {
+            let (number, content) = field?;
+            if number == of_entry {
+                properties += counted_properties(content);
+            }
+        }
+    }
+    Some((entries, properties))
+}
+
+/// Number of properties in the text of a `NodeProperties`, whose other fields take no more memory the more there are.
+fn counted_properties(text: &[u8]) -> usize {
+    Fields(text).filter(|field| field.is_none_or(|(number, _)| number == PROPERTY)).count()
+}
+
+/// Fields of a message's text: their numbers and contents; ends with `None` where the text has another form.
+struct Fields<'t>(&'t [u8]);
+
+impl<'t> Iterator for Fields<'t> {
+    type Item = Option<(u32, &'t [u8])>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut text = std::mem::take(&mut self.0);
+        if text.is_empty() {
+            return None;
+        }
+        let mut field = || {
+            let (number, kind) = decode_key(&mut text).ok()?;
+            let length = match kind {
+                WireType::Varint => decode_varint(&mut text).map(|_| 0).ok()?,
+                WireType::ThirtyTwoBit => 4,
+                WireType::SixtyFourBit => 8,
+                WireType::LengthDelimited => usize::try_from(decode_varint(&mut text).ok()?).ok()?,
+                // Groups, which no message of the protocol has.
+                WireType::StartGroup | WireType::EndGroup => return None,
+            };
+            let (content, rest) = text.split_at_checked(length)?;
+            Some((number, content, rest))
+        };
+        let field = field();
+        Some(field.map(|(number, content, rest)| {
+            self.0 = rest;
+            (number, content)
+        }))
     }
 }
 
@@ -216,9 +305,10 @@ pub fn expand(root: Key, directories: &BTreeMap<Key, Directory>, bounds: Bounds)
 
 #[cfg(test)]
 mod tests {
-    use bazel_remote_apis::build::bazel::remote::execution::v2::{DirectoryNode, FileNode, SymlinkNode};
+    use bazel_remote_apis::build::bazel::remote::execution::v2::{
+        DirectoryNode, FileNode, NodeProperties, NodeProperty, SymlinkNode,
+    };
     use proptest::prelude::*;
-    use prost::Message;
 
     use super::*;
 
@@ -326,18 +416,87 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_counted_as_they_come() {
-        let bounds = Bounds { entries: 5, messages: 100, ..Bounds::default() };
-        let directory = Directory { files: vec![file("a"), file("b")], ..Directory::default() };
-        let mut read = Read::default();
-        assert!(read.add(&directory, 40, bounds).is_ok() && read.add(&directory, 60, bounds).is_ok());
-        assert!(read.add(&Directory::default(), 1, bounds).unwrap_err().message.contains("100 bytes"));
-        let mut read = Read::default();
-        assert!((0..2).all(|_| read.add(&directory, 1, bounds).is_ok()));
-        assert!(read.add(&directory, 1, bounds).unwrap_err().message.contains("5 entries"));
+    fn messages_are_counted_before_they_are_read() {
+        let bounds = Bounds { messages: 100, ..Bounds::default() };
+        let key = |size| Key { hash: [0; 32], size };
+        for (wanted, good) in [
+            (&[&[40, 60][..]][..], true),
+            (&[&[40], &[60]], true),
+            (&[&[40, 61]], false),
+            (&[&[40], &[61]], false),
+            (&[&[101]], false),
+            (&[&[u64::MAX, u64::MAX]], false),
+        ] {
+            let mut read = Read::default();
+            let got = wanted
+                .iter()
+                .try_for_each(|sizes| read.want(&sizes.iter().copied().map(key).collect::<Vec<_>>(), bounds));
+            assert_eq!(got.is_ok(), good, "{wanted:?}");
+            assert!(good || got.unwrap_err().message.contains("100 bytes"));
+        }
+    }
+
+    #[test]
+    fn entries_are_counted_before_they_are_decoded() {
+        let with = |count: usize| {
+            Some(NodeProperties {
+                properties: vec![NodeProperty::default(); count],
+                mtime: Some(bazel_remote_apis::google::protobuf::Timestamp { seconds: 1, nanos: 1 }),
+                ..NodeProperties::default()
+            })
+        };
+        let link = SymlinkNode { node_properties: with(2), ..SymlinkNode::default() };
+        let all = Directory {
+            files: vec![file("a"), FileNode { node_properties: with(3), ..file("b") }],
+            directories: vec![folder("c", Key::of(b""))],
+            symlinks: vec![link.clone()],
+            node_properties: with(1),
+        };
+        let links = Directory { symlinks: vec![link; 3], ..Directory::default() };
+        let bounds = Bounds { entries: 6, ..Bounds::default() };
+        let decoded = |texts: &[&[u8]]| {
+            let mut read = Read::default();
+            let mut decode = |text: &&[u8]| read.decode(Key::of(text), text, bounds);
+            texts.iter().map(&mut decode).collect::<Result<Vec<_>, _>>().map_err(|error| error.message)
+        };
+        let (all_text, links_text) = (all.encode_to_vec(), links.encode_to_vec());
+        assert_eq!(decoded(&[&all_text, b""]), Ok(vec![all.clone(), Directory::default()]));
+        assert_eq!(decoded(&[&links_text]), Ok(vec![links]));
+        for (texts, why) in [
+            (&[&all_text[..], &all_text][..], "6 entries"),
+            (&[&all_text, &links_text], "6 entries"),
+            // An empty entry of each kind is two bytes.
+            (&[&b"\x0a\0".repeat(7)], "6 entries"),
+            (&[&b"\x12\0".repeat(7)], "6 entries"),
+            (&[&b"\x1a\0".repeat(7)], "6 entries"),
+            (&[&links_text, b"\x2a\x02\x0a\0"], "6 properties"),
+            (&[&[b"\x2a\x0e".as_slice(), &b"\x0a\0".repeat(7)].concat()], "6 properties"),
+            (&[&[b"\x0a\x10\x32\x0e".as_slice(), &b"\x0a\0".repeat(7)].concat()], "6 properties"),
+            (&[&[b"\x1a\x10\x22\x0e".as_slice(), &b"\x0a\0".repeat(7)].concat()], "6 properties"),
+            (&[&all_text[..all_text.len() - 1]], "not a directory"),
+            (&[b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"], "not a directory"),
+            (&[b"\x0b\x0c"], "not a directory"),
+            (&[b"\x08\x01"], "not a directory"),
+            (&[b"\xff"], "not a directory"),
+        ] {
+            let got = decoded(texts).unwrap_err();
+            assert!(got.contains(why), "{got} {texts:02x?}");
+        }
     }
 
     proptest! {
+        /// Decoded messages have no more than was counted.
+        #[test]
+        fn texts_of_bytes_are_counted_as_they_are_decoded(text in prop::collection::vec(0..0x40_u8, 0..40)) {
+            if let Ok(directory) = Directory::decode(&*text) && let Some((entries, properties)) = counted(&text) {
+                prop_assert_eq!(entries, directory.files.len() + directory.directories.len() + directory.symlinks.len());
+                let of = |one: &Option<NodeProperties>| one.as_ref().map_or(0, |one| one.properties.len());
+                let files: usize = directory.files.iter().map(|file| of(&file.node_properties)).sum();
+                let links: usize = directory.symlinks.iter().map(|link| of(&link.node_properties)).sum();
+                prop_assert!(properties >= files + links + of(&directory.node_properties));
+            }
+        }
+
         /// No tree that passes has a path that is absolute, or that leads up.
         #[test]
         fn expanded_paths_stay_below_the_root(
