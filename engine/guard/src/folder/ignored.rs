@@ -1,7 +1,7 @@
 //! Files that a project's `.gitignore` and `.ignore` leave out of a scan that respects them.
 //!
 //! These files are as untrusted as the rest of the project: they are opened without following links and without blocking, and one that is a link, a pipe, a
-//! device or too long names nothing, so that more is read. What they leave out is counted, since a project can hide code from a scan by them.
+//! device or too long names nothing, so that more is read; so do all that come when those before have too many bytes together. What they leave out is counted, since a project can hide code from a scan by them.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -16,32 +16,38 @@ const NAMES: [&str; 2] = [".ignore", ".gitignore"];
 /// Maximum size of such a file in bytes, and of its lines: patterns become automata in memory.
 const MAX_BYTES: u64 = 256 << 10;
 const MAX_LINES: usize = 10_000;
+/// Maximum size of all such files of a scan in bytes.
+const MAX_ALL_BYTES: u64 = 8 << 20;
 
 /// Patterns of one folder, by [`NAMES`]; `None` for a folder without any.
 type Patterns = Option<Arc<[Gitignore; 2]>>;
+
+/// Patterns that were read.
+#[derive(Debug, Default)]
+struct Kept {
+    /// Those of the folders above the last entry, since a walk does not come back to others.
+    folders: HashMap<PathBuf, Patterns>,
+    /// Size of all files that were read for them, in bytes.
+    bytes: u64,
+}
 
 /// Decides about the entries below a folder.
 #[derive(Debug)]
 pub struct Ignored {
     root: PathBuf,
-    folders: Mutex<HashMap<PathBuf, Patterns>>,
+    kept: Mutex<Kept>,
     count: AtomicU64,
 }
 
 impl Ignored {
     /// For the entries below `root`.
     pub fn new(root: &Path) -> Self {
-        Self { root: root.to_owned(), folders: Mutex::default(), count: AtomicU64::new(0) }
+        Self { root: root.to_owned(), kept: Mutex::default(), count: AtomicU64::new(0) }
     }
 
     /// Whether an entry below the root is left out; the patterns of the deepest folder that names it decide. Its own folder is not left out.
     pub fn leaves_out(&self, path: &Path, is_folder: bool) -> bool {
-        let above: Vec<Arc<[Gitignore; 2]>> = path
-            .ancestors()
-            .skip(1)
-            .take_while(|folder| folder.starts_with(&self.root))
-            .filter_map(|folder| self.patterns(folder))
-            .collect();
+        let above = self.above(path);
         let named = (0..NAMES.len()).find_map(|at| {
             let mut found = above.iter().map(|patterns| patterns[at].matched(path, is_folder));
             found.find(|found| !found.is_none()).map(|found| found.is_ignore())
@@ -58,22 +64,35 @@ impl Ignored {
         self.count.load(Ordering::Relaxed)
     }
 
-    fn patterns(&self, folder: &Path) -> Patterns {
-        let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
-        folders.entry(folder.to_owned()).or_insert_with(|| read(folder)).clone()
+    /// Patterns of the folders above an entry, the deepest first.
+    fn above(&self, path: &Path) -> Vec<Arc<[Gitignore; 2]>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let Kept { folders, bytes } = &mut *kept;
+        folders.retain(|folder, _| path != folder && path.starts_with(folder));
+        let above = path.ancestors().skip(1).take_while(|folder| folder.starts_with(&self.root));
+        above
+            .filter_map(|folder| {
+                folders.entry(folder.to_owned()).or_insert_with(|| read(folder, bytes)).clone()
+            })
+            .collect()
     }
 }
 
-fn read(folder: &Path) -> Patterns {
-    let all = NAMES.map(|name| patterns(folder, name).unwrap_or_else(Gitignore::empty));
+/// Patterns of a folder; the size of their files is added to that of all.
+fn read(folder: &Path, all_bytes: &mut u64) -> Patterns {
+    let all = NAMES.map(|name| patterns(folder, name, all_bytes).unwrap_or_else(Gitignore::empty));
     all.iter().any(|patterns| !patterns.is_empty()).then(|| Arc::new(all))
 }
 
-fn patterns(folder: &Path, name: &str) -> Option<Gitignore> {
+fn patterns(folder: &Path, name: &str, all_bytes: &mut u64) -> Option<Gitignore> {
     let mut bytes = Vec::new();
     super::open(&folder.join(name), false).ok()?.take(MAX_BYTES + 1).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     if bytes.len() as u64 > MAX_BYTES || text.lines().count() > MAX_LINES {
+        return None;
+    }
+    *all_bytes = all_bytes.saturating_add(bytes.len() as u64);
+    if *all_bytes > MAX_ALL_BYTES {
         return None;
     }
     let mut builder = GitignoreBuilder::new(folder);
@@ -129,6 +148,29 @@ mod tests {
         let want = ["x.log", "target/", "a/target/", "top", "a/z.log", "a/own", "a/c.py"];
         assert_eq!(left(&files, &paths), want);
         assert!(left(&[], &paths).is_empty());
+    }
+
+    #[test]
+    fn patterns_are_kept_of_the_folders_above_and_bounded_together() {
+        let dir = tempfile::tempdir().unwrap();
+        let ignored = Ignored::new(dir.path());
+        let text = format!("x.py\n{}", "#".repeat((256 << 10) - 5));
+        let kept = || ignored.kept.lock().unwrap().folders.len();
+        let most = MAX_ALL_BYTES / MAX_BYTES;
+        for (number, name) in (0..most + 3).zip(NAMES.into_iter().cycle()) {
+            let folder = dir.path().join(format!("{number:03}"));
+            std::fs::create_dir_all(folder.join("deeper")).unwrap();
+            // The last one is short: what is beyond the bound stays beyond it.
+            let text = if number == most + 2 { "x.py" } else { &*text };
+            std::fs::write(folder.join(name), text).unwrap();
+            assert!(!ignored.leaves_out(&folder, true));
+            assert!(!ignored.leaves_out(&folder.join("deeper"), true));
+            assert_eq!(ignored.leaves_out(&folder.join("deeper/x.py"), false), number < most, "{number}");
+            assert_eq!(kept(), 3);
+            assert_eq!(ignored.leaves_out(&folder.join("x.py"), false), number < most, "{number}");
+            assert_eq!(kept(), 2);
+        }
+        assert_eq!(ignored.count(), 2 * most);
     }
 
     #[test]
