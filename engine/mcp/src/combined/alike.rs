@@ -2,7 +2,7 @@
 //!
 //! | name | taken for |
 //! | --- | --- |
-//! | `weather__github__create_issue`: a name of its own that begins with another server's prefix | `github__create_issue` |
+//! | `weather__github__create_issue`, `weather__x__github__create_issue`: another server's prefix in a name of its own | `github__create_issue` |
 //! | `f__s__read`, `fi1es__read`: alike but for separators, letter cases and letters that look alike | `fs__read`, `files__read` |
 //! | `run__code` | `run_code` |
 //!
@@ -32,9 +32,10 @@ pub struct Alike {
     pub of: String,
 }
 
-/// Splits tools into those that are listed and those that would be taken for another: of two that look alike, the one of the later server.
+/// Splits tools into those that are listed and those that would be taken for another: of two that look alike, the one of the later server. `is_offered` knows
+/// hotcell's own tools that are listed beside them.
 #[must_use]
-pub fn parted(servers: Vec<Served>) -> (Vec<Shown>, Vec<Alike>) {
+pub fn parted(servers: Vec<Served>, is_offered: impl Fn(&str) -> bool) -> (Vec<Shown>, Vec<Alike>) {
     let prefixes: Vec<String> = servers.iter().map(|server| server.prefix.clone()).collect();
     let mut before: BTreeMap<String, String> = BTreeMap::new();
     let (mut listed, mut held) = (Vec::new(), Vec::new());
@@ -43,7 +44,9 @@ pub fn parted(servers: Vec<Served>) -> (Vec<Shown>, Vec<Alike>) {
         for tool in server.tools {
             let name = tool.listed.name.to_string();
             own.push((tool.skeleton.clone(), name.clone()));
-            let of = taken_for(&tool, &server.prefix, &prefixes, |skeleton| before.get(skeleton).cloned());
+            let of = taken_for(&tool, &server.prefix, &prefixes, &is_offered, |skeleton| {
+                before.get(skeleton).cloned()
+            });
             match of {
                 Some(of) => held.push(Alike { name, of }),
                 None => listed.push(tool),
@@ -54,24 +57,27 @@ pub fn parted(servers: Vec<Served>) -> (Vec<Shown>, Vec<Alike>) {
     (listed, held)
 }
 
-/// The name for which a tool of the server with this prefix would be taken. `before` finds a tool of the servers before it by its skeleton.
+/// The name for which a tool of the server with this prefix would be taken. `is_offered` knows hotcell's own tools that are listed beside it, `before` finds a tool
+/// of the servers before it by its skeleton.
 #[must_use]
 pub fn taken_for(
     tool: &Shown,
     prefix: &str,
     prefixes: &[String],
+    is_offered: impl Fn(&str) -> bool,
     before: impl Fn(&str) -> Option<String>,
 ) -> Option<String> {
-    of_prefix(&tool.own, prefix, prefixes)
-        .or_else(|| OWN.get(&tool.skeleton).map(|name| (*name).to_owned()))
-        .or_else(|| before(&tool.skeleton))
+    let own = || OWN.get(&tool.skeleton).filter(|name| is_offered(name)).map(|name| (*name).to_owned());
+    of_prefix(&tool.listed.name, prefix, prefixes).or_else(own).or_else(|| before(&tool.skeleton))
 }
 
-/// Prefix of another server with which a tool's own name begins.
-fn of_prefix(own: &str, prefix: &str, prefixes: &[String]) -> Option<String> {
-    let (begin, _) = own.split_once(SEPARATOR)?;
-    let begin = skeleton(begin);
-    let is_other = |other: &&String| *other != prefix && skeleton(other) == begin;
+/// Prefix of another server that stands before a separator in a name that clients see, behind the prefix of the tool's own server.
+fn of_prefix(name: &str, prefix: &str, prefixes: &[String]) -> Option<String> {
+    let own = name.strip_prefix(prefix)?.strip_prefix(SEPARATOR)?;
+    let (before_last, _) = own.rsplit_once(SEPARATOR)?;
+    let parts = before_last.split(SEPARATOR).filter(|part| !part.is_empty());
+    let parts: Vec<String> = parts.map(skeleton).collect();
+    let is_other = |other: &&String| *other != prefix && parts.contains(&skeleton(other));
     prefixes.iter().find(is_other).map(|other| format!("{other}{SEPARATOR}…"))
 }
 
@@ -129,6 +135,31 @@ mod tests {
                 ],
                 &["a__github__create_issue", "a__GitHub__x", "a__g1t-hub__y"],
             ),
+            // Behind a separator, another part, and a letter that clients do not see.
+            (
+                &[
+                    ("github", &["create_issue"][..]),
+                    (
+                        "weather",
+                        &[
+                            "__github__create_issue",
+                            "x__github__create_issue",
+                            "github.__create_issue",
+                            "x___GitHub___y",
+                            "x.-github__y",
+                            "github__",
+                            "x__github",
+                        ],
+                    ),
+                ],
+                &[
+                    "weather____github__create_issue",
+                    "weather__x__github__create_issue",
+                    "weather__github___create_issue_",
+                    "weather__x___GitHub___y",
+                    "weather__github__",
+                ],
+            ),
             // Other letters for one, and separators at another place.
             (&[("files", &["read"][..]), ("fi1es", &["read", "other"])], &["fi1es__read"]),
             (&[("files", &["read"][..]), ("FILES", &["read"])], &["FILES__read"]),
@@ -142,8 +173,10 @@ mod tests {
             (&[("Run-", &["_code"][..])], &["Run-___code"]),
         ] {
             let servers = servers.iter().map(|(name, tools)| served(name, tools)).collect();
-            let got: Vec<String> = parted(servers).1.into_iter().map(|alike| alike.name).collect();
-            assert_eq!(got.iter().map(String::as_str).collect::<Vec<_>>(), held);
+            let got: Vec<String> = parted(servers, |_| true).1.into_iter().map(|alike| alike.name).collect();
+            assert_eq!(got.len(), held.len(), "{got:?}");
+            // A name that was changed ends with a digest.
+            assert!(got.iter().zip(held).all(|(got, held)| got.starts_with(held)), "{got:?}");
         }
     }
 
@@ -157,15 +190,29 @@ mod tests {
             served("fs2", &["read"]),
         ];
         let count: usize = servers.iter().map(|server| server.tools.len()).sum();
-        let (listed, held) = parted(servers);
+        let (listed, held) = parted(servers, |_| true);
         assert_eq!((listed.len(), held), (count, vec![]));
+    }
+
+    #[test]
+    fn own_tools_that_are_not_offered_hold_none() {
+        for (offered, held) in [
+            (&["workspace_read"][..], &["workspace__read"][..]),
+            (&["run_code"], &["run__code"]),
+            (&["workspace_read", "run_code"], &["workspace__read", "run__code"]),
+            (&[], &[]),
+        ] {
+            let servers = vec![served("workspace", &["read"]), served("run", &["code"])];
+            let got = parted(servers, |name| offered.contains(&name)).1;
+            assert_eq!(got.iter().map(|alike| alike.name.as_str()).collect::<Vec<_>>(), held);
+        }
     }
 
     proptest! {
         #[test]
         fn one_server_alone_is_held_only_for_own_names(tools in prop::collection::vec("[a-zA-Z_1-]{0,12}", 0..8)) {
             let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
-            let (_, held) = parted(vec![served("zz", &tools)]);
+            let (_, held) = parted(vec![served("zz", &tools)], |_| true);
             prop_assert!(held.is_empty(), "{held:?}");
         }
     }

@@ -164,7 +164,8 @@ impl Combined {
     fn tools(&self, caller: &Caller, sets: &Toolsets) -> Vec<Shown> {
         let served =
             |server: &Arc<Upstream>| Served { prefix: names::prefix(server.name()), tools: server.tools() };
-        let (listed, held) = alike::parted(self.offered(caller, sets).map(served).collect());
+        let servers = self.offered(caller, sets).map(served).collect();
+        let (listed, held) = alike::parted(servers, |own| sets.has(own));
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         for Alike { name, of } in held {
             if told.len() < MAX_TOLD && told.insert(name.clone()) {
@@ -184,7 +185,7 @@ impl Combined {
             let mut before = self.offered(caller, sets).take_while(|server| server.name() != of.name());
             before.find_map(|server| server.alike(skeleton))
         };
-        alike::taken_for(tool, &names::prefix(of.name()), &prefixes, before)
+        alike::taken_for(tool, &names::prefix(of.name()), &prefixes, |own| sets.has(own), before)
     }
 
     /// Whether a name is one of a foreign tool, or of the two tools that find and call them.
