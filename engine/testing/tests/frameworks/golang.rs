@@ -318,6 +318,35 @@ async fn go_program_that_ends_by_itself_has_not_passed() {
     plain(&prefix, &files).await.assert(Verdict::Passed, true, true);
     let files = [("good/a_test.go", good.as_str()), ("bad/a_test.go", &exits)];
     go(&prefix, &files, filtered("TestGood"), limits()).await.assert(Verdict::Passed, true, true);
+    // No part of a suite (`--shard`) would run a program that lists nothing.
+    for (files, want) in [
+        ([("good/a_test.go", good.as_str()), ("bad/a_test.go", &exits)], None),
+        ([("good/a_test.go", good.as_str()), ("none/a_test.go", &none)], Some("good::TestGood")),
+    ] {
+        let files = [&[("go.mod", MODULE)], &files[..]].concat();
+        let folder = super::project(&files);
+        let listing = super::session_with(
+            "go",
+            &prefix,
+            folder.path(),
+            &Selection::default(),
+            limits(),
+            |mut policy| {
+                policy.job.env.push(("HOTCELL_LIST".into(), "1".into()));
+                policy
+            },
+        );
+        match (listing.list(&Engine::new(), &mut |_| {}).await, want) {
+            (Ok(listed), Some(want)) => {
+                assert!(matches!(&*listed.ids, [id] if id.ends_with(want)), "{:?}", listed.ids);
+            }
+            (Err(report), None) => {
+                let why = report.reason.unwrap_or_default();
+                assert!(why.contains("tally/bad") && why.contains("exit status 0"), "{why}");
+            }
+            (listed, _) => panic!("{:?}", listed.map(|listed| listed.ids)),
+        }
+    }
 }
 
 /// A file of tests that is not built is told, whatever leaves it out.

@@ -421,3 +421,43 @@ fn go_programs_do_not_learn_how_they_are_started() {
         assert_eq!(told, None, "{name}={value}: {seen}");
     }
 }
+
+/// The end of a program that lists no test is known by a run of it, where no part of the suite would run it.
+#[cfg(target_os = "linux")]
+#[test]
+fn go_program_without_tests_must_come_to_its_end() {
+    use std::os::unix::fs::PermissionsExt;
+    // Each program runs this after the list of its tests.
+    let ends = "for word; do case $word in -test.memprofile=*) echo x >\"${word#*=}\" ;; esac; done";
+    for (mode, names, end, arguments, want) in [
+        ("HOTCELL_LIST", "", "exit 0", &[][..], 1),
+        ("HOTCELL_LIST", "", ends, &[], 0),
+        ("HOTCELL_LIST", "", "exit 3", &[], 3),
+        ("HOTCELL_LIST", "BenchmarkB", "exit 0", &[], 1),
+        ("HOTCELL_LIST", "", "exit 0", &["-test.run=."], 1),
+        // It belongs to a part, or the filter leaves it out.
+        ("HOTCELL_LIST", "TestA", "exit 3", &[], 0),
+        ("HOTCELL_LIST", "", "exit 0", &["-test.run=TestGood"], 0),
+        ("HOTCELL_EACH", "", "exit 0", &[], 1),
+        ("HOTCELL_EACH", "", ends, &[], 0),
+        ("HOTCELL_EACH", "TestA", "exit 0", &[], 1),
+        ("HOTCELL_EACH", "TestA", ends, &[], 0),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let (program, script) = (folder.path().join("program"), folder.path().join("go.sh"));
+        let body = format!("#!/bin/sh\ncase $1 in -test.list=*) echo {names}; exit ;; esac\n{end}\n");
+        std::fs::write(&program, body).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::fs::write(&script, include_str!("../sh/go.sh")).unwrap();
+        let report = folder.path().join("go.txt");
+        std::fs::write(&report, "").unwrap();
+        let ran = std::process::Command::new("sh")
+            .arg(&script)
+            .args([&report, &program])
+            .args(arguments)
+            .env(mode, "1")
+            .output()
+            .unwrap();
+        assert_eq!(ran.status.code(), Some(want), "{mode} {names:?} {end} {arguments:?}");
+    }
+}

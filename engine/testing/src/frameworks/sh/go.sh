@@ -52,12 +52,16 @@ cat "$now" >>"$report"
 any=
 ! grep -q "^@hotcell${tab}test${tab}" "$now" || any=1
 if [ -n "$listing" ]; then
-    rm -rf "$now"
-    exit 0
+    # A program without tests belongs to no part of a suite, so the list tells how it ends, as a run of all tests does.
+    if [ -n "$any" ] || [ "$pattern" != . ]; then
+        rm -rf "$now"
+        exit 0
+    fi
+    set -- "$@" -test.run='^$'
 fi
 # Written only by a program that came to its own end.
 end=$now.end
-if [ -n "$each" ]; then
+if [ -n "$each" ] && [ -n "$any" ]; then
     # A panic ends the program, and would hide the tests after it. Names of tests have no special characters.
     code=0 came=whole
     awk -F "$tab" '$2 == "test" { print $4 }' "$now" >"$now.each"
@@ -75,8 +79,8 @@ else
 fi
 rm -rf "$now" "$end"
 said=$code
-# One that ends with 0 by itself before its tests are done: `go` would take it for good. Where a pattern chose no test of it, it may
-# end as it likes.
+# Failure of a program that ends with 0 by itself before its tests are done: `go` would take it for good. Where a pattern chose no
+# test of it, it may end as it likes.
 if [ "$code$came" = 0cut ] && { [ -n "$any" ] || [ "$pattern" = . ]; }; then
     code=1
 fi
