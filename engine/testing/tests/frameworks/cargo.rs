@@ -338,6 +338,21 @@ async fn left_out_rust_file_is_named() {
             ],
             None,
         ),
+        (
+            "",
+            &[
+                ("src/lib.rs", "mod shop;\nmod cart { include!(\"cart_tests.rs\"); }\n"),
+                ("src/shop.rs", "#[cfg(test)]\n#[path = \"shop_tests.rs\"]\nmod tests;\n"),
+                ("src/shop_tests.rs", GOOD),
+                ("src/cart_tests.rs", GOOD),
+                (
+                    "tests/ui.rs",
+                    "#[test]\nfn ui() {\n    // t.pass\n    let _ = Path.compile_fail(\"tests/ui/*.rs\");\n}\nstruct Path;\nimpl Path {\n    fn compile_fail(&self, _: &str) {}\n}\n",
+                ),
+                ("tests/ui/bad.rs", BAD),
+            ],
+            None,
+        ),
     ] {
         let manifest = format!("{MANIFEST}{more}").replace("[workspace]\n", "");
         let files = [&[("Cargo.toml", manifest.as_str())], files].concat();
