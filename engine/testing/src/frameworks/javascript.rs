@@ -255,4 +255,45 @@ mod tests {
             assert_eq!(is_script(file) && like_tests(file) && calls_tests(text), want, "{file}");
         }
     }
+
+    /// Runs the driver's own function in node, where it is installed.
+    #[test]
+    fn files_with_only_are_known_by_their_statements() {
+        let rows = [
+            ("fit('a', () => {});", true),
+            ("describe('x', () => { fit(`a`, f); });", true),
+            ("fdescribe.each`a`('x')", true),
+            ("test.only('don\\'t', () => {})", true),
+            ("test.concurrent.only('a')", true),
+            ("it.only.each([1])('a')", true),
+            ("glob('src/**/*.js'); it.only('a'); // */", true),
+            ("const m = make();\nmodel.fit(xs);", false),
+            ("fitAddon.fit();", false),
+            ("  const r = fit(xs);", false),
+            ("expect(fit(x)).toBe(1);", false),
+            ("myfit('a')", false),
+            ("x.test.only('a')", false),
+            ("$it.only('a')", false),
+            ("it('test.only leaves others out', f)", false),
+            ("const s = \"it.only('a')\";", false),
+            ("const s = `\nfit('a')\n`;", false),
+            ("// fit('a')\nit('b')", false),
+            ("/*\nfit('a') */", false),
+            ("", false),
+        ];
+        let texts: Vec<&str> = rows.iter().map(|(text, _)| *text).collect();
+        let script = format!(
+            "{}\nconsole.log(JSON.stringify({}.map(hasOnly)));",
+            include_str!("javascript/events.cjs"),
+            serde_json::to_string(&texts).unwrap()
+        );
+        let Ok(ran) = std::process::Command::new("node").args(["-e", &script]).output() else {
+            println!("skipped: no node");
+            return;
+        };
+        let said: Vec<bool> = serde_json::from_slice(&ran.stdout).unwrap_or_else(|e| panic!("{e}: {ran:?}"));
+        for ((text, want), got) in rows.iter().zip(said) {
+            assert_eq!(got, *want, "{text}");
+        }
+    }
 }

@@ -97,11 +97,21 @@ function crash(text) {
   return { message: clip(whole.split(/\n\s+at /)[0].trim(), 1000), ...placeIn(whole) };
 }
 
-// Of a test that was skipped in such a file. These words are counted outside.
+// Message of a test that was skipped in such a file. These words are counted outside.
 const FOCUSED = 'skipped; its file has tests with .only';
 const focuses = new Map();
 
-/** Whether a file chooses some of its own tests: frameworks tell of the others as skipped, as if each said so itself. */
+/** True for a text that chooses some of its own tests, by `.only`, `fit` or `fdescribe`. A project may have its own `model.fit()`. */
+function hasOnly(text) {
+  const beside = /\/\*[^]*?\*\/|^\s*\/\/.*$|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\[^])*`/gm;
+  const code = text.replace(beside, (part) => (/^['"`]/.test(part) ? part[0] + part[0] : '\n'));
+  return (
+    /(?<![.\w$])(?:test|it|describe|suite|context|specify)(?:\.\w+)*\.only\b/.test(code) ||
+    /(?:^|[;{}])\s*f(?:it|describe)(?:\.\w+)*\s*[(`]/m.test(code)
+  );
+}
+
+/** True for a file with such a text: frameworks tell of its other tests as skipped, as if each said so itself. */
 function choosesSome(file) {
   if (!focuses.has(file)) {
     let text = '';
@@ -110,9 +120,7 @@ function choosesSome(file) {
     } catch {
       // Nothing is said of it.
     }
-    const code = text.replace(/\/\*[^]*?\*\/|^\s*\/\/.*$/gm, '');
-    const chooses = /\b(?:test|it|describe|suite|context|specify)(?:\.\w+)*\.only\b|\bf(?:it|describe)(?:\.\w+)*\s*[(`]/;
-    focuses.set(file, chooses.test(code));
+    focuses.set(file, hasOnly(text));
   }
   return focuses.get(file);
 }
