@@ -26,6 +26,16 @@ pub struct Chosen {
     pub command: Command,
     /// Contents of the file [`ONLY`], if the command reads it.
     pub file: Option<String>,
+    /// True for some of the tests by their ids, while others of the suite run elsewhere or have run before.
+    pub is_part: bool,
+}
+
+impl Chosen {
+    /// Marks the command as one for `chosen` tests of a list of `listed`: these are a part of the suite only if they are fewer.
+    #[must_use]
+    pub fn of_listed(self, chosen: usize, listed: usize) -> Self {
+        Self { is_part: chosen < listed, ..self }
+    }
 }
 
 /// Key of tests that cannot be separated: frameworks that select by a part of the id run all tests with that
@@ -113,7 +123,7 @@ pub fn part(
         }
         _ => return None,
     }
-    Some(Chosen { command, file })
+    Some(Chosen { command, file, is_part: true })
 }
 
 /// True when the file of a test of pytest is not in the project, as of examples in an installed package's
@@ -160,7 +170,7 @@ pub fn again(
     let ids: Vec<String> = cases.iter().map(|case| case.id.clone()).collect();
     let one = |id: &String| {
         let only = Selection { filter: Some(id.clone()), ..selection.clone() };
-        framework.command(&only, project).ok().map(|command| Chosen { command, file: None })
+        framework.command(&only, project).ok().map(|command| Chosen { command, file: None, is_part: true })
     };
     if let [id] = ids.as_slice()
         && !(name == "pytest" && is_elsewhere(id, project))

@@ -93,3 +93,15 @@ fn unselectable_test_shares_suite_key() {
         assert_eq!(key(name, id), want, "{id}");
     }
 }
+
+#[test]
+fn all_listed_tests_are_no_part() {
+    let ids: Vec<String> = ["a.py::x", "a.py::y", "a.py::z"].map(str::to_owned).into();
+    for (chosen, listed, want) in [(1, 3, true), (2, 3, true), (3, 3, false), (1, 1, false)] {
+        let part =
+            part(framework("pytest").unwrap(), &Selection::default(), &Nothing, &ids[..chosen]).unwrap();
+        // A rerun of failed tests has no list.
+        assert!(part.is_part, "{chosen}");
+        assert_eq!(part.of_listed(chosen, listed).is_part, want, "{chosen} of {listed}");
+    }
+}

@@ -30,11 +30,12 @@ impl PreparedTest {
         let (mut report, mut changed) = match self.session(policy, chosen) {
             Ok(session) => {
                 let followed = self.followed.clone();
+                let is_part = chosen.is_part && chosen.command.argv != self.command.argv;
                 session
                     .cancelled_by(cancel)
                     .covered(measured)
                     .following(followed)
-                    .selecting(self.selection.filter.clone(), chosen.command.argv != self.command.argv)
+                    .selecting(self.selection.filter.clone(), is_part)
                     .run_and_keep(engine, progress)
                     .await
             }

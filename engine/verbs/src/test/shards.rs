@@ -100,7 +100,8 @@ impl PreparedTest {
             }
             let part =
                 self.with_project(|project| chosen::part(self.framework, &self.selection, project, &ours));
-            let Some(mut part) = part.flatten() else {
+            let part = part.flatten().map(|part| part.of_listed(ours.len(), ids.len()));
+            let Some(mut part) = part else {
                 let why =
                     format!("a part has more names than a command line of {name} takes: use more parts");
                 return TestReport::without_a_run(

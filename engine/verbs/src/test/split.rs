@@ -33,7 +33,7 @@ impl PreparedTest {
         policy: &Policy,
         progress: &mut (dyn FnMut(Progress<'_>) + Send),
     ) -> Result<Chosen, Box<TestReport>> {
-        let all = Chosen { command: self.command.clone(), file: None };
+        let all = Chosen { command: self.command.clone(), file: None, is_part: false };
         let Some(shard) = &self.options.shard else { return Ok(all) };
         let (number, of) = (shard.number, shard.of);
         let Listed { ids, outcome } = self.list(engine, cancel, policy, progress).await?;
@@ -65,6 +65,7 @@ impl PreparedTest {
             let outcome = hotcell_report::RunReport::without_a_run(hotcell_sandbox::Cause::Refused, why);
             Box::new(TestReport::without_a_run(self.framework.name(), Vec::new(), outcome))
         })?;
+        part = part.of_listed(ours.len(), ids.len());
         self.with_project(|project| self.build_as_asked(project, &mut part.command));
         if self.measured.is_some() {
             self.with_project(|project| self.framework.cover(&mut part.command, project));
@@ -90,7 +91,7 @@ impl PreparedTest {
             return Err(Box::new(TestReport::without_a_run(self.framework.name(), Vec::new(), outcome)));
         };
         self.with_project(|project| self.build_as_asked(project, &mut command));
-        let mut listed = match self.session(policy, &Chosen { command, file: None }) {
+        let mut listed = match self.session(policy, &Chosen { command, file: None, is_part: false }) {
             Ok(session) => session.cancelled_by(cancel).list(engine, progress).await,
             Err(e) => Err(Box::new(self.unwritten(&e))),
         };
