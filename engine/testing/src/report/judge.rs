@@ -248,8 +248,9 @@ fn focused(cases: &[Case]) -> Option<String> {
         |case: &&Case| case.message.as_deref().is_some_and(|words| matches!(words, FOCUSED | NODE_FOCUSED));
     let left: Vec<&Case> =
         cases.iter().filter(|case| case.status == Status::Skipped).filter(is_left).collect();
-    let mut files: Vec<&str> = left.iter().filter_map(|case| case.file.as_deref()).collect();
-    files.dedup();
+    let mut known = HashSet::new();
+    let files: Vec<&str> =
+        left.iter().filter_map(|case| case.file.as_deref()).filter(|file| known.insert(*file)).collect();
     let named: Vec<String> = files.iter().take(MAX_REASONS).map(|file| clip(file, 200)).collect();
     let more = if files.len() > named.len() { ", …" } else { "" };
     let were = if left.len() == 1 { "was" } else { "were" };

@@ -1,5 +1,10 @@
 //! Plugins of pytest that are not installed, by the options that pytest does not know then. Pure.
 
+use crate::text::clip;
+
+/// Maximum length of an option in a message, in bytes.
+const MAX_OPTION_BYTES: usize = 100;
+
 /// Options of plugins that projects name in their settings; each with those that continue it (`--cov-report`).
 const OPTIONS: [(&str, &str); 23] = [
     ("--asyncio", "pytest-asyncio"),
@@ -41,6 +46,7 @@ pub(super) fn missing(stderr: &str) -> Option<String> {
         OPTIONS.iter().find(|(known, _)| continues(known)).map(|(_, plugin)| (option, *plugin))
     });
     let (option, plugin) = options.next()?;
+    let option = clip(option, MAX_OPTION_BYTES);
     Some(format!(
         "the project's settings have the option {option} of {plugin}, which is not installed for this interpreter: install it there, or add ‹deps› if a lock file names it"
     ))
@@ -76,6 +82,8 @@ mod tests {
                 "{arguments}"
             );
         }
+        let long = format!("error: unrecognized arguments: --cov-{}\n", "x".repeat(5000));
+        assert!(missing(&long).is_some_and(|said| said.len() < 400 && said.contains("pytest-cov")));
         for text in ["", "error: unrecognized arguments: ", "error: unrecognized argument --cov"] {
             assert_eq!(missing(text), None, "{text}");
         }

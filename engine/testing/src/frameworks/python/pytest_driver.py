@@ -251,7 +251,7 @@ def _plugin(pytest, emit, clip, top, part):
                     self.warned.append(words)
 
         def notes(self):
-            """What a run that passes does not show."""
+            """Notes about a run that passes, which its result does not show."""
             notes = []
             for heads, all in ((("test passed at a later attempt only: ", "tests passed at a later attempt only: "), self.late),
                                (("warning of pytest: ", "warnings of pytest: "), self.warned)):

@@ -19,6 +19,10 @@ fn tests_left_out_by_only_are_counted() {
             &[("a.test.js", FOCUSED), ("a.test.js", ""), ("a.test.js", FOCUSED), ("b.test.js", FOCUSED)],
             Some("3 tests were skipped in files with .only: a.test.js, b.test.js"),
         ),
+        (
+            &[("a.test.js", FOCUSED), ("b.test.js", FOCUSED), ("a.test.js", FOCUSED)],
+            Some("3 tests were skipped in files with .only: a.test.js, b.test.js"),
+        ),
         (&[("a.mjs", NODE_FOCUSED)], Some("1 test was skipped in files with .only: a.mjs")),
     ] {
         let mut log = LiveLog::default();
