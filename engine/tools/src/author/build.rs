@@ -12,6 +12,9 @@ use super::{AuthorError, at};
 use crate::component::docs::{check, embed};
 use crate::install::manifest::Manifest;
 
+/// Files of which a plugin's source has one.
+const SOURCES: [&str; 4] = ["Cargo.toml", "app.py", "package.json", "src/plugin.c"];
+
 /// Files of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
@@ -23,9 +26,9 @@ pub struct Built {
     pub size: u64,
 }
 
-/// Builds the plugin in this folder into `out/NAME.wasm` and `out/plugin.toml`, and leaves neither when the build fails. What it is written in is seen from its files:
-/// `Cargo.toml`, `app.py`, `package.json` or `src/plugin.c`. What the compiler says goes to standard error. `RUSTC` and
-/// `CARGO_TARGET_WASM32_WASIP2_LINKER` are honoured, as by cargo, and `CC_wasm32_wasip2`, as by crates that compile C.
+/// Builds the plugin in this folder into `out/NAME.wasm` and `out/plugin.toml`, and leaves neither of an earlier build when it fails;
+/// another plugin's manifest in `out` stays. The language is known from the plugin's files: `Cargo.toml`, `app.py`, `package.json` or
+/// `src/plugin.c`. Standard error gets the compiler's output. `RUSTC` and `CARGO_TARGET_WASM32_WASIP2_LINKER` are honoured, as by cargo, and `CC_wasm32_wasip2`, as by crates that compile C.
 ///
 /// # Errors
 /// [`AuthorError`] when the folder is not a plugin's, a compiler is missing (with the way to install it) or
@@ -45,8 +48,16 @@ pub fn finish(folder: &Path, compiled: Option<&Path>, out: &Path) -> Result<Buil
         io::ErrorKind::NotFound => AuthorError::Folder { folder: folder.to_owned(), missing: "plugin.toml" },
         _ => at(&manifest_path)(error),
     })?;
-    // A manifest without a name that can be that of a file says so itself; there is no component of it either.
+    let copy = out.join("plugin.toml");
+    // Files of the author stay.
+    let is_own = |path: &Path| {
+        is_same(path, &manifest_path) || compiled.is_some_and(|compiled| is_same(path, compiled))
+    };
+    let earlier = earlier(out);
+    // A manifest without a name that can be that of a file says so itself. The earlier build's manifest names its component.
     let Some(name) = name(&manifest) else {
+        let stale = earlier.into_iter().flat_map(|name| [out.join(format!("{name}.wasm")), copy.clone()]);
+        stale.filter(|path| !is_own(path)).try_for_each(|path| absent(&path))?;
         let parsed = Manifest::parse(&manifest, &manifest_path)?;
         return Err(AuthorError::Folder {
             folder: folder.to_owned(),
@@ -57,12 +68,9 @@ pub fn finish(folder: &Path, compiled: Option<&Path>, out: &Path) -> Result<Buil
         });
     };
     let component = out.join(format!("{name}.wasm"));
-    let copy = out.join("plugin.toml");
-    // A component of an earlier build would run in place of the one that did not build. Files of the author stay.
-    let is_own = |path: &Path| {
-        is_same(path, &manifest_path) || compiled.is_some_and(|compiled| is_same(path, compiled))
-    };
-    let stale: Vec<&Path> = [&*component, &*copy].into_iter().filter(|path| !is_own(path)).collect();
+    // A component of an earlier build would run in place of the one that did not build.
+    let copied = earlier.is_some_and(|earlier| earlier == name).then_some(&*copy);
+    let stale: Vec<&Path> = [&*component].into_iter().chain(copied).filter(|path| !is_own(path)).collect();
     stale.iter().try_for_each(|path| absent(path))?;
     let built = || -> Result<Built, AuthorError> {
         // Faults of the author's own files are told before the compiler runs, which takes minutes.
@@ -84,7 +92,15 @@ pub fn finish(folder: &Path, compiled: Option<&Path>, out: &Path) -> Result<Buil
     built().inspect_err(|_| stale.iter().for_each(|path| drop(absent(path))))
 }
 
-/// Whether two paths lead to one file.
+/// Name of the plugin that an earlier build left in a folder: its manifest with its component beside it. A folder with a plugin's
+/// source has the author's manifest.
+fn earlier(out: &Path) -> Option<String> {
+    let name = name(&fs::read_to_string(out.join("plugin.toml")).ok()?)?;
+    let is_source = SOURCES.into_iter().any(|file| out.join(file).is_file());
+    (!is_source && out.join(format!("{name}.wasm")).is_file()).then_some(name)
+}
+
+/// True when two paths lead to one file.
 fn is_same(one: &Path, other: &Path) -> bool {
     one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
@@ -100,7 +116,7 @@ fn absent(path: &Path) -> Result<(), AuthorError> {
 /// Compiles the plugin in a folder; returns the component's path.
 fn compile(folder: &Path, component: &Path) -> Result<PathBuf, AuthorError> {
     let has = |file: &str| folder.join(file).is_file();
-    if ["Cargo.toml", "app.py", "package.json", "src/plugin.c"].into_iter().any(has) {
+    if SOURCES.into_iter().any(has) {
         check(&folder.join("wit"))?;
     }
     if has("Cargo.toml") {
@@ -278,12 +294,17 @@ mod tests {
             (&[("plugin.toml", manifest), ("app.py", "x")], None),
             (&[("plugin.toml", manifest), ("made.wasm", "no component")], Some("made.wasm")),
             (&[("plugin.toml", manifest)], Some("missing.wasm")),
+            // Without a name, that of the earlier build counts.
+            (&[("plugin.toml", "[plugin\nname = \"shop\"\n")], None),
+            (&[("plugin.toml", "[plugin]\nversion = \"1.0.0\"\n")], None),
+            (&[("plugin.toml", "[plugin]\nname = \"a/b\"\n"), ("app.py", "x")], None),
+            (&[("plugin.toml", "")], Some("missing.wasm")),
         ] {
             let folder = tempfile::tempdir().unwrap();
             let out = folder.path().join("out");
             fs::create_dir(&out).unwrap();
-            for name in ["shop.wasm", "plugin.toml", "other.wasm"] {
-                fs::write(out.join(name), "old").unwrap();
+            for (name, text) in [("shop.wasm", "old"), ("plugin.toml", manifest), ("other.wasm", "old")] {
+                fs::write(out.join(name), text).unwrap();
             }
             for (name, text) in files {
                 fs::write(folder.path().join(name), text).unwrap();
@@ -307,6 +328,48 @@ mod tests {
             }
             assert!(finish(folder.path(), own.as_deref(), folder.path()).is_err());
             assert!(own.is_none_or(|own| own.is_file()) && folder.path().join("plugin.toml").is_file());
+        }
+    }
+
+    #[test]
+    fn failed_build_leaves_manifests_of_other_plugins() {
+        const SHOP: &str = "[plugin]\nname = \"shop\"\nversion = \"1.0.0\"\n";
+        const OTHER: &str = "[plugin]\nname = \"other\"\nversion = \"1.0.0\"\n";
+        const BROKEN: &str = "[plugin\n";
+        for (manifest, there, left) in [
+            // Without its component, a manifest is not a copy of a build.
+            (SHOP, &[("plugin.toml", OTHER), ("shop.wasm", "old")][..], &["plugin.toml"][..]),
+            (SHOP, &[("plugin.toml", SHOP)], &["plugin.toml"]),
+            (SHOP, &[("plugin.toml", "no manifest")], &["plugin.toml"]),
+            (BROKEN, &[("plugin.toml", OTHER), ("shop.wasm", "old")], &["plugin.toml", "shop.wasm"]),
+            (BROKEN, &[("plugin.toml", BROKEN), ("shop.wasm", "old")], &["plugin.toml", "shop.wasm"]),
+            // Another plugin, with its own build.
+            (SHOP, &[("plugin.toml", OTHER), ("other.wasm", "old")], &["other.wasm", "plugin.toml"]),
+            // The source of another plugin, which was built in its own folder.
+            (
+                BROKEN,
+                &[("plugin.toml", OTHER), ("other.wasm", "old"), ("app.py", "x")],
+                &["app.py", "other.wasm", "plugin.toml"],
+            ),
+            (
+                SHOP,
+                &[("plugin.toml", SHOP), ("shop.wasm", "old"), ("app.py", "x")],
+                &["app.py", "plugin.toml"],
+            ),
+            (BROKEN, &[], &[]),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let out = folder.path().join("out");
+            fs::create_dir(&out).unwrap();
+            fs::write(folder.path().join("plugin.toml"), manifest).unwrap();
+            for (name, text) in there {
+                fs::write(out.join(name), text).unwrap();
+            }
+            assert!(build(folder.path(), &out).is_err(), "{manifest:?} {there:?}");
+            let names = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name());
+            let mut names: Vec<_> = names.collect();
+            names.sort();
+            assert_eq!(names, left, "{manifest:?} {there:?}");
         }
     }
 
