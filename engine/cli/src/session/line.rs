@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hotcell_sandbox::layer::likely;
+use hotcell_sandbox::unique;
 use hotcell_sessions::session::MAX_CELL_TIMEOUT;
 use hotcell_state::report::printable;
 use serde_json::Value;
@@ -31,6 +32,9 @@ pub fn read(line: &str) -> Result<Given, String> {
     let value: Value =
         serde_json::from_str(line).map_err(|error| format!("it is not JSON (column {})", error.column()))?;
     let Value::Object(fields) = value else { return Err("it is not an object".to_owned()) };
+    if let Some(name) = unique::twice(line.as_bytes()) {
+        return Err(format!("the field \"{}\" stands twice; write it once", shown(&name)));
+    }
     let (mut given, mut has_code) = (Given::default(), false);
     for (name, value) in fields {
         match (name.as_str(), value) {
@@ -45,16 +49,20 @@ pub fn read(line: &str) -> Result<Given, String> {
             }
             ("outputs", _) => return Err("outputs is not a list of texts".to_owned()),
             (other, _) => {
-                let shown: String = printable(other).chars().take(MAX_NAME_CHARS).collect();
                 let hint = match likely(other, FIELDS) {
                     Some(near) => format!("did you mean {near:?}?"),
                     None => format!("there are {}", FIELDS.join(", ")),
                 };
-                return Err(format!("there is no field \"{shown}\"; {hint}"));
+                return Err(format!("there is no field \"{}\"; {hint}", shown(other)));
             }
         }
     }
     if has_code { Ok(given) } else { Err("code is missing".to_owned()) }
+}
+
+/// A field's name for an error.
+fn shown(name: &str) -> String {
+    printable(name).chars().take(MAX_NAME_CHARS).collect()
 }
 
 fn timeout(value: &Value) -> Result<Duration, String> {
@@ -83,6 +91,11 @@ mod tests {
             ("[]", Err("it is not an object")),
             ("{}", Err("code is missing")),
             (r#"{"code":1}"#, Err("code is not a text")),
+            (r#"{"code":"1","code":"2"}"#, Err("the field \"code\" stands twice; write it once")),
+            (r#"{"code":"1","co\u0064e":"1"}"#, Err("the field \"code\" stands twice")),
+            (r#"{"timeout_ms":null,"code":"1","timeout_ms":5}"#, Err("\"timeout_ms\" stands twice")),
+            (r#"{"outputs":["a"],"code":"1","outputs":null}"#, Err("\"outputs\" stands twice")),
+            (r#"[{"code":"1","code":"2"}]"#, Err("it is not an object")),
             (r#"{"cod":"1"}"#, Err("there is no field \"cod\"; did you mean \"code\"?")),
             (r#"{"code":"1","zzzzzzzz":1}"#, Err("there are code, timeout_ms, outputs")),
             (r#"{"code":"1","timeout_ms":0}"#, Err("timeout_ms is 0; allowed is 1 to 600000")),
@@ -104,7 +117,10 @@ mod tests {
                 other => panic!("{line}: {other:?}"),
             }
         }
-        let long = read(&format!("{{\"{}\\u001b\":1}}", "z".repeat(10_000))).unwrap_err();
-        assert!(long.len() < 200 && !long.contains('\u{1b}'), "{long}");
+        let name = format!("{}\\u001b", "z".repeat(10_000));
+        for line in [format!("{{\"{name}\":1}}"), format!("{{\"{name}\":1,\"{name}\":1}}")] {
+            let why = read(&line).unwrap_err();
+            assert!(why.len() < 200 && !why.contains('\u{1b}'), "{why}");
+        }
     }
 }
