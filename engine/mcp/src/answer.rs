@@ -22,7 +22,7 @@ pub(crate) use hint::{hint, speaks_of_hosts};
 use crate::parameters::in_arguments;
 use crate::reply::without_nulls;
 use crate::text::{Shown, bounded};
-use crate::toolsets;
+use crate::toolsets::Toolsets;
 use crate::uri::uri_of_stream;
 
 /// Maximum number of denials shown.
@@ -97,15 +97,20 @@ fn under_way(live: &Live, run: &Run, mut fields: Map<String, Value>) -> CallTool
             words.push_str(&format!("; {} of {total} done", progress.done));
         }
     }
-    let stop = if toolsets::offered(live, &[]).has("run_cancel") { ", run_cancel to stop it" } else { "" };
-    let hint = format!(
-        "it goes on: call run_status with this run_id and wait_ms to wait for its end, run_output to read what it prints{stop}"
-    );
+    let hint = to_go_on(&Toolsets::own(live.configuration().toolsets()));
     fields.insert("hint".into(), json!(hint));
     words.push_str(&format!("; run_id {}\n{hint}\n", run.id));
     let links = streams(run, MAX_OUTPUT_CHARS, &mut fields, &mut words);
     drop(links);
     result(vec![ContentBlock::text(words)], fields)
+}
+
+/// Next calls about a run that has not ended.
+fn to_go_on(toolsets: &Toolsets) -> String {
+    let stop = if toolsets.has("run_cancel") { ", run_cancel to stop it" } else { "" };
+    format!(
+        "it goes on: call run_status with this run_id and wait_ms to wait for its end, run_output to read what it prints{stop}"
+    )
 }
 
 /// Adds the output to both forms of an answer, cut to the same length; returns links to streams that are not
@@ -322,6 +327,20 @@ pub(crate) fn summary(outcome: &RunReport) -> String {
 mod tests {
     use super::*;
     use hotcell_sandbox::outcome::Denial;
+
+    #[test]
+    fn cancel_is_named_where_it_is_offered() {
+        for (names, is_named) in [
+            (&[][..], false),
+            (&["run"], true),
+            (&["run", "github"], true),
+            (&["github", "all"], true),
+            (&["github"], false),
+        ] {
+            let hint = to_go_on(&Toolsets::own(names));
+            assert_eq!(hint.ends_with("prints, run_cancel to stop it"), is_named, "{names:?}: {hint}");
+        }
+    }
 
     #[test]
     fn summary_escapes_program_line_breaks() {

@@ -175,6 +175,13 @@ impl Toolsets {
         Ok(sets)
     }
 
+    /// The server's own tools of the named sets, whatever foreign servers there are: a name that is not a set is taken for one of theirs.
+    #[must_use]
+    pub fn own<S: AsRef<str>>(names: &[S]) -> Self {
+        let names: Vec<&str> = names.iter().map(|name| name.as_ref().trim()).collect();
+        Self::parse(&names, &names).unwrap_or_default()
+    }
+
     /// Whether the tools of a foreign server are offered.
     #[must_use]
     pub fn has_server(&self, name: &str) -> bool {
@@ -302,6 +309,17 @@ mod tests {
             let sets = of(names).unwrap();
             let got = [sets.has_server("fs"), sets.has_server("weather"), sets.has("run_code")];
             assert_eq!(got, [fs, weather, run], "{names:?}");
+        }
+        for (names, [run_code, run_cancel]) in [
+            (&[][..], [true, false]),
+            (&["run", "github"], [true, true]),
+            (&["github", " run "], [true, true]),
+            (&["all", "github"], [true, true]),
+            (&["default", "github"], [true, false]),
+            (&["github"], [false, false]),
+        ] {
+            let sets = Toolsets::own(names);
+            assert_eq!([sets.has("run_code"), sets.has("run_cancel")], [run_code, run_cancel], "{names:?}");
         }
         assert!(of(&["wether"]).unwrap_err().contains("did you mean weather?"));
         for (name, near) in [("gard", "did you mean guard?"), ("", "there are default"), ("ALL", "all")] {
