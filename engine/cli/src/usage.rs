@@ -123,8 +123,8 @@ fn report(error: &clap::Error, words: &[OsString]) -> ErrorReport {
         None => "see hotcell --help".to_owned(),
     };
     match error.kind() {
-        ErrorKind::UnknownArgument if negative(words, &option).is_some() => {
-            let (option, number) = negative(words, &option).unwrap_or_default();
+        ErrorKind::UnknownArgument if negative(words, &option, command.as_deref()).is_some() => {
+            let (option, number) = negative(words, &option, command.as_deref()).unwrap_or_default();
             let why = format!("{option} {}: a number here is not negative", quoted(&number));
             ErrorReport::new(Code::InvalidValue, why).field(option).hint(help)
         }
@@ -252,12 +252,18 @@ fn with_command<T>(command: Option<&str>, look: impl FnOnce(&clap::Command) -> T
     look(&at)
 }
 
-/// The option before a negative number that was taken for an option, and the number as it was written.
-fn negative(words: &[OsString], taken: &str) -> Option<(String, String)> {
+/// The option of the command whose value is a negative number that was taken for an option, and the number as it was written.
+fn negative(words: &[OsString], taken: &str, command: Option<&str>) -> Option<(String, String)> {
     taken.strip_prefix('-').filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))?;
     let options = words.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str());
     let options: Vec<&str> = options.collect();
-    let pair = options.windows(2).find(|pair| pair[0].starts_with("--") && pair[1].starts_with(taken))?;
+    let pair = options.windows(2).find(|pair| pair[1].starts_with(taken))?;
+    let long = pair[0].strip_prefix("--")?;
+    let is_meant = |arg: &clap::Arg| {
+        let names = || arg.get_long().into_iter().chain(arg.get_all_aliases().unwrap_or_default());
+        arg.get_action().takes_values() && !arg.is_require_equals_set() && names().any(|name| name == long)
+    };
+    with_command(command, |command| command.get_arguments().any(is_meant)).then_some(())?;
     Some((pair[0].to_owned(), pair[1].to_owned()))
 }
 
@@ -349,7 +355,14 @@ mod tests {
                 &["fix", ".", "--budget", "-1$"],
                 "--budget \"-1$\": a number here is not negative; see hotcell fix",
             ),
+            (&["run", "--quiet", "--processes", "-1k"], "--processes \"-1k\": a number here is not negative"),
             (&["run", "-5"], "there is no option -5"),
+            // A switch, an option that has its value, one that is not there, one of another command, and a value.
+            (&["run", "--quiet", "-5"], "there is no option -5"),
+            (&["run", "--timeout=5s", "-1"], "there is no option -1"),
+            (&["run", "--timeout", "5s", "-1"], "there is no option -1"),
+            (&["runs", "list", "--budget", "-1$"], "there is no option --budget"),
+            (&["run", "-1", "--timeout", "-1.5s"], "there is no option -1"),
             (&["run", "--quiet", "--timeoutt", "5"], "there is no option --timeoutt"),
         ] {
             let words: Vec<OsString> =
