@@ -37,11 +37,14 @@ impl Closed {
     }
 }
 
-/// Next step of a caller after an end, which has lost variables and files: a session that was closed cannot be reset.
+/// Next step of a caller after an end, which has lost variables and files: a session that was closed cannot be reset, and after a reset there is
+/// another one under its handle, unless that did not start.
 pub(super) const fn next(closed: Option<Closed>) -> &'static str {
     match closed {
         Some(Closed::Asked) => "another session begins empty",
-        Some(Closed::Reset) => "it has begun empty again",
+        Some(Closed::Reset) => {
+            "a new call goes to the session in its place; if there is none, reset it again"
+        }
         Some(Closed::Unheeded | Closed::Silent) | None => "a reset begins empty",
     }
 }
@@ -89,7 +92,7 @@ mod tests {
     fn only_a_session_that_is_there_can_be_reset() {
         for (closed, want) in [
             (Some(Closed::Asked), "another session"),
-            (Some(Closed::Reset), "has begun"),
+            (Some(Closed::Reset), "if there is none, reset it again"),
             (Some(Closed::Unheeded), "a reset"),
             (Some(Closed::Silent), "a reset"),
             (None, "a reset"),
