@@ -3,7 +3,9 @@
 //! The caller is identified before a request's body is read. Hosts, origins, bodies, headers, connections,
 //! sessions and open requests are all bounded. An unsafe configuration is refused at start.
 
-use std::collections::{HashMap, HashSet};
+mod sessions;
+
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +23,7 @@ use hotcell_http::{Connection, Tokens, contradicts, no_token, refuse, whose};
 use hotcell_server::{Caller, Lane, Live};
 use http_body::Frame;
 use rmcp::ServerHandler;
-use rmcp::model::{ErrorData, RequestId};
+use rmcp::model::ErrorData;
 use rmcp::transport::streamable_http_server::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
@@ -33,6 +35,8 @@ use crate::priming_events::Unprimed;
 use crate::unread::{self, Unread};
 use crate::wait::Closed;
 use crate::{Combined, MAX_MESSAGE_BYTES, Server, media_ranges, priming_events};
+
+use sessions::{InUse, OpenIds, Session, forgotten};
 
 pub use hotcell_http::{HttpError, HttpOptions};
 
@@ -50,14 +54,8 @@ const MAX_SESSIONS: usize = 128;
 const SESSION_IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
 /// Retention of the messages of a cancelled call, which has no answer that its caller could still request.
 const CANCELLED_RETENTION: Duration = Duration::from_secs(5);
-/// Minimum idle time of a session that may be ended when its caller begins more than [`MAX_SESSIONS`].
-const MIN_SESSION_IDLE: Duration = Duration::from_secs(60);
 /// Timeout for the body of a request.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time for the response of an earlier request to end: a client that uses its id again has read the answer in it.
-const ID_TIMEOUT: Duration = Duration::from_secs(1);
-/// Interval at which that is looked for.
-const ID_INTERVAL: Duration = Duration::from_millis(10);
 pub(crate) const SESSION_ID: &str = "mcp-session-id";
 const REVISION: &str = "mcp-protocol-version";
 
@@ -189,70 +187,6 @@ struct Open {
     sessions: HashMap<String, Session>,
 }
 
-/// A session, identified by an id that its caller knows.
-struct Session {
-    owner: Caller,
-    /// Time of the last use. Each request and response in progress has a clone.
-    used: Arc<Mutex<Instant>>,
-    /// Ids of its open requests.
-    ids: OpenIds,
-    /// Whether the session is being closed, so that it no longer counts.
-    ends: bool,
-}
-
-/// Ids of requests whose responses have not ended.
-type OpenIds = Arc<Mutex<HashSet<RequestId>>>;
-
-/// Marks a session, and the id of its request, as in use until it is dropped.
-struct InUse {
-    used: Arc<Mutex<Instant>>,
-    ids: OpenIds,
-    id: Option<RequestId>,
-}
-
-impl InUse {
-    /// Takes the id of a request; `false` where another one keeps it, whose answer would be lost.
-    async fn take(&mut self, id: &RequestId) -> bool {
-        let until = Instant::now() + ID_TIMEOUT;
-        loop {
-            if self.ids.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone()) {
-                self.id = Some(id.clone());
-                return true;
-            }
-            if Instant::now() >= until {
-                return false;
-            }
-            tokio::time::sleep(ID_INTERVAL).await;
-        }
-    }
-}
-
-impl Drop for InUse {
-    fn drop(&mut self) {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        if let Some(id) = &self.id {
-            self.ids.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
-        }
-    }
-}
-
-impl Session {
-    fn used(&self) -> Instant {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The caller's least recently used session, if it has been idle for long enough.
-fn forgotten(sessions: &HashMap<String, Session>, caller: &Caller, now: Instant) -> Option<String> {
-    let is_idle = |session: &Session| {
-        Arc::strong_count(&session.used) == 1
-            && !session.ends
-            && now.saturating_duration_since(session.used()) >= MIN_SESSION_IDLE
-    };
-    let idle = sessions.iter().filter(|(_, session)| session.owner == *caller && is_idle(session));
-    idle.min_by_key(|(_, session)| session.used()).map(|(id, _)| id.clone())
-}
-
 impl Gate {
     fn open(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
@@ -276,7 +210,7 @@ impl Gate {
     fn enter(&self, caller: &Caller, session: &str) -> Option<InUse> {
         let open = self.open();
         let known = open.sessions.get(session).filter(|known| known.owner == *caller)?;
-        Some(InUse { used: Arc::clone(&known.used), ids: Arc::clone(&known.ids), id: None })
+        Some(InUse::of(known))
     }
 
     /// Records the owner of a new session, and forgets closed sessions. If the caller has too many, one is
@@ -481,38 +415,6 @@ mod tests {
     use hyper_util::service::TowerToHyperService;
 
     use super::*;
-
-    #[test]
-    fn longest_forgotten_session_is_evicted() {
-        let (mine, other) = (Caller::new("mine"), Caller::new("other"));
-        let now = Instant::now() + Duration::from_secs(3600);
-        let ago = |seconds| now.checked_sub(Duration::from_secs(seconds)).unwrap();
-        let all = [
-            ("busy", &mine, 900, false),
-            ("old", &mine, 600, false),
-            ("older", &mine, 700, false),
-            ("another's", &other, 800, false),
-            ("ending", &mine, 800, true),
-            ("new", &mine, MIN_SESSION_IDLE.as_secs() - 1, false),
-        ];
-        let mut sessions: HashMap<_, _> = all
-            .into_iter()
-            .map(|(id, owner, seconds, ends)| {
-                let used = Arc::new(Mutex::new(ago(seconds)));
-                (id.to_owned(), Session { owner: owner.clone(), used, ids: OpenIds::default(), ends })
-            })
-            .collect();
-        let busy = &sessions["busy"];
-        let in_use = InUse { used: Arc::clone(&busy.used), ids: Arc::clone(&busy.ids), id: None };
-        for want in [Some("older"), Some("old"), None] {
-            let found = forgotten(&sessions, &mine, now);
-            assert_eq!(found.as_deref(), want);
-            found.map(|id| sessions.remove(&id));
-        }
-        drop(in_use);
-        assert!(sessions["busy"].used() > ago(3601), "it was used until now");
-        assert_eq!(forgotten(&sessions, &mine, now + MIN_SESSION_IDLE).as_deref(), Some("busy"));
-    }
 
     #[tokio::test]
     async fn id_of_an_open_request_is_refused() {
