@@ -32,7 +32,7 @@ struct Host {
     _runtime: Runtime,
 }
 
-fn runtime() -> Runtime {
+pub(super) fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
@@ -107,7 +107,7 @@ fn trusting(root: &CertificateDer<'static>) -> Arc<ClientConfig> {
 
 impl Proxy {
     /// A connection of HTTP/2 through a tunnel to a place.
-    async fn two(&self, place: &str, root: &CertificateDer<'static>) -> SendRequest<Bytes> {
+    pub(super) async fn two(&self, place: &str, root: &CertificateDer<'static>) -> SendRequest<Bytes> {
         let stream = self.tunnel(place);
         stream.set_nonblocking(true).unwrap();
         let stream = tokio::net::TcpStream::from_std(stream).unwrap();
@@ -120,7 +120,7 @@ impl Proxy {
     }
 }
 
-fn asking(method: &str, uri: &str, headers: &[(&str, &str)]) -> Request<()> {
+pub(super) fn asking(method: &str, uri: &str, headers: &[(&str, &str)]) -> Request<()> {
     let mut request = Request::builder().method(method).uri(uri);
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -128,15 +128,19 @@ fn asking(method: &str, uri: &str, headers: &[(&str, &str)]) -> Request<()> {
     request.body(()).unwrap()
 }
 
-struct Back {
-    status: u16,
+pub(super) struct Back {
+    pub(super) status: u16,
     headers: HeaderMap,
-    body: String,
+    pub(super) body: String,
     trailers: Option<HeaderMap>,
 }
 
 /// Sends a request with a body, and reads all of its answer.
-async fn ask(open: &SendRequest<Bytes>, request: Request<()>, body: Option<&str>) -> Result<Back, h2::Error> {
+pub(super) async fn ask(
+    open: &SendRequest<Bytes>,
+    request: Request<()>,
+    body: Option<&str>,
+) -> Result<Back, h2::Error> {
     let mut open = open.clone().ready().await?;
     let (answer, mut to) = open.send_request(request, body.is_none())?;
     if let Some(body) = body {
@@ -154,7 +158,7 @@ async fn ask(open: &SendRequest<Bytes>, request: Request<()>, body: Option<&str>
     Ok(Back { status: parts.status.as_u16(), headers: parts.headers, body, trailers })
 }
 
-fn at(ip: std::net::IpAddr, port: u16) -> (String, String) {
+pub(super) fn at(ip: std::net::IpAddr, port: u16) -> (String, String) {
     (format!("api.test:{port}"), format!("api.test={ip}:{port}"))
 }
 
@@ -379,7 +383,7 @@ fn cancelled_streams_end_their_rows_and_their_requests() {
 }
 
 /// Type, flags, stream and content as a frame.
-fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
+pub(super) fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
     let length = u32::try_from(content.len()).unwrap().to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), content].concat()
 }
@@ -400,16 +404,16 @@ fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     bytes
 }
 
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
+pub(super) const DATA: u8 = 0;
+pub(super) const HEADERS: u8 = 1;
+pub(super) const RST_STREAM: u8 = 3;
+pub(super) const SETTINGS: u8 = 4;
 const PUSH_PROMISE: u8 = 5;
-const GOAWAY: u8 = 7;
+pub(super) const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
+pub(super) const END_STREAM: u8 = 1;
+pub(super) const END_HEADERS: u8 = 4;
 const END_BOTH: u8 = 5;
 
 /// Sends frames on a new connection; returns the types of those that come back until the connection ends or a stream does.

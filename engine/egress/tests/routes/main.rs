@@ -19,6 +19,7 @@ use tokio::runtime::Runtime;
 mod http2;
 mod intercepted;
 mod limits;
+mod refusals;
 mod signed;
 
 const VALUE: &str = "t0p-s3cret/value";
