@@ -12,8 +12,9 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let _ = (diagnostics::message(&text), diagnostics::place(&text, "/p"));
     let mut flat = Tap::default();
     text.lines().for_each(|line| drop(flat.line(line)));
-    for (nested, headings) in [(false, false), (false, true), (true, false), (true, true)] {
-        let (mut tree, mut found) = (Tree::new(Style { nested, headings }), Vec::new());
+    for bits in 0..8 {
+        let style = Style { nested: bits & 1 != 0, headings: bits & 2 != 0, bare: bits & 4 != 0 };
+        let (mut tree, mut found) = (Tree::new(style), Vec::new());
         text.lines().for_each(|line| tree.line(line, &mut found));
         let ended = tree.end(&mut found);
         // A failure is not forgotten at the end.

@@ -3,7 +3,7 @@
 #![no_main]
 
 use hotcell_sandbox::text::terminal::Filter;
-use hotcell_terminals::{Screen, Size, keys, picture, typed::Typed};
+use hotcell_terminals::{Screen, Size, keys, lines::Lines, picture, typed::Typed};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let [rows, columns, more_rows, more_columns, rest @ ..] = bytes else { return };
@@ -45,8 +45,10 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     assert!(row < usize::from(now.rows) && column < usize::from(now.columns));
     assert!(!screen.text().chars().any(|c| c.is_control() && c != '\n'));
     assert!(picture::svg(&screen).matches("<svg").count() == 1);
-    let mut typed = Typed::default();
-    typed.push(rest);
+    for lines in [Lines::Answers, Lines::Code, Lines::Shell, Lines::Debugger, Lines::Escapes("--restricted")]
+    {
+        Typed::default().push(rest, lines);
+    }
     if let Ok(name) = std::str::from_utf8(rest) {
         let _ = keys::bytes(name, false);
     }
