@@ -56,10 +56,8 @@ fn taken(message: FromHost, limits: &Limits) {
             }
             Err(_) => {}
         },
-        FromHost::Compiled { description, .. } => {
-            if check_description(&description).is_ok() {
-                assert!(description.exports.iter().all(|export| export.input_schema.is_object()));
-            }
+        FromHost::Compiled { description, .. } if check_description(&description).is_ok() => {
+            assert!(description.exports.iter().all(|export| export.input_schema.is_object()));
         }
         _ => {}
     }

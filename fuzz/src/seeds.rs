@@ -67,7 +67,7 @@ impl Seeds {
 /// Writes them below the folder that `HOTCELL_FUZZ_SEEDS` names, if it does: one folder for each target.
 pub fn write_if_asked() {
     if let Some(folder) = std::env::var_os("HOTCELL_FUZZ_SEEDS")
-        && let Err(error) = write(PathBuf::from(folder))
+        && let Err(error) = write(Path::new(&folder))
     {
         panic!("the seeds cannot be written: {error}");
     }
@@ -116,8 +116,16 @@ fn tool_host() -> Anything<Vec<FromHost>> {
     ])
 }
 
-fn write(folder: PathBuf) -> Anything<()> {
-    let mut seeds = Seeds { folder, count: 0 };
+/// Ways to hide. By a path of this file, since a second crate has these modules.
+const HIDING: &str = include_str!("../../engine/guard/tests/data/evasions.yml");
+
+/// Writes the seeds below `folder`: one folder for each target.
+///
+/// # Errors
+///
+/// When a file cannot be written, or a seed cannot be made.
+pub fn write(folder: &Path) -> Anything<()> {
+    let mut seeds = Seeds { folder: folder.to_owned(), count: 0 };
     for rule in &PACK.rules {
         for example in rule.metadata.positive.iter().chain(&rule.metadata.benign) {
             match example.strip_prefix("#!file ").and_then(|text| text.split_once('\n')) {
@@ -126,8 +134,7 @@ fn write(folder: PathBuf) -> Anything<()> {
             }
         }
     }
-    let hiding = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/guard/tests/data/evasions.yml");
-    for sample in serde_yaml_ng::from_str::<Vec<Sample>>(&std::fs::read_to_string(hiding)?)? {
+    for sample in serde_yaml_ng::from_str::<Vec<Sample>>(HIDING)? {
         seeds.file(&sample.file, sample.text.as_bytes())?;
         let language = match sample.file.rsplit('.').next() {
             Some("py") => Language::Python,
@@ -209,6 +216,15 @@ fn write(folder: PathBuf) -> Anything<()> {
         b"\x1bPtmux;\x1b\x1b]52;c;eA==\x07\x1b\\\x9b6n\xc0\x9b",
     ] {
         seeds.add("terminal", &[text])?;
+        seeds.add("screen", &[&[24, 80, 10, 20], text])?;
+    }
+    for text in [
+        &b"\x1b[?1049h\x1b[2J\x1b[5;5Hx\x1b[1;3r\x1bM\x1b[?2004l\x1b[?1000h\x1b(0q\x1b(B"[..],
+        b"print(1)\r\x1b[A\x1b[D\x7f\x15x = 1\n\x04",
+        b"C-Left",
+        "\u{4f60}\u{597d}\u{0301}\t\u{1f468}\u{200d}\u{1f469}\r\n".as_bytes(),
+    ] {
+        seeds.add("screen", &[&[3, 9, 40, 60], text])?;
     }
     let junit = "<testsuites><testsuite name=\"pytest\" tests=\"1\"><testcase classname=\"a\" name=\"b\" time=\"0.1\">\
                  <failure message=\"m\">t&amp;</failure><system-out>o</system-out></testcase></testsuite></testsuites>";
