@@ -136,6 +136,30 @@ fn manifest_that_cannot_be_built_is_explained() {
 }
 
 #[test]
+fn faults_of_an_interface_are_told_with_their_place() {
+    let place = tempfile::tempdir().unwrap();
+    let (folder, out) = (place.path().join("a-b"), place.path().join("out"));
+    create(&folder, "a-b", Language::Rust).unwrap();
+    let wit = |function: &str, world: &str| {
+        format!(
+            "package local:a-b@0.1.0;\ninterface tools {{\n    {function}\n}}\nworld plugin {{\n    {world}\n}}\n"
+        )
+    };
+    for (function, world, want) in [
+        ("one: func(a: strng);", "export tools;", "plugin.wit:3:18: name `strng` does not exist"),
+        ("one: func(a: string)", "export tools;", "plugin.wit:4:1: expected ';'"),
+        ("one: func(); one: func();", "export tools;", "plugin.wit:3:18: "),
+        ("list: func();", "export tools;", "plugin.wit:3:5: "),
+        ("one: func();", "export nothing;", "plugin.wit:6:12: "),
+        ("one: func();", "import foo:bar/baz@1.0.0;", "plugin.wit:6:12: package 'foo:bar@1.0.0' not found"),
+    ] {
+        fs::write(folder.join("wit/plugin.wit"), wit(function, world)).unwrap();
+        let error = build(&folder, &out).unwrap_err().to_string();
+        assert!(error.contains(want) && !error.contains("failed to"), "{want}: {error}");
+    }
+}
+
+#[test]
 fn new_plugin_needs_valid_name_and_folder() {
     let place = tempfile::tempdir().unwrap();
     for name in ["", "A", "a_b", "a-", "-a", "a--b", "1a", "a-1", "../a", &"a".repeat(33)] {

@@ -56,8 +56,25 @@ pub enum EmbedError {
 /// # Errors
 /// [`EmbedError::Wit`] when it cannot be read.
 pub fn check(wit: &Path) -> Result<(), EmbedError> {
-    let read = Resolve::default().push_path(wit).map(drop);
-    read.map_err(|cause| EmbedError::Wit { path: wit.to_owned(), message: format!("{cause:#}") })
+    read(wit).map(drop)
+}
+
+/// Reads a WIT package. An error begins with file, line and column, where it has a place.
+fn read(wit: &Path) -> Result<(Resolve, PackageId), EmbedError> {
+    let mut resolve = Resolve::default();
+    match resolve.push_path(wit) {
+        Ok((package, _)) => Ok((resolve, package)),
+        Err(cause) => {
+            // wit-parser draws the place below its message, in several lines.
+            let drawn = resolve.render_error(&cause);
+            let place = drawn.lines().find_map(|line| line.trim_start().strip_prefix("--> "));
+            let message = match place {
+                Some(place) => format!("{place}: {}", cause.root_cause()),
+                None => drawn,
+            };
+            Err(EmbedError::Wit { path: wit.to_owned(), message })
+        }
+    }
 }
 
 /// Puts the documentation of the WIT package in this folder, and the manifest, into a component, in place of what it has. A core module
@@ -69,8 +86,7 @@ pub fn check(wit: &Path) -> Result<(), EmbedError> {
 /// read, [`EmbedError::TooLarge`] when the documentation or the manifest is too long.
 pub fn embed(component: &[u8], wit: &Path, manifest: Option<&str>) -> Result<Vec<u8>, EmbedError> {
     let error = |message: String| EmbedError::Wit { path: wit.to_owned(), message };
-    let mut resolve = Resolve::default();
-    let (package, _) = resolve.push_path(wit).map_err(|cause| error(format!("{cause:#}")))?;
+    let (resolve, package) = read(wit)?;
     let docs =
         PackageMetadata::extract(&resolve, package).encode().map_err(|cause| error(format!("{cause:#}")))?;
     let too_large = |what| EmbedError::TooLarge { what };
