@@ -81,19 +81,40 @@ const C: &[Template] = &[
     template!(".gitignore", "c/gitignore"),
 ];
 
-/// Checks that a text is valid as the name of a new plugin, which its WIT has, too.
+/// Words of Rust that wit-bindgen does not escape as the name of a package's module (reference, "Keywords").
+const RUST_WORDS: &[&str] = &[
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn",
+    "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop",
+    "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "return", "self", "static",
+    "struct", "super", "trait", "true", "try", "type", "typeof", "unsafe", "unsized", "use", "virtual",
+    "where", "while", "yield",
+];
+
+/// True for a word of WIT, which a package cannot have as its name: `local:list` does not parse.
+fn is_wit_word(name: &str) -> bool {
+    wit_parser::UnresolvedPackageGroup::parse("plugin.wit", &format!("package local:{name};")).is_err()
+}
+
+/// Checks that a text is valid as the name of a new plugin, which its WIT and its module in Rust have, too.
 ///
 /// # Errors
 /// A sentence that says what is wrong when the name is not valid.
 pub fn check_name(name: &str) -> Result<(), String> {
     manifest::is_name(name)?;
     // WIT requires a letter at the start of each part.
-    match name.split('-').find(|part| !part.starts_with(|c: char| c.is_ascii_lowercase())) {
-        Some(_) => Err(format!(
+    if name.split('-').any(|part| !part.starts_with(|c: char| c.is_ascii_lowercase())) {
+        return Err(format!(
             "{name:?} cannot be a new plugin's name: WIT requires a small letter after each hyphen"
-        )),
-        None => Ok(()),
+        ));
     }
+    let language = match name {
+        _ if is_wit_word(name) => "WIT",
+        _ if RUST_WORDS.contains(&name) => "Rust",
+        _ => return Ok(()),
+    };
+    Err(format!(
+        "{name:?} cannot be a new plugin's name: it is a word of {language}; add another word, as in {name}-tool"
+    ))
 }
 
 /// Makes the folder, which must not be there yet, and answers with its files.
@@ -133,6 +154,10 @@ mod tests {
         for (name, want) in [
             ("word-count", None),
             ("a1-b2", None),
+            ("list-match", None),
+            ("list", Some("a word of WIT; add another word, as in list-tool")),
+            ("error-context", Some("a word of WIT")),
+            ("match", Some("a word of Rust; add another word, as in match-tool")),
             ("Foo", Some("small letters")),
             ("foo_bar", Some("small letters")),
             ("", Some("small letters")),
@@ -146,6 +171,23 @@ mod tests {
                 (Ok(()), None) => {}
                 (Err(why), Some(want)) => assert!(why.contains(want), "{name}: {why}"),
                 other => panic!("{name}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn name_that_is_taken_makes_an_interface_that_parses() {
+        // Words of both languages, alone and as a part of a name: each is refused, or its scaffold can be read.
+        let wit = [
+            "type", "list", "string", "record", "result", "option", "stream", "future", "resource", "import",
+            "world", "map", "u8", "own",
+        ];
+        for word in wit.iter().chain(RUST_WORDS) {
+            for name in [(*word).to_owned(), format!("{word}-x"), format!("x-{word}")] {
+                let text = COMMON[0].1.replace("NAME", &name);
+                let parsed = wit_parser::UnresolvedPackageGroup::parse("plugin.wit", &text);
+                assert!(check_name(&name).is_err() || parsed.is_ok(), "{name}: {:?}", parsed.err());
+                assert_eq!(check_name(&name).is_ok(), name.contains('-'), "{name}");
             }
         }
     }
