@@ -120,6 +120,8 @@ pub struct Requested {
     pub imports: Vec<String>,
     /// True when the run has a folder of its own, which is removed with it.
     pub scratch: bool,
+    /// The first argument of a command that only a shell would read as an operator, such as `|`.
+    pub operator: Option<String>,
 }
 
 /// A run.

@@ -11,7 +11,7 @@ use super::place::{self, Needed, Reach, setting};
 use super::rustup::Tool;
 use super::sight::Sight;
 use super::walk::{self, Dead, Hop};
-use super::{Asks, LookupError, Project, Surroundings, Toolchain, rustup, shim};
+use super::{Asks, LookupError, Project, Surroundings, Toolchain, rustup, shell_advice, shim};
 use hotcell_sandbox::policy::{FileId, PROJECT};
 
 mod interpreter;
@@ -157,6 +157,11 @@ impl<'a> Finder<'a> {
                     [first.parent().map(Path::to_path_buf)].into_iter().flatten(),
                 ) {
                     Some(near) => format!("did you mean {near}?"),
+                    // A folder may have spaces in its name.
+                    None if shell_advice(&program.to_string_lossy()).is_some() => {
+                        "check the path; no shell reads it: arguments stand behind it, each a word of its own"
+                            .to_owned()
+                    }
                     None if typed.is_absolute() => "check the path".to_owned(),
                     None => format!("check the path; it counts from {}", self.around.cwd.display()),
                 },

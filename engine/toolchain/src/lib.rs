@@ -68,6 +68,7 @@ mod place;
 mod pythons;
 mod rustup;
 mod script;
+mod shell;
 mod shim;
 mod sight;
 #[cfg(test)]
@@ -82,6 +83,7 @@ mod readme {}
 
 pub use files::{Fs, Host, Kind};
 pub use pythons::{Python, PythonVersion, environment, pythons, version_of_program};
+pub use shell::{shell_advice, shell_operator};
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

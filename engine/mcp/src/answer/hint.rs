@@ -54,9 +54,19 @@ pub(crate) fn hint(outcome: &RunReport, request: &Requested) -> Option<String> {
         }
         Cause::Cancelled => "it was cancelled; call again to run it anew".to_owned(),
         Cause::Signaled => "a signal ended it: a crash of the program, or it killed itself".to_owned(),
-        Cause::Exited if outcome.exit_code != Some(0) => return of_network(outcome, request),
+        Cause::Exited if outcome.exit_code != Some(0) => {
+            return of_operator(request).or_else(|| of_network(outcome, request));
+        }
         _ => return None,
     })
+}
+
+/// The next step for a failed command with a word that was meant for a shell.
+fn of_operator(request: &Requested) -> Option<String> {
+    let operator = request.operator.as_deref()?;
+    Some(format!(
+        "no shell reads argv, so that {operator} was an argument of the program: for a shell's line use [\"bash\", \"-c\", \"LINE\"]"
+    ))
 }
 
 /// The next step for a failed run that was denied the network, or requested something outside its hosts.
@@ -167,6 +177,20 @@ mod tests {
             (hint(&refused, &Requested::default()), summary(&refused).as_str()),
             (None, "no landlock here;\\nsee doctor")
         );
+    }
+
+    #[test]
+    fn operators_of_a_shell_are_hinted_at_when_a_command_fails() {
+        let request = Requested { operator: Some("|".to_owned()), ..Requested::default() };
+        let mut outcome = RunReport::without_a_run(Cause::Exited, "");
+        for (code, hinted) in [(2, true), (0, false)] {
+            outcome.exit_code = Some(code);
+            assert_eq!(
+                hint(&outcome, &request).is_some_and(|text| text.contains("so that | was")),
+                hinted,
+                "{code}"
+            );
+        }
     }
 
     #[test]

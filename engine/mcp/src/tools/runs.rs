@@ -333,6 +333,7 @@ async fn start(
         most: live.most(false),
         imports: ask.imports.clone(),
         scratch: ask.scratch,
+        operator: request.operator(),
     };
     let approved = ask.approved(request.workspace.as_ref());
     request.approved.clone_from(&approved);

@@ -14,7 +14,7 @@ use hotcell_sandbox::policy::{PROJECT, Stdin};
 use hotcell_sandbox::{BoxFuture, Bytes, Chunk, Limits, Running};
 use hotcell_state::caller::Caller;
 use hotcell_state::report::{Code, ErrorReport};
-use hotcell_toolchain::{Asks, Surroundings};
+use hotcell_toolchain::{Asks, Surroundings, shell_advice, shell_operator};
 use hotcell_verbs::changes::ChangePolicy;
 use hotcell_verbs::execute::{Observer, execute};
 use hotcell_verbs::images::Wanted;
@@ -107,6 +107,13 @@ impl CommandRequest {
             .as_ref()
             .map(|(language, path, _)| ["--lang".to_owned(), language.name().to_owned(), path.clone()]);
         source.into_iter().flatten().chain(self.argv.iter().cloned()).collect()
+    }
+
+    /// The first argument of a program that a shell would read as an operator, such as `|`. Those of a source are its author's own.
+    #[must_use]
+    pub fn operator(&self) -> Option<String> {
+        let arguments = self.argv.iter().skip(1).map(String::as_str);
+        shell_operator(arguments).filter(|_| self.source.is_none()).map(str::to_owned)
     }
 
     /// Checks the request as far as possible before it runs.
@@ -369,9 +376,11 @@ pub fn without_host_paths(mut outcome: RunReport, argv: &[String]) -> RunReport 
     }
     let program = argv.first().map_or("", String::as_str);
     outcome.reason = Some(match outcome.cause {
-        Cause::NotFound => format!(
-            "there is no program {program:?}; name one that is installed on this host, or a file of the workspace"
-        ),
+        Cause::NotFound => {
+            let advice = shell_advice(program)
+                .unwrap_or("name one that is installed on this host, or a file of the workspace");
+            format!("there is no program {program:?}; {advice}")
+        }
         Cause::NotExecutable => {
             format!("{program:?} cannot be executed; start it with its interpreter, such as python3 or bash")
         }

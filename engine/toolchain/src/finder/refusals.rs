@@ -5,7 +5,7 @@ use std::path::Path;
 
 use hotcell_sandbox::policy::PROJECT;
 
-use crate::{LookupError, place};
+use crate::{LookupError, place, shell_advice};
 
 /// The refusal for a host path into the project, where the program has something else inside.
 pub(super) fn changed(path: &Path) -> LookupError {
@@ -35,6 +35,9 @@ pub(super) fn remake(venv: &Path) -> String {
 
 pub(super) fn install_hint(name: &OsStr, near: Option<String>) -> String {
     let name = name.to_string_lossy();
+    if let Some(advice) = shell_advice(&name) {
+        return advice.to_owned();
+    }
     if let Some(near) = near {
         return format!("did you mean {near}?");
     }
