@@ -169,7 +169,13 @@ impl TestRequest {
         let mut request = self.clone();
         request.project = self.project.join(&suite.folder);
         if let Some((other, also)) = &suite.rival {
-            return Err(undecided(&request.project, (suite.framework, &suite.evidence), (*other, also)));
+            let project = ProjectFolder::open(&request.project).ok();
+            let project = project.as_ref().map(|project| project as &dyn Project);
+            return Err(undecided(
+                (project, &request.project),
+                (suite.framework, &suite.evidence),
+                (*other, also),
+            ));
         }
         request.framework = Some(suite.framework.name().to_owned());
         request.selection.detected = true;

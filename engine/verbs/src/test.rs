@@ -15,7 +15,7 @@ use hotcell_state::report::{Code, ErrorReport};
 use hotcell_state::state::StateChoice;
 use hotcell_testing::chosen::can_split;
 use hotcell_testing::coverage::Measured;
-use hotcell_testing::framework::{self, Command, Evidence, Followed, Framework};
+use hotcell_testing::framework::{self, Command, Ecosystem, Evidence, Followed, Framework};
 use hotcell_testing::frameworks::javascript::{Package, follow};
 use hotcell_testing::frameworks::others;
 use hotcell_testing::report::repeat::Repeats;
@@ -355,13 +355,16 @@ fn without_coverage(framework: &dyn Framework) -> ErrorReport {
 
 /// Error when two frameworks have equal evidence.
 pub fn undecided(
-    path: &Path,
+    (project, path): (Option<&dyn Project>, &Path),
     (first, one): (&dyn Framework, &Evidence),
     (second, other): (&dyn Framework, &Evidence),
 ) -> Unready {
+    let of_javascript = first.ecosystem() == Ecosystem::JavaScript;
+    let script = project.filter(|_| of_javascript).and_then(others::script_of_all);
+    let script = script.map(|words| format!("; {words}")).unwrap_or_default();
     let (first, second) = (first.name(), second.name());
     refused(format!(
-        "{} looks like {first} ({}) and like {second} ({}): choose with ‹framework={first}› or ‹framework={second}›",
+        "{} looks like {first} ({}) and like {second} ({}): choose with ‹framework={first}› or ‹framework={second}›{script}",
         path.display(),
         one.reason,
         other.reason
@@ -373,7 +376,7 @@ fn chosen(project: &dyn Project, path: &Path) -> Result<&'static dyn Framework, 
     let found = hotcell_testing::detect(project);
     let Some((framework, evidence)) = found.first() else { return Err(nothing_to_run(project, path)) };
     if let Some((other, also)) = hotcell_testing::rival(&found) {
-        return Err(undecided(path, (*framework, evidence), (*other, also)));
+        return Err(undecided((Some(project), path), (*framework, evidence), (*other, also)));
     }
     tracing::info!(target: "hotcell_contents", "{}: {}", framework.name(), evidence.reason);
     Ok(*framework)
