@@ -129,6 +129,7 @@ async fn broken_files_are_errors() {
     assert_eq!(ran.counts(), [0, 0, 2, 1, 0], "{}", ran.told());
     let syntax = ran.case("test_syntax.py");
     assert_eq!((syntax.line, syntax.source.as_deref()), (Some(1), Some("def test_x(:")), "{}", ran.told());
+    assert_eq!(ran.case("test_skipped.py").message.as_deref(), Some("all"), "{}", ran.told());
     assert_eq!(ran.report.reason.as_deref(), Some("1 test was collected and not run"));
 }
 
