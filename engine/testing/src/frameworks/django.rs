@@ -133,7 +133,9 @@ impl Framework for Django {
         match code {
             0 => ExitMeaning::AllPassed,
             1 => ExitMeaning::SomeFailed,
-            2 => ExitMeaning::Broken("Django's runner did not understand its arguments"),
+            2 => ExitMeaning::Broken(
+                "Django's runner did not understand its arguments, or a test ended it with exit code 2",
+            ),
             5 => ExitMeaning::NoTests,
             NOT_INSTALLED => ExitMeaning::NotInstalled,
             _ => ExitMeaning::Broken("Django's runner has no such exit code"),

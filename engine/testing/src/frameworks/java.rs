@@ -138,7 +138,8 @@ impl Framework for Junit {
             1 => ExitMeaning::SomeFailed,
             2 => ExitMeaning::NoTests,
             NOT_INSTALLED => ExitMeaning::NotInstalled,
-            _ => ExitMeaning::Broken("JUnit could not begin"),
+            3 => ExitMeaning::Broken("JUnit could not begin, or broke off"),
+            _ => ExitMeaning::Broken("JUnit has no such exit code of its own: a test ended it"),
         }
     }
 

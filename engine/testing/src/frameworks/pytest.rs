@@ -232,7 +232,7 @@ impl Framework for Pytest {
             2 => ExitMeaning::CollectionFailed,
             3 => ExitMeaning::Broken("pytest had an internal error, or was ended with exit code 3 by a test"),
             4 => ExitMeaning::Broken(
-                "pytest could not begin: there is no such test, or settings or a conftest.py are broken",
+                "pytest could not begin: there is no such test, or settings or a conftest.py are broken, or a test ended it with exit code 4",
             ),
             5 => ExitMeaning::NoTests,
             NOT_INSTALLED => ExitMeaning::NotInstalled,

@@ -118,7 +118,9 @@ impl Framework for Unittest {
         match code {
             0 => ExitMeaning::AllPassed,
             1 => ExitMeaning::SomeFailed,
-            2 => ExitMeaning::Broken("unittest did not understand its arguments"),
+            2 => ExitMeaning::Broken(
+                "unittest did not understand its arguments, or a test ended it with exit code 2",
+            ),
             5 => ExitMeaning::NoTests,
             NOT_INSTALLED => ExitMeaning::NotInstalled,
             _ => ExitMeaning::Broken("unittest has no such exit code"),

@@ -122,6 +122,8 @@ async fn killed_junit_runner_leaves_observed_results() {
         ("System.exit(1);", large(), Verdict::Unusable),
         ("Runtime.getRuntime().halt(0);", large(), Verdict::Unusable),
         ("Runtime.getRuntime().halt(2);", large(), Verdict::Unusable),
+        ("System.exit(7);", large(), Verdict::Unusable),
+        ("throw new OutOfMemoryError(\"gone\");", large(), Verdict::Unusable),
         (
             "new ProcessBuilder(\"kill\", \"-9\", \"\" + ProcessHandle.current().pid()).start().waitFor(); Thread.sleep(9000);",
             large(),
@@ -145,6 +147,13 @@ async fn killed_junit_runner_leaves_observed_results() {
         ran.assert_not_passed();
         assert_eq!(ran.case("::a()").status, Status::Passed, "{does}: {}", ran.told());
         assert_eq!(ran.case("::b()").status, Status::NotFinished, "{does}: {}", ran.told());
+        let reason = ran.report.reason.clone().unwrap_or_default();
+        assert!(!reason.contains("could not begin;"), "{does}: {reason}");
+        assert_eq!(
+            reason.contains("JUnit broke off: java.lang.OutOfMemoryError: gone"),
+            does.starts_with("throw"),
+            "{does}: {reason}"
+        );
     }
 }
 

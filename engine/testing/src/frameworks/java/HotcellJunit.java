@@ -44,6 +44,8 @@ public class HotcellJunit {
         "byte-buddy", "byte-buddy-agent", "objenesis",
     };
     private static OutputStream pipe;
+    /** What ended a class of ours that ran the tests. */
+    private static String brokeOff;
     /** Whether others write to it too: then a line has to go in one piece, 4096 bytes at most (pipe(7)). */
     private static boolean shared;
 
@@ -182,6 +184,7 @@ public class HotcellJunit {
             return run.invoke(null, with);
         } catch (InvocationTargetException e) {
             e.getCause().printStackTrace();
+            brokeOff = "JUnit broke off: " + e.getCause();
             return 3;
         }
     }
@@ -205,7 +208,8 @@ public class HotcellJunit {
     }
 
     static void end(int code, String why) {
-        emit("finish", "exit", code, "stopped", why);
+        // Memory that ran out ends JUnit itself, and every error between its tests.
+        emit("finish", "exit", code, "stopped", brokeOff == null ? why : brokeOff);
         System.out.flush();
         System.err.flush();
         // Threads that tests leave behind do not keep it.
