@@ -422,12 +422,11 @@ fn answer(common: &Common, args: &TestArgs, results: &mut Results, report: &Test
             code = exit::REFUSED;
         }
     }
+    let folder = || folder_below_repository(&args.project, github_workspace().as_deref());
     for written in [
         results.junit.as_mut().map(|file| write_junit(file, report)),
-        args.github.then(|| {
-            annotate(common, report, &folder_below_repository(&args.project, github_workspace().as_deref()))
-        }),
-        results.summary.as_mut().map(|file| summarize(file, report)),
+        args.github.then(|| annotate(common, report, &folder())),
+        results.summary.as_mut().map(|file| summarize(file, report, &folder())),
     ] {
         if let Some(Err(e)) = written {
             notes::say(format!("error: {e}"));
@@ -466,8 +465,8 @@ fn annotate(common: &Common, report: &TestReport, folder: &str) -> Result<(), St
     said.map_err(|e| format!("--github: {e}"))
 }
 
-fn summarize(file: &mut ResultFile, report: &TestReport) -> Result<(), String> {
-    let text = github::summary(report, &headline(report));
+fn summarize(file: &mut ResultFile, report: &TestReport, folder: &str) -> Result<(), String> {
+    let text = github::summary(report, &headline(report), folder);
     file.write(text.as_bytes()).map_err(|e| format!("--github {}: {e}", file.named().display()))
 }
 

@@ -93,9 +93,9 @@ fn below(folder: &str, file: &str) -> String {
     if folder.is_empty() || file.starts_with('/') { file.to_owned() } else { format!("{folder}/{file}") }
 }
 
-/// Markdown for `$GITHUB_STEP_SUMMARY`.
+/// Markdown for `$GITHUB_STEP_SUMMARY`, with file names relative to the top of the repository as in [`annotations`].
 #[must_use]
-pub fn summary(report: &TestReport, headline: &str) -> String {
+pub fn summary(report: &TestReport, headline: &str, folder: &str) -> String {
     let mut out = format!("### {}\n\n", cell(headline));
     if let Some(reason) = &report.reason {
         let _ = writeln!(out, "{}\n", cell(reason));
@@ -104,10 +104,9 @@ pub fn summary(report: &TestReport, headline: &str) -> String {
     if !bad.is_empty() {
         out.push_str("| test | result | where | message |\n| --- | --- | --- | --- |\n");
         for case in bad.iter().take(MAX_ROWS) {
-            let place = match (&case.file, case.line) {
-                (Some(file), Some(line)) => format!("{file}:{line}"),
-                (file, _) => file.clone().unwrap_or_default(),
-            };
+            let file = case.file.as_deref().map(|file| below(folder, file)).unwrap_or_default();
+            let line = case.line.filter(|_| case.file.is_some());
+            let place = line.map_or_else(|| file.clone(), |line| format!("{file}:{line}"));
             let (id, message) = (cell(&case.id), cell(&message(case)));
             let _ = writeln!(out, "| {id} | {} | {} | {message} |", case.status.name(), cell(&place));
         }
@@ -187,6 +186,21 @@ mod tests {
             assert_eq!(errors.len(), all, "{lines}");
             let noted = |line: &&str| line.starts_with("::error title=hotcell::pytest in web: why");
             assert!(errors[..suites].iter().all(noted), "{lines}");
+        }
+    }
+
+    #[test]
+    fn annotations_and_summary_name_files_from_the_top_of_the_repository() {
+        let mut report = report(Verdict::Failed, &[Status::Failed], None);
+        report.cases[0].file = Some("tests/a.py".to_owned());
+        for (folder, line, want) in [
+            ("", Some(3), "| tests/a.py&#58;3 |"),
+            ("web/app", Some(3), "| web/app/tests/a.py&#58;3 |"),
+            ("web/app", None, "| web/app/tests/a.py |"),
+        ] {
+            report.cases[0].line = line;
+            let table = summary(&report, "failed", folder);
+            assert!(table.contains(want), "{want}: {table}");
         }
     }
 
