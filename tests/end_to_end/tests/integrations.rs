@@ -99,13 +99,22 @@ fn github_action_refuses_odd_inputs() {
         (vec![("INPUT_PROJECT", evil.as_str())], "touch"),
         (vec![("INPUT_PROJECT", "project"), ("INPUT_OPTIONS", evil.as_str())], ""),
         (vec![("INPUT_PROJECT", "project"), ("INPUT_VERSION", "1; touch x")], "is not one of a package"),
+        (
+            vec![("INPUT_PROJECT", "project"), ("INPUT_RESULTS", "/proc/none")],
+            "::error::the folder for the results",
+        ),
     ] {
+        user.make_folder("work/hotcell-results");
+        user.write("work/hotcell-results/junit.xml", "stale");
         let (ended, output, _) = github(&user, &inputs);
         let all = [ended.stdout, ended.stderr].concat();
         let said = String::from_utf8_lossy(&all).into_owned()
             + &std::fs::read_to_string(user.path("work/hotcell-results/report.json")).unwrap_or_default();
-        assert!(!ended.status.success(), "{inputs:?}: {said}");
+        // 1 would say that a test failed.
+        assert_eq!(ended.status.code(), Some(125), "{inputs:?}: {said}");
         assert!(said.contains(says), "{inputs:?}: {said}");
+        let junit = std::fs::read_to_string(user.path("work/hotcell-results/junit.xml")).unwrap_or_default();
+        assert!(output.is_empty() || junit != "stale", "{inputs:?}: results of an earlier step are left");
         assert!(output.is_empty() || output.starts_with("verdict=refused\n"), "{inputs:?}: {output}");
         assert!(!mark.exists(), "{inputs:?}");
     }
