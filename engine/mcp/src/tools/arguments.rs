@@ -72,8 +72,40 @@ fn unknown(field: &str, name: &str, known: &JsonObject, at: &str) -> ErrorReport
         return report.hint(format!("{whole} takes none"));
     }
     let names: Vec<&str> = known.keys().map(String::as_str).collect();
-    let near = likely(name, names.iter().copied()).map(|near| format!("did you mean {near}? "));
+    let near = elsewhere(name, known).or_else(|| likely(name, names.iter().copied()).map(str::to_owned));
+    let near = near.map(|near| format!("did you mean {near}? "));
     report.hint(format!("{}{whole} takes {}", near.unwrap_or_default(), names.join(", ")))
+}
+
+/// Names that other servers' tools give an argument, and the names here, of which a tool has at most one.
+const ELSEWHERE: [(&str, &str); 10] = [
+    ("command", "argv"),
+    ("cmd", "argv"),
+    ("program", "argv"),
+    ("source", "code"),
+    ("script", "code"),
+    ("timeout", "timeout_seconds"),
+    ("timeout_ms", "timeout_seconds"),
+    ("memory", "memory_mib"),
+    ("test", "filter"),
+    ("input", "stdin"),
+];
+
+/// The argument that is meant by a name that no similar one stands for: it has another name here, or lies within another argument, such as
+/// `limits.timeout_seconds` or `edits[].path`.
+fn elsewhere(name: &str, known: &JsonObject) -> Option<String> {
+    let named = ELSEWHERE.iter().find(|(other, _)| *other == name).map(|(_, here)| *here);
+    let names: Vec<&str> = named.into_iter().chain([name]).collect();
+    names.iter().find_map(|name| {
+        if known.contains_key(*name) {
+            return Some((*name).to_owned());
+        }
+        known.iter().find_map(|(outer, schema)| {
+            let within = |of: &Value| of["properties"].get(*name).is_some();
+            let of_items = within(&schema["items"]).then(|| format!("{outer}[].{name}"));
+            of_items.or_else(|| within(schema).then(|| format!("{outer}.{name}")))
+        })
+    })
 }
 
 fn one(schema: &Value, value: Value, at: &str) -> Result<Value, ErrorReport> {
@@ -436,6 +468,23 @@ mod tests {
             if word != "run_code" {
                 assert!(report.to_string().contains(word), "{more}: {report}");
             }
+        }
+        let hint = |schema: &Value, name: &str| {
+            read(schema, json!({ (name): 1 })).unwrap_err().hint.unwrap_or_default()
+        };
+        let (command, edit) = (of_arguments::<input::RunCommand>(), of_arguments::<input::WorkspaceEdit>());
+        for (schema, name, near) in [
+            (&command, "command", "did you mean argv? "),
+            (&command, "cmd", "did you mean argv? "),
+            (&command, "timeout", "did you mean limits.timeout_seconds? "),
+            (&command, "timeout_seconds", "did you mean limits.timeout_seconds? "),
+            (&command, "memory_mib", "did you mean limits.memory_mib? "),
+            (&command, "arg", "did you mean argv? "),
+            (&command, "zzz", "this tool takes "),
+            (&edit, "path", "did you mean edits[].path? "),
+            (&edit, "command", "this tool takes "),
+        ] {
+            assert!(hint(schema, name).starts_with(near), "{name}: {}", hint(schema, name));
         }
         let report = read(&of_arguments::<input::Nothing>(), json!({ "x": 1 })).unwrap_err();
         assert_eq!(report.to_string(), "there is no argument x; this tool takes none");
