@@ -87,12 +87,15 @@ fn refusal(text: &[u8], error: &serde_json::Error) -> ErrorData {
             None,
         )
     } else {
-        ErrorData::parse_error(format!("this is not JSON: {}", where_it_is_not(error)), None)
+        ErrorData::parse_error(format!("this is not JSON: {}", where_it_is_not(text, error)), None)
     }
 }
 
 /// Describes the mistake in a text that is not JSON, in plain words.
-fn where_it_is_not(error: &serde_json::Error) -> String {
+fn where_it_is_not(text: &[u8], error: &serde_json::Error) -> String {
+    if let Err(error) = std::str::from_utf8(text) {
+        return format!("it is not UTF-8 at byte {}", error.valid_up_to());
+    }
     if error.is_eof() {
         return "it ends too early".to_owned();
     }
@@ -179,6 +182,12 @@ mod tests {
             assert!(unread.error.message.contains(want), "{text}: {}", unread.error.message);
             assert_eq!(unread.is_request, code == -32602, "{text}");
         }
+        let latin = b"{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"x\",\"params\":{\"a\":\"\xe9\"}}";
+        let unread = read(latin).expect_err("not UTF-8");
+        assert_eq!(
+            (unread.error.code.0, &*unread.error.message, &unread.id),
+            (-32700, "this is not JSON: it is not UTF-8 at byte 52", &id(9))
+        );
         let hello = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"f","version":"1"}}}"#;
         for text in
             [hello, r#"{"jsonrpc":"2.0","id":1,"method":"no/such"}"#, r#"{"jsonrpc":"2.0","method":"x"}"#]
