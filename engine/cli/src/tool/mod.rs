@@ -114,12 +114,14 @@ async fn answer(common: &Common, command: &ToolCommand) -> Result<u8, ErrorRepor
                 Ok(answer) => answer.is_error,
                 Err(uncalled) => matches!(uncalled, InvokeError::Call(CallError::Trap { .. })),
             };
+            // A call that was refused, or ended its instance, left nothing.
+            let answered = answer.as_ref().is_ok_and(|answer| !answer.is_error);
             let beyond = if failed { caller.beyond(name, &arguments) } else { Beyond::default() };
             caller.close().await;
             // No plugin's name has an underscore.
             let plugin = name.split_once('_').map_or(&**name, |(plugin, _)| plugin);
             let code = said(common, name, plugin, answer)?;
-            if let Some(line) = kept(&plugins, name) {
+            if answered && let Some(line) = kept(&plugins, name) {
                 say(&line);
             }
             let lapsed = if failed { lapsed(&plugins, name) } else { Vec::new() };
