@@ -381,6 +381,42 @@ mod tests {
         }
     }
 
+    /// The page lists every command that help shows, so that a reader who searches it for a verb finds it.
+    #[test]
+    fn every_command_is_on_the_page_of_the_command_line() {
+        fn lines(command: &clap::Command, name: &str, table: &[(String, String)], missing: &mut Vec<String>) {
+            for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+                let full = format!("{name} {}", sub.get_name());
+                // A row begins with the whole name, or with that of the group and lists the verb among its words.
+                let here = |(row, words): &(String, String)| {
+                    let is = |word: &str| word == sub.get_name();
+                    row.starts_with(&format!("{full} "))
+                        || row.starts_with(&format!("{name} ")) && words.split(['|', ' ', '[', ']']).any(is)
+                };
+                if !table.iter().any(here) {
+                    missing.push(full.clone());
+                }
+                lines(sub, &full, table, missing);
+            }
+        }
+        let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/command-line.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let table = page.split("```").nth(1).unwrap();
+        // Columns are two spaces apart; the second one describes.
+        let row = |line: &str| (format!("{line} "), line.split("  ").next().unwrap_or_default().to_owned());
+        let table: Vec<_> = table.lines().filter(|line| line.starts_with("hotcell ")).map(row).collect();
+        let mut missing = Vec::new();
+        lines(&Cli::command(), "hotcell", &table, &mut missing);
+        assert_eq!(missing, Vec::<String>::new(), "commands that docs/src/command-line.md does not list");
+        let named: std::collections::BTreeSet<&str> = page
+            .split_once("the JSON Schema of an output:")
+            .and_then(|(_, rest)| rest.split_once("\nhotcell "))
+            .map(|(names, _)| names.split([',', ' ', '\n']).filter(|name| !name.is_empty()).collect())
+            .unwrap();
+        let known: std::collections::BTreeSet<&str> = crate::schema::SCHEMAS.iter().copied().collect();
+        assert_eq!(named, known, "names of `hotcell schema`");
+    }
+
     #[test]
     fn help_fits_a_screen() {
         // Every page, however deep.

@@ -14,7 +14,7 @@ use crate::suggested::verbs;
 use crate::{agent_run, exit, fleet, init, receipt, serve, test_list, usage, web, worker, worker_metrics};
 
 /// Outputs with a JSON Schema.
-const SCHEMAS: &[&str] = &[
+pub const SCHEMAS: &[&str] = &[
     "outcome",
     "test_report",
     "test_list",
