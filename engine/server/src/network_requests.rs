@@ -40,6 +40,11 @@ pub fn hosts(named: &[String], operators: &AllowList) -> Result<Option<AllowList
     }
     let list = AllowList::of(named.iter().map(String::as_str).filter(|one| !one.starts_with(SECRET)))
         .map_err(|e| bad(format!("network: {e}")).hint("each is HOST:PORT, such as pypi.org:443"))?;
+    // A person would be asked to let it reach what it denies.
+    if named.iter().all(|one| one.starts_with('!')) {
+        let why = "network: these rules only deny, and a run reaches nothing that no rule allows";
+        return Err(bad(why.to_owned()).hint("leave them out, or name the hosts that it needs as HOST:PORT"));
+    }
     if let Some(rule) = operators.widened_by(&list.placed()) {
         let why =
             format!("network: {rule}: only the operator says where a name is, or names a private address");
@@ -232,6 +237,15 @@ mod tests {
         assert_eq!(named(&["pypi.org:443"]).unwrap().unwrap().rules().len(), 1);
         assert!(named(&["pypi.org"]).unwrap_err().to_string().contains("pypi.org:443"));
         assert!(named(&["a.org:1"; MAX_HOSTS + 1]).is_err());
+        for (rules, refused) in [
+            (&["!a.org:1"][..], true),
+            (&["!a.org:1", "!*.b.org:2"], true),
+            (&["!a.org:1", "*.org.test:1"], false),
+            (&["secret:gh", "!a.org:1"], false),
+        ] {
+            let error = named(rules).err().map(|error| error.to_string());
+            assert_eq!(error.is_some_and(|error| error.contains("only deny")), refused, "{rules:?}");
+        }
     }
 
     #[test]
