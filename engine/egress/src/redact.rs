@@ -4,12 +4,16 @@
 //! message with the request's headers, and not a wall.
 
 mod form;
+mod pairs;
+mod samples;
 
 use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use form::{Form, Seen};
+use pairs::Pairs;
+use samples::Samples;
 use zeroize::Zeroizing;
 
 /// Minimum length in bytes of a value or an encoded form that is searched for: shorter ones occur by chance.
@@ -17,16 +21,14 @@ pub const MIN_REDACTED_BYTES: usize = 8;
 /// Byte that takes the place of each masked byte, so that lengths stay as the host said them. A letter of header names and values.
 const MASK: u8 = b'*';
 
-/// Number of pairs of bytes.
-const PAIRS: usize = 1 << 16;
-
 /// Forms of one or more values. Their memory is overwritten when they are dropped.
 #[derive(Default)]
 pub struct Spellings {
     forms: Vec<Form>,
-    /// Pairs of bytes with which a form may begin, a bit for each; empty without forms. Most places of a text are told by it to begin none,
-    /// which makes the search fast.
-    begins: Zeroizing<Vec<u64>>,
+    /// Tells where in a text no form can begin, which makes the search fast.
+    samples: Samples,
+    /// Pairs of bytes with which a form may begin: most of the other places are told by it to begin none.
+    begins: Pairs,
 }
 
 impl fmt::Debug for Spellings {
@@ -40,13 +42,12 @@ impl Spellings {
     /// character may be percent-encoded, or escaped as in JSON and HTML. Forms shorter than [`MIN_REDACTED_BYTES`] are left out.
     pub fn add(&mut self, value: &[u8]) {
         for form in forms(value).into_iter().filter(|form| form.len() >= MIN_REDACTED_BYTES) {
-            self.begins.resize(PAIRS / 64, 0);
+            self.samples.add(&form);
             for first in form.firsts() {
                 for second in 0..=u8::MAX {
                     // By the reader itself, so that both agree.
                     if form.read(&[first, second], 0) != Seen::Other {
-                        let pair = pair(first, second);
-                        self.begins[pair / 64] |= 1 << (pair % 64);
+                        self.begins.add(first, second);
                     }
                 }
             }
@@ -96,12 +97,14 @@ impl Spellings {
                 }
             }
         };
-        for (start, two) in bytes.windows(2).enumerate() {
-            let pair = pair(two[0], two[1]);
-            if self.begins[pair / 64] >> (pair % 64) & 1 == 1 {
-                look(start);
+        self.samples.ranges(bytes, |first, end| {
+            let last = (end + 1).min(bytes.len());
+            for (start, two) in (first..).zip(bytes[first..last].windows(2)) {
+                if self.begins.has(two[0], two[1]) {
+                    look(start);
+                }
             }
-        }
+        });
         if let Some(last) = bytes.len().checked_sub(1) {
             look(last);
         }
@@ -155,11 +158,6 @@ impl Redactor<'_> {
         bytes.truncate(cut);
         bytes
     }
-}
-
-/// Number of a pair of bytes.
-fn pair(first: u8, second: u8) -> usize {
-    usize::from(first) << 8 | usize::from(second)
 }
 
 /// Forms of a value.
@@ -321,6 +319,27 @@ mod tests {
             for text in [text.clone(), format!("{text}{value}"), format!("{}{text}", &value[..3])] {
                 prop_assert_eq!(spellings.find(text.as_bytes()), everywhere(&spellings, text.as_bytes()));
             }
+        }
+
+        #[test]
+        fn samples_miss_no_spelling_and_no_beginning_of_one(
+            value in "[!-~]{8,45}", form in 0..16_usize, how in proptest::collection::vec(0..24_usize, 90),
+            breaks in proptest::collection::vec(prop_oneof![3 => Just(""), 1 => Just("\r\n  "), 1 => Just("\\n"), 1 => Just("\t")], 90),
+            before in "[ -~]{0,60}", after in "[ -~]{0,60}", cut in 0.0..1.4_f64,
+        ) {
+            let spellings = of(&[value.as_bytes()]);
+            let form = &spellings.forms[form % spellings.forms.len()];
+            let mut text = before;
+            for ((characters, how), line) in form.characters().zip(&how).zip(&breaks) {
+                text += &form::tests::spelling(characters[how % 2], how / 2);
+                text += if form.is_broken() { line } else { "" };
+            }
+            #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of a short text")]
+            text.truncate((text.len() as f64 * cut) as usize);
+            if cut > 1.0 {
+                text += &after;
+            }
+            prop_assert_eq!(spellings.find(text.as_bytes()), everywhere(&spellings, text.as_bytes()), "{}", text);
         }
 
         #[test]

@@ -10,7 +10,7 @@ const MAX_READINGS: usize = 8;
 /// Maximum number of digits of a character reference, with zeros in front.
 const MAX_DIGITS: usize = 10;
 /// Names of ASCII's signs in HTML (<https://html.spec.whatwg.org/multipage/named-characters.html>).
-const ENTITIES: &[(u8, &[&str])] = &[
+pub(super) const ENTITIES: &[(u8, &[&str])] = &[
     (b'!', &["excl"]),
     (b'"', &["quot", "QUOT"]),
     (b'#', &["num"]),
@@ -68,6 +68,16 @@ impl Form {
     /// Number of characters.
     pub(super) fn len(&self) -> usize {
         self.characters.len()
+    }
+
+    /// Bytes that may stand for each character.
+    pub(super) fn characters(&self) -> impl Iterator<Item = [u8; 2]> {
+        self.characters.iter().copied()
+    }
+
+    /// Whether lines may be broken between characters.
+    pub(super) const fn is_broken(&self) -> bool {
+        self.is_broken
     }
 
     /// Bytes with which the form may begin.
@@ -238,7 +248,7 @@ fn name(byte: u8, rest: &[u8], add: &mut impl FnMut(usize)) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
@@ -293,7 +303,7 @@ mod tests {
     }
 
     /// A character in one of its spellings.
-    fn spelling(byte: u8, how: usize) -> String {
+    pub(in crate::redact) fn spelling(byte: u8, how: usize) -> String {
         let character = char::from(byte);
         match how {
             0 => format!("%{byte:02x}"),
@@ -304,7 +314,9 @@ mod tests {
             5 => format!("&#{byte};"),
             6 => format!("&#x0{byte:x};"),
             7 if byte == b'+' => "&plus;".to_owned(),
-            8 if byte == b'/' => "\\/".to_owned(),
+            8 if byte.is_ascii_punctuation() => format!("\\{character}"),
+            9 => format!("&#000{byte};"),
+            10 => format!("&#X{byte:X};"),
             _ => character.to_string(),
         }
     }
