@@ -17,6 +17,7 @@ mod hosts;
 pub mod http;
 mod intercepted;
 mod judge;
+mod kept;
 mod keyring;
 mod ledger;
 pub mod limit;

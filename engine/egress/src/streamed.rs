@@ -2,9 +2,10 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
@@ -20,6 +21,7 @@ use crate::coming::{Coming, failed};
 use crate::end::End;
 use crate::hosts::{Hosts, Open};
 use crate::http::Body;
+use crate::kept::Kept;
 use crate::proxy::Shared;
 use crate::quota::OverLimit;
 use crate::record::Moved;
@@ -88,13 +90,14 @@ impl Shared {
         let head = head::for_host(using.route, using.held, asked, path);
         let mut body = match &stored {
             Some(stored) => Leaving::Stored { all: &stored.bytes, left: &stored.bytes },
-            None => Leaving::Stream { stream: body, is_taken: false },
+            None => Leaving::Stream { stream: body, kept: Kept::new() },
         };
         let mut may_repeat = true;
         loop {
             let (open_two, connection) = match open {
                 Open::Two(open_two, connection) => (open_two, connection),
                 Open::One(kept) => {
+                    body.stop_keeping();
                     let mut open = self.begun(number, kept, asked, &head).await?;
                     let Upstream { answers, requests, .. } = &mut open;
                     let sending = send_one(&mut body, asked.body, max_body, requests, moved);
@@ -132,7 +135,8 @@ impl Shared {
                     let response = tokio::select! {
                         biased;
                         end = reset(respond) => return Err(end),
-                        response = answer => response.map_err(|error| lost(&error, is_unprocessed(&error)))?,
+                        (response, is_begun) = answer_two(answer) => response
+                            .map_err(|error| lost(&error, !is_begun && is_unprocessed(&error)))?,
                     };
                     let (parts, mut body) = response.into_parts();
                     let answer = http2::answer(&parts, body.is_end_stream(), asked.method == "HEAD");
@@ -145,9 +149,11 @@ impl Shared {
                 both(sending, answering, max_body).await.map(drop)
             }
             .await;
-            if ended.is_ok() || !may_repeat || !is_safe.into_inner() || !body.begins_again() {
+            if ended.is_ok() || !may_repeat || !is_safe.into_inner() {
                 return ended;
             }
+            let Some(again) = body.begin_again() else { return ended };
+            self.budget.spend(again)?;
             may_repeat = false;
             open = tokio::select! {
                 biased;
@@ -257,7 +263,7 @@ impl Shared {
 /// The body of a request.
 enum Leaving<'a> {
     Stored { all: &'a [u8], left: &'a [u8] },
-    Stream { stream: &'a mut RecvStream, is_taken: bool },
+    Stream { stream: &'a mut RecvStream, kept: Kept },
 }
 
 impl Leaving<'_> {
@@ -267,11 +273,14 @@ impl Leaving<'_> {
             Self::Stored { left, .. } => {
                 Some(std::mem::take(left)).filter(|b| !b.is_empty()).map(<[u8]>::to_vec)
             }
-            Self::Stream { stream, is_taken } => {
-                let piece = Coming::<Answers>::Two(stream).piece().await?;
-                *is_taken |= piece.is_some();
-                piece
-            }
+            Self::Stream { stream, kept } => match kept.again() {
+                Some(piece) => Some(piece),
+                None => {
+                    let piece = Coming::<Answers>::Two(stream).piece().await?;
+                    kept.take(piece.as_deref().unwrap_or_default());
+                    piece
+                }
+            },
         };
         if let Some(piece) = &piece {
             if let Some(left) = left {
@@ -282,14 +291,21 @@ impl Leaving<'_> {
         Ok(piece)
     }
 
-    /// Goes back to the beginning; false where a piece was taken that is not kept.
-    fn begins_again(&mut self) -> bool {
+    /// Keeps nothing more: a host of HTTP/1.1 does not say what it has not processed.
+    fn stop_keeping(&mut self) {
+        if let Self::Stream { kept, .. } = self {
+            kept.stop();
+        }
+    }
+
+    /// Goes back to the beginning, and returns the number of bytes that were taken before; `None` where not all of them are kept.
+    fn begin_again(&mut self) -> Option<usize> {
         match self {
             Self::Stored { all, left } => {
                 *left = all;
-                true
+                Some(all.len())
             }
-            Self::Stream { is_taken, .. } => !*is_taken,
+            Self::Stream { kept, .. } => kept.begin_again(),
         }
     }
 }
@@ -371,6 +387,19 @@ fn begin_two(
 /// last one of a GOAWAY, which ends no others, or was refused.
 fn is_unprocessed(error: &h2::Error) -> bool {
     error.is_remote() && (error.is_go_away() || error.reason() == Some(Reason::REFUSED_STREAM))
+}
+
+/// The last answer to a stream's request, and whether interim ones came before it: then the host has begun to process the request.
+async fn answer_two(mut answer: ResponseFuture) -> (Result<Response<RecvStream>, h2::Error>, bool) {
+    let mut is_begun = false;
+    let response = poll_fn(|context| {
+        while let Poll::Ready(Some(Ok(_))) = answer.poll_informational(context) {
+            is_begun = true;
+        }
+        Pin::new(&mut answer).poll(context)
+    })
+    .await;
+    (response, is_begun)
 }
 
 /// The last answer to a request, behind interim ones.

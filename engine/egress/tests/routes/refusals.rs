@@ -13,7 +13,8 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use tokio_rustls::TlsAcceptor;
 
 use super::http2::{
-    DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, SETTINGS, ask, asking, at, frame, runtime,
+    DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, SETTINGS, WINDOW_UPDATE, ask, asking, at,
+    frame, runtime,
 };
 use super::intercepted::intercepting;
 use super::{own_address, pki, read_request, route};
@@ -41,6 +42,10 @@ enum Act {
     Nothing,
     /// Reads the whole request, and ends the stream.
     ReadAndReset(u32),
+    /// Reads the whole request, and answers it.
+    ReadAndAnswer,
+    /// Gives an interim answer (103), and ends the stream.
+    HintAndReset(u32),
 }
 
 type Script = &'static [&'static [Act]];
@@ -95,7 +100,9 @@ fn scripted(script: Script) -> Option<Host> {
 type Tls = StreamOwned<ServerConnection, TcpStream>;
 
 fn follow(tls: &mut Tls, acts: &[Act], number: usize, seen: &Seen) -> std::io::Result<()> {
-    tls.write_all(&frame(SETTINGS, 0, 0, &[]))?;
+    // Streams and the connection may send a mebibyte.
+    tls.write_all(&frame(SETTINGS, 0, 0, &[0, 4, 0, 0x10, 0, 0]))?;
+    tls.write_all(&frame(WINDOW_UPDATE, 0, 0, &[0, 0x10, 0, 0]))?;
     tls.read_exact(&mut [0; 24])?;
     let mut acts = acts.iter();
     let mut at_end = None;
@@ -130,6 +137,15 @@ fn follow(tls: &mut Tls, acts: &[Act], number: usize, seen: &Seen) -> std::io::R
                         at_end = Some(frame(RST_STREAM, 0, stream, &code.to_be_bytes()));
                         Vec::new()
                     }
+                    Act::ReadAndAnswer => {
+                        at_end = Some(answer(stream));
+                        Vec::new()
+                    }
+                    Act::HintAndReset(code) => [
+                        frame(HEADERS, END_HEADERS, stream, b"\x08\x03103"),
+                        frame(RST_STREAM, 0, stream, &code.to_be_bytes()),
+                    ]
+                    .concat(),
                 };
                 tls.write_all(&bytes)?;
             }
@@ -150,8 +166,16 @@ type Row = (Script, &'static str, Option<&'static str>, u16, &'static [usize]);
 
 #[test]
 fn request_that_a_host_has_not_processed_is_repeated_once() {
-    use Act::{Answer, Close, GoAway, GoAwayAndClose, ReadAndReset, Reset};
-    let rows: [Row; 14] = [
+    use Act::{Answer, Close, GoAway, GoAwayAndClose, HintAndReset, ReadAndAnswer, ReadAndReset, Reset};
+    const MOST: &str = match std::str::from_utf8(&[b'a'; 64 << 10]) {
+        Ok(text) => text,
+        Err(_) => panic!(),
+    };
+    const MORE: &str = match std::str::from_utf8(&[b'a'; (64 << 10) + 1]) {
+        Ok(text) => text,
+        Err(_) => panic!(),
+    };
+    let rows: [Row; 19] = [
         (&[&[Reset(REFUSED_STREAM)]], "GET", None, 200, &[1, 1]),
         (&[&[Answer]], "GET", None, 200, &[1]),
         (&[&[GoAway(0, 0)]], "GET", None, 200, &[1, 1]),
@@ -167,8 +191,19 @@ fn request_that_a_host_has_not_processed_is_repeated_once() {
         (&[&[GoAwayAndClose(1, 0)]], "GET", None, 502, &[1]),
         (&[&[GoAwayAndClose(1, REFUSED_STREAM)]], "GET", None, 502, &[1]),
         (&[&[Close]], "GET", None, 502, &[1]),
-        // Its body is not there any more.
-        (&[&[ReadAndReset(REFUSED_STREAM)]], "POST", Some("abc"), 502, &[1]),
+        (&[&[HintAndReset(REFUSED_STREAM)]], "GET", None, 502, &[1]),
+        // Bodies that were read are sent again, up to a size.
+        (&[&[ReadAndReset(REFUSED_STREAM)], &[ReadAndAnswer]], "POST", Some("abc"), 200, &[1, 1]),
+        (&[&[ReadAndReset(REFUSED_STREAM)], &[ReadAndAnswer]], "POST", Some(MOST), 200, &[1, 1]),
+        (&[&[ReadAndReset(REFUSED_STREAM)]], "POST", Some(MORE), 502, &[1]),
+        (&[&[ReadAndReset(CANCEL)]], "POST", Some("abc"), 502, &[1]),
+        (
+            &[&[ReadAndReset(REFUSED_STREAM)], &[ReadAndReset(REFUSED_STREAM)]],
+            "POST",
+            Some("abc"),
+            502,
+            &[1, 1],
+        ),
     ];
     for (script, method, body, status, requests) in rows {
         let Some(host) = scripted(script) else { return };
@@ -182,6 +217,11 @@ fn request_that_a_host_has_not_processed_is_repeated_once() {
             assert_eq!(host.requests(), requests, "{script:?} {method}");
             let row = proxy.serving.requests();
             assert_eq!(row.counts["gh"].requests, 1, "{script:?}: it is one request");
+            let all = body
+                .map(|_| host.seen.lock().unwrap().iter().map(|(_, body)| body.clone()).collect::<Vec<_>>());
+            for got in all.iter().flatten() {
+                assert!(*got == body.unwrap_or_default().as_bytes(), "{script:?}: {} bytes", got.len());
+            }
             // The client's connection is good, and the next request finds a way.
             let back = ask(&open, asking("GET", &uri, &[]), None).await.unwrap();
             assert_eq!((back.status, back.body.as_str()), (200, "reached"), "{script:?} {method}");
