@@ -72,6 +72,8 @@ pub struct SecretSettings {
     pub env: Option<bool>,
     /// Intercept connections to the hosts of all secrets of the run.
     pub intercept: bool,
+    /// Name that options define twice, and differently.
+    pub twice: Option<String>,
 }
 
 /// Secrets that a run uses, with the hosts that it may reach beside them.
@@ -150,7 +152,10 @@ impl SecretSettings {
         for option in options {
             settings.used.push(option.name.clone());
             if let Some(definition) = &option.definition {
-                settings.defined.insert(option.name.clone(), definition.clone());
+                let before = settings.defined.insert(option.name.clone(), definition.clone());
+                if before.is_some_and(|before| before != *definition) {
+                    settings.twice = Some(option.name.clone());
+                }
             }
         }
         settings
@@ -167,6 +172,12 @@ pub fn choose(
     project: Option<&SecretSettings>,
     request: &SecretSettings,
 ) -> Result<ChosenSecrets, ErrorReport> {
+    if let Some(name) = &request.twice {
+        let message = format!("the secret {name:?} is defined twice, and differently");
+        return Err(ErrorReport::new(Code::InvalidValue, message)
+            .parameter("secret")
+            .hint("give each secret a name of its own"));
+    }
     let defined = |name: &str| request.defined.get(name).or_else(|| user.defined.get(name));
     let mut names: Vec<&String> = Vec::new();
     for name in &request.used {
@@ -211,6 +222,12 @@ pub fn choose(
         return Err(ErrorReport::new(Code::InvalidValue, message)
             .parameter("intercept")
             .hint("name one with ‹secret›, or leave ‹intercept› out"));
+    }
+    if request.env == Some(true) && secrets.is_empty() {
+        let message = "variables are set for secrets, and this run has no secret";
+        return Err(ErrorReport::new(Code::InvalidValue, message)
+            .parameter("secret_env")
+            .hint("name one with ‹secret›, or leave ‹secret_env› out"));
     }
     if secrets.len() > MAX_SECRETS {
         let message =

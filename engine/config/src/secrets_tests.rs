@@ -157,8 +157,21 @@ fn projects_use_only_what_is_offered_to_them() {
         chosen.secrets.iter().map(|(_, definition)| definition.intercept).collect::<Vec<_>>(),
         [true; 2]
     );
-    let error = choose(&user, None, &SecretSettings::of_options(&[], false, true)).unwrap_err();
-    assert!(error.to_string().contains("no secret"), "{error}");
+    for (env, intercept) in [(false, true), (true, false)] {
+        let error = choose(&user, None, &SecretSettings::of_options(&[], env, intercept)).unwrap_err();
+        assert!(error.to_string().contains("no secret"), "{error}");
+    }
+    // One name stands for one secret.
+    let twice = |second: &str| {
+        let options = [option("x=env:X@x.test"), option(second)];
+        choose(&user, None, &SecretSettings::of_options(&options, false, false))
+    };
+    for (second, count) in [("x=env:X@x.test", 1), ("x", 1), ("y=env:X@x.test", 2)] {
+        assert_eq!(twice(second).unwrap().secrets.len(), count, "{second}");
+    }
+    for second in ["x=env:X@y.test", "x=env:Y@x.test", "x=env:X@x.test/p"] {
+        assert!(twice(second).unwrap_err().to_string().contains("twice"), "{second}");
+    }
 }
 
 #[test]

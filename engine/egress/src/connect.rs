@@ -105,7 +105,11 @@ impl Shared {
         if let (Some(upstream), Place::Resolve, Host::Name(name)) = (&self.upstream, place, host) {
             self.not_known_as_private(operation, name, &target).await?;
             let opened = upstream.open(name, port, self.limits.connect).await;
-            return opened.map_err(|why| ConnectError::Unreachable(format!("{target}: {why}")));
+            return opened.map_err(|why| {
+                // Programs rarely show the sentence of a proxy's answer.
+                self.note(operation, format!("{target} (it is allowed, and not reached: {why})"));
+                ConnectError::Unreachable(format!("{target}: {why}"))
+            });
         }
         let mut addresses = self.addresses(operation, host, place, &target).await?;
         // A rule that denies an address holds for the names that lead there, too.

@@ -32,6 +32,9 @@ pub enum HostError {
         "{0:?} is no host name: it has more than letters, digits, hyphens and dots (another alphabet is written in its xn-- form)"
     )]
     Character(String),
+    /// The text behind the colon is no port.
+    #[error("{0:?} has no port behind its colon: a port is a number from 1 to 65535")]
+    Port(String),
     /// The name ends like an IPv4 address, but is not a valid one.
     #[error("{0:?} is no address: an IPv4 address is four decimal numbers without leading zeros")]
     Numeric(String),
@@ -102,7 +105,7 @@ impl Host {
             return Ok((Self::parse(text)?, None));
         };
         let port = parse_port(&text[colon + 1..]);
-        let port = port.ok_or_else(|| HostError::Character(String::from_utf8_lossy(text).into_owned()))?;
+        let port = port.ok_or_else(|| HostError::Port(String::from_utf8_lossy(text).into_owned()))?;
         Ok((Self::parse(&text[..colon])?, Some(port)))
     }
 }

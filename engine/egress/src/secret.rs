@@ -176,7 +176,16 @@ impl SecretSource {
                 of_file(path).map_err(|source| SecretError::File { path: path.clone(), source })
             }
             Self::Fd(number) => {
-                let failed = |source| SecretError::Fd { number: *number, source };
+                let failed = |source: io::Error| {
+                    let source = match source.kind() {
+                        io::ErrorKind::NotFound => {
+                            let why = format!("it is not open here; a shell opens it with {number}<FILE");
+                            io::Error::new(source.kind(), why)
+                        }
+                        _ => source,
+                    };
+                    SecretError::Fd { number: *number, source }
+                };
                 let file = File::open(format!("/proc/self/fd/{number}")).map_err(failed)?;
                 bounded(file).map_err(failed)
             }

@@ -166,6 +166,12 @@ fn upstream_proxy_that_refuses_is_named() {
     }
     // A port that was free a moment ago.
     let gone = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
-    let back = Proxy::start("far.test:443", &gone.to_string()).say("CONNECT far.test:443 HTTP/1.1\r\n\r\n");
+    let proxy = Proxy::start("far.test:443", &gone.to_string());
+    let back = proxy.say("CONNECT far.test:443 HTTP/1.1\r\n\r\n");
     assert!(back.starts_with("HTTP/1.1 502") && back.contains("is not reached"), "{back}");
+    let rows: Vec<String> = proxy.serving.finish().into_iter().map(|row| row.target).collect();
+    assert!(
+        rows.len() == 1 && rows[0].contains("upstream proxy") && rows[0].contains("not reached"),
+        "{rows:?}"
+    );
 }

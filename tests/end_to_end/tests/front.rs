@@ -29,6 +29,12 @@ fn essence(ended: &Ended) -> (Option<i32>, Option<i32>, String, String) {
             for volatile in ["usage", "timings_us"] {
                 object.remove(volatile);
             }
+            // Where no cgroup can be made, the reason has the path of one that each run would have made.
+            if let Some(layers) = object.get_mut("layers").and_then(Value::as_object_mut) {
+                let cgroup = layers.get("cgroup").and_then(Value::as_str).unwrap_or_default();
+                let state = cgroup.split(':').next().unwrap_or_default().to_owned();
+                layers.insert("cgroup".to_owned(), state.into());
+            }
             Value::Object(object).to_string()
         }
         _ => ended.text(),

@@ -525,7 +525,7 @@ fn resources_are_listed_templated_and_completed() {
         assert_eq!(read["result"]["contents"][0]["uri"], uri.as_str(), "{read}");
     }
     let templates = client.request("resources/templates/list", json!({}));
-    assert_eq!(templates["result"]["resourceTemplates"].as_array().map(Vec::len), Some(12));
+    assert_eq!(templates["result"]["resourceTemplates"].as_array().map(Vec::len), Some(13));
     for (uri, name, value, context, want) in [
         ("hotcell://runs/{id}", "id", "run_", json!({}), run),
         ("hotcell://workspaces/{id}/{path}", "id", "ws_", json!({}), workspace),

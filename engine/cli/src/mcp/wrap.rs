@@ -474,7 +474,7 @@ impl WrapArgs {
             guard: self.guard,
             profile: self.profile.clone(),
             // A server finds its base URLs by variables alone: its code is another's.
-            secrets: SecretSettings::of_options(&self.secret, true, false),
+            secrets: SecretSettings::of_options(&self.secret, !self.secret.is_empty(), false),
             ..RunSettings::default()
         };
         settings.limits.memory = self.memory;

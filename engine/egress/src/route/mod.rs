@@ -376,7 +376,7 @@ mod tests {
             ("10.0.0.1:443", "name"),
             ("[::1]", "name"),
             ("u@a.test", "host name"),
-            ("a.test:0", "host"),
+            ("a.test:0", "from 1 to 65535"),
             ("a.test/%2e%2e", "without %"),
             ("a.test/../x", ".."),
             ("a.test//x", "two slashes"),
