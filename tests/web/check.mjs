@@ -4,10 +4,12 @@
 // $XDG_STATE_HOME)
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync } from "node:fs";
 import http from "node:http";
 import { createRequire } from "node:module";
 import path from "node:path";
+import { numbers, table } from "./numbers.mjs";
+import { Agent, WALKS, asksToCommit, walk } from "./walks.mjs";
 
 const require = createRequire(path.join(process.cwd(), "x.js"));
 const { chromium } = require("playwright-core");
@@ -27,8 +29,7 @@ async function part(name, work) {
   }
 }
 
-async function served(state) {
-  const env = { ...process.env, XDG_STATE_HOME: state };
+async function served(state, env = { ...process.env, XDG_STATE_HOME: state }) {
   const child = spawn(hotcell, ["web", "--json", "--quiet"], { stdio: ["ignore", "pipe", "inherit"], env });
   let text = "";
   for await (const piece of child.stdout) {
@@ -37,6 +38,11 @@ async function served(state) {
   }
   return { child, links: JSON.parse(text) };
 }
+
+// A request of an agent waits.
+const agent = await Agent.start(hotcell, process.env);
+await asksToCommit(agent, path.join(process.env.HOME, "project"), "tests");
+agent.end();
 
 const { child, links } = await served(process.env.XDG_STATE_HOME);
 const origin = new URL(links.address).origin;
@@ -67,21 +73,26 @@ await part("a link begins a session, once", async () => {
 
 const hrefOf = (text) => page.locator("tr", { hasText: text }).locator("a[href^='/waiting/']").first().getAttribute("href");
 const item = await hrefOf("Allow it");
+const setup = await hrefOf("setup.py");
 const long = await hrefOf("one-line.py");
 const suggestion = await page.locator("a[href^='/waiting/suggestion/']").first().getAttribute("href");
 const run = await (async () => {
   await page.goto(`${origin}/runs`);
   return page.locator("tr", { hasText: "exited 3" }).locator("a[href^='/runs/']").getAttribute("href");
 })();
+const request = await (async () => {
+  await page.goto(`${origin}/waiting`);
+  return page.locator("a[href^='/waiting/request/']").first().getAttribute("href");
+})();
 const pages = {
-  waiting: "/waiting", item, long, suggestion, held: "/waiting/tools/weather", runs: "/runs", run, tests: "/tests", agents: "/agents", tools: "/tools", host: "/doctor",
+  waiting: "/waiting", request, item, long, suggestion, held: "/waiting/tools/weather", runs: "/runs", run, tests: "/tests", agents: "/agents", tools: "/tools", host: "/doctor",
   usage: "/usage",
 };
 for (const [name, address] of Object.entries(pages)) {
-  for (const [width, height] of [[1280, 900], [390, 844]]) {
+  for (const [width, height] of [[1280, 900], [360, 780]]) {
     for (const scheme of ["light", "dark"]) {
       await part(`${name} at ${width}, ${scheme}`, async () => {
-        await page.emulateMedia({ colorScheme: scheme });
+        await page.emulateMedia({ colorScheme: scheme, reducedMotion: "reduce" });
         await page.setViewportSize({ width, height });
         const answer = await page.goto(origin + address);
         assert.equal(answer.status(), 200);
@@ -94,8 +105,31 @@ for (const [name, address] of Object.entries(pages)) {
     }
   }
 }
-await page.emulateMedia({ colorScheme: "light" });
+await page.emulateMedia({ colorScheme: "light", reducedMotion: "reduce" });
 await page.setViewportSize({ width: 1280, height: 900 });
+
+// Those of docs/src, of the height that the content has.
+await part("pictures for the documents", async () => {
+  const there = await context.newPage();
+  await there.emulateMedia({ colorScheme: "light", reducedMotion: "reduce" });
+  await there.setViewportSize({ width: 960, height: 700 });
+  for (const [name, address, selector] of [
+    ["web-waiting", "/waiting", "body"], ["web-item", setup, "#text"], ["web-request", request, "main"], ["web-held", "/waiting/tools/weather", "main"],
+    ["web-tests", "/tests", "body"],
+  ]) {
+    await there.goto(origin + address);
+    const yes = there.locator("#end button.yes");
+    if (await yes.count()) {
+      await yes.scrollIntoViewIfNeeded();
+      await there.locator("#end button.yes:enabled").waitFor();
+    }
+    await there.evaluate(() => scrollTo(0, 0));
+    const box = await there.locator(selector).boundingBox();
+    const clip = { x: 0, y: Math.max(0, box.y - 16), width: 960, height: Math.min(box.height + 32, 1300) };
+    await there.screenshot({ path: path.join(pictures, `${name}.png`), fullPage: true, clip });
+  }
+  await there.close();
+});
 
 await part("nothing that an artifact says is obeyed", async () => {
   await page.goto(origin + item);
@@ -244,25 +278,30 @@ await part("another port and another name get nothing", async () => {
   enemy.close();
 });
 
+const measured = [];
 await part("pages are short with 10,000 runs and 1,000 waiting artifacts", async () => {
   const many = await served(load);
-  const there = await (await browser.newContext()).newPage();
-  await there.goto(many.links.decide);
-  await there.waitForURL(/\/waiting$/);
-  for (const address of ["/waiting", "/runs", "/tests", "/tools", "/agents"]) {
-    const answer = await there.goto(new URL(address, many.links.address).href);
-    const bytes = (await answer.body()).length;
-    if (address === "/waiting") assert.match(await there.locator("nav .count").innerText(), /^100\d|^10\d\d/, "all of them are counted");
-    assert.ok(bytes < 150_000, `${address} has ${bytes} bytes`);
-    const paint = await there.evaluate(() => performance.getEntriesByType("paint").map((one) => `${one.name} ${Math.round(one.startTime)} ms`).join(", "));
-    console.log(`        ${address}: ${bytes} bytes, ${paint}`);
+  try {
+    measured.push(...(await numbers(browser, hotcell, many, load)));
+  } finally {
+    many.child.kill();
   }
-  many.child.kill();
 });
+
+for (const name of Object.keys(WALKS)) {
+  for (const way of ["keyboard", "mouse"]) {
+    await part(`${name}, by ${way}`, async () => {
+      const folder = mkdtempSync(path.join(process.cwd(), "walk-"));
+      const picture = (there, file) => there.screenshot({ path: path.join(pictures, `${file}-1280-light.png`), fullPage: true });
+      measured.push(await walk(name, way, { browser, hotcell, served, folder, picture }));
+    });
+  }
+}
 
 await part("no error is in the browser's console", async () => assert.deepEqual(errors, []));
 
 await browser.close();
 child.kill();
+console.log(`\n${table(measured)}\n`);
 console.log(`${passed} passed, ${failed} failed`);
 process.exit(failed > 0 ? 1 : 0);
