@@ -176,8 +176,10 @@ fn requests(list: &RequestList) -> String {
     for (name, counts) in list.secrets.iter().map(|(name, counts)| (name.as_str(), counts)).chain(plain) {
         let _ = writeln!(
             text,
-            "{name}: {} requests, {} denied, {} failed",
-            counts.requests, counts.denied, counts.failed
+            "{name}: {}, {} denied, {} failed",
+            counted(counts.requests, "request"),
+            counts.denied,
+            counts.failed
         );
     }
     if list.left_out > 0 {

@@ -13,6 +13,7 @@ use hotcell_config::{Configuration, typed};
 use hotcell_learn::{Suggested, Suggestion};
 use hotcell_receipts::Subject;
 use hotcell_review::quarantine::{QuarantineConfig, QuarantineError};
+use hotcell_sandbox::text::counted;
 use hotcell_state::audit;
 use hotcell_state::ids::random_hex;
 use hotcell_state::report::{Code, ErrorReport, printable};
@@ -242,8 +243,8 @@ fn policy(id: &str, one: &Waiting) -> Suggested {
     let rules = hosts.chain(files).map(|(key, rule, opens, seen)| {
         let mark = seen.mark.map(|mark| format!("; CAUTION: {}", mark.words())).unwrap_or_default();
         let programs: Vec<_> = seen.programs.iter().map(String::as_str).collect();
-        let wanted =
-            format!("{}, {} times in {} runs{mark}", programs.join("; "), seen.count, seen.runs.len());
+        let (times, runs) = (counted(seen.count, "time"), counted(seen.runs.len(), "run"));
+        let wanted = format!("{}, {times} in {runs}{mark}", programs.join("; "));
         [format!("{key} {rule}"), opens.clone(), wanted]
     });
     let refused = suggestion.refused.iter();
@@ -278,7 +279,7 @@ fn grants(choice: &StateChoice, server: &servers::Server) -> Result<Option<Sugge
         let target = grant.split_once('=').map_or(grant, |(_, target)| target);
         let count: u64 =
             kept.denials.iter().filter(|one| one.target.starts_with(target)).map(|one| one.count).sum();
-        format!("the server {}, {count} times in its last runs", server.name)
+        format!("the server {}, {} in its last runs", server.name, counted(count, "time"))
     };
     let opens = |grant: &str| {
         let host = grant.strip_prefix("network=").unwrap_or(grant);

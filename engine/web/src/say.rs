@@ -28,7 +28,7 @@ pub fn beginning(text: &str, most: usize) -> Markup {
         None => said(text),
         Some((at, _)) => {
             let left = text[at..].chars().count();
-            html! { (said(&text[..at])) span.more { "… " (left) " more characters" } }
+            html! { (said(&text[..at])) span.more { "… " (left) " more " @if left == 1 { "character" } @else { "characters" } } }
         }
     }
 }
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(line("a\tb").into_string(), "a\tb");
         assert_eq!(said("a\nb").into_string(), "<bdi>a\\nb</bdi>");
         assert_eq!(beginning("abc", 3).into_string(), "<bdi>abc</bdi>");
-        assert!(beginning("abcd", 3).into_string().ends_with("1 more characters</span>"));
+        assert!(beginning("abcd", 3).into_string().ends_with("1 more character</span>"));
     }
 
     proptest! {

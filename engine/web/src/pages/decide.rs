@@ -11,6 +11,7 @@ use hotcell_plugins::grant_check;
 use hotcell_review::Approvals;
 use hotcell_review::approvals::{Approval, ApprovalSubject};
 use hotcell_review::quarantine::{Item, QuarantineService};
+use hotcell_sandbox::text::counted;
 use hotcell_sandbox::units::parse_duration;
 use hotcell_state::report::{Code, ErrorReport};
 use maud::{Markup, html};
@@ -28,6 +29,8 @@ use crate::text::{Part, Place, part};
 const MAX_LISTED: usize = 30;
 /// Maximum number of suggested rules in the table.
 const MAX_RULES: usize = 200;
+/// Maximum length in bytes of a rule's name that is not broken into lines: longer than those of the guard's own rules.
+const MAX_UNBROKEN: usize = 40;
 /// Maximum length of a text in a list, in characters.
 const MAX_LISTED_CHARS: usize = 300;
 /// Times that a yes can last.
@@ -55,7 +58,7 @@ pub fn show(site: &Site, visit: &Visit, kind: &str, id: &str, fields: &Fields) -
             h2 { "The whole text" }
             @if part.escapes > 0 {
                 p.warn {
-                    (part.escapes) " characters of this part are invisible, change the reading order or control a terminal. They are written as "
+                    "Characters of this part that are invisible, change the reading order or control a terminal: " (part.escapes) ". Written as "
                     mark { "\\u{…}" } "."
                 }
             }
@@ -177,7 +180,10 @@ fn about(item: &Item, kind: Kind) -> Vec<(&'static str, Markup)> {
             @if item.names.len() > MAX_LISTED { " and " (item.names.len() - MAX_LISTED) " more" }
         },
     ));
-    rows.push(("Verdict", html! { strong { (item.verdict.name()) } ", " (item.findings_total) " findings" }));
+    rows.push((
+        "Verdict",
+        html! { strong { (item.verdict.name()) } ", " (counted(item.findings_total, "finding")) },
+    ));
     rows.push((
         "Refused",
         html! {
@@ -213,7 +219,7 @@ fn about(item: &Item, kind: Kind) -> Vec<(&'static str, Markup)> {
         rows.push((
             "Released",
             html! {
-                "for " (release.uses) " more runs, until " (seconds(&release.expires))
+                "for " (release.uses) " more " @if release.uses == 1 { "run" } @else { "runs" } ", until " (seconds(&release.expires))
                 @if let Some(only) = &release.only { ", for " (said(only)) " alone" }
             },
         ));
@@ -241,10 +247,10 @@ fn findings(item: &Item) -> Markup {
         let place = if one.line > 0 { format!("{}:{}", one.part, one.line) } else { one.part.clone() };
         vec![
             html! { (format!("{:?}", one.severity).to_lowercase()) },
-            html! { (beginning(&one.rule, MAX_LISTED_CHARS)) },
+            html! { span.n[one.rule.len() <= MAX_UNBROKEN] { (beginning(&one.rule, MAX_LISTED_CHARS)) } },
             html! {
                 (beginning(&place, MAX_LISTED_CHARS))
-                @if *count > 1 { " and " (count - 1) " more places" }
+                @if *count > 1 { " and " (count - 1) " more " @if *count == 2 { "place" } @else { "places" } }
             },
             html! { (beginning(&one.message, MAX_LISTED_CHARS)) },
         ]
@@ -256,7 +262,7 @@ fn findings(item: &Item) -> Markup {
             h2 { "Findings of the guard" }
             (table("Findings of the guard", &["Severity", "Rule", "Place", "Message"], &rows))
             @if groups.len() > MAX_LISTED {
-                p.note { (groups.len() - MAX_LISTED) " more rules: hotcell quarantine show " (item.id) }
+                p.note { (groups.len() - MAX_LISTED) " more, by rule and file: hotcell quarantine show " (item.id) }
             }
         }
     }
@@ -330,7 +336,7 @@ fn end(site: &Site, visit: &Visit, subject: &Subject, shown: &str, part: &Part) 
             div #end {
                 p { a #next rel="next" href=(format!("{}{}", address(subject), query(&[("from", &token)]))) {
                     "Next part"
-                } " · " (left) " bytes are left. A yes is offered at the end." }
+                } " · " (counted(left, "byte")) " left. A yes is offered at the end." }
             }
         };
     }

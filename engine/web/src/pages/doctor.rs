@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hotcell_sandbox::doctor::{Availability, Doctor};
 use hotcell_sandbox::outcome::LayerState;
+use hotcell_sandbox::text::counted;
 use maud::{Markup, html};
 
 use super::{Page, Shown};
@@ -48,7 +49,7 @@ pub fn show(site: &Site, examined: Option<(Duration, Doctor)>) -> Shown {
         p {
             "Linux " (said(&host.kernel)) " on " (said(&host.arch)) ", as " (said(&host.user))
             @if let Some(container) = &host.container { ", in " (said(container)) }
-            ". Found out by trying, " (age.as_secs()) " seconds ago."
+            ". Found out by trying, " (counted(age.as_secs(), "second")) " ago."
         }
         h2 { "Profiles" }
         (table("Profiles", &["Profile", "State"], &profiles))
