@@ -32,7 +32,7 @@ pub enum HostError {
         "{0:?} is no host name: it has more than letters, digits, hyphens and dots (another alphabet is written in its xn-- form)"
     )]
     Character(String),
-    /// The text behind the colon is no port.
+    /// The text behind the colon is not a port.
     #[error("{0:?} has no port behind its colon: a port is a number from 1 to 65535")]
     Port(String),
     /// The name ends like an IPv4 address, but is not a valid one.

@@ -3,7 +3,7 @@
 /// Maximum number of bytes that are kept of a body: as many as a client may send before the host has taken any.
 pub(crate) const MAX_KEPT_BYTES: usize = 64 << 10;
 
-/// What was taken of a body, unless it is too much to be kept.
+/// Bytes that were taken of a body, unless they are too many to be kept.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Kept {
     /// `None` when more was taken.
