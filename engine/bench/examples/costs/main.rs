@@ -11,6 +11,7 @@ mod images;
 mod inside;
 mod leaks;
 mod mcp;
+mod receipts;
 mod start;
 mod steps;
 mod suite;
@@ -73,6 +74,8 @@ enum Part {
     Images,
     /// Calls through the MCP server.
     Mcp,
+    /// Receipts: making one, a run with one, checking a thousand.
+    Receipts,
     /// Tools as components.
     Tools,
     /// Durations of the steps of a start.
@@ -119,6 +122,9 @@ async fn main() -> Result<()> {
     }
     if wanted(Part::Mcp) {
         mcp::measure(&options, &mut report).await?;
+    }
+    if wanted(Part::Receipts) {
+        receipts::measure(&options, &mut report).await?;
     }
     if wanted(Part::Tools) {
         tools::measure(&options, &mut report).await?;
