@@ -55,12 +55,12 @@ fn typed() -> Vec<Typed> {
             source: "src/lib.rs",
             test: "tests/lib.rs",
             settings: "Cargo.toml",
-            interface: "pub fn add(a: i64, b: i64) -> i64;\npub fn double(a: i64) -> i64;\npub fn join(a: &str, b: &str) -> String;",
+            interface: "pub struct Tree { label: String, kind: Kind, next: Option<Box<Tree>> }\npub enum Kind { Held(Box<Tree>), Leaf }\npub fn add(a: i64, b: i64) -> i64;\npub fn double(a: i64) -> i64;\npub fn join(a: &str, b: &str) -> String;\npub fn tree(label: &str) -> Tree;",
             undefined: "cannot find type `Reader`",
             unknown: "pub fn add(r: Reader) -> i64;",
-            code: "pub fn add(a: i64, b: i64) -> i64 {\n    a + b\n}\n\npub fn double(a: i64) -> i64 {\n    a * 2\n}\n\npub fn join(a: &str, b: &str) -> String {\n    a.to_owned() + b\n}\n\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn is_the_coders_own() {\n        panic!()\n    }\n}\n",
+            code: "pub struct Tree {\n    label: String,\n    kind: Kind,\n    next: Option<Box<Tree>>,\n}\n\npub enum Kind {\n    Held(Box<Tree>),\n    Leaf,\n}\n\npub fn tree(label: &str) -> Tree {\n    Tree { label: label.to_owned(), kind: Kind::Leaf, next: None }\n}\n\npub fn add(a: i64, b: i64) -> i64 {\n    a + b\n}\n\npub fn double(a: i64) -> i64 {\n    a * 2\n}\n\npub fn join(a: &str, b: &str) -> String {\n    a.to_owned() + b\n}\n\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn is_the_coders_own() {\n        panic!()\n    }\n}\n",
             tests: "use project::{add, double, join};\n\n#[test]\nfn adds() {\n    assert_eq!(add(2, 3), 5);\n}\n\n#[test]\nfn doubles() {\n    assert_eq!(double(5), 10);\n}\n\n#[test]\nfn joins() {\n    assert_eq!(join(\"a\", \"b\"), \"ab\");\n}\n",
-            empty_tests: "use project::{add, double};\n\n#[test]\nfn adds() {\n    add(2, 3);\n}\n\n#[test]\nfn doubles() {\n    let _ = double(5);\n}\n",
+            empty_tests: "use project::{add, tree};\n\n#[test]\nfn adds() {\n    add(2, 3);\n}\n\n#[test]\nfn grows() {\n    let _ = tree(\"oak\");\n}\n",
             wrong: ("a * 2", "a + 2"),
         });
     }

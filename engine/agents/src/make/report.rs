@@ -7,7 +7,7 @@ use super::record::{Stage, Stages, refusal};
 use crate::attempt::{Attempt, Happened};
 use crate::journal::{Entry, Row};
 use crate::machine::{Ask, Event, Phase, Reason};
-use crate::spec::{Language, Plan};
+use crate::spec::{Language, Plan, stub};
 use crate::tree;
 
 /// Plan, tests, and how they came to be.
@@ -19,6 +19,9 @@ pub struct MadeReport {
     pub plan: Option<Plan>,
     /// The plan was given by the user, in place of an architect's.
     pub plan_given: bool,
+    /// Functions of the plan, as `name -> result`, for whose results no stub has a value: their tests are judged by the stub that fails, and by mutants.
+    #[serde(default)]
+    pub without_stub_value: Vec<String>,
     /// Architect unless a plan was given, and tester unless tests were given.
     pub stages: Vec<StageReport>,
     /// Tests; `null` until they count.
@@ -119,10 +122,13 @@ pub fn report(stages: &Stages, rows: &[Row]) -> MadeReport {
     if !given {
         roles.push(stage(Stage::Tester, &stages.tester));
     }
+    let plan = stages.plan();
+    let unmade = plan.as_ref().map(|plan| stub::unmade(stages.making.language, plan));
     MadeReport {
         language: stages.making.language,
-        plan: stages.plan(),
+        plan,
         plan_given,
+        without_stub_value: unmade.unwrap_or_default(),
         stages: roles,
         tests,
         out: stages.making.out.clone(),

@@ -22,6 +22,17 @@ pub fn stubs(language: Language, plan: &Plan, stub: Stub) -> Vec<(String, String
 }
 
 /// A project with a stub, the settings of the language, and other files.
+/// Functions of a plan for whose results no stub has a value, so that their tests are judged by the stub that fails and by mutants only.
+#[must_use]
+pub fn unmade(language: Language, plan: &Plan) -> Vec<String> {
+    let sources: Vec<&Planned> = plan.files.iter().filter(|file| language.is_source(&file.path)).collect();
+    match language {
+        // Go has a zero value of each type; the others have no types.
+        Language::Python | Language::JavaScript | Language::Go => Vec::new(),
+        Language::Rust => rust::unmade(&sources),
+    }
+}
+
 #[must_use]
 pub fn project(
     language: Language,

@@ -138,6 +138,12 @@ pub fn page(made: &MadeReport) -> String {
             let interface = file.interface.lines().map(|line| format!("    {}\n", printable_line(line)));
             text.extend(interface);
         }
+        if !made.without_stub_value.is_empty() {
+            text.push_str(&format!(
+                "no stub has a value for: {}; their tests are judged by the stub that fails, and by mutants\n",
+                printable_line(&made.without_stub_value.join(", "))
+            ));
+        }
     }
     made.stages.iter().for_each(|stage| text.push_str(&refused(stage)));
     if let Some(tests) = &made.tests {

@@ -1,4 +1,7 @@
-//! Stubs of Rust. Functions lose their bodies: they panic, or return values of their results' types as far as these are known without the plan's own types.
+//! Stubs of Rust. Functions lose their bodies: they panic, or return values of their results' types, for which the plan's own types get code of their own.
+
+mod known;
+mod types;
 
 use super::blank::{blank, group, skip, word};
 use super::{Planned, Stub, Unplanned};
@@ -107,64 +110,208 @@ pub(super) fn stubs(sources: &[&Planned], stub: Stub) -> Vec<(String, String)> {
     all
 }
 
-/// Text of a source from its items.
-fn text(interface: &str, stub: Stub) -> String {
-    let code = blank(interface, false);
-    let (mut out, mut kept, mut at) = (String::new(), 0, 0);
-    // Of each open brace, if it is that of a trait.
-    let (mut open, mut is_trait) = (Vec::new(), false);
+/// An item that a stub changes or adds to.
+enum Item<'a> {
+    Function {
+        declared: Declared<'a>,
+        /// A trait's, without a body.
+        is_bare: bool,
+        is_const: bool,
+        /// Type of the `impl` around it; empty without one.
+        of: String,
+    },
+    /// A type, and the place after it.
+    Type(types::Type, usize),
+}
+
+/// Owner of a brace.
+#[derive(Default)]
+enum Around {
+    #[default]
+    Other,
+    Trait,
+    /// An `impl` of a type.
+    Impl(String),
+    Macro,
+}
+
+/// Items of a source in their order.
+fn items(code: &str) -> Vec<Item<'_>> {
+    let (mut all, mut at) = (Vec::new(), 0);
+    let (mut open, mut next) = (Vec::new(), Around::Other);
     while at < code.len() {
-        let name = word(&code, at);
+        let name = word(code, at);
+        let after = at + name.len();
         match name {
             "" => {
                 match code.as_bytes()[at] {
-                    b'{' => open.push(std::mem::take(&mut is_trait)),
+                    b'{' => open.push(std::mem::take(&mut next)),
                     b'}' => drop(open.pop()),
-                    b';' => is_trait = false,
+                    b';' => next = Around::Other,
                     _ => {}
                 }
                 at += code[at..].chars().next().map_or(1, char::len_utf8);
                 continue;
             }
-            "trait" => is_trait = true,
-            "impl" | "struct" | "enum" | "mod" => is_trait = false,
-            "fn" => {
-                if let Some(declared) = declared(&code, at) {
-                    out.push_str(&interface[kept..declared.head]);
-                    let in_trait = open.last().copied().unwrap_or(false);
-                    if in_trait && !declared.has_body {
-                        out.push(';');
-                    } else {
-                        let before = code[..at].trim_end();
-                        let is_const = before.ends_with("const") || before.ends_with("const unsafe");
-                        out.push_str(&format!(" {{ {} }}", body(&declared, stub, is_const)));
+            "trait" => next = Around::Trait,
+            "impl" => next = Around::Impl(implemented(code, after)),
+            "mod" => next = Around::Other,
+            "macro_rules" => next = Around::Macro,
+            "struct" | "enum" => {
+                next = Around::Other;
+                let in_macro = open.iter().any(|around| matches!(around, Around::Macro));
+                if !in_macro && let Some((of, end)) = types::declared(code, at) {
+                    if has_condition(&code[..at]) {
+                        at = end;
+                        continue;
                     }
-                    (kept, at) = (declared.after, declared.after);
+                    all.push(Item::Type(of, end));
+                    at = end;
+                    continue;
+                }
+            }
+            "fn" => {
+                if let Some(declared) = declared(code, at) {
+                    let before = code[..at].trim_end();
+                    let of = open.iter().rev().find_map(|around| match around {
+                        Around::Impl(of) => Some(of.clone()),
+                        _ => None,
+                    });
+                    at = declared.after;
+                    all.push(Item::Function {
+                        is_bare: matches!(open.last(), Some(Around::Trait)) && !declared.has_body,
+                        is_const: before.ends_with("const") || before.ends_with("const unsafe"),
+                        of: of.unwrap_or_default(),
+                        declared,
+                    });
                     continue;
                 }
             }
             _ => {}
         }
-        at += name.len();
+        at = after;
+    }
+    all
+}
+
+/// Tells if the item that comes after this code is there on a condition.
+fn has_condition(before: &str) -> bool {
+    let from = before.rfind([';', '}', '{']).map_or(0, |at| at + 1);
+    before[from..].contains("cfg")
+}
+
+/// Name of the type of an `impl`, whose head begins at a place; empty where it has no name.
+fn implemented(code: &str, from: usize) -> String {
+    let head = &code[from..];
+    let head = &head[..head.find(['{', ';']).unwrap_or(head.len())];
+    let begin = skip(head, 0, true);
+    let begin = if head[begin..].starts_with('<') { angles(head, begin).unwrap_or(begin) } else { begin };
+    let head = &head[begin..];
+    let head = head.split_once(" for ").map_or(head, |(_, of)| of);
+    let path = head.split(['<', ' ', '\n']).find(|part| !part.is_empty()).unwrap_or_default();
+    path.rsplit("::").next().unwrap_or_default().to_owned()
+}
+
+/// Text of a source from its items.
+fn text(interface: &str, stub: Stub) -> String {
+    let code = blank(interface, false);
+    let (mut out, mut kept) = (String::new(), 0);
+    for item in items(&code) {
+        match item {
+            Item::Function { declared, is_bare, is_const, .. } => {
+                out.push_str(&interface[kept..declared.head]);
+                if is_bare {
+                    out.push(';');
+                } else {
+                    out.push_str(&format!(" {{ {} }}", body(&declared, stub, is_const)));
+                }
+                kept = declared.after;
+            }
+            Item::Type(of, end) if stub != Stub::Fails => {
+                let made = of.made();
+                let between = if made.is_empty() { "" } else { "\n" };
+                out.push_str(&interface[kept..end]);
+                out.push_str(&format!("{between}{made}"));
+                kept = end;
+            }
+            Item::Type(..) => {}
+        }
     }
     out.push_str(&interface[kept..]);
     out
 }
 
-fn body(declared: &Declared<'_>, stub: Stub, is_const: bool) -> String {
+/// Functions for whose results no stub has a value, as `name -> result`: they panic in each stub.
+pub(super) fn unmade(sources: &[&Planned]) -> Vec<String> {
+    let codes: Vec<(&str, String)> = sources
+        .iter()
+        .filter(|file| file.path != PROGRAM)
+        .map(|file| (&*file.path, blank(&file.interface, false)))
+        .collect();
+    let all: Vec<Vec<Item<'_>>> = codes.iter().map(|(_, code)| items(code)).collect();
+    let types = all.iter().flatten().filter_map(|item| match item {
+        Item::Type(of, _) => Some(of),
+        Item::Function { .. } => None,
+    });
+    let known = known::Known::of(types, codes.iter().map(|(_, code)| &**code));
+    let unmade = all.iter().flatten().filter_map(|item| match item {
+        Item::Function { declared, is_bare: false, is_const, of } => {
+            let result = declared.result.as_str();
+            let has_value = result.is_empty()
+                || !panics(declared, *is_const) && (iterated(result).is_some() || known.makes(result, of));
+            (!has_value && result != "!" && declared.name != "main").then(|| {
+                let between = if of.is_empty() { "" } else { "::" };
+                format!("{of}{between}{} -> {}", declared.name, crate::text::line(result, 100))
+            })
+        }
+        _ => None,
+    });
+    unmade.collect()
+}
+
+/// Type of the items of a result that is any iterator.
+fn iterated(result: &str) -> Option<&str> {
+    let rest = result.strip_prefix("impl ")?.trim_start();
+    let name = word(rest, 0);
+    let rest = rest[name.len()..].trim_start();
+    let inner = &rest[1..angles(rest, 0).filter(|_| rest.starts_with('<'))? - 1];
+    let item = inner.trim().strip_prefix("Item")?.trim_start().strip_prefix('=')?.trim();
+    let is_iterator =
+        matches!(name, "Iterator" | "IntoIterator" | "DoubleEndedIterator" | "ExactSizeIterator");
+    (is_iterator && !item.contains("impl ")).then_some(item)
+}
+
+/// Tells if a function can only panic, whatever the type of its result.
+fn panics(declared: &Declared<'_>, is_const: bool) -> bool {
     let result = declared.result.as_str();
     let is_opaque = (0..result.len()).any(|at| {
         result.is_char_boundary(at)
             && word(result, at) == "impl"
             && !result[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_')
     });
-    if stub == Stub::Fails || declared.name == "main" || is_const || is_opaque || result == "!" {
+    declared.name == "main" || is_const || is_opaque && iterated(result).is_none() || result == "!"
+}
+
+fn body(declared: &Declared<'_>, stub: Stub, is_const: bool) -> String {
+    let result = declared.result.as_str();
+    let iterated = iterated(result);
+    if let (Stub::Fails, Some(item)) = (stub, iterated) {
+        // Its type has to be known although it is never returned.
+        return format!(
+            "if true {{ panic!(\"{} is not written yet\") }} ::std::vec::Vec::<{item}>::new().into_iter()",
+            declared.name
+        );
+    }
+    if stub == Stub::Fails || panics(declared, is_const) {
         return format!("panic!(\"{} is not written yet\")", declared.name);
     }
     if result.is_empty() {
         return "crate::hotcell_stub::call()".to_owned();
     }
-    format!("crate::hotcell_value!({result})")
+    match iterated {
+        Some(item) => format!("crate::hotcell_value!(::std::vec::Vec<{item}>).into_iter()"),
+        None => format!("crate::hotcell_value!({result})"),
+    }
 }
 
 /// Reads the declaration of a function at its `fn`; `None` when it is a type.
@@ -290,14 +437,19 @@ mod tests {
                 "pub trait Area { fn area(&self) -> f64; fn two(&self) -> f64 { crate::hotcell_value!(f64) } }",
             ),
             (
-                "pub struct A { pub f: fn(i64) -> i64 }",
-                "pub struct A { pub f: fn(i64) -> i64 }",
-                "pub struct A { pub f: fn(i64) -> i64 }",
+                "union A { f: fn(i64) -> i64 }",
+                "union A { f: fn(i64) -> i64 }",
+                "union A { f: fn(i64) -> i64 }",
             ),
             (
                 "pub fn it() -> impl Iterator<Item = i64>;",
-                "pub fn it() -> impl Iterator<Item = i64> { panic!(\"it is not written yet\") }",
-                "pub fn it() -> impl Iterator<Item = i64> { panic!(\"it is not written yet\") }",
+                "pub fn it() -> impl Iterator<Item = i64> { if true { panic!(\"it is not written yet\") } ::std::vec::Vec::<i64>::new().into_iter() }",
+                "pub fn it() -> impl Iterator<Item = i64> { crate::hotcell_value!(::std::vec::Vec<i64>).into_iter() }",
+            ),
+            (
+                "pub fn of() -> impl Fn(i64) -> i64;",
+                "pub fn of() -> impl Fn(i64) -> i64 { panic!(\"of is not written yet\") }",
+                "pub fn of() -> impl Fn(i64) -> i64 { panic!(\"of is not written yet\") }",
             ),
             (
                 "pub fn s<'a>(t: &'a str) -> (&'a str, [u8; 4]); // fn x() {",
