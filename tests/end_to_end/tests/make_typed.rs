@@ -84,6 +84,18 @@ impl Typed {
         seen
     }
 
+    /// Words in the settings of a project.
+    fn in_settings(&self) -> String {
+        if self.lang != "go" {
+            return "name = \"project\"".to_owned();
+        }
+        // `go version go1.19.8 linux/amd64`
+        let said = std::process::Command::new("go").arg("version").output().expect("go runs").stdout;
+        let said = String::from_utf8_lossy(&said).into_owned();
+        let of = said.split_whitespace().nth(2).expect("a version");
+        format!("\ngo {}\n", of.trim_start_matches("go").split('.').take(2).collect::<Vec<_>>().join("."))
+    }
+
     fn make(&self, user: &User, words: &[&str]) -> Call {
         let call = user.hotcell(["make", "SPEC.md", "--lang", self.lang]).words(words).cwd(user.path("work"));
         call.env("PATH", &self.path)
@@ -120,6 +132,8 @@ fn programs_with_types_are_made_with_one_repair_and_judged_by_mutants_that_can_b
             (read(typed.source).trim_end(), read(typed.test).trim_end()),
             (typed.code.trim_end(), typed.tests.trim_end())
         );
+        let settings = read(typed.settings);
+        assert!(settings.contains(&typed.in_settings()), "{settings}");
         assert!(seen.lock().expect("no panic")[0].contains("INTERFACE is"), "the architect was not told");
     }
 }
@@ -216,6 +230,8 @@ fn four_processes_write_the_settings_of_the_language_with_the_program() {
         for name in [typed.source, typed.test, typed.settings] {
             assert!(user.path("work/calc").join(name).is_file(), "{}: {name}", typed.lang);
         }
+        let settings = std::fs::read_to_string(user.path("work/calc").join(typed.settings)).expect("a file");
+        assert!(settings.contains(&typed.in_settings()), "{settings}");
     }
 }
 

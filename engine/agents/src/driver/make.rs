@@ -19,7 +19,7 @@ use crate::make::record::{self, Stage, Stages};
 use crate::prompt::Unusable;
 use crate::review::Review;
 use crate::spec::language::Stub;
-use crate::spec::{Language, Making, Plan, stub};
+use crate::spec::{GoVersion, Language, Making, Plan, go_version, stub};
 use crate::tree;
 
 /// Resources that a session has in addition when it makes code.
@@ -59,10 +59,10 @@ impl Driver<'_> {
     /// # Errors
     /// A report when nothing can be done: no model, a price that is not known, a specification that does not fit a model's window, given tests that
     /// pass on a stub.
-    pub async fn make(&self, task: Task, making: Making) -> Result<Ended, ErrorReport> {
+    pub async fn make(&self, task: Task, mut making: Making) -> Result<Ended, ErrorReport> {
         self.clients(&task)?;
         self.workshop(&task, &making)?;
-        self.check_language(making.language).await?;
+        making.go = self.check_language(making.language).await?;
         let journal = Journal::open(self.folder).map_err(|e| of_journal(&e))?;
         let id = journal.begin(&task).map_err(|e| of_journal(&e))?;
         let language = making.language.name();
@@ -96,16 +96,18 @@ impl Driver<'_> {
         Ok(evidence)
     }
 
-    /// Builds a smallest project of a language that has a compiler, before any model is asked.
+    /// Builds a smallest project of a language that has a compiler, before any model is asked; returns the version of Go, if that is the language.
     ///
     /// # Errors
     /// A report when it cannot be built here.
-    pub(crate) async fn check_language(&self, language: Language) -> Result<(), ErrorReport> {
+    pub(crate) async fn check_language(&self, language: Language) -> Result<Option<GoVersion>, ErrorReport> {
         if !language.is_typed() {
-            return Ok(());
+            return Ok(None);
         }
         let plan = stub::smallest(language);
-        let files = stub::project(language, &plan, Stub::Fails, stub::probe(language, &plan));
+        let mut probe = stub::probe(language, &plan);
+        probe.extend((language == Language::Go).then(go_version::test));
+        let files = stub::project((language, GoVersion::default()), &plan, Stub::Fails, probe);
         let refused = |why: String| {
             ErrorReport::new(Code::Refused, format!("{} cannot be compiled here: {why}", language.name()))
                 .field("--lang")
@@ -117,8 +119,13 @@ impl Driver<'_> {
         let needs = format!("{} is needed", language.compiler());
         builds(&evidence).map_err(|unfit| match unfit {
             Unfit::NotRun(_) => refused(unfit.to_string()).hint("try it again"),
-            _ => refused(unfit.to_string()).hint(needs),
-        })
+            _ => refused(unfit.to_string()).hint(needs.clone()),
+        })?;
+        let go = go_version::told(evidence.tests.keys().map(String::as_str));
+        match go.filter(|_| language == Language::Go) {
+            Some(old) if !old.is_enough() => Err(refused(format!("this is Go {old}")).hint(needs)),
+            go => Ok(go),
+        }
     }
 
     /// Changes the request of a session that makes code: it goes on after its plan, and may have another folder for the result.
@@ -204,7 +211,7 @@ impl Session<'_> {
             return Err(internal("the tests are not those that were judged"));
         }
         let language = shop.making.language;
-        let settings = language.setting_files(plan.files.iter().map(|file| &*file.path));
+        let settings = shop.making.setting_files(plan.files.iter().map(|file| &*file.path));
         let files: Vec<_> = tests.into_iter().chain(settings).collect();
         let on_stub = tester.tested.last().map(|tested| tested.evidence.clone());
         let mut sources = plan.files.iter().filter(|file| language.is_source(&file.path));
@@ -378,7 +385,8 @@ impl Session<'_> {
         tests: &[(String, String)],
         stub: Stub,
     ) -> Result<Evidence, ErrorReport> {
-        let files = stub::project(making.language, plan, stub, tests.iter().cloned());
+        let of = (making.language, making.go.unwrap_or_default());
+        let files = stub::project(of, plan, stub, tests.iter().cloned());
         let what = format!("session {} on a stub ({stub:?})", self.id);
         let command = vec![self.task.kind.clone(), self.task.project.clone(), what];
         // Tests that are given may have another framework, where a language has several.

@@ -3,7 +3,7 @@
 use hotcell_models::Request;
 
 use crate::prompt::{Unusable, asked, printed};
-use crate::spec::{Language, Making, Plan};
+use crate::spec::{Making, Plan};
 use crate::text::block;
 
 /// Temperature of both roles.
@@ -59,9 +59,9 @@ fn request(
     }
 }
 
-fn task(language: Language, spec: &str, constraints: &[String]) -> String {
+fn task(making: &Making, constraints: &[String]) -> String {
     let also: String = constraints.iter().map(|constraint| format!("Also: {constraint}\n")).collect();
-    format!("Specification:\n{}\n\n{}\n{also}", spec.trim(), language.rules())
+    format!("Specification:\n{}\n\n{}\n{also}", making.spec.trim(), making.rules())
 }
 
 /// The question to an architect. The word is random for each prompt.
@@ -73,7 +73,7 @@ pub fn architect(
     unusable: Option<Unusable<'_>>,
     limits: (u32, Option<i64>),
 ) -> Request {
-    let mut text = task(making.language, &making.spec, constraints);
+    let mut text = task(making, constraints);
     let rules = making.language.plan_rules();
     if !rules.is_empty() {
         text.push_str(&format!("{rules}\n"));
@@ -109,9 +109,8 @@ pub fn tester(
     unusable: Option<Unusable<'_>>,
     limits: (u32, Option<i64>),
 ) -> Request {
-    let language = making.language;
-    let mut text = task(language, &making.spec, constraints);
-    text.push_str(&format!("\nPlan:\n{}\n{}\n", plan.text(), language.test_rules()));
+    let mut text = task(making, constraints);
+    text.push_str(&format!("\nPlan:\n{}\n{}\n", plan.text(), making.language.test_rules()));
     text.push_str(&said("Your last tests do", refused, word));
     request(TESTER, &text, unusable, limits)
 }
@@ -129,6 +128,6 @@ pub fn words(making: &Making, plan: &Plan) -> String {
         "{}\n\nPlan:\n{}{}\nWrite every file of the plan, with the names of its interface. The tests were written from specification and plan.",
         making.spec.trim(),
         plan.text(),
-        making.language.rules()
+        making.rules()
     )
 }

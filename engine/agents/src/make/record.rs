@@ -152,7 +152,7 @@ impl Stages {
 /// # Errors
 /// [`Unplanned`].
 pub fn planned(making: &Making, architect: &Attempt) -> Result<Plan, Unplanned> {
-    let settings = making.language.settings().iter().map(|(path, _)| (*path).to_owned());
+    let settings = making.language.settings().iter().map(|path| (*path).to_owned());
     let taken: Vec<String> = making.tests.iter().map(|(path, _)| path.clone()).chain(settings).collect();
     match (&making.plan, &architect.answer) {
         (Some(given), _) => plan::given(given, making.language, &taken),
@@ -213,6 +213,7 @@ mod tests {
             tests: Vec::new(),
             plan_only: false,
             out: None,
+            go: None,
         }
     }
 

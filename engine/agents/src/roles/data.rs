@@ -9,7 +9,7 @@ use crate::edit::{MAX_FILE_BYTES, MAX_FILES};
 use crate::paths;
 use crate::spec::inputs::MAX_SPEC_BYTES;
 use crate::spec::plan::{self, Planned};
-use crate::spec::{Language, Making, Plan};
+use crate::spec::{GoVersion, Language, Making, Plan};
 
 /// Paths with their texts.
 pub type Texts = BTreeMap<String, String>;
@@ -23,6 +23,9 @@ pub struct DetailedPlan {
     /// Language.
     #[serde(default)]
     pub language: Language,
+    /// Version 1.N of Go in the settings, as N; only in Go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub go: Option<GoVersion>,
     /// Summary in one line.
     #[serde(default)]
     pub summary: String,
@@ -114,8 +117,14 @@ fn bad(field: &str, why: impl Into<String>) -> ErrorReport {
 impl DetailedPlan {
     /// A plan with its requirements.
     #[must_use]
-    pub fn new(requirements: &str, language: Language, plan: Plan) -> Self {
-        Self { requirements: requirements.to_owned(), language, summary: plan.summary, files: plan.files }
+    pub fn new(making: &Making, plan: Plan) -> Self {
+        Self {
+            requirements: making.spec.clone(),
+            language: making.language,
+            go: making.go,
+            summary: plan.summary,
+            files: plan.files,
+        }
     }
 
     /// The request and the plan, checked.
@@ -123,10 +132,9 @@ impl DetailedPlan {
     /// # Errors
     /// A report for requirements or a plan that an architect could not have.
     pub fn checked(&self) -> Result<(Making, Plan), ErrorReport> {
-        let making = making(&self.requirements, self.language)?;
+        let making = Making { go: self.go, ..making(&self.requirements, self.language)? };
         let plan = Plan { summary: self.summary.clone(), files: self.files.clone() };
-        let taken: Vec<String> =
-            self.language.settings().iter().map(|(path, _)| (*path).to_owned()).collect();
+        let taken: Vec<String> = self.language.settings().iter().map(|path| (*path).to_owned()).collect();
         let plan = plan::given(&plan.text(), self.language, &taken);
         Ok((making, plan.map_err(|why| bad("architectural_plan", why.to_string()))?))
     }
@@ -142,7 +150,7 @@ pub fn making(requirements: &str, language: Language) -> Result<Making, ErrorRep
         return Err(bad("requirements", why));
     }
     let spec = requirements.to_owned();
-    Ok(Making { language, spec, plan: None, tests: Vec::new(), plan_only: false, out: None })
+    Ok(Making { language, spec, plan: None, tests: Vec::new(), plan_only: false, out: None, go: None })
 }
 
 /// Checks files: their paths, number and sizes, and whether they are tests.
@@ -194,6 +202,7 @@ mod tests {
         let plan = |path: &str| DetailedPlan {
             requirements: "adds".to_owned(),
             language: Language::Python,
+            go: None,
             summary: String::new(),
             files: vec![Planned {
                 path: path.to_owned(),

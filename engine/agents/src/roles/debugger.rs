@@ -48,7 +48,7 @@ impl Driver<'_> {
         let language = making.language;
         let mut all = files("code", &code.files, false)?;
         all.extend(files("test_results", &given.tests, true)?);
-        let settings = language.setting_files(all.iter().map(|(path, _)| &**path));
+        let settings = making.setting_files(all.iter().map(|(path, _)| &**path));
         all.extend(settings);
         let folder = Folder(self.folder.path().join(format!("role-{}", random_hex(6)?)));
         let bad = |e: std::io::Error| ErrorReport::new(Code::State, format!("{}: {e}", folder.0.display()));

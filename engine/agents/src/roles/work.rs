@@ -93,11 +93,11 @@ impl Driver<'_> {
     ) -> Result<Value, ErrorReport> {
         let wrong = |why| ErrorReport::new(Code::InvalidValue, why).field("language");
         let language = language.map_or(Ok(Language::default()), Language::named).map_err(wrong)?;
-        let making = making(requirements, language)?;
-        self.check_language(language).await?;
+        let mut making = making(requirements, language)?;
+        making.go = self.check_language(language).await?;
         let client = self.of_role(Role::Architect)?;
         let limits = (calls::room(&client, MAX_OUTPUT_TOKENS).1, None);
-        let taken: Vec<String> = language.settings().iter().map(|(path, _)| (*path).to_owned()).collect();
+        let taken: Vec<String> = language.settings().iter().map(|path| (*path).to_owned()).collect();
         let word = random_hex(8)?;
         let ask = |unusable: Option<crate::prompt::Unusable<'_>>| {
             Ok(prompt::architect(&making, &[], (None, &word), unusable, limits))
@@ -122,7 +122,7 @@ impl Driver<'_> {
             Ok(Ok(plan))
         };
         let plan = self.talk(Role::Architect, &client, ask, read);
-        Ok(json!({ "detailed_plan": DetailedPlan::new(requirements, language, plan.await?) }))
+        Ok(json!({ "detailed_plan": DetailedPlan::new(&making, plan.await?) }))
     }
 
     pub(super) async fn generate_code(&self, detailed: DetailedPlan) -> Result<Value, ErrorReport> {
@@ -166,7 +166,8 @@ impl Driver<'_> {
         stub: Stub,
     ) -> Result<Evidence, ErrorReport> {
         let language = making.language;
-        let all = stub::project(language, plan, stub, tests.iter().cloned());
+        let of = (language, making.go.unwrap_or_default());
+        let all = stub::project(of, plan, stub, tests.iter().cloned());
         let command = ["role", "tests on a stub"].map(str::to_owned).into();
         self.tested_alone(Some(language.framework()), &all, command).await
     }
@@ -233,7 +234,7 @@ impl Driver<'_> {
         let language = making.language;
         let mut all = files("code_package", &code.files, false)?;
         all.extend(files("test_package", &tests.files, true)?);
-        let settings = language.setting_files(all.iter().map(|(path, _)| &**path));
+        let settings = making.setting_files(all.iter().map(|(path, _)| &**path));
         all.extend(settings);
         let evidence = self.tested_files(language, &all, "run_tests of a role").await?;
         Ok(json!({ "test_results": results(&evidence, tests.files) }))

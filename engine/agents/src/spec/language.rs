@@ -7,6 +7,8 @@ use hotcell_verbs::language::meant;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::go_version::GoVersion;
+
 /// A language.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -88,9 +90,6 @@ if (require.main === module) {
 
 /// Settings of a JavaScript project, so that `npm test` runs its tests.
 const PACKAGE: &str = "{\n  \"private\": true,\n  \"scripts\": {\n    \"test\": \"node --test\"\n  }\n}\n";
-
-/// Settings of a Go project. Generics are of Go 1.18.
-const GO_MODULE: &str = "module project\n\ngo 1.18\n";
 
 /// Settings of a Rust project. Tests and examples within the code would be the coder's own, so that they do not decide: neither those of the library nor of
 /// a program that cargo would find by its place.
@@ -208,8 +207,8 @@ impl Language {
 
     /// Rules of the language, for every role.
     #[must_use]
-    pub const fn rules(self) -> &'static str {
-        match self {
+    pub fn rules(self, go: GoVersion) -> String {
+        let words = match self {
             Self::Python => {
                 "Language: Python 3, with its standard library only. Modules are files such as name.py in the project's folder, from which they are imported by name."
             }
@@ -217,12 +216,13 @@ impl Language {
                 "Language: JavaScript for Node.js, with its own modules only. Files are CommonJS: name.js with require(\"./other.js\") and module.exports."
             }
             Self::Go => {
-                "Language: Go, with its standard library only. go.mod is there, with the module project and go 1.18: all turns of a loop share its variable, and range takes no number. A package in a folder is imported as \"project/FOLDER\". Each file begins with the package of its interface."
+                "Language: Go, with its standard library only. GO_MODULE A package in a folder is imported as \"project/FOLDER\". Each file begins with the package of its interface."
             }
             Self::Rust => {
                 "Language: Rust 2021, with its standard library only. Cargo.toml is there, with the package project: the library is src/lib.rs, which has pub mod NAME; for each src/NAME.rs. A program is src/main.rs over it, if it is planned. There are no tests within src."
             }
-        }
+        };
+        words.replace("GO_MODULE", &go.rules())
     }
 
     /// Rules of a plan's interfaces, for the architect; empty where they are prose.
@@ -258,23 +258,32 @@ impl Language {
         }
     }
 
-    /// Files that hotcell adds to a project; no model changes them.
+    /// Paths of files that hotcell adds to a project; no model changes them.
     #[must_use]
-    pub const fn settings(self) -> &'static [(&'static str, &'static str)] {
+    pub const fn settings(self) -> &'static [&'static str] {
         match self {
             Self::Python => &[],
-            Self::JavaScript => &[("package.json", PACKAGE)],
-            Self::Go => &[("go.mod", GO_MODULE)],
-            Self::Rust => &[("Cargo.toml", CARGO_MANIFEST)],
+            Self::JavaScript => &["package.json"],
+            Self::Go => &["go.mod"],
+            Self::Rust => &["Cargo.toml"],
         }
     }
 
     /// [`Language::settings`] as files of a project that has files of these paths.
     #[must_use]
-    pub fn setting_files<'a>(self, paths: impl IntoIterator<Item = &'a str>) -> Vec<(String, String)> {
-        let has_program = self == Self::Rust && paths.into_iter().any(|path| path == RUST_PROGRAM);
-        let also = if has_program { CARGO_PROGRAM } else { "" };
-        self.settings().iter().map(|(path, text)| ((*path).to_owned(), format!("{text}{also}"))).collect()
+    pub fn setting_files<'a>(
+        self,
+        paths: impl IntoIterator<Item = &'a str>,
+        go: GoVersion,
+    ) -> Vec<(String, String)> {
+        let has_program = || paths.into_iter().any(|path| path == RUST_PROGRAM);
+        let text = match self {
+            Self::Python => return Vec::new(),
+            Self::JavaScript => PACKAGE.to_owned(),
+            Self::Go => go.module(),
+            Self::Rust => format!("{CARGO_MANIFEST}{}", if has_program() { CARGO_PROGRAM } else { "" }),
+        };
+        self.settings().iter().map(|path| ((*path).to_owned(), text.clone())).collect()
     }
 
     /// Tells if a source is one that frozen tests can judge: not a program of Rust, and in Go a file beside a test.
@@ -378,7 +387,7 @@ mod tests {
             (Language::Rust, &["src/lib.rs", "src/bin/x.rs"], false),
             (Language::Go, &["src/main.rs"], false),
         ] {
-            let files = language.setting_files(paths.iter().copied());
+            let files = language.setting_files(paths.iter().copied(), GoVersion::default());
             assert_eq!(files[0].1.contains("[[bin]]"), program, "{paths:?}");
             assert_eq!(files[0].1.contains("autobins = false"), language == Language::Rust);
             assert!(!files[0].1.contains("autotests"));
@@ -427,7 +436,7 @@ mod tests {
             for path in bad {
                 assert!(!language.is_test(path), "{path}");
             }
-            let settings = language.settings().iter().all(|(path, _)| crate::paths::is_test(path));
+            let settings = language.settings().iter().all(|path| crate::paths::is_test(path));
             assert!(settings && language.is_test(&language.test_of("sub/name.x")));
         }
     }

@@ -4,6 +4,7 @@ pub mod blank;
 mod golang;
 mod rust;
 
+use super::go_version::GoVersion;
 use super::language::{Language, Stub};
 use super::plan::{Plan, Planned, Unplanned};
 
@@ -21,7 +22,6 @@ pub fn stubs(language: Language, plan: &Plan, stub: Stub) -> Vec<(String, String
     }
 }
 
-/// A project with a stub, the settings of the language, and other files.
 /// Functions of a plan for whose results no stub has a value, so that their tests are judged by the stub that fails and by mutants only.
 #[must_use]
 pub fn unmade(language: Language, plan: &Plan) -> Vec<String> {
@@ -33,14 +33,15 @@ pub fn unmade(language: Language, plan: &Plan) -> Vec<String> {
     }
 }
 
+/// A project with a stub, the settings of the language, and other files.
 #[must_use]
 pub fn project(
-    language: Language,
+    (language, go): (Language, GoVersion),
     plan: &Plan,
     stub: Stub,
     also: impl IntoIterator<Item = (String, String)>,
 ) -> Vec<(String, String)> {
-    let settings = language.setting_files(plan.files.iter().map(|file| &*file.path));
+    let settings = language.setting_files(plan.files.iter().map(|file| &*file.path), go);
     stubs(language, plan, stub).into_iter().chain(settings).chain(also).collect()
 }
 

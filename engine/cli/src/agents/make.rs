@@ -100,7 +100,7 @@ fn request(args: &MakeArgs) -> Result<(Task, Making), ErrorReport> {
         max_output_tokens: args.effort.max_tokens,
         seed: args.effort.seed,
     };
-    Ok((task, Making { language: args.lang, spec, plan, tests, plan_only: args.plan_only, out }))
+    Ok((task, Making { language: args.lang, spec, plan, tests, plan_only: args.plan_only, out, go: None }))
 }
 
 /// Checks what `resume` says about the result, which a project has elsewhere than a specification.

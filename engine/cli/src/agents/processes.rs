@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use hotcell_agents::make::output;
 use hotcell_agents::roles::data::{self, AttemptMade, CodePackage, DetailedPlan, TestPackage, TestResults};
+use hotcell_agents::spec::GoVersion;
 use hotcell_agents::{Language, Role};
 use hotcell_client::{Call, CallError, Client, Options, Server, Unconfined};
 use hotcell_sandbox::text::printable_line;
@@ -48,6 +49,10 @@ pub struct ProcessesReport {
     pub restarted: Vec<String>,
     /// Folder that the result was written to.
     pub out: Option<String>,
+    /// Version of Go in the settings.
+    #[serde(skip)]
+    #[schemars(skip)]
+    go: Option<GoVersion>,
 }
 
 /// Answer of a debugger.
@@ -192,6 +197,7 @@ impl<'a> Team<'a> {
             attempts,
             restarted: Vec::new(),
             out: None,
+            go: code.plan.go,
         })
     }
 
@@ -221,7 +227,7 @@ pub fn make(common: &Common, spec: &str, language: Language, out: Option<&str>) 
     let Some(mut report) = made else { return Ok(130) };
     let mut all = data::files("code", &report.code, false)?;
     all.extend(data::files("tests", &report.tests, true)?);
-    let settings = language.setting_files(all.iter().map(|(path, _)| &**path));
+    let settings = language.setting_files(all.iter().map(|(path, _)| &**path), report.go.unwrap_or_default());
     all.extend(settings);
     if let Some(out) = out.filter(|_| report.success) {
         let bench = bench(&folder(common)?)?;
