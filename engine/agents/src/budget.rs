@@ -83,7 +83,8 @@ impl FromStr for Limit {
         if let Some(calls) = text.strip_suffix("calls") {
             return number(calls).map(Self::Calls);
         }
-        if text.bytes().all(|b| b.is_ascii_digit()) {
+        // A number alone would be seconds, and is more often meant as dollars.
+        if text.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
             return Err(bad());
         }
         parse_duration(text).map(Self::Time).map_err(|_| bad())
@@ -198,6 +199,8 @@ mod tests {
         for bad in [
             "",
             "5",
+            "0.50",
+            ".5",
             "-1$",
             "x$",
             "1e99$",

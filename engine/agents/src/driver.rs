@@ -128,7 +128,8 @@ impl Driver<'_> {
         // Without its lock, lists call a session interrupted that the journal calls running.
         let lock = begun.map(|id| self.lock(id)).transpose()?;
         // Before any test runs, since nothing could follow from it.
-        self.clients(&task)?;
+        let (repairs, fresh) = self.clients(&task)?;
+        ask::check_keys(&repairs).and_then(|()| ask::check_keys(&fresh))?;
         let workspace = self.bench.make(Path::new(&task.project))?;
         let (report, evidence) = match self.test(&task, &workspace, "as it is").await {
             Ok(tested) => tested,

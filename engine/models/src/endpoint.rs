@@ -246,6 +246,18 @@ impl Endpoint {
             && usual.is_some_and(|usual| usual.host() == self.url.host())
     }
 
+    /// Why the endpoint cannot be asked for want of a key; `None` when there is one, or none is needed. A descriptor gives its key only once, and is left.
+    #[must_use]
+    pub fn missing_key(&self) -> Option<String> {
+        match &self.key {
+            None if self.lacks_key() => {
+                Some(format!("{} takes requests with a key only, and none is configured", self.provider))
+            }
+            None | Some(SecretSource::Fd(_)) => None,
+            Some(source) => source.read().err().map(|e| e.to_string()),
+        }
+    }
+
     /// An endpoint from texts of a configuration or a command line.
     ///
     /// # Errors

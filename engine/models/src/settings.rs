@@ -11,6 +11,8 @@ use crate::tokens::Price;
 
 /// Role whose endpoints are used for roles without a list of their own.
 pub const DEFAULT_ROLE: &str = "default";
+/// Roles that hotcell's commands ask.
+pub const ROLES: [&str; 6] = [DEFAULT_ROLE, "architect", "tester", "coder", "debugger", "reviewer"];
 
 /// Configured endpoints, by name.
 #[derive(Clone, Debug, Default, PartialEq)]

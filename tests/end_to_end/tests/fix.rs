@@ -375,6 +375,7 @@ fn requests_that_cannot_work_say_so_in_a_line() {
     for (words, say) in [
         (&["--budget", "0calls"][..], "allows no call"),
         (&["--budget", "5"], "0.50$"),
+        (&["--budget", "0.50"], "0.50$"),
         (&["--model", "locl"], "did you mean \"local\""),
         (&["--candidates", "0"], "--candidates"),
     ] {
@@ -394,6 +395,23 @@ fn requests_that_cannot_work_say_so_in_a_line() {
     .end()
     .code(0);
     fix(&user, &["--model", "p", "--budget", "1$"]).code(125).says("price");
+    let words = [
+        "model",
+        "add",
+        "k",
+        "--provider",
+        "openai",
+        "--model",
+        "x",
+        "--key",
+        "env:HOTCELL_TEST_NO_SUCH_KEY",
+    ];
+    user.hotcell(words).words(&["--role", "codr"]).end().code(0).says("did you mean coder?");
+    let sessions =
+        || user.hotcell(["agent", "list", "--json"]).end().json()["sessions"].as_array().map(Vec::len);
+    let before = sessions();
+    fix(&user, &["--model", "k"]).code(125).says_one_line("HOTCELL_TEST_NO_SUCH_KEY is not set");
+    assert_eq!(sessions(), before, "a session began without a key");
     user.make_folder("work/empty");
     let empty = user.hotcell(["fix", "empty", "--model", "local"]).cwd(user.path("work")).end();
     empty.code(2).says("no tests were found").says("hotcell make SPEC.md");

@@ -55,6 +55,22 @@ impl Driver<'_> {
     }
 }
 
+/// Refuses models of a role when none of them can be asked for want of its key.
+///
+/// # Errors
+/// A report with the first one's reason.
+pub(super) fn check_keys(client: &Client) -> Result<(), ErrorReport> {
+    let missing: Option<Vec<(&str, String)>> =
+        client.endpoints().map(|endpoint| Some((endpoint.name.as_str(), endpoint.missing_key()?))).collect();
+    match missing.as_deref() {
+        Some([(name, why), ..]) => {
+            let report = ErrorReport::new(Code::Configuration, format!("the model {name} has no key: {why}"));
+            Err(report.hint(format!("hotcell model check {name} tries it")))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The report of a model or role that is not configured.
 pub(crate) fn unknown(error: &SettingsError) -> ErrorReport {
     match error {

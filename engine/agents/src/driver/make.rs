@@ -7,7 +7,7 @@ use hotcell_state::ids::random_hex;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_testing::{Selection, Verdict};
 
-use super::ask::{BYTES_OF_A_TOKEN, FIXED_TOKENS, room};
+use super::ask::{BYTES_OF_A_TOKEN, FIXED_TOKENS, check_keys, room};
 use super::{Driver, Ended, Session, of_journal};
 use crate::attempt::Attempt;
 use crate::evidence::Evidence;
@@ -60,8 +60,11 @@ impl Driver<'_> {
     /// A report when nothing can be done: no model, a price that is not known, a specification that does not fit a model's window, given tests that
     /// pass on a stub.
     pub async fn make(&self, task: Task, mut making: Making) -> Result<Ended, ErrorReport> {
-        self.clients(&task)?;
-        self.workshop(&task, &making)?;
+        let (repairs, fresh) = self.clients(&task)?;
+        let shop = self.workshop(&task, &making)?;
+        for client in [&shop.architect, &shop.tester, &repairs, &fresh] {
+            check_keys(client)?;
+        }
         making.go = self.check_language(making.language).await?;
         let journal = Journal::open(self.folder).map_err(|e| of_journal(&e))?;
         let id = journal.begin(&task).map_err(|e| of_journal(&e))?;

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::{internal, ledger, of_model, record, settings, unknown};
+use super::{internal, ledger, of_model, record, settings, unasked, unknown};
 use crate::args::{AskArgs, Common};
 use crate::context::runtime;
 use crate::exit;
@@ -68,6 +68,9 @@ pub fn ask(common: &Common, args: &AskArgs) -> Result<u8, ErrorReport> {
         Some(name) => vec![settings.endpoint(name).map_err(|e| unknown(&e, "--model"))?.clone()],
         None => settings.of_role(&args.role).map_err(|e| unknown(&e, "--role"))?,
     };
+    if args.model.is_none() && !settings.roles.contains_key(&args.role) && !common.quiet && !common.json {
+        unasked(&args.role).into_iter().for_each(notes::say);
+    }
     let purpose = Purpose::new(&args.role, args.session.as_deref(), args.iteration)
         .map_err(|e| ErrorReport::new(Code::InvalidValue, e.to_string()).field("--session"))?;
     let request = Request {

@@ -11,10 +11,11 @@ use hotcell_config::{Settings, models};
 use hotcell_models::check::{Check, WindowResult};
 use hotcell_models::endpoint::DeclaredPrice;
 use hotcell_models::ledger::{Call, Ledger, Purpose};
-use hotcell_models::settings::DEFAULT_ROLE;
+use hotcell_models::settings::{DEFAULT_ROLE, ROLES};
 use hotcell_models::{
     Endpoint, EndpointError, ModelError, ModelSettings, PriceTable, Prompts, Provider, SettingsError,
 };
+use hotcell_sandbox::layer::likely;
 use hotcell_state::report::{Code, ErrorReport, printable};
 use hotcell_state::state::StateFolder;
 use schemars::JsonSchema;
@@ -211,6 +212,7 @@ fn add(common: &Common, args: &AddModelArgs) -> Result<u8, ErrorReport> {
         return list(common);
     }
     if !common.quiet {
+        roles.iter().filter_map(|role| unasked(role)).for_each(notes::say);
         let (name, model) = (&endpoint.name, printable(&endpoint.model));
         notes::say(format!("{name} ({provider}, {model}) is in {} now", path.display()));
         if endpoint.lacks_key() {
@@ -222,6 +224,18 @@ fn add(common: &Common, args: &AddModelArgs) -> Result<u8, ErrorReport> {
         }
     }
     Ok(0)
+}
+
+/// Words about a role that no command asks by itself, which may be a mistyped one.
+pub fn unasked(role: &str) -> Option<String> {
+    if ROLES.contains(&role) {
+        return None;
+    }
+    let near = likely(role, ROLES).map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+    Some(format!(
+        "only model ask --role {role} and definitions of your own ask this role{near}; others ask {}",
+        ROLES.join(", ")
+    ))
 }
 
 /// The only model of a server, for users of a local one who do not know its name.
