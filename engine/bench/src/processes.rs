@@ -54,6 +54,13 @@ pub fn share(process: u32) -> Option<u64> {
     Some(sum(&text, &["Pss:"]) * 1024)
 }
 
+/// Private memory of a process (`self`, or its id), in bytes; `None` when it is gone or belongs to another user.
+#[must_use]
+pub fn private(process: &str) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?;
+    Some(sum(&text, &["Private_Clean:", "Private_Dirty:"]) * 1024)
+}
+
 /// Sum of these fields of a file in /proc, in KiB.
 pub(crate) fn kib(file: &str, fields: &[&str]) -> u64 {
     sum(&fs::read_to_string(file).unwrap_or_default(), fields)

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod agents;
 mod bandit;
 mod guard;
 mod images;
@@ -78,6 +79,8 @@ enum Part {
     Receipts,
     /// Tools as components.
     Tools,
+    /// Sessions of `hotcell fix` whose model replies at once.
+    Agents,
     /// Durations of the steps of a start.
     Steps,
     /// Cost of each step of the floor, measured by leaving it out. Not part of a run without `--only`.
@@ -128,6 +131,9 @@ async fn main() -> Result<()> {
     }
     if wanted(Part::Tools) {
         tools::measure(&options, &mut report).await?;
+    }
+    if wanted(Part::Agents) {
+        agents::measure(&mut report).await?;
     }
     if wanted(Part::Steps) {
         steps::measure(&floor, options.runs, &mut report).await?;
