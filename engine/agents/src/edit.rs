@@ -118,7 +118,9 @@ pub trait Files {
 /// # Errors
 /// [`Malformed`].
 pub fn read(answer: &str, is_cut: bool, files: &dyn Files) -> Result<Edit, Malformed> {
-    if is_cut {
+    // Words after the only file's block may be cut; a file between markers may be followed by others.
+    let has_markers = answer.contains("FILE_START");
+    if is_cut && (has_markers || files.only().is_none() || !fences::has_whole(answer)) {
         return Err(Malformed::Cut);
     }
     if answer.trim().is_empty() {

@@ -32,6 +32,12 @@ pub fn inner<'a, 'b>(lines: &'b [&'a str]) -> &'b [&'a str] {
     }
 }
 
+/// Tells if the first fence is closed.
+pub fn has_whole(answer: &str) -> bool {
+    let mut lines = answer.lines().skip_while(|line| !is_fence(line)).skip(1);
+    lines.any(closes)
+}
+
 /// Files in fences. The path stands behind the fence's language, in the line before, or in a comment in the first line; a block without one is
 /// that of the only file.
 pub fn files(answer: &str, only: Option<&str>) -> Vec<(String, String)> {

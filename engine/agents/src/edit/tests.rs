@@ -108,7 +108,25 @@ fn answers_that_cannot_be_used_say_why() {
         let why = read(&answer, false, &project()).unwrap_err().to_string();
         assert!(why.contains(word), "{why}");
     }
-    assert_eq!(read(&file("calc.py", "x"), true, &project()), Err(Malformed::Cut));
+}
+
+#[test]
+fn cut_answers_count_only_when_the_only_file_is_whole() {
+    let several = Project(project().0, None);
+    for (answer, only, of) in [
+        ("```python\nx = 1\n```\nThis is", Some("x = 1\n"), None),
+        ("Here:\n```python\nx = 1\n```\nand use it:\n```python\nprint(", Some("x = 1\n"), None),
+        ("```python\nx = 1", None, None),
+        ("x = 1", None, None),
+        ("", None, None),
+        ("FILE_START: calc.py\nx\nFILE_END\n", None, None),
+        ("```\nFILE_START: calc.py\nx\nFILE_END\n```\n", None, None),
+    ] {
+        let text = |read: Result<Edit, Malformed>| read.map(|edit| edit.files[0].1.clone()).ok();
+        assert_eq!(text(read(answer, true, &project())).as_deref(), only, "{answer}");
+        assert_eq!(text(read(answer, true, &several)), of, "{answer}");
+    }
+    assert_eq!(read("FILE_START: calc.py\nx\nFILE_END\n", true, &project()), Err(Malformed::Cut));
 }
 
 #[test]
