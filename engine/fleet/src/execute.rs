@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use tonic::{Code, Status, Streaming};
 
 use crate::address::Address;
+use crate::count::ANSWER;
 use crate::digest::{Hashing, Key};
 use crate::error::{FleetError, Kind};
 use crate::results::MAX_STREAM;
@@ -249,7 +250,7 @@ impl<'a> Following<'a> {
     fn see(&mut self, operation: &Operation, progress: &mut (dyn FnMut(Progress) + Send)) {
         let metadata = operation.metadata.as_ref();
         let metadata: Option<reapi::ExecuteOperationMetadata> =
-            metadata.and_then(|any| unpack(&format!("{REAPI}.ExecuteOperationMetadata"), any));
+            metadata.and_then(|any| unpack(&format!("{REAPI}.ExecuteOperationMetadata"), any, &[]).ok());
         let Some(metadata) = metadata else { return };
         for (at, stream) in
             [&metadata.stdout_stream_name, &metadata.stderr_stream_name].into_iter().enumerate()
@@ -311,9 +312,9 @@ async fn log(channel: Channel, resource_name: String, is_stdout: bool, to: mpsc:
 
 fn response(address: &Address, operation: Operation) -> Result<reapi::ExecuteResponse, FleetError> {
     match operation.result {
-        Some(operation::Result::Response(any)) => unpack(&format!("{REAPI}.ExecuteResponse"), &any)
-            .ok_or_else(|| {
-                FleetError::farm(format!("{}: the answer is not an ExecuteResponse", address.server))
+        Some(operation::Result::Response(any)) => unpack(&format!("{REAPI}.ExecuteResponse"), &any, ANSWER)
+            .map_err(|why| {
+                FleetError::farm(format!("{}: the answer is not an ExecuteResponse: {why}", address.server))
             }),
         Some(operation::Result::Error(status)) => Err(wire::failed(
             &address.server,

@@ -12,6 +12,7 @@
 //! | [`digest`] | SHA-256 digests of blobs |
 //! | [`error`] | what failed, and by whose fault |
 //! | [`wire`] | messages in messages, channels, statuses |
+//! | [`count`] | repeated fields of a message, counted before they take memory |
 //! | [`tree`] | `Directory` messages checked as hostile input: names, links, counts, depth |
 //! | [`gather`] | a view of a folder as `Directory` messages |
 //! | [`cas`] | the content-addressed storage: find, upload, read |
@@ -48,6 +49,7 @@ pub mod bots;
 pub mod cache;
 pub mod cas;
 pub mod client;
+pub mod count;
 pub mod digest;
 pub mod elsewhere;
 pub mod entry;

@@ -23,6 +23,7 @@ use tonic::Code;
 
 use crate::action::{self, Checked, OutputPath};
 use crate::cas::{Blobs, Cas, Content};
+use crate::count::{self, ACTION, COMMAND, Field};
 use crate::digest::{Hashing, Key};
 use crate::error::FleetError;
 use crate::executor::{Ended, Executor, Program};
@@ -181,17 +182,16 @@ impl Performer {
     /// The action of a payload with its digest, and its command, checked.
     async fn definition(&self, cas: &mut Cas, payload: Option<&Any>) -> Result<(Key, Checked), FleetError> {
         let any = payload.ok_or_else(|| FleetError::request("the lease has no action"))?;
-        let action = match (unpack(&format!("{REAPI}.Action"), any), unpack(&format!("{REAPI}.Digest"), any))
-        {
-            (Some(action), _) => action,
-            (None, Some(digest)) => definition::<Action>(cas, Some(&digest), "the action").await?,
-            (None, None) => {
-                return Err(FleetError::request(format!("the lease has no action but a {}", any.type_url)));
-            }
+        let digest = unpack::<Digest>(&format!("{REAPI}.Digest"), any, &[]).ok();
+        let action = match &digest {
+            Some(digest) => definition::<Action>(cas, Some(digest), "the action", ACTION).await?,
+            None => unpack(&format!("{REAPI}.Action"), any, ACTION)
+                .map_err(|why| FleetError::request(format!("the lease has no action: {why}")))?,
         };
-        let command = definition::<Command>(cas, action.command_digest.as_ref(), "the command").await?;
-        let key = match unpack::<Digest>(&format!("{REAPI}.Digest"), any) {
-            Some(digest) => Key::check(Some(&digest), "the action")?,
+        let command =
+            definition::<Command>(cas, action.command_digest.as_ref(), "the command", COMMAND).await?;
+        let key = match &digest {
+            Some(digest) => Key::check(Some(digest), "the action")?,
             None => Key::of(&action.encode_to_vec()),
         };
         Ok((key, action::check(&action, &command, self.executor.limits())?))
@@ -226,9 +226,10 @@ async fn definition<M: Message + Default>(
     cas: &mut Cas,
     digest: Option<&Digest>,
     what: &str,
+    fields: &[Field],
 ) -> Result<M, FleetError> {
     let bytes = cas.read(Key::check(digest, what)?, MAX_DEFINITION).await?;
-    M::decode(bytes.as_slice()).map_err(|e| FleetError::request(format!("{what} is not a message: {e}")))
+    count::decode(&bytes, fields).map_err(|why| FleetError::request(format!("{what} is not one: {why}")))
 }
 
 /// A stream of output for a result: inside it, or as a blob.

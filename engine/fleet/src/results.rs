@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use bazel_remote_apis::build::bazel::remote::execution::v2 as reapi;
 use hotcell_workspace::Folder;
-use prost::Message;
 
 use crate::cas::Cas;
 use crate::digest::Key;
 use crate::error::FleetError;
 use crate::lay;
-use crate::tree::{Bounds, Entry, Tree, children, expand};
+use crate::tree::{Bounds, Entry, Read, Tree, expand};
 
 /// Maximum size of an output stream that is read, in bytes: hotcell's own limit of output of a suite.
 pub(crate) const MAX_STREAM: u64 = 256 << 20;
@@ -53,7 +52,7 @@ pub(crate) async fn written(
     let farm = |error: FleetError| FleetError::farm(format!("the farm's result: {}", error.message));
     let bounds = Bounds::default();
     let mut all: BTreeMap<PathBuf, Key> = BTreeMap::new();
-    let mut bytes = 0_u64;
+    let (mut bytes, mut met) = (0_u64, Read::default());
     let too_many = || FleetError::farm(format!("the farm's result has more than {} files", bounds.entries));
     if result.output_files.len() > bounds.entries {
         return Err(too_many());
@@ -69,18 +68,11 @@ pub(crate) async fn written(
     for folder in &result.output_directories {
         let base = relative(&folder.path)?;
         let key = Key::check(folder.tree_digest.as_ref(), "an output folder").map_err(farm)?;
+        met.want(&[key], bounds).map_err(farm)?;
         let text = cas.read(key, MAX_TREE).await.map_err(farm)?;
-        let tree = reapi::Tree::decode(text.as_slice()).map_err(|e| {
-            FleetError::farm(format!("the farm's result has a folder that is not a tree: {e}"))
-        })?;
-        let root = tree.root.unwrap_or_default();
-        let root_key = Key::of(&root.encode_to_vec());
-        let mut directories = BTreeMap::from([(root_key, root)]);
-        for directory in tree.children {
-            children(&directory).map_err(farm)?;
-            directories.insert(Key::of(&directory.encode_to_vec()), directory);
-        }
-        for (path, entry) in expand(root_key, &directories, bounds).map_err(farm)?.entries {
+        let (root, directories) = met.decode_tree(&text, bounds).map_err(farm)?;
+        drop(text);
+        for (path, entry) in expand(root, &directories, bounds).map_err(farm)?.entries {
             if let Entry::File { key, .. } = entry {
                 all.insert(base.join(path), key);
             }

@@ -142,7 +142,7 @@ async fn queue(channel: &Channel, address: &Address) -> Result<Queue, tonic::Sta
         let answer = client.list_operations(within(request, CALL_TIMEOUT)).await?.into_inner();
         for operation in answer.operations.iter().filter(|operation| !operation.done) {
             let name = "build.bazel.remote.execution.v2.ExecuteOperationMetadata";
-            let metadata = operation.metadata.as_ref().and_then(|any| unpack(name, any));
+            let metadata = operation.metadata.as_ref().and_then(|any| unpack(name, any, &[]).ok());
             let Some(metadata): Option<reapi::ExecuteOperationMetadata> = metadata else { continue };
             let since = metadata
                 .partial_execution_metadata

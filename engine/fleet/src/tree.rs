@@ -1,12 +1,13 @@
 //! `Directory` messages, checked as hostile input. Pure.
 
+use std::collections::btree_map::Entry as Place;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use bazel_remote_apis::build::bazel::remote::execution::v2::Directory;
 use prost::Message;
-use prost::encoding::{WireType, decode_key, decode_varint};
 
+use crate::count::{ENTRIES, PROPERTIES, Parts, count};
 use crate::digest::Key;
 use crate::error::FleetError;
 
@@ -89,9 +90,9 @@ impl Read {
     /// [`FleetError`] of a wrong request, when a bound is exceeded, or the text is not a directory.
     pub fn decode(&mut self, key: Key, text: &[u8], bounds: Bounds) -> Result<Directory, FleetError> {
         let no = |why: &str| FleetError::request(format!("{} is not a directory: {why}", key.name()));
-        let (entries, properties) = counted(text).ok_or_else(|| no("its fields have no end"))?;
-        self.entries += entries;
-        self.properties += properties;
+        let counted = |fields| count(text, fields).ok_or_else(|| no("its fields have no end"));
+        self.entries += counted(ENTRIES)?;
+        self.properties += counted(PROPERTIES)?;
         if self.entries > bounds.entries {
             return Err(FleetError::request(format!("the tree has more than {} entries", bounds.entries)));
         }
@@ -101,78 +102,52 @@ impl Read {
         }
         Directory::decode(text).map_err(|e| no(&e.to_string()))
     }
-}
 
-// Numbers of the fields of `Directory`, of `node_properties` in its files and links, and of `properties` in these.
-const FILES: u32 = 1;
-const FOLDERS: u32 = 2;
-const LINKS: u32 = 3;
-const PROPERTIES: u32 = 5;
-const PROPERTIES_OF_FILE: u32 = 6;
-const PROPERTIES_OF_LINK: u32 = 4;
-const PROPERTY: u32 = 1;
-
-/// Number of entries in the text of a `Directory`, and of properties; `None` for what is not one.
-fn counted(text: &[u8]) -> Option<(usize, usize)> {
-    let (mut entries, mut properties) = (0, 0);
-    for field in Fields(text) {
-        let (number, content) = field?;
-        entries += usize::from([FILES, FOLDERS, LINKS].contains(&number));
-        let of_entry = match number {
-            FILES => PROPERTIES_OF_FILE,
-            LINKS => PROPERTIES_OF_LINK,
-            PROPERTIES => {
-                properties += counted_properties(content);
+    /// Decodes the directories in the text of a `Tree`, one by one, each counted before; returns the root's digest, and all by digest. A digest is that of
+    /// the text, which also has the fields that are unknown here. Equal directories are decoded and counted once.
+    ///
+    /// # Errors
+    /// [`FleetError`] of a wrong request, when a bound is exceeded, the text is not a tree, or a directory is not valid.
+    pub fn decode_tree(
+        &mut self,
+        text: &[u8],
+        bounds: Bounds,
+    ) -> Result<(Key, BTreeMap<Key, Directory>), FleetError> {
+        let no = |why: &str| FleetError::request(format!("a folder is not a tree: {why}"));
+        let (mut root, mut folders, mut directories) = (None, 0, BTreeMap::new());
+        for part in Parts(text) {
+            let (number, content) = part.ok_or_else(|| no("its fields have no end"))?;
+            if ![TREE_ROOT, TREE_CHILDREN].contains(&number) {
                 continue;
             }
-            _ => continue,
-        };
-        for field in Fields(content) {
-            let (number, content) = field?;
-            if number == of_entry {
-                properties += counted_properties(content);
+            let content = content.ok_or_else(|| no("a number is in the place of a folder"))?;
+            let key = Key::of(content);
+            if number == TREE_ROOT && root.replace(key).is_some() {
+                return Err(no("it has two roots"));
+            }
+            folders += 1;
+            if folders > bounds.entries {
+                return Err(FleetError::request(format!(
+                    "the tree has more than {} entries",
+                    bounds.entries
+                )));
+            }
+            if let Place::Vacant(place) = directories.entry(key) {
+                let directory = self.decode(key, content, bounds)?;
+                children(&directory)?;
+                place.insert(directory);
             }
         }
-    }
-    Some((entries, properties))
-}
-
-/// Number of properties in the text of a `NodeProperties`, whose other fields take no more memory the more there are.
-fn counted_properties(text: &[u8]) -> usize {
-    Fields(text).filter(|field| field.is_none_or(|(number, _)| number == PROPERTY)).count()
-}
-
-/// Fields of a message's text: their numbers and contents; ends with `None` where the text has another form.
-struct Fields<'t>(&'t [u8]);
-
-impl<'t> Iterator for Fields<'t> {
-    type Item = Option<(u32, &'t [u8])>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let mut text = std::mem::take(&mut self.0);
-        if text.is_empty() {
-            return None;
-        }
-        let mut field = || {
-            let (number, kind) = decode_key(&mut text).ok()?;
-            let length = match kind {
-                WireType::Varint => decode_varint(&mut text).map(|_| 0).ok()?,
-                WireType::ThirtyTwoBit => 4,
-                WireType::SixtyFourBit => 8,
-                WireType::LengthDelimited => usize::try_from(decode_varint(&mut text).ok()?).ok()?,
-                // Groups, which no message of the protocol has.
-                WireType::StartGroup | WireType::EndGroup => return None,
-            };
-            let (content, rest) = text.split_at_checked(length)?;
-            Some((number, content, rest))
-        };
-        let field = field();
-        Some(field.map(|(number, content, rest)| {
-            self.0 = rest;
-            (number, content)
-        }))
+        // A message without fields is an empty folder.
+        let root = root.unwrap_or_else(|| Key::of(b""));
+        directories.entry(root).or_default();
+        Ok((root, directories))
     }
 }
+
+// Numbers of the fields of `Tree`.
+const TREE_ROOT: u32 = 1;
+const TREE_CHILDREN: u32 = 2;
 
 /// Digests of the folders in a directory, after a check of all its names and links.
 ///
@@ -306,7 +281,7 @@ pub fn expand(root: Key, directories: &BTreeMap<Key, Directory>, bounds: Bounds)
 #[cfg(test)]
 mod tests {
     use bazel_remote_apis::build::bazel::remote::execution::v2::{
-        DirectoryNode, FileNode, NodeProperties, NodeProperty, SymlinkNode,
+        DirectoryNode, FileNode, NodeProperties, NodeProperty, SymlinkNode, Tree as TreeMessage,
     };
     use proptest::prelude::*;
 
@@ -484,11 +459,88 @@ mod tests {
         }
     }
 
+    #[test]
+    fn trees_are_counted_before_they_are_decoded() {
+        let bounds = Bounds { entries: 6, ..Bounds::default() };
+        let leaf = Directory { files: vec![file("a"), file("b")], ..Directory::default() };
+        let leaf_key = Key::of(&leaf.encode_to_vec());
+        let root = Directory { directories: vec![folder("d", leaf_key)], ..Directory::default() };
+        let tree = |root: &Directory, children: &[Directory]| {
+            TreeMessage { root: Some(root.clone()), children: children.to_vec() }.encode_to_vec()
+        };
+        let read = |texts: &[&[u8]]| {
+            let mut read = Read::default();
+            let mut last = Err(String::new());
+            for text in texts {
+                last = read.decode_tree(text, bounds).map_err(|error| error.message);
+                last.as_ref().map_err(Clone::clone)?;
+            }
+            last
+        };
+        let good = tree(&root, std::slice::from_ref(&leaf));
+        let (key, directories) = read(&[&good]).unwrap();
+        assert_eq!((key, directories.len()), (Key::of(&root.encode_to_vec()), 2));
+        assert_eq!(expand(key, &directories, bounds).unwrap().entries.len(), 3);
+        // A field of a later version of the protocol, which belongs to the digest.
+        let later = [leaf.encode_to_vec(), b"\xfa\x01\x01x".to_vec()].concat();
+        let above = Directory { directories: vec![folder("d", Key::of(&later))], ..Directory::default() };
+        let mut text = tree(&above, &[]);
+        text.push(0x12);
+        prost::encoding::encode_varint(later.len() as u64, &mut text);
+        text.extend(&later);
+        let (key, directories) = read(&[&text]).unwrap();
+        assert_eq!(expand(key, &directories, bounds).unwrap().entries.len(), 3);
+        // No root is an empty folder, and equal folders are one.
+        assert!(read(&[b""]).is_ok_and(|(key, all)| key == Key::of(b"") && all.len() == 1));
+        assert!(read(&[&tree(&root, &vec![leaf.clone(); 5])]).is_ok_and(|(_, all)| all.len() == 2));
+        let bad = Directory { files: vec![file("..")], ..Directory::default() };
+        let slash = file("a/b");
+        let wide =
+            Directory { files: (0..7).map(|at| file(&at.to_string())).collect(), ..Directory::default() };
+        for (texts, why) in [
+            (&[&tree(&root, &[leaf.clone(), wide.clone()])[..]][..], "6 entries"),
+            (&[&tree(&wide, &[])], "6 entries"),
+            // All output folders of a result are counted together.
+            (&[&good, &good, &good], "6 entries"),
+            // An empty entry, or an empty folder, is two bytes.
+            (&[&[b"\x0a\x0e".as_slice(), &b"\x0a\0".repeat(7)].concat()], "6 entries"),
+            (&[&[b"\x12\x0e".as_slice(), &b"\x1a\0".repeat(7)].concat()], "6 entries"),
+            (&[&b"\x12\0".repeat(7)], "6 entries"),
+            (&[&[b"\x0a\x10\x2a\x0e".as_slice(), &b"\x0a\0".repeat(7)].concat()], "6 properties"),
+            (&[b"\x0a\0\x0a\0"], "two roots"),
+            (&[b"\x08\x01"], "not a tree"),
+            (&[b"\x15\0\0\0\0"], "not a tree"),
+            (&[&tree(&bad, &[])], "not a name"),
+            (&[&tree(&root, &[Directory { files: vec![slash], ..Directory::default() }])], "has a slash"),
+            (&[&good[..good.len() - 1]], "not a tree"),
+            (&[b"no tree at all"], "not a tree"),
+            (&[b"\x12\x02\x0a\x05"], "not a directory"),
+            (&[b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"], "not a tree"),
+        ] {
+            let got = read(texts).unwrap_err();
+            assert!(got.contains(why), "{got} {texts:02x?}");
+        }
+    }
+
     proptest! {
+        /// A tree that is decoded in parts is the one that is decoded at once, and never has more than its bounds.
+        #[test]
+        fn trees_of_bytes_are_what_they_are_decoded_to(text in prop::collection::vec(0..0x20_u8, 0..60)) {
+            let bounds = Bounds { entries: 3, ..Bounds::default() };
+            if let Ok((root, directories)) = Read::default().decode_tree(&text, bounds) {
+                let whole = TreeMessage::decode(&*text).unwrap();
+                prop_assert_eq!(&directories[&root], &whole.root.unwrap_or_default());
+                prop_assert!(whole.children.iter().all(|child| directories.values().any(|known| known == child)));
+                let entries: usize = directories.values().map(|one| one.files.len() + one.directories.len() + one.symlinks.len()).sum();
+                prop_assert!(entries <= 3 && directories.len() <= 4);
+            }
+        }
+
         /// Decoded messages have no more than was counted.
         #[test]
         fn texts_of_bytes_are_counted_as_they_are_decoded(text in prop::collection::vec(0..0x40_u8, 0..40)) {
-            if let Ok(directory) = Directory::decode(&*text) && let Some((entries, properties)) = counted(&text) {
+            let counted = count(&text, ENTRIES).zip(count(&text, PROPERTIES));
+            if let Ok(directory) = Directory::decode(&*text) && let Some((entries, properties)) = counted {
                 prop_assert_eq!(entries, directory.files.len() + directory.directories.len() + directory.symlinks.len());
                 let of = |one: &Option<NodeProperties>| one.as_ref().map_or(0, |one| one.properties.len());
                 let files: usize = directory.files.iter().map(|file| of(&file.node_properties)).sum();

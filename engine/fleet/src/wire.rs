@@ -17,6 +17,7 @@ use tonic::{Code, Status};
 
 use crate::access::{SOURCE, Token};
 use crate::address::Address;
+use crate::count;
 use crate::error::{FleetError, Kind};
 
 /// Time limit of a connection.
@@ -241,11 +242,16 @@ pub fn pack(name: &str, message: &impl Message) -> Any {
     Any { type_url: format!("type.googleapis.com/{name}"), value: message.encode_to_vec() }
 }
 
-/// The message of an `Any`, if it has this type.
-#[must_use]
-pub fn unpack<M: Message + Default>(name: &str, any: &Any) -> Option<M> {
-    let is = any.type_url.rsplit('/').next() == Some(name);
-    if is { M::decode(any.value.as_slice()).ok() } else { None }
+/// The message of an `Any`, with at most [`count::MAX_FIELDS`] of these fields.
+///
+/// # Errors
+/// The reason, when it has another type, more fields, or is not such a message.
+pub fn unpack<M: Message + Default>(name: &str, any: &Any, fields: &[count::Field]) -> Result<M, String> {
+    if any.type_url.rsplit('/').next() == Some(name) {
+        return count::decode(&any.value, fields);
+    }
+    let kind: String = any.type_url.chars().map(|c| if c.is_control() { ' ' } else { c }).take(100).collect();
+    Err(format!("it is a {kind:?}"))
 }
 
 /// A status.

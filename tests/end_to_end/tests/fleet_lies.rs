@@ -23,6 +23,8 @@ const LIES: &[(Lie, i32, &str)] = &[
     (Lie::LinkOut, 125, "leads out"),
     (Lie::Deep, 125, "deeper than 128"),
     (Lie::Wide, 125, "more than 999999 entries"),
+    (Lie::Crowded, 125, "more than 999999 entries"),
+    (Lie::Listed, 125, "more than 100000 repeated fields"),
     (Lie::NoTree, 125, "not a tree"),
     (Lie::SlashName, 125, "has a slash"),
     (Lie::Huge, 125, "bytes"),

@@ -184,8 +184,10 @@ impl Scheduler {
                 job.ended = Some((aborted, None));
                 answer.leases.push(Lease { state: CANCELLED, ..lease.clone() });
             } else if lease.state == COMPLETED {
-                let result =
-                    lease.result.as_ref().and_then(|any| unpack(&format!("{REAPI}.ActionResult"), any));
+                let result = lease
+                    .result
+                    .as_ref()
+                    .and_then(|any| unpack(&format!("{REAPI}.ActionResult"), any, &[]).ok());
                 let status = lease.status.clone().unwrap_or_default();
                 job.by = None;
                 // As a farm does: another worker may have room.

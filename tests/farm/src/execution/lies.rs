@@ -41,6 +41,10 @@ pub enum Lie {
     Deep,
     /// An output folder has 10^8 entries in nine messages.
     Wide,
+    /// An output folder has 2 x 10^6 files in 4 MB.
+    Crowded,
+    /// The result has 2 x 10^5 files in 0.4 MB.
+    Listed,
     /// An output folder is not a tree.
     NoTree,
     /// An output folder has a name with a slash.

@@ -137,14 +137,15 @@ impl State {
                 }
                 self.put_tree("dist", &with(below, children), result);
             }
-            Lie::NoTree => {
-                let tree_digest = Some(self.put(vec![0xff; 100]));
-                result.output_directories.push(OutputDirectory {
-                    path: "dist".to_owned(),
-                    tree_digest,
-                    ..OutputDirectory::default()
-                });
+            Lie::NoTree | Lie::Crowded => {
+                // The root, in which each file is a field without content.
+                let crowd = || [b"\x0a\x80\x92\xf4\x01".as_slice(), &b"\x0a\0".repeat(2_000_000)].concat();
+                let text = if lie == Lie::Crowded { crowd() } else { vec![0xff; 100] };
+                let (path, tree_digest) = ("dist".to_owned(), Some(self.put(text)));
+                let folder = OutputDirectory { path, tree_digest, ..OutputDirectory::default() };
+                result.output_directories.push(folder);
             }
+            Lie::Listed => result.output_files = vec![OutputFile::default(); 200_000],
             _ => {}
         }
     }
