@@ -54,6 +54,8 @@ pub struct Cas {
     address: Address,
     /// Maximum size of one batch, in bytes.
     batch: u64,
+    /// Maximum size of a blob that the server stores, in bytes.
+    largest: u64,
     /// The server takes and gives blobs that zstd compressed, one by one.
     compresses: bool,
     /// The server takes blobs that zstd compressed in batches, too.
@@ -70,6 +72,7 @@ impl Cas {
             stream: ByteStreamClient::new(channel.clone()).max_decoding_message_size(MAX_MESSAGE),
             address: address.clone(),
             batch: MAX_BATCH,
+            largest: u64::MAX,
             compresses: false,
             compresses_batches: false,
         }
@@ -82,9 +85,12 @@ impl Cas {
         }
     }
 
-    /// Adapts to what the server says of itself: the size of its batches, and compression.
+    /// Adapts to what the server says of itself: the sizes of its batches and blobs, where 0 means that they have no bound, and compression.
     pub fn adapt(&mut self, server: &reapi::CacheCapabilities) {
         self.limit_batch(server.max_batch_total_size_bytes);
+        if let Ok(bytes @ 1..) = u64::try_from(server.max_cas_blob_size_bytes) {
+            self.largest = bytes;
+        }
         self.compresses = server.supported_compressors.contains(&ZSTD);
         self.compresses_batches = server.supported_batch_update_compressors.contains(&ZSTD);
     }
@@ -129,11 +135,15 @@ impl Cas {
     /// Uploads the blobs that the storage does not have; returns their number and size.
     ///
     /// # Errors
-    /// [`FleetError`] when a file is no longer what its digest says, or the storage refuses it.
+    /// [`FleetError`] when a file is no longer what its digest says, or the storage refuses it; and, before anything is sent, when a blob is larger than
+    /// the storage's largest.
     pub async fn upload(&mut self, blobs: &Blobs, folder: &Arc<Folder>) -> Result<(usize, u64), FleetError> {
         // The empty blob is never stored: the API says that it is there.
         let keys: Vec<Key> = blobs.keys().copied().filter(|key| key.size > 0).collect();
         let missing = self.missing(&keys).await?;
+        if let Some(key) = missing.iter().find(|key| key.size > self.largest) {
+            return Err(too_large(*key, &blobs[key], self.largest));
+        }
         let sent = (missing.len(), missing.iter().map(|key| key.size).sum());
         let (mut batch, mut bytes) = (Vec::new(), 0);
         for key in missing {
@@ -376,6 +386,17 @@ impl Cas {
 
 fn missing(key: Key) -> FleetError {
     FleetError::new(Kind::Missing, format!("the farm does not have the blob {}", key.name()))
+}
+
+fn too_large(key: Key, content: &Content, largest: u64) -> FleetError {
+    let what = match content {
+        Content::Bytes(_) => format!("the blob {}", key.name()),
+        Content::File(path) => path.display().to_string(),
+    };
+    FleetError::request(format!(
+        "{what} has {} bytes, and the farm stores at most {largest} of a file",
+        key.size
+    ))
 }
 
 fn wrong(key: Key) -> FleetError {

@@ -184,6 +184,28 @@ fn wrong_farms_and_runs_are_one_line_and_nothing_is_sent() {
 }
 
 #[test]
+fn inputs_that_are_too_large_are_one_line_and_nothing_is_sent() {
+    everyone(|user| {
+        let farm = TestFarm::start(Rules { largest: 1_000_000, ..Rules::default() });
+        user.make_folder("work/p");
+        user.write("work/p/small", "x");
+        user.write("work/p/large", vec![b'x'; 1_000_001]);
+        let large = "large has 1000001 bytes, and the farm stores at most 1000000";
+        run(user, &farm.address, &["--workspace", "p"], "true").code(125).says_one_line(large);
+        // A file of holes, which is not read: nor by the guard, which would hold it for its size.
+        let holes = std::fs::File::options().write(true).open(user.path("work/p/large")).unwrap();
+        holes.set_len(9 << 30).unwrap();
+        let bytes = "more than 8589934592 bytes";
+        let unread = ["--guard", "off", "--workspace", "p"];
+        run(user, &farm.address, &unread, "true").code(125).says_one_line(bytes);
+        let deep = user.make_folder(&format!("work/q/{}", "d/".repeat(140)));
+        std::fs::write(deep.join("f"), "").unwrap();
+        run(user, &farm.address, &["--workspace", "q"], "true").code(125).says_one_line("deeper than 128");
+        assert_eq!((farm.uploaded(), farm.executed()), (0, 0));
+    });
+}
+
+#[test]
 fn sources_run_on_a_farm_by_their_language() {
     everyone(|user| {
         let farm = TestFarm::start(Rules::default());

@@ -39,6 +39,8 @@ pub struct Rules {
     pub tls: Option<Tls>,
     /// It takes and gives blobs that zstd compressed.
     pub compresses: bool,
+    /// Maximum size of a blob that it stores, in bytes; 0 for any size.
+    pub largest: i64,
     /// The farm streams the output of an action while it runs.
     pub logs: bool,
     /// Actions run by this `hotcell`, as in its worker; without it, as plain processes.
@@ -91,7 +93,8 @@ impl TestFarm {
     /// When it cannot be started.
     #[must_use]
     pub fn start(rules: Rules) -> Self {
-        let storage = Arc::new(Storage::new(rules.lie.and_then(Lie::of_storage), rules.compresses));
+        let lie = rules.lie.and_then(Lie::of_storage);
+        let storage = Arc::new(Storage::new(lie, rules.compresses, rules.largest));
         let state = State { rules: Arc::new(rules), storage, held: Arc::default() };
         let (stop, stopped) = oneshot::channel();
         let (tell, told) = mpsc::channel();

@@ -76,14 +76,16 @@ pub struct Storage {
     lie: Option<Lie>,
     /// Takes and gives blobs that zstd compressed.
     compresses: bool,
+    /// Maximum size of a blob, in bytes; 0 for any size.
+    largest: i64,
     held: Mutex<Held>,
 }
 
 impl Storage {
-    /// A storage with a lie, and with compression.
+    /// A storage with a lie, with compression, and with a maximum size of its blobs, in bytes; 0 for any size.
     #[must_use]
-    pub fn new(lie: Option<Lie>, compresses: bool) -> Self {
-        Self { lie, compresses, held: Mutex::default() }
+    pub fn new(lie: Option<Lie>, compresses: bool, largest: i64) -> Self {
+        Self { lie, compresses, largest, held: Mutex::default() }
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
@@ -483,6 +485,7 @@ impl Capabilities for Storage {
                 digest_functions: vec![1],
                 supported_compressors: compressors.clone(),
                 supported_batch_update_compressors: compressors,
+                max_cas_blob_size_bytes: self.largest,
                 ..Default::default()
             }),
             execution_capabilities: (self.lie != Some(Lie::NoExecution)).then(|| {
