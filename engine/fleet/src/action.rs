@@ -67,12 +67,7 @@ pub fn check(action: &Action, command: &Command, operator: &Limits) -> Result<Ch
         return Err(FleetError::request(format!("the command names more than {MAX_OUTPUTS} outputs")));
     }
     let output = |named: &String| {
-        let whole = folder.join(named);
-        let path = below(&whole.to_string_lossy(), "an output path")?;
-        if named.starts_with('/') {
-            return Err(FleetError::request(format!("an output path is absolute: {named:?}")));
-        }
-        Ok(OutputPath { named: named.clone(), path })
+        Ok(OutputPath { named: named.clone(), path: beside(&folder, named, "an output path")? })
     };
     let outputs = named.into_iter().map(output).collect::<Result<Vec<_>, _>>()?;
     let platform = action.platform.as_ref().or(command.platform.as_ref());
@@ -142,6 +137,28 @@ pub fn below(text: &str, what: &str) -> Result<PathBuf, FleetError> {
         match part {
             Component::Normal(name) => path.push(name),
             Component::CurDir => {}
+            Component::ParentDir => return Err(bad("leads out with ..")),
+            Component::RootDir | Component::Prefix(_) => return Err(bad("is absolute")),
+        }
+    }
+    Ok(path)
+}
+
+/// A path below the input root that is relative to a folder there. `..` leads up by the names in the path, as far as the root.
+///
+/// # Errors
+/// [`FleetError`] of a wrong request.
+fn beside(folder: &Path, text: &str, what: &str) -> Result<PathBuf, FleetError> {
+    let bad = |why: &str| FleetError::request(format!("{what} {why}: {text:?}"));
+    if text.contains('\0') {
+        return Err(bad("has a zero byte"));
+    }
+    let mut path = folder.to_owned();
+    for part in Path::new(text).components() {
+        match part {
+            Component::Normal(name) => path.push(name),
+            Component::CurDir => {}
+            Component::ParentDir if path.pop() => {}
             Component::ParentDir => return Err(bad("leads out with ..")),
             Component::RootDir | Component::Prefix(_) => return Err(bad("is absolute")),
         }
@@ -280,6 +297,15 @@ mod tests {
             (|_, command| command.working_directory = "a/../..".to_owned(), "leads out"),
             (|_, command| command.output_paths = vec!["../x".to_owned()], "leads out"),
             (|_, command| command.output_paths = vec!["/x".to_owned()], "absolute"),
+            (|_, command| command.output_paths = vec!["x\0".to_owned()], "zero byte"),
+            (
+                |_, command| {
+                    command.working_directory = "a/b".to_owned();
+                    command.output_paths = vec!["../../../x".to_owned()];
+                },
+                "leads out",
+            ),
+            (|_, command| command.output_paths = vec!["a/../../x".to_owned()], "leads out"),
             (|action, _| action.input_root_digest = None, "no digest"),
             (|action, _| action.timeout = Some(protobuf::Duration { seconds: 61, nanos: 0 }), "at most 60 s"),
             (|action, _| action.timeout = Some(protobuf::Duration { seconds: -1, nanos: 0 }), "not a time"),
@@ -298,12 +324,13 @@ mod tests {
         let good = checked(|action, command| {
             command.working_directory = "w/./d".to_owned();
             command.arguments[0] = "bin/x".to_owned();
-            command.output_paths = vec!["out".to_owned(), String::new()];
+            command.output_paths = ["out", "", "../x", "../..", "y/../z"].map(str::to_owned).to_vec();
             action.timeout = Some(protobuf::Duration { seconds: 5, nanos: 0 });
         })
         .unwrap();
         assert_eq!((good.argv[0].as_str(), good.folder.to_str()), ("./w/d/bin/x", Some("w/d")));
-        assert_eq!(good.outputs[0].path, Path::new("w/d/out"));
-        assert_eq!((good.outputs[1].path.to_str(), good.limits.wall), (Some("w/d"), Duration::from_secs(5)));
+        assert_eq!(good.limits.wall, Duration::from_secs(5));
+        let outputs: Vec<_> = good.outputs.iter().map(|output| output.path.to_str().unwrap()).collect();
+        assert_eq!(outputs, ["w/d/out", "w/d", "w/x", "", "w/d/z"]);
     }
 }
