@@ -166,7 +166,8 @@ fn noted(worked: &mut Worked, event: Event, address: &Address, name: &str, jobs:
             worked.taken_back += 1;
             format!("{id}: taken back by the farm")
         }
-        Event::Unanswered(why) => why,
+        Event::Unanswered(why) => format!("{why}; it is asked again until it answers"),
+        Event::Answered => format!("{address}: the farm answers again"),
         Event::Draining(running) => {
             format!("ending: {running} actions still run; a second signal stops them")
         }

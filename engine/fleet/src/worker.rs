@@ -66,8 +66,10 @@ pub enum Event {
     Ended(String, bool, String),
     /// The farm took a lease back.
     TakenBack(String),
-    /// The farm does not answer.
+    /// The farm does not answer, for this reason. Told once for each reason.
     Unanswered(String),
+    /// The farm answers again.
+    Answered,
     /// No more leases are taken.
     Draining(usize),
 }
@@ -111,6 +113,8 @@ pub async fn work(
     };
     let (mut drain, mut hurry) = (std::pin::pin!(drain), std::pin::pin!(hurry));
     let (mut heard, mut pause, mut hurried) = (Instant::now(), FIRST_PAUSE, false);
+    // Why the farm did not answer, as it was told: a farm that is away for a night is one line.
+    let mut unanswered = String::new();
     // Time until the next call; the pauses after it end at once when something happens here.
     let mut wait = Duration::ZERO;
     loop {
@@ -147,8 +151,11 @@ pub async fn work(
         };
         match answer {
             Ok(told) => {
+                let was_away = !std::mem::take(&mut unanswered).is_empty();
                 if session.name.is_empty() {
                     say(Event::Connected);
+                } else if was_away {
+                    say(Event::Answered);
                 }
                 options.meter.answered();
                 (heard, pause) = (Instant::now(), FIRST_PAUSE);
@@ -172,7 +179,10 @@ pub async fn work(
                     session.tokens.values().for_each(CancellationToken::cancel);
                     return Err(error);
                 }
-                say(Event::Unanswered(error.message));
+                if error.message != unanswered {
+                    unanswered.clone_from(&error.message);
+                    say(Event::Unanswered(error.message));
+                }
                 // The farm has given these leases to others by now.
                 if is_over || heard.elapsed() > session.lease {
                     session.lose();
@@ -188,6 +198,11 @@ pub async fn work(
 /// The next one while actions run asks for those that were cancelled.
 fn poll_timeout(lease: Duration, is_busy: bool) -> Duration {
     (lease / 2).clamp(MIN_POLL, if is_busy { BUSY_POLL_TIMEOUT } else { POLL_TIMEOUT })
+}
+
+/// Length of a lease that ends at this time of the farm's clock, from which this machine's may differ by any amount: two seconds at least, an hour at most.
+fn lease(ends: i64, now: i64) -> Duration {
+    Duration::from_secs(u64::try_from(ends.saturating_sub(now)).unwrap_or(0).clamp(2, 3600))
 }
 
 /// Time until the next sign of life to a server that does not wait: a third of the lease, at most a second.
@@ -249,9 +264,7 @@ impl Session<'_> {
         say: &mut dyn FnMut(Event),
     ) -> bool {
         if let Some(expires) = &told.expire_time {
-            let left = expires.seconds.saturating_sub(now().seconds);
-            // Clocks differ: an hour is a long lease, and two seconds a short one.
-            self.lease = Duration::from_secs(u64::try_from(left).unwrap_or(0).clamp(2, 3600));
+            self.lease = lease(expires.seconds, now().seconds);
         }
         (self.name, self.version) = (told.name, told.version);
         let room = if self.draining { 0 } else { self.options.jobs.saturating_sub(self.tasks.len()) };
@@ -331,5 +344,23 @@ mod tests {
             assert!(poll_timeout(lease, true) <= BUSY_POLL_TIMEOUT, "{seconds}");
         }
         assert_eq!(poll_timeout(DEFAULT_LEASE, false), POLL_TIMEOUT);
+    }
+
+    #[test]
+    fn clocks_that_differ_make_a_short_or_a_long_lease() {
+        let now = 1_800_000_000;
+        for (ends, want) in [
+            (now + 60, 60),
+            (now + 1, 2),
+            (now, 2),
+            (now - 7200, 2),
+            (now + 7200, 3600),
+            (0, 2),
+            (i64::MAX, 3600),
+            (i64::MIN, 2),
+        ] {
+            assert_eq!(lease(ends, now), Duration::from_secs(want), "{ends}");
+        }
+        assert_eq!(lease(i64::MAX, i64::MIN), Duration::from_secs(3600));
     }
 }

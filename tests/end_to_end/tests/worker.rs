@@ -329,6 +329,29 @@ fn actions_go_on_while_their_farm_starts_again() {
 }
 
 #[test]
+fn clocks_that_differ_lose_no_action() {
+    let user = User::me();
+    let farm = Farm::start(LONG);
+    let started = worker(&user, &farm, "skewed", &["--jobs", "2"]);
+    for hours in [-2, 2] {
+        farm.scheduler.set_clock(hours * 3600);
+        let nap = nap(&user, 4);
+        let back = farm.script(empty(&farm), &format!("sleep {nap}"));
+        let (status, result) = farm.end(&farm.script(empty(&farm), "echo answer"));
+        assert_eq!(
+            (status.code, stdout(&result.unwrap_or_default()).as_str()),
+            (0, "answer\n"),
+            "{status:?}"
+        );
+        until("the action runs", || runs(&nap));
+        assert_eq!(farm.scheduler.given(&back), 1, "{}", started.said());
+        // A lease that was taken back is noticed all the same.
+        farm.scheduler.take_back(&back);
+        until("it is ended", || !runs(&nap));
+    }
+}
+
+#[test]
 fn leases_that_are_taken_back_end_and_drains_wait() {
     everyone(|user| {
         let farm = Farm::start(LONG);
