@@ -322,6 +322,55 @@ async fn killed_javascript_runner_leaves_observed_results() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn node_helpers_hide_no_early_end_and_are_no_broken_tests() {
+    let Some(modules) = with_runners() else { return };
+    let node = KINDS.into_iter().find(|kind| kind.name == "node").unwrap();
+    let good = ("b.test.js", "require('node:test').test('b', () => {});");
+    let bad = "process.exit(0);\nit('bad', () => { throw 1; });\n";
+    let early = |load: &str| format!("const {{ it }} = {load};\n{bad}");
+    let passes_on = "module.exports = { ...require('node:test') };\n";
+    for (helpers, text, passes) in [
+        // The helper passes the runner's functions on, directly or through another file.
+        (&[("lib/run.js", passes_on)][..], early("require('./lib/run')"), false),
+        (
+            &[("lib/run.mjs", "export * from 'node:test';\n")],
+            format!("import {{ it }} from './lib/run.mjs';\n{bad}"),
+            false,
+        ),
+        (
+            &[("lib/run.js", passes_on), ("lib/index.js", "module.exports = require('./run');\n")],
+            early("require('./lib')"),
+            false,
+        ),
+        // node runs every file of the folder `test`, helpers among them.
+        (
+            &[(
+                "test/fakes.js",
+                "const { mock, after: last } = require('node:test');\nlast(() => mock.reset());\n",
+            )],
+            "require('node:test').test('a', () => {});".to_owned(),
+            true,
+        ),
+        (
+            &[
+                ("test/names.js", "// it('a')\nexports.it = 'pronoun';\nrequire('../lib/run');\n"),
+                ("lib/run.js", passes_on),
+            ],
+            "require('node:test').test('a', () => {});".to_owned(),
+            true,
+        ),
+    ] {
+        let name = if text.starts_with("import") { "a.test.mjs" } else { "a.test.js" };
+        let files = [helpers, &[good, (name, text.as_str())]].concat();
+        let ran = node.run(modules, &files, Selection::default(), large()).await;
+        assert_eq!(ran.report.verdict == Verdict::Passed, passes, "{text}: {}", ran.told());
+        if !passes {
+            assert_eq!(ran.case(name).status, Status::Errored, "{text}: {}", ran.told());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mocha_first_error_is_reported() {
     let Some(modules) = with_runners() else { return };
     let mocha = KINDS.into_iter().find(|kind| kind.name == "mocha").unwrap();

@@ -101,10 +101,15 @@ function crash(text) {
 const FOCUSED = 'skipped; its file has tests with .only';
 const focuses = new Map();
 
+/** A text without its comments, and with empty texts in quotes. */
+function codeOf(text) {
+  const beside = /\/\*[^]*?\*\/|^\s*\/\/.*$|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\[^])*`/gm;
+  return text.replace(beside, (part) => (/^['"`]/.test(part) ? part[0] + part[0] : '\n'));
+}
+
 /** True for a text that chooses some of its own tests, by `.only`, `fit` or `fdescribe`. A project may have its own `model.fit()`. */
 function hasOnly(text) {
-  const beside = /\/\*[^]*?\*\/|^\s*\/\/.*$|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\[^])*`/gm;
-  const code = text.replace(beside, (part) => (/^['"`]/.test(part) ? part[0] + part[0] : '\n'));
+  const code = codeOf(text);
   return (
     /(?<![.\w$])(?:test|it|describe|suite|context|specify)(?:\.\w+)*\.only\b/.test(code) ||
     /(?:^|[;{}])\s*f(?:it|describe)(?:\.\w+)*\s*[(`]/m.test(code)
