@@ -88,11 +88,29 @@ pub(crate) fn is_told(name: &str) -> bool {
     matches!(name, "description" | "instructions" | "system_prompt" | "system_message" | "doc")
 }
 
+/// Maximum number of commands of a file of instructions that are read.
+const MAX_COMMANDS: usize = 64;
+
+/// Commands that an agent runs before a model reads the text: a line of `!` and a command in backticks, or a block
+/// of code that begins with `!`.
+fn commands(cx: &mut Cx<'_>, text: &str) {
+    for (at, mark) in text.match_indices("!`").take(MAX_COMMANDS) {
+        let from = at + mark.len();
+        let line = text[from..].split(['`', '\n']).next().unwrap_or("");
+        // A sentence may end with an exclamation mark before a name in backticks.
+        let begins = !text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '`');
+        if begins && line.contains(' ') {
+            cx.child(Language::Bash, line, (from, from + line.len()), &["recipe"]);
+        }
+    }
+}
+
 /// Reports the paragraphs of a file of instructions.
 pub(crate) fn read(cx: &mut Cx<'_>, language: Language, text: &str) {
     if !cx.is_outermost() || !is_instructions(&cx.path()) {
         return;
     }
+    commands(cx, text);
     let mut from = 0;
     for paragraph in text.split_inclusive("\n\n") {
         if !cx.tick() {

@@ -30,6 +30,37 @@ fn dangerous_fields_are_found() -> Result<(), PackError> {
     assert_all(
         &[
             ("binding.gyp", r#"{"targets":[{"target_name":"a","sources":["<!(BAD)"]}]}"#),
+            ("netlify.toml", "[build]\ncommand = \"BAD\"\n"),
+            ("wrangler.toml", "[build]\ncommand = \"BAD\"\n"),
+            ("fly.toml", "[deploy]\nrelease_command = \"BAD\"\n"),
+            (".replit", "run = \"BAD\"\n"),
+            (".codex/config.toml", "notify = [\"sh\", \"-c\", \"BAD\"]\n"),
+            (".codex/config.toml", "[mcp_servers.x]\ncommand = \"sh\"\nargs = [\"-c\", \"BAD\"]\n"),
+            ("vercel.json", r#"{"buildCommand":"BAD"}"#),
+            ("firebase.json", r#"{"hosting":{"predeploy":["npm run build","BAD"]}}"#),
+            ("tauri.conf.json", r#"{"build":{"beforeBuildCommand":"BAD"}}"#),
+            ("nodemon.json", r#"{"exec":"BAD","events":{}}"#),
+            (
+                ".vscode/settings.json",
+                r#"{"terminal.integrated.profiles.linux":{"b":{"path":"/bin/sh","args":["-c","BAD"]}}}"#,
+            ),
+            (
+                ".vscode/settings.json",
+                r#"{"terminal.integrated.automationProfile.linux":{"path":"sh","args":["-c","BAD"]}}"#,
+            ),
+            (
+                ".idea/runConfigurations/a.xml",
+                r#"<component><configuration type="ShConfigurationType"><option name="SCRIPT_TEXT" value="BAD" /></configuration></component>"#,
+            ),
+            (
+                "a/.idea/tools/External Tools.xml",
+                r#"<exec><option name="COMMAND" value="sh" /><option name="PARAMETERS" value="-c &quot;BAD&quot;" /></exec>"#,
+            ),
+            (".aider.conf.yml", "lint-cmd: BAD\nauto-lint: true\n"),
+            ("dvc.yaml", "stages:\n  a:\n    cmd: BAD\n"),
+            ("build.ninja", "rule cc\n  command = $\n    BAD; cc $in -o $out\nbuild a: cc a.c\n"),
+            (".claude/commands/x.md", "---\ndescription: x\n---\nContext: !`BAD`\n"),
+            ("site.yml", "- hosts: all\n  vars:\n    a: \"{{ lookup('pipe', 'BAD') }}\"\n"),
             ("binding.gyp", r#"{'targets':[{'variables':{'x':'<!@(BAD)'}}]}"#),
             ("a.gypi", r#"{'actions':[{'action_name':'a','action':['sh','-c','BAD'],'inputs':[]}]}"#),
             ("meson.build", "project('a','c')\nrun_command('sh','-c','BAD', check: true)\n"),
@@ -136,6 +167,28 @@ fn doubtful_fields_need_review() -> Result<(), PackError> {
 fn honest_fields_are_allowed() -> Result<(), PackError> {
     assert_all(
         &[
+            ("netlify.toml", "[build]\ncommand = \"npm run build\"\npublish = \"dist\"\n"),
+            (
+                "book.toml",
+                "[preprocessor.links]\ncommand = \"mdbook-links\"\n[book]\nrun = \"Words, and (brackets\"\n",
+            ),
+            ("vercel.json", r#"{"buildCommand":"npm run build","outputDirectory":"dist"}"#),
+            ("nodemon.json", r#"{"watch":["src"],"ext":"ts","exec":"ts-node ./src/index.ts"}"#),
+            (
+                ".vscode/settings.json",
+                r#"{"editor.formatOnSave":true,"terminal.integrated.profiles.linux":{"bash":{"path":"bash","args":["-l"]},"zsh":{"path":["/usr/bin/zsh","zsh"]}},"terminal.integrated.env.linux":{"PYTHONPATH":"${workspaceFolder}/src"}}"#,
+            ),
+            (
+                ".idea/runConfigurations/a.xml",
+                r#"<component><configuration type="ShConfigurationType"><option name="SCRIPT_TEXT" value="npm run build &amp;&amp; npm test" /><option name="INTERPRETER_PATH" value="/bin/bash" /></configuration></component>"#,
+            ),
+            (".aider.conf.yml", "lint-cmd: ruff check\nmodel: x\n"),
+            (
+                "build.ninja",
+                "rule cc\n  command = gcc -MD -MF $out.d $flags -c $in -o $out\nbuild a.o: cc a.c\n",
+            ),
+            ("AGENTS.md", "Never use `rm`! Use `trash`! And run `make test`.\n"),
+            ("site.yml", "- hosts: all\n  vars:\n    a: \"{{ lookup('pipe', 'git rev-parse HEAD') }}\"\n"),
             (
                 "binding.gyp",
                 r#"{"targets":[{"target_name":"a","include_dirs":["<!(node -p \"require('node-addon-api').include_dir\")"],"sources":["a.cc"]}]}"#,

@@ -37,6 +37,7 @@ fn by_name(name: &str) -> Option<Tool> {
         "package.json" => Tool::Npm,
         "pyproject.toml" | "cargo.toml" | "mise.toml" | ".mise.toml" => Tool::Toml(""),
         "config.toml" | "config" if name.contains(".cargo/") => Tool::Toml("cargo"),
+        _ if base.ends_with(".toml") || base == ".replit" => Tool::Toml("any"),
         "config" | "config.worktree" if name.contains(".git/") => Tool::Git,
         _ if base.ends_with(".gitconfig") => Tool::Git,
         ".npmrc" => Tool::Npmrc,
@@ -65,7 +66,7 @@ pub(super) fn read(cx: &mut Cx<'_>, name: &str, text: &str) -> bool {
     let Some(tool) = by_name(name) else { return false };
     let (label, install) = match tool {
         Tool::Npm => ("package.json", true),
-        Tool::Toml(_) => ("toml", true),
+        Tool::Toml(kind) => ("toml", kind != "any"),
         Tool::Git => ("git config", false),
         Tool::Npmrc => ("npmrc", true),
         Tool::Make => ("makefile", false),
@@ -154,7 +155,16 @@ fn toml(cx: &mut Cx<'_>, text: &str, kind: &str) -> PartState {
     if table.get("build-system").and_then(|b| b.get("backend-path")).is_some() {
         cx.fact(Language::Text, "build.own_backend", place(text, "backend-path"));
     }
-    fields::read_toml(cx, text, &table);
+    fields::read_toml(cx, text, &table, kind == "any");
+    // A compiler of the project's own, by rustup.
+    if table.get("toolchain").and_then(|chain| chain.get("path")).is_some() {
+        cx.fact(Language::Text, "build.own_program", place(text, "path"));
+    }
+    // A build script of another name, and the sources that Cargo compiles whatever they are called.
+    let package = table.get("package").and_then(|package| package.get("build"));
+    if let Some(path) = package.and_then(toml::Value::as_str) {
+        cx.hand(HandedSource::File(path.to_owned()), Executed::As(Language::Rust));
+    }
     if kind == "cargo" {
         let build = table.get("build").and_then(|b| b.as_table()).into_iter().flatten();
         let targets = table
@@ -332,7 +342,7 @@ fn yaml(cx: &mut Cx<'_>, name: &str, text: &str, workflow: bool) -> PartState {
         cx.not_read("brackets nested too deeply");
         return PartState::Skipped("brackets nested too deeply".to_owned());
     }
-    let foreign = workflow && text.contains("pull_request_target");
+    let foreign = workflow && (text.contains("pull_request_target") || text.contains("workflow_run"));
     if let Some(at) = all_secrets(text).filter(|_| workflow) {
         cx.fact(Language::Text, "ci.all_secrets", at);
     }
@@ -404,6 +414,12 @@ fn walk(cx: &mut Cx<'_>, text: &str, value: &Yaml, foreign: bool, elsewhere: boo
                         "run" | "script" | "before_script" | "after_script" | "command" | "entrypoint",
                         Yaml::String(script),
                     ) => command(cx, text, script, foreign, elsewhere),
+                    // Of agents (`lint-cmd`), pipelines of data (`cmd`) and others.
+                    (key, Yaml::String(script))
+                        if key == "cmd" || key.ends_with("-cmd") || key.ends_with("_cmd") =>
+                    {
+                        command(cx, text, script, foreign, elsewhere);
+                    }
                     ("script" | "before_script" | "after_script", Yaml::Sequence(list)) => {
                         let script: Vec<&str> = list.iter().filter_map(Yaml::as_str).collect();
                         command(cx, text, &script.join("\n"), foreign, elsewhere);
@@ -423,6 +439,21 @@ fn walk(cx: &mut Cx<'_>, text: &str, value: &Yaml, foreign: bool, elsewhere: boo
                     }
                     ("privileged" | "hostPID" | "hostNetwork" | "hostIPC", Yaml::Bool(true)) => {
                         cx.fact(Language::Text, "container.privileged", place(text, key));
+                    }
+                    // The host's whole disk: `/:/host` of compose, `hostPath: {path: /}` of a cluster.
+                    ("volumes", Yaml::Sequence(list))
+                        if list.iter().filter_map(Yaml::as_str).any(|volume| volume.starts_with("/:/")) =>
+                    {
+                        cx.fact(Language::Text, "container.privileged", place(text, "/:/"));
+                    }
+                    ("hostPath", Yaml::Mapping(folder))
+                        if folder.get("path").and_then(Yaml::as_str) == Some("/") =>
+                    {
+                        cx.fact(Language::Text, "container.privileged", place(text, key));
+                    }
+                    // A stranger's code, in a workflow that has the secrets of the repository.
+                    ("ref" | "repository", Yaml::String(of)) if foreign && is_foreign(of) => {
+                        cx.fact(Language::Text, "ci.foreign_checkout", place(text, of));
                     }
                     ("pid" | "network_mode" | "ipc" | "userns_mode", Yaml::String(mode))
                         if mode == "host" =>
@@ -452,6 +483,14 @@ fn command(cx: &mut Cx<'_>, text: &str, script: &str, foreign: bool, elsewhere: 
     cx.child(Language::Bash, &plain, at, &[if elsewhere { "workflow" } else { "recipe" }]);
 }
 
+/// True for an expression that names the code of a pull request, as checked out from its author.
+fn is_foreign(text: &str) -> bool {
+    let dense: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+    ["github.event.pull_request.head.", "github.head_ref", "refs/pull/", "github.event.workflow_run.head_"]
+        .iter()
+        .any(|name| dense.contains(name))
+}
+
 /// A script with another text in place of a workflow's expressions.
 fn without_expressions(script: &str, by: &str) -> String {
     let mut plain = String::with_capacity(script.len());
@@ -466,7 +505,7 @@ fn without_expressions(script: &str, by: &str) -> String {
 }
 
 /// Reads a variable that makes other programs load a file, as a shell's `export`.
-pub(super) fn exported(cx: &mut Cx<'_>, name: &str, value: &str, at: (usize, usize)) {
+pub(in crate::ingest) fn exported(cx: &mut Cx<'_>, name: &str, value: &str, at: (usize, usize)) {
     let loads = match name {
         "LD_PRELOAD"
         | "LD_AUDIT"

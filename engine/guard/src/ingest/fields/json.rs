@@ -3,6 +3,7 @@
 
 use super::{MAX_DEPTH, command, quoted};
 use crate::context::Cx;
+use crate::ingest::manifest::{exported, place};
 use crate::report::PartState;
 use serde_json::{Map, Value};
 
@@ -15,6 +16,10 @@ pub(super) enum Tool {
     Container,
     /// Each value of `scripts` and `tasks` is a command or a list of commands.
     Scripts,
+    /// Commands of services and tools that build, start or deploy a project.
+    Builds,
+    /// Settings of an editor: the programs of its terminals, with arguments and variables.
+    Editor,
 }
 
 /// Fields of agents and editors with a command line.
@@ -39,6 +44,25 @@ const CONTAINER: &[&str] = &[
     "postStartCommand",
     "postAttachCommand",
 ];
+/// Fields with a command line, or a list of them, of what builds, starts or deploys a project.
+const BUILDS: &[&str] = &[
+    "buildCommand",
+    "installCommand",
+    "devCommand",
+    "ignoreCommand",
+    "startCommand",
+    "preDeployCommand",
+    "beforeBuildCommand",
+    "beforeDevCommand",
+    "beforeBundleCommand",
+    "predeploy",
+    "postdeploy",
+    "exec",
+    "command",
+];
+/// Beginning of the settings of an editor's terminals.
+const TERMINAL: &str = "terminal.integrated.";
+
 /// Reads a file.
 pub(super) fn read(cx: &mut Cx<'_>, text: &str, tool: Tool) -> PartState {
     if crate::limits::towers(text) {
@@ -49,6 +73,15 @@ pub(super) fn read(cx: &mut Cx<'_>, text: &str, tool: Tool) -> PartState {
     match tool {
         Tool::Commands => walk(cx, text, &value, COMMANDS, 0),
         Tool::Container => walk(cx, text, &value, CONTAINER, 0),
+        Tool::Builds => builds(cx, text, &value, 0),
+        Tool::Editor => {
+            walk(cx, text, &value, COMMANDS, 0);
+            for (key, value) in value.as_object().into_iter().flatten() {
+                if let Some(setting) = key.strip_prefix(TERMINAL) {
+                    terminal(cx, text, setting, value);
+                }
+            }
+        }
         Tool::Scripts => {
             for key in ["scripts", "tasks"] {
                 for (name, script) in value.get(key).and_then(Value::as_object).into_iter().flatten() {
@@ -75,6 +108,48 @@ fn walk(cx: &mut Cx<'_>, text: &str, value: &Value, keys: &[&str], depth: usize)
         }
         Value::Array(list) => list.iter().for_each(|value| walk(cx, text, value, keys, depth + 1)),
         _ => {}
+    }
+}
+
+/// Commands of such fields at any depth.
+fn builds(cx: &mut Cx<'_>, text: &str, value: &Value, depth: usize) {
+    if depth > MAX_DEPTH || !cx.tick() {
+        return;
+    }
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                if BUILDS.contains(&key.as_str()) {
+                    each(cx, text, value, key, 0);
+                }
+                builds(cx, text, value, depth + 1);
+            }
+        }
+        Value::Array(list) => list.iter().for_each(|value| builds(cx, text, value, depth + 1)),
+        _ => {}
+    }
+}
+
+/// A setting of an editor's terminals: profiles by name, one profile, a shell by itself, or variables.
+fn terminal(cx: &mut Cx<'_>, text: &str, setting: &str, value: &Value) {
+    let Some(map) = value.as_object() else {
+        if setting.starts_with("shell.") {
+            each(cx, text, value, setting, 0);
+        }
+        return;
+    };
+    if setting.starts_with("env.") {
+        for (name, value) in map {
+            if let Some(value) = value.as_str() {
+                exported(cx, name, &placeholders(value), place(text, &format!("\"{name}\"")));
+            }
+        }
+        return;
+    }
+    for map in map.values().filter_map(Value::as_object).chain([map]) {
+        if let Some(path) = map.get("path") {
+            started(cx, text, map, "path", path);
+        }
     }
 }
 

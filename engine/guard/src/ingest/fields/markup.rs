@@ -56,6 +56,29 @@ pub(super) fn maven(cx: &mut Cx<'_>, text: &str) {
     }
 }
 
+/// Command lines of an editor's run configurations, external tools and watchers of files.
+pub(super) fn idea(cx: &mut Cx<'_>, text: &str) {
+    let options: Vec<(String, String)> = tags(text, "option")
+        .into_iter()
+        .filter_map(|tag| Some((attribute(tag, "name")?.to_ascii_lowercase(), attribute(tag, "value")?)))
+        .collect();
+    // The program of an external tool or a watcher, with its parameters behind it.
+    for (at, (name, value)) in options.iter().enumerate() {
+        let line = match &**name {
+            "script_text" | "interpreter_path" => value.clone(),
+            "command" | "program" => {
+                let mut rest = options[at + 1..].iter().take(4);
+                let parameters = rest.find(|(name, _)| matches!(&**name, "parameters" | "arguments"));
+                format!("{value} {}", parameters.map_or("", |(_, value)| value))
+            }
+            _ => continue,
+        };
+        if !line.trim().is_empty() {
+            command(cx, text, &line, "<option");
+        }
+    }
+}
+
 /// True when a picture or a page contains a script or a handler of events.
 pub(super) fn is_active(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();

@@ -62,6 +62,9 @@ enum Form {
     Procfile,
     CloudInit,
     Cron,
+    /// Settings of an editor of JetBrains.
+    Idea,
+    Ninja,
     /// A picture or a page.
     Page,
 }
@@ -87,6 +90,7 @@ const NAMES: &[(&str, Form)] = &[
     (".vscode/tasks.json", Form::Json(json::Tool::Commands)),
     (".vscode/mcp.json", Form::Json(json::Tool::Commands)),
     (".vscode/launch.json", Form::Json(json::Tool::Commands)),
+    (".vscode/settings.json", Form::Json(json::Tool::Editor)),
     (".zed/tasks.json", Form::Json(json::Tool::Commands)),
     (".zed/settings.json", Form::Json(json::Tool::Commands)),
     (".claude/settings.json", Form::Json(json::Tool::Commands)),
@@ -115,6 +119,11 @@ const NAMES: &[(&str, Form)] = &[
     ("composer.json", Form::Json(json::Tool::Scripts)),
     ("deno.json", Form::Json(json::Tool::Scripts)),
     ("deno.jsonc", Form::Json(json::Tool::Scripts)),
+    ("vercel.json", Form::Json(json::Tool::Builds)),
+    ("railway.json", Form::Json(json::Tool::Builds)),
+    ("firebase.json", Form::Json(json::Tool::Builds)),
+    ("tauri.conf.json", Form::Json(json::Tool::Builds)),
+    ("nodemon.json", Form::Json(json::Tool::Builds)),
     ("meson.build", Form::Meson),
     (".bazelrc", Form::Bazelrc),
     ("setup.cfg", Form::Ini(ini::Tool::Setup)),
@@ -154,6 +163,7 @@ const ENDINGS: &[(&str, Form)] = &[
     ("swap", Form::Ini(ini::Tool::Unit)),
     ("tf", Form::Terraform),
     ("just", Form::Just),
+    ("ninja", Form::Ninja),
     ("svg", Form::Page),
     ("html", Form::Page),
     ("htm", Form::Page),
@@ -180,7 +190,13 @@ fn by_name(name: &str) -> Option<Form> {
     {
         return Some(Form::Requirements);
     }
-    if lower.strip_suffix(base).is_some_and(|above| above.ends_with("cron.d/")) {
+    let above = lower.strip_suffix(base).unwrap_or("");
+    if ending == "xml" && (above.starts_with(".idea/") || above.contains("/.idea/"))
+        || base.ends_with(".run.xml")
+    {
+        return Some(Form::Idea);
+    }
+    if above.ends_with("cron.d/") {
         return Some(Form::Cron);
     }
     if base.ends_with(".mcp.json") {
@@ -216,6 +232,8 @@ pub(super) fn read(cx: &mut Cx<'_>, name: &str, text: &str) {
         Form::Procfile => ("procfile", false),
         Form::CloudInit => ("cloud-init", false),
         Form::Cron => ("crontab", false),
+        Form::Idea => ("editor settings", false),
+        Form::Ninja => ("ninja", false),
         Form::Page => ("page", false),
     };
     cx.read_as(name, label, text, install, |cx| {
@@ -237,6 +255,8 @@ pub(super) fn read(cx: &mut Cx<'_>, name: &str, text: &str) {
             Form::Procfile => recipes::procfile(cx, text),
             Form::CloudInit => yaml::cloud_init(cx, text),
             Form::Cron => recipes::cron(cx, text),
+            Form::Idea => markup::idea(cx, text),
+            Form::Ninja => return recipes::ninja(cx, text),
             Form::Page => return markup::page(cx, text),
         }
         PartState::Parsed

@@ -1,6 +1,6 @@
 //! Commands and places of dependencies in TOML.
 
-use super::{MAX_DEPTH, command, dependencies};
+use super::{MAX_DEPTH, command, dependencies, quoted};
 use crate::context::Cx;
 use crate::ingest::manifest::place;
 use toml::Value;
@@ -32,12 +32,38 @@ const SOURCES: &[&str] = &[
     "uv",
 ];
 
-/// Reads the commands and dependencies of a file.
-pub(in crate::ingest) fn read(cx: &mut Cx<'_>, text: &str, table: &toml::Table) {
-    walk(cx, text, &Value::Table(table.clone()), "", 0);
+/// Reads the commands and dependencies of a file. In a file of `any` tool, fields with the usual names hold commands.
+pub(in crate::ingest) fn read(cx: &mut Cx<'_>, text: &str, table: &toml::Table, any: bool) {
+    walk(cx, text, &Value::Table(table.clone()), "", any, 0);
 }
 
-fn walk(cx: &mut Cx<'_>, text: &str, value: &Value, path: &str, depth: usize) {
+/// Whether a field of an unknown tool holds a command by its name: of agents, of services that build and deploy.
+fn is_command(key: &str) -> bool {
+    let lower = key.to_ascii_lowercase();
+    matches!(&*lower, "run" | "cmd" | "exec" | "notify" | "onboot" | "entrypoint")
+        || lower.ends_with("command")
+}
+
+/// A command line, or a list of words, of an unknown tool, with the arguments beside it.
+fn of_any(cx: &mut Cx<'_>, text: &str, beside: &toml::Table, key: &str, value: &Value) {
+    let texts = |value: &Value| -> Option<Vec<String>> {
+        value.as_array()?.iter().map(|word| word.as_str().map(str::to_owned)).collect()
+    };
+    let mut line = match value {
+        Value::String(line) => line.clone(),
+        list => texts(list).map(|list| quoted(&list)).unwrap_or_default(),
+    };
+    if line.is_empty() {
+        return;
+    }
+    if let Some(args) = beside.get("args").and_then(texts) {
+        line.push(' ');
+        line.push_str(&quoted(&args));
+    }
+    command(cx, text, &line, key);
+}
+
+fn walk(cx: &mut Cx<'_>, text: &str, value: &Value, path: &str, any: bool, depth: usize) {
     if depth > MAX_DEPTH || !cx.tick() {
         return;
     }
@@ -57,6 +83,8 @@ fn walk(cx: &mut Cx<'_>, text: &str, value: &Value, path: &str, depth: usize) {
                 }
                 if is_task {
                     task(cx, text, value, key, 0);
+                } else if any && is_command(key) {
+                    of_any(cx, text, table, key, value);
                 }
                 if let Value::String(url) = value
                     && matches!(
@@ -68,7 +96,7 @@ fn walk(cx: &mut Cx<'_>, text: &str, value: &Value, path: &str, depth: usize) {
                     dependencies::from(cx, text, url, url);
                 }
                 let inner = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-                walk(cx, text, value, &inner, depth + 1);
+                walk(cx, text, value, &inner, any, depth + 1);
             }
         }
         Value::Array(list) => {
@@ -78,7 +106,7 @@ fn walk(cx: &mut Cx<'_>, text: &str, value: &Value, path: &str, depth: usize) {
             for value in list {
                 match value {
                     Value::String(line) if requires => dependencies::requirements_in(cx, text, line),
-                    value => walk(cx, text, value, path, depth + 1),
+                    value => walk(cx, text, value, path, any, depth + 1),
                 }
             }
         }

@@ -1,11 +1,14 @@
 //! Commands in YAML, by the tool that reads the file: beyond the keys that mean the same to many tools.
 
-use super::{MAX_DEPTH, quoted, without_expressions};
+use super::{MAX_DEPTH, literals, quoted, without_expressions};
 use crate::context::Cx;
 use crate::ingest::manifest::place;
 use crate::language::Language;
 use crate::rules::basename;
 use serde_yaml_ng::Value as Yaml;
+
+/// Maximum number of look-ups in a value.
+const MAX_LOOKUPS: usize = 16;
 
 /// Tool that reads a file, and so its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +127,7 @@ fn walk(cx: &mut Cx<'_>, text: &str, value: &Yaml, tool: Tool, depth: usize) {
             }
         }
         Yaml::Sequence(list) => list.iter().for_each(|value| walk(cx, text, value, tool, depth + 1)),
+        Yaml::String(line) if tool == Tool::Ansible => looked_up(cx, text, line),
         Yaml::Tagged(tagged) => walk(cx, text, &tagged.value, tool, depth + 1),
         _ => {}
     }
@@ -165,6 +169,20 @@ fn command(cx: &mut Cx<'_>, text: &str, value: &Yaml, tool: Tool, depth: usize) 
             }
         }
         _ => {}
+    }
+}
+
+/// `{{ lookup('pipe', 'COMMAND') }}`: a command whose output is the value, on the machine that manages the others.
+fn looked_up(cx: &mut Cx<'_>, text: &str, value: &str) {
+    for (at, _) in value.match_indices("pipe").take(MAX_LOOKUPS) {
+        let before = value[..at].trim_end_matches(['\'', '"']).trim_end();
+        let rest = value[at + "pipe".len()..].trim_start_matches(['\'', '"']).trim_start();
+        if !["lookup(", "query(", "q("].iter().any(|call| before.ends_with(call)) {
+            continue;
+        }
+        if let Some(line) = rest.strip_prefix(',').and_then(|rest| literals(rest).into_iter().next()) {
+            command(cx, text, &Yaml::String(line), Tool::Ansible, 0);
+        }
     }
 }
 
