@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
 /// Files of `rules/`, in matching order.
-const FILES: [&str; 19] = [
+const FILES: [&str; 20] = [
     "python",
     "shell",
     "javascript",
@@ -34,6 +34,7 @@ const FILES: [&str; 19] = [
     "flow_js",
     "model",
     "spread",
+    "relay",
 ];
 
 /// Lock file with the versions of the workspace's dependencies.

@@ -106,7 +106,8 @@ fn group(id: u32) -> &'static str {
         108 => "108 container",
         109..=112 => "109-112 delivery",
         113..=130 => "113-130 second list",
-        _ => "131-140 third list",
+        131..=140 => "131-140 third list",
+        _ => "141-165 fourth list",
     }
 }
 

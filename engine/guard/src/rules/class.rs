@@ -19,28 +19,17 @@ static SECRET: LazyLock<Option<Regex>> = LazyLock::new(|| {
         r"|\.git-credentials|\.netrc$|\.pgpass|\.npmrc$|\.pypirc$|\.bash_history|\.zsh_history|\.config[/\\]gcloud|\.azure[/\\]",
         r"|etc[/\\]shadow|etc[/\\]gshadow|etc[/\\]sudoers|\.mozilla[/\\]firefox|logins\.json|key[34]\.db|cookies\.sqlite|login data|local state$",
         r"|user data[/\\]|wallet\.dat|\.electrum|\.bitcoin|\.ethereum|exodus[/\\]|leveldb|keychains?[/\\]|proc[/\\](self|\d+|\x{fffc}|\*|\[0-9\]\*)[/\\](environ|mem)",
-        r"|var[/\\]run[/\\]secrets|serviceaccount[/\\]token|\.config[/\\]gh[/\\]hosts|\.terraform\.d[/\\]credentials|\.password-store",
+        r"|var[/\\]run[/\\]secrets|serviceaccount[/\\]token|\.config[/\\]gh[/\\]hosts|\.cargo[/\\]credentials|([a-z-]*chrom(e|ium)|brave-browser|microsoft-edge|vivaldi|opera)[/\\].*[/\\](cookies|web data)$|\.terraform\.d[/\\]credentials|\.password-store",
         r"|windows[/\\]system32[/\\]config[/\\]sam|[~/][^ ]*\*[^/ ]*/\.env$)"
     ))
     .ok()
 });
 
-static PERSIST: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(concat!(
-        r"(?i)(\.bashrc|\.zshrc|\.bash_profile|\.profile|\.bash_login|\.zprofile|etc/profile(\.d/|$)|\.bash_logout|config\.fish)$",
-        r"|etc/(cron|rc\.local|init\.d|systemd/system|ld\.so\.preload|sudoers|pam\.d|profile\.d|environment$|passwd$|shadow$|hosts$|resolv\.conf$|pip\.conf$)",
-        r"|\.config/(systemd/user|autostart)|launch(agents|daemons)/|start menu.programs.startup|\.ssh[/\\](authorized_keys|config$|rc$)|var/spool/cron",
-        r"|(sitecustomize|usercustomize)\.py$|\.pth$|\.git/hooks/|currentversion\\run|lib/systemd/system|\.vscode/tasks\.json|\.xinitrc|\.xprofile"
-        , r"|\.ipython[/\\]profile_\w+[/\\]startup|\.jupyter[/\\]jupyter_\w+_config\.py$|[./]pip[/\\]pip\.(conf|ini)$"
-    ))
-    .ok()
-});
-
-fn text_is(value: &Value, test: impl Fn(&str) -> bool) -> bool {
+pub(super) fn text_is(value: &Value, test: impl Fn(&str) -> bool) -> bool {
     texts(value).any(test)
 }
 
-fn matches(regex: &LazyLock<Option<Regex>>, value: &Value) -> bool {
+pub(super) fn matches(regex: &LazyLock<Option<Regex>>, value: &Value) -> bool {
     text_is(value, |text| text.len() < 4096 && regex.as_ref().is_some_and(|r| r.is_match(text)))
 }
 
@@ -243,7 +232,7 @@ pub(super) fn class(name: &str) -> Option<Class> {
             matches(&SECRET, v)
                 && !text_is(v, |t| t.ends_with(".netrc") || t.ends_with(".pypirc") || t.ends_with(".npmrc"))
         },
-        "persist" => |v| matches(&PERSIST, v),
+        "persist" => super::persist::is_persist,
         "device" => |v| text_is(v, is_device),
         // A text whose unknown pieces are names or inside quotes, not statements.
         "template" => |v| {
@@ -329,6 +318,12 @@ pub(super) fn class(name: &str) -> Option<Class> {
                             | "getoutput"
                             | "getstatusoutput"
                     )
+            })
+        },
+        // A service of rpyc that gives its clients the whole interpreter.
+        "executes_clients" => |v| {
+            v.names.iter().any(|n| {
+                n.starts_with("rpyc") && (n.ends_with(".SlaveService") || n.ends_with(".ClassicService"))
             })
         },
         // `true` itself; [`Value::truth`] also accepts any non-empty text.

@@ -10,6 +10,7 @@ mod matching;
 mod pack;
 mod path;
 mod pattern;
+mod persist;
 mod program;
 mod schema;
 mod structure;
