@@ -142,8 +142,9 @@ pub fn session(common: &Common, args: &SessionArgs) -> anyhow::Result<u8> {
 struct KeptEnd(Mutex<Option<SessionEnd>>);
 
 impl Witness for KeptEnd {
-    fn ended(&self, end: SessionEnd) {
+    fn ended(&self, end: SessionEnd) -> Option<String> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
+        None
     }
 }
 

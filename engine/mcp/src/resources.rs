@@ -11,7 +11,8 @@ use serde_json::json;
 
 use crate::answer::{Detail, of_run};
 use crate::uri::{
-    TAR, decoded, encoded, uri_of_answer, uri_of_output, uri_of_receipt, uri_of_session_file, uri_of_stream,
+    TAR, decoded, encoded, uri_of_answer, uri_of_output, uri_of_receipt, uri_of_session_file,
+    uri_of_session_receipt, uri_of_stream,
 };
 use crate::{prompts, tools};
 
@@ -31,6 +32,7 @@ enum Named {
     Receipt(String),
     Returned(String, String),
     SessionFile(String, String),
+    SessionReceipt(String, usize),
     File(String, String),
     Archive(String),
     Answer(String),
@@ -55,6 +57,10 @@ fn named(uri: &str) -> Option<Named> {
             Named::Returned(id, decoded(path.strip_prefix("files/").filter(|path| !path.is_empty())?)?)
         }
         ("sessions", Some(path)) if !path.is_empty() => Named::SessionFile(id, decoded(path)?),
+        ("session-receipts", Some(number)) => {
+            let is_plain = number.bytes().all(|byte| byte.is_ascii_digit()) && !number.starts_with('0');
+            Named::SessionReceipt(id, number.parse().ok().filter(|_| is_plain)?)
+        }
         ("runs", None) => Named::Run(id),
         ("runs", Some("receipt")) => Named::Receipt(id),
         ("runs", Some(name)) => Named::Output(id, Stream::ALL.into_iter().find(|s| s.name() == name)?),
@@ -110,6 +116,14 @@ pub fn list(live: &Live, caller: &Caller) -> Vec<Resource> {
     all.extend(of_sessions.take(MAX_FILES).map(|(id, path, bytes)| {
         Resource::new(uri_of_session_file(&id, &path), printable(&path)).with_size(bytes)
     }));
+    for (id, receipts) in live.sessions().receipts(caller) {
+        for (at, _) in receipts.iter().enumerate().filter(|(_, digest)| digest.is_some()) {
+            let name = format!("receipt {} of {id}", at + 1);
+            all.push(
+                Resource::new(uri_of_session_receipt(&id, at + 1), name).with_mime_type("application/json"),
+            );
+        }
+    }
     for (id, bytes) in live.tools().map(|tools| tools.kept().list(caller)).unwrap_or_default() {
         let size = u64::try_from(bytes).unwrap_or(u64::MAX);
         all.push(Resource::new(uri_of_answer(&id), id).with_mime_type("application/json").with_size(size));
@@ -158,6 +172,12 @@ pub fn templates() -> Vec<ResourceTemplate> {
             .with_description("A file that a run returned"),
         ResourceTemplate::new("hotcell://sessions/{id}/{path}", "session file")
             .with_description("A file that a cell of a session returned"),
+        template(
+            "hotcell://session-receipts/{id}/{number}",
+            "session receipt",
+            "Signed statement of a session that has ended, where the operator wants one for each; numbers begin at 1, and each reset ends a session",
+            "application/json",
+        ),
         ResourceTemplate::new("hotcell://workspaces/{id}/{path}", "file")
             .with_description("A file of a workspace"),
         template("hotcell://exports/{id}", "archive", "All of a workspace as a tar archive", TAR),
@@ -206,6 +226,10 @@ pub fn read(live: &Live, caller: &Caller, uri: &str) -> Result<ResourceContents,
         }
         Named::Receipt(id) => {
             let receipt = live.receipt(caller, &id).ok_or_else(missing)?;
+            Ok(ResourceContents::text(receipt, uri).with_mime_type("application/json"))
+        }
+        Named::SessionReceipt(id, number) => {
+            let receipt = live.session_receipt(caller, &id, number).ok_or_else(missing)?;
             Ok(ResourceContents::text(receipt, uri).with_mime_type("application/json"))
         }
         Named::Returned(id, path) => {
@@ -271,6 +295,15 @@ pub fn complete(live: &Live, caller: &Caller, asked: &CompleteRequestParams) -> 
         (uri, "id") if uri.starts_with("hotcell://sessions/") => {
             live.sessions().list(caller).into_iter().map(|(id, _)| id).collect()
         }
+        (uri, "id") if uri.starts_with("hotcell://session-receipts/") => {
+            live.sessions().receipts(caller).into_iter().map(|(id, _)| id).collect()
+        }
+        (uri, "number") if uri.starts_with("hotcell://session-receipts/") => {
+            let id = asked.context.as_ref().and_then(|c| c.get_argument("id"));
+            let receipts = live.sessions().receipts(caller).into_iter();
+            let own = receipts.filter(|(session, _)| id.is_some_and(|id| *id == **session));
+            own.flat_map(|(_, receipts)| (1..=receipts.len()).map(|number| number.to_string())).collect()
+        }
         (uri, "name") if uri.starts_with("hotcell://tools/") => {
             tools::all().iter().map(|tool| tool.name.to_string()).collect()
         }
@@ -308,6 +341,12 @@ mod tests {
             ("hotcell://runs/run_1/files/a/b%20c", Some(Named::Returned("run_1".into(), "a/b c".into()))),
             ("hotcell://runs/run_1/files/", None),
             ("hotcell://sessions/ses_1/a%20b", Some(Named::SessionFile("ses_1".into(), "a b".into()))),
+            ("hotcell://session-receipts/ses_1/2", Some(Named::SessionReceipt("ses_1".into(), 2))),
+            ("hotcell://session-receipts/ses_1", None),
+            ("hotcell://session-receipts/ses_1/", None),
+            ("hotcell://session-receipts/ses_1/+1", None),
+            ("hotcell://session-receipts/ses_1/01", None),
+            ("hotcell://session-receipts/ses_1/x", None),
             ("hotcell://sessions/ses_1/", None),
             ("hotcell://sessions/ses_1", None),
             ("hotcell://workspaces/ws_1/a/b%20c", Some(Named::File("ws_1".into(), "a/b c".into()))),

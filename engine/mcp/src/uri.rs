@@ -14,6 +14,12 @@ pub fn uri_of_receipt(run: &str) -> String {
     format!("hotcell://runs/{run}/receipt")
 }
 
+/// URI of a receipt of a session, from 1: each reset ends a session with a receipt of its own.
+#[must_use]
+pub fn uri_of_session_receipt(session: &str, number: usize) -> String {
+    format!("hotcell://session-receipts/{session}/{number}")
+}
+
 /// URI of a file that a run returned.
 #[must_use]
 pub fn uri_of_output(run: &str, path: &str) -> String {

@@ -136,7 +136,20 @@ impl Live {
     #[must_use]
     pub fn receipt(&self, caller: &Caller, id: &str) -> Option<String> {
         let run = self.run(caller, id).ok()?;
-        match record::kept(&self.state_folder(), run.receipt()?) {
+        self.kept_receipt(run.receipt()?)
+    }
+
+    /// A receipt of a caller's session, an envelope in JSON, by the session's handle and a number from 1 (each reset ends a session with a receipt of its own); `None`
+    /// until it was made. Blocks.
+    #[must_use]
+    pub fn session_receipt(&self, caller: &Caller, id: &str, number: usize) -> Option<String> {
+        let mut receipts = self.sessions().receipts(caller).into_iter();
+        let (_, receipts) = receipts.find(|(session, _)| session == id)?;
+        self.kept_receipt(receipts.get(number.checked_sub(1)?)?.as_deref()?)
+    }
+
+    fn kept_receipt(&self, digest: &str) -> Option<String> {
+        match record::kept(&self.state_folder(), digest) {
             Ok(receipt) => receipt,
             Err(error) => {
                 tracing::warn!("{error}");

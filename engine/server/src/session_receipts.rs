@@ -8,6 +8,7 @@ use hotcell_receipts::session_steps::{SessionStep, SessionSteps};
 use hotcell_receipts::{Issuer, Statement};
 use hotcell_review::quarantine::QuarantineConfig;
 use hotcell_sessions::{SessionEnd, Witness};
+use sha2::{Digest, Sha256};
 
 /// Makes the receipts of a caller's sessions, where the operator's configuration wants one for each.
 #[derive(Debug)]
@@ -25,13 +26,17 @@ impl SessionReceipts {
 }
 
 impl Witness for SessionReceipts {
-    fn ended(&self, end: SessionEnd) {
+    fn ended(&self, end: SessionEnd) -> Option<String> {
         // A session has no row in the history, and its handle is a secret of its caller.
         let issued = self
             .issuer
             .issue_for(&self.config, "", env!("CARGO_PKG_VERSION"), |about| statement(&end, about));
-        if let Err(error) = issued {
-            tracing::error!("a session has no receipt: {error}");
+        match issued {
+            Ok(envelope) => Some(hex::encode(Sha256::digest(envelope))),
+            Err(error) => {
+                tracing::error!("a session has no receipt: {error}");
+                None
+            }
         }
     }
 }

@@ -34,7 +34,7 @@ pub use channel::Stream;
 pub use files::CellFile;
 pub use language::Language;
 pub use session::{Cell, Session, SessionEnd, Start, Witness};
-pub use sessions::{Bounds, Sessions};
+pub use sessions::{Bounds, Gone, Sessions};
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

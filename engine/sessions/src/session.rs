@@ -126,6 +126,8 @@ pub struct Session {
     uploads: Arc<Mutex<Uploads>>,
     /// Cells and files; `None` until the interpreter was ready.
     steps: Arc<Mutex<Option<Steps>>>,
+    /// Digest of its receipt, once its end was told.
+    receipt: Arc<OnceLock<String>>,
     /// True when its end was told.
     told: watch::Receiver<bool>,
 }
@@ -162,13 +164,14 @@ impl Session {
         let closed = Arc::new(OnceLock::new());
         let closed_by = Arc::clone(&closed);
         let (done, told) = watch::channel(false);
-        let steps = Arc::default();
+        let (steps, receipt) = (Arc::default(), Arc::default());
         let telling = Telling {
             witness,
             language,
             packages: packages.clone(),
             stated,
             steps: Arc::clone(&steps),
+            receipt: Arc::clone(&receipt),
             done,
         };
         tokio::spawn(async move {
@@ -220,6 +223,7 @@ impl Session {
             kept: Mutex::default(),
             uploads: Arc::default(),
             steps,
+            receipt,
             told,
         };
         if is_ready {
@@ -525,6 +529,23 @@ impl Session {
     pub(crate) async fn close_for_reset(&self) {
         self.end(Closed::Reset).await;
         let _ = self.told.clone().wait_for(|told| *told).await;
+    }
+
+    /// Digest of its receipt, as soon as one was made and kept.
+    #[must_use]
+    pub fn receipt(&self) -> Arc<OnceLock<String>> {
+        Arc::clone(&self.receipt)
+    }
+
+    /// Becomes true when its end was told.
+    pub(crate) fn told(&self) -> watch::Receiver<bool> {
+        self.told.clone()
+    }
+
+    /// Parts of its state that are lost with it, in words; `None` before its first cell.
+    #[must_use]
+    pub fn lost(&self) -> Option<String> {
+        closed::lost(self.cells())
     }
 
     /// Why it has ended; `None` while it lives.

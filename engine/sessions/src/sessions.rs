@@ -1,8 +1,8 @@
 //! The sessions of the callers of a service: unguessable handles that are valid for their caller alone, bounded in number and idle time.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use hotcell_config::SessionSettings;
 use hotcell_sandbox::Spawn;
@@ -10,7 +10,9 @@ use hotcell_sandbox::units::format_duration;
 use hotcell_state::caller::Caller;
 use hotcell_state::ids::handle;
 use hotcell_state::report::{Code, ErrorReport};
+use tokio::sync::watch;
 
+use crate::language::Language;
 use crate::session::{Session, Start};
 
 /// Time between two looks for idle sessions.
@@ -18,6 +20,13 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Maximum number of ended sessions whose end is remembered.
 const MAX_GONE: usize = 64;
+/// Time for which a session that ended while it was idle is listed.
+const GONE_LISTED: Duration = Duration::from_secs(3600);
+/// Maximum number of receipts of a handle: each reset ends a session.
+const MAX_RECEIPTS: usize = 32;
+
+/// Digest of a receipt, once it was made.
+type Receipt = Arc<OnceLock<String>>;
 
 /// Bounds of sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,25 +63,82 @@ pub struct Sessions {
 #[derive(Debug, Default)]
 struct Table {
     live: HashMap<String, Entry>,
-    /// Handles that are not valid any more, with their callers and the reasons; the oldest first.
-    gone: VecDeque<(String, Caller, String)>,
+    /// Handles that are not valid any more; the oldest first.
+    gone: VecDeque<Gone>,
+    /// Sessions that are not in the table any more, and whose end was not told yet.
+    ending: Vec<watch::Receiver<bool>>,
+}
+
+/// A session that is not valid any more.
+#[derive(Clone, Debug)]
+pub struct Gone {
+    /// Handle.
+    pub id: String,
+    /// Language.
+    pub language: Language,
+    /// Packages that it had, as `NAME==VERSION`.
+    pub packages: Vec<String>,
+    /// Number of its cells.
+    pub cells: u64,
+    /// Why it ended.
+    pub why: String,
+    /// State that was lost with it, in words.
+    pub lost: Option<String>,
+    /// End.
+    at: Instant,
+    /// Time without a cell before it.
+    idle: Duration,
+    caller: Caller,
+    /// True for an end without a request of the caller.
+    is_news: bool,
+    receipts: Vec<Receipt>,
+}
+
+impl Gone {
+    /// Time since its last cell.
+    #[must_use]
+    pub fn idle(&self) -> Duration {
+        self.at.elapsed().saturating_add(self.idle)
+    }
 }
 
 impl Table {
-    /// Takes a session out, and remembers why.
-    fn remove(&mut self, id: &str, why: String) -> Option<Entry> {
+    /// Takes a session out, and remembers why. `is_news`: its caller did not ask for that.
+    fn remove(&mut self, id: &str, why: String, is_news: bool) -> Option<Entry> {
         let entry = self.live.remove(id)?;
         if self.gone.len() >= MAX_GONE {
             self.gone.pop_front();
         }
-        self.gone.push_back((id.to_owned(), entry.caller.clone(), why));
+        let session = entry.session.as_ref();
+        self.gone.push_back(Gone {
+            id: id.to_owned(),
+            language: entry.start.language,
+            packages: entry.start.packages.clone(),
+            cells: session.map_or(0, |session| session.cells()),
+            why,
+            lost: session.and_then(|session| session.lost()),
+            at: Instant::now(),
+            idle: session.map(|session| session.idle()).unwrap_or_default(),
+            caller: entry.caller.clone(),
+            is_news,
+            receipts: entry.receipts(),
+        });
+        if let Some(session) = &entry.session {
+            self.await_end(session);
+        }
         Some(entry)
+    }
+
+    /// Notes a session that is being ended: the end of the service waits for its receipt.
+    fn await_end(&mut self, session: &Session) {
+        self.ending.retain(|told| !*told.borrow());
+        self.ending.push(session.told());
     }
 
     /// Error of a handle that is not valid. One of another caller is answered like one that never was.
     fn unknown(&self, caller: &Caller, id: &str) -> ErrorReport {
-        let why = self.gone.iter().find(|(gone, own, _)| gone == id && own == caller).map(|(.., why)| why);
-        match why {
+        let gone = self.gone.iter().find(|gone| gone.id == id && gone.caller == *caller);
+        match gone.map(|gone| &gone.why) {
             Some(why) => ErrorReport::new(Code::UnknownName, format!("the session {id:?} is over: {why}"))
                 .field("session_id")
                 .hint("its variables and files are lost; session_create starts another"),
@@ -87,6 +153,15 @@ struct Entry {
     start: Start,
     /// `None` while it starts.
     session: Option<Arc<Session>>,
+    /// Receipts of those that were there before a reset.
+    former: Vec<Receipt>,
+}
+
+impl Entry {
+    /// Receipts of all sessions of the handle, the oldest first.
+    fn receipts(&self) -> Vec<Receipt> {
+        self.former.iter().cloned().chain(self.session.iter().map(|session| session.receipt())).collect()
+    }
 }
 
 impl Sessions {
@@ -131,17 +206,29 @@ impl Sessions {
                 );
                 return Err(ErrorReport::new(Code::Busy, why).hint("close one with session_close"));
             }
-            let entry = Entry { caller: caller.clone(), start: start.clone(), session: None };
+            let (caller, start) = (caller.clone(), start.clone());
+            let entry = Entry { caller, start, session: None, former: Vec::new() };
             table.live.insert(id.clone(), entry);
         }
         let reserved = Reserved { sessions: self, id: Some(&id) };
         let session = Arc::new(Session::start(spawn, start).await?);
         reserved.keep();
-        match self.table().live.get_mut(&id) {
-            Some(entry) => entry.session = Some(Arc::clone(&session)),
-            None => return Err(unknown(&id)),
+        if !self.begin(&id, caller, &session) {
+            session.close().await;
+            return Err(unknown(&id));
         }
         Ok((id, session))
+    }
+
+    /// Puts a started session at its handle; false when that is not valid any more.
+    fn begin(&self, id: &str, caller: &Caller, session: &Arc<Session>) -> bool {
+        let mut table = self.table();
+        if let Some(entry) = table.live.get_mut(id).filter(|entry| entry.caller == *caller) {
+            entry.session = Some(Arc::clone(session));
+            return true;
+        }
+        table.await_end(session);
+        false
     }
 
     /// A session of a caller, by its handle.
@@ -165,18 +252,49 @@ impl Sessions {
         id: &str,
     ) -> Result<Arc<Session>, ErrorReport> {
         let old = self.get(caller, id)?;
-        let start = match self.table().live.get(id) {
-            Some(entry) => entry.start.clone(),
-            None => return Err(unknown(id)),
+        let start = {
+            let mut table = self.table();
+            let Some(entry) = table.live.get_mut(id) else { return Err(unknown(id)) };
+            let start = entry.start.clone();
+            if entry.former.len() < MAX_RECEIPTS
+                && !entry.former.iter().any(|former| Arc::ptr_eq(former, &old.receipt()))
+            {
+                entry.former.push(old.receipt());
+            }
+            table.await_end(&old);
+            start
         };
         old.close_for_reset().await;
         let session = Arc::new(Session::start(spawn, start).await?);
-        match self.table().live.get_mut(id).filter(|entry| entry.caller == *caller) {
-            Some(entry) => entry.session = Some(Arc::clone(&session)),
+        if !self.begin(id, caller, &session) {
             // Closed meanwhile.
-            None => return Err(unknown(id)),
+            session.close().await;
+            return Err(unknown(id));
         }
         Ok(session)
+    }
+
+    /// A caller's sessions that ended within the last hour without its request, and have no handle any more; the oldest first.
+    #[must_use]
+    pub fn gone(&self, caller: &Caller) -> Vec<Gone> {
+        let table = self.table();
+        let own = table.gone.iter().filter(|gone| gone.caller == *caller && gone.is_news);
+        own.filter(|gone| gone.at.elapsed() < GONE_LISTED).cloned().collect()
+    }
+
+    /// Digests of the receipts of a caller's sessions by handle, the oldest first: those that live and were reset, and the last ones that ended. A receipt that
+    /// was not made (yet) has no digest.
+    #[must_use]
+    pub fn receipts(&self, caller: &Caller) -> Vec<(String, Vec<Option<String>>)> {
+        let digests = |receipts: Vec<Receipt>| -> Vec<Option<String>> {
+            receipts.iter().map(|receipt| receipt.get().cloned()).collect()
+        };
+        let table = self.table();
+        let gone = table.gone.iter().filter(|gone| gone.caller == *caller);
+        let gone = gone.map(|gone| (gone.id.clone(), digests(gone.receipts.clone())));
+        let live = table.live.iter().filter(|(_, entry)| entry.caller == *caller);
+        let live = live.map(|(id, entry)| (id.clone(), digests(entry.receipts())));
+        gone.chain(live).collect()
     }
 
     /// A caller's sessions, those included that have ended and were not closed.
@@ -190,20 +308,24 @@ impl Sessions {
         all
     }
 
-    /// Ends all sessions, and waits until each one's end was told.
+    /// Ends all sessions, and waits until each one's end was told, also of those that were being ended.
     pub async fn close_all(&self) {
         let mut ending = tokio::task::JoinSet::new();
-        {
+        let told = {
             let mut table = self.table();
             let names: Vec<String> = table.live.keys().cloned().collect();
             for name in names {
-                let entry = table.remove(&name, "the service ended".to_owned());
+                let entry = table.remove(&name, "the service ended".to_owned(), true);
                 if let Some(session) = entry.and_then(|entry| entry.session) {
                     ending.spawn(async move { session.close().await });
                 }
             }
-        }
+            std::mem::take(&mut table.ending)
+        };
         while ending.join_next().await.is_some() {}
+        for mut told in told {
+            let _ = told.wait_for(|told| *told).await;
+        }
     }
 
     /// Ends a session; its handle is not valid any more.
@@ -212,7 +334,7 @@ impl Sessions {
     /// As [`Sessions::get`].
     pub async fn close(&self, caller: &Caller, id: &str) -> Result<(), ErrorReport> {
         let session = self.get(caller, id)?;
-        drop(self.table().remove(id, "it was closed".to_owned()));
+        drop(self.table().remove(id, "it was closed".to_owned(), false));
         session.close().await;
         Ok(())
     }
@@ -264,7 +386,7 @@ async fn sweep(table: Weak<Mutex<Table>>, idle: Duration) {
                 .map(|(id, _)| id.clone())
                 .collect();
             let why = format!("it had no cell for {}", format_duration(idle));
-            names.iter().filter_map(|name| table.remove(name, why.clone())).collect()
+            names.iter().filter_map(|name| table.remove(name, why.clone(), true)).collect()
         };
         // Dropping a session ends it.
         drop(idle);

@@ -112,8 +112,20 @@ fn receipt_of_a_session_has_its_cells() {
             let id = &made["session_id"];
             client.good("session_execute", &json!({ "session_id": id, "code": format!("echo {closes}") }));
             if closes {
-                client.good("session_close", &json!({ "session_id": id }));
+                let closed = client.good("session_close", &json!({ "session_id": id }));
                 assert_eq!(kept().len(), 1);
+                // It is a resource of its caller.
+                let uri = closed["receipt"].as_str().expect("an address").to_owned();
+                assert!(uri.ends_with(&format!("/{}/1", id.as_str().expect("a handle"))), "{uri}");
+                let read = client.request("resources/read", json!({ "uri": uri }));
+                let text = std::fs::read_to_string(&kept()[0]).expect("a receipt");
+                assert_eq!(read["result"]["contents"][0]["text"], text.as_str(), "{read:#}");
+                let list = client.request("resources/list", json!({}));
+                assert!(list.to_string().contains(&uri), "{list:#}");
+                for other in [uri.replace("/1", "/2"), uri.replace("/ses_", "/ses_0")] {
+                    let none = client.request("resources/read", json!({ "uri": other }));
+                    assert!(none["error"].is_object(), "{none}");
+                }
             }
         }
         client.end();

@@ -494,9 +494,19 @@ fn idle_sessions_end_and_say_so() {
     let user = User::me();
     let mut client = bounded(&user, "idle = \"1s\"");
     let id = create(&mut client, "python");
+    cell(&mut client, &id, "x = 1");
+    // It is listed as ended, with the reason and what was lost.
+    let mut list = Value::Null;
     hotcell_end_to_end::mcp::until("the idle session ends", || {
-        client.good("session_list", &json!({}))["sessions"] == json!([])
+        list = client.good("session_list", &json!({}))["sessions"].clone();
+        list[0]["state"] == "ended"
     });
+    assert_eq!((list.as_array().map(Vec::len), &list[0]["session_id"]), (Some(1), &json!(id)), "{list:#}");
+    assert_eq!(list[0]["why"], "it had no cell for 1 s");
+    assert_eq!(
+        (&list[0]["cells"], &list[0]["lost"]),
+        (&json!(1), &json!("the variables and files of its cell"))
+    );
     let said = client.bad("session_execute", &json!({ "session_id": id, "code": "1" }));
     assert!(said.contains("no cell for 1 s"), "{said}");
 }

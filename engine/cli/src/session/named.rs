@@ -71,8 +71,9 @@ async fn perform(common: &Common, command: &SessionCommand) -> Result<u8, ErrorR
             let all: Vec<NamedSession> = ask(&Asked::List {}).await?;
             let line = |one: &NamedSession| {
                 let why = one.why.as_deref().map(|why| format!(": {}", printable(why))).unwrap_or_default();
+                let lost = one.lost.as_deref().map(|lost| format!("; lost: {lost}")).unwrap_or_default();
                 format!(
-                    "{} {} {}, {}, idle {} s{why}\n",
+                    "{} {} {}, {}, idle {} s{why}{lost}\n",
                     one.name,
                     one.language,
                     one.state,

@@ -20,7 +20,7 @@ use hotcell_sandbox::profile::LimitSettings;
 use hotcell_sandbox::{Bytes, Engine};
 use hotcell_server::session_receipts::SessionReceipts;
 use hotcell_sessions::session::{INTERRUPT_TIMEOUT, MAX_CELL_BYTES, MAX_CELL_TIMEOUT};
-use hotcell_sessions::{Bounds, Cell, Language, Session, Sessions, Start, Witness};
+use hotcell_sessions::{Bounds, Cell, Gone, Language, Session, Sessions, Start, Witness};
 use hotcell_state::caller::Caller;
 use hotcell_state::report::{Code, ErrorReport};
 use hotcell_verbs::outputs::OutputPattern;
@@ -39,6 +39,8 @@ const MAX_REQUEST_BYTES: u64 = 8 * MAX_CELL_BYTES as u64;
 const MAX_REQUESTS: usize = 64;
 /// Time for a request to arrive.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for all sessions to end, receipts included.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum length of a name, in bytes.
 const MAX_NAME_BYTES: usize = 64;
 
@@ -102,6 +104,9 @@ pub struct NamedSession {
     /// Why it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// State that was lost with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<String>,
 }
 
 /// The named sessions of a service.
@@ -173,8 +178,8 @@ impl Service {
 
     /// Ends all sessions.
     pub async fn close(&self) {
-        for (id, _) in self.0.sessions.list(&self.0.caller) {
-            let _ = self.0.sessions.close(&self.0.caller, &id).await;
+        if tokio::time::timeout(CLOSE_TIMEOUT, self.0.sessions.close_all()).await.is_err() {
+            tracing::warn!("some sessions did not end within {} s", CLOSE_TIMEOUT.as_secs());
         }
         self.0.engine.settle(REQUEST_TIMEOUT).await;
     }
@@ -240,17 +245,22 @@ impl Service {
             Asked::Close { name } => {
                 let (id, session) = self.find(&name)?;
                 sessions.close(caller, &id).await?;
-                let closed =
-                    NamedSession { state: "closed".to_owned(), why: None, ..described(&name, &session) };
+                let closed = NamedSession {
+                    state: "closed".to_owned(),
+                    why: None,
+                    lost: None,
+                    ..described(&name, &session)
+                };
                 json(&closed)
             }
             Asked::List {} => {
                 let all = sessions.list(caller);
                 let names = self.names();
                 let name = |id: &str| names.iter().find(|(_, own)| *own == id).map(|(name, _)| name.clone());
-                let all: Vec<NamedSession> =
-                    all.iter().filter_map(|(id, session)| Some(described(&name(id)?, session))).collect();
-                json(&all)
+                let live = all.iter().filter_map(|(id, session)| Some(described(&name(id)?, session)));
+                let gone = sessions.gone(caller).into_iter();
+                let gone = gone.filter_map(|gone| Some(described_gone(name(&gone.id)?, gone)));
+                json(&live.chain(gone).collect::<Vec<NamedSession>>())
             }
         }
     }
@@ -366,6 +376,20 @@ fn described(name: &str, session: &Session) -> NamedSession {
         cells: session.cells(),
         packages: session.packages.clone(),
         idle_s: session.idle().as_secs(),
+        lost: ended.as_ref().and_then(|_| session.lost()),
         why: ended.map(|ended| ended.why.clone()),
+    }
+}
+
+fn described_gone(name: String, gone: Gone) -> NamedSession {
+    NamedSession {
+        name,
+        language: gone.language.name().to_owned(),
+        state: "ended".to_owned(),
+        cells: gone.cells,
+        idle_s: gone.idle().as_secs(),
+        packages: gone.packages,
+        why: Some(gone.why),
+        lost: gone.lost,
     }
 }

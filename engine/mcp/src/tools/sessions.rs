@@ -10,7 +10,9 @@ use hotcell_scanning::pictures::checked;
 use hotcell_server::jobs::returned::patterns;
 use hotcell_server::{Caller, Live};
 use hotcell_sessions::session::{CELL_TIMEOUT, INTERRUPT_TIMEOUT, MAX_CELL_TIMEOUT};
-use hotcell_sessions::{Answer, Cell, CellFile, CellResult, InterruptResult, Language, Printed, Session};
+use hotcell_sessions::{
+    Answer, Cell, CellFile, CellResult, Gone, InterruptResult, Language, Printed, Session,
+};
 use hotcell_state::report::{Code, ErrorReport, printable};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Resource};
 use schemars::JsonSchema;
@@ -21,7 +23,7 @@ use super::input::bytes_of;
 use super::{answered, parse};
 use crate::picture::may_be_shown;
 use crate::text::{barred, beginning, end};
-use crate::uri::uri_of_session_file;
+use crate::uri::{uri_of_session_file, uri_of_session_receipt};
 
 /// Budget of each text of an answer, in characters.
 const MAX_TEXT_CHARS: usize = 4_000;
@@ -132,12 +134,18 @@ pub struct Described {
     /// Why it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// State that was lost with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost: Option<String>,
+    /// Resource with the receipt of its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<String>,
 }
 
 /// Sessions.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Listed {
-    /// Sessions of the caller, the oldest first.
+    /// Sessions of the caller, the oldest first; then those that ended within the last hour without a request.
     pub sessions: Vec<Described>,
 }
 
@@ -201,8 +209,41 @@ fn described(id: &str, session: &Session) -> Described {
         cells: session.cells(),
         packages: session.packages.clone(),
         idle_s: session.idle().as_secs(),
+        lost: ended.as_ref().and_then(|_| session.lost()),
         why: ended.map(|ended| ended.why.clone()),
+        receipt: None,
     }
+}
+
+fn described_gone(gone: Gone) -> Described {
+    Described {
+        idle_s: gone.idle().as_secs(),
+        session_id: gone.id,
+        language: gone.language.name().to_owned(),
+        state: "ended".to_owned(),
+        cells: gone.cells,
+        packages: gone.packages,
+        why: Some(gone.why),
+        lost: gone.lost,
+        receipt: None,
+    }
+}
+
+/// URI of the last receipt of a session, if it was made.
+fn last_receipt(live: &Live, caller: &Caller, id: &str) -> Option<String> {
+    let receipts = live.sessions().receipts(caller);
+    let (_, receipts) = receipts.iter().find(|(session, _)| session == id)?;
+    let last = receipts.iter().rposition(Option::is_some)?;
+    Some(uri_of_session_receipt(id, last + 1))
+}
+
+/// Answer with a link to a receipt.
+fn with_receipt(mut result: CallToolResult, receipt: Option<String>, name: &str) -> CallToolResult {
+    if let Some(uri) = receipt {
+        let link = Resource::new(uri, format!("receipt of {name}")).with_mime_type("application/json");
+        result.content.push(ContentBlock::resource_link(link));
+    }
+    result
 }
 
 pub async fn create(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
@@ -275,19 +316,31 @@ pub async fn interrupt(live: &Live, caller: &Caller, arguments: JsonObject) -> A
 pub async fn reset(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
     let asked: SessionNamed = parse(arguments)?;
     let session = live.session_reset(caller, &asked.session_id).await?;
-    Ok(answered(
-        &described(&asked.session_id, &session),
-        "a new interpreter, empty, under the same session_id",
-    ))
+    // The receipt is of the interpreter before.
+    let receipt = last_receipt(live, caller, &asked.session_id);
+    let new = Described { receipt: receipt.clone(), ..described(&asked.session_id, &session) };
+    let answer = answered(&new, "a new interpreter, empty, under the same session_id");
+    Ok(with_receipt(answer, receipt, &asked.session_id))
 }
 
 pub fn list(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
     let _: super::input::Nothing = parse(arguments)?;
     let all = live.sessions().list(caller);
-    let sessions: Vec<_> = all.iter().map(|(id, session)| described(id, session)).collect();
+    let live_ones = all.iter().map(|(id, session)| described(id, session));
+    let sessions = live_ones.chain(live.sessions().gone(caller).into_iter().map(described_gone));
+    let sessions: Vec<_> = sessions
+        .map(|one| Described { receipt: last_receipt(live, caller, &one.session_id), ..one })
+        .collect();
     let line = |one: &Described| {
         let why = one.why.as_deref().map(|why| format!(": {}", printable(why))).unwrap_or_default();
-        format!("{} {} {}, {}{why}\n", one.session_id, one.language, one.state, counted(one.cells, "cell"))
+        let lost = one.lost.as_deref().map(|lost| format!("; lost: {lost}")).unwrap_or_default();
+        format!(
+            "{} {} {}, {}{why}{lost}\n",
+            one.session_id,
+            one.language,
+            one.state,
+            counted(one.cells, "cell")
+        )
     };
     let words =
         if sessions.is_empty() { "no sessions".to_owned() } else { sessions.iter().map(line).collect() };
@@ -299,8 +352,14 @@ pub async fn close(live: &Live, caller: &Caller, arguments: JsonObject) -> Answe
     let session: Arc<Session> = live.sessions().get(caller, &asked.session_id)?;
     live.sessions().close(caller, &asked.session_id).await?;
     let mut closed = described(&asked.session_id, &session);
-    (closed.state, closed.why) = ("closed".to_owned(), None);
-    Ok(answered(&closed, "closed; its variables and files are gone"))
+    (closed.state, closed.why, closed.lost) = ("closed".to_owned(), None, None);
+    closed.receipt = last_receipt(live, caller, &asked.session_id);
+    let mut words = "closed; its variables and files are gone".to_owned();
+    if let Some(uri) = &closed.receipt {
+        words.push_str(&format!("\nreceipt: {uri}"));
+    }
+    let receipt = closed.receipt.clone();
+    Ok(with_receipt(answered(&closed, words), receipt, &asked.session_id))
 }
 
 /// Beginning and end of a text within the budget.

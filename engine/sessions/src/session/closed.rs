@@ -65,6 +65,15 @@ pub(super) fn why(report: &RunReport, closed: Option<Closed>) -> String {
     }
 }
 
+/// State that is lost with a session of this many cells, in words; `None` for one without cells.
+pub(super) fn lost(cells: u64) -> Option<String> {
+    match cells {
+        0 => None,
+        1 => Some("the variables and files of its cell".to_owned()),
+        many => Some(format!("the variables and files of its {many} cells")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

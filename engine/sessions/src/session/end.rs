@@ -1,7 +1,7 @@
 //! Facts of a session that has ended, and who is told them.
 
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use hotcell_report::RunReport;
 use hotcell_sandbox::outcome::Cause;
@@ -39,8 +39,8 @@ pub struct SessionEnd {
 
 /// Who is told the end of a session, such as the maker of receipts.
 pub trait Witness: Debug + Send + Sync {
-    /// Takes the facts of a session. Blocks.
-    fn ended(&self, end: SessionEnd);
+    /// Takes the facts of a session; the digest of its receipt, if one was made and kept. Blocks.
+    fn ended(&self, end: SessionEnd) -> Option<String>;
 }
 
 /// Facts that are known when a session starts.
@@ -62,13 +62,15 @@ pub(super) struct Telling {
     pub stated: Stated,
     /// `None` until the interpreter was ready: what did not begin has no end.
     pub steps: Arc<Mutex<Option<Steps>>>,
+    /// Digest of its receipt.
+    pub receipt: Arc<OnceLock<String>>,
     pub done: watch::Sender<bool>,
 }
 
 impl Telling {
     /// Tells it, and then those who wait for that.
     pub async fn tell(self, report: RunReport, closed: Option<Closed>) {
-        let Self { witness, language, packages, stated, steps, done } = self;
+        let Self { witness, language, packages, stated, steps, receipt, done } = self;
         let steps = steps.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(|steps| {
             // The session ended with it.
             steps.end(crate::answer::Status::Died.name());
@@ -89,8 +91,11 @@ impl Telling {
                 is_closed,
                 report,
             };
-            if let Err(error) = tokio::task::spawn_blocking(move || witness.ended(end)).await {
-                tracing::error!("the end of a session was not told: {error}");
+            match tokio::task::spawn_blocking(move || witness.ended(end)).await {
+                Ok(digest) => {
+                    let _ = digest.map(|digest| receipt.set(digest));
+                }
+                Err(error) => tracing::error!("the end of a session was not told: {error}"),
             }
         }
         done.send_replace(true);
