@@ -22,6 +22,7 @@ use tokio::sync::mpsc;
 use crate::args::{Common, SessionArgs};
 use crate::context::{configuration, current_folder, runtime, state};
 use crate::receipt::make::{Receipt, ReceiptOf, is_wanted};
+use crate::signals::Endings;
 use crate::terminal::notes;
 use crate::terminal::screen::Screen;
 use crate::{deps, exit, usage};
@@ -97,11 +98,11 @@ pub fn session(common: &Common, args: &SessionArgs) -> anyhow::Result<u8> {
         return Ok(usage::fail(&report, common.json));
     }
     let code = runtime.block_on(async {
-        let (mut interrupts, mut ends) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        let (mut interrupts, mut ends) = (signal(SignalKind::interrupt())?, Endings::listen()?);
         let started = tokio::select! {
             started = Session::start(&engine, start) => started,
             _ = interrupts.recv() => return Ok(exit::INTERRUPTED),
-            _ = ends.recv() => return Ok(exit::INTERRUPTED),
+            () = ends.next() => return Ok(exit::INTERRUPTED),
         };
         let session = match started {
             Ok(session) => session,
@@ -195,7 +196,7 @@ struct Repl<'a> {
     pictures: Option<&'a Folder>,
     history: Option<&'a StateFolder>,
     interrupts: Signal,
-    ends: Signal,
+    ends: Endings,
     /// Whether lines are edited: a prompt then has to begin a line.
     is_edited: bool,
 }
@@ -215,7 +216,12 @@ impl Repl<'_> {
                 // One more than a cell may have, so that a longer one is refused with the limit.
                 io::stdin().lock().take(MAX_CELL_BYTES as u64 + 1).read_to_end(&mut text).map(|_| text)
             });
-            let text = match read.await {
+            let read = tokio::select! {
+                read = read => read,
+                _ = self.interrupts.recv() => return exit::INTERRUPTED,
+                () = self.ends.next() => return exit::INTERRUPTED,
+            };
+            let text = match read {
                 Ok(Ok(text)) => String::from_utf8_lossy(&text).into_owned(),
                 _ => {
                     return usage::fail(
@@ -249,7 +255,7 @@ impl Repl<'_> {
                     let _ = io::stderr().write_all(b"\n");
                     continue;
                 }
-                _ = self.ends.recv() => return exit::INTERRUPTED,
+                () = self.ends.next() => return exit::INTERRUPTED,
             };
             let Some(line) = line else { break };
             let cell = if self.common.json {
@@ -296,7 +302,7 @@ impl Repl<'_> {
         loop {
             let typed = tokio::select! {
                 typed = prompt.ask() => typed,
-                _ = self.ends.recv() => return exit::INTERRUPTED,
+                () = self.ends.next() => return exit::INTERRUPTED,
             };
             let text = match typed {
                 Typed::Cell(text) => text,
@@ -344,7 +350,7 @@ impl Repl<'_> {
                         }
                         self.session.interrupt().await;
                     }
-                    _ = self.ends.recv() => return (exit::INTERRUPTED, true),
+                    () = self.ends.next() => return (exit::INTERRUPTED, true),
                 }
             }
         };

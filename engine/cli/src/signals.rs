@@ -1,9 +1,10 @@
 //! Signals that ask hotcell to end, and those that its parent had set to be ignored. `signal(7)`, `proc(5)`.
 
 use std::future::Future;
+use std::io;
 
 use hotcell_sandbox::kernel_text;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Starts listening immediately for a request to end, and waits for it: Ctrl-C, SIGTERM, or the end of the
 /// terminal or session (SIGHUP; under `nohup`, which ignores it, it stays ignored).
@@ -22,6 +23,31 @@ pub fn interrupted_or_quit() -> impl Future<Output = ()> {
 /// Like [`interrupted`], but for a server, where SIGHUP has a meaning of its own (`reload.rs`).
 pub fn server_interrupted() -> impl Future<Output = ()> {
     one_of(vec![SignalKind::interrupt(), SignalKind::terminate()])
+}
+
+/// Requests to end, of which several may come: SIGTERM, and the end of the terminal (SIGHUP; under `nohup` it stays ignored).
+#[derive(Debug)]
+pub struct Endings(Vec<Signal>);
+
+impl Endings {
+    /// Starts listening.
+    ///
+    /// # Errors
+    /// When the signals cannot be received.
+    pub fn listen() -> io::Result<Self> {
+        let hangup = (!is_ignored(nix::libc::SIGHUP)).then(SignalKind::hangup);
+        let kinds = std::iter::once(SignalKind::terminate()).chain(hangup);
+        Ok(Self(kinds.map(signal).collect::<io::Result<_>>()?))
+    }
+
+    /// Waits for the next one. A future that is dropped loses none.
+    pub async fn next(&mut self) {
+        std::future::poll_fn(|cx| {
+            let came = self.0.iter_mut().any(|listener| listener.poll_recv(cx).is_ready());
+            if came { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        })
+        .await;
+    }
 }
 
 /// Starts listening immediately, even before the future is polled. If no signal can be received, it never

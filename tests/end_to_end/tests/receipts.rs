@@ -1,7 +1,11 @@
 //! Receipts: signed statements of runs, tests and scans, their verification, and the keys.
 
+use std::io::{BufRead, BufReader, Write};
+
 use hotcell_end_to_end::mcp::{Local, STATELESS, until};
 use hotcell_end_to_end::{Ended, User, everyone};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -99,6 +103,20 @@ fn receipt_of_a_session_has_its_cells() {
         }
         let shown = receipt(user, &["show", &out("good.json")]);
         assert!(shown.code(0).text().contains("python: 2 cells"), "{}", shown.text());
+        // The end of a terminal, and a request to end, while it waits for more.
+        for signal in [Signal::SIGHUP, Signal::SIGTERM] {
+            let file = out(&format!("{}.json", signal.as_str()));
+            let call = user.hotcell(["session", "python", "--json", "--receipt", &file]);
+            let mut child = call.piped().start();
+            let mut stdin = child.stdin.take().expect("a pipe");
+            stdin.write_all(b"{\"code\": \"x = 6\"}\n").expect("it reads");
+            let mut line = String::new();
+            let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+            stdout.read_line(&mut line).expect("an answer");
+            kill(Pid::from_raw(i32::try_from(child.id()).expect("an id")), signal).expect("it is sent");
+            assert_eq!(child.wait().expect("it ends").code(), Some(130), "{signal}");
+            assert_eq!(statement(&file)["predicate"]["session"]["cells"], 1, "{signal}");
+        }
         // Each session of a service, too, however it ends.
         user.make_folder("work/kept");
         configure(user, &format!("[receipts]\nalways = true\nfolder = \"{}\"\n", out("kept")));
