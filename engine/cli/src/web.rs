@@ -170,7 +170,7 @@ fn sources(common: &Common) -> Sources {
         accept: Arc::new(move |name: &str, shown: &str, channel: Channel| {
             let configuration = over(page_configuration(&of_tools)?, channel);
             let folder = servers::folder(&state_of(&configuration)?, name)?;
-            pins::accept(&configuration, &folder, name, Some(shown)).map(drop)
+            pins::accept(&configuration, &folder, name, Some(shown), &[]).map(drop)
         }),
         suggested: Arc::new(move || suggested::list(&state_of(&page_configuration(&of_suggested)?)?)),
         decide_suggested: Arc::new(move |decision: SuggestionDecision| {

@@ -1,5 +1,5 @@
-//! Pins of a foreign server's tools and of its words about itself: a tool that is new or changed since a person accepted the list is held back from lists until
-//! it is accepted, and so are its instructions. Pure.
+//! Pins of what a foreign server lists and of its words about itself: a tool, prompt, resource or template that is new or changed since a person accepted the list
+//! is held back from lists until it is accepted, and so are its instructions. Pure.
 //!
 //! A server that was harmless when it was chosen may later describe its tools otherwise, to steer a model. Each tool is known by a digest of its name,
 //! title, description, schemas and hints.
@@ -14,9 +14,12 @@
     clippy::panic
 )]
 
+mod kinds;
 mod readings;
+mod requests;
 mod words;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use hotcell_sandbox::lines::LineBuffer;
@@ -25,8 +28,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+pub use kinds::Kind;
 use readings::{is_ambiguous, lists_nothing};
 pub use readings::{one_line, refusal};
+pub use requests::{Asked, asked, held_answer};
 pub use words::{ABSENT, is_words, learnt};
 
 /// Word for a tool that has no name, or one that stands for the server's words, and is never listed.
@@ -36,10 +41,10 @@ const NAMELESS: &str = "a tool without a name";
 pub const MAX_LINE_BYTES: usize = 64 << 20;
 /// Maximum size of a definition in bytes. Larger ones are held, and only their beginning is remembered.
 pub const MAX_TOOL_BYTES: usize = 256 << 10;
-/// Maximum number of tools that are remembered.
+/// Maximum number of entries of each kind that are remembered.
 pub const MAX_TOOLS: usize = 2_000;
 
-/// A tool, or words, as a server offers them.
+/// A tool, another entry of a list, or words, as a server offers them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Offered {
     /// Digest: SHA-256 of the definition in canonical JSON.
@@ -48,30 +53,44 @@ pub struct Offered {
     pub tool: Value,
 }
 
-/// Digests of the accepted tools and words, by name.
+/// Digests of the accepted entries and words, by their keys ([`Kind::key`]).
 pub type Accepted = BTreeMap<String, String>;
 
 /// Result of looking at a line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checked {
-    /// The line without held tools and words; `None` when nothing is held: the line passes as it is.
+    /// The line without held entries and words; `None` when nothing is held: the line passes as it is.
     pub replaced: Option<Vec<u8>>,
-    /// Tools that the line lists, and words of the server about itself, by name; empty for other lines.
+    /// Entries that the line lists, and words of the server about itself, by key; empty for other lines.
     pub offered: BTreeMap<String, Offered>,
-    /// Names of words that the line could have and has not.
-    pub absent: Vec<&'static str>,
-    /// Names of the tools and words that were held back.
+    /// Keys of words that the line could have and has not, and of resources without words.
+    pub absent: Vec<Cow<'static, str>>,
+    /// Keys of the entries and words that were held back.
     pub held: Vec<String>,
-    /// Whether the line is a list of tools, and which part of it.
-    pub page: Page,
-    /// The line may list tools and cannot be looked at, though a client may read it: it must not pass.
+    /// Lists of the line, and which part of them.
+    pages: BTreeMap<Kind, Page>,
+    /// The line may list something and cannot be looked at, though a client may read it: it must not pass.
     pub is_unread: bool,
 }
 
-/// Part of a list of tools.
+impl Checked {
+    /// Whether the line is a list of a kind, and which part of it.
+    #[must_use]
+    pub fn page(&self, kind: Kind) -> Page {
+        self.pages.get(&kind).copied().unwrap_or_default()
+    }
+
+    /// Whether the line is a list of any kind.
+    #[must_use]
+    pub fn is_list(&self) -> bool {
+        !self.pages.is_empty()
+    }
+}
+
+/// Part of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Page {
-    /// The line is not a list of tools.
+    /// The line is not such a list.
     #[default]
     Other,
     /// A page that another one follows.
@@ -80,7 +99,7 @@ pub enum Page {
     Last,
 }
 
-/// Looks at a line of a server. With `None` for the accepted tools, all are accepted (the first time).
+/// Looks at a line of a server. With `None` for what is accepted, all are accepted (the first time).
 #[must_use]
 pub fn check(line: &[u8], accepted: Option<&Accepted>) -> Checked {
     let mut checked = Checked {
@@ -88,7 +107,7 @@ pub fn check(line: &[u8], accepted: Option<&Accepted>) -> Checked {
         offered: BTreeMap::new(),
         absent: Vec::new(),
         held: Vec::new(),
-        page: Page::default(),
+        pages: BTreeMap::new(),
         is_unread: false,
     };
     let Ok(mut message) = serde_json::from_slice::<Value>(line) else {
@@ -108,32 +127,12 @@ pub fn check(line: &[u8], accepted: Option<&Accepted>) -> Checked {
         words::hold(message, accepted, &mut checked);
         let next = message.get("result").and_then(|result| result.get("nextCursor"));
         let has_next = next.is_some_and(Value::is_string);
-        let Some(Value::Array(tools)) = message.get_mut("result").and_then(|result| result.get_mut("tools"))
-        else {
-            continue;
-        };
-        checked.page = if has_next { Page::More } else { Page::Last };
-        tools.retain(|tool| {
-            // A client could find a name in it (`Name`), and a digest is kept by the name.
-            let name = tool.get("name").and_then(Value::as_str).filter(|name| !is_words(name));
-            let Some(name) = name.map(str::to_owned) else {
-                checked.held.push(NAMELESS.to_owned());
-                return false;
-            };
-            let (definition, length) = offered(tool);
-            let is_accepted = length <= MAX_TOOL_BYTES
-                && accepted.is_none_or(|accepted| accepted.get(&name) == Some(&definition.sha256));
-            // Of two tools of one name the second is held: which one a client takes is not known.
-            let is_double = checked.offered.contains_key(&name);
-            if !is_double && checked.offered.len() < MAX_TOOLS {
-                checked.offered.insert(name.clone(), definition);
-            }
-            let passes = is_accepted && !is_double;
-            if !passes {
-                checked.held.push(name);
-            }
-            passes
-        });
+        for kind in Kind::ALL {
+            let list = message.get_mut("result").and_then(|result| result.get_mut(kind.list()));
+            let Some(Value::Array(entries)) = list else { continue };
+            checked.pages.insert(kind, if has_next { Page::More } else { Page::Last });
+            kinds::hold(kind, entries, accepted, &mut checked);
+        }
     }
     if !checked.held.is_empty() {
         let mut line = message.to_string().into_bytes();

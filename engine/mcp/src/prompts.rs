@@ -91,6 +91,11 @@ pub fn all() -> Vec<Prompt> {
     KNOWN.iter().map(listed).collect()
 }
 
+/// Names of hotcell's own prompts.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    KNOWN.iter().map(|known| known.name)
+}
+
 /// Whether a prompt of this name is hotcell's own.
 #[must_use]
 pub fn is_own(name: &str) -> bool {

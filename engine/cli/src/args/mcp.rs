@@ -89,16 +89,24 @@ pub enum ServersCommand {
                       others, hotcell call NAME TOOL calls it, hotcell mcp wrap --name NAME starts it alone."
     )]
     Add(Box<AddArgs>),
-    /// Show one, with all that it says of its held tools
+    /// Show one, with all that it says of what is held
     Show {
         /// Its name
         name: String,
     },
-    /// Accept its tools as it offered them last
-    #[command(visible_alias = "pin")]
+    /// Accept its tools, prompts, resources and words as it offered them last
+    #[command(
+        visible_alias = "pin",
+        after_help = "With WHAT these alone are accepted: tools and prompts by the server's name for them or the one in\n\
+                      the combined list, others as show names them. A tool or prompt that is accepted so is the one\n\
+                      that is meant where another server's looks like it."
+    )]
     Accept {
         /// Its name
         name: String,
+        /// Tools, prompts and others to accept alone
+        #[arg(value_name = "WHAT")]
+        what: Vec<String>,
         /// Only if they are still those that show printed with this word
         #[arg(long, value_name = "DIGEST")]
         shown: Option<String>,

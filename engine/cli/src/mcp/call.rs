@@ -14,7 +14,7 @@ use hotcell_client::{
 };
 use hotcell_egress::sealed::Sealed;
 use hotcell_egress::secret::{SecretError, SecretSource};
-use hotcell_mcp::pin::has_invisible;
+use hotcell_mcp::pin::{Kind, has_invisible};
 use hotcell_sandbox::layer::likely;
 use hotcell_sandbox::outcome::Denial;
 use hotcell_state::report::{Code, ErrorReport, barred, printable};
@@ -451,7 +451,8 @@ impl Target {
     /// Leaves out tools that are held, of a server whose wrap does not do that.
     fn hold(&self, tools: &mut Vec<Tool>) -> Result<(), ErrorReport> {
         let (Server::Http(_), Some(folder)) = (&self.server, &self.folder) else { return Ok(()) };
-        let held = pins::held(folder, &self.name, tools).map_err(|e| {
+        let definitions: Vec<Value> = tools.iter().map(|tool| tool.definition.clone()).collect();
+        let held = pins::held(folder, &self.name, Kind::Tool, &definitions).map_err(|e| {
             ErrorReport::new(Code::State, format!("the accepted tools of {}: {e}", self.name))
         })?;
         tools.retain(|tool| !held.contains(&tool.name));

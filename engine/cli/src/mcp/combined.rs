@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use hotcell_client::{Tool, Within};
+use hotcell_client::Within;
 use hotcell_config::Configuration;
 use hotcell_mcp::Combined;
-use hotcell_mcp::combined::{CombinedOptions, Held, Spec};
+use hotcell_mcp::combined::{CombinedOptions, Spec};
 use hotcell_sandbox::layer::likely;
 use hotcell_server::Live;
 use hotcell_state::report::{Code, ErrorReport};
@@ -88,17 +88,9 @@ pub fn specs(
             server => server,
         };
         let is_address = matches!(server, hotcell_client::Server::Http(_));
-        let (callers, of) = (settings.server_callers.get(&name).cloned(), name.clone());
-        let held: Held = Arc::new(move |tools: &[Tool]| {
-            pins::held(&folder, &of, tools).unwrap_or_else(|error| {
-                tracing::error!(
-                    "{of}: all of its tools are held, since the accepted ones cannot be read: {error}"
-                );
-                tools.iter().map(|tool| tool.name.clone()).collect()
-            })
-        });
-        let held = is_address.then_some(held);
-        Ok(Spec { name, server, instances: usize::from(instances), callers, allowed, held })
+        let callers = settings.server_callers.get(&name).cloned();
+        let pinned = Arc::new(pins::OfServer { folder, name: name.clone(), is_address });
+        Ok(Spec { name, server, instances: usize::from(instances), callers, allowed, pinned })
     };
     wanted.into_iter().map(spec).collect()
 }

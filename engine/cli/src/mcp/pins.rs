@@ -1,20 +1,23 @@
 //! Differences of a server's tools and words since they were accepted, and tools that are held of servers at an address.
 
 mod known;
+mod of_server;
 mod running;
 
 pub use known::Known;
+pub use of_server::OfServer;
 pub use running::Pins;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
-use hotcell_client::Tool;
 use hotcell_config::Configuration;
-use hotcell_mcp::pin::{Accepted, Offered, is_words};
+use hotcell_mcp::combined::shown_name;
+use hotcell_mcp::pin::{Accepted, Kind, Offered};
 use hotcell_review::quarantine::QuarantineConfig;
+use hotcell_sandbox::layer::likely;
 use hotcell_state::report::{Code, ErrorReport, barred, printable};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -24,6 +27,8 @@ use super::servers::{ACCEPT, After, OFFERED, Server, note, read, server, write};
 
 /// Definitions of the tools as they were accepted.
 const DEFINITIONS: &str = "definitions.json";
+/// Entries that a person accepted by name: of those that look like another server's, they are listed.
+const MEANT: &str = "meant.json";
 /// Number of digits of the word that stands for what was shown. The server writes both what is shown and what could be exchanged for it, so that a
 /// short word could be made to fit both.
 const WORD_CHARS: usize = 40;
@@ -68,15 +73,16 @@ pub fn word(held: &BTreeMap<String, Offered>) -> String {
     digest[..WORD_CHARS].to_owned()
 }
 
-/// Accepts the tools of a server as it offered them last; with `shown`, only those that [`Server::shown`] stands for.
+/// Accepts what a server offered last; with `shown`, only if it is still what [`Server::shown`] stands for; with names, these alone.
 ///
 /// # Errors
-/// [`ErrorReport`] when other tools are offered by now, or a file or the audit log cannot be written.
+/// [`ErrorReport`] when other tools are offered by now, a name is not one of them, or a file or the audit log cannot be written.
 pub fn accept(
     configuration: &Configuration,
     folder: &Path,
     name: &str,
     shown: Option<&str>,
+    named: &[String],
 ) -> Result<Server, ErrorReport> {
     let io =
         |e: io::Error| ErrorReport::new(Code::State, format!("the tools of {name}: {e}")).field("--state");
@@ -91,21 +97,73 @@ pub fn accept(
             .field("--shown")
             .hint(format!("hotcell mcp servers show {name} shows it as it is now")));
     }
-    let mut accepted: Accepted =
-        offered.iter().map(|(name, tool)| (name.clone(), tool.sha256.clone())).collect();
+    let keys = named.iter().map(|given| keys_of(name, &offered, given));
+    let keys = keys.collect::<Result<Vec<Vec<String>>, _>>()?.concat();
+    let is_asked = |key: &String| named.is_empty() || keys.contains(key);
+    let asked = offered.iter().filter(|(key, _)| is_asked(key));
+    let mut accepted: Accepted = asked.map(|(key, one)| (key.clone(), one.sha256.clone())).collect();
     // Words that were not there at the first start stay known as such.
-    for (name, sha256) in before.all.iter().filter(|(name, _)| is_words(name)) {
-        accepted.entry(name.clone()).or_insert_with(|| sha256.clone());
+    let kept = before.all.iter().filter(|(key, _)| Kind::of(key).is_none() || !is_asked(key));
+    for (key, sha256) in kept {
+        accepted.entry(key.clone()).or_insert_with(|| sha256.clone());
     }
     let config = QuarantineConfig::of(configuration)
         .ok_or_else(|| ErrorReport::new(Code::State, "there is no state folder"))?;
     note(&config, ACCEPT, name, &After { server: name, tools: Some(&accepted), grants: None, reason: None })
         .map_err(|e| ErrorReport::new(Code::State, e.to_string()))?;
-    let has_tools = before.has_tools || offered.keys().any(|name| !is_words(name));
-    let known = Known { all: accepted, has_tools };
+    let asked = offered.keys().filter(|key| is_asked(key)).filter_map(|key| Kind::of(key));
+    let lists = before.lists.into_iter().chain(asked).collect();
+    let known = Known { all: accepted, lists };
     known.write(folder).map_err(io)?;
     keep(folder, &known.all, &offered).map_err(io)?;
+    if !keys.is_empty() {
+        let mut all: Accepted = read(&folder.join(MEANT)).map_err(io)?.unwrap_or_default();
+        all.retain(|key, sha256| known.all.get(key) == Some(sha256));
+        all.extend(
+            keys.iter().filter_map(|key| known.all.get_key_value(key)).map(|(k, v)| (k.clone(), v.clone())),
+        );
+        write(&folder.join(MEANT), &all).map_err(io)?;
+    }
     server(folder, name).map_err(io)
+}
+
+/// Keys of the offered entries with a name: their own, that under which the combined server lists them, or the key itself. A tool and a prompt may have one name.
+fn keys_of(
+    server: &str,
+    offered: &BTreeMap<String, Offered>,
+    given: &str,
+) -> Result<Vec<String>, ErrorReport> {
+    let names = |key: &String| -> Vec<String> {
+        let Some(kind) = Kind::of(key) else { return vec![key.clone()] };
+        let own = key.strip_prefix(&*kind.key("")).unwrap_or(key);
+        match kind {
+            Kind::Tool | Kind::Prompt => vec![shown_name(server, own), own.to_owned(), key.clone()],
+            Kind::Resource | Kind::Template => vec![own.to_owned(), key.clone()],
+        }
+    };
+    let found = offered.keys().filter(|key| names(key).iter().any(|name| name == given));
+    let found: Vec<String> = found.cloned().collect();
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let all: Vec<String> = offered.keys().flat_map(names).collect();
+    let hint = match likely(given, all.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean {}?", printable(near)),
+        None => format!("hotcell mcp servers show {server} names those that are held"),
+    };
+    let why = format!("{server} offers nothing with the name {:?}", printable(given));
+    Err(ErrorReport::new(Code::UnknownName, why).field("WHAT").hint(hint))
+}
+
+/// Keys of the entries that a person accepted by name and that are still as they were then.
+///
+/// # Errors
+/// When a file cannot be read.
+pub fn meant(folder: &Path) -> io::Result<BTreeSet<String>> {
+    let Some(meant) = read::<Accepted>(&folder.join(MEANT))? else { return Ok(BTreeSet::new()) };
+    let known = Known::read(folder)?.all;
+    let still = meant.into_iter().filter(|(key, sha256)| known.get(key) == Some(sha256));
+    Ok(still.map(|(key, _)| key).collect())
 }
 
 /// A held tool for a person: the lines that changed since it was accepted, or the whole of a new one, behind bars.
@@ -134,39 +192,33 @@ fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
-/// Names of tools that are held, of a list that a server gave. The first list is accepted, except tools with invisible characters.
+/// Names or addresses of the entries that are held, of a list that a server gave. The first list is accepted, except entries with invisible characters.
 ///
 /// # Errors
-/// When the accepted tools cannot be read.
-pub fn held(folder: &Path, name: &str, tools: &[Tool]) -> io::Result<Vec<String>> {
+/// When the accepted ones cannot be read.
+pub fn held(folder: &Path, name: &str, kind: Kind, entries: &[Value]) -> io::Result<Vec<String>> {
     let mut pins = Pins::open(folder, name)?;
-    let definitions: Vec<&Value> = tools.iter().map(|tool| &tool.definition).collect();
-    let line = pins.pass(format!("{}\n", json!({ "result": { "tools": definitions } })).into_bytes());
+    let line = pins.pass(format!("{}\n", json!({ "result": { kind.list(): entries } })).into_bytes());
     pins.finish();
     let passed: Value = serde_json::from_slice(&line).unwrap_or_default();
-    let passed: Vec<&str> = passed["result"]["tools"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|tool| tool["name"].as_str())
-        .collect();
-    let held = tools.iter().filter(|tool| !passed.contains(&tool.name.as_str()));
-    Ok(held.map(|tool| tool.name.clone()).collect())
+    let passed = passed["result"][kind.list()].as_array().into_iter().flatten();
+    let passed: Vec<&str> = passed.filter_map(|one| kind.named(one)).map(|(own, _)| own).collect();
+    let own = entries.iter().filter_map(|one| kind.named(one)).map(|(own, _)| own);
+    Ok(own.filter(|own| !passed.contains(own)).map(str::to_owned).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn tool(description: &str) -> Tool {
-        let definition = json!({ "name": "a", "description": description });
-        Tool { name: "a".to_owned(), definition }
+    fn tool(description: &str) -> Value {
+        json!({ "name": "a", "description": description })
     }
 
     #[test]
     fn changed_tools_of_an_address_are_held_with_their_difference() {
         let folder = tempfile::tempdir().unwrap();
-        let of = |tools: &[Tool]| held(folder.path(), "s", tools).unwrap();
+        let of = |tools: &[Value]| held(folder.path(), "s", Kind::Tool, tools).unwrap();
         assert!(of(&[tool("A")]).is_empty());
         assert_eq!(of(&[tool("B")]), ["a"]);
         assert!(of(&[tool("A")]).is_empty());

@@ -1,4 +1,4 @@
-//! `hotcell mcp servers`: foreign servers that were wrapped, and the pins of their tools.
+//! `hotcell mcp servers`: foreign servers that were wrapped, and the pins of what they offer.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -69,11 +69,12 @@ pub struct Server {
     pub grants: Vec<String>,
     /// Locked packages, each with its version as it was asked for.
     pub packages: Vec<String>,
-    /// Names of the accepted tools, and of the server's accepted words about itself: `(instructions)`, `(name)`, `(title)`, `(description)`.
+    /// Names of the accepted tools; of the accepted prompts, resources and templates behind `(prompt) `, `(resource) ` and `(template) `; and of the server's
+    /// accepted words about itself: `(instructions)`, `(name)`, `(title)`, `(description)`.
     pub accepted: Vec<String>,
-    /// Names of tools and words that are held: new, or changed since they were accepted.
+    /// Names of what is held: new, or changed since it was accepted.
     pub held: Vec<String>,
-    /// Definitions of the held tools and the held words, as the server gives them: foreign text.
+    /// Definitions of what is held, as the server gives them: foreign text.
     pub offered: BTreeMap<String, serde_json::Value>,
     /// Definitions and words as they were accepted before, of what is held.
     pub before: BTreeMap<String, serde_json::Value>,
@@ -249,9 +250,9 @@ pub fn servers(common: &Common, command: &ServersCommand) -> Result<u8, ErrorRep
         | ServersCommand::Login(_)
         | ServersCommand::Show { .. }
         | ServersCommand::Add(_) => {}
-        ServersCommand::Accept { name, shown } => {
-            list.servers =
-                vec![pins::accept(&configuration, &folder(&choice, name)?, name, shown.as_deref())?];
+        ServersCommand::Accept { name, what, shown } => {
+            let folder = folder(&choice, name)?;
+            list.servers = vec![pins::accept(&configuration, &folder, name, shown.as_deref(), what)?];
         }
         ServersCommand::Denials { name } => return told_denials(common, &folder(&choice, name)?, name),
         ServersCommand::Grant { name, grants } => {

@@ -7,8 +7,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use hotcell_client::Started;
@@ -43,8 +43,10 @@ use crate::terminal::notes;
 use crate::{exit, usage};
 
 use program::{executed, shown_program};
+use requests::Requests;
 
 mod program;
+mod requests;
 
 /// Longest life of a server.
 const MAX_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -380,6 +382,10 @@ impl Activity {
     }
 }
 
+fn locked(pins: &Mutex<Pins>) -> MutexGuard<'_, Pins> {
+    pins.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Passes the streams of a server through.
 struct Relay {
     activity: Activity,
@@ -403,28 +409,51 @@ impl Observer for Relay {
             Some((input, output, errors)) => (Ok(input), Some((output, errors))),
             None => (io::stdin().as_fd().try_clone_to_owned().map(File::from), None),
         };
+        let pins = self.pins.take().map(|pins| Arc::new(Mutex::new(pins)));
+        let (sender, receiver) = tokio::sync::mpsc::channel(1);
         if let (Ok(input), Some(mut to)) = (input, running.stdin()) {
             let mut chunks = crate::streams::chunks(input);
-            let activity = self.activity.clone();
+            let (activity, pins) = (self.activity.clone(), pins.clone());
+            // The output ends with the server, however long the client keeps the input open.
+            let answers = sender.downgrade();
             tokio::spawn(async move {
+                let mut requests = Requests::default();
                 while let Some(chunk) = chunks.recv().await {
                     activity.note();
+                    let (chunk, refused) = match &pins {
+                        Some(pins) => requests.passed(&chunk, |line| locked(pins).refuse(line)),
+                        None => (chunk, Vec::new()),
+                    };
+                    if let Some(answers) = answers.upgrade().filter(|_| !refused.is_empty()) {
+                        let _ = answers.send(Chunk::Stdout(refused)).await;
+                    }
                     if to.write_all(&chunk).await.is_err() {
                         return;
                     }
                 }
+                let _ = to.write_all(&requests.rest()).await;
             });
         }
-        let (output, activity, mut pins) = (running.output(), self.activity.clone(), self.pins.take());
+        let (output, activity) = (running.output(), self.activity.clone());
         Box::pin(async move {
             let Some(mut output) = output else { return };
-            let (sender, receiver) = tokio::sync::mpsc::channel(1);
             let ended = canceller.clone();
             let noted = async move {
                 let mut lines = Lines::default();
-                while let Some(chunk) = output.recv().await {
+                loop {
+                    let due = pins.as_ref().and_then(|pins| locked(pins).due());
+                    let chunk = tokio::select! {
+                        chunk = output.recv() => chunk,
+                        () = tokio::time::sleep(due.unwrap_or_default()), if due.is_some() => {
+                            if let Some(pins) = &pins {
+                                locked(pins).finish();
+                            }
+                            continue;
+                        }
+                    };
+                    let Some(chunk) = chunk else { break };
                     activity.note();
-                    let chunk = match (chunk, &mut pins) {
+                    let chunk = match (chunk, &pins) {
                         (Chunk::Stdout(bytes), Some(pins)) => {
                             let Some(whole) = lines.add(&bytes) else {
                                 notes::say(format!(
@@ -434,6 +463,7 @@ impl Observer for Relay {
                                 ended.cancel();
                                 return;
                             };
+                            let mut pins = locked(pins);
                             Chunk::Stdout(whole.into_iter().flat_map(|line| pins.pass(line)).collect())
                         }
                         (chunk, _) => chunk,
@@ -442,9 +472,10 @@ impl Observer for Relay {
                         return;
                     }
                 }
-                if let Some(pins) = &mut pins {
-                    let _ = sender.send(Chunk::Stdout(pins.pass(lines.finish()))).await;
-                    pins.finish();
+                if let Some(pins) = &pins {
+                    let last = locked(pins).pass(lines.finish());
+                    let _ = sender.send(Chunk::Stdout(last)).await;
+                    locked(pins).finish();
                 }
             };
             // A client that closed its end of the pipe is gone: the run is cancelled there.

@@ -1,4 +1,4 @@
-//! Tools whose names a reader would take for a tool of another server, or for one of hotcell's: they are held. Pure.
+//! Tools and prompts whose names a reader would take for one of another server, or for one of hotcell's: they are held. Pure.
 //!
 //! | name | taken for |
 //! | --- | --- |
@@ -6,69 +6,192 @@
 //! | `f__s__read`, `fi1es__read`: alike but for separators, letter cases and letters that look alike | `fs__read`, `files__read` |
 //! | `run__code` | `run_code` |
 //!
+//! Of two servers whose names look alike either may be the liar, whichever was added first: both are held, until a person accepts one by its name. The other one
+//! stays held then.
+//!
 //! Servers with tools of one name (`notes__search`, `web__search`) are usual, and their prefixes tell them apart.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use super::names::SEPARATOR;
-use super::words::Shown;
+use super::words::{Shown, ShownPrompt};
+use crate::pin::Kind;
 
-/// Tools of a server, for a look at them beside those of others.
-#[derive(Clone, Debug)]
-pub struct Served {
-    /// Prefix of the server.
-    pub prefix: String,
-    /// Its tools.
-    pub tools: Vec<Shown>,
+/// An entry of a server's list, by the name that clients see.
+pub trait Named {
+    /// Kind of the list.
+    const KIND: Kind;
+    /// Name at its server.
+    fn own(&self) -> &str;
+    /// Name that clients see.
+    fn name(&self) -> &str;
+    /// The name as one that looks like it is compared with it.
+    fn skeleton(&self) -> &str;
 }
 
-/// A tool that is held, and the name that it would be taken for.
+impl Named for Shown {
+    const KIND: Kind = Kind::Tool;
+
+    fn own(&self) -> &str {
+        &self.own
+    }
+
+    fn name(&self) -> &str {
+        &self.listed.name
+    }
+
+    fn skeleton(&self) -> &str {
+        &self.skeleton
+    }
+}
+
+impl Named for ShownPrompt {
+    const KIND: Kind = Kind::Prompt;
+
+    fn own(&self) -> &str {
+        &self.own
+    }
+
+    fn name(&self) -> &str {
+        &self.listed.name
+    }
+
+    fn skeleton(&self) -> &str {
+        &self.skeleton
+    }
+}
+
+/// Entries of a server, for a look at them beside those of others.
+#[derive(Clone, Debug)]
+pub struct Served<T> {
+    /// Name of the server.
+    pub server: String,
+    /// Its prefix.
+    pub prefix: String,
+    /// Its entries.
+    pub entries: Vec<T>,
+    /// Keys of those that a person accepted by name.
+    pub meant: BTreeSet<String>,
+}
+
+/// An entry that is held, and the name that it would be taken for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alike {
     /// Name that clients would see.
     pub name: String,
     /// Name, or prefix, of the other one.
     pub of: String,
+    /// Command by which a person accepts this one; `None` where that is not possible.
+    pub command: Option<String>,
 }
 
-/// Splits tools into those that are listed and those that would be taken for another: of two that look alike, the one of the later server. `is_offered` knows
-/// hotcell's own tools that are listed beside them.
+impl Alike {
+    /// Sentence for a person, which names both, and what to do.
+    #[must_use]
+    pub fn told(&self) -> String {
+        let Self { name, of, command } = self;
+        let how = match command {
+            Some(command) => format!("if this one is meant: {command}"),
+            None => "if you need both, add one of the servers by another name".to_owned(),
+        };
+        format!("{name} would be taken for {of}; {how}")
+    }
+}
+
+/// Another server's entry that looks like one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rival {
+    /// Name that clients see.
+    pub name: String,
+    /// Whether a person accepted it by name.
+    pub is_meant: bool,
+    /// Whether its server is named before.
+    pub is_before: bool,
+}
+
+/// Splits entries into those that are listed and those that would be taken for another. `own` gives hotcell's own entry that is listed beside them, by its
+/// skeleton.
 #[must_use]
-pub fn parted(servers: Vec<Served>, is_offered: impl Fn(&str) -> bool) -> (Vec<Shown>, Vec<Alike>) {
+pub fn parted<T: Named>(
+    servers: Vec<Served<T>>,
+    own: impl Fn(&str) -> Option<&'static str>,
+) -> (Vec<T>, Vec<Alike>) {
     let prefixes: Vec<String> = servers.iter().map(|server| server.prefix.clone()).collect();
-    let mut before: BTreeMap<String, String> = BTreeMap::new();
+    let mut rivals: BTreeMap<String, Vec<(usize, String, bool)>> = BTreeMap::new();
+    for (number, server) in servers.iter().enumerate() {
+        for entry in &server.entries {
+            let is_meant = server.meant.contains(&T::KIND.key(entry.own()));
+            let skeleton = entry.skeleton().to_owned();
+            rivals.entry(skeleton).or_default().push((number, entry.name().to_owned(), is_meant));
+        }
+    }
     let (mut listed, mut held) = (Vec::new(), Vec::new());
-    for server in servers {
-        let mut own = Vec::new();
-        for tool in server.tools {
-            let name = tool.listed.name.to_string();
-            own.push((tool.skeleton.clone(), name.clone()));
-            let of = taken_for(&tool, &server.prefix, &prefixes, &is_offered, |skeleton| {
-                before.get(skeleton).cloned()
+    for (number, server) in servers.into_iter().enumerate() {
+        let of = (server.server.as_str(), server.prefix.as_str());
+        for entry in server.entries {
+            let is_meant = server.meant.contains(&T::KIND.key(entry.own()));
+            let others = rivals.get(entry.skeleton()).into_iter().flatten();
+            let others = others.filter(|(other, ..)| *other != number);
+            let others = others.map(|(other, name, is_meant)| Rival {
+                name: name.clone(),
+                is_meant: *is_meant,
+                is_before: *other < number,
             });
-            match of {
-                Some(of) => held.push(Alike { name, of }),
-                None => listed.push(tool),
+            match held_for(&entry, of, is_meant, &prefixes, &own, others.collect()) {
+                Some(alike) => held.push(alike),
+                None => listed.push(entry),
             }
         }
-        before.extend(own);
     }
     (listed, held)
 }
 
-/// The name for which a tool of the server with this prefix would be taken. `is_offered` knows hotcell's own tools that are listed beside it, `before` finds a tool
-/// of the servers before it by its skeleton.
+/// The other one for which an entry of the server with this name and prefix is held.
 #[must_use]
-pub fn taken_for(
-    tool: &Shown,
-    prefix: &str,
+pub fn held_for<T: Named>(
+    entry: &T,
+    (server, prefix): (&str, &str),
+    is_meant: bool,
     prefixes: &[String],
-    is_offered: impl Fn(&str) -> bool,
-    before: impl Fn(&str) -> Option<String>,
-) -> Option<String> {
-    let own = || OWN.get(&tool.skeleton).filter(|name| is_offered(name)).map(|name| (*name).to_owned());
-    of_prefix(&tool.listed.name, prefix, prefixes).or_else(own).or_else(|| before(&tool.skeleton))
+    own: impl Fn(&str) -> Option<&'static str>,
+    others: Vec<Rival>,
+) -> Option<Alike> {
+    let name = entry.name().to_owned();
+    if let Some(of) = of_prefix(&name, prefix, prefixes) {
+        return Some(Alike { name, of, command: None });
+    }
+    if let Some(of) = own(entry.skeleton()) {
+        return Some(Alike { name, of: of.to_owned(), command: None });
+    }
+    let of = beaten(is_meant, others)?;
+    let command = format!("hotcell mcp servers accept {server} {name}");
+    let command = (!is_meant && !of.is_meant).then_some(command);
+    Some(Alike { name, of: of.name, command })
+}
+
+/// The entry of another server for which one is held: one that a person accepted by name wins over one that none did, and of two the earlier server's.
+fn beaten(is_meant: bool, mut others: Vec<Rival>) -> Option<Rival> {
+    others.sort_by_key(|other| !other.is_meant);
+    others.into_iter().find(|other| match (is_meant, other.is_meant) {
+        (true, false) => false,
+        (true, true) => other.is_before,
+        (false, _) => true,
+    })
+}
+
+/// hotcell's own tool that looks like this, by its skeleton.
+#[must_use]
+pub fn own_tool(skeleton: &str) -> Option<&'static str> {
+    OWN.get(skeleton).copied()
+}
+
+/// hotcell's own prompt that looks like this, by its skeleton.
+#[must_use]
+pub fn own_prompt(skeleton: &str) -> Option<&'static str> {
+    static OWN: LazyLock<BTreeMap<String, &'static str>> =
+        LazyLock::new(|| crate::prompts::names().map(|name| (super::alike::skeleton(name), name)).collect());
+    OWN.get(skeleton).copied()
 }
 
 /// Prefix of another server that stands before a separator in a name that clients see, behind the prefix of the tool's own server.
@@ -111,13 +234,18 @@ mod tests {
     use super::super::{names, words};
     use super::*;
 
-    fn served(name: &str, tools: &[&str]) -> Served {
+    fn served(name: &str, tools: &[&str]) -> Served<Shown> {
         let foreign = |tool: &&str| Foreign {
             name: (*tool).to_owned(),
             definition: json!({ "name": tool, "inputSchema": { "type": "object" } }),
         };
         let foreign: Vec<Foreign> = tools.iter().map(foreign).collect();
-        Served { prefix: names::prefix(name), tools: words::shown(name, &foreign, 10_000) }
+        let entries = words::shown(name, &foreign, 10_000);
+        Served { server: name.to_owned(), prefix: names::prefix(name), entries, meant: BTreeSet::new() }
+    }
+
+    fn held(servers: Vec<Served<Shown>>) -> Vec<String> {
+        parted(servers, own_tool).1.into_iter().map(|alike| alike.name).collect()
     }
 
     #[test]
@@ -161,19 +289,18 @@ mod tests {
                 ],
             ),
             // Other letters for one, and separators at another place.
-            (&[("files", &["read"][..]), ("fi1es", &["read", "other"])], &["fi1es__read"]),
-            (&[("files", &["read"][..]), ("FILES", &["read"])], &["FILES__read"]),
+            (&[("files", &["read"][..]), ("fi1es", &["read", "other"])], &["files__read", "fi1es__read"]),
+            (&[("files", &["read"][..]), ("FILES", &["read"])], &["files__read", "FILES__read"]),
             (
                 &[("fs", &["read"][..]), ("f", &["s__read", "s_read", "sread", "s-Read"])],
-                &["f__s__read", "f__s_read", "f__sread", "f__s-Read"],
+                &["fs__read", "f__s__read", "f__s_read", "f__sread", "f__s-Read"],
             ),
-            (&[("corn", &["x"][..]), ("com", &["x"])], &["com__x"]),
+            (&[("corn", &["x"][..]), ("com", &["x"])], &["corn__x", "com__x"]),
             // hotcell's own.
             (&[("run", &["code", "c0de", "codes"][..])], &["run__code", "run__c0de"]),
             (&[("Run-", &["_code"][..])], &["Run-___code"]),
         ] {
-            let servers = servers.iter().map(|(name, tools)| served(name, tools)).collect();
-            let got: Vec<String> = parted(servers, |_| true).1.into_iter().map(|alike| alike.name).collect();
+            let got = super::tests::held(servers.iter().map(|(name, tools)| served(name, tools)).collect());
             assert_eq!(got.len(), held.len(), "{got:?}");
             // A name that was changed ends with a digest.
             assert!(got.iter().zip(held).all(|(got, held)| got.starts_with(held)), "{got:?}");
@@ -189,9 +316,66 @@ mod tests {
             served("fs", &["read", "READ"]),
             served("fs2", &["read"]),
         ];
-        let count: usize = servers.iter().map(|server| server.tools.len()).sum();
-        let (listed, held) = parted(servers, |_| true);
+        let count: usize = servers.iter().map(|server| server.entries.len()).sum();
+        let (listed, held) = parted(servers, own_tool);
         assert_eq!((listed.len(), held), (count, vec![]));
+    }
+
+    #[test]
+    fn a_person_decides_between_two_that_look_alike() {
+        let (files, lies) = (&["read", "list"][..], &["read"][..]);
+        let rows: [([&[&str]; 2], &[&str]); 5] = [
+            // Whichever server comes first.
+            ([&[], &[]], &["files__read", "fi1es__read"]),
+            ([&["read"], &[]], &["fi1es__read"]),
+            ([&[], &["read"]], &["files__read"]),
+            ([&["read"], &["read"]], &["fi1es__read"]),
+            // Acceptance of another tool does not count.
+            ([&["list"], &[]], &["files__read", "fi1es__read"]),
+        ];
+        for (meant, want) in rows {
+            let servers = || {
+                let mut servers = vec![served("files", files), served("fi1es", lies)];
+                for (server, meant) in servers.iter_mut().zip(meant) {
+                    server.meant = meant.iter().map(|own| Kind::Tool.key(own)).collect();
+                }
+                servers
+            };
+            assert_eq!(held(servers()), want, "{meant:?}");
+            let is_tie = meant.iter().all(|meant| meant.len() == 1);
+            let mut other_order = held(servers().into_iter().rev().collect());
+            other_order.sort_by_key(|name| name.starts_with("fi1es"));
+            assert_eq!(other_order == want, !is_tie, "{meant:?}");
+        }
+        let (_, held) = parted(vec![served("files", files), served("fi1es", lies)], own_tool);
+        let told = held[0].told();
+        assert_eq!(
+            told,
+            "files__read would be taken for fi1es__read; if this one is meant: hotcell mcp servers accept files files__read"
+        );
+        let (_, held) = parted(vec![served("run", &["code"])], own_tool);
+        assert!(held[0].told().contains("another name"), "{held:?}");
+    }
+
+    #[test]
+    fn prompts_that_look_like_those_of_others_are_held() {
+        let served = |name: &str, prompts: &[&str]| {
+            let all: Vec<_> = prompts.iter().map(|own| json!({ "name": own })).collect();
+            let entries = super::super::served::prompts(name, &all);
+            Served { server: name.to_owned(), prefix: names::prefix(name), entries, meant: BTreeSet::new() }
+        };
+        let servers = vec![
+            served("git", &["review", "sum"]),
+            served("g1t", &["review"]),
+            served("notes", &["x__git__review", "sum"]),
+            served("write", &["plugin"]),
+        ];
+        let (listed, held) = parted(servers, own_prompt);
+        let listed: Vec<&str> = listed.iter().map(super::Named::name).collect();
+        let names: Vec<&str> = held.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(listed, ["git__sum", "notes__sum"]);
+        assert_eq!(names, ["git__review", "g1t__review", "notes__x__git__review", "write__plugin"]);
+        assert!(held[0].told().ends_with("accept git git__review"), "{:?}", held[0]);
     }
 
     #[test]
@@ -203,7 +387,7 @@ mod tests {
             (&[], &[]),
         ] {
             let servers = vec![served("workspace", &["read"]), served("run", &["code"])];
-            let got = parted(servers, |name| offered.contains(&name)).1;
+            let got = parted(servers, |skeleton| own_tool(skeleton).filter(|name| offered.contains(name))).1;
             assert_eq!(got.iter().map(|alike| alike.name.as_str()).collect::<Vec<_>>(), held);
         }
     }
@@ -212,7 +396,7 @@ mod tests {
         #[test]
         fn one_server_alone_is_held_only_for_own_names(tools in prop::collection::vec("[a-zA-Z_1-]{0,12}", 0..8)) {
             let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
-            let (_, held) = parted(vec![served("zz", &tools)], |_| true);
+            let (_, held) = parted(vec![served("zz", &tools)], own_tool);
             prop_assert!(held.is_empty(), "{held:?}");
         }
     }

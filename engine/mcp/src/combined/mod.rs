@@ -42,10 +42,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use self::alike::{Alike, Served};
+use self::alike::{Alike, Rival, Served, own_prompt, own_tool};
 use self::upstream::Upstream;
-pub use self::upstream::{Held, Spec};
-use self::words::Shown;
+pub use self::upstream::{Pinned, Spec};
+use self::words::{Shown, ShownPrompt};
+use crate::pin::Kind;
 use crate::reply::refused;
 use crate::toolsets::Toolsets;
 pub use crate::wait::Allowed;
@@ -162,30 +163,39 @@ impl Combined {
 
     /// Tools of the servers that a caller may use, without those that look like another's.
     fn tools(&self, caller: &Caller, sets: &Toolsets) -> Vec<Shown> {
-        let served =
-            |server: &Arc<Upstream>| Served { prefix: names::prefix(server.name()), tools: server.tools() };
-        let servers = self.offered(caller, sets).map(served).collect();
-        let (listed, held) = alike::parted(servers, |own| sets.has(own));
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        for Alike { name, of } in held {
-            if told.len() < MAX_TOLD && told.insert(name.clone()) {
-                tracing::warn!(
-                    "held back: {name} would be taken for {of}; if you need both, add one of the servers by another name"
-                );
-            }
-        }
+        self.offered(caller, sets).for_each(Upstream::look);
+        let servers = self.offered(caller, sets).map(|server| server.served()).collect();
+        let own = |skeleton: &str| own_tool(skeleton).filter(|own| sets.has(own));
+        let (listed, held) = alike::parted(servers, own);
+        self.tell(&held, Kind::Tool);
         listed
     }
 
-    /// The name for which a tool of a server would be taken, if it is held for that.
-    fn taken_for(&self, tool: &Shown, of: &Upstream, caller: &Caller, sets: &Toolsets) -> Option<String> {
-        let prefixes: Vec<String> =
-            self.offered(caller, sets).map(|server| names::prefix(server.name())).collect();
-        let before = |skeleton: &str| {
-            let mut before = self.offered(caller, sets).take_while(|server| server.name() != of.name());
-            before.find_map(|server| server.alike(skeleton))
-        };
-        alike::taken_for(tool, &names::prefix(of.name()), &prefixes, |own| sets.has(own), before)
+    /// The other tool for which one of a server is held.
+    fn taken_for(&self, tool: &Shown, of: &Upstream, caller: &Caller, sets: &Toolsets) -> Option<Alike> {
+        let mut is_before = true;
+        let (mut prefixes, mut others) = (Vec::new(), Vec::new());
+        for server in self.offered(caller, sets) {
+            prefixes.push(names::prefix(server.name()));
+            if server.name() == of.name() {
+                is_before = false;
+            } else if let Some((name, is_meant)) = server.alike(&tool.skeleton) {
+                others.push(Rival { name, is_meant, is_before });
+            }
+        }
+        let named = (of.name(), &*names::prefix(of.name()));
+        let own = |skeleton: &str| own_tool(skeleton).filter(|own| sets.has(own));
+        alike::held_for(tool, named, of.is_meant(&tool.own), &prefixes, own, others)
+    }
+
+    /// Tells once of each entry that is held since it looks like another one.
+    fn tell(&self, held: &[Alike], kind: Kind) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        for alike in held {
+            if told.len() < MAX_TOLD && told.insert(kind.key(&alike.name)) {
+                tracing::warn!("held back: the {} {}", kind.noun(), alike.told());
+            }
+        }
     }
 
     /// Whether a name is one of a foreign tool, or of the two tools that find and call them.
@@ -254,11 +264,13 @@ impl Combined {
             let error = CallError::NotSent(format!("it is not connected: {why}"));
             return Ok((counted, answers::failed(name, server.name(), &error)));
         };
-        if let Some(of) = self.taken_for(&tool, &server, caller, sets) {
-            let why = format!("the tool {name} is held back: it would be taken for {of}");
-            return Err(ErrorReport::new(Code::Refused, why)
-                .field("name")
-                .hint("a person can add one of the servers by another name"));
+        if let Some(alike) = self.taken_for(&tool, &server, caller, sets) {
+            let why = format!("the tool {name} is held back: it would be taken for {}", alike.of);
+            let hint = match &alike.command {
+                Some(command) => format!("a person decides which of the two is meant: {command}"),
+                None => "a person can add one of the servers by another name".to_owned(),
+            };
+            return Err(ErrorReport::new(Code::Refused, why).field("name").hint(hint));
         }
         let (session, begin) = (session.map(|session| format!("{caller} {session}")), Instant::now());
         let asked = Value::Object(arguments.clone()).to_string();
@@ -301,48 +313,58 @@ impl Combined {
         Ok((counted, result))
     }
 
-    /// Lists of all servers that a caller may use and that serve this, by server.
-    async fn lists(&self, caller: &Caller, sets: &Toolsets, is_prompts: bool) -> Vec<(String, Vec<Value>)> {
+    /// Lists of all servers that a caller may use and that serve this, by server, without what is held.
+    async fn lists(&self, caller: &Caller, sets: &Toolsets, kind: Kind) -> Vec<List> {
         let mut asked = JoinSet::new();
         for (number, server) in self.offered(caller, sets).enumerate() {
             let Some(client) = server.any() else { continue };
             let (resources, prompts) = client.serves();
-            if !(if is_prompts { prompts } else { resources }) {
+            if !(if kind == Kind::Prompt { prompts } else { resources }) {
                 continue;
             }
-            let name = server.name().to_owned();
+            let (server, pinned) = (server.name().to_owned(), server.pinned());
             asked.spawn(async move {
-                let list =
-                    async { if is_prompts { client.prompts().await } else { client.resources().await } };
-                let all = match tokio::time::timeout(SERVED_TIMEOUT, list).await {
-                    Ok(Ok(all)) => all,
-                    Ok(Err(error)) => {
-                        tracing::warn!("{name}: {error}");
-                        Vec::new()
-                    }
-                    Err(_) => {
-                        tracing::warn!("{name}: no list within {} s", SERVED_TIMEOUT.as_secs());
-                        Vec::new()
-                    }
+                let list = async {
+                    if kind == Kind::Prompt { client.prompts().await } else { client.resources().await }
                 };
-                (number, name, all)
+                let all = bounded(list).await;
+                let read = tokio::task::spawn_blocking(move || {
+                    let all = all.map(|mut all| {
+                        let held = pinned.held(kind, &all);
+                        all.retain(|one| {
+                            kind.named(one).is_some_and(|(own, _)| !held.iter().any(|held| held == own))
+                        });
+                        all
+                    });
+                    (all, pinned.meant())
+                });
+                let (all, meant) = match read.await {
+                    Ok(read) => read,
+                    Err(error) => (Err(error.to_string()), BTreeSet::new()),
+                };
+                if let Err(why) = &all {
+                    tracing::warn!("{server}: its {} cannot be listed: {why}", kind.list());
+                }
+                (number, List { server, all, meant })
             });
         }
         let mut lists = asked.join_all().await;
         lists.sort_by_key(|(number, ..)| *number);
-        lists.into_iter().map(|(_, name, all)| (name, all)).collect()
+        lists.into_iter().map(|(_, list)| list).collect()
     }
 
     /// Resources for a caller's list.
     pub(crate) async fn resources(&self, caller: &Caller, sets: &Toolsets) -> Vec<Resource> {
-        let lists = self.lists(caller, sets, false).await;
-        lists.iter().flat_map(|(server, all)| served::resources(server, all)).collect()
+        let lists = self.lists(caller, sets, Kind::Resource).await;
+        let all = lists.iter().filter_map(|list| Some((&list.server, list.all.as_ref().ok()?)));
+        all.flat_map(|(server, all)| served::resources(server, all)).collect()
     }
 
     /// Prompts for a caller's list.
     pub(crate) async fn prompts(&self, caller: &Caller, sets: &Toolsets) -> Vec<Prompt> {
-        let lists = self.lists(caller, sets, true).await;
-        lists.iter().flat_map(|(server, all)| served::prompts(server, all)).collect()
+        let (listed, held) = parted_prompts(&self.lists(caller, sets, Kind::Prompt).await);
+        self.tell(&held, Kind::Prompt);
+        listed.into_iter().map(|prompt| prompt.listed).collect()
     }
 
     /// Reads a resource; `None` for a URI that is not one of a server.
@@ -356,13 +378,21 @@ impl Combined {
         uri: &str,
     ) -> Option<Result<Vec<ResourceContents>, ErrorData>> {
         let (prefix, own) = served::own_uri(uri)?;
-        let found = self.connected(caller, sets, &prefix);
-        Some(match found {
-            Err(why) => Err(ErrorData::resource_not_found(why, None)),
-            Ok((name, client)) => bounded(client.resource(&own))
+        let (name, client) = match self.connected(caller, sets, &prefix) {
+            Ok((name, client)) => (name, client),
+            Err(why) => return Some(Err(ErrorData::resource_not_found(why, None))),
+        };
+        let pinned = self.offered(caller, sets).find(|server| server.name() == name).map(|s| s.pinned());
+        let asked = own.clone();
+        let is_held = tokio::task::spawn_blocking(move || {
+            pinned.is_none_or(|pinned| pinned.is_held(Kind::Resource, &asked))
+        });
+        Some(match is_held.await {
+            Ok(false) => bounded(client.resource(&own))
                 .await
                 .map(|parts| served::contents(&name, uri, &parts))
                 .map_err(|why| ErrorData::internal_error(refusal(&name, &why), None)),
+            _ => Err(ErrorData::invalid_params(held(Kind::Resource, &name), None)),
         })
     }
 
@@ -383,12 +413,20 @@ impl Combined {
             Err(why) => return Some(Err(ErrorData::invalid_params(why, None))),
         };
         let failed = |why: String| Some(Err(ErrorData::internal_error(refusal(&server, &why), None)));
-        let all = match bounded(client.prompts()).await {
-            Ok(all) => all,
-            Err(why) => return failed(why),
-        };
-        let Some(own) = served::own_prompt(&server, name, &all) else {
-            let why = format!("the server {server} has no such prompt; prompts/list names them");
+        let lists = self.lists(caller, sets, Kind::Prompt).await;
+        if let Some(Err(why)) = lists.iter().find(|list| list.server == server).map(|list| &list.all) {
+            return failed(why.clone());
+        }
+        let (listed, alike) = parted_prompts(&lists);
+        if let Some(alike) = alike.iter().find(|alike| alike.name == name) {
+            let why = format!("the prompt is held back: {}", alike.told());
+            return Some(Err(ErrorData::invalid_params(why, None)));
+        }
+        let Some(own) = listed.iter().find(|one| one.listed.name == name).map(|one| one.own.as_str()) else {
+            let why = format!(
+                "the server {server} has no such prompt, or {}; prompts/list names the others",
+                held(Kind::Prompt, &server)
+            );
             return Some(Err(ErrorData::invalid_params(why, None)));
         };
         match bounded(client.prompt(own, arguments)).await {
@@ -422,6 +460,40 @@ impl Combined {
             .field("name")
             .hint(hint)
     }
+}
+
+/// List of a server.
+struct List {
+    server: String,
+    /// Entries, or why they cannot be listed.
+    all: Result<Vec<Value>, String>,
+    /// Keys of those that a person accepted by name.
+    meant: BTreeSet<String>,
+}
+
+/// Prompts that are listed, and those that look like another server's.
+fn parted_prompts(lists: &[List]) -> (Vec<ShownPrompt>, Vec<Alike>) {
+    let served = |list: &List| Served {
+        server: list.server.clone(),
+        prefix: names::prefix(&list.server),
+        entries: served::prompts(&list.server, list.all.as_deref().unwrap_or_default()),
+        meant: list.meant.clone(),
+    };
+    alike::parted(lists.iter().map(served).collect(), own_prompt)
+}
+
+/// Words about an entry that is held.
+fn held(kind: Kind, server: &str) -> String {
+    format!(
+        "the {} is held back: it is new, or has changed since a person accepted it; a person reads it with hotcell mcp servers show {server}",
+        kind.noun()
+    )
+}
+
+/// Name that clients see of a server's tool or prompt.
+#[must_use]
+pub fn shown_name(server: &str, own: &str) -> String {
+    names::name(&names::prefix(server), own)
 }
 
 /// The answer of a server within the time for it, or the reason why it did not come.

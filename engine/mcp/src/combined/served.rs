@@ -7,8 +7,8 @@ use hotcell_state::report::printable;
 use rmcp::model::{GetPromptResult, Prompt, PromptArgument, PromptMessage, Resource, ResourceContents, Role};
 use serde_json::Value;
 
-use crate::combined::names;
-use crate::combined::words::cut;
+use crate::combined::words::{ShownPrompt, cut};
+use crate::combined::{alike, names};
 use crate::picture::kind_of_begin;
 use crate::plugin_words::quoted;
 use crate::text::barred;
@@ -56,7 +56,7 @@ pub fn resources(server: &str, all: &[Value]) -> Vec<Resource> {
 }
 
 /// Prompts for a list.
-pub fn prompts(server: &str, all: &[Value]) -> Vec<Prompt> {
+pub fn prompts(server: &str, all: &[Value]) -> Vec<ShownPrompt> {
     let argument = |one: &Value| {
         let name = one["name"].as_str().filter(|name| is_plain(name))?;
         let argument = PromptArgument::new(name).with_required(one["required"].as_bool().unwrap_or(false));
@@ -70,15 +70,11 @@ pub fn prompts(server: &str, all: &[Value]) -> Vec<Prompt> {
         let name = names::name(&names::prefix(server), own);
         let arguments = one["arguments"].as_array().into_iter().flatten().take(MAX_PARTS);
         let arguments = arguments.filter_map(argument).collect();
-        Some(Prompt::new(name, Some(about("prompt", server, &one["description"])), Some(arguments)))
+        let skeleton = alike::skeleton(&name);
+        let listed = Prompt::new(name, Some(about("prompt", server, &one["description"])), Some(arguments));
+        Some(ShownPrompt { own: own.to_owned(), listed, skeleton })
     };
     all.iter().filter_map(listed).take(MAX_LISTED).collect()
-}
-
-/// A server's own name of the prompt that clients see under this name.
-pub fn own_prompt<'a>(server: &str, name: &str, all: &'a [Value]) -> Option<&'a str> {
-    let prefix = names::prefix(server);
-    all.iter().filter_map(|one| one["name"].as_str()).find(|own| names::name(&prefix, own) == name)
 }
 
 /// Parts of a resource as clients get them.
@@ -232,10 +228,10 @@ mod tests {
         let all = [
             json!({ "name": "a.b", "arguments": [{ "name": "x", "required": true }, { "name": "\u{200b}" }] }),
         ];
-        let listed = serde_json::to_value(prompts("fs", &all)).unwrap();
-        assert_eq!(listed[0]["arguments"].as_array().unwrap().len(), 1);
-        assert_eq!(own_prompt("fs", listed[0]["name"].as_str().unwrap(), &all), Some("a.b"));
-        assert_eq!(own_prompt("fs", "fs__other", &all), None);
+        let shown = prompts("fs", &all);
+        let listed = serde_json::to_value(&shown[0].listed).unwrap();
+        assert_eq!(listed["arguments"].as_array().unwrap().len(), 1);
+        assert_eq!((shown[0].own.as_str(), &listed["name"]), ("a.b", &json!(names::name("fs", "a.b"))));
     }
 
     proptest! {

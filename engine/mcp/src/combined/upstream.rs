@@ -1,5 +1,6 @@
 //! One foreign server: its processes or connections, its list of tools, its calls.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,9 +14,12 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::combined::alike::Served;
 use crate::combined::asks::Asks;
 use crate::combined::balance::{Sessions, choose};
+use crate::combined::names;
 use crate::combined::words::{self, Shown};
+use crate::pin::Kind;
 use crate::wait::{Allowed, Asker};
 
 /// Interval between two readings of a list, however often a server says that it changed.
@@ -29,8 +33,15 @@ const MAX_CALLS: usize = 128;
 /// Lines of a server that are logged in a minute.
 const MAX_LINES: u32 = 200;
 
-/// Names of tools that are held back until a person accepts them.
-pub type Held = Arc<dyn Fn(&[Tool]) -> Vec<String> + Send + Sync>;
+/// Pins of a server, as its caller keeps them. The functions read files.
+pub trait Pinned: Send + Sync {
+    /// Names or addresses of the entries that are held back until a person accepts them. A server whose wrap takes them out has none.
+    fn held(&self, kind: Kind, entries: &[Value]) -> Vec<String>;
+    /// Whether one entry is held, by its name or address at the server.
+    fn is_held(&self, kind: Kind, own: &str) -> bool;
+    /// Keys of the entries that a person accepted by name.
+    fn meant(&self) -> BTreeSet<String>;
+}
 
 /// A server to combine.
 #[derive(Clone)]
@@ -45,8 +56,8 @@ pub struct Spec {
     pub callers: Option<Vec<String>>,
     /// Requests of the server that are passed to the client of a call.
     pub allowed: Allowed,
-    /// Says which tools are held; `None` for a server whose wrap does that.
-    pub held: Option<Held>,
+    /// Says what is held.
+    pub pinned: Arc<dyn Pinned>,
 }
 
 impl fmt::Debug for Spec {
@@ -59,6 +70,8 @@ impl fmt::Debug for Spec {
 #[derive(Debug, Default)]
 struct Listed {
     tools: Vec<Shown>,
+    /// Keys of the entries that a person accepted by name.
+    meant: BTreeSet<String>,
     at: Option<Instant>,
 }
 
@@ -143,8 +156,8 @@ impl Upstream {
         let _ = self.tried.subscribe().wait_for(|tried| *tried).await;
     }
 
-    /// Tools; an old list is read again in the background.
-    pub fn tools(self: &Arc<Self>) -> Vec<Shown> {
+    /// Has an old list read again in the background.
+    pub fn look(self: &Arc<Self>) {
         let listed = locked(&self.listed);
         let is_old = listed.at.is_some_and(|at| at.elapsed() >= LIST_AGE);
         if is_old && !self.is_asked.swap(true, Ordering::AcqRel) {
@@ -156,7 +169,6 @@ impl Upstream {
                 own.is_asked.store(false, Ordering::Release);
             });
         }
-        listed.tools.clone()
     }
 
     /// A tool of it by the name that clients see.
@@ -164,11 +176,30 @@ impl Upstream {
         locked(&self.listed).tools.iter().find(|tool| tool.listed.name == name).cloned()
     }
 
-    /// Name of a tool of it that looks like one with this skeleton.
-    pub fn alike(&self, skeleton: &str) -> Option<String> {
+    /// Tools as they were listed last, for a look at them beside those of other servers.
+    pub fn served(&self) -> Served<Shown> {
         let listed = locked(&self.listed);
-        let alike = listed.tools.iter().find(|tool| tool.skeleton == skeleton);
-        alike.map(|tool| tool.listed.name.to_string())
+        let (entries, meant) = (listed.tools.clone(), listed.meant.clone());
+        Served { server: self.name().to_owned(), prefix: names::prefix(self.name()), entries, meant }
+    }
+
+    /// Name of a tool of it that looks like one with this skeleton, and whether a person accepted it by name.
+    pub fn alike(&self, skeleton: &str) -> Option<(String, bool)> {
+        let listed = locked(&self.listed);
+        let alike = listed.tools.iter().filter(|tool| tool.skeleton == skeleton);
+        let alike = alike
+            .map(|tool| (tool.listed.name.to_string(), listed.meant.contains(&Kind::Tool.key(&tool.own))));
+        alike.max_by_key(|(_, is_meant)| *is_meant)
+    }
+
+    /// Whether a person accepted a tool of it by name.
+    pub fn is_meant(&self, own: &str) -> bool {
+        locked(&self.listed).meant.contains(&Kind::Tool.key(own))
+    }
+
+    /// Pins of it.
+    pub fn pinned(&self) -> Arc<dyn Pinned> {
+        self.spec.pinned.clone()
     }
 
     /// Names that clients see.
@@ -324,17 +355,18 @@ impl Upstream {
                 return;
             }
         };
-        let (held, name, budget) = (self.spec.held.clone(), self.spec.name.clone(), self.text_bytes);
+        let (pinned, name, budget) = (self.pinned(), self.spec.name.clone(), self.text_bytes);
         let shown = tokio::task::spawn_blocking(move || {
-            let held = held.map(|held| held(&tools)).unwrap_or_default();
+            let definitions: Vec<Value> = tools.iter().map(|tool| tool.definition.clone()).collect();
+            let held = pinned.held(Kind::Tool, &definitions);
             let passed: Vec<Tool> = tools.into_iter().filter(|tool| !held.contains(&tool.name)).collect();
-            words::shown(&name, &passed, budget)
+            (words::shown(&name, &passed, budget), pinned.meant())
         });
-        let Ok(shown) = shown.await else { return };
+        let Ok((shown, meant)) = shown.await else { return };
         let mut listed = locked(&self.listed);
         listed.at = Some(Instant::now());
-        if listed.tools != shown {
-            listed.tools = shown;
+        if listed.tools != shown || listed.meant != meant {
+            (listed.tools, listed.meant) = (shown, meant);
             drop(listed);
             self.changed.send_modify(|number| *number += 1);
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hotcell_client::Tool as Foreign;
 use hotcell_state::report::printable;
-use rmcp::model::{Tool, ToolAnnotations};
+use rmcp::model::{Prompt, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
 use crate::combined::{alike, names};
@@ -22,6 +22,17 @@ pub struct Shown {
     pub listed: Tool,
     /// Description as the server gives it, in full.
     pub description: String,
+    /// Name that clients see, as one that looks like it is compared with it.
+    pub skeleton: String,
+}
+
+/// A prompt with its own name and the form in which clients see it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ShownPrompt {
+    /// Name at its server.
+    pub own: String,
+    /// Entry of the list.
+    pub listed: Prompt,
     /// Name that clients see, as one that looks like it is compared with it.
     pub skeleton: String,
 }

@@ -1,11 +1,11 @@
-//! Lines of a server that programs read differently: where a client could find a list of tools that this parser does not see. Pure.
+//! Lines of a server that programs read differently: where a client could find a list that this parser does not see. Pure.
 //!
 //! | line | who reads it otherwise |
 //! | --- | --- |
 //! | a key twice in an object | parsers that take the first, or put both together (Go) |
 //! | `Result`, `TOOLS`, `toolſ` | parsers that compare keys without case (Go, .NET) |
 //! | a carriage return within the line | clients that end lines there (Java, .NET) |
-//! | lists in lists, tools in an object | clients that walk over whatever is there |
+//! | lists in lists, tools or prompts in an object | clients that walk over whatever is there |
 //! | numbers, characters and depths that this parser refuses | most others |
 
 use std::borrow::Cow;
@@ -15,17 +15,23 @@ use hotcell_sandbox::unique;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
+use super::kinds::Kind;
 use super::words::{ABOUT, INSTRUCTIONS, META, META_SERVER_INFO, SERVER_INFO};
 use crate::request_id::{FoundId, find_id};
 
 /// Key of an answer's result.
 const RESULT: &str = "result";
-/// Key of the list of tools in a result.
-const TOOLS: &str = "tools";
-/// Lists of tools and words of the server in messages, in the letters that are compared without case.
+/// Lists and words of the server in messages, in the letters that are compared without case.
 const IN_RESULTS: Keys<'static> = Keys(&[(RESULT, Some(IN_RESULT))]);
-const IN_RESULT: Keys<'static> =
-    Keys(&[(TOOLS, None), (INSTRUCTIONS, None), ("serverinfo", None), (META, Some(IN_NOTES))]);
+const IN_RESULT: Keys<'static> = Keys(&[
+    ("tools", None),
+    ("prompts", None),
+    ("resources", None),
+    ("resourcetemplates", None),
+    (INSTRUCTIONS, None),
+    ("serverinfo", None),
+    (META, Some(IN_NOTES)),
+]);
 const IN_NOTES: Keys<'static> = Keys(&[("io.modelcontextprotocol/serverinfo", None)]);
 
 /// A line as every client splits lines: carriage returns within it, which are only white space in JSON, become spaces.
@@ -45,7 +51,7 @@ pub fn refusal(line: &[u8]) -> Option<Vec<u8>> {
     if is_request(line) {
         return None;
     }
-    let message = "hotcell: the server's answer cannot be checked for tools and instructions: it is nested too deeply, has a key twice or in other \
+    let message = "hotcell: the server's answer cannot be checked for tools, prompts, resources and instructions: it is nested too deeply, has a key twice or in other \
                    letters, or a number or characters that parsers read differently";
     let answer =
         serde_json::json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32603, "message": message } });
@@ -81,9 +87,13 @@ pub(super) fn is_ambiguous(line: &[u8], message: &Value) -> bool {
                 let about = notes.get(META_SERVER_INFO).filter(|about| !about.is_null());
                 notes.keys().any(|key| hidden(key, META_SERVER_INFO)) || about.is_some_and(has_odd_words)
             };
-            let plain = [TOOLS, INSTRUCTIONS, SERVER_INFO, META];
-            result.keys().any(|key| plain.iter().any(|plain| hidden(key, plain)))
-                || result.get(TOOLS).is_some_and(|tools| !tools.is_array() && !tools.is_null())
+            let lists = || Kind::ALL.into_iter().map(Kind::list);
+            let plain = || lists().chain([INSTRUCTIONS, SERVER_INFO, META]);
+            let is_odd_list = |list: &str| {
+                result.get(list).is_some_and(|entries| !entries.is_array() && !entries.is_null())
+            };
+            result.keys().any(|key| plain().any(|plain| hidden(key, plain)))
+                || lists().any(is_odd_list)
                 || about.is_some_and(has_odd_words)
                 || notes.is_some_and(has_odd_notes)
         })
@@ -91,7 +101,7 @@ pub(super) fn is_ambiguous(line: &[u8], message: &Value) -> bool {
     messages.iter().any(is_odd) || unique::twice(line).is_some()
 }
 
-/// Whether a line that this parser refuses has no list of tools and no words of the server to another one. Halves of surrogate pairs and bytes that are not UTF-8 are
+/// Whether a line that this parser refuses has no list and no words of the server to another one. Halves of surrogate pairs and bytes that are not UTF-8 are
 /// common in texts.
 pub(super) fn lists_nothing(line: &[u8]) -> bool {
     IN_RESULTS.found_in(line).is_ok_and(|found| !found)

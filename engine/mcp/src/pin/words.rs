@@ -3,6 +3,8 @@
 //! They are pinned as tools are, each by a word that no tool may have as its name. Words that are not accepted are taken out of the answer, and a sentence of
 //! hotcell's stands in their place.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use super::{Accepted, Checked, MAX_TOOL_BYTES, Offered, offered};
@@ -44,7 +46,7 @@ pub fn learnt(checked: &Checked, accepted: &Accepted) -> Accepted {
         let sha256 = match checked.offered.get(*key) {
             Some(words) if words.is_whole() && !super::has_invisible(&words.tool) => words.sha256.clone(),
             Some(_) => ABSENT.to_owned(),
-            None if checked.absent.contains(key) => ABSENT.to_owned(),
+            None if checked.absent.iter().any(|absent| absent == key) => ABSENT.to_owned(),
             None => continue,
         };
         new.insert((*key).to_owned(), sha256);
@@ -70,7 +72,7 @@ pub(super) fn hold(message: &mut Value, accepted: Option<&Accepted>, checked: &m
         is_described = true;
     }
     if is_introduction && !is_described {
-        checked.absent.extend(KEYS.into_iter().skip(1));
+        checked.absent.extend(KEYS.into_iter().skip(1).map(Cow::Borrowed));
     }
 }
 
@@ -94,12 +96,12 @@ fn hold_one(
     checked: &mut Checked,
 ) {
     let Some(words) = object.get(field).filter(|words| !words.is_null()) else {
-        checked.absent.push(key);
+        checked.absent.push(key.into());
         return;
     };
     // A line that was replaced before, and is looked at again; or hotcell's sentence of the server's own: it gave no words, and later ones are new.
     if Some(words) == held.as_ref() {
-        checked.absent.push(key);
+        checked.absent.push(key.into());
         return;
     }
     let (words, length) = offered(words);

@@ -1,12 +1,13 @@
-//! Pins of a server's tools while it runs: its lines are compared with the accepted tools, and what it offers is kept.
+//! Pins of a server while it runs: its lines are compared with what is accepted, what it offers is kept, and requests for what is held are answered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use hotcell_mcp::pin::{
-    Checked, MAX_TOOLS, Offered, Page, check, has_invisible, is_words, learnt, one_line, refusal,
+    Checked, Kind, MAX_TOOLS, Offered, Page, asked, check, has_invisible, held_answer, learnt, one_line,
+    refusal,
 };
 use hotcell_state::report::{barred, printable};
 
@@ -16,7 +17,9 @@ use crate::terminal::notes;
 
 /// Interval between writings of what a server offers.
 const WRITE_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum number of lines about held tools in the life of a server.
+/// Number of writings of a process that do not wait for that interval: what a person looks at next is there at once.
+const FREE_WRITES: u32 = 16;
+/// Maximum number of lines about what is held in the life of a server.
 const MAX_TOLD: u32 = 20;
 
 /// Maximum number of pages of the first list: a list without end must not keep a server new.
@@ -29,15 +32,17 @@ pub struct Pins {
     name: String,
     known: Known,
     offered: BTreeMap<String, Offered>,
-    /// No list was accepted before this process: the tools of its first one are, and later ones are held.
-    is_new: bool,
+    /// Kinds of which no list was accepted before this process: the entries of the first one are, and later ones are held.
+    new: BTreeSet<Kind>,
     /// Accepted ones could not be written: nothing more is accepted by this process.
     is_unkept: bool,
-    /// Pages of the first list so far.
-    pages: u32,
-    /// Times of the last writings of what is offered, for a list of tools and for words, and whether that changed since.
+    /// Pages of the first list of each kind so far.
+    pages: BTreeMap<Kind, u32>,
+    /// Times of the last writings of what is offered, for a list and for words, and whether that changed since.
     written: [Option<Instant>; 2],
     is_dirty: bool,
+    /// Number of writings so far.
+    writes: u32,
     /// Names that were held when it was last told, and how often it was told.
     told: (Vec<String>, u32),
 }
@@ -49,7 +54,7 @@ impl Pins {
     /// When a file of pins cannot be read.
     pub fn open(folder: &Path, name: &str) -> io::Result<Self> {
         let known = Known::read(folder)?;
-        let is_new = !known.has_tools;
+        let new = Kind::ALL.into_iter().filter(|kind| !known.lists.contains(kind)).collect();
         let offered = read(&folder.join(OFFERED))?.unwrap_or_default();
         let (folder, name) = (folder.to_owned(), name.to_owned());
         let told = (Vec::new(), 0);
@@ -59,11 +64,12 @@ impl Pins {
             name,
             known,
             offered,
-            is_new,
+            new,
             is_unkept,
-            pages: 0,
+            pages: BTreeMap::new(),
             written: [None; 2],
             is_dirty,
+            writes: 0,
             told,
         })
     }
@@ -82,13 +88,15 @@ impl Pins {
         let mut checked = check(&line, Some(&self.known.all));
         if checked.is_unread {
             notes::say(
-                "a line of the server cannot be checked for its tools and instructions, and is not passed on",
+                "a line of the server cannot be checked for its lists and instructions, and is not passed on",
             );
             return refusal(&line).unwrap_or_default();
         }
-        let is_first = self.is_new && checked.page != Page::Other;
+        let first: Vec<Kind> =
+            self.new.iter().copied().filter(|kind| checked.page(*kind) != Page::Other).collect();
+        let is_first = !first.is_empty();
         let is_introduction = !learnt(&checked, &self.known.all).is_empty();
-        let is_gone = checked.absent.iter().any(|key| self.offered.contains_key(*key));
+        let is_gone = checked.absent.iter().any(|key| self.offered.contains_key(&**key));
         if checked.offered.is_empty() && checked.held.is_empty() && !is_first && !is_introduction && !is_gone
         {
             return line;
@@ -99,35 +107,49 @@ impl Pins {
             && now != Known::default()
             && now != self.known
         {
+            // A list that another process of the server accepted is the first one.
+            self.new.retain(|kind| self.known.lists.contains(kind) || !now.lists.contains(kind));
             self.known = now;
             checked = check(&line, Some(&self.known.all));
         }
         if self.learn_words(&checked) {
             checked = check(&line, Some(&self.known.all));
         }
-        if is_first {
-            self.pages += 1;
-            if self.learn(&checked) {
+        for kind in first.into_iter().filter(|kind| self.new.contains(kind)).collect::<Vec<_>>() {
+            let pages = self.pages.entry(kind).or_default();
+            *pages += 1;
+            let pages = *pages;
+            if self.learn(kind, pages, &checked) {
                 checked = check(&line, Some(&self.known.all));
             }
-            self.is_new = checked.page == Page::More && self.pages < MAX_PAGES;
+            if checked.page(kind) != Page::More || pages >= MAX_PAGES {
+                self.new.remove(&kind);
+            }
         }
         // Words that were there once and are no longer: a later acceptance, which may be meant for a tool, is not of them.
-        for key in checked.absent.iter().filter(|key| !checked.offered.contains_key(**key)) {
-            self.is_dirty |= self.offered.remove(*key).is_some();
+        for key in checked.absent.iter().filter(|key| !checked.offered.contains_key(&***key)) {
+            self.is_dirty |= self.offered.remove(&**key).is_some();
+        }
+        let mut counts: BTreeMap<Kind, usize> = BTreeMap::new();
+        for kind in self.offered.keys().filter_map(|key| Kind::of(key)) {
+            *counts.entry(kind).or_default() += 1;
         }
         for (name, tool) in std::mem::take(&mut checked.offered) {
             let is_known = self.offered.contains_key(&name);
-            let has_room = is_known || is_words(&name) || self.offered.len() < MAX_TOOLS;
+            let has_room = is_known
+                || Kind::of(&name).is_none_or(|kind| {
+                    let count = counts.entry(kind).or_default();
+                    *count += 1;
+                    *count <= MAX_TOOLS
+                });
             if has_room && self.offered.get(&name) != Some(&tool) {
                 self.offered.insert(name, tool);
                 self.is_dirty = true;
             }
         }
-        // A server that offers something else each time must not keep the disk busy.
-        let written = &mut self.written[usize::from(checked.page == Page::Other)];
-        if written.is_none_or(|written| written.elapsed() >= WRITE_INTERVAL) {
-            *written = Some(Instant::now());
+        let of = usize::from(!checked.is_list());
+        if self.due_of(of).is_some_and(|due| due.is_zero()) {
+            self.written[of] = Some(Instant::now());
             self.finish();
         }
         if !checked.held.is_empty() && checked.held != self.told.0 && self.told.1 < MAX_TOLD {
@@ -142,31 +164,74 @@ impl Pins {
         checked.replaced.unwrap_or(line)
     }
 
+    /// Time until what is offered should be written, for a server that says nothing more; `None` when it is.
+    pub fn due(&self) -> Option<Duration> {
+        [0, 1].into_iter().filter_map(|of| self.due_of(of)).min()
+    }
+
+    /// As [`Pins::due`], for a list or for words. A server that offers something else each time must not keep the disk busy.
+    fn due_of(&self, of: usize) -> Option<Duration> {
+        let since = self.written[of].filter(|_| self.writes >= FREE_WRITES).map(|written| written.elapsed());
+        let left = since.map_or(Duration::ZERO, |since| WRITE_INTERVAL.saturating_sub(since));
+        self.is_dirty.then_some(left)
+    }
+
     /// Writes what is offered, if that changed.
     pub fn finish(&mut self) {
         if !std::mem::take(&mut self.is_dirty) {
             return;
         }
+        self.writes = self.writes.saturating_add(1);
         if let Err(error) = write(&self.folder.join(OFFERED), &self.offered) {
             notes::say(format!("what {} offers cannot be kept: {error}", self.name));
         }
     }
 
-    /// Accepts tools of the first list, except those with characters that a person does not see; whether there are any. An empty list is remembered, too.
-    fn learn(&mut self, checked: &Checked) -> bool {
+    /// Answer to a line of the client that asks for a held prompt or resource; `None` where the line passes to the server.
+    pub fn refuse(&mut self, line: &[u8]) -> Option<Vec<u8>> {
+        let held = asked(line).into_iter().find(|asked| self.is_held(asked.kind, &asked.own))?;
+        let (kind, own): (_, String) = (held.kind.noun(), printable(&held.own).chars().take(100).collect());
+        let why = format!(
+            "the {kind} {own} is held back: it is new, or has changed since a person accepted it; a person reads it with hotcell mcp servers show {}",
+            self.name
+        );
+        Some(held_answer(line, &why).unwrap_or_default())
+    }
+
+    /// Whether an entry of a list is held, by its own name or address.
+    pub fn is_held(&mut self, kind: Kind, own: &str) -> bool {
+        let key = kind.key(own);
+        let Some(offered) = self.offered.get(&key).map(|offered| offered.sha256.clone()) else {
+            return false;
+        };
+        if self.known.all.get(&key) != Some(&offered)
+            && let Ok(now) = Known::read(&self.folder)
+        {
+            // A person may have accepted it since this process began.
+            self.known = now;
+        }
+        self.known.all.get(&key) != Some(&offered)
+    }
+
+    /// Accepts entries of the first list of a kind, except those with characters that a person does not see; whether there are any. An empty list is
+    /// remembered, too.
+    fn learn(&mut self, kind: Kind, pages: u32, checked: &Checked) -> bool {
         let mut known = self.known.clone();
-        let is_plain =
-            |(name, offered): &(&String, &Offered)| !is_words(name) && !has_invisible(&offered.tool);
-        for (name, offered) in checked.offered.iter().filter(is_plain) {
-            if known.all.len() < MAX_TOOLS {
-                known.all.entry(name.clone()).or_insert_with(|| offered.sha256.clone());
+        let mut count = known.count(kind);
+        let is_plain = |(key, offered): &(&String, &Offered)| {
+            Kind::of(key) == Some(kind) && !has_invisible(&offered.tool)
+        };
+        for (key, offered) in checked.offered.iter().filter(is_plain) {
+            if count < MAX_TOOLS && !known.all.contains_key(key) {
+                known.all.insert(key.clone(), offered.sha256.clone());
+                count += 1;
             }
         }
         let is_more = known.all.len() > self.known.all.len();
-        if !is_more && self.pages > 1 {
+        if !is_more && pages > 1 {
             return false;
         }
-        known.has_tools = true;
+        known.lists.insert(kind);
         self.keep(known, checked) && is_more
     }
 
@@ -189,14 +254,14 @@ impl Pins {
         if let Err(error) = known.write(&self.folder) {
             self.is_unkept = true;
             notes::say(format!(
-                "the accepted tools and words of {} cannot be written, and are held back: {error}; make room in the state folder, and start it again",
+                "the accepted lists and words of {} cannot be written, and are held back: {error}; make room in the state folder, and start it again",
                 self.name
             ));
             return false;
         }
         self.known = known;
         if let Err(error) = keep(&self.folder, &self.known.all, &checked.offered) {
-            notes::say(format!("the accepted tools of {} cannot be kept: {error}", self.name));
+            notes::say(format!("the accepted definitions of {} cannot be kept: {error}", self.name));
         }
         true
     }
@@ -345,7 +410,7 @@ mod tests {
         introduced(&mut open(), &json!("Use find."));
         let known = Known::read(folder.path()).unwrap();
         known.write(folder.path()).unwrap();
-        assert!(!known.has_tools && known == Known::read(folder.path()).unwrap());
+        assert!(known.lists.is_empty() && known == Known::read(folder.path()).unwrap());
         assert_eq!(passed(&mut open(), &json!([{ "name": "a" }]), None), ["a"]);
     }
 
