@@ -377,6 +377,10 @@ fn report_of(error: &ClientError, target: &Target) -> ErrorReport {
         (ClientError::Endpoint(_), _) => {
             ErrorReport::new(Code::InvalidValue, error.to_string()).field("SERVER")
         }
+        (_, Some(_)) if matches!(target.server, Server::Http(_)) => report.hint(format!(
+            "an MCP server has to answer at its address, which hotcell mcp servers show {name} prints; hotcell mcp servers add {name} --replace --url URL changes it",
+            name = printable(&target.name)
+        )),
         (_, Some(_)) => report
             .hint("lines with a bar are the server's own standard error, and hotcell's about its sandbox"),
         (ClientError::Lost(why), None) if why.contains("token") => {

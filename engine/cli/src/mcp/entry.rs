@@ -193,7 +193,7 @@ pub fn grant(given: &str, cwd: &Path) -> Result<String, String> {
             Ok(format!("{kind}={text}"))
         }
         "network" => match value.parse() {
-            Ok(NetworkSetting::Hosts(_)) => Ok(given.to_owned()),
+            Ok(NetworkSetting::Hosts(_)) if !value.trim().is_empty() => Ok(given.to_owned()),
             Ok(_) => Err(format!("{given:?} names no host; {forms}")),
             Err(e) => Err(e.to_string()),
         },
@@ -315,6 +315,8 @@ mod tests {
             ("ask=model", Err("to ask for forms and folders")),
             ("ro=", Err("")),
             ("network=none", Err("names no host")),
+            ("network=", Err("names no host")),
+            ("network= ", Err("names no host")),
             ("network=a b:1", Err("")),
             ("env=A=b", Err("not the name of a variable")),
             ("env=1A", Err("not the name of a variable")),
