@@ -21,6 +21,12 @@ pub fn path() -> io::Result<PathBuf> {
 /// Gives memory back that only this process's start needed, such as its parsed command line. For processes that wait for a long time from here on.
 pub fn give_back_memory() {
     crate::sys::give_back_heap();
+    crate::sys::give_back_stack();
+}
+
+/// Keeps the memory of this process together, for one whose few threads wait most of the time. To be called before they start.
+pub fn save_memory() {
+    crate::sys::use_one_heap();
 }
 
 /// Path of the whole program of this version behind this front.

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::libc;
 use tokio::io::unix::{AsyncFd, AsyncFdRegisterError};
 
+use crate::kernel_text;
+
 /// The Landlock version of this kernel. Fails with `ENOSYS` where the kernel has none, `EOPNOTSUPP` where it
 /// is switched off.
 pub fn landlock_abi() -> io::Result<u32> {
@@ -31,6 +33,59 @@ pub fn give_back_heap() {
     unsafe {
         libc::malloc_trim(0);
     }
+}
+
+/// Has all threads of this process allocate from one heap: fewer pages that are used in part, for a process whose threads wait. Counts for threads that start
+/// later. mallopt(3)
+pub fn use_one_heap() {
+    // SAFETY: the call sets a number of the allocator, under its locks.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+}
+
+/// Gives pages of this thread's stack below its frames back to the system: a start goes deeper than the wait behind it. madvise(2)
+#[inline(never)]
+pub fn give_back_stack() {
+    /// Room below this frame for the calls that it makes.
+    const ROOM: usize = 32 << 10;
+    const PAGE: usize = 4 << 10;
+    let mark = 0_u8;
+    let here = std::ptr::from_ref(&mark).expose_provenance();
+    let Some(begin) = stack_begin(here) else { return };
+    let end = here.saturating_sub(ROOM) / PAGE * PAGE;
+    let Some(length) = end.checked_sub(begin).filter(|length| *length > 0) else { return };
+    // SAFETY: the range is of this thread's own stack and ends below this frame and those of the calls that it makes, so that nothing in it is used; a page of it that
+    // is used later is zero at first. The call changes no mapping.
+    unsafe {
+        libc::madvise(std::ptr::with_exposed_provenance_mut(begin), length, libc::MADV_DONTNEED);
+    }
+}
+
+/// Lowest address of the stack that this thread uses at `here`.
+fn stack_begin(here: usize) -> Option<usize> {
+    // The first thread's stack grows: its limit says nothing about its mapping, which is the one that the kernel names.
+    let maps = kernel_text::read("/proc/self/maps").ok()?;
+    let first = maps.lines().find(|line| line.ends_with("[stack]"))?.split_once(' ')?.0.split_once('-')?;
+    let address = |text: &str| usize::from_str_radix(text, 16).ok();
+    let first = address(first.0)?..address(first.1)?;
+    if first.contains(&here) {
+        return Some(first.start);
+    }
+    let (mut begin, mut length) = (std::ptr::null_mut(), 0);
+    // SAFETY: the attributes are of this thread, are written by the first call and given back by the last one. pthread_getattr_np(3)
+    let is_known = unsafe {
+        let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
+        if libc::pthread_getattr_np(libc::pthread_self(), &raw mut attributes) != 0 {
+            return None;
+        }
+        let got = libc::pthread_attr_getstack(&raw const attributes, &raw mut begin, &raw mut length);
+        libc::pthread_attr_destroy(&raw mut attributes);
+        got == 0
+    };
+    let begin = begin.expose_provenance();
+    (is_known && (begin..begin.checked_add(length)?).contains(&here)).then_some(begin)
 }
 
 /// Checks that a filter of this process's children can notify of system calls (seccomp user notification).
@@ -257,4 +312,29 @@ fn register<T: Steady>(fd: T) -> Result<AsyncFd<T>, AsyncFdRegisterError<T>> {
     // SAFETY: `Steady` types own or borrow one descriptor, always return that one, and keep it open while
     // they live.
     unsafe { AsyncFd::register_with_interest(fd, tokio::io::Interest::READABLE) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fills this many bytes of the stack.
+    #[inline(never)]
+    fn deep(bytes: usize) -> usize {
+        let filled = std::hint::black_box([1_u8; 4096]);
+        if bytes == 0 { 0 } else { deep(bytes.saturating_sub(filled.len())) + usize::from(filled[7]) }
+    }
+
+    #[test]
+    fn frames_stay_and_the_stack_below_them_is_usable_again() {
+        let own = std::hint::black_box([7_u8; 9000]);
+        for _ in 0..3 {
+            assert!(deep(128 << 10) > 20);
+            give_back_stack();
+            assert!(own.iter().all(|byte| *byte == 7));
+        }
+        let here = std::ptr::from_ref(&own).expose_provenance();
+        let begin = stack_begin(here).expect("the stack of this thread");
+        assert!(begin < here && here - begin < 64 << 20, "{begin:x} {here:x}");
+    }
 }

@@ -54,6 +54,8 @@ const MAX_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
 const STACK_BYTES: usize = 8 << 20;
 /// Interval at which the time since the last line is looked at.
 const IDLE_INTERVAL: Duration = Duration::from_millis(250);
+/// Times between the start of a server and the moments at which memory is given back that its start needed: once it has begun, and once a client has its lists.
+const TRIMS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(9)];
 /// Number of locked packages that are named on standard error.
 const MAX_NAMED_PACKAGES: usize = 20;
 /// Reason of a server that was ended since nothing passed.
@@ -61,6 +63,7 @@ const IDLE: &str = "stopped: nothing passed for the time of --idle";
 
 /// Runs the command; returns its exit status.
 pub fn wrap(common: &Common, args: &WrapArgs) -> anyhow::Result<u8> {
+    hotcell_sandbox::own_program::save_memory();
     let done = served(common, args, None)?;
     Ok(done.unwrap_or_else(|report| usage::fail(&report, common.json)))
 }
@@ -206,6 +209,12 @@ fn served(common: &Common, args: &WrapArgs, ends: Option<Ends>) -> anyhow::Resul
         };
         // A client may start many, which wait most of the time.
         hotcell_sandbox::own_program::give_back_memory();
+        tokio::spawn(async {
+            for wait in TRIMS {
+                tokio::time::sleep(wait).await;
+                hotcell_sandbox::own_program::give_back_memory();
+            }
+        });
         execute(&engine, &mut prepared, &mut relay, stop).await
     });
     ended(common, &executed.report, args, (folder.as_deref(), began));
