@@ -531,23 +531,6 @@ impl Session {
         let _ = self.told.clone().wait_for(|told| *told).await;
     }
 
-    /// Digest of its receipt, as soon as one was made and kept.
-    #[must_use]
-    pub fn receipt(&self) -> Arc<OnceLock<String>> {
-        Arc::clone(&self.receipt)
-    }
-
-    /// Becomes true when its end was told.
-    pub(crate) fn told(&self) -> watch::Receiver<bool> {
-        self.told.clone()
-    }
-
-    /// Parts of its state that are lost with it, in words; `None` before its first cell.
-    #[must_use]
-    pub fn lost(&self) -> Option<String> {
-        closed::lost(self.cells())
-    }
-
     /// Why it has ended; `None` while it lives.
     #[must_use]
     pub fn ended(&self) -> Option<Arc<Ended>> {

@@ -101,3 +101,22 @@ impl Telling {
         done.send_replace(true);
     }
 }
+
+impl super::Session {
+    /// Digest of its receipt, as soon as one was made and kept.
+    #[must_use]
+    pub fn receipt(&self) -> Arc<OnceLock<String>> {
+        Arc::clone(&self.receipt)
+    }
+
+    /// Becomes true when its end was told.
+    pub(crate) fn told(&self) -> watch::Receiver<bool> {
+        self.told.clone()
+    }
+
+    /// Parts of its state that are lost with it, in words; `None` before its first cell.
+    #[must_use]
+    pub fn lost(&self) -> Option<String> {
+        super::closed::lost(self.cells())
+    }
+}
