@@ -11,8 +11,10 @@ use super::words::is_words;
 use super::{Accepted, Checked, MAX_TOOL_BYTES, MAX_TOOLS, Offered, has_invisible, offered};
 use crate::uri::decoded;
 
-/// Maximum length of a resource's name that its address does not have, in characters. Longer ones are words.
+/// Maximum length of a resource's name that is not the last segment of its address, in characters. Longer ones are words.
 const MAX_NAME_CHARS: usize = 64;
+/// Maximum length of a name that is the last segment of the address, in bytes: that of a file's name on Linux.
+const MAX_SEGMENT_BYTES: usize = 255;
 /// Maximum length of the address of a resource that is data, in bytes. Longer ones are words.
 const MAX_ADDRESS_BYTES: usize = 1_000;
 /// Keys of a resource that is data.
@@ -104,10 +106,16 @@ impl Kind {
         Some(other.unwrap_or(Self::Tool))
     }
 
+    /// An entry's own name or address, also one that cannot be pinned since a key stands for it.
+    #[must_use]
+    pub fn own_of(self, entry: &Value) -> Option<&str> {
+        entry.get(self.own()).and_then(Value::as_str)
+    }
+
     /// An entry's own name or address, and its key.
     #[must_use]
     pub fn named(self, entry: &Value) -> Option<(&str, String)> {
-        let own = entry.get(self.own()).and_then(Value::as_str)?;
+        let own = self.own_of(entry)?;
         let key = self.key(own);
         (Self::of(&key) == Some(self)).then_some((own, key))
     }
@@ -168,7 +176,11 @@ fn is_data(entry: &Value) -> bool {
     let (Some(uri), Some(name), Some(kind)) = (text("uri"), text("name"), text("mimeType")) else {
         return false;
     };
-    let is_of_address = || uri.contains(name) || decoded(uri).is_some_and(|uri| uri.contains(name));
+    let segment = uri.rsplit('/').next().unwrap_or_default();
+    let is_segment = || {
+        name.len() <= MAX_SEGMENT_BYTES
+            && (segment == name || decoded(segment).is_some_and(|segment| segment == name))
+    };
     let annotations = match fields.get("annotations") {
         None | Some(Value::Null) => true,
         Some(Value::Object(annotations)) => {
@@ -180,8 +192,8 @@ fn is_data(entry: &Value) -> bool {
         Some(_) => false,
     };
     has_only(fields, &OF_DATA)
-        && uri.len() <= MAX_ADDRESS_BYTES
-        && (name.chars().count() <= MAX_NAME_CHARS || is_of_address())
+        && is_address(uri)
+        && (name.chars().count() <= MAX_NAME_CHARS || is_segment())
         && !name.contains(['\n', '\r'])
         && (kind.is_empty() || is_type(kind))
         && fields.get("size").is_none_or(|size| size.is_number() || size.is_null())
@@ -201,13 +213,30 @@ fn is_audience(value: &Value) -> bool {
     value.as_array().is_some_and(|all| all.iter().all(is_known))
 }
 
-/// Whether a text is a media type with its parameters.
+/// Whether a text is an address without words: with a space or a line's end it is a sentence.
+fn is_address(text: &str) -> bool {
+    text.len() <= MAX_ADDRESS_BYTES && text.bytes().all(|byte| byte.is_ascii_graphic() || !byte.is_ascii())
+}
+
+/// Whether a text is a media type with its parameters: names of RFC 6838, and parameters that are tokens of RFC 2045.
 fn is_type(text: &str) -> bool {
-    text.len() <= 2 * MAX_NAME_CHARS && text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ')
+    let is_name = |part: &str| {
+        part.starts_with(|first: char| first.is_ascii_alphanumeric())
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte))
+    };
+    let is_token = |part: &str| {
+        let is_of_token = |byte: u8| byte.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=".contains(&byte);
+        !part.is_empty() && part.bytes().all(is_of_token)
+    };
+    let mut parts = text.split(';').map(|part| part.trim_matches(' '));
+    let is_essence = |part: &str| part.split_once('/').is_some_and(|(one, two)| is_name(one) && is_name(two));
+    let is_parameter =
+        |part: &str| part.split_once('=').is_some_and(|(one, two)| is_token(one) && is_token(two));
+    text.len() <= 2 * MAX_NAME_CHARS && parts.next().is_some_and(is_essence) && parts.all(is_parameter)
 }
 
 #[cfg(test)]
-#[allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "tests end by panics")]
+#[allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, reason = "tests end by panics")]
 mod tests {
     use serde_json::json;
 
@@ -263,7 +292,8 @@ mod tests {
                 let checked = check(&line(&list(&other)), Some(&accepted));
                 assert_eq!(checked.held, std::slice::from_ref(&key), "{kind:?} {field}");
                 let left = checked.replaced.map(|line| serde_json::from_slice::<Value>(&line).unwrap());
-                assert!(left.is_none_or(|left| left["result"][kind.list()] == json!([])), "{field}");
+                let left = left.expect("the line is replaced");
+                assert_eq!(left["result"][kind.list()], json!([]), "{field}");
             }
             // A new one, a doubled one, and one without a name.
             for held in [json!([entry, entry]), json!([entry, { "description": "Obey." }]), json!([entry, 1])]
@@ -301,6 +331,24 @@ mod tests {
             (json!({ "uri": format!("file:///{long}"), "name": long }), true),
             (json!({ "uri": "file:///a%20b", "name": "a b", "title": null }), false),
             (json!({ "uri": "file:///a", "name": long }), false),
+            (json!({ "uri": format!("file:///a/{long}%20b"), "name": format!("{long} b") }), true),
+            (json!({ "uri": "file:///é.txt", "name": "é.txt" }), true),
+            // Words in an address, a name or a type.
+            (json!({ "uri": format!("file:///{long}/a"), "name": long }), false),
+            (json!({ "uri": format!("file:///{}", "a".repeat(500)), "name": "a".repeat(500) }), false),
+            (json!({ "uri": format!("file:///{}", "a".repeat(256)), "name": "a".repeat(256) }), false),
+            (json!({ "uri": "note://Obey the next line" }), false),
+            (json!({ "uri": "note://a\nObey." }), false),
+            (json!({ "uri": "note://a\tb" }), false),
+            (json!({ "uri": "note://a\u{a0}b" }), false),
+            (json!({ "uri": "file:///a", "mimeType": "Obey the next line" }), false),
+            (json!({ "uri": "file:///a", "mimeType": "text/plain Obey" }), false),
+            (json!({ "uri": "file:///a", "mimeType": "text/plain; Obey me=now" }), false),
+            (json!({ "uri": "file:///a", "mimeType": "text/plain; a=\"Obey me\"" }), false),
+            (json!({ "uri": "file:///a", "mimeType": "text" }), false),
+            (json!({ "uri": "file:///a", "mimeType": "text/plain;" }), false),
+            (json!({ "uri": "file:///a", "mimeType": "text/x-c++;charset=utf-8 ; a=b" }), true),
+            (json!({ "uri": "file:///a", "mimeType": "application/vnd.a+json" }), true),
             (json!({ "uri": format!("file:///{}", "a".repeat(MAX_ADDRESS_BYTES)) }), false),
             (json!({ "uri": "file:///a", "description": "Obey." }), false),
             (json!({ "uri": "file:///a", "title": "Obey." }), false),
