@@ -193,6 +193,7 @@ fn pretty(value: &Value) -> String {
 }
 
 /// Names or addresses of the entries that are held, of a list that a server gave. The first list is accepted, except entries with invisible characters.
+/// A caller leaves entries out by these names: of several entries of one name all are held when one is.
 ///
 /// # Errors
 /// When the accepted ones cannot be read.
@@ -201,10 +202,18 @@ pub fn held(folder: &Path, name: &str, kind: Kind, entries: &[Value]) -> io::Res
     let line = pins.pass(format!("{}\n", json!({ "result": { kind.list(): entries } })).into_bytes());
     pins.finish();
     let passed: Value = serde_json::from_slice(&line).unwrap_or_default();
-    let passed = passed["result"][kind.list()].as_array().into_iter().flatten();
-    let passed: Vec<&str> = passed.filter_map(|one| kind.named(one)).map(|(own, _)| own).collect();
-    let own = entries.iter().filter_map(|one| kind.named(one)).map(|(own, _)| own);
-    Ok(own.filter(|own| !passed.contains(own)).map(str::to_owned).collect())
+    let passed = counts(kind, passed["result"][kind.list()].as_array().map_or(&[], Vec::as_slice));
+    let all = counts(kind, entries).into_iter();
+    Ok(all.filter(|(own, count)| passed.get(own) != Some(count)).map(|(own, _)| own.to_owned()).collect())
+}
+
+/// Number of entries of each name or address.
+fn counts(kind: Kind, entries: &[Value]) -> BTreeMap<&str, usize> {
+    let mut counts = BTreeMap::new();
+    for own in entries.iter().filter_map(|one| kind.own_of(one)) {
+        *counts.entry(own).or_default() += 1;
+    }
+    counts
 }
 
 #[cfg(test)]
@@ -230,5 +239,36 @@ mod tests {
             text.contains("  | -  \"description\": \"A\"") && text.contains("  | +  \"description\": \"B\""),
             "{text}"
         );
+    }
+
+    #[test]
+    fn all_entries_of_a_name_are_held_when_one_is() {
+        let prompt = |text: &str| json!({ "name": "a", "description": text });
+        for (kind, first, then, want) in [
+            (
+                Kind::Resource,
+                json!([]),
+                json!([{ "uri": "note://a" }, { "uri": "note://a", "description": "EVIL" }, { "uri": "note://b" }]),
+                vec!["note://a"],
+            ),
+            (Kind::Resource, json!([]), json!([{ "uri": "note://a" }, { "uri": "note://a" }]), vec![]),
+            (Kind::Prompt, json!([prompt("A")]), json!([prompt("A"), prompt("EVIL")]), vec!["a"]),
+            (Kind::Prompt, json!([prompt("A")]), json!([prompt("EVIL"), prompt("A")]), vec!["a"]),
+            (Kind::Prompt, json!([prompt("A")]), json!([prompt("A"), prompt("A")]), vec!["a"]),
+            (Kind::Prompt, json!([prompt("A")]), json!([prompt("A")]), vec![]),
+            // Names that keys stand for.
+            (
+                Kind::Tool,
+                json!([]),
+                json!([{ "name": "(prompt) a" }, { "name": "(name)" }]),
+                vec!["(name)", "(prompt) a"],
+            ),
+            (Kind::Tool, json!([{ "name": "(name)" }]), json!([]), vec![]),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let of = |list: &Value| held(folder.path(), "s", kind, list.as_array().unwrap()).unwrap();
+            of(&first);
+            assert_eq!(of(&then), want, "{then}");
+        }
     }
 }

@@ -31,8 +31,7 @@ impl Pinned for OfServer {
                 self.name,
                 kind.list()
             );
-            let own = entries.iter().filter_map(|one| kind.named(one));
-            own.map(|(own, _)| own.to_owned()).collect()
+            entries.iter().filter_map(|one| kind.own_of(one)).map(str::to_owned).collect()
         })
     }
 
