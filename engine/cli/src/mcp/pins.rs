@@ -86,6 +86,7 @@ pub fn accept(
 ) -> Result<Server, ErrorReport> {
     let io =
         |e: io::Error| ErrorReport::new(Code::State, format!("the tools of {name}: {e}")).field("--state");
+    let _lock = known::lock(folder).map_err(io)?;
     // The definitions that are compared are those that are accepted: the server may be offering others meanwhile.
     let offered: BTreeMap<String, Offered> = read(&folder.join(OFFERED)).map_err(io)?.unwrap_or_default();
     let before = Known::read(folder).map_err(io)?;

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use hotcell_mcp::pin::{
-    Checked, Kind, MAX_TOOLS, Offered, Page, asked, check, has_invisible, held_answer, learnt, one_line,
-    refusal,
+    Accepted, Checked, Kind, MAX_TOOLS, Offered, Page, asked, check, has_invisible, held_answer, learnt,
+    one_line, refusal,
 };
 use hotcell_state::report::{barred, printable};
 
+use super::known::lock;
 use super::{Known, keep};
 use crate::mcp::servers::{OFFERED, read, write};
 use crate::terminal::notes;
@@ -216,51 +217,57 @@ impl Pins {
     /// Accepts entries of the first list of a kind, except those with characters that a person does not see; whether there are any. An empty list is
     /// remembered, too.
     fn learn(&mut self, kind: Kind, pages: u32, checked: &Checked) -> bool {
-        let mut known = self.known.clone();
-        let mut count = known.count(kind);
+        let mut entries = Accepted::new();
+        let count = self.known.count(kind);
         let is_plain = |(key, offered): &(&String, &Offered)| {
             Kind::of(key) == Some(kind) && !has_invisible(&offered.tool)
         };
         for (key, offered) in checked.offered.iter().filter(is_plain) {
-            if count < MAX_TOOLS && !known.all.contains_key(key) {
-                known.all.insert(key.clone(), offered.sha256.clone());
-                count += 1;
+            if count + entries.len() < MAX_TOOLS && !self.known.all.contains_key(key) {
+                entries.insert(key.clone(), offered.sha256.clone());
             }
         }
-        let is_more = known.all.len() > self.known.all.len();
+        let is_more = !entries.is_empty();
         if !is_more && pages > 1 {
             return false;
         }
-        known.lists.insert(kind);
-        self.keep(known, checked) && is_more
+        let mut is_first = true;
+        let is_kept = self.keep(checked, |known, folder| {
+            is_first = known.add_list(folder, kind, entries)?;
+            Ok(())
+        });
+        if !is_first {
+            self.new.remove(&kind);
+        }
+        is_kept && (is_more || !is_first)
     }
 
     /// Accepts the words of a first introduction; whether there are any.
     fn learn_words(&mut self, checked: &Checked) -> bool {
         let new = learnt(checked, &self.known.all);
-        if new.is_empty() {
-            return false;
-        }
-        let mut known = self.known.clone();
-        known.all.extend(new);
-        self.keep(known, checked)
+        !new.is_empty() && self.keep(checked, |known, folder| known.add_words(folder, new))
     }
 
-    /// Takes these for accepted and writes them; whether they could be written. Others stay held: the next start would accept whatever it is given then.
-    fn keep(&mut self, known: Known, checked: &Checked) -> bool {
+    /// Adds to what is accepted, in the files first; whether that could be done. Others stay held: the next start would accept whatever it is given then.
+    fn keep(&mut self, checked: &Checked, add: impl FnOnce(&mut Known, &Path) -> io::Result<()>) -> bool {
         if self.is_unkept {
             return false;
         }
-        if let Err(error) = known.write(&self.folder) {
-            self.is_unkept = true;
-            notes::say(format!(
-                "the accepted lists and words of {} cannot be written, and are held back: {error}; make room in the state folder, and start it again",
-                self.name
-            ));
-            return false;
-        }
-        self.known = known;
-        if let Err(error) = keep(&self.folder, &self.known.all, &checked.offered) {
+        let locked = lock(&self.folder).and_then(|lock| add(&mut self.known, &self.folder).map(|()| lock));
+        let _lock = match locked {
+            Ok(lock) => lock,
+            Err(error) => {
+                self.is_unkept = true;
+                notes::say(format!(
+                    "the accepted lists and words of {} cannot be written, and are held back: {error}; make room in the state folder, and start it again",
+                    self.name
+                ));
+                return false;
+            }
+        };
+        // Definitions of lists that other processes accepted stay, too.
+        let all = Known::read(&self.folder).map_or_else(|_| self.known.all.clone(), |now| now.all);
+        if let Err(error) = keep(&self.folder, &all, &checked.offered) {
             notes::say(format!("the accepted definitions of {} cannot be kept: {error}", self.name));
         }
         true
@@ -474,5 +481,76 @@ mod tests {
             passed(&mut pins, &json!([]), Some(&number.to_string()));
         }
         assert!(passed(&mut pins, &json!([a]), None).is_empty());
+    }
+
+    /// Names or addresses of a list's entries that pass.
+    fn passed_of(pins: &mut Pins, kind: Kind, entries: &Value, next: bool) -> Vec<String> {
+        let mut result = json!({ kind.list(): entries });
+        if next {
+            result["nextCursor"] = "1".into();
+        }
+        let line = format!("{}\n", json!({ "jsonrpc": "2.0", "id": 1, "result": result }));
+        let line: Value = serde_json::from_slice(&pins.pass(line.into_bytes())).unwrap();
+        let passed = line["result"][kind.list()].as_array().unwrap();
+        passed.iter().map(|one| kind.own_of(one).unwrap().to_owned()).collect()
+    }
+
+    /// An entry with words.
+    fn entry(kind: Kind, own: &str, words: &str) -> Value {
+        match kind {
+            Kind::Tool | Kind::Prompt => json!({ "name": own, "description": words }),
+            Kind::Resource => json!({ "uri": own, "description": words }),
+            Kind::Template => json!({ "uriTemplate": own, "description": words }),
+        }
+    }
+
+    #[test]
+    fn processes_of_one_server_do_not_forget_what_others_accepted() {
+        for one in Kind::ALL {
+            for other in Kind::ALL.into_iter().filter(|other| *other != one) {
+                let folder = tempfile::tempdir().unwrap();
+                let open = || Pins::open(folder.path(), "s").unwrap();
+                let (mut first, mut second) = (open(), open());
+                let (a, b) = (json!([entry(one, "a:", "A")]), json!([entry(other, "b:", "B")]));
+                assert_eq!(introduced(&mut first, &json!("Use find.")), "Use find.");
+                assert_eq!(passed_of(&mut first, one, &a, false), ["a:"]);
+                assert_eq!(passed_of(&mut second, other, &b, false), ["b:"]);
+                let known = Known::read(folder.path()).unwrap();
+                assert_eq!(known.lists, [one, other].into());
+                assert!(known.all.contains_key("(instructions)"), "{known:?}");
+                // Neither kind is new again, in any process, and both have their definitions.
+                for mut pins in [first, second, open()] {
+                    for (kind, own) in [(one, "a:"), (other, "b:")] {
+                        let list = json!([entry(kind, own, "EVIL"), entry(kind, "c:", "EVIL")]);
+                        assert!(passed_of(&mut pins, kind, &list, false).is_empty(), "{kind:?}");
+                        pins.finish();
+                    }
+                }
+                let server = crate::mcp::servers::server(folder.path(), "s").unwrap();
+                assert_eq!((server.held.len(), server.before.len()), (4, 2), "{server:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_that_another_process_accepted_meanwhile_is_the_first_one() {
+        for kind in Kind::ALL {
+            let folder = tempfile::tempdir().unwrap();
+            let open = || Pins::open(folder.path(), "s").unwrap();
+            let (mut first, mut second) = (open(), open());
+            assert_eq!(passed_of(&mut first, kind, &json!([entry(kind, "a:", "A")]), true), ["a:"]);
+            let list = json!([entry(kind, "a:", "EVIL"), entry(kind, "b:", "B")]);
+            for is_more in [true, false] {
+                assert!(passed_of(&mut second, kind, &list, is_more).is_empty(), "{kind:?}");
+            }
+            // An own second page is of the first list, and does not replace what others accepted.
+            let mut known = Known::read(folder.path()).unwrap();
+            known.all.insert(kind.key("c:"), "by a person".to_owned());
+            known.write(folder.path()).unwrap();
+            let list = json!([entry(kind, "b:", "B"), entry(kind, "c:", "C")]);
+            assert_eq!(passed_of(&mut first, kind, &list, false), ["b:"]);
+            let known = Known::read(folder.path()).unwrap().all;
+            assert_eq!(known.get(&kind.key("c:")).map(String::as_str), Some("by a person"));
+        }
     }
 }
