@@ -277,12 +277,12 @@ fn a_person_decides_between_servers_that_look_alike() {
         [("files__look", "fi1es__look", "files"), ("fi1es__look", "files__look", "fi1es")]
     {
         let said = client.bad(name, &json!({}));
-        let command = format!("hotcell mcp servers accept {server} {name}");
+        let command = format!("hotcell mcp servers accept {server} look");
         assert!(said.contains(&format!("taken for {other}")) && said.contains(&command), "{said}");
     }
     let greet = json!({ "name": "files__greet", "arguments": { "who": "Ada" } });
     let said = client.request("prompts/get", greet.clone())["error"]["message"].to_string();
-    assert!(said.contains("fi1es__greet") && said.contains("accept files files__greet"), "{said}");
+    assert!(said.contains("fi1es__greet") && said.contains("accept files '(prompt) greet'"), "{said}");
     let accept = |words: &[&str]| user.hotcell(["mcp", "servers", "accept"]).words(words).end();
     accept(&["files", "files__loook"]).code(125).says("did you mean files__look?");
     accept(&["files", "files__look", "files__greet"]).code(0);

@@ -23,6 +23,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use similar::TextDiff;
 
+use crate::quote::for_shell;
+
 use super::servers::{ACCEPT, After, OFFERED, Server, note, read, server, write};
 
 /// Definitions of the tools as they were accepted.
@@ -98,8 +100,8 @@ pub fn accept(
             .field("--shown")
             .hint(format!("hotcell mcp servers show {name} shows it as it is now")));
     }
-    let keys = named.iter().map(|given| keys_of(name, &offered, given));
-    let keys = keys.collect::<Result<Vec<Vec<String>>, _>>()?.concat();
+    let keys = named.iter().map(|given| key_of(name, &offered, given));
+    let keys = keys.collect::<Result<Vec<String>, _>>()?;
     let is_asked = |key: &String| named.is_empty() || keys.contains(key);
     let asked = offered.iter().filter(|(key, _)| is_asked(key));
     let mut accepted: Accepted = asked.map(|(key, one)| (key.clone(), one.sha256.clone())).collect();
@@ -128,12 +130,12 @@ pub fn accept(
     server(folder, name).map_err(io)
 }
 
-/// Keys of the offered entries with a name: their own, that under which the combined server lists them, or the key itself. A tool and a prompt may have one name.
-fn keys_of(
-    server: &str,
-    offered: &BTreeMap<String, Offered>,
-    given: &str,
-) -> Result<Vec<String>, ErrorReport> {
+/// Key of the one offered entry that a person names: by the key itself, its own name, or that under which the combined server lists it. A person saw one of them,
+/// and a server could give another kind of entry the same name.
+fn key_of(server: &str, offered: &BTreeMap<String, Offered>, given: &str) -> Result<String, ErrorReport> {
+    if offered.contains_key(given) {
+        return Ok(given.to_owned());
+    }
     let names = |key: &String| -> Vec<String> {
         let Some(kind) = Kind::of(key) else { return vec![key.clone()] };
         let own = key.strip_prefix(&*kind.key("")).unwrap_or(key);
@@ -142,10 +144,17 @@ fn keys_of(
             Kind::Resource | Kind::Template => vec![own.to_owned(), key.clone()],
         }
     };
-    let found = offered.keys().filter(|key| names(key).iter().any(|name| name == given));
-    let found: Vec<String> = found.cloned().collect();
+    let found: Vec<&String> =
+        offered.keys().filter(|key| names(key).iter().any(|name| name == given)).collect();
+    if let [one] = found[..] {
+        return Ok(one.clone());
+    }
     if !found.is_empty() {
-        return Ok(found);
+        let several: Vec<String> = found.iter().take(8).map(|key| for_shell(&printable(key))).collect();
+        let why = format!("{:?} may be {} entries of {server}", printable(given), found.len());
+        return Err(ErrorReport::new(Code::InvalidValue, why)
+            .field("WHAT")
+            .hint(format!("name the one that you mean: {}", several.join(", "))));
     }
     let all: Vec<String> = offered.keys().flat_map(names).collect();
     let hint = match likely(given, all.iter().map(String::as_str)) {
@@ -270,6 +279,41 @@ mod tests {
             let of = |list: &Value| held(folder.path(), "s", kind, list.as_array().unwrap()).unwrap();
             of(&first);
             assert_eq!(of(&then), want, "{then}");
+        }
+    }
+
+    #[test]
+    fn a_name_stands_for_one_entry_alone() {
+        let offered = |keys: &[&str]| -> BTreeMap<String, Offered> {
+            let one = || Offered { sha256: String::new(), tool: Value::Null };
+            keys.iter().map(|key| ((*key).to_owned(), one())).collect()
+        };
+        let all =
+            ["look", "(prompt) look", "(prompt) greet", "(resource) files__look", "(resource) files__greet"];
+        for (keys, given, want) in [
+            (&all[..], "look", Ok("look")),
+            (&all, "(prompt) look", Ok("(prompt) look")),
+            (&all, "(resource) files__look", Ok("(resource) files__look")),
+            (&all, "greet", Ok("(prompt) greet")),
+            (&all, "files__look", Err("look, '(prompt) look', '(resource) files__look'")),
+            (&all, "files__greet", Err("'(prompt) greet', '(resource) files__greet'")),
+            (&all, "files__loook", Err("files__look")),
+            (&all[1..3], "look", Ok("(prompt) look")),
+            (&all[..1], "files__look", Ok("look")),
+            (&["look", "files__look"], "files__look", Ok("files__look")),
+            (&["(prompt) a:", "(resource) a:", "(template) a:"], "a:", Err("'(template) a:'")),
+            (&["(name)"], "(name)", Ok("(name)")),
+        ] {
+            let got = key_of("files", &offered(keys), given);
+            match want {
+                Ok(key) => assert_eq!(got.expect(given), key),
+                Err(hint) => {
+                    let said = format!("{:?}", got.expect_err(given));
+                    for one in hint.split(", ") {
+                        assert!(said.contains(one), "{given}: {said}");
+                    }
+                }
+            }
         }
     }
 }

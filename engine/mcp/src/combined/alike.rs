@@ -165,9 +165,20 @@ pub fn held_for<T: Named>(
         return Some(Alike { name, of: of.to_owned(), command: None });
     }
     let of = beaten(is_meant, others)?;
-    let command = format!("hotcell mcp servers accept {server} {name}");
+    let key = T::KIND.key(entry.own());
+    let dashes = if key.starts_with('-') { "-- " } else { "" };
+    let command = format!("hotcell mcp servers accept {server} {dashes}{}", for_shell(&key));
     let command = (!is_meant && !of.is_meant).then_some(command);
     Some(Alike { name, of: of.name, command })
+}
+
+/// A word as a shell reads it back: a name is the server's text, in a command that a person copies.
+fn for_shell(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"=:/@._-".contains(&byte);
+    if !word.is_empty() && word.bytes().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// The entry of another server for which one is held: one that a person accepted by name wins over one that none did, and of two the earlier server's.
@@ -351,7 +362,7 @@ mod tests {
         let told = held[0].told();
         assert_eq!(
             told,
-            "files__read would be taken for fi1es__read; if this one is meant: hotcell mcp servers accept files files__read"
+            "files__read would be taken for fi1es__read; if this one is meant: hotcell mcp servers accept files read"
         );
         let (_, held) = parted(vec![served("run", &["code"])], own_tool);
         assert!(held[0].told().contains("another name"), "{held:?}");
@@ -375,7 +386,20 @@ mod tests {
         let names: Vec<&str> = held.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(listed, ["git__sum", "notes__sum"]);
         assert_eq!(names, ["git__review", "g1t__review", "notes__x__git__review", "write__plugin"]);
-        assert!(held[0].told().ends_with("accept git git__review"), "{:?}", held[0]);
+        assert!(held[0].told().ends_with("accept git '(prompt) review'"), "{:?}", held[0]);
+        for (own, want) in [
+            ("re view", "'re view'"),
+            ("it's", r"'it'\''s'"),
+            ("$(id)", "'$(id)'"),
+            ("--shown=1", "-- --shown=1"),
+        ] {
+            let (entry, rival) = (
+                self::served("git", &[own]).entries.remove(0),
+                Rival { name: "x".to_owned(), is_meant: false, is_before: true },
+            );
+            let alike = held_for(&entry, ("git", "git"), false, &[], own_tool, vec![rival]).unwrap();
+            assert_eq!(alike.command, Some(format!("hotcell mcp servers accept git {want}")));
+        }
     }
 
     #[test]
