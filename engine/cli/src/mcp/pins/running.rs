@@ -103,14 +103,7 @@ impl Pins {
             return line;
         }
         // A person may have accepted them since this process began, and another process of the server may have introduced itself.
-        if (!checked.held.is_empty() || is_introduction)
-            && let Ok(now) = Known::read(&self.folder)
-            && now != Known::default()
-            && now != self.known
-        {
-            // A list that another process of the server accepted is the first one.
-            self.new.retain(|kind| self.known.lists.contains(kind) || !now.lists.contains(kind));
-            self.known = now;
+        if (!checked.held.is_empty() || is_introduction) && self.refresh() {
             checked = check(&line, Some(&self.known.all));
         }
         if self.learn_words(&checked) {
@@ -149,9 +142,9 @@ impl Pins {
             }
         }
         let of = usize::from(!checked.is_list());
-        if self.due_of(of).is_some_and(|due| due.is_zero()) {
+        if self.due_after(self.written[of]).is_some_and(|due| due.is_zero()) {
             self.written[of] = Some(Instant::now());
-            self.finish();
+            self.save();
         }
         if !checked.held.is_empty() && checked.held != self.told.0 && self.told.1 < MAX_TOLD {
             self.told = (checked.held.clone(), self.told.1 + 1);
@@ -167,18 +160,25 @@ impl Pins {
 
     /// Time until what is offered should be written, for a server that says nothing more; `None` when it is.
     pub fn due(&self) -> Option<Duration> {
-        [0, 1].into_iter().filter_map(|of| self.due_of(of)).min()
+        self.due_after(self.written.into_iter().max().flatten())
     }
 
-    /// As [`Pins::due`], for a list or for words. A server that offers something else each time must not keep the disk busy.
-    fn due_of(&self, of: usize) -> Option<Duration> {
-        let since = self.written[of].filter(|_| self.writes >= FREE_WRITES).map(|written| written.elapsed());
+    /// As [`Pins::due`], after a writing. A server that offers something else each time must not keep the disk busy.
+    fn due_after(&self, written: Option<Instant>) -> Option<Duration> {
+        let since = written.filter(|_| self.writes >= FREE_WRITES).map(|written| written.elapsed());
         let left = since.map_or(Duration::ZERO, |since| WRITE_INTERVAL.saturating_sub(since));
         self.is_dirty.then_some(left)
     }
 
     /// Writes what is offered, if that changed.
     pub fn finish(&mut self) {
+        if self.is_dirty {
+            self.written = [Some(Instant::now()); 2];
+        }
+        self.save();
+    }
+
+    fn save(&mut self) {
         if !std::mem::take(&mut self.is_dirty) {
             return;
         }
@@ -205,13 +205,23 @@ impl Pins {
         let Some(offered) = self.offered.get(&key).map(|offered| offered.sha256.clone()) else {
             return false;
         };
-        if self.known.all.get(&key) != Some(&offered)
-            && let Ok(now) = Known::read(&self.folder)
-        {
+        if self.known.all.get(&key) != Some(&offered) {
             // A person may have accepted it since this process began.
-            self.known = now;
+            self.refresh();
         }
         self.known.all.get(&key) != Some(&offered)
+    }
+
+    /// Reads again what is accepted; whether that changed. Files that are gone change nothing.
+    fn refresh(&mut self) -> bool {
+        let Ok(now) = Known::read(&self.folder) else { return false };
+        if now == Known::default() || now == self.known {
+            return false;
+        }
+        // A list that another process of the server accepted is the first one.
+        self.new.retain(|kind| self.known.lists.contains(kind) || !now.lists.contains(kind));
+        self.known = now;
+        true
     }
 
     /// Accepts entries of the first list of a kind, except those with characters that a person does not see; whether there are any. An empty list is
@@ -552,5 +562,38 @@ mod tests {
             let known = Known::read(folder.path()).unwrap().all;
             assert_eq!(known.get(&kind.key("c:")).map(String::as_str), Some("by a person"));
         }
+    }
+
+    #[test]
+    fn a_server_that_offers_something_else_each_time_is_not_written_each_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut pins = Pins::open(folder.path(), "s").unwrap();
+        let list = |number: u32| json!([entry(Kind::Prompt, "a", &number.to_string())]);
+        for number in 0..FREE_WRITES {
+            passed_of(&mut pins, Kind::Prompt, &list(number), false);
+            assert_eq!(pins.due(), None, "{number}");
+        }
+        passed_of(&mut pins, Kind::Prompt, &list(FREE_WRITES), false);
+        assert!(pins.due().is_some_and(|due| due > Duration::ZERO));
+        pins.finish();
+        for number in [1, 2] {
+            passed_of(&mut pins, Kind::Prompt, &list(number), false);
+            introduced(&mut pins, &json!(number.to_string()));
+            assert!(pins.due().is_some_and(|due| due > Duration::ZERO));
+        }
+    }
+
+    #[test]
+    fn a_list_that_another_process_accepted_is_not_new_after_a_request() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || Pins::open(folder.path(), "s").unwrap();
+        let (mut first, mut second) = (open(), open());
+        let held = json!([entry(Kind::Prompt, "a\u{200b}", "A")]);
+        assert!(passed_of(&mut second, Kind::Prompt, &held, false).is_empty());
+        let resource = json!([entry(Kind::Resource, "a:", "A")]);
+        assert_eq!(passed_of(&mut first, Kind::Resource, &resource, false), ["a:"]);
+        assert!(second.is_held(Kind::Prompt, "a\u{200b}"));
+        let evil = json!([entry(Kind::Resource, "a:", "EVIL")]);
+        assert!(passed_of(&mut second, Kind::Resource, &evil, false).is_empty());
     }
 }
