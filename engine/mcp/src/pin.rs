@@ -41,6 +41,8 @@ const NAMELESS: &str = "a tool without a name";
 pub const MAX_LINE_BYTES: usize = 64 << 20;
 /// Maximum size of a definition in bytes. Larger ones are held, and only their beginning is remembered.
 pub const MAX_TOOL_BYTES: usize = 256 << 10;
+/// Characters that are remembered of a larger one.
+const MAX_CUT_CHARS: usize = 1_000;
 /// Maximum number of entries of each kind that are remembered.
 pub const MAX_TOOLS: usize = 2_000;
 
@@ -51,6 +53,27 @@ pub struct Offered {
     pub sha256: String,
     /// The definition.
     pub tool: Value,
+}
+
+impl Offered {
+    /// Without its end, and with its digest: too large to be kept whole.
+    #[must_use]
+    pub fn cut(&self) -> Self {
+        let text = match &self.tool {
+            Value::String(text) => text.clone(),
+            tool => tool.to_string(),
+        };
+        Self {
+            sha256: self.sha256.clone(),
+            tool: text.chars().take(MAX_CUT_CHARS).collect::<String>().into(),
+        }
+    }
+
+    /// Number of bytes of its definition.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.tool.to_string().len()
+    }
 }
 
 /// Digests of the accepted entries and words, by their keys ([`Kind::key`]).
@@ -171,7 +194,7 @@ fn offered(definition: &Value) -> (Offered, usize) {
     canonical(definition, &mut text);
     let sha256: String = hex::encode(Sha256::digest(&text));
     let tool = match text.len() > MAX_TOOL_BYTES {
-        true => Value::from(text.chars().take(1000).collect::<String>()),
+        true => Value::from(text.chars().take(MAX_CUT_CHARS).collect::<String>()),
         false => definition.clone(),
     };
     (Offered { sha256, tool }, text.len())

@@ -2,6 +2,7 @@
 
 mod known;
 mod of_server;
+mod offered;
 mod running;
 
 pub use known::Known;

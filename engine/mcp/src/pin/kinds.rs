@@ -123,6 +123,7 @@ impl Kind {
 
 /// Takes the entries that are not accepted out of a list.
 pub(super) fn hold(kind: Kind, entries: &mut Vec<Value>, accepted: Option<&Accepted>, checked: &mut Checked) {
+    let mut count = checked.offered.keys().filter(|key| Kind::of(key) == Some(kind)).count();
     entries.retain(|entry| {
         // A client could find a name in it (`Name`), and a digest is kept by the name.
         let Some((_, key)) = kind.named(entry) else {
@@ -138,10 +139,13 @@ pub(super) fn hold(kind: Kind, entries: &mut Vec<Value>, accepted: Option<&Accep
             && accepted.is_none_or(|accepted| accepted.get(&key) == Some(&definition.sha256));
         // Of two entries of one name the second is held: which one a client takes is not known.
         let is_double = checked.offered.contains_key(&key);
-        if !is_double && checked.offered.len() < MAX_TOOLS {
+        // One that is not remembered is held: a second one of its name would not be found, nor a request for it.
+        let has_room = count < MAX_TOOLS;
+        if !is_double && has_room {
+            count += 1;
             checked.offered.insert(key.clone(), definition);
         }
-        let passes = is_accepted && !is_double;
+        let passes = is_accepted && !is_double && has_room;
         if !passes {
             checked.held.push(key);
         }
@@ -303,6 +307,16 @@ mod tests {
             }
             assert_eq!(check(&line(&list(&entry)), Some(&Accepted::new())).held, [key]);
         }
+    }
+
+    #[test]
+    fn entries_without_room_are_held_and_other_kinds_have_theirs() {
+        let prompts: Vec<Value> = (0..=MAX_TOOLS).map(|n| json!({ "name": n.to_string() })).collect();
+        let resources = [json!({ "uri": "a:", "title": "A" })];
+        let checked = check(&line(&json!({ "prompts": prompts, "resources": resources })), None);
+        assert_eq!(checked.held, [Kind::Prompt.key(&MAX_TOOLS.to_string())]);
+        assert_eq!(checked.offered.len(), MAX_TOOLS + 1);
+        assert!(checked.offered.contains_key("(resource) a:"));
     }
 
     #[test]
