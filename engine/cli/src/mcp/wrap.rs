@@ -43,7 +43,7 @@ use crate::terminal::notes;
 use crate::{exit, usage};
 
 use program::{executed, shown_program};
-use requests::Requests;
+use requests::{Passed, Requests};
 
 mod program;
 mod requests;
@@ -427,20 +427,33 @@ impl Observer for Relay {
             let answers = sender.downgrade();
             tokio::spawn(async move {
                 let mut requests = Requests::default();
-                while let Some(chunk) = chunks.recv().await {
-                    activity.note();
-                    let (chunk, refused) = match &pins {
-                        Some(pins) => requests.passed(&chunk, |line| locked(pins).refuse(line)),
-                        None => (chunk, Vec::new()),
+                loop {
+                    let chunk = chunks.recv().await;
+                    let is_end = chunk.is_none();
+                    let refuse = |line: &[u8]| pins.as_ref().and_then(|pins| locked(pins).refuse(line));
+                    let done = match chunk {
+                        Some(chunk) => {
+                            activity.note();
+                            match &pins {
+                                Some(_) => requests.passed(&chunk, refuse),
+                                None => Passed { passed: chunk, ..Passed::default() },
+                            }
+                        }
+                        None => std::mem::take(&mut requests).finish(refuse),
                     };
-                    if let Some(answers) = answers.upgrade().filter(|_| !refused.is_empty()) {
-                        let _ = answers.send(Chunk::Stdout(refused)).await;
+                    if done.is_too_long {
+                        notes::say(format!(
+                            "a line of the client of more than {} MiB cannot be checked, and is not passed on",
+                            MAX_LINE_BYTES >> 20
+                        ));
                     }
-                    if to.write_all(&chunk).await.is_err() {
+                    if let Some(answers) = answers.upgrade().filter(|_| !done.answers.is_empty()) {
+                        let _ = answers.send(Chunk::Stdout(done.answers)).await;
+                    }
+                    if to.write_all(&done.passed).await.is_err() || is_end {
                         return;
                     }
                 }
-                let _ = to.write_all(&requests.rest()).await;
             });
         }
         let (output, activity) = (running.output(), self.activity.clone());

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::Kind;
 
-/// Words of which one is in each line that is looked at: others pass unread.
-const MARKS: [&[u8]; 2] = [b"prompts", b"resources"];
+/// Words of which one is in each line that is looked at, or an escape, which may hide one: others pass unread.
+const MARKS: [&[u8]; 4] = [b"prompts", b"resources", b"completion", b"\\u"];
 
 /// Entry that a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,10 +34,21 @@ fn of_one(message: &Value) -> Option<Asked> {
     let (kind, field) = match message.get("method")?.as_str()? {
         "prompts/get" => (Kind::Prompt, "name"),
         "resources/read" | "resources/subscribe" => (Kind::Resource, "uri"),
+        "completion/complete" => return of_completion(message.get("params")?.get("ref")?),
         _ => return None,
     };
     let own = message.get("params")?.get(field)?.as_str()?.to_owned();
     Some(Asked { kind, own })
+}
+
+/// Prompt or template whose argument a client has completed.
+fn of_completion(of: &Value) -> Option<Asked> {
+    let (kind, field) = match of.get("type")?.as_str()? {
+        "ref/prompt" => (Kind::Prompt, "name"),
+        "ref/resource" => (Kind::Template, "uri"),
+        _ => return None,
+    };
+    Some(Asked { kind, own: of.get(field)?.as_str()?.to_owned() })
 }
 
 /// Answer to a client that asks for a held entry, alone or among other requests of a batch, which is not passed either; `None` where no request has an id.
@@ -73,11 +84,22 @@ mod tests {
             json!({ "jsonrpc": "2.0", "id": 4, "method": method, "params": params }).to_string()
         };
         let one = |kind: Kind, own: &str| vec![Asked { kind, own: own.to_owned() }];
+        let complete = |of: Value| {
+            ask("completion/complete", json!({ "ref": of, "argument": { "name": "x", "value": "" } }))
+        };
         for (line, want) in [
             (ask("prompts/get", json!({ "name": "a" })), one(Kind::Prompt, "a")),
             (ask("resources/read", json!({ "uri": "file:///a" })), one(Kind::Resource, "file:///a")),
             (ask("resources/subscribe", json!({ "uri": "x:" })), one(Kind::Resource, "x:")),
             (ask("prompts/get", json!({ "name": "a" })).replace('/', "\\/"), one(Kind::Prompt, "a")),
+            (
+                ask("prompts/get", json!({ "name": "a" })).replace("prompts", "\\u0070rompts"),
+                one(Kind::Prompt, "a"),
+            ),
+            (complete(json!({ "type": "ref/prompt", "name": "a" })), one(Kind::Prompt, "a")),
+            (complete(json!({ "type": "ref/resource", "uri": "x:{a}" })), one(Kind::Template, "x:{a}")),
+            (complete(json!({ "type": "ref/other", "name": "a" })), vec![]),
+            (complete(json!("ref/prompt")), vec![]),
             (format!("[{}]", ask("prompts/get", json!({ "name": "a" }))), one(Kind::Prompt, "a")),
             (ask("prompts/get", json!({ "name": 1 })), vec![]),
             (ask("prompts/list", json!({})), vec![]),
