@@ -373,15 +373,16 @@ fn report_denials(common: &Common, kept: Option<&Denials>) {
 fn report_of(error: &ClientError, target: &Target) -> ErrorReport {
     let report =
         ErrorReport::new(Code::Internal, format!("{}: {error}", printable(&target.name))).field("SERVER");
+    let is_address = matches!(target.server, Server::Http(_));
     match (error, &target.folder) {
         (ClientError::Endpoint(_), _) => {
             ErrorReport::new(Code::InvalidValue, error.to_string()).field("SERVER")
         }
-        (_, Some(_)) if matches!(target.server, Server::Http(_)) => report.hint(format!(
+        (ClientError::Lost(_) | ClientError::TooLate { .. }, Some(_)) if is_address => report.hint(format!(
             "an MCP server has to answer at its address, which hotcell mcp servers show {name} prints; hotcell mcp servers add {name} --replace --url URL changes it",
             name = printable(&target.name)
         )),
-        (_, Some(_)) => report
+        (_, Some(_)) if !is_address => report
             .hint("lines with a bar are the server's own standard error, and hotcell's about its sandbox"),
         (ClientError::Lost(why), None) if why.contains("token") => {
             report.hint("--token env:NAME, file:/PATH or fd:N sends one")

@@ -14,6 +14,7 @@ mod login;
 mod own_entry;
 pub mod pins;
 pub(crate) mod reload;
+mod server_page;
 pub mod servers;
 mod wrap;
 mod wrap_entry;

@@ -1,7 +1,6 @@
 //! `hotcell mcp servers`: foreign servers that were wrapped, and the pins of what they offer.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,7 +24,7 @@ use crate::context::{configuration, current_folder, state};
 use crate::exit;
 use crate::exit::printed;
 use crate::mcp::entry::{self, Entry, Grants};
-use crate::mcp::{add, denials, login, pins};
+use crate::mcp::{add, denials, login, pins, server_page};
 use crate::terminal::notes;
 
 /// Folder below the state folder with one folder for each server.
@@ -57,7 +56,7 @@ pub struct ServerList {
 }
 
 /// One wrapped server.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Server {
     /// Name.
     pub name: String,
@@ -84,6 +83,9 @@ pub struct Server {
     pub url: Option<String>,
     /// Processes or connections behind the combined server.
     pub instances: u8,
+    /// Why its files cannot be read; all but the name is empty then.
+    #[serde(default)]
+    pub problem: Option<String>,
 }
 
 /// Folder of a server that can be started by its name.
@@ -231,7 +233,9 @@ pub fn servers(common: &Common, command: &ServersCommand) -> Result<u8, ErrorRep
     };
     for known in known(&all(&choice)?).map_err(io)? {
         if !matches!(command, ServersCommand::Add(_)) && name.is_none_or(|name| *name == known) {
-            list.servers.push(server(&all(&choice)?.join(&known), &known).map_err(io)?);
+            let is_lenient = matches!(command, ServersCommand::List | ServersCommand::Remove { .. });
+            let one = server_page::row(&all(&choice)?.join(&known), &known, is_lenient);
+            list.servers.push(one.map_err(io)?);
         }
     }
     if let Some(name) = name.filter(|_| list.servers.is_empty()) {
@@ -304,7 +308,7 @@ pub fn servers(common: &Common, command: &ServersCommand) -> Result<u8, ErrorRep
     let text = match command {
         ServersCommand::Remove { .. } | ServersCommand::Logout { .. } => String::new(),
         ServersCommand::Add(_) if common.quiet => String::new(),
-        _ => list.servers.iter().map(|one| page(one, is_whole)).collect(),
+        _ => list.servers.iter().map(|one| server_page::page(one, is_whole)).collect(),
     };
     if text.is_empty() && matches!(command, ServersCommand::List) && !common.quiet {
         notes::say("no server was wrapped or added yet; try: hotcell mcp wrap -- npx -y PACKAGE");
@@ -448,45 +452,6 @@ fn told_denials(common: &Common, folder: &Path, name: &str) -> Result<u8, ErrorR
     Ok(printed(exit::print_text(&denials::page(&kept)), 0))
 }
 
-fn page(server: &Server, is_whole: bool) -> String {
-    let names = |names: &[String]| names.iter().map(|name| printable(name)).collect::<Vec<_>>().join(" ");
-    let mut text = format!("{}\n", server.name);
-    if !server.command.is_empty() {
-        let words = server.options.iter().map(String::as_str).chain(["--"]);
-        let words: Vec<_> = words.chain(server.command.iter().map(String::as_str)).collect();
-        let _ = writeln!(text, "  started   hotcell mcp wrap {}", printable(&words.join(" ")));
-    }
-    if let Some(url) = &server.url {
-        let _ = writeln!(text, "  at        {}", printable(url));
-    }
-    if server.instances > 1 {
-        let _ = writeln!(text, "  instances {}", server.instances);
-    }
-    if !server.grants.is_empty() {
-        let _ = writeln!(text, "  granted   {}", names(&server.grants));
-    }
-    for package in &server.packages {
-        let _ = writeln!(text, "  package   {}", printable(package));
-    }
-    let _ = writeln!(text, "  accepted  {}: {}", server.accepted.len(), names(&server.accepted));
-    if !server.held.is_empty() {
-        let _ = writeln!(text, "  HELD      {}: {}", server.held.len(), names(&server.held));
-    }
-    if is_whole {
-        for (name, tool) in &server.offered {
-            text.push_str(&pins::difference(name, server.before.get(name), tool));
-        }
-        if !server.held.is_empty() {
-            let _ = writeln!(
-                text,
-                "  to accept them as they are: hotcell mcp servers accept {} --shown {}",
-                server.name, server.shown
-            );
-        }
-    }
-    text
-}
-
 /// Names of all servers.
 ///
 /// # Errors
@@ -571,6 +536,7 @@ pub fn server(folder: &Path, name: &str) -> io::Result<Server> {
         shown: pins::word(&held),
         url: entry.url,
         instances: entry.instances.unwrap_or(1),
+        problem: None,
         offered: held.into_iter().map(|(name, offered)| (name, offered.tool)).collect(),
     })
 }
