@@ -213,7 +213,8 @@ pub fn held(folder: &Path, name: &str, kind: Kind, entries: &[Value]) -> io::Res
     let line = pins.pass(format!("{}\n", json!({ "result": { kind.list(): entries } })).into_bytes());
     pins.finish();
     let passed: Value = serde_json::from_slice(&line).unwrap_or_default();
-    let passed = counts(kind, passed["result"][kind.list()].as_array().map_or(&[], Vec::as_slice));
+    let passed =
+        counts(kind, passed["result"][kind.list()].as_array().map(Vec::as_slice).unwrap_or_default());
     let all = counts(kind, entries).into_iter();
     Ok(all.filter(|(own, count)| passed.get(own) != Some(count)).map(|(own, _)| own.to_owned()).collect())
 }

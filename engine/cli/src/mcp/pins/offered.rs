@@ -24,7 +24,7 @@ pub fn take(all: &mut BTreeMap<String, Offered>, line: BTreeMap<String, Offered>
     let mut bytes: usize = all.values().map(Offered::bytes).sum();
     for (key, one) in line {
         let former = all.get(&key);
-        if former.is_some_and(|former| former.sha256 == one.sha256 && former.tool == one.tool) {
+        if former == Some(&one) {
             continue;
         }
         if let (None, Some(kind)) = (former, Kind::of(&key)) {

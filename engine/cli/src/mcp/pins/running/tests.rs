@@ -283,9 +283,15 @@ fn a_server_that_offers_something_else_each_time_is_not_written_each_time() {
         passed_of(&mut pins, Kind::Prompt, &list(number), false);
         assert_eq!(pins.due(), None, "{number}");
     }
+    // A time to come, however slow the machine is.
+    let later = Some(Instant::now() + Duration::from_secs(3600));
+    assert!(pins.written[0].is_some());
+    pins.written[0] = later;
     passed_of(&mut pins, Kind::Prompt, &list(FREE_WRITES), false);
     assert!(pins.due().is_some_and(|due| due > Duration::ZERO));
     pins.finish();
+    assert!(pins.written.iter().all(|written| written.is_some_and(|written| Some(written) < later)));
+    pins.written = [later; 2];
     for number in [1, 2] {
         passed_of(&mut pins, Kind::Prompt, &list(number), false);
         introduced(&mut pins, &json!(number.to_string()));
