@@ -50,17 +50,33 @@ pub fn use_one_heap() {
 pub fn give_back_stack() {
     /// Room below this frame for the calls that it makes.
     const ROOM: usize = 32 << 10;
-    const PAGE: usize = 4 << 10;
     let mark = 0_u8;
     let here = std::ptr::from_ref(&mark).expose_provenance();
     let Some(begin) = stack_begin(here) else { return };
-    let end = here.saturating_sub(ROOM) / PAGE * PAGE;
-    let Some(length) = end.checked_sub(begin).filter(|length| *length > 0) else { return };
-    // SAFETY: the range is of this thread's own stack and ends below this frame and those of the calls that it makes, so that nothing in it is used; a page of it that
-    // is used later is zero at first. The call changes no mapping.
+    let Some((begin, length)) =
+        page_size().and_then(|page| whole_pages(begin, here.saturating_sub(ROOM), page))
+    else {
+        return;
+    };
+    // SAFETY: the range is of this thread's own stack, is of whole pages, and ends below this frame and those of the calls that it makes, so that nothing in it is used;
+    // a page of it that is used later is zero at first. The call changes no mapping.
     unsafe {
         libc::madvise(std::ptr::with_exposed_provenance_mut(begin), length, libc::MADV_DONTNEED);
     }
+}
+
+/// Size of a page of memory in bytes: 4 KiB, or up to 64 KiB on aarch64. sysconf(3)
+fn page_size() -> Option<usize> {
+    // SAFETY: the call takes no memory.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).ok().filter(|size| size.is_power_of_two())
+}
+
+/// First address and length of the whole pages between two addresses; `None` without any. The kernel rounds a length up, so that a part of a page would be lost
+/// together with what is behind it.
+fn whole_pages(begin: usize, end: usize, page: usize) -> Option<(usize, usize)> {
+    let (begin, end) = (begin.checked_next_multiple_of(page)?, end / page * page);
+    Some((begin, end.checked_sub(begin).filter(|length| *length > 0)?))
 }
 
 /// Lowest address of the stack that this thread uses at `here`.
@@ -325,16 +341,48 @@ mod tests {
         if bytes == 0 { 0 } else { deep(bytes.saturating_sub(filled.len())) + usize::from(filled[7]) }
     }
 
+    /// Bytes of this process's memory, however they are used.
+    fn memory(at: usize) -> [u8; 4096] {
+        use std::os::unix::fs::FileExt as _;
+        let mut bytes = [0; 4096];
+        let memory = std::fs::File::open("/proc/self/mem").expect("memory of this process");
+        memory.read_exact_at(&mut bytes, at as u64).expect("the stack of this thread");
+        bytes
+    }
+
     #[test]
-    fn frames_stay_and_the_stack_below_them_is_usable_again() {
+    fn frames_stay_and_the_stack_below_them_is_given_back() {
         let own = std::hint::black_box([7_u8; 9000]);
+        let here = std::ptr::from_ref(&own).expose_provenance();
+        // Below the room, a page of 64 KiB and the calls that read it.
+        let below = here - (200 << 10);
         for _ in 0..3 {
-            assert!(deep(128 << 10) > 20);
+            assert!(deep(256 << 10) > 20);
+            assert!(memory(below).contains(&1));
             give_back_stack();
+            assert_eq!(memory(below), [0; 4096]);
             assert!(own.iter().all(|byte| *byte == 7));
         }
-        let here = std::ptr::from_ref(&own).expose_provenance();
         let begin = stack_begin(here).expect("the stack of this thread");
         assert!(begin < here && here - begin < 64 << 20, "{begin:x} {here:x}");
+    }
+
+    #[test]
+    fn only_whole_pages_between_two_addresses_are_given_back() {
+        for page in [4 << 10, 16 << 10, 64 << 10] {
+            for (begin, end, want) in [
+                (page, 3 * page, Some((page, 2 * page))),
+                (page + 1, 3 * page, Some((2 * page, page))),
+                (page, 3 * page - 1, Some((page, page))),
+                (page + 1, 3 * page - 1, None),
+                (page, page + (4 << 10) - 1, None),
+                (3 * page, page, None),
+                (usize::MAX, usize::MAX, None),
+                (0, 0, None),
+            ] {
+                assert_eq!(whole_pages(begin, end, page), want, "{begin} {end} {page}");
+            }
+        }
+        assert!(page_size().is_some_and(|page| (4 << 10..=64 << 10).contains(&page)));
     }
 }
