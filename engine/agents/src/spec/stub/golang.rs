@@ -439,7 +439,40 @@ mod tests {
         assert!(complete(&mut two).is_err_and(|e| e.to_string().contains("package")));
     }
 
+    /// Declarations with all forms that are read.
+    const DECLARED: &str = "package a\n\nimport (\n\t\"fmt\"\n)\n// é {\ntype Shape interface {\n\tArea() float64\n}\nfunc (s *Stack[T]) Pop(v ...int) (q []int, _ error) { return `}` }\n\
+        func Map[K comparable, V any](m map[K]V) (chan int, struct{ x int });\nfunc F() func(a, b int) interface{}\nvar x = func() { '{' }\n";
+
+    /// Reads an interface in all ways.
+    fn read(interface: &str) {
+        for stub in [Stub::Fails, Stub::Returns, Stub::ReturnsOther] {
+            let _ = text(interface, stub);
+        }
+        let mut plan = plan(&[("a.go", interface), ("b/b.go", interface)]);
+        let _ = complete(&mut plan);
+        let _ = probe(&plan.files.iter().collect::<Vec<_>>());
+    }
+
     proptest! {
+        #[test]
+        fn any_text_is_read(interface in "\\PC{0,60}") {
+            read(&interface);
+        }
+
+        #[test]
+        fn changed_declarations_are_read(
+            changes in proptest::collection::vec((any::<prop::sample::Index>(), 0..12_usize, "(|\\(|\\)|\\[|\\]|\\{|\\}|;|,|'|\"|`|func |_|é|\n)"), 1..6),
+        ) {
+            let mut all: Vec<char> = DECLARED.chars().collect();
+            for (at, taken, put) in changes {
+                let from = at.index(all.len());
+                let end = (from + taken).min(all.len());
+                all.splice(from..end, put.chars());
+                prop_assume!(!all.is_empty());
+            }
+            read(&all.into_iter().collect::<String>());
+        }
+
         #[test]
         fn any_interface_has_a_text(interface in "(func |package a|type |[A-Z]|\\(|\\)|\\{|\\}|\\[|\\]|int|error|,|;|\n|\"|'|`|//| |é){0,40}") {
             for stub in [Stub::Fails, Stub::Returns, Stub::ReturnsOther] {

@@ -197,7 +197,16 @@ fn items(code: &str) -> Vec<Item<'_>> {
 /// Tells if the item that comes after this code is there on a condition.
 fn has_condition(before: &str) -> bool {
     let from = before.rfind([';', '}', '{']).map_or(0, |at| at + 1);
-    before[from..].contains("cfg")
+    names_condition(&before[from..])
+}
+
+/// Tells if code has an attribute by which a part of it is left out.
+fn names_condition(code: &str) -> bool {
+    code.match_indices('#').any(|(at, _)| {
+        let at = skip(code, at + 1, true);
+        let at = skip(code, at + usize::from(code[at..].starts_with('!')), true);
+        code[at..].starts_with('[') && word(code, skip(code, at + 1, true)).starts_with("cfg")
+    })
 }
 
 /// Name of the type of an `impl`, whose head begins at a place; empty where it has no name.
@@ -272,9 +281,10 @@ pub(super) fn unmade(sources: &[&Planned]) -> Vec<String> {
 /// Type of the items of a result that is any iterator.
 fn iterated(result: &str) -> Option<&str> {
     let rest = result.strip_prefix("impl ")?.trim_start();
-    let name = word(rest, 0);
-    let rest = rest[name.len()..].trim_start();
-    let inner = &rest[1..angles(rest, 0).filter(|_| rest.starts_with('<'))? - 1];
+    let (path, _) = rest.split_once('<')?;
+    let rest = &rest[path.len()..];
+    let name = path.rsplit("::").next().unwrap_or(path).trim();
+    let inner = rest[..angles(rest, 0)?].strip_prefix('<')?.strip_suffix('>')?;
     let item = inner.trim().strip_prefix("Item")?.trim_start().strip_prefix('=')?.trim();
     let is_iterator =
         matches!(name, "Iterator" | "IntoIterator" | "DoubleEndedIterator" | "ExactSizeIterator");
@@ -285,7 +295,7 @@ fn iterated(result: &str) -> Option<&str> {
 fn panics(declared: &Declared<'_>, is_const: bool) -> bool {
     let result = declared.result.as_str();
     let is_opaque = (0..result.len()).any(|at| {
-        result.is_char_boundary(at)
+        result.as_bytes()[at] == b'i'
             && word(result, at) == "impl"
             && !result[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_')
     });
@@ -367,21 +377,20 @@ fn declared(code: &str, from: usize) -> Option<Declared<'_>> {
     Some(Declared { name, result, head, after, has_body })
 }
 
-/// Place after generics.
+/// Place after the generics that begin at a place; `None` when none begin there, or they have no end.
 fn angles(code: &str, from: usize) -> Option<usize> {
-    let mut depth = 0_usize;
-    let bytes = code.as_bytes();
-    for at in from..bytes.len() {
-        match bytes[at] {
+    let (mut depth, mut before) = (0_usize, b' ');
+    for (at, byte) in code.bytes().enumerate().skip(from) {
+        match byte {
             b'<' => depth += 1,
-            b'>' if bytes[at - 1] != b'-' => {
-                depth = depth.checked_sub(1)?;
-                if depth == 0 {
-                    return Some(at + 1);
-                }
-            }
+            b'>' if before == b'-' => {}
+            b'>' if depth <= 1 => return (depth == 1).then_some(at + 1),
+            b'>' => depth -= 1,
+            // The first one opens them.
+            _ if depth == 0 => return None,
             _ => {}
         }
+        before = byte;
     }
     None
 }
@@ -504,14 +513,122 @@ mod tests {
         }
     }
 
+    /// Declarations with all forms that are read.
+    const DECLARED: &str = "#![allow(dead_code)]\n#[cfg(test)] struct Held<'a, T: Fn(i64) -> i64 = fn(i64) -> i64, const N: usize = 2>(&'a [T; N], pub (u8, é))\n\
+        where T: Clone;\nenum E<A, B = A> { One(Box<E<A, B>>), Two { x: &'static mut [A], r#type: (B,) }, #[default] No = 1 }\ntype Own<T> = std::result::Result<T, E<T>>;\n\
+        impl<'a, T> Iterator for Held<'a, T> { type Item = T; fn next(&mut self) -> Option<Self::Item>; const fn one() -> Self { 'x' } }\n\
+        pub fn it() -> impl std::iter::Iterator<Item = Own<E<i64>>> + 'static;\npub fn g<T>(t: T) -> Result<HashMap<T, &str>, Box<dyn Error>> where T: Eq { r#\"}\"# }";
+
+    /// Reads an interface in all ways.
+    fn read(interface: &str) {
+        for stub in [Stub::Fails, Stub::Returns, Stub::ReturnsOther] {
+            let _ = text(interface, stub);
+        }
+        let mut plan = plan(&[("src/lib.rs", interface), ("src/a.rs", interface)]);
+        complete(&mut plan).unwrap();
+        let _ = unmade(&plan.files.iter().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn results_with_angles_that_do_not_open_are_read() {
+        for result in [
+            "impl Iterator>",
+            "impl >",
+            "impl",
+            "impl <",
+            "impl Iterator",
+            "impl Iterator<",
+            "impl Iterator<>",
+            "impl Iterator->",
+            "impl Iterator<Item = i64",
+            "impl é<é>",
+            "impl Iterator(<)>",
+            ">",
+            "<",
+            "&",
+            "&'",
+            "&'é",
+            "[",
+            "[;",
+            "[]",
+            "()",
+            "Vec<",
+            "Vec>",
+            "::<>",
+        ] {
+            read(&format!("pub fn f() -> {result};"));
+            read(&format!(
+                "pub struct S<T = {result}>({result});\ntype A<T> = {result};\nimpl{result} for {result} {{ fn f() -> {result}; }}"
+            ));
+        }
+        for (code, from, want) in [
+            ("", 0, None),
+            (">", 0, None),
+            ("->", 0, None),
+            ("->", 1, None),
+            ("a<b>", 0, None),
+            ("a<b>", 1, Some(4)),
+            ("<a->b>c", 0, Some(6)),
+            ("<a<b>>", 0, Some(6)),
+            ("<a", 0, None),
+            ("<a>", 9, None),
+        ] {
+            assert_eq!(angles(code, from), want, "{code} {from}");
+        }
+    }
+
+    #[test]
+    fn iterators_are_known_by_any_path() {
+        for (result, item) in [
+            ("impl Iterator<Item = i64>", Some("i64")),
+            ("impl std::iter::Iterator<Item = T>", Some("T")),
+            ("impl ::core::iter::IntoIterator <Item=Vec<T>>", Some("Vec<T>")),
+            ("impl Iterator<Item = impl Fn()>", None),
+            ("impl Fn(i64) -> Vec<i64>", None),
+            ("impl Other<Item = i64>", None),
+            ("Iterator<Item = i64>", None),
+        ] {
+            assert_eq!(iterated(result), item, "{result}");
+        }
+    }
+
+    #[test]
+    fn conditions_are_attributes() {
+        for (code, is_one) in [
+            ("#[cfg(test)]", true),
+            ("# ! [ cfg_attr(x, y)]", true),
+            ("#[derive(Debug)] #[cfg(unix)]", true),
+            ("struct S { cfg: u8, config: Cfg }", false),
+            ("#[derive(Cfg)]", false),
+            ("#", false),
+        ] {
+            assert_eq!(names_condition(code), is_one, "{code}");
+        }
+    }
+
     proptest! {
         #[test]
-        fn any_interface_has_a_text(interface in "(pub |fn |impl |trait |mod |[a-z]|\\(|\\)|\\{|\\}|<|>|->|where |i64|,|;|\n|\"|'|//| |é){0,40}") {
-            for stub in [Stub::Fails, Stub::Returns, Stub::ReturnsOther] {
-                let _ = text(&interface, stub);
+        fn any_text_is_read(interface in "\\PC{0,60}") {
+            read(&interface);
+        }
+
+        #[test]
+        fn changed_declarations_are_read(
+            changes in proptest::collection::vec((any::<prop::sample::Index>(), 0..12_usize, "(|<|>|->|=|\\(|\\)|\\[|\\]|\\{|\\}|;|,|'|\"|#|&|::|impl |fn |é|\n)"), 1..6),
+        ) {
+            let mut all: Vec<char> = DECLARED.chars().collect();
+            for (at, taken, put) in changes {
+                let from = at.index(all.len());
+                let end = (from + taken).min(all.len());
+                all.splice(from..end, put.chars());
+                prop_assume!(!all.is_empty());
             }
-            let mut plan = plan(&[("src/lib.rs", &interface), ("src/a.rs", &interface)]);
-            prop_assert!(complete(&mut plan).is_ok());
+            read(&all.into_iter().collect::<String>());
+        }
+
+        #[test]
+        fn any_interface_has_a_text(interface in "(pub |fn |impl |impl Iterator|Item = |struct |enum |type |trait |mod |&|[a-z]|\\(|\\)|\\{|\\}|<|>|->|where |i64|,|;|\n|\"|'|//| |é){0,40}") {
+            read(&interface);
         }
     }
 }

@@ -42,6 +42,39 @@ const AROUND: [&str; 7] = ["Box", "Rc", "Arc", "Cell", "RefCell", "Mutex", "RwLo
 /// Other types with a default.
 const DEFAULT: [&str; 6] = ["LinkedList", "CString", "PhantomData", "Weak", "AtomicUsize", "AtomicBool"];
 
+/// Types of the plan within each other of which the helper makes values.
+const DEPTH: u32 = 5;
+/// Maximum number of types that are looked at for one result.
+const MAX_STEPS: usize = 2_000;
+/// Maximum number of types around one another.
+const MAX_NEST: usize = 64;
+/// Maximum length of a type with its arguments in place of parameters, in bytes.
+const MAX_KIND_BYTES: usize = 4096;
+
+/// Look at the types of one result. Types can refer to each other in more ways than can be followed.
+#[derive(Default)]
+struct Walk {
+    /// Names of the aliases around.
+    aliases: Vec<String>,
+    /// Number of the plan's types around.
+    depth: u32,
+    nest: usize,
+    steps: usize,
+    /// A bound was reached: nothing is known.
+    is_over: bool,
+    /// Values by type, meaning of `Self` and place.
+    known: BTreeMap<(String, String, u32, Vec<String>), Option<bool>>,
+}
+
+impl Walk {
+    /// Counts a type; false at the bound.
+    fn steps_on(&mut self) -> bool {
+        self.is_over |= self.steps >= MAX_STEPS || self.nest >= MAX_NEST;
+        self.steps += usize::from(!self.is_over);
+        !self.is_over
+    }
+}
+
 /// A type by another name.
 #[derive(Clone)]
 struct Alias {
@@ -67,60 +100,80 @@ impl<'a> Known<'a> {
 
     /// Tells if a stub has a value of a type; `own` is the meaning of `Self`.
     pub fn makes(&self, kind: &str, own: &str) -> bool {
-        self.made(kind, own, &mut Vec::new())
+        let mut walk = Walk::default();
+        self.made(kind, own, &mut walk) && !walk.is_over
     }
 
-    fn made(&self, kind: &str, own: &str, within: &mut Vec<String>) -> bool {
-        let value = self.value(kind, own, within);
-        value.unwrap_or_else(|| self.is_built(kind, own, within) || self.has_default(kind))
+    fn made(&self, kind: &str, own: &str, walk: &mut Walk) -> bool {
+        if !walk.steps_on() {
+            return false;
+        }
+        let value = self.value(kind, own, walk);
+        value.unwrap_or_else(|| self.is_built(kind, own, walk) || self.has_default(kind, MAX_NEST))
     }
 
     /// Tells if a type of the plan has a value whatever its parameters are.
-    fn is_built(&self, kind: &str, own: &str, within: &mut Vec<String>) -> bool {
+    fn is_built(&self, kind: &str, own: &str, walk: &mut Walk) -> bool {
         let Some((path, args)) = path(kind) else { return false };
         let name = path.rsplit("::").next().unwrap_or(path);
         let name = if name == "Self" { own } else { name };
-        let Some(types) = self.types.get(name).filter(|_| !within.iter().any(|other| other == name)) else {
+        let Some(types) = self.types.get(name).filter(|_| walk.depth < DEPTH) else {
             return false;
         };
-        within.push(name.to_owned());
-        let made = types.iter().all(|of| !of.made().is_empty() && self.has_shape(of, &args, within));
-        within.pop();
+        walk.depth += 1;
+        let made = types.iter().all(|of| !of.made().is_empty() && self.has_shape(of, &args, walk));
+        walk.depth -= 1;
         made
     }
 
     /// Tells if a variant has values of all its fields.
-    fn has_shape(&self, of: &Type, args: &[&str], within: &mut Vec<String>) -> bool {
+    fn has_shape(&self, of: &Type, args: &[&str], walk: &mut Walk) -> bool {
         let params: Vec<&str> = of.params().map(|param| &*param.name).collect();
         let defaults = of.params().skip(args.len()).filter(|param| !param.default.is_empty());
         let defaults: Vec<String> = defaults.map(|param| replaced(&param.default, &params, args)).collect();
         let all: Vec<&str> = args.iter().copied().chain(defaults.iter().map(String::as_str)).collect();
         of.shapes.iter().any(|shape| {
             let mut kinds = shape.kinds().into_iter().map(|kind| replaced(kind, &params, &all));
-            kinds.all(|kind| self.made(&kind, &of.name, within))
+            kinds.all(|kind| self.made(&kind, &of.name, walk))
         })
     }
 
     /// Tells if there is a value by the helper's trait; `None` for a type without the trait.
-    fn value(&self, kind: &str, own: &str, within: &mut Vec<String>) -> Option<bool> {
+    fn value(&self, kind: &str, own: &str, walk: &mut Walk) -> Option<bool> {
         let kind = kind.trim();
+        let key = (kind.to_owned(), own.to_owned(), walk.depth, walk.aliases.clone());
+        if let Some(known) = walk.known.get(&key) {
+            return *known;
+        }
+        walk.is_over |= kind.len() > MAX_KIND_BYTES;
+        if !walk.steps_on() {
+            return None;
+        }
+        walk.nest += 1;
+        let value = self.looked_at(kind, own, walk);
+        walk.nest -= 1;
+        walk.known.insert(key, value);
+        value
+    }
+
+    fn looked_at(&self, kind: &str, own: &str, walk: &mut Walk) -> Option<bool> {
         if let Some(rest) = referred(kind) {
             return match slice(rest) {
-                Some(of) => self.value(of, own, within).map(|_| true),
-                None => self.value(rest, own, within),
+                Some(of) => self.value(of, own, walk).map(|_| true),
+                None => self.value(rest, own, walk),
             };
         }
         if let Some(inner) = kind.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
-            return self.all(&listed(inner), own, within);
+            return self.all(&listed(inner), own, walk);
         }
         if let Some((of, _)) = array(kind) {
-            return self.value(of, own, within);
+            return self.value(of, own, walk);
         }
         let (path, args) = path(kind)?;
         let name = path.rsplit("::").next().unwrap_or(path);
         let name = if name == "Self" { own } else { name };
-        // A type within itself has no value by that way, and an alias may have the name of its meaning.
-        let is_within = within.iter().any(|other| other == name);
+        // An alias may have the name of its meaning.
+        let is_within = walk.aliases.iter().any(|other| other == name);
         let is_foreign = is_foreign(path);
         if let Some(types) = self.types.get(name).filter(|_| !is_foreign) {
             if types.iter().any(|of| of.made().is_empty()) {
@@ -132,55 +185,59 @@ impl<'a> Known<'a> {
                     let default = if param.default.is_empty() { &param.name } else { &param.default };
                     let arg = args.get(at).map(|arg| (*arg).to_owned());
                     let arg = arg.unwrap_or_else(|| replaced(default, &params, &args));
-                    self.value(&arg, own, within)?;
+                    self.value(&arg, own, walk)?;
                 }
             }
-            within.push(name.to_owned());
-            let made = !is_within && types.iter().all(|of| self.has_shape(of, &args, within));
-            within.pop();
+            if walk.depth >= DEPTH {
+                return Some(false);
+            }
+            walk.depth += 1;
+            let made = types.iter().all(|of| self.has_shape(of, &args, walk));
+            walk.depth -= 1;
             return Some(made);
         }
         if let Some(alias) = self.aliases.get(name).filter(|_| !is_within && !is_foreign) {
-            within.push(name.to_owned());
+            walk.aliases.push(name.to_owned());
             let params: Vec<&str> = alias.params.iter().map(String::as_str).collect();
-            let made = self.value(&replaced(&alias.kind, &params, &args), own, within);
-            within.pop();
+            let made = self.value(&replaced(&alias.kind, &params, &args), own, walk);
+            walk.aliases.pop();
             return made;
         }
         let last = args.last().copied().unwrap_or_default();
         match name {
             "Result" if args.is_empty() => Some(true),
-            "Result" if args.len() == 1 => self.value(last, own, within).map(|_| true),
+            "Result" if args.len() == 1 => self.value(last, own, walk).map(|_| true),
             "Result" => {
-                let each = args.iter().map(|of| self.value(of, own, within)).collect::<Option<Vec<_>>>()?;
+                let each = args.iter().map(|of| self.value(of, own, walk)).collect::<Option<Vec<_>>>()?;
                 Some(each.contains(&true))
             }
             "Error" => (path.ends_with("io::Error") || path.ends_with("fmt::Error")).then_some(true),
             "Cow" => (last == "str").then_some(true),
             "Box" if is_error(last) => Some(true),
-            "Box" if slice(last).is_some() => self.value(slice(last)?, own, within).map(|_| true),
-            name if AROUND.contains(&name) => self.value(last, own, within),
-            name if MANY.contains(&name) => self.all(&args, own, within).map(|_| true),
+            "Box" if slice(last).is_some() => self.value(slice(last)?, own, walk).map(|_| true),
+            name if AROUND.contains(&name) => self.value(last, own, walk),
+            name if MANY.contains(&name) => self.all(&args, own, walk).map(|_| true),
             name => PLAIN.contains(&name).then_some(true),
         }
     }
 
-    fn all(&self, kinds: &[&str], own: &str, within: &mut Vec<String>) -> Option<bool> {
+    fn all(&self, kinds: &[&str], own: &str, walk: &mut Walk) -> Option<bool> {
         // The helper has tuples of six.
-        let each = kinds.iter().map(|of| self.value(of, own, within)).collect::<Option<Vec<_>>>()?;
+        let each = kinds.iter().map(|of| self.value(of, own, walk)).collect::<Option<Vec<_>>>()?;
         (each.len() <= 6).then(|| !each.contains(&false))
     }
 
-    fn has_default(&self, kind: &str) -> bool {
+    fn has_default(&self, kind: &str, room: usize) -> bool {
+        let Some(room) = room.checked_sub(1) else { return false };
         let kind = kind.trim();
         if let Some(rest) = referred(kind) {
             return rest == "str" || slice(rest).is_some();
         }
         if let Some(inner) = kind.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
-            return listed(inner).into_iter().all(|of| self.has_default(of));
+            return listed(inner).into_iter().all(|of| self.has_default(of, room));
         }
         if let Some((of, _)) = array(kind) {
-            return self.has_default(of);
+            return self.has_default(of, room);
         }
         let Some((path, args)) = path(kind) else { return false };
         let name = path.rsplit("::").next().unwrap_or(path);
@@ -190,14 +247,15 @@ impl<'a> Known<'a> {
         MANY.contains(&name)
             || DEFAULT.contains(&name)
             || PLAIN.contains(&name)
-            || (AROUND.contains(&name) && args.first().is_some_and(|of| self.has_default(of)))
+            || (AROUND.contains(&name) && args.first().is_some_and(|of| self.has_default(of, room)))
     }
 }
 
 /// A type with arguments in place of parameters.
 fn replaced(kind: &str, params: &[&str], args: &[&str]) -> String {
     let (mut out, mut at) = (String::new(), 0);
-    while at < kind.len() {
+    // One that is too long is refused where it is looked at.
+    while at < kind.len() && out.len() <= MAX_KIND_BYTES {
         let name = word(kind, at);
         let place = params.iter().position(|param| *param == name);
         match (place.and_then(|place| args.get(place)), kind[at..].chars().next()) {
@@ -278,7 +336,8 @@ fn aliases(code: &str) -> Vec<(String, Alias)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::unmade;
+    use super::super::{VALUES, unmade};
+    use super::*;
     use crate::spec::plan::Planned;
 
     fn of(interface: &str) -> Vec<String> {
@@ -372,6 +431,45 @@ mod tests {
             ("fn main() -> Foreign;\nfn never() -> !;", &[]),
         ] {
             assert_eq!(of(given), want, "{given}");
+        }
+    }
+
+    #[test]
+    fn types_are_followed_as_deep_as_the_helper_does() {
+        assert!(VALUES.contains(&format!("DEPTH: u32 = {DEPTH};")));
+        for (number, made) in [(1, true), (5, true), (6, false)] {
+            let types: String = (1..number).map(|at| format!("struct A{at}(A{});", at + 1)).collect();
+            let said = of(&format!("{types} struct A{number}(i64); fn f() -> A1;"));
+            assert_eq!(said.is_empty(), made, "{number}: {said:?}");
+        }
+    }
+
+    #[test]
+    fn no_types_are_followed_without_end() {
+        let many = |of: &dyn Fn(usize) -> String| (0..40).map(of).collect::<String>();
+        let wide = |at: usize| format!("struct A{at}({});", format!("A{}, ", at + 1).repeat(30));
+        for text in [
+            many(&|at| format!("struct A{at} {{ a: A{}, b: A{} }}", at + 1, at + 1)),
+            many(&|at| format!("struct A{at}<T> {{ a: A{}<(T, T)>, b: A{}<(T,)> }}", at + 1, at + 1)),
+            many(&|at| format!("type A{at}<T> = A{}<(T, T)>;", at + 1)),
+            many(&|at| format!("type A{at}<T> = Result<A{}<T>, A{}<(T,)>>;", at + 1, at + 1)),
+            many(&wide),
+        ] {
+            let code = [text.as_str()];
+            let items = super::super::items(&text);
+            let types = items.iter().filter_map(|item| match item {
+                super::super::Item::Type(of, _) => Some(of),
+                super::super::Item::Function { .. } => None,
+            });
+            let known = Known::of(types, code.into_iter());
+            let refs = "&".repeat(3000);
+            for kind in ["A0", "A0<i64>", "Vec<A0<i64>>", "(Foreign, A0)", &refs] {
+                let mut walk = Walk::default();
+                let made = known.made(kind, "", &mut walk) && !walk.is_over;
+                assert!(walk.steps <= MAX_STEPS && walk.nest == 0 && walk.depth == 0, "{kind}");
+                assert!(!made || kind.starts_with("Vec"), "{kind} {text}");
+                assert!(walk.known.keys().all(|(kind, ..)| kind.len() <= MAX_KIND_BYTES), "{kind}");
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Types that a plan of Rust declares, and code that makes values of them. The code stands beside the type, where its private fields can be named, and the
 //! compiler finds the values of the fields, so that a type from elsewhere needs no list.
 
-use super::angles;
+use super::{angles, names_condition};
 use crate::spec::stub::blank::{group, parts, skip, word};
 
 /// Trait of the helper.
@@ -177,10 +177,15 @@ fn hidden(text: &str) -> &str {
 fn param(text: &str) -> Option<Param> {
     let text = bare(text);
     // Bounds have `=` within brackets only.
-    let mut depth = 0_i32;
+    let (mut depth, mut before) = (0_i32, b' ');
     let default = text.bytes().position(|byte| {
-        depth +=
-            i32::from(matches!(byte, b'<' | b'(' | b'[')) - i32::from(matches!(byte, b'>' | b')' | b']'));
+        match byte {
+            b'<' | b'(' | b'[' => depth += 1,
+            b'>' if before == b'-' => {}
+            b'>' | b')' | b']' => depth -= 1,
+            _ => {}
+        }
+        before = byte;
         byte == b'=' && depth == 0
     });
     let end = default.unwrap_or(text.len());
@@ -270,7 +275,7 @@ pub(super) fn declared(code: &str, from: usize) -> Option<(Type, usize)> {
         let fields = if code[at..].starts_with('{') { named(body)? } else { fields };
         of.shapes = vec![Shape { fields, ..Shape::default() }];
     }
-    of.is_left |= code[from..end].contains("cfg")
+    of.is_left |= names_condition(&code[from..end])
         || of.bounds.contains("?Sized")
         || of.shapes.iter().any(|shape| shape.kinds().last().is_some_and(|kind| is_unsized(kind)));
     (!of.name.is_empty()).then_some((of, end))
@@ -330,6 +335,22 @@ mod tests {
         }
         for text in ["struct", "struct {", "struct A", "struct A { x }", "enum E { A B }", "struct A<T"] {
             assert_eq!(declared(text, 0), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn arrows_close_no_bounds_and_fields_are_no_conditions() {
+        for (text, declared, default) in [
+            ("F: Fn(i64) -> bool = fn(i64) -> bool", "F: Fn(i64) -> bool", "fn(i64) -> bool"),
+            ("F: Fn() -> Vec<i64> = X", "F: Fn() -> Vec<i64>", "X"),
+            ("T: Iterator<Item = i64>", "T: Iterator<Item = i64>", ""),
+            ("const N: usize = 3", "const N: usize", "3"),
+        ] {
+            let param = param(text).unwrap();
+            assert_eq!((&*param.declared, &*param.default), (declared, default), "{text}");
+        }
+        for text in ["struct S { cfg: u8 }", "struct Config(cfg::Of);", "enum E { cfg }"] {
+            assert!(!read(text).unwrap().is_left, "{text}");
         }
     }
 
