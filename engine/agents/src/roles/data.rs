@@ -132,6 +132,9 @@ impl DetailedPlan {
     /// # Errors
     /// A report for requirements or a plan that an architect could not have.
     pub fn checked(&self) -> Result<(Making, Plan), ErrorReport> {
+        if let Some(go) = self.go.filter(|go| !go.is_plausible()) {
+            return Err(bad("go", format!("the version {go} of Go is not known; allowed is 1.18 to 1.99")));
+        }
         let making = Making { go: self.go, ..making(&self.requirements, self.language)? };
         let plan = Plan { summary: self.summary.clone(), files: self.files.clone() };
         let taken: Vec<String> = self.language.settings().iter().map(|path| (*path).to_owned()).collect();
@@ -212,5 +215,12 @@ mod tests {
         };
         assert_eq!(plan("calc.py").checked().unwrap().1.files, plan("calc.py").files);
         assert!(plan("../calc.py").checked().is_err() && plan("test_calc.py").checked().is_err());
+        for (version, good) in
+            [(0, false), (17, false), (18, true), (99, true), (100, false), (u32::MAX, false)]
+        {
+            let go = Some(serde_json::from_value(serde_json::json!(version)).unwrap());
+            let checked = DetailedPlan { go, ..plan("calc.py") }.checked();
+            assert_eq!(checked.is_ok(), good, "{version}");
+        }
     }
 }

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 
 /// The first version with generics.
 const FIRST: u32 = 18;
+/// The last version that is taken from outside.
+const LAST: u32 = 99;
 /// The first version whose loops have variables of their own in each turn, and ranges over numbers.
 const OF_TURNS: u32 = 22;
 /// Name of the test that tells the compiler's version.
@@ -39,6 +41,12 @@ impl GoVersion {
             rest[..end].parse().ok()
         })?;
         Some(Self(digits))
+    }
+
+    /// Tells if a version that comes from outside can be one: known are 1.18 to 1.99.
+    #[must_use]
+    pub const fn is_plausible(self) -> bool {
+        self.is_enough() && self.0 <= LAST
     }
 
     /// Tells if this version has what code of a session needs.
