@@ -120,7 +120,8 @@ pub trait Files {
 pub fn read(answer: &str, is_cut: bool, files: &dyn Files) -> Result<Edit, Malformed> {
     // Words after the only file's block may be cut; a file between markers may be followed by others.
     let has_markers = answer.contains("FILE_START");
-    if is_cut && (has_markers || files.only().is_none() || !fences::has_whole(answer)) {
+    let may_be_whole = || files.only().is_some_and(|only| !fences::has_fences(&only));
+    if is_cut && (has_markers || !may_be_whole() || !fences::has_whole(answer)) {
         return Err(Malformed::Cut);
     }
     if answer.trim().is_empty() {

@@ -32,10 +32,27 @@ pub fn inner<'a, 'b>(lines: &'b [&'a str]) -> &'b [&'a str] {
     }
 }
 
-/// Tells if the first fence is closed.
+/// Tells if an answer that is cut has one block, which is whole: a file may have fences of its own, in a text of many lines or a comment, and then the first closing
+/// line ends nothing. In doubt it is not whole.
 pub fn has_whole(answer: &str) -> bool {
-    let mut lines = answer.lines().skip_while(|line| !is_fence(line)).skip(1);
-    lines.any(closes)
+    let lines: Vec<&str> = answer.lines().collect();
+    let fences: Vec<usize> = (0..lines.len()).filter(|at| is_fence(lines[*at])).collect();
+    let [first, last] = fences[..] else { return false };
+    let mark = |line: &str| line.chars().take_while(|c| matches!(c, '`' | '~')).collect::<String>();
+    let inner = lines[first + 1..last].join("\n");
+    let is_even = |quote: &str| inner.matches(quote).count().is_multiple_of(2);
+    closes(lines[last])
+        && !mark(lines[first]).is_empty()
+        && mark(lines[first]) == mark(lines[last])
+        && ["\"", "\"\"\"", "'''", "`"].into_iter().all(is_even)
+        && inner.matches("/*").count() == inner.matches("*/").count()
+        && inner.matches("<!--").count() == inner.matches("-->").count()
+}
+
+/// Tells if files of this name are texts in which fences are usual.
+pub fn has_fences(path: &str) -> bool {
+    let end = Path::new(path).extension().and_then(|end| end.to_str()).unwrap_or_default();
+    ["md", "markdown", "mdx", "qmd", "rmd", "rst", "txt", "adoc", ""].contains(&&*end.to_ascii_lowercase())
 }
 
 /// Files in fences. The path stands behind the fence's language, in the line before, or in a comment in the first line; a block without one is

@@ -115,7 +115,15 @@ fn cut_answers_count_only_when_the_only_file_is_whole() {
     let several = Project(project().0, None);
     for (answer, only, of) in [
         ("```python\nx = 1\n```\nThis is", Some("x = 1\n"), None),
-        ("Here:\n```python\nx = 1\n```\nand use it:\n```python\nprint(", Some("x = 1\n"), None),
+        ("Here:\n```python\nx = 1\n```\nand use it:\n```python\nprint(", None, None),
+        // The block may be the beginning of a file with fences of its own.
+        ("```md\n# T\n```sh\nls\n```\nmore", None, None),
+        ("```md\n# T\n```sh\nls\n```\nmore\n```\nThis", None, None),
+        ("```python\nx = \"\"\"\n```\nf()\n", None, None),
+        ("```python\ndef f():\n    '''It.\n    ```\n    f()\n", None, None),
+        ("```js\n/*\n```\nf()\n", None, None),
+        ("````python\nx = 1\n```\nf()\n", None, None),
+        ("~~~python\nx = 1\n```\nf()\n", None, None),
         ("```python\nx = 1", None, None),
         ("x = 1", None, None),
         ("", None, None),
@@ -127,6 +135,11 @@ fn cut_answers_count_only_when_the_only_file_is_whole() {
         assert_eq!(text(read(answer, true, &several)), of, "{answer}");
     }
     assert_eq!(read("FILE_START: calc.py\nx\nFILE_END\n", true, &project()), Err(Malformed::Cut));
+    for (only, is_taken) in [("calc.py", true), ("README.md", false), ("notes.TXT", false), ("README", false)]
+    {
+        let read = read("```\nx = 1\n```\nThis is", true, &Project(project().0, Some(only.to_owned())));
+        assert_eq!(read.is_ok(), is_taken, "{only}");
+    }
 }
 
 #[test]
