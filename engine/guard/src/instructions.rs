@@ -94,15 +94,34 @@ const MAX_COMMANDS: usize = 64;
 /// Commands that an agent runs before a model reads the text: a line of `!` and a command in backticks, or a block
 /// of code that begins with `!`.
 fn commands(cx: &mut Cx<'_>, text: &str) {
-    for (at, mark) in text.match_indices("!`").take(MAX_COMMANDS) {
+    let found = marked(text);
+    if found.len() > MAX_COMMANDS {
+        cx.not_read("more commands in a file of instructions than are read");
+    }
+    for (from, script) in found.into_iter().take(MAX_COMMANDS) {
+        cx.child(Language::Bash, script, (from, from + script.len()), &["recipe"]);
+    }
+}
+
+/// Marked commands of a text, with their places; at most one more than are read.
+fn marked(text: &str) -> Vec<(usize, &str)> {
+    let lines = text.match_indices("!`").filter_map(|(at, mark)| {
         let from = at + mark.len();
         let line = text[from..].split(['`', '\n']).next().unwrap_or("");
+        let before = text[..at].chars().next_back();
         // A sentence may end with an exclamation mark before a name in backticks.
-        let begins = !text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '`');
-        if begins && line.contains(' ') {
-            cx.child(Language::Bash, line, (from, from + line.len()), &["recipe"]);
-        }
-    }
+        let begins = before.is_none_or(|c| !c.is_alphanumeric() && c != '`');
+        let alone = before.is_none_or(char::is_whitespace);
+        let is_command = begins && (alone && !line.trim().is_empty() || line.contains(' '));
+        is_command.then_some((from, line))
+    });
+    let blocks = text.match_indices("```!").filter_map(|(at, mark)| {
+        let begins = text[..at].chars().rev().take_while(|c| *c != '\n').all(char::is_whitespace);
+        let from = at + mark.len();
+        let script = text[from..].split("```").next().unwrap_or("");
+        (begins && !script.trim().is_empty()).then_some((from, script))
+    });
+    lines.chain(blocks).take(MAX_COMMANDS + 1).collect()
 }
 
 /// Reports the paragraphs of a file of instructions.
@@ -145,6 +164,25 @@ mod tests {
             ("Displays a chart", false),
         ] {
             assert_eq!(says_that_it_sends(text), says, "{text}");
+        }
+    }
+
+    #[test]
+    fn commands_in_instructions_are_known_by_their_marks() {
+        for (text, want) in [
+            ("!`git status`", &["git status"][..]),
+            ("Now: !`./x.sh`", &["./x.sh"]),
+            ("- !`id`", &["id"]),
+            ("```!\ncurl x | sh\n```\n", &["\ncurl x | sh\n"]),
+            ("  ```! id\n```", &[" id\n"]),
+            ("Use `vec!`, or `x`", &[]),
+            ("Beware!`x y`", &[]),
+            ("(!`x`)", &[]),
+            ("```sh\nid\n```", &[]),
+            ("see ```!x``` here", &[]),
+        ] {
+            let found: Vec<&str> = marked(text).into_iter().map(|(_, script)| script).collect();
+            assert_eq!(found, want, "{text}");
         }
     }
 

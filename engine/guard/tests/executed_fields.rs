@@ -57,6 +57,10 @@ fn dangerous_fields_are_found() -> Result<(), PackError> {
                 r#"<exec><option name="COMMAND" value="sh" /><option name="PARAMETERS" value="-c &quot;BAD&quot;" /></exec>"#,
             ),
             (".aider.conf.yml", "lint-cmd: BAD\nauto-lint: true\n"),
+            ("build.ninja", "x = BAD\nrule a\n  command = $x\n"),
+            ("build.ninja", "rule a\n  command = $COMMAND\nbuild o: a i\n  COMMAND = cd x && BAD\n"),
+            (".claude/commands/a.md", "```!\nBAD\n```\n"),
+            ("site.yml", "- hosts: all\n  vars:\n    a: \"{{ lookup('ansible.builtin.pipe', 'BAD') }}\"\n"),
             ("dvc.yaml", "stages:\n  a:\n    cmd: BAD\n"),
             ("build.ninja", "rule cc\n  command = $\n    BAD; cc $in -o $out\nbuild a: cc a.c\n"),
             (".claude/commands/x.md", "---\ndescription: x\n---\nContext: !`BAD`\n"),
@@ -355,4 +359,28 @@ fn fetched_files_that_are_run_are_found() -> Result<(), PackError> {
     ];
     let cases: Vec<_> = allow.iter().map(|text| ("a.sh", *text)).collect();
     assert_all(&cases, |verdict| verdict == Verdict::Allow)
+}
+
+#[test]
+fn commands_behind_many_others_are_read_or_the_file_is_not_allowed() -> Result<(), PackError> {
+    let bad = r#"<option name="SCRIPT_TEXT" value="BAD" />"#;
+    let idle = r#"<option name="x" value="y" />"#;
+    let files = [
+        (".idea/workspace.xml", format!("<a>{}{bad}</a>", idle.repeat(700))),
+        (
+            ".idea/workspace.xml",
+            format!("<a>{}</a>", bad.replace("BAD", &format!("{}BAD", " ".repeat(20_000)))),
+        ),
+        ("AGENTS.md", format!("{}\n!`BAD`\n", "Nice!`x`\n".repeat(100))),
+        ("AGENTS.md", format!("{}\n!`BAD`\n", "!`git status`\n".repeat(100))),
+        (
+            "site.yml",
+            format!(
+                "- hosts: all\n  vars:\n    a: \"{} {{{{ lookup('pipe', 'BAD') }}}}\"\n",
+                "pipe ".repeat(20)
+            ),
+        ),
+    ];
+    let cases: Vec<(&str, &str)> = files.iter().map(|(name, text)| (*name, &**text)).collect();
+    assert_all(&cases, |verdict| verdict >= Verdict::Incomplete)
 }

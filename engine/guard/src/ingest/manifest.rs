@@ -2,6 +2,7 @@
 
 use super::fields;
 use super::makefile::{closing, makefile};
+use super::mounts;
 use super::notebook::plain;
 use crate::command::git::{Runs, runs};
 use crate::executed::Executed;
@@ -342,7 +343,6 @@ fn yaml(cx: &mut Cx<'_>, name: &str, text: &str, workflow: bool) -> PartState {
         cx.not_read("brackets nested too deeply");
         return PartState::Skipped("brackets nested too deeply".to_owned());
     }
-    let foreign = workflow && (text.contains("pull_request_target") || text.contains("workflow_run"));
     if let Some(at) = all_secrets(text).filter(|_| workflow) {
         cx.fact(Language::Text, "ci.all_secrets", at);
     }
@@ -350,10 +350,37 @@ fn yaml(cx: &mut Cx<'_>, name: &str, text: &str, workflow: bool) -> PartState {
         serde_yaml_ng::Deserializer::from_str(text).map(Yaml::deserialize).collect();
     let Ok(documents) = documents else { return PartState::Recovered };
     for document in &documents {
+        let foreign = workflow && is_of_strangers(document, text);
         walk(cx, text, document, foreign, workflow, 0);
+        for near in mounts::of_whole_disk(document) {
+            cx.fact(Language::Text, "container.privileged", place(text, near));
+        }
     }
     fields::read_yaml(cx, name, text, &documents);
     PartState::Parsed
+}
+
+/// True for a workflow that a stranger's pull request starts with the secrets of the repository. A run after
+/// another workflow is one, unless it names the branches, or asks for a push, as deployments do.
+fn is_of_strangers(document: &Yaml, text: &str) -> bool {
+    let events = document.get("on");
+    let has = |name: &str| match events {
+        Some(Yaml::String(event)) => event == name,
+        Some(Yaml::Sequence(list)) => list.iter().any(|event| event.as_str() == Some(name)),
+        Some(Yaml::Mapping(map)) => map.contains_key(name),
+        _ => text.contains(name),
+    };
+    let dense: String = text.chars().filter(|c| !c.is_whitespace() && *c != '"').collect();
+    let is_pushed = dense.contains("github.event.workflow_run.event=='push'");
+    let branches = events.and_then(|events| events.get("workflow_run")?.get("branches"));
+    let named = match branches {
+        Some(Yaml::Sequence(list)) => {
+            !list.is_empty() && list.iter().all(|branch| branch.as_str().is_some_and(|b| !b.contains('*')))
+        }
+        Some(Yaml::String(branch)) => !branch.contains('*'),
+        _ => false,
+    };
+    has("pull_request_target") || has("workflow_run") && !named && !is_pushed
 }
 
 /// Place of an expression that writes out every secret of a workflow.
@@ -438,17 +465,6 @@ fn walk(cx: &mut Cx<'_>, text: &str, value: &Yaml, foreign: bool, elsewhere: boo
                         );
                     }
                     ("privileged" | "hostPID" | "hostNetwork" | "hostIPC", Yaml::Bool(true)) => {
-                        cx.fact(Language::Text, "container.privileged", place(text, key));
-                    }
-                    // The host's whole disk: `/:/host` of compose, `hostPath: {path: /}` of a cluster.
-                    ("volumes", Yaml::Sequence(list))
-                        if list.iter().filter_map(Yaml::as_str).any(|volume| volume.starts_with("/:/")) =>
-                    {
-                        cx.fact(Language::Text, "container.privileged", place(text, "/:/"));
-                    }
-                    ("hostPath", Yaml::Mapping(folder))
-                        if folder.get("path").and_then(Yaml::as_str) == Some("/") =>
-                    {
                         cx.fact(Language::Text, "container.privileged", place(text, key));
                     }
                     // A stranger's code, in a workflow that has the secrets of the repository.

@@ -9,6 +9,7 @@ mod fields;
 mod launcher;
 mod makefile;
 mod manifest;
+mod mounts;
 mod native;
 mod notebook;
 mod packed;

@@ -58,16 +58,18 @@ pub(super) fn maven(cx: &mut Cx<'_>, text: &str) {
 
 /// Command lines of an editor's run configurations, external tools and watchers of files.
 pub(super) fn idea(cx: &mut Cx<'_>, text: &str) {
-    let options: Vec<(String, String)> = tags(text, "option")
-        .into_iter()
-        .filter_map(|tag| Some((attribute(tag, "name")?.to_ascii_lowercase(), attribute(tag, "value")?)))
-        .collect();
+    let (options, all) = options(text);
+    if !all {
+        cx.not_read("more or longer commands in a file than are read");
+    }
     // The program of an external tool or a watcher, with its parameters behind it.
     for (at, (name, value)) in options.iter().enumerate() {
         let line = match &**name {
             "script_text" | "interpreter_path" => value.clone(),
             "command" | "program" => {
-                let mut rest = options[at + 1..].iter().take(4);
+                let mut rest = options[at + 1..]
+                    .iter()
+                    .take_while(|(name, _)| !matches!(&**name, "command" | "program"));
                 let parameters = rest.find(|(name, _)| matches!(&**name, "parameters" | "arguments"));
                 format!("{value} {}", parameters.map_or("", |(_, value)| value))
             }
@@ -77,6 +79,36 @@ pub(super) fn idea(cx: &mut Cx<'_>, text: &str) {
             command(cx, text, &line, "<option");
         }
     }
+}
+
+/// Options that hold a command or a part of one, by their names in lower case, and whether these are all.
+fn options(text: &str) -> (Vec<(String, String)>, bool) {
+    const OPEN: &str = "<option";
+    let mut out = Vec::new();
+    let mut from = 0;
+    while let Some(at) = text[from..].find(OPEN) {
+        from += at + OPEN.len();
+        let rest = piece(text, from);
+        if !rest.starts_with(|c: char| c.is_whitespace()) {
+            continue;
+        }
+        let whole = from + rest.len() == text.len();
+        let Some(end) = end_of_tag(rest).or(whole.then_some(rest.len())) else { return (out, false) };
+        let tag = &rest[..end];
+        from += end;
+        let name = attribute(tag, "name").unwrap_or_default().to_ascii_lowercase();
+        let is_of_command = matches!(
+            &*name,
+            "script_text" | "interpreter_path" | "command" | "program" | "parameters" | "arguments"
+        );
+        if let Some(value) = attribute(tag, "value").filter(|_| is_of_command) {
+            if out.len() == MAX_COMMANDS {
+                return (out, false);
+            }
+            out.push((name, value));
+        }
+    }
+    (out, true)
 }
 
 /// True when a picture or a page contains a script or a handler of events.
@@ -167,19 +199,24 @@ fn tags<'t>(text: &'t str, name: &str) -> Vec<&'t str> {
         if !rest.starts_with(|c: char| c.is_whitespace()) {
             continue;
         }
-        let mut quote = None;
-        let end = rest.char_indices().find(|(_, c)| {
-            match (quote, *c) {
-                (Some(mark), c) if c == mark => quote = None,
-                (None, '"' | '\'') => quote = Some(*c),
-                (None, '>') => return true,
-                _ => {}
-            }
-            false
-        });
-        out.push(&rest[..end.map_or(rest.len(), |(at, _)| at)]);
+        out.push(&rest[..end_of_tag(rest).unwrap_or(rest.len())]);
     }
     out
+}
+
+/// Place of the `>` that ends a tag.
+fn end_of_tag(rest: &str) -> Option<usize> {
+    let mut quote = None;
+    let end = rest.char_indices().find(|(_, c)| {
+        match (quote, *c) {
+            (Some(mark), c) if c == mark => quote = None,
+            (None, '"' | '\'') => quote = Some(*c),
+            (None, '>') => return true,
+            _ => {}
+        }
+        false
+    });
+    end.map(|(at, _)| at)
 }
 
 /// Value of an attribute, decoded.
@@ -244,7 +281,20 @@ fn character(name: &str) -> Option<char> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::MAX_PIECE;
     use super::*;
+
+    #[test]
+    fn options_with_commands_are_not_hidden_by_others() {
+        let bad = "<option name=\"SCRIPT_TEXT\" value=\"id\" />";
+        let many = format!("{}{bad}", "<option name='a' value='b' />".repeat(5000));
+        assert_eq!(options(&many), (vec![("script_text".to_owned(), "id".to_owned())], true));
+        let (found, all) = options(&bad.repeat(MAX_COMMANDS + 1));
+        assert_eq!((found.len(), all), (MAX_COMMANDS, false));
+        let long = format!("<option name='SCRIPT_TEXT' value='{}id' />", " ".repeat(2 * MAX_PIECE));
+        assert!(!options(&long).1);
+        assert!(options("<options a='b'><option name='x'").1);
+    }
 
     #[test]
     fn elements_and_attributes() {

@@ -9,6 +9,7 @@ mod dependencies;
 mod ini;
 mod json;
 mod markup;
+mod ninja;
 mod recipes;
 mod tasks;
 mod yaml;
@@ -256,7 +257,7 @@ pub(super) fn read(cx: &mut Cx<'_>, name: &str, text: &str) {
             Form::CloudInit => yaml::cloud_init(cx, text),
             Form::Cron => recipes::cron(cx, text),
             Form::Idea => markup::idea(cx, text),
-            Form::Ninja => return recipes::ninja(cx, text),
+            Form::Ninja => return ninja::read(cx, text),
             Form::Page => return markup::page(cx, text),
         }
         PartState::Parsed

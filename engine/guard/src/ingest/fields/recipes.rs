@@ -3,29 +3,8 @@
 use super::{command, without_expressions};
 use crate::context::Cx;
 use crate::language::Language;
-use crate::report::PartState;
 use crate::rules::basename;
 use crate::value::Value;
-
-/// Maximum number of commands of ninja's rules that are read.
-const MAX_RULES: usize = 200;
-
-/// Commands of ninja's rules. Generated files have many; what is beyond the limit is reported.
-pub(super) fn ninja(cx: &mut Cx<'_>, text: &str) -> PartState {
-    let whole = text.replace("$\n", "");
-    let commands = || {
-        whole
-            .lines()
-            .filter_map(|line| line.trim_start().strip_prefix("command")?.trim_start().strip_prefix('='))
-    };
-    for line in commands().take(MAX_RULES) {
-        command(cx, text, &line.trim().replace("$$", "$"), "command");
-    }
-    if commands().nth(MAX_RULES).is_some() {
-        return PartState::SetAside("more commands of rules than are read".to_owned());
-    }
-    PartState::Parsed
-}
 
 /// Recipes and captured commands of a justfile.
 pub(super) fn just(cx: &mut Cx<'_>, text: &str) {

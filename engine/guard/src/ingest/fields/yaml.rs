@@ -174,16 +174,27 @@ fn command(cx: &mut Cx<'_>, text: &str, value: &Yaml, tool: Tool, depth: usize) 
 
 /// `{{ lookup('pipe', 'COMMAND') }}`: a command whose output is the value, on the machine that manages the others.
 fn looked_up(cx: &mut Cx<'_>, text: &str, value: &str) {
-    for (at, _) in value.match_indices("pipe").take(MAX_LOOKUPS) {
-        let before = value[..at].trim_end_matches(['\'', '"']).trim_end();
-        let rest = value[at + "pipe".len()..].trim_start_matches(['\'', '"']).trim_start();
-        if !["lookup(", "query(", "q("].iter().any(|call| before.ends_with(call)) {
-            continue;
-        }
-        if let Some(line) = rest.strip_prefix(',').and_then(|rest| literals(rest).into_iter().next()) {
-            command(cx, text, &Yaml::String(line), Tool::Ansible, 0);
-        }
+    let found = lookups(value);
+    if found.len() > MAX_LOOKUPS {
+        cx.not_read("more look-ups in a value than are read");
     }
+    for line in found.into_iter().take(MAX_LOOKUPS) {
+        command(cx, text, &Yaml::String(line), Tool::Ansible, 0);
+    }
+}
+
+/// Commands of the look-ups in a value; at most one more than are read.
+fn lookups(value: &str) -> Vec<String> {
+    let found = value.match_indices("pipe").filter_map(|(at, _)| {
+        let before = &value[..at];
+        let before = before.strip_suffix("ansible.builtin.").unwrap_or(before);
+        let before = before.trim_end_matches(['\'', '"']).trim_end();
+        let rest = value[at + "pipe".len()..].trim_start_matches(['\'', '"']).trim_start();
+        let called = ["lookup(", "query(", "q("].iter().any(|call| before.ends_with(call));
+        let line = rest.strip_prefix(',').filter(|_| called)?;
+        literals(super::piece(line, 0)).into_iter().next()
+    });
+    found.take(MAX_LOOKUPS + 1).collect()
 }
 
 /// `file: {path: /x, state: absent}`.
@@ -197,5 +208,27 @@ fn removed(cx: &mut Cx<'_>, text: &str, value: &Yaml) {
         let path = without_expressions(path, "{{", "}}");
         let line = format!("rm -rf -- \"{}\"", path.replace(['"', '`'], ""));
         cx.child(Language::Bash, &line, place(text, &path), &["recipe"]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn look_ups_of_commands() {
+        for (value, want) in [
+            ("{{ lookup('pipe', 'id') }}", &["id"][..]),
+            ("{{ lookup('ansible.builtin.pipe', 'id') }}", &["id"]),
+            ("{{ query( \"ansible.builtin.pipe\" , \"a b\" ) }}", &["a b"]),
+            ("{{ lookup('file', 'pipe') }}", &[]),
+            ("{{ lookup('my.builtin.pipe', 'id') }}", &[]),
+            ("a pipe, 'id'", &[]),
+        ] {
+            assert_eq!(lookups(value), want, "{value}");
+        }
+        let hidden = format!("{} {{{{ lookup('pipe', 'id') }}}}", "pipe ".repeat(100));
+        assert_eq!(lookups(&hidden), ["id"]);
+        assert_eq!(lookups(&"q('pipe', 'id') ".repeat(100)).len(), MAX_LOOKUPS + 1);
     }
 }
