@@ -233,6 +233,7 @@ pub(super) fn class(name: &str) -> Option<Class> {
                 && !text_is(v, |t| t.ends_with(".netrc") || t.ends_with(".pypirc") || t.ends_with(".npmrc"))
         },
         "persist" => super::persist::is_persist,
+        "package_settings" => super::persist::is_of_packages,
         "device" => |v| text_is(v, is_device),
         // A text whose unknown pieces are names or inside quotes, not statements.
         "template" => |v| {

@@ -9,24 +9,33 @@ use std::sync::LazyLock;
 static PERSIST: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i)(\.bashrc|\.zshrc|\.bash_profile|\.profile|\.bash_login|\.zprofile|etc/profile(\.d/|$)|\.bash_logout|config\.fish)$",
-        r"|etc/(cron|rc\.local|init\.d|systemd/system|ld\.so\.preload|sudoers|pam\.d|profile\.d|environment$|passwd$|shadow$|hosts$|resolv\.conf$|pip\.conf$)",
+        r"|etc/(cron|rc\.local|init\.d|systemd/system|ld\.so\.preload|sudoers|pam\.d|profile\.d|environment$|passwd$|shadow$|hosts$|resolv\.conf$)",
         r"|\.config/(systemd/user|autostart)|launch(agents|daemons)/|start menu.programs.startup|\.ssh[/\\](authorized_keys|config$|rc$)|var/spool/cron",
         r"|(sitecustomize|usercustomize)\.py$|\.pth$|\.git/hooks/|currentversion\\run|lib/systemd/system|\.vscode/tasks\.json|\.xinitrc|\.xprofile"
-        , r"|\.ipython[/\\]profile_\w+[/\\]startup|\.jupyter[/\\]jupyter_\w+_config\.py$|[./]pip[/\\]pip\.(conf|ini)$"
+        , r"|\.ipython[/\\]profile_\w+[/\\]startup|\.jupyter[/\\]jupyter_\w+_config\.py$"
     ))
     .ok()
 });
 
-/// Settings below the home folder that programs of the user obey or execute: git, package managers, agents, editors,
-/// debuggers, interpreters, containers.
+/// Settings below the home folder that programs of the user obey or execute: git, agents, editors, debuggers,
+/// interpreters, containers. Those of package managers are [`is_of_packages`]: honest set-ups write them each day.
 static PERSIST_AT_HOME: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
-        r"(?i)^[^\n]*[/\\](\.gitconfig|\.config[/\\]git[/\\](config|hooks[/\\].*)|\.npmrc|\.yarnrc(\.yml)?|\.pip[/\\]pip\.conf|\.config[/\\]uv[/\\]uv\.toml",
-        r"|\.cargo[/\\](config(\.toml)?|env)|\.m2[/\\]settings\.xml|\.gradle[/\\](init\.gradle(\.kts)?|init\.d[/\\].*)|\.curlrc|\.wgetrc",
+        r"(?i)^[^\n]*[/\\](\.gitconfig|\.config[/\\]git[/\\](config|hooks[/\\].*)",
+        r"|\.cargo[/\\]env|\.gradle[/\\](init\.gradle(\.kts)?|init\.d[/\\].*)|\.curlrc|\.wgetrc",
         r"|\.cursor[/\\](mcp|hooks)\.json|\.claude\.json|\.claude[/\\](settings(\.local)?\.json|claude\.md|(commands|agents|skills|hooks|plugins)[/\\].*)",
         r"|claude_desktop_config\.json|\.codex[/\\](config\.toml|agents\.md)|\.gemini[/\\](settings\.json|gemini\.md)|\.codeium[/\\]windsurf[/\\]mcp_config\.json",
         r"|(code|vscodium|cursor)[/\\]user[/\\](settings|tasks|mcp)\.json|\.vimrc|\.exrc|nvim[/\\]init\.(lua|vim)|\.emacs(\.d[/\\]init\.el)?|\.gdbinit|\.lldbinit|\.pdbrc",
         r"|\.zshenv|\.tmux\.conf|\.psqlrc|\.sqliterc|\.irbrc|\.rprofile|\.docker[/\\]cli-plugins[/\\].*|\.local[/\\]share[/\\]applications[/\\].*)$"
+    ))
+    .ok()
+});
+
+/// Settings of package managers: where packages come from, with which password, and by which programs they are built.
+static OF_PACKAGES: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(concat!(
+        r"(?i)(^|[/\\])(\.npmrc|\.yarnrc(\.yml)?|\.?pip[/\\]pip\.(conf|ini)|etc[/\\]pip\.conf|uv[/\\]uv\.toml|\.cargo[/\\]config(\.toml)?",
+        r"|\.m2[/\\]settings\.xml)$"
     ))
     .ok()
 });
@@ -46,6 +55,12 @@ pub(super) fn is_persist(value: &Value) -> bool {
     matches(&PERSIST, value) || is_at_home(value) && matches(&PERSIST_AT_HOME, value)
 }
 
+/// True for the path of a package manager's settings of the user or of the system.
+pub(super) fn is_of_packages(value: &Value) -> bool {
+    let of_the_system = |text: &str| text.starts_with("/etc/");
+    (is_at_home(value) || text_is(value, of_the_system)) && matches(&OF_PACKAGES, value)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,12 +69,15 @@ mod tests {
     fn settings_at_home_persist_and_those_of_a_project_do_not() {
         for (path, is) in [
             ("~/.gitconfig", true),
-            ("$HOME/.npmrc", true),
             ("/home/me/.cursor/mcp.json", true),
             ("~/.claude/commands/x.md", true),
             ("%APPDATA%\\Code\\User\\settings.json", true),
             ("~/.config/nvim/init.lua", true),
             (".npmrc", false),
+            ("$HOME/.npmrc", false),
+            ("~/.m2/settings.xml", false),
+            ("/home/me/.config/pip/pip.conf", false),
+            ("~/.cargo/config.toml", false),
             ("project/.cursor/mcp.json", false),
             ("~/.config/todo/config.toml", false),
             ("~/notes/gitconfig", false),
@@ -67,6 +85,25 @@ mod tests {
             ("~/.bashrc", true),
         ] {
             assert_eq!(is_persist(&Value::text(path)), is, "{path}");
+        }
+    }
+
+    #[test]
+    fn settings_of_package_managers_are_known_at_home_and_in_the_system() {
+        for (path, is) in [
+            ("~/.npmrc", true),
+            ("$HOME/.m2/settings.xml", true),
+            ("/root/.cargo/config", true),
+            ("/home/me/.cargo/config.toml", true),
+            ("~/.config/pip/pip.conf", true),
+            ("~/.pip/pip.conf", true),
+            ("~/.config/uv/uv.toml", true),
+            ("/etc/pip.conf", true),
+            (".npmrc", false),
+            ("project/.cargo/config.toml", false),
+            ("~/.bashrc", false),
+        ] {
+            assert_eq!(is_of_packages(&Value::text(path)), is, "{path}");
         }
     }
 }

@@ -91,7 +91,7 @@ pub struct Match {
 #[serde(deny_unknown_fields)]
 pub struct When {
     /// Argument: a position, a name, `any`, `operand` (not an option), `last` (the last operand), `source` (all other operands), `stdin`,
-    /// `receiver`; `0|args` is the first that exists.
+    /// `receiver`, `-T` (the value of a command's option, by its spelling); `0|args` is the first that exists.
     #[serde(default)]
     pub arg: Option<String>,
     /// The argument belongs to one of these classes (see the guide).

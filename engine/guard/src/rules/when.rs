@@ -28,6 +28,8 @@ enum Selector {
     Last,
     Source,
     Receiver,
+    /// Value of a command's option, by its spelling: `-T`, `--upload-file`.
+    Option(String),
     Keyword(String),
 }
 
@@ -102,6 +104,7 @@ impl Condition {
                 }
                 Selector::Operand => operands(call).any(&mut check),
                 Selector::Last => destination(call.args).is_some_and(&mut check),
+                Selector::Option(name) => of_option(call.args, name).iter().any(&mut check),
                 Selector::Source => sources(call.args).into_iter().any(&mut check),
             };
             if found && !self.absent {
@@ -189,6 +192,33 @@ fn sources(args: &[Value]) -> Vec<&Value> {
     all
 }
 
+/// Values of an option: behind it, behind its cluster (`-sT x`), attached (`-Tx`), or after `=` of a long one.
+fn of_option(args: &[Value], name: &str) -> Vec<Value> {
+    let long = name.starts_with("--");
+    let mut found = Vec::new();
+    for (at, value) in args.iter().enumerate() {
+        let Some(text) = value.as_text() else { continue };
+        let attached = if long {
+            text.strip_prefix(name)
+                .and_then(|rest| if rest.is_empty() { Some("") } else { rest.strip_prefix('=') })
+        } else if text.starts_with("--") || !text.starts_with('-') {
+            None
+        } else {
+            let letter = &name[1..];
+            text[1..]
+                .split_once(letter)
+                .filter(|(before, _)| before.chars().all(|c| c.is_ascii_alphabetic()))
+                .map(|(_, rest)| rest)
+        };
+        match attached {
+            Some("") => found.extend(args.get(at + 1).cloned()),
+            Some(rest) => found.push(Value { known: Value::text(rest).known, ..value.clone() }),
+            None => {}
+        }
+    }
+    found
+}
+
 fn is_operand(value: &Value) -> bool {
     value.as_text().is_none_or(|t| !t.starts_with('-') || t == "-")
 }
@@ -212,6 +242,7 @@ fn selector(name: &str) -> Selector {
         "last" => Selector::Last,
         "source" => Selector::Source,
         "receiver" => Selector::Receiver,
+        _ if name.starts_with('-') => Selector::Option(name.to_owned()),
         _ => name.parse().map_or_else(|_| Selector::Keyword(name.to_owned()), Selector::Position),
     }
 }
@@ -261,4 +292,33 @@ pub(super) fn context_bit(name: &str) -> Option<u32> {
         "image" => Spot::IMAGE,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_an_option_in_each_spelling() {
+        for (line, want) in [
+            ("-T x y", &["x"][..]),
+            ("-sT x y", &["x"]),
+            ("-Tx y", &["x"]),
+            ("--upload-file x y", &["x"]),
+            ("--upload-file=x y", &["x"]),
+            ("--upload-files x", &[]),
+            ("-T - y -o -", &["-"]),
+            ("-o - y", &[]),
+            ("-u a:T y", &[]),
+            ("-T", &[]),
+        ] {
+            let args: Vec<Value> = line.split(' ').map(Value::text).collect();
+            let found: Vec<String> = ["-T", "--upload-file"]
+                .iter()
+                .flat_map(|name| of_option(&args, name))
+                .filter_map(|value| value.as_text().map(str::to_owned))
+                .collect();
+            assert_eq!(found, want, "{line}");
+        }
+    }
 }
