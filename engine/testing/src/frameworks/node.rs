@@ -60,6 +60,7 @@ const NODE_REPORTER_TEXT: &str = concat!(
     "import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);\n",
     include_str!("javascript/events.cjs"),
     include_str!("javascript/cases.cjs"),
+    include_str!("javascript/node_defines.cjs"),
     include_str!("javascript/node_reporter.mjs")
 );
 
@@ -415,6 +416,10 @@ fn without_its_file(entry: &mut Entry) {
         entry.id = format!("{file}{below}");
     }
 }
+
+#[cfg(test)]
+#[path = "javascript/defines_tests.rs"]
+mod defines_tests;
 
 #[cfg(test)]
 mod tests {

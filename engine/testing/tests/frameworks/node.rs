@@ -342,6 +342,20 @@ async fn node_helpers_hide_no_early_end_and_are_no_broken_tests() {
             early("require('./lib')"),
             false,
         ),
+        // A name beside the braces gets all of node:test.
+        (&[], format!("import it, {{ mock }} from 'node:test';\n{bad}"), false),
+        (&[], "import it, { mock } from 'node:test';\nit('a', () => { mock.fn()(); });\n".to_owned(), true),
+        (
+            &[
+                (
+                    "test/check.js",
+                    "const { test } = require('../lib/run');\nexports.check = (n) => test(n, () => {});\n",
+                ),
+                ("lib/run.js", passes_on),
+            ],
+            "require('./test/check').check('a');".to_owned(),
+            true,
+        ),
         // node runs every file of the folder `test`, helpers among them.
         (
             &[(

@@ -71,39 +71,8 @@ function done(d, passed) {
   cases.add(id, status, ms, text ?? reason, file, d.line);
 }
 
-// Functions of node:test that define no test; a helper may load these.
-const HELPING = /^\s*(?:mock|snapshot|assert|run|before|after|beforeEach|afterEach)?(?:\s*(?::|\bas\b)\s*\w+)?\s*$/;
-const NAMED = /\{([^{}]*)\}\s*(?:=\s*(?:await\s+import|require)\s*\(\s*|from\s*)(['"])node:test\2/g;
-
-/** Whether a text loads what defines tests from node:test. */
-const definesBy = (text) =>
-  text.replace(NAMED, (whole, names) => (names.split(',').every((name) => HELPING.test(name)) ? '' : whole)).includes('node:test');
-
-/** Whether a text calls a function with the name of one that defines a test. */
-const callsTests = (text) => /(?<![.\w$])(?:test|it|describe|suite)(?:\.\w+)*\s*[(`]/.test(codeOf(text));
-
-const LOADED = /(?:\brequire\s*\(|\bimport\s*\(|\bfrom\b|\bimport\b)\s*(['"])(\.{1,2}\/[^'"\n]+)\1/g;
-const ENDINGS = ['', '.js', '.cjs', '.mjs', '.ts', '.mts', '.cts', '/index.js', '/index.cjs', '/index.mjs', '/index.ts'];
-const MAX_LOADED = 200; // files
-
-/** Whether a file loads node:test through files of the project: a helper may pass its functions on. */
-function loadsRunner(file, known = new Set()) {
-  if (known.size >= MAX_LOADED || known.has(file)) return false;
-  known.add(file);
-  let text;
-  try {
-    text = fs.readFileSync(file, 'utf8');
-  } catch {
-    return false; // no such file, or a folder
-  }
-  if (definesBy(text)) return true;
-  const from = path.dirname(file);
-  return [...text.matchAll(LOADED)].some(([, , to]) => ENDINGS.some((ending) => loadsRunner(path.resolve(from, to + ending), known)));
-}
-
 function ended(d, passed) {
-  const text = fs.readFileSync(d.file, 'utf8');
-  const holds = definesBy(text) || (callsTests(text) && loadsRunner(d.file));
+  const holds = definesTests(d.file);
   const error = d.details?.error;
   const late = error?.failureType === 'testTimeoutFailure' ? told(error.cause ?? error) : '';
   const said = late || after.join('\n\n') || stderr || 'its process ended with an exit code that is not 0';
