@@ -138,7 +138,7 @@ impl Framework for Junit {
             1 => ExitMeaning::SomeFailed,
             2 => ExitMeaning::NoTests,
             NOT_INSTALLED => ExitMeaning::NotInstalled,
-            3 => ExitMeaning::Broken("JUnit could not begin, or broke off"),
+            3 => ExitMeaning::Broken("JUnit could not begin or broke off, or a test ended it"),
             _ => ExitMeaning::Broken("JUnit has no such exit code of its own: a test ended it"),
         }
     }
