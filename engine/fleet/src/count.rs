@@ -61,6 +61,9 @@ pub const ANSWER: &[Field] = &[
     each(4, &[]),
 ];
 
+/// Repeated fields of an `ExecuteOperationMetadata`: notes of its partial metadata.
+pub const PROGRESS: &[Field] = &[one(5, &[each(11, &[])])];
+
 /// Number of these fields in the text of a message; `None` where the text ends within a field, or has a group, which no message of the protocol has.
 #[must_use]
 pub fn count(text: &[u8], fields: &[Field]) -> Option<usize> {
@@ -181,10 +184,17 @@ mod tests {
             output_directory_format: 1,
         };
         let action = reapi::Action { platform: platform(3), salt: vec![10; 8], ..reapi::Action::default() };
+        let progress = reapi::ExecuteOperationMetadata {
+            stage: 2,
+            stdout_stream_name: "a log".to_owned(),
+            partial_execution_metadata: metadata(5),
+            ..reapi::ExecuteOperationMetadata::default()
+        };
         for (text, fields, want) in [
             (answer.encode_to_vec(), ANSWER, 3 * 3 + 4 + 2 + 2 + 4 + 5 + 6 + 1),
             (command.encode_to_vec(), COMMAND, 2 + 3 + 1 + 2 + 4 + 5 + 6),
             (action.encode_to_vec(), ACTION, 3),
+            (progress.encode_to_vec(), PROGRESS, 5),
             (Vec::new(), ANSWER, 0),
         ] {
             assert_eq!(count(&text, fields), Some(want));
@@ -209,6 +219,10 @@ mod tests {
         for key in [0x12, 0x1a, 0x52, 0x5a, 0x62] {
             assert!(answer(&in_result(key)).unwrap_err().contains("100000 repeated"), "{key:02x}");
         }
+        let mut notes = in_result(0x5a);
+        notes[0] = 0x2a;
+        let progress = decode::<reapi::ExecuteOperationMetadata>(&notes, PROGRESS);
+        assert!(progress.unwrap_err().contains("100000 repeated"));
         assert!(answer(&empty(0x22, MAX_FIELDS + 1)).unwrap_err().contains("100000 repeated"));
         for key in [0x0a, 0x12, 0x1a, 0x22, 0x3a, 0x42] {
             assert!(

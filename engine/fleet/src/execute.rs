@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tonic::{Code, Status, Streaming};
 
 use crate::address::Address;
-use crate::count::ANSWER;
+use crate::count::{ANSWER, PROGRESS};
 use crate::digest::{Hashing, Key};
 use crate::error::{FleetError, Kind};
 use crate::results::MAX_STREAM;
@@ -250,7 +250,7 @@ impl<'a> Following<'a> {
     fn see(&mut self, operation: &Operation, progress: &mut (dyn FnMut(Progress) + Send)) {
         let metadata = operation.metadata.as_ref();
         let metadata: Option<reapi::ExecuteOperationMetadata> =
-            metadata.and_then(|any| unpack(&format!("{REAPI}.ExecuteOperationMetadata"), any, &[]).ok());
+            metadata.and_then(|any| unpack(&format!("{REAPI}.ExecuteOperationMetadata"), any, PROGRESS).ok());
         let Some(metadata) = metadata else { return };
         for (at, stream) in
             [&metadata.stdout_stream_name, &metadata.stderr_stream_name].into_iter().enumerate()

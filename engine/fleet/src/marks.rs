@@ -12,7 +12,11 @@ use crate::address::Address;
 use crate::cas::{Blobs, Cas, Content};
 use crate::error::{FleetError, Kind};
 use crate::once::{Look, Step, Wrote, looked, mark, wrote};
-use crate::wire::{CALL_TIMEOUT, MAX_MESSAGE, within};
+use crate::wire::{CALL_TIMEOUT, within};
+
+/// Maximum size of a mark in the action cache: a result of 32 bytes, and what a farm notes beside it. A larger one is not decoded,
+/// since its repeated fields take many times their text in memory.
+const MAX_MARK: usize = 64 << 10;
 
 /// Places for marks.
 #[derive(Clone, Debug)]
@@ -25,7 +29,7 @@ impl Marks {
     /// The places of an instance.
     #[must_use]
     pub fn new(channel: &Channel, address: &Address) -> Self {
-        let cache = ActionCacheClient::new(channel.clone()).max_decoding_message_size(MAX_MESSAGE);
+        let cache = ActionCacheClient::new(channel.clone()).max_decoding_message_size(MAX_MARK);
         Self { cache, instance: address.instance.clone() }
     }
 

@@ -17,6 +17,7 @@ use tonic::codegen::http::uri::PathAndQuery;
 
 use crate::address::Address;
 use crate::bots::BOT_OK;
+use crate::count::PROGRESS;
 use crate::error::FleetError;
 use crate::wire::{self, CALL_TIMEOUT, MAX_MESSAGE, unpack, within};
 
@@ -142,7 +143,7 @@ async fn queue(channel: &Channel, address: &Address) -> Result<Queue, tonic::Sta
         let answer = client.list_operations(within(request, CALL_TIMEOUT)).await?.into_inner();
         for operation in answer.operations.iter().filter(|operation| !operation.done) {
             let name = "build.bazel.remote.execution.v2.ExecuteOperationMetadata";
-            let metadata = operation.metadata.as_ref().and_then(|any| unpack(name, any, &[]).ok());
+            let metadata = operation.metadata.as_ref().and_then(|any| unpack(name, any, PROGRESS).ok());
             let Some(metadata): Option<reapi::ExecuteOperationMetadata> = metadata else { continue };
             let since = metadata
                 .partial_execution_metadata
