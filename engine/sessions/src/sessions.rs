@@ -22,7 +22,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 const MAX_GONE: usize = 64;
 /// Time for which a session that ended while it was idle is listed.
 const GONE_LISTED: Duration = Duration::from_secs(3600);
-/// Maximum number of receipts of a handle: each reset ends a session.
+/// Maximum number of receipts that are remembered of a handle's former sessions: each reset ends one.
 const MAX_RECEIPTS: usize = 32;
 
 /// Digest of a receipt, once it was made.
@@ -107,7 +107,10 @@ impl Table {
     fn remove(&mut self, id: &str, why: String, is_news: bool) -> Option<Entry> {
         let entry = self.live.remove(id)?;
         if self.gone.len() >= MAX_GONE {
-            self.gone.pop_front();
+            // The oldest of the caller with most: none pushes out what others have.
+            let callers: Vec<&Caller> = self.gone.iter().map(|gone| &gone.caller).collect();
+            let place = oldest_of_most(&callers);
+            self.gone.remove(place);
         }
         let session = entry.session.as_ref();
         self.gone.push_back(Gone {
@@ -153,15 +156,56 @@ struct Entry {
     start: Start,
     /// `None` while it starts.
     session: Option<Arc<Session>>,
-    /// Receipts of those that were there before a reset.
-    former: Vec<Receipt>,
+    former: Former,
+}
+
+/// Receipts of the sessions that a handle had before its resets.
+#[derive(Debug, Default)]
+struct Former {
+    /// Number of the oldest ones, which are forgotten.
+    forgotten: usize,
+    /// The last ones, at most [`MAX_RECEIPTS`].
+    kept: VecDeque<Receipt>,
+}
+
+impl Former {
+    /// Adds one, unless it is there: a reset whose new session did not start is repeated with the old one.
+    fn add(&mut self, receipt: Receipt) {
+        if self.has(&receipt) {
+            return;
+        }
+        if self.kept.len() >= MAX_RECEIPTS {
+            self.kept.pop_front();
+            self.forgotten += 1;
+        }
+        self.kept.push_back(receipt);
+    }
+
+    fn has(&self, receipt: &Receipt) -> bool {
+        self.kept.iter().any(|kept| Arc::ptr_eq(kept, receipt))
+    }
+
+    /// All with `current` at the end, each at the place of its number; a forgotten one has no digest.
+    fn all(&self, current: Option<Receipt>) -> Vec<Receipt> {
+        let forgotten = std::iter::repeat_n(Receipt::default(), self.forgotten);
+        let current = current.filter(|current| !self.has(current));
+        forgotten.chain(self.kept.iter().cloned()).chain(current).collect()
+    }
 }
 
 impl Entry {
     /// Receipts of all sessions of the handle, the oldest first.
     fn receipts(&self) -> Vec<Receipt> {
-        self.former.iter().cloned().chain(self.session.iter().map(|session| session.receipt())).collect()
+        self.former.all(self.session.as_ref().map(|session| session.receipt()))
     }
+}
+
+/// Place of the first one of the caller that occurs most often; 0 without any.
+fn oldest_of_most(callers: &[&Caller]) -> usize {
+    let mut counts: HashMap<&Caller, usize> = HashMap::new();
+    callers.iter().for_each(|caller| *counts.entry(caller).or_default() += 1);
+    let most = counts.values().max().copied().unwrap_or_default();
+    callers.iter().position(|caller| counts.get(caller) == Some(&most)).unwrap_or_default()
 }
 
 impl Sessions {
@@ -207,7 +251,7 @@ impl Sessions {
                 return Err(ErrorReport::new(Code::Busy, why).hint("close one with session_close"));
             }
             let (caller, start) = (caller.clone(), start.clone());
-            let entry = Entry { caller, start, session: None, former: Vec::new() };
+            let entry = Entry { caller, start, session: None, former: Former::default() };
             table.live.insert(id.clone(), entry);
         }
         let reserved = Reserved { sessions: self, id: Some(&id) };
@@ -256,11 +300,7 @@ impl Sessions {
             let mut table = self.table();
             let Some(entry) = table.live.get_mut(id) else { return Err(unknown(id)) };
             let start = entry.start.clone();
-            if entry.former.len() < MAX_RECEIPTS
-                && !entry.former.iter().any(|former| Arc::ptr_eq(former, &old.receipt()))
-            {
-                entry.former.push(old.receipt());
-            }
+            entry.former.add(old.receipt());
             table.await_end(&old);
             start
         };
@@ -390,5 +430,49 @@ async fn sweep(table: Weak<Mutex<Table>>, idle: Duration) {
         };
         // Dropping a session ends it.
         drop(idle);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_caller_with_most_ended_sessions_loses_its_oldest() {
+        let [a, b, c] = ["a", "b", "c"].map(Caller::new);
+        for (callers, want) in [
+            (&[&a, &b, &b][..], 1),
+            (&[&c, &a, &b, &a, &b, &a], 1),
+            (&[&b, &a, &c], 0),
+            (&[&a, &b, &b, &a], 0),
+            (&[], 0),
+        ] {
+            assert_eq!(oldest_of_most(callers), want, "{callers:?}");
+        }
+    }
+
+    #[test]
+    fn receipts_keep_their_numbers_past_the_limit() {
+        let made = |number: usize| {
+            let receipt = Receipt::default();
+            receipt.set(number.to_string()).expect("the first value");
+            receipt
+        };
+        let mut former = Former::default();
+        for number in 1..=MAX_RECEIPTS + 5 {
+            let receipt = made(number);
+            former.add(Arc::clone(&receipt));
+            // A second reset of the same session, whose successor did not start.
+            former.add(Arc::clone(&receipt));
+            let now = former.all(Some(receipt));
+            assert_eq!(now.len(), number, "the current one is there once");
+            let next = former.all(Some(Receipt::default()));
+            assert_eq!((next.len(), next[number].get()), (number + 1, None));
+            let is_right = |(at, receipt): (usize, &Receipt)| {
+                receipt.get().is_none_or(|digest| *digest == (at + 1).to_string())
+            };
+            assert!(next.iter().enumerate().all(is_right), "{next:?}");
+            assert_eq!(next.iter().filter(|one| one.get().is_some()).count(), number.min(MAX_RECEIPTS));
+        }
     }
 }

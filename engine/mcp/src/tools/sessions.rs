@@ -229,12 +229,12 @@ fn described_gone(gone: Gone) -> Described {
     }
 }
 
-/// URI of the last receipt of a session, if it was made.
-fn last_receipt(live: &Live, caller: &Caller, id: &str) -> Option<String> {
+/// URI of the receipt of the session that a handle has, or, with `before`, had so many resets ago; `None` where none was made.
+fn receipt_of(live: &Live, caller: &Caller, id: &str, before: usize) -> Option<String> {
     let receipts = live.sessions().receipts(caller);
     let (_, receipts) = receipts.iter().find(|(session, _)| session == id)?;
-    let last = receipts.iter().rposition(Option::is_some)?;
-    Some(uri_of_session_receipt(id, last + 1))
+    let number = receipts.len().checked_sub(before)?;
+    receipts.get(number.checked_sub(1)?)?.as_ref().map(|_| uri_of_session_receipt(id, number))
 }
 
 /// Answer with a link to a receipt.
@@ -317,7 +317,7 @@ pub async fn reset(live: &Live, caller: &Caller, arguments: JsonObject) -> Answe
     let asked: SessionNamed = parse(arguments)?;
     let session = live.session_reset(caller, &asked.session_id).await?;
     // The receipt is of the interpreter before.
-    let receipt = last_receipt(live, caller, &asked.session_id);
+    let receipt = receipt_of(live, caller, &asked.session_id, 1);
     let new = Described { receipt: receipt.clone(), ..described(&asked.session_id, &session) };
     let answer = answered(&new, "a new interpreter, empty, under the same session_id");
     Ok(with_receipt(answer, receipt, &asked.session_id))
@@ -329,7 +329,7 @@ pub fn list(live: &Live, caller: &Caller, arguments: JsonObject) -> Answered {
     let live_ones = all.iter().map(|(id, session)| described(id, session));
     let sessions = live_ones.chain(live.sessions().gone(caller).into_iter().map(described_gone));
     let sessions: Vec<_> = sessions
-        .map(|one| Described { receipt: last_receipt(live, caller, &one.session_id), ..one })
+        .map(|one| Described { receipt: receipt_of(live, caller, &one.session_id, 0), ..one })
         .collect();
     let line = |one: &Described| {
         let why = one.why.as_deref().map(|why| format!(": {}", printable(why))).unwrap_or_default();
@@ -353,7 +353,7 @@ pub async fn close(live: &Live, caller: &Caller, arguments: JsonObject) -> Answe
     live.sessions().close(caller, &asked.session_id).await?;
     let mut closed = described(&asked.session_id, &session);
     (closed.state, closed.why, closed.lost) = ("closed".to_owned(), None, None);
-    closed.receipt = last_receipt(live, caller, &asked.session_id);
+    closed.receipt = receipt_of(live, caller, &asked.session_id, 0);
     let mut words = "closed; its variables and files are gone".to_owned();
     if let Some(uri) = &closed.receipt {
         words.push_str(&format!("\nreceipt: {uri}"));
