@@ -132,7 +132,7 @@ fn receipt_of_a_session_has_its_cells() {
             if closes {
                 let closed = client.good("session_close", &json!({ "session_id": id }));
                 assert_eq!(kept().len(), 1);
-                // It is a resource of its caller.
+                // The receipt is a resource of its caller.
                 let uri = closed["receipt"].as_str().expect("an address").to_owned();
                 assert!(uri.ends_with(&format!("/{}/1", id.as_str().expect("a handle"))), "{uri}");
                 let read = client.request("resources/read", json!({ "uri": uri }));

@@ -495,7 +495,7 @@ fn idle_sessions_end_and_say_so() {
     let mut client = bounded(&user, "idle = \"1s\"");
     let id = create(&mut client, "python");
     cell(&mut client, &id, "x = 1");
-    // It is listed as ended, with the reason and what was lost.
+    // The session is listed as ended, with the reason and what was lost.
     let mut list = Value::Null;
     hotcell_end_to_end::mcp::until("the idle session ends", || {
         list = client.good("session_list", &json!({}))["sessions"].clone();
