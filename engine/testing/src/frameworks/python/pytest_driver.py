@@ -36,6 +36,9 @@ def _plugin(pytest, emit, clip, top, part):
         if isinstance(longrepr, tuple) and len(longrepr) == 3:
             path, line, message = longrepr
             places = [(path, line)]
+            # Its report of a test leaves this word out, too.
+            if getattr(report, "skipped", False) and message.startswith("Skipped: "):
+                message = message[len("Skipped: "):]
         else:
             places = list(places_in(longrepr))
             if crash is not None:
