@@ -47,12 +47,16 @@ pub async fn serve(
     let ended = {
         let (mut served, mut end) = (std::pin::pin!(served), std::pin::pin!(end));
         tokio::select! {
-            ended = &mut served => ended,
+            ended = &mut served => {
+                // A close that has begun goes on to its end: it waits for receipts and rows of the history.
+                over.cancel();
+                (&mut end).await;
+                ended
+            }
             // A client that does not read is given up after a time limit.
             () = &mut end => tokio::time::timeout(LAST_ANSWERS_TIMEOUT, served).await.unwrap_or(Ok(())),
         }
     };
-    live.close().await;
     if let Some(combined) = combined {
         combined.close().await;
     }

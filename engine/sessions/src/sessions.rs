@@ -348,7 +348,8 @@ impl Sessions {
         all
     }
 
-    /// Ends all sessions, and waits until each one's end was told, also of those that were being ended.
+    /// Ends all sessions, and waits until each one's end was told, also of those that were being ended. After a call that was dropped, the next one waits for
+    /// all of them again.
     pub async fn close_all(&self) {
         let mut ending = tokio::task::JoinSet::new();
         let told = {
@@ -360,7 +361,7 @@ impl Sessions {
                     ending.spawn(async move { session.close().await });
                 }
             }
-            std::mem::take(&mut table.ending)
+            table.ending.clone()
         };
         while ending.join_next().await.is_some() {}
         for mut told in told {
@@ -449,6 +450,19 @@ mod tests {
         ] {
             assert_eq!(oldest_of_most(callers), want, "{callers:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn ends_are_waited_for_after_a_dropped_call() {
+        let sessions = Sessions::new(Bounds::default());
+        let (done, told) = watch::channel(false);
+        sessions.table().ending.push(told);
+        for _ in 0..2 {
+            let closing = tokio::time::timeout(Duration::from_millis(1), sessions.close_all());
+            assert!(closing.await.is_err(), "it waits");
+        }
+        done.send_replace(true);
+        sessions.close_all().await;
     }
 
     #[test]
